@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# How every target of the project is made: flags, precompiled headers, layers.
+
+# Warnings, optimisation and sanitizers, as one interface for our own code.
+add_library(accelerate_flags INTERFACE)
+target_compile_features(accelerate_flags INTERFACE cxx_std_20)
+target_compile_options(accelerate_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+  # -Wpedantic takes the `##__VA_ARGS__` of LibTorch's logging macros for ours.
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-zero-variadic-macro-arguments>
+  $<$<BOOL:${ACCELERATE_WERROR}>:-Werror>)
+if(ACCELERATE_SANITIZER)
+  set(_sanitize -fsanitize=${ACCELERATE_SANITIZER} -fno-omit-frame-pointer)
+  if(ACCELERATE_SANITIZER MATCHES undefined)
+    # LibTorch is built without the type information that `vptr` wants.
+    list(APPEND _sanitize -fno-sanitize=vptr -fno-sanitize-recover=undefined)
+  endif()
+  target_compile_options(accelerate_flags INTERFACE ${_sanitize})
+  target_link_options(accelerate_flags INTERFACE ${_sanitize})
+endif()
+
+add_library(accelerate_torch INTERFACE)
+target_link_libraries(accelerate_torch INTERFACE LibTorch::torch_cpu)
+
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+# Three precompiled headers, shared by every target that needs one of them:
+# `tensor` for most code, `comm` for process groups, `nn` for modules.
+foreach(_pch IN ITEMS tensor comm nn)
+  set(_source ${PROJECT_BINARY_DIR}/pch/${_pch}.cpp)
+  if(NOT EXISTS ${_source})
+    file(WRITE ${_source} "// Carries the precompiled header `${_pch}.h`.\n")
+  endif()
+  add_library(accelerate_pch_${_pch} OBJECT EXCLUDE_FROM_ALL ${_source})
+  target_link_libraries(accelerate_pch_${_pch}
+    PRIVATE accelerate_flags accelerate_torch)
+  target_precompile_headers(accelerate_pch_${_pch}
+    PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch/${_pch}.h)
+endforeach()
+
+# Gives a target our flags, the private include folder and, if asked, a
+# precompiled header with the LibTorch it stands for.
+#   accelerate_own(<target> [PCH tensor|comm|nn])
+function(accelerate_own target)
+  cmake_parse_arguments(arg "" "PCH" "" ${ARGN})
+  target_include_directories(${target} PRIVATE
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PRIVATE accelerate_flags)
+  if(arg_PCH)
+    target_link_libraries(${target} PRIVATE accelerate_torch)
+    target_precompile_headers(${target} REUSE_FROM accelerate_pch_${arg_PCH})
+  endif()
+endfunction()
+
+# One folder of `src/`, compiled once and linked into whatever needs it.
+#   accelerate_add_layer(<layer> [PCH tensor|comm|nn] SOURCES …)
+function(accelerate_add_layer layer)
+  cmake_parse_arguments(arg "" "PCH" "SOURCES" ${ARGN})
+  add_library(accelerate_${layer} OBJECT ${arg_SOURCES})
+  accelerate_own(accelerate_${layer} PCH ${arg_PCH})
+endfunction()

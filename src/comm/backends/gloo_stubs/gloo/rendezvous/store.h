@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands in for a Gloo header that no LibTorch package ships; see
+// gloo_backend.cpp.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace gloo::rendezvous {
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual void set(const std::string& key, const std::vector<char>& data) = 0;
+  virtual std::vector<char> get(const std::string& key) = 0;
+  virtual void wait(const std::vector<std::string>& keys) = 0;
+  virtual void wait(
+      const std::vector<std::string>& keys,
+      const std::chrono::milliseconds& timeout) = 0;
+};
+
+}  // namespace gloo::rendezvous

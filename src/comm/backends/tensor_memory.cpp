@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/backends/tensor_memory.h"
+
+#include <numeric>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+
+TensorMemory::TensorMemory(const at::Tensor& tensor)
+    : tensor_(tensor.detach()), contiguous_(tensor_.contiguous()) {
+}
+
+Bytes TensorMemory::bytes() const {
+  return {
+      static_cast<std::byte*>(contiguous_.data_ptr()), contiguous_.nbytes()};
+}
+
+void TensorMemory::copy_back() {
+  if (!contiguous_.is_alias_of(tensor_)) {
+    tensor_.copy_(contiguous_);
+  }
+}
+
+MemoryList::MemoryList(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    memories_.emplace_back(tensor);
+    bytes_.push_back(memories_.back().bytes());
+  }
+}
+
+std::vector<ConstBytes> MemoryList::const_bytes() const {
+  return const_parts(bytes_);
+}
+
+void MemoryList::copy_back() {
+  for (TensorMemory& memory : memories_) {
+    memory.copy_back();
+  }
+}
+
+std::vector<Bytes> equal_parts(Bytes memory, int count) {
+  return parts_by_rows(memory, std::vector<std::int64_t>(count, 1));
+}
+
+std::vector<Bytes> parts_by_rows(
+    Bytes memory, const std::vector<std::int64_t>& rows) {
+  const auto total = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  const std::size_t row = total == 0 ? 0 : memory.size() / total;
+  std::vector<Bytes> parts;
+  std::size_t begin = 0;
+  for (const std::int64_t count : rows) {
+    parts.push_back(memory.subspan(begin, row * count));
+    begin += row * count;
+  }
+  return parts;
+}
+
+std::vector<ConstBytes> const_parts(const std::vector<Bytes>& parts) {
+  return {parts.begin(), parts.end()};
+}
+
+std::vector<at::Tensor> flatten(
+    const std::vector<std::vector<at::Tensor>>& lists) {
+  std::vector<at::Tensor> result;
+  for (const auto& list : lists) {
+    result.insert(result.end(), list.begin(), list.end());
+  }
+  return result;
+}
+
+void check_tensor(const char* operation, const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    throw ArgumentError(
+        str_cat(operation, " got an undefined tensor"),
+        "pass a tensor with data on every rank");
+  }
+  if (!tensor.device().is_cpu()) {
+    throw ArgumentError(
+        str_cat(
+            operation,
+            " over this backend takes CPU tensors, got one on ",
+            tensor.device()),
+        "move it with `tensor.cpu()`, or use a backend for that device");
+  }
+  if (tensor.layout() != at::kStrided) {
+    throw ArgumentError(
+        str_cat(
+            operation, " takes dense tensors, got layout ", tensor.layout()),
+        "convert with `tensor.to_dense()`");
+  }
+}
+
+at::Tensor only_tensor(
+    const char* operation, const std::vector<at::Tensor>& tensors) {
+  check_count(operation, tensors.size(), 1);
+  check_tensor(operation, tensors[0]);
+  return tensors[0];
+}
+
+void check_count(const char* what, std::size_t count, std::size_t expected) {
+  if (count != expected) {
+    throw ArgumentError(
+        str_cat(what, ": got ", count, " tensors, expected ", expected),
+        str_cat("pass exactly ", expected));
+  }
+}
+
+void check_rank(const char* operation, int rank, int size) {
+  if (rank < 0 || rank >= size) {
+    throw ArgumentError(
+        str_cat(
+            operation,
+            ": rank ",
+            rank,
+            " is not in this group of ",
+            size,
+            " (0–",
+            size - 1,
+            ")"),
+        "pass the rank inside the group");
+  }
+}
+
+void check_list(
+    const char* operation,
+    const std::vector<at::Tensor>& list,
+    const at::Tensor& one,
+    int size) {
+  check_count(operation, list.size(), static_cast<std::size_t>(size));
+  for (const at::Tensor& tensor : list) {
+    check_tensor(operation, tensor);
+    if (tensor.scalar_type() != one.scalar_type() ||
+        tensor.numel() != one.numel()) {
+      throw ArgumentError(
+          str_cat(
+              operation,
+              ": a list entry is ",
+              tensor.scalar_type(),
+              tensor.sizes(),
+              ", the single tensor ",
+              one.scalar_type(),
+              one.sizes()),
+          "give all of them one type and number of elements");
+    }
+  }
+}
+
+void check_flat(
+    const char* operation,
+    const at::Tensor& whole,
+    const at::Tensor& part,
+    int size) {
+  check_tensor(operation, whole);
+  check_tensor(operation, part);
+  if (whole.scalar_type() != part.scalar_type() ||
+      whole.numel() != part.numel() * size) {
+    throw ArgumentError(
+        str_cat(
+            operation,
+            ": ",
+            whole.scalar_type(),
+            whole.sizes(),
+            " is not ",
+            size,
+            " times ",
+            part.scalar_type(),
+            part.sizes()),
+        "make the large tensor ranks × the small one, of the same type");
+  }
+}
+
+std::vector<at::Tensor> list_of_root(
+    const char* operation,
+    const std::vector<std::vector<at::Tensor>>& lists,
+    bool is_root) {
+  check_count(operation, lists.size(), is_root ? 1 : 0);
+  return is_root ? lists[0] : std::vector<at::Tensor>{};
+}
+
+std::vector<std::int64_t> split_rows(
+    const char* operation,
+    const at::Tensor& tensor,
+    const std::vector<std::int64_t>& splits,
+    int size) {
+  const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
+  if (splits.empty() && rows % size == 0) {
+    return std::vector<std::int64_t>(size, rows / size);
+  }
+  const auto sum =
+      std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
+  if (splits.size() != static_cast<std::size_t>(size) || sum != rows) {
+    throw ArgumentError(
+        str_cat(
+            operation,
+            ": splits ",
+            at::IntArrayRef(splits),
+            " do not cut ",
+            rows,
+            " rows into ",
+            size,
+            " parts"),
+        str_cat("pass ", size, " numbers that add up to ", rows));
+  }
+  return splits;
+}
+
+ReduceKind reduce_kind(const c10d::ReduceOp& op) {
+  switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
+    case c10d::ReduceOp::SUM:
+      return ReduceKind::sum;
+    case c10d::ReduceOp::AVG:
+      return ReduceKind::avg;
+    case c10d::ReduceOp::PRODUCT:
+      return ReduceKind::product;
+    case c10d::ReduceOp::MIN:
+      return ReduceKind::min;
+    case c10d::ReduceOp::MAX:
+      return ReduceKind::max;
+    default:
+      throw UnsupportedError(
+          "this backend reduces by sum, avg, product, min and max only",
+          "use one of these");
+  }
+}
+
+}  // namespace accelerate

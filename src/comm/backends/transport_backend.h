@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// LibTorch's collectives over one of our transports.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "comm/backends/transport_work.h"
+#include "comm/reduce_kernels.h"
+#include "comm/transport.h"
+
+namespace accelerate {
+
+/// A `c10d::Backend` for CPU tensors that needs nothing but a `Transport`.
+///
+/// Operations run one after the other in the order of the calls: on a thread
+/// of their own, or, for calls with `asyncOp = false` while nothing else is
+/// under way, at once in the caller's thread. Reductions add in rank order, so
+/// results repeat bit for bit.
+///
+/// After a `DistributedError` (a rank gone or late) the backend refuses every
+/// further call with that first reason; a `MismatchError` leaves it usable.
+///
+/// Thread safety: all members may be called from any thread; the order of the
+/// calls is the caller's business.
+class TransportBackend : public c10d::Backend {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using TensorLists = std::vector<Tensors>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  /// `aborted` is what the transport's `Patience` looks at.
+  TransportBackend(
+      std::unique_ptr<Transport> transport,
+      std::string name,
+      std::shared_ptr<std::atomic<bool>> aborted);
+  ~TransportBackend() override;
+
+  const std::string getBackendName() const override { return name_; }
+  void abort() override;
+  void shutdown() override { abort(); }
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
+
+  WorkPtr broadcast(Tensors&, const c10d::BroadcastOptions&) override;
+  WorkPtr allreduce(Tensors&, const c10d::AllreduceOptions&) override;
+  WorkPtr allreduce_coalesced(
+      Tensors&, const c10d::AllreduceCoalescedOptions&) override;
+  WorkPtr reduce(Tensors&, const c10d::ReduceOptions&) override;
+  WorkPtr allgather(
+      TensorLists&, Tensors&, const c10d::AllgatherOptions&) override;
+  WorkPtr allgather_coalesced(
+      TensorLists&, Tensors&, const c10d::AllgatherOptions&) override;
+  WorkPtr _allgather_base(
+      at::Tensor&, at::Tensor&, const c10d::AllgatherOptions&) override;
+  WorkPtr allgather_into_tensor_coalesced(
+      Tensors&, Tensors&, const c10d::AllgatherOptions&) override;
+  WorkPtr gather(TensorLists&, Tensors&, const c10d::GatherOptions&) override;
+  WorkPtr scatter(Tensors&, TensorLists&, const c10d::ScatterOptions&) override;
+  WorkPtr reduce_scatter(
+      Tensors&, TensorLists&, const c10d::ReduceScatterOptions&) override;
+  WorkPtr _reduce_scatter_base(
+      at::Tensor&, at::Tensor&, const c10d::ReduceScatterOptions&) override;
+  WorkPtr reduce_scatter_tensor_coalesced(
+      Tensors&, Tensors&, const c10d::ReduceScatterOptions&) override;
+  WorkPtr alltoall(Tensors&, Tensors&, const c10d::AllToAllOptions&) override;
+  WorkPtr alltoall_base(
+      at::Tensor& output,
+      at::Tensor& input,
+      std::vector<std::int64_t>& output_splits,
+      std::vector<std::int64_t>& input_splits,
+      const c10d::AllToAllOptions&) override;
+  WorkPtr send(Tensors&, int to, int tag) override;
+  WorkPtr recv(Tensors&, int from, int tag) override;
+  WorkPtr recvAnysource(Tensors&, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions&) override;
+
+  /// Whether `allocateTensor` gives tensors that all ranks can reach.
+  bool supportsTensorAlloc(c10::DeviceIndex) override;
+  /// Returns a tensor of `size` elements that lives in shared memory, where
+  /// `allreduce` works on it without a copy.
+  ///
+  /// Collective.
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+
+ private:
+  using Operation = std::function<void(const Call&)>;
+  struct Pending;
+
+  WorkPtr submit(
+      c10d::OpType type, bool async, Tensors results, Operation operation);
+  void run_queue();
+  void run(Pending& pending);
+  void refuse_if_failed();
+  void note_failure(const std::exception_ptr& error);
+
+  std::unique_ptr<Transport> transport_;
+  const std::string name_;
+  std::shared_ptr<std::atomic<bool>> aborted_;
+  std::atomic<std::uint64_t> sequence_ = 0;
+
+  std::mutex mutex_;  // Guards the members below.
+  std::condition_variable changed_;
+  std::deque<Pending> queue_;
+  bool busy_ = false;
+  bool stopping_ = false;
+  std::string failure_;
+  std::thread thread_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// One operation on its way, as LibTorch wants to see it.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+namespace accelerate {
+
+/// The `c10d::Work` of our own backends. Complete exactly once.
+class TransportWork : public c10d::Work {
+ public:
+  TransportWork(int rank, c10d::OpType type, std::vector<at::Tensor> results);
+
+  /// Runs `operation` and completes with what it throws, if anything.
+  /// Returns the exception.
+  std::exception_ptr run(const std::function<void()>& operation);
+
+  void complete(std::exception_ptr error, int source = -1);
+
+  std::vector<at::Tensor> result() override { return results_; }
+  int sourceRank() const override { return source_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    return future_;
+  }
+
+ private:
+  std::vector<at::Tensor> results_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+  int source_ = -1;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/patience.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// A dead peer must be noticed within a second; ten looks a second cost nothing.
+constexpr milliseconds kSlice(100);
+
+milliseconds since(steady_clock::time_point start) {
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
+}
+
+}  // namespace
+
+Wait::Wait(const Call& call, int rank, const Patience& patience)
+    : call_(call),
+      rank_(rank),
+      patience_(patience),
+      start_(steady_clock::now()) {
+}
+
+milliseconds Wait::slice() const {
+  const auto next = warned_ ? patience_.timeout
+                            : std::min(patience_.warn_after, patience_.timeout);
+  return std::clamp(next - since(start_), milliseconds(1), kSlice);
+}
+
+std::string Wait::title() const {
+  return str_cat(call_.operation, " #", call_.sequence, ": ");
+}
+
+void Wait::still_missing(const std::vector<int>& ranks) {
+  if (patience_.aborted != nullptr && patience_.aborted->load()) {
+    throw DistributedError(
+        str_cat(
+            title(),
+            "aborted on rank ",
+            rank_,
+            " while waiting for ",
+            name_ranks(ranks)),
+        "nothing to do: the group was shut down on purpose");
+  }
+  const auto waited = since(start_);
+  if (waited >= patience_.timeout) {
+    throw DistributedError(
+        str_cat(
+            title(),
+            name_ranks(ranks),
+            " did not come within ",
+            name_duration(patience_.timeout),
+            "; rank ",
+            rank_,
+            " stopped waiting"),
+        str_cat(
+            "see what ",
+            name_ranks(ranks),
+            " did instead: every rank must make the same collective calls, "
+            "also inside `if (is_main_process())`"));
+  }
+  if (warned_ || waited < patience_.warn_after) {
+    return;
+  }
+  warned_ = true;
+  const std::string text = str_cat(
+      title(),
+      "rank ",
+      rank_,
+      " has waited ",
+      name_duration(patience_.warn_after),
+      " for ",
+      name_ranks(ranks),
+      "; it gives up after ",
+      name_duration(patience_.timeout));
+  if (patience_.warn) {
+    patience_.warn(text);
+  } else {
+    std::cerr << "warning: " << text << std::endl;
+  }
+}
+
+void Wait::gone(const std::vector<int>& ranks) const {
+  throw DistributedError(
+      str_cat(
+          title(),
+          "rank ",
+          rank_,
+          " lost ",
+          name_ranks(ranks),
+          ": the process ended or destroyed its group"),
+      str_cat("look for the own error of ", name_ranks(ranks), " first"));
+}
+
+std::string name_ranks(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    text += str_cat(i == 0 ? "" : ", ", ranks[i]);
+  }
+  return text;
+}
+
+std::string name_duration(milliseconds duration) {
+  return duration.count() % 1000 == 0 ? str_cat(duration.count() / 1000, " s")
+                                      : str_cat(duration.count(), " ms");
+}
+
+}  // namespace accelerate

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages through shared memory.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "comm/exchange.h"
+#include "comm/rounds.h"
+#include "comm/shared_memory.h"
+
+namespace accelerate {
+
+/// The `Exchange` of ranks on one host.
+class ShmExchange : public Exchange {
+ public:
+  /// Bytes of shared memory that `size` ranks need, a multiple of a page.
+  static std::size_t bytes(int size);
+
+  ShmExchange(
+      std::shared_ptr<SharedMemory> memory,
+      std::byte* where,
+      int rank,
+      int size);
+
+  std::vector<std::string> all(
+      const std::string& mine,
+      const Call& call,
+      const Patience& patience) override;
+
+ private:
+  std::span<std::byte> buffer(int rank, int parity) const;
+
+  Rounds rounds_;
+  std::byte* buffers_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,267 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Puts on this host what a build needs, and nothing that is there already.
+#
+#   tools/setup.sh demo    what `make demo` and `make build` need
+#   tools/setup.sh full    the same plus what the tests need (Open MPI)
+#
+# Nothing is remembered: each call looks at the packages and folders that
+# exist, so an interrupted call is completed by the next one and a finished
+# one costs milliseconds and no network.
+#
+# TORCH_DIR=<folder>        use this LibTorch, download none
+# ACCELERATE_PACKAGES=skip  leave the distribution's packages alone
+set -euo pipefail
+
+readonly torch_version=2.11.0
+# libtorch_cpu.so of the PyPI wheel wants these two libraries to load.
+readonly requirements=(
+  "torch==$torch_version" "nvidia-cuda-runtime==13.*" "nvidia-cuda-cupti==13.*")
+readonly least_gcc=12
+readonly least_cmake=3.25
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+readonly root
+readonly deps=${ACCELERATE_DEPS:-$root/.deps}
+readonly os_release=${ACCELERATE_OS_RELEASE:-/etc/os-release}
+PATH=$deps/bin:$PATH
+
+say() { printf '%s\n' "setup: $*" >&2; }
+
+# fail <what happened> <hint>...
+fail() {
+  printf '%s\n' "error: $1" >&2
+  shift
+  for hint in "$@"; do printf '%s\n' "hint: $hint" >&2; done
+  exit 1
+}
+
+# at_least <version> <least>
+at_least() { [ "$(printf '%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+distribution() {
+  # shellcheck disable=SC1090
+  (. "$os_release" 2>/dev/null && echo "${ID:-unknown}-${VERSION_ID:-}") ||
+    echo unknown
+}
+
+# ---- what is missing ------------------------------------------------------
+
+has_compiler() {
+  local name version
+  for name in g++ g++-12 g++-13 g++-14 g++-15; do
+    version=$("$name" -dumpfullversion -dumpversion 2>/dev/null) || continue
+    if at_least "$version" $least_gcc; then return 0; fi
+  done
+  return 1
+}
+
+has_cmake() {
+  local version
+  version=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p') || return 1
+  [ -n "$version" ] && at_least "$version" $least_cmake
+}
+
+has_pip() { python3 -m pip --version >/dev/null 2>&1; }
+
+# This release's own CMake is too old; PyPI has a newer one.
+cmake_comes_from_pypi() { [ "$(distribution)" = ubuntu-22.04 ]; }
+
+has_libtorch() {
+  local site=$1 name
+  [ -d "$site/torch-$torch_version.dist-info" ] || return 1
+  for name in torch/lib/libtorch_cpu.so torch/lib/libc10.so \
+    nvidia/cu13/lib/libcudart.so.13 nvidia/cu13/lib/libcupti.so.13; do
+    [ -e "$site/$name" ] || return 1
+  done
+}
+
+wants_pip() {
+  { [ -z "${TORCH_DIR:-}" ] && ! has_libtorch "$deps/python"; } ||
+    { cmake_comes_from_pypi && ! has_cmake; }
+}
+
+# The packages of a set that this host does not have, one a line.
+missing_packages() {
+  local libraries=(
+    nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev
+    libgtest-dev libgmock-dev libbenchmark-dev)
+  if [ "$1" = full ]; then libraries+=(libopenmpi-dev openmpi-bin); fi
+
+  if ! has_compiler; then
+    if [ "$(distribution)" = ubuntu-22.04 ]; then echo g++-12; else echo g++; fi
+  fi
+  if ! has_cmake && ! cmake_comes_from_pypi; then echo cmake; fi
+  if ! command -v ninja >/dev/null; then echo ninja-build; fi
+  if wants_pip && ! has_pip; then echo python3-pip; fi
+
+  local installed package
+  # dpkg-query fails when it does not know one of the names: not our failure.
+  installed=$(dpkg-query -W -f '${Package}=${db:Status-Status}\n' \
+    "${libraries[@]}" 2>/dev/null || true)
+  for package in "${libraries[@]}"; do
+    grep -qx "$package=installed" <<<"$installed" || echo "$package"
+  done
+}
+
+# ---- packages of the distribution -----------------------------------------
+
+# Prints the words that make a command run as root; fails when there are none.
+become_root() {
+  if [ "$(id -u)" = 0 ]; then
+    return 0
+  elif ! command -v sudo >/dev/null; then
+    return 1
+  elif [ -t 0 ]; then
+    echo sudo
+  else
+    echo "sudo -n"
+  fi
+}
+
+apt_install() {
+  local as_root=$1
+  shift
+  # shellcheck disable=SC2086
+  $as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends "$@" >&2
+}
+
+install_packages() {
+  [ "${ACCELERATE_PACKAGES:-}" = skip ] && return
+  local packages=() as_root line
+  mapfile -t packages < <(missing_packages "$1")
+  [ "${#packages[@]}" -eq 0 ] && return
+
+  line="apt-get update && apt-get install -y --no-install-recommends ${packages[*]}"
+  command -v apt-get >/dev/null || fail \
+    "this host has no apt-get; missing, by their Debian names: ${packages[*]}" \
+    "install their equivalents, then repeat with ACCELERATE_PACKAGES=skip"
+  as_root=$(become_root) || fail \
+    "these packages are missing, and this user can neither act as root nor use sudo: ${packages[*]}" \
+    "run this line as root, then repeat:" "$line"
+
+  say "installing ${packages[*]}"
+  # The package lists are often fresh enough; fetching them is the slow part.
+  apt_install "$as_root" "${packages[@]}" 2>/dev/null && return
+  # shellcheck disable=SC2086
+  { $as_root apt-get update >&2 && apt_install "$as_root" "${packages[@]}"; } ||
+    fail "apt-get could not install: ${packages[*]}" \
+      "run this line as root and see what it says:" "$line"
+}
+
+# ---- wheels from PyPI -----------------------------------------------------
+
+# pip's options for every platform tag this host's C library can load.
+wheel_platforms() {
+  local arch minor
+  arch=$(uname -m)
+  minor=$(getconf GNU_LIBC_VERSION | sed 's/.*2\.//')
+  for tag in $(seq -f manylinux_2_%.0f "$minor" -1 5) \
+    manylinux2014 manylinux2010 manylinux1; do
+    printf '%s\n' --platform "${tag}_$arch"
+  done
+}
+
+# download <requirement> <file pattern>: leaves a wheel in .deps/wheels. It is
+# downloaded elsewhere and renamed, so a wheel with its final name is complete.
+download() {
+  local requirement=$1 pattern=$2 part=$deps/wheels/part platforms=()
+  if compgen -G "$deps/wheels/$pattern" >/dev/null; then return; fi
+  rm -rf "$part"
+  mkdir -p "$part"
+  mapfile -t platforms < <(wheel_platforms)
+  say "downloading $requirement"
+  # One fixed Python version: we want the C++ libraries inside, the same ones
+  # whatever Python the host has. TMPDIR: /tmp is often too small for 1 GB.
+  TMPDIR=$part python3 -m pip download --quiet --no-deps --dest "$part" \
+    --only-binary=:all: --implementation cp --python-version 3.12 \
+    --abi cp312 "${platforms[@]}" "$requirement" >&2 || fail \
+    "could not download $requirement from the Python package index" \
+    "check the network and repeat: what is complete is kept"
+  mv "$part"/*.whl "$deps/wheels/"
+  rm -rf "$part"
+}
+
+# unpack <folder> <wheel>...: the folder is complete or absent.
+unpack() {
+  local folder=$1 wheel
+  shift
+  rm -rf "$folder.part"
+  mkdir -p "$folder.part"
+  for wheel in "$@"; do
+    # Checks each member's checksum; a damaged wheel must not stay.
+    python3 -m zipfile -e "$wheel" "$folder.part" || {
+      rm -f "$wheel"
+      fail "$wheel is damaged and was removed" "repeat the command"
+    }
+  done
+  if [ -e "$folder" ]; then
+    rm -rf "$folder.old"
+    mv "$folder" "$folder.old"
+  fi
+  mv "$folder.part" "$folder"
+  rm -rf "$folder.old"
+}
+
+provide_cmake() {
+  has_cmake && return
+  cmake_comes_from_pypi || fail \
+    "CMake $least_cmake or later is missing" "install it, then repeat"
+  download "cmake>=$least_cmake,<4" "cmake-*.whl"
+  unpack "$deps/cmake" "$deps"/wheels/cmake-*.whl
+  chmod +x "$deps"/cmake/cmake/data/bin/*
+  mkdir -p "$deps/bin"
+  ln -sfn ../cmake/cmake/data/bin/cmake "$deps/bin/cmake"
+  ln -sfn ../cmake/cmake/data/bin/ctest "$deps/bin/ctest"
+  rm -f "$deps"/wheels/cmake-*.whl
+}
+
+check_given_libtorch() {
+  [ -e "$TORCH_DIR/lib/libtorch_cpu.so" ] || fail \
+    "TORCH_DIR is \`$TORCH_DIR\`, which has no lib/libtorch_cpu.so" \
+    "set it to the folder that holds LibTorch's include/ and lib/"
+}
+
+provide_libtorch() {
+  if [ -n "${TORCH_DIR:-}" ]; then
+    check_given_libtorch
+    return
+  fi
+  has_libtorch "$deps/python" && return
+  has_pip || fail "\`python3 -m pip\` does not work" \
+    "install python3-pip, then repeat"
+
+  local requirement
+  for requirement in "${requirements[@]}"; do
+    local name=${requirement%%==*} version=${requirement##*==}
+    download "$requirement" "${name//-/_}-$version-*.whl"
+  done
+  say "unpacking LibTorch $torch_version"
+  unpack "$deps/python" "$deps"/wheels/{torch,nvidia_cuda_runtime,nvidia_cuda_cupti}-*.whl
+  has_libtorch "$deps/python" || fail \
+    "the wheels did not bring LibTorch $torch_version with its CUDA runtime" \
+    "remove $deps and repeat"
+  rm -rf "$deps/wheels"
+}
+
+main() {
+  local set=${1:-full}
+  case $set in
+    demo | full) ;;
+    *) fail "\`$set\` is not a set of packages" "use demo or full" ;;
+  esac
+  install_packages "$set"
+  if has_cmake && { [ -n "${TORCH_DIR:-}" ] || has_libtorch "$deps/python"; }; then
+    if [ -n "${TORCH_DIR:-}" ]; then check_given_libtorch; fi
+    return
+  fi
+  # Two calls at once would download into each other's folders.
+  mkdir -p "$deps"
+  exec 9>"$deps/lock"
+  flock 9
+  provide_cmake
+  provide_libtorch
+}
+
+main "$@"

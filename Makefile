@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front for the presets of CMakePresets.json: `make help`.
+
+PRESET ?= gcc
+PREFIX ?= /usr/local
+TESTS ?=
+
+# `build` for the main lane, `build-<preset>` for the others.
+BUILD := $(if $(filter gcc,$(PRESET)),build,build-$(PRESET))
+# A CMake from PyPI lies here where the distribution's is too old.
+export PATH := $(CURDIR)/.deps/bin:$(PATH)
+ifdef TORCH_DIR
+export TORCH_DIR
+endif
+JOBS ?= $(shell tools/jobs.sh)
+BUILD_COMMAND = cmake --build $(BUILD) -j $(JOBS)
+CTEST = ctest --preset $(PRESET) -j $(JOBS) \
+	--output-junit $(CURDIR)/$(BUILD)/tests.xml $(if $(TESTS),-R '$(TESTS)')
+
+.DEFAULT_GOAL := build
+.PHONY: help deps build demo test install clean slowest format check tidy \
+	headers consumer asan tsan ci-full benchmarks configure configure-full
+
+help: ## List these targets
+	@echo "make <target> [PRESET=gcc|dev|release|ci|asan|tsan] [TORCH_DIR=<LibTorch>]"
+	@echo
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | \
+		awk -F'\t' '{ printf "  %-12s %s\n", $$1, $$2 }'
+
+deps: ## Install what is missing: packages, and LibTorch into .deps/
+	@tools/setup.sh full
+
+configure:
+	@tools/setup.sh demo
+	@tools/configure.sh $(PRESET) $(BUILD)
+
+configure-full:
+	@tools/setup.sh full
+	@tools/configure.sh $(PRESET) $(BUILD)
+
+build: configure ## Build libraries, command line, examples, benchmarks, tests
+	@$(BUILD_COMMAND)
+
+demo: configure ## Build and run the demo: collectives between CPU processes
+	@$(BUILD_COMMAND) --target collectives
+	@$(BUILD)/bin/examples/collectives
+
+test: configure-full ## Build, then run the tests (TESTS=<regex> picks some)
+	@$(BUILD_COMMAND)
+	@$(CTEST)
+
+install: configure ## Install the CMake package into PREFIX=<folder>
+	@$(BUILD_COMMAND) --target accelerate_package
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+benchmarks: configure ## Build the benchmarks into build/bin/benchmarks/
+	@$(BUILD_COMMAND) --target benchmarks
+
+slowest: ## Print the ten slowest files of the last builds
+	@tools/slowest.py $(BUILD)
+
+format: ## Format the C++ files in place
+	@tools/format.sh --fix
+
+check: ## Check format, layers, tree and documents (seconds, no build)
+	@tools/check.sh
+
+headers: configure ## Check that public headers are light and compile alone
+	@$(BUILD_COMMAND) --target all_verify_interface_header_sets
+	@tools/check_header_budget.py --build $(BUILD)
+
+consumer: configure ## Build a small project against the installed package
+	@$(BUILD_COMMAND) --target accelerate_package
+	@tests/consumer/run.sh $(BUILD)
+
+tidy: configure ## Run clang-tidy 19 on the files changed since main
+	@tools/tidy.sh $(BUILD)
+
+asan: ## Unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory sanitized PRESET=asan LANE=unit
+
+tsan: ## Rank tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory sanitized PRESET=tsan LANE=ranks
+
+.PHONY: sanitized
+sanitized: configure-full
+	@$(BUILD_COMMAND) --target accelerate_tests_$(LANE)
+	@$(CTEST)
+
+ci-full: ## Everything .ci/run does, and what it leaves out for time
+	@.ci/run --full
+
+clean: ## Remove the build folders; .deps/ stays
+	rm -rf build build-*

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+# How tests, examples and benchmarks are made. Each has a time limit: nothing
+# that ctest starts can hang a run.
+
+# One binary of GoogleTest tests, named after its folder under tests/. Each
+# TEST becomes a ctest test `<lane>/<rest>.Suite.Name` with the lane as label.
+#
+#   accelerate_add_tests(unit/base SOURCES json_test.cpp …
+#     [LIBS accelerate_host]      default: accelerate_internals, with LibTorch
+#     [PCH tensor|comm|nn]        needed by whatever includes LibTorch
+#     [LABELS gpu …] [TIMEOUT 60] [PROCESSORS 1]
+#     [ENVIRONMENT NAME=value …]
+#     [SHARDS 2])                 that many processes, not one a TEST: for
+#                                 hundreds of short tests, since loading
+#                                 LibTorch takes 0.25 s
+#
+# Sources are compiled eight at a time (a unity build): names in anonymous
+# namespaces must differ within a binary.
+function(accelerate_add_tests folder)
+  cmake_parse_arguments(arg "" "PCH;TIMEOUT;PROCESSORS;SHARDS"
+    "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "accelerate_add_tests(${folder}): no SOURCES, or "
+      "unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  accelerate_default(arg_LIBS accelerate_internals)
+  accelerate_default(arg_TIMEOUT 60)
+  accelerate_default(arg_PROCESSORS 1)
+  string(REPLACE / _ name ${folder})
+  string(REGEX REPLACE "/.*" "" lane ${folder})
+  set(target accelerate_test_${name})
+
+  add_executable(${target} ${arg_SOURCES})
+  accelerate_own(${target} PCH ${arg_PCH})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${target} PRIVATE ${arg_LIBS} GTest::gmock_main)
+  if(accelerate_internals IN_LIST arg_LIBS)
+    target_link_libraries(${target} PRIVATE accelerate_torch)
+  endif()
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${name}
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests
+    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  accelerate_join_lane(${target} ${lane})
+
+  set(properties TIMEOUT PROCESSORS LABELS ENVIRONMENT)
+  set(arg_LABELS ${lane} ${arg_LABELS})
+  if(arg_SHARDS)
+    accelerate_add_shards(${target} ${folder} ${arg_SHARDS} names)
+    foreach(property IN LISTS properties)
+      set_property(TEST ${names} PROPERTY ${property} ${arg_${property}})
+    endforeach()
+    return()
+  endif()
+
+  gtest_discover_tests(${target}
+    TEST_PREFIX ${folder}. TEST_LIST ${target}_tests
+    DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 30)
+  # gtest_discover_tests breaks values that are lists, so the properties are
+  # set by a file of our own that ctest reads after its.
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${target}_properties.cmake)
+  file(WRITE ${file} "if(${target}_tests)\n")
+  foreach(property IN LISTS properties)
+    file(APPEND ${file} "  set_tests_properties(\${${target}_tests} "
+      "PROPERTIES ${property} [==[${arg_${property}}]==])\n")
+  endforeach()
+  file(APPEND ${file} "endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
+endfunction()
+
+# Deals the tests of a binary out to `count` processes.
+function(accelerate_add_shards target folder count names)
+  math(EXPR last "${count} - 1")
+  foreach(shard RANGE ${last})
+    set(test ${folder}.shard_${shard})
+    add_test(NAME ${test} COMMAND
+      ${CMAKE_COMMAND} -E env GTEST_TOTAL_SHARDS=${count}
+      GTEST_SHARD_INDEX=${shard} $<TARGET_FILE:${target}>)
+    list(APPEND tests ${test})
+  endforeach()
+  set(${names} ${tests} PARENT_SCOPE)
+endfunction()
+
+# One example: `examples/<name>.cpp`, built into build/bin/examples/ and run
+# by ctest with the given arguments.
+#
+#   accelerate_add_example(collectives [ARGS …] [TIMEOUT 60] [LIBS …])
+function(accelerate_add_example name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "ARGS;LIBS" ${ARGN})
+  accelerate_default(arg_TIMEOUT 60)
+  accelerate_default(arg_LIBS accelerate::accelerate)
+  get_filename_component(target ${name} NAME)
+  add_executable(${target} ${name}.cpp)
+  target_link_libraries(${target} PRIVATE accelerate_flags ${arg_LIBS})
+  set_target_properties(${target} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/examples)
+  if(ACCELERATE_TESTS)
+    add_test(NAME examples/${name} COMMAND ${target} ${arg_ARGS})
+    set_tests_properties(examples/${name} PROPERTIES
+      LABELS examples TIMEOUT ${arg_TIMEOUT})
+  endif()
+endfunction()
+
+# One benchmark: `benchmarks/<name>.cpp`, built into build/bin/benchmarks/.
+#
+#   accelerate_add_benchmark(allreduce [SOURCES …] [PCH …] [LIBS …])
+function(accelerate_add_benchmark name)
+  cmake_parse_arguments(arg "" "PCH" "SOURCES;LIBS" ${ARGN})
+  accelerate_default(arg_SOURCES ${name}.cpp)
+  accelerate_default(arg_LIBS accelerate_internals)
+  set(target accelerate_benchmark_${name})
+  add_executable(${target} ${arg_SOURCES})
+  accelerate_own(${target} PCH ${arg_PCH})
+  target_link_libraries(${target} PRIVATE ${arg_LIBS})
+  if(accelerate_internals IN_LIST arg_LIBS)
+    target_link_libraries(${target} PRIVATE accelerate_torch)
+  endif()
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${name}
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/benchmarks)
+  if(NOT TARGET benchmarks)
+    add_custom_target(benchmarks)
+  endif()
+  add_dependencies(benchmarks ${target})
+endfunction()
+
+# A program that tests start: built with the lane, no test by itself.
+#   accelerate_add_test_program(<lane> <name> SOURCES … [LIBS …] [PCH …])
+function(accelerate_add_test_program lane name)
+  cmake_parse_arguments(arg "" "PCH" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  accelerate_own(${name} PCH ${arg_PCH})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${arg_LIBS})
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
+  accelerate_join_lane(${name} ${lane})
+endfunction()
+
+# `accelerate_tests_<lane>` builds what one lane needs; the sanitizer presets
+# build no more than that.
+function(accelerate_join_lane target lane)
+  if(NOT TARGET accelerate_tests_${lane})
+    add_custom_target(accelerate_tests_${lane})
+  endif()
+  add_dependencies(accelerate_tests_${lane} ${target})
+endfunction()
+
+function(accelerate_default variable value)
+  if(NOT DEFINED ${variable})
+    set(${variable} ${value} PARENT_SCOPE)
+  endif()
+endfunction()

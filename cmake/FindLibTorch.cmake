@@ -8,6 +8,9 @@
 #          (default: .deps/python/torch of the source tree)
 # Targets: LibTorch::c10, LibTorch::torch_cpu, and, if the build has them,
 #          LibTorch::c10_cuda and LibTorch::torch_cuda
+#
+# The targets are global, so that a project which adds ours by
+# `add_subdirectory` can link them too.
 
 if(NOT TORCH_DIR AND DEFINED ENV{TORCH_DIR})
   set(TORCH_DIR $ENV{TORCH_DIR})
@@ -37,7 +40,7 @@ find_package_handle_standard_args(LibTorch
 
 foreach(_name IN ITEMS c10 torch_cpu c10_cuda torch_cuda)
   if(EXISTS ${TORCH_DIR}/lib/lib${_name}.so AND NOT TARGET LibTorch::${_name})
-    add_library(LibTorch::${_name} SHARED IMPORTED)
+    add_library(LibTorch::${_name} SHARED IMPORTED GLOBAL)
     set_target_properties(LibTorch::${_name} PROPERTIES
       IMPORTED_LOCATION ${TORCH_DIR}/lib/lib${_name}.so
       INTERFACE_INCLUDE_DIRECTORIES

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# What other projects see of us: public headers, and the CMake package
+# `accelerate` that `make install` writes.
+
+# A library with a public face: its headers, C++20 and LibTorch come with it.
+#   accelerate_publish(<target> HEADERS <folder under include/>)
+function(accelerate_publish target)
+  cmake_parse_arguments(arg "" "HEADERS" "" ${ARGN})
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/include/${arg_HEADERS}/*.h)
+  target_sources(${target} PUBLIC FILE_SET HEADERS
+    BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${headers})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_link_libraries(${target} PUBLIC LibTorch::torch_cpu)
+  # `all_verify_interface_header_sets` compiles each header alone.
+  set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+endfunction()
+
+accelerate_publish(accelerate HEADERS accelerate)
+set_target_properties(accelerate PROPERTIES
+  VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+
+if(NOT ACCELERATE_INSTALL)
+  return()
+endif()
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/accelerate)
+
+# Installed files find each other by relative paths, so the folder can move;
+# LibTorch stays where it is.
+foreach(_library IN ITEMS accelerate accelerate_mpi)
+  if(TARGET ${_library})
+    list(APPEND _installed ${_library})
+    set_target_properties(${_library} PROPERTIES
+      INSTALL_RPATH "$ORIGIN;${TORCH_DIR}/lib")
+  endif()
+endforeach()
+install(TARGETS accelerate EXPORT accelerateTargets FILE_SET HEADERS)
+if(TARGET accelerate_mpi)
+  install(TARGETS accelerate_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET accelerate_cli)
+  list(APPEND _installed accelerate_cli)
+  set_target_properties(accelerate_cli PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS accelerate_cli)
+endif()
+
+install(EXPORT accelerateTargets
+  NAMESPACE accelerate:: DESTINATION ${_package_dir})
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/accelerateConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/package/accelerateConfig.cmake
+  INSTALL_DESTINATION ${_package_dir})
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/package/accelerateConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/package/accelerateConfig.cmake
+  ${PROJECT_BINARY_DIR}/package/accelerateConfigVersion.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake
+  DESTINATION ${_package_dir})
+
+# Everything `cmake --install` copies, and nothing else.
+add_custom_target(accelerate_package DEPENDS ${_installed})

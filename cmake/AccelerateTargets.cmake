@@ -5,6 +5,8 @@
 add_library(accelerate_flags INTERFACE)
 target_compile_features(accelerate_flags INTERFACE cxx_std_20)
 target_compile_options(accelerate_flags INTERFACE
+  # Libraries and programs alike, so that both can use a precompiled header.
+  -fPIC
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
   # -Wpedantic takes the `##__VA_ARGS__` of LibTorch's logging macros for ours.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-zero-variadic-macro-arguments>
@@ -22,7 +24,6 @@ endif()
 add_library(accelerate_torch INTERFACE)
 target_link_libraries(accelerate_torch INTERFACE LibTorch::torch_cpu)
 
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

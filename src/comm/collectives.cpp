@@ -51,14 +51,9 @@ void reduce_arrival(const Arrival& arrived, Bytes out, ReduceSpec spec) {
     rows.push_back(part.data());
   }
   std::byte* const here = out.data() + arrived.offset;
-  const auto count =
-      arrived.parts.front().size() / c10::elementSize(spec.type);
+  const auto count = arrived.parts.front().size() / c10::elementSize(spec.type);
   reduce_rows(
-      spec.kind,
-      spec.type,
-      {&here, 1},
-      rows,
-      static_cast<std::int64_t>(count));
+      spec.kind, spec.type, {&here, 1}, rows, static_cast<std::int64_t>(count));
 }
 
 // The share of rank r when `data` is cut into one part per rank, at borders
@@ -98,8 +93,7 @@ void reduce_share_in_place(
       spec.type,
       outs,
       rows,
-      static_cast<std::int64_t>(
-          mine.size() / c10::elementSize(spec.type)));
+      static_cast<std::int64_t>(mine.size() / c10::elementSize(spec.type)));
 }
 
 }  // namespace

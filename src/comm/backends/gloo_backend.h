@@ -11,15 +11,22 @@
 
 namespace accelerate {
 
-/// Makes a Gloo group whose connections use the network interface that has
-/// `address`: `127.0.0.1` keeps them on this host.
+/// Which network Gloo's connections use.
+struct GlooNetwork {
+  /// Keeps them on this host.
+  bool loopback = false;
+  /// A network interface by name; empty: LibTorch's choice by host name.
+  std::string interface = {};
+};
+
+/// Makes a Gloo group.
 ///
 /// Collective: returns when all `size` ranks have connected to each other.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(
     const c10::intrusive_ptr<c10d::Store>& store,
     int rank,
     int size,
-    const std::string& address,
+    const GlooNetwork& network,
     std::chrono::milliseconds timeout);
 
 }  // namespace accelerate

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/backend_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Messages up to here need one collective, longer ones two.
+constexpr std::size_t kShort = 1024;
+
+// Time for the kernel to release the lock of a process whose sockets are
+// already closed.
+constexpr milliseconds kAfterlife(500);
+
+std::string late_key(int rank) {
+  return str_cat("late/", rank);
+}
+
+std::string late_value(const Call& call) {
+  return str_cat(call.operation, "#", call.sequence);
+}
+
+// True when the work has ended, well or not.
+bool ended(c10d::Work& work, milliseconds at_most) {
+  if (work.isCompleted()) {
+    return true;
+  }
+  try {
+    work.wait(at_most);
+  } catch (const std::exception&) {
+    // Too early, or the work's own error: the caller asks again.
+  }
+  return work.isCompleted();
+}
+
+}  // namespace
+
+BackendWait::BackendWait(Seat seat, std::shared_ptr<SharedMemory> memory)
+    : seat_(std::move(seat)), memory_(std::move(memory)) {
+}
+
+void BackendWait::operator()(
+    const c10::intrusive_ptr<c10d::Work>& work,
+    const Call& call,
+    const Patience& patience) const {
+  Wait wait(call, seat_.rank, patience);
+  bool said = false;
+  while (!ended(*work, wait.slice())) {
+    const std::vector<int> dead = gone();
+    if (!dead.empty() && !work->isCompleted()) {
+      wait.gone(dead);
+    }
+    if (!std::exchange(said, true)) {
+      seat_.store->set(late_key(seat_.rank), late_value(call));
+    }
+    wait.still_missing(missing(call));
+  }
+  try {
+    work->wait();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    rethrow(call, patience, error.what());
+  }
+}
+
+std::vector<int> BackendWait::gone() const {
+  std::vector<int> ranks;
+  for (int rank = 0; memory_ && rank < seat_.size; ++rank) {
+    if (rank != seat_.rank && !memory_->is_present(rank)) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+std::vector<int> BackendWait::missing(const Call& call) const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < seat_.size; ++rank) {
+    const std::string key = late_key(rank);
+    const bool here = rank == seat_.rank ||
+                      (seat_.store->check({key}) &&
+                       seat_.store->get_to_str(key) == late_value(call));
+    if (!here) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+void BackendWait::rethrow(
+    const Call& call, const Patience& patience, const std::string& why) const {
+  const auto until = std::chrono::steady_clock::now() + kAfterlife;
+  while (memory_ && std::chrono::steady_clock::now() < until) {
+    const std::vector<int> dead = gone();
+    if (!dead.empty()) {
+      Wait(call, seat_.rank, patience).gone(dead);
+    }
+  }
+  throw DistributedError(
+      str_cat(
+          call.operation,
+          " #",
+          call.sequence,
+          ": rank ",
+          seat_.rank,
+          " lost the connection to a peer: ",
+          why),
+      "look for the own error of the other ranks first");
+}
+
+BackendExchange::BackendExchange(
+    c10::intrusive_ptr<c10d::Backend> backend, BackendWait wait)
+    : backend_(std::move(backend)), wait_(std::move(wait)) {
+}
+
+// Each message travels with its length in front. If one does not fit into the
+// short form, every rank sees that and all go once more with enough room.
+std::vector<std::string> BackendExchange::all(
+    const std::string& mine, const Call& call, const Patience& patience) {
+  auto messages = fixed(mine, kShort, call, patience);
+  std::size_t longest = 0;
+  for (const std::string& message : messages) {
+    longest = std::max(longest, message.size());
+  }
+  return longest <= kShort ? messages : fixed(mine, longest, call, patience);
+}
+
+std::vector<std::string> BackendExchange::fixed(
+    const std::string& mine,
+    std::size_t bytes,
+    const Call& call,
+    const Patience& patience) {
+  const std::uint64_t length = mine.size();
+  const auto width = static_cast<std::int64_t>(sizeof length + bytes);
+  auto in = at::zeros({width}, at::kByte);
+  auto out = at::zeros({width * backend_->getSize()}, at::kByte);
+  auto* data = static_cast<std::uint8_t*>(in.mutable_data_ptr());
+  std::memcpy(data, &length, sizeof length);
+  std::memcpy(data + sizeof length, mine.data(), std::min(bytes, mine.size()));
+  c10d::AllgatherOptions options;
+  options.asyncOp = false;
+  wait_(backend_->_allgather_base(out, in, options), call, patience);
+
+  std::vector<std::string> messages;
+  for (int rank = 0; rank < backend_->getSize(); ++rank) {
+    const auto* from =
+        static_cast<const std::uint8_t*>(out.const_data_ptr()) + width * rank;
+    std::uint64_t total = 0;
+    std::memcpy(&total, from, sizeof total);
+    std::string message(total, '\0');
+    std::memcpy(
+        message.data(),
+        from + sizeof total,
+        std::min<std::size_t>(bytes, total));
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+}  // namespace accelerate

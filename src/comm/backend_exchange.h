@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages through a backend, for ranks on several hosts.
+#pragma once
+
+#include <functional>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "comm/exchange.h"
+#include "comm/rendezvous.h"
+
+namespace accelerate {
+
+/// Waits for an operation of a backend whose ranks may be anywhere.
+///
+/// Looks ten times a second whether it is done; a rank that waits for long
+/// says so in the store, which is how the others learn who is missing.
+class BackendWait {
+ public:
+  /// `memory` tells who is alive, where all ranks are on one host.
+  BackendWait(Seat seat, std::shared_ptr<SharedMemory> memory);
+
+  /// Throws `DistributedError` that names ranks when one is gone or late.
+  void operator()(
+      const c10::intrusive_ptr<c10d::Work>& work,
+      const Call& call,
+      const Patience& patience) const;
+
+ private:
+  std::vector<int> gone() const;
+  std::vector<int> missing(const Call& call) const;
+  [[noreturn]] void rethrow(
+      const Call& call, const Patience& patience, const std::string& why) const;
+
+  Seat seat_;
+  std::shared_ptr<SharedMemory> memory_;
+};
+
+/// The `Exchange` of ranks that only share a backend.
+class BackendExchange : public Exchange {
+ public:
+  BackendExchange(c10::intrusive_ptr<c10d::Backend> backend, BackendWait wait);
+
+  std::vector<std::string> all(
+      const std::string& mine,
+      const Call& call,
+      const Patience& patience) override;
+
+ private:
+  std::vector<std::string> fixed(
+      const std::string& mine,
+      std::size_t bytes,
+      const Call& call,
+      const Patience& patience);
+
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  BackendWait wait_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/group.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "comm/group_impl.h"
+
+namespace accelerate {
+namespace {
+
+void check_seat(int rank, int size, const GroupOptions& options) {
+  if (size < 1) {
+    throw ArgumentError(
+        str_cat("a group of ", size, " ranks does not exist"),
+        "pass a size of 1 or more");
+  }
+  if (rank < 0 || rank >= size) {
+    throw ArgumentError(
+        str_cat(
+            "rank is ",
+            rank,
+            " but the group has ",
+            size,
+            " ranks (0–",
+            size - 1,
+            ")"),
+        "pass a rank of the group");
+  }
+  if (options.timeout.count() <= 0 || options.warn_after.count() <= 0) {
+    throw ArgumentError(
+        str_cat(
+            "timeout and warn_after must be positive, got ",
+            options.timeout.count(),
+            " ms and ",
+            options.warn_after.count(),
+            " ms"),
+        "leave them out for 600 s and 30 s");
+  }
+}
+
+void check_defined(const char* operation, const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined()) {
+      throw ArgumentError(
+          str_cat(operation, " got an undefined tensor"),
+          "pass tensors with data on every rank");
+    }
+  }
+}
+
+void check_from(const char* operation, int from, int size) {
+  if (from < 0 || from >= size) {
+    throw ArgumentError(
+        str_cat(
+            operation,
+            ": from is ",
+            from,
+            " but the group has ",
+            size,
+            " ranks (0–",
+            size - 1,
+            ")"),
+        "pass a rank of the group");
+  }
+}
+
+// Contiguous, at least one dimension, cut off from autograd.
+Tensor as_rows(const Tensor& tensor) {
+  const Tensor plain = tensor.detach().contiguous();
+  return plain.dim() == 0 ? plain.view({1}) : plain;
+}
+
+// Any type as bytes: moving data needs no arithmetic.
+Tensor as_bytes(const Tensor& contiguous) {
+  return contiguous.view({-1}).view(at::kByte);
+}
+
+Tensor with_rows(const Tensor& tensor, std::int64_t rows) {
+  if (tensor.size(0) == rows) {
+    return tensor;
+  }
+  auto sizes = tensor.sizes().vec();
+  sizes[0] = rows;
+  Tensor padded = at::zeros(sizes, tensor.options());
+  padded.narrow(0, 0, tensor.size(0)).copy_(tensor);
+  return padded;
+}
+
+c10d::ReduceOp op_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+      return c10d::ReduceOp::SUM;
+    case Reduction::mean:
+      return c10d::ReduceOp::AVG;
+    case Reduction::max:
+      return c10d::ReduceOp::MAX;
+    case Reduction::min:
+      return c10d::ReduceOp::MIN;
+  }
+  throw InternalError("a reduction without a name");
+}
+
+void check_mean(Reduction reduction, const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors) {
+    if (reduction == Reduction::mean && !tensor.is_floating_point() &&
+        !tensor.is_complex()) {
+      throw ArgumentError(
+          str_cat(
+              "reduce: the mean of ",
+              tensor.scalar_type(),
+              " tensors is not a whole number"),
+          "convert with `tensor.to(torch::kFloat)`, or use Reduction::sum");
+    }
+  }
+}
+
+Tensor padded_to(
+    const Tensor& tensor, std::int64_t size, const PadOptions& options) {
+  const std::int64_t mine = tensor.size(options.dim);
+  if (mine == size) {
+    return tensor;
+  }
+  auto sizes = tensor.sizes().vec();
+  sizes[static_cast<std::size_t>(options.dim)] = size;
+  Tensor result = at::full(sizes, options.pad_index, tensor.options());
+  const std::int64_t begin = options.pad_first ? size - mine : 0;
+  result.narrow(options.dim, begin, mine).copy_(tensor);
+  return result;
+}
+
+std::string encode(const std::vector<Json>& objects) {
+  const auto bytes = Json(objects).to_cbor();
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<Json> decode(const std::string& text) {
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(text.data());
+  return Json::from_cbor({begin, text.size()}).as_array();
+}
+
+}  // namespace
+
+Group::Group() : impl_(std::make_shared<Impl>()) {
+}
+
+Group::Group(
+    const c10::intrusive_ptr<c10d::Store>& store,
+    int rank,
+    int size,
+    GroupOptions options) {
+  check_seat(rank, size, options);
+  impl_ = size == 1 ? std::make_shared<Impl>()
+                    : std::make_shared<Impl>(
+                          Seat{store, rank, size}, std::move(options));
+}
+
+Group::Group(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {
+}
+Group::Group(const Group&) = default;
+Group::Group(Group&&) noexcept = default;
+Group& Group::operator=(const Group&) = default;
+Group& Group::operator=(Group&&) noexcept = default;
+Group::~Group() = default;
+
+int Group::rank() const {
+  return impl_->seat.rank;
+}
+int Group::size() const {
+  return impl_->seat.size;
+}
+bool Group::on_one_host() const {
+  return size() == 1 || impl_->memory;
+}
+const GroupOptions& Group::options() const {
+  return impl_->options;
+}
+
+std::string Group::backend_name() const {
+  return impl_->backend ? impl_->backend->getBackendName() : "none";
+}
+
+std::optional<Group> Group::subgroup(const std::vector<int>& ranks) const {
+  for (const int member : ranks) {
+    check_from("subgroup", member, size());
+  }
+  if (ranks.empty() ||
+      std::set<int>(ranks.begin(), ranks.end()).size() != ranks.size()) {
+    throw ArgumentError(
+        str_cat(
+            "subgroup needs different ranks, got ", c10::ArrayRef<int>(ranks)),
+        "name each rank of the new group once");
+  }
+  const auto place = std::find(ranks.begin(), ranks.end(), rank());
+  if (size() == 1) {
+    return *this;
+  }
+  return impl_->guarded([&]() -> std::optional<Group> {
+    impl_->agree(
+        impl_->next_call("subgroup"), {}, str_cat(c10::ArrayRef<int>(ranks)));
+    const int number = impl_->subgroups++;
+    if (place == ranks.end()) {
+      return std::nullopt;
+    }
+    auto store = c10::make_intrusive<c10d::PrefixStore>(
+        str_cat("subgroup", number), impl_->seat.store);
+    return Group(
+        store,
+        static_cast<int>(place - ranks.begin()),
+        static_cast<int>(ranks.size()),
+        impl_->options);
+  });
+}
+
+void Group::barrier() const {
+  if (size() > 1) {
+    impl_->guarded(
+        [&] { impl_->agree(impl_->next_call("wait_for_everyone"), {}); });
+  }
+}
+
+Group::Tensors Group::gather(const Tensors& tensors) const {
+  check_defined("gather", tensors);
+  Tensors rows;
+  for (const Tensor& tensor : tensors) {
+    rows.push_back(as_rows(tensor));
+  }
+  if (size() == 1) {
+    return rows;
+  }
+  return impl_->guarded([&] {
+    const Call call = impl_->next_call("gather");
+    const auto records = impl_->agree(call, rows, {}, /*free_dim=*/0);
+    Tensors results;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::vector<std::int64_t> counts;
+      for (const CallRecord& record : records) {
+        counts.push_back(record.tensors[i].sizes[0]);
+      }
+      results.push_back(impl_->gather_rows(rows[i], counts, call));
+    }
+    return results;
+  });
+}
+
+Tensor Group::Impl::gather_rows(
+    const Tensor& rows,
+    const std::vector<std::int64_t>& counts,
+    const Call& call) {
+  const std::int64_t most = *std::max_element(counts.begin(), counts.end());
+  auto sizes = rows.sizes().vec();
+  sizes[0] = most * static_cast<std::int64_t>(counts.size());
+  Tensor all = at::empty(sizes, rows.options());
+  if (all.numel() > 0) {
+    Tensor in = as_bytes(with_rows(rows, most));
+    Tensor out = as_bytes(all);
+    c10d::AllgatherOptions now;
+    now.asyncOp = false;
+    wait(backend->_allgather_base(out, in, now), call);
+  }
+  if (std::equal(counts.begin() + 1, counts.end(), counts.begin())) {
+    return all;
+  }
+  Tensors parts;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    parts.push_back(
+        all.narrow(0, most * static_cast<std::int64_t>(r), counts[r]));
+  }
+  return at::cat(parts);
+}
+
+Group::Tensors Group::reduce(
+    const Tensors& tensors, Reduction reduction, double scale) const {
+  check_defined("reduce", tensors);
+  check_mean(reduction, tensors);
+  Tensors results;
+  for (const Tensor& tensor : tensors) {
+    results.push_back(tensor.detach().clone(at::MemoryFormat::Contiguous));
+  }
+  if (size() > 1) {
+    impl_->guarded([&] {
+      const Call call = impl_->next_call("reduce");
+      impl_->agree(call, results, std::string(name_of(reduction)));
+      c10d::AllreduceOptions options;
+      options.reduceOp = op_of(reduction);
+      options.asyncOp = false;
+      for (const Tensor& result : results) {
+        Tensors one = {result};
+        impl_->wait(impl_->backend->allreduce(one, options), call);
+      }
+    });
+  }
+  if (scale != 1.0) {
+    for (Tensor& result : results) {
+      result = result.mul(scale);
+    }
+  }
+  return results;
+}
+
+void Group::broadcast(const Tensors& tensors, int from) const {
+  check_defined("broadcast", tensors);
+  check_from("broadcast", from, size());
+  if (size() == 1) {
+    return;
+  }
+  impl_->guarded([&] {
+    const Call call = impl_->next_call("broadcast");
+    impl_->agree(call, tensors, str_cat("from ", from));
+    c10d::BroadcastOptions options;
+    options.rootRank = from;
+    options.asyncOp = false;
+    for (const Tensor& tensor : tensors) {
+      Tensor flat = as_rows(tensor);
+      if (flat.numel() == 0) {
+        continue;
+      }
+      Tensors one = {as_bytes(flat)};
+      impl_->wait(impl_->backend->broadcast(one, options), call);
+      if (!flat.is_alias_of(tensor)) {
+        tensor.detach().copy_(flat.view(tensor.sizes()));
+      }
+    }
+  });
+}
+
+Group::Tensors Group::pad_across_processes(
+    const Tensors& tensors, const PadOptions& options) const {
+  check_defined("pad_across_processes", tensors);
+  if (options.dim < 0) {
+    throw ArgumentError(
+        str_cat("pad_across_processes: dim is ", options.dim),
+        "count dimensions from 0");
+  }
+  if (size() == 1) {
+    return tensors;
+  }
+  return impl_->guarded([&] {
+    const auto records = impl_->agree(
+        impl_->next_call("pad_across_processes"),
+        tensors,
+        str_cat("dim ", options.dim),
+        options.dim);
+    Tensors results;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (options.dim >= tensors[i].dim()) {
+        results.push_back(tensors[i]);
+        continue;
+      }
+      std::int64_t most = 0;
+      for (const CallRecord& record : records) {
+        most = std::max(most, record.tensors[i].sizes[options.dim]);
+      }
+      results.push_back(padded_to(tensors[i], most, options));
+    }
+    return results;
+  });
+}
+
+std::vector<Json> Group::gather_object(const std::vector<Json>& objects) const {
+  if (size() == 1) {
+    return objects;
+  }
+  return impl_->guarded([&] {
+    const Call call = impl_->next_call("gather_object");
+    impl_->agree(call, {});
+    std::vector<Json> all;
+    for (const std::string& text :
+         impl_->exchange->all(encode(objects), call, impl_->patience)) {
+      auto theirs = decode(text);
+      std::move(theirs.begin(), theirs.end(), std::back_inserter(all));
+    }
+    return all;
+  });
+}
+
+void Group::broadcast_object_list(std::vector<Json>& objects, int from) const {
+  check_from("broadcast_object_list", from, size());
+  if (size() == 1) {
+    return;
+  }
+  impl_->guarded([&] {
+    const Call call = impl_->next_call("broadcast_object_list");
+    impl_->agree(call, {}, str_cat("from ", from));
+    const auto messages = impl_->exchange->all(
+        rank() == from ? encode(objects) : "", call, impl_->patience);
+    if (rank() != from) {
+      objects = decode(messages[static_cast<std::size_t>(from)]);
+    }
+  });
+}
+
+Tensor Group::allocate(std::int64_t count, const Tensor& like) const {
+  if (count < 0) {
+    throw ArgumentError(
+        str_cat("allocate: ", count, " elements"), "pass 0 or more");
+  }
+  if (size() == 1 || !impl_->backend->supportsTensorAlloc(0)) {
+    return at::zeros({count}, like.options().requires_grad(false));
+  }
+  return impl_->guarded([&] {
+    impl_->agree(
+        impl_->next_call("allocate"),
+        {},
+        str_cat(count, " × ", like.scalar_type()));
+    return impl_->backend->allocateTensor(
+        count, at::TensorOptions(like.scalar_type()));
+  });
+}
+
+c10d::Backend& Group::backend() const {
+  if (!impl_->backend) {
+    throw StateError(
+        "a group of one rank has no backend",
+        "ask `size()` first: there is nobody to talk to");
+  }
+  return *impl_->backend;
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> Group::process_group() const {
+  using Type = c10d::ProcessGroup::BackendType;
+  if (!impl_->process_group) {
+    auto group = c10::make_intrusive<c10d::ProcessGroup>(
+        impl_->seat.store, rank(), size());
+    const auto type =
+        backend().getBackendName() == "gloo" ? Type::GLOO : Type::CUSTOM;
+    group->setBackend(at::DeviceType::CPU, type, impl_->backend);
+    group->setDefaultBackend(type);
+    impl_->process_group = std::move(group);
+  }
+  return impl_->process_group;
+}
+
+void Group::abort() const {
+  impl_->aborted->store(true);
+  if (impl_->backend) {
+    impl_->backend->abort();
+  }
+}
+
+}  // namespace accelerate

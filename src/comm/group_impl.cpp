@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/group_impl.h"
+
+#include <utility>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "comm/backends/fake_transport.h"
+#include "comm/backends/gloo_backend.h"
+#include "comm/backends/shm_transport.h"
+#include "comm/backends/transport_backend.h"
+#include "comm/shm_exchange.h"
+
+namespace accelerate {
+namespace {
+
+std::string problem_table(const std::vector<std::string>& problems) {
+  std::string text;
+  for (std::size_t rank = 0; rank < problems.size(); ++rank) {
+    if (!problems[rank].empty()) {
+      text += str_cat("\n  rank ", rank, ": ", problems[rank]);
+    }
+  }
+  return text;
+}
+
+std::size_t memory_bytes(int size) {
+  return ShmExchange::bytes(size) + ShmTransport::bytes(size);
+}
+
+// Gloo's own limit is a little later than ours: our message names ranks.
+constexpr std::chrono::seconds kGlooGrace(5);
+
+}  // namespace
+
+Group::Impl::Impl(Seat seat_, GroupOptions options_)
+    : seat(std::move(seat_)), options(std::move(options_)) {
+  patience = {options.warn_after, options.timeout, options.warn, aborted.get()};
+  CommonMemory common;
+  if (options.shared_memory) {
+    common = share_memory(seat, memory_bytes(seat.size), patience);
+    memory = common.memory;
+  }
+  make_backend(common);
+  backend_wait.emplace(seat, memory);
+  if (memory) {
+    exchange = std::make_unique<ShmExchange>(
+        memory, memory->data(), seat.rank, seat.size);
+  } else {
+    exchange = std::make_unique<BackendExchange>(backend, *backend_wait);
+  }
+}
+
+void Group::Impl::make_backend(const CommonMemory& common) {
+  const Backend chosen =
+      options.backend.value_or(memory ? Backend::shm : Backend::gloo);
+  switch (chosen) {
+    case Backend::shm:
+      if (!memory) {
+        throw UnsupportedError(
+            str_cat(
+                "backend `shm` needs all ",
+                seat.size,
+                " ranks on one host, and they share no memory",
+                problem_table(common.problems)),
+            "use `--backend gloo`, or leave the backend out");
+      }
+      backend = c10::make_intrusive<TransportBackend>(
+          std::make_unique<ShmTransport>(
+              memory,
+              memory->data() + ShmExchange::bytes(seat.size),
+              seat.rank,
+              seat.size,
+              patience),
+          "shm",
+          aborted);
+      return;
+    case Backend::gloo:
+      backend = make_gloo_backend(
+          seat.store,
+          seat.rank,
+          seat.size,
+          {.loopback = memory != nullptr,
+           .interface = options.network_interface.value_or("")},
+          patience.timeout + kGlooGrace);
+      return;
+    case Backend::fake: {
+      const std::string hub = seat.rank == 0 ? open_fake_hub(seat.size) : "";
+      backend = c10::make_intrusive<TransportBackend>(
+          std::make_unique<FakeTransport>(
+              meet(seat, "hub", hub, patience).front(),
+              seat.rank,
+              seat.size,
+              patience),
+          "fake",
+          aborted);
+      return;
+    }
+    case Backend::mpi:
+      throw UnsupportedError(
+          "this build has no MPI backend",
+          "rebuild with -DACCELERATE_MPI=ON, or use `--backend gloo`");
+  }
+}
+
+void Group::Impl::refuse_if_failed() const {
+  if (!failure_.empty()) {
+    throw DistributedError(
+        str_cat(
+            "this group of ", seat.size, " ranks is unusable since ", failure_),
+        "end this process; a new run can resume from a checkpoint");
+  }
+}
+
+Call Group::Impl::next_call(const char* operation) {
+  return {operation, ++sequence_};
+}
+
+std::vector<CallRecord> Group::Impl::agree(
+    const Call& call,
+    const Tensors& tensors,
+    const std::string& arguments,
+    std::optional<std::int64_t> free_dim) {
+  CallRecord mine{call.operation, call.sequence, arguments, {}};
+  for (const at::Tensor& tensor : tensors) {
+    mine.tensors.push_back({tensor.scalar_type(), tensor.sizes().vec()});
+  }
+  std::vector<CallRecord> records;
+  for (const auto& text : exchange->all(mine.encode(), call, patience)) {
+    records.push_back(CallRecord::decode(text));
+  }
+  check_agreement(records, free_dim);
+  return records;
+}
+
+void Group::Impl::wait(
+    const c10::intrusive_ptr<c10d::Work>& work, const Call& call) {
+  (*backend_wait)(work, call, patience);
+}
+
+}  // namespace accelerate

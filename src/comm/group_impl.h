@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state behind a `Group`.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "accelerate/error.h"
+#include "accelerate/group.h"
+#include "comm/backend_exchange.h"
+#include "comm/call_record.h"
+#include "comm/exchange.h"
+#include "comm/rendezvous.h"
+
+namespace accelerate {
+
+class Group::Impl {
+ public:
+  Impl() = default;  // A group of one.
+  Impl(Seat seat, GroupOptions options);
+
+  /// Runs `body` as one call of the group: refuses after a failure, remembers
+  /// the first one.
+  template <typename Body>
+  auto guarded(const Body& body);
+
+  /// Says what this rank is about to do and returns what all ranks said, after
+  /// checking that it fits together.
+  std::vector<CallRecord> agree(
+      const Call& call,
+      const Tensors& tensors,
+      const std::string& arguments = {},
+      std::optional<std::int64_t> free_dim = std::nullopt);
+
+  Call next_call(const char* operation);
+  void wait(const c10::intrusive_ptr<c10d::Work>& work, const Call& call);
+
+  /// Concatenates `rows` of all ranks; rank r has `counts[r]` of them.
+  at::Tensor gather_rows(
+      const at::Tensor& rows,
+      const std::vector<std::int64_t>& counts,
+      const Call& call);
+
+  Seat seat;
+  GroupOptions options;
+  Patience patience;
+  std::shared_ptr<std::atomic<bool>> aborted =
+      std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<SharedMemory> memory;
+  c10::intrusive_ptr<c10d::Backend> backend;
+  std::unique_ptr<Exchange> exchange;
+  std::optional<BackendWait> backend_wait;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group;
+  int subgroups = 0;
+
+ private:
+  void refuse_if_failed() const;
+  void make_backend(const CommonMemory& common);
+
+  std::uint64_t sequence_ = 0;
+  std::string failure_;
+};
+
+template <typename Body>
+auto Group::Impl::guarded(const Body& body) {
+  refuse_if_failed();
+  try {
+    return body();
+  } catch (const MismatchError&) {
+    throw;
+  } catch (const DistributedError& error) {
+    failure_ = error.what();
+    throw;
+  }
+}
+
+}  // namespace accelerate

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every backend against every operation, with ranks as threads.
+#include "support/conformance.h"
+
+#include <gtest/gtest.h>
+
+#include "support/run_on_ranks.h"
+
+namespace accelerate {
+namespace {
+
+using Case = std::tuple<Backend, int, std::size_t>;
+
+class EveryBackend : public testing::TestWithParam<Case> {};
+
+TEST_P(EveryBackend, GivesWhatAPlainLoopGives) {
+  const auto [backend, size, check] = GetParam();
+
+  run_on_ranks(size, quick(backend), conformance_checks()[check].second);
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  const auto [backend, size, check] = info.param;
+  return conformance_checks()[check].first + "_" +
+         std::string(name_of(backend)) + "_" + std::to_string(size);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Collectives,
+    EveryBackend,
+    testing::Combine(
+        testing::Values(Backend::shm, Backend::gloo, Backend::fake),
+        testing::Values(2, 3, 5),
+        testing::Range<std::size_t>(0, conformance_checks().size())),
+    case_name);
+
+class Mixed : public testing::TestWithParam<Backend> {};
+
+TEST_P(Mixed, TenThousandCollectivesInRandomOrder) {
+  run_on_ranks(3, quick(GetParam()), [](Group& group) {
+    mixed_collectives(group, 10'000, 20261115);
+  });
+}
+
+TEST_P(Mixed, ReducesSixtyFourMebibytes) {
+  run_on_ranks(2, quick(GetParam()), large_all_reduce);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Collectives,
+    Mixed,
+    testing::Values(Backend::shm, Backend::gloo, Backend::fake),
+    [](const auto& info) { return std::string(name_of(info.param)); });
+
+}  // namespace
+}  // namespace accelerate

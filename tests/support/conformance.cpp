@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/conformance.h"
+
+#include <random>
+#include <stdexcept>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "base/str_cat.h"
+#include "support/plain_collectives.h"
+
+namespace accelerate {
+namespace {
+
+using Op = c10d::ReduceOp;
+using Tensors = std::vector<at::Tensor>;
+
+// None, one, odd, several pieces of every transport.
+const std::vector<std::int64_t> kSizes = {0, 1, 1023, 400'001};
+
+void expect_equal(
+    const at::Tensor& got,
+    const at::Tensor& expected,
+    const std::string& what) {
+  if (got.sizes() != expected.sizes() ||
+      got.scalar_type() != expected.scalar_type()) {
+    throw std::runtime_error(str_cat(
+        what,
+        ": got ",
+        got.scalar_type(),
+        got.sizes(),
+        ", expected ",
+        expected.scalar_type(),
+        expected.sizes()));
+  }
+  if (!at::equal(got, expected)) {
+    const auto wrong = got.ne(expected).nonzero();
+    throw std::runtime_error(str_cat(
+        what,
+        ": ",
+        wrong.size(0),
+        " of ",
+        got.numel(),
+        " elements are wrong, the first at ",
+        wrong[0].item<std::int64_t>()));
+  }
+}
+
+Tensors inputs_of_all(int size, at::ScalarType type, std::int64_t count) {
+  Tensors inputs;
+  for (int rank = 0; rank < size; ++rank) {
+    inputs.push_back(input_of(rank, type, count));
+  }
+  return inputs;
+}
+
+// A copy that begins one element into its storage, so it is not aligned.
+at::Tensor unaligned(const at::Tensor& tensor) {
+  at::Tensor storage = at::empty({tensor.numel() + 1}, tensor.options());
+  at::Tensor view = storage.narrow(0, 1, tensor.numel());
+  view.copy_(tensor);
+  return view;
+}
+
+// Every second element of a larger tensor.
+at::Tensor strided(const at::Tensor& tensor) {
+  at::Tensor storage = at::zeros({tensor.numel(), 2}, tensor.options());
+  at::Tensor view = storage.select(1, 0);
+  view.copy_(tensor);
+  return view;
+}
+
+bool can_reduce(Group& group, at::ScalarType type, Op::RedOpType op) {
+  if (group.backend_name() == "gloo") {
+    return gloo_can(type, op);
+  }
+  return type != at::kBool || op != Op::AVG;
+}
+
+template <typename Body>
+void for_each_reduction(Group& group, const Body& body) {
+  for (const auto type : promised_types()) {
+    for (const auto op : promised_operations()) {
+      if (can_reduce(group, type, op)) {
+        body(type, op);
+      }
+    }
+  }
+}
+
+std::string title(
+    const char* what, at::ScalarType type, Op::RedOpType op, std::int64_t n) {
+  return str_cat(what, " ", name_of_operation(op), " ", type, "[", n, "]");
+}
+
+void all_reduce_of_all_types(Group& group) {
+  for_each_reduction(group, [&](at::ScalarType type, Op::RedOpType op) {
+    for (const std::int64_t n : kSizes) {
+      const auto all = inputs_of_all(group.size(), type, n);
+      c10d::AllreduceOptions options;
+      options.reduceOp = op;
+      const at::Tensor& mine = all[group.rank()];
+      for (at::Tensor tensor : {mine.clone(), unaligned(mine)}) {
+        Tensors one = {tensor};
+        group.backend().allreduce(one, options)->wait();
+        expect_equal(
+            tensor, plain_reduce(all, op), title("allreduce", type, op, n));
+      }
+    }
+  });
+}
+
+void all_reduce_in_the_callers_thread(Group& group) {
+  c10d::AllreduceOptions options;
+  options.asyncOp = false;
+  for (const std::int64_t n : kSizes) {
+    const auto all = inputs_of_all(group.size(), at::kFloat, n);
+    Tensors one = {all[group.rank()].clone()};
+    group.backend().allreduce(one, options)->wait();
+    expect_equal(one[0], plain_reduce(all, Op::SUM), "allreduce now");
+  }
+}
+
+void all_reduce_of_allocated_tensors(Group& group) {
+  for_each_reduction(group, [&](at::ScalarType type, Op::RedOpType op) {
+    for (const std::int64_t n : kSizes) {
+      const auto all = inputs_of_all(group.size(), type, n);
+      at::Tensor bucket = group.allocate(n + 5, all[0]);
+      at::Tensor view = bucket.narrow(0, 5, n);
+      view.copy_(all[group.rank()]);
+      c10d::AllreduceOptions options;
+      options.reduceOp = op;
+      Tensors one = {view};
+      group.backend().allreduce(one, options)->wait();
+      expect_equal(view, plain_reduce(all, op), title("in place", type, op, n));
+    }
+  });
+}
+
+// Rank 0's tensor lives in the shared memory, the others' do not.
+void all_reduce_of_mixed_memory(Group& group) {
+  const auto all = inputs_of_all(group.size(), at::kFloat, 5000);
+  at::Tensor bucket = group.allocate(5000, all[0]);
+  at::Tensor tensor =
+      group.rank() == 0 ? bucket : at::empty({5000}, at::kFloat);
+  for (int again = 0; again < 3; ++again) {
+    tensor.copy_(all[group.rank()]);
+    Tensors one = {tensor};
+    group.backend().allreduce(one)->wait();
+    expect_equal(tensor, plain_reduce(all, Op::SUM), "mixed memory");
+  }
+}
+
+void all_reduce_of_strided_tensors(Group& group) {
+  if (group.backend_name() == "gloo") {
+    return;  // Gloo takes contiguous tensors only.
+  }
+  const auto all = inputs_of_all(group.size(), at::kFloat, 1001);
+  Tensors one = {strided(all[group.rank()])};
+  group.backend().allreduce(one)->wait();
+  expect_equal(one[0], plain_reduce(all, Op::SUM), "strided allreduce");
+}
+
+void reduce_to_each_root(Group& group) {
+  for_each_reduction(group, [&](at::ScalarType type, Op::RedOpType op) {
+    for (int root = 0; root < group.size(); ++root) {
+      const auto all = inputs_of_all(group.size(), type, 1023);
+      Tensors one = {all[group.rank()].clone()};
+      c10d::ReduceOptions options;
+      options.reduceOp = op;
+      options.rootRank = root;
+      group.backend().reduce(one, options)->wait();
+      if (group.rank() == root) {
+        expect_equal(
+            one[0], plain_reduce(all, op), title("reduce", type, op, 1023));
+      }
+    }
+  });
+}
+
+void broadcast_from_each_root(Group& group) {
+  for (const auto type : promised_types()) {
+    for (int root = 0; root < group.size(); ++root) {
+      for (const std::int64_t n : kSizes) {
+        Tensors one = {input_of(group.rank(), type, n)};
+        c10d::BroadcastOptions options;
+        options.rootRank = root;
+        group.backend().broadcast(one, options)->wait();
+        expect_equal(
+            one[0],
+            input_of(root, type, n),
+            str_cat("broadcast ", type, "[", n, "] from ", root));
+      }
+    }
+  }
+}
+
+void all_gather_lists_and_bases(Group& group) {
+  for (const auto type : promised_types()) {
+    for (const std::int64_t n : kSizes) {
+      const auto all = inputs_of_all(group.size(), type, n);
+      Tensors in = {all[group.rank()]};
+      std::vector<Tensors> outs(1);
+      for (int r = 0; r < group.size(); ++r) {
+        outs[0].push_back(at::zeros({n}, type));
+      }
+      group.backend().allgather(outs, in)->wait();
+      for (int r = 0; r < group.size(); ++r) {
+        expect_equal(outs[0][r], all[r], str_cat("allgather ", type, "[", n));
+      }
+      at::Tensor flat = at::zeros({n * group.size()}, type);
+      group.backend()._allgather_base(flat, in[0])->wait();
+      expect_equal(flat, at::cat(all), str_cat("allgather base ", type));
+    }
+  }
+}
+
+void reduce_scatter_lists_and_bases(Group& group) {
+  const int size = group.size();
+  for_each_reduction(group, [&](at::ScalarType type, Op::RedOpType op) {
+    for (const std::int64_t n : {0, 1, 333, 120'001}) {
+      const auto whole = inputs_of_all(size, type, n * size);
+      const at::Tensor expected =
+          plain_reduce(whole, op).narrow(0, n * group.rank(), n);
+      c10d::ReduceScatterOptions options;
+      options.reduceOp = op;
+      at::Tensor out = at::zeros({n}, type);
+      at::Tensor in = whole[group.rank()].clone();
+      group.backend()._reduce_scatter_base(out, in, options)->wait();
+      expect_equal(out, expected, title("reduce_scatter base", type, op, n));
+      if (group.backend_name() != "gloo") {
+        Tensors outs = {at::zeros({n}, type)};
+        std::vector<Tensors> ins(1);
+        for (int r = 0; r < size; ++r) {
+          ins[0].push_back(in.narrow(0, n * r, n));
+        }
+        group.backend().reduce_scatter(outs, ins, options)->wait();
+        expect_equal(outs[0], expected, title("reduce_scatter", type, op, n));
+      }
+    }
+  });
+}
+
+void gather_and_scatter(Group& group) {
+  const int size = group.size();
+  for (const auto type : promised_types()) {
+    for (int root = 0; root < size; ++root) {
+      for (const std::int64_t n : kSizes) {
+        const auto all = inputs_of_all(size, type, n);
+        const bool is_root = group.rank() == root;
+        std::vector<Tensors> lists;
+        if (is_root) {
+          lists.emplace_back();
+          for (int r = 0; r < size; ++r) {
+            lists[0].push_back(at::zeros({n}, type));
+          }
+        }
+        Tensors in = {all[group.rank()]};
+        c10d::GatherOptions gather;
+        gather.rootRank = root;
+        group.backend().gather(lists, in, gather)->wait();
+        for (int r = 0; is_root && r < size; ++r) {
+          expect_equal(lists[0][r], all[r], str_cat("gather ", type));
+        }
+        Tensors out = {at::zeros({n}, type)};
+        c10d::ScatterOptions scatter;
+        scatter.rootRank = root;
+        group.backend().scatter(out, lists, scatter)->wait();
+        expect_equal(out[0], all[group.rank()], str_cat("scatter ", type));
+      }
+    }
+  }
+}
+
+// Rank r sends rows_between(r, s) rows to rank s.
+std::int64_t rows_between(int from, int to) {
+  return 3 * from + to;
+}
+
+void all_to_all_with_uneven_rows(Group& group) {
+  const int size = group.size();
+  const int me = group.rank();
+  for (const auto type : promised_types()) {
+    for (const std::int64_t width : {1, 5000}) {
+      std::vector<std::int64_t> to_rows;
+      std::vector<std::int64_t> from_rows;
+      Tensors to;
+      Tensors from;
+      Tensors expected;
+      for (int r = 0; r < size; ++r) {
+        to_rows.push_back(rows_between(me, r));
+        from_rows.push_back(rows_between(r, me));
+        to.push_back(input_of(me * size + r, type, to_rows[r] * width)
+                         .view({to_rows[r], width}));
+        expected.push_back(input_of(r * size + me, type, from_rows[r] * width)
+                               .view({from_rows[r], width}));
+        from.push_back(at::zeros({from_rows[r], width}, type));
+      }
+      at::Tensor input = at::cat(to);
+      at::Tensor output = at::zeros_like(at::cat(expected));
+      group.backend().alltoall_base(output, input, from_rows, to_rows)->wait();
+      expect_equal(output, at::cat(expected), "alltoall_base");
+      if (group.backend_name() != "gloo") {
+        group.backend().alltoall(from, to)->wait();
+        expect_equal(at::cat(from), at::cat(expected), "alltoall");
+      }
+    }
+  }
+}
+
+// Everybody sends to everybody before anybody receives, in two tags whose
+// messages are received in the other order.
+void messages_between_all_pairs(Group& group) {
+  const int size = group.size();
+  const int me = group.rank();
+  const auto message = [&](int from, int to, int tag, std::int64_t n) {
+    return input_of(from * 7 + to * 3 + tag, at::kFloat, n);
+  };
+  for (const std::int64_t n : {1, 1023, 70'001}) {
+    std::vector<c10::intrusive_ptr<c10d::Work>> works;
+    Tensors kept;
+    for (int tag : {1, 2}) {
+      for (int to = 0; to < size; ++to) {
+        if (to != me) {
+          Tensors one = {message(me, to, tag, n)};
+          works.push_back(group.backend().send(one, to, tag));
+          kept.push_back(one[0]);
+        }
+      }
+    }
+    for (int tag : {2, 1}) {
+      for (int from = 0; from < size; ++from) {
+        if (from != me) {
+          Tensors one = {at::zeros({n}, at::kFloat)};
+          group.backend().recv(one, from, tag)->wait();
+          expect_equal(one[0], message(from, me, tag, n), "recv");
+        }
+      }
+    }
+    for (const auto& work : works) {
+      work->wait();
+    }
+    group.barrier();
+  }
+}
+
+void messages_from_any_source(Group& group) {
+  if (group.rank() != 0) {
+    Tensors one = {at::full({3}, group.rank(), at::kLong)};
+    group.backend().send(one, 0, 9)->wait();
+  } else {
+    std::int64_t sum = 0;
+    for (int r = 1; r < group.size(); ++r) {
+      Tensors one = {at::zeros({3}, at::kLong)};
+      auto work = group.backend().recvAnysource(one, 9);
+      work->wait();
+      expect_equal(
+          one[0], at::full({3}, work->sourceRank(), at::kLong), "source");
+      sum += work->sourceRank();
+    }
+    if (sum != group.size() * (group.size() - 1) / 2) {
+      throw std::runtime_error("recvAnysource: a rank came twice");
+    }
+  }
+  group.barrier();
+}
+
+void operations_that_overlap(Group& group) {
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
+  std::vector<Tensors> tensors;
+  for (int i = 0; i < 20; ++i) {
+    tensors.push_back({input_of(group.rank() + i, at::kFloat, 1000 + i)});
+    works.push_back(group.backend().allreduce(tensors.back()));
+  }
+  for (int i = 0; i < 20; ++i) {
+    works[i]->wait();
+    Tensors all;
+    for (int r = 0; r < group.size(); ++r) {
+      all.push_back(input_of(r + i, at::kFloat, 1000 + i));
+    }
+    expect_equal(tensors[i][0], plain_reduce(all, Op::SUM), "overlapping");
+  }
+}
+
+void barriers(Group& group) {
+  for (int i = 0; i < 10; ++i) {
+    group.backend().barrier()->wait();
+  }
+}
+
+}  // namespace
+
+const std::vector<std::pair<std::string, Conformance>>& conformance_checks() {
+  static const std::vector<std::pair<std::string, Conformance>> checks = {
+      {"AllReduce", all_reduce_of_all_types},
+      {"AllReduceNow", all_reduce_in_the_callers_thread},
+      {"AllReduceInPlace", all_reduce_of_allocated_tensors},
+      {"AllReduceMixedMemory", all_reduce_of_mixed_memory},
+      {"AllReduceStrided", all_reduce_of_strided_tensors},
+      {"Reduce", reduce_to_each_root},
+      {"Broadcast", broadcast_from_each_root},
+      {"AllGather", all_gather_lists_and_bases},
+      {"ReduceScatter", reduce_scatter_lists_and_bases},
+      {"GatherScatter", gather_and_scatter},
+      {"AllToAll", all_to_all_with_uneven_rows},
+      {"SendRecv", messages_between_all_pairs},
+      {"RecvAnySource", messages_from_any_source},
+      {"Overlap", operations_that_overlap},
+      {"Barrier", barriers},
+  };
+  return checks;
+}
+
+void mixed_collectives(Group& group, int count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);  // The same numbers on every rank.
+  for (int i = 0; i < count; ++i) {
+    const auto n = static_cast<std::int64_t>(random() % 300);
+    const int root = static_cast<int>(random() % group.size());
+    const auto all = inputs_of_all(group.size(), at::kFloat, n);
+    const at::Tensor mine = all[group.rank()].clone();
+    switch (random() % 5) {
+      case 0:
+        expect_equal(
+            group.reduce({mine})[0], plain_reduce(all, Op::SUM), "reduce");
+        break;
+      case 1:
+        expect_equal(group.gather({mine})[0], at::cat(all), "gather");
+        break;
+      case 2:
+        group.broadcast({mine}, root);
+        expect_equal(mine, all[root], "broadcast");
+        break;
+      case 3: {
+        Tensors one = {mine};
+        group.backend().allreduce(one)->wait();
+        expect_equal(mine, plain_reduce(all, Op::SUM), "allreduce");
+        break;
+      }
+      default:
+        group.barrier();
+    }
+  }
+}
+
+void large_all_reduce(Group& group) {
+  const std::int64_t n = 16 << 20;
+  const auto value = static_cast<float>(group.rank() + 1);
+  const auto sum = static_cast<float>(group.size() * (group.size() + 1) / 2);
+  at::Tensor ordinary = at::empty({n}, at::kFloat);
+  at::Tensor shared = group.allocate(n, ordinary);
+  for (at::Tensor tensor : {ordinary, shared}) {
+    tensor.fill_(value);
+    Tensors one = {tensor};
+    group.backend().allreduce(one)->wait();
+    expect_equal(tensor, at::full({n}, sum), "64 MiB");
+  }
+}
+
+}  // namespace accelerate

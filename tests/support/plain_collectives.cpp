@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/plain_collectives.h"
+
+namespace accelerate {
+
+using Op = c10d::ReduceOp;
+
+at::Tensor input_of(int rank, at::ScalarType type, std::int64_t count) {
+  // Small values that no sum or product of five ranks rounds or overflows in
+  // the narrowest types, and that differ between ranks and positions.
+  const auto index = at::arange(count, at::kLong);
+  if (type == at::kBool) {
+    return index.add(rank).remainder(3).eq(0);
+  }
+  const auto whole =
+      index.mul(7).add(3 * rank).remainder(5).sub(type == at::kByte ? 0 : 2);
+  return at::isFloatingType(type) ? whole.to(at::kDouble).mul(0.5).to(type)
+                                  : whole.to(type);
+}
+
+at::Tensor plain_reduce(
+    const std::vector<at::Tensor>& tensors, Op::RedOpType op) {
+  const at::ScalarType type = tensors.front().scalar_type();
+  const bool narrow = type == at::kHalf || type == at::kBFloat16;
+  const auto widen = [&](const at::Tensor& t) {
+    return narrow ? t.to(at::kFloat) : t;
+  };
+  at::Tensor result = widen(tensors.front()).clone();
+  for (std::size_t r = 1; r < tensors.size(); ++r) {
+    const at::Tensor next = widen(tensors[r]);
+    if (op == Op::MIN) {
+      result = at::minimum(result, next);
+    } else if (op == Op::MAX) {
+      result = at::maximum(result, next);
+    } else if (op == Op::PRODUCT) {
+      result = result.mul(next);
+    } else {
+      result = result.add(next);
+    }
+  }
+  if (op == Op::AVG) {
+    const auto ranks = static_cast<std::int64_t>(tensors.size());
+    result = at::isFloatingType(type) ? result.div(ranks)
+                                      : result.div(ranks, "trunc");
+  }
+  return result.to(type);
+}
+
+const std::vector<at::ScalarType>& promised_types() {
+  static const std::vector<at::ScalarType> types = {
+      at::kDouble,
+      at::kFloat,
+      at::kBFloat16,
+      at::kHalf,
+      at::kLong,
+      at::kInt,
+      at::kByte,
+      at::kBool};
+  return types;
+}
+
+const std::vector<Op::RedOpType>& promised_operations() {
+  static const std::vector<Op::RedOpType> operations = {
+      Op::SUM, Op::AVG, Op::PRODUCT, Op::MIN, Op::MAX};
+  return operations;
+}
+
+bool gloo_can(at::ScalarType type, Op::RedOpType op) {
+  return type != at::kBool && (op != Op::AVG || at::isFloatingType(type));
+}
+
+std::string name_of_operation(Op::RedOpType op) {
+  switch (op) {
+    case Op::SUM:
+      return "sum";
+    case Op::AVG:
+      return "avg";
+    case Op::PRODUCT:
+      return "product";
+    case Op::MIN:
+      return "min";
+    case Op::MAX:
+      return "max";
+    default:
+      return "other";
+  }
+}
+
+}  // namespace accelerate

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives and small helpers over any nest of tensors.
+//
+//     auto logits = accelerate::gather(outputs);        // all processes' rows
+//     auto loss = accelerate::reduce(loss, {.reduction = Reduction::mean});
+//     batch = accelerate::send_to_device(batch, state.device());
+//
+// The collectives run over the group of all processes unless they are given
+// another one. What they agree on and how they fail: see `Group`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/export.h"
+#include "accelerate/group.h"
+#include "accelerate/json.h"
+#include "accelerate/nest.h"
+
+namespace accelerate {
+
+/// The group of all processes of this run; joins it the first time.
+ACCELERATE_API const Group& world();
+
+/// Concatenates each tensor across processes along dimension 0, where sizes
+/// may differ; 0-d tensors count as one row.
+///
+/// Collective.
+template <typename Nest>
+[[nodiscard]] Nest gather(const Nest& nest, const Group& group = world()) {
+  return with_tensors(nest, group.gather(tensors_of(nest)));
+}
+
+struct ReduceOptions {
+  Reduction reduction = Reduction::mean;
+  double scale = 1.0;
+};
+
+/// Reduces each tensor across processes, then multiplies it by `scale`.
+///
+/// Collective.
+template <typename Nest>
+[[nodiscard]] Nest reduce(
+    const Nest& nest,
+    ReduceOptions options = {},
+    const Group& group = world()) {
+  return with_tensors(
+      nest, group.reduce(tensors_of(nest), options.reduction, options.scale));
+}
+
+/// Overwrites the data of each tensor with that of process `from_process`, and
+/// returns the nest.
+///
+/// Collective.
+template <typename Nest>
+Nest broadcast(
+    const Nest& nest, int from_process = 0, const Group& group = world()) {
+  group.broadcast(tensors_of(nest), from_process);
+  return nest;
+}
+
+/// Pads each tensor to the largest size of any process in one dimension.
+///
+/// Collective.
+template <typename Nest>
+[[nodiscard]] Nest pad_across_processes(
+    const Nest& nest,
+    const PadOptions& options = {},
+    const Group& group = world()) {
+  return with_tensors(
+      nest, group.pad_across_processes(tensors_of(nest), options));
+}
+
+/// Concatenates the lists of all processes. Values only, never code.
+///
+/// Collective.
+[[nodiscard]] inline std::vector<Json> gather_object(
+    const std::vector<Json>& objects, const Group& group = world()) {
+  return group.gather_object(objects);
+}
+
+/// Overwrites the list with that of process `from_process`.
+///
+/// Collective.
+inline void broadcast_object_list(
+    std::vector<Json>& objects,
+    int from_process = 0,
+    const Group& group = world()) {
+  group.broadcast_object_list(objects, from_process);
+}
+
+namespace detail {
+ACCELERATE_API std::vector<at::Tensor> to_device(
+    const std::vector<at::Tensor>& tensors,
+    c10::Device device,
+    bool non_blocking);
+ACCELERATE_API std::vector<at::Tensor> slice(
+    const std::vector<at::Tensor>& tensors,
+    std::int64_t begin,
+    std::int64_t end);
+ACCELERATE_API std::vector<at::Tensor> concatenate(
+    const std::vector<std::vector<at::Tensor>>& lists, std::int64_t dim);
+ACCELERATE_API std::vector<at::Tensor> to_fp32(
+    const std::vector<at::Tensor>& tensors);
+}  // namespace detail
+
+struct SendToDeviceOptions {
+  bool non_blocking = false;
+  /// Entries of a map that stay where they are.
+  std::set<std::string> skip_keys = {};
+};
+
+/// Moves each tensor to `device`.
+template <typename Nest>
+[[nodiscard]] Nest send_to_device(
+    const Nest& nest,
+    c10::Device device,
+    const SendToDeviceOptions& options = {}) {
+  Nest result = with_tensors(
+      nest, detail::to_device(tensors_of(nest), device, options.non_blocking));
+  if constexpr (requires { nest.find(std::string()); }) {
+    for (const std::string& key : options.skip_keys) {
+      if (const auto kept = nest.find(key); kept != nest.end()) {
+        result.find(key)->second = kept->second;
+      }
+    }
+  }
+  return result;
+}
+
+/// Size of dimension 0 of the first tensor that has one.
+template <typename Nest>
+[[nodiscard]] std::optional<std::int64_t> find_batch_size(const Nest& nest) {
+  for (const at::Tensor& tensor : tensors_of(nest)) {
+    if (tensor.defined() && tensor.dim() > 0) {
+      return tensor.size(0);
+    }
+  }
+  return std::nullopt;
+}
+
+/// Device of the first tensor.
+template <typename Nest>
+[[nodiscard]] std::optional<c10::Device> find_device(const Nest& nest) {
+  for (const at::Tensor& tensor : tensors_of(nest)) {
+    if (tensor.defined()) {
+      return tensor.device();
+    }
+  }
+  return std::nullopt;
+}
+
+/// Rows `begin` to `end` (not included) of each tensor.
+///
+/// Throws `ArgumentError` when a tensor has no such rows.
+template <typename Nest>
+[[nodiscard]] Nest slice_tensors(
+    const Nest& nest, std::int64_t begin, std::int64_t end) {
+  return with_tensors(nest, detail::slice(tensors_of(nest), begin, end));
+}
+
+/// Joins nests of the same shape, tensor by tensor.
+///
+/// Throws `ArgumentError` when there is none, or when they differ in shape.
+template <typename Nest>
+[[nodiscard]] Nest concatenate(
+    const std::vector<Nest>& nests, std::int64_t dim = 0) {
+  std::vector<std::vector<at::Tensor>> lists;
+  for (const Nest& nest : nests) {
+    lists.push_back(tensors_of(nest));
+  }
+  const auto joined = detail::concatenate(lists, dim);
+  return with_tensors(nests.front(), joined);
+}
+
+/// Each 16-bit float tensor as fp32; the others stay as they are.
+template <typename Nest>
+[[nodiscard]] Nest convert_to_fp32(const Nest& nest) {
+  return with_tensors(nest, detail::to_fp32(tensors_of(nest)));
+}
+
+}  // namespace accelerate

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/operations.h"
+
+#include <ATen/ops/cat.h>
+
+#include "accelerate/error.h"
+#include "accelerate/partial_state.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+
+const Group& world() {
+  // The state of the process outlives this handle.
+  return PartialState().group();
+}
+
+namespace detail {
+
+std::vector<at::Tensor> to_device(
+    const std::vector<at::Tensor>& tensors,
+    c10::Device device,
+    bool non_blocking) {
+  std::vector<at::Tensor> moved;
+  for (const at::Tensor& tensor : tensors) {
+    moved.push_back(
+        tensor.defined() ? tensor.to(device, tensor.scalar_type(), non_blocking)
+                         : tensor);
+  }
+  return moved;
+}
+
+std::vector<at::Tensor> slice(
+    const std::vector<at::Tensor>& tensors,
+    std::int64_t begin,
+    std::int64_t end) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& tensor : tensors) {
+    const std::int64_t rows =
+        tensor.defined() && tensor.dim() > 0 ? tensor.size(0) : 0;
+    if (begin < 0 || end < begin || end > rows) {
+      throw ArgumentError(
+          str_cat(
+              "slice_tensors: rows ",
+              begin,
+              " to ",
+              end,
+              " of a tensor with ",
+              rows,
+              " rows"),
+          "pass 0 ≤ begin ≤ end ≤ rows");
+    }
+    parts.push_back(tensor.narrow(0, begin, end - begin));
+  }
+  return parts;
+}
+
+std::vector<at::Tensor> concatenate(
+    const std::vector<std::vector<at::Tensor>>& lists, std::int64_t dim) {
+  if (lists.empty()) {
+    throw ArgumentError("concatenate got no nests", "pass at least one");
+  }
+  std::vector<at::Tensor> joined;
+  for (std::size_t i = 0; i < lists.front().size(); ++i) {
+    std::vector<at::Tensor> parts;
+    for (const auto& list : lists) {
+      if (list.size() != lists.front().size()) {
+        throw ArgumentError(
+            str_cat(
+                "concatenate: nests with ",
+                lists.front().size(),
+                " and ",
+                list.size(),
+                " tensors"),
+            "pass nests of the same shape");
+      }
+      parts.push_back(list[i]);
+    }
+    joined.push_back(at::cat(parts, dim));
+  }
+  return joined;
+}
+
+std::vector<at::Tensor> to_fp32(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> converted;
+  for (const at::Tensor& tensor : tensors) {
+    const bool narrow =
+        tensor.defined() && (tensor.scalar_type() == at::kHalf ||
+                             tensor.scalar_type() == at::kBFloat16);
+    converted.push_back(narrow ? tensor.to(at::kFloat) : tensor);
+  }
+  return converted;
+}
+
+}  // namespace detail
+}  // namespace accelerate

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/partial_state.h"
+
+#include <algorithm>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "config/environment.h"
+#include "state/rendezvous_store.h"
+#include "state/topology.h"
+
+namespace accelerate {
+
+class PartialState::Impl {
+ public:
+  explicit Impl(const PartialStateOptions& given);
+  explicit Impl(Group existing);
+
+  PartialStateOptions options;
+  Topology topology;
+  bool debug = false;
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  std::optional<Group> group;
+};
+
+namespace {
+
+struct Shared {
+  std::mutex mutex;
+  std::shared_ptr<void> state;
+};
+
+Shared& shared() {
+  static Shared instance;
+  return instance;
+}
+
+c10::Device choose_device(const Environment& environment, bool cpu) {
+  const auto wanted = environment.get("ACCELERATE_TORCH_DEVICE");
+  if (!wanted) {
+    return c10::Device(c10::DeviceType::CPU);
+  }
+  try {
+    const c10::Device device(*wanted);
+    if (device.is_cpu()) {
+      return device;
+    }
+  } catch (const c10::Error&) {
+    throw ConfigError(
+        str_cat(
+            "environment variable ACCELERATE_TORCH_DEVICE is `",
+            *wanted,
+            "`, not a device"),
+        "set it to `cpu`, or unset it");
+  }
+  if (cpu) {
+    throw ConfigError(
+        str_cat(
+            "environment variable ACCELERATE_TORCH_DEVICE is `",
+            *wanted,
+            "`, but the CPU was asked for"),
+        "unset one of ACCELERATE_TORCH_DEVICE, ACCELERATE_USE_CPU and `cpu`");
+  }
+  throw UnsupportedError(
+      str_cat("this build has no support for device `", *wanted, "`"),
+      "set ACCELERATE_TORCH_DEVICE to `cpu`, or unset it");
+}
+
+GroupOptions group_options(
+    const InitProcessGroupKwargs& kwargs, const Environment& environment) {
+  GroupOptions options;
+  options.backend = kwargs.backend;
+  if (const auto name = environment.get("ACCELERATE_BACKEND");
+      name && !options.backend) {
+    options.backend = parse_backend(*name);
+  }
+  options.timeout = kwargs.timeout.value_or(options.timeout);
+  options.warn_after = kwargs.warn_after.value_or(options.warn_after);
+  options.network_interface = environment.get("GLOO_SOCKET_IFNAME");
+  return options;
+}
+
+// Processes of one host share its cores instead of each using all of them.
+void limit_threads(const Environment& environment, const Topology& topology) {
+  if (topology.num_processes > 1 && !environment.has("OMP_NUM_THREADS")) {
+    const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+    at::set_num_threads(std::max(1, cores / topology.local_num_processes));
+  }
+}
+
+template <typename T>
+void check_same(
+    const char* name,
+    const std::optional<T>& before,
+    const std::optional<T>& now) {
+  if (now && now != before) {
+    throw StateError(
+        str_cat(
+            "this process already has a PartialState, made ",
+            before ? "with another" : "without a",
+            " value of `",
+            name,
+            "`"),
+        str_cat(
+            "pass the same `",
+            name,
+            "` everywhere, leave it out the second time, or call "
+            "PartialState::reset() first"));
+  }
+}
+
+void check_same_options(
+    const PartialStateOptions& before, const PartialStateOptions& now) {
+  const auto& then = before.init_process_group;
+  const auto& wanted = now.init_process_group;
+  check_same("cpu", before.cpu, now.cpu);
+  check_same("backend", then.backend, wanted.backend);
+  check_same("init_method", then.init_method, wanted.init_method);
+  check_same("timeout", then.timeout, wanted.timeout);
+  check_same("warn_after", then.warn_after, wanted.warn_after);
+  check_same("environment", before.environment, now.environment);
+}
+
+}  // namespace
+
+PartialState::Impl::Impl(const PartialStateOptions& given) : options(given) {
+  const Environment environment = given.environment
+                                      ? Environment(*given.environment)
+                                      : Environment::of_this_process();
+  topology = detect_topology(environment);
+  debug = environment.get_flag("ACCELERATE_DEBUG_MODE").value_or(false);
+  const bool cpu = given.cpu.value_or(
+      environment.get_flag("ACCELERATE_USE_CPU").value_or(false));
+  device = choose_device(environment, cpu);
+  const GroupOptions how = group_options(given.init_process_group, environment);
+  limit_threads(environment, topology);
+  if (topology.num_processes == 1) {
+    group.emplace();
+    return;
+  }
+  group.emplace(
+      open_store(topology, given.init_process_group.init_method, how.timeout),
+      topology.process_index,
+      topology.num_processes,
+      how);
+}
+
+PartialState::Impl::Impl(Group existing) : group(std::move(existing)) {
+  topology.process_index = topology.local_process_index = group->rank();
+  topology.num_processes = topology.local_num_processes = group->size();
+}
+
+PartialState::PartialState(const PartialStateOptions& options) {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  if (!all.state) {
+    all.state = std::make_shared<Impl>(options);
+  }
+  impl_ = std::static_pointer_cast<Impl>(all.state);
+  check_same_options(impl_->options, options);
+}
+
+PartialState::PartialState(Group group)
+    : impl_(std::make_shared<Impl>(std::move(group))) {
+}
+
+PartialState::PartialState(const PartialState&) = default;
+PartialState::PartialState(PartialState&&) noexcept = default;
+PartialState& PartialState::operator=(const PartialState&) = default;
+PartialState& PartialState::operator=(PartialState&&) noexcept = default;
+PartialState::~PartialState() = default;
+
+void PartialState::reset() {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  all.state.reset();
+}
+
+bool PartialState::is_initialized() {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  return all.state != nullptr;
+}
+
+std::int64_t PartialState::process_index() const {
+  return impl_->topology.process_index;
+}
+std::int64_t PartialState::num_processes() const {
+  return impl_->topology.num_processes;
+}
+std::int64_t PartialState::local_process_index() const {
+  return impl_->topology.local_process_index;
+}
+std::int64_t PartialState::local_num_processes() const {
+  return impl_->topology.local_num_processes;
+}
+std::int64_t PartialState::node_index() const {
+  return impl_->topology.node_index;
+}
+std::int64_t PartialState::num_nodes() const {
+  return impl_->topology.num_nodes;
+}
+c10::Device PartialState::device() const {
+  return impl_->device;
+}
+bool PartialState::debug() const {
+  return impl_->debug;
+}
+
+DistributedType PartialState::distributed_type() const {
+  return use_distributed() ? DistributedType::multi_cpu : DistributedType::no;
+}
+
+std::string PartialState::backend() const {
+  return group().backend_name();
+}
+
+std::string PartialState::launcher() const {
+  return name_of(impl_->topology.launcher);
+}
+
+const Group& PartialState::group() const {
+  if (!impl_->group) {
+    throw StateError(
+        "destroy_process_group() was called; this process has left its run",
+        "make collective calls before it");
+  }
+  return *impl_->group;
+}
+
+void PartialState::wait_for_everyone() const {
+  group().barrier();
+}
+
+ProcessOrder PartialState::main_process_first() const {
+  return {group(), is_main_process()};
+}
+
+ProcessOrder PartialState::local_main_process_first() const {
+  return {group(), is_local_main_process()};
+}
+
+void PartialState::destroy_process_group() {
+  impl_->group.reset();
+}
+
+Tensor PartialState::split_between_processes(
+    const Tensor& inputs, SplitOptions options) const {
+  const auto indices =
+      split_indices(static_cast<std::size_t>(length_of(inputs)), options);
+  const auto range =
+      split_range(length_of(inputs), process_index(), num_processes());
+  const std::int64_t real = range.end - range.begin;
+  const Tensor part = inputs.narrow(0, range.begin, real);
+  const auto wanted = static_cast<std::int64_t>(indices.size());
+  if (wanted == real) {
+    return part;
+  }
+  auto sizes = inputs.sizes().vec();
+  sizes[0] = wanted;
+  Tensor padded = inputs.new_empty(sizes);
+  padded.narrow(0, 0, real).copy_(part);
+  padded.narrow(0, real, wanted - real)
+      .copy_(inputs.narrow(0, indices.back(), 1));
+  return padded;
+}
+
+std::int64_t PartialState::length_of(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.dim() == 0) {
+    throw ArgumentError(
+        "split_between_processes needs a tensor with at least one dimension",
+        "pass a batch, for example `tensor.unsqueeze(0)`");
+  }
+  return tensor.size(0);
+}
+
+std::vector<std::int64_t> PartialState::split_indices(
+    std::size_t length, SplitOptions options) const {
+  const auto total = static_cast<std::int64_t>(length);
+  const SplitRange range = split_range(total, process_index(), num_processes());
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = range.begin; i < range.end; ++i) {
+    indices.push_back(i);
+  }
+  const std::int64_t longest = (total + num_processes() - 1) / num_processes();
+  while (options.apply_padding && total > 0 &&
+         static_cast<std::int64_t>(indices.size()) < longest) {
+    indices.push_back(indices.empty() ? total - 1 : indices.back());
+  }
+  return indices;
+}
+
+void PartialState::check_process(
+    const char* name, std::int64_t index, std::int64_t count) {
+  if (index < 0 || index >= count) {
+    throw ArgumentError(
+        str_cat(
+            name,
+            ": index is ",
+            index,
+            " but there are ",
+            count,
+            " processes (0–",
+            count - 1,
+            ")"),
+        "pass the index of a process");
+  }
+}
+
+void PartialState::check_equal_lengths(
+    const std::map<std::string, std::int64_t>& lengths) {
+  const bool equal =
+      std::all_of(lengths.begin(), lengths.end(), [&](const auto& entry) {
+        return entry.second == lengths.begin()->second;
+      });
+  if (equal) {
+    return;
+  }
+  std::string table;
+  for (const auto& [key, length] : lengths) {
+    table += str_cat("\n  ", key, ": ", length);
+  }
+  throw ArgumentError(
+      str_cat("split_between_processes: lengths differ", table),
+      "give all values of the map the same length");
+}
+
+void PartialState::print_line(const std::string& line) {
+  std::cout << line + "\n" << std::flush;
+}
+
+ProcessOrder::ProcessOrder(Group group, bool goes_first)
+    : group_(std::move(group)), must_signal_(goes_first) {
+  if (!goes_first) {
+    group_.barrier();
+  }
+}
+
+ProcessOrder::~ProcessOrder() {
+  try {
+    finish();
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << std::endl;
+  }
+}
+
+void ProcessOrder::finish() {
+  if (std::exchange(must_signal_, false)) {
+    group_.barrier();
+  }
+}
+
+std::string_view name_of(DistributedType type) {
+  switch (type) {
+    case DistributedType::no:
+      return "NO";
+    case DistributedType::multi_cpu:
+      return "MULTI_CPU";
+  }
+  throw InternalError("a distributed type without a name");
+}
+
+SplitRange split_range(
+    std::int64_t length,
+    std::int64_t process_index,
+    std::int64_t num_processes) {
+  const std::int64_t each = length / num_processes;
+  const std::int64_t extra = length % num_processes;
+  const std::int64_t begin =
+      process_index * each + std::min(process_index, extra);
+  return {begin, begin + each + (process_index < extra ? 1 : 0)};
+}
+
+}  // namespace accelerate

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "state/rendezvous_store.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+using std::chrono::milliseconds;
+
+constexpr int kDefaultPort = 29500;
+
+struct Endpoint {
+  std::string host;
+  int port;
+};
+
+StorePtr open_tcp(
+    const Topology& topology, const Endpoint& at, milliseconds timeout) {
+  const bool one_host = topology.num_nodes == 1;
+  const std::string host =
+      one_host && !topology.launcher_hosts_store ? "127.0.0.1" : at.host;
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(at.port);
+  options.isServer =
+      topology.process_index == 0 && !topology.launcher_hosts_store;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  if (options.isServer && one_host) {
+    // A TCPStore that binds by itself listens on every interface.
+    options.masterListenFd = listen_on_loopback(at.port);
+  }
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  } catch (const std::exception& error) {
+    throw DistributedError(
+        str_cat(
+            "rank ",
+            topology.process_index,
+            " cannot reach the store at ",
+            host,
+            ":",
+            at.port,
+            ": ",
+            std::string_view(error.what())
+                .substr(0, std::string_view(error.what()).find('\n'))),
+        "check that rank 0 runs, and that MASTER_ADDR and MASTER_PORT are "
+        "the same on every rank");
+  }
+}
+
+// Field 22 of /proc/<pid>/stat; the name in field 2 may contain blanks.
+std::string start_time_of(pid_t pid) {
+  std::ifstream file(str_cat("/proc/", pid, "/stat"));
+  std::string line;
+  std::getline(file, line);
+  std::istringstream fields(line.substr(line.rfind(')') + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) {
+    fields >> field;
+  }
+  return field;
+}
+
+// A folder that only this user can write to.
+std::string private_folder(const std::string& root) {
+  const std::string path = str_cat(root, "/accelerate-", ::getuid());
+  ::mkdir(path.c_str(), 0700);
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+      status.st_uid != ::getuid() || (status.st_mode & 0077) != 0) {
+    throw IoError(
+        str_cat(path, " is not a folder of this user alone"),
+        str_cat("remove ", path, ", or set TMPDIR to another folder"));
+  }
+  return path;
+}
+
+// All processes of one host have the launcher's daemon as parent; its start
+// time tells it from an earlier process with the same number.
+StorePtr open_by_parent(const Topology& topology) {
+  const pid_t parent = ::getppid();
+  const std::string path = str_cat(
+      private_folder(topology.scratch_folder),
+      "/run-",
+      parent,
+      "-",
+      start_time_of(parent));
+  return c10::make_intrusive<c10d::FileStore>(path, topology.num_processes);
+}
+
+std::optional<Endpoint> parse_tcp(const std::string& method) {
+  const std::string rest = method.substr(std::strlen("tcp://"));
+  const auto colon = rest.rfind(':');
+  try {
+    std::size_t used = 0;
+    const int port = std::stoi(rest.substr(colon + 1), &used);
+    if (colon != std::string::npos && colon > 0 && port > 0 && port < 65536 &&
+        colon + 1 + used == rest.size()) {
+      return Endpoint{rest.substr(0, colon), port};
+    }
+  } catch (const std::exception&) {
+    // Falls through to the caller's error.
+  }
+  return std::nullopt;
+}
+
+StorePtr open_from_environment(const Topology& topology, milliseconds timeout) {
+  if (topology.num_nodes > 1 && !topology.main_address) {
+    throw ConfigError(
+        str_cat(
+            topology.num_processes,
+            " processes on ",
+            topology.num_nodes,
+            " hosts, but environment variable MASTER_ADDR is not set"),
+        "set MASTER_ADDR to the address of the host of rank 0, and "
+        "MASTER_PORT to a free port there");
+  }
+  if (topology.num_nodes == 1 && !topology.main_port &&
+      topology.launcher != Launcher::torchrun) {
+    return open_by_parent(topology);
+  }
+  return open_tcp(
+      topology,
+      {topology.main_address.value_or("127.0.0.1"),
+       topology.main_port.value_or(kDefaultPort)},
+      timeout);
+}
+
+StorePtr open_any(
+    const Topology& topology, const std::string& method, milliseconds timeout) {
+  if (method == "env://") {
+    return open_from_environment(topology, timeout);
+  }
+  if (method.starts_with("tcp://")) {
+    if (const auto endpoint = parse_tcp(method)) {
+      return open_tcp(topology, *endpoint, timeout);
+    }
+  }
+  if (method.starts_with("file:///")) {
+    return c10::make_intrusive<c10d::FileStore>(
+        method.substr(std::strlen("file://")), topology.num_processes);
+  }
+  throw ArgumentError(
+      str_cat(
+          "init_method `",
+          method,
+          "` is not one of env://, tcp://host:port, file:///path"),
+      "leave it out to use the launcher's variables");
+}
+
+}  // namespace
+
+StorePtr open_store(
+    const Topology& topology,
+    const std::optional<std::string>& init_method,
+    milliseconds timeout) {
+  const StorePtr store =
+      open_any(topology, init_method.value_or("env://"), timeout);
+  // A restarted run must not read what the one before left in the store.
+  return c10::make_intrusive<c10d::PrefixStore>(
+      str_cat("accelerate/", topology.restart_count), store);
+}
+
+int listen_on_loopback(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(fd, SOMAXCONN) != 0) {
+    const int error = errno;
+    ::close(fd);
+    throw IoError(
+        str_cat(
+            "cannot listen on 127.0.0.1:", port, ": ", std::strerror(error)),
+        "set MASTER_PORT to a free port, the same on every rank");
+  }
+  return fd;
+}
+
+int port_of(int socket) {
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace accelerate

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "state/topology.h"
+
+#include <array>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+// The same facts under each launcher's names; null where it has none.
+struct Names {
+  Launcher launcher;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+  const char* node;
+  const char* nodes;
+};
+
+constexpr std::array kNames = {
+    Names{
+        Launcher::torchrun,
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        nullptr},
+    Names{
+        Launcher::openmpi,
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        nullptr,
+        nullptr},
+    Names{
+        Launcher::mpich,
+        "PMI_RANK",
+        "PMI_SIZE",
+        "MPI_LOCALRANKID",
+        "MPI_LOCALNRANKS",
+        nullptr,
+        nullptr},
+    Names{
+        Launcher::mvapich,
+        "MV2_COMM_WORLD_RANK",
+        "MV2_COMM_WORLD_SIZE",
+        "MV2_COMM_WORLD_LOCAL_RANK",
+        "MV2_COMM_WORLD_LOCAL_SIZE",
+        nullptr,
+        nullptr},
+    Names{
+        Launcher::slurm,
+        "SLURM_PROCID",
+        "SLURM_STEP_NUM_TASKS",
+        "SLURM_LOCALID",
+        nullptr,
+        "SLURM_NODEID",
+        "SLURM_STEP_NUM_NODES"},
+};
+
+class Reader {
+ public:
+  Reader(const Environment& environment, const Names& names)
+      : environment_(environment), names_(names) {}
+
+  Topology read() const {
+    Topology topology;
+    topology.launcher = names_.launcher;
+    topology.num_processes = required(names_.size, names_.rank, 1);
+    topology.process_index = required(names_.rank, names_.size, 0);
+    below(
+        names_.rank,
+        topology.process_index,
+        topology.num_processes,
+        names_.size);
+    read_local(topology);
+    read_nodes(topology);
+    return topology;
+  }
+
+ private:
+  std::optional<int> number(const char* name, int least) const {
+    if (name == nullptr) {
+      return std::nullopt;
+    }
+    const auto value = environment_.get_integer(name, least);
+    return value ? std::optional<int>(static_cast<int>(*value)) : std::nullopt;
+  }
+
+  int required(const char* name, const char* partner, int least) const {
+    const auto value = number(name, least);
+    if (!value) {
+      throw ConfigError(
+          str_cat(
+              "environment variable ",
+              partner,
+              " is `",
+              *environment_.get(partner),
+              "` but ",
+              name,
+              " is not set"),
+          str_cat("set both, or neither for a single process; a launcher sets "
+                  "them all"));
+    }
+    return *value;
+  }
+
+  void below(
+      const char* name, int value, int limit, const char* limit_name) const {
+    if (value >= limit) {
+      throw ConfigError(
+          str_cat(
+              "environment variable ",
+              name,
+              " is `",
+              value,
+              "` but ",
+              limit_name,
+              " is `",
+              limit,
+              "`"),
+          str_cat("set ", name, " to a number from 0 to ", limit - 1));
+    }
+  }
+
+  void read_local(Topology& topology) const {
+    const auto rank = number(names_.local_rank, 0);
+    const auto size = local_size(topology);
+    if (!rank && !size) {
+      require_one_host(topology);
+      topology.local_process_index = topology.process_index;
+      topology.local_num_processes = topology.num_processes;
+      return;
+    }
+    if (!rank || !size) {
+      throw ConfigError(
+          str_cat(
+              "environment variable ",
+              rank ? names_.local_rank : names_.local_size,
+              " is set but ",
+              rank ? names_.local_size : names_.local_rank,
+              " is not"),
+          "set both, or neither when all processes are on one host");
+    }
+    topology.local_process_index = *rank;
+    topology.local_num_processes = *size;
+    if (*size > topology.num_processes) {
+      throw ConfigError(
+          str_cat(
+              "environment variable ",
+              names_.local_size,
+              " is `",
+              *size,
+              "` but ",
+              names_.size,
+              " is `",
+              topology.num_processes,
+              "`"),
+          str_cat(
+              names_.local_size,
+              " counts the processes of this host, ",
+              names_.size,
+              " those of all hosts"));
+    }
+    below(names_.local_rank, *rank, *size, names_.local_size);
+  }
+
+  // Slurm says "2(x3),1" for the tasks of each node instead of a number.
+  std::optional<int> local_size(const Topology& topology) const {
+    if (names_.launcher != Launcher::slurm) {
+      return number(names_.local_size, 1);
+    }
+    if (number(names_.nodes, 1).value_or(1) == 1) {
+      return topology.num_processes;
+    }
+    const auto tasks = environment_.get("SLURM_STEP_TASKS_PER_NODE");
+    const int node = number(names_.node, 0).value_or(0);
+    return tasks ? tasks_of_node(*tasks, node) : std::nullopt;
+  }
+
+  static std::optional<int> tasks_of_node(const std::string& text, int node) {
+    std::size_t at = 0;
+    int first = 0;
+    while (at < text.size()) {
+      std::size_t used = 0;
+      int tasks = 0;
+      int times = 1;
+      try {
+        tasks = std::stoi(text.substr(at), &used);
+        at += used;
+        if (text.compare(at, 2, "(x") == 0) {
+          times = std::stoi(text.substr(at + 2), &used);
+          at += used + 3;
+        }
+      } catch (const std::exception&) {
+        throw ConfigError(
+            str_cat(
+                "environment variable SLURM_STEP_TASKS_PER_NODE is `",
+                text,
+                "`, not a list like `2(x3),1`"),
+            "start the program with `srun`, which sets it");
+      }
+      first += times;
+      if (node < first) {
+        return tasks;
+      }
+      ++at;  // The comma.
+    }
+    return std::nullopt;
+  }
+
+  void require_one_host(const Topology& topology) const {
+    const auto address = environment_.get("MASTER_ADDR").value_or("localhost");
+    const bool local = address == "localhost" || address == "127.0.0.1" ||
+                       address == "::1" || topology.num_processes == 1;
+    if (!local) {
+      throw ConfigError(
+          str_cat(
+              "environment variable MASTER_ADDR is `",
+              address,
+              "`, another host, but ",
+              names_.local_rank,
+              " is not set"),
+          str_cat(
+              "set ",
+              names_.local_rank,
+              " and ",
+              names_.local_size == nullptr ? "the tasks per node"
+                                           : names_.local_size,
+              ", or start with a launcher, which sets them"));
+    }
+  }
+
+  void read_nodes(Topology& topology) const {
+    const int local = topology.local_num_processes;
+    topology.num_nodes =
+        number(names_.nodes, 1)
+            .value_or((topology.num_processes + local - 1) / local);
+    topology.node_index =
+        number(names_.node, 0).value_or(topology.process_index / local);
+  }
+
+  const Environment& environment_;
+  const Names& names_;
+};
+
+bool is_set(const Environment& environment, const Names& names) {
+  if (names.launcher == Launcher::slurm) {
+    // A batch script has SLURM_PROCID too, but is one process: only `srun`
+    // makes a step with a number of tasks.
+    return environment.has("SLURM_STEP_ID") && environment.has(names.rank) &&
+           environment.has(names.size);
+  }
+  // WORLD_SIZE=1 alone is common and harmless.
+  return environment.has(names.rank) ||
+         environment.get_integer(names.size, 1).value_or(1) > 1;
+}
+
+void read_meeting_place(const Environment& environment, Topology& topology) {
+  topology.main_address = environment.get("MASTER_ADDR");
+  if (const auto port = environment.get_integer("MASTER_PORT", 1, 65535)) {
+    topology.main_port = static_cast<int>(*port);
+  }
+  topology.launcher_hosts_store =
+      environment.get_flag("TORCHELASTIC_USE_AGENT_STORE").value_or(false);
+  topology.restart_count = static_cast<int>(
+      environment.get_integer("TORCHELASTIC_RESTART_COUNT").value_or(0));
+  topology.scratch_folder = environment.get("TMPDIR").value_or("/tmp");
+  const auto nodes = environment.get("SLURM_STEP_NODELIST");
+  if (topology.launcher == Launcher::slurm && topology.num_nodes > 1 && nodes &&
+      !topology.main_address) {
+    // Ports of jobs that share nodes should differ; job ids are consecutive.
+    const auto job = environment.get_integer("SLURM_JOB_ID").value_or(0);
+    topology.main_address = first_host(*nodes);
+    topology.main_port =
+        topology.main_port.value_or(static_cast<int>(29500 + job % 1000));
+  }
+}
+
+}  // namespace
+
+const char* name_of(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::none:
+      return "none";
+    case Launcher::torchrun:
+      return "torchrun";
+    case Launcher::openmpi:
+      return "Open MPI";
+    case Launcher::mpich:
+      return "MPICH";
+    case Launcher::mvapich:
+      return "MVAPICH";
+    case Launcher::slurm:
+      return "Slurm";
+  }
+  return "?";
+}
+
+Topology detect_topology(const Environment& environment) {
+  for (const Names& names : kNames) {
+    if (is_set(environment, names)) {
+      Topology topology = Reader(environment, names).read();
+      read_meeting_place(environment, topology);
+      return topology;
+    }
+  }
+  return {};
+}
+
+std::string first_host(const std::string& node_list) {
+  const auto end = node_list.find_first_of("[,");
+  std::string host = node_list.substr(0, end);
+  if (end != std::string::npos && node_list[end] == '[') {
+    const auto stop = node_list.find_first_of("-,]", end + 1);
+    host += node_list.substr(end + 1, stop - end - 1);
+  }
+  return host;
+}
+
+}  // namespace accelerate

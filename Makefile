@@ -67,7 +67,7 @@ check: ## Check format, layers, tree and documents (seconds, no build)
 
 headers: configure ## Check that public headers are light and compile alone
 	@$(BUILD_COMMAND) --target all_verify_interface_header_sets
-	@tools/check_header_budget.py --build $(BUILD)
+	@ctest --preset $(PRESET) -R '^tools/header_budget$$'
 
 consumer: configure ## Build a small project against the installed package
 	@$(BUILD_COMMAND) --target accelerate_package

@@ -11,7 +11,8 @@ function(accelerate_publish target)
   target_sources(${target} PUBLIC FILE_SET HEADERS
     BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${headers})
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_link_libraries(${target} PUBLIC LibTorch::torch_cpu)
+  target_link_libraries(${target}
+    PUBLIC LibTorch::torch_cpu PRIVATE accelerate_flags)
   # `all_verify_interface_header_sets` compiles each header alone.
   set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
 endfunction()

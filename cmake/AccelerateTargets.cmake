@@ -10,6 +10,8 @@ target_compile_options(accelerate_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
   # -Wpedantic takes the `##__VA_ARGS__` of LibTorch's logging macros for ours.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-zero-variadic-macro-arguments>
+  # Messages and installed files name sources, not the folder they lay in.
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
   $<$<BOOL:${ACCELERATE_WERROR}>:-Werror>)
 if(ACCELERATE_SANITIZER)
   set(_sanitize -fsanitize=${ACCELERATE_SANITIZER} -fno-omit-frame-pointer)

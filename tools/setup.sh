@@ -143,7 +143,10 @@ install_packages() {
 
   say "installing ${packages[*]}"
   # The package lists are often fresh enough; fetching them is the slow part.
-  apt_install "$as_root" "${packages[@]}" 2>/dev/null && return
+  if apt-get install --simulate "${packages[@]}" >/dev/null 2>&1 &&
+    apt_install "$as_root" "${packages[@]}"; then
+    return
+  fi
   # shellcheck disable=SC2086
   { $as_root apt-get update >&2 && apt_install "$as_root" "${packages[@]}"; } ||
     fail "apt-get could not install: ${packages[*]}" \

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Uses one thing of ours and one of LibTorch, as any program would.
+#include <cstdio>
+
+#include <accelerate/error.h>
+
+#include <c10/core/Device.h>
+
+int main() {
+  try {
+    throw accelerate::ArgumentError("caught on " + c10::Device("cpu").str());
+  } catch (const accelerate::Error& error) {
+    std::puts(error.what());
+  }
+}

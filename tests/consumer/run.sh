@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds and runs a five-line project against the installed package and by
+# add_subdirectory.
+#   tests/consumer/run.sh <build folder>
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$(realpath "$1")
+work=$build/consumer
+from_cache() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+fail() {
+  echo "error: $*" >&2
+  exit 1
+}
+
+# build_and_run <installed|embedded> <cmake argument>...
+build_and_run() {
+  local kind=$1
+  shift
+  cmake -S "$here/$kind" -B "$work/$kind" -G Ninja --log-level=WARNING \
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$toolchain" "$@"
+  cmake --build "$work/$kind" -j "$(nproc)"
+  [ "$("$work/$kind/consumer")" = "caught on cpu" ] ||
+    fail "the $kind consumer did not print what it should"
+  echo "consumer: $kind works"
+}
+
+check_installed_files() {
+  local file
+  for file in "$moved"/lib*/libaccelerate*.so "$moved/bin/accelerate"; do
+    [ -e "$file" ] || continue
+    if readelf -d "$file" | grep -E 'R(UN)?PATH' | grep -F "$build"; then
+      fail "$file looks for libraries in the build folder"
+    fi
+  done
+  if grep -rlIF "$build" "$moved"; then
+    fail "the files above name the build folder"
+  fi
+  "$moved/bin/accelerate" --version
+}
+
+toolchain=$(from_cache CMAKE_TOOLCHAIN_FILE)
+moved=$work/moved
+rm -rf "$work"
+cmake --install "$build" --prefix "$work/prefix" >"$work.log"
+mv "$work.log" "$work/install.log"
+# The package must work wherever it is moved to.
+mv "$work/prefix" "$moved"
+check_installed_files
+build_and_run installed -DCMAKE_PREFIX_PATH="$moved"
+
+torch=()
+if [ -n "${TORCH_DIR:-}" ]; then torch=("-DTORCH_DIR=$TORCH_DIR"); fi
+build_and_run embedded "${torch[@]}" \
+  -DCMAKE_PROJECT_consumer_INCLUDE="$here/check_targets.cmake"

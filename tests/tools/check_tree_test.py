@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+import unittest
+
+import check_tree
+from fixture import TreeTest
+
+LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
+CMAKE_LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
+
+
+def document(marker, *lines):
+    block = "\n".join(lines)
+    return f"<!-- {marker} -->\n```text\n{block}\n```\n"
+
+
+class CheckTree(TreeTest):
+    def setUp(self):
+        super().setUp()
+        self.write("src/base/a.cpp", LICENCE)
+        self.write("README.md", document("folder map", "src/   sources"))
+        self.write("ARCHITECTURE.md", document("code map", "src/base/  lowest"))
+
+    def check(self):
+        return check_tree.check(self.root)
+
+    def test_accepts_a_true_tree(self):
+        self.assert_findings(self.check())
+
+    def test_finds_a_test_that_is_not_listed(self):
+        self.write("README.md", document("folder map", "src/", "tests/"))
+        self.write("tests/unit/CMakeLists.txt",
+                   CMAKE_LICENCE + "accelerate_add_tests(unit/a SOURCES a/b_test.cpp)\n")
+        self.write("tests/unit/a/b_test.cpp", LICENCE)
+        self.write("tests/unit/a/lost_test.cpp", LICENCE)
+
+        self.assert_findings(
+            self.check(),
+            "tests/unit/a/lost_test.cpp: no CMakeLists.txt below tests/ lists it")
+
+    def test_finds_an_example_that_nothing_runs(self):
+        self.write("README.md", document("folder map", "src/", "examples/"))
+        self.write("examples/CMakeLists.txt",
+                   CMAKE_LICENCE + "accelerate_add_example(run ARGS 2)\n")
+        self.write("examples/run.cpp", LICENCE)
+        self.write("examples/lost.cpp", LICENCE)
+
+        self.assert_findings(
+            self.check(), "examples/lost.cpp: no accelerate_add_example runs it")
+
+    def test_finds_what_the_folder_map_lacks_and_invents(self):
+        self.write("README.md", document("folder map", "gone/  not there"))
+
+        self.assert_findings(
+            self.check(),
+            "README.md: the folder map lacks src/",
+            "README.md: the folder map names gone/, which does not exist")
+
+    def test_finds_a_layer_the_code_map_lacks(self):
+        self.write("src/comm/a.cpp", LICENCE)
+
+        self.assert_findings(
+            self.check(), "ARCHITECTURE.md: the code map lacks src/comm/")
+
+    def test_wants_the_maps(self):
+        self.write("README.md", "nothing\n")
+
+        self.assert_findings(
+            self.check(), "README.md: no block follows `<!-- folder map -->`")
+
+    def snippet(self, body, name="a"):
+        self.write("src/base/a.cpp", LICENCE +
+                   "void f() {\n  // region: a\n  int x;\n    y();\n  // endregion\n}\n")
+        self.write("GUIDE.md", f"<!-- region: src/base/a.cpp#{name} -->\n"
+                               f"```cpp\n{body}```\n")
+        return self.check()
+
+    def test_accepts_a_snippet_that_equals_its_region(self):
+        self.assert_findings(self.snippet("int x;\n  y();\n"))
+
+    def test_finds_a_snippet_that_differs(self):
+        self.assert_findings(
+            self.snippet("int z;\n"),
+            "GUIDE.md:2: the block differs from src/base/a.cpp#a")
+
+    def test_finds_a_region_that_does_not_exist(self):
+        self.assert_findings(
+            self.snippet("int x;\n", name="b"),
+            "GUIDE.md:2: src/base/a.cpp has no region `b`")
+
+    def test_finds_a_block_without_a_region(self):
+        self.write("GUIDE.md", "```cpp\nint x;\n```\n")
+
+        self.assert_findings(self.check(), "GUIDE.md:1: the block names no region")
+
+    def test_finds_a_link_that_leads_nowhere(self):
+        self.write("GUIDE.md", "[a](README.md#top) [b](gone.md) [c](https://x.y)\n")
+
+        self.assert_findings(
+            self.check(), "GUIDE.md: the link to gone.md leads nowhere")
+
+    def test_finds_a_page_the_index_does_not_lead_to(self):
+        self.write("README.md", document("folder map", "src/", "docs/"))
+        self.write("docs/index.md", "[a](guides/a.md)\n")
+        self.write("docs/guides/a.md")
+        self.write("docs/guides/b.md")
+
+        self.assert_findings(
+            self.check(), "docs/guides/b.md: docs/index.md does not lead to it")
+
+    def test_finds_a_source_without_the_licence_line(self):
+        self.write("src/base/a.cpp", "int x;\n")
+
+        self.assert_findings(
+            self.check(), "src/base/a.cpp: the SPDX line is missing from its top")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Stands for the commands that tools/setup.sh calls, under their names. What
+# the pretended host has lies in $HOST: `log` of the calls, `installed`
+# packages, `lists` once apt-get has fetched them, `bin/` of commands.
+set -euo pipefail
+
+name=$(basename "$0")
+echo "$name $*" >>"$HOST/log"
+
+# provide <command>: from now on the host has it.
+provide() { ln -sf "$FAKE" "$HOST/bin/$1"; }
+
+install_package() {
+  echo "$1=installed" >>"$HOST/installed"
+  case $1 in
+    g++ | g++-12 | cmake) provide "$1" ;;
+    ninja-build) provide ninja ;;
+    python3-pip) touch "$HOST/pip" ;;
+  esac
+}
+
+apt_get() {
+  if [ "$1" = update ]; then
+    touch "$HOST/lists"
+    return
+  fi
+  [ -e "$HOST/lists" ] || exit 100
+  [ "$2" != --simulate ] || return 0
+  for word in "${@:2}"; do
+    case $word in -*) ;; *) install_package "$word" ;; esac
+  done
+}
+
+# download_wheel … --dest <folder> … <requirement>
+download_wheel() {
+  local requirement=${*: -1} folder
+  while [ "$1" != --dest ]; do shift; done
+  folder=$2
+  if [ "$(cat "$HOST/killed_in" 2>/dev/null)" = "$requirement" ]; then
+    rm "$HOST/killed_in"
+    echo half >"$folder/half.whl.part"
+    kill -9 "$PPID" $$
+  fi
+  case $requirement in
+    torch==*) echo torch >"$folder/torch-${requirement#*==}-cp312.whl" ;;
+    nvidia-cuda-runtime*) echo runtime >"$folder/nvidia_cuda_runtime-13.0.1-py3.whl" ;;
+    nvidia-cuda-cupti*) echo cupti >"$folder/nvidia_cuda_cupti-13.0.1-py3.whl" ;;
+    cmake*) echo cmake >"$folder/cmake-3.31.0-py3.whl" ;;
+  esac
+}
+
+# unzip <wheel> <folder>
+unzip() {
+  local kind
+  kind=$(cat "$1")
+  [ "$kind" != damaged ] || exit 1
+  case $kind in
+    torch)
+      mkdir -p "$2"/torch-2.11.0.dist-info "$2"/torch/lib
+      touch "$2"/torch/lib/lib{torch_cpu,c10}.so
+      ;;
+    cmake)
+      mkdir -p "$2/cmake/data/bin"
+      cp "$FAKE" "$2/cmake/data/bin/cmake"
+      cp "$FAKE" "$2/cmake/data/bin/ctest"
+      ;;
+    *)
+      mkdir -p "$2/nvidia/cu13/lib"
+      touch "$2"/nvidia/cu13/lib/lib{cudart,cupti}.so.13
+      ;;
+  esac
+}
+
+case "$name $*" in
+  "id -u") cat "$HOST/user" ;;
+  "sudo -n "*) "${@:2}" ;;
+  "apt-get "*) apt_get "$@" ;;
+  "dpkg-query "*) cat "$HOST/installed" ;;
+  "g++ "*) echo 12.2.0 ;;
+  "g++-12 "*) echo 12.3.0 ;;
+  "cmake --version") echo "cmake version 3.25.1" ;;
+  "python3 -m pip --version") [ -e "$HOST/pip" ] ;;
+  "python3 -m pip download "*) download_wheel "$@" ;;
+  "python3 -m zipfile -e "*) unzip "$4" "$5" ;;
+  *)
+    echo "fake_command.sh: unexpected call: $name $*" >&2
+    exit 99
+    ;;
+esac

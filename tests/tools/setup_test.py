@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/setup.sh on a pretended host: nothing is installed or downloaded."""
+
+import os
+import shutil
+import subprocess
+import unittest
+from pathlib import Path
+
+from fixture import TreeTest
+
+HERE = Path(__file__).resolve().parent
+SETUP = HERE.parent.parent / "tools/setup.sh"
+FAKE = HERE / "fake_command.sh"
+REAL = ("bash basename cat chmod cp dirname env flock getconf grep head ln mkdir mv "
+        "rm sed seq sort touch uname").split()
+LIBRARIES = ("nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev "
+             "libgtest-dev libgmock-dev libbenchmark-dev")
+OPEN_MPI = "libopenmpi-dev openmpi-bin"
+EVERYTHING = f"g++ cmake ninja-build python3-pip {LIBRARIES}"
+APT = "apt-get install -y --no-install-recommends"
+SIMULATE = "apt-get install --simulate"
+
+
+class Setup(TreeTest):
+    def setUp(self):
+        super().setUp()
+        self.host = self.root / "host"
+        self.deps = self.root / "deps"
+        (self.host / "bin").mkdir(parents=True)
+        for name in REAL:
+            (self.host / "bin" / name).symlink_to(shutil.which(name))
+        self.give("apt-get", "dpkg-query", "id", "python3")
+        self.write("host/installed")
+        self.write("host/user", "0\n")
+        self.write("host/os-release", "ID=debian\nVERSION_ID=12\n")
+
+    def give(self, *commands):
+        """Commands the pretended host has."""
+        for name in commands:
+            (self.host / "bin" / name).symlink_to(FAKE)
+
+    def run_setup(self, *arguments, **environment):
+        self.write("host/log")
+        return subprocess.run(
+            [shutil.which("bash"), SETUP, *arguments], text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
+            env={"PATH": str(self.host / "bin"), "HOST": str(self.host),
+                 "FAKE": str(FAKE), "ACCELERATE_DEPS": str(self.deps),
+                 "ACCELERATE_OS_RELEASE": str(self.host / "os-release"),
+                 **environment})
+
+    def calls(self, *programs):
+        """The calls of these programs in the last run, one string each."""
+        lines = (self.host / "log").read_text().splitlines()
+        return [line for line in lines if line.split()[0] in programs]
+
+    def downloads(self):
+        return [line.split()[-1] for line in self.calls("python3") if "download" in line]
+
+    def assert_works(self, result):
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((self.deps / "python/torch/lib/libtorch_cpu.so").exists())
+
+    def test_installs_what_is_missing_as_root(self):
+        self.assert_works(self.run_setup("demo"))
+
+        # The host had no package lists; only then are they fetched.
+        self.assertEqual(
+            self.calls("apt-get", "sudo"),
+            [f"{SIMULATE} {EVERYTHING}", "apt-get update", f"{APT} {EVERYTHING}"])
+        self.assertEqual(
+            self.downloads(),
+            ["torch==2.11.0", "nvidia-cuda-runtime==13.*", "nvidia-cuda-cupti==13.*"])
+
+    def test_leaves_no_wheel_behind(self):
+        self.run_setup("demo")
+
+        self.assertEqual(sorted(os.listdir(self.deps)), ["lock", "python"])
+
+    def test_uses_sudo_when_there_is_one(self):
+        self.write("host/user", "1000\n")
+        self.write("host/lists")
+        self.give("sudo")
+
+        self.assert_works(self.run_setup("demo"))
+
+        self.assertEqual(
+            self.calls("sudo"),
+            [f"sudo -n env DEBIAN_FRONTEND=noninteractive {APT} {EVERYTHING}"])
+
+    def test_prints_the_line_for_root_when_there_is_no_way(self):
+        self.write("host/user", "1000\n")
+
+        result = self.run_setup("demo")
+
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr.splitlines(), [
+            "error: these packages are missing, and this user can neither act as "
+            f"root nor use sudo: {EVERYTHING}",
+            "hint: run this line as root, then repeat:",
+            f"hint: apt-get update && {APT} {EVERYTHING}"])
+        self.assertEqual(self.calls("apt-get"), [])
+
+    def test_says_so_when_there_is_no_apt(self):
+        (self.host / "bin/apt-get").unlink()
+
+        result = self.run_setup("demo")
+
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("this host has no apt-get; missing, by their Debian names",
+                      result.stderr)
+
+    def test_does_nothing_the_second_time(self):
+        self.run_setup("full")
+
+        self.assert_works(self.run_setup("full"))
+
+        self.assertEqual(self.calls("apt-get", "sudo", "python3"), [])
+
+    def test_adds_open_mpi_for_the_tests_only(self):
+        self.run_setup("demo")
+
+        self.run_setup("full")
+
+        self.assertEqual(
+            self.calls("apt-get"),
+            [f"{SIMULATE} {OPEN_MPI}", f"{APT} {OPEN_MPI}"])
+
+    def test_takes_up_an_interrupted_download(self):
+        self.write("host/killed_in", "nvidia-cuda-cupti==13.*")
+        self.assertEqual(self.run_setup("demo").returncode, -9)
+
+        self.assert_works(self.run_setup("demo"))
+
+        self.assertEqual(self.downloads(), ["nvidia-cuda-cupti==13.*"])
+
+    def test_takes_up_an_interrupted_unpacking(self):
+        self.write("deps/python.part/torch/lib/libtorch_cpu.so")
+
+        self.assert_works(self.run_setup("demo"))
+
+        self.assertFalse((self.deps / "python.part").exists())
+
+    def test_removes_a_damaged_wheel_and_gets_it_again(self):
+        self.write("deps/wheels/torch-2.11.0-cp312.whl", "damaged\n")
+
+        result = self.run_setup("demo")
+
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("is damaged and was removed", result.stderr)
+        self.assert_works(self.run_setup("demo"))
+
+    def test_replaces_another_version(self):
+        self.write("deps/python/torch-2.9.0.dist-info/METADATA")
+        self.write("deps/python/torch/lib/libtorch_cpu.so")
+
+        self.assert_works(self.run_setup("demo"))
+
+        self.assertTrue((self.deps / "python/torch-2.11.0.dist-info").exists())
+        self.assertFalse((self.deps / "python/torch-2.9.0.dist-info").exists())
+
+    def test_downloads_nothing_when_a_libtorch_is_given(self):
+        self.write("mine/lib/libtorch_cpu.so")
+
+        result = self.run_setup("demo", TORCH_DIR=str(self.root / "mine"))
+
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.downloads(), [])
+        self.assertNotIn("python3-pip", (self.host / "installed").read_text())
+
+    def test_refuses_a_given_folder_without_libtorch(self):
+        result = self.run_setup("demo", TORCH_DIR="/nowhere")
+
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("error: TORCH_DIR is `/nowhere`, which has no "
+                      "lib/libtorch_cpu.so", result.stderr)
+
+    def test_takes_cmake_from_pypi_on_ubuntu_22_04(self):
+        self.write("host/os-release", "ID=ubuntu\nVERSION_ID=22.04\n")
+        self.write("host/lists")
+
+        self.assert_works(self.run_setup("demo"))
+
+        self.assertEqual(
+            self.calls("apt-get")[-1],
+            f"{APT} g++-12 ninja-build python3-pip {LIBRARIES}")
+        self.assertIn("cmake>=3.25,<4", self.downloads())
+        self.assertTrue(os.access(self.deps / "bin/cmake", os.X_OK))
+
+        self.run_setup("demo")
+        self.assertEqual(self.calls("apt-get", "python3"), [])
+
+    def test_leaves_packages_alone_when_told_to(self):
+        self.give("cmake")
+        self.write("host/pip")
+
+        self.assert_works(self.run_setup("demo", ACCELERATE_PACKAGES="skip"))
+
+        self.assertEqual(self.calls("apt-get"), [])
+
+    def test_names_the_sets_it_knows(self):
+        result = self.run_setup("half")
+
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("error: `half` is not a set of packages\nhint: use demo or full",
+                      result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

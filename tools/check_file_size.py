@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Mentions files over 400 lines: a reason to look for two ideas in one file.
+
+    tools/check_file_size.py [folder of the tree]
+
+Never fails: a long table or a protocol may be right as it is.
+"""
+
+import sys
+from pathlib import Path
+
+import tree
+
+LIMIT = 400
+SOURCES = {".cpp", ".h", ".cu", ".cuh", ".py", ".sh", ".cmake"}
+
+
+def long_files(root):
+    for name in tree.files(root):
+        if name.suffix in SOURCES:
+            lines = (root / name).read_text().count("\n")
+            if lines > LIMIT:
+                yield lines, name
+
+
+if __name__ == "__main__":
+    for count, file in sorted(
+            long_files(Path(sys.argv[1]) if len(sys.argv) > 1 else tree.ROOT),
+            reverse=True):
+        print(f"size: {file} has {count} lines; are there two ideas in it?")

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that the tree is what its documents and CMake files say.
+
+    tools/check_tree.py [folder of the tree]
+
+- every `*_test.cpp` and `*_test.py` is listed in a CMakeLists.txt of tests/
+- every example is registered with `accelerate_add_example`, which runs it
+- the folder map of README.md and the code map of ARCHITECTURE.md are true
+- C++ and CMake blocks in documents equal the region they name
+- relative links lead somewhere, and docs/index.md leads to every page
+- sources carry the licence line
+"""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import tree
+
+TEST_NAME = re.compile(r"[\w./-]+_test\.(?:cpp|py)")
+EXAMPLE = re.compile(r"accelerate_add_example\(\s*([\w./-]+)")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMES_REGION = re.compile(r"<!-- region: ([\w./-]+)#([\w-]+) -->\n$")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LICENSED = {".cpp", ".h", ".hpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
+
+
+def named_in_cmake(root, names, folder, pattern):
+    """The paths that the CMake files below `folder` name."""
+    found = set()
+    for name in names:
+        if name.name == "CMakeLists.txt" and name.parts[0] == folder:
+            for text in pattern.findall((root / name).read_text()):
+                found.add(name.parent / text)
+    return found
+
+
+def check_tests_listed(root, names):
+    listed = named_in_cmake(root, names, "tests", TEST_NAME)
+    for name in names:
+        if name.parts[0] == "tests" and TEST_NAME.fullmatch(name.name) \
+                and name not in listed:
+            yield f"{name}: no CMakeLists.txt below tests/ lists it"
+
+
+def check_examples_run(root, names):
+    run = named_in_cmake(root, names, "examples", EXAMPLE)
+    for name in names:
+        if name.parts[0] == "examples" and name.suffix == ".cpp" \
+                and name.with_suffix("") not in run:
+            yield f"{name}: no accelerate_add_example runs it"
+
+
+def read_map(root, document, marker):
+    """The folders that the block after `<!-- marker -->` names."""
+    path = root / document
+    text = path.read_text() if path.exists() else ""
+    _, found, rest = text.partition(f"<!-- {marker} -->\n")
+    block = FENCE.match(rest)
+    if not found or not block:
+        return None
+    words = (line.split()[0] for line in block[2].splitlines() if line.strip())
+    return {Path(word) for word in words if word.endswith("/")}
+
+
+def check_map(root, document, marker, wanted):
+    """`wanted` folders must be in the map, and the map's must exist."""
+    found = read_map(root, document, marker)
+    if found is None:
+        yield f"{document}: no block follows `<!-- {marker} -->`"
+        return
+    for folder in sorted(wanted - found):
+        yield f"{document}: the {marker} lacks {folder}/"
+    for folder in sorted(found):
+        if not (root / folder).is_dir():
+            yield f"{document}: the {marker} names {folder}/, which does not exist"
+
+
+def check_maps(root, names):
+    top = {Path(name.parts[0]) for name in names if len(name.parts) > 1}
+    layers = {Path(*name.parts[:2]) for name in names
+              if name.parts[0] == "src" and len(name.parts) > 2}
+    yield from check_map(root, "README.md", "folder map", top)
+    yield from check_map(root, "ARCHITECTURE.md", "code map", layers)
+
+
+def region(path, name):
+    """The dedented text of a region, or None."""
+    lines, inside = [], False
+    for line in path.read_text().splitlines():
+        mark = line.strip().lstrip("/# ").strip()
+        if mark == f"region: {name}":
+            inside = True
+        elif inside and mark == "endregion":
+            return textwrap.dedent("\n".join(lines) + "\n")
+        elif inside:
+            lines.append(line)
+    return None
+
+
+def check_snippets(root, names):
+    for name in names:
+        if name.suffix != ".md":
+            continue
+        text = (root / name).read_text()
+        for block in FENCE.finditer(text):
+            if block[1] not in ("cpp", "cmake"):
+                continue
+            where = f"{name}:{text.count(chr(10), 0, block.start()) + 1}"
+            source = NAMES_REGION.search(text[:block.start()])
+            if not source:
+                yield f"{where}: the block names no region"
+            elif not (root / source[1]).is_file():
+                yield f"{where}: {source[1]} does not exist"
+            elif region(root / source[1], source[2]) is None:
+                yield f"{where}: {source[1]} has no region `{source[2]}`"
+            elif region(root / source[1], source[2]) != block[2]:
+                yield f"{where}: the block differs from {source[1]}#{source[2]}"
+
+
+def links(root, name):
+    """The files that a document links to, relative to the root."""
+    for target in LINK.findall((root / name).read_text()):
+        if "://" not in target and not target.startswith("mailto:"):
+            yield (root / name.parent / target).resolve(), target
+
+
+def check_links(root, names):
+    for name in names:
+        if name.suffix == ".md":
+            for path, target in links(root, name):
+                if not path.exists():
+                    yield f"{name}: the link to {target} leads nowhere"
+
+
+def check_index(root, names):
+    index = Path("docs/index.md")
+    pages = {name for name in names
+             if name.parts[0] == "docs" and name.suffix == ".md"}
+    if not pages:
+        return
+    known = {path for path, _ in links(root, index)} if index in pages else set()
+    for page in sorted(pages - {index}):
+        if (root / page).resolve() not in known:
+            yield f"{page}: docs/index.md does not lead to it"
+
+
+def check_licence(root, names):
+    for name in names:
+        if name.suffix in LICENSED or name.name in ("CMakeLists.txt", "Makefile"):
+            head = (root / name).read_text().splitlines()[:2]
+            if not any("SPDX-License-Identifier: Apache-2.0" in line for line in head):
+                yield f"{name}: the SPDX line is missing from its top"
+
+
+CHECKS = [check_tests_listed, check_examples_run, check_maps, check_snippets,
+          check_links, check_index, check_licence]
+
+
+def check(root):
+    root = root.resolve()
+    names = tree.files(root)
+    return [finding for one in CHECKS for finding in one(root, names)]
+
+
+if __name__ == "__main__":
+    sys.exit(tree.report(
+        "tree", check(Path(sys.argv[1]) if len(sys.argv) > 1 else tree.ROOT)))

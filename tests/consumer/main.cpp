@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uses one thing of ours and one of LibTorch, as any program would.
+// region: program
 #include <cstdio>
 
 #include <accelerate/error.h>
@@ -13,3 +14,4 @@ int main() {
     std::puts(error.what());
   }
 }
+// endregion

@@ -44,7 +44,7 @@ WITHOUT_LIBTORCH = {"base", "config", "launch", "tracking", "cli"}
 # (header, who may include it)
 RESTRICTED = [
     (re.compile(r"torch/csrc/distributed/c10d/ProcessGroup\w*\.hpp"),
-     ("src/comm/backends/", "cuda/", "tests/", "benchmarks/", "cmake/pch/")),
+     ("src/comm/", "cuda/", "tests/", "benchmarks/", "cmake/pch/")),
     (re.compile(r"torch/nn(/|\.h)"),
      ("src/transformers/", "src/parallel/", "tests/", "benchmarks/", "examples/",
       "cmake/pch/")),

@@ -65,13 +65,13 @@ class CheckLayers(TreeTest):
     def test_restricts_the_heavy_headers(self):
         group = "torch/csrc/distributed/c10d/ProcessGroup.hpp"
         for header in (group, "torch/nn/module.h", "torch/torch.h"):
-            self.write("src/comm/a.cpp", f"#include <{header}>\n")
+            self.write("src/state/a.cpp", f"#include <{header}>\n")
             findings = self.check()
 
             self.assertEqual(len(findings), 1, findings)
             self.assertIn(f"may include {header}", findings[0])
 
-        self.write("src/comm/a.cpp")
+        self.write("src/state/a.cpp")
         self.write("src/comm/backends/b.cpp", f"#include <{group}>\n")
         self.write("examples/c.cpp", "#include <torch/torch.h>\n")
         self.assert_findings(self.check())

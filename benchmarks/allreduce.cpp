@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// All-reduce between processes of this host: shared memory against Gloo.
+//
+//     build/bin/benchmarks/allreduce [--json] [--quick]
+//
+// Each case runs in fresh processes that hold both groups and take turns, so
+// that a busy host slows both down alike. Beside them: the time of a plain
+// copy of the same bytes, and what the agreement before a public collective
+// adds.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "accelerate/group.h"
+#include "accelerate/launchers.h"
+#include "accelerate/partial_state.h"
+#include "base/str_cat.h"
+#include "config/environment.h"
+#include "state/rendezvous_store.h"
+#include "state/topology.h"
+#include "support/report.h"
+
+namespace accelerate::benchmarks {
+namespace {
+
+Group join(const std::string& name, Backend backend) {
+  const auto topology = detect_topology(Environment::of_this_process());
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(
+      name, open_store(topology, std::nullopt, std::chrono::seconds(60)));
+  GroupOptions options;
+  options.backend = backend;
+  return Group(store, topology.process_index, topology.num_processes, options);
+}
+
+void all_reduce(const Group& group, at::Tensor& tensor) {
+  std::vector<at::Tensor> one = {tensor};
+  c10d::AllreduceOptions options;
+  options.asyncOp = false;
+  group.backend().allreduce(one, options)->wait();
+}
+
+std::string name_bytes(std::int64_t bytes) {
+  return bytes < (1 << 20) ? str_cat(bytes >> 10, " KiB")
+                           : str_cat(bytes >> 20, " MiB");
+}
+
+class Bench {
+ public:
+  Bench(bool json, bool quick)
+      : ours_(join("shm", Backend::shm)),
+        gloo_(join("gloo", Backend::gloo)),
+        quick_(quick) {
+    if (ours_.rank() == 0) {
+      report_.emplace(json);
+    }
+  }
+
+  void run(std::int64_t bytes) {
+    const std::int64_t count = bytes / 4;
+    at::Tensor plain = at::ones({count});
+    at::Tensor shared = ours_.allocate(count, plain);
+    at::Tensor theirs = at::ones({count});
+    shared.fill_(1);
+    const int repeats = repeats_for(bytes);
+    const auto [any, in_segment, gloo] = take_turns(
+        repeats,
+        [&] { all_reduce(ours_, plain); },
+        [&] { all_reduce(ours_, shared); },
+        [&] { all_reduce(gloo_, theirs); });
+    const std::string size =
+        str_cat(name_bytes(bytes), ", ", ours_.size(), " processes");
+    add({str_cat("allreduce ", size), any, gloo});
+    add({str_cat("allreduce in segment ", size), in_segment, gloo});
+    const double copy = seconds_of(repeats, [&] { theirs.copy_(plain); });
+    add({str_cat("memcpy ", size), copy, gloo});
+  }
+
+  // What the comparison of operation, types and shapes adds to a reduction.
+  void agreement() {
+    at::Tensor tensor = at::ones({16});
+    const auto [checked, bare, barrier] = take_turns(
+        quick_ ? 200 : 4000,
+        [&] { static_cast<void>(ours_.reduce({tensor})); },
+        [&] {
+          at::Tensor copy = tensor.detach().clone();
+          all_reduce(ours_, copy);
+        },
+        [&] { ours_.barrier(); });
+    if (report_) {
+      report_->add(
+          {str_cat(
+               "checked against bare allreduce of 64 B, ",
+               ours_.size(),
+               " processes"),
+           checked,
+           bare});
+      report_->note(str_cat(
+          "  the agreement adds ",
+          (checked - bare) * 1e6,
+          " µs; alone it takes ",
+          barrier * 1e6,
+          " µs"));
+    }
+  }
+
+ private:
+  int repeats_for(std::int64_t bytes) const {
+    const auto most = quick_ ? 20 : 400;
+    return static_cast<int>(std::clamp<std::int64_t>(
+        (std::int64_t{2} << 30) / bytes / 20, 5, most));
+  }
+
+  // Medians of three bodies that run alternately, forwards and backwards, each
+  // several times in a row and warm.
+  template <typename A, typename B, typename C>
+  std::tuple<double, double, double> take_turns(
+      int repeats, const A& a, const B& b, const C& c) {
+    std::vector<double> times[3];
+    const auto sample = [&](int which, const auto& body) {
+      body();
+      gloo_.backend().barrier()->wait();
+      times[which].push_back(seconds_of(repeats, body));
+    };
+    for (int round = 0; round < (quick_ ? 1 : 3); ++round) {
+      sample(0, a);
+      sample(1, b);
+      sample(2, c);
+      sample(2, c);
+      sample(1, b);
+      sample(0, a);
+    }
+    return {median(times[0]), median(times[1]), median(times[2])};
+  }
+
+  void add(const Comparison& comparison) const {
+    if (report_) {
+      report_->add(comparison);
+    }
+  }
+
+  Group ours_;
+  Group gloo_;
+  bool quick_;
+  std::optional<Report> report_;
+};
+
+}  // namespace
+}  // namespace accelerate::benchmarks
+
+int main(int argc, char** argv) {
+  using accelerate::benchmarks::has_flag;
+  const bool json = has_flag(argc, argv, "--json");
+  const bool quick = has_flag(argc, argv, "--quick");
+  for (const int processes : {2, 4}) {
+    accelerate::debug_launcher(
+        [&] {
+          at::set_num_threads(1);
+          accelerate::benchmarks::Bench bench(json, quick);
+          for (std::int64_t bytes = 4 << 10; bytes <= 64 << 20; bytes *= 4) {
+            bench.run(bytes);
+          }
+          bench.run(32 << 20);
+          bench.agreement();
+        },
+        {.num_processes = processes});
+  }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// How benchmarks measure and say what they measured.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace accelerate::benchmarks {
+
+/// One comparison: the same work, ours and the peer's, in seconds.
+struct Comparison {
+  std::string name;
+  double ours = 0;
+  double peer = 0;
+};
+
+double median(std::vector<double> values);
+
+/// Prints comparisons as a table, or with `--json` as one object a line:
+/// `case`, `ours`, `peer`, `ratio` = ours / peer.
+class Report {
+ public:
+  explicit Report(bool json);
+  void add(const Comparison& comparison) const;
+  /// A line for people only.
+  void note(const std::string& text) const;
+
+ private:
+  bool json_;
+};
+
+/// Whether `name` is among the arguments.
+bool has_flag(int argc, char** argv, const std::string& name);
+
+/// Seconds that one call of `body` takes: the median over `repeats`.
+double seconds_of(int repeats, const std::function<void()>& body);
+
+}  // namespace accelerate::benchmarks

@@ -8,6 +8,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to gradients around one backward.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace accelerate {
+
+/// What becomes of the gradients of one backward.
+enum class Sync {
+  now,      ///< averaged over processes, then handed to `.grad`
+  later,    ///< kept aside and summed; `.grad` stays undefined, so that
+            ///< optimizers have nothing to do
+  visible,  ///< summed locally and handed to `.grad`, as in `no_sync`
+};
+
+/// Parameters with the names of the model, each tensor once.
+struct NamedTensors {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> tensors;
+
+  std::size_t size() const { return tensors.size(); }
+};
+
+/// Owns the gradients of some parameters between `begin` and `end`.
+///
+///     path.begin(Sync::now);
+///     try { loss.backward(); } catch (...) { path.fail(); throw; }
+///     path.end();
+class GradientPath {
+ public:
+  GradientPath() = default;
+  GradientPath(const GradientPath&) = delete;
+  GradientPath& operator=(const GradientPath&) = delete;
+  virtual ~GradientPath() = default;
+
+  /// A backward follows. What is in `.grad` counts as a part of the sum.
+  virtual void begin(Sync sync) = 0;
+  /// The engine has returned. Collective with `Sync::now`.
+  virtual void end() = 0;
+  /// The engine has thrown: forgets all sums and tells the other ranks.
+  virtual void fail() noexcept = 0;
+};
+
+}  // namespace accelerate

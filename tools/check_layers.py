@@ -56,8 +56,9 @@ LIBTORCH = re.compile(r"(ATen|c10|torch|caffe2)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 ENVIRONMENT = re.compile(
     r"\b(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
-# The launcher hands its own environment to its children.
-MAY_TOUCH_ENVIRONMENT = ("src/config/environment.", "src/launch/")
+# Launchers write the environment of their children.
+MAY_TOUCH_ENVIRONMENT = (
+    "src/config/environment.", "src/launch/", "src/state/debug_launcher.")
 
 
 def includes(path):

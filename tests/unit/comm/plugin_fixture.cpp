@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plugin library with the versions that its build was given.
+#include "comm/plugin.h"
+
+namespace {
+
+c10d::Backend* create(const accelerate::PluginGroupOptions&) {
+  return nullptr;
+}
+
+constexpr accelerate::BackendPlugin kPlugin = {
+    FIXTURE_ABI, FIXTURE_TORCH_VERSION, "fixture", &create};
+
+}  // namespace
+
+extern "C" ACCELERATE_API const accelerate::BackendPlugin* FIXTURE_ENTRY() {
+  return &kPlugin;
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/backends/mpi/group.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "comm/backends/mpi/pause.h"
+#include "comm/backends/mpi/tags.h"
+
+namespace accelerate::mpi {
+namespace {
+
+std::string list(const std::vector<int>& numbers) {
+  std::string text;
+  for (const int number : numbers) {
+    text += str_cat(text.empty() ? "" : ", ", number);
+  }
+  return text;
+}
+
+std::vector<int> members_of(const PluginGroupOptions& options) {
+  if (!options.members.empty()) {
+    return options.members;
+  }
+  std::vector<int> all(static_cast<std::size_t>(options.num_processes));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+int rank_among(const std::vector<int>& members, int process_index) {
+  const auto found = std::find(members.begin(), members.end(), process_index);
+  return found == members.end() ? -1
+                                : static_cast<int>(found - members.begin());
+}
+
+void check_members(const PluginGroupOptions& options) {
+  const std::vector<int> members = members_of(options);
+  const auto outside = [&](int member) {
+    return member < 0 || member >= options.num_processes;
+  };
+  if (std::any_of(members.begin(), members.end(), outside) ||
+      std::set<int>(members.begin(), members.end()).size() != members.size()) {
+    throw ArgumentError(
+        str_cat(
+            "members of group `",
+            options.group_name,
+            "` are ",
+            list(members),
+            ", the run has ",
+            options.num_processes,
+            " processes"),
+        "name each member once, by a process index below that number");
+  }
+  if (rank_among(members, options.process_index) < 0) {
+    throw ArgumentError(
+        str_cat(
+            "process ",
+            options.process_index,
+            " is no member of group `",
+            options.group_name,
+            "` (",
+            list(members),
+            ")"),
+        "create a group only in the processes it consists of");
+  }
+  if (options.timeout <= std::chrono::milliseconds(0)) {
+    throw ArgumentError(
+        str_cat(
+            "the timeout of group `",
+            options.group_name,
+            "` is ",
+            options.timeout.count(),
+            " ms"),
+        "pass a timeout above 0");
+  }
+}
+
+// Before MPI is asked for anything else: a wrong start of the program shows
+// here, and every later error would only confuse.
+Runtime& runtime_for(const PluginGroupOptions& options) {
+  check_members(options);
+  Runtime& runtime = Runtime::start(options.timeout);
+  if (runtime.rank() == options.process_index &&
+      runtime.size() == options.num_processes) {
+    return runtime;
+  }
+  throw ConfigError(
+      str_cat(
+          "this is process ",
+          options.process_index,
+          " of ",
+          options.num_processes,
+          ", but MPI says rank ",
+          runtime.rank(),
+          " of ",
+          runtime.size()),
+      str_cat(
+          "start all processes with one `mpirun -n ",
+          options.num_processes,
+          "`, or choose another backend"));
+}
+
+// Ranks create groups in the same order, so counting how often this process
+// has created one with these members gives all of them the same number.
+int meeting_tag(const std::vector<int>& members) {
+  static std::map<std::vector<int>, std::uint32_t> times;
+  std::uint32_t hash = 2166136261U + times[members]++;
+  for (const int member : members) {
+    hash = (hash ^ static_cast<std::uint32_t>(member)) * 16777619U;
+  }
+  return kFirstMeetingTag + static_cast<int>(hash % kMeetingTags);
+}
+
+struct Communicators {
+  MPI_Comm collectives = MPI_COMM_NULL;
+  MPI_Comm messages = MPI_COMM_NULL;
+};
+
+Communicators create_from(const std::vector<int>& members, int tag) {
+  Communicators made;
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group mine = MPI_GROUP_NULL;
+  check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+  check(
+      MPI_Group_incl(
+          world, static_cast<int>(members.size()), members.data(), &mine),
+      "MPI_Group_incl");
+  for (MPI_Comm* comm : {&made.collectives, &made.messages}) {
+    check(
+        MPI_Comm_create_group(MPI_COMM_WORLD, mine, tag, comm),
+        "MPI_Comm_create_group");
+    check(
+        MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN),
+        "MPI_Comm_set_errhandler");
+  }
+  MPI_Group_free(&mine);
+  MPI_Group_free(&world);
+  return made;
+}
+
+}  // namespace
+
+Group::Group(const PluginGroupOptions& options)
+    : runtime(runtime_for(options)),
+      name(options.group_name),
+      members(members_of(options)),
+      timeout(options.timeout),
+      rank(rank_among(members, options.process_index)),
+      size(static_cast<int>(members.size())),
+      health(options.group_name) {
+  // One creation at a time in a process, so that all ranks do them in order.
+  static std::mutex creation;
+  const std::lock_guard guard(creation);
+  create_communicators();
+  farewell = std::make_unique<Farewell>(runtime, collectives, rank, size);
+}
+
+std::string Group::name_peers(const std::vector<int>& peers) const {
+  std::set<int> indices;
+  for (const int peer : peers) {
+    if (peer == MPI_ANY_SOURCE) {
+      return "other ranks";
+    }
+    indices.insert(members[static_cast<std::size_t>(peer)]);
+  }
+  return str_cat(
+      indices.size() == 1 ? "rank " : "ranks ",
+      list(std::vector<int>(indices.begin(), indices.end())));
+}
+
+std::string Group::title(const Operation& operation) const {
+  return str_cat(
+      operation.name, " #", operation.sequence, " in group `", name, "`");
+}
+
+void Group::create_communicators() {
+  const int tag = meeting_tag(members);
+  meet(tag);
+  // Everybody is here: what follows waits for nobody for long, and may hold
+  // the lock. Its result is shared, since it may outlive this object.
+  const auto made = std::make_shared<Communicators>();
+  const auto create = [made, tag, mine = members, &runtime = runtime] {
+    const auto guard = runtime.lock();
+    *made = create_from(mine, tag);
+  };
+  runtime.run(create, timeout, str_cat("creating group `", name, "`"));
+  collectives = made->collectives;
+  messages = made->messages;
+}
+
+// MPI_Comm_create_group waits without limit and does not say for whom. So the
+// members first greet each other, which can be watched.
+void Group::meet(int tag) {
+  Requests requests(runtime);
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer != rank) {
+      const int process = members[static_cast<std::size_t>(peer)];
+      requests.receive(MPI_COMM_WORLD, {}, process, tag);
+      requests.send(MPI_COMM_WORLD, {}, process, tag);
+    }
+  }
+  Pause pause;
+  const auto deadline = Clock::now() + timeout;
+  while (!requests.test()) {
+    pause();
+    if (Clock::now() > deadline) {
+      runtime.give_up_finalize();
+      auto late = requests.waiting_for();
+      std::sort(late.begin(), late.end());
+      late.erase(std::unique(late.begin(), late.end()), late.end());
+      throw DistributedError(
+          str_cat(
+              "group `",
+              name,
+              "` could not be created within ",
+              timeout.count(),
+              " ms: process ",
+              runtime.rank(),
+              " still waits for ",
+              list(late)),
+          "create the group in each of its processes, in the same order");
+    }
+  }
+}
+
+bool Group::test(Requests& requests, const Operation& operation) const {
+  try {
+    return requests.test();
+  } catch (const DistributedError& error) {
+    throw DistributedError(
+        str_cat(title(operation), ": ", error.what()), error.hint());
+  }
+}
+
+void Group::await(
+    Requests& requests,
+    const Operation& operation,
+    std::size_t expected_bytes,
+    const std::function<void()>& meanwhile) {
+  Pause pause(expected_bytes);
+  constexpr auto kLookAround = std::chrono::milliseconds(20);
+  auto look_around = Clock::now() + kLookAround;
+  while (!test(requests, operation)) {
+    meanwhile();
+    health.require_usable();
+    if (!pause() || Clock::now() < look_around) {
+      continue;
+    }
+    look_around = Clock::now() + kLookAround;
+    check_nobody_left(operation);
+    if (Clock::now() > operation.deadline) {
+      give_up(requests, operation);
+    }
+  }
+}
+
+void Group::check_nobody_left(const Operation& operation) const {
+  std::vector<int> gone;
+  for (int peer = 0; peer < size; ++peer) {
+    const auto last = peer == rank ? std::nullopt : farewell->left_after(peer);
+    if (last && *last < operation.sequence) {
+      gone.push_back(peer);
+    }
+  }
+  if (!gone.empty()) {
+    throw DistributedError(
+        str_cat(
+            title(operation),
+            ": ",
+            name_peers(gone),
+            " left the group before this call"),
+        "call each collective on every rank, and keep the group until the "
+        "last one");
+  }
+}
+
+void Group::give_up(
+    const Requests& requests, const Operation& operation) const {
+  throw DistributedError(
+      str_cat(
+          title(operation),
+          " did not finish within ",
+          operation.timeout.count(),
+          " ms: rank ",
+          runtime.rank(),
+          " still waits for ",
+          name_peers(requests.waiting_for())),
+      "look at what the other ranks do; raise the timeout if they are only "
+      "slow");
+}
+
+}  // namespace accelerate::mpi

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/backends/mpi/runtime.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate::mpi {
+namespace {
+
+const char* name_of_level(int level) {
+  switch (level) {
+    case MPI_THREAD_SINGLE:
+      return "MPI_THREAD_SINGLE";
+    case MPI_THREAD_FUNNELED:
+      return "MPI_THREAD_FUNNELED";
+    case MPI_THREAD_SERIALIZED:
+      return "MPI_THREAD_SERIALIZED";
+    default:
+      return "MPI_THREAD_MULTIPLE";
+  }
+}
+
+void check_level(int level) {
+  if (level >= MPI_THREAD_SERIALIZED) {
+    return;
+  }
+  throw UnsupportedError(
+      str_cat(
+          "MPI was initialised with ",
+          name_of_level(level),
+          ", the `mpi` backend needs MPI_THREAD_SERIALIZED or more"),
+      "call MPI_Init_thread with MPI_THREAD_MULTIPLE, or leave it to "
+      "accelerate");
+}
+
+}  // namespace
+
+void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) {
+    return;
+  }
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) {
+    length = 0;
+  }
+  throw DistributedError(
+      str_cat(
+          call,
+          " failed: ",
+          std::string(text.data(), static_cast<std::size_t>(length)),
+          " (code ",
+          code,
+          ")"),
+      "look for the first error among the other processes");
+}
+
+Runtime& Runtime::instance() {
+  // Leaked: worker threads and exit handlers may outlive any destructor.
+  static auto* runtime = new Runtime();
+  return *runtime;
+}
+
+Runtime& Runtime::start(std::chrono::milliseconds timeout) {
+  Runtime& runtime = instance();
+  runtime.start_once(timeout);
+  if (!runtime.alive()) {
+    throw StateError(
+        "MPI_Finalize was already called in this process",
+        "create groups before the end of the program");
+  }
+  return runtime;
+}
+
+void Runtime::start_once(std::chrono::milliseconds timeout) {
+  const std::lock_guard guard(start_);
+  {
+    const std::lock_guard state(mutex_);
+    longest_timeout_ = std::max(longest_timeout_, timeout);
+  }
+  if (started_) {
+    return;
+  }
+  run([this] { initialise(); }, timeout, "MPI_Init_thread");
+  started_ = true;
+  on_exit(&Runtime::at_exit, this);
+}
+
+void Runtime::initialise() {
+  int initialised = 0;
+  check(MPI_Initialized(&initialised), "MPI_Initialized");
+  int level = MPI_THREAD_SINGLE;
+  if (initialised != 0) {
+    check(MPI_Query_thread(&level), "MPI_Query_thread");
+  } else {
+    check(
+        MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level),
+        "MPI_Init_thread");
+    ours_ = true;
+    // A program that calls MPI itself keeps its own handler on its world.
+    check(
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+        "MPI_Comm_set_errhandler");
+  }
+  check_level(level);
+  read_world();
+}
+
+void Runtime::read_world() {
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+  void* value = nullptr;
+  int found = 0;
+  check(
+      MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &found),
+      "MPI_Comm_get_attr");
+  if (found != 0) {
+    largest_tag_ = *static_cast<int*>(value);
+  }
+}
+
+void Runtime::run(
+    std::function<void()> call,
+    std::chrono::milliseconds timeout,
+    const std::string& what) {
+  std::packaged_task<void()> task(std::move(call));
+  auto done = task.get_future();
+  {
+    const std::lock_guard guard(mutex_);
+    waiting_calls_.push_back(std::move(task));
+    if (!serving_) {
+      // Detached: it may hang in MPI for ever, the process must not.
+      std::thread([this] { serve(); }).detach();
+      serving_ = true;
+    }
+  }
+  wake_.notify_one();
+  if (done.wait_for(timeout) == std::future_status::timeout) {
+    give_up_finalize();
+    throw DistributedError(
+        str_cat(
+            what,
+            " did not return within ",
+            timeout.count(),
+            " ms on this process"),
+        "check that every process of the job is running and creates the same "
+        "groups in the same order");
+  }
+  done.get();
+}
+
+void Runtime::serve() {
+  for (;;) {
+    std::unique_lock guard(mutex_);
+    wake_.wait(guard, [this] { return !waiting_calls_.empty(); });
+    auto task = std::move(waiting_calls_.front());
+    waiting_calls_.pop_front();
+    guard.unlock();
+    task();
+  }
+}
+
+void Runtime::give_up_finalize() {
+  const std::lock_guard guard(mutex_);
+  may_finalize_ = false;
+}
+
+bool Runtime::alive() {
+  int finalised = 1;
+  MPI_Finalized(&finalised);  // Allowed at any time, from any thread.
+  return finalised == 0;
+}
+
+std::uint64_t Runtime::before_finalize(std::function<void()> close) {
+  const std::lock_guard guard(mutex_);
+  closers_.emplace(++next_id_, std::move(close));
+  return next_id_;
+}
+
+void Runtime::forget(std::uint64_t id) {
+  const std::lock_guard guard(mutex_);
+  closers_.erase(id);
+}
+
+void Runtime::close_groups() {
+  std::unique_lock guard(mutex_);
+  while (!closers_.empty()) {
+    const auto close = std::move(closers_.extract(closers_.begin()).mapped());
+    guard.unlock();
+    close();
+    guard.lock();
+  }
+}
+
+void Runtime::finalise() {
+  const auto guard = lock();
+  check(MPI_Finalize(), "MPI_Finalize");
+}
+
+void Runtime::at_exit(int status, void* self) {
+  auto& runtime = *static_cast<Runtime*>(self);
+  if (status != 0 || !runtime.alive()) {
+    return;
+  }
+  runtime.close_groups();
+  std::unique_lock guard(runtime.mutex_);
+  const bool finalise = runtime.ours_ && runtime.may_finalize_;
+  const auto timeout = runtime.longest_timeout_;
+  guard.unlock();
+  if (!finalise) {
+    return;
+  }
+  try {
+    runtime.run([&runtime] { runtime.finalise(); }, timeout, "MPI_Finalize");
+  } catch (const std::exception&) {
+    // The process is ending; mpirun reports that it did so without finalize.
+  }
+}
+
+}  // namespace accelerate::mpi

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# Real processes under mpirun. Without MPI only the driver is built, and says
+# that it skips.
+if(TARGET accelerate_mpi)
+  # The shared library: a plugin throws the error types of that one.
+  accelerate_add_test_program(process mpi_suite PCH comm
+    LIBS accelerate GTest::gtest SOURCES
+    mpi_suite.cpp
+    mpi_suite_calls.cpp
+    mpi_suite_errors.cpp
+    mpi_suite_groups.cpp
+    mpi_suite_types.cpp)
+  accelerate_add_test_program(process mpi_faults PCH comm
+    LIBS accelerate SOURCES mpi_faults.cpp)
+  add_dependencies(mpi_suite accelerate_mpi)
+  add_dependencies(mpi_faults accelerate_mpi)
+  # Some of its ranks start MPI themselves.
+  set(MPI_CXX_SKIP_MPICXX TRUE)
+  find_package(MPI REQUIRED COMPONENTS CXX)
+  target_link_libraries(mpi_faults PRIVATE MPI::MPI_CXX)
+endif()
+
+accelerate_add_tests(process/mpi LIBS GTest::gtest TIMEOUT 300 PROCESSORS 3
+  SOURCES mpi_test.cpp)
+target_compile_definitions(accelerate_test_process_mpi PRIVATE
+  "PROGRAM_FOLDER=\"${PROJECT_BINARY_DIR}/bin/tests\"")
+if(TARGET accelerate_mpi)
+  add_dependencies(accelerate_test_process_mpi mpi_suite mpi_faults)
+endif()

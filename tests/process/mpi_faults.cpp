@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a run in which something goes wrong; the first argument says
+// what. Each line it prints starts with the rank; mpi_test.cpp reads them.
+#include <csignal>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+#include <mpi.h>
+
+#include "accelerate/error.h"
+#include "mpi_support.h"
+
+namespace accelerate {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Far beyond what a test may take: a fault must be noticed, not waited out.
+constexpr seconds kFar{120};
+
+void say(const std::string& text) {
+  std::ostringstream line;
+  line << world_rank() << ": " << text << "\n";
+  std::cout << line.str() << std::flush;
+}
+
+/// Prints what `call` throws; false if it throws nothing.
+bool report(const std::function<void()>& call) {
+  try {
+    call();
+    say("no error");
+    return false;
+  } catch (const ConfigError& error) {
+    say(std::string("ConfigError: ") + error.what());
+  } catch (const UnsupportedError& error) {
+    say(std::string("UnsupportedError: ") + error.what());
+  } catch (const StateError& error) {
+    say(std::string("StateError: ") + error.what());
+  } catch (const DistributedError& error) {
+    say(std::string("DistributedError: ") + error.what());
+  }
+  return true;
+}
+
+void all_reduce(const BackendPtr& group, std::int64_t count = 4) {
+  TensorList tensors = {at::ones({count})};
+  group->allreduce(tensors, {})->wait();
+}
+
+// A rank that does not come, while it lives and works in another group.
+int late() {
+  auto healthy = new_group("healthy", {}, kFar);
+  auto group = new_group("impatient", {}, milliseconds(300));
+  all_reduce(group);
+  if (world_rank() == 0) {
+    report([&] { all_reduce(group); });
+    report([&] { all_reduce(group); });
+    report([&] {
+      TensorList tensors = {at::ones({1})};
+      group->send(tensors, 1, 0)->wait();
+    });
+  }
+  all_reduce(healthy);
+  say("healthy group works");
+  return 0;
+}
+
+int late_message() {
+  auto healthy = new_group("healthy", {}, kFar);
+  auto group = new_group("impatient", {}, milliseconds(300));
+  if (world_rank() == 0) {
+    TensorList tensors = {at::ones({1})};
+    report([&] { group->recv(tensors, 1, 0)->wait(); });
+  }
+  all_reduce(healthy);
+  return 0;
+}
+
+int short_wait() {
+  auto healthy = new_group("healthy", {}, kFar);
+  auto group = new_group("patient", {}, kFar);
+  if (world_rank() == 0) {
+    TensorList tensors = {at::ones({1})};
+    report([&] { group->allreduce(tensors, {})->wait(milliseconds(200)); });
+    report([&] { all_reduce(group); });
+  }
+  all_reduce(healthy);
+  return 0;
+}
+
+// The ranks pass tensors of different lengths.
+int mismatch() {
+  auto group = new_group("world", {}, seconds(2));
+  report([&] { all_reduce(group, world_rank() == 0 ? 20000 : 30000); });
+  return 0;
+}
+
+int leave(int status) {
+  auto group = new_group("world", {}, kFar);
+  all_reduce(group);
+  if (world_rank() == 1) {
+    return status;
+  }
+  report([&] { all_reduce(group); });
+  return 5;
+}
+
+int leave_before_send() {
+  auto group = new_group("world", {}, kFar);
+  if (world_rank() == 1) {
+    return 0;
+  }
+  TensorList tensors = {at::ones({1})};
+  report([&] { group->recv(tensors, 1, 0)->wait(); });
+  return 5;
+}
+
+int killed() {
+  auto group = new_group("world", {}, kFar);
+  all_reduce(group);
+  if (world_rank() == 1) {
+    std::raise(SIGKILL);
+  }
+  all_reduce(group);
+  return 0;
+}
+
+// The error of one rank leaves `main` while a collective of it is under way.
+int unwinding() {
+  auto group = new_group("world", {}, kFar);
+  if (world_rank() == 1) {
+    try {
+      TensorList tensors = {at::ones({1})};
+      auto mine = new_group("mine", {}, kFar);
+      auto work = mine->allreduce(tensors, {});
+      throw StateError("something of the user's");
+    } catch (const StateError& error) {
+      say(error.what());
+      return 3;
+    }
+  }
+  auto mine = new_group("mine", {}, kFar);
+  all_reduce(group);
+  return 0;
+}
+
+int wrong_world() {
+  report([] {
+    PluginGroupOptions options;
+    options.process_index = world_rank();
+    options.num_processes = world_size() + 2;
+    BackendPtr::reclaim(create_plugin_backend("mpi", options));
+  });
+  return 0;
+}
+
+int missing_member() {
+  auto world = new_group("world", {}, kFar);
+  if (world_rank() == 0) {
+    report([] { new_group("pair", {0, 1}, milliseconds(300)); });
+  }
+  all_reduce(world);
+  return 0;
+}
+
+// A program that starts and ends MPI itself.
+int own_mpi() {
+  int level = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
+  auto group = new_group("world", {}, kFar);
+  all_reduce(group);
+  group->barrier({})->wait();
+  MPI_Finalize();
+  report([] { new_group("later"); });
+  return 0;
+}
+
+int own_mpi_single() {
+  MPI_Init(nullptr, nullptr);
+  report([] { new_group("world"); });
+  MPI_Finalize();
+  return 0;
+}
+
+// A group that is never dropped: the exit handler has to close it.
+int kept_for_ever() {
+  static BackendPtr group;
+  group = new_group("world", {}, kFar);
+  auto* leaked = new BackendPtr(new_group("leaked", {}, kFar));
+  all_reduce(group);
+  all_reduce(*leaked);
+  return 0;
+}
+
+// More bytes in one message than an `int` counts.
+int huge() {
+  constexpr std::int64_t kCount = (std::int64_t{1} << 31) + 12345;
+  auto group = new_group("world", {}, kFar);
+  TensorList tensors = {at::empty({kCount}, at::kByte)};
+  tensors[0].fill_(world_rank() + 7);
+  tensors[0][-1].fill_(world_rank() + 9);
+  if (world_rank() == 0) {
+    group->send(tensors, 1, 0)->wait();
+  } else {
+    group->recv(tensors, 0, 0)->wait();
+  }
+  const bool good = tensors[0].min().item<int>() == 7 &&
+                    tensors[0].max().item<int>() == 9 &&
+                    tensors[0][-1].item<int>() == 9;
+  say(good ? "the huge message arrived" : "wrong data");
+  return 0;
+}
+
+const std::map<std::string, std::function<int()>> kFaults = {
+    {"late", late},
+    {"late_message", late_message},
+    {"short_wait", short_wait},
+    {"mismatch", mismatch},
+    {"leave_with_0", [] { return leave(0); }},
+    {"leave_with_3", [] { return leave(3); }},
+    {"leave_before_send", leave_before_send},
+    {"killed", killed},
+    {"unwinding", unwinding},
+    {"wrong_world", wrong_world},
+    {"missing_member", missing_member},
+    {"own_mpi", own_mpi},
+    {"own_mpi_single", own_mpi_single},
+    {"kept_for_ever", kept_for_ever},
+    {"huge", huge},
+};
+
+}  // namespace
+}  // namespace accelerate
+
+int main(int argc, char** argv) {
+  at::set_num_threads(1);
+  return accelerate::kFaults.at(argc > 1 ? argv[1] : "")();
+}

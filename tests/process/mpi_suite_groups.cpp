@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups beside each other, and many calls in one.
+#include <random>
+#include <thread>
+
+#include "mpi_suite.h"
+
+namespace accelerate {
+namespace {
+
+TEST(Mpi, SubGroupsHaveTheirOwnRanksAndOrder) {
+  // The last rank comes first, the first last; the others stay out.
+  const std::vector<int> members = {size() - 1, 0};
+  if (rank() == 0 || rank() == size() - 1) {
+    auto pair = new_group("pair", members);
+    auto mine = at::full({1}, 1.0 * rank());
+    auto all = at::empty({2});
+    ASSERT_EQ(pair->getRank(), rank() == 0 ? 1 : 0);
+
+    pair->_allgather_base(all, mine, {})->wait();
+
+    EXPECT_EQ(all[0].item<int>(), size() - 1);
+    EXPECT_EQ(all[1].item<int>(), 0);
+  }
+  auto alone = new_group("alone", {rank()});
+  TensorList tensors = {at::full({3}, 7.0)};
+
+  alone->allreduce(tensors, {})->wait();
+  alone->barrier({})->wait();
+
+  EXPECT_EQ(alone->getSize(), 1);
+  EXPECT_EQ(tensors[0][2].item<float>(), 7.0F);
+}
+
+TEST(Mpi, GroupsWorkAtTheSameTimeOnDifferentThreads) {
+  auto second = new_group("second");
+  const auto add_up = [](BackendPtr group, float* result) {
+    TensorList tensors = {at::ones({257})};
+    c10d::AllreduceOptions options;
+    options.asyncOp = false;
+    options.reduceOp = ReduceOp::AVG;
+    for (int i = 0; i < 500; ++i) {
+      group->allreduce(tensors, options)->wait();
+    }
+    *result = tensors[0][256].item<float>();
+  };
+  float here = 0;
+  float there = 0;
+
+  std::thread other(add_up, second, &there);
+  add_up(world, &here);
+  other.join();
+
+  EXPECT_EQ(here, 1.0F);
+  EXPECT_EQ(there, 1.0F);
+}
+
+TEST(Mpi, ManyGroupsComeAndGo) {
+  for (int i = 0; i < 50; ++i) {
+    auto group = new_group("short-lived");
+    TensorList tensors = {at::full({1}, i)};
+    group->allreduce(tensors, {})->wait();
+    EXPECT_EQ(tensors[0].item<int>(), i * size());
+  }
+}
+
+// One call of the mixed test; each rank draws the same numbers.
+void mixed_call(std::mt19937& random, int salt) {
+  const auto type = all_types()[random() % all_types().size()];
+  const auto op = all_ops()[random() % all_ops().size()];
+  const auto count = static_cast<std::int64_t>(random() % 40);
+  const int root = static_cast<int>(random() % static_cast<unsigned>(size()));
+  const bool async = random() % 2 == 0;
+  const auto each = [&](int r) { return input_of(r, {count}, type, salt); };
+  TensorList tensors = {each(rank())};
+  switch (random() % 6) {
+    case 0: {
+      c10d::BroadcastOptions options;
+      options.rootRank = root;
+      options.asyncOp = async;
+      world->broadcast(tensors, options)->wait();
+      return expect_equal(tensors[0], each(root));
+    }
+    case 1: {
+      auto all = at::empty({size(), count}, type);
+      c10d::AllgatherOptions options;
+      options.asyncOp = async;
+      world->_allgather_base(all, tensors[0], options)->wait();
+      return expect_equal(all[root], each(root));
+    }
+    case 2: {
+      c10d::BarrierOptions options;
+      options.asyncOp = async;
+      world->barrier(options)->wait();
+      return;
+    }
+    case 3: {
+      const int next = (rank() + 1) % size();
+      const int previous = (rank() + size() - 1) % size();
+      TensorList in = {at::empty({count}, type)};
+      auto sending = world->send(tensors, next, root);
+      world->recv(in, previous, root)->wait();
+      sending->wait();
+      return expect_equal(in[0], each(previous));
+    }
+    default: {
+      c10d::AllreduceOptions options;
+      options.reduceOp = is_supported(op, type) ? op : ReduceOp::SUM;
+      options.asyncOp = async;
+      world->allreduce(tensors, options)->wait();
+      return expect_equal(
+          tensors[0], reduced(options.reduceOp.op_, size(), each));
+    }
+  }
+}
+
+TEST(Mpi, TenThousandMixedCalls) {
+  std::mt19937 random(20261115);
+  for (int i = 0; i < 10000 && !HasFailure(); ++i) {
+    SCOPED_TRACE(testing::Message() << "call " << i);
+    mixed_call(random, i);
+  }
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks under mpirun, their backends and their inputs.
+#pragma once
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "comm/plugin.h"
+
+namespace accelerate {
+
+using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+using TensorList = std::vector<at::Tensor>;
+
+inline int number_from(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? -1 : std::atoi(text);
+}
+
+inline int world_rank() {
+  return number_from("OMPI_COMM_WORLD_RANK");
+}
+
+inline int world_size() {
+  return number_from("OMPI_COMM_WORLD_SIZE");
+}
+
+inline BackendPtr new_group(
+    const std::string& name,
+    std::vector<int> members = {},
+    std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+  PluginGroupOptions options;
+  options.group_name = name;
+  options.process_index = world_rank();
+  options.num_processes = world_size();
+  options.members = std::move(members);
+  options.timeout = timeout;
+  return BackendPtr::reclaim(create_plugin_backend("mpi", options));
+}
+
+/// What `rank` puts in: the same on whichever rank it is computed.
+inline at::Tensor input_of(
+    int rank, at::IntArrayRef shape, at::ScalarType type, int salt = 0) {
+  const auto seed = static_cast<std::uint64_t>(salt) * 1000003 +
+                    static_cast<std::uint64_t>(rank) + 1;
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  if (at::isFloatingType(type)) {
+    return at::randn(shape, generator, at::kDouble).to(type);
+  }
+  const int least = type == at::kBool || type == at::kByte ? 0 : -100;
+  const int most = type == at::kBool ? 2 : 100;
+  return at::randint(least, most, shape, generator, at::kLong).to(type);
+}
+
+}  // namespace accelerate

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts ranks under mpirun and reads what they print.
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <sys/wait.h>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+struct Outcome {
+  int status;
+  double seconds;
+  std::string output;
+};
+
+/// Runs one of our rank programs; `timeout` ends what hangs with status 124.
+Outcome run_ranks(int ranks, const std::string& program, int limit_s = 60) {
+  const std::string command =
+      "OMP_NUM_THREADS=1 timeout --kill-after=5 " + std::to_string(limit_s) +
+      " mpirun --allow-run-as-root --oversubscribe -n " +
+      std::to_string(ranks) + " " + PROGRAM_FOLDER + "/" + program + " 2>&1";
+  const auto start = std::chrono::steady_clock::now();
+  FILE* pipe = popen(command.c_str(), "r");
+  Outcome outcome{-1, 0, ""};
+  std::array<char, 4096> buffer{};
+  while (fgets(buffer.data(), buffer.size(), pipe) != nullptr) {
+    outcome.output += buffer.data();
+  }
+  const int ended = pclose(pipe);
+  outcome.status = WIFEXITED(ended) ? WEXITSTATUS(ended) : 128;
+  outcome.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  return outcome;
+}
+
+std::string reason_to_skip() {
+  if (!std::filesystem::exists(std::string(PROGRAM_FOLDER) + "/mpi_suite")) {
+    return "this build has no `mpi` backend";
+  }
+  if (std::system("command -v mpirun >/dev/null") != 0) {
+    return "there is no mpirun";
+  }
+  return "";
+}
+
+std::int64_t available_gib() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  std::int64_t kib = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:") {
+      file >> kib;
+    }
+  }
+  return kib >> 20;
+}
+
+class UnderMpirun : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string reason = reason_to_skip();
+    if (!reason.empty()) {
+      GTEST_SKIP() << reason;
+    }
+  }
+
+  void expect_line(const Outcome& outcome, const std::string& line) {
+    EXPECT_NE(outcome.output.find(line + "\n"), std::string::npos)
+        << "no line `" << line << "` in:\n"
+        << outcome.output;
+  }
+
+  void expect_ended(const Outcome& outcome, bool well, double seconds) {
+    EXPECT_EQ(outcome.status == 0, well) << "status " << outcome.status << "\n"
+                                         << outcome.output;
+    EXPECT_LT(outcome.seconds, seconds) << outcome.output;
+  }
+};
+
+TEST_F(UnderMpirun, SuitePassesWithTwoRanks) {
+  expect_ended(run_ranks(2, "mpi_suite", 240), true, 240);
+}
+
+TEST_F(UnderMpirun, SuitePassesWithThreeRanks) {
+  expect_ended(run_ranks(3, "mpi_suite", 240), true, 240);
+}
+
+TEST_F(UnderMpirun, LateRankIsNamedAndTheGroupUnusable) {
+  const auto outcome = run_ranks(3, "mpi_faults late");
+
+  const std::string reason =
+      "all_reduce #2 in group `impatient` did not finish within 300 ms: rank 0 "
+      "still waits for rank 1";
+  expect_line(outcome, "0: DistributedError: " + reason);
+  const std::string later =
+      "0: DistributedError: group `impatient` is unusable since: " + reason;
+  const auto first = outcome.output.find(later);
+  EXPECT_NE(outcome.output.find(later, first + 1), std::string::npos)
+      << outcome.output;
+  for (const char* rank : {"0", "1", "2"}) {
+    expect_line(outcome, std::string(rank) + ": healthy group works");
+  }
+  // Not finalized, since a request of rank 0 is open for ever.
+  expect_ended(outcome, false, 20);
+}
+
+TEST_F(UnderMpirun, LateMessageIsNamed) {
+  expect_line(
+      run_ranks(2, "mpi_faults late_message"),
+      "0: DistributedError: recv #1 in group `impatient` did not finish within "
+      "300 ms: rank 0 still waits for rank 1");
+}
+
+TEST_F(UnderMpirun, WaitHasALimitOfItsOwn) {
+  const auto outcome = run_ranks(2, "mpi_faults short_wait");
+
+  const std::string reason =
+      "all_reduce #1 in group `patient` did not finish within the 200 ms that "
+      "`wait` was given";
+  expect_line(outcome, "0: DistributedError: " + reason);
+  expect_line(
+      outcome,
+      "0: DistributedError: group `patient` is unusable since: " + reason);
+}
+
+TEST_F(UnderMpirun, DifferentLengthsAreAnError) {
+  const auto outcome = run_ranks(2, "mpi_faults mismatch");
+
+  expect_line(
+      outcome,
+      "0: DistributedError: all_reduce #1 in group `world`: rank 1 of the "
+      "group "
+      "sent 60000 bytes where 40000 were expected");
+  expect_line(
+      outcome,
+      "1: DistributedError: all_reduce #1 in group `world`: rank 0 of the "
+      "group "
+      "sent 40000 bytes where 60000 were expected");
+  expect_ended(outcome, false, 20);
+}
+
+TEST_F(UnderMpirun, RankThatLeavesWith0IsNoticedAtOnce) {
+  const auto outcome = run_ranks(3, "mpi_faults leave_with_0");
+
+  const std::string text =
+      ": DistributedError: all_reduce #2 in group `world`: rank 1 left the "
+      "group before this call";
+  expect_line(outcome, "0" + text);
+  expect_ended(outcome, false, 20);
+}
+
+TEST_F(UnderMpirun, RankThatLeavesWith3EndsTheJob) {
+  const auto outcome = run_ranks(3, "mpi_faults leave_with_3");
+
+  EXPECT_TRUE(outcome.status == 3 || outcome.status == 5) << outcome.status;
+  expect_ended(outcome, false, 20);
+}
+
+TEST_F(UnderMpirun, MessageFromARankThatLeftIsGivenUp) {
+  const auto outcome = run_ranks(2, "mpi_faults leave_before_send");
+
+  expect_line(
+      outcome,
+      "0: DistributedError: recv #1 in group `world`: rank 1 left the group");
+  expect_ended(outcome, false, 20);
+}
+
+TEST_F(UnderMpirun, KilledRankEndsTheJob) {
+  const auto outcome = run_ranks(3, "mpi_faults killed");
+
+  EXPECT_EQ(outcome.status, 128 + 9) << outcome.output;
+  expect_ended(outcome, false, 20);
+}
+
+TEST_F(UnderMpirun, ErrorOnItsWayDoesNotWaitForACollective) {
+  const auto outcome = run_ranks(2, "mpi_faults unwinding");
+
+  expect_line(outcome, "1: something of the user's");
+  expect_ended(outcome, false, 20);
+}
+
+TEST_F(UnderMpirun, AnotherIdeaOfTheWorldIsNamed) {
+  const auto outcome = run_ranks(2, "mpi_faults wrong_world");
+
+  expect_line(
+      outcome,
+      "1: ConfigError: this is process 1 of 4, but MPI says rank 1 of 2");
+  expect_ended(outcome, true, 20);
+}
+
+TEST_F(UnderMpirun, MissingMemberIsNamed) {
+  expect_line(
+      run_ranks(2, "mpi_faults missing_member"),
+      "0: DistributedError: group `pair` could not be created within 300 ms: "
+      "process 0 still waits for 1");
+}
+
+TEST_F(UnderMpirun, ProgramMayStartAndEndMpiItself) {
+  const auto outcome = run_ranks(2, "mpi_faults own_mpi");
+
+  expect_line(
+      outcome,
+      "0: StateError: MPI_Finalize was already called in this process");
+  expect_ended(outcome, true, 20);
+}
+
+TEST_F(UnderMpirun, MpiWithoutThreadsIsRefused) {
+  const auto outcome = run_ranks(2, "mpi_faults own_mpi_single");
+
+  expect_line(
+      outcome,
+      "0: UnsupportedError: MPI was initialised with MPI_THREAD_SINGLE, the "
+      "`mpi` backend needs MPI_THREAD_SERIALIZED or more");
+  expect_ended(outcome, true, 20);
+}
+
+TEST_F(UnderMpirun, GroupsThatAreNeverDroppedDoNotDisturbTheEnd) {
+  expect_ended(run_ranks(3, "mpi_faults kept_for_ever"), true, 20);
+}
+
+TEST_F(UnderMpirun, MessagesMayBeLongerThanAnIntCounts) {
+  if (available_gib() < 8) {
+    GTEST_SKIP() << "needs 8 GiB of free memory";
+  }
+  const auto outcome = run_ranks(2, "mpi_faults huge", 200);
+
+  expect_line(outcome, "1: the huge message arrived");
+  expect_ended(outcome, true, 200);
+}
+
+}  // namespace

@@ -211,11 +211,16 @@ std::optional<Group> Group::subgroup(const std::vector<int>& ranks) const {
     }
     auto store = c10::make_intrusive<c10d::PrefixStore>(
         str_cat("subgroup", number), impl_->seat.store);
-    return Group(
+    if (ranks.size() == 1) {
+      return Group();
+    }
+    Seat seat{
         store,
         static_cast<int>(place - ranks.begin()),
         static_cast<int>(ranks.size()),
-        impl_->options);
+        impl_->process_indices(ranks),
+        impl_->num_processes()};
+    return Group(std::make_shared<Impl>(std::move(seat), impl_->options));
   });
 }
 
@@ -248,6 +253,19 @@ Group::Tensors Group::gather(const Tensors& tensors) const {
     }
     return results;
   });
+}
+
+std::vector<int> Group::Impl::process_indices(
+    const std::vector<int>& ranks) const {
+  std::vector<int> indices;
+  for (const int member : ranks) {
+    indices.push_back(seat.members.empty() ? member : seat.members[member]);
+  }
+  return indices;
+}
+
+int Group::Impl::num_processes() const {
+  return seat.members.empty() ? seat.size : seat.num_processes;
 }
 
 Tensor Group::Impl::gather_rows(

@@ -9,6 +9,7 @@
 #include "comm/backends/gloo_backend.h"
 #include "comm/backends/shm_transport.h"
 #include "comm/backends/transport_backend.h"
+#include "comm/plugin.h"
 #include "comm/shm_exchange.h"
 
 namespace accelerate {
@@ -26,6 +27,17 @@ std::string problem_table(const std::vector<std::string>& problems) {
 
 std::size_t memory_bytes(int size) {
   return ShmExchange::bytes(size) + ShmTransport::bytes(size);
+}
+
+PluginGroupOptions plugin_options(const Seat& seat, const Patience& patience) {
+  PluginGroupOptions options;
+  const bool all = seat.members.empty();
+  options.process_index = all ? seat.rank : seat.members[seat.rank];
+  options.num_processes = all ? seat.size : seat.num_processes;
+  options.members = seat.members;
+  options.timeout = patience.timeout;
+  options.store = seat.store.get();
+  return options;
 }
 
 // Gloo's own limit is a little later than ours: our message names ranks.
@@ -97,9 +109,9 @@ void Group::Impl::make_backend(const CommonMemory& common) {
       return;
     }
     case Backend::mpi:
-      throw UnsupportedError(
-          "this build has no MPI backend",
-          "rebuild with -DACCELERATE_MPI=ON, or use `--backend gloo`");
+      backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
+          create_plugin_backend("mpi", plugin_options(seat, patience)));
+      return;
   }
 }
 

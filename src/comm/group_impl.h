@@ -42,6 +42,11 @@ class Group::Impl {
   Call next_call(const char* operation);
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const Call& call);
 
+  /// The processes behind some ranks of this group, and how many there are in
+  /// the run.
+  std::vector<int> process_indices(const std::vector<int>& ranks) const;
+  int num_processes() const;
+
   /// Concatenates `rows` of all ranks; rank r has `counts[r]` of them.
   at::Tensor gather_rows(
       const at::Tensor& rows,

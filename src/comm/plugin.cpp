@@ -116,6 +116,15 @@ const BackendPlugin& load_backend_plugin(
   return table;
 }
 
+bool has_backend_plugin(const std::string& name) {
+  try {
+    load_backend_plugin(name);
+    return true;
+  } catch (const UnsupportedError&) {
+    return false;
+  }
+}
+
 c10d::Backend* create_plugin_backend(
     const std::string& name, const PluginGroupOptions& options) {
   return load_backend_plugin(name).create(options);

@@ -69,6 +69,9 @@ inline constexpr const char* kPluginEntryName = "accelerate_backend_plugin";
 ACCELERATE_API const BackendPlugin& load_backend_plugin(
     const std::string& name, const std::string& folder = {});
 
+/// Whether `load_backend_plugin(name)` would succeed.
+ACCELERATE_API bool has_backend_plugin(const std::string& name);
+
 /// Opens the plugin and creates a backend; the caller owns one reference.
 ///
 /// Collective over the members. Throws what `load_backend_plugin` and the

@@ -19,6 +19,10 @@ struct Seat {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;
   int size = 1;
+  /// Process index of each rank, and how many processes the run has; empty in
+  /// a group of all of them.
+  std::vector<int> members = {};
+  int num_processes = 0;
 };
 
 /// Puts `value` under `topic` and returns the values of all ranks.

@@ -12,6 +12,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/plugin.h"
 #include "config/environment.h"
 #include "state/rendezvous_store.h"
 #include "state/topology.h"
@@ -74,12 +75,18 @@ c10::Device choose_device(const Environment& environment, bool cpu) {
 }
 
 GroupOptions group_options(
-    const InitProcessGroupKwargs& kwargs, const Environment& environment) {
+    const InitProcessGroupKwargs& kwargs,
+    const Environment& environment,
+    const Topology& topology) {
   GroupOptions options;
   options.backend = kwargs.backend;
   if (const auto name = environment.get("ACCELERATE_BACKEND");
       name && !options.backend) {
     options.backend = parse_backend(*name);
+  }
+  if (!options.backend && topology.launcher == Launcher::openmpi &&
+      has_backend_plugin("mpi")) {
+    options.backend = Backend::mpi;
   }
   options.timeout = kwargs.timeout.value_or(options.timeout);
   options.warn_after = kwargs.warn_after.value_or(options.warn_after);
@@ -139,7 +146,8 @@ PartialState::Impl::Impl(const PartialStateOptions& given) : options(given) {
   const bool cpu = given.cpu.value_or(
       environment.get_flag("ACCELERATE_USE_CPU").value_or(false));
   device = choose_device(environment, cpu);
-  const GroupOptions how = group_options(given.init_process_group, environment);
+  const GroupOptions how =
+      group_options(given.init_process_group, environment, topology);
   limit_threads(environment, topology);
   if (topology.num_processes == 1) {
     group.emplace();

@@ -27,3 +27,20 @@ target_compile_definitions(accelerate_test_process_mpi PRIVATE
 if(TARGET accelerate_mpi)
   add_dependencies(accelerate_test_process_mpi mpi_suite mpi_faults)
 endif()
+
+# The same checks as every other backend, through the group that PartialState
+# makes under mpirun.
+accelerate_add_test_program(process group_suite PCH comm LIBS accelerate SOURCES
+  group_suite.cpp
+  ${PROJECT_SOURCE_DIR}/tests/support/conformance.cpp
+  ${PROJECT_SOURCE_DIR}/tests/support/plain_collectives.cpp)
+find_program(ACCELERATE_MPIRUN mpirun)
+if(TARGET accelerate_mpi AND ACCELERATE_MPIRUN)
+  add_dependencies(group_suite accelerate_mpi)
+  add_test(NAME process/mpi.group_suite COMMAND
+    ${ACCELERATE_MPIRUN} --allow-run-as-root --oversubscribe -n 3
+    $<TARGET_FILE:group_suite> mpi)
+  set_tests_properties(process/mpi.group_suite PROPERTIES
+    LABELS process TIMEOUT 300 PROCESSORS 2
+    PASS_REGULAR_EXPRESSION "all checks passed on 3 ranks")
+endif()

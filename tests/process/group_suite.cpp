@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every conformance check over the group of this run, whoever started it:
+//
+//     mpirun -n 3 build/bin/tests/group_suite mpi
+//
+// The argument is the backend that the group must have chosen.
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "accelerate/partial_state.h"
+#include "support/conformance.h"
+
+int main(int argc, char** argv) {
+  const accelerate::PartialState state;
+  accelerate::Group group = state.group();
+  if (argc != 2 || state.backend() != argv[1]) {
+    std::fprintf(stderr, "the backend is %s\n", state.backend().c_str());
+    return 2;
+  }
+  std::string running;
+  try {
+    for (const auto& [name, check] : accelerate::conformance_checks()) {
+      running = name;
+      check(group);
+    }
+    running = "mixed";
+    accelerate::mixed_collectives(group, 10'000, 20261115);
+    running = "subgroup";
+    if (auto part = group.subgroup({2, 0})) {
+      accelerate::mixed_collectives(*part, 200, 7);
+    }
+    running = "end";
+    group.barrier();
+  } catch (const std::exception& error) {
+    std::fprintf(
+        stderr,
+        "rank %d, %s: %s\n",
+        group.rank(),
+        running.c_str(),
+        error.what());
+    return 1;
+  }
+  state.print("all checks passed on ", group.size(), " ranks");
+  return 0;
+}

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -32,6 +33,41 @@ struct Endpoint {
   int port;
 };
 
+sockaddr_in loopback(std::uint32_t address, int port) {
+  sockaddr_in result{};
+  result.sin_family = AF_INET;
+  result.sin_addr.s_addr = htonl(address);
+  result.sin_port = htons(static_cast<std::uint16_t>(port));
+  return result;
+}
+
+// Whether somebody listens on 127.0.0.1:`port`. The question comes from
+// 127.0.0.2, see `wait_for_listener`.
+bool somebody_listens(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in from = loopback(INADDR_LOOPBACK + 1, 0);
+  const sockaddr_in to = loopback(INADDR_LOOPBACK, port);
+  ::bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof from);
+  const bool connected =
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+  ::close(fd);
+  return connected;
+}
+
+// A connection to a local port at which nobody listens yet may be given that
+// very port as its own and so reach itself; it then waits for ever, and holds
+// the port that rank 0 wants. So a client asks first, from another address.
+void wait_for_listener(int port, milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (!somebody_listens(port)) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      throw IoError(
+          str_cat("nobody listened there within ", timeout.count(), " ms"));
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
 StorePtr open_tcp(
     const Topology& topology, const Endpoint& at, milliseconds timeout) {
   const bool one_host = topology.num_nodes == 1;
@@ -48,6 +84,9 @@ StorePtr open_tcp(
     options.masterListenFd = listen_on_loopback(at.port);
   }
   try {
+    if (!options.isServer && host == "127.0.0.1") {
+      wait_for_listener(at.port, timeout);
+    }
     return c10::make_intrusive<c10d::TCPStore>(host, options);
   } catch (const std::exception& error) {
     throw DistributedError(
@@ -183,11 +222,9 @@ int listen_on_loopback(int port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int yes = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+  const sockaddr_in address = loopback(INADDR_LOOPBACK, port);
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
+          0 ||
       ::listen(fd, SOMAXCONN) != 0) {
     const int error = errno;
     ::close(fd);

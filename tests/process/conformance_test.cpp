@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operation of every backend, with real processes.
+#include <gtest/gtest.h>
+
+#include "support/run_processes.h"
+
+namespace accelerate {
+namespace {
+
+using Case = std::tuple<std::string, int>;
+
+std::string conformance_name(const testing::TestParamInfo<Case>& info) {
+  const auto& [backend, size] = info.param;
+  return backend + "_" + std::to_string(size);
+}
+
+class EveryBackendInProcesses : public testing::TestWithParam<Case> {};
+
+TEST_P(EveryBackendInProcesses, GivesWhatAPlainLoopGives) {
+  const auto& [backend, size] = GetParam();
+
+  EXPECT_NO_THROW(run_processes_or_throw(
+      size,
+      beside_this_program("process_worker"),
+      {"conformance", backend},
+      {.timeout = std::chrono::seconds(200)}));
+}
+
+class MixedInProcesses : public testing::TestWithParam<Case> {};
+
+TEST_P(MixedInProcesses, KeepStepThroughTwoThousandCollectives) {
+  const auto& [backend, size] = GetParam();
+
+  EXPECT_NO_THROW(run_processes_or_throw(
+      size,
+      beside_this_program("process_worker"),
+      {"mixed", backend, "20000", "10000", "2000"},
+      {.timeout = std::chrono::seconds(100)}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Collectives,
+    EveryBackendInProcesses,
+    testing::Combine(testing::Values("shm", "gloo"), testing::Values(2, 4)),
+    conformance_name);
+
+// `network` has another way to agree and to wait, but the same operations.
+INSTANTIATE_TEST_SUITE_P(
+    Collectives,
+    MixedInProcesses,
+    testing::Combine(
+        testing::Values("shm", "gloo", "network"), testing::Values(2, 4)),
+    conformance_name);
+
+}  // namespace
+}  // namespace accelerate

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that die, stop or leave: the others say so in time, and nothing
+// is left behind.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/run_processes.h"
+
+namespace accelerate {
+namespace {
+
+using std::chrono::steady_clock;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+// Measured: 0.1 s. The promise is 1 s; a busy machine gets more.
+constexpr double kSoon = 5;
+
+std::string scenario_worker() {
+  return beside_this_program("process_worker");
+}
+
+double seconds_since(steady_clock::time_point start) {
+  return std::chrono::duration<double>(steady_clock::now() - start).count();
+}
+
+// Prints the number, so that a reader of the log sees how far below the limit
+// it is.
+void expect_soon(const std::string& what, double seconds) {
+  std::cout << "    " << what << ": " << seconds << " s\n";
+  testing::Test::RecordProperty("seconds", std::to_string(seconds));
+  EXPECT_LT(seconds, kSoon);
+}
+
+// Other programs of this host come and go there; these are not ours.
+bool may_be_ours(const std::string& name) {
+  return name.find("accelerate") != std::string::npos ||
+         name.find("torch") != std::string::npos ||
+         name.find("gloo") != std::string::npos;
+}
+
+std::set<std::string> entries_of_dev_shm() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    if (may_be_ours(entry.path().filename().string())) {
+      names.insert(entry.path().filename().string());
+    }
+  }
+  return names;
+}
+
+// The inodes in the lines `segment <inode>` of a rank's output.
+std::set<std::string> segments_in(const std::string& output) {
+  std::set<std::string> inodes;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("segment ")) {
+      inodes.insert(line.substr(8));
+    }
+  }
+  return inodes;
+}
+
+bool somebody_maps(const std::set<std::string>& inodes) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream maps(entry.path() / "maps");
+    for (std::string line; std::getline(maps, line);) {
+      if (line.find("memfd:accelerate") == std::string::npos) {
+        continue;
+      }
+      for (const std::string& inode : inodes) {
+        if (line.find(" " + inode + " ") != std::string::npos) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+class Faults : public testing::TestWithParam<std::string> {
+ protected:
+  bool has_segment() const { return GetParam() != "network"; }
+
+  // What a survivor says about rank 1, in the call that is given as a pattern.
+  std::string lost(int rank, const std::string& call) const {
+    const std::string who = ": rank " + std::to_string(rank);
+    return has_segment()
+               ? "DistributedError: " + call + who +
+                     " lost rank 1: the process ended or destroyed its group\n"
+                     "hint: look for the own error of rank 1 first\n"
+               : "DistributedError: " + call + who +
+                     " lost the connection to a peer: .*\n"
+                     "hint: look for the own error of the other ranks first\n";
+  }
+
+  // The group refuses everything afterwards.
+  static std::string refused(int size) {
+    return "second: DistributedError: this group of " + std::to_string(size) +
+           " ranks is unusable since ";
+  }
+
+  void expect_nothing_left(const std::vector<ProcessResult>& results) {
+    std::set<std::string> inodes;
+    for (const ProcessResult& result : results) {
+      inodes.merge(segments_in(result.output));
+    }
+    EXPECT_EQ(inodes.empty(), !has_segment()) << "the test looked at nothing";
+    EXPECT_FALSE(somebody_maps(inodes));
+    EXPECT_EQ(entries_of_dev_shm(), dev_shm_);
+  }
+
+ private:
+  std::set<std::string> dev_shm_ = entries_of_dev_shm();
+};
+
+TEST_P(Faults, KilledBeforeACollective) {
+  Processes processes(3, scenario_worker(), {"absent", GetParam()});
+  processes.wait_for(1, "joined");
+
+  processes.send_signal(1, SIGKILL);
+  const auto killed = steady_clock::now();
+  processes.wait_for(0, "first: ");
+  processes.wait_for(2, "first: ");
+  expect_soon("killed before a collective", seconds_since(killed));
+  const auto results = processes.wait();
+
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
+    EXPECT_THAT(
+        results[rank].output,
+        ContainsRegex("first: " + lost(rank, "reduce #1")));
+    EXPECT_THAT(results[rank].output, HasSubstr(refused(3)));
+  }
+  expect_nothing_left(results);
+}
+
+TEST_P(Faults, KilledInACollective) {
+  Processes processes(3, scenario_worker(), {"busy", GetParam()});
+  for (const int rank : {0, 1, 2}) {
+    processes.wait_for(rank, "looping");
+  }
+
+  processes.send_signal(1, SIGKILL);
+  const auto killed = steady_clock::now();
+  processes.wait_for(0, "loop: ");
+  processes.wait_for(2, "loop: ");
+  expect_soon("killed in a collective", seconds_since(killed));
+  const auto results = processes.wait();
+
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
+    EXPECT_THAT(
+        results[rank].output,
+        ContainsRegex("loop: " + lost(rank, "reduce #[0-9]+")));
+    EXPECT_THAT(results[rank].output, HasSubstr(refused(3)));
+  }
+  expect_nothing_left(results);
+}
+
+TEST_P(Faults, KilledAfterACollective) {
+  Processes processes(3, scenario_worker(), {"between", GetParam()});
+  for (const int rank : {0, 1, 2}) {
+    processes.wait_for(rank, "done");
+  }
+
+  processes.send_signal(1, SIGKILL);
+  const auto killed = steady_clock::now();
+  processes.tell(0, "go");
+  processes.tell(2, "go");
+  processes.wait_for(0, "second: ");
+  processes.wait_for(2, "second: ");
+  expect_soon("killed after a collective", seconds_since(killed));
+  const auto results = processes.wait();
+
+  for (const int rank : {0, 2}) {
+    EXPECT_THAT(results[rank].output, HasSubstr("first: ok\ndone\n"));
+    EXPECT_THAT(
+        results[rank].output,
+        ContainsRegex("second: " + lost(rank, "reduce #2")));
+    EXPECT_THAT(
+        results[rank].output,
+        HasSubstr("third: DistributedError: this group of 3 ranks is "
+                  "unusable since reduce #2: "));
+  }
+  expect_nothing_left(results);
+}
+
+TEST_P(Faults, LeavesEarlyWithExitCodeZero) {
+  const auto results =
+      run_processes(3, scenario_worker(), {"leaves_early", GetParam()});
+
+  EXPECT_EQ(results[1].exit_code, 0);
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
+    EXPECT_THAT(
+        results[rank].output,
+        ContainsRegex("first: " + lost(rank, "reduce #1")));
+    EXPECT_THAT(results[rank].output, HasSubstr(refused(3)));
+    EXPECT_LT(results[rank].seconds - results[1].seconds, kSoon);
+  }
+  expect_nothing_left(results);
+}
+
+TEST_P(Faults, EverybodyKilledAtOnce) {
+  Processes processes(3, scenario_worker(), {"busy", GetParam()});
+  for (const int rank : {0, 1, 2}) {
+    processes.wait_for(rank, "looping");
+  }
+
+  for (const int rank : {0, 1, 2}) {
+    processes.send_signal(rank, SIGKILL);
+  }
+
+  expect_nothing_left(processes.wait());
+}
+
+// The stopped rank is alive, so only time can tell: a warning, then the error.
+TEST_P(Faults, Stopped) {
+  Processes processes(
+      2, scenario_worker(), {"absent", GetParam(), "1000", "300"});
+  processes.wait_for(1, "joined");
+
+  processes.send_signal(1, SIGSTOP);
+  const auto stopped = steady_clock::now();
+  processes.wait_for(0, "first: ");
+  expect_soon("stopped, with a timeout of 1 s", seconds_since(stopped));
+  processes.send_signal(1, SIGKILL);
+  const auto results = processes.wait();
+
+  EXPECT_EQ(results[0].exit_code, 0) << describe(results[0]);
+  EXPECT_THAT(
+      results[0].output,
+      HasSubstr(
+          "warning: reduce #1: rank 0 has waited 300 ms for rank 1; it gives "
+          "up after 1 s\n"
+          "first: DistributedError: reduce #1: rank 1 did not come within 1 s; "
+          "rank 0 stopped waiting\n"
+          "hint: see what rank 1 did instead: every rank must make the same "
+          "collective calls, also inside `if (is_main_process())`\n"));
+  EXPECT_THAT(results[0].output, HasSubstr(refused(2)));
+  expect_nothing_left(results);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Collectives,
+    Faults,
+    testing::Values("shm", "gloo", "network"),
+    [](const auto& info) { return info.param; });
+
+class OnTheMainProcessOnly : public testing::TestWithParam<std::string> {};
+
+TEST_P(OnTheMainProcessOnly, EndsWithTheNamesOfTheMissingRanks) {
+  Processes processes(
+      3, scenario_worker(), {"main_only", GetParam(), "1000", "300"});
+
+  processes.wait_for(0, "gather: ");
+  processes.tell(1, "go");
+  processes.tell(2, "go");
+  const auto results = processes.wait();
+
+  EXPECT_THAT(
+      results[0].output,
+      HasSubstr(
+          "warning: gather #1: rank 0 has waited 300 ms for ranks 1, 2; it "
+          "gives up after 1 s\n"
+          "gather: DistributedError: gather #1: ranks 1, 2 did not come within "
+          "1 s; rank 0 stopped waiting\n"));
+  // The late ones learn what rank 0 had been doing.
+  for (const int rank : {1, 2}) {
+    EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
+    EXPECT_THAT(
+        results[rank].output,
+        HasSubstr(
+            "barrier: MismatchError: ranks are in different collective calls\n"
+            "  rank 0: gather #1 of Float[1]\n"
+            "  ranks 1, 2: wait_for_everyone #1\n"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Collectives,
+    OnTheMainProcessOnly,
+    testing::Values("shm", "gloo"),
+    [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace accelerate

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hosts where shared memory is scarce, and addresses that lead nowhere.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "comm/shared_memory.h"
+#include "support/run_processes.h"
+
+namespace accelerate {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+std::vector<ProcessResult> run_scenario(
+    const std::string& scenario,
+    const std::string& backend,
+    const std::string& argument = "") {
+  return run_processes(
+      2,
+      beside_this_program("process_worker"),
+      {scenario, backend, "20000", "10000", argument});
+}
+
+TEST(SharedMemoryOfProcesses, NeedsNoRoomInDevShm) {
+  const auto results = run_scenario("full_dev_shm", "auto");
+  if (results[0].output == "not allowed to mount\n") {
+    GTEST_SKIP() << "only root can mount a small /dev/shm";
+  }
+
+  for (const ProcessResult& result : results) {
+    EXPECT_THAT(
+        result.output,
+        ContainsRegex("no room left\nsegment [0-9]+\njoined shm\njoin: ok\n"));
+  }
+}
+
+// Rank 0 is late; what an older run left in the store is all that rank 1 has.
+std::vector<ProcessResult> join_with_address(
+    const std::string& address, const std::string& backend) {
+  Processes processes(
+      2, beside_this_program("process_worker"), {"late_first_rank", backend});
+  processes.store().set("accelerate/0/memory/0", "=" + address);
+  processes.store().wait(
+      {"accelerate/0/opened/1"}, std::chrono::milliseconds(30'000));
+  processes.tell(0, "go");
+  return processes.wait();
+}
+
+TEST(StaleAddress, OfADeadProcessLeadsToGloo) {
+  const auto results =
+      join_with_address("4194305:9:00112233445566778899aabbccddeeff", "auto");
+
+  for (const ProcessResult& result : results) {
+    EXPECT_THAT(result.output, HasSubstr("joined gloo\njoin: ok\n"));
+  }
+}
+
+TEST(StaleAddress, OfOtherMemoryIsToldByTheNonce) {
+  const auto other = SharedMemory::create(4096);
+  const std::string address = other->address();
+  const std::string older =
+      address.substr(0, address.rfind(':')) + ":" + std::string(32, '0');
+
+  for (const ProcessResult& result : join_with_address(older, "shm")) {
+    EXPECT_THAT(
+        result.output,
+        ContainsRegex(
+            "join: UnsupportedError: backend `shm` needs all 2 ranks on one "
+            "host, and they share no memory\n"
+            "  rank 1: shared memory `[0-9]+:[0-9]+:0+` cannot be opened here: "
+            "/proc/[0-9]+/fd/[0-9]+ holds other memory \\(another host or an "
+            "older run\\)\n"
+            "hint: use `--backend gloo`, or leave the backend out\n"));
+  }
+}
+
+TEST(NoMemory, ForTheSegmentLeadsToGloo) {
+  for (const ProcessResult& result : run_scenario("no_segment", "auto")) {
+    EXPECT_THAT(result.output, HasSubstr("joined gloo\njoin: ok\n"));
+  }
+}
+
+TEST(NoMemory, ForTheSegmentIsAnErrorWhenShmIsAskedFor) {
+  for (const ProcessResult& result : run_scenario("no_segment", "shm")) {
+    EXPECT_THAT(
+        result.output,
+        ContainsRegex(
+            "join: UnsupportedError: backend `shm` needs all 2 ranks on one "
+            "host, and they share no memory\n"
+            "  rank 0: cannot get [0-9]+ bytes of shared memory: File too "
+            "large\n"));
+  }
+}
+
+TEST(NoMemory, ToMapTheSegmentIsAnErrorThatNamesTheRank) {
+  for (const char* rank : {"0", "1"}) {
+    for (const ProcessResult& result :
+         run_scenario("no_address_space", "shm", rank)) {
+      EXPECT_THAT(
+          result.output,
+          ContainsRegex(
+              std::string("share no memory\n  rank ") + rank +
+              ": cannot map [0-9]+ bytes of shared memory: Cannot allocate "
+              "memory\nhint: "));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace accelerate

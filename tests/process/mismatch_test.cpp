@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that disagree: an error on each at once, and the group goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/run_processes.h"
+
+namespace accelerate {
+namespace {
+
+using testing::HasSubstr;
+
+struct Disagreement {
+  std::string scenario;
+  std::string text;
+};
+
+class Disagree
+    : public testing::TestWithParam<std::tuple<Disagreement, std::string>> {};
+
+TEST_P(Disagree, GivesTheSameTableOnEveryRankAndTheGroupGoesOn) {
+  const auto& [expected, backend] = GetParam();
+
+  const auto results = run_processes(
+      3, beside_this_program("process_worker"), {expected.scenario, backend});
+
+  for (const ProcessResult& result : results) {
+    EXPECT_EQ(result.exit_code, 0) << describe(result);
+    EXPECT_THAT(
+        result.output,
+        HasSubstr(
+            "call: MismatchError: " + expected.text +
+            "\nbarrier: ok\nreduce: ok\n"));
+    EXPECT_LT(result.seconds, 15);
+  }
+}
+
+const Disagreement kDisagreements[] = {
+    {"different_calls",
+     "ranks are in different collective calls\n"
+     "  ranks 0, 2: reduce #1 of Float[2, 3] (sum)\n"
+     "  rank 1: gather #1 of Float[2, 3]\n"
+     "hint: make the same calls in the same order on every rank, also inside "
+     "`if (is_main_process())`"},
+    {"different_shapes",
+     "gather #1: ranks disagree on dimension 1\n"
+     "  ranks 0, 2: Float[8, 128]\n"
+     "  rank 1: Float[8, 96]\n"
+     "hint: use `pad_across_processes` with `.dim = 1` first"},
+    {"different_types",
+     "reduce #1: ranks disagree on the type\n"
+     "  ranks 0, 2: Float[2]\n"
+     "  rank 1: Double[2]\n"
+     "hint: convert the tensors to one type first"},
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Collectives,
+    Disagree,
+    testing::Combine(
+        testing::ValuesIn(kDisagreements),
+        testing::Values("shm", "gloo", "network")),
+    [](const auto& info) {
+      return std::get<0>(info.param).scenario + "_" + std::get<1>(info.param);
+    });
+
+}  // namespace
+}  // namespace accelerate

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/worker/scenarios.h"
+
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <stdexcept>
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "accelerate/error.h"
+#include "accelerate/partial_state.h"
+#include "base/str_cat.h"
+#include "config/environment.h"
+#include "state/rendezvous_store.h"
+#include "state/topology.h"
+#include "support/conformance.h"
+
+namespace accelerate {
+namespace {
+
+// The rank that the tests kill, stop or lead astray.
+constexpr int kVictim = 1;
+
+void say(const std::string& line) {
+  std::cout << line + "\n" << std::flush;
+}
+
+std::string type_of(const std::exception& error) {
+  if (dynamic_cast<const MismatchError*>(&error) != nullptr) {
+    return "MismatchError";
+  }
+  if (dynamic_cast<const DistributedError*>(&error) != nullptr) {
+    return "DistributedError";
+  }
+  if (dynamic_cast<const UnsupportedError*>(&error) != nullptr) {
+    return "UnsupportedError";
+  }
+  if (dynamic_cast<const OutOfMemoryError*>(&error) != nullptr) {
+    return "OutOfMemoryError";
+  }
+  return "another error";
+}
+
+// Inodes of the memory files of ours that this process has mapped.
+std::set<std::string> segments() {
+  std::ifstream maps("/proc/self/maps");
+  std::set<std::string> inodes;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:accelerate") != std::string::npos) {
+      std::istringstream fields(line);
+      std::string field;
+      for (int i = 0; i < 5; ++i) {
+        fields >> field;
+      }
+      inodes.insert(field);
+    }
+  }
+  return inodes;
+}
+
+void reduce_once(const Group& group, std::int64_t count = 4) {
+  const at::Tensor mine = at::full({count}, group.rank() + 1.0);
+  const double sum = group.size() * (group.size() + 1) / 2.0;
+  if (!group.reduce({mine})[0].eq(sum).all().item<bool>()) {
+    throw std::runtime_error("a wrong sum");
+  }
+}
+
+void conformance(const WorkerOptions& options) {
+  Group group = join(options.group);
+  for (const auto& [name, check] : conformance_checks()) {
+    say(str_cat("check ", name));
+    check(group);
+  }
+  large_all_reduce(group);
+}
+
+void mixed(const WorkerOptions& options) {
+  Group group = join(options.group);
+  mixed_collectives(group, std::stoi(options.argument), 20261115);
+}
+
+// The victim never calls the collective that the others are in.
+void absent(const WorkerOptions& options) {
+  const Group group = join(options.group);
+  if (group.rank() == kVictim) {
+    wait_to_be_told();
+    return;
+  }
+  attempt("first", [&] { reduce_once(group); });
+  attempt("second", [&] { group.barrier(); });
+}
+
+// All are in one collective after the other, mostly inside the data.
+void busy(const WorkerOptions& options) {
+  const Group group = join(options.group);
+  attempt("loop", [&] {
+    for (int i = 0;; ++i) {
+      reduce_once(group, 2 << 20);
+      if (i == 3) {
+        say("looping");
+      }
+    }
+  });
+  attempt("second", [&] { group.barrier(); });
+}
+
+// All are through with a collective; the next one comes when the test says so.
+void between(const WorkerOptions& options) {
+  const Group group = join(options.group);
+  attempt("first", [&] { reduce_once(group); });
+  say("done");
+  wait_to_be_told();
+  attempt("second", [&] { reduce_once(group); });
+  attempt("third", [&] { group.barrier(); });
+}
+
+void leaves_early(const WorkerOptions& options) {
+  const Group group = join(options.group);
+  if (group.rank() != kVictim) {
+    attempt("first", [&] { reduce_once(group); });
+    attempt("second", [&] { group.barrier(); });
+  }
+}
+
+void then_still_usable(const Group& group) {
+  attempt("barrier", [&] { group.barrier(); });
+  attempt("reduce", [&] { reduce_once(group); });
+}
+
+void different_calls(const WorkerOptions& options) {
+  const Group group = join(options.group);
+  const at::Tensor tensor = at::zeros({2, 3});
+  attempt("call", [&] {
+    static_cast<void>(
+        group.rank() == kVictim ? group.gather({tensor})
+                                : group.reduce({tensor}));
+  });
+  then_still_usable(group);
+}
+
+void different_shapes(const WorkerOptions& options) {
+  const Group group = join(options.group);
+  const at::Tensor tensor = at::zeros({8, group.rank() == kVictim ? 96 : 128});
+  attempt("call", [&] { static_cast<void>(group.gather({tensor})); });
+  then_still_usable(group);
+}
+
+void different_types(const WorkerOptions& options) {
+  const Group group = join(options.group);
+  const at::Tensor tensor =
+      at::zeros({2}, group.rank() == kVictim ? at::kDouble : at::kFloat);
+  attempt("call", [&] { static_cast<void>(group.reduce({tensor})); });
+  then_still_usable(group);
+}
+
+// The classic mistake, through the public door.
+void main_only(const WorkerOptions& options) {
+  PartialStateOptions how;
+  how.init_process_group = {
+      .backend = options.group.backend,
+      .timeout = options.group.timeout,
+      .warn_after = options.group.warn_after};
+  const PartialState state(how);
+  say(str_cat("joined ", state.backend()));
+  if (state.is_main_process()) {
+    attempt("gather", [&] {
+      static_cast<void>(state.group().gather({at::ones({1})}));
+    });
+    return;
+  }
+  wait_to_be_told();
+  attempt("barrier", [&] { state.wait_for_everyone(); });
+}
+
+void listen(const WorkerOptions& options) {
+  const Group group = join(options.group);
+  reduce_once(group);
+  say("ready");
+  wait_to_be_told();
+  group.barrier();
+}
+
+// Rank 0 comes when the test says so.
+void late_first_rank(const WorkerOptions& options) {
+  if (Environment::of_this_process().get("RANK") == "0") {
+    wait_to_be_told();
+  }
+  say("looking");
+  attempt("join", [&] { reduce_once(join(options.group)); });
+}
+
+// /dev/shm of a private mount namespace, without a free byte.
+void full_dev_shm(const WorkerOptions& options) {
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("small", "/dev/shm", "tmpfs", 0, "size=64k") != 0) {
+    say("not allowed to mount");
+    return;
+  }
+  std::ofstream filler("/dev/shm/filler", std::ios::binary);
+  filler << std::string(1 << 20, 'x') << std::flush;
+  say(filler ? "there was room" : "no room left");
+  attempt("join", [&] { reduce_once(join(options.group)); });
+}
+
+// One rank may map no more memory.
+void no_address_space(const WorkerOptions& options) {
+  if (Environment::of_this_process().get("RANK") == options.argument) {
+    std::ifstream status("/proc/self/statm");
+    rlim_t pages = 0;
+    status >> pages;
+    rlimit limit{};
+    ::getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = pages * 4096 + (1 << 20);
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
+  attempt("join", [&] { reduce_once(join(options.group)); });
+}
+
+// Rank 0 may make no file larger than a page, which holds for memory files.
+void no_segment(const WorkerOptions& options) {
+  if (Environment::of_this_process().get("RANK") == "0") {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  attempt("join", [&] { reduce_once(join(options.group)); });
+}
+
+void exit_with(const WorkerOptions& options) {
+  say("leaving");
+  std::exit(std::stoi(options.argument));
+}
+
+void wait_forever(const WorkerOptions& /*options*/) {
+  say("waiting");
+  wait_to_be_told();
+  say("told");
+}
+
+}  // namespace
+
+Group join(const GroupOptions& options) {
+  const auto topology = detect_topology(Environment::of_this_process());
+  Group group(
+      open_store(topology, std::nullopt, options.timeout),
+      topology.process_index,
+      topology.num_processes,
+      options);
+  for (const std::string& inode : segments()) {
+    say(str_cat("segment ", inode));
+  }
+  say(str_cat("joined ", group.backend_name()));
+  return group;
+}
+
+void attempt(const std::string& name, const std::function<void()>& body) {
+  try {
+    body();
+    say(str_cat(name, ": ok"));
+  } catch (const Error& error) {
+    say(str_cat(
+        name,
+        ": ",
+        type_of(error),
+        ": ",
+        error.what(),
+        "\nhint: ",
+        error.hint()));
+  }
+}
+
+void wait_to_be_told() {
+  std::string line;
+  if (!std::getline(std::cin, line)) {
+    throw std::runtime_error("the test is gone");
+  }
+}
+
+const std::map<std::string, Scenario>& scenarios() {
+  static const std::map<std::string, Scenario> all = {
+      {"conformance", conformance},
+      {"mixed", mixed},
+      {"absent", absent},
+      {"busy", busy},
+      {"between", between},
+      {"leaves_early", leaves_early},
+      {"different_calls", different_calls},
+      {"different_shapes", different_shapes},
+      {"different_types", different_types},
+      {"main_only", main_only},
+      {"listen", listen},
+      {"late_first_rank", late_first_rank},
+      {"full_dev_shm", full_dev_shm},
+      {"no_address_space", no_address_space},
+      {"no_segment", no_segment},
+      {"exit_with", exit_with},
+      {"wait_forever", wait_forever},
+  };
+  return all;
+}
+
+}  // namespace accelerate

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "state/rendezvous_store.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -213,9 +214,11 @@ StorePtr open_store(
     milliseconds timeout) {
   const StorePtr store =
       open_any(topology, init_method.value_or("env://"), timeout);
-  // A restarted run must not read what the one before left in the store.
+  // A run that is started again, and a process that joins once more after
+  // `PartialState::reset`, must not read what was left in the store before.
+  static std::atomic<int> joined = 0;
   return c10::make_intrusive<c10d::PrefixStore>(
-      str_cat("accelerate/", topology.restart_count), store);
+      str_cat("accelerate/", topology.restart_count, "/", joined++), store);
 }
 
 int listen_on_loopback(int port) {

@@ -20,6 +20,9 @@ namespace accelerate {
 /// the store on a socket bound there, or, when no port is known, the processes
 /// meet in a file named after their common parent.
 ///
+/// Collective: the n-th store of one process holds the keys of the n-th store
+/// of the others, and no older ones.
+///
 /// Throws `ConfigError` when several hosts have no address to meet at,
 /// `DistributedError` when the store cannot be reached in time.
 c10::intrusive_ptr<c10d::Store> open_store(

@@ -42,9 +42,9 @@ std::vector<ProcessResult> join_with_address(
     const std::string& address, const std::string& backend) {
   Processes processes(
       2, beside_this_program("process_worker"), {"late_first_rank", backend});
-  processes.store().set("accelerate/0/memory/0", "=" + address);
+  processes.store().set("accelerate/0/0/memory/0", "=" + address);
   processes.store().wait(
-      {"accelerate/0/opened/1"}, std::chrono::milliseconds(30'000));
+      {"accelerate/0/0/opened/1"}, std::chrono::milliseconds(30'000));
   processes.tell(0, "go");
   return processes.wait();
 }
@@ -74,6 +74,14 @@ TEST(StaleAddress, OfOtherMemoryIsToldByTheNonce) {
             "/proc/[0-9]+/fd/[0-9]+ holds other memory \\(another host or an "
             "older run\\)\n"
             "hint: use `--backend gloo`, or leave the backend out\n"));
+  }
+}
+
+TEST(StaleAddress, OfTheGroupBeforeAResetIsNotUsed) {
+  for (const char* backend : {"shm", "gloo"}) {
+    for (const ProcessResult& result : run_scenario("joins_again", backend)) {
+      EXPECT_EQ(result.output, "join: ok\njoin: ok\njoin: ok\n");
+    }
   }
 }
 

@@ -181,6 +181,17 @@ void main_only(const WorkerOptions& options) {
   attempt("barrier", [&] { state.wait_for_everyone(); });
 }
 
+// Three times in a row, through the same store.
+void joins_again(const WorkerOptions& options) {
+  for (int again = 0; again < 3; ++again) {
+    PartialStateOptions how;
+    how.init_process_group = {
+        .backend = options.group.backend, .timeout = options.group.timeout};
+    attempt("join", [&] { reduce_once(PartialState(how).group()); });
+    PartialState::reset();
+  }
+}
+
 void listen(const WorkerOptions& options) {
   const Group group = join(options.group);
   reduce_once(group);
@@ -298,6 +309,7 @@ const std::map<std::string, Scenario>& scenarios() {
       {"different_shapes", different_shapes},
       {"different_types", different_types},
       {"main_only", main_only},
+      {"joins_again", joins_again},
       {"listen", listen},
       {"late_first_rank", late_first_rank},
       {"full_dev_shm", full_dev_shm},

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that talk: who is there, a few collectives, how long they take,
+// and what a mistake looks like.
+//
+//     make demo
+//     build/bin/examples/collectives [number of processes, 2 if left out]
+//
+// `debug_launcher` starts the processes; under torchrun or srun the same
+// functions run without it.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iomanip>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <accelerate/error.h>
+#include <accelerate/launchers.h>
+#include <accelerate/operations.h>
+#include <accelerate/partial_state.h>
+
+#include <ATen/ATen.h>
+
+namespace {
+
+using accelerate::PartialState;
+using accelerate::Reduction;
+
+// region: collectives
+void collectives() {
+  const accelerate::PartialState state;  // Finds the others and joins them.
+  const auto rank = state.process_index();
+  state.print(state.num_processes(), " processes over ", state.backend());
+
+  // Everybody's rows, in order; their number may differ.
+  const at::Tensor rows = accelerate::gather(at::full({rank + 1}, rank));
+  state.print("gather: ", rows.numel(), " rows, the last is ", rows[-1].item());
+
+  // One number out of many.
+  const at::Tensor loss = at::full({}, 1.0 + static_cast<double>(rank));
+  state.print("mean loss: ", accelerate::reduce(loss).item());
+
+  // A share of the work for each; everybody hears who does what.
+  const std::vector<std::string> words = {"one", "two", "three", "four"};
+  const auto share = state.split_between_processes(words);
+  const auto mine = accelerate::Json::object(
+      {{"process", rank}, {"device", state.device().str()}, {"share", share}});
+  for (const auto& theirs : accelerate::gather_object({mine})) {
+    state.print(theirs.dump());
+  }
+}
+// endregion
+
+// Median time of a sum over all processes, in milliseconds.
+double time_reduce(std::int64_t bytes) {
+  const at::Tensor tensor = at::ones({bytes / 4});
+  const int repeats = bytes < (1 << 20) ? 200 : 10;
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) {
+    PartialState().wait_for_everyone();
+    const auto start = std::chrono::steady_clock::now();
+    static_cast<void>(
+        accelerate::reduce(tensor, {.reduction = Reduction::sum}));
+    times.push_back(std::chrono::duration<double, std::milli>(
+                        std::chrono::steady_clock::now() - start)
+                        .count());
+  }
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[static_cast<std::size_t>(repeats / 2)];
+}
+
+void show_times(const std::vector<double>& ours, std::int64_t first_bytes) {
+  const PartialState gloo(
+      {.init_process_group = {.backend = accelerate::Backend::gloo}});
+  gloo.print("\nsum over all processes      ours        Gloo     ratio");
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const std::int64_t bytes = first_bytes << (4 * i);
+    const double theirs = time_reduce(bytes);
+    std::ostringstream line;
+    line << std::fixed << std::setw(12) << bytes / 1024 << " KiB"
+         << std::setprecision(3) << std::setw(13) << ours[i] << " ms"
+         << std::setw(9) << theirs << " ms" << std::setprecision(2)
+         << std::setw(8) << ours[i] / theirs;
+    gloo.print(line.str());
+  }
+}
+
+void show_a_mistake() {
+  const PartialState state;
+  state.print("\nprocesses that disagree get an error at once:");
+  try {
+    static_cast<void>(
+        accelerate::gather(at::zeros({8, state.is_main_process() ? 4 : 3})));
+  } catch (const accelerate::MismatchError& error) {
+    state.print(error.what(), "\nhint: ", error.hint());
+  }
+}
+
+void demo() {
+  collectives();
+  const std::int64_t first_bytes = 4 << 10;
+  std::vector<double> ours;
+  for (std::int64_t bytes = first_bytes; bytes <= 16 << 20; bytes <<= 4) {
+    ours.push_back(time_reduce(bytes));
+  }
+  PartialState::reset();  // The next one may have another backend.
+  show_times(ours, first_bytes);
+  show_a_mistake();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const int processes = argc > 1 ? std::atoi(argv[1]) : 2;
+    accelerate::debug_launcher(demo, {.num_processes = processes});
+  } catch (const accelerate::Error& error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return error.exit_code();
+  }
+}

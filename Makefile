@@ -14,7 +14,8 @@ export TORCH_DIR
 endif
 JOBS ?= $(shell tools/jobs.sh)
 BUILD_COMMAND = cmake --build $(BUILD) -j $(JOBS)
-CTEST = ctest --preset $(PRESET) -j $(JOBS) \
+TEST_PRESET ?= $(PRESET)
+CTEST = ctest --preset $(TEST_PRESET) -j $(JOBS) \
 	--output-junit $(CURDIR)/$(BUILD)/tests.xml $(if $(TESTS),-R '$(TESTS)')
 
 .DEFAULT_GOAL := build

@@ -31,7 +31,8 @@ def named_in_cmake(root, names, folder, pattern):
     """The paths that the CMake files below `folder` name."""
     found = set()
     for name in names:
-        if name.name == "CMakeLists.txt" and name.parts[0] == folder:
+        is_list = name.name == "CMakeLists.txt" or name.suffix == ".cmake"
+        if is_list and name.parts[0] == folder:
             for text in pattern.findall((root / name).read_text()):
                 found.add(name.parent / text)
     return found

@@ -9,14 +9,9 @@
 #include "accelerate/export.h"
 #include "accelerate/group.h"
 #include "accelerate/operations.h"
+#include "accelerate/rng_type.h"
 
 namespace accelerate {
-
-/// Which random numbers are meant.
-enum class RngType {
-  torch,      ///< LibTorch's default generator of the CPU
-  generator,  ///< one that the caller passes
-};
 
 /// Gives every process the generator state of process 0.
 ///

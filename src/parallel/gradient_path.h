@@ -12,6 +12,7 @@ namespace accelerate {
 /// What becomes of the gradients of one backward.
 enum class Sync {
   now,      ///< averaged over processes, then handed to `.grad`
+  hidden,   ///< averaged over processes; `.grad` stays undefined
   later,    ///< kept aside and summed; `.grad` stays undefined, so that
             ///< optimizers have nothing to do
   visible,  ///< summed locally and handed to `.grad`, as in `no_sync`

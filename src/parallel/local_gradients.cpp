@@ -22,7 +22,7 @@ void LocalGradients::begin(Sync sync) {
 }
 
 void LocalGradients::end() {
-  if (sync_ != Sync::later) {
+  if (sync_ == Sync::now || sync_ == Sync::visible) {
     return;
   }
   for (const at::Tensor& parameter : parameters_.tensors) {

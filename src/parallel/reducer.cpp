@@ -215,7 +215,7 @@ void Reducer::accept(std::size_t index, const at::Tensor& parameter) {
   if (!grad.defined()) {
     return;  // Frozen after the forward, or a function that gave nothing.
   }
-  const bool started = sync_ == Sync::now && place.bucket < next_;
+  const bool started = reduces() && place.bucket < next_;
   if (started) {
     if (place.late.defined()) {
       add_into(place.late, grad);
@@ -233,7 +233,7 @@ void Reducer::accept(std::size_t index, const at::Tensor& parameter) {
   if (place.fires++ == 0 && !learnt_) {
     fired_.push_back(index);
   }
-  if (sync_ == Sync::now && learnt_ && place.fires == place.expected) {
+  if (reduces() && learnt_ && place.fires == place.expected) {
     --waiting_[place.bucket];
     start_ready();
   }
@@ -296,7 +296,7 @@ void Reducer::end() {
   if (sync_ == Sync::later) {
     return;
   }
-  if (sync_ == Sync::now) {
+  if (reduces()) {
     write_tail(/*failed=*/false);
     finish_all();
     const at::Tensor flags = tail();
@@ -332,7 +332,8 @@ void Reducer::reduce_late() {
       if (place.late.defined()) {
         Bucket mirror = bucket;
         mirror.flat = extra;
-        copy_into(view_of(mirror, bucket.offsets[m], parameters_.tensors[index]),
+        copy_into(
+            view_of(mirror, bucket.offsets[m], parameters_.tensors[index]),
             place.late);
         place.late.reset();
       }
@@ -352,12 +353,12 @@ void Reducer::hand_over() {
   const auto* used = flags.data_ptr<float>();
   for (std::size_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
-    place.has_sum = place.has_sum || (sync_ == Sync::now && used[i] > 0);
-    place.handed_over = place.has_sum;
-    if (place.has_sum) {
+    place.has_sum = place.has_sum || (reduces() && used[i] > 0);
+    place.handed_over = place.has_sum && sync_ != Sync::hidden;
+    if (place.handed_over) {
       parameters_.tensors[i].mutable_grad() = place.view;
     }
-    if (sync_ == Sync::now && place.fires > 0) {
+    if (reduces() && place.fires > 0) {
       place.expected = std::max(place.expected, place.fires);
     }
   }
@@ -375,7 +376,7 @@ void Reducer::forget_sums() noexcept {
 void Reducer::fail() noexcept {
   const at::NoGradGuard guard;
   try {
-    if (sync_ == Sync::now) {
+    if (reduces()) {
       write_tail(/*failed=*/true);
       finish_all();
     }

@@ -81,6 +81,7 @@ class Reducer : public GradientPath {
   void hand_over();
   void forget_sums() noexcept;
   at::Tensor tail() const;
+  bool reduces() const { return sync_ == Sync::now || sync_ == Sync::hidden; }
 
   Group group_;
   NamedTensors parameters_;

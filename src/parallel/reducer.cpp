@@ -241,11 +241,11 @@ void Reducer::accept(std::size_t index, const at::Tensor& parameter) {
 
 void Reducer::start_ready() {
   while (next_ + 1 < buckets_.size() && waiting_[next_] == 0) {
-    start(next_);
+    start(next_, /*async=*/true);
   }
 }
 
-void Reducer::start(std::size_t index) {
+void Reducer::start(std::size_t index, bool async) {
   const Bucket& bucket = buckets_[index];
   fill_unused(bucket);
   if (!bucket.wire.is_alias_of(bucket.flat)) {
@@ -254,6 +254,7 @@ void Reducer::start(std::size_t index) {
   std::vector<at::Tensor> one = {bucket.wire};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::AVG;
+  options.asyncOp = async;
   works_.push_back(group_.backend().allreduce(one, options));
   next_ = index + 1;
 }
@@ -280,7 +281,8 @@ void Reducer::write_tail(bool failed) {
 
 void Reducer::finish_all() {
   while (next_ < buckets_.size()) {
-    start(next_);
+    // Nothing is left to do meanwhile: no need to wake another thread.
+    start(next_, /*async=*/false);
   }
   for (std::size_t b = 0; b < works_.size(); ++b) {
     works_[b]->wait();

@@ -73,7 +73,7 @@ class Reducer : public GradientPath {
   void adopt(std::size_t index);
   void accept(std::size_t index, const at::Tensor& parameter);
   void start_ready();
-  void start(std::size_t bucket);
+  void start(std::size_t bucket, bool async);
   void fill_unused(const Bucket& bucket);
   void write_tail(bool failed);
   void finish_all();

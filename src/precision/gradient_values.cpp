@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "precision/gradient_values.h"
+
+#include <algorithm>
+
+namespace accelerate {
+namespace {
+
+at::Tensor values_of(at::Tensor gradient) {
+  if (!gradient.is_sparse()) {
+    return gradient;
+  }
+  if (!gradient.is_coalesced()) {
+    // Adds equal indices up and keeps the result in the same tensor object,
+    // which the parameter holds.
+    gradient.copy_(gradient.coalesce());
+  }
+  return gradient._values();
+}
+
+}  // namespace
+
+std::vector<at::Tensor> gradient_values(
+    const std::vector<at::Tensor>& gradients) {
+  std::vector<at::Tensor> values;
+  values.reserve(gradients.size());
+  for (const at::Tensor& gradient : gradients) {
+    if (gradient.defined()) {
+      values.push_back(values_of(gradient));
+    }
+  }
+  return values;
+}
+
+std::vector<std::vector<at::Tensor>> by_type(
+    const std::vector<at::Tensor>& tensors) {
+  std::vector<std::vector<at::Tensor>> groups;
+  for (const at::Tensor& tensor : tensors) {
+    const auto same = [&](const std::vector<at::Tensor>& group) {
+      return group.front().scalar_type() == tensor.scalar_type() &&
+             group.front().device() == tensor.device();
+    };
+    auto found = std::find_if(groups.begin(), groups.end(), same);
+    if (found == groups.end()) {
+      found = groups.insert(groups.end(), {tensor});
+    } else {
+      found->push_back(tensor);
+    }
+  }
+  return groups;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/precision.h"
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "support/message_of.h"
+
+namespace accelerate {
+namespace {
+
+TEST(Precision, ParsesEachNameInAnyCase) {
+  EXPECT_EQ(parse_precision("no"), Precision::no);
+  EXPECT_EQ(parse_precision("FP16"), Precision::fp16);
+  EXPECT_EQ(parse_precision("Bf16"), Precision::bf16);
+  EXPECT_EQ(name_of(Precision::no), "no");
+  EXPECT_EQ(name_of(Precision::fp16), "fp16");
+  EXPECT_EQ(name_of(Precision::bf16), "bf16");
+}
+
+TEST(Precision, NamesTheChoicesForAnUnknownOne) {
+  EXPECT_EQ(
+      message_of<ArgumentError>([] { parse_precision("f16"); }),
+      "mixed precision `f16` is not one of no, fp16, bf16");
+}
+
+TEST(Precision, RefusesFp8) {
+  EXPECT_EQ(
+      message_of<UnsupportedError>([] { parse_precision("fp8"); }),
+      "mixed precision `fp8` needs kernels that this build does not have");
+}
+
+TEST(Precision, RefusesFp16OnACpuOnly) {
+  EXPECT_EQ(
+      message_of<UnsupportedError>(
+          [] { check_precision(Precision::fp16, c10::DeviceType::CPU); }),
+      "mixed precision `fp16` needs an accelerator, and this process runs on "
+      "the CPU");
+  check_precision(Precision::fp16, c10::DeviceType::CUDA);
+  check_precision(Precision::bf16, c10::DeviceType::CPU);
+  check_precision(Precision::no, c10::DeviceType::CPU);
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/config_file.h"
+
+#include <algorithm>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "config/yaml.h"
+
+namespace accelerate {
+namespace {
+
+// A configuration has some thirty lines; a megabyte is somebody's mistake.
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+
+// Reads one file into settings.
+class Reader {
+ public:
+  Reader(Settings& settings, const std::string& path, SettingFile kind)
+      : settings_(settings), path_(path), kind_(kind) {}
+
+  void read(const ConfigNode& root) {
+    if (root.kind == ConfigNode::Kind::null) {
+      return;
+    }
+    if (root.kind != ConfigNode::Kind::map) {
+      fail(root.line, "expected `key: value` lines");
+    }
+    for (const auto& member : root.members) {
+      top_level(member);
+    }
+    if (kind_ == SettingFile::peer &&
+        root.find("distributed_type") == nullptr &&
+        root.find("compute_environment") != nullptr) {
+      fail(1, "the key `distributed_type` is missing");
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(
+      int line, const std::string& text, const std::string& hint = {}) const {
+    throw ConfigError(str_cat(path_, ":", line, ": ", text), hint);
+  }
+
+  Origin origin(int line) const {
+    return {Origin::Kind::file, str_cat(path_, ":", line)};
+  }
+
+  void top_level(const ConfigNode::Member& member) {
+    if (kind_ == SettingFile::peer && legacy(member)) {
+      return;
+    }
+    if (const Setting* setting = known(member.key, "")) {
+      take(*setting, member);
+      return;
+    }
+    if (kind_ == SettingFile::peer && section(member)) {
+      return;
+    }
+    const PeerSetting* peer = find_peer_key("", member.key);
+    if (peer != nullptr && kind_ == SettingFile::peer) {
+      check_inert(*peer, member);
+      return;
+    }
+    unknown(member, "");
+  }
+
+  const Setting* known(
+      const std::string& key, const std::string& section_name) const {
+    const Setting* setting = find_setting(key);
+    const bool fits = setting != nullptr && setting->file == kind_ &&
+                      setting->section == section_name;
+    return fits ? setting : nullptr;
+  }
+
+  // Old spellings of the peer.
+  bool legacy(const ConfigNode::Member& member) {
+    if (member.key != "fp16") {
+      return false;
+    }
+    const auto truth = parse_truth_value(member.value.text);
+    if (member.value.kind != ConfigNode::Kind::null && !truth) {
+      fail(
+          member.line,
+          str_cat("`fp16` `", member.value.text, "` is not true or false"));
+    }
+    if (truth.value_or(false)) {
+      settings_.set("mixed_precision", "fp16", origin(member.line));
+    }
+    return true;
+  }
+
+  // A sub-dictionary of settings, such as `mpirun_config`.
+  bool section(const ConfigNode::Member& member) {
+    if (!is_section(member.key)) {
+      return false;
+    }
+    if (member.value.kind == ConfigNode::Kind::null) {
+      return true;
+    }
+    if (member.value.kind != ConfigNode::Kind::map) {
+      fail(
+          member.line,
+          str_cat("`", member.key, "` must hold `key: value` lines"));
+    }
+    for (const auto& inner : member.value.members) {
+      in_section(member.key, inner);
+    }
+    return true;
+  }
+
+  static bool is_section(const std::string& key) {
+    const auto in = [&](const auto& all) {
+      return std::any_of(all.begin(), all.end(), [&](const auto& entry) {
+        return entry.section == key;
+      });
+    };
+    return !key.empty() && (in(all_settings()) || in(peer_settings()));
+  }
+
+  void in_section(
+      const std::string& section_name, const ConfigNode::Member& member) {
+    if (const Setting* setting = known(member.key, section_name)) {
+      take(*setting, member);
+      return;
+    }
+    if (const PeerSetting* peer = find_peer_key(section_name, member.key)) {
+      check_inert(*peer, member);
+      return;
+    }
+    unknown(member, section_name);
+  }
+
+  void take(const Setting& setting, const ConfigNode::Member& member) {
+    const ConfigNode& value = member.value;
+    if (value.kind == ConfigNode::Kind::null) {
+      return;
+    }
+    if (value.kind != ConfigNode::Kind::scalar) {
+      fail(
+          member.line,
+          str_cat(
+              "`",
+              member.key,
+              "` holds a ",
+              value.kind == ConfigNode::Kind::map ? "dictionary" : "list",
+              ", not ",
+              allowed_values(setting)));
+    }
+    // The peer's word for "must be passed on the command line".
+    if (setting.name == "num_processes" && value.text == "-1") {
+      return;
+    }
+    check_distributed_type(setting, member);
+    settings_.set(
+        setting.name,
+        parse_setting(
+            setting,
+            value.text,
+            str_cat(path_, ":", member.line, ": `", member.key, "`")),
+        origin(member.line));
+  }
+
+  // Types of the peer that stand for features we lack.
+  void check_distributed_type(
+      const Setting& setting, const ConfigNode::Member& member) const {
+    const std::string word = lower(member.value.text);
+    const bool is_type = setting.name == "distributed_type";
+    const char* feature = nullptr;
+    if (is_type && word == "deepspeed") {
+      feature = "DeepSpeed";
+    } else if (is_type && word == "fsdp") {
+      feature = "FSDP";
+    } else if (is_type && word == "megatron_lm") {
+      feature = "Megatron-LM";
+    } else if (is_type && (word == "xla" || word == "tpu")) {
+      feature = "TPU training";
+    } else if (
+        is_type && word.starts_with("multi_") && word != "multi_cpu" &&
+        word != "multi_gpu") {
+      feature = "this kind of device";
+    } else if (
+        setting.name == "compute_environment" && word == "amazon_sagemaker") {
+      feature = "Amazon SageMaker";
+    }
+    if (feature != nullptr) {
+      fail(
+          member.line,
+          str_cat(
+              "`",
+              member.key,
+              ": ",
+              member.value.text,
+              "` asks for ",
+              feature,
+              ", which this version does not have"));
+    }
+  }
+
+  void check_inert(
+      const PeerSetting& peer, const ConfigNode::Member& member) const {
+    const std::string text = shown(member.value);
+    const bool inert =
+        member.value.kind == ConfigNode::Kind::null ||
+        std::any_of(
+            peer.inert.begin(), peer.inert.end(), [&](const std::string& word) {
+              return word == lower(text);
+            });
+    if (!inert) {
+      fail(
+          member.line,
+          str_cat(
+              "`",
+              member.key,
+              "` is for ",
+              peer.feature,
+              ", which this version does not have"),
+          peer.inert.empty()
+              ? "remove the line"
+              : str_cat("remove the line, or set it to `", peer.inert[0], "`"));
+    }
+  }
+
+  static std::string shown(const ConfigNode& value) {
+    switch (value.kind) {
+      case ConfigNode::Kind::null:
+        return "null";
+      case ConfigNode::Kind::scalar:
+        return value.text;
+      case ConfigNode::Kind::sequence:
+        return value.items.empty() ? "[]" : "[…]";
+      case ConfigNode::Kind::map:
+        return value.members.empty() ? "{}" : "{…}";
+    }
+    return "";
+  }
+
+  [[noreturn]] void unknown(
+      const ConfigNode::Member& member, const std::string& section_name) const {
+    std::vector<std::string> names;
+    for (const Setting& setting : all_settings()) {
+      if (setting.file == kind_ && setting.section == section_name) {
+        names.push_back(setting.name);
+      }
+    }
+    for (const PeerSetting& peer : peer_settings()) {
+      if (peer.is_key && kind_ == SettingFile::peer &&
+          peer.section == section_name) {
+        names.push_back(peer.name);
+      }
+    }
+    fail(
+        member.line,
+        str_cat("unknown key `", printable(member.key), "`"),
+        wrong_file_hint(member.key, names));
+  }
+
+  std::string wrong_file_hint(
+      const std::string& key, const std::vector<std::string>& names) const {
+    const Setting* setting = find_setting(key);
+    if (setting != nullptr && setting->file == SettingFile::own) {
+      return str_cat("`", key, "` belongs into accelerate_cpp.yaml beside it");
+    }
+    if (setting != nullptr && setting->file == SettingFile::none) {
+      return str_cat("pass it as `--", setting->flag, "`");
+    }
+    return did_you_mean(key, names);
+  }
+
+  Settings& settings_;
+  const std::string& path_;
+  SettingFile kind_;
+};
+
+// The words PyYAML would read as something else than text.
+bool reads_as_text(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
+  const std::string word = lower(text);
+  const bool reserved = word == "null" || parse_truth_value(word).has_value();
+  return !text.empty() && !reserved &&
+         text.find_first_not_of(kPlain) == std::string::npos &&
+         std::isalpha(static_cast<unsigned char>(text[0])) != 0;
+}
+
+std::string yaml_scalar(const Json& value) {
+  if (!value.is_string()) {
+    return value.dump();
+  }
+  const std::string& text = value.as_string();
+  if (reads_as_text(text)) {
+    return text;
+  }
+  // Double quotes for what single ones cannot hold.
+  const bool control = std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20;
+  });
+  return control ? value.dump({.ensure_ascii = true})
+                 : str_cat("'", replace_all(text, "'", "''"), "'");
+}
+
+// What the peer itself writes for things we have no setting for.
+Json peer_document(const Settings& settings) {
+  Json document = Json::object(
+      {{"downcast_bf16", "no"},
+       {"main_training_function", "main"},
+       {"tpu_env", Json::array()},
+       {"tpu_use_cluster", false},
+       {"tpu_use_sudo", false}});
+  for (const Setting& setting : all_settings()) {
+    if (setting.file != SettingFile::peer || !settings.has(setting.name)) {
+      continue;
+    }
+    Json& parent =
+        setting.section.empty() ? document : document[setting.section];
+    parent[setting.name] = settings.value(setting.name);
+  }
+  auto& members = document.as_object();
+  std::sort(
+      members.begin(),
+      members.end(),
+      [](const JsonMember& a, const JsonMember& b) { return a.key < b.key; });
+  return document;
+}
+
+void write_yaml(const Json& object, std::size_t indent, std::string& out) {
+  for (const auto& [key, value] : object.as_object()) {
+    out += std::string(indent, ' ') + key + ":";
+    if (value.is_object()) {
+      out += "\n";
+      write_yaml(value, indent + 2, out);
+    } else {
+      out += " " + yaml_scalar(value) + "\n";
+    }
+  }
+}
+
+}  // namespace
+
+std::filesystem::path config_folder(const Environment& environment) {
+  if (const auto hf_home = environment.get("HF_HOME")) {
+    return expand_home(*hf_home, environment) / "accelerate";
+  }
+  const auto cache = environment.get("XDG_CACHE_HOME");
+  const std::filesystem::path base =
+      expand_home(cache.value_or("~/.cache"), environment);
+  return base / "huggingface" / "accelerate";
+}
+
+std::filesystem::path default_config_path(const Environment& environment) {
+  return config_folder(environment) / "default_config.yaml";
+}
+
+std::filesystem::path own_config_path(const std::filesystem::path& peer_path) {
+  return peer_path.parent_path() / "accelerate_cpp.yaml";
+}
+
+std::filesystem::path expand_home(
+    const std::string& path, const Environment& environment) {
+  if (path != "~" && !path.starts_with("~/")) {
+    return path;
+  }
+  return environment.get("HOME").value_or("") + path.substr(1);
+}
+
+void apply_config_text(
+    Settings& settings,
+    const std::string& text,
+    const std::string& path,
+    SettingFile kind) {
+  Reader(settings, path, kind).read(parse_config(text, path));
+}
+
+void apply_config_file(
+    Settings& settings, const std::filesystem::path& path, SettingFile kind) {
+  apply_config_text(settings, read_file(path, kMaxBytes), path.string(), kind);
+}
+
+std::vector<std::filesystem::path> apply_config_files(
+    Settings& settings,
+    const std::optional<std::string>& explicit_path,
+    const Environment& environment) {
+  std::vector<std::filesystem::path> used;
+  std::filesystem::path path = default_config_path(environment);
+  if (explicit_path) {
+    path = expand_home(*explicit_path, environment);
+    if (!std::filesystem::exists(path)) {
+      throw ConfigError(
+          str_cat("--config_file ", path.string(), " does not exist"),
+          str_cat(
+              "make it with `accelerate config --config_file ",
+              path.string(),
+              "`"));
+    }
+  }
+  if (std::filesystem::exists(path)) {
+    apply_config_file(settings, path, SettingFile::peer);
+    used.push_back(path);
+  }
+  if (std::filesystem::exists(own_config_path(path))) {
+    apply_config_file(settings, own_config_path(path), SettingFile::own);
+    used.push_back(own_config_path(path));
+  }
+  return used;
+}
+
+std::string peer_file_text(
+    const Settings& settings, const std::filesystem::path& path) {
+  const Json document = peer_document(settings);
+  if (path.extension() == ".json") {
+    return document.dump({.indent = 2}) + "\n";
+  }
+  std::string out;
+  write_yaml(document, 0, out);
+  return out;
+}
+
+std::string own_file_text(const Settings& settings) {
+  const Settings defaults;
+  std::string out;
+  for (const Setting& setting : all_settings()) {
+    if (setting.file == SettingFile::own && settings.has(setting.name) &&
+        settings.value(setting.name) != defaults.value(setting.name)) {
+      out += str_cat(
+          setting.name, ": ", yaml_scalar(settings.value(setting.name)), "\n");
+    }
+  }
+  return out;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only file that includes yaml-cpp.
+#include "config/yaml.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include "accelerate/error.h"
+#include "accelerate/json.h"
+#include "base/str_cat.h"
+#include "base/utf8.h"
+
+namespace accelerate {
+namespace {
+
+constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxNodes = 10000;
+
+[[noreturn]] void fail(
+    const std::string& source, std::ptrdiff_t line, const std::string& text) {
+  throw ConfigError(str_cat(source, ":", line, ": ", text));
+}
+
+std::ptrdiff_t line_of(std::string_view text, std::size_t offset) {
+  return 1 + std::count(
+                 text.begin(),
+                 text.begin() + static_cast<std::ptrdiff_t>(offset),
+                 '\n');
+}
+
+void check_encoding(std::string_view text, const std::string& source) {
+  const std::size_t bad = find_invalid_utf8(text);
+  if (bad != std::string_view::npos) {
+    fail(source, line_of(text, bad), str_cat("byte ", bad, " is not UTF-8"));
+  }
+  const std::size_t zero = text.find('\0');
+  if (zero != std::string_view::npos) {
+    fail(source, line_of(text, zero), "a zero byte; the file must be UTF-8");
+  }
+}
+
+// Deep nesting is refused before the parser sees it: yaml-cpp descends by
+// recursion and rescans pending keys at every level.
+void check_depth(std::string_view text, const std::string& source) {
+  std::size_t open = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '[' || c == '{') {
+      ++open;
+    } else if ((c == ']' || c == '}') && open > 0) {
+      --open;
+    }
+    if (open > kMaxDepth) {
+      fail(
+          source,
+          line_of(text, i),
+          str_cat("nested deeper than ", kMaxDepth, " levels"));
+    }
+  }
+}
+
+bool is_null_word(const std::string& text) {
+  return text.empty() || text == "~" || text == "null" || text == "Null" ||
+         text == "NULL";
+}
+
+std::size_t count_nodes(const ConfigNode& node) {
+  std::size_t count = 1;
+  for (const ConfigNode& item : node.items) {
+    count += count_nodes(item);
+  }
+  for (const auto& member : node.members) {
+    count += count_nodes(member.value);
+  }
+  return count;
+}
+
+// Builds the tree from the parser's events.
+class Builder : public YAML::EventHandler {
+ public:
+  explicit Builder(const std::string& source) : source_(source) {}
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(make(mark, ConfigNode::Kind::null), anchor);
+  }
+
+  void OnScalar(
+      const YAML::Mark& mark,
+      const std::string& tag,
+      YAML::anchor_t anchor,
+      const std::string& value) override {
+    // "!" marks a quoted scalar, "?" or nothing a plain one.
+    if (tag.size() > 1) {
+      fail(
+          source_,
+          mark.line + 1,
+          str_cat("the tag `", tag, "` has no meaning here"));
+    }
+    ConfigNode node = make(mark, ConfigNode::Kind::scalar);
+    if (tag != "!" && is_null_word(value)) {
+      node.kind = ConfigNode::Kind::null;
+    }
+    node.text = value;
+    add(std::move(node), anchor);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) {
+      fail(source_, mark.line + 1, "an alias inside the value it names");
+    }
+    grow(mark.line + 1, count_nodes(found->second));
+    ConfigNode copy = found->second;
+    add(std::move(copy), YAML::NullAnchor);
+  }
+
+  void OnSequenceStart(
+      const YAML::Mark& mark,
+      const std::string&,
+      YAML::anchor_t anchor,
+      YAML::EmitterStyle::value) override {
+    open(make(mark, ConfigNode::Kind::sequence), anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(
+      const YAML::Mark& mark,
+      const std::string&,
+      YAML::anchor_t anchor,
+      YAML::EmitterStyle::value) override {
+    open(make(mark, ConfigNode::Kind::map), anchor);
+  }
+  void OnMapEnd() override { close(); }
+
+  ConfigNode result;
+
+ private:
+  struct Open {
+    ConfigNode node;
+    YAML::anchor_t anchor = YAML::NullAnchor;
+    bool has_key = false;
+  };
+
+  ConfigNode make(const YAML::Mark& mark, ConfigNode::Kind kind) {
+    grow(mark.line + 1, 1);
+    ConfigNode node;
+    node.kind = kind;
+    node.line = mark.line + 1;
+    return node;
+  }
+
+  void grow(int line, std::size_t nodes) {
+    nodes_ += nodes;
+    if (nodes_ > kMaxNodes) {
+      fail(source_, line, str_cat("more than ", kMaxNodes, " values"));
+    }
+  }
+
+  void open(ConfigNode node, YAML::anchor_t anchor) {
+    if (open_.size() >= kMaxDepth) {
+      fail(
+          source_,
+          node.line,
+          str_cat("nested deeper than ", kMaxDepth, " levels"));
+    }
+    if (!open_.empty() && expects_key()) {
+      fail(source_, node.line, "a key must be a plain word");
+    }
+    open_.push_back({std::move(node), anchor});
+  }
+
+  void close() {
+    Open done = std::move(open_.back());
+    open_.pop_back();
+    add(std::move(done.node), done.anchor);
+  }
+
+  bool expects_key() const {
+    return open_.back().node.kind == ConfigNode::Kind::map &&
+           !open_.back().has_key;
+  }
+
+  void add(ConfigNode node, YAML::anchor_t anchor) {
+    if (anchor != YAML::NullAnchor) {
+      anchors_[anchor] = node;
+    }
+    if (open_.empty()) {
+      result = std::move(node);
+      return;
+    }
+    Open& parent = open_.back();
+    if (parent.node.kind == ConfigNode::Kind::sequence) {
+      parent.node.items.push_back(std::move(node));
+    } else if (parent.has_key) {
+      parent.node.members.back().value = std::move(node);
+      parent.has_key = false;
+    } else {
+      add_key(parent, node);
+    }
+  }
+
+  void add_key(Open& parent, const ConfigNode& key) {
+    if (key.kind != ConfigNode::Kind::scalar) {
+      fail(source_, key.line, "a key must be a plain word");
+    }
+    const auto& members = parent.node.members;
+    const auto twin =
+        std::find_if(members.begin(), members.end(), [&](const auto& member) {
+          return member.key == key.text;
+        });
+    if (twin != members.end()) {
+      fail(
+          source_,
+          key.line,
+          str_cat(
+              "the key `",
+              key.text,
+              "` appears twice, first on line ",
+              twin->line));
+    }
+    parent.node.members.push_back({key.text, key.line, ConfigNode()});
+    parent.has_key = true;
+  }
+
+  const std::string& source_;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, ConfigNode> anchors_;
+  std::size_t nodes_ = 0;
+};
+
+ConfigNode parse_yaml(std::string_view text, const std::string& source) {
+  check_depth(text, source);
+  std::istringstream stream{std::string(text)};
+  Builder builder(source);
+  try {
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(builder);
+    Builder second(source);
+    if (parser.HandleNextDocument(second)) {
+      fail(source, second.result.line, "a second document; one is allowed");
+    }
+  } catch (const YAML::Exception& error) {
+    fail(source, error.mark.line + 1, str_cat("malformed YAML: ", error.msg));
+  }
+  return std::move(builder.result);
+}
+
+std::size_t count_values(const Json& json) {
+  std::size_t count = 1;
+  if (json.is_array()) {
+    for (const Json& element : json.as_array()) {
+      count += count_values(element);
+    }
+  } else if (json.is_object()) {
+    for (const auto& member : json.as_object()) {
+      count += count_values(member.value);
+    }
+  }
+  return count;
+}
+
+// JSON has no marks of its own: a key's line is where it first stands.
+int line_of_key(std::string_view text, const std::string& key) {
+  const auto at = text.find(Json(key).dump());
+  return at == std::string_view::npos ? 0 : static_cast<int>(line_of(text, at));
+}
+
+ConfigNode from_json(const Json& json, std::string_view text) {
+  ConfigNode node;
+  switch (json.type()) {
+    case Json::Type::null:
+      break;
+    case Json::Type::boolean:
+    case Json::Type::integer:
+    case Json::Type::real:
+      node.kind = ConfigNode::Kind::scalar;
+      node.text = json.dump();
+      break;
+    case Json::Type::string:
+      node.kind = ConfigNode::Kind::scalar;
+      node.text = json.as_string();
+      break;
+    case Json::Type::array:
+      node.kind = ConfigNode::Kind::sequence;
+      for (const Json& element : json.as_array()) {
+        node.items.push_back(from_json(element, text));
+      }
+      break;
+    case Json::Type::object:
+      node.kind = ConfigNode::Kind::map;
+      for (const auto& [key, value] : json.as_object()) {
+        const int line = line_of_key(text, key);
+        node.members.push_back({key, line, from_json(value, text)});
+        node.members.back().value.line = line;
+      }
+      break;
+  }
+  return node;
+}
+
+}  // namespace
+
+const ConfigNode* ConfigNode::find(std::string_view key) const {
+  const auto found =
+      std::find_if(members.begin(), members.end(), [&](const Member& member) {
+        return member.key == key;
+      });
+  return found == members.end() ? nullptr : &found->value;
+}
+
+ConfigNode parse_config(std::string_view text, const std::string& source) {
+  check_encoding(text, source);
+  if (!source.ends_with(".json")) {
+    return parse_yaml(text, source);
+  }
+  try {
+    const Json json =
+        Json::parse(text, {.source = source, .max_depth = kMaxDepth});
+    if (count_values(json) > kMaxNodes) {
+      fail(source, 1, str_cat("more than ", kMaxNodes, " values"));
+    }
+    return from_json(json, text);
+  } catch (const FormatError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+}  // namespace accelerate

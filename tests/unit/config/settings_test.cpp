@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/settings.h"
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "config/config_file.h"
+
+namespace accelerate {
+namespace {
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.hint().empty()
+               ? error.what()
+               : std::string(error.what()) + " | " + error.hint();
+  }
+  return "no error";
+}
+
+std::string load_error(
+    const std::string& text, SettingFile kind = SettingFile::peer) {
+  return error_of([&] {
+    Settings settings;
+    apply_config_text(settings, text, "c.yaml", kind);
+    check_contradictions(settings);
+  });
+}
+
+TEST(Registry, NamesAndFlagsAreUnique) {
+  std::set<std::string> names;
+  std::set<std::string> flags;
+  for (const Setting& setting : all_settings()) {
+    EXPECT_TRUE(names.insert(setting.name).second) << setting.name;
+    EXPECT_TRUE(setting.flag.empty() || flags.insert(setting.flag).second);
+    EXPECT_EQ(find_peer_flag(setting.flag), nullptr) << setting.flag;
+    EXPECT_TRUE(setting.help.ends_with(".")) << setting.name;
+    EXPECT_EQ(setting.type == SettingType::choice, !setting.choices.empty());
+  }
+}
+
+TEST(Settings, StrongerSourcesWinAndSayWhoTheyAre) {
+  Settings settings;
+  EXPECT_EQ(settings.origin("mixed_precision").text(), "default");
+  apply_config_text(
+      settings, "mixed_precision: fp16\n", "c.yaml", SettingFile::peer);
+  EXPECT_EQ(settings.origin("mixed_precision").text(), "c.yaml:1");
+  settings.apply(Environment({{"ACCELERATE_MIXED_PRECISION", "BF16"}}));
+  EXPECT_EQ(settings.text("mixed_precision"), "bf16");
+  EXPECT_EQ(
+      settings.origin("mixed_precision").text(),
+      "environment: ACCELERATE_MIXED_PRECISION");
+
+  settings.apply_flag(
+      *find_setting("mixed_precision"), "no", "--mixed_precision");
+
+  EXPECT_EQ(settings.text("mixed_precision"), "no");
+  EXPECT_TRUE(settings.is_typed("mixed_precision"));
+}
+
+TEST(Settings, WrongValuesNameWhatIsAllowed) {
+  const auto flag = [](const char* name, const char* text) {
+    return error_of([&] {
+      Settings().apply_flag(
+          *find_setting(name), text, std::string("--") + name);
+    });
+  };
+
+  EXPECT_EQ(
+      flag("mixed_precision", "f16"),
+      "--mixed_precision `f16` is not one of no, fp16, bf16 | did you mean "
+      "`fp16`?");
+  EXPECT_EQ(
+      flag("mixed_precision", "fp8"),
+      "--mixed_precision `fp8`: this version has no fp8 yet | use bf16");
+  EXPECT_EQ(
+      flag("num_processes", "two"),
+      "--num_processes `two` is not a whole number from 1 to 65536");
+  EXPECT_EQ(
+      flag("num_processes", "0"),
+      "--num_processes `0` is not a whole number from 1 to 65536");
+  EXPECT_EQ(
+      flag("main_process_port", "65536"),
+      "--main_process_port `65536` is not a whole number from 0 to 65535");
+  EXPECT_EQ(
+      flag("monitor_interval", "nan"),
+      "--monitor_interval `nan` is not a number from 0 to 3600");
+}
+
+TEST(Settings, ContradictionsNameBothSides) {
+  Settings settings;
+  settings.apply_flag(*find_setting("use_cpu"), "true", "--cpu");
+  settings.apply_flag(*find_setting("multi_gpu"), "true", "--multi_gpu");
+
+  EXPECT_EQ(
+      error_of([&] { check_contradictions(settings); }),
+      "--cpu and --multi_gpu exclude each other | keep the one you mean");
+  EXPECT_EQ(
+      load_error("distributed_type: 'NO'\nnum_processes: 2\n"),
+      "`num_processes: 2` (c.yaml:2) and `distributed_type: NO` (c.yaml:1) "
+      "exclude each other | set `distributed_type` to MULTI_CPU or MULTI_GPU");
+  EXPECT_EQ(
+      load_error(
+          "distributed_type: MULTI_GPU\nnum_machines: 2\nmachine_rank: 2\n"),
+      "`machine_rank: 2` (c.yaml:3): machine 2 of 2 does not exist; they are "
+      "counted from 0");
+}
+
+TEST(Settings, TypedCpuOverrulesTheFilesGpus) {
+  Settings settings;
+  apply_config_text(
+      settings, "distributed_type: MULTI_GPU\n", "c.yaml", SettingFile::peer);
+  settings.apply_flag(*find_setting("use_cpu"), "true", "--cpu");
+
+  EXPECT_NO_THROW(check_contradictions(settings));
+}
+
+TEST(ConfigFile, UnknownKeysNameLineAndNearestKey) {
+  EXPECT_EQ(
+      load_error("distributed_type: 'NO'\nnum_proceses: 2\n"),
+      "c.yaml:2: unknown key `num_proceses` | did you mean `num_processes`?");
+  EXPECT_EQ(
+      load_error("max_restarts: 2\n"),
+      "c.yaml:1: unknown key `max_restarts` | `max_restarts` belongs into "
+      "accelerate_cpp.yaml beside it");
+  EXPECT_EQ(
+      load_error("num_processes: 2\n", SettingFile::own),
+      "c.yaml:1: unknown key `num_processes`");
+  EXPECT_EQ(
+      load_error("multi_gpu: true\n"),
+      "c.yaml:1: unknown key `multi_gpu` | pass it as `--multi_gpu`");
+}
+
+TEST(ConfigFile, PeerKeysLoadAtTheirInertValueOnly) {
+  EXPECT_EQ(
+      load_error("distributed_type: 'NO'\ndeepspeed_config: {}\ntpu_env: []\n"
+                 "downcast_bf16: 'no'\ndynamo_config:\n  dynamo_backend: 'NO'\n"
+                 "main_training_function: main\ntpu_name: null\n"),
+      "no error");
+  EXPECT_EQ(
+      load_error("deepspeed_config:\n  zero_stage: 2\n"),
+      "c.yaml:1: `deepspeed_config` is for DeepSpeed, which this version does "
+      "not have | remove the line, or set it to `{}`");
+  EXPECT_EQ(
+      load_error("distributed_type: FSDP\n"),
+      "c.yaml:1: `distributed_type: FSDP` asks for FSDP, which this version "
+      "does not have");
+  EXPECT_EQ(
+      load_error("dynamo_config:\n  dynamo_backend: INDUCTOR\n"),
+      "c.yaml:2: `dynamo_backend` is for torch.compile, which this version "
+      "does not have | remove the line, or set it to `no`");
+}
+
+TEST(ConfigFile, ReadsOldSpellings) {
+  Settings settings;
+  apply_config_text(
+      settings,
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\n"
+      "fp16: true\ndynamo_backend: 'NO'\nnum_processes: 2\n",
+      "c.yaml",
+      SettingFile::peer);
+
+  EXPECT_EQ(settings.text("mixed_precision"), "fp16");
+  EXPECT_EQ(settings.origin("mixed_precision").text(), "c.yaml:3");
+}
+
+TEST(ConfigFile, MalformedTextNamesTheLine) {
+  EXPECT_EQ(
+      load_error("debug: true\ndebug: false\n"),
+      "c.yaml:2: the key `debug` appears twice, first on line 1");
+  EXPECT_EQ(load_error("- 1\n- 2\n"), "c.yaml:1: expected `key: value` lines");
+  EXPECT_EQ(
+      load_error("debug: true\nx: [1, 2\n").substr(0, 24),
+      "c.yaml:3: malformed YAML");
+  EXPECT_EQ(
+      load_error("debug: true\n\xff\xfe"), "c.yaml:2: byte 12 is not UTF-8");
+  EXPECT_EQ(
+      load_error("debug: true\n---\ndebug: false\n").substr(0, 27),
+      "c.yaml:3: a second document");
+  EXPECT_EQ(
+      load_error("debug: [1]\n"),
+      "c.yaml:1: `debug` holds a list, not true or false");
+}
+
+TEST(ConfigFile, BombsAreRefusedQuickly) {
+  EXPECT_EQ(
+      load_error(std::string(1 << 20, '[')),
+      "c.yaml:1: nested deeper than 64 levels");
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) {
+    deep += std::string(static_cast<std::size_t>(i), ' ') + "a:\n";
+  }
+  EXPECT_EQ(load_error(deep), "c.yaml:65: nested deeper than 64 levels");
+  std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    laughs += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int j = 0; j < 9; ++j) {
+      laughs += (j > 0 ? ", " : "") + before;
+    }
+    laughs += "]\n";
+  }
+  EXPECT_EQ(load_error(laughs), "c.yaml:5: more than 10000 values");
+}
+
+TEST(ConfigFile, WhatIsWrittenIsReadBack) {
+  Settings settings;
+  const Origin origin{Origin::Kind::command_line, "test"};
+  settings.set("distributed_type", "MULTI_GPU", origin);
+  settings.set("num_processes", 2, origin);
+  settings.set("gpu_ids", "0,1", origin);
+  settings.set("mpirun_hostfile", "/a b/it's", origin);
+  settings.set("max_restarts", 3, origin);
+  settings.set("log_dir", "no", origin);
+
+  for (const char* path : {"c.yaml", "c.json"}) {
+    Settings read;
+    apply_config_text(
+        read, peer_file_text(settings, path), path, SettingFile::peer);
+    apply_config_text(
+        read, own_file_text(settings), "own.yaml", SettingFile::own);
+    for (const Setting& setting : all_settings()) {
+      EXPECT_EQ(read.value(setting.name), settings.value(setting.name))
+          << path << " " << setting.name;
+    }
+  }
+  EXPECT_EQ(own_file_text(settings), "log_dir: 'no'\nmax_restarts: 3\n");
+}
+
+TEST(ConfigFile, WritesWhatThePeerWrites) {
+  Settings settings;
+  settings.set("distributed_type", "NO", {});
+  settings.set("num_processes", 1, {});
+
+  EXPECT_EQ(
+      peer_file_text(settings, "c.yaml"),
+      "compute_environment: LOCAL_MACHINE\n"
+      "debug: false\n"
+      "distributed_type: 'NO'\n"
+      "downcast_bf16: 'no'\n"
+      "enable_cpu_affinity: false\n"
+      "gpu_ids: all\n"
+      "machine_rank: 0\n"
+      "main_training_function: main\n"
+      "mixed_precision: 'no'\n"
+      "num_machines: 1\n"
+      "num_processes: 1\n"
+      "rdzv_backend: static\n"
+      "same_network: true\n"
+      "tpu_env: []\n"
+      "tpu_use_cluster: false\n"
+      "tpu_use_sudo: false\n"
+      "use_cpu: false\n");
+}
+
+TEST(ConfigFile, DefaultLocationFollowsThePeer) {
+  const auto path = [](std::map<std::string, std::string> variables) {
+    return default_config_path(Environment(std::move(variables))).string();
+  };
+
+  EXPECT_EQ(
+      path({{"HOME", "/h"}}),
+      "/h/.cache/huggingface/accelerate/default_config.yaml");
+  EXPECT_EQ(
+      path({{"HOME", "/h"}, {"XDG_CACHE_HOME", "/x"}}),
+      "/x/huggingface/accelerate/default_config.yaml");
+  EXPECT_EQ(
+      path({{"HOME", "/h"}, {"XDG_CACHE_HOME", "/x"}, {"HF_HOME", "~/hf"}}),
+      "/h/hf/accelerate/default_config.yaml");
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -375,7 +375,13 @@ void apply_config_text(
 
 void apply_config_file(
     Settings& settings, const std::filesystem::path& path, SettingFile kind) {
-  apply_config_text(settings, read_file(path, kMaxBytes), path.string(), kind);
+  std::string text;
+  try {
+    text = read_file(path, kMaxBytes);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what(), error.hint());
+  }
+  apply_config_text(settings, text, path.string(), kind);
 }
 
 std::vector<std::filesystem::path> apply_config_files(

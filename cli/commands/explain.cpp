@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// `accelerate explain`: every value in force, where it came from, and what each
+// worker would get.
+#include "cli/commands/explain.h"
+
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "cli/commands/launch_settings.h"
+#include "launch/plan.h"
+#include "launch/program.h"
+
+namespace accelerate {
+namespace {
+
+// Stands for what only a real start decides.
+RuntimeFacts unknown_facts(const Settings& settings) {
+  RuntimeFacts facts;
+  const bool one = settings.integer("num_machines") == 1;
+  if (!one && settings.has("main_process_ip")) {
+    facts.main_address = settings.text("main_process_ip");
+  }
+  facts.main_port = "<free port>";
+  facts.store =
+      one ? "unix:<folder>/store"
+          : str_cat("tcp:", settings.text("main_process_ip"), ":<port>");
+  facts.store_secret = "<secret>";
+  facts.launch_id = "<id>";
+  facts.error_folder = "<folder>";
+  return facts;
+}
+
+Json settings_json(const Settings& settings) {
+  Json result = Json::object();
+  for (const Setting& setting : all_settings()) {
+    result[setting.name] = Json::object(
+        {{"value", settings.value(setting.name)},
+         {"origin", settings.origin(setting.name).text()}});
+  }
+  return result;
+}
+
+Json workers_json(
+    const LaunchSettings& gathered,
+    const ParsedArgs& arguments,
+    const CommandContext& context) {
+  Json workers = Json::array();
+  if (arguments.words.empty()) {
+    return workers;
+  }
+  const Program program =
+      find_program(gathered.settings, arguments.words, context.environment);
+  const RuntimeFacts facts = unknown_facts(gathered.settings);
+  const auto commands = make_worker_commands(
+      gathered.settings,
+      gathered.hardware,
+      context.environment,
+      facts,
+      program.words,
+      program.is_python());
+  for (const WorkerCommand& command : commands) {
+    Json variables = Json::object();
+    for (const auto& [name, value] : worker_variables(
+             gathered.settings,
+             context.environment,
+             facts,
+             command.local_rank,
+             program.is_python())) {
+      variables[name] = value;
+    }
+    workers.push_back(Json::object(
+        {{"rank", command.rank},
+         {"command", command.words},
+         {"environment", variables},
+         {"cpus", command.cpus}}));
+  }
+  return workers;
+}
+
+std::string settings_text(const Json& report) {
+  std::string text;
+  for (const auto& [name, entry] : report.at("settings").as_object()) {
+    const Json& value = entry.at("value");
+    const std::string shown = value.is_null() ? "-" : value_text(value);
+    text += name;
+    text += std::string(name.size() < 30 ? 30 - name.size() : 1, ' ');
+    text += shown;
+    text += std::string(shown.size() < 16 ? 16 - shown.size() : 1, ' ');
+    text += entry.at("origin").as_string() + "\n";
+  }
+  return text;
+}
+
+std::string worker_text(const Json& worker) {
+  std::string text = str_cat("\nrank ", worker.at("rank").as_integer(), ":\n");
+  for (const auto& [name, value] : worker.at("environment").as_object()) {
+    text += str_cat("  ", name, "=", value.as_string(), "\n");
+  }
+  std::vector<std::string> words;
+  for (const Json& word : worker.at("command").as_array()) {
+    words.push_back(shell_quote(word.as_string()));
+  }
+  if (worker.at("cpus").size() > 0) {
+    text += str_cat("  on CPUs ", worker.at("cpus").dump(), "\n");
+  }
+  return text + "  " + join(words, " ") + "\n";
+}
+
+}  // namespace
+
+const CommandInfo& explain_info() {
+  static const CommandInfo info = [] {
+    CommandInfo made = {
+        .name = "explain",
+        .summary = "Show every setting in force and where it came from.",
+        .usage = "explain [--json] [launch options] [<program> [arguments]]",
+        .options = {{.name = "json", .help = "Print JSON."}},
+        .runs_program = true,
+        .notes =
+            "Takes the options of `accelerate launch`, and starts nothing. "
+            "With a program it also shows the\ncommand and environment of each "
+            "worker.",
+        .examples =
+            {"accelerate explain",
+             "accelerate explain --num_processes 2 ./train",
+             "accelerate explain --json | jq .settings.mixed_precision"},
+    };
+    for (ArgOption& option : launch_options()) {
+      made.options.push_back(std::move(option));
+    }
+    return made;
+  }();
+  return info;
+}
+
+int run_explain(const ParsedArgs& arguments, CommandContext& context) {
+  const LaunchSettings gathered = gather_settings(arguments, context);
+  Json files = Json::array();
+  for (const auto& file : gathered.files) {
+    files.push_back(file.string());
+  }
+  const Json report = Json::object(
+      {{"files", files},
+       {"settings", settings_json(gathered.settings)},
+       {"workers", workers_json(gathered, arguments, context)}});
+  if (arguments.has("json")) {
+    context.console.print(report.dump({.indent = 2}));
+    return 0;
+  }
+  std::string text = settings_text(report);
+  for (const Json& worker : report.at("workers").as_array()) {
+    text += worker_text(worker);
+  }
+  text.pop_back();
+  context.console.print(text);
+  return 0;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// `accelerate launch`: the program, on as many processes as it should have.
+#include "cli/commands/launch.h"
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "cli/commands/launch_settings.h"
+#include "config/config_file.h"
+#include "launch/compile.h"
+#include "launch/plan.h"
+#include "launch/program.h"
+#include "launch/session.h"
+#include "launch/toolchain.h"
+
+namespace accelerate {
+namespace {
+
+std::filesystem::path program_cache(const Environment& environment) {
+  const auto cache = environment.get("XDG_CACHE_HOME");
+  return expand_home(cache.value_or("~/.cache"), environment) /
+         "accelerate-cpp" / "programs";
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  for (const std::string& word : split(text, ' ')) {
+    if (!word.empty()) {
+      words.push_back(word);
+    }
+  }
+  return words;
+}
+
+void compile(
+    Program& program, const Settings& settings, CommandContext& context) {
+  CompileOptions options;
+  options.toolchain = find_toolchain(
+      context.executable, context.environment.get("ACCELERATE_TOOLCHAIN"));
+  options.compiler = settings.text("cxx");
+  options.extra_flags = words_of(settings.text("cxx_flags"));
+  options.search_path = context.environment.get("PATH").value_or("");
+  options.cache_folder = program_cache(context.environment);
+  options.say = [&](const std::string& text) { context.console.status(text); };
+  program.words[0] = compile_program(program.words[0], options).string();
+}
+
+void print_failure(const Failure& failure, Console& console) {
+  console.error(Error(failure_title(failure)));
+  console.write_error("\n" + failure_body(failure));
+  const auto hints = failure_hints(failure);
+  if (!hints.empty()) {
+    console.write_error("\n");
+  }
+  for (const std::string& hint : hints) {
+    console.hint(hint);
+  }
+}
+
+}  // namespace
+
+const CommandInfo& launch_info() {
+  static const CommandInfo info = {
+      .name = "launch",
+      .summary = "Run a program on several processes, GPUs or machines.",
+      .usage = "launch [options] <program> [arguments]",
+      .options = launch_options(),
+      .least_words = 1,
+      .runs_program = true,
+      .notes =
+          "<program> is an executable, a single .cpp file (compiled once and "
+          "kept), a .py file, or with\n-m a Python module. Options come before "
+          "it. Ctrl-C ends all workers, twice at once; Ctrl-\\ shows\nwhat "
+          "each is doing.",
+      .examples =
+          {"accelerate launch ./train --epochs 3",
+           "accelerate launch --cpu --num_processes 4 train.cpp",
+           "accelerate launch --num_machines 2 --machine_rank 0 "
+           "--main_process_ip 10.0.0.1 ./train"},
+  };
+  return info;
+}
+
+int run_launch(const ParsedArgs& arguments, CommandContext& context) {
+  LaunchSettings gathered = gather_settings(arguments, context);
+  const Settings& settings = gathered.settings;
+  Console& console = context.console;
+  console.set_quiet(settings.flag("quiet"));
+  Program program =
+      find_program(settings, arguments.words, context.environment);
+  if (gathered.files.empty() && !settings.is_given("num_processes")) {
+    console.status(describe_choice(settings, gathered.hardware));
+  }
+  if (program.kind == Program::Kind::source) {
+    compile(program, settings, context);
+  }
+  SessionOptions session;
+  session.settings = settings;
+  session.hardware = gathered.hardware;
+  session.environment = context.environment;
+  session.words = program.words;
+  session.is_python = program.is_python();
+  session.version = version_text();
+  session.say = [&](const std::string& text) { console.status(text); };
+  session.warn = [&](const std::string& text) { console.warning(text); };
+  const SessionResult result = run_session(session);
+  if (result.failure) {
+    print_failure(*result.failure, console);
+  }
+  return result.exit_code;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/console.h"
+
+#include <cerrno>
+
+#include <unistd.h>
+
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written < 0) {
+      // Nobody is listening any more; there is no one left to tell.
+      return;
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+bool wants_color(int fd, const Environment& environment) {
+  return ::isatty(fd) == 1 && !environment.has("NO_COLOR") &&
+         environment.get("TERM").value_or("") != "dumb";
+}
+
+}  // namespace
+
+Console::Console(int out, int err, const Environment& environment)
+    : out_(out), err_(err), color_(wants_color(err, environment)) {
+}
+
+std::string Console::label(
+    std::string_view word, std::string_view color) const {
+  return color_ ? str_cat("\x1b[1;", color, "m", word, ":\x1b[0m ")
+                : str_cat(word, ": ");
+}
+
+void Console::print(std::string_view text) {
+  write_all(out_, str_cat(text, "\n"));
+}
+
+void Console::status(std::string_view text) {
+  if (!quiet_) {
+    write_all(err_, str_cat(text, "\n"));
+  }
+}
+
+void Console::warning(std::string_view text) {
+  if (!quiet_) {
+    write_all(err_, str_cat(label("warning", "33"), text, "\n"));
+  }
+}
+
+void Console::hint(std::string_view text) {
+  write_all(err_, str_cat(label("hint", "36"), text, "\n"));
+}
+
+void Console::write_error(std::string_view text) {
+  write_all(err_, text);
+}
+
+void Console::error(const Error& error) {
+  std::string text = str_cat(label("error", "31"), error.what(), "\n");
+  if (verbose_) {
+    text += str_cat(
+        "  at ", error.where().file_name(), ":", error.where().line(), "\n");
+  }
+  write_all(err_, text);
+  if (!error.hint().empty()) {
+    write_all(err_, "\n");
+    hint(error.hint());
+  }
+}
+
+}  // namespace accelerate

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/hmac.h"
+
+#include <cerrno>
+
+#include <sys/random.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+const unsigned char* bytes_of(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+}  // namespace
+
+Digest hmac_sha256(std::string_view key, std::string_view message) {
+  Digest digest{};
+  unsigned length = 0;
+  const auto* made = HMAC(
+      EVP_sha256(),
+      key.data(),
+      static_cast<int>(key.size()),
+      bytes_of(message),
+      message.size(),
+      digest.data(),
+      &length);
+  if (made == nullptr || length != digest.size()) {
+    throw InternalError("OpenSSL did not make an HMAC");
+  }
+  return digest;
+}
+
+std::string sha256_hex(std::string_view content) {
+  Digest digest{};
+  unsigned length = 0;
+  if (EVP_Digest(
+          content.data(),
+          content.size(),
+          digest.data(),
+          &length,
+          EVP_sha256(),
+          nullptr) != 1) {
+    throw InternalError("OpenSSL did not make a SHA-256");
+  }
+  return to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
+}
+
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  return a.size() == b.size() &&
+         CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string random_bytes(std::size_t count) {
+  std::string bytes(count, '\0');
+  for (std::size_t done = 0; done < count;) {
+    const ssize_t got = ::getrandom(bytes.data() + done, count - done, 0);
+    if (got < 0 && errno != EINTR) {
+      throw IoError(str_cat("no random bytes: ", errno_text(errno)));
+    }
+    done += got > 0 ? static_cast<std::size_t>(got) : 0;
+  }
+  return bytes;
+}
+
+std::string to_hex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 0xf];
+  }
+  return text;
+}
+
+}  // namespace accelerate

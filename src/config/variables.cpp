@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/variables.h"
+
+#include "base/str_cat.h"
+#include "config/setting.h"
+
+namespace accelerate {
+namespace {
+
+const std::vector<Variable>& other_variables() {
+  using enum Variable::Use;
+  static const std::vector<Variable> all = {
+      {"HF_HOME",
+       read,
+       "Folder of the configuration file: `$HF_HOME/accelerate`."},
+      {"XDG_CACHE_HOME",
+       read,
+       "Used without HF_HOME: `$XDG_CACHE_HOME/huggingface/accelerate`; also "
+       "where compiled single-file programs are kept."},
+      {"NO_COLOR", read, "Any value: no colour."},
+      {"CUDA_VISIBLE_DEVICES",
+       read,
+       "Which GPUs are found; set for workers by `--gpu_ids`."},
+      {"ACCELERATE_JOB_SECRET",
+       read,
+       "The secret machines prove to each other; goes before the file."},
+      {"ACCELERATE_TOOLCHAIN",
+       read,
+       "File that says how single-file programs are compiled, instead of this "
+       "installation's own."},
+      {"SLURM_JOB_ID, SLURM_JOB_NUM_NODES, SLURM_NODEID, SLURM_JOB_NODELIST",
+       read,
+       "Under Slurm: number of machines, this one's rank, the main address and "
+       "port."},
+      {"RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE",
+       given,
+       "Which worker this is, of how many, in all and on its machine; not with "
+       "a single process."},
+      {"GROUP_RANK, GROUP_WORLD_SIZE",
+       given,
+       "Which machine this is, of how many; not with a single process."},
+      {"ROLE_NAME, ROLE_RANK, ROLE_WORLD_SIZE",
+       given,
+       "As torchrun gives them; not with a single process."},
+      {"MASTER_ADDR, MASTER_PORT",
+       given,
+       "Where rank 0 of a program may open a store; not with a single "
+       "process."},
+      {"TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_MAX_RESTARTS, "
+       "TORCHELASTIC_RUN_ID",
+       given,
+       "Which start of the workers this is, how many there may be, and the "
+       "job's name."},
+      {"TORCHELASTIC_ERROR_FILE",
+       given,
+       "Where a worker may leave its exception as JSON, as torchrun's `record` "
+       "does."},
+      {"TORCHELASTIC_USE_AGENT_STORE",
+       given,
+       "Always False: the program's rank 0 opens its own store."},
+      {"ACCELERATE_DYNAMO_BACKEND, ACCELERATE_DYNAMO_MODE, "
+       "ACCELERATE_DYNAMO_USE_FULLGRAPH, ACCELERATE_DYNAMO_USE_DYNAMIC, "
+       "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION",
+       given,
+       "Always off; for scripts written for the Python package."},
+      {"ACCELERATE_STORE",
+       given,
+       "Address of the launcher's store: `unix:PATH` or `tcp:HOST:PORT`."},
+      {"ACCELERATE_STORE_SECRET", given, "What a worker proves to that store."},
+      {"ACCELERATE_STORE_RANK",
+       given,
+       "The worker's rank at that store, also with a single process."},
+      {"ACCELERATE_LAUNCH_ID",
+       given,
+       "A name of this launch; every process of it carries it."},
+      {"ACCELERATE_RESTART_COUNT",
+       given,
+       "How often the workers were started again, also with a single process."},
+      {"GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME",
+       given,
+       "`lo` on one machine, unless set already or the program is Python."},
+  };
+  return all;
+}
+
+}  // namespace
+
+std::vector<Variable> all_variables() {
+  std::vector<Variable> all;
+  for (const Setting& setting : all_settings()) {
+    if (!setting.variable.empty()) {
+      all.push_back(
+          {setting.variable,
+           Variable::Use::setting,
+           str_cat("The same as `--", setting.flag, "`: ", setting.help)});
+    }
+  }
+  const auto& others = other_variables();
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/compile.h"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "accelerate/error.h"
+#include "accelerate/json.h"
+#include "base/files.h"
+#include "base/hmac.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxSource = std::size_t{64} << 20;
+
+// Size and time of change: cheap, and enough for files a build installs.
+std::string fingerprint(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) {
+    return str_cat(path, " missing\n");
+  }
+  return str_cat(
+      path,
+      " ",
+      info.st_size,
+      " ",
+      info.st_mtim.tv_sec,
+      ".",
+      info.st_mtim.tv_nsec,
+      "\n");
+}
+
+// Where a compiler's name leads, without starting it.
+std::string find_in_path(
+    const std::string& name, const std::string& search_path) {
+  if (name.find('/') != std::string::npos) {
+    return name;
+  }
+  for (const std::string& folder : split(search_path, ':')) {
+    const std::string candidate = folder + "/" + name;
+    if (::access(candidate.c_str(), X_OK) == 0) {
+      return candidate;
+    }
+  }
+  return name;
+}
+
+class Compiler {
+ public:
+  Compiler(const fs::path& source, const CompileOptions& options)
+      : source_(fs::absolute(source)), options_(options) {
+    if (!options.compiler.empty()) {
+      compiler_ = options.compiler;
+    } else {
+      compiler_ = options.toolchain.compiler;
+    }
+    if (compiler_.empty()) {
+      throw UnsupportedError(
+          str_cat(
+              "this installation does not say how to compile ",
+              source.string()),
+          "compile it yourself, or pass `--cxx` and `--cxx_flags`");
+    }
+  }
+
+  fs::path run() {
+    const std::string content = read_file(source_, kMaxSource);
+    folder_ = options_.cache_folder / key(content);
+    if (is_fresh()) {
+      return program();
+    }
+    const UniqueFd lock = take_lock();
+    // Somebody else may have done it while we waited.
+    if (!is_fresh()) {
+      build();
+    }
+    return program();
+  }
+
+ private:
+  fs::path program() const { return folder_ / source_.stem(); }
+  fs::path record() const { return folder_ / "inputs.json"; }
+
+  // Everything that decides what comes out, but the headers beside the source.
+  std::string installation() const {
+    std::string text =
+        fingerprint(find_in_path(compiler_, options_.search_path));
+    for (const auto* list :
+         {&options_.toolchain.flags,
+          &options_.toolchain.link_flags,
+          &options_.extra_flags}) {
+      text += join(*list, "\n") + "\n\n";
+    }
+    for (const std::string& library : options_.toolchain.libraries) {
+      text += fingerprint(library);
+    }
+    return text;
+  }
+
+  std::string key(const std::string& content) const {
+    // The path is part of it: a relative include means another file there.
+    const std::string text =
+        str_cat(source_.string(), "\n", installation(), "\n", content);
+    return sha256_hex(text).substr(0, 32);
+  }
+
+  bool is_fresh() const {
+    if (::access(program().c_str(), X_OK) != 0) {
+      return false;
+    }
+    try {
+      const Json json = Json::parse(read_file(record(), kMaxSource));
+      for (const auto& [path, hash] : json.as_object()) {
+        if (sha256_hex(read_file(path, kMaxSource)) != hash.as_string()) {
+          return false;
+        }
+      }
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  UniqueFd take_lock() const {
+    fs::create_directories(folder_);
+    const fs::path path = folder_ / "lock";
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (!fd) {
+      throw_errno("write", path, errno);
+    }
+    while (::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
+    }
+    return fd;
+  }
+
+  void build() {
+    options_.say(str_cat("Compiling ", source_.filename().string(), " …"));
+    const fs::path header = precompiled_header();
+    const fs::path output = folder_ / str_cat("program.", ::getpid());
+    const fs::path depends = folder_ / str_cat("depends.", ::getpid());
+    std::vector<std::string> words = common_words();
+    if (!header.empty()) {
+      words.insert(words.end(), {"-include", header.string()});
+    }
+    words.insert(
+        words.end(),
+        {"-MMD",
+         "-MF",
+         depends.string(),
+         "-o",
+         output.string(),
+         source_.string()});
+    words.insert(
+        words.end(),
+        options_.toolchain.link_flags.begin(),
+        options_.toolchain.link_flags.end());
+    if (const int status = execute(words)) {
+      fs::remove(depends);
+      throw ConfigError(
+          str_cat(
+              source_.filename().string(),
+              " does not compile (",
+              fs::path(compiler_).filename().string(),
+              " exited with code ",
+              status,
+              ")"),
+          "the compiler's own messages are above");
+    }
+    write_record(depends);
+    fs::remove(depends);
+    fs::rename(output, program());
+  }
+
+  std::vector<std::string> common_words() const {
+    std::vector<std::string> words = {compiler_};
+    words.insert(
+        words.end(),
+        options_.toolchain.flags.begin(),
+        options_.toolchain.flags.end());
+    words.insert(
+        words.end(), options_.extra_flags.begin(), options_.extra_flags.end());
+    return words;
+  }
+
+  // Made once for an installation and shared by every program. clang and g++
+  // name the result differently but both take `-include name.h`.
+  fs::path precompiled_header() const {
+    if (options_.toolchain.headers.empty()) {
+      return {};
+    }
+    const fs::path folder = options_.cache_folder / "headers" /
+                            sha256_hex(installation()).substr(0, 32);
+    const fs::path header = folder / "program.h";
+    const bool is_clang = compiler_.find("clang") != std::string::npos;
+    const fs::path result = header.string() + (is_clang ? ".pch" : ".gch");
+    fs::create_directories(folder);
+    const UniqueFd lock(
+        ::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    while (::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {
+    }
+    if (fs::exists(result)) {
+      return header;
+    }
+    options_.say("Precompiling headers, once for this installation …");
+    std::string text;
+    for (const std::string& name : options_.toolchain.headers) {
+      text += str_cat("#include <", name, ">\n");
+    }
+    write_file(header, text);
+    const fs::path temporary = result.string() + ".new";
+    std::vector<std::string> words = common_words();
+    words.insert(
+        words.end(),
+        {"-x", "c++-header", "-o", temporary.string(), header.string()});
+    if (execute(words) != 0) {
+      // Programs still compile without it, only slower.
+      return {};
+    }
+    fs::rename(temporary, result);
+    return header;
+  }
+
+  // Runs the compiler with our own streams: its messages are its own.
+  static int execute(std::vector<std::string>& words) {
+    std::vector<char*> pointers;
+    for (std::string& word : words) {
+      pointers.push_back(word.data());
+    }
+    pointers.push_back(nullptr);
+    pid_t pid = -1;
+    // What a compiler prints is for people; stdout stays the program's.
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    const int error = ::posix_spawnp(
+        &pid, pointers[0], &actions, nullptr, pointers.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) {
+      throw ConfigError(
+          str_cat(
+              "cannot run the compiler ", words[0], ": ", errno_text(error)),
+          "install it, or pass another one with `--cxx`");
+    }
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  // The files the compiler read beside system headers, from its make rule.
+  void write_record(const fs::path& depends) const {
+    std::string rule = read_file(depends, kMaxSource);
+    rule = replace_all(std::move(rule), "\\\n", " ");
+    rule = replace_all(std::move(rule), "\\ ", "\x01");
+    const auto colon = rule.find(": ");
+    Json inputs = Json::object();
+    for (const std::string& word : split(rule.substr(colon + 2), ' ')) {
+      const std::string path =
+          replace_all(std::string(trim(word)), "\x01", " ");
+      const bool is_cache =
+          path.starts_with(options_.cache_folder.string() + "/");
+      if (!path.empty() && !is_cache) {
+        inputs[fs::absolute(path).string()] =
+            sha256_hex(read_file(path, kMaxSource));
+      }
+    }
+    write_file(record(), inputs.dump({.indent = 1}));
+  }
+
+  fs::path source_;
+  const CompileOptions& options_;
+  std::string compiler_;
+  fs::path folder_;
+};
+
+}  // namespace
+
+fs::path compile_program(
+    const fs::path& source, const CompileOptions& options) {
+  return Compiler(source, options).run();
+}
+
+}  // namespace accelerate

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/plan.h"
+
+#include <algorithm>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "launch/slurm.h"
+
+namespace accelerate {
+namespace {
+
+Origin found(std::string what) {
+  return {Origin::Kind::found, std::move(what)};
+}
+
+std::vector<std::string> chosen_gpus(const Settings& settings) {
+  const std::string ids = settings.text("gpu_ids");
+  return ids.empty() || lower(ids) == "all" ? std::vector<std::string>()
+                                            : split(ids, ',');
+}
+
+std::int64_t gpu_count(const Settings& settings, const Hardware& hardware) {
+  const auto chosen = chosen_gpus(settings);
+  return static_cast<std::int64_t>(
+      chosen.empty() ? hardware.gpus.size() : chosen.size());
+}
+
+void check_gpu_ids(const Settings& settings, const Hardware& hardware) {
+  for (const std::string& word : chosen_gpus(settings)) {
+    const auto id = parse_integer(trim(word));
+    if (!id || *id < 0 ||
+        *id >= static_cast<std::int64_t>(hardware.gpus.size())) {
+      throw ConfigError(
+          str_cat(
+              "GPU `",
+              word,
+              "` of `gpu_ids` (",
+              settings.origin("gpu_ids").text(),
+              ") is not on this machine, which has ",
+              describe_gpus(hardware.gpus)),
+          hardware.gpus.empty()
+              ? "use `--cpu`"
+              : str_cat(
+                    "they are counted from 0 to ", hardware.gpus.size() - 1));
+    }
+  }
+}
+
+bool wants_gpus(const Settings& settings) {
+  return settings.flag("multi_gpu") ||
+         settings.text("distributed_type") == "MULTI_GPU";
+}
+
+void choose_device(Settings& settings, const Hardware& hardware) {
+  if (settings.flag("use_cpu")) {
+    return;
+  }
+  if (settings.text("distributed_type") == "MULTI_CPU" &&
+      !settings.flag("multi_gpu")) {
+    settings.set("use_cpu", true, found("distributed_type is MULTI_CPU"));
+    return;
+  }
+  if (!hardware.gpus.empty()) {
+    check_gpu_ids(settings, hardware);
+    return;
+  }
+  if (wants_gpus(settings)) {
+    const char* name =
+        settings.flag("multi_gpu") ? "multi_gpu" : "distributed_type";
+    throw ConfigError(
+        str_cat(
+            settings.origin(name).text(),
+            " asks for GPUs, but this machine has none"),
+        "use `--cpu` to train on the CPU");
+  }
+  settings.set("use_cpu", true, found("no GPU"));
+}
+
+void choose_processes(Settings& settings, const Hardware& hardware) {
+  const std::int64_t machines = settings.integer("num_machines");
+  const bool cpu = settings.flag("use_cpu");
+  const bool alone =
+      settings.text("distributed_type") == "NO" && !settings.flag("multi_gpu");
+  if (!settings.has("num_processes")) {
+    const std::int64_t here =
+        cpu || alone ? 1
+                     : std::max<std::int64_t>(1, gpu_count(settings, hardware));
+    settings.set(
+        "num_processes",
+        here * machines,
+        found(cpu ? "no GPU" : describe_gpus(hardware.gpus)));
+  }
+  const std::int64_t total = settings.integer("num_processes");
+  if (total % machines != 0) {
+    throw ConfigError(str_cat(
+        total,
+        " processes (",
+        settings.origin("num_processes").text(),
+        ") do not divide evenly over ",
+        machines,
+        " machines"));
+  }
+  if (settings.flag("multi_gpu") && total == 1) {
+    throw ConfigError(
+        "--multi_gpu needs two or more processes",
+        "add `--num_processes 2`, or leave --multi_gpu out");
+  }
+}
+
+void choose_type(Settings& settings) {
+  const bool one = settings.integer("num_processes") == 1;
+  const char* type = one                        ? "NO"
+                     : settings.flag("use_cpu") ? "MULTI_CPU"
+                                                : "MULTI_GPU";
+  if (settings.text("distributed_type") != type) {
+    settings.set(
+        "distributed_type",
+        type,
+        found(str_cat(
+            settings.integer("num_processes"),
+            one ? " process" : " processes",
+            settings.flag("use_cpu") ? " on the CPU" : " on GPUs")));
+  }
+}
+
+void choose_threads(Settings& settings, const Hardware& hardware) {
+  if (settings.has("num_cpu_threads_per_process")) {
+    return;
+  }
+  const JobShape shape = JobShape::of(settings);
+  settings.set(
+      "num_cpu_threads_per_process",
+      std::max<std::int64_t>(1, hardware.cores / shape.local_processes),
+      found(str_cat(
+          hardware.cores,
+          hardware.cores == 1 ? " core, " : " cores, ",
+          shape.local_processes,
+          shape.local_processes == 1 ? " process" : " processes")));
+}
+
+// Variables of another launcher, or of an outer launch, must not reach our
+// workers as if they were ours.
+constexpr const char* kForeign[] = {
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_NAME",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_ERROR_FILE",
+    "TORCHELASTIC_USE_AGENT_STORE",
+    "ACCELERATE_STORE",
+    "ACCELERATE_STORE_SECRET",
+    "ACCELERATE_STORE_RANK",
+    "ACCELERATE_LAUNCH_ID",
+    "ACCELERATE_RESTART_COUNT",
+};
+
+using Variables = std::map<std::string, std::string>;
+
+// The Python package's protocol.
+void add_peer_variables(const Settings& settings, Variables& variables) {
+  variables["ACCELERATE_MIXED_PRECISION"] = settings.text("mixed_precision");
+  variables["ACCELERATE_USE_CPU"] = settings.flag("use_cpu") ? "True" : "False";
+  variables["OMP_NUM_THREADS"] = settings.text("num_cpu_threads_per_process");
+  variables["ACCELERATE_DYNAMO_BACKEND"] = "NO";
+  variables["ACCELERATE_DYNAMO_MODE"] = "default";
+  variables["ACCELERATE_DYNAMO_USE_FULLGRAPH"] = "False";
+  variables["ACCELERATE_DYNAMO_USE_DYNAMIC"] = "False";
+  variables["ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION"] = "False";
+  if (settings.flag("debug")) {
+    variables["ACCELERATE_DEBUG_MODE"] = "true";
+  }
+  if (settings.flag("enable_cpu_affinity")) {
+    variables["ACCELERATE_CPU_AFFINITY"] = "1";
+  }
+  if (settings.has("gradient_accumulation_steps")) {
+    variables["ACCELERATE_GRADIENT_ACCUMULATION_STEPS"] =
+        settings.text("gradient_accumulation_steps");
+  }
+  const auto gpus = chosen_gpus(settings);
+  if (!gpus.empty() && !settings.flag("use_cpu")) {
+    variables["CUDA_VISIBLE_DEVICES"] = join(gpus, ",");
+  }
+}
+
+// torchrun's protocol. One process alone gets none of it: that is how a script
+// knows that it is alone.
+void add_rank_variables(
+    const Settings& settings,
+    const RuntimeFacts& facts,
+    std::int64_t local_rank,
+    Variables& variables) {
+  const JobShape shape = JobShape::of(settings);
+  if (shape.num_processes == 1) {
+    return;
+  }
+  const std::string rank = std::to_string(shape.first_rank + local_rank);
+  const std::string world = std::to_string(shape.num_processes);
+  variables["RANK"] = rank;
+  variables["WORLD_SIZE"] = world;
+  variables["LOCAL_RANK"] = std::to_string(local_rank);
+  variables["LOCAL_WORLD_SIZE"] = std::to_string(shape.local_processes);
+  variables["GROUP_RANK"] = std::to_string(shape.machine_rank);
+  variables["GROUP_WORLD_SIZE"] = std::to_string(shape.num_machines);
+  variables["ROLE_NAME"] = settings.text("role");
+  variables["ROLE_RANK"] = rank;
+  variables["ROLE_WORLD_SIZE"] = world;
+  variables["MASTER_ADDR"] = facts.main_address;
+  variables["MASTER_PORT"] = facts.main_port;
+  variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(facts.restart_count);
+  variables["TORCHELASTIC_MAX_RESTARTS"] = settings.text("max_restarts");
+  variables["TORCHELASTIC_RUN_ID"] = facts.launch_id;
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+}
+
+void add_store_variables(
+    const Settings& settings,
+    const RuntimeFacts& facts,
+    std::int64_t local_rank,
+    Variables& variables) {
+  const JobShape shape = JobShape::of(settings);
+  const std::string rank = std::to_string(shape.first_rank + local_rank);
+  variables["ACCELERATE_STORE"] = facts.store;
+  variables["ACCELERATE_STORE_SECRET"] = facts.store_secret;
+  variables["ACCELERATE_STORE_RANK"] = rank;
+  variables["ACCELERATE_LAUNCH_ID"] = facts.launch_id;
+  variables["ACCELERATE_RESTART_COUNT"] = std::to_string(facts.restart_count);
+  variables["TORCHELASTIC_ERROR_FILE"] =
+      str_cat(facts.error_folder, "/rank_", rank, ".error.json");
+}
+
+}  // namespace
+
+JobShape JobShape::of(const Settings& settings) {
+  JobShape shape;
+  shape.num_processes = settings.integer("num_processes");
+  shape.num_machines = settings.integer("num_machines");
+  shape.machine_rank = settings.integer("machine_rank");
+  shape.local_processes = shape.num_processes / shape.num_machines;
+  shape.first_rank = shape.machine_rank * shape.local_processes;
+  shape.use_cpu = settings.flag("use_cpu");
+  return shape;
+}
+
+void complete_settings(
+    Settings& settings,
+    const Hardware& hardware,
+    const Environment& environment) {
+  apply_slurm(settings, environment);
+  check_contradictions(settings);
+  choose_device(settings, hardware);
+  choose_processes(settings, hardware);
+  choose_type(settings);
+  choose_threads(settings, hardware);
+}
+
+std::string describe_choice(
+    const Settings& settings, const Hardware& hardware) {
+  const std::int64_t processes = settings.integer("num_processes");
+  const std::string precision = settings.text("mixed_precision");
+  return str_cat(
+      "Found ",
+      describe_gpus(hardware.gpus),
+      ": ",
+      processes,
+      processes == 1 ? " process" : " processes",
+      settings.flag("use_cpu") ? " on the CPU, " : ", ",
+      settings.integer("num_cpu_threads_per_process"),
+      settings.integer("num_cpu_threads_per_process") == 1 ? " thread"
+                                                           : " threads",
+      processes == 1 ? "" : " each",
+      precision == "no" ? "" : str_cat(", ", precision));
+}
+
+std::map<std::string, std::string> worker_variables(
+    const Settings& settings,
+    const Environment& environment,
+    const RuntimeFacts& facts,
+    std::int64_t local_rank,
+    bool is_python) {
+  Variables variables;
+  add_peer_variables(settings, variables);
+  add_rank_variables(settings, facts, local_rank, variables);
+  add_store_variables(settings, facts, local_rank, variables);
+  const JobShape shape = JobShape::of(settings);
+  if (shape.num_machines == 1 && shape.num_processes > 1 && !is_python) {
+    for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+      if (!environment.has(name)) {
+        variables[name] = "lo";
+      }
+    }
+  }
+  return variables;
+}
+
+std::vector<int> cpus_of_worker(
+    const Hardware& hardware,
+    std::int64_t local_rank,
+    std::int64_t local_processes,
+    bool use_cpu) {
+  const auto index = static_cast<std::size_t>(local_rank);
+  if (!use_cpu && index < hardware.gpus.size() &&
+      !hardware.gpus[index].pci_address.empty()) {
+    try {
+      const std::string path = str_cat(
+          "/sys/bus/pci/devices/",
+          hardware.gpus[index].pci_address,
+          "/local_cpulist");
+      std::vector<int> near;
+      const auto listed = parse_cpu_list(read_file(path, 4096));
+      std::set_intersection(
+          listed.begin(),
+          listed.end(),
+          hardware.cpus.begin(),
+          hardware.cpus.end(),
+          std::back_inserter(near));
+      if (!near.empty()) {
+        return near;
+      }
+    } catch (const IoError&) {
+      // No such file in some containers; the even share below is still good.
+    }
+  }
+  const auto count = static_cast<std::int64_t>(hardware.cpus.size());
+  if (count < local_processes) {
+    return {};
+  }
+  const auto begin = hardware.cpus.begin();
+  return {
+      begin + count * local_rank / local_processes,
+      begin + count * (local_rank + 1) / local_processes};
+}
+
+std::vector<WorkerCommand> make_worker_commands(
+    const Settings& settings,
+    const Hardware& hardware,
+    const Environment& environment,
+    const RuntimeFacts& facts,
+    const std::vector<std::string>& words,
+    bool is_python) {
+  const JobShape shape = JobShape::of(settings);
+  Variables inherited = environment.variables();
+  for (const char* name : kForeign) {
+    inherited.erase(name);
+  }
+  std::vector<WorkerCommand> commands;
+  for (std::int64_t local = 0; local < shape.local_processes; ++local) {
+    WorkerCommand command;
+    command.rank = shape.first_rank + local;
+    command.local_rank = local;
+    command.words = words;
+    command.environment = inherited;
+    for (const auto& [name, value] :
+         worker_variables(settings, environment, facts, local, is_python)) {
+      command.environment[name] = value;
+    }
+    if (settings.flag("enable_cpu_affinity")) {
+      command.cpus =
+          cpus_of_worker(hardware, local, shape.local_processes, shape.use_cpu);
+    }
+    commands.push_back(std::move(command));
+  }
+  return commands;
+}
+
+}  // namespace accelerate

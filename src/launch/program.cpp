@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/program.h"
+
+#include <filesystem>
+#include <optional>
+
+#include <unistd.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+
+namespace accelerate {
+namespace {
+
+std::optional<std::string> search_path(
+    const std::string& name, const Environment& environment) {
+  for (const std::string& folder :
+       split(environment.get("PATH").value_or("/usr/bin:/bin"), ':')) {
+    const std::string candidate = str_cat(folder, "/", name);
+    if (::access(candidate.c_str(), X_OK) == 0 &&
+        !std::filesystem::is_directory(candidate)) {
+      return candidate;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string find_python(const Environment& environment) {
+  if (const auto found = search_path("python3", environment)) {
+    return *found;
+  }
+  throw ConfigError(
+      "this program needs `python3`, which is not in PATH",
+      "install Python, or pass `--no_python` to run the file as it is");
+}
+
+bool is_source(const std::string& name) {
+  const auto extension = std::filesystem::path(name).extension();
+  return extension == ".cpp" || extension == ".cc" || extension == ".cxx";
+}
+
+[[noreturn]] void throw_missing(const std::string& name) {
+  throw ConfigError(
+      str_cat("no program `", printable(name), "` here or in PATH"),
+      "give its path, for example `./train`");
+}
+
+// A file that exists beats PATH: `launch train` means the one just built.
+std::string find_executable(
+    const std::string& name, const Environment& environment) {
+  if (std::filesystem::exists(name)) {
+    if (std::filesystem::is_directory(name)) {
+      throw ConfigError(str_cat("`", printable(name), "` is a folder"));
+    }
+    return std::filesystem::absolute(name).string();
+  }
+  if (name.find('/') == std::string::npos) {
+    if (const auto found = search_path(name, environment)) {
+      return *found;
+    }
+  }
+  throw_missing(name);
+}
+
+}  // namespace
+
+Program find_program(
+    const Settings& settings,
+    const std::vector<std::string>& words,
+    const Environment& environment) {
+  Program program;
+  program.words = words;
+  const std::string& name = words.at(0);
+  if (settings.flag("module")) {
+    program.kind = Program::Kind::python;
+    program.words.insert(
+        program.words.begin(), {find_python(environment), "-u", "-m"});
+    return program;
+  }
+  if (!settings.flag("no_python")) {
+    const bool python = std::filesystem::path(name).extension() == ".py";
+    if ((python || is_source(name)) && !std::filesystem::exists(name)) {
+      throw_missing(name);
+    }
+    if (python) {
+      program.kind = Program::Kind::python;
+      program.words.insert(
+          program.words.begin(), {find_python(environment), "-u"});
+      return program;
+    }
+    if (is_source(name)) {
+      program.kind = Program::Kind::source;
+      return program;
+    }
+  }
+  program.words[0] = find_executable(name, environment);
+  return program;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The surroundings every test of the binary runs in: an empty home, no GPU, a
+// fixed search path.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "support/command.h"
+
+namespace accelerate::test {
+
+class CliTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "cli-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    home_ = name;
+  }
+  void TearDown() override {
+    std::error_code error;
+    std::filesystem::remove_all(home_, error);
+  }
+
+  std::map<std::string, std::string> environment() const {
+    return {
+        {"HOME", home_},
+        {"TMPDIR", home_},
+        {"PATH", std::string(ACCELERATE_BIN) + ":/usr/bin:/bin"},
+        {"CUDA_VISIBLE_DEVICES", ""},
+        {"LC_ALL", "C.UTF-8"},
+        {"WORKER", ACCELERATE_WORKER},
+        {"SRC", ACCELERATE_CLI_TESTS},
+    };
+  }
+
+  /// Runs a line of shell.
+  CommandOptions shell(const std::string& line) const {
+    CommandOptions options;
+    options.words = {"/bin/sh", "-c", line};
+    options.environment = environment();
+    options.folder = std::string(ACCELERATE_CLI_TESTS) + "/data";
+    return options;
+  }
+
+  CommandResult run(const std::string& line) const {
+    return run_command(shell(line));
+  }
+
+  std::string home_;
+};
+
+}  // namespace accelerate::test

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every file in expect/ is a command and what it must print. With
+// UPDATE_EXPECT=1 in the environment they are rewritten instead.
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "cli_environment.h"
+
+namespace accelerate::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> case_names() {
+  std::set<std::string> names;
+  for (const auto& entry :
+       fs::directory_iterator(std::string(ACCELERATE_CLI_TESTS) + "/expect")) {
+    if (entry.path().extension() == ".txt") {
+      names.insert(entry.path().stem().string());
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+std::string replace(std::string text, const std::string& from, const char* to) {
+  for (auto at = text.find(from); at != std::string::npos;
+       at = text.find(from)) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+class Expect : public CliTest, public testing::WithParamInterface<std::string> {
+ protected:
+  // What differs from run to run and machine to machine.
+  std::string normal(std::string text) const {
+    char host[256] = {};
+    ::gethostname(host, sizeof(host) - 1);
+    text = replace(text, home_, "<home>");
+    text = replace(text, ACCELERATE_CLI_TESTS, "<tests>");
+    text = replace(text, ACCELERATE_WORKER, "<worker>");
+    text = replace(text, ACCELERATE_BIN, "<bin>");
+    text = std::regex_replace(
+        text,
+        std::regex("rank (\\d+) on " + std::string(host) + ", pid \\d+"),
+        "rank $1 on <host>, pid <pid>");
+    text = std::regex_replace(
+        text, std::regex("failed(.*), [0-9.]+ s into"), "failed$1, <t> s into");
+    text = std::regex_replace(
+        text,
+        std::regex("on the CPU, \\d+ threads?"),
+        "on the CPU, <n> threads");
+    return text;
+  }
+};
+
+TEST_P(Expect, PrintsWhatTheFileSays) {
+  const fs::path path =
+      fs::path(ACCELERATE_CLI_TESTS) / "expect" / (GetParam() + ".txt");
+  const std::string expected = read(path);
+  const std::string line = expected.substr(2, expected.find('\n') - 2);
+
+  const CommandResult result = run(line);
+  std::string actual = "$ " + line + "\n";
+  actual += "--- exit " + std::to_string(result.exit_code) + "\n";
+  if (!result.out.empty()) {
+    actual += "--- stdout\n" + normal(result.out);
+  }
+  if (!result.err.empty()) {
+    actual += "--- stderr\n" + normal(result.err);
+  }
+
+  EXPECT_FALSE(result.timed_out);
+  if (std::getenv("UPDATE_EXPECT") != nullptr) {
+    std::ofstream(path) << actual;
+    return;
+  }
+  EXPECT_EQ(actual, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cli, Expect, testing::ValuesIn(case_names()), [](const auto& info) {
+      return info.param;
+    });
+
+}  // namespace
+}  // namespace accelerate::test

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// `accelerate launch` with workers that crash, hang, fork and shout.
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <future>
+#include <set>
+#include <sstream>
+
+#include "cli_environment.h"
+
+namespace accelerate::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Launch : public CliTest {
+ protected:
+  std::string marks() const { return home_ + "/mark"; }
+  bool is_marked(const std::string& name) const {
+    return fs::exists(marks() + name);
+  }
+  pid_t marked_pid(const std::string& name) const {
+    pid_t pid = 0;
+    std::ifstream(marks() + name) >> pid;
+    return pid;
+  }
+  bool are_marked(int count) const {
+    for (int i = 0; i < count; ++i) {
+      // The file exists before its content does.
+      if (marked_pid(std::to_string(i)) == 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+// A process that ended but was not waited for still answers to signal 0.
+bool is_alive(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const auto end = text.rfind(')');
+  return end != std::string::npos && text[end + 2] != 'Z';
+}
+
+bool wait_until(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1000; ++i) {
+    if (condition()) {
+      return true;
+    }
+    ::usleep(5000);
+  }
+  return false;
+}
+
+int count_lines(const std::string& text, const std::string& with = "") {
+  std::istringstream stream(text);
+  std::string line;
+  int count = 0;
+  while (std::getline(stream, line)) {
+    count += line.find(with) != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+TEST_F(Launch, OneProcessPassesItsBytesUnchanged) {
+  std::string all;
+  for (int i = 0; i < 256; ++i) {
+    all += static_cast<char>(i);
+  }
+
+  const auto result = run("accelerate launch -q --cpu $WORKER binary");
+
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, all);
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(Launch, LinesOfManyRanksAreNeverTorn) {
+  const auto result =
+      run("accelerate launch --cpu --num_processes 8 $WORKER lines 2000");
+
+  EXPECT_EQ(result.exit_code, 0);
+  std::istringstream stream(result.out);
+  std::string line;
+  std::vector<int> counts(8);
+  int with_prefix = 0;
+  while (std::getline(stream, line)) {
+    const bool prefix = line[0] == '[';
+    with_prefix += prefix ? 1 : 0;
+    const std::string text = prefix ? line.substr(4) : line;
+    ASSERT_GE(text.size(), 2U) << line;
+    const int rank = text[0] - '0';
+    ASSERT_TRUE(rank >= 0 && rank < 8) << line;
+    EXPECT_EQ(
+        text,
+        std::to_string(rank) + ":" +
+            std::string(70, static_cast<char>('a' + rank)));
+    EXPECT_TRUE(!prefix || line[1] - '0' == rank) << line;
+    ++counts[static_cast<std::size_t>(rank)];
+  }
+  EXPECT_EQ(counts, std::vector<int>(8, 2000));
+  EXPECT_GE(with_prefix, 7 * 2000);
+}
+
+TEST_F(Launch, OneHundredMegabytesArriveWhole) {
+  auto options = shell(
+      "accelerate launch -q --cpu --num_processes 2 $WORKER megabytes 50 | wc "
+      "-l");
+  options.timeout = std::chrono::seconds(120);
+
+  const auto result = run_command(options);
+
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "102400\n");
+}
+
+TEST_F(Launch, InputReachesTheFirstWorker) {
+  auto options = shell("accelerate launch --cpu --num_processes 2 $WORKER cat");
+  options.input = "hello\n";
+
+  EXPECT_EQ(run_command(options).out, "hello\n");
+}
+
+TEST_F(Launch, SixtyFourWorkersRun) {
+  const auto result =
+      run("accelerate launch --cpu --num_processes 64 $WORKER print");
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(count_lines(result.out, "of 64"), 64);
+}
+
+TEST_F(Launch, AWorkerThatIgnoresSigtermIsKilledInTime) {
+  const auto result = run(
+      "FAILS=1 accelerate launch --cpu --num_processes 2 --stop_timeout 0.3 "
+      "$WORKER stubborn " +
+      marks());
+
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_LT(result.seconds, 5);
+  EXPECT_FALSE(is_alive(marked_pid("0")));
+}
+
+TEST_F(Launch, WhatWorkersForkedEndsWithThem) {
+  const auto result =
+      run("accelerate launch --cpu --num_processes 2 --stop_timeout 1 $WORKER "
+          "fork " +
+          marks());
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_LT(result.seconds, 5);
+  for (const char* rank : {"0", "1"}) {
+    EXPECT_TRUE(wait_until([&] { return !is_alive(marked_pid(rank)); }));
+  }
+}
+
+TEST_F(Launch, KilledWithSigkillItLeavesNoWorker) {
+  auto options = shell(
+      "exec accelerate launch --cpu --num_processes 2 $WORKER fork_hang " +
+      marks());
+  options.watch = [&](pid_t pid, const std::string&) {
+    if (!are_marked(2)) {
+      return false;
+    }
+    ::kill(pid, SIGKILL);
+    return true;
+  };
+
+  const auto result = run_command(options);
+
+  EXPECT_EQ(result.exit_code, 137);
+  // The workers, and the children that left for sessions of their own.
+  for (const char* name : {"0", "1", "child0", "child1"}) {
+    EXPECT_TRUE(wait_until([&] { return !is_alive(marked_pid(name)); }))
+        << name;
+  }
+  EXPECT_TRUE(wait_until([&] {
+    for (const auto& entry : fs::directory_iterator(home_)) {
+      if (entry.path().filename().string().starts_with("accelerate-")) {
+        return false;
+      }
+    }
+    return true;
+  })) << "its folder stayed";
+}
+
+TEST_F(Launch, AnInterruptReachesEveryWorker) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    fs::remove(marks() + "0");
+    fs::remove(marks() + "1");
+    auto options = shell(
+        "exec accelerate launch --cpu --num_processes 2 $WORKER hang " +
+        marks());
+    options.watch = [&](pid_t pid, const std::string&) {
+      if (!are_marked(2)) {
+        return false;
+      }
+      ::kill(pid, signal);
+      return true;
+    };
+
+    const auto result = run_command(options);
+
+    EXPECT_EQ(result.exit_code, 128 + signal);
+    EXPECT_LT(result.seconds, 5);
+  }
+}
+
+TEST_F(Launch, ASecondInterruptIsImmediate) {
+  auto options = shell(
+      "FAILS=9 exec accelerate launch --cpu --num_processes 2 $WORKER "
+      "stubborn " +
+      marks());
+  int sent = 0;
+  options.watch = [&](pid_t pid, const std::string&) {
+    if (are_marked(2)) {
+      ::kill(pid, SIGTERM);
+      ++sent;
+    }
+    return sent == 2;
+  };
+
+  const auto result = run_command(options);
+
+  EXPECT_EQ(result.exit_code, 137);
+  EXPECT_LT(result.seconds, 5);
+}
+
+TEST_F(Launch, SigquitPrintsWhoIsAlive) {
+  auto options = shell(
+      "exec accelerate launch --cpu --num_processes 2 $WORKER hang " + marks());
+  int step = 0;
+  options.watch = [&](pid_t pid, const std::string& err) {
+    if (step == 0 && are_marked(2)) {
+      ::kill(pid, SIGQUIT);
+      step = 1;
+    }
+    if (step == 1 && err.find("rank 1, pid") != std::string::npos) {
+      ::kill(pid, SIGTERM);
+      step = 2;
+    }
+    return step == 2;
+  };
+
+  const auto result = run_command(options);
+
+  EXPECT_NE(result.err.find("2 of 2 workers run here"), std::string::npos)
+      << result.err;
+  EXPECT_EQ(count_lines(result.err, ": runs"), 2);
+}
+
+TEST_F(Launch, RestartsAllWorkersAndSaysSo) {
+  const auto result =
+      run("FAILS=1 accelerate launch --cpu --num_processes 2 --max_restarts 1 "
+          "$WORKER twice");
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(count_lines(result.out, "restarted"), 2);
+  EXPECT_EQ(
+      result.err,
+      "warning: rank 1 exited with code 4; restart 1 of 1: starting all 2 "
+      "workers again\n");
+}
+
+TEST_F(Launch, LogDirKeepsEachRanksStreams) {
+  const auto result =
+      run("accelerate launch --cpu --num_processes 2 --log_dir " + home_ +
+          "/logs sh -c 'echo out; echo err >&2' && cd " + home_ +
+          "/logs/* && head -n 5 *");
+
+  EXPECT_NE(
+      result.out.find(
+          "==> rank_0.stderr.log <==\nerr\n\n==> rank_0.stdout.log <==\nout\n\n"
+          "==> rank_1.stderr.log <==\nerr\n\n==> rank_1.stdout.log <==\nout\n"),
+      std::string::npos)
+      << result.out;
+}
+
+TEST_F(Launch, TwoAtOnceNeverCollide) {
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::future<CommandResult>> launches;
+    for (int i = 0; i < 2; ++i) {
+      launches.push_back(std::async(std::launch::async, [this] {
+        return run("accelerate launch --cpu --num_processes 2 $WORKER port");
+      }));
+    }
+    for (auto& launch : launches) {
+      const auto result = launch.get();
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+    }
+  }
+}
+
+TEST_F(Launch, ASourceFileIsCompiledOnce) {
+  const std::string source = home_ + "/hello.cpp";
+  std::ofstream(home_ + "/word.h") << "#define WORD \"hello\"\n";
+  std::ofstream(source) << "#include <cstdio>\n#include \"word.h\"\n"
+                           "int main() { std::puts(WORD); }\n";
+  std::ofstream(home_ + "/toolchain.json")
+      << R"({"compiler": "c++", "flags": ["-O0"], "headers": ["cstdio"]})";
+  const std::string line = "ACCELERATE_TOOLCHAIN=" + home_ +
+                           "/toolchain.json accelerate launch --cpu " + source;
+
+  const auto first = run(line);
+  const auto second = run(line);
+  std::ofstream(home_ + "/word.h") << "#define WORD \"changed\"\n";
+  const auto third = run(line);
+
+  EXPECT_EQ(first.out, "hello\n") << first.err;
+  EXPECT_NE(first.err.find("Compiling hello.cpp"), std::string::npos);
+  EXPECT_EQ(second.out, "hello\n");
+  EXPECT_EQ(second.err.find("Compiling"), std::string::npos) << second.err;
+  EXPECT_EQ(third.out, "changed\n");
+}
+
+TEST_F(Launch, ACompileErrorIsTheCompilersOwn) {
+  std::ofstream(home_ + "/bad.cpp") << "int main() { return nonsense; }\n";
+  std::ofstream(home_ + "/toolchain.json") << R"({"compiler": "c++"})";
+
+  const auto result =
+      run("ACCELERATE_TOOLCHAIN=" + home_ +
+          "/toolchain.json accelerate launch " + home_ + "/bad.cpp");
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("nonsense"), std::string::npos);
+  EXPECT_NE(
+      result.err.find("error: bad.cpp does not compile"), std::string::npos);
+}
+
+TEST_F(Launch, PythonWithTorchrunsVariablesRuns) {
+  std::ofstream(home_ + "/script.py")
+      << "import os, socket, sys\n"
+         "rank = int(os.environ['RANK']); world = "
+         "int(os.environ['WORLD_SIZE'])\n"
+         "where = (os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']))\n"
+         "if rank == 0:\n"
+         "    server = socket.create_server(where)\n"
+         "    peers = [server.accept()[0] for _ in range(world - 1)]\n"
+         "    print(sorted(int(p.recv(16)) for p in peers), sys.argv[1:])\n"
+         "else:\n"
+         "    import time\n"
+         "    for _ in range(200):\n"
+         "        try:\n"
+         "            socket.create_connection(where).sendall(b'%d' % rank)\n"
+         "            break\n"
+         "        except OSError:\n"
+         "            time.sleep(0.02)\n";
+  auto options = shell(
+      "accelerate launch --cpu --num_processes 3 " + home_ +
+      "/script.py --lr 0.1");
+  const char* path = std::getenv("PATH");
+  options.environment["PATH"] = std::string(ACCELERATE_BIN) + ":" + path;
+
+  const auto result = run_command(options);
+
+  EXPECT_EQ(result.out, "[1, 2] ['--lr', '0.1']\n") << result.err;
+}
+
+TEST_F(Launch, WithNobodyReadingItEnds) {
+  const auto result =
+      run("accelerate launch -q --cpu $WORKER megabytes 2000 | head -c 10");
+
+  EXPECT_EQ(result.out, "xxxxxxxxxx");
+  EXPECT_LT(result.seconds, 10);
+}
+
+TEST_F(Launch, ThreadsAreSharedOut) {
+  EXPECT_EQ(
+      run("OMP_NUM_THREADS=3 accelerate launch --cpu $WORKER env "
+          "OMP_NUM_THREADS")
+          .out,
+      "3\n");
+  EXPECT_EQ(
+      run("accelerate launch --cpu --num_processes 1000 "
+          "--num_cpu_threads_per_process 1 true")
+          .exit_code,
+      0);
+}
+
+}  // namespace
+}  // namespace accelerate::test

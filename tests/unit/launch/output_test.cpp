@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/output.h"
+
+#include <fcntl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <pty.h>
+
+#include "base/files.h"
+
+namespace accelerate {
+namespace {
+
+struct Ends {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Ends make_pipe() {
+  int fds[2];
+  EXPECT_EQ(::pipe2(fds, O_CLOEXEC), 0);
+  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+// Two ranks that print to their stderr, and what comes out.
+class OutputTest : public testing::Test {
+ protected:
+  void start(int out, int err, std::int64_t ranks) {
+    OutputOptions options;
+    options.out = out;
+    options.err = err;
+    options.num_ranks = ranks;
+    output_ = std::make_unique<Output>(options);
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      Ends standard = make_pipe();
+      Ends error = make_pipe();
+      output_->add(rank, std::move(standard.read), std::move(error.read));
+      out_.push_back(std::move(standard.write));
+      err_.push_back(std::move(error.write));
+    }
+  }
+
+  void start_with_files(std::int64_t ranks) {
+    path_ = testing::TempDir() + "output." + std::to_string(::getpid());
+    file_.reset(::open(path_.c_str(), O_CREAT | O_TRUNC | O_RDWR, 0600));
+    start(file_.get(), file_.get(), ranks);
+  }
+
+  // Says it and waits until it has been taken.
+  void say(std::size_t rank, const std::string& text) {
+    EXPECT_GT(::write(err_[rank].get(), text.data(), text.size()), 0);
+    output_->flush();
+  }
+
+  std::string written() {
+    output_->drain();
+    output_.reset();
+    return read_file(path_, 1 << 20);
+  }
+
+  std::string path_;
+  UniqueFd file_;
+  std::unique_ptr<Output> output_;
+  std::vector<UniqueFd> out_;
+  std::vector<UniqueFd> err_;
+};
+
+TEST_F(OutputTest, OneRankPassesUnchanged) {
+  start_with_files(1);
+
+  say(0, "a\r\x1b[1m");
+  say(0, std::string("b\0c", 3));
+
+  EXPECT_EQ(written(), std::string("a\r\x1b[1mb\0c", 9));
+}
+
+TEST_F(OutputTest, ASecondRankBringsPrefixes) {
+  start_with_files(2);
+
+  say(0, "one\ntw");
+  say(1, "three\n");
+  say(0, "o\n");
+
+  EXPECT_EQ(written(), "one\n[1] three\n[0] two\n");
+}
+
+TEST_F(OutputTest, UnfinishedLinesComeAtTheEnd) {
+  start_with_files(2);
+
+  say(0, "no end");
+  say(1, "nor here");
+
+  EXPECT_EQ(written(), "[0] no end\n[1] nor here\n");
+}
+
+TEST_F(OutputTest, AnnouncementsStandBetweenLines) {
+  start_with_files(1);
+
+  say(0, "half");
+  output_->announce("note");
+  output_->flush();
+  say(0, "half\n");
+
+  EXPECT_EQ(written(), "half\nnote\nhalf\n");
+}
+
+TEST_F(OutputTest, RemembersTheLastLines) {
+  start_with_files(2);
+  for (int i = 0; i < 100; ++i) {
+    say(1, "line " + std::to_string(i) + "\n");
+  }
+  say(1, "10%\r20%\r30%");
+
+  const auto lines = output_->tail(1).err;
+
+  EXPECT_EQ(lines.size(), 21U);
+  EXPECT_EQ(lines.front(), "line 80");
+  EXPECT_EQ(lines.back(), "30%");
+  EXPECT_TRUE(output_->tail(0).err.empty());
+}
+
+TEST_F(OutputTest, AProgressBarStaysAtTheBottomOfATerminal) {
+  int controller = -1;
+  int terminal = -1;
+  termios mode{};
+  ::cfmakeraw(&mode);
+  ASSERT_EQ(::openpty(&controller, &terminal, nullptr, &mode, nullptr), 0);
+  start(terminal, terminal, 2);
+
+  say(0, "\r10%");
+  say(1, "hello\n");
+  say(0, "\r20%");
+  say(0, "\r100%\n");
+  output_->drain();
+  output_.reset();
+  ::fcntl(controller, F_SETFL, O_NONBLOCK);
+  char buffer[4096];
+  const ssize_t got = ::read(controller, buffer, sizeof(buffer));
+  ::close(controller);
+  ::close(terminal);
+
+  // "\r\x1b[K" takes the bar back, then the line, then the bar again.
+  EXPECT_EQ(
+      std::string(buffer, static_cast<std::size_t>(got)),
+      "\r10%\r\x1b[K\r\x1b[K[0] 10%\r\x1b[K[1] hello\n[0] 10%\r\x1b[K[0] 20%"
+      "\r\x1b[K[0] 100%\n");
+}
+
+}  // namespace
+}  // namespace accelerate

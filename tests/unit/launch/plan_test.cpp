@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/plan.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "launch/slurm.h"
+
+namespace accelerate {
+namespace {
+
+Hardware machine(std::size_t gpus, std::int64_t cores) {
+  Hardware hardware;
+  for (std::size_t i = 0; i < gpus; ++i) {
+    hardware.gpus.push_back({"NVIDIA H200", 1 << 30, ""});
+  }
+  for (int cpu = 0; cpu < cores; ++cpu) {
+    hardware.cpus.push_back(cpu);
+  }
+  hardware.cores = cores;
+  return hardware;
+}
+
+struct Flag {
+  const char* name;
+  const char* text;
+};
+
+Settings settle(
+    std::initializer_list<Flag> flags,
+    const Hardware& hardware,
+    std::map<std::string, std::string> variables = {}) {
+  Settings settings;
+  const Environment environment(std::move(variables));
+  settings.apply(environment);
+  for (const Flag& flag : flags) {
+    settings.apply_flag(*find_setting(flag.name), flag.text, flag.name);
+  }
+  complete_settings(settings, hardware, environment);
+  return settings;
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(CompleteSettings, UsesTheGpusItFinds) {
+  const Hardware hardware = machine(2, 16);
+
+  const Settings settings = settle({}, hardware);
+
+  EXPECT_EQ(settings.integer("num_processes"), 2);
+  EXPECT_EQ(settings.text("distributed_type"), "MULTI_GPU");
+  EXPECT_EQ(settings.integer("num_cpu_threads_per_process"), 8);
+  EXPECT_EQ(settings.origin("num_processes").text(), "found: 2 × NVIDIA H200");
+  EXPECT_EQ(
+      describe_choice(settings, hardware),
+      "Found 2 × NVIDIA H200: 2 processes, 8 threads each");
+}
+
+TEST(CompleteSettings, CpuProcessesShareTheCores) {
+  const Settings settings =
+      settle({{"use_cpu", "1"}, {"num_processes", "3"}}, machine(2, 16));
+
+  EXPECT_EQ(settings.text("distributed_type"), "MULTI_CPU");
+  EXPECT_EQ(settings.integer("num_cpu_threads_per_process"), 5);
+  EXPECT_EQ(
+      settle({{"num_processes", "9"}}, machine(0, 2))
+          .integer("num_cpu_threads_per_process"),
+      1);
+}
+
+TEST(CompleteSettings, RefusesWhatThisMachineCannot) {
+  EXPECT_EQ(
+      error_of([] { settle({{"gpu_ids", "0,5"}}, machine(2, 4)); }),
+      "GPU `5` of `gpu_ids` (gpu_ids) is not on this machine, which has 2 × "
+      "NVIDIA H200");
+  EXPECT_EQ(
+      error_of([] {
+        settle({{"num_machines", "2"}, {"num_processes", "3"}}, machine(0, 4));
+      }),
+      "3 processes (num_processes) do not divide evenly over 2 machines");
+}
+
+TEST(WorkerVariables, FollowTorchrun) {
+  const Settings settings = settle(
+      {{"num_processes", "8"},
+       {"num_machines", "2"},
+       {"machine_rank", "1"},
+       {"use_cpu", "1"},
+       {"max_restarts", "3"},
+       {"debug", "1"}},
+      machine(0, 4));
+  RuntimeFacts facts;
+  facts.main_address = "10.0.0.1";
+  facts.main_port = "1234";
+  facts.restart_count = 2;
+
+  auto variables = worker_variables(settings, Environment(), facts, 1, false);
+
+  EXPECT_EQ(variables["RANK"], "5");
+  EXPECT_EQ(variables["LOCAL_RANK"], "1");
+  EXPECT_EQ(variables["WORLD_SIZE"], "8");
+  EXPECT_EQ(variables["LOCAL_WORLD_SIZE"], "4");
+  EXPECT_EQ(variables["GROUP_RANK"], "1");
+  EXPECT_EQ(variables["GROUP_WORLD_SIZE"], "2");
+  EXPECT_EQ(variables["ROLE_RANK"], "5");
+  EXPECT_EQ(variables["MASTER_ADDR"], "10.0.0.1");
+  EXPECT_EQ(variables["MASTER_PORT"], "1234");
+  EXPECT_EQ(variables["TORCHELASTIC_RESTART_COUNT"], "2");
+  EXPECT_EQ(variables["TORCHELASTIC_MAX_RESTARTS"], "3");
+  EXPECT_EQ(variables["ACCELERATE_DEBUG_MODE"], "true");
+  EXPECT_EQ(variables["ACCELERATE_USE_CPU"], "True");
+  EXPECT_EQ(variables.count("GLOO_SOCKET_IFNAME"), 0U) << "two machines";
+}
+
+TEST(WorkerCommands, OneProcessHasNoRankEvenIfTheLauncherHad) {
+  const Settings settings = settle({}, machine(0, 4));
+
+  const auto commands = make_worker_commands(
+      settings,
+      machine(0, 4),
+      Environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"KEEP", "me"}}),
+      {},
+      {"/bin/true"},
+      false);
+
+  ASSERT_EQ(commands.size(), 1U);
+  EXPECT_EQ(commands[0].environment.count("RANK"), 0U);
+  EXPECT_EQ(commands[0].environment.count("WORLD_SIZE"), 0U);
+  EXPECT_EQ(commands[0].environment.at("KEEP"), "me");
+}
+
+TEST(CpusOfWorker, SharesThemOutEvenly) {
+  const Hardware hardware = machine(0, 5);
+
+  EXPECT_EQ(cpus_of_worker(hardware, 0, 2, true), (std::vector<int>{0, 1}));
+  EXPECT_EQ(cpus_of_worker(hardware, 1, 2, true), (std::vector<int>{2, 3, 4}));
+  EXPECT_TRUE(cpus_of_worker(hardware, 1, 9, true).empty());
+}
+
+TEST(Slurm, ExpandsHostLists) {
+  using Hosts = std::vector<std::string>;
+
+  EXPECT_EQ(expand_host_list("a"), (Hosts{"a"}));
+  EXPECT_EQ(
+      expand_host_list("node[01-03,7],login"),
+      (Hosts{"node01", "node02", "node03", "node7", "login"}));
+  EXPECT_EQ(
+      expand_host_list("r[1-2]n[8-9].x"),
+      (Hosts{"r1n8.x", "r1n9.x", "r2n8.x", "r2n9.x"}));
+  for (const char* bad :
+       {"",
+        "a,",
+        "a[",
+        "a]",
+        "a[1",
+        "a[2-1]",
+        "a[x]",
+        "a[1-99999999]",
+        "a[[1]]"}) {
+    EXPECT_THROW(expand_host_list(bad), ConfigError) << bad;
+  }
+}
+
+TEST(Slurm, FillsInTheMachines) {
+  const std::map<std::string, std::string> variables = {
+      {"SLURM_JOB_ID", "123456"},
+      {"SLURM_JOB_NUM_NODES", "2"},
+      {"SLURM_NODEID", "1"},
+      {"SLURM_JOB_NODELIST", "gpu[07-08]"}};
+
+  const Settings settings = settle({}, machine(4, 8), variables);
+
+  EXPECT_EQ(settings.integer("num_machines"), 2);
+  EXPECT_EQ(settings.integer("machine_rank"), 1);
+  EXPECT_EQ(settings.text("main_process_ip"), "gpu07");
+  EXPECT_EQ(settings.integer("main_process_port"), 23456);
+  EXPECT_EQ(settings.integer("num_processes"), 8);
+  EXPECT_EQ(settings.origin("machine_rank").text(), "found: SLURM_NODEID");
+}
+
+TEST(Slurm, WhatTheUserSaysGoesFirst) {
+  const Settings settings = settle(
+      {{"num_machines", "1"}},
+      machine(1, 8),
+      {{"SLURM_JOB_ID", "1"},
+       {"SLURM_JOB_NUM_NODES", "2"},
+       {"SLURM_NODEID", "1"},
+       {"SLURM_JOB_NODELIST", "a,b"}});
+
+  EXPECT_EQ(settings.integer("num_machines"), 1);
+}
+
+TEST(CpuList, ReadsRanges) {
+  EXPECT_EQ(parse_cpu_list("0-2,5\n"), (std::vector<int>{0, 1, 2, 5}));
+  EXPECT_TRUE(parse_cpu_list("x,-1,").empty());
+}
+
+}  // namespace
+}  // namespace accelerate

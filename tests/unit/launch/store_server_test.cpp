@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/store_server.h"
+
+#include <future>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "base/hmac.h"
+#include "base/store_client.h"
+
+namespace accelerate {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kLong{20000};
+
+class StoreServerTest : public testing::Test {
+ protected:
+  StoreServerTest()
+      : server_({
+            .endpoints = {{true, path(), 0}, {false, "127.0.0.1", 0}},
+            .secret = "secret",
+            .hello_timeout = milliseconds(300),
+            .max_strangers = 4,
+        }) {}
+
+  static std::string path() {
+    return testing::TempDir() + "store." + std::to_string(::getpid()) + "." +
+           testing::UnitTest::GetInstance()->current_test_info()->name();
+  }
+
+  StoreClientOptions options(
+      std::uint32_t rank, std::uint32_t generation = 0) const {
+    StoreClientOptions result;
+    result.endpoint = server_.endpoint(0);
+    result.secret = "secret";
+    result.hello = {store::Role::worker, rank, generation};
+    return result;
+  }
+
+  static std::string error_of(const std::function<void()>& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  StoreServer server_;
+};
+
+TEST_F(StoreServerTest, KeepsWhatIsSet) {
+  StoreClient client(options(0));
+
+  client.set("a", "1");
+  client.set("binary", std::string("\0\xff", 2));
+  client.append("a", "2");
+
+  EXPECT_EQ(client.get("a", kLong), "12");
+  EXPECT_EQ(client.get("binary", kLong), std::string("\0\xff", 2));
+  EXPECT_EQ(client.count(), 2);
+  EXPECT_TRUE(client.check({"a", "binary"}));
+  EXPECT_FALSE(client.check({"a", "missing"}));
+  EXPECT_TRUE(client.erase("a"));
+  EXPECT_FALSE(client.erase("a"));
+}
+
+TEST_F(StoreServerTest, CountsFromManyClients) {
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < 8; ++rank) {
+    threads.emplace_back([this, rank] {
+      StoreClient client(options(rank));
+      for (int i = 0; i < 100; ++i) {
+        client.add("n", 1);
+      }
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  StoreClient client(options(0));
+
+  EXPECT_EQ(client.add("n", 0), 800);
+  EXPECT_EQ(client.get("n", kLong), "800");
+}
+
+TEST_F(StoreServerTest, ComparesBeforeItSets) {
+  StoreClient client(options(0));
+
+  EXPECT_EQ(client.compare_set("k", "", "first"), "first");
+  EXPECT_EQ(client.compare_set("k", "other", "second"), "first");
+  EXPECT_EQ(client.compare_set("k", "first", "second"), "second");
+  EXPECT_EQ(client.compare_set("absent", "x", "y"), "x");
+}
+
+TEST_F(StoreServerTest, AWaitEndsWhenTheLastKeyComes) {
+  StoreClient setter(options(0));
+  auto waiting = std::async(std::launch::async, [this] {
+    StoreClient client(options(1));
+    client.wait({"a", "b", "c"}, kLong);
+    return client.get("b", kLong);
+  });
+
+  setter.set("b", "B");
+  setter.set("c", "C");
+  setter.set("a", "A");
+
+  EXPECT_EQ(waiting.get(), "B");
+}
+
+TEST_F(StoreServerTest, AWaitThatRunsOutNamesTheKey) {
+  StoreClient client(options(0));
+  client.set("a", "");
+
+  EXPECT_EQ(
+      error_of([&] { client.wait({"a", "b"}, milliseconds(50)); }),
+      "wait waited 50 ms for `b`");
+  EXPECT_EQ(client.count(), 1) << "the connection stays usable";
+}
+
+TEST_F(StoreServerTest, AnAbortEndsEveryWait) {
+  auto waiting = std::async(std::launch::async, [this] {
+    StoreClient client(options(1));
+    return error_of([&] { client.get("never", kLong); });
+  });
+  while (server_.status().empty() || server_.status()[0].waiting_for.empty()) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(server_.status()[0].waiting_for, "never");
+
+  server_.abort("rank 0 exited with code 1");
+
+  EXPECT_EQ(
+      waiting.get(),
+      "get: the launcher ends this job: rank 0 exited with code 1");
+  StoreClient late(options(2));
+  EXPECT_EQ(
+      error_of([&] { late.set("a", "b"); }),
+      "set: the launcher ends this job: rank 0 exited with code 1");
+}
+
+TEST_F(StoreServerTest, ANewGenerationForgetsAndShutsOut) {
+  StoreClient old(options(0));
+  old.set("a", "old");
+
+  server_.start_generation(1);
+
+  StoreClient fresh(options(0, 1));
+  EXPECT_FALSE(fresh.check({"a"}));
+  EXPECT_EQ(
+      error_of([&] { old.set("a", "again"); }),
+      "set: the workers were started again without this one");
+  EXPECT_NE(
+      error_of([&] {
+        StoreClient late(options(0, 0));
+      }).find("an earlier start of the workers"),
+      std::string::npos);
+}
+
+TEST_F(StoreServerTest, RefusesAWrongSecretByName) {
+  std::promise<std::string> refused;
+  server_.on_refusal([&](const std::string&, const std::string& why) {
+    refused.set_value(why);
+  });
+  auto wrong = options(0);
+  wrong.endpoint = server_.endpoint(1);
+  wrong.secret = "guess";
+
+  EXPECT_NE(
+      error_of([&] { StoreClient client(wrong); }).find("refused the secret"),
+      std::string::npos);
+  EXPECT_EQ(refused.get_future().get(), "wrong secret");
+}
+
+TEST_F(StoreServerTest, KnowsWhoIsGone) {
+  StoreClient watcher(options(0));
+  {
+    StoreClient gone(options(3));
+    gone.set_status("step 12");
+    EXPECT_TRUE(watcher.departed().empty());
+    EXPECT_EQ(server_.status()[1].status, "step 12");
+  }
+  while (watcher.departed().empty()) {
+    std::this_thread::yield();
+  }
+
+  EXPECT_EQ(watcher.departed(), std::vector<std::uint32_t>{3});
+}
+
+TEST_F(StoreServerTest, StrangersCannotCrowdOutOthers) {
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 50; ++i) {
+    strangers.push_back(connect_to(server_.endpoint(1), kLong));
+    send_all(strangers.back().get(), "GET / HTTP/1.0\r\n\r\n", kLong);
+  }
+
+  StoreClient client(options(0));
+  client.set("a", "1");
+
+  EXPECT_EQ(client.get("a", kLong), "1");
+}
+
+TEST_F(StoreServerTest, GarbageChangesNothing) {
+  StoreClient client(options(0));
+  client.set("a", "1");
+  for (int round = 0; round < 200; ++round) {
+    const UniqueFd stranger = connect_to(server_.endpoint(1), kLong);
+    send_all(
+        stranger.get(),
+        random_bytes(static_cast<std::size_t>(round * 7)),
+        kLong);
+  }
+
+  EXPECT_EQ(client.get("a", kLong), "1");
+  EXPECT_EQ(client.count(), 1);
+}
+
+TEST_F(StoreServerTest, AnOversizedFrameEndsTheConnection) {
+  StoreClient client(options(0));
+
+  send_all(client.socket(), std::string("\xff\xff\xff\xff\x01", 5), kLong);
+  char byte = 0;
+
+  EXPECT_FALSE(receive_all(client.socket(), &byte, 1, kLong));
+}
+
+TEST_F(StoreServerTest, ASilentStrangerIsSentAway) {
+  const UniqueFd stranger = connect_to(server_.endpoint(1), kLong);
+  std::string greeting(40, '\0');
+  ASSERT_TRUE(
+      receive_all(stranger.get(), greeting.data(), greeting.size(), kLong));
+
+  char byte = 0;
+  EXPECT_FALSE(receive_all(stranger.get(), &byte, 1, kLong));
+}
+
+TEST(Hmac, AgreesWithRfc4231) {
+  const auto digest = hmac_sha256("Jefe", "what do ya want for nothing?");
+
+  EXPECT_EQ(
+      to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()}),
+      "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -5,6 +5,7 @@
 
 #include "base/str_cat.h"
 #include "cli/commands/completion.h"
+#include "cli/commands/config.h"
 #include "cli/commands/env.h"
 #include "cli/commands/explain.h"
 #include "cli/commands/help.h"
@@ -14,6 +15,7 @@ namespace accelerate {
 
 const std::vector<Command>& all_commands() {
   static const std::vector<Command> all = {
+      {config_info, run_config},
       {launch_info, run_launch},
       {explain_info, run_explain},
       {env_info, run_env},

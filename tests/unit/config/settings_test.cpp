@@ -52,7 +52,9 @@ TEST(Settings, StrongerSourcesWinAndSayWhoTheyAre) {
   apply_config_text(
       settings, "mixed_precision: fp16\n", "c.yaml", SettingFile::peer);
   EXPECT_EQ(settings.origin("mixed_precision").text(), "c.yaml:1");
-  settings.apply(Environment({{"ACCELERATE_MIXED_PRECISION", "BF16"}}));
+  const std::map<std::string, std::string> variables = {
+      {"ACCELERATE_MIXED_PRECISION", "BF16"}};
+  settings.apply(Environment(variables));
   EXPECT_EQ(settings.text("mixed_precision"), "bf16");
   EXPECT_EQ(
       settings.origin("mixed_precision").text(),

@@ -135,15 +135,18 @@ TEST_F(OutputTest, AProgressBarStaysAtTheBottomOfATerminal) {
   say(0, "\r100%\n");
   output_->drain();
   output_.reset();
-  ::fcntl(controller, F_SETFL, O_NONBLOCK);
-  char buffer[4096];
-  const ssize_t got = ::read(controller, buffer, sizeof(buffer));
-  ::close(controller);
   ::close(terminal);
+  std::string shown;
+  char buffer[4096];
+  ssize_t got = 0;
+  while ((got = ::read(controller, buffer, sizeof(buffer))) > 0) {
+    shown.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(controller);
 
   // "\r\x1b[K" takes the bar back, then the line, then the bar again.
   EXPECT_EQ(
-      std::string(buffer, static_cast<std::size_t>(got)),
+      shown,
       "\r10%\r\x1b[K\r\x1b[K[0] 10%\r\x1b[K[1] hello\n[0] 10%\r\x1b[K[0] 20%"
       "\r\x1b[K[0] 100%\n");
 }

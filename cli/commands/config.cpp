@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// `accelerate config`: looks first, then asks what cannot be known.
+#include "cli/commands/config.h"
+
+#include <filesystem>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "cli/commands/launch_settings.h"
+#include "cli/prompt.h"
+#include "config/config_file.h"
+#include "launch/plan.h"
+#include "launch/slurm.h"
+
+namespace accelerate {
+namespace {
+
+constexpr const char* kAnswer = "answer";
+
+class Questionnaire {
+ public:
+  Questionnaire(Settings& settings, const Hardware& hardware, Console& console)
+      : settings_(settings), hardware_(hardware), prompt_(console) {}
+
+  void run() {
+    ask_device();
+    ask_number("num_machines", "How many machines train together?", "1");
+    if (settings_.integer("num_machines") > 1) {
+      ask_number("machine_rank", "Which of them is this one, from 0?", "0");
+      ask_address();
+      ask_number(
+          "main_process_port", "Which port do they meet at there?", "29500");
+    }
+    if (uses_cpu()) {
+      ask_number(
+          "num_processes",
+          "How many processes in total?",
+          std::to_string(settings_.integer("num_machines")));
+    }
+    ask_precision();
+  }
+
+ private:
+  bool uses_cpu() const {
+    return settings_.flag("use_cpu") || hardware_.gpus.empty();
+  }
+
+  // "Question? (--flag)": the flag that answers it without asking.
+  std::string with_flag(const char* name, const std::string& question) const {
+    return str_cat(question, " (--", find_setting(name)->flag, ")");
+  }
+
+  void put(const char* name, const std::string& text) {
+    const Setting& setting = *find_setting(name);
+    settings_.set(
+        name,
+        parse_setting(setting, text, "the answer"),
+        {Origin::Kind::command_line, kAnswer});
+  }
+
+  void ask_device() {
+    if (hardware_.gpus.empty() || settings_.is_given("use_cpu") ||
+        settings_.is_given("multi_gpu")) {
+      return;
+    }
+    const std::string gpus = describe_gpus(hardware_.gpus);
+    const std::string choice =
+        prompt_.choose(with_flag("use_cpu", "Train on?"), {gpus, "CPU"}, gpus);
+    if (choice == "CPU") {
+      put("use_cpu", "true");
+    }
+  }
+
+  void ask_number(
+      const char* name, const std::string& question, std::string fallback) {
+    if (settings_.is_given(name)) {
+      return;
+    }
+    if (settings_.origin(name).kind == Origin::Kind::found) {
+      fallback = settings_.text(name);
+    }
+    prompt_.ask(
+        with_flag(name, question), fallback, [&](const std::string& answer) {
+          put(name, answer);
+        });
+  }
+
+  void ask_address() {
+    if (settings_.is_given("main_process_ip")) {
+      return;
+    }
+    prompt_.ask(
+        with_flag("main_process_ip", "What is the address of machine 0?"),
+        settings_.text("main_process_ip"),
+        [&](const std::string& answer) {
+          if (answer.empty()) {
+            throw ConfigError("an address is needed, such as 10.0.0.1");
+          }
+          put("main_process_ip", answer);
+        });
+  }
+
+  void ask_precision() {
+    if (settings_.is_given("mixed_precision")) {
+      return;
+    }
+    put("mixed_precision",
+        prompt_.choose(
+            with_flag("mixed_precision", "Mixed precision?"),
+            find_setting("mixed_precision")->choices,
+            uses_cpu() ? "no" : "bf16"));
+  }
+
+  Settings& settings_;
+  const Hardware& hardware_;
+  Prompt prompt_;
+};
+
+std::string summary(const Settings& settings) {
+  const std::int64_t machines = settings.integer("num_machines");
+  const std::int64_t processes = settings.integer("num_processes");
+  const std::string precision = settings.text("mixed_precision");
+  return str_cat(
+      machines,
+      machines == 1 ? " machine, " : " machines, ",
+      processes,
+      processes == 1 ? " process on " : " processes on ",
+      settings.flag("use_cpu") ? "the CPU"
+      : processes == 1         ? "a GPU"
+                               : "GPUs",
+      precision == "no" ? ", no mixed precision" : str_cat(", ", precision));
+}
+
+std::filesystem::path target_path(
+    const ParsedArgs& arguments, const Environment& environment) {
+  const auto typed = arguments.get("config_file");
+  return typed ? expand_home(*typed, environment)
+               : default_config_path(environment);
+}
+
+void check_target(
+    const std::filesystem::path& path,
+    const std::string& mode,
+    const ParsedArgs& arguments) {
+  const bool exists = std::filesystem::exists(path);
+  if (mode == "update" && !exists) {
+    throw ConfigError(
+        str_cat(path.string(), " does not exist"),
+        "make it with `accelerate config`");
+  }
+  if (mode != "update" && exists && !arguments.has("overwrite")) {
+    throw ConfigError(
+        str_cat(path.string(), " exists already"),
+        "add `--overwrite`, or change it with `accelerate config update`");
+  }
+}
+
+void apply_flags(Settings& settings, const ParsedArgs& arguments) {
+  for (const ParsedOption& option : arguments.options) {
+    const Setting* setting = find_setting_by_flag(option.name);
+    if (setting != nullptr && option.name != "config_file") {
+      settings.apply_flag(*setting, option.text, option.spelled);
+    }
+  }
+}
+
+void write_files(const Settings& settings, const std::filesystem::path& path) {
+  write_file(path, peer_file_text(settings, path));
+  const std::string own = own_file_text(settings);
+  const auto own_path = own_config_path(path);
+  if (!own.empty() || std::filesystem::exists(own_path)) {
+    write_file(own_path, own);
+  }
+}
+
+// Threads depend on the machine a file is used on; they are found at launch.
+void forget_threads(Settings& settings) {
+  if (!settings.is_given("num_cpu_threads_per_process")) {
+    settings.set("num_cpu_threads_per_process", Json(), Origin());
+  }
+}
+
+// Those of launch that a file can hold.
+std::vector<ArgOption> config_options() {
+  std::vector<ArgOption> options = {
+      {.name = "config_file",
+       .value_name = "PATH",
+       .help = "Write this file; a name that ends in .json makes it JSON.",
+       .default_text = "default_config.yaml in the cache folder"},
+      {.name = "overwrite", .help = "Replace a file that is there."},
+  };
+  for (const Setting& setting : all_settings()) {
+    const bool answers =
+        setting.file != SettingFile::none || setting.name == "multi_gpu";
+    if (!setting.flag.empty() && answers) {
+      options.push_back(option_of(setting));
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+const CommandInfo& config_info() {
+  static const CommandInfo info = {
+      .name = "config",
+      .summary = "Ask how training should run, and save it.",
+      .usage = "config [{default | update}] [options]",
+      .options = config_options(),
+      .most_words = 1,
+      .notes =
+          "Without a word it asks what it cannot find out; an option answers "
+          "its question. `default` asks\nnothing; `update` reads a file and "
+          "writes it again with today's keys and the options given.",
+      .examples =
+          {"accelerate config",
+           "accelerate config default --mixed_precision bf16",
+           "accelerate config update --num_processes 4"},
+  };
+  return info;
+}
+
+int run_config(const ParsedArgs& arguments, CommandContext& context) {
+  const std::string mode = arguments.words.empty() ? "ask" : arguments.words[0];
+  if (mode != "ask" && mode != "default" && mode != "update") {
+    throw ConfigError(
+        str_cat("unknown word `", printable(mode), "`"),
+        did_you_mean(mode, {"default", "update"}));
+  }
+  const auto path = target_path(arguments, context.environment);
+  check_target(path, mode, arguments);
+  Settings settings;
+  if (mode == "update") {
+    apply_config_files(settings, path.string(), context.environment);
+  }
+  apply_flags(settings, arguments);
+  const Hardware hardware = detect_hardware(context.environment);
+  Console& console = context.console;
+  console.status(str_cat(
+      "Found ",
+      describe_gpus(hardware.gpus),
+      ", ",
+      hardware.cores,
+      hardware.cores == 1 ? " core, " : " cores, ",
+      format_bytes(static_cast<double>(hardware.memory_bytes)),
+      " of memory."));
+  apply_slurm(settings, context.environment);
+  if (mode == "ask") {
+    Questionnaire(settings, hardware, console).run();
+  }
+  complete_settings(settings, hardware, context.environment);
+  forget_threads(settings);
+  write_files(settings, path);
+  console.status(summary(settings));
+  console.status(str_cat("Saved ", path.string()));
+  console.status("Next: accelerate launch ./train");
+  return 0;
+}
+
+}  // namespace accelerate

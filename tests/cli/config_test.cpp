@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// `accelerate config` on a terminal and without one.
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <pty.h>
+
+#include "cli_environment.h"
+
+namespace accelerate::test {
+namespace {
+
+class Config : public CliTest {
+ protected:
+  std::string path() const {
+    return home_ + "/.cache/huggingface/accelerate/default_config.yaml";
+  }
+  static std::string read(const std::string& path) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  static std::string line_of(const std::string& text, const std::string& key) {
+    const auto at = text.find(key + ":");
+    return at == std::string::npos ? ""
+                                   : text.substr(at, text.find('\n', at) - at);
+  }
+};
+
+TEST_F(Config, AnswersComeAsLinesWithoutATerminal) {
+  auto options = shell("accelerate config");
+  options.input = "\nmany\n3\nbf16\n";
+
+  const auto result = run_command(options);
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(line_of(read(path()), "num_processes"), "num_processes: 3");
+  EXPECT_EQ(line_of(read(path()), "mixed_precision"), "mixed_precision: bf16");
+  EXPECT_EQ(
+      line_of(read(path()), "distributed_type"), "distributed_type: MULTI_CPU");
+  EXPECT_NE(
+      result.err.find("the answer `many` is not a whole number"),
+      std::string::npos)
+      << result.err;
+  EXPECT_NE(
+      result.err.find(
+          "1 machine, 3 processes on the CPU, bf16\nSaved " + path() +
+          "\nNext: accelerate launch ./train\n"),
+      std::string::npos)
+      << result.err;
+}
+
+TEST_F(Config, EndOfInputTakesTheDefaults) {
+  const auto result = run("accelerate config < /dev/null");
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(line_of(read(path()), "num_processes"), "num_processes: 1");
+}
+
+TEST_F(Config, NeverOverwritesUnasked) {
+  run("accelerate config default");
+  const std::string before = read(path());
+
+  const auto refused = run("accelerate config default --mixed_precision bf16");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(read(path()), before);
+  const auto done =
+      run("accelerate config default --mixed_precision bf16 --overwrite");
+
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(line_of(read(path()), "mixed_precision"), "mixed_precision: bf16");
+}
+
+TEST_F(Config, UpdateKeepsWhatWasThere) {
+  run("accelerate config default --mixed_precision fp16 --max_restarts 2");
+
+  const auto result = run("accelerate config update --num_processes 4");
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(line_of(read(path()), "mixed_precision"), "mixed_precision: fp16");
+  EXPECT_EQ(line_of(read(path()), "num_processes"), "num_processes: 4");
+  EXPECT_EQ(
+      read(home_ + "/.cache/huggingface/accelerate/accelerate_cpp.yaml"),
+      "max_restarts: 2\n");
+}
+
+TEST_F(Config, WritesJsonByName) {
+  run("accelerate config default --config_file $HOME/c.json");
+
+  EXPECT_EQ(read(home_ + "/c.json").substr(0, 2), "{\n");
+  EXPECT_EQ(
+      run("accelerate launch --config_file $HOME/c.json true").exit_code, 0);
+}
+
+TEST_F(Config, WhatItSavesLaunchUses) {
+  run("accelerate config default --cpu --num_processes 2");
+
+  const auto result = run("accelerate launch sh -c 'echo $WORLD_SIZE'");
+
+  EXPECT_EQ(result.out.substr(0, 2), "2\n") << result.err;
+  EXPECT_EQ(result.err, "") << "nothing was found, everything was said";
+}
+
+TEST_F(Config, ArrowKeysAnswerOnATerminal) {
+  auto variables = environment();
+  std::vector<std::string> words;
+  for (const auto& [name, value] : variables) {
+    words.push_back(name + "=" + value);
+  }
+  std::vector<char*> pointers;
+  for (auto& word : words) {
+    pointers.push_back(word.data());
+  }
+  pointers.push_back(nullptr);
+  int terminal = -1;
+  const pid_t pid = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (pid == 0) {
+    ::execle(
+        (std::string(ACCELERATE_BIN) + "/accelerate").c_str(),
+        "accelerate",
+        "config",
+        nullptr,
+        pointers.data());
+    ::_exit(127);
+  }
+  std::string seen;
+  // Types each answer once its question is on the screen.
+  std::vector<std::pair<std::string, std::string>> script = {
+      {"(--num_machines) [1]", "\n"},
+      {"(--num_processes) [1]", "2\n"},
+      {"> no", "\x1b[B\x1b[B\x1b[A\x1b[B\r"}};
+  std::size_t step = 0;
+  for (int i = 0; i < 2000; ++i) {
+    pollfd entry{terminal, POLLIN, 0};
+    ::poll(&entry, 1, 10);
+    char buffer[4096];
+    const ssize_t got = (entry.revents & (POLLIN | POLLHUP)) != 0
+                            ? ::read(terminal, buffer, sizeof(buffer))
+                            : 0;
+    if (got < 0) {
+      break;  // The other side closed its terminal.
+    }
+    seen.append(buffer, static_cast<std::size_t>(got));
+    if (step < script.size() &&
+        seen.find(script[step].first) != std::string::npos) {
+      const std::string& keys = script[step++].second;
+      ASSERT_GT(::write(terminal, keys.data(), keys.size()), 0);
+    }
+  }
+  ::kill(pid, SIGKILL);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  ::close(terminal);
+
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << seen;
+  EXPECT_NE(
+      seen.find("Mixed precision? (--mixed_precision) bf16"), std::string::npos)
+      << seen;
+  EXPECT_EQ(line_of(read(path()), "mixed_precision"), "mixed_precision: bf16");
+  EXPECT_EQ(line_of(read(path()), "num_processes"), "num_processes: 2");
+}
+
+}  // namespace
+}  // namespace accelerate::test

@@ -25,6 +25,7 @@ RuntimeFacts unknown_facts(const Settings& settings) {
           : str_cat("tcp:", settings.text("main_process_ip"), ":<port>");
   facts.store_secret = "<secret>";
   facts.launch_id = "<id>";
+  facts.run_id = "<id>";
   facts.error_folder = "<folder>";
   return facts;
 }

@@ -205,10 +205,28 @@ UniqueFd connect_to(
     fail("connect to", endpoint, errno_text(error));
   }
   if (!endpoint.is_unix) {
-    const int yes = 1;
-    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    watch_connection(fd.get());
   }
   return fd;
+}
+
+void watch_connection(int socket) {
+  const int yes = 1;
+  const int idle = 5;
+  const int interval = 2;
+  const int probes = 3;
+  const unsigned unanswered_ms = 11000;
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+  ::setsockopt(
+      socket,
+      IPPROTO_TCP,
+      TCP_USER_TIMEOUT,
+      &unanswered_ms,
+      sizeof(unanswered_ms));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 }
 
 // A socket that is bound but does not listen keeps its port from being handed

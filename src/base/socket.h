@@ -34,6 +34,10 @@ std::string local_address(int socket);
 UniqueFd connect_to(
     const Endpoint& endpoint, std::chrono::milliseconds timeout);
 
+/// Lets the kernel ask whether the other side is still there: one that was cut
+/// off sends no goodbye, and is known to be gone after 11 s.
+void watch_connection(int socket);
+
 /// A free TCP port on `host`, kept for us while the descriptor lives: nobody
 /// is given it by chance, and a server that allows address reuse can open it.
 struct ReservedPort {

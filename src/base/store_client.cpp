@@ -75,7 +75,12 @@ void StoreClient::shake_hands() {
   }
   char header[5];
   if (!receive_all(socket_.get(), header, sizeof(header), timeout)) {
-    fail("refused the secret");
+    throw ConfigError(
+        str_cat(
+            "the store at ",
+            options_.endpoint.text(),
+            " refused this process's secret"),
+        "give every machine the same ACCELERATE_JOB_SECRET, or the same file");
   }
   Reader reader({header, sizeof(header)});
   const auto length = reader.number<std::uint32_t>();

@@ -48,6 +48,14 @@ std::string indented(const std::string& text, const char* indent) {
 }  // namespace
 
 std::string failure_title(const Failure& failure) {
+  if (!failure.lost_machine.empty()) {
+    return str_cat(
+        "machine ",
+        printable(failure.lost_machine),
+        " was lost, ",
+        format_seconds(failure.seconds),
+        " into the run; the workers here were stopped");
+  }
   if (failure.num_processes == 1) {
     return str_cat(
         "the program failed, ",
@@ -64,6 +72,10 @@ std::string failure_title(const Failure& failure) {
 }
 
 std::string failure_body(const Failure& failure) {
+  if (!failure.lost_machine.empty()) {
+    return "  its connection ended without a word; the workers there are not "
+           "known to have failed\n";
+  }
   std::string how = describe_exit(failure.exit_code, failure.signal);
   if (failure.signal == SIGKILL && failure.memory_kill.value_or(false)) {
     how += " by the kernel, because memory ran out";
@@ -99,6 +111,11 @@ std::string failure_body(const Failure& failure) {
 
 std::vector<std::string> failure_hints(const Failure& failure) {
   std::vector<std::string> hints;
+  if (!failure.lost_machine.empty()) {
+    return {
+        "look for an error on that machine first, then at the network "
+        "between the two"};
+  }
   if (failure.signal == SIGKILL && !failure.memory_kill.has_value()) {
     hints.push_back(str_cat(
         "a SIGKILL with no message is usually the kernel's memory killer; see "

@@ -26,6 +26,8 @@ struct Failure {
   std::vector<std::string> last_lines;
   std::optional<bool> memory_kill;  ///< Known only for SIGKILL.
   std::string log_path;
+  /// Set when it was not a rank but a whole machine: its name and address.
+  std::string lost_machine;
 
   int code() const { return signal != 0 ? 128 + signal : exit_code; }
 };

@@ -21,6 +21,7 @@
 
 #include "accelerate/error.h"
 #include "base/files.h"
+#include "base/quiet_thread.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "launch/screen.h"
@@ -139,7 +140,7 @@ class Output::Impl {
         throw_errno("create", options_.log_folder, error.value());
       }
     }
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_quiet_thread([this] { run(); });
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

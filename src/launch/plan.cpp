@@ -221,7 +221,7 @@ void add_rank_variables(
   variables["MASTER_PORT"] = facts.main_port;
   variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(facts.restart_count);
   variables["TORCHELASTIC_MAX_RESTARTS"] = settings.text("max_restarts");
-  variables["TORCHELASTIC_RUN_ID"] = facts.launch_id;
+  variables["TORCHELASTIC_RUN_ID"] = facts.run_id;
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
 }
 

@@ -43,7 +43,8 @@ struct RuntimeFacts {
   std::string main_port;
   std::string store;
   std::string store_secret;
-  std::string launch_id;
+  std::string launch_id;  ///< Marks the processes of this machine.
+  std::string run_id;     ///< The same on every machine.
   std::string error_folder;
   std::int64_t restart_count = 0;
 };

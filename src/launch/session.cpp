@@ -16,8 +16,10 @@
 #include "base/text.h"
 #include "config/config_file.h"
 #include "launch/guardian.h"
+#include "launch/machines.h"
 #include "launch/output.h"
 #include "launch/plan.h"
+#include "launch/secret.h"
 #include "launch/signal_queue.h"
 #include "launch/store_server.h"
 #include "launch/supervisor.h"
@@ -95,42 +97,190 @@ OutputOptions output_options(const Settings& settings, const fs::path& folder) {
   return options;
 }
 
+// What every machine must have said alike.
+Json agreement(const SessionOptions& options) {
+  Json result = Json::object({{"version", options.version}});
+  for (const char* name :
+       {"num_machines",
+        "num_processes",
+        "mixed_precision",
+        "gradient_accumulation_steps",
+        "use_cpu",
+        "debug",
+        "max_restarts",
+        "rdzv_backend"}) {
+    result[name] = options.settings.value(name);
+  }
+  std::vector<std::string> words = options.words;
+  words[0] = fs::path(words[0]).filename().string();
+  result["program"] = join(words, " ");
+  return result;
+}
+
+Endpoint main_endpoint(const Settings& settings) {
+  if (!settings.has("main_process_ip")) {
+    throw ConfigError(
+        "several machines need the address of machine 0",
+        "add `--main_process_ip ADDRESS` on every machine");
+  }
+  const std::int64_t port = settings.has("main_process_port")
+                                ? settings.integer("main_process_port")
+                                : 29500;
+  if (port == 0) {
+    throw ConfigError(
+        "--main_process_port 0: several machines must agree on a port",
+        "choose one that is free on machine 0");
+  }
+  return {
+      false,
+      settings.text("main_process_ip"),
+      static_cast<std::uint16_t>(port)};
+}
+
+// `--rdzv_conf timeout=60` is another way to say `--rdzv_timeout 60`.
+std::chrono::milliseconds meeting_timeout(const Settings& settings) {
+  double seconds = static_cast<double>(settings.integer("rdzv_timeout"));
+  if (settings.has("rdzv_conf")) {
+    for (const std::string& pair : split(settings.text("rdzv_conf"), ',')) {
+      const auto equals = pair.find('=');
+      const std::string key = pair.substr(0, equals);
+      const auto value = equals == std::string::npos
+                             ? std::nullopt
+                             : parse_double(pair.substr(equals + 1));
+      if ((key != "timeout" && key != "join_timeout") || !value || *value < 1 ||
+          *value > 86400) {
+        throw ConfigError(
+            str_cat("--rdzv_conf `", printable(pair), "` has no meaning here"),
+            "the one option there is: `timeout=SECONDS`");
+      }
+      seconds = *value;
+    }
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
 class Session {
  public:
   explicit Session(const SessionOptions& options)
       : options_(options),
-        shape_(JobShape::of(options.settings)),
+        settings_(options.settings),
+        shape_(JobShape::of(settings_)),
         folder_(options.environment),
         guardian_(launch_id_, folder_.path()),
-        log_folder_(make_log_folder(options.settings, options.environment)),
-        store_({
-            .endpoints = {{true, folder_.path() + "/store", 0}},
-            .secret = secret_,
-        }),
-        output_(output_options(options.settings, log_folder_)) {}
+        log_folder_(make_log_folder(settings_, options.environment)) {
+    if (shape_.num_machines == 1) {
+      open_store({});
+    } else {
+      secret_ = job_secret(settings_, options.environment);
+      find_machines();
+    }
+  }
 
   SessionResult run() {
+    const MeetingResult first = meet(0);
+    SignalQueue signals;
+    Output output(output_options(settings_, log_folder_));
+    output_ = &output;
+    next_meeting_ = first;
     const SupervisorResult result =
-        supervise(supervisor_options(), output_, signals_);
+        supervise(supervisor_options(), output, signals);
     if (result.failure) {
       // An empty line between the workers' words and ours, on a line of its
       // own whatever they left unfinished.
-      output_.announce("");
+      output.announce("");
     }
     return {result.exit_code, result.failure};
   }
 
  private:
+  void open_store(const std::vector<Endpoint>& more) {
+    StoreServerOptions options;
+    options.endpoints = {{true, folder_.path() + "/store", 0}};
+    options.endpoints.insert(options.endpoints.end(), more.begin(), more.end());
+    options.secret = secret_;
+    store_ = std::make_unique<StoreServer>(options);
+  }
+
+  // Machine 0 listens, the others come. Without ranks given out beforehand,
+  // machine 0 is the one that has the address.
+  void find_machines() {
+    endpoint_ = main_endpoint(settings_);
+    const bool by_arrival = settings_.text("rdzv_backend") == "c10d" &&
+                            !settings_.is_given("machine_rank");
+    const bool hosts = by_arrival ? try_to_listen() : shape_.machine_rank == 0;
+    MachinesOptions machines;
+    machines.card.machine_rank = by_arrival ? -1 : shape_.machine_rank;
+    machines.card.host = options_.hardware.host_name;
+    machines.card.agreement = agreement(options_);
+    machines.num_machines = shape_.num_machines;
+    machines.local_processes = shape_.local_processes;
+    machines.secret = secret_;
+    machines.endpoint = endpoint_;
+    machines.launch_id = launch_id_;
+    machines.warn = options_.warn;
+    machines.reserve_port = [this] {
+      reserve_main_port();
+      return std::to_string(port_.port);
+    };
+    if (hosts) {
+      listen_for_machines();
+      machines_ = host_machines(machines, *store_);
+    } else {
+      options_.say(
+          str_cat("Joining machine 0 at ", endpoint_.text().substr(4)));
+      machines_ = join_machines(machines, meeting_timeout(settings_));
+    }
+  }
+
+  bool try_to_listen() {
+    try {
+      open_store({endpoint_});
+      return true;
+    } catch (const IoError&) {
+      return false;
+    }
+  }
+
+  void listen_for_machines() {
+    if (store_ == nullptr) {
+      try {
+        open_store({endpoint_});
+      } catch (const IoError& error) {
+        throw IoError(
+            error.what(),
+            "machine 0 must have this address and a free port: see "
+            "`--main_process_ip` and `--main_process_port`");
+      }
+    }
+    options_.say(str_cat(
+        "Waiting for ",
+        shape_.num_machines - 1,
+        shape_.num_machines == 2 ? " machine at " : " machines at ",
+        endpoint_.text().substr(4)));
+  }
+
+  MeetingResult meet(std::int64_t restart) {
+    if (machines_ == nullptr) {
+      return {0, launch_id_, "127.0.0.1", ""};
+    }
+    MeetingResult result = machines_->meet(restart, meeting_timeout(settings_));
+    settings_.set(
+        "machine_rank", result.machine_rank, settings_.origin("machine_rank"));
+    shape_ = JobShape::of(settings_);
+    return result;
+  }
+
   SupervisorOptions supervisor_options() {
     SupervisorOptions options;
     options.num_processes = shape_.num_processes;
-    options.max_restarts = options_.settings.integer("max_restarts");
+    options.max_restarts = settings_.integer("max_restarts");
     options.stop_timeout =
-        std::chrono::duration<double>(options_.settings.real("stop_timeout"));
-    options.monitor_interval = std::chrono::duration<double>(
-        options_.settings.real("monitor_interval"));
+        std::chrono::duration<double>(settings_.real("stop_timeout"));
+    options.monitor_interval =
+        std::chrono::duration<double>(settings_.real("monitor_interval"));
     options.host = options_.hardware.host_name;
     options.launch_id = launch_id_;
+    options.others = machines_.get();
     options.error_file = [this](std::int64_t rank) {
       return str_cat(folder_.path(), "/rank_", rank, ".error.json");
     };
@@ -142,39 +292,56 @@ class Session {
     options.commands = [this](std::int64_t restart) {
       return make_commands(restart);
     };
-    options.abort_store = [this](const std::string& reason) {
-      store_.abort(reason);
-    };
-    options.start_store_generation = [this](std::int64_t restart) {
-      store_.start_generation(static_cast<std::uint32_t>(restart));
-    };
-    options.store_status = [this] { return store_.status(); };
+    if (store_ != nullptr) {
+      options.abort_store = [this](const std::string& reason) {
+        store_->abort(reason);
+      };
+      options.start_store_generation = [this](std::int64_t restart) {
+        store_->start_generation(static_cast<std::uint32_t>(restart));
+      };
+      options.store_status = [this] { return store_->status(); };
+    }
     options.on_group = [this](pid_t group, bool added) {
       added ? guardian_.add_group(group) : guardian_.remove_group(group);
     };
     return options;
   }
 
-  std::vector<WorkerCommand> make_commands(std::int64_t restart) {
-    reserve_main_port();
+  RuntimeFacts runtime_facts(std::int64_t restart) {
+    const MeetingResult meeting = restart == 0 ? next_meeting_ : meet(restart);
     RuntimeFacts facts;
-    facts.main_port = std::to_string(port_.port);
-    facts.store = store_.endpoint(0).text();
+    if (machines_ == nullptr) {
+      reserve_main_port();
+      facts.main_port = std::to_string(port_.port);
+    } else {
+      facts.main_port = meeting.main_port;
+      facts.main_address =
+          settings_.flag("same_network") ? endpoint_.host : meeting.main_host;
+    }
+    facts.store =
+        store_ != nullptr ? store_->endpoint(0).text() : endpoint_.text();
     facts.store_secret = secret_;
     facts.launch_id = launch_id_;
+    facts.run_id = meeting.launch_id;
     facts.error_folder = folder_.path();
     facts.restart_count = restart;
-    for (std::int64_t rank = 0; rank < shape_.num_processes; ++rank) {
+    return facts;
+  }
+
+  std::vector<WorkerCommand> make_commands(std::int64_t restart) {
+    const RuntimeFacts facts = runtime_facts(restart);
+    for (std::int64_t local = 0; local < shape_.local_processes; ++local) {
+      const std::int64_t rank = shape_.first_rank + local;
       ::unlink(str_cat(folder_.path(), "/rank_", rank, ".error.json").c_str());
     }
     auto commands = make_worker_commands(
-        options_.settings,
+        settings_,
         options_.hardware,
         options_.environment,
         facts,
         options_.words,
         options_.is_python);
-    if (options_.settings.flag("debug") && restart == 0) {
+    if (settings_.flag("debug") && restart == 0) {
       say_environments(facts);
     }
     return commands;
@@ -185,7 +352,7 @@ class Session {
       std::string text =
           str_cat("environment of rank ", shape_.first_rank + local, ":");
       for (const auto& [name, value] : worker_variables(
-               options_.settings,
+               settings_,
                options_.environment,
                facts,
                local,
@@ -193,43 +360,54 @@ class Session {
         const bool secret = name == "ACCELERATE_STORE_SECRET";
         text += str_cat("\n  ", name, "=", secret ? "(hidden)" : value);
       }
-      output_.announce(text);
+      output_->announce(text);
     }
   }
 
+  // The port a program's rank 0 may open. With several machines the one after
+  // ours is the first choice, for firewalls that open a small range.
   void reserve_main_port() {
     port_ = ReservedPort();
-    const auto& settings = options_.settings;
-    const auto wanted = static_cast<std::uint16_t>(
-        settings.has("main_process_port")
-            ? settings.integer("main_process_port")
-            : 0);
+    const bool several = shape_.num_machines > 1;
+    const std::string host = several ? endpoint_.host : "127.0.0.1";
+    std::uint16_t wanted = 0;
+    if (several) {
+      wanted = static_cast<std::uint16_t>(endpoint_.port + 1);
+    } else if (settings_.has("main_process_port")) {
+      wanted =
+          static_cast<std::uint16_t>(settings_.integer("main_process_port"));
+    }
     try {
-      port_ = reserve_port("127.0.0.1", wanted);
+      port_ = reserve_port(host, wanted);
     } catch (const IoError&) {
-      port_ = reserve_port("127.0.0.1");
-      options_.warn(str_cat(
-          "port ",
-          wanted,
-          " (",
-          settings.origin("main_process_port").text(),
-          ") is in use; using ",
-          port_.port,
-          " instead"));
+      port_ = reserve_port(host);
+      if (!several) {
+        options_.warn(str_cat(
+            "port ",
+            wanted,
+            " (",
+            settings_.origin("main_process_port").text(),
+            ") is in use; using ",
+            port_.port,
+            " instead"));
+      }
     }
   }
 
   const SessionOptions& options_;
+  Settings settings_;
   JobShape shape_;
   std::string launch_id_ = to_hex(random_bytes(8));
   std::string secret_ = to_hex(random_bytes(32));
   LaunchFolder folder_;
-  Guardian guardian_;
-  SignalQueue signals_;  // Before the threads of the store and the output.
+  Guardian guardian_;  // Before the first thread.
   fs::path log_folder_;
-  StoreServer store_;
+  Endpoint endpoint_;
   ReservedPort port_;
-  Output output_;
+  std::unique_ptr<StoreServer> store_;
+  std::unique_ptr<Machines> machines_;
+  MeetingResult next_meeting_;
+  Output* output_ = nullptr;
 };
 
 }  // namespace

@@ -11,8 +11,6 @@
 #include <thread>
 #include <unordered_map>
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -21,6 +19,7 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/hmac.h"
+#include "base/quiet_thread.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "launch/store_data.h"
@@ -44,19 +43,6 @@ double seconds_since(Clock::time_point then) {
 
 std::string_view as_text(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
-// A machine that is cut off sends no goodbye: let the kernel ask.
-void watch_connection(int socket) {
-  const int yes = 1;
-  const int idle = 5;
-  const int interval = 2;
-  const int probes = 3;
-  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
-  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 }
 
 struct Client {
@@ -102,7 +88,7 @@ class StoreServer::Impl {
       bound_.push_back(endpoint);
       listeners_.push_back(std::move(listener));
     }
-    thread_ = std::thread([this] { serve(); });
+    thread_ = start_quiet_thread([this] { serve(); });
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

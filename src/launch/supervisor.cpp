@@ -67,8 +67,7 @@ class Generation {
       kill_when_due();
     }
     if (options_.others != nullptr) {
-      options_.others->wait_for_all(first_failure_.has_value());
-      take_remote_failure();
+      wait_for_others();
     }
     end_left_behind();
   }
@@ -161,12 +160,18 @@ class Generation {
     if (kill_at_) {
       wait = std::min(wait, Seconds(*kill_at_ - Clock::now()));
     }
+    if (options_.others != nullptr) {
+      wait = std::min(wait, Seconds(1));
+    }
     return std::max(1, static_cast<int>(wait.count() * 1000));
   }
 
   // The kernel keeps ready descriptors in the order in which they became
   // ready, so the first one listed is the first that ended.
   void wait_and_handle() {
+    if (options_.others != nullptr) {
+      options_.others->tick();
+    }
     epoll_event events[64];
     const int ready =
         ::epoll_wait(epoll_.get(), events, 64, wait_milliseconds());
@@ -209,6 +214,27 @@ class Generation {
       }
       begin_stop(reason);
     }
+  }
+
+  // Machine 0 holds the store for all, so nobody leaves before the last. After
+  // a failure or an interrupt that takes as long as stopping does.
+  void wait_for_others() {
+    options_.others->report_done();
+    const auto limit =
+        std::chrono::duration_cast<Clock::duration>(options_.stop_timeout) +
+        std::chrono::seconds(5);
+    std::optional<Clock::time_point> deadline;
+    while (!options_.others->all_done()) {
+      const bool ending = kill_at_ || interrupt_ != 0;
+      if (ending && !deadline) {
+        deadline = Clock::now() + limit;
+      }
+      if (deadline && Clock::now() >= *deadline) {
+        break;
+      }
+      wait_and_handle();
+    }
+    take_remote_failure();
   }
 
   // The failed rank's last words may still be in its pipe when its end is

@@ -28,9 +28,12 @@ class OtherMachines {
   virtual std::optional<Failure> take_failure() = 0;
   /// Tells the others that a rank of this machine failed.
   virtual void report_failure(const Failure& failure) = 0;
-  /// This machine's workers have all ended. Returns when every machine's have,
-  /// or some machine is lost.
-  virtual void wait_for_all(bool failed) = 0;
+  /// This machine's workers have all ended.
+  virtual void report_done() = 0;
+  /// So have everybody else's, or they are lost.
+  virtual bool all_done() = 0;
+  /// Called at least once a second.
+  virtual void tick() {}
 };
 
 struct SupervisorOptions {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/failure_json.h"
+
+namespace accelerate {
+
+Json failure_to_json(const Failure& failure) {
+  return Json::object(
+      {{"rank", failure.rank},
+       {"host", failure.host},
+       {"pid", failure.pid},
+       {"exit_code", failure.exit_code},
+       {"signal", failure.signal},
+       {"seconds", failure.seconds},
+       {"num_processes", failure.num_processes},
+       {"others_stopped", failure.others_stopped},
+       {"others_failed", failure.others_failed},
+       {"status", failure.status},
+       {"exception", failure.exception},
+       {"last_lines", failure.last_lines},
+       {"memory_kill",
+        failure.memory_kill ? Json(*failure.memory_kill) : Json()},
+       {"log_path", failure.log_path},
+       {"lost_machine", failure.lost_machine}});
+}
+
+Failure failure_from_json(const Json& json) {
+  Failure failure;
+  failure.rank = json.at("rank").as_integer();
+  failure.host = json.at("host").as_string();
+  failure.pid = static_cast<pid_t>(json.at("pid").as_integer());
+  failure.exit_code = static_cast<int>(json.at("exit_code").as_integer());
+  failure.signal = static_cast<int>(json.at("signal").as_integer());
+  failure.seconds = json.at("seconds").as_double();
+  failure.num_processes = json.at("num_processes").as_integer();
+  failure.others_stopped = json.at("others_stopped").as_integer();
+  failure.others_failed = json.at("others_failed").as_integer();
+  failure.status = json.at("status").as_string();
+  failure.exception = json.at("exception").as_string();
+  for (const Json& line : json.at("last_lines").as_array()) {
+    failure.last_lines.push_back(line.as_string());
+  }
+  if (!json.at("memory_kill").is_null()) {
+    failure.memory_kill = json.at("memory_kill").as_bool();
+  }
+  failure.log_path = json.at("log_path").as_string();
+  failure.lost_machine = json.at("lost_machine").as_string();
+  return failure;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,602 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every message is one JSON object in a store's `exchange` request:
+//
+//   enter {restart, card}   answered when all machines have come, or never will
+//   poll  {rank}            answered with the next event, or none after a while
+//   fail  {rank, failure}   a rank of that machine failed
+//   done  {rank, restart}   all its workers have ended
+#include "launch/machines.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "accelerate/error.h"
+#include "base/quiet_thread.h"
+#include "base/store_client.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "launch/failure_json.h"
+
+namespace accelerate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// A poll is answered at least this often, so that both sides see traffic.
+constexpr std::chrono::seconds kHeartbeat{5};
+constexpr milliseconds kAtOnce{30000};
+
+// What has happened elsewhere, with a descriptor to wait for it.
+class Events {
+ public:
+  Events() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  int fd() const { return fd_.get(); }
+
+  void add_failure(Failure failure) {
+    const std::scoped_lock lock(mutex_);
+    if (!failure_) {
+      failure_ = std::move(failure);
+    }
+    notify();
+  }
+  void set_all_done() {
+    const std::scoped_lock lock(mutex_);
+    all_done_ = true;
+    notify();
+  }
+  std::optional<Failure> take_failure() {
+    const std::scoped_lock lock(mutex_);
+    std::uint64_t count = 0;
+    (void)!::read(fd_.get(), &count, sizeof(count));
+    return std::exchange(failure_, std::nullopt);
+  }
+  bool all_done() const {
+    const std::scoped_lock lock(mutex_);
+    return all_done_;
+  }
+  void reset() {
+    const std::scoped_lock lock(mutex_);
+    failure_.reset();
+    all_done_ = false;
+  }
+
+ private:
+  void notify() const {
+    const std::uint64_t one = 1;
+    (void)!::write(fd_.get(), &one, sizeof(one));
+  }
+
+  UniqueFd fd_;
+  mutable std::mutex mutex_;
+  std::optional<Failure> failure_;
+  bool all_done_ = false;
+};
+
+Failure lost_machine(
+    const std::string& name, std::int64_t rank, double seconds) {
+  Failure failure;
+  failure.rank = rank;
+  failure.exit_code = 1;
+  failure.seconds = seconds;
+  failure.lost_machine = name;
+  return failure;
+}
+
+std::string event_text(const char* type, Json body = Json::object()) {
+  body["type"] = type;
+  return body.dump();
+}
+
+// ---------------------------------------------------------------- machine 0
+
+class Host : public Machines {
+ public:
+  Host(const MachinesOptions& options, StoreServer& server)
+      : options_(options), server_(server), meeting_(options.num_machines) {
+    server_.on_exchange([this](const StoreServer::Exchange& exchange) {
+      return handle(exchange);
+    });
+    server_.on_machine_lost(
+        [this](std::uint64_t client) { handle_loss(client); });
+    server_.on_refusal(
+        [this](const std::string& address, const std::string& why) {
+          handle_refusal(address, why);
+        });
+  }
+  ~Host() override {
+    server_.on_exchange(nullptr);
+    server_.on_machine_lost(nullptr);
+    server_.on_refusal(nullptr);
+  }
+
+  MeetingResult meet(std::int64_t restart, milliseconds timeout) override {
+    open(restart);
+    std::unique_lock lock(mutex_);
+    const bool complete = changed_.wait_for(
+        lock, timeout, [this] { return meeting_.is_complete(); });
+    std::string problem;
+    if (!complete) {
+      const double seconds = std::chrono::duration<double>(timeout).count();
+      problem = meeting_.missing_text(where(), seconds);
+    } else {
+      problem = meeting_.difference_text();
+    }
+    const MeetingResult result = make_result();
+    const auto waiting = std::exchange(waiting_, {});
+    start_ = Clock::now();
+    lock.unlock();
+    answer_all(waiting, problem, complete, result);
+    if (!complete) {
+      throw DistributedError(problem, missing_hint());
+    }
+    if (!problem.empty()) {
+      throw ConfigError(problem, "give every machine the same options");
+    }
+    return result;
+  }
+
+  int event_fd() const override { return events_.fd(); }
+  std::optional<Failure> take_failure() override {
+    return events_.take_failure();
+  }
+  bool all_done() override { return events_.all_done(); }
+  void tick() override { answer_idle_polls(); }
+
+  void report_failure(const Failure& failure) override {
+    broadcast(event_text(
+        "failure", Json::object({{"failure", failure_to_json(failure)}})));
+  }
+
+  void report_done() override { mark_done(0); }
+
+ private:
+  struct Peer {
+    std::uint64_t control = 0;
+    std::uint64_t poll = 0;
+    Clock::time_point poll_since;
+    bool is_polling = false;
+    std::deque<std::string> events;
+    bool is_done = false;
+    std::string name;
+  };
+
+  std::string where() const {
+    return str_cat(options_.endpoint.host, ":", options_.endpoint.port);
+  }
+
+  std::string missing_hint() const {
+    return str_cat(
+        "run the same command on the missing machines; they must reach ",
+        where());
+  }
+
+  double elapsed() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+  // Clears the table and lets in those who came early.
+  void open(std::int64_t restart) {
+    std::vector<std::pair<std::uint64_t, MachineCard>> early;
+    {
+      const std::scoped_lock lock(mutex_);
+      restart_ = restart;
+      meeting_ = Meeting(options_.num_machines);
+      events_.reset();
+      for (auto& [rank, peer] : peers_) {
+        peer.is_done = false;
+        peer.events.clear();
+      }
+      host_done_ = false;
+      MachineCard card = options_.card;
+      card.machine_rank = 0;
+      card.address = where();
+      (void)meeting_.add(card);
+      early.swap(early_);
+    }
+    for (auto& [client, card] : early) {
+      if (auto answer = enter(client, std::move(card))) {
+        server_.answer(client, *answer);
+      }
+    }
+  }
+
+  MeetingResult make_result() const {
+    MeetingResult result;
+    result.machine_rank = 0;
+    result.launch_id = options_.launch_id;
+    result.main_host = options_.card.host;
+    result.main_port = options_.reserve_port();
+    return result;
+  }
+
+  void answer_all(
+      const std::map<std::int64_t, std::uint64_t>& waiting,
+      const std::string& problem,
+      bool complete,
+      const MeetingResult& result) {
+    for (const auto& [rank, client] : waiting) {
+      Json answer = Json::object();
+      if (!problem.empty()) {
+        answer["error"] = problem;
+        answer["is_config"] = complete;
+      } else {
+        answer["machine_rank"] = rank;
+        answer["launch_id"] = result.launch_id;
+        answer["main_host"] = result.main_host;
+        answer["main_port"] = result.main_port;
+      }
+      server_.answer(client, answer.dump());
+    }
+  }
+
+  // On the server's thread.
+  std::optional<std::string> handle(const StoreServer::Exchange& exchange) {
+    try {
+      const Json message = Json::parse(
+          exchange.payload, {.source = exchange.address, .max_depth = 16});
+      const std::string& type = message.at("type").as_string();
+      if (type == "enter") {
+        return take_enter(exchange, message);
+      }
+      const std::int64_t rank = message.at("rank").as_integer();
+      if (type == "poll") {
+        return take_poll(exchange.client, rank);
+      }
+      if (type == "fail") {
+        take_failure_of(rank, message.at("failure"));
+      } else if (type == "done") {
+        mark_done(rank);
+      }
+      return "{}";
+    } catch (const Error& error) {
+      return Json::object({{"error", error.what()}}).dump();
+    }
+  }
+
+  std::optional<std::string> take_enter(
+      const StoreServer::Exchange& exchange, const Json& message) {
+    MachineCard card = MachineCard::from_json(message.at("card"));
+    card.address = exchange.address;
+    const std::scoped_lock lock(mutex_);
+    if (message.at("restart").as_integer() > restart_) {
+      early_.emplace_back(exchange.client, std::move(card));
+      return std::nullopt;
+    }
+    return enter(exchange.client, std::move(card));
+  }
+
+  std::optional<std::string> enter(std::uint64_t client, MachineCard card) {
+    const std::scoped_lock lock(mutex_);
+    const std::string name = str_cat(card.host, ", ", card.address);
+    const Meeting::Entry entry = meeting_.add(std::move(card));
+    if (!entry.error.empty()) {
+      return Json::object({{"error", entry.error}, {"is_config", true}}).dump();
+    }
+    Peer& peer = peers_[entry.rank];
+    peer.control = client;
+    peer.name = str_cat(entry.rank, " (", name, ")");
+    waiting_[entry.rank] = client;
+    changed_.notify_all();
+    return std::nullopt;
+  }
+
+  std::optional<std::string> take_poll(
+      std::uint64_t client, std::int64_t rank) {
+    const std::scoped_lock lock(mutex_);
+    Peer& peer = peers_[rank];
+    peer.poll = client;
+    if (!peer.events.empty()) {
+      std::string event = std::move(peer.events.front());
+      peer.events.pop_front();
+      return event;
+    }
+    peer.is_polling = true;
+    peer.poll_since = Clock::now();
+    return std::nullopt;
+  }
+
+  void take_failure_of(std::int64_t rank, const Json& json) {
+    Failure failure = failure_from_json(json);
+    const std::string text =
+        event_text("failure", Json::object({{"failure", json}}));
+    events_.add_failure(std::move(failure));
+    broadcast(text, rank);
+  }
+
+  void broadcast(const std::string& text, std::int64_t but = 0) {
+    std::vector<std::uint64_t> ready;
+    {
+      const std::scoped_lock lock(mutex_);
+      for (auto& [rank, peer] : peers_) {
+        if (rank == but) {
+          continue;
+        }
+        if (peer.is_polling) {
+          peer.is_polling = false;
+          ready.push_back(peer.poll);
+        } else {
+          peer.events.push_back(text);
+        }
+      }
+    }
+    for (const std::uint64_t client : ready) {
+      server_.answer(client, text);
+    }
+  }
+
+  void mark_done(std::int64_t rank) {
+    bool all = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (rank == 0) {
+        host_done_ = true;
+      } else {
+        peers_[rank].is_done = true;
+      }
+      all = host_done_;
+      for (const auto& [number, peer] : peers_) {
+        all = all && peer.is_done;
+      }
+    }
+    if (all) {
+      events_.set_all_done();
+      broadcast(event_text("all_done"));
+    }
+  }
+
+  void answer_idle_polls() {
+    std::vector<std::uint64_t> idle;
+    {
+      const std::scoped_lock lock(mutex_);
+      for (auto& [rank, peer] : peers_) {
+        if (peer.is_polling && Clock::now() - peer.poll_since > kHeartbeat) {
+          peer.is_polling = false;
+          idle.push_back(peer.poll);
+        }
+      }
+    }
+    for (const std::uint64_t client : idle) {
+      server_.answer(client, event_text("nothing"));
+    }
+  }
+
+  void handle_loss(std::uint64_t client) {
+    std::optional<std::int64_t> lost;
+    std::string name;
+    {
+      const std::scoped_lock lock(mutex_);
+      for (auto& [rank, peer] : peers_) {
+        const bool is_his = peer.control == client || peer.poll == client;
+        if (is_his && !peer.is_done) {
+          lost = rank;
+          name = peer.name;
+          peer.is_polling = false;
+        }
+      }
+    }
+    if (!lost) {
+      return;
+    }
+    const Failure failure =
+        lost_machine(name, *lost * options_.local_processes, elapsed());
+    events_.add_failure(failure);
+    broadcast(
+        event_text(
+            "failure", Json::object({{"failure", failure_to_json(failure)}})),
+        *lost);
+    // Nobody will say it for him.
+    mark_done(*lost);
+  }
+
+  void handle_refusal(const std::string& address, const std::string& why) {
+    {
+      const std::scoped_lock lock(mutex_);
+      meeting_.add_refusal(address, why);
+      // One line for each address is enough for people.
+      const std::string host = address.substr(0, address.rfind(':'));
+      if (warned_.size() >= 16 || !warned_.insert(host).second) {
+        return;
+      }
+    }
+    options_.warn(str_cat("refused ", address, ": ", why));
+  }
+
+  MachinesOptions options_;
+  StoreServer& server_;
+  Events events_;
+  Clock::time_point start_ = Clock::now();
+
+  // Recursive: opening a meeting lets early machines in. The server's own lock
+  // is always taken first.
+  std::recursive_mutex mutex_;
+  std::condition_variable_any changed_;
+  Meeting meeting_;
+  std::int64_t restart_ = -1;
+  std::map<std::int64_t, Peer> peers_;
+  std::map<std::int64_t, std::uint64_t> waiting_;
+  std::vector<std::pair<std::uint64_t, MachineCard>> early_;
+  std::set<std::string> warned_;
+  bool host_done_ = false;
+};
+
+// ------------------------------------------------------- the other machines
+
+class Guest : public Machines {
+ public:
+  Guest(const MachinesOptions& options, milliseconds timeout)
+      : options_(options), control_(connect(timeout)) {}
+  ~Guest() override {
+    stopping_ = true;
+    if (poller_ != nullptr) {
+      ::shutdown(poller_->socket(), SHUT_RDWR);
+    }
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+  MeetingResult meet(std::int64_t restart, milliseconds timeout) override {
+    events_.reset();
+    const Json answer =
+        ask(*control_,
+            Json::object(
+                {{"type", "enter"},
+                 {"restart", restart},
+                 {"card", options_.card.to_json()}}),
+            timeout);
+    if (const Json* error = answer.find("error")) {
+      const Json* is_config = answer.find("is_config");
+      if (is_config != nullptr && is_config->as_bool()) {
+        throw ConfigError(error->as_string());
+      }
+      throw DistributedError(error->as_string());
+    }
+    MeetingResult result;
+    result.machine_rank = answer.at("machine_rank").as_integer();
+    result.launch_id = answer.at("launch_id").as_string();
+    result.main_host = answer.at("main_host").as_string();
+    result.main_port = answer.at("main_port").as_string();
+    rank_ = result.machine_rank;
+    options_.card.machine_rank = rank_;
+    start_ = Clock::now();
+    if (poller_ == nullptr) {
+      poller_ = connect(kAtOnce);
+      thread_ = start_quiet_thread([this] { poll(); });
+    }
+    return result;
+  }
+
+  int event_fd() const override { return events_.fd(); }
+  std::optional<Failure> take_failure() override {
+    return events_.take_failure();
+  }
+  bool all_done() override { return events_.all_done(); }
+
+  void report_failure(const Failure& failure) override {
+    tell(Json::object(
+        {{"type", "fail"},
+         {"rank", rank_},
+         {"failure", failure_to_json(failure)}}));
+  }
+  void report_done() override {
+    tell(Json::object({{"type", "done"}, {"rank", rank_}}));
+  }
+
+ private:
+  std::unique_ptr<StoreClient> connect(milliseconds timeout) const {
+    StoreClientOptions options;
+    options.endpoint = options_.endpoint;
+    options.secret = options_.secret;
+    options.hello = {
+        store::Role::machine,
+        static_cast<std::uint32_t>(
+            std::max<std::int64_t>(0, options_.card.machine_rank)),
+        0};
+    const auto deadline = Clock::now() + timeout;
+    while (true) {
+      try {
+        options.connect_timeout = std::min(
+            milliseconds(5000),
+            std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
+                milliseconds(1));
+        return std::make_unique<StoreClient>(options);
+      } catch (const IoError& error) {
+        // Machine 0 may still be on its way.
+        if (Clock::now() >= deadline) {
+          throw DistributedError(
+              str_cat(
+                  "machine 0 did not answer within ",
+                  format_seconds(
+                      std::chrono::duration<double>(timeout).count()),
+                  ": ",
+                  error.what()),
+              "start machine 0 too, and check that this machine reaches it");
+        }
+        std::this_thread::sleep_for(milliseconds(100));
+      }
+    }
+  }
+
+  static Json ask(
+      StoreClient& client, const Json& message, milliseconds limit) {
+    return Json::parse(
+        client.exchange(message.dump(), limit), {.source = "machine 0"});
+  }
+
+  // Machine 0 may be gone; its loss is reported by the poll.
+  void tell(const Json& message) {
+    try {
+      (void)ask(*control_, message, kAtOnce);
+    } catch (const Error&) {
+      events_.set_all_done();
+    }
+  }
+
+  void poll() {
+    try {
+      while (!stopping_) {
+        const Json event =
+            ask(*poller_,
+                Json::object({{"type", "poll"}, {"rank", rank_}}),
+                kAtOnce);
+        take(event);
+      }
+    } catch (const Error&) {
+      if (!stopping_ && !events_.all_done()) {
+        events_.add_failure(lost_machine(
+            str_cat(
+                "0 (",
+                options_.endpoint.host,
+                ":",
+                options_.endpoint.port,
+                ")"),
+            0,
+            std::chrono::duration<double>(Clock::now() - start_).count()));
+        events_.set_all_done();
+      }
+    }
+  }
+
+  void take(const Json& event) {
+    const std::string& type = event.at("type").as_string();
+    if (type == "failure") {
+      events_.add_failure(failure_from_json(event.at("failure")));
+    } else if (type == "all_done") {
+      events_.set_all_done();
+    }
+  }
+
+  MachinesOptions options_;
+  Events events_;
+  std::int64_t rank_ = -1;
+  Clock::time_point start_ = Clock::now();
+  std::unique_ptr<StoreClient> control_;
+  std::unique_ptr<StoreClient> poller_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Machines> host_machines(
+    const MachinesOptions& options, StoreServer& server) {
+  return std::make_unique<Host>(options, server);
+}
+
+std::unique_ptr<Machines> join_machines(
+    const MachinesOptions& options, milliseconds timeout) {
+  return std::make_unique<Guest>(options, timeout);
+}
+
+}  // namespace accelerate

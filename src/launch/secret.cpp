@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/secret.h"
+
+#include <cerrno>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/hmac.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
+#include "config/config_file.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string check_length(const std::string& secret, const std::string& where) {
+  constexpr std::size_t kLeast = 16;
+  if (secret.size() < kLeast) {
+    throw ConfigError(
+        str_cat(
+            where,
+            " holds a secret of ",
+            secret.size(),
+            " characters, fewer than ",
+            kLeast),
+        "make one with `openssl rand -hex 32`");
+  }
+  return secret;
+}
+
+std::string read_secret(const fs::path& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) {
+    throw ConfigError(str_cat(
+        "cannot read the job's secret in ",
+        path.string(),
+        ": ",
+        errno_text(errno)));
+  }
+  if ((info.st_mode & 077U) != 0) {
+    throw ConfigError(
+        str_cat(path.string(), " can be read by others"),
+        str_cat("run `chmod 600 ", path.string(), "`"));
+  }
+  const std::string text = read_file(path, 4096);
+  return check_length(std::string(trim(text)), path.string());
+}
+
+// Machines that share a home may come here at the same moment: the one that
+// links its file first wins, and everybody reads that one.
+void make_secret(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  const std::string temporary =
+      str_cat(path.string(), ".", to_hex(random_bytes(6)));
+  write_file(temporary, to_hex(random_bytes(32)) + "\n", 0600);
+  ::link(temporary.c_str(), path.c_str());
+  ::unlink(temporary.c_str());
+}
+
+}  // namespace
+
+std::string job_secret(
+    const Settings& settings, const Environment& environment) {
+  if (const auto secret = environment.get("ACCELERATE_JOB_SECRET")) {
+    return check_length(*secret, "ACCELERATE_JOB_SECRET");
+  }
+  if (settings.has("job_secret_file")) {
+    return read_secret(
+        expand_home(settings.text("job_secret_file"), environment));
+  }
+  const fs::path path = config_folder(environment) / "job_secret";
+  if (!fs::exists(path)) {
+    make_secret(path);
+  }
+  return read_secret(path);
+}
+
+}  // namespace accelerate

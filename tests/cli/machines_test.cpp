@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several machines: on one host by loopback, and as network namespaces with
+// addresses of their own where those are allowed.
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "cli_environment.h"
+
+namespace accelerate::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Results = std::vector<CommandResult>;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class Machines : public CliTest {
+ protected:
+  std::string marks() const { return home_ + "/mark"; }
+
+  // The options of machine `rank`, and how a command is put onto it.
+  virtual std::string on_machine(int) const { return ""; }
+  virtual std::string main_address() const { return "127.0.0.1"; }
+
+  std::string line(int rank, int machines, const std::string& rest) const {
+    return on_machine(rank) + "accelerate launch --cpu --num_machines " +
+           std::to_string(machines) + " --num_processes " +
+           std::to_string(2 * machines) + " --machine_rank " +
+           std::to_string(rank) + " --main_process_ip " + main_address() +
+           " --main_process_port " + std::to_string(port()) + " " + rest;
+  }
+
+  // Tests of one binary may run side by side.
+  static int port() { return 20000 + ::getpid() % 10000; }
+
+  std::future<CommandResult> start(const std::string& text) const {
+    auto options = shell(text);
+    options.timeout = std::chrono::seconds(60);
+    return std::async(
+        std::launch::async, [options] { return run_command(options); });
+  }
+
+  Results run_all(const std::vector<std::string>& lines) const {
+    std::vector<std::future<CommandResult>> started;
+    for (const auto& text : lines) {
+      started.push_back(start(text));
+    }
+    Results results;
+    for (auto& one : started) {
+      results.push_back(one.get());
+    }
+    return results;
+  }
+
+  bool wait_for_marks(int count) const {
+    for (int i = 0; i < 3000; ++i) {
+      int there = 0;
+      for (int rank = 0; rank < count; ++rank) {
+        there += fs::exists(marks() + std::to_string(rank)) ? 1 : 0;
+      }
+      if (there == count) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+};
+
+TEST_F(Machines, RunAsOneJob) {
+  const std::string program =
+      "sh -c 'echo $RANK/$WORLD_SIZE $LOCAL_RANK $GROUP_RANK $MASTER_ADDR'";
+
+  const Results results = run_all({line(0, 2, program), line(1, 2, program)});
+
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  EXPECT_TRUE(contains(results[0].out, "0/4 0 0 127.0.0.1"));
+  EXPECT_TRUE(contains(results[0].out, "1/4 1 0 127.0.0.1"));
+  EXPECT_TRUE(contains(results[1].out, "2/4 0 1 127.0.0.1"));
+  EXPECT_TRUE(contains(results[1].out, "3/4 1 1 127.0.0.1"));
+}
+
+TEST_F(Machines, RanksByArrivalWithC10d) {
+  std::string command = line(0, 2, "--rdzv_backend c10d sh -c 'echo $RANK'");
+  const auto at = command.find("--machine_rank 0 ");
+  command.erase(at, 17);
+
+  const Results results = run_all({command, command});
+
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].err;
+  EXPECT_EQ(results[1].exit_code, 0) << results[1].err;
+  const std::string all = results[0].out + results[1].out;
+  for (const char* rank : {"0", "1", "2", "3"}) {
+    EXPECT_TRUE(contains(all, rank)) << all;
+  }
+}
+
+TEST_F(Machines, TheFirstFailureIsReportedOnEvery) {
+  const std::string program =
+      "sh -c 'if [ $RANK = 3 ]; then echo ouch >&2; exit 9; fi; exec sleep 60'";
+
+  const Results results = run_all({line(0, 2, program), line(1, 2, program)});
+
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 9) << result.err;
+    EXPECT_TRUE(contains(result.err, "error: rank 3 failed first"))
+        << result.err;
+    EXPECT_TRUE(contains(result.err, "ouch"));
+    EXPECT_LT(result.seconds, 8);
+  }
+}
+
+TEST_F(Machines, RestartTogether) {
+  const std::string program =
+      "--max_restarts 1 sh -c 'if [ $ACCELERATE_RESTART_COUNT = 1 ]; then echo "
+      "again; exit 0; fi; [ $RANK = 1 ] && exit 4; exec sleep 60'";
+
+  const Results results = run_all({line(0, 2, program), line(1, 2, program)});
+
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(contains(result.out, "again"));
+    EXPECT_TRUE(contains(result.err, "restart 1 of 1")) << result.err;
+  }
+}
+
+TEST_F(Machines, AMissingOneIsNamed) {
+  const Results results = run_all({line(0, 2, "--rdzv_timeout 1 true")});
+
+  EXPECT_EQ(results[0].exit_code, 1);
+  EXPECT_TRUE(contains(results[0].err, "1 of 2 machines did not come"));
+  EXPECT_TRUE(
+      contains(results[0].err, "1        -     ") ||
+      contains(results[0].err, "missing"))
+      << results[0].err;
+  EXPECT_LT(results[0].seconds, 5);
+}
+
+TEST_F(Machines, DifferentSettingsAreATable) {
+  const Results results =
+      run_all({line(0, 2, "true"), line(1, 2, "--mixed_precision bf16 true")});
+
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_TRUE(contains(result.err, "error: the machines disagree"));
+    EXPECT_TRUE(contains(result.err, "mixed_precision  no")) << result.err;
+  }
+}
+
+TEST_F(Machines, AWrongSecretIsRefusedAndNamed) {
+  const Results results = run_all(
+      {line(0, 2, "--rdzv_timeout 3 true"),
+       "sleep 0.5; ACCELERATE_JOB_SECRET=0123456789abcdef " +
+           line(1, 2, "--rdzv_timeout 3 true")});
+
+  EXPECT_EQ(results[0].exit_code, 1);
+  EXPECT_TRUE(contains(results[0].err, "refused 127.0.0.1"));
+  EXPECT_TRUE(contains(results[0].err, "refused: wrong secret"))
+      << results[0].err;
+  EXPECT_EQ(results[1].exit_code, 2);
+  EXPECT_TRUE(contains(results[1].err, "refused this process's secret"));
+}
+
+TEST_F(Machines, ASecretOthersCanReadIsRefused) {
+  std::ofstream(home_ + "/secret") << "0123456789abcdef0123456789abcdef\n";
+  fs::permissions(home_ + "/secret", fs::perms(0644));
+
+  const auto result = run(line(0, 2, "--job_secret_file $HOME/secret true"));
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.err, "can be read by others")) << result.err;
+}
+
+TEST_F(Machines, ALateOneIsWaitedFor) {
+  const Results results =
+      run_all({line(0, 2, "true"), "sleep 1; " + line(1, 2, "true")});
+
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].err;
+  EXPECT_EQ(results[1].exit_code, 0) << results[1].err;
+}
+
+TEST_F(Machines, AKilledLauncherIsKnownAtOnce) {
+  auto first = start(line(0, 2, "$WORKER hang " + marks()));
+  auto options = shell("exec " + line(1, 2, "$WORKER hang " + marks()));
+  options.watch = [&](pid_t pid, const std::string&) {
+    if (!wait_for_marks(4)) {
+      return false;
+    }
+    ::kill(pid, SIGKILL);
+    return true;
+  };
+  const auto killed = run_command(options);
+  const auto result = first.get();
+
+  EXPECT_EQ(killed.exit_code, 137);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.err, "error: machine 1 (")) << result.err;
+  EXPECT_TRUE(contains(result.err, "was lost")) << result.err;
+  EXPECT_LT(result.seconds, 10);
+}
+
+TEST_F(Machines, GarbageAtThePortChangesNothing) {
+  auto first = start(line(0, 2, "true"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (int round = 0; round < 300; ++round) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) ==
+        0) {
+      const std::string bytes(
+          static_cast<std::size_t>(round * 13 % 700), static_cast<char>(round));
+      (void)!::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    }
+    ::close(fd);
+  }
+  const auto second = start(line(1, 2, "true")).get();
+  const auto result = first.get();
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+}
+
+TEST_F(Machines, NeedAnAddress) {
+  const auto result = run("accelerate launch --cpu --num_machines 2 true");
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.err, "need the address of machine 0"));
+}
+
+// Three hosts with addresses of their own, on one switch.
+class Hosts : public Machines {
+ protected:
+  void SetUp() override {
+    Machines::SetUp();
+    const std::string path = "PATH=$PATH:/sbin:/usr/sbin; ";
+    const auto allowed = run(path + "ip netns add " + name("sw"));
+    if (allowed.exit_code != 0) {
+      GTEST_SKIP() << "network namespaces are not allowed here: "
+                   << allowed.err;
+    }
+    std::string script = "set -e; ip -n " + name("sw") +
+                         " link add name switch type bridge; ip -n " +
+                         name("sw") + " link set switch up; ";
+    for (int i = 0; i < 3; ++i) {
+      const std::string host = name(std::to_string(i));
+      const std::string port = "p" + std::to_string(i);
+      script += "ip netns add " + host + "; ip -n " + host +
+                " link add eth0 type veth peer name " + port + " netns " +
+                name("sw") + "; ip -n " + name("sw") + " link set " + port +
+                " master switch up; ip -n " + host + " addr add 10.77.0." +
+                std::to_string(i + 1) + "/24 dev eth0; ip -n " + host +
+                " link set eth0 up; ip -n " + host + " link set lo up; ";
+    }
+    const auto made = run(path + script);
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+  }
+  void TearDown() override {
+    std::string script = "PATH=$PATH:/sbin:/usr/sbin; ";
+    for (const char* part : {"sw", "0", "1", "2"}) {
+      script += "ip netns del " + name(part) + " 2>/dev/null; ";
+    }
+    run(script);
+    Machines::TearDown();
+  }
+
+  static std::string name(const std::string& part) {
+    return "acc" + std::to_string(::getpid()) + "-" + part;
+  }
+  std::string on_machine(int rank) const override {
+    return "/usr/sbin/ip netns exec " + name(std::to_string(rank)) + " ";
+  }
+  std::string main_address() const override { return "10.77.0.1"; }
+};
+
+TEST_F(Hosts, ThreeRunAsOneJob) {
+  const std::string program = "sh -c 'echo $RANK of $WORLD_SIZE'";
+
+  const Results results =
+      run_all({line(0, 3, program), line(1, 3, program), line(2, 3, program)});
+
+  std::string all;
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    all += result.out;
+  }
+  for (int rank = 0; rank < 6; ++rank) {
+    EXPECT_TRUE(contains(all, std::to_string(rank) + " of 6")) << all;
+  }
+}
+
+TEST_F(Hosts, OneMissingIsNamedWithTheOthersAddresses) {
+  const Results results = run_all(
+      {line(0, 3, "--rdzv_timeout 2 true"),
+       line(2, 3, "--rdzv_timeout 2 true")});
+
+  EXPECT_EQ(results[0].exit_code, 1);
+  EXPECT_TRUE(contains(results[0].err, "10.77.0.3")) << results[0].err;
+  EXPECT_TRUE(contains(results[0].err, "missing")) << results[0].err;
+  EXPECT_EQ(results[1].exit_code, 1);
+  EXPECT_TRUE(contains(results[1].err, "missing")) << results[1].err;
+}
+
+TEST_F(Hosts, OneCutOffInTheMiddleIsLost) {
+  auto first = start(line(0, 2, "$WORKER hang " + marks()));
+  auto second = start(line(1, 2, "$WORKER hang " + marks()));
+  ASSERT_TRUE(wait_for_marks(4));
+
+  run("/usr/sbin/ip -n " + name("sw") + " link set p1 down");
+  const auto result = first.get();
+  const auto cut = second.get();
+
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.err, "machine 1 (")) << result.err;
+  EXPECT_TRUE(contains(result.err, "was lost")) << result.err;
+  EXPECT_LT(result.seconds, 30);
+  EXPECT_EQ(cut.exit_code, 1);
+  EXPECT_TRUE(contains(cut.err, "machine 0 (10.77.0.1")) << cut.err;
+}
+
+}  // namespace
+}  // namespace accelerate::test

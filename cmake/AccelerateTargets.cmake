@@ -59,10 +59,13 @@ function(accelerate_own target)
 endfunction()
 
 # One folder of `src/`, compiled once and linked into whatever needs it.
-#   accelerate_add_layer(<layer> [PCH tensor|comm|nn] SOURCES …)
+# Those without HOST_ONLY become part of libaccelerate.so.
+#   accelerate_add_layer(<layer> [HOST_ONLY] [PCH tensor|comm|nn] SOURCES …)
 function(accelerate_add_layer layer)
-  cmake_parse_arguments(arg "" "PCH" "SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "HOST_ONLY" "PCH" "SOURCES" ${ARGN})
   add_library(accelerate_${layer} OBJECT ${arg_SOURCES})
   accelerate_own(accelerate_${layer} PCH ${arg_PCH})
-  set_property(GLOBAL APPEND PROPERTY accelerate_layers ${layer})
+  if(NOT arg_HOST_ONLY)
+    set_property(GLOBAL APPEND PROPERTY accelerate_layers ${layer})
+  endif()
 endfunction()

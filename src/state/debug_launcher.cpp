@@ -20,6 +20,7 @@
 #include "accelerate/error.h"
 #include "accelerate/launchers.h"
 #include "accelerate/partial_state.h"
+#include "base/socket.h"
 #include "base/str_cat.h"
 #include "state/rendezvous_store.h"
 

@@ -239,11 +239,4 @@ int listen_on_loopback(int port) {
   return fd;
 }
 
-int port_of(int socket) {
-  sockaddr_in address{};
-  socklen_t length = sizeof address;
-  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
-  return ntohs(address.sin_port);
-}
-
 }  // namespace accelerate

@@ -33,7 +33,5 @@ c10::intrusive_ptr<c10d::Store> open_store(
 /// A socket that listens on 127.0.0.1:`port`; port 0 picks a free one.
 /// Returns the descriptor. Throws `IoError` when the port is taken.
 int listen_on_loopback(int port);
-/// The port that a socket is bound to.
-int port_of(int socket);
 
 }  // namespace accelerate

@@ -18,6 +18,7 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "base/socket.h"
 #include "base/str_cat.h"
 #include "config/environment.h"
 #include "state/rendezvous_store.h"

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/shared_memory.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <iomanip>
+#include <optional>
 #include <sstream>
 
 #include <fcntl.h>
@@ -41,6 +44,33 @@ std::string to_hex(const Nonce& nonce) {
         << static_cast<unsigned>(byte);
   }
   return std::move(out).str();
+}
+
+// The first whole number of a file; empty when there is none ("max").
+std::optional<std::uint64_t> number_in(const char* path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  return file >> value ? std::optional(value) : std::nullopt;
+}
+
+// What the kernel could give without ending a process for it.
+std::uint64_t available_bytes() {
+  std::uint64_t available = UINT64_MAX;
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::string name;
+    std::uint64_t kibibytes = 0;
+    if (fields >> name >> kibibytes && name == "MemAvailable:") {
+      available = kibibytes * 1024;
+    }
+  }
+  const auto most = number_in("/sys/fs/cgroup/memory.max");
+  const auto used = number_in("/sys/fs/cgroup/memory.current");
+  if (most && used) {
+    available = std::min(available, *most - std::min(*most, *used));
+  }
+  return available;
 }
 
 struct flock presence_lock(int rank, short type) {
@@ -85,6 +115,19 @@ SharedMemory::~SharedMemory() {
 }
 
 std::shared_ptr<SharedMemory> SharedMemory::create(std::size_t bytes) {
+  // A memory file may grow beyond all memory; the kernel then ends processes
+  // instead of failing the call.
+  const std::uint64_t available = available_bytes();
+  if (bytes > available) {
+    throw OutOfMemoryError(
+        str_cat(
+            "cannot get ",
+            bytes,
+            " bytes of shared memory: ",
+            available,
+            " bytes are available on this host"),
+        "free memory on this host, or use `--backend gloo`");
+  }
   const int fd = ::memfd_create("accelerate", MFD_CLOEXEC);
   // Reserving the pages now turns "no memory" into an error here instead of a
   // SIGBUS in the middle of a collective.

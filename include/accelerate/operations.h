@@ -109,9 +109,44 @@ ACCELERATE_API std::vector<at::Tensor> to_fp32(
     const std::vector<at::Tensor>& tensors);
 }  // namespace detail
 
+namespace detail {
+
+/// Puts the entries of `from` that `keys` name back into `to`, a nest of the
+/// same shape.
+template <typename Nest>
+void keep_entries(
+    const Nest& from, Nest& to, const std::set<std::string>& keys) {
+  if constexpr (IsMap<Nest>::value) {
+    for (auto& [key, value] : to) {
+      if constexpr (std::same_as<typename Nest::key_type, std::string>) {
+        if (keys.contains(key)) {
+          value = from.at(key);
+          continue;
+        }
+      }
+      keep_entries(from.at(key), value, keys);
+    }
+  } else if constexpr (IsSequence<Nest>::value) {
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      keep_entries(from[i], to[i], keys);
+    }
+  } else if constexpr (IsTuple<Nest>::value) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (keep_entries(std::get<I>(from), std::get<I>(to), keys), ...);
+    }(std::make_index_sequence<std::tuple_size_v<Nest>>());
+  } else if constexpr (IsOptional<Nest>::value) {
+    if (to) {
+      keep_entries(*from, *to, keys);
+    }
+  }
+}
+
+}  // namespace detail
+
 struct SendToDeviceOptions {
   bool non_blocking = false;
-  /// Entries of a map that stay where they are.
+  /// Entries of maps that stay where they are, in inner maps too. Maps with
+  /// other keys than strings and the inside of a user's struct have none.
   std::set<std::string> skip_keys = {};
 };
 
@@ -123,12 +158,8 @@ template <typename Nest>
     const SendToDeviceOptions& options = {}) {
   Nest result = with_tensors(
       nest, detail::to_device(tensors_of(nest), device, options.non_blocking));
-  if constexpr (requires { nest.find(std::string()); }) {
-    for (const std::string& key : options.skip_keys) {
-      if (const auto kept = nest.find(key); kept != nest.end()) {
-        result.find(key)->second = kept->second;
-      }
-    }
+  if (!options.skip_keys.empty()) {
+    detail::keep_entries(nest, result, options.skip_keys);
   }
   return result;
 }

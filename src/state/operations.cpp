@@ -14,6 +14,50 @@ const Group& world() {
   return PartialState().group();
 }
 
+namespace {
+
+// `parts` are tensor number `index` of each nest.
+void check_can_join(
+    const std::vector<at::Tensor>& parts, std::size_t index, std::int64_t dim) {
+  const at::Tensor& first = parts.front();
+  if (dim < 0 || dim >= first.dim()) {
+    throw ArgumentError(
+        str_cat(
+            "concatenate: dim is ",
+            dim,
+            " but tensor ",
+            index,
+            " has ",
+            first.dim(),
+            " dimensions"),
+        "pass a dimension that every tensor has, counted from 0");
+  }
+  for (std::size_t nest = 1; nest < parts.size(); ++nest) {
+    auto wanted = first.sizes().vec();
+    const bool same_dims = parts[nest].dim() == first.dim();
+    if (same_dims) {
+      wanted[static_cast<std::size_t>(dim)] = parts[nest].size(dim);
+    }
+    if (!same_dims || parts[nest].sizes() != wanted) {
+      throw ArgumentError(
+          str_cat(
+              "concatenate: tensor ",
+              index,
+              " is ",
+              first.sizes(),
+              " in the first nest and ",
+              parts[nest].sizes(),
+              " in nest ",
+              nest,
+              ", which cannot be joined along dimension ",
+              dim),
+          "make all other dimensions equal, for example by padding");
+    }
+  }
+}
+
+}  // namespace
+
 namespace detail {
 
 std::vector<at::Tensor> to_device(
@@ -59,22 +103,25 @@ std::vector<at::Tensor> concatenate(
   if (lists.empty()) {
     throw ArgumentError("concatenate got no nests", "pass at least one");
   }
+  for (const auto& list : lists) {
+    if (list.size() != lists.front().size()) {
+      throw ArgumentError(
+          str_cat(
+              "concatenate: nests with ",
+              lists.front().size(),
+              " and ",
+              list.size(),
+              " tensors"),
+          "pass nests of the same shape");
+    }
+  }
   std::vector<at::Tensor> joined;
   for (std::size_t i = 0; i < lists.front().size(); ++i) {
     std::vector<at::Tensor> parts;
     for (const auto& list : lists) {
-      if (list.size() != lists.front().size()) {
-        throw ArgumentError(
-            str_cat(
-                "concatenate: nests with ",
-                lists.front().size(),
-                " and ",
-                list.size(),
-                " tensors"),
-            "pass nests of the same shape");
-      }
       parts.push_back(list[i]);
     }
+    check_can_join(parts, i, dim);
     joined.push_back(at::cat(parts, dim));
   }
   return joined;

@@ -62,6 +62,9 @@ struct GroupOptions {
   bool shared_memory = true;
 };
 
+/// Throws `ArgumentError` unless the times of `options` are positive.
+ACCELERATE_API void check_group_options(const GroupOptions& options);
+
 /// Padding of `Group::pad_across_processes`.
 struct PadOptions {
   std::int64_t dim = 0;

@@ -34,16 +34,7 @@ void check_seat(int rank, int size, const GroupOptions& options) {
             ")"),
         "pass a rank of the group");
   }
-  if (options.timeout.count() <= 0 || options.warn_after.count() <= 0) {
-    throw ArgumentError(
-        str_cat(
-            "timeout and warn_after must be positive, got ",
-            options.timeout.count(),
-            " ms and ",
-            options.warn_after.count(),
-            " ms"),
-        "leave them out for 600 s and 30 s");
-  }
+  check_group_options(options);
 }
 
 void check_defined(const char* operation, const std::vector<Tensor>& tensors) {

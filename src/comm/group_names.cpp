@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words users type for backends and reductions.
+// What users type: the words for backends and reductions, and options.
 #include <array>
 #include <utility>
 
@@ -49,6 +49,19 @@ std::string_view name_in(const Table& table, Value wanted) {
 }
 
 }  // namespace
+
+void check_group_options(const GroupOptions& options) {
+  if (options.timeout.count() <= 0 || options.warn_after.count() <= 0) {
+    throw ArgumentError(
+        str_cat(
+            "timeout and warn_after must be positive, got ",
+            options.timeout.count(),
+            " ms and ",
+            options.warn_after.count(),
+            " ms"),
+        "leave them out for 600 s and 30 s");
+  }
+}
 
 Backend parse_backend(std::string_view name) {
   return parse("backend", name, kBackends);

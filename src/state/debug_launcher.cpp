@@ -41,6 +41,11 @@ void check_can_fork(const DebugLauncherOptions& options) {
     throw ArgumentError(
         str_cat("num_processes is ", options.num_processes), "pass 1 or more");
   }
+  if (options.timeout.count() <= 0) {
+    throw ArgumentError(
+        str_cat("timeout is ", options.timeout.count(), " ms"),
+        "pass a positive time, or leave it out");
+  }
   if (PartialState::is_initialized()) {
     throw StateError(
         "this process already has a PartialState, which its children cannot "
@@ -151,8 +156,11 @@ std::string describe_end(int status) {
 
 class Children {
  public:
-  explicit Children(std::vector<Child> children)
-      : children_(std::move(children)) {}
+  Children() = default;
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+
+  void add(Child child) { children_.push_back(child); }
 
   ~Children() {
     stop();
@@ -170,7 +178,13 @@ class Children {
         reap(ended);
       } else if (steady_clock::now() >= deadline) {
         throw DistributedError(
-            str_cat(left(), " of ", children_.size(), " processes did not end"),
+            str_cat(
+                left(),
+                " of ",
+                children_.size(),
+                " processes did not end within ",
+                timeout.count(),
+                " ms"),
             "raise `timeout`, or look for what they wait for");
       }
     }
@@ -256,12 +270,11 @@ void debug_launcher(
   const int listener = listen_on_loopback(0);
   std::cout << std::flush;
   std::fflush(nullptr);
-  std::vector<Child> started;
+  // Stops those that run, whatever happens below.
+  Children children;
   for (int rank = 0; rank < options.num_processes; ++rank) {
-    started.push_back(
-        start_child(function, rank, options.num_processes, listener));
+    children.add(start_child(function, rank, options.num_processes, listener));
   }
-  Children children(std::move(started));
   // The store has a thread, so it comes after the last fork; the children's
   // connections wait in the socket's queue until then.
   c10d::TCPStoreOptions store_options;

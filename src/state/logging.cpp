@@ -20,6 +20,38 @@ namespace {
 constexpr std::array<std::string_view, 5> kLevels = {
     "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"};
 
+constexpr std::string_view kChoices = "debug, info, warning, error, critical";
+
+std::optional<LogLevel> find_level(std::string_view name) {
+  std::string upper(name);
+  std::transform(
+      upper.begin(), upper.end(), upper.begin(), [](unsigned char c) {
+        return static_cast<char>(std::toupper(c));
+      });
+  const auto found = std::find(kLevels.begin(), kLevels.end(), upper);
+  return found == kLevels.end()
+             ? std::nullopt
+             : std::optional(static_cast<LogLevel>(found - kLevels.begin()));
+}
+
+std::optional<LogLevel> level_from_environment() {
+  const auto text = Environment::of_this_process().get("ACCELERATE_LOG_LEVEL");
+  if (!text) {
+    return std::nullopt;
+  }
+  const auto level = find_level(*text);
+  if (!level) {
+    throw ConfigError(
+        str_cat(
+            "environment variable ACCELERATE_LOG_LEVEL is `",
+            *text,
+            "`, not one of ",
+            kChoices),
+        "set it to one of these, or unset it");
+  }
+  return level;
+}
+
 void write(const std::string& line) {
   std::cerr << line + "\n" << std::flush;
 }
@@ -27,21 +59,13 @@ void write(const std::string& line) {
 }  // namespace
 
 LogLevel parse_log_level(std::string_view name) {
-  std::string upper(name);
-  std::transform(
-      upper.begin(), upper.end(), upper.begin(), [](unsigned char c) {
-        return static_cast<char>(std::toupper(c));
-      });
-  const auto found = std::find(kLevels.begin(), kLevels.end(), upper);
-  if (found == kLevels.end()) {
+  const auto level = find_level(name);
+  if (!level) {
     throw ArgumentError(
-        str_cat(
-            "log level `",
-            name,
-            "` is not one of debug, info, warning, error, critical"),
+        str_cat("log level `", name, "` is not one of ", kChoices),
         "pass one of these");
   }
-  return static_cast<LogLevel>(found - kLevels.begin());
+  return *level;
 }
 
 std::string_view name_of(LogLevel level) {
@@ -116,9 +140,7 @@ void Logger::warning_once(
 
 Logger get_logger(std::string name, std::optional<LogLevel> level) {
   if (!level) {
-    const auto text =
-        Environment::of_this_process().get("ACCELERATE_LOG_LEVEL");
-    level = text ? parse_log_level(*text) : LogLevel::warning;
+    level = level_from_environment().value_or(LogLevel::warning);
   }
   return {std::move(name), *level};
 }

@@ -74,6 +74,23 @@ c10::Device choose_device(const Environment& environment, bool cpu) {
       "set ACCELERATE_TORCH_DEVICE to `cpu`, or unset it");
 }
 
+Backend backend_from_variable(const std::string& name) {
+  try {
+    return parse_backend(name);
+  } catch (const ArgumentError& error) {
+    // "backend `x` is not one of …": the variable in place of the argument.
+    const std::string_view text = error.what();
+    const auto choices = text.substr(text.find(" is not one of ") + 15);
+    throw ConfigError(
+        str_cat(
+            "environment variable ACCELERATE_BACKEND is `",
+            name,
+            "`, not one of ",
+            choices),
+        "set it to one of these, or unset it");
+  }
+}
+
 GroupOptions group_options(
     const InitProcessGroupKwargs& kwargs,
     const Environment& environment,
@@ -82,7 +99,7 @@ GroupOptions group_options(
   options.backend = kwargs.backend;
   if (const auto name = environment.get("ACCELERATE_BACKEND");
       name && !options.backend) {
-    options.backend = parse_backend(*name);
+    options.backend = backend_from_variable(*name);
   }
   if (!options.backend && topology.launcher == Launcher::openmpi &&
       has_backend_plugin("mpi")) {
@@ -148,6 +165,8 @@ PartialState::Impl::Impl(const PartialStateOptions& given) : options(given) {
   device = choose_device(environment, cpu);
   const GroupOptions how =
       group_options(given.init_process_group, environment, topology);
+  check_group_options(how);
+  check_init_method(given.init_process_group.init_method.value_or("env://"));
   limit_threads(environment, topology);
   if (topology.num_processes == 1) {
     group.emplace();

@@ -147,6 +147,9 @@ StorePtr open_by_parent(const Topology& topology) {
 }
 
 std::optional<Endpoint> parse_tcp(const std::string& method) {
+  if (!method.starts_with("tcp://")) {
+    return std::nullopt;
+  }
   const std::string rest = method.substr(std::strlen("tcp://"));
   const auto colon = rest.rfind(':');
   try {
@@ -189,31 +192,35 @@ StorePtr open_any(
   if (method == "env://") {
     return open_from_environment(topology, timeout);
   }
-  if (method.starts_with("tcp://")) {
-    if (const auto endpoint = parse_tcp(method)) {
-      return open_tcp(topology, *endpoint, timeout);
-    }
+  if (const auto endpoint = parse_tcp(method)) {
+    return open_tcp(topology, *endpoint, timeout);
   }
-  if (method.starts_with("file:///")) {
-    return c10::make_intrusive<c10d::FileStore>(
-        method.substr(std::strlen("file://")), topology.num_processes);
-  }
-  throw ArgumentError(
-      str_cat(
-          "init_method `",
-          method,
-          "` is not one of env://, tcp://host:port, file:///path"),
-      "leave it out to use the launcher's variables");
+  return c10::make_intrusive<c10d::FileStore>(
+      method.substr(std::strlen("file://")), topology.num_processes);
 }
 
 }  // namespace
+
+void check_init_method(const std::string& method) {
+  const bool known =
+      method == "env://" || parse_tcp(method) || method.starts_with("file:///");
+  if (!known) {
+    throw ArgumentError(
+        str_cat(
+            "init_method `",
+            method,
+            "` is not one of env://, tcp://host:port, file:///path"),
+        "leave it out to use the launcher's variables");
+  }
+}
 
 StorePtr open_store(
     const Topology& topology,
     const std::optional<std::string>& init_method,
     milliseconds timeout) {
-  const StorePtr store =
-      open_any(topology, init_method.value_or("env://"), timeout);
+  const std::string method = init_method.value_or("env://");
+  check_init_method(method);
+  const StorePtr store = open_any(topology, method, timeout);
   // A run that is started again, and a process that joins once more after
   // `PartialState::reset`, must not read what was left in the store before.
   static std::atomic<int> joined = 0;

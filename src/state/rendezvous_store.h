@@ -30,6 +30,10 @@ c10::intrusive_ptr<c10d::Store> open_store(
     const std::optional<std::string>& init_method,
     std::chrono::milliseconds timeout);
 
+/// Throws `ArgumentError` that names the forms unless `method` has one of
+/// those that `open_store` takes.
+void check_init_method(const std::string& method);
+
 /// A socket that listens on 127.0.0.1:`port`; port 0 picks a free one.
 /// Returns the descriptor. Throws `IoError` when the port is taken.
 int listen_on_loopback(int port);

@@ -243,6 +243,9 @@ class Reader {
             .value_or((topology.num_processes + local - 1) / local);
     topology.node_index =
         number(names_.node, 0).value_or(topology.process_index / local);
+    if (names_.nodes != nullptr) {
+      below(names_.node, topology.node_index, topology.num_nodes, names_.nodes);
+    }
   }
 
   const Environment& environment_;

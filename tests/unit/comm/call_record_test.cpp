@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/call_record.h"
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "support/message_of.h"
+
+namespace accelerate {
+namespace {
+
+using Records = std::vector<CallRecord>;
+
+CallRecord gather_of(
+    std::vector<std::int64_t> sizes, at::ScalarType type = at::kFloat) {
+  return {"gather", 5, "", {{type, std::move(sizes)}}};
+}
+
+TEST(CallRecord, SurvivesTheWayThroughText) {
+  const CallRecord record = {
+      "reduce",
+      1ULL << 40,
+      "sum",
+      {{at::kBFloat16, {}}, {at::kLong, {0, 3}}, {at::kFloat, {1, 2, 3}}}};
+
+  const CallRecord read = CallRecord::decode(record.encode());
+
+  EXPECT_EQ(read.encode(), record.encode());
+  EXPECT_EQ(
+      read.describe(),
+      "reduce #1099511627776 of BFloat16[], Long[0, 3], Float[1, 2, 3] (sum)");
+}
+
+TEST(CallRecord, RefusesTextThatEndsTooEarly) {
+  const std::string whole = gather_of({8, 128}).encode();
+
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    EXPECT_EQ(
+        message_of<InternalError>(
+            [&] { CallRecord::decode(whole.substr(0, bytes)); }),
+        "a call record ends after " + std::to_string(bytes) + " bytes");
+  }
+}
+
+TEST(CheckAgreement, AcceptsOneFreeDimension) {
+  EXPECT_NO_THROW(check_agreement({gather_of({8, 4}), gather_of({0, 4})}, 0));
+  EXPECT_NO_THROW(check_agreement({gather_of({8, 4}), gather_of({8, 4})}));
+}
+
+struct Disputed {
+  std::string name;
+  Records records;
+  std::optional<std::int64_t> free_dim;
+  std::string text;
+  std::string hint;
+};
+
+class CheckAgreementOf : public testing::TestWithParam<Disputed> {};
+
+TEST_P(CheckAgreementOf, GivesATableOfRanks) {
+  const Disputed& disputed = GetParam();
+  try {
+    check_agreement(disputed.records, disputed.free_dim);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const MismatchError& error) {
+    EXPECT_EQ(error.what(), disputed.text);
+    EXPECT_EQ(error.hint(), disputed.hint);
+  }
+}
+
+const char* const kSameCalls =
+    "make the same calls in the same order on every rank, also inside `if "
+    "(is_main_process())`";
+
+INSTANTIATE_TEST_SUITE_P(
+    CallRecord,
+    CheckAgreementOf,
+    testing::Values(
+        Disputed{
+            "Operation",
+            {{"reduce", 5, "sum", {{at::kFloat, {2}}}},
+             gather_of({2}),
+             gather_of({2})},
+            0,
+            "ranks are in different collective calls\n"
+            "  rank 0: reduce #5 of Float[2] (sum)\n"
+            "  ranks 1, 2: gather #5 of Float[2]",
+            kSameCalls},
+        Disputed{
+            "SequenceNumber",
+            {{"gather", 5, "", {}}, {"gather", 6, "", {}}},
+            std::nullopt,
+            "ranks are in different collective calls\n"
+            "  rank 0: gather #5\n"
+            "  rank 1: gather #6",
+            kSameCalls},
+        Disputed{
+            "Arguments",
+            {{"broadcast", 2, "from 0", {}}, {"broadcast", 2, "from 1", {}}},
+            std::nullopt,
+            "ranks are in different collective calls\n"
+            "  rank 0: broadcast #2 (from 0)\n"
+            "  rank 1: broadcast #2 (from 1)",
+            kSameCalls},
+        Disputed{
+            "NumberOfTensors",
+            {{"gather", 5, "", {{at::kFloat, {2}}, {at::kFloat, {3}}}},
+             gather_of({2})},
+            0,
+            "ranks are in different collective calls\n"
+            "  rank 0: gather #5 of Float[2], Float[3]\n"
+            "  rank 1: gather #5 of Float[2]",
+            kSameCalls},
+        Disputed{
+            "Type",
+            {gather_of({2}), gather_of({2}, at::kHalf)},
+            0,
+            "gather #5: ranks disagree on the type\n"
+            "  rank 0: Float[2]\n"
+            "  rank 1: Half[2]",
+            "convert the tensors to one type first"},
+        Disputed{
+            "Dimension",
+            {gather_of({8, 128}), gather_of({9, 128}), gather_of({8, 96})},
+            0,
+            "gather #5: ranks disagree on dimension 1\n"
+            "  rank 0: Float[8, 128]\n"
+            "  rank 1: Float[9, 128]\n"
+            "  rank 2: Float[8, 96]",
+            "use `pad_across_processes` with `.dim = 1` first"},
+        Disputed{
+            "NumberOfDimensions",
+            {gather_of({8}), gather_of({8, 1})},
+            0,
+            "gather #5: ranks disagree on the number of dimensions\n"
+            "  rank 0: Float[8]\n"
+            "  rank 1: Float[8, 1]",
+            "pass tensors with equally many dimensions"},
+        Disputed{
+            "OneOfSeveralTensors",
+            {{"gather", 5, "", {{at::kInt, {1}}, {at::kInt, {1, 2}}}},
+             {"gather", 5, "", {{at::kInt, {1}}, {at::kInt, {1, 3}}}}},
+            0,
+            "gather #5, tensor 1 of 2: ranks disagree on dimension 1\n"
+            "  rank 0: Int[1, 2]\n"
+            "  rank 1: Int[1, 3]",
+            "use `pad_across_processes` with `.dim = 1` first"}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace accelerate

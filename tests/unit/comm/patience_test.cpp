@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/patience.h"
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "support/message_of.h"
+
+namespace accelerate {
+namespace {
+
+using std::chrono::milliseconds;
+
+const Call kGather{"gather", 12};
+
+TEST(Patience, WarnsOnceAndThenGivesUp) {
+  std::vector<std::string> warnings;
+  const Patience patience{
+      .warn_after = milliseconds(1),
+      .timeout = milliseconds(40),
+      .warn = [&](const std::string& text) { warnings.push_back(text); }};
+  Wait wait(kGather, 0, patience);
+
+  const auto text = message_of<DistributedError>([&] {
+    for (;;) {
+      wait.still_missing({1, 3});
+    }
+  });
+
+  EXPECT_EQ(
+      warnings,
+      std::vector<std::string>{
+          "gather #12: rank 0 has waited 1 ms for ranks 1, 3; it gives up "
+          "after 40 ms"});
+  EXPECT_EQ(
+      text,
+      "gather #12: ranks 1, 3 did not come within 40 ms; rank 0 stopped "
+      "waiting");
+}
+
+TEST(Patience, TellsWhatTheMissingRanksShouldHaveDone) {
+  const Patience patience{.timeout = milliseconds(0)};
+  try {
+    Wait(kGather, 2, patience).still_missing({1});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const DistributedError& error) {
+    EXPECT_EQ(
+        error.hint(),
+        "see what rank 1 did instead: every rank must make the same "
+        "collective calls, also inside `if (is_main_process())`");
+  }
+}
+
+TEST(Patience, WritesToStderrWhenNobodyTakesTheWarning) {
+  const Patience patience{.warn_after = milliseconds(0)};
+  Wait wait(kGather, 2, patience);
+
+  testing::internal::CaptureStderr();
+  wait.still_missing({0});
+  wait.still_missing({0});
+
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),
+      "warning: gather #12: rank 2 has waited 0 s for rank 0; it gives up "
+      "after 600 s\n");
+}
+
+TEST(Patience, NamesThoseThatAreGone) {
+  EXPECT_EQ(
+      message_of<DistributedError>(
+          [] { Wait(kGather, 0, Patience{}).gone({2}); }),
+      "gather #12: rank 0 lost rank 2: the process ended or destroyed its "
+      "group");
+}
+
+TEST(Patience, EndsAtOnceWhenTheGroupIsAborted) {
+  const std::atomic<bool> aborted = true;
+  const Patience patience{.aborted = &aborted};
+
+  EXPECT_EQ(
+      message_of<DistributedError>(
+          [&] { Wait(kGather, 0, patience).still_missing({2}); }),
+      "gather #12: aborted on rank 0 while waiting for rank 2");
+}
+
+TEST(Patience, SleepsNoLongerThanToTheNextEvent) {
+  const Patience soon{
+      .warn_after = milliseconds(10), .timeout = milliseconds(20)};
+
+  EXPECT_LE(Wait(kGather, 0, soon).slice(), milliseconds(10));
+  EXPECT_EQ(Wait(kGather, 0, Patience{}).slice(), milliseconds(100));
+}
+
+TEST(NameDuration, UsesSecondsWhenTheyAreWhole) {
+  EXPECT_EQ(name_duration(milliseconds(600'000)), "600 s");
+  EXPECT_EQ(name_duration(milliseconds(250)), "250 ms");
+  EXPECT_EQ(name_duration(milliseconds(1500)), "1500 ms");
+}
+
+}  // namespace
+}  // namespace accelerate

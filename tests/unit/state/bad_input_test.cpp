@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every public option with a value that cannot work: the type of the error,
+// and a text that has the value and what is allowed.
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "accelerate/error.h"
+#include "accelerate/group.h"
+#include "accelerate/launchers.h"
+#include "accelerate/logging.h"
+#include "accelerate/operations.h"
+#include "accelerate/partial_state.h"
+#include "accelerate/random.h"
+
+namespace accelerate {
+namespace {
+
+enum class Kind { argument, config, unsupported, state };
+
+struct BadInput {
+  std::string name;
+  std::function<void()> call;
+  Kind kind;
+  std::string text;
+};
+
+class BadInputs : public testing::TestWithParam<BadInput> {};
+
+Kind kind_of(const Error& error) {
+  if (dynamic_cast<const ArgumentError*>(&error) != nullptr) {
+    return Kind::argument;
+  }
+  if (dynamic_cast<const ConfigError*>(&error) != nullptr) {
+    return Kind::config;
+  }
+  return dynamic_cast<const StateError*>(&error) != nullptr ? Kind::state
+                                                            : Kind::unsupported;
+}
+
+TEST_P(BadInputs, GiveTheRightErrorWithValueAndChoices) {
+  PartialState::reset();
+  try {
+    GetParam().call();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), GetParam().text);
+    EXPECT_EQ(kind_of(error), GetParam().kind);
+    EXPECT_FALSE(error.hint().empty());
+  }
+  PartialState::reset();
+}
+
+Group join_alone(int rank, int size, GroupOptions options = {}) {
+  return {c10::make_intrusive<c10d::HashStore>(), rank, size, options};
+}
+
+std::function<void()> state_with(
+    const std::string& name, const std::string& value) {
+  return [=] {
+    PartialState state(
+        {.environment = std::map<std::string, std::string>{{name, value}}});
+  };
+}
+
+std::function<void()> state_with(const InitProcessGroupKwargs& kwargs) {
+  return [=] {
+    PartialState state(
+        {.init_process_group = kwargs,
+         .environment = std::map<std::string, std::string>{}});
+  };
+}
+
+using std::chrono::milliseconds;
+
+const BadInput kBadInputs[] = {
+    {"Backend",
+     [] { parse_backend("nccl2"); },
+     Kind::argument,
+     "backend `nccl2` is not one of shm, gloo, mpi, fake"},
+    {"BackendInAnotherCase",
+     [] { parse_backend("Gloo"); },
+     Kind::argument,
+     "backend `Gloo` is not one of shm, gloo, mpi, fake"},
+    {"Reduction",
+     [] { parse_reduction("average"); },
+     Kind::argument,
+     "reduction `average` is not one of sum, mean, max, min"},
+    {"LogLevel",
+     [] { parse_log_level("loud"); },
+     Kind::argument,
+     "log level `loud` is not one of debug, info, warning, error, critical"},
+    {"GroupSize",
+     [] { join_alone(0, 0); },
+     Kind::argument,
+     "a group of 0 ranks does not exist"},
+    {"GroupRankTooLarge",
+     [] { join_alone(2, 2); },
+     Kind::argument,
+     "rank is 2 but the group has 2 ranks (0–1)"},
+    {"GroupRankNegative",
+     [] { join_alone(-1, 2); },
+     Kind::argument,
+     "rank is -1 but the group has 2 ranks (0–1)"},
+    {"GroupTimeout",
+     [] { join_alone(0, 2, {.timeout = milliseconds(0)}); },
+     Kind::argument,
+     "timeout and warn_after must be positive, got 0 ms and 30000 ms"},
+    {"GroupWarnAfter",
+     [] { join_alone(0, 2, {.warn_after = milliseconds(-5)}); },
+     Kind::argument,
+     "timeout and warn_after must be positive, got 600000 ms and -5 ms"},
+    {"GroupOfOneHasNoBackend",
+     [] { static_cast<void>(Group().backend()); },
+     Kind::state,
+     "a group of one rank has no backend"},
+    {"SubgroupRank",
+     [] { static_cast<void>(Group().subgroup({0, 1})); },
+     Kind::argument,
+     "subgroup: from is 1 but the group has 1 ranks (0–0)"},
+    {"SubgroupTwice",
+     [] { static_cast<void>(Group().subgroup({0, 0})); },
+     Kind::argument,
+     "subgroup needs different ranks, got [0, 0]"},
+    {"SubgroupEmpty",
+     [] { static_cast<void>(Group().subgroup({})); },
+     Kind::argument,
+     "subgroup needs different ranks, got []"},
+    {"BroadcastFrom",
+     [] { Group().broadcast({at::ones({1})}, 1); },
+     Kind::argument,
+     "broadcast: from is 1 but the group has 1 ranks (0–0)"},
+    {"BroadcastObjectsFrom",
+     [] {
+       std::vector<Json> objects;
+       Group().broadcast_object_list(objects, -1);
+     },
+     Kind::argument,
+     "broadcast_object_list: from is -1 but the group has 1 ranks (0–0)"},
+    {"UndefinedTensor",
+     [] { static_cast<void>(Group().gather({at::Tensor()})); },
+     Kind::argument,
+     "gather got an undefined tensor"},
+    {"MeanOfIntegers",
+     [] {
+       static_cast<void>(
+           Group().reduce({at::ones({1}, at::kLong)}, Reduction::mean));
+     },
+     Kind::argument,
+     "reduce: the mean of Long tensors is not a whole number"},
+    {"PadDim",
+     [] {
+       static_cast<void>(
+           Group().pad_across_processes({at::ones({1})}, {.dim = -1}));
+     },
+     Kind::argument,
+     "pad_across_processes: dim is -1"},
+    {"AllocateCount",
+     [] { static_cast<void>(Group().allocate(-1, at::ones({1}))); },
+     Kind::argument,
+     "allocate: -1 elements"},
+    {"RngWithoutGenerator",
+     [] { synchronize_rng_state(RngType::generator, std::nullopt, Group()); },
+     Kind::argument,
+     "RngType::generator needs a generator, got none"},
+    {"LauncherProcesses",
+     [] { debug_launcher([] {}, {.num_processes = 0}); },
+     Kind::argument,
+     "num_processes is 0"},
+    {"LauncherTimeout",
+     [] { debug_launcher([] {}, {.timeout = milliseconds(-1)}); },
+     Kind::argument,
+     "timeout is -1 ms"},
+    {"StateTimeout",
+     state_with({.timeout = milliseconds(0)}),
+     Kind::argument,
+     "timeout and warn_after must be positive, got 0 ms and 30000 ms"},
+    {"StateWarnAfter",
+     state_with({.warn_after = milliseconds(-1)}),
+     Kind::argument,
+     "timeout and warn_after must be positive, got 600000 ms and -1 ms"},
+    {"StateInitMethod",
+     state_with({.init_method = "udp://x"}),
+     Kind::argument,
+     "init_method `udp://x` is not one of env://, tcp://host:port, "
+     "file:///path"},
+    {"BackendVariable",
+     state_with("ACCELERATE_BACKEND", "smoke"),
+     Kind::config,
+     "environment variable ACCELERATE_BACKEND is `smoke`, not one of shm, "
+     "gloo, mpi, fake"},
+    {"UseCpuVariable",
+     state_with("ACCELERATE_USE_CPU", "perhaps"),
+     Kind::config,
+     "environment variable ACCELERATE_USE_CPU is `perhaps`, not a truth value"},
+    {"DebugVariable",
+     state_with("ACCELERATE_DEBUG_MODE", "2"),
+     Kind::config,
+     "environment variable ACCELERATE_DEBUG_MODE is `2`, not a truth value"},
+    {"DeviceVariable",
+     state_with("ACCELERATE_TORCH_DEVICE", "gpu"),
+     Kind::config,
+     "environment variable ACCELERATE_TORCH_DEVICE is `gpu`, not a device"},
+    {"DeviceThisBuildLacks",
+     state_with("ACCELERATE_TORCH_DEVICE", "xpu"),
+     Kind::unsupported,
+     "this build has no support for device `xpu`"},
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Public, BadInputs, testing::ValuesIn(kBadInputs), [](const auto& info) {
+      return info.param.name;
+    });
+
+}  // namespace
+}  // namespace accelerate

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/partial_state.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include "accelerate/error.h"
+#include "support/message_of.h"
+#include "support/run_on_ranks.h"
+
+namespace accelerate {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+// Each test has the process to itself.
+class OneState : public testing::Test {
+ protected:
+  OneState() { PartialState::reset(); }
+  ~OneState() override { PartialState::reset(); }
+};
+
+TEST_F(OneState, IsASingleProcessWithoutALauncher) {
+  const PartialState state({.environment = Variables{}});
+
+  EXPECT_EQ(state.process_index(), 0);
+  EXPECT_EQ(state.num_processes(), 1);
+  EXPECT_EQ(state.local_process_index(), 0);
+  EXPECT_EQ(state.node_index(), 0);
+  EXPECT_EQ(state.num_nodes(), 1);
+  EXPECT_EQ(state.backend(), "none");
+  EXPECT_EQ(state.launcher(), "none");
+  EXPECT_EQ(state.device(), c10::Device("cpu"));
+  EXPECT_EQ(name_of(state.distributed_type()), "NO");
+  EXPECT_FALSE(state.use_distributed());
+  EXPECT_TRUE(state.is_main_process() && state.is_last_process());
+  EXPECT_NO_THROW(state.wait_for_everyone());
+}
+
+TEST_F(OneState, IsMadeOnceAndShared) {
+  EXPECT_FALSE(PartialState::is_initialized());
+  PartialState first({.environment = Variables{}});
+  EXPECT_TRUE(PartialState::is_initialized());
+  const PartialState second;
+
+  first.destroy_process_group();
+
+  EXPECT_EQ(
+      message_of<StateError>([&] { second.wait_for_everyone(); }),
+      "destroy_process_group() was called; this process has left its run");
+  PartialState::reset();
+  EXPECT_FALSE(PartialState::is_initialized());
+  EXPECT_NO_THROW(
+      PartialState({.environment = Variables{}}).wait_for_everyone());
+}
+
+struct Other {
+  std::string name;
+  PartialStateOptions options;
+};
+
+class SecondCreation : public testing::TestWithParam<Other> {};
+
+TEST_P(SecondCreation, NamesTheArgumentThatDiffers) {
+  PartialState::reset();
+  const PartialState first({.environment = Variables{}});
+
+  EXPECT_EQ(
+      message_of<StateError>([&] { PartialState second(GetParam().options); }),
+      "this process already has a PartialState, made " +
+          std::string(
+              GetParam().name == "environment" ? "with another" : "without a") +
+          " value of `" + GetParam().name + "`");
+  PartialState::reset();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    PartialState,
+    SecondCreation,
+    testing::Values(
+        Other{"cpu", {.cpu = true}},
+        Other{"backend", {.init_process_group = {.backend = Backend::gloo}}},
+        Other{"init_method", {.init_process_group = {.init_method = "env://"}}},
+        Other{
+            "timeout",
+            {.init_process_group = {.timeout = std::chrono::seconds(1)}}},
+        Other{
+            "warn_after",
+            {.init_process_group = {.warn_after = std::chrono::seconds(1)}}},
+        Other{"environment", {.environment = Variables{{"A", "b"}}}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(OneState, AcceptsTheSameArgumentsAgain) {
+  const PartialStateOptions options = {
+      .cpu = true,
+      .init_process_group = {.timeout = std::chrono::seconds(1)},
+      .environment = Variables{}};
+  const PartialState first(options);
+
+  EXPECT_NO_THROW(PartialState second(options));
+  EXPECT_NO_THROW(PartialState third);
+}
+
+// Ranks as threads, each with a state of its own.
+void on_states(int size, const std::function<void(PartialState&)>& body) {
+  run_on_ranks(size, quick(Backend::fake), [&](Group& group) {
+    PartialState state(group);
+    body(state);
+  });
+}
+
+struct Split {
+  int length;
+  int processes;
+  bool padding;
+  std::vector<std::vector<int>> parts;
+};
+
+class SplitBetweenProcesses : public testing::TestWithParam<Split> {};
+
+TEST_P(SplitBetweenProcesses, DealsOutVectorsTensorsAndMapsAlike) {
+  const Split& split = GetParam();
+  std::vector<int> values(static_cast<std::size_t>(split.length));
+  for (int i = 0; i < split.length; ++i) {
+    values[static_cast<std::size_t>(i)] = i;
+  }
+  const at::Tensor tensor = at::arange(split.length, at::kInt);
+  const std::map<std::string, at::Tensor> tensors = {
+      {"a", tensor}, {"b", tensor.neg()}};
+
+  on_states(split.processes, [&](PartialState& state) {
+    const SplitOptions options{.apply_padding = split.padding};
+    const auto& expected =
+        split.parts[static_cast<std::size_t>(state.process_index())];
+
+    EXPECT_EQ(state.split_between_processes(values, options), expected);
+    const at::Tensor part = state.split_between_processes(tensor, options);
+    EXPECT_TRUE(
+        at::equal(part, at::tensor(expected, at::kInt).view({part.numel()})));
+    const auto map = state.split_between_processes(tensors, options);
+    EXPECT_TRUE(at::equal(map.at("b"), part.neg()));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    PartialState,
+    SplitBetweenProcesses,
+    testing::Values(
+        Split{4, 1, false, {{0, 1, 2, 3}}},
+        Split{4, 2, false, {{0, 1}, {2, 3}}},
+        Split{5, 2, false, {{0, 1, 2}, {3, 4}}},
+        Split{5, 2, true, {{0, 1, 2}, {3, 4, 4}}},
+        Split{7, 3, false, {{0, 1, 2}, {3, 4}, {5, 6}}},
+        Split{7, 3, true, {{0, 1, 2}, {3, 4, 4}, {5, 6, 6}}},
+        Split{1, 3, false, {{0}, {}, {}}},
+        Split{1, 3, true, {{0}, {0}, {0}}},
+        Split{2, 5, true, {{0}, {1}, {1}, {1}, {1}}},
+        Split{0, 2, false, {{}, {}}},
+        Split{0, 2, true, {{}, {}}}),
+    [](const auto& info) {
+      return std::to_string(info.param.length) + "_between_" +
+             std::to_string(info.param.processes) +
+             (info.param.padding ? "_padded" : "");
+    });
+
+TEST_F(OneState, SplitsMapsOfEqualLengthsOnly) {
+  const PartialState state({.environment = Variables{}});
+  const std::map<std::string, std::vector<int>> unequal = {
+      {"a", {1, 2}}, {"b", {1}}};
+
+  EXPECT_EQ(
+      message_of<ArgumentError>(
+          [&] { static_cast<void>(state.split_between_processes(unequal)); }),
+      "split_between_processes: lengths differ\n  a: 2\n  b: 1");
+}
+
+TEST_F(OneState, SplitsNoScalars) {
+  const PartialState state({.environment = Variables{}});
+
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] {
+        static_cast<void>(state.split_between_processes(at::ones({})));
+      }),
+      "split_between_processes needs a tensor with at least one dimension");
+}
+
+TEST(ProcessesOfAState, RunFunctionsOnOneOfThem) {
+  std::atomic<int> main = 0;
+  std::atomic<int> last = 0;
+  std::atomic<int> second = 0;
+
+  on_states(3, [&](PartialState& state) {
+    state.on_main_process([&] { ++main; })();
+    state.on_last_process([&](int by) { last += by; })(10);
+    const auto result = state.on_process(1, [&] { return ++second; })();
+    EXPECT_EQ(result.has_value(), state.process_index() == 1);
+    EXPECT_EQ(
+        state.on_local_process(2, [] { return 1; })().has_value(),
+        state.process_index() == 2);
+  });
+
+  EXPECT_EQ(main, 1);
+  EXPECT_EQ(last, 10);
+  EXPECT_EQ(second, 1);
+}
+
+TEST(ProcessesOfAState, LetTheMainProcessGoFirst) {
+  std::atomic<bool> done = false;
+
+  on_states(3, [&](PartialState& state) {
+    auto order = state.main_process_first();
+    if (state.is_main_process()) {
+      done = true;
+    }
+    EXPECT_TRUE(done);
+  });
+}
+
+TEST(ProcessesOfAState, NameTheProcessThatDoesNotExist) {
+  on_states(2, [](PartialState& state) {
+    EXPECT_EQ(
+        message_of<ArgumentError>(
+            [&] { static_cast<void>(state.on_process(2, [] {})); }),
+        "on_process: index is 2 but there are 2 processes (0–1)");
+    EXPECT_EQ(
+        message_of<ArgumentError>(
+            [&] { static_cast<void>(state.on_local_process(-1, [] {})); }),
+        "on_local_process: index is -1 but there are 2 processes (0–1)");
+  });
+}
+
+TEST(ProcessesOfAState, PrintOnce) {
+  testing::internal::CaptureStdout();
+
+  on_states(3, [](PartialState& state) { state.print("a", 1, ' ', 2.5); });
+
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "a1 2.5\n");
+}
+
+}  // namespace
+}  // namespace accelerate

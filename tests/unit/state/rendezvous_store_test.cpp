@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "state/rendezvous_store.h"
+
+#include <filesystem>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "accelerate/error.h"
+#include "support/message_of.h"
+
+namespace accelerate {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Topology one_of_two(int rank) {
+  Topology topology;
+  topology.launcher = Launcher::torchrun;
+  topology.process_index = topology.local_process_index = rank;
+  topology.num_processes = topology.local_num_processes = 2;
+  return topology;
+}
+
+std::string fresh_folder() {
+  std::string path = testing::TempDir() + "rendezvous-XXXXXX";
+  return ::mkdtemp(path.data()) == nullptr ? "" : path;
+}
+
+class BadInitMethod : public testing::TestWithParam<std::string> {};
+
+TEST_P(BadInitMethod, IsAnErrorThatNamesTheForms) {
+  EXPECT_EQ(
+      message_of<ArgumentError>(
+          [&] { open_store(one_of_two(0), GetParam(), milliseconds(1000)); }),
+      "init_method `" + GetParam() +
+          "` is not one of env://, tcp://host:port, file:///path");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OpenStore,
+    BadInitMethod,
+    testing::Values(
+        "",
+        "env",
+        "udp://host:1",
+        "tcp://",
+        "tcp://host",
+        "tcp://host:",
+        "tcp://:29500",
+        "tcp://host:0",
+        "tcp://host:65536",
+        "tcp://host:12x",
+        "tcp://host:-1",
+        "file://relative",
+        "file://"));
+
+TEST(OpenStore, MeetsAtATcpAddress) {
+  const int listener = listen_on_loopback(0);
+  const std::string method =
+      "tcp://127.0.0.1:" + std::to_string(port_of(listener));
+  ::close(listener);
+
+  const auto host = open_store(one_of_two(0), method, milliseconds(5000));
+  const auto guest = open_store(one_of_two(1), method, milliseconds(5000));
+
+  // Two stores of one process are two joins, so their keys differ; both reach
+  // the same server.
+  host->set("key", "value");
+  EXPECT_EQ(host->get_to_str("key"), "value");
+  EXPECT_FALSE(guest->check({"key"}));
+}
+
+TEST(OpenStore, MeetsInAFile) {
+  const std::string folder = fresh_folder();
+
+  const auto store = open_store(
+      one_of_two(0), "file://" + folder + "/meet", milliseconds(1000));
+  store->set("key", "value");
+
+  EXPECT_EQ(store->get_to_str("key"), "value");
+  EXPECT_TRUE(std::filesystem::exists(folder + "/meet"));
+}
+
+TEST(OpenStore, MeetsInAPrivateFileWhenNoPortIsKnown) {
+  Topology topology = one_of_two(0);
+  topology.launcher = Launcher::openmpi;
+  topology.scratch_folder = fresh_folder();
+
+  open_store(topology, std::nullopt, milliseconds(1000))->set("key", "value");
+
+  const std::string folder =
+      topology.scratch_folder + "/accelerate-" + std::to_string(::getuid());
+  struct stat status{};
+  ASSERT_EQ(::stat(folder.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700U);
+  EXPECT_FALSE(std::filesystem::is_empty(folder));
+}
+
+TEST(OpenStore, RefusesAFolderThatOthersCanWriteTo) {
+  Topology topology = one_of_two(0);
+  topology.launcher = Launcher::openmpi;
+  topology.scratch_folder = fresh_folder();
+  const std::string folder =
+      topology.scratch_folder + "/accelerate-" + std::to_string(::getuid());
+  std::filesystem::create_directory(folder);
+  ::chmod(folder.c_str(), 0777);
+
+  EXPECT_EQ(
+      message_of<IoError>(
+          [&] { open_store(topology, std::nullopt, milliseconds(1000)); }),
+      folder + " is not a folder of this user alone");
+}
+
+TEST(OpenStore, NeedsAnAddressBetweenHosts) {
+  Topology topology = one_of_two(0);
+  topology.num_nodes = 2;
+  topology.launcher = Launcher::openmpi;
+
+  EXPECT_THAT(
+      message_of<ConfigError>(
+          [&] { open_store(topology, std::nullopt, milliseconds(1000)); }),
+      HasSubstr("MASTER_ADDR"));
+}
+
+TEST(OpenStore, NamesTheAddressThatNobodyListensAt) {
+  const int listener = listen_on_loopback(0);
+  const int port = port_of(listener);
+  ::close(listener);
+
+  EXPECT_EQ(
+      message_of<DistributedError>([&] {
+        open_store(
+            one_of_two(1),
+            "tcp://127.0.0.1:" + std::to_string(port),
+            milliseconds(50));
+      }),
+      "rank 1 cannot reach the store at 127.0.0.1:" + std::to_string(port) +
+          ": nobody listened there within 50 ms");
+}
+
+TEST(ListenOnLoopback, NamesThePortThatIsTaken) {
+  const int listener = listen_on_loopback(0);
+  const int port = port_of(listener);
+
+  EXPECT_EQ(
+      message_of<IoError>([&] { listen_on_loopback(port); }),
+      "cannot listen on 127.0.0.1:" + std::to_string(port) +
+          ": Address already in use");
+  ::close(listener);
+}
+
+}  // namespace
+}  // namespace accelerate

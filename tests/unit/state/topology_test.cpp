@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "state/topology.h"
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "support/message_of.h"
+
+namespace accelerate {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Topology detect(const Variables& variables) {
+  return detect_topology(Environment(variables));
+}
+
+// Process 3 of 4: the second of two on the second of two nodes.
+const Variables kTorchrun = {
+    {"RANK", "3"},
+    {"WORLD_SIZE", "4"},
+    {"LOCAL_RANK", "1"},
+    {"LOCAL_WORLD_SIZE", "2"},
+    {"GROUP_RANK", "1"},
+    {"MASTER_ADDR", "node-a"},
+    {"MASTER_PORT", "29501"}};
+
+struct Started {
+  std::string name;
+  Variables variables;
+  Launcher launcher;
+  // process, of, local, of, node, of
+  std::array<int, 6> places;
+};
+
+class DetectTopology : public testing::TestWithParam<Started> {};
+
+TEST_P(DetectTopology, FindsThePlaceOfTheProcess) {
+  const Topology found = detect(GetParam().variables);
+
+  EXPECT_STREQ(name_of(found.launcher), name_of(GetParam().launcher));
+  EXPECT_EQ(
+      (std::array<int, 6>{
+          found.process_index,
+          found.num_processes,
+          found.local_process_index,
+          found.local_num_processes,
+          found.node_index,
+          found.num_nodes}),
+      GetParam().places);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Topology,
+    DetectTopology,
+    testing::Values(
+        Started{"Nothing", {}, Launcher::none, {0, 1, 0, 1, 0, 1}},
+        Started{
+            "WorldSizeOneAlone",
+            {{"WORLD_SIZE", "1"}},
+            Launcher::none,
+            {0, 1, 0, 1, 0, 1}},
+        Started{
+            "EmptyVariablesCountAsUnset",
+            {{"RANK", ""}, {"WORLD_SIZE", ""}},
+            Launcher::none,
+            {0, 1, 0, 1, 0, 1}},
+        Started{"Torchrun", kTorchrun, Launcher::torchrun, {3, 4, 1, 2, 1, 2}},
+        Started{
+            "TorchrunsTwoNamesOnly",
+            {{"RANK", "1"}, {"WORLD_SIZE", "2"}},
+            Launcher::torchrun,
+            {1, 2, 1, 2, 0, 1}},
+        Started{
+            "OpenMpi",
+            {{"OMPI_COMM_WORLD_RANK", "3"},
+             {"OMPI_COMM_WORLD_SIZE", "4"},
+             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+             {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
+            Launcher::openmpi,
+            {3, 4, 1, 2, 1, 2}},
+        Started{
+            "Mpich",
+            {{"PMI_RANK", "1"},
+             {"PMI_SIZE", "3"},
+             {"MPI_LOCALRANKID", "1"},
+             {"MPI_LOCALNRANKS", "3"}},
+            Launcher::mpich,
+            {1, 3, 1, 3, 0, 1}},
+        Started{
+            "Mvapich",
+            {{"MV2_COMM_WORLD_RANK", "2"},
+             {"MV2_COMM_WORLD_SIZE", "3"},
+             {"MV2_COMM_WORLD_LOCAL_RANK", "2"},
+             {"MV2_COMM_WORLD_LOCAL_SIZE", "3"}},
+            Launcher::mvapich,
+            {2, 3, 2, 3, 0, 1}},
+        Started{
+            "SrunOnOneNode",
+            {{"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "1"},
+             {"SLURM_STEP_NUM_TASKS", "2"},
+             {"SLURM_LOCALID", "1"},
+             {"SLURM_NODEID", "0"},
+             {"SLURM_STEP_NUM_NODES", "1"}},
+            Launcher::slurm,
+            {1, 2, 1, 2, 0, 1}},
+        Started{
+            "SrunOnUnequalNodes",
+            {{"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "6"},
+             {"SLURM_STEP_NUM_TASKS", "7"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_NODEID", "3"},
+             {"SLURM_STEP_NUM_NODES", "4"},
+             {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}},
+            Launcher::slurm,
+            {6, 7, 0, 1, 3, 4}},
+        Started{
+            "SlurmBatchScriptIsOneProcess",
+            {{"SLURM_PROCID", "0"},
+             {"SLURM_NTASKS", "8"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_NODEID", "0"}},
+            Launcher::none,
+            {0, 1, 0, 1, 0, 1}},
+        Started{
+            "TorchrunInsideOfSrun",
+            {{"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "0"},
+             {"SLURM_STEP_NUM_TASKS", "1"},
+             {"RANK", "1"},
+             {"WORLD_SIZE", "2"}},
+            Launcher::torchrun,
+            {1, 2, 1, 2, 0, 1}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(DetectTopologyOf, ReadsTheMeetingPlace) {
+  Variables variables = kTorchrun;
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  variables["TORCHELASTIC_RESTART_COUNT"] = "3";
+  variables["TMPDIR"] = "/scratch";
+
+  const Topology found = detect(variables);
+
+  EXPECT_EQ(found.main_address, "node-a");
+  EXPECT_EQ(found.main_port, 29501);
+  EXPECT_TRUE(found.launcher_hosts_store);
+  EXPECT_EQ(found.restart_count, 3);
+  EXPECT_EQ(found.scratch_folder, "/scratch");
+}
+
+TEST(DetectTopologyOf, SrunMeetsOnTheFirstNode) {
+  const Topology found = detect(
+      {{"SLURM_STEP_ID", "0"},
+       {"SLURM_PROCID", "1"},
+       {"SLURM_STEP_NUM_TASKS", "2"},
+       {"SLURM_LOCALID", "0"},
+       {"SLURM_NODEID", "1"},
+       {"SLURM_STEP_NUM_NODES", "2"},
+       {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+       {"SLURM_STEP_NODELIST", "gpu[07-08]"},
+       {"SLURM_JOB_ID", "12345"}});
+
+  EXPECT_EQ(found.main_address, "gpu07");
+  EXPECT_EQ(found.main_port, 29845);
+}
+
+struct NodeList {
+  std::string text;
+  std::string first;
+};
+
+class FirstHost : public testing::TestWithParam<NodeList> {};
+
+TEST_P(FirstHost, OfASlurmNodeList) {
+  EXPECT_EQ(first_host(GetParam().text), GetParam().first);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Topology,
+    FirstHost,
+    testing::Values(
+        NodeList{"alone", "alone"},
+        NodeList{"a,b", "a"},
+        NodeList{"node[07-09,12],login", "node07"},
+        NodeList{"node[3]", "node3"},
+        NodeList{"node[1,5]", "node1"}));
+
+struct Contradiction {
+  std::string name;
+  Variables variables;
+  std::string text;
+  std::string hint;
+};
+
+class Contradictory : public testing::TestWithParam<Contradiction> {};
+
+TEST_P(Contradictory, NamesVariableValueAndRemedy) {
+  try {
+    detect(GetParam().variables);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.what(), GetParam().text);
+    EXPECT_EQ(error.hint(), GetParam().hint);
+  }
+}
+
+Variables torchrun_with(const std::string& name, const std::string& value) {
+  Variables variables = kTorchrun;
+  variables[name] = value;
+  return variables;
+}
+
+const char* const kBothOrNeither =
+    "set both, or neither for a single process; a launcher sets them all";
+
+INSTANTIATE_TEST_SUITE_P(
+    Topology,
+    Contradictory,
+    testing::Values(
+        Contradiction{
+            "RankWithoutSize",
+            {{"RANK", "1"}},
+            "environment variable RANK is `1` but WORLD_SIZE is not set",
+            kBothOrNeither},
+        Contradiction{
+            "SizeWithoutRank",
+            {{"WORLD_SIZE", "4"}},
+            "environment variable WORLD_SIZE is `4` but RANK is not set",
+            kBothOrNeither},
+        Contradiction{
+            "RankNotBelowSize",
+            {{"RANK", "4"}, {"WORLD_SIZE", "4"}},
+            "environment variable RANK is `4` but WORLD_SIZE is `4`",
+            "set RANK to a number from 0 to 3"},
+        Contradiction{
+            "NegativeRank",
+            {{"RANK", "-1"}, {"WORLD_SIZE", "4"}},
+            "environment variable RANK is `-1`, not a whole number from 0 to "
+            "2147483647",
+            "set RANK to such a number, or unset it"},
+        Contradiction{
+            "NoNumber",
+            {{"RANK", "0"}, {"WORLD_SIZE", "two"}},
+            "environment variable WORLD_SIZE is `two`, not a whole number from "
+            "1 to 2147483647",
+            "set WORLD_SIZE to such a number, or unset it"},
+        Contradiction{
+            "NumberWithTail",
+            {{"RANK", "1x"}, {"WORLD_SIZE", "2"}},
+            "environment variable RANK is `1x`, not a whole number from 0 to "
+            "2147483647",
+            "set RANK to such a number, or unset it"},
+        Contradiction{
+            "LocalRankWithoutLocalSize",
+            {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}},
+            "environment variable LOCAL_RANK is set but LOCAL_WORLD_SIZE is "
+            "not",
+            "set both, or neither when all processes are on one host"},
+        Contradiction{
+            "LocalRankNotBelowLocalSize",
+            torchrun_with("LOCAL_RANK", "2"),
+            "environment variable LOCAL_RANK is `2` but LOCAL_WORLD_SIZE is "
+            "`2`",
+            "set LOCAL_RANK to a number from 0 to 1"},
+        Contradiction{
+            "MoreLocalThanAll",
+            torchrun_with("LOCAL_WORLD_SIZE", "5"),
+            "environment variable LOCAL_WORLD_SIZE is `5` but WORLD_SIZE is "
+            "`4`",
+            "LOCAL_WORLD_SIZE counts the processes of this host, WORLD_SIZE "
+            "those of all hosts"},
+        Contradiction{
+            "PortTooLarge",
+            torchrun_with("MASTER_PORT", "65536"),
+            "environment variable MASTER_PORT is `65536`, not a whole number "
+            "from 1 to 65535",
+            "set MASTER_PORT to such a number, or unset it"},
+        Contradiction{
+            "AnotherHostWithoutLocalRank",
+            {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node-a"}},
+            "environment variable MASTER_ADDR is `node-a`, another host, but "
+            "LOCAL_RANK is not set",
+            "set LOCAL_RANK and LOCAL_WORLD_SIZE, or start with a launcher, "
+            "which sets them"},
+        Contradiction{
+            "AgentStoreFlag",
+            torchrun_with("TORCHELASTIC_USE_AGENT_STORE", "maybe"),
+            "environment variable TORCHELASTIC_USE_AGENT_STORE is `maybe`, not "
+            "a truth value",
+            "set TORCHELASTIC_USE_AGENT_STORE to true or false"},
+        Contradiction{
+            "OpenMpiRankWithoutSize",
+            {{"OMPI_COMM_WORLD_RANK", "0"}},
+            "environment variable OMPI_COMM_WORLD_RANK is `0` but "
+            "OMPI_COMM_WORLD_SIZE is not set",
+            kBothOrNeither},
+        Contradiction{
+            "SlurmTaskList",
+            {{"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "0"},
+             {"SLURM_STEP_NUM_TASKS", "2"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_NODEID", "0"},
+             {"SLURM_STEP_NUM_NODES", "2"},
+             {"SLURM_STEP_TASKS_PER_NODE", "many"}},
+            "environment variable SLURM_STEP_TASKS_PER_NODE is `many`, not a "
+            "list like `2(x3),1`",
+            "start the program with `srun`, which sets it"},
+        Contradiction{
+            "NodeIndexNotBelowNodes",
+            {{"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "0"},
+             {"SLURM_STEP_NUM_TASKS", "2"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_NODEID", "2"},
+             {"SLURM_STEP_NUM_NODES", "2"},
+             {"SLURM_STEP_TASKS_PER_NODE", "1(x3)"}},
+            "environment variable SLURM_NODEID is `2` but SLURM_STEP_NUM_NODES "
+            "is `2`",
+            "set SLURM_NODEID to a number from 0 to 1"}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace accelerate

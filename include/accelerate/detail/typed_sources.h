@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Datasets and streams behind `BatchSource`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/dataset.h"
+#include "accelerate/detail/batch_source.h"
+#include "accelerate/detail/nest_structure.h"
+#include "accelerate/nest.h"
+
+namespace accelerate::detail {
+
+[[noreturn]] ACCELERATE_API void refuse_workers(std::int64_t workers);
+
+/// What can be done with a batch when its type is known.
+template <typename Batch>
+class TypedBatches : public BatchSource {
+ public:
+  bool is_nest() const override { return IsNest<Batch>::value; }
+  bool can_travel() const override { return kCanTravel<Batch>; }
+
+  std::vector<Tensor> tensors(void* batch) const override {
+    std::vector<Tensor> found;
+    if constexpr (IsNest<Batch>::value) {
+      visit_tensors(typed(batch), [&](Tensor& t) { found.push_back(t); });
+    }
+    return found;
+  }
+
+  void set_tensors(
+      void* batch, const std::vector<Tensor>& tensors) const override {
+    if constexpr (IsNest<Batch>::value) {
+      auto next = tensors.begin();
+      visit_tensors(typed(batch), [&](Tensor& t) { t = *next++; });
+    }
+  }
+
+  Json describe(void* batch) const override {
+    if constexpr (kCanTravel<Batch>) {
+      return describe_nest(typed(batch));
+    } else {
+      return {};
+    }
+  }
+
+  Opaque build(const Json& form) const override {
+    if constexpr (kCanTravel<Batch>) {
+      auto batch = std::make_shared<Batch>();
+      build_nest(*batch, form);
+      return batch;
+    } else {
+      return nullptr;
+    }
+  }
+
+ private:
+  static Batch& typed(void* batch) { return *static_cast<Batch*>(batch); }
+};
+
+template <typename Dataset>
+std::shared_ptr<DatasetOf<Dataset>> share_dataset(Dataset dataset) {
+  if constexpr (std::is_same_v<DatasetOf<Dataset>, Dataset>) {
+    return std::make_shared<Dataset>(std::move(dataset));
+  } else {
+    return dataset;
+  }
+}
+
+template <typename D>
+void forward_epoch(D& dataset, std::int64_t epoch) {
+  if constexpr (requires { dataset.set_epoch(epoch); }) {
+    dataset.set_epoch(epoch);
+  }
+}
+
+/// A dataset with an index. `Join` makes a batch of a vector of samples.
+template <typename D, typename Batch, typename Join>
+class MapSource : public TypedBatches<Batch> {
+ public:
+  MapSource(std::shared_ptr<D> dataset, Join join)
+      : datasets_{std::move(dataset)}, join_(std::move(join)) {}
+
+  std::optional<std::int64_t> size() const override {
+    return size_of(std::as_const(*datasets_.front()));
+  }
+
+  void begin_epoch(std::int64_t epoch, std::int64_t workers) override {
+    if constexpr (LibTorchDataset<D> && !PlainGet<D> && !RandomGet<D>) {
+      copy_for(workers);
+    }
+    for (const auto& dataset : datasets_) {
+      forward_epoch(*dataset, epoch);
+    }
+  }
+
+  Opaque load(const LoadRequest& request) override {
+    if constexpr (LibTorchGetBatch<D> && !LibTorchGet<D>) {
+      return load_at_once(request);
+    } else {
+      auto samples = read(request);
+      try {
+        return std::make_shared<Batch>(join_(std::move(samples)));
+      } catch (...) {
+        rethrow_for_batch(request.indices);
+      }
+    }
+  }
+
+  Opaque next() override { return nullptr; }
+  Opaque collate(std::span<const Opaque>) override { return nullptr; }
+
+ private:
+  auto read(const LoadRequest& request) const {
+    std::vector<SampleOf<D>> samples;
+    samples.reserve(request.indices.size());
+    at::Generator generator;
+    if constexpr (RandomGet<D>) {
+      generator = make_generator();
+    }
+    for (const std::int64_t index : request.indices) {
+      try {
+        samples.push_back(get(request, index, generator));
+      } catch (...) {
+        rethrow_for_sample(index);
+      }
+    }
+    return samples;
+  }
+
+  SampleOf<D> get(
+      const LoadRequest& request,
+      std::int64_t index,
+      [[maybe_unused]] at::Generator& generator) const {
+    if constexpr (RandomGet<D>) {
+      seed_for_sample(generator, request.key, index);
+      return std::as_const(*datasets_.front()).get(index, generator);
+    } else if constexpr (PlainGet<D>) {
+      return std::as_const(*datasets_.front()).get(index);
+    } else {
+      return of(request).get(static_cast<std::size_t>(index));
+    }
+  }
+
+  Opaque load_at_once(const LoadRequest& request) const {
+    const std::vector<std::size_t> indices(
+        request.indices.begin(), request.indices.end());
+    try {
+      auto result = of(request).get_batch(indices);
+      if constexpr (YieldsBatches<D>) {
+        return std::make_shared<Batch>(std::move(result));
+      } else {
+        return std::make_shared<Batch>(join_(std::move(result)));
+      }
+    } catch (...) {
+      rethrow_for_batch(request.indices);
+    }
+  }
+
+  D& of(const LoadRequest& request) const {
+    return *datasets_[static_cast<std::size_t>(request.worker)];
+  }
+
+  void copy_for(std::int64_t workers) {
+    while (static_cast<std::int64_t>(datasets_.size()) < workers) {
+      if constexpr (std::copy_constructible<D>) {
+        datasets_.push_back(std::make_shared<D>(*datasets_.front()));
+      } else {
+        refuse_workers(workers);
+      }
+    }
+  }
+
+  // The dataset, and copies of it for workers that cannot share it.
+  std::vector<std::shared_ptr<D>> datasets_;
+  Join join_;
+};
+
+/// A dataset that can only be read from its begin to its end.
+template <typename D, typename Batch, typename Join>
+class StreamSource : public TypedBatches<Batch> {
+ public:
+  using Sample = SampleOf<D>;
+
+  StreamSource(std::shared_ptr<D> dataset, Join join)
+      : dataset_(std::move(dataset)), join_(std::move(join)) {}
+
+  std::optional<std::int64_t> size() const override { return std::nullopt; }
+  Opaque load(const LoadRequest&) override { return nullptr; }
+
+  void begin_epoch(std::int64_t epoch, std::int64_t) override {
+    forward_epoch(*dataset_, epoch);
+    if constexpr (requires { dataset_->reset(); }) {
+      dataset_->reset();
+    }
+  }
+
+  Opaque next() override {
+    auto sample = dataset_->next();
+    return sample.has_value() ? std::make_shared<Sample>(std::move(*sample))
+                              : nullptr;
+  }
+
+  Opaque collate(std::span<const Opaque> samples) override {
+    std::vector<Sample> typed;
+    typed.reserve(samples.size());
+    for (const Opaque& sample : samples) {
+      typed.push_back(*static_cast<const Sample*>(sample.get()));
+    }
+    return std::make_shared<Batch>(join_(std::move(typed)));
+  }
+
+ private:
+  std::shared_ptr<D> dataset_;
+  Join join_;
+};
+
+}  // namespace accelerate::detail

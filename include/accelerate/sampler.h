@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Orders of your own for a DataLoader.
+//
+//     struct Backwards {
+//       std::int64_t n;
+//       std::int64_t size() const { return n; }
+//       std::int64_t operator()(std::int64_t position) const {
+//         return n - 1 - position;
+//       }
+//     };
+//     accelerate::DataLoader loader(dataset, {.sampler = Backwards{100}});
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace accelerate {
+namespace detail {
+
+template <typename S, typename Result>
+concept OrderOf = requires(const S& order, std::int64_t position) {
+  { order.size() } -> std::convertible_to<std::int64_t>;
+  { order(position) } -> std::convertible_to<Result>;
+};
+
+/// Anything with `size()` and `operator()(position)`, without its type.
+///
+/// `operator()` must be const and is called by several threads at once. It may
+/// depend on the position and, through `set_epoch(epoch)` if it has that, on
+/// the epoch; nothing else, or a resumed run would not repeat it.
+template <typename Result>
+class ErasedOrder {
+ public:
+  template <OrderOf<Result> S>
+    requires(!std::same_as<std::remove_cvref_t<S>, ErasedOrder>)
+  ErasedOrder(S order) {  // NOLINT
+    auto shared = std::make_shared<S>(std::move(order));
+    size_ = [shared] { return static_cast<std::int64_t>(shared->size()); };
+    at_ = [shared](std::int64_t position) {
+      return Result(std::as_const(*shared)(position));
+    };
+    if constexpr (requires { shared->set_epoch(std::int64_t{}); }) {
+      set_epoch_ = [shared](std::int64_t epoch) { shared->set_epoch(epoch); };
+    }
+  }
+  /// A list, used as it is.
+  ErasedOrder(std::vector<Result> list)  // NOLINT
+      : ErasedOrder(List{std::move(list)}) {}
+
+  std::int64_t size() const { return size_(); }
+  Result operator()(std::int64_t position) const { return at_(position); }
+  void set_epoch(std::int64_t epoch) const {
+    if (set_epoch_) {
+      set_epoch_(epoch);
+    }
+  }
+
+ private:
+  struct List {
+    std::vector<Result> values;
+    std::int64_t size() const {
+      return static_cast<std::int64_t>(values.size());
+    }
+    const Result& operator()(std::int64_t position) const {
+      return values[static_cast<std::size_t>(position)];
+    }
+  };
+
+  std::function<std::int64_t()> size_;
+  std::function<Result(std::int64_t)> at_;
+  std::function<void(std::int64_t)> set_epoch_;
+};
+
+}  // namespace detail
+
+/// The dataset index at each position of an epoch.
+using Sampler = detail::ErasedOrder<std::int64_t>;
+/// The dataset indices of each batch of an epoch; batches may differ in size.
+using BatchSampler = detail::ErasedOrder<std::vector<std::int64_t>>;
+
+}  // namespace accelerate

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/detail/batch_source.h"
+
+#include <exception>
+#include <string>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <c10/util/Exception.h>
+
+#include "accelerate/detail/typed_sources.h"
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "data/mix.h"
+
+namespace accelerate::detail {
+namespace {
+
+// Throws the exception being handled again, if it is an `E`, with `where` in
+// front of its text.
+template <typename E>
+void rethrow_if(const std::string& where) {
+  try {
+    throw;
+  } catch (const E& error) {
+    throw E(str_cat(where, ": ", error.what()), error.hint(), error.where());
+  } catch (...) {
+  }
+}
+
+template <typename... Es>
+void rethrow_if_any(const std::string& where) {
+  (rethrow_if<Es>(where), ...);
+}
+
+[[noreturn]] void rethrow_with(const std::string& where) {
+  // Derived types first: each catches what derives from it too.
+  rethrow_if_any<
+      ArgumentError,
+      ConfigError,
+      StateError,
+      UnsupportedError,
+      IoError,
+      FormatError,
+      MismatchError,
+      PeerError,
+      DistributedError,
+      OutOfMemoryError,
+      InternalError,
+      Error>(where);
+  try {
+    throw;
+  } catch (c10::Error& error) {
+    error.add_context(where);
+    throw;
+  } catch (const std::exception& error) {
+    std::throw_with_nested(Error(str_cat(where, ": ", error.what())));
+  } catch (...) {
+    std::throw_with_nested(
+        Error(str_cat(where, ": an exception without a text")));
+  }
+}
+
+}  // namespace
+
+BatchSource::~BatchSource() = default;
+
+void rethrow_for_sample(std::int64_t index) {
+  rethrow_with(str_cat("sample ", index, " of the dataset"));
+}
+
+void rethrow_for_batch(std::span<const std::int64_t> indices) {
+  constexpr std::size_t kNamed = 8;
+  std::string list;
+  for (std::size_t i = 0; i < indices.size() && i < kNamed; ++i) {
+    list += str_cat(i > 0 ? ", " : "", indices[i]);
+  }
+  rethrow_with(str_cat(
+      "the batch of samples ", list, indices.size() > kNamed ? ", …" : ""));
+}
+
+void refuse_workers(std::int64_t workers) {
+  throw ArgumentError(
+      str_cat(
+          "this dataset cannot be copied for each of ", workers, " workers"),
+      "pass `num_workers` 0 or 1, or make its `get` const and thread-safe");
+}
+
+at::Generator make_generator() {
+  return at::make_generator<at::CPUGeneratorImpl>();
+}
+
+void seed_for_sample(
+    at::Generator& generator, const OrderKey& key, std::int64_t index) {
+  generator.set_current_seed(
+      mix(mix(key.seed, key.epoch), static_cast<std::uint64_t>(index)));
+}
+
+}  // namespace accelerate::detail

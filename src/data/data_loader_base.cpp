@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/data_loader_base.h"
+
+#include <utility>
+
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "accelerate/operations.h"
+#include "data/loader_impl.h"
+
+namespace accelerate {
+
+DataLoaderBase::DataLoaderBase(
+    std::shared_ptr<detail::BatchSource> source,
+    detail::LoaderSettings settings)
+    : impl_(std::make_shared<Impl>(std::move(source), std::move(settings))) {
+}
+DataLoaderBase::DataLoaderBase(std::shared_ptr<Impl> impl)
+    : impl_(std::move(impl)) {
+}
+DataLoaderBase::DataLoaderBase(DataLoaderBase&&) noexcept = default;
+DataLoaderBase& DataLoaderBase::operator=(DataLoaderBase&&) noexcept = default;
+DataLoaderBase::~DataLoaderBase() = default;
+
+std::int64_t DataLoaderBase::size() const {
+  return impl_->size();
+}
+std::optional<std::int64_t> DataLoaderBase::dataset_size() const {
+  return impl_->source->size();
+}
+std::int64_t DataLoaderBase::total_batch_size() const {
+  return impl_->total_batch_size();
+}
+std::int64_t DataLoaderBase::rows() const {
+  return impl_->rows();
+}
+std::int64_t DataLoaderBase::valid_rows() const {
+  return impl_->valid_rows();
+}
+bool DataLoaderBase::end_of_dataloader() const {
+  return impl_->end_of_dataloader();
+}
+std::int64_t DataLoaderBase::epoch() const {
+  return impl_->epoch;
+}
+void DataLoaderBase::set_epoch(std::int64_t epoch) {
+  impl_->set_epoch(epoch);
+}
+Json DataLoaderBase::state_dict() const {
+  return impl_->state_dict();
+}
+void DataLoaderBase::load_state_dict(const Json& state) {
+  impl_->load_state_dict(state);
+}
+void DataLoaderBase::shard(const ShardOptions& options) {
+  impl_->shard(options);
+}
+bool DataLoaderBase::even_batches() const {
+  return impl_->options.configuration.even_batches;
+}
+void DataLoaderBase::set_even_batches(bool even) {
+  impl_->refuse_in_loop("set_even_batches");
+  impl_->options.configuration.even_batches = even;
+}
+
+std::shared_ptr<DataLoaderBase::Impl> DataLoaderBase::copy_without(
+    std::int64_t batches) const {
+  auto copy = std::make_shared<Impl>(*impl_);
+  copy->skip(batches);
+  return copy;
+}
+
+DataLoaderBase::Loop DataLoaderBase::begin_loop() {
+  return Loop(impl_);
+}
+
+class DataLoaderBase::Loop::State {
+ public:
+  explicit State(std::shared_ptr<Impl> loader) : loader_(std::move(loader)) {
+    outer_ = loader_->place();
+    reader_ = loader_->begin_reading();
+    ++loader_->loops;
+    gradient_state_ = loader_->options.gradient_state;
+    if (gradient_state_) {
+      gradient_state_->enter(loader_.get());
+    }
+    try {
+      advance();
+    } catch (...) {
+      leave();
+      throw;
+    }
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { leave(); }
+
+  void* batch() const { return batch_.get(); }
+
+  void advance() {
+    batch_ = nullptr;
+    if (!reader_) {
+      return;
+    }
+    std::optional<Step> step = read();
+    if (!step) {
+      leave();
+      loader_->complete_epoch();
+      return;
+    }
+    Portion& portion = step->portions.front();
+    move_to_device(portion.batch.get());
+    batch_ = std::move(portion.batch);
+    loader_->take(portion, step->used);
+  }
+
+ private:
+  // A dataset's arithmetic is not the model's: it keeps its precision.
+  std::optional<Step> read() {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(
+        c10::autocast_dispatch_keyset);
+    return reader_->next();
+  }
+
+  void move_to_device(void* batch) const {
+    const auto& options = loader_->options;
+    if (!options.device || !loader_->source->is_nest()) {
+      return;
+    }
+    loader_->source->set_tensors(
+        batch,
+        detail::to_device(
+            loader_->source->tensors(batch),
+            *options.device,
+            options.configuration.non_blocking));
+  }
+
+  void leave() {
+    if (!reader_) {
+      return;
+    }
+    reader_ = nullptr;  // Its threads end here.
+    if (--loader_->loops > 0) {
+      loader_->return_to(outer_);
+    }
+    if (gradient_state_) {
+      gradient_state_->leave(loader_.get());
+    }
+  }
+
+  std::shared_ptr<Impl> loader_;
+  std::shared_ptr<GradientState> gradient_state_;
+  std::unique_ptr<StepReader> reader_;
+  // Of a loop over the same loader around this one.
+  Impl::Place outer_;
+  detail::Opaque batch_;
+};
+
+DataLoaderBase::Loop::Loop(const std::shared_ptr<Impl>& loader)
+    : state_(std::make_unique<State>(loader)) {
+}
+DataLoaderBase::Loop::Loop(Loop&&) noexcept = default;
+DataLoaderBase::Loop& DataLoaderBase::Loop::operator=(Loop&&) noexcept =
+    default;
+DataLoaderBase::Loop::~Loop() = default;
+
+void* DataLoaderBase::Loop::batch() const {
+  return state_->batch();
+}
+void DataLoaderBase::Loop::advance() {
+  state_->advance();
+}
+
+}  // namespace accelerate

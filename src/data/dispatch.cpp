@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/dispatch.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+enum Kind : std::int64_t { kStep, kEnd, kError };
+
+// Far from the small numbers that a program's own messages use.
+constexpr int kTag = 0x6461;
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an exception without a text";
+  }
+}
+
+// Backends that are not ours have errors of their own.
+template <typename Body>
+void with_our_errors(const Body& body) {
+  try {
+    body();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw DistributedError(
+        str_cat("sending batches from rank 0 failed: ", error.what()),
+        "look for the first error of another rank");
+  }
+}
+
+}  // namespace
+
+// The numbers of a step that every rank gets.
+struct Dispatch::Header {
+  static constexpr std::int64_t kPerRank = 3;
+
+  explicit Header(int ranks)
+      : tensor(at::zeros({3 + kPerRank * ranks}, at::TensorOptions(at::kLong))),
+        numbers(tensor.mutable_data_ptr<std::int64_t>()) {}
+
+  std::int64_t& kind() { return numbers[0]; }
+  std::int64_t& forms_follow() { return numbers[1]; }
+  std::int64_t& used() { return numbers[2]; }
+  std::int64_t* rank(int r) const { return numbers + 3 + kPerRank * r; }
+
+  void set(int r, const Portion& portion) const {
+    rank(r)[0] = portion.rows;
+    rank(r)[1] = portion.valid_rows;
+    rank(r)[2] = portion.last ? 1 : 0;
+  }
+  Portion portion(int r) const {
+    return {
+        .rows = rank(r)[0], .valid_rows = rank(r)[1], .last = rank(r)[2] != 0};
+  }
+
+  at::Tensor tensor;
+  std::int64_t* numbers;
+};
+
+Dispatch::Dispatch(
+    Group group,
+    std::shared_ptr<detail::BatchSource> source,
+    std::unique_ptr<StepReader> reader)
+    : group_(std::move(group)),
+      source_(std::move(source)),
+      reader_(std::move(reader)) {
+}
+
+std::optional<Step> Dispatch::next() {
+  if (kept_) {
+    return std::exchange(kept_, std::nullopt);
+  }
+  return ended_ ? std::nullopt : exchange();
+}
+
+std::optional<Step> Dispatch::exchange() {
+  Header header(group_.size());
+  std::optional<Step> read;
+  if (group_.rank() == 0) {
+    read = read_step(header);
+  }
+  group_.broadcast({header.tensor});
+  if (header.kind() == kError) {
+    fail(header);
+  }
+  if (header.kind() == kEnd) {
+    ended_ = true;
+    return std::nullopt;
+  }
+  share_forms(header, read);
+  Step mine{.portions = {header.portion(group_.rank())}, .used = header.used()};
+  if (read) {
+    mine.portions.front() = read->portions.front();
+    send(*read);
+  } else if (mine.portions.front().rows > 0) {
+    receive(mine.portions.front());
+  }
+  if (mine.portions.front().rows == 0) {
+    ended_ = true;
+    return std::nullopt;
+  }
+  ended_ = mine.portions.front().last;
+  // Ranks without a part in the next step end now, so it is exchanged now.
+  if (one_is_ahead(header)) {
+    kept_ = exchange();
+    ended_ = true;
+  }
+  return mine;
+}
+
+// Whether some rank has its last batch in this step, and another has not.
+bool Dispatch::one_is_ahead(const Header& header) const {
+  bool ends = false;
+  bool goes_on = false;
+  for (int r = 0; r < group_.size(); ++r) {
+    const Portion portion = header.portion(r);
+    ends = ends || portion.last;
+    goes_on = goes_on || (portion.rows > 0 && !portion.last);
+  }
+  return ends && goes_on;
+}
+
+std::optional<Step> Dispatch::read_step(Header& header) {
+  std::optional<Step> step;
+  try {
+    step = reader_->next();
+  } catch (...) {
+    error_ = std::current_exception();
+    header.kind() = kError;
+    return std::nullopt;
+  }
+  header.kind() = step ? kStep : kEnd;
+  if (!step) {
+    return step;
+  }
+  header.used() = step->used;
+  Json forms = Json::array();
+  for (int r = 0; r < group_.size(); ++r) {
+    const Portion& portion = step->portions[static_cast<std::size_t>(r)];
+    header.set(r, portion);
+    forms.push_back(
+        portion.batch ? source_->describe(portion.batch.get()) : Json());
+  }
+  header.forms_follow() = forms == forms_ ? 0 : 1;
+  forms_ = std::move(forms);
+  return step;
+}
+
+void Dispatch::share_forms(Header& header, const std::optional<Step>& step) {
+  if (header.forms_follow() == 0) {
+    return;
+  }
+  std::vector<Json> list = {step ? forms_ : Json()};
+  group_.broadcast_object_list(list);
+  forms_ = std::move(list.front());
+}
+
+void Dispatch::fail(const Header&) {
+  ended_ = true;
+  std::vector<Json> text = {error_ ? Json(text_of(error_)) : Json()};
+  group_.broadcast_object_list(text);
+  if (error_) {
+    std::rethrow_exception(error_);
+  }
+  throw PeerError(
+      str_cat(
+          "rank 0, which reads the data for all, failed: ",
+          text.front().as_string()),
+      "look at the error of rank 0");
+}
+
+void Dispatch::send(const Step& step) const {
+  with_our_errors([&] {
+    std::vector<c10::intrusive_ptr<c10d::Work>> sends;
+    for (int r = 1; r < group_.size(); ++r) {
+      const Portion& portion = step.portions[static_cast<std::size_t>(r)];
+      if (!portion.batch) {
+        continue;
+      }
+      for (const at::Tensor& tensor : source_->tensors(portion.batch.get())) {
+        if (tensor.defined() && tensor.numel() > 0) {
+          std::vector<at::Tensor> one = {tensor.detach().cpu().contiguous()};
+          sends.push_back(group_.backend().send(one, r, kTag));
+        }
+      }
+    }
+    for (const auto& work : sends) {
+      work->wait();
+    }
+  });
+}
+
+void Dispatch::receive(Portion& portion) const {
+  const auto rank = static_cast<std::size_t>(group_.rank());
+  portion.batch = source_->build(forms_.at(rank));
+  with_our_errors([&] {
+    for (const at::Tensor& tensor : source_->tensors(portion.batch.get())) {
+      if (tensor.defined() && tensor.numel() > 0) {
+        std::vector<at::Tensor> one = {tensor};
+        group_.backend().recv(one, 0, kTag)->wait();
+      }
+    }
+  });
+}
+
+}  // namespace accelerate

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of a dataset with an index: any step can be read at any time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "accelerate/sharding.h"
+#include "data/ordered_pool.h"
+#include "data/step.h"
+
+namespace accelerate {
+
+/// What to read in an epoch.
+struct MapEpoch {
+  std::shared_ptr<detail::BatchSource> source;
+  std::function<std::int64_t(std::int64_t)> order;
+  std::optional<BatchSampler> batch_sampler;
+  std::int64_t dataset_size = 0;
+  /// Units of the epoch, and how many of them were used before.
+  std::int64_t units = 0;
+  std::int64_t start = 0;
+  OrderKey key;
+  /// The processes to read for, by their rules.
+  std::vector<ShardRules> rules;
+  std::int64_t num_workers = 0;
+  std::int64_t prefetch_factor = 1;
+};
+
+class MapSteps : public StepReader {
+ public:
+  explicit MapSteps(MapEpoch epoch);
+  std::optional<Step> next() override;
+
+ private:
+  std::optional<Step> read(std::int64_t k, std::int64_t worker) const;
+  Portion read_portion(
+      const BatchSamplerShard& shard,
+      std::int64_t k,
+      std::int64_t worker) const;
+  std::vector<std::int64_t> indices(const BatchRange& range) const;
+
+  const MapEpoch epoch_;
+  std::vector<BatchSamplerShard> shards_;
+  std::int64_t size_ = 0;
+  std::int64_t next_ = 0;
+  std::optional<OrderedPool<Step>> pool_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/stream_steps.h"
+
+#include <utility>
+
+namespace accelerate {
+
+StreamSteps::StreamSteps(StreamEpoch epoch) : epoch_(std::move(epoch)) {
+  for (const ShardRules& rules : epoch_.rules) {
+    slices_.emplace_back(rules);
+  }
+  const ShardRules& rules = epoch_.rules.front();
+  keep_first_ = rules.even_batches && !rules.drop_last;
+  if (epoch_.ahead > 0) {
+    pool_.emplace(
+        1, epoch_.ahead, [this](std::int64_t, std::int64_t) { return read(); });
+  }
+}
+
+std::optional<Step> StreamSteps::next() {
+  return pool_ ? pool_->next() : read();
+}
+
+std::optional<Step> StreamSteps::read() {
+  if (!std::exchange(begun_, true)) {
+    drop_used();
+    look_ahead();
+  }
+  if (error_ahead_) {
+    std::rethrow_exception(std::exchange(error_ahead_, nullptr));
+  }
+  const Samples current = std::move(ahead_);
+  Step step;
+  step.used = read_;
+  ahead_.clear();
+  if (static_cast<std::int64_t>(current.size()) == slices_.front().window()) {
+    look_ahead();
+  }
+  bool any = false;
+  for (const IterableDatasetShard& slices : slices_) {
+    step.portions.push_back(cut(slices, current));
+    any = any || step.portions.back().rows > 0;
+  }
+  return any ? std::optional(std::move(step)) : std::nullopt;
+}
+
+// An error in the step ahead must not swallow the one before it.
+void StreamSteps::look_ahead() {
+  try {
+    ahead_ = read_window(slices_.front().window());
+  } catch (...) {
+    error_ahead_ = std::current_exception();
+  }
+}
+
+void StreamSteps::drop_used() {
+  while (read_ < epoch_.start) {
+    if (read_window(1).empty()) {
+      return;
+    }
+  }
+}
+
+StreamSteps::Samples StreamSteps::read_window(std::int64_t limit) {
+  Samples samples;
+  while (static_cast<std::int64_t>(samples.size()) < limit) {
+    detail::Opaque sample;
+    try {
+      sample = epoch_.source->next();
+    } catch (...) {
+      detail::rethrow_for_sample(read_);
+    }
+    if (!sample) {
+      break;
+    }
+    ++read_;
+    if (keep_first_ &&
+        static_cast<std::int64_t>(first_.size()) < slices_.front().window()) {
+      first_.push_back(sample);
+    }
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+Portion StreamSteps::cut(
+    const IterableDatasetShard& slices, const Samples& current) const {
+  const auto size = static_cast<std::int64_t>(current.size());
+  const BatchRange range = slices.slice(size);
+  Portion portion{.rows = range.rows, .valid_rows = range.valid_rows};
+  if (range.rows == 0) {
+    return portion;
+  }
+  Samples samples;
+  for (std::int64_t i = range.begin; i < range.begin + range.rows; ++i) {
+    samples.push_back(
+        i < size ? current[static_cast<std::size_t>(i)]
+                 : first_[static_cast<std::size_t>(i - size) % first_.size()]);
+  }
+  portion.batch = epoch_.source->collate(samples);
+  portion.last =
+      !error_ahead_ &&
+      slices.slice(static_cast<std::int64_t>(ahead_.size())).rows == 0;
+  return portion;
+}
+
+}  // namespace accelerate

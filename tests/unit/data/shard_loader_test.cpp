@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loaders of several processes, each seen alone: what they read, and where
+// they continue.
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "accelerate/data_loader.h"
+#include "accelerate/error.h"
+#include "support/counting_datasets.h"
+#include "support/message_of.h"
+#include "support/slow_shards.h"
+
+namespace accelerate {
+namespace {
+
+ShardOptions options_of(const ShardRules& rules) {
+  ShardOptions options;
+  options.process_index = rules.process_index;
+  options.num_processes = rules.num_processes;
+  options.configuration.split_batches = rules.split_batches;
+  options.configuration.even_batches = rules.even_batches;
+  options.configuration.dispatch_batches = false;
+  return options;
+}
+
+template <typename Loader>
+std::vector<SlowBatch> read_with_rows(Loader& loader) {
+  std::vector<SlowBatch> batches;
+  for (at::Tensor& batch : loader) {
+    batches.push_back({to_indices(batch), loader.valid_rows()});
+  }
+  return batches;
+}
+
+// One process alone completes nothing.
+ShardRules effective(ShardRules rules) {
+  rules.even_batches = rules.even_batches && rules.num_processes > 1;
+  return rules;
+}
+
+TEST(ShardedLoader, ReadsWhatTheRulesSay) {
+  for_all_small_cases([](std::int64_t n, const ShardRules& rules) {
+    if (rules.dispatch_batches) {
+      return;
+    }
+    DataLoader loader(
+        Counting{n},
+        {.batch_size = rules.batch_size, .drop_last = rules.drop_last});
+    loader.shard(options_of(rules));
+
+    const auto wanted = slow_batches(n, effective(rules));
+
+    ASSERT_EQ(read_with_rows(loader), wanted) << name_of_case(n, rules);
+    ASSERT_EQ(loader.size(), static_cast<std::int64_t>(wanted.size()));
+  });
+}
+
+TEST(ShardedLoader, ReadsAStreamAsTheRulesSay) {
+  for_all_small_cases([](std::int64_t n, const ShardRules& rules) {
+    if (rules.dispatch_batches) {
+      return;
+    }
+    DataLoader loader(
+        CountingStream{n},
+        {.batch_size = rules.batch_size, .drop_last = rules.drop_last});
+    loader.shard(options_of(rules));
+
+    ASSERT_EQ(read_with_rows(loader), slow_batches(n, effective(rules)))
+        << name_of_case(n, rules);
+  });
+}
+
+TEST(ShardedLoader, KnowsTheLastBatchForEveryCase) {
+  for_all_small_cases([](std::int64_t n, const ShardRules& rules) {
+    if (rules.dispatch_batches) {
+      return;
+    }
+    const auto check = [&](auto& loader) {
+      loader.shard(options_of(rules));
+      const std::size_t count = slow_batches(n, effective(rules)).size();
+      std::size_t seen = 0;
+      for (at::Tensor& batch : loader) {
+        static_cast<void>(batch);
+        ASSERT_EQ(loader.end_of_dataloader(), ++seen == count)
+            << name_of_case(n, rules);
+      }
+    };
+    const std::int64_t b = rules.batch_size;
+    DataLoader map(
+        Counting{n}, {.batch_size = b, .drop_last = rules.drop_last});
+    DataLoader stream(
+        CountingStream{n}, {.batch_size = b, .drop_last = rules.drop_last});
+    check(map);
+    check(stream);
+  });
+}
+
+// Shuffled: the real rows of all processes are the whole dataset, once.
+TEST(ShardedLoader, SeesEverySampleOnceWhenShuffled) {
+  for (const std::int64_t p : {1, 2, 3, 5}) {
+    for (const std::int64_t n : {1, 7, 24, 31}) {
+      std::vector<std::int64_t> seen;
+      for (std::int64_t r = 0; r < p; ++r) {
+        DataLoader loader(
+            Counting{n},
+            {.batch_size = 3, .shuffle = true, .num_workers = 2, .seed = 9});
+        loader.shard(options_of({.num_processes = p, .process_index = r}));
+        for (const SlowBatch& batch : read_with_rows(loader)) {
+          seen.insert(
+              seen.end(),
+              batch.samples.begin(),
+              batch.samples.begin() + batch.valid_rows);
+        }
+      }
+      std::vector<std::int64_t> wanted;
+      for (std::int64_t i = 0; i < n; ++i) {
+        wanted.push_back(i);
+      }
+      EXPECT_EQ(sorted(seen), wanted) << "n " << n << ", P " << p;
+    }
+  }
+}
+
+TEST(ShardedLoader, DealsWholeBatchesOfABatchSampler) {
+  const std::vector<std::vector<std::int64_t>> batches = {
+      {0}, {1, 2}, {3}, {4, 5}, {6}};
+  const auto read = [&](std::int64_t r, bool even) {
+    DataLoader loader(Counting{7}, {.batch_sampler = batches});
+    loader.shard(options_of(
+        {.num_processes = 3, .process_index = r, .even_batches = even}));
+    return read_with_rows(loader);
+  };
+
+  using Batches = std::vector<SlowBatch>;
+  EXPECT_EQ(read(0, true), (Batches{{{0}, 1}, {{4, 5}, 2}}));  // rounds of 3
+  EXPECT_EQ(read(1, true), (Batches{{{1, 2}, 2}, {{6}, 1}}));
+  EXPECT_EQ(read(2, true), (Batches{{{3}, 1}, {{0}, 0}}));
+  EXPECT_EQ(read(2, false), (Batches{{{3}, 1}}));
+}
+
+// Loader r of P, made as in a new program.
+auto shuffled(std::int64_t p, std::int64_t r, std::uint64_t seed = 4) {
+  DataLoader loader(
+      Counting{23}, {.batch_size = 2, .shuffle = true, .seed = seed});
+  loader.shard(options_of({.num_processes = p, .process_index = r}));
+  return loader;
+}
+
+TEST(ShardedLoader, ResumesAtEveryPosition) {
+  auto whole = shuffled(2, 1);
+  static_cast<void>(read_all(whole));  // An epoch before.
+  std::vector<Json> states = {whole.state_dict()};
+  std::vector<SlowBatch> batches;
+  for (at::Tensor& batch : whole) {
+    batches.push_back({to_indices(batch), whole.valid_rows()});
+    states.push_back(whole.state_dict());
+  }
+
+  for (std::size_t k = 0; k < states.size(); ++k) {
+    auto resumed = shuffled(2, 1, 99);
+    resumed.load_state_dict(states[k]);
+    const std::vector<SlowBatch> rest(
+        batches.begin() + static_cast<std::ptrdiff_t>(k), batches.end());
+    EXPECT_EQ(read_with_rows(resumed), rest) << "after batch " << k;
+    EXPECT_EQ(resumed.epoch(), 2);
+  }
+}
+
+// The samples of the epoch in the order in which all processes use them.
+std::vector<std::int64_t> global_order(
+    std::int64_t p, const Json& state, std::size_t steps) {
+  std::vector<std::vector<SlowBatch>> of_ranks;
+  for (std::int64_t r = 0; r < p; ++r) {
+    auto loader = shuffled(p, r, 99);
+    loader.load_state_dict(state);
+    of_ranks.push_back(read_with_rows(loader));
+  }
+  std::vector<std::int64_t> order;
+  for (std::size_t k = 0; k < std::min(steps, of_ranks[0].size()); ++k) {
+    for (const auto& batches : of_ranks) {
+      order.insert(
+          order.end(),
+          batches[k].samples.begin(),
+          batches[k].samples.begin() + batches[k].valid_rows);
+    }
+  }
+  return order;
+}
+
+TEST(ShardedLoader, ResumesAtAnyNumberOfProcesses) {
+  constexpr std::size_t kAll = 1000;
+  const Json begin = shuffled(1, 0).state_dict();
+  const auto wanted = global_order(1, begin, kAll);
+  for (const std::int64_t p : {1, 2, 3, 5}) {
+    for (std::size_t steps = 0; steps <= 3; ++steps) {
+      auto stopped = shuffled(p, 0);
+      auto loop = stopped.begin();
+      for (std::size_t k = 1; k < steps; ++k) {
+        ++loop;
+      }
+      const Json state = steps == 0 ? begin : stopped.state_dict();
+      for (const std::int64_t q : {1, 2, 3, 5}) {
+        auto order = global_order(p, begin, steps);
+        const auto rest = global_order(q, state, kAll);
+        order.insert(order.end(), rest.begin(), rest.end());
+        EXPECT_EQ(order, wanted)
+            << steps << " steps on " << p << " processes, then " << q;
+      }
+    }
+  }
+}
+
+TEST(ShardedLoader, ResumesAStreamByReadingOn) {
+  const auto stream = [](std::int64_t p, std::int64_t r) {
+    DataLoader loader(CountingStream{11}, {.batch_size = 2});
+    loader.shard(options_of({.num_processes = p, .process_index = r}));
+    return loader;
+  };
+  auto whole = stream(2, 1);
+  std::vector<Json> states;
+  std::vector<SlowBatch> batches;
+  for (at::Tensor& batch : whole) {
+    batches.push_back({to_indices(batch), whole.valid_rows()});
+    states.push_back(whole.state_dict());
+  }
+
+  for (std::size_t k = 0; k < states.size(); ++k) {
+    auto resumed = stream(2, 1);
+    resumed.load_state_dict(states[k]);
+    const std::vector<SlowBatch> rest(
+        batches.begin() + static_cast<std::ptrdiff_t>(k) + 1, batches.end());
+    EXPECT_EQ(read_with_rows(resumed), rest) << "after batch " << k;
+  }
+  auto three = stream(3, 0);
+  three.load_state_dict(states[0]);
+  EXPECT_EQ(read_all(three).front(), (std::vector<std::int64_t>{4, 5}));
+}
+
+TEST(ShardedLoader, SkipsBatchesAndKeepsTheRest) {
+  auto loader = shuffled(2, 1);
+  loader.set_epoch(3);
+  const auto all = read_with_rows(loader);
+  loader.set_epoch(3);
+
+  auto skipped = skip_first_batches(loader, 2);
+
+  EXPECT_EQ(skipped.size(), loader.size() - 2);
+  EXPECT_EQ(
+      read_with_rows(skipped),
+      std::vector<SlowBatch>(all.begin() + 2, all.end()));
+  EXPECT_EQ(skipped.epoch(), 4);
+  EXPECT_EQ(skipped.size(), loader.size());
+  EXPECT_EQ(read_with_rows(loader), all);
+}
+
+TEST(ShardedLoader, SkipsAllBatchesAndMore) {
+  auto loader = shuffled(2, 0);
+
+  auto skipped = skip_first_batches(loader, 100);
+
+  EXPECT_EQ(skipped.size(), 0);
+  EXPECT_TRUE(read_all(skipped).empty());
+  EXPECT_EQ(
+      message_of<ArgumentError>(
+          [&] { static_cast<void>(skip_first_batches(loader, -1)); }),
+      "`batches` is -1");
+}
+
+TEST(ShardedLoader, KeepsItsPlaceWhenTheEpochIsNamedAgain) {
+  auto loader = shuffled(1, 0);
+  auto loop = loader.begin();
+  const Json state = loader.state_dict();
+  auto resumed = shuffled(1, 0);
+  resumed.load_state_dict(state);
+
+  resumed.set_epoch(0);
+  EXPECT_EQ(read_all(resumed).size(), 11);
+  resumed.load_state_dict(state);
+  resumed.set_epoch(1);
+  EXPECT_EQ(read_all(resumed).size(), 12);
+}
+
+TEST(ShardedLoader, EvensOutOrNotAsToldLater) {
+  DataLoader loader(Counting{3}, {.batch_size = 2});
+  loader.shard(options_of({.num_processes = 2, .process_index = 1}));
+
+  EXPECT_TRUE(loader.even_batches());
+  loader.set_even_batches(false);
+
+  EXPECT_EQ(read_all(loader), (std::vector<std::vector<std::int64_t>>{{2}}));
+}
+
+TEST(ShardedLoader, PreparesTwiceWithoutHarm) {
+  auto loader = shuffled(2, 1);
+  const auto once = read_all(loader);
+  auto again = shuffled(2, 1);
+  again.shard(options_of({.num_processes = 2, .process_index = 1}));
+
+  EXPECT_EQ(read_all(again), once);
+}
+
+TEST(ShardedLoader, RefusesAStateOfOtherData) {
+  const Json state = shuffled(1, 0).state_dict();
+  DataLoader smaller(Counting{22}, {.shuffle = true});
+  DataLoader ordered(Counting{23});
+
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] { smaller.load_state_dict(state); }),
+      "the state belongs to a data loader with size 23, this one has 22");
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] { ordered.load_state_dict(state); }),
+      "the state belongs to a data loader with order \"shuffle\", this one has "
+      "\"sequential\"");
+}
+
+TEST(ShardedLoader, RefusesABrokenState) {
+  auto loader = shuffled(1, 0);
+  Json later = loader.state_dict();
+  later["version"] = 2;
+  Json outside = loader.state_dict();
+  outside["samples_used"] = 24;
+  Json no_seed = loader.state_dict();
+  no_seed["seed"] = "x";
+
+  EXPECT_EQ(
+      message_of<FormatError>([&] { loader.load_state_dict(later); }),
+      "the data loader's state has version 2, this build reads version 1");
+  EXPECT_EQ(
+      message_of<FormatError>([&] { loader.load_state_dict(outside); }),
+      "the data loader's state is at unit 24 of epoch 0, outside the data");
+  EXPECT_EQ(
+      message_of<FormatError>([&] { loader.load_state_dict(no_seed); }),
+      "the data loader's state has seed `x`");
+}
+
+TEST(ShardedLoader, SavesAFewNumbers) {
+  DataLoader loader(
+      Counting{10'000'000'000}, {.batch_size = 10, .shuffle = true, .seed = 3});
+  loader.load_state_dict(
+      Json::parse(R"({"version": 1, "seed": "18446744073709551615",
+        "epoch": 2, "samples_used": 1000000000, "size": 10000000000,
+        "order": "shuffle"})"));
+
+  auto loop = loader.begin();
+
+  EXPECT_EQ((*loop).size(0), 10);
+  EXPECT_EQ(
+      loader.state_dict().dump(),
+      R"({"version":1,"seed":"18446744073709551615","epoch":2,)"
+      R"("samples_used":1000000010,"size":10000000000,"order":"shuffle"})");
+}
+
+struct NoNest {
+  int value = 0;
+};
+
+TEST(ShardedLoader, RefusesRulesThatDoNotFit) {
+  DataLoader odd(Counting{9}, {.batch_size = 3});
+  DataLoader batches(
+      Counting{9}, {.batch_sampler = std::vector<std::vector<std::int64_t>>{}});
+  DataLoader structs(Counting{9}, {}, [](const std::vector<std::int64_t>&) {
+    return NoNest();
+  });
+  ShardOptions split;
+  split.num_processes = 2;
+  split.configuration.split_batches = true;
+  ShardOptions dispatch;
+  dispatch.num_processes = 2;
+  dispatch.configuration.dispatch_batches = true;
+
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] { odd.shard(split); }),
+      "split_batches cannot divide a batch_size of 3 among 2 processes");
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] { odd.shard(dispatch); }),
+      "dispatch_batches needs a group of the 2 processes that share the data, "
+      "got rank 0 of a group of 1");
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] { structs.shard(dispatch); }),
+      "dispatch_batches needs batches that can be sent: nests of tensors with "
+      "a default constructor");
+  split.num_processes = 1;
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] { batches.shard(split); }),
+      "split_batches needs a batch_size, and a batch sampler has none");
+}
+
+}  // namespace
+}  // namespace accelerate

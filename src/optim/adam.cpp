@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "accelerate/error.h"
+#include "accelerate/optim.h"
+#include "optim/group_options.h"
+#include "optim/joint_counters.h"
+#include "optim/step_tensors.h"
+
+namespace accelerate {
+namespace {
+
+using Group = torch::optim::OptimizerParamGroup;
+using States = ska::
+    flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
+
+std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+// Parameters that begin together share their counters: NOTE [Joint counters].
+void make_states(States& states, const StepTensors& tensors) {
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < tensors.parameters.size(); ++i) {
+    if (states.count(tensors.parameters[i].unsafeGetTensorImpl()) == 0) {
+      missing.push_back(i);
+    }
+  }
+  if (missing.empty()) {
+    return;
+  }
+  const auto counters =
+      make_counters(missing.size(), tensors.values.front().device());
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    const at::Tensor& value = tensors.values[missing[i]];
+    auto state = std::make_unique<AdamParamState>();
+    state->step = counters[i];
+    state->exp_avg = at::zeros_like(value);
+    state->exp_avg_sq = at::zeros_like(value);
+    states[tensors.parameters[missing[i]].unsafeGetTensorImpl()] =
+        std::move(state);
+  }
+}
+
+struct Moments {
+  std::vector<at::Tensor> exp_avgs;
+  std::vector<at::Tensor> exp_avg_sqs;
+  std::vector<at::Tensor> max_exp_avg_sqs;  // Empty without amsgrad.
+  std::vector<at::Tensor> steps;
+};
+
+// A parameter may have moved or changed its layout since the last step; its
+// moments follow.
+Moments moments_of(States& states, const StepTensors& tensors, bool amsgrad) {
+  make_states(states, tensors);
+  Moments moments;
+  for (std::size_t i = 0; i < tensors.parameters.size(); ++i) {
+    const at::Tensor& value = tensors.values[i];
+    auto& state = static_cast<AdamParamState&>(
+        *states.at(tensors.parameters[i].unsafeGetTensorImpl()));
+    state.exp_avg = laid_out_like(value, state.exp_avg);
+    state.exp_avg_sq = laid_out_like(value, state.exp_avg_sq);
+    state.step = state.step.to(value.device());
+    moments.exp_avgs.push_back(state.exp_avg);
+    moments.exp_avg_sqs.push_back(state.exp_avg_sq);
+    moments.steps.push_back(state.step);
+    if (amsgrad) {
+      state.max_exp_avg_sq = state.max_exp_avg_sq.defined()
+                                 ? laid_out_like(value, state.max_exp_avg_sq)
+                                 : at::zeros_like(value);
+      moments.max_exp_avg_sqs.push_back(state.max_exp_avg_sq);
+    }
+  }
+  return moments;
+}
+
+[[noreturn]] void refuse_sparse(const char* optimizer, const at::Tensor& one) {
+  throw UnsupportedError(
+      str_cat(
+          optimizer,
+          " cannot use a sparse gradient; the parameter of shape ",
+          one.sizes(),
+          " has one"),
+      "use SGD for that parameter, or make its embedding `sparse(false)`");
+}
+
+template <typename Values, typename Kernel>
+void step_adam(
+    const Group& group,
+    States& states,
+    const Values& options,
+    const char* name,
+    const std::optional<at::Tensor>& scale,
+    const std::optional<at::Tensor>& found_inf,
+    Kernel kernel) {
+  std::vector<at::Tensor> sparse;
+  const std::vector<StepTensors> buckets = collect(group, sparse);
+  if (!sparse.empty()) {
+    refuse_sparse(name, sparse.front());
+  }
+  for (const StepTensors& tensors : buckets) {
+    const Moments moments = moments_of(states, tensors, options.amsgrad);
+    advance(moments.steps);
+    kernel(
+        tensors.values,
+        tensors.gradients,
+        moments.exp_avgs,
+        moments.exp_avg_sqs,
+        moments.max_exp_avg_sqs,
+        moments.steps,
+        options.lr,
+        options.betas[0],
+        options.betas[1],
+        options.weight_decay,
+        options.eps,
+        options.amsgrad,
+        options.maximize,
+        scale,
+        found_inf);
+    if (found_inf) {
+      take_back(moments.steps, *found_inf);
+    }
+    tensors.write_back();
+  }
+}
+
+constexpr auto kFusedAdamW = [](auto&&... arguments) {
+  at::_fused_adamw_(arguments...);
+};
+constexpr auto kFusedAdam = [](auto&&... arguments) {
+  at::_fused_adam_(arguments...);
+};
+
+}  // namespace
+
+AdamW::AdamW(std::vector<at::Tensor> params, double lr)
+    : AdamW(std::move(params), AdamWOptions{.lr = lr}) {
+}
+AdamW::AdamW(std::vector<at::Tensor> params, const AdamWOptions& options)
+    : AdamW(std::vector<Group>{Group(std::move(params))}, options) {
+}
+AdamW::AdamW(const std::vector<Group>& groups, double lr)
+    : AdamW(groups, AdamWOptions{.lr = lr}) {
+}
+AdamW::AdamW(const std::vector<Group>& groups, const AdamWOptions& options)
+    : FusedOptimizer(
+          with_checked_options(groups, options, "AdamW"),
+          std::make_unique<ParamGroupOptions<AdamWOptions>>(options)) {
+}
+
+void AdamW::step_group(std::size_t group) {
+  step_adam(
+      param_groups_[group],
+      state_,
+      options_of<AdamWOptions>(param_groups_[group], group, "AdamW"),
+      "AdamW",
+      if_defined(grad_scale_),
+      if_defined(found_inf_),
+      kFusedAdamW);
+}
+
+Adam::Adam(std::vector<at::Tensor> params, double lr)
+    : Adam(std::move(params), AdamOptions{.lr = lr}) {
+}
+Adam::Adam(std::vector<at::Tensor> params, const AdamOptions& options)
+    : Adam(std::vector<Group>{Group(std::move(params))}, options) {
+}
+Adam::Adam(const std::vector<Group>& groups, double lr)
+    : Adam(groups, AdamOptions{.lr = lr}) {
+}
+Adam::Adam(const std::vector<Group>& groups, const AdamOptions& options)
+    : FusedOptimizer(
+          with_checked_options(groups, options, "Adam"),
+          std::make_unique<ParamGroupOptions<AdamOptions>>(options)) {
+}
+
+void Adam::step_group(std::size_t group) {
+  step_adam(
+      param_groups_[group],
+      state_,
+      options_of<AdamOptions>(param_groups_[group], group, "Adam"),
+      "Adam",
+      if_defined(grad_scale_),
+      if_defined(found_inf_),
+      kFusedAdam);
+}
+
+}  // namespace accelerate

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/grad_mode.h>
+
+#include "accelerate/error.h"
+#include "accelerate/optim.h"
+#include "optim/group_options.h"
+
+namespace accelerate {
+namespace {
+
+[[noreturn]] void refuse_archive(const char* function) {
+  throw UnsupportedError(
+      std::string(function) + " does not know the optimizers of accelerate",
+      "use `state_dict` and `load_state_dict`");
+}
+
+void check_scalar(const char* name, const at::Tensor& tensor) {
+  if (tensor.defined() &&
+      (tensor.numel() != 1 || tensor.scalar_type() != at::kFloat)) {
+    throw ArgumentError(str_cat(
+        "`",
+        name,
+        "` must be one float, got shape ",
+        tensor.sizes(),
+        " and type ",
+        tensor.scalar_type()));
+  }
+}
+
+}  // namespace
+
+FusedOptimizer::FusedOptimizer(
+    const std::vector<torch::optim::OptimizerParamGroup>& groups,
+    std::unique_ptr<torch::optim::OptimizerOptions> defaults)
+    : Optimizer(checked_groups(groups), std::move(defaults)) {
+}
+
+at::Tensor FusedOptimizer::step(LossClosure closure) {
+  const at::NoGradGuard no_grad;
+  at::Tensor loss;
+  if (closure != nullptr) {
+    const at::AutoGradMode with_grad(true);
+    loss = closure();
+  }
+  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
+    step_group(group);
+  }
+  return loss;
+}
+
+void FusedOptimizer::set_scale(
+    const at::Tensor& grad_scale, const at::Tensor& found_inf) {
+  check_scalar("grad_scale", grad_scale);
+  check_scalar("found_inf", found_inf);
+  grad_scale_ = grad_scale;
+  found_inf_ = found_inf;
+}
+
+OptimizerState FusedOptimizer::state_dict(
+    const std::vector<std::string>& names) const {
+  return optimizer_state(*this, names);
+}
+
+void FusedOptimizer::load_state_dict(
+    const OptimizerState& state, const std::vector<std::string>& names) {
+  load_optimizer_state(*this, state, names);
+}
+
+void FusedOptimizer::save(torch::serialize::OutputArchive& /*archive*/) const {
+  refuse_archive("`torch::save`");
+}
+
+void FusedOptimizer::load(torch::serialize::InputArchive& /*archive*/) {
+  refuse_archive("`torch::load`");
+}
+
+}  // namespace accelerate

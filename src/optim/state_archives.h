@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two directions of an optimizer's state.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "accelerate/optimizer_state.h"
+#include "optim/state_archive.h"
+
+namespace accelerate {
+
+/// Writes fields into a state, under the name of one parameter.
+class StateWriter : public StateArchive {
+ public:
+  StateWriter(std::string parameter, OptimizerState& state, JsonObject& scalars)
+      : parameter_(std::move(parameter)), state_(state), scalars_(scalars) {}
+
+  void tensor(const std::string& name, at::Tensor& value) override;
+  void optional_tensor(const std::string& name, at::Tensor& value) override;
+  void free_tensor(const std::string& name, at::Tensor& value) override;
+  void tensors(
+      const std::string& name, std::deque<at::Tensor>& values) override;
+  void integer(const std::string& name, std::int64_t& value) override;
+  void real(const std::string& name, double& value) override;
+  void pair(const std::string& name, double& first, double& second) override;
+  void boolean(const std::string& name, bool& value) override;
+  void text(const std::string& name, std::string& value) override;
+
+ private:
+  std::string parameter_;
+  OptimizerState& state_;
+  JsonObject& scalars_;
+};
+
+/// What was found wrong, and which tensors were asked for.
+struct ReadReport {
+  std::vector<std::string> problems;
+  std::set<std::string> used;
+};
+
+/// Reads fields from a state; what is wrong goes into the report, so that one
+/// error can list everything.
+class StateReader : public StateArchive {
+ public:
+  /// `like` is the parameter; undefined for options, which have no tensors.
+  StateReader(
+      std::string parameter,
+      at::Tensor like,
+      const OptimizerState& state,
+      const Json& scalars,
+      ReadReport& report)
+      : parameter_(std::move(parameter)),
+        like_(std::move(like)),
+        state_(state),
+        scalars_(scalars),
+        report_(report) {}
+
+  void tensor(const std::string& name, at::Tensor& value) override;
+  void optional_tensor(const std::string& name, at::Tensor& value) override;
+  void free_tensor(const std::string& name, at::Tensor& value) override;
+  void tensors(
+      const std::string& name, std::deque<at::Tensor>& values) override;
+  void integer(const std::string& name, std::int64_t& value) override;
+  void real(const std::string& name, double& value) override;
+  void pair(const std::string& name, double& first, double& second) override;
+  void boolean(const std::string& name, bool& value) override;
+  void text(const std::string& name, std::string& value) override;
+
+ private:
+  const at::Tensor* find_tensor(const std::string& name);
+  template <typename Read>
+  void read_scalar(const std::string& name, Read read);
+
+  std::string parameter_;
+  at::Tensor like_;
+  const OptimizerState& state_;
+  const Json& scalars_;
+  ReadReport& report_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/lr_scheduler.h"
+
+#include <cmath>
+#include <iostream>
+
+#include <torch/optim/optimizer.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "optim/scheduler_context.h"
+
+namespace accelerate {
+namespace {
+
+std::vector<double> rates_from(const Json& state, std::size_t groups) {
+  std::vector<double> rates;
+  for (const Json& rate : state.at("_last_lr").as_array()) {
+    rates.push_back(rate.as_double());
+  }
+  if (rates.size() != groups) {
+    throw FormatError(
+        str_cat(
+            "the saved scheduler has ",
+            rates.size(),
+            " learning rates, the optimizer ",
+            groups,
+            " parameter groups"),
+        "load it with an optimizer of the same groups");
+  }
+  return rates;
+}
+
+}  // namespace
+
+LRScheduler::LRScheduler(torch::optim::Optimizer& optimizer)
+    : optimizer_(&optimizer) {
+  base_lrs_ = current_lr();
+}
+
+LRScheduler::~LRScheduler() = default;
+
+std::vector<double> LRScheduler::current_lr() const {
+  std::vector<double> rates;
+  for (const auto& group : optimizer_->param_groups()) {
+    rates.push_back(group.options().get_lr());
+  }
+  return rates;
+}
+
+void LRScheduler::set_lr(const std::vector<double>& rates) {
+  auto& groups = optimizer_->param_groups();
+  if (rates.size() != groups.size()) {
+    throw StateError(
+        str_cat(
+            "the scheduler has ",
+            rates.size(),
+            " learning rates, its optimizer now has ",
+            groups.size(),
+            " parameter groups"),
+        "make the scheduler after the optimizer has its last group");
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i].options().set_lr(rates[i]);
+  }
+  last_lr_ = rates;
+}
+
+void LRScheduler::initial_step() {
+  advance();
+}
+
+void LRScheduler::advance() {
+  ++step_count_;
+  ++last_epoch_;
+  try {
+    set_lr(get_lr());
+  } catch (...) {
+    --step_count_;
+    --last_epoch_;
+    throw;
+  }
+}
+
+std::optional<std::int64_t> LRScheduler::total_steps() const {
+  return std::nullopt;
+}
+
+// The order of the four questions is the peer's.
+void LRScheduler::step() {
+  if (last_epoch_ < 0) {
+    throw StateError(
+        "this scheduler was stepped before it set the first learning rate",
+        "call `initial_step` at the end of its constructor");
+  }
+  if (context_ == nullptr || !context_->step_with_optimizer) {
+    advance();
+    return;
+  }
+  if (!context_->sync_gradients()) {
+    step_count_ += context_->adjust_scheduler ? 1 : 0;
+    return;
+  }
+  if (context_->step_was_skipped()) {
+    return;
+  }
+  const std::int64_t steps = context_->steps_per_call();
+  for (std::int64_t i = 0; i < steps; ++i) {
+    if (step_count_ <= total_steps().value_or(step_count_)) {
+      advance();
+    }
+  }
+}
+
+void LRScheduler::print_lr() const {
+  for (std::size_t i = 0; i < last_lr_.size(); ++i) {
+    std::cout << str_cat("learning rate of group ", i, ": ", last_lr_[i], "\n");
+  }
+}
+
+Json LRScheduler::state_dict() const {
+  return Json::object(
+      {{"base_lrs", base_lrs_},
+       {"last_epoch", last_epoch_},
+       {"_step_count", step_count_},
+       {"_last_lr", last_lr_}});
+}
+
+void LRScheduler::load_state_dict(const Json& state) {
+  const std::size_t groups = optimizer_->param_groups().size();
+  const std::vector<double> rates = rates_from(state, groups);
+  std::vector<double> base;
+  for (const Json& rate : state.at("base_lrs").as_array()) {
+    base.push_back(rate.as_double());
+  }
+  const std::int64_t last_epoch = state.at("last_epoch").as_integer();
+  const std::int64_t step_count = state.at("_step_count").as_integer();
+  if (base.size() != groups) {
+    throw FormatError(str_cat(
+        "the saved scheduler has ",
+        base.size(),
+        " initial learning rates, the optimizer ",
+        groups,
+        " parameter groups"));
+  }
+  base_lrs_ = base;
+  last_epoch_ = last_epoch;
+  step_count_ = step_count;
+  set_lr(rates);
+}
+
+void LRScheduler::attach(std::shared_ptr<const SchedulerContext> context) {
+  context_ = std::move(context);
+}
+
+LambdaLR::LambdaLR(torch::optim::Optimizer& optimizer, Lambda lambda)
+    : LambdaLR(
+          optimizer,
+          std::vector<Lambda>(
+              optimizer.param_groups().size(), std::move(lambda))) {
+}
+
+LambdaLR::LambdaLR(
+    torch::optim::Optimizer& optimizer, std::vector<Lambda> lambdas)
+    : LRScheduler(optimizer), lambdas_(std::move(lambdas)) {
+  if (lambdas_.size() != base_lrs_.size()) {
+    throw ArgumentError(
+        str_cat(
+            "LambdaLR got ",
+            lambdas_.size(),
+            " functions for ",
+            base_lrs_.size(),
+            " parameter groups"),
+        "pass one function, or one for each group");
+  }
+  initial_step();
+}
+
+std::vector<double> LambdaLR::get_lr() const {
+  std::vector<double> rates;
+  for (std::size_t i = 0; i < base_lrs_.size(); ++i) {
+    rates.push_back(base_lrs_[i] * lambdas_[i](last_epoch_));
+  }
+  return rates;
+}
+
+StepLR::StepLR(torch::optim::Optimizer& optimizer, const StepLROptions& options)
+    : LRScheduler(optimizer), options_(options) {
+  if (options.step_size < 1) {
+    throw ArgumentError(
+        str_cat("`step_size` is ", options.step_size), "pass 1 or more");
+  }
+  initial_step();
+}
+
+std::vector<double> StepLR::get_lr() const {
+  const double factor = std::pow(
+      options_.gamma, static_cast<double>(last_epoch_ / options_.step_size));
+  std::vector<double> rates = base_lrs_;
+  for (double& rate : rates) {
+    rate *= factor;
+  }
+  return rates;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/scheduler_context.h"
+
+#include "base/str_cat.h"
+
+namespace accelerate {
+
+std::int64_t SchedulerContext::steps_per_call() const {
+  const bool once = !step_with_optimizer || split_batches ||
+                    unit == SchedulerUnit::per_optimizer_step;
+  return once ? 1 : num_processes;
+}
+
+std::string describe_unit(const SchedulerContext& context) {
+  if (!context.step_with_optimizer) {
+    return "a call of the scheduler's `step` is one scheduler step, whatever "
+           "the optimizer does (`step_scheduler_with_optimizer` is false)";
+  }
+  const std::int64_t steps = context.steps_per_call();
+  if (steps == 1) {
+    return "an optimizer step is one scheduler step";
+  }
+  return str_cat(
+      "an optimizer step is ",
+      steps,
+      " scheduler steps, one per process; for one, set "
+      "`scheduler_unit = SchedulerUnit::per_optimizer_step`");
+}
+
+}  // namespace accelerate

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <new>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include "accelerate/error.h"
+#include "accelerate/memory.h"
+#include "accelerate/seed.h"
+#include "support/message_of.h"
+
+namespace accelerate {
+namespace {
+
+at::Tensor drawn_after(std::uint64_t seed, const SetSeedOptions& options = {}) {
+  set_seed(seed, options);
+  return at::rand({4});
+}
+
+TEST(SetSeed, RepeatsTheNumbers) {
+  const at::Tensor first = drawn_after(42);
+  EXPECT_TRUE(drawn_after(42).equal(first));
+  EXPECT_FALSE(drawn_after(43).equal(first));
+}
+
+TEST(SetSeed, AddsTheProcessIndexWhenAsked) {
+  const SetSeedOptions third = {.device_specific = true, .process_index = 3};
+  EXPECT_TRUE(drawn_after(42, third).equal(drawn_after(45)));
+  // Without `device_specific` the index means nothing.
+  EXPECT_TRUE(drawn_after(42, {.process_index = 3}).equal(drawn_after(42)));
+  EXPECT_EQ(
+      message_of<StateError>([] { set_seed(42, {.device_specific = true}); }),
+      "`set_seed` with `device_specific` needs the index of this process, and "
+      "there is no PartialState yet");
+}
+
+TEST(SetSeed, MakesAlgorithmsDeterministicWhenAsked) {
+  set_seed(1);
+  EXPECT_FALSE(at::globalContext().deterministicAlgorithms());
+  set_seed(1, {.deterministic = true});
+  EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
+  at::globalContext().setDeterministicAlgorithms(false, false);
+}
+
+std::vector<std::int64_t> sizes_tried(
+    std::int64_t fits, std::int64_t start, ReduceBatchSize reduce = {}) {
+  std::vector<std::int64_t> tried;
+  const std::int64_t found = find_executable_batch_size(
+      [&](std::int64_t size) {
+        tried.push_back(size);
+        if (size > fits) {
+          throw std::runtime_error("CUDA out of memory. Tried to allocate");
+        }
+        return size;
+      },
+      start,
+      std::move(reduce));
+  EXPECT_EQ(found, tried.back());
+  return tried;
+}
+
+TEST(FindExecutableBatchSize, GoesDownByATenth) {
+  EXPECT_EQ(
+      sizes_tried(90, 128), (std::vector<std::int64_t>{128, 115, 103, 92, 82}));
+  EXPECT_EQ(sizes_tried(8, 10), (std::vector<std::int64_t>{10, 9, 8}));
+}
+
+TEST(FindExecutableBatchSize, HonoursTheReduceFunction) {
+  EXPECT_EQ(
+      sizes_tried(20, 128, [](std::int64_t size) { return size / 2; }),
+      (std::vector<std::int64_t>{128, 64, 32, 16}));
+}
+
+TEST(FindExecutableBatchSize, RefusesAFunctionThatDoesNotReduce) {
+  EXPECT_EQ(
+      message_of<ArgumentError>(
+          [] { sizes_tried(1, 16, [](std::int64_t size) { return size; }); }),
+      "the reduce function of `find_executable_batch_size` turned 16 into 16, "
+      "which is not smaller");
+  EXPECT_EQ(
+      message_of<ArgumentError>([] { sizes_tried(1, 0); }),
+      "`starting_batch_size` is 0");
+}
+
+TEST(FindExecutableBatchSize, GivesUpAtZero) {
+  EXPECT_EQ(
+      message_of<OutOfMemoryError>([] { sizes_tried(0, 2); }),
+      "no batch size fits into memory: 1 was the last one tried, and failed "
+      "with: CUDA out of memory. Tried to allocate");
+}
+
+TEST(FindExecutableBatchSize, PassesOtherErrorsOn) {
+  int calls = 0;
+  const auto body = [&](std::int64_t) {
+    ++calls;
+    throw std::invalid_argument("not about room");
+  };
+  EXPECT_EQ(
+      message_of<std::invalid_argument>(
+          [&] { find_executable_batch_size(body); }),
+      "not about room");
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(FindExecutableBatchSize, HasLetGoBeforeItTriesAgain) {
+  std::weak_ptr<int> last;
+  find_executable_batch_size(
+      [&](std::int64_t size) {
+        EXPECT_TRUE(last.expired());
+        const auto kept = std::make_shared<int>(1);
+        last = kept;
+        if (size > 8) {
+          throw OutOfMemoryError("no room");
+        }
+      },
+      10);
+}
+
+bool out_of_memory(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (...) {
+    return is_out_of_memory(std::current_exception());
+  }
+  return false;
+}
+
+TEST(IsOutOfMemory, KnowsTheWaysToSayIt) {
+  EXPECT_TRUE(out_of_memory([] { throw OutOfMemoryError("x"); }));
+  EXPECT_TRUE(out_of_memory([] { throw std::bad_alloc(); }));
+  EXPECT_TRUE(out_of_memory([] {
+    throw std::runtime_error("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED.");
+  }));
+  EXPECT_TRUE(
+      out_of_memory([] { TORCH_CHECK_WITH(OutOfMemoryError, false, "x"); }));
+  // LibTorch's own words for it: more than any machine has.
+  EXPECT_TRUE(
+      out_of_memory([] { at::empty({std::int64_t{1} << 55}, at::kByte); }));
+  EXPECT_FALSE(out_of_memory([] { throw std::runtime_error("memory"); }));
+  EXPECT_FALSE(out_of_memory([] { throw 1; }));
+}
+
+TEST(ReleaseMemory, LetsGoOfEverything) {
+  auto shared = std::make_shared<int>(1);
+  const std::weak_ptr<int> watch = shared;
+  at::Tensor tensor = at::ones({2});
+  std::vector<at::Tensor> outputs = {tensor};
+
+  release_memory(shared, tensor, outputs);
+
+  EXPECT_TRUE(watch.expired());
+  EXPECT_FALSE(tensor.defined());
+  EXPECT_TRUE(outputs.empty());
+}
+
+}  // namespace
+}  // namespace accelerate

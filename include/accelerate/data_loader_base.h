@@ -14,7 +14,7 @@
 #include "accelerate/export.h"
 #include "accelerate/group.h"
 #include "accelerate/json.h"
-#include "accelerate/random.h"
+#include "accelerate/rng_type.h"
 
 namespace accelerate {
 

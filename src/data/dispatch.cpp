@@ -97,7 +97,7 @@ std::optional<Step> Dispatch::exchange() {
   }
   group_.broadcast({header.tensor});
   if (header.kind() == kError) {
-    fail(header);
+    fail();
   }
   if (header.kind() == kEnd) {
     ended_ = true;
@@ -169,9 +169,10 @@ void Dispatch::share_forms(Header& header, const std::optional<Step>& step) {
   std::vector<Json> list = {step ? forms_ : Json()};
   group_.broadcast_object_list(list);
   forms_ = std::move(list.front());
+  ++forms_sent_;
 }
 
-void Dispatch::fail(const Header&) {
+void Dispatch::fail() {
   ended_ = true;
   std::vector<Json> text = {error_ ? Json(text_of(error_)) : Json()};
   group_.broadcast_object_list(text);

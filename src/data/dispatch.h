@@ -33,6 +33,8 @@ class Dispatch : public StepReader {
 
   /// A step with one portion, this rank's.
   std::optional<Step> next() override;
+  /// How often the form of the batches was sent.
+  std::int64_t forms_sent() const { return forms_sent_; }
 
  private:
   struct Header;
@@ -40,7 +42,7 @@ class Dispatch : public StepReader {
   std::optional<Step> exchange();
   std::optional<Step> read_step(Header& header);
   void share_forms(Header& header, const std::optional<Step>& step);
-  [[noreturn]] void fail(const Header& header);
+  [[noreturn]] void fail();
   void send(const Step& step) const;
   void receive(Portion& portion) const;
   bool one_is_ahead(const Header& header) const;
@@ -51,6 +53,7 @@ class Dispatch : public StepReader {
   std::exception_ptr error_;
   Json forms_;
   std::optional<Step> kept_;
+  std::int64_t forms_sent_ = 0;
   bool ended_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "accelerate/error.h"
+#include "accelerate/random.h"
 #include "base/str_cat.h"
 #include "data/dispatch.h"
 #include "data/index_order.h"

@@ -15,16 +15,16 @@ namespace accelerate {
 
 /// What to read in an epoch.
 struct MapEpoch {
-  std::shared_ptr<detail::BatchSource> source;
-  std::function<std::int64_t(std::int64_t)> order;
-  std::optional<BatchSampler> batch_sampler;
+  std::shared_ptr<detail::BatchSource> source = nullptr;
+  std::function<std::int64_t(std::int64_t)> order = {};
+  std::optional<BatchSampler> batch_sampler = std::nullopt;
   std::int64_t dataset_size = 0;
   /// Units of the epoch, and how many of them were used before.
   std::int64_t units = 0;
   std::int64_t start = 0;
-  OrderKey key;
+  OrderKey key = {};
   /// The processes to read for, by their rules.
-  std::vector<ShardRules> rules;
+  std::vector<ShardRules> rules = {};
   std::int64_t num_workers = 0;
   std::int64_t prefetch_factor = 1;
 };

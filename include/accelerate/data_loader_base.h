@@ -89,6 +89,9 @@ class ACCELERATE_API DataLoaderBase {
   /// sizes or different seeds, `StateError` inside a loop.
   void shard(const ShardOptions& options);
 
+  /// Expires with the loader.
+  std::weak_ptr<const void> lifetime() const { return impl_; }
+
   /// Whether the last step is completed, for loops that begin from now on.
   bool even_batches() const;
   void set_even_batches(bool even);

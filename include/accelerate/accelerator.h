@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop's one point of contact with devices, precision and peers.
+//
+//     accelerate::Accelerator accelerator;
+//     accelerator.prepare(loader, model, optimizer);
+//     for (auto& batch : loader) {
+//       auto loss = loss_of(model, batch);
+//       accelerator.backward(loss);
+//       optimizer.step();
+//       optimizer.zero_grad();
+//     }
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <c10/core/Device.h>
+
+#include "accelerate/accelerator_options.h"
+#include "accelerate/export.h"
+#include "accelerate/fwd.h"
+#include "accelerate/group.h"
+#include "accelerate/json.h"
+#include "accelerate/partial_state.h"
+#include "accelerate/precision.h"
+
+namespace accelerate {
+
+class Accelerator;
+class AutocastGuard;
+class DataLoaderBase;
+class LRScheduler;
+
+namespace detail {
+
+template <typename T, typename Base>
+concept PointsTo = std::is_convertible_v<T*, Base*>;
+
+template <typename T>
+concept HoldsModule = requires(T& object) {
+  { *object.ptr() };
+};
+
+template <typename T>
+concept GivesModule = requires(T& object) {
+  { *object.module() };
+};
+
+template <typename T>
+concept PointerToModule = requires(T& object) {
+  requires PointsTo<typename T::element_type, torch::nn::Module>;
+};
+
+template <typename>
+inline constexpr bool kNotPreparable = false;
+
+}  // namespace detail
+
+/// Ends a region that `Accelerator` opened: `no_sync`, `accumulate`,
+/// `join_uneven_inputs`.
+class ACCELERATE_API [[nodiscard]] Region {
+ public:
+  explicit Region(std::function<void()> at_end);
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  Region(Region&& other) noexcept;
+  /// Ends the region; an error goes to stderr.
+  ~Region();
+  /// Ends the region now; throws what goes wrong.
+  void end();
+
+ private:
+  std::function<void()> at_end_;
+};
+
+/// One process's view of a training run.
+///
+/// Construct one per process. It joins the run (see `PartialState`), and what
+/// `prepare` was given trains on all its processes as on one: `backward`
+/// averages the gradients, loaders deal out the batches, schedulers count
+/// right. Nothing is wrapped; `model`, `optimizer` and loaders are used as
+/// before.
+///
+/// Gradients: after `backward`, `.grad` holds the average over processes. On a
+/// micro-step of an accumulation it stays undefined, so that
+/// `optimizer.step()` and `zero_grad()` do nothing by themselves, whatever
+/// optimizer it is.
+///
+/// Thread safety: one thread, the one that trains.
+class ACCELERATE_API Accelerator {
+ public:
+  explicit Accelerator(const AcceleratorOptions& options = {});
+  /// Over a state of its own; for tests with ranks as threads.
+  Accelerator(PartialState state, const AcceleratorOptions& options);
+  Accelerator(const Accelerator&) = delete;
+  Accelerator& operator=(const Accelerator&) = delete;
+  ~Accelerator();
+
+  // Getting ready ------------------------------------------------------------
+
+  /// Readies each object in place; the order does not matter, and neither does
+  /// doing it twice. Takes modules (also holders, `shared_ptr`s and anything
+  /// with `.module()`), optimizers, `DataLoader`s and `LRScheduler`s.
+  ///
+  /// Collective for modules: parameters and buffers become those of process 0.
+  /// Throws `MismatchError` with a list when processes have different models.
+  template <typename... Objects>
+  void prepare(Objects&... objects) {
+    (prepare_any(objects), ...);
+  }
+
+  /// The single-object forms. `evaluation_mode` leaves gradients alone.
+  void prepare_model(torch::nn::Module& model, bool evaluation_mode = false);
+  void prepare_optimizer(torch::optim::Optimizer& optimizer);
+  void prepare_data_loader(DataLoaderBase& loader);
+  void prepare_scheduler(LRScheduler& scheduler);
+
+  /// What `prepare_model` does, for a model that is no `torch::nn::Module`:
+  /// the binding of another language, say. Names and tensors in equal order;
+  /// tensors that need no gradient are only made equal.
+  ///
+  /// Collective.
+  void prepare_parameters(
+      const std::vector<std::string>& names,
+      const std::vector<Tensor>& tensors,
+      const std::vector<Tensor>& buffers);
+
+  // Training -----------------------------------------------------------------
+
+  /// Adds the gradients of `loss`, scaled so that the micro-steps of one
+  /// update equal one large batch.
+  ///
+  /// Collective. Throws `ArgumentError` unless `loss` is a scalar that needs
+  /// gradients, `PeerError` when another process failed in its backward.
+  void backward(const Tensor& loss, const BackwardOptions& options = {});
+
+  /// Opens one micro-step of gradient accumulation; decides whether its
+  /// backward synchronises.
+  ///
+  ///     for (auto& batch : loader) {
+  ///       auto step = accelerator.accumulate();
+  ///       …
+  ///     }
+  Region accumulate();
+  /// As `accumulate`, with the weight of this micro-batch (tokens, say) for
+  /// `AccumulationWeighting::weighted`.
+  Region accumulate(double weight);
+
+  /// Keeps gradients of the backwards inside local, and visible in `.grad`.
+  Region no_sync();
+  /// Makes the next backward inside `no_sync` synchronise after all.
+  void trigger_sync_in_backward();
+
+  /// Lets processes run out of batches at different times: those that are done
+  /// take part in the others' reductions. At the end all have the parameters
+  /// of the process that trained longest. Collective.
+  Region join_uneven_inputs(std::optional<bool> even_batches = std::nullopt);
+
+  /// Scales the gradients so that their norm is at most `max_norm`; returns
+  /// the norm before, as a tensor.
+  Tensor clip_grad_norm_(
+      const std::vector<Tensor>& parameters,
+      double max_norm,
+      double norm_type = 2);
+  void clip_grad_value_(
+      const std::vector<Tensor>& parameters, double clip_value);
+  /// Does nothing: after a `backward` that synchronises, `.grad` holds real
+  /// values already, also with fp16. Here so that ported loops compile.
+  void unscale_gradients() {}
+
+  /// Switches autocast on for a scope, with the precision of this Accelerator.
+  [[nodiscard]] std::unique_ptr<AutocastGuard> autocast(
+      const AutocastKwargs& kwargs = {});
+
+  // Results; the templates are defined in accelerator_nests.h ----------------
+
+  template <typename Nest>
+  [[nodiscard]] Nest gather(const Nest& nest) const;
+  /// Gathers exactly the real rows: tensors with a row per sample of the
+  /// current batch lose the rows that padding repeated, others are gathered
+  /// as they are. Collective.
+  template <typename Nest>
+  [[nodiscard]] Nest gather_for_metrics(const Nest& nest) const;
+  /// The same for a list of objects, one per sample.
+  [[nodiscard]] std::vector<Json> gather_for_metrics(
+      const std::vector<Json>& objects) const;
+  template <typename Nest>
+  [[nodiscard]] Nest reduce(
+      const Nest& nest,
+      Reduction reduction = Reduction::sum,
+      double scale = 1.0) const;
+  template <typename Nest>
+  [[nodiscard]] Nest pad_across_processes(
+      const Nest& nest, const PadOptions& options = {}) const;
+
+  /// Tells every process, at its next `check_trigger`, that this one asked.
+  void set_trigger();
+  /// Whether any process has set the trigger since the last call. Collective.
+  bool check_trigger();
+
+  // Processes ----------------------------------------------------------------
+
+  const PartialState& state() const;
+  const Group& group() const { return state().group(); }
+  c10::Device device() const { return state().device(); }
+  DistributedType distributed_type() const {
+    return state().distributed_type();
+  }
+  std::int64_t num_processes() const { return state().num_processes(); }
+  std::int64_t process_index() const { return state().process_index(); }
+  std::int64_t local_process_index() const {
+    return state().local_process_index();
+  }
+  bool is_main_process() const { return state().is_main_process(); }
+  bool is_local_main_process() const { return state().is_local_main_process(); }
+  bool is_last_process() const { return state().is_last_process(); }
+  bool use_distributed() const { return state().use_distributed(); }
+  void wait_for_everyone() const { state().wait_for_everyone(); }
+  [[nodiscard]] ProcessOrder main_process_first() const {
+    return state().main_process_first();
+  }
+  [[nodiscard]] ProcessOrder local_main_process_first() const {
+    return state().local_main_process_first();
+  }
+  template <typename F>
+  [[nodiscard]] auto on_main_process(F function) const {
+    return state().on_main_process(std::move(function));
+  }
+  template <typename F>
+  [[nodiscard]] auto on_local_main_process(F function) const {
+    return state().on_local_main_process(std::move(function));
+  }
+  template <typename F>
+  [[nodiscard]] auto on_last_process(F function) const {
+    return state().on_last_process(std::move(function));
+  }
+  template <typename F>
+  [[nodiscard]] auto on_process(std::int64_t index, F function) const {
+    return state().on_process(index, std::move(function));
+  }
+  template <typename F>
+  [[nodiscard]] auto on_local_process(std::int64_t index, F function) const {
+    return state().on_local_process(index, std::move(function));
+  }
+  template <typename T>
+  [[nodiscard]] auto split_between_processes(
+      const T& inputs, SplitOptions options = {}) const {
+    return state().split_between_processes(inputs, options);
+  }
+  template <typename... Args>
+  void print(const Args&... args) const {
+    state().print(args...);
+  }
+
+  // Settings -----------------------------------------------------------------
+
+  Precision mixed_precision() const;
+  bool sync_gradients() const;
+  void set_sync_gradients(bool sync);
+  std::int64_t gradient_accumulation_steps() const;
+  void set_gradient_accumulation_steps(std::int64_t steps);
+  /// Whether the last optimizer step was dropped because of an overflow.
+  bool optimizer_step_was_skipped() const;
+  bool split_batches() const;
+  std::optional<bool> dispatch_batches() const;
+  bool even_batches() const;
+  void set_even_batches(bool even);
+  bool use_seedable_sampler() const;
+  bool non_blocking() const;
+
+  // The end ------------------------------------------------------------------
+
+  /// Returns its argument: nothing was wrapped.
+  template <typename Model>
+  static Model& unwrap_model(Model& model) {
+    return model;
+  }
+  /// Forgets everything that was prepared; what was prepared works on as it
+  /// is, on its own.
+  void free_memory();
+  void clear() { free_memory(); }
+  /// Waits for everyone and leaves the run. Collective.
+  void end_training();
+
+ private:
+  class Impl;
+
+  template <typename Object>
+  void prepare_any(Object& object) {
+    using T = std::remove_cv_t<Object>;
+    if constexpr (detail::PointsTo<T, torch::nn::Module>) {
+      prepare_model(object);
+    } else if constexpr (detail::PointsTo<T, torch::optim::Optimizer>) {
+      prepare_optimizer(object);
+    } else if constexpr (detail::PointsTo<T, DataLoaderBase>) {
+      prepare_data_loader(object);
+    } else if constexpr (detail::PointsTo<T, LRScheduler>) {
+      prepare_scheduler(object);
+    } else if constexpr (detail::GivesModule<T>) {
+      prepare_model(*object.module());
+    } else if constexpr (detail::HoldsModule<T>) {
+      prepare_model(*object.ptr());
+    } else if constexpr (detail::PointerToModule<T>) {
+      prepare_model(*object);
+    } else {
+      static_assert(
+          detail::kNotPreparable<T>,
+          "prepare takes torch::nn modules (also holders, shared_ptr and "
+          "anything with .module()), torch::optim optimizers, "
+          "accelerate::DataLoader and accelerate::LRScheduler; wrap one of "
+          "LibTorch's own schedulers with accelerate::adapt() first");
+    }
+  }
+  std::vector<Tensor> gather_real_rows(
+      const std::vector<Tensor>& tensors) const;
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/accelerator.h"
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <set>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "accelerate/clip_grad.h"
+#include "accelerate/error.h"
+#include "accelerate/logging.h"
+#include "accelerator/accelerator_impl.h"
+#include "base/str_cat.h"
+#include "optim/scheduler_context.h"
+#include "parallel/model_sync.h"
+
+namespace accelerate {
+namespace {
+
+PartialState make_state(const AcceleratorOptions& options) {
+  return PartialState(PartialStateOptions{
+      .cpu = options.cpu,
+      .init_process_group = options.init_process_group_kwargs});
+}
+
+// Each once: a tied weight is listed under each of its names.
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> gradients;
+  std::set<const void*> seen;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.grad().defined() &&
+        seen.insert(tensor.unsafeGetTensorImpl()).second) {
+      gradients.push_back(tensor.grad());
+    }
+  }
+  return gradients;
+}
+
+// Nothing for a module that lives on the stack or inside another object.
+std::optional<std::weak_ptr<torch::nn::Module>> holder_of(
+    torch::nn::Module& module) {
+  auto holder = module.weak_from_this();
+  return holder.expired() ? std::nullopt : std::optional(std::move(holder));
+}
+
+}  // namespace
+
+Region::Region(std::function<void()> at_end) : at_end_(std::move(at_end)) {
+}
+
+Region::Region(Region&& other) noexcept
+    : at_end_(std::exchange(other.at_end_, nullptr)) {
+}
+
+Region::~Region() {
+  try {
+    end();
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << std::endl;
+  }
+}
+
+void Region::end() {
+  if (const auto at_end = std::exchange(at_end_, nullptr)) {
+    at_end();
+  }
+}
+
+Accelerator::Accelerator(const AcceleratorOptions& options)
+    : Accelerator(make_state(options), options) {
+}
+
+Accelerator::Accelerator(PartialState state, const AcceleratorOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(state), options)) {
+}
+
+Accelerator::~Accelerator() = default;
+
+void Accelerator::prepare_model(
+    torch::nn::Module& model, bool evaluation_mode) {
+  if (impl_->options.device_placement) {
+    model.to(device());
+  }
+  PreparedModel prepared;
+  prepared.module = &model;
+  prepared.holder = holder_of(model);
+  prepared.evaluation_mode = evaluation_mode;
+  prepared.parameters = parameters_of(model);
+  prepared.buffers = model.buffers();
+  impl_->add_model(std::move(prepared));
+  impl_->prepare_autocast(model);
+}
+
+void Accelerator::prepare_parameters(
+    const std::vector<std::string>& names,
+    const std::vector<Tensor>& tensors,
+    const std::vector<Tensor>& buffers) {
+  if (names.size() != tensors.size()) {
+    throw ArgumentError(
+        str_cat(
+            "prepare_parameters got ",
+            names.size(),
+            " names for ",
+            tensors.size(),
+            " tensors"),
+        "pass one name per tensor");
+  }
+  PreparedModel prepared;
+  prepared.parameters = without_repeats({names, tensors});
+  prepared.buffers = buffers;
+  impl_->add_model(std::move(prepared));
+}
+
+// A tied weight that an optimizer lists twice would be moved twice.
+void Accelerator::prepare_optimizer(torch::optim::Optimizer& optimizer) {
+  std::set<const void*> seen;
+  std::size_t repeated = 0;
+  for (auto& group : optimizer.param_groups()) {
+    repeated += std::erase_if(group.params(), [&](const Tensor& parameter) {
+      return !seen.insert(parameter.unsafeGetTensorImpl()).second;
+    });
+  }
+  if (repeated > 0 && PartialState::is_initialized()) {
+    get_logger("accelerate")
+        .warning(str_cat(
+            "the optimizer listed ",
+            repeated,
+            " shared parameters more than once; each is updated once now"));
+  }
+  impl_->scaling->attach(optimizer);
+}
+
+void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
+  if (scheduler.is_attached()) {
+    return;
+  }
+  auto context = std::make_shared<SchedulerContext>();
+  context->sync_gradients = [state = impl_->gradients] {
+    return state->sync_gradients;
+  };
+  context->step_was_skipped = [scaling = impl_->scaling] {
+    return scaling->step_was_skipped();
+  };
+  context->num_processes = num_processes();
+  context->split_batches = split_batches();
+  context->step_with_optimizer = impl_->options.step_scheduler_with_optimizer;
+  context->adjust_scheduler = impl_->accumulation.plugin().adjust_scheduler;
+  context->unit = impl_->options.scheduler_unit;
+  if (num_processes() > 1 && is_main_process()) {
+    std::cerr << describe_unit(*context) + "\n" << std::flush;
+  }
+  scheduler.attach(std::move(context));
+}
+
+void Accelerator::prepare_data_loader(DataLoaderBase& loader) {
+  ShardOptions how;
+  how.process_index = process_index();
+  how.num_processes = num_processes();
+  how.group = group();
+  if (impl_->options.device_placement) {
+    how.device = device();
+  }
+  how.configuration = impl_->data;
+  how.rng_types = impl_->options.rng_types;
+  how.gradient_state = impl_->gradients;
+  loader.shard(how);
+  impl_->add_loader(loader);
+}
+
+void Accelerator::backward(const Tensor& loss, const BackwardOptions& options) {
+  impl_->backward(loss, options);
+}
+
+Region Accelerator::accumulate() {
+  impl_->accumulation.begin_micro_step(*impl_->gradients, std::nullopt);
+  return Region(nullptr);
+}
+
+Region Accelerator::accumulate(double weight) {
+  impl_->accumulation.begin_micro_step(*impl_->gradients, weight);
+  return Region(nullptr);
+}
+
+Region Accelerator::no_sync() {
+  ++impl_->no_sync_depth;
+  return Region([this] { --impl_->no_sync_depth; });
+}
+
+void Accelerator::trigger_sync_in_backward() {
+  impl_->sync_triggered = true;
+}
+
+Region Accelerator::join_uneven_inputs(std::optional<bool> even_batches) {
+  std::vector<std::pair<DataLoaderBase*, bool>> before;
+  for (DataLoaderBase* loader : impl_->loaders()) {
+    before.emplace_back(loader, loader->even_batches());
+    loader->set_even_batches(even_batches.value_or(loader->even_batches()));
+  }
+  impl_->joining = use_distributed();
+  impl_->join_steps = 0;
+  const int exceptions = std::uncaught_exceptions();
+  return Region([this, before, exceptions] {
+    for (const auto& [loader, even] : before) {
+      loader->set_even_batches(even);
+    }
+    // After an exception the others learn from this process's end.
+    if (impl_->joining && std::uncaught_exceptions() == exceptions) {
+      impl_->join();
+    }
+    impl_->joining = false;
+  });
+}
+
+Tensor Accelerator::clip_grad_norm_(
+    const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
+  const at::NoGradGuard guard;
+  return clip_grad_norm(
+      gradients_of(parameters), max_norm, {.norm_type = norm_type});
+}
+
+void Accelerator::clip_grad_value_(
+    const std::vector<Tensor>& parameters, double clip_value) {
+  const at::NoGradGuard guard;
+  clip_grad_value(gradients_of(parameters), clip_value);
+}
+
+std::unique_ptr<AutocastGuard> Accelerator::autocast(
+    const AutocastKwargs& kwargs) {
+  return std::make_unique<AutocastGuard>(
+      device().type(), impl_->precision, kwargs);
+}
+
+// Validity comes from the loader: the first rows of a batch are real.
+std::vector<Tensor> Accelerator::gather_real_rows(
+    const std::vector<Tensor>& tensors) const {
+  const LoaderPosition* loader = impl_->gradients->active();
+  std::vector<Tensor> rows = tensors;
+  if (loader != nullptr && loader->valid_rows() < loader->rows()) {
+    for (Tensor& tensor : rows) {
+      if (tensor.dim() > 0 && tensor.size(0) == loader->rows()) {
+        tensor = tensor.narrow(0, 0, loader->valid_rows());
+      }
+    }
+  }
+  return group().gather(rows);
+}
+
+std::vector<Json> Accelerator::gather_for_metrics(
+    const std::vector<Json>& objects) const {
+  const LoaderPosition* loader = impl_->gradients->active();
+  std::vector<Json> real = objects;
+  if (loader != nullptr &&
+      static_cast<std::int64_t>(objects.size()) == loader->rows()) {
+    real.resize(static_cast<std::size_t>(loader->valid_rows()));
+  }
+  return group().gather_object(real);
+}
+
+void Accelerator::set_trigger() {
+  impl_->triggered = true;
+}
+
+bool Accelerator::check_trigger() {
+  const auto mine = at::full({1}, impl_->triggered ? 1 : 0, at::kLong);
+  const auto all = group().reduce({mine});
+  impl_->triggered = false;
+  return all[0].item<std::int64_t>() > 0;
+}
+
+const PartialState& Accelerator::state() const {
+  return impl_->state;
+}
+Precision Accelerator::mixed_precision() const {
+  return impl_->precision;
+}
+
+bool Accelerator::sync_gradients() const {
+  return impl_->gradients->sync_gradients;
+}
+void Accelerator::set_sync_gradients(bool sync) {
+  impl_->gradients->sync_gradients = sync;
+}
+std::int64_t Accelerator::gradient_accumulation_steps() const {
+  return impl_->accumulation.plugin().num_steps;
+}
+void Accelerator::set_gradient_accumulation_steps(std::int64_t steps) {
+  impl_->accumulation.set_num_steps(steps);
+}
+bool Accelerator::optimizer_step_was_skipped() const {
+  return impl_->scaling->step_was_skipped();
+}
+bool Accelerator::split_batches() const {
+  return impl_->data.split_batches;
+}
+std::optional<bool> Accelerator::dispatch_batches() const {
+  return impl_->data.dispatch_batches;
+}
+bool Accelerator::even_batches() const {
+  return impl_->data.even_batches;
+}
+void Accelerator::set_even_batches(bool even) {
+  impl_->data.even_batches = even;
+  for (DataLoaderBase* loader : impl_->loaders()) {
+    loader->set_even_batches(even);
+  }
+}
+bool Accelerator::use_seedable_sampler() const {
+  return impl_->data.use_seedable_sampler;
+}
+bool Accelerator::non_blocking() const {
+  return impl_->data.non_blocking;
+}
+
+void Accelerator::free_memory() {
+  const PartialState state = impl_->state;
+  const AcceleratorOptions options = impl_->options;
+  impl_.reset();
+  impl_ = std::make_unique<Impl>(state, options);
+}
+
+void Accelerator::end_training() {
+  wait_for_everyone();
+  impl_->models.clear();
+  impl_->state.destroy_process_group();
+}
+
+}  // namespace accelerate

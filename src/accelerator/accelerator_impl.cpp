@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerator/accelerator_impl.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "accelerate/error.h"
+#include "accelerate/logging.h"
+#include "base/str_cat.h"
+#include "config/environment.h"
+#include "parallel/local_gradients.h"
+#include "parallel/model_sync.h"
+
+namespace accelerate {
+namespace {
+
+// The Accelerator whose autocast is on in some thread; one at a time.
+std::atomic<const void*> autocast_owner = nullptr;
+
+Precision chosen_precision(
+    const AcceleratorOptions& options,
+    const Environment& environment,
+    c10::Device device) {
+  Precision precision = Precision::no;
+  if (options.mixed_precision) {
+    precision = *options.mixed_precision;
+  } else if (const auto name = environment.get("ACCELERATE_MIXED_PRECISION")) {
+    precision = parse_precision(*name);
+  }
+  check_precision(precision, device.type());
+  return precision;
+}
+
+GradientAccumulationPlugin chosen_accumulation(
+    const AcceleratorOptions& options, const Environment& environment) {
+  if (options.gradient_accumulation_plugin) {
+    if (options.gradient_accumulation_steps) {
+      throw ArgumentError(
+          "gradient_accumulation_steps and gradient_accumulation_plugin were "
+          "both given",
+          "set `num_steps` in the plugin, and leave the other out");
+    }
+    return *options.gradient_accumulation_plugin;
+  }
+  GradientAccumulationPlugin plugin;
+  plugin.num_steps = options.gradient_accumulation_steps.value_or(
+      environment.get_integer("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", 1)
+          .value_or(1));
+  return plugin;
+}
+
+DataLoaderConfiguration chosen_data(const AcceleratorOptions& options) {
+  DataLoaderConfiguration data =
+      options.dataloader_config.value_or(DataLoaderConfiguration{});
+  if (options.split_batches) {
+    if (options.dataloader_config &&
+        data.split_batches != *options.split_batches) {
+      throw ArgumentError(
+          str_cat(
+              "split_batches is ",
+              *options.split_batches ? "true" : "false",
+              ", but that of dataloader_config is the other"),
+          "set it in dataloader_config only");
+    }
+    data.split_batches = *options.split_batches;
+  }
+  return data;
+}
+
+std::optional<at::ScalarType> wire_type(CommHook hook) {
+  switch (hook) {
+    case CommHook::no:
+      return std::nullopt;
+    case CommHook::fp16:
+      return at::kHalf;
+    case CommHook::bf16:
+      return at::kBFloat16;
+  }
+  throw InternalError("a communication hook without a meaning");
+}
+
+void check_loss(const at::Tensor& loss) {
+  if (!loss.defined() || loss.numel() != 1) {
+    throw ArgumentError(
+        loss.defined()
+            ? str_cat("backward needs a scalar loss, got shape ", loss.sizes())
+            : std::string("backward got an undefined loss"),
+        "reduce it first, for example with `loss.mean()`");
+  }
+  if (!loss.requires_grad()) {
+    throw ArgumentError(
+        "backward got a loss without a graph behind it",
+        "compute it from the model's output, outside of a NoGradGuard");
+  }
+}
+
+}  // namespace
+
+NamedTensors parameters_of(const torch::nn::Module& module) {
+  NamedTensors all;
+  for (const auto& item : module.named_parameters()) {
+    all.names.push_back(item.key());
+    all.tensors.push_back(item.value());
+  }
+  return without_repeats(all);
+}
+
+Accelerator::Impl::Impl(PartialState state_, const AcceleratorOptions& options_)
+    : state(std::move(state_)),
+      options(options_),
+      data(chosen_data(options_)),
+      accumulation(
+          chosen_accumulation(options_, Environment::of_this_process())),
+      thread_(std::this_thread::get_id()) {
+  precision =
+      chosen_precision(options, Environment::of_this_process(), state.device());
+  if (precision == Precision::fp16) {
+    *scaling = LossScaling(options.scaler_kwargs, state.device());
+  }
+}
+
+Accelerator::Impl::~Impl() {
+  for (PreparedModel& model : models) {
+    if (auto* knows = dynamic_cast<AutocastModule*>(model.living_module())) {
+      knows->set_autocast(std::nullopt);
+    }
+  }
+  if (thread_autocast_) {
+    thread_autocast_.reset();
+    autocast_owner = nullptr;
+  }
+}
+
+// 1. Everybody checks that the models are equal. 2. Parameters and buffers
+// become those of rank 0. 3. Those that train get a gradient path.
+void Accelerator::Impl::add_model(PreparedModel model) {
+  const Group& group = state.group();
+  if (group.size() > 1) {
+    check_same_model(group, model.parameters);
+    group.broadcast(model.parameters.tensors);
+    group.broadcast(model.buffers);
+  }
+  build_path(model);
+  std::erase_if(models, [](const PreparedModel& known) {
+    return known.module != nullptr && known.living_module() == nullptr;
+  });
+  const auto same = std::find_if(
+      models.begin(), models.end(), [&](const PreparedModel& known) {
+        return model.module != nullptr && known.module == model.module;
+      });
+  if (same != models.end()) {
+    *same = std::move(model);
+  } else {
+    models.push_back(std::move(model));
+  }
+}
+
+void Accelerator::Impl::add_loader(DataLoaderBase& loader) {
+  const auto known = loaders();
+  if (std::find(known.begin(), known.end(), &loader) == known.end()) {
+    loaders_.push_back({&loader, loader.lifetime()});
+  }
+}
+
+std::vector<DataLoaderBase*> Accelerator::Impl::loaders() {
+  std::erase_if(loaders_, [](const PreparedLoader& loader) {
+    return loader.lifetime.expired();
+  });
+  std::vector<DataLoaderBase*> result;
+  for (const PreparedLoader& loader : loaders_) {
+    result.push_back(loader.loader);
+  }
+  return result;
+}
+
+void Accelerator::Impl::build_path(PreparedModel& model) {
+  model.trains.clear();
+  for (const at::Tensor& parameter : model.parameters.tensors) {
+    model.trains.push_back(parameter.requires_grad());
+  }
+  NamedTensors training = trainable(model.parameters);
+  if (model.evaluation_mode || training.size() == 0) {
+    return;
+  }
+  const Group& group = state.group();
+  if (group.size() == 1) {
+    model.path = std::make_unique<LocalGradients>(std::move(training));
+    return;
+  }
+  Reducer::Options how;
+  how.buckets.bytes =
+      static_cast<std::int64_t>(options.ddp_kwargs.bucket_cap_mb * (1 << 20));
+  how.buckets.wire_type = wire_type(options.ddp_kwargs.comm_hook);
+  model.path = std::make_unique<Reducer>(group, std::move(training), how);
+}
+
+// A parameter that was added or unfrozen since would train on its own.
+void Accelerator::Impl::refresh_models() {
+  for (PreparedModel& model : models) {
+    if (model.evaluation_mode || !state.use_distributed()) {
+      continue;
+    }
+    const auto* module = model.living_module();
+    NamedTensors now =
+        module != nullptr ? parameters_of(*module) : model.parameters;
+    bool changed = now.size() != model.parameters.size();
+    for (std::size_t i = 0; !changed && i < now.size(); ++i) {
+      changed = now.tensors[i].requires_grad() != model.trains[i] ||
+                !now.tensors[i].is_same(model.parameters.tensors[i]);
+    }
+    if (changed) {
+      model.parameters = std::move(now);
+      check_same_model(state.group(), model.parameters);
+      state.group().broadcast(model.parameters.tensors);
+      model.path.reset();
+      build_path(model);
+    }
+  }
+}
+
+void Accelerator::Impl::prepare_autocast(torch::nn::Module& module) {
+  if (precision == Precision::no) {
+    return;
+  }
+  if (auto* knows = dynamic_cast<AutocastModule*>(&module)) {
+    knows->set_autocast(AutocastPolicy{
+        state.device().type(), precision, options.autocast_kwargs});
+    return;
+  }
+  if (options.autocast_scope == AutocastScope::manual || thread_autocast_) {
+    return;
+  }
+  const void* nobody = nullptr;
+  if (!autocast_owner.compare_exchange_strong(nobody, this)) {
+    throw StateError(
+        "another Accelerator already keeps autocast on",
+        "destroy it or call its free_memory() first, or use "
+        "AutocastScope::manual");
+  }
+  // The weight-cast cache would serve stale weights after a step.
+  AutocastKwargs kwargs = options.autocast_kwargs;
+  kwargs.cache_enabled = false;
+  thread_ = std::this_thread::get_id();
+  thread_autocast_ =
+      std::make_unique<AutocastGuard>(state.device().type(), precision, kwargs);
+}
+
+void Accelerator::Impl::check_thread() const {
+  if (thread_autocast_ && std::this_thread::get_id() != thread_) {
+    throw StateError(
+        "backward was called in another thread than prepare, where autocast "
+        "is not on",
+        "train in the thread that prepared, or use AutocastScope::manual with "
+        "autocast() in the thread that runs the forward");
+  }
+}
+
+Sync Accelerator::Impl::next_sync() {
+  if (no_sync_depth > 0 && !std::exchange(sync_triggered, false)) {
+    return Sync::visible;
+  }
+  if (gradients->sync_gradients) {
+    return Sync::now;
+  }
+  return accumulation.plugin().sync_each_batch ? Sync::hidden : Sync::later;
+}
+
+std::vector<at::Tensor> Accelerator::Impl::trained_gradients() const {
+  std::vector<at::Tensor> present;
+  for (const PreparedModel& model : models) {
+    for (const at::Tensor& parameter : model.parameters.tensors) {
+      if (model.path && parameter.grad().defined()) {
+        present.push_back(parameter.grad());
+      }
+    }
+  }
+  return present;
+}
+
+void Accelerator::Impl::backward(
+    const at::Tensor& loss, const BackwardOptions& how) {
+  check_loss(loss);
+  check_thread();
+  const Sync sync = next_sync();
+  if (joining && sync == Sync::now) {
+    ++join_steps;
+    // Ranks that are done answer with 0 and take part in what follows.
+    static_cast<void>(state.group().reduce({at::ones({1})}));
+  }
+  refresh_models();
+  if (scaling->is_on()) {
+    scaling->begin_backward(trained_gradients());
+  }
+  const double factor = accumulation.loss_factor();
+  const at::Tensor weighed = factor == 1 ? loss : loss.mul(factor);
+  for (PreparedModel& model : models) {
+    if (model.path) {
+      model.path->begin(sync);
+    }
+  }
+  run_engine(scaling->scale(weighed), how);
+  if (sync == Sync::now) {
+    finish_update();
+  }
+}
+
+void Accelerator::Impl::run_engine(
+    const at::Tensor& loss, const BackwardOptions& how) {
+  try {
+    // The gradients of fp32 islands must stay fp32.
+    const AutocastGuard off(
+        state.device().type(), precision, {.enabled = false});
+    loss.backward({}, how.retain_graph, how.create_graph);
+  } catch (...) {
+    for (PreparedModel& model : models) {
+      if (model.path) {
+        model.path->fail();
+      }
+    }
+    throw;
+  }
+  // Every rank ends all paths, also when one of them reports a failure.
+  std::exception_ptr first;
+  for (PreparedModel& model : models) {
+    try {
+      if (model.path) {
+        model.path->end();
+      }
+    } catch (...) {
+      first = first ? first : std::current_exception();
+    }
+  }
+  if (first) {
+    std::rethrow_exception(first);
+  }
+}
+
+void Accelerator::Impl::finish_update() {
+  const at::NoGradGuard guard;
+  const double factor = accumulation.gradient_factor(state.group());
+  if (factor != 1) {
+    for (const at::Tensor& gradient : trained_gradients()) {
+      gradient.mul_(factor);
+    }
+  }
+  for (const PreparedModel& model : models) {
+    if (scaling->is_on() && model.path) {
+      scaling->finish(model.parameters.tensors);
+    }
+  }
+  broadcast_buffers();
+  if (accumulation.incomplete_group() &&
+      accumulation.plugin().weighting == AccumulationWeighting::fixed &&
+      !std::exchange(said_incomplete, true) && PartialState::is_initialized()) {
+    get_logger("accelerate")
+        .warning(str_cat(
+            "the last group of an epoch had fewer than ",
+            accumulation.plugin().num_steps,
+            " micro-batches and weighs less; "
+            "GradientAccumulationPlugin::weighting = group weighs it in full"));
+  }
+}
+
+void Accelerator::Impl::broadcast_buffers() {
+  if (!options.ddp_kwargs.broadcast_buffers || !state.use_distributed()) {
+    return;
+  }
+  for (const PreparedModel& model : models) {
+    if (model.path && !model.buffers.empty()) {
+      state.group().broadcast(model.buffers);
+    }
+  }
+}
+
+// This rank has no more batches: it answers the others until none is left,
+// then everybody takes the parameters of a rank that trained longest.
+void Accelerator::Impl::join() {
+  joining = false;
+  const Group& group = state.group();
+  while (group.reduce({at::zeros({1})})[0].item<float>() > 0) {
+    for (PreparedModel& model : models) {
+      if (auto* reducer = dynamic_cast<Reducer*>(model.path.get())) {
+        reducer->shadow();
+      }
+    }
+    broadcast_buffers();
+  }
+  const auto steps = group.gather({at::full({1}, join_steps, at::kLong)})[0];
+  const auto longest = static_cast<int>(steps.argmax().item<std::int64_t>());
+  for (const PreparedModel& model : models) {
+    group.broadcast(model.parameters.tensors, longest);
+    group.broadcast(model.buffers, longest);
+  }
+}
+
+}  // namespace accelerate

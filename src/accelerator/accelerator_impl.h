@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state behind an `Accelerator`.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include "accelerate/accelerator.h"
+#include "accelerate/autocast.h"
+#include "accelerate/autocast_module.h"
+#include "accelerate/data_loader_base.h"
+#include "accelerate/lr_scheduler.h"
+#include "accelerator/accumulation.h"
+#include "accelerator/loss_scaling.h"
+#include "parallel/gradient_path.h"
+#include "parallel/reducer.h"
+#include "state/gradient_state.h"
+
+namespace accelerate {
+
+/// A model and what happens to its gradients.
+///
+/// Programs make the Accelerator first, so it outlives its models: a module is
+/// looked at only while somebody else still holds it. One that is not held by
+/// a `shared_ptr` counts as held until `free_memory`.
+struct PreparedModel {
+  torch::nn::Module* module = nullptr;  ///< null: from `prepare_parameters`
+  std::optional<std::weak_ptr<torch::nn::Module>> holder;
+  bool evaluation_mode = false;
+  NamedTensors parameters;  ///< all of them, each once
+  std::vector<bool> trains;
+  std::vector<at::Tensor> buffers;
+  std::unique_ptr<GradientPath> path;  ///< null if nothing trains
+
+  /// The module, or null if there is none any more.
+  torch::nn::Module* living_module() const {
+    return holder && holder->expired() ? nullptr : module;
+  }
+};
+
+/// A loader that somebody else owns.
+struct PreparedLoader {
+  DataLoaderBase* loader = nullptr;
+  std::weak_ptr<const void> lifetime;
+};
+
+class Accelerator::Impl {
+ public:
+  Impl(PartialState state, const AcceleratorOptions& options);
+  ~Impl();
+
+  void add_model(PreparedModel model);
+  void add_loader(DataLoaderBase& loader);
+  /// Those that still exist.
+  std::vector<DataLoaderBase*> loaders();
+  void prepare_autocast(torch::nn::Module& module);
+  void refresh_models();
+
+  Sync next_sync();
+  void backward(const at::Tensor& loss, const BackwardOptions& options);
+  void broadcast_buffers();
+  void join();
+
+  PartialState state;
+  AcceleratorOptions options;
+  DataLoaderConfiguration data;
+  Precision precision = Precision::no;
+  std::shared_ptr<GradientState> gradients = std::make_shared<GradientState>();
+  Accumulation accumulation;
+  /// Shared with the schedulers, which may outlive the Accelerator.
+  std::shared_ptr<LossScaling> scaling = std::make_shared<LossScaling>();
+  std::vector<PreparedModel> models;
+
+  bool accumulating = false;
+  int no_sync_depth = 0;
+  bool sync_triggered = false;
+  bool joining = false;
+  std::int64_t join_steps = 0;
+  bool triggered = false;
+  bool said_incomplete = false;
+
+ private:
+  void build_path(PreparedModel& model);
+  void run_engine(const at::Tensor& loss, const BackwardOptions& options);
+  void finish_update();
+  void check_thread() const;
+  std::vector<at::Tensor> trained_gradients() const;
+
+  std::vector<PreparedLoader> loaders_;
+  std::unique_ptr<AutocastGuard> thread_autocast_;
+  std::thread::id thread_;
+};
+
+/// Parameters of a module with their names, each tensor once.
+NamedTensors parameters_of(const torch::nn::Module& module);
+
+}  // namespace accelerate

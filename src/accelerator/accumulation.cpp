@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerator/accumulation.h"
+
+#include <cmath>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+void check_steps(std::int64_t steps) {
+  if (steps < 1) {
+    throw ArgumentError(
+        str_cat("gradient_accumulation_steps is ", steps), "pass 1 or more");
+  }
+}
+
+}  // namespace
+
+Accumulation::Accumulation(const GradientAccumulationPlugin& plugin)
+    : plugin_(plugin) {
+  check_steps(plugin.num_steps);
+}
+
+void Accumulation::set_num_steps(std::int64_t steps) {
+  check_steps(steps);
+  plugin_.num_steps = steps;
+}
+
+void Accumulation::begin_micro_step(
+    GradientState& state, std::optional<double> weight) {
+  const bool weighted = plugin_.weighting == AccumulationWeighting::weighted;
+  if (weight.has_value() != weighted) {
+    throw ArgumentError(
+        weighted ? "accumulate() got no weight, but the weighting is `weighted`"
+                 : "accumulate() got a weight, but the weighting is not "
+                   "`weighted`",
+        weighted ? "pass the weight of this micro-batch, its tokens for example"
+                 : "set GradientAccumulationPlugin::weighting to "
+                   "AccumulationWeighting::weighted, or leave the weight out");
+  }
+  if (weight && !(*weight >= 0 && std::isfinite(*weight))) {
+    throw ArgumentError(
+        str_cat("accumulate() got the weight ", *weight),
+        "pass a finite number that is not negative");
+  }
+  if (state.sync_gradients) {
+    in_group_ = 0;
+    group_weight_ = 0;
+  }
+  if (plugin_.sync_with_dataloader && state.end_of_dataloader()) {
+    step_ = 0;
+    state.sync_gradients = true;
+  } else {
+    ++step_;
+    state.sync_gradients = step_ % plugin_.num_steps == 0;
+  }
+  ++in_group_;
+  weight_ = weight.value_or(1);
+  group_weight_ += weight_;
+  incomplete_ = state.sync_gradients && in_group_ < plugin_.num_steps;
+}
+
+double Accumulation::loss_factor() const {
+  return plugin_.weighting == AccumulationWeighting::fixed
+             ? 1.0 / static_cast<double>(plugin_.num_steps)
+             : weight_;
+}
+
+double Accumulation::gradient_factor(const Group& group) {
+  if (plugin_.weighting == AccumulationWeighting::fixed) {
+    return 1;
+  }
+  const auto total = group.reduce({at::full({1}, group_weight_, at::kDouble)});
+  const double sum = total[0].item<double>();
+  // The reducer has divided by the number of ranks.
+  return sum > 0 ? group.size() / sum : 1;
+}
+
+}  // namespace accelerate

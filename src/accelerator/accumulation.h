@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which micro-steps synchronise, and what each weighs.
+#pragma once
+
+#include <cstdint>
+
+#include "accelerate/accelerator_options.h"
+#include "accelerate/group.h"
+#include "state/gradient_state.h"
+
+namespace accelerate {
+
+/// Counts the micro-steps of an Accelerator.
+class Accumulation {
+ public:
+  explicit Accumulation(const GradientAccumulationPlugin& plugin);
+
+  const GradientAccumulationPlugin& plugin() const { return plugin_; }
+  void set_num_steps(std::int64_t steps);
+
+  /// A micro-step begins: sets `sync_gradients`.
+  ///
+  /// Throws `ArgumentError` when a weight is given or missing against the
+  /// plugin's `weighting`, or is not positive.
+  void begin_micro_step(GradientState& state, std::optional<double> weight);
+
+  /// What the loss of this backward is multiplied with.
+  double loss_factor() const;
+  /// What the averaged gradients of a finished group are multiplied with; 1
+  /// with fixed weights. Collective otherwise.
+  double gradient_factor(const Group& group);
+
+  /// Whether a group ended early, with weights that were meant for a full one.
+  bool incomplete_group() const { return incomplete_; }
+
+ private:
+  GradientAccumulationPlugin plugin_;
+  std::int64_t step_ = 0;      // since the start, or the last forced sync
+  std::int64_t in_group_ = 0;  // micro-steps of the group so far
+  double weight_ = 1;
+  double group_weight_ = 0;
+  bool incomplete_ = false;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerator/loss_scaling.h"
+
+#include "accelerate/optim.h"
+
+namespace accelerate {
+
+LossScaling::LossScaling(const GradScalerKwargs& kwargs, c10::Device device)
+    : scaler_(std::in_place, kwargs, device) {
+}
+
+void LossScaling::attach(torch::optim::Optimizer& optimizer) {
+  if (!scaler_ || !scaler_->is_enabled()) {
+    return;
+  }
+  if (auto* ours = dynamic_cast<FusedOptimizer*>(&optimizer)) {
+    ours->set_scale({}, scaler_->found_inf(this));
+  } else {
+    foreign_optimizer_ = true;
+  }
+}
+
+void LossScaling::begin_backward(const std::vector<at::Tensor>& present) {
+  if (!scaler_ || !scaler_->is_enabled() || !unscaled_) {
+    return;
+  }
+  unscaled_ = false;
+  scaler_->update();
+  for (const at::Tensor& gradient : present) {
+    gradient.mul_(scaler_->scale_tensor().to(gradient.scalar_type()));
+  }
+}
+
+at::Tensor LossScaling::scale(const at::Tensor& loss) const {
+  return scaler_ ? scaler_->scale(loss) : loss;
+}
+
+void LossScaling::finish(const std::vector<at::Tensor>& parameters) {
+  if (!scaler_ || !scaler_->is_enabled()) {
+    return;
+  }
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) {
+      gradients.push_back(parameter.grad());
+    }
+  }
+  scaler_->unscale_(gradients, this);
+  unscaled_ = true;
+  if (foreign_optimizer_ && scaler_->step_was_skipped()) {
+    for (const at::Tensor& parameter : parameters) {
+      parameter.mutable_grad().reset();
+    }
+  }
+}
+
+bool LossScaling::step_was_skipped() const {
+  return scaler_ && scaler_->step_was_skipped();
+}
+
+}  // namespace accelerate

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient scaler's place in a step.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/fwd.h"
+#include "accelerate/grad_scaler.h"
+
+namespace accelerate {
+
+/// Scales losses and unscales finished gradients, for fp16; otherwise passes
+/// everything through.
+///
+/// Gradients are unscaled as soon as they are averaged, so that `.grad` always
+/// holds real values. A step that overflowed is dropped: our optimizers read
+/// the flag on the device; for a foreign one `.grad` is undefined again, at
+/// the price of one look at the flag.
+class LossScaling {
+ public:
+  /// Off.
+  LossScaling() = default;
+  LossScaling(const GradScalerKwargs& kwargs, c10::Device device);
+
+  bool is_on() const { return scaler_.has_value(); }
+
+  /// Connects an optimizer that reads the flag by itself.
+  void attach(torch::optim::Optimizer& optimizer);
+
+  /// A backward begins: `present` are gradients that it will add to. They were
+  /// unscaled, so they are scaled again.
+  void begin_backward(const std::vector<at::Tensor>& present);
+  at::Tensor scale(const at::Tensor& loss) const;
+  /// The gradients in `.grad` of `parameters` are complete: unscales them, and
+  /// drops them after an overflow if a foreign optimizer could see them.
+  void finish(const std::vector<at::Tensor>& parameters);
+
+  bool step_was_skipped() const;
+  GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
+
+ private:
+  std::optional<GradScaler> scaler_;
+  bool unscaled_ = false;  // since the last backward began
+  bool foreign_optimizer_ = false;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training on several ranks against training in one process on all rows.
+#include "accelerate/accelerator.h"
+
+#include <cmath>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include <torch/nn.h>
+#include <torch/optim.h>
+
+#include "accelerate/accelerator_nests.h"
+#include "accelerate/autocast.h"
+#include "accelerate/data_loader.h"
+#include "accelerate/error.h"
+#include "accelerate/local_sgd.h"
+#include "accelerate/lr_scheduler.h"
+#include "accelerate/optim.h"
+#include "support/message_of.h"
+#include "support/run_on_ranks.h"
+
+namespace accelerate {
+namespace {
+
+constexpr int kSteps = 6;
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() {
+    first = register_module("first", torch::nn::Linear(6, 9));
+    second = register_module("second", torch::nn::Linear(9, 9));
+    unused = register_module("unused", torch::nn::Linear(3, 3));
+    // The same weight under two names.
+    tied = register_parameter("tied", second->weight);
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return at::linear(torch::tanh(second(torch::tanh(first(x)))), tied);
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr}, unused{nullptr};
+  at::Tensor tied;
+};
+TORCH_MODULE(Net);
+
+// Modules draw from the one generator of the process.
+Net make_net(std::int64_t seed = 7) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  torch::manual_seed(seed);
+  return Net();
+}
+
+at::Tensor batch_of(int rank, int step) {
+  return at::arange(24, at::kFloat)
+      .view({4, 6})
+      .mul(0.37)
+      .add(rank)
+      .sin()
+      .add(0.05 * step);
+}
+
+at::Tensor net_loss(Net& net, const at::Tensor& rows) {
+  return net(rows).pow(2).mean();
+}
+
+enum class Kind { sgd, momentum, adamw, our_sgd, our_adamw };
+
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(Kind kind, Net& net) {
+  const auto parameters = net->parameters();
+  switch (kind) {
+    case Kind::sgd:
+      return std::make_unique<torch::optim::SGD>(parameters, 0.1);
+    case Kind::momentum:
+      return std::make_unique<torch::optim::SGD>(
+          parameters, torch::optim::SGDOptions(0.1).momentum(0.9));
+    case Kind::adamw:
+      return std::make_unique<torch::optim::AdamW>(parameters, 0.01);
+    case Kind::our_sgd:
+      return std::make_unique<SGD>(parameters, 0.1);
+    case Kind::our_adamw:
+      return std::make_unique<AdamW>(parameters, 0.01);
+  }
+  return nullptr;
+}
+
+// One process, all rows of a step at once, `micro` steps' rows per update.
+std::vector<at::Tensor> trained_alone(Kind kind, int size, int micro) {
+  auto net = make_net();
+  Accelerator accelerator{PartialState(Group()), {}};
+  auto optimizer = make_optimizer(kind, net);
+  accelerator.prepare(net, *optimizer);
+  for (int step = 0; step < kSteps; step += micro) {
+    std::vector<at::Tensor> rows;
+    for (int i = 0; i < micro; ++i) {
+      for (int rank = 0; rank < size; ++rank) {
+        rows.push_back(batch_of(rank, step + i));
+      }
+    }
+    net_loss(net, at::cat(rows)).backward();
+    optimizer->step();
+    optimizer->zero_grad();
+  }
+  return net->parameters();
+}
+
+void expect_same(
+    const std::vector<at::Tensor>& ours,
+    const std::vector<at::Tensor>& expected,
+    double tolerance = 1e-5) {
+  ASSERT_EQ(ours.size(), expected.size());
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_TRUE(at::allclose(ours[i], expected[i], tolerance, tolerance))
+        << "parameter " << i << " differs by "
+        << ours[i].sub(expected[i]).abs().max().item<float>();
+  }
+}
+
+using Case = std::tuple<int, Kind, int>;
+
+class Training : public testing::TestWithParam<Case> {};
+
+TEST_P(Training, EqualsOneProcessWithTheSameRows) {
+  const int size = std::get<0>(GetParam());
+  const Kind kind = std::get<1>(GetParam());
+  const int micro = std::get<2>(GetParam());
+  const auto expected = trained_alone(kind, size, micro);
+
+  run_on_ranks(
+      size, quick(Backend::shm), [&expected, kind, micro](Group& group) {
+        // Every rank starts with other weights: prepare makes them equal.
+        auto net = make_net(7 + group.rank());
+        Accelerator accelerator(
+            PartialState(group), {.gradient_accumulation_steps = micro});
+        auto optimizer = make_optimizer(kind, net);
+        accelerator.prepare(net, *optimizer);
+        for (int step = 0; step < kSteps; ++step) {
+          auto region = accelerator.accumulate();
+          accelerator.backward(net_loss(net, batch_of(group.rank(), step)));
+          optimizer->step();
+          optimizer->zero_grad();
+        }
+        expect_same(net->parameters(), expected);
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ranks,
+    Training,
+    testing::Combine(
+        testing::Values(1, 2, 3, 5),
+        testing::Values(
+            Kind::sgd,
+            Kind::momentum,
+            Kind::adamw,
+            Kind::our_sgd,
+            Kind::our_adamw),
+        testing::Values(1, 3)));
+
+class Ranks : public testing::TestWithParam<int> {
+ protected:
+  static void each(const std::function<void(Group&)>& body) {
+    run_on_ranks(GetParam(), quick(Backend::shm), body);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Accelerator, Ranks, testing::Values(1, 2, 3));
+
+TEST_P(Ranks, TwoModelsAndTwoOptimizers) {
+  each([](Group& group) {
+    auto a = make_net(1);
+    auto b = make_net(2);
+    SGD first(a->parameters(), 0.1);
+    torch::optim::SGD second(b->parameters(), 0.1);
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(second, a, first, b);
+    for (int step = 0; step < 3; ++step) {
+      const auto rows = batch_of(group.rank(), step);
+      accelerator.backward(net_loss(a, rows));
+      EXPECT_FALSE(b->first->weight.grad().defined());
+      first.step();
+      first.zero_grad();
+      accelerator.backward(net_loss(b, rows).add(net_loss(a, rows).detach()));
+      second.step();
+      second.zero_grad();
+    }
+    const auto everybody = group.gather({a->first->weight.view({1, -1})})[0];
+    for (int r = 1; r < group.size(); ++r) {
+      EXPECT_TRUE(at::equal(everybody[r], everybody[0]));
+    }
+  });
+}
+
+TEST_P(Ranks, SeveralBackwardsBeforeOneStepAddUp) {
+  each([](Group& group) {
+    auto net = make_net();
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(net);
+    const auto rows = batch_of(group.rank(), 0);
+
+    accelerator.backward(net_loss(net, rows));
+    const auto once = net->first->weight.grad().clone();
+    accelerator.backward(net_loss(net, rows));
+
+    EXPECT_TRUE(at::allclose(net->first->weight.grad(), once.mul(2)));
+  });
+}
+
+TEST_P(Ranks, NoSyncKeepsLocalGradientsVisible) {
+  each([](Group& group) {
+    auto net = make_net();
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(net);
+    const auto rows = batch_of(group.rank(), 0);
+    auto alone = make_net();
+    net_loss(alone, rows).backward();
+    {
+      auto region = accelerator.no_sync();
+      accelerator.backward(net_loss(net, rows));
+      EXPECT_TRUE(
+          at::allclose(net->first->weight.grad(), alone->first->weight.grad()));
+      accelerator.trigger_sync_in_backward();
+      accelerator.backward(net_loss(net, rows));
+    }
+    const auto mean =
+        group.reduce({alone->first->weight.grad()}, Reduction::mean)[0];
+    EXPECT_TRUE(
+        at::allclose(net->first->weight.grad(), mean.mul(2), 1e-4, 1e-6));
+  });
+}
+
+TEST_P(Ranks, WeightedAccumulationDividesByAllTokens) {
+  each([](Group& group) {
+    auto net = make_net();
+    Accelerator accelerator(
+        PartialState(group),
+        {.gradient_accumulation_plugin = GradientAccumulationPlugin{
+             .num_steps = 2, .weighting = AccumulationWeighting::weighted}});
+    accelerator.prepare(net);
+    for (int micro = 0; micro < 2; ++micro) {
+      const double tokens = 1 + group.rank() + 3 * micro;
+      auto region = accelerator.accumulate(tokens);
+      accelerator.backward(net_loss(net, batch_of(group.rank(), micro)));
+    }
+
+    auto alone = make_net();
+    at::Tensor sum = at::zeros({});
+    double all = 0;
+    for (int r = 0; r < group.size(); ++r) {
+      for (int micro = 0; micro < 2; ++micro) {
+        const double tokens = 1 + r + 3 * micro;
+        all += tokens;
+        sum = sum.add(net_loss(alone, batch_of(r, micro)).mul(tokens));
+      }
+    }
+    sum.div(all).backward();
+    EXPECT_TRUE(at::allclose(
+        net->first->weight.grad(), alone->first->weight.grad(), 1e-4, 1e-6));
+  });
+}
+
+TEST_P(Ranks, SyncEachBatchGivesTheSameSum) {
+  each([](Group& group) {
+    auto net = make_net();
+    Accelerator accelerator(
+        PartialState(group),
+        {.gradient_accumulation_plugin = GradientAccumulationPlugin{
+             .num_steps = 2, .sync_each_batch = true}});
+    accelerator.prepare(net);
+    for (int micro = 0; micro < 2; ++micro) {
+      auto region = accelerator.accumulate();
+      accelerator.backward(net_loss(net, batch_of(group.rank(), micro)));
+      EXPECT_EQ(net->first->weight.grad().defined(), micro == 1);
+    }
+    auto alone = make_net();
+    for (int r = 0; r < group.size(); ++r) {
+      for (int micro = 0; micro < 2; ++micro) {
+        net_loss(alone, batch_of(r, micro)).div(2 * group.size()).backward();
+      }
+    }
+    EXPECT_TRUE(at::allclose(
+        net->first->weight.grad(), alone->first->weight.grad(), 1e-4, 1e-6));
+  });
+}
+
+// Rank r has r + 1 batches.
+TEST_P(Ranks, JoinLetsRanksRunOutOfBatches) {
+  each([](Group& group) {
+    auto net = make_net();
+    SGD optimizer(net->parameters(), 0.1);
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(net, optimizer);
+    {
+      auto region = accelerator.join_uneven_inputs();
+      for (int step = 0; step <= group.rank(); ++step) {
+        accelerator.backward(net_loss(net, batch_of(group.rank(), step)));
+        optimizer.step();
+        optimizer.zero_grad();
+      }
+    }
+    auto alone = make_net();
+    SGD reference(alone->parameters(), 0.1);  // Moves a tied weight once.
+    for (int step = 0; step < group.size(); ++step) {
+      for (int r = step; r < group.size(); ++r) {
+        net_loss(alone, batch_of(r, step)).div(group.size()).backward();
+      }
+      reference.step();
+      reference.zero_grad();
+    }
+    expect_same(net->parameters(), alone->parameters());
+  });
+}
+
+TEST_P(Ranks, PicksUpParametersThatWereAddedOrUnfrozen) {
+  each([](Group& group) {
+    auto net = make_net();
+    net->first->weight.set_requires_grad(false);
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(net);
+    accelerator.backward(net_loss(net, batch_of(group.rank(), 0)));
+    EXPECT_FALSE(net->first->weight.grad().defined());
+    net->zero_grad();
+
+    net->first->weight.set_requires_grad(true);
+    const auto extra = net->register_parameter("extra", at::ones({2}));
+    accelerator.backward(net_loss(net, batch_of(group.rank(), 0))
+                             .add(extra.sum().mul(group.rank())));
+
+    EXPECT_TRUE(net->first->weight.grad().defined());
+    EXPECT_TRUE(
+        at::allclose(extra.grad(), at::full({2}, (group.size() - 1) / 2.0)));
+  });
+}
+
+TEST_P(Ranks, Bf16TrainsCloseToFp32AndEqualOnAllRanks) {
+  each([](Group& group) {
+    auto net = make_net();
+    SGD optimizer(net->parameters(), 0.1);
+    Accelerator accelerator(
+        PartialState(group),
+        {.mixed_precision = Precision::bf16,
+         .autocast_scope = AutocastScope::manual});
+    accelerator.prepare(net, optimizer);
+    for (int step = 0; step < kSteps; ++step) {
+      at::Tensor loss;
+      {
+        const auto guard = accelerator.autocast();
+        loss = net_loss(net, batch_of(group.rank(), step));
+      }
+      accelerator.backward(loss);
+      EXPECT_EQ(net->first->weight.grad().scalar_type(), at::kFloat);
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    // bf16 has 8 bits; six steps of 0.1 move the weights by less than that.
+    expect_same(
+        net->parameters(), trained_alone(Kind::sgd, group.size(), 1), 0.02);
+    const auto all = group.gather({net->first->weight.view({1, -1})})[0];
+    for (int r = 1; r < group.size(); ++r) {
+      EXPECT_TRUE(at::equal(all[r], all[0]));
+    }
+  });
+}
+
+TEST_P(Ranks, TriggerReachesEverybodyOnce) {
+  each([](Group& group) {
+    Accelerator accelerator{PartialState(group), {}};
+    EXPECT_FALSE(accelerator.check_trigger());
+    if (group.rank() == group.size() - 1) {
+      accelerator.set_trigger();
+    }
+    EXPECT_TRUE(accelerator.check_trigger());
+    EXPECT_FALSE(accelerator.check_trigger());
+  });
+}
+
+TEST_P(Ranks, LocalSgdAveragesEveryFewSteps) {
+  each([](Group& group) {
+    auto net = make_net();
+    torch::optim::SGD optimizer(net->parameters(), 0.1);
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(net, optimizer);
+    LocalSGD local(accelerator, *net, {.local_sgd_steps = 2});
+    for (int step = 1; step <= 4; ++step) {
+      accelerator.backward(net_loss(net, batch_of(group.rank(), step)));
+      optimizer.step();
+      optimizer.zero_grad();
+      local.step();
+      const auto all = group.gather({net->first->weight.view({1, -1})})[0];
+      if (group.size() > 1) {
+        EXPECT_EQ(at::equal(all[1], all[0]), step % 2 == 0) << step;
+      }
+    }
+    local.finish();
+  });
+}
+
+TEST_P(Ranks, ClipsTheNormOfTheAveragedGradients) {
+  each([](Group& group) {
+    auto net = make_net();
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(net);
+    accelerator.backward(net_loss(net, batch_of(group.rank(), 0)));
+
+    const auto norm = accelerator.clip_grad_norm_(net->parameters(), 0.01);
+    const auto after = accelerator.clip_grad_norm_(net->parameters(), 0.01);
+
+    EXPECT_GT(norm.item<float>(), 0.01);
+    EXPECT_NEAR(after.item<float>(), 0.01, 1e-4);
+    const auto all = group.gather({norm})[0];
+    EXPECT_TRUE(at::equal(all, all[0].expand_as(all)));
+  });
+}
+
+TEST(Accelerator, NamesWhatDiffersBetweenModels) {
+  run_on_ranks(2, quick(Backend::shm), [](Group& group) {
+    Accelerator accelerator{PartialState(group), {}};
+    torch::nn::Linear layer(3, group.rank() == 0 ? 4 : 5);
+
+    EXPECT_EQ(
+        message_of<MismatchError>([&] { accelerator.prepare(layer); }),
+        "ranks have different models\n"
+        "  parameter 0: rank 0 has weight Float[4, 3], rank 1 has weight "
+        "Float[5, 3]\n"
+        "  parameter 1: rank 0 has bias Float[4], rank 1 has bias Float[5]");
+  });
+}
+
+TEST(Accelerator, AnExceptionInOneBackwardReachesTheOthers) {
+  run_on_ranks(3, quick(Backend::shm), [](Group& group) {
+    auto net = make_net();
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(net);
+    for (int step = 0; step < 3; ++step) {
+      auto hidden = net(batch_of(group.rank(), step));
+      if (step == 1 && group.rank() == 2) {
+        hidden.register_hook([](const at::Tensor&) -> at::Tensor {
+          throw std::runtime_error("no such gradient");
+        });
+        EXPECT_EQ(
+            message_of<std::runtime_error>(
+                [&] { accelerator.backward(hidden.mean()); }),
+            "no such gradient");
+      } else if (step == 1) {
+        EXPECT_THROW(accelerator.backward(hidden.mean()), PeerError);
+      } else {
+        accelerator.backward(hidden.mean());
+        EXPECT_TRUE(net->first->weight.grad().defined());
+        net->zero_grad();
+      }
+    }
+  });
+}
+
+TEST(Accelerator, PreparedTwiceIsPreparedOnce) {
+  run_on_ranks(2, quick(Backend::shm), [](Group& group) {
+    auto net = make_net();
+    SGD optimizer(net->parameters(), 0.1);
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(net, optimizer);
+    accelerator.prepare(optimizer, net);
+    accelerator.backward(net_loss(net, batch_of(0, 0)));
+    auto alone = make_net();
+    net_loss(alone, batch_of(0, 0)).backward();
+    EXPECT_TRUE(at::allclose(
+        net->first->weight.grad(), alone->first->weight.grad(), 1e-4, 1e-6));
+  });
+}
+
+TEST(Accelerator, TakesHoldersPointersAndReferences) {
+  Accelerator accelerator{PartialState(Group()), {}};
+  torch::nn::Linear holder(2, 2);
+  auto pointer = std::make_shared<torch::nn::LinearImpl>(2, 2);
+  torch::nn::Module& reference = *pointer;
+  struct Handle {
+    std::shared_ptr<torch::nn::Module> inner;
+    std::shared_ptr<torch::nn::Module> module() const { return inner; }
+  } handle{pointer};
+
+  accelerator.prepare(holder, pointer, reference, handle);
+
+  accelerator.backward(holder(at::ones({1, 2})).sum());
+  EXPECT_TRUE(holder->weight.grad().defined());
+}
+
+struct BadCase {
+  const char* name;
+  std::function<void(Accelerator&)> call;
+  const char* message;
+};
+
+class BadInput : public testing::TestWithParam<BadCase> {};
+
+TEST_P(BadInput, SaysWhatIsWrong) {
+  Accelerator accelerator{PartialState(Group()), {}};
+
+  EXPECT_EQ(
+      message_of<Error>([&] { GetParam().call(accelerator); }),
+      GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Accelerator,
+    BadInput,
+    testing::Values(
+        BadCase{
+            "LossShape",
+            [](Accelerator& a) { a.backward(at::ones({2})); },
+            "backward needs a scalar loss, got shape [2]"},
+        BadCase{
+            "LossUndefined",
+            [](Accelerator& a) { a.backward({}); },
+            "backward got an undefined loss"},
+        BadCase{
+            "LossWithoutGraph",
+            [](Accelerator& a) { a.backward(at::ones({})); },
+            "backward got a loss without a graph behind it"},
+        BadCase{
+            "Steps",
+            [](Accelerator& a) { a.set_gradient_accumulation_steps(0); },
+            "gradient_accumulation_steps is 0"},
+        BadCase{
+            "StepsTwice",
+            [](Accelerator&) {
+              Accelerator(
+                  PartialState(Group()),
+                  {.gradient_accumulation_steps = 2,
+                   .gradient_accumulation_plugin =
+                       GradientAccumulationPlugin{}});
+            },
+            "gradient_accumulation_steps and gradient_accumulation_plugin "
+            "were both given"},
+        BadCase{
+            "SplitTwice",
+            [](Accelerator&) {
+              Accelerator(
+                  PartialState(Group()),
+                  {.split_batches = true,
+                   .dataloader_config = DataLoaderConfiguration{}});
+            },
+            "split_batches is true, but that of dataloader_config is the "
+            "other"},
+        BadCase{
+            "WeightMissing",
+            [](Accelerator&) {
+              Accelerator weighted(
+                  PartialState(Group()),
+                  {.gradient_accumulation_plugin = GradientAccumulationPlugin{
+                       .weighting = AccumulationWeighting::weighted}});
+              static_cast<void>(weighted.accumulate());
+            },
+            "accumulate() got no weight, but the weighting is `weighted`"},
+        BadCase{
+            "WeightUnwanted",
+            [](Accelerator& a) { static_cast<void>(a.accumulate(2.0)); },
+            "accumulate() got a weight, but the weighting is not `weighted`"},
+        BadCase{
+            "NamesAndTensors",
+            [](Accelerator& a) { a.prepare_parameters({"a"}, {}, {}); },
+            "prepare_parameters got 1 names for 0 tensors"},
+        BadCase{
+            "LocalSteps",
+            [](Accelerator& a) {
+              torch::nn::Linear layer(1, 1);
+              LocalSGD(a, *layer, {.local_sgd_steps = 0});
+            },
+            "local_sgd_steps is 0"}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace accelerate

@@ -56,6 +56,17 @@ void Report::add(const Comparison& comparison) const {
   std::fflush(stdout);
 }
 
+void Report::measure(
+    const std::string& name, double value, const std::string& unit) const {
+  std::printf(
+      json_ ? "{\"case\": \"%s\", \"value\": %.3f, \"unit\": \"%s\"}\n"
+            : "%-44s %9.1f %s\n",
+      name.c_str(),
+      value,
+      unit.c_str());
+  std::fflush(stdout);
+}
+
 void Report::note(const std::string& text) const {
   if (!json_) {
     std::printf("%s\n", text.c_str());

@@ -23,6 +23,9 @@ class Report {
  public:
   explicit Report(bool json);
   void add(const Comparison& comparison) const;
+  /// A number that has no peer: `case`, `value`, `unit`.
+  void measure(
+      const std::string& name, double value, const std::string& unit) const;
   /// A line for people only.
   void note(const std::string& text) const;
 

@@ -71,8 +71,10 @@ double time_reduce(std::int64_t bytes) {
 }
 
 void show_times(const std::vector<double>& ours, std::int64_t first_bytes) {
+  // region: gloo
   const PartialState gloo(
       {.init_process_group = {.backend = accelerate::Backend::gloo}});
+  // endregion
   gloo.print("\nsum over all processes      ours        Gloo     ratio");
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const std::int64_t bytes = first_bytes << (4 * i);
@@ -114,7 +116,9 @@ void demo() {
 int main(int argc, char** argv) {
   try {
     const int processes = argc > 1 ? std::atoi(argv[1]) : 2;
+    // region: launch
     accelerate::debug_launcher(demo, {.num_processes = processes});
+    // endregion
   } catch (const accelerate::Error& error) {
     std::cerr << "error: " << error.what() << "\n";
     return error.exit_code();

@@ -116,6 +116,15 @@ void Group::Impl::make_backend(const CommonMemory& common) {
 }
 
 void Group::Impl::refuse_if_failed() const {
+  if (aborted->load()) {
+    throw DistributedError(
+        str_cat(
+            "this group of ",
+            seat.size,
+            " ranks was aborted on rank ",
+            seat.rank),
+        "nothing to do: the group was shut down on purpose");
+  }
   if (!failure_.empty()) {
     throw DistributedError(
         str_cat(

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public collectives, with ranks as threads.
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include "accelerate/error.h"
+#include "accelerate/operations.h"
+#include "accelerate/random.h"
+#include "support/message_of.h"
+#include "support/run_on_ranks.h"
+
+namespace accelerate {
+namespace {
+
+using Where = std::tuple<Backend, int>;
+using Sizes = std::vector<std::int64_t>;
+
+class PublicCollectives : public testing::TestWithParam<Where> {
+ protected:
+  void run(const std::function<void(Group&)>& body) {
+    const auto [backend, size] = GetParam();
+    run_on_ranks(size, quick(backend), body);
+  }
+};
+
+std::string where_name(const testing::TestParamInfo<Where>& info) {
+  return std::string(name_of(std::get<0>(info.param))) + "_" +
+         std::to_string(std::get<1>(info.param));
+}
+
+TEST_P(PublicCollectives, GatherRowsOfUnequalNumber) {
+  run([](Group& group) {
+    // Rank r has r rows, so rank 0 has none.
+    const at::Tensor mine = at::full({group.rank(), 3}, group.rank());
+
+    const at::Tensor all = gather(mine, group);
+
+    std::vector<at::Tensor> expected;
+    for (int r = 0; r < group.size(); ++r) {
+      expected.push_back(at::full({r, 3}, r));
+    }
+    EXPECT_TRUE(at::equal(all, at::cat(expected)));
+  });
+}
+
+TEST_P(PublicCollectives, GatherScalarsAsRows) {
+  run([](Group& group) {
+    const at::Tensor all = gather(at::full({}, group.rank()), group);
+
+    EXPECT_TRUE(at::equal(all, at::arange(group.size())));
+  });
+}
+
+TEST_P(PublicCollectives, GatherNothingFromNobody) {
+  run([](Group& group) {
+    EXPECT_EQ(gather(at::empty({0, 4}), group).sizes(), (Sizes{0, 4}));
+    EXPECT_EQ(
+        gather(at::empty({2, 0}), group).sizes(), (Sizes{2 * group.size(), 0}));
+    EXPECT_TRUE(gather(std::vector<at::Tensor>{}, group).empty());
+  });
+}
+
+TEST_P(PublicCollectives, GatherEveryTypeAndStride) {
+  run([](Group& group) {
+    for (const auto type :
+         {at::kBool, at::kChar, at::kShort, at::kComplexFloat, at::kHalf}) {
+      const at::Tensor wide = at::full({4, 2}, group.rank() % 2, type);
+      const at::Tensor all = gather(wide.select(1, 0), group);
+      EXPECT_EQ(all.scalar_type(), type);
+      EXPECT_TRUE(at::equal(
+          all.slice(0, 4 * group.rank(), 4 * group.rank() + 4),
+          wide.select(1, 0)));
+    }
+  });
+}
+
+TEST_P(PublicCollectives, GatherWalksNestsAndLeavesGradientsAlone) {
+  run([](Group& group) {
+    const at::Tensor leaf = at::ones({1}).requires_grad_();
+    const std::map<std::string, std::pair<at::Tensor, at::Tensor>> nest = {
+        {"a", {leaf.mul(2), at::full({1}, group.rank())}}};
+
+    const auto all = gather(nest, group);
+
+    EXPECT_EQ(all.at("a").first.size(0), group.size());
+    EXPECT_TRUE(at::equal(all.at("a").second, at::arange(group.size())));
+    EXPECT_TRUE(nest.at("a").first.requires_grad());
+  });
+}
+
+TEST_P(PublicCollectives, ReduceInEveryWay) {
+  run([](Group& group) {
+    const double n = group.size();
+    const at::Tensor mine = at::full({3}, group.rank() + 1.0);
+    const auto by = [&](Reduction reduction, double scale = 1.0) {
+      return reduce(mine, {.reduction = reduction, .scale = scale}, group)[0]
+          .item<double>();
+    };
+
+    EXPECT_EQ(by(Reduction::sum), n * (n + 1) / 2);
+    EXPECT_EQ(by(Reduction::mean), (n + 1) / 2);
+    EXPECT_EQ(by(Reduction::max), n);
+    EXPECT_EQ(by(Reduction::min), 1);
+    EXPECT_EQ(by(Reduction::sum, 0.5), n * (n + 1) / 4);
+    EXPECT_EQ(mine[0].item<double>(), group.rank() + 1.0) << "changed";
+  });
+}
+
+TEST_P(PublicCollectives, ReduceRefusesTheMeanOfIntegersAndGoesOn) {
+  run([](Group& group) {
+    EXPECT_EQ(
+        message_of<ArgumentError>([&] {
+          static_cast<void>(reduce(at::ones({1}, at::kInt), {}, group));
+        }),
+        "reduce: the mean of Int tensors is not a whole number");
+    group.barrier();
+  });
+}
+
+TEST_P(PublicCollectives, BroadcastIntoViewsLeavesAndScalars) {
+  run([](Group& group) {
+    const int last = group.size() - 1;
+    const at::Tensor storage = at::full({4, 2}, group.rank());
+    const at::Tensor view = storage.select(1, 1);
+    const at::Tensor leaf = at::full({2}, 1.0 * group.rank()).requires_grad_();
+    const at::Tensor scalar = at::full({}, group.rank());
+
+    broadcast(std::vector{view, leaf, scalar, at::empty({0})}, last, group);
+
+    EXPECT_TRUE(view.eq(last).all().item<bool>());
+    EXPECT_TRUE(storage.select(1, 0).eq(group.rank()).all().item<bool>());
+    EXPECT_TRUE(leaf.detach().eq(last).all().item<bool>());
+    EXPECT_TRUE(leaf.requires_grad() && leaf.is_leaf());
+    EXPECT_EQ(scalar.item<int>(), last);
+  });
+}
+
+TEST_P(PublicCollectives, PadToTheLongest) {
+  run([](Group& group) {
+    const int most = group.size();
+    const at::Tensor mine = at::ones({2, group.rank() + 1});
+
+    const at::Tensor back =
+        pad_across_processes(mine, {.dim = 1, .pad_index = -1}, group);
+    const at::Tensor front = pad_across_processes(
+        mine, {.dim = 1, .pad_index = -1, .pad_first = true}, group);
+
+    EXPECT_EQ(back.sizes(), (Sizes{2, most}));
+    EXPECT_EQ(back.eq(1).sum().item<int>(), 2 * (group.rank() + 1));
+    EXPECT_TRUE(at::equal(front, back.flip(1)));
+    const at::Tensor scalar = at::ones({});
+    EXPECT_TRUE(at::equal(pad_across_processes(scalar, {}, group), scalar));
+  });
+}
+
+TEST_P(PublicCollectives, ExchangeValuesOfAnyLength) {
+  run([](Group& group) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const std::string bytes("\0\xff\n", 3);
+    const std::vector<Json> mine = {
+        Json::object({{"rank", group.rank()}, {"bytes", bytes}}),
+        std::string(static_cast<std::size_t>(20'000 * group.rank()), 'x'),
+        nan};
+
+    const auto all = gather_object(mine, group);
+
+    ASSERT_EQ(all.size(), 3U * static_cast<std::size_t>(group.size()));
+    for (std::size_t r = 0; r < all.size() / 3; ++r) {
+      EXPECT_EQ(all[3 * r].at("rank").as_integer(), static_cast<int>(r));
+      EXPECT_EQ(all[3 * r].at("bytes").as_string(), bytes);
+      EXPECT_EQ(all[3 * r + 1].as_string().size(), 20'000 * r);
+      EXPECT_TRUE(std::isnan(all[3 * r + 2].as_double()));
+    }
+    EXPECT_EQ(
+        gather_object(
+            group.rank() == 0 ? std::vector<Json>{} : std::vector<Json>{1},
+            group)
+            .size(),
+        static_cast<std::size_t>(group.size() - 1));
+  });
+}
+
+TEST_P(PublicCollectives, BroadcastValues) {
+  run([](Group& group) {
+    const int last = group.size() - 1;
+    std::vector<Json> list = {group.rank(), std::string(10'000, 'y')};
+
+    broadcast_object_list(list, last, group);
+
+    EXPECT_EQ(list[0], Json(last));
+    EXPECT_EQ(list[1].as_string().size(), 10'000U);
+  });
+}
+
+TEST_P(PublicCollectives, GiveEveryRankTheSameRandomNumbers) {
+  run([](Group& group) {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(
+        static_cast<std::uint64_t>(group.rank()));
+
+    synchronize_rng_states({RngType::generator}, generator, group);
+
+    const at::Tensor drawn = at::rand({8}, generator);
+    at::Tensor first = drawn.clone();
+    group.broadcast({first});
+    EXPECT_TRUE(at::equal(drawn, first));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Collectives,
+    PublicCollectives,
+    testing::Combine(
+        testing::Values(Backend::shm, Backend::gloo, Backend::fake),
+        testing::Values(1, 2, 3, 5)),
+    where_name);
+
+}  // namespace
+}  // namespace accelerate

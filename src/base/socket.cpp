@@ -158,7 +158,7 @@ UniqueFd listen_on(const Endpoint& endpoint) {
   return fd;
 }
 
-std::uint16_t port_of(int socket) {
+std::uint16_t bound_port(int socket) {
   sockaddr_storage storage{};
   socklen_t length = sizeof(storage);
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &length);
@@ -241,7 +241,7 @@ ReservedPort reserve_port(const std::string& host, std::uint16_t wanted) {
   if (!fd || ::bind(fd.get(), address.get(), address.length) != 0) {
     fail("reserve", endpoint, errno_text(errno));
   }
-  const std::uint16_t port = port_of(fd.get());
+  const std::uint16_t port = bound_port(fd.get());
   return {std::move(fd), port};
 }
 

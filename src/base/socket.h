@@ -24,7 +24,7 @@ Endpoint parse_endpoint(const std::string& text);
 /// Opens a listening, non-blocking socket. Port 0 takes a free one. Throws
 /// `IoError` naming address and reason.
 UniqueFd listen_on(const Endpoint& endpoint);
-std::uint16_t port_of(int socket);
+std::uint16_t bound_port(int socket);
 /// The address of the other side, for messages.
 std::string peer_text(int socket);
 /// The address this side of a connection has.

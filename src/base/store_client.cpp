@@ -153,7 +153,7 @@ std::string StoreClient::call(
     case Reply::ok:
       return answer;
     case Reply::timeout:
-      throw DistributedError(str_cat(
+      throw StoreTimeout(str_cat(
           what, " waited ", timeout.count(), " ms for ", printable(answer)));
     case Reply::aborted:
       throw DistributedError(

@@ -10,11 +10,18 @@
 #include <string_view>
 #include <vector>
 
+#include "accelerate/error.h"
 #include "base/socket.h"
 #include "base/store_protocol.h"
 #include "base/unique_fd.h"
 
 namespace accelerate {
+
+/// A wait at the store ran out of time. The connection stays usable.
+class StoreTimeout : public DistributedError {
+ public:
+  using DistributedError::DistributedError;
+};
 
 struct StoreClientOptions {
   Endpoint endpoint;

@@ -70,6 +70,10 @@ const std::vector<Variable>& other_variables() {
       {"ACCELERATE_STORE_RANK",
        given,
        "The worker's rank at that store, also with a single process."},
+      {"ACCELERATE_STORE_RUN",
+       given,
+       "The run that store belongs to: TORCHELASTIC_RUN_ID when it is the "
+       "worker's own."},
       {"ACCELERATE_LAUNCH_ID",
        given,
        "A name of this launch; every process of it carries it."},

@@ -163,6 +163,7 @@ constexpr const char* kForeign[] = {
     "ACCELERATE_STORE",
     "ACCELERATE_STORE_SECRET",
     "ACCELERATE_STORE_RANK",
+    "ACCELERATE_STORE_RUN",
     "ACCELERATE_LAUNCH_ID",
     "ACCELERATE_RESTART_COUNT",
 };
@@ -235,6 +236,7 @@ void add_store_variables(
   variables["ACCELERATE_STORE"] = facts.store;
   variables["ACCELERATE_STORE_SECRET"] = facts.store_secret;
   variables["ACCELERATE_STORE_RANK"] = rank;
+  variables["ACCELERATE_STORE_RUN"] = facts.run_id;
   variables["ACCELERATE_LAUNCH_ID"] = facts.launch_id;
   variables["ACCELERATE_RESTART_COUNT"] = std::to_string(facts.restart_count);
   variables["TORCHELASTIC_ERROR_FILE"] =

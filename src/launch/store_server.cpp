@@ -82,7 +82,7 @@ class StoreServer::Impl {
     for (Endpoint endpoint : options_.endpoints) {
       UniqueFd listener = listen_on(endpoint);
       if (!endpoint.is_unix) {
-        endpoint.port = port_of(listener.get());
+        endpoint.port = bound_port(listener.get());
       }
       watch(listener.get(), kListener + listeners_.size(), EPOLLIN);
       bound_.push_back(endpoint);

@@ -19,7 +19,10 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "accelerate/error.h"
+#include "base/socket.h"
+#include "base/store_client.h"
 #include "base/str_cat.h"
+#include "comm/launcher_store.h"
 
 namespace accelerate {
 namespace {
@@ -29,7 +32,7 @@ using std::chrono::milliseconds;
 
 constexpr int kDefaultPort = 29500;
 
-struct Endpoint {
+struct TcpAddress {
   std::string host;
   int port;
 };
@@ -70,7 +73,7 @@ void wait_for_listener(int port, milliseconds timeout) {
 }
 
 StorePtr open_tcp(
-    const Topology& topology, const Endpoint& at, milliseconds timeout) {
+    const Topology& topology, const TcpAddress& at, milliseconds timeout) {
   const bool one_host = topology.num_nodes == 1;
   const std::string host =
       one_host && !topology.launcher_hosts_store ? "127.0.0.1" : at.host;
@@ -146,7 +149,7 @@ StorePtr open_by_parent(const Topology& topology) {
   return c10::make_intrusive<c10d::FileStore>(path, topology.num_processes);
 }
 
-std::optional<Endpoint> parse_tcp(const std::string& method) {
+std::optional<TcpAddress> parse_tcp(const std::string& method) {
   if (!method.starts_with("tcp://")) {
     return std::nullopt;
   }
@@ -157,7 +160,7 @@ std::optional<Endpoint> parse_tcp(const std::string& method) {
     const int port = std::stoi(rest.substr(colon + 1), &used);
     if (colon != std::string::npos && colon > 0 && port > 0 && port < 65536 &&
         colon + 1 + used == rest.size()) {
-      return Endpoint{rest.substr(0, colon), port};
+      return TcpAddress{rest.substr(0, colon), port};
     }
   } catch (const std::exception&) {
     // Falls through to the caller's error.
@@ -165,7 +168,22 @@ std::optional<Endpoint> parse_tcp(const std::string& method) {
   return std::nullopt;
 }
 
+StorePtr open_at_launcher(const Topology& topology, milliseconds timeout) {
+  StoreClientOptions options;
+  options.endpoint = parse_endpoint(*topology.launcher_store);
+  options.secret = topology.launcher_store_secret;
+  options.hello = {
+      store::Role::worker,
+      static_cast<std::uint32_t>(topology.process_index),
+      static_cast<std::uint32_t>(topology.restart_count)};
+  options.connect_timeout = timeout;
+  return c10::make_intrusive<LauncherStore>(options, timeout);
+}
+
 StorePtr open_from_environment(const Topology& topology, milliseconds timeout) {
+  if (topology.launcher_store) {
+    return open_at_launcher(topology, timeout);
+  }
   if (topology.num_nodes > 1 && !topology.main_address) {
     throw ConfigError(
         str_cat(

@@ -271,6 +271,15 @@ void read_meeting_place(const Environment& environment, Topology& topology) {
   }
   topology.launcher_hosts_store =
       environment.get_flag("TORCHELASTIC_USE_AGENT_STORE").value_or(false);
+  // Another launcher inside one of our workers gives its processes a run of
+  // their own; our store is not theirs.
+  const auto run = environment.get("ACCELERATE_STORE_RUN");
+  if (run && run == environment.get("TORCHELASTIC_RUN_ID") &&
+      topology.launcher == Launcher::torchrun) {
+    topology.launcher_store = environment.get("ACCELERATE_STORE");
+    topology.launcher_store_secret =
+        environment.get("ACCELERATE_STORE_SECRET").value_or("");
+  }
   topology.restart_count = static_cast<int>(
       environment.get_integer("TORCHELASTIC_RESTART_COUNT").value_or(0));
   topology.scratch_folder = environment.get("TMPDIR").value_or("/tmp");

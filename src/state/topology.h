@@ -29,6 +29,9 @@ struct Topology {
   std::optional<int> main_port;
   /// The launcher itself hosts the store there; all processes are clients.
   bool launcher_hosts_store = false;
+  /// The store of `accelerate launch`, if it started this process.
+  std::optional<std::string> launcher_store;
+  std::string launcher_store_secret;
   /// How often the launcher has started this run before.
   int restart_count = 0;
   /// For files that processes of one host meet in: TMPDIR or /tmp.

@@ -170,7 +170,9 @@ TEST_F(StoreServerTest, RefusesAWrongSecretByName) {
   wrong.secret = "guess";
 
   EXPECT_NE(
-      error_of([&] { StoreClient client(wrong); }).find("refused this process's secret"),
+      error_of([&] {
+        StoreClient client(wrong);
+      }).find("refused this process's secret"),
       std::string::npos);
   EXPECT_EQ(refused.get_future().get(), "wrong secret");
 }

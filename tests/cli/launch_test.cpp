@@ -358,6 +358,23 @@ TEST_F(Launch, PythonWithTorchrunsVariablesRuns) {
   EXPECT_EQ(result.out, "[1, 2] ['--lr', '0.1']\n") << result.err;
 }
 
+TEST_F(Launch, MpirunStartsTheProcessesOfAHostfile) {
+  std::ofstream(home_ + "/hosts") << "localhost slots=2\n";
+  auto options = shell(
+      "command -v mpirun >/dev/null || exit 77; OMPI_ALLOW_RUN_AS_ROOT=1 "
+      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 accelerate launch --cpu "
+      "--num_processes 2 --mixed_precision bf16 --mpirun_hostfile $HOME/hosts "
+      "sh -c 'echo $OMPI_COMM_WORLD_RANK $ACCELERATE_MIXED_PRECISION'");
+  const auto result = run_command(options);
+  if (result.exit_code == 77) {
+    GTEST_SKIP() << "there is no mpirun here";
+  }
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("0 bf16"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("1 bf16"), std::string::npos) << result.out;
+}
+
 TEST_F(Launch, WithNobodyReadingItEnds) {
   const auto result =
       run("accelerate launch -q --cpu $WORKER megabytes 2000 | head -c 10");

@@ -7,6 +7,7 @@
 #include "cli/commands/completion.h"
 #include "cli/commands/config.h"
 #include "cli/commands/env.h"
+#include "cli/commands/estimate_memory.h"
 #include "cli/commands/explain.h"
 #include "cli/commands/help.h"
 #include "cli/commands/launch.h"
@@ -18,6 +19,7 @@ const std::vector<Command>& all_commands() {
       {config_info, run_config},
       {launch_info, run_launch},
       {explain_info, run_explain},
+      {estimate_memory_info, run_estimate_memory},
       {env_info, run_env},
       {help_info, run_help},
       {completion_info, run_completion},

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// `accelerate estimate-memory`: what a model needs, from its shapes alone.
+#include "cli/commands/estimate_memory.h"
+
+#include <algorithm>
+
+#include "accelerate/error.h"
+#include "accelerate/json.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "launch/meeting.h"
+#include "launch/model_size.h"
+
+namespace accelerate {
+namespace {
+
+struct Type {
+  const char* name;
+  double bytes;
+};
+constexpr Type kTypes[] = {
+    {"float32", 4},
+    {"float16", 2},
+    {"bfloat16", 2},
+    {"int8", 1},
+    {"int4", 0.5}};
+
+std::vector<Type> chosen_types(const ParsedArgs& arguments) {
+  const auto text = arguments.get("dtypes");
+  if (!text) {
+    return {kTypes[0], kTypes[1], kTypes[3], kTypes[4]};
+  }
+  std::vector<Type> types;
+  std::vector<std::string> names;
+  for (const Type& type : kTypes) {
+    names.push_back(type.name);
+  }
+  for (const std::string& word : split(*text, ',')) {
+    const auto found = std::find(names.begin(), names.end(), word);
+    if (found == names.end()) {
+      throw ConfigError(
+          str_cat(
+              "--dtypes `",
+              printable(word),
+              "` is not one of ",
+              join(names, ", ")),
+          did_you_mean(word, names));
+    }
+    types.push_back(kTypes[found - names.begin()]);
+  }
+  return types;
+}
+
+std::int64_t chosen_processes(const ParsedArgs& arguments) {
+  const auto text = arguments.get("num_processes");
+  return text ? parse_setting(
+                    *find_setting("num_processes"), *text, "--num_processes")
+                    .as_integer()
+              : 1;
+}
+
+Json to_json(
+    const ModelSize& size,
+    const std::vector<Type>& types,
+    std::int64_t processes) {
+  Json loading = Json::object();
+  for (const Type& type : types) {
+    loading[type.name] = Json::object(
+        {{"largest_layer",
+          type.bytes * static_cast<double>(size.largest().parameters)},
+         {"total", type.bytes * static_cast<double>(size.parameters())}});
+  }
+  Json training = Json::array();
+  for (int stage = 0; stage <= 3; ++stage) {
+    const auto bytes = training_bytes(size.parameters(), stage, processes);
+    training.push_back(Json::object(
+        {{"zero_stage", stage},
+         {"weights", bytes.weights},
+         {"gradients", bytes.gradients},
+         {"optimizer", bytes.optimizer},
+         {"total", bytes.total()}}));
+  }
+  return Json::object(
+      {{"source", size.source},
+       {"parameters", size.parameters()},
+       {"largest_layer", size.largest().name},
+       {"num_processes", processes},
+       {"loading_bytes", loading},
+       {"training_bytes_per_process", training}});
+}
+
+std::string to_text(
+    const ModelSize& size,
+    const std::vector<Type>& types,
+    std::int64_t processes) {
+  std::vector<std::vector<std::string>> loading = {
+      {"dtype", "largest layer", "total"}};
+  for (const Type& type : types) {
+    loading.push_back(
+        {type.name,
+         format_bytes(
+             type.bytes * static_cast<double>(size.largest().parameters)),
+         format_bytes(type.bytes * static_cast<double>(size.parameters()))});
+  }
+  std::vector<std::vector<std::string>> training = {
+      {"ZeRO stage", "weights", "gradients", "optimizer", "total"}};
+  for (int stage = 0; stage <= 3; ++stage) {
+    const auto bytes = training_bytes(size.parameters(), stage, processes);
+    training.push_back(
+        {std::to_string(stage),
+         format_bytes(bytes.weights),
+         format_bytes(bytes.gradients),
+         format_bytes(bytes.optimizer),
+         format_bytes(bytes.total())});
+  }
+  return str_cat(
+      size.source,
+      ": ",
+      size.parameters(),
+      " parameters; the largest layer is ",
+      size.largest().name,
+      "\n\nTo load it:\n\n",
+      format_table(loading),
+      "\n\nTo train it with Adam in float32, for each of ",
+      processes,
+      processes == 1 ? " process" : " processes",
+      ", without activations:\n\n",
+      format_table(training));
+}
+
+}  // namespace
+
+const CommandInfo& estimate_memory_info() {
+  static const CommandInfo info = {
+      .name = "estimate-memory",
+      .summary = "Show what a model needs to load and to train.",
+      .usage = "estimate-memory <folder | config.json | file.safetensors>",
+      .options =
+          {{.name = "dtypes",
+            .value_name = "TYPES",
+            .help = "Types to load it in, with commas.",
+            .default_text = "float32,float16,int8,int4"},
+           {.name = "num_processes",
+            .value_name = "N",
+            .help = "Processes that share the training at ZeRO stages 1 to 3.",
+            .default_text = "1"},
+           {.name = "json", .help = "Print JSON, in bytes."}},
+      .least_words = 1,
+      .most_words = 1,
+      .notes =
+          "No tensor is made: shapes come from the headers of safetensors "
+          "files, or from config.json.",
+      .examples =
+          {"accelerate estimate-memory models/bert-base-cased",
+           "accelerate estimate-memory --num_processes 8 config.json"},
+  };
+  return info;
+}
+
+int run_estimate_memory(const ParsedArgs& arguments, CommandContext& context) {
+  const auto types = chosen_types(arguments);
+  const std::int64_t processes = chosen_processes(arguments);
+  const ModelSize size = read_model_size(arguments.words[0]);
+  context.console.print(
+      arguments.has("json")
+          ? to_json(size, types, processes).dump({.indent = 2})
+          : to_text(size, types, processes));
+  return 0;
+}
+
+}  // namespace accelerate

@@ -17,14 +17,21 @@ constexpr std::size_t kOptionColumn = 34;
 struct ExitCode {
   const char* code;
   const char* meaning;
+  const char* errors = "";  // The exceptions that lead to it.
 };
 constexpr ExitCode kExitCodes[] = {
     {"0", "Done."},
-    {"1", "It failed: a file, a device, another machine. The text says which."},
+    {"1",
+     "It failed: a file, a device, another machine. The text says which.",
+     "`StateError`, `UnsupportedError`, `IoError`, `FormatError`, "
+     "`DistributedError`, `OutOfMemoryError`"},
     {"2",
      "Usage or configuration: a flag, a variable or a file is wrong, or a "
-     "single-file program does not compile."},
-    {"70", "A bug of ours; `accelerate env` is what a report needs."},
+     "single-file program does not compile.",
+     "`ArgumentError`, `ConfigError`"},
+    {"70",
+     "A bug of ours; `accelerate env` is what a report needs.",
+     "`InternalError`"},
     {"128+n", "Killed by signal n: 130 after Ctrl-C, 137 after SIGKILL."},
     {"other",
      "`accelerate launch`: the exit code of the worker that failed first."},
@@ -80,10 +87,12 @@ std::string options_help(const CommandInfo& info) {
 
 std::string exit_codes_markdown() {
   std::string text =
-      "# Exit codes\n\nFrom `accelerate help exit-codes`.\n\n"
-      "| code | meaning |\n|---|---|\n";
+      "# Exit codes\n\nWhat `accelerate` and programs that follow its "
+      "convention (`accelerate::Error::exit_code`) end with.\n\n"
+      "| code | meaning | errors |\n|---|---|---|\n";
   for (const ExitCode& entry : kExitCodes) {
-    text += str_cat("| ", entry.code, " | ", entry.meaning, " |\n");
+    text += str_cat(
+        "| ", entry.code, " | ", entry.meaning, " | ", entry.errors, " |\n");
   }
   return text;
 }

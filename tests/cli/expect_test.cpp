@@ -88,6 +88,31 @@ TEST_P(Expect, PrintsWhatTheFileSays) {
   EXPECT_EQ(actual, expected);
 }
 
+class Reference : public CliTest,
+                  public testing::WithParamInterface<std::string> {};
+
+TEST_P(Reference, PageIsWhatTheBinarySays) {
+  const fs::path path = fs::path(ACCELERATE_CLI_TESTS) /
+                        "../../docs/reference" / (GetParam() + ".md");
+
+  const CommandResult result = run("accelerate help --markdown " + GetParam());
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  if (std::getenv("UPDATE_EXPECT") != nullptr) {
+    std::ofstream(path) << result.out;
+    return;
+  }
+  EXPECT_EQ(result.out, read(path)) << "UPDATE_EXPECT=1 rewrites it";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cli,
+    Reference,
+    testing::Values("cli", "configuration", "environment", "exit-codes"),
+    [](const auto& info) {
+      return info.index == 3 ? "exit_codes" : info.param;
+    });
+
 INSTANTIATE_TEST_SUITE_P(
     Cli, Expect, testing::ValuesIn(case_names()), [](const auto& info) {
       return info.param;

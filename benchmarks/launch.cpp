@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long the command line takes, beside starting Python at all.
+//
+//     build/bin/benchmarks/launch [--json] [--quick]
+//
+// Runs the `accelerate` that lies in the build's bin folder. "peer" is
+// `python3 -c pass` in the same run, or the program without a launcher.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/str_cat.h"
+#include "config/config_file.h"
+#include "support/report.h"
+
+namespace accelerate::benchmarks {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Runs a command without output; ends the benchmark when it fails.
+void run(std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) {
+    pointers.push_back(word.data());
+  }
+  pointers.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  pid_t pid = 0;
+  int status = 1;
+  if (::posix_spawnp(
+          &pid, pointers[0], &actions, nullptr, pointers.data(), environ) ==
+      0) {
+    ::waitpid(pid, &status, 0);
+  }
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (status != 0) {
+    std::exit(1);
+  }
+}
+
+fs::path folder_of_this_binary() {
+  return fs::read_symlink("/proc/self/exe").parent_path();
+}
+
+void bench(const Report& report, int repeats) {
+  const std::string accelerate =
+      (folder_of_this_binary().parent_path() / "accelerate").string();
+  const auto time = [&](const std::vector<std::string>& words) {
+    return seconds_of(repeats, [&] { run(words); });
+  };
+  const double python = time({"python3", "-c", "pass"});
+  report.add({"launch --help", time({accelerate, "launch", "--help"}), python});
+
+  const std::string text =
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_CPU\n"
+      "num_processes: 2\nmixed_precision: bf16\nuse_cpu: true\n";
+  const double load = seconds_of(repeats, [&] {
+    Settings settings;
+    apply_config_text(settings, text, "c.yaml", SettingFile::peer);
+  });
+  report.add({"load a configuration", load, python});
+
+  const double bare = time({"/bin/true"});
+  report.add(
+      {"launch 2 workers, against the program alone",
+       time(
+           {accelerate,
+            "launch",
+            "--cpu",
+            "--num_processes",
+            "2",
+            "/bin/true"}),
+       bare});
+  report.add(
+      {"launch 64 workers, against python3",
+       time(
+           {accelerate,
+            "launch",
+            "--cpu",
+            "--num_processes",
+            "64",
+            "/bin/true"}),
+       python});
+
+  const fs::path folder =
+      fs::temp_directory_path() / str_cat("launch-bench-", ::getpid());
+  fs::create_directories(folder);
+  std::ofstream(folder / "one.cpp") << "int main() { return 0; }\n";
+  std::ofstream(folder / "toolchain.json") << R"({"compiler": "c++"})";
+  ::setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  ::setenv("ACCELERATE_TOOLCHAIN", (folder / "toolchain.json").c_str(), 1);
+  const std::vector<std::string> source = {
+      accelerate, "launch", "--cpu", (folder / "one.cpp").string()};
+  run(source);  // Compiles.
+  report.add(
+      {"second launch of a .cpp, against the program alone",
+       time(source),
+       bare});
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace accelerate::benchmarks
+
+int main(int argc, char** argv) {
+  using namespace accelerate::benchmarks;
+  const Report report(has_flag(argc, argv, "--json"));
+  bench(report, has_flag(argc, argv, "--quick") ? 3 : 21);
+  return 0;
+}

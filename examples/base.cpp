@@ -2,14 +2,16 @@
 // Trains a small classifier on any number of processes: a plain LibTorch loop
 // and the four marked lines. The examples in by_feature/ add one feature each.
 //
-//     build/bin/accelerate launch --cpu --num_processes 2 build/bin/examples/base
+//     build/bin/accelerate launch --cpu --num_processes 2
+//     build/bin/examples/base
 //
 // Run it without a launcher and it trains on one process, with the same result.
+#include <cstdint>
+
 #include <accelerate/accelerate.h>
+
 #include <torch/nn.h>
 #include <torch/optim.h>
-
-#include <cstdint>
 
 namespace {
 
@@ -27,8 +29,11 @@ struct Spiral {
 
 torch::nn::Sequential make_model() {
   return torch::nn::Sequential(
-      torch::nn::Linear(2, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64),
-      torch::nn::Tanh(), torch::nn::Linear(64, 2));
+      torch::nn::Linear(2, 64),
+      torch::nn::Tanh(),
+      torch::nn::Linear(64, 64),
+      torch::nn::Tanh(),
+      torch::nn::Linear(64, 2));
 }
 
 }  // namespace
@@ -52,8 +57,8 @@ int main() {
     model->train();
     for (auto& batch : train_dataloader) {
       const auto logits = model->forward(batch.data);
-      const auto loss = torch::nn::functional::cross_entropy(
-          logits, batch.target);
+      const auto loss =
+          torch::nn::functional::cross_entropy(logits, batch.target);
       accelerator.backward(loss);  // replaced
 
       optimizer.step();

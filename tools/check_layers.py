@@ -46,8 +46,8 @@ RESTRICTED = [
     (re.compile(r"torch/csrc/distributed/c10d/ProcessGroup\w*\.hpp"),
      ("src/comm/", "cuda/", "tests/", "benchmarks/", "cmake/pch/")),
     (re.compile(r"torch/nn(/|\.h)"),
-     ("src/transformers/", "src/parallel/", "tests/", "benchmarks/", "examples/",
-      "cmake/pch/")),
+     ("src/transformers/", "src/parallel/", "src/accelerator/", "tests/",
+      "benchmarks/", "examples/", "cmake/pch/")),
     (re.compile(r"torch/(torch|all)\.h"), ("examples/",)),
 ]
 # Each costs seconds: one source of ours, behind a type of ours.

@@ -29,6 +29,7 @@
 #include "accelerate/json.h"
 #include "accelerate/partial_state.h"
 #include "accelerate/precision.h"
+#include "accelerate/profiler.h"
 
 namespace accelerate {
 
@@ -198,6 +199,11 @@ class ACCELERATE_API Accelerator {
   template <typename Nest>
   [[nodiscard]] Nest pad_across_processes(
       const Nest& nest, const PadOptions& options = {}) const;
+
+  /// Records what LibTorch does until the result is destroyed or stopped, a
+  /// trace per process.
+  [[nodiscard]] std::unique_ptr<Profiler> profile(
+      const ProfileKwargs& kwargs = {}) const;
 
   /// Tells every process, at its next `check_trigger`, that this one asked.
   void set_trigger();

@@ -259,6 +259,11 @@ std::vector<Json> Accelerator::gather_for_metrics(
   return group().gather_object(real);
 }
 
+std::unique_ptr<Profiler> Accelerator::profile(
+    const ProfileKwargs& kwargs) const {
+  return std::make_unique<Profiler>(kwargs, process_index());
+}
+
 void Accelerator::set_trigger() {
   impl_->triggered = true;
 }

@@ -58,7 +58,8 @@ void check_parameter(
 template <typename Values>
 Group make_group(std::vector<at::Tensor> params, const Values& options) {
   check_options(options);
-  return {std::move(params), std::make_unique<ParamGroupOptions<Values>>(options)};
+  return {
+      std::move(params), std::make_unique<ParamGroupOptions<Values>>(options)};
 }
 
 }  // namespace
@@ -108,8 +109,8 @@ std::vector<Group> checked_groups(const std::vector<Group>& groups) {
 }
 
 template <typename Values>
-std::unique_ptr<torch::optim::OptimizerOptions> ParamGroupOptions<Values>::clone()
-    const {
+std::unique_ptr<torch::optim::OptimizerOptions>
+ParamGroupOptions<Values>::clone() const {
   return std::make_unique<ParamGroupOptions>(*this);
 }
 template class ParamGroupOptions<AdamWOptions>;

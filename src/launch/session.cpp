@@ -144,16 +144,17 @@ std::chrono::milliseconds meeting_timeout(const Settings& settings) {
     for (const std::string& pair : split(settings.text("rdzv_conf"), ',')) {
       const auto equals = pair.find('=');
       const std::string key = pair.substr(0, equals);
-      const auto value = equals == std::string::npos
-                             ? std::nullopt
-                             : parse_double(pair.substr(equals + 1));
-      if ((key != "timeout" && key != "join_timeout") || !value || *value < 1 ||
-          *value > 86400) {
+      const double value =
+          equals == std::string::npos
+              ? 0
+              : parse_double(pair.substr(equals + 1)).value_or(0);
+      if ((key != "timeout" && key != "join_timeout") || value < 1 ||
+          value > 86400) {
         throw ConfigError(
             str_cat("--rdzv_conf `", printable(pair), "` has no meaning here"),
             "the one option there is: `timeout=SECONDS`");
       }
-      seconds = *value;
+      seconds = value;
     }
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kShort = 1024;
 
 // Time for the kernel to release the lock of a process whose sockets are
-// already closed.
+// already closed, and to deliver what a process sent before it ended.
 constexpr milliseconds kAfterlife(500);
 
 std::string late_key(int rank) {
@@ -57,7 +57,9 @@ void BackendWait::operator()(
   bool said = false;
   while (!ended(*work, wait.slice())) {
     const std::vector<int> dead = gone();
-    if (!dead.empty() && !work->isCompleted()) {
+    // A rank that was done with the operation may have left in peace, with its
+    // last bytes still on their way to this one.
+    if (!dead.empty() && !ended(*work, kAfterlife)) {
       wait.gone(dead);
     }
     if (!std::exchange(said, true)) {

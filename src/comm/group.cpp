@@ -180,7 +180,18 @@ std::string Group::backend_name() const {
 
 std::optional<Group> Group::subgroup(const std::vector<int>& ranks) const {
   for (const int member : ranks) {
-    check_from("subgroup", member, size());
+    if (member < 0 || member >= size()) {
+      throw ArgumentError(
+          str_cat(
+              "subgroup: rank ",
+              member,
+              " is not in the group of ",
+              size(),
+              " ranks (0–",
+              size() - 1,
+              ")"),
+          "name ranks of this group");
+    }
   }
   if (ranks.empty() ||
       std::set<int>(ranks.begin(), ranks.end()).size() != ranks.size()) {

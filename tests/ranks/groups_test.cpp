@@ -2,7 +2,6 @@
 // Groups inside groups, groups that disagree, groups for LibTorch's classes.
 #include <latch>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
@@ -16,9 +15,6 @@
 
 namespace accelerate {
 namespace {
-
-using testing::HasSubstr;
-using testing::StartsWith;
 
 class Groups : public testing::TestWithParam<Backend> {};
 
@@ -57,10 +53,10 @@ TEST_P(Groups, GroupsOfGroups) {
 
 TEST_P(Groups, RefuseRanksTheyDoNotHave) {
   run_on_ranks(2, quick(GetParam()), [](Group& world) {
-    EXPECT_THAT(
+    EXPECT_EQ(
         message_of<ArgumentError>(
             [&] { static_cast<void>(world.subgroup({0, 2})); }),
-        HasSubstr("is 2 but the group has 2 ranks (0–1)"));
+        "subgroup: rank 2 is not in the group of 2 ranks (0–1)");
     EXPECT_EQ(sum_over(world, 1), 2);
   });
 }

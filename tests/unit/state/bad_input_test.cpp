@@ -118,7 +118,7 @@ const BadInput kBadInputs[] = {
     {"SubgroupRank",
      [] { static_cast<void>(Group().subgroup({0, 1})); },
      Kind::argument,
-     "subgroup: from is 1 but the group has 1 ranks (0–0)"},
+     "subgroup: rank 1 is not in the group of 1 ranks (0–0)"},
     {"SubgroupTwice",
      [] { static_cast<void>(Group().subgroup({0, 0})); },
      Kind::argument,

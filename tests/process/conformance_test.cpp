@@ -28,13 +28,15 @@ TEST_P(EveryBackendInProcesses, GivesWhatAPlainLoopGives) {
 
 class MixedInProcesses : public testing::TestWithParam<Case> {};
 
-TEST_P(MixedInProcesses, KeepStepThroughTwoThousandCollectives) {
+TEST_P(MixedInProcesses, KeepStepThroughManyCollectives) {
   const auto& [backend, size] = GetParam();
+  // Without common memory each agreement is one more collective of Gloo's.
+  const std::string count = backend == "network" ? "300" : "2000";
 
   EXPECT_NO_THROW(run_processes_or_throw(
       size,
       beside_this_program("process_worker"),
-      {"mixed", backend, "20000", "10000", "2000"},
+      {"mixed", backend, "20000", "10000", count},
       {.timeout = std::chrono::seconds(100)}));
 }
 

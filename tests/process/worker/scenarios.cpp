@@ -16,6 +16,8 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "accelerate/error.h"
+#include "accelerate/launchers.h"
+#include "accelerate/logging.h"
 #include "accelerate/partial_state.h"
 #include "base/str_cat.h"
 #include "config/environment.h"
@@ -247,6 +249,29 @@ void no_segment(const WorkerOptions& options) {
   attempt("join", [&] { reduce_once(join(options.group)); });
 }
 
+// Processes of processes: they print to this one's stdout.
+void launches(const WorkerOptions& /*options*/) {
+  debug_launcher([] {
+    say("child");
+    wait_to_be_told();
+  });
+}
+
+void logs(const WorkerOptions& /*options*/) {
+  debug_launcher(
+      [] {
+        const PartialState state;
+        const Logger logger = get_logger("test");
+        logger.warning("once");
+        logger.info("never");
+        logger.warning("in order", {.in_order = true});
+        state.wait_for_everyone();
+        logger.warning(
+            "last", {.main_process_only = state.process_index() != 2});
+      },
+      {.num_processes = 3});
+}
+
 void exit_with(const WorkerOptions& options) {
   say("leaving");
   std::exit(std::stoi(options.argument));
@@ -315,6 +340,8 @@ const std::map<std::string, Scenario>& scenarios() {
       {"full_dev_shm", full_dev_shm},
       {"no_address_space", no_address_space},
       {"no_segment", no_segment},
+      {"launches", launches},
+      {"logs", logs},
       {"exit_with", exit_with},
       {"wait_forever", wait_forever},
   };

@@ -19,7 +19,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 Topology one_of_two(int rank) {
   Topology topology;

@@ -123,7 +123,7 @@ Child start_child(
     if (::getppid() != parent) {
       ::_exit(1);
     }
-    const int port = port_of(listener);
+    const int port = bound_port(listener);
     ::close(listener);
     set_environment(rank, size, port);
     const int code = run_child(function, pipe[1]);
@@ -278,7 +278,7 @@ void debug_launcher(
   // The store has a thread, so it comes after the last fork; the children's
   // connections wait in the socket's queue until then.
   c10d::TCPStoreOptions store_options;
-  store_options.port = static_cast<std::uint16_t>(port_of(listener));
+  store_options.port = bound_port(listener);
   store_options.isServer = true;
   store_options.waitWorkers = false;
   store_options.masterListenFd = listener;

@@ -31,7 +31,7 @@ using Variables = std::map<std::string, std::string>;
 
 c10::intrusive_ptr<c10d::Store> host_store(int listener) {
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(port_of(listener));
+  options.port = bound_port(listener);
   options.isServer = true;
   options.waitWorkers = false;
   options.masterListenFd = listener;
@@ -137,7 +137,7 @@ Processes::Processes(
     : options_(std::move(options)), begin_(steady_clock::now()) {
   ::signal(SIGPIPE, SIG_IGN);  // `tell` reports a rank that has ended.
   const int listener = listen_on_loopback(0);
-  port_ = port_of(listener);
+  port_ = bound_port(listener);
   if (options_.host_store) {
     store_ = host_store(listener);
   } else {

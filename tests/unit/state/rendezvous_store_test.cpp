@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "accelerate/error.h"
+#include "base/socket.h"
 #include "support/message_of.h"
 
 namespace accelerate {
@@ -64,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(OpenStore, MeetsAtATcpAddress) {
   const int listener = listen_on_loopback(0);
   const std::string method =
-      "tcp://127.0.0.1:" + std::to_string(port_of(listener));
+      "tcp://127.0.0.1:" + std::to_string(bound_port(listener));
   ::close(listener);
 
   const auto host = open_store(one_of_two(0), method, milliseconds(5000));
@@ -131,7 +132,7 @@ TEST(OpenStore, NeedsAnAddressBetweenHosts) {
 
 TEST(OpenStore, NamesTheAddressThatNobodyListensAt) {
   const int listener = listen_on_loopback(0);
-  const int port = port_of(listener);
+  const int port = bound_port(listener);
   ::close(listener);
 
   EXPECT_EQ(
@@ -147,7 +148,7 @@ TEST(OpenStore, NamesTheAddressThatNobodyListensAt) {
 
 TEST(ListenOnLoopback, NamesThePortThatIsTaken) {
   const int listener = listen_on_loopback(0);
-  const int port = port_of(listener);
+  const int port = bound_port(listener);
 
   EXPECT_EQ(
       message_of<IoError>([&] { listen_on_loopback(port); }),

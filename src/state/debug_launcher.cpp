@@ -77,6 +77,10 @@ void set_environment(int rank, int size, int port) {
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(port));
   set("TORCHELASTIC_USE_AGENT_STORE", "True");
+  // This process may itself be a worker; its launcher's store and restarts
+  // are not those of its children.
+  ::unsetenv("ACCELERATE_STORE_RUN");
+  ::unsetenv("TORCHELASTIC_RESTART_COUNT");
   set("ACCELERATE_USE_CPU", "yes");
   set("ACCELERATE_MIXED_PRECISION", "no");
   set("GLOO_SOCKET_IFNAME", "lo");

@@ -32,6 +32,15 @@ TEST(DebugLauncher, RunsTheFunctionInAsManyProcesses) {
       {.num_processes = 3}));
 }
 
+TEST(DebugLauncher, WorksInsideAWorkerOfAnotherLauncher) {
+  ::setenv("TORCHELASTIC_RUN_ID", "outer", 1);
+  ::setenv("TORCHELASTIC_RESTART_COUNT", "4", 1);
+  ::setenv("ACCELERATE_STORE_RUN", "outer", 1);
+  ::setenv("ACCELERATE_STORE", "127.0.0.1:1", 1);
+
+  EXPECT_NO_THROW(debug_launcher([] { PartialState().wait_for_everyone(); }));
+}
+
 TEST(DebugLauncher, NamesTheRankThatFailedFirstAndWhatItThrew) {
   const auto text = message_of<DistributedError>([] {
     debug_launcher(

@@ -6,6 +6,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/launcher_link.h"
 
 namespace accelerate {
 namespace {
@@ -15,6 +16,8 @@ using std::chrono::steady_clock;
 
 // A dead peer must be noticed within a second; ten looks a second cost nothing.
 constexpr milliseconds kSlice(100);
+// A wait this long is worth a word to the launcher, which shows it when asked.
+constexpr milliseconds kWorthTelling(1000);
 
 milliseconds since(steady_clock::time_point start) {
   return std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
@@ -27,6 +30,12 @@ Wait::Wait(const Call& call, int rank, const Patience& patience)
       rank_(rank),
       patience_(patience),
       start_(steady_clock::now()) {
+}
+
+Wait::~Wait() {
+  if (told_) {
+    tell_launcher("");
+  }
 }
 
 milliseconds Wait::slice() const {
@@ -66,6 +75,15 @@ void Wait::still_missing(const std::vector<int>& ranks) {
             name_ranks(ranks),
             " did instead: every rank must make the same collective calls, "
             "also inside `if (is_main_process())`"));
+  }
+  if (!told_ && waited >= kWorthTelling) {
+    told_ = true;
+    tell_launcher(str_cat(
+        call_.operation,
+        " #",
+        call_.sequence,
+        ", waits for ",
+        name_ranks(ranks)));
   }
   if (warned_ || waited < patience_.warn_after) {
     return;

@@ -34,6 +34,9 @@ struct Patience {
 class Wait {
  public:
   Wait(const Call& call, int rank, const Patience& patience);
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+  ~Wait();
 
   /// How long to sleep before the next look.
   std::chrono::milliseconds slice() const;
@@ -54,6 +57,7 @@ class Wait {
   const Patience& patience_;
   const std::chrono::steady_clock::time_point start_;
   bool warned_ = false;
+  bool told_ = false;  // The launcher knows that this rank waits.
 };
 
 /// "rank 3" or "ranks 1, 3".

@@ -22,6 +22,7 @@
 #include "base/socket.h"
 #include "base/store_client.h"
 #include "base/str_cat.h"
+#include "comm/launcher_link.h"
 #include "comm/launcher_store.h"
 
 namespace accelerate {
@@ -177,6 +178,7 @@ StorePtr open_at_launcher(const Topology& topology, milliseconds timeout) {
       static_cast<std::uint32_t>(topology.process_index),
       static_cast<std::uint32_t>(topology.restart_count)};
   options.connect_timeout = timeout;
+  set_launcher_link(options);
   return c10::make_intrusive<LauncherStore>(options, timeout);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our programs under our launcher, through its own store.
+#include <csignal>
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace accelerate::test {
 namespace {
 
-CommandResult launch_program(const std::string& options) {
+CommandOptions launch_command(const std::string& options) {
   CommandOptions command;
   command.words = {
       "/bin/sh",
@@ -21,7 +22,11 @@ CommandResult launch_program(const std::string& options) {
       {"CUDA_VISIBLE_DEVICES", ""},
       {"PROGRAM", ACCELERATE_PROGRAM}};
   command.timeout = std::chrono::seconds(50);
-  return run_command(command);
+  return command;
+}
+
+CommandResult launch_program(const std::string& options) {
+  return run_command(launch_command(options));
 }
 
 TEST(LaunchedProgram, MeetsTheOthersAtTheLaunchersStore) {
@@ -47,6 +52,30 @@ TEST(LaunchedProgram, ThatThrowsIsTheOneReported) {
       result.err.rfind("what():  the loss is not a number"), std::string::npos)
       << result.err;
   EXPECT_LT(result.seconds, 20);
+}
+
+TEST(LaunchedProgram, TheLauncherKnowsWhoWaitsForWhom) {
+  auto command = launch_command("--num_processes 2 $PROGRAM sleeps");
+  command.words[2] = "exec " + command.words[2];
+  const std::string wanted = "waits for rank 1";
+  int asked = 0;
+  command.watch = [&](pid_t pid, const std::string& err) {
+    if (err.find(wanted) != std::string::npos) {
+      ::kill(pid, SIGTERM);
+      return true;
+    }
+    // Asks about twice a second until the wait is long enough to be told.
+    if (++asked % 100 == 0) {
+      ::kill(pid, SIGQUIT);
+    }
+    return false;
+  };
+
+  const auto result = run_command(command);
+
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_NE(result.err.find(", waits for rank 1"), std::string::npos)
+      << result.err;
 }
 
 TEST(LaunchedProgram, MeetsAcrossTwoMachines) {

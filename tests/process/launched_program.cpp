@@ -2,9 +2,12 @@
 // A program as a user writes it, to be started by `accelerate launch`.
 //
 //     launched_program [rank that throws after the first collective]
+//     launched_program sleeps    rank 0 waits for a rank 1 that does not come
+#include <chrono>
 #include <cstdlib>
-#include <iostream>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 #include <accelerate/operations.h>
 #include <accelerate/partial_state.h>
@@ -20,6 +23,13 @@ int main(int argc, char** argv) {
       state.num_processes(),
       " processes, sum of ranks ",
       all.sum().item<double>());
+  if (argc > 1 && std::string(argv[1]) == "sleeps") {
+    if (rank == 1) {
+      std::this_thread::sleep_for(std::chrono::seconds(60));
+    }
+    (void)accelerate::gather(at::full({1}, 1.0));
+    return 0;
+  }
   if (argc > 1 && std::atol(argv[1]) == rank) {
     throw std::runtime_error("the loss is not a number");
   }

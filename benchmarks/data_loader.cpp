@@ -175,7 +175,7 @@ int main(int argc, char** argv) {
   const Report report(has_flag(argc, argv, "--json"));
   for (const std::int64_t width : {16, 1024}) {
     for (const std::int64_t workers : {0, 2}) {
-      compare(report, width, workers, quick ? 1 : 5);
+      compare(report, width, workers, quick ? 1 : 15);
     }
   }
   memory(report);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "accelerate/collate.h"
 
+#include <cstddef>
 #include <cstring>
 
 #include <ATen/ops/empty.h>
@@ -10,14 +11,43 @@
 #include "base/str_cat.h"
 
 namespace accelerate::detail {
+namespace {
+
+// Whether the tensor is nothing but numbers in a row in host memory.
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.layout() == c10::kStrided &&
+         tensor.is_contiguous() && !tensor.requires_grad() &&
+         !tensor.is_conj() && !tensor.is_neg() && !tensor.is_quantized() &&
+         !tensor.is_nested();
+}
+
+// `at::stack` makes a view of every sample first, which costs more than the
+// copy of a small one.
+at::Tensor copy_rows(const std::vector<at::Tensor>& samples) {
+  std::vector<std::int64_t> sizes = {static_cast<std::int64_t>(samples.size())};
+  const auto row = samples.front().sizes();
+  sizes.insert(sizes.end(), row.begin(), row.end());
+  at::Tensor batch = at::empty(sizes, samples.front().options());
+  const std::size_t bytes = samples.front().nbytes();
+  auto* to = static_cast<std::byte*>(batch.mutable_data_ptr());
+  for (std::size_t i = 0; i < samples.size() && bytes > 0; ++i) {
+    std::memcpy(to + i * bytes, samples[i].const_data_ptr(), bytes);
+  }
+  return batch;
+}
+
+}  // namespace
 
 at::Tensor stack_samples(const std::vector<at::Tensor>& samples) {
+  bool plain = true;
   for (const at::Tensor& sample : samples) {
     if (!sample.defined()) {
       throw ArgumentError(
           "a sample of the batch is an undefined tensor",
           "return a tensor with data from the dataset's `get`");
     }
+    plain = plain && is_plain(sample) &&
+            sample.scalar_type() == samples.front().scalar_type();
     if (sample.sizes() != samples.front().sizes()) {
       throw ArgumentError(
           str_cat(
@@ -28,7 +58,7 @@ at::Tensor stack_samples(const std::vector<at::Tensor>& samples) {
           "pad them in a `collate` function of your own");
     }
   }
-  return at::stack(samples);
+  return plain ? copy_rows(samples) : at::stack(samples);
 }
 
 at::Tensor tensor_of(

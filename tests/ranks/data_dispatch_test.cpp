@@ -84,9 +84,9 @@ INSTANTIATE_TEST_SUITE_P(
         std::tuple(Backend::fake, 5),
         std::tuple(Backend::shm, 3),
         std::tuple(Backend::gloo, 2)),
-    [](const auto& info) {
-      return std::string(name_of(std::get<0>(info.param))) + "_" +
-             std::to_string(std::get<1>(info.param));
+    [](const auto& of) {
+      return std::string(name_of(std::get<0>(of.param))) + "_" +
+             std::to_string(std::get<1>(of.param));
     });
 
 TEST(Dispatch, IsTheDefaultForStreams) {

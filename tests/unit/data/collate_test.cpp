@@ -5,9 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <torch/data/example.h>
 
 #include "accelerate/error.h"
@@ -37,6 +41,29 @@ TEST(DefaultCollate, StacksTensors) {
   const at::Tensor batch = default_collate(std::vector{row(1), row(2)});
 
   EXPECT_TRUE(at::equal(batch, at::tensor({1.F, 1.F, 2.F, 2.F}).view({2, 2})));
+}
+
+// Copied row by row where that is all there is to it, and otherwise not.
+TEST(DefaultCollate, StacksWhatAtStackDoes) {
+  const at::Tensor matrix = at::arange(12, at::kFloat).view({3, 4});
+  const at::Tensor leaf = at::ones({2}).requires_grad_();
+  const std::vector<std::vector<at::Tensor>> cases = {
+      {matrix, matrix.add(1)},
+      {matrix.t(), matrix.t().add(1)},
+      {matrix[1], matrix[2]},
+      {matrix, matrix.to(at::kDouble)},
+      {matrix.to(at::kBFloat16), matrix.to(at::kBFloat16)},
+      {at::zeros({0, 3}), at::zeros({0, 3})},
+      {at::ones({}), at::zeros({})},
+      {leaf, leaf.mul(2)}};
+
+  for (const auto& samples : cases) {
+    const at::Tensor batch = default_collate(samples);
+    const at::Tensor wanted = at::stack(samples);
+    EXPECT_TRUE(at::equal(batch, wanted));
+    EXPECT_EQ(batch.scalar_type(), wanted.scalar_type());
+    EXPECT_EQ(batch.requires_grad(), wanted.requires_grad());
+  }
 }
 
 TEST(DefaultCollate, TurnsNumbersIntoTensors) {

@@ -221,6 +221,24 @@ class StoreServer::Impl {
       end_overdue();
       flush_all();
     }
+    say_last_words();
+  }
+
+  // Answers that were given before the end must still arrive; they fit into
+  // the sockets' buffers, so this is one look for all but a stuck client.
+  void say_last_words() {
+    const std::lock_guard lock(mutex_);
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      flush_all();
+      const bool done =
+          std::all_of(clients_.begin(), clients_.end(), [](const auto& entry) {
+            return entry.second.outgoing.empty();
+          });
+      if (done) {
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
   }
 
   void handle_event(const epoll_event& event) {

@@ -239,6 +239,32 @@ TEST_F(StoreServerTest, ASilentStrangerIsSentAway) {
   EXPECT_FALSE(receive_all(stranger.get(), &byte, 1, kLong));
 }
 
+TEST(StoreServerEnd, AnswersGivenBeforeItStillArrive) {
+  const Endpoint endpoint{
+      true, testing::TempDir() + "end." + std::to_string(::getpid()), 0};
+  for (int round = 0; round < 20; ++round) {
+    auto server = std::make_unique<StoreServer>(
+        StoreServerOptions{.endpoints = {endpoint}, .secret = "secret"});
+    std::promise<std::uint64_t> asked;
+    server->on_exchange([&](const StoreServer::Exchange& exchange) {
+      asked.set_value(exchange.client);
+      return std::nullopt;
+    });
+    auto answer = std::async(std::launch::async, [&] {
+      StoreClientOptions options;
+      options.endpoint = endpoint;
+      options.secret = "secret";
+      options.hello = {store::Role::machine, 1, 0};
+      return StoreClient(options).exchange("hello", kLong);
+    });
+
+    server->answer(asked.get_future().get(), "goodbye");
+    server.reset();
+
+    EXPECT_EQ(answer.get(), "goodbye");
+  }
+}
+
 TEST(Hmac, AgreesWithRfc4231) {
   const auto digest = hmac_sha256("Jefe", "what do ya want for nothing?");
 

@@ -110,7 +110,7 @@ TEST(OneCycleLR, RisesAndFalls) {
   AdamW optimizer({at::ones({1})}, 0.1);
   OneCycleLR scheduler(optimizer, {.max_lr = {1.0}, .total_steps = 10});
   const auto beta = [&] {
-    return dynamic_cast<GroupOptions<AdamWOptions>&>(
+    return dynamic_cast<ParamGroupOptions<AdamWOptions>&>(
                optimizer.param_groups()[0].options())
         .values.betas[0];
   };

@@ -9,6 +9,7 @@
 
 #include "accelerate/error.h"
 #include "accelerate/memory.h"
+#include "accelerate/partial_state.h"
 #include "accelerate/seed.h"
 #include "support/message_of.h"
 
@@ -31,6 +32,7 @@ TEST(SetSeed, AddsTheProcessIndexWhenAsked) {
   EXPECT_TRUE(drawn_after(42, third).equal(drawn_after(45)));
   // Without `device_specific` the index means nothing.
   EXPECT_TRUE(drawn_after(42, {.process_index = 3}).equal(drawn_after(42)));
+  PartialState::reset();
   EXPECT_EQ(
       message_of<StateError>([] { set_seed(42, {.device_specific = true}); }),
       "`set_seed` with `device_specific` needs the index of this process, and "

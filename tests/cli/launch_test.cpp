@@ -45,6 +45,19 @@ bool is_alive(pid_t pid) {
   return end != std::string::npos && text[end + 2] != 'Z';
 }
 
+// Whether a signal was sent that the process has not taken yet.
+bool is_pending(pid_t pid, int signal) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.starts_with("ShdPnd:")) {
+      const auto mask = std::strtoull(line.c_str() + 7, nullptr, 16);
+      return (mask >> (signal - 1) & 1U) != 0;
+    }
+  }
+  return false;
+}
+
 bool wait_until(const std::function<bool()>& condition) {
   for (int i = 0; i < 1000; ++i) {
     if (condition()) {
@@ -213,13 +226,14 @@ TEST_F(Launch, ASecondInterruptIsImmediate) {
       "FAILS=9 exec accelerate launch --cpu --num_processes 2 $WORKER "
       "stubborn " +
       marks());
+  int sent = 0;
   options.watch = [&](pid_t pid, const std::string&) {
-    // Two that arrive before the first is looked at are one to the kernel, so
-    // it goes on until there is nobody to send to.
-    if (are_marked(2)) {
+    // Two that arrive before the first is looked at are one to the kernel.
+    if (are_marked(2) && !is_pending(pid, SIGTERM)) {
       ::kill(pid, SIGTERM);
+      ++sent;
     }
-    return false;
+    return sent == 2;
   };
 
   const auto result = run_command(options);

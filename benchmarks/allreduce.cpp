@@ -15,29 +15,15 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "accelerate/group.h"
 #include "accelerate/launchers.h"
-#include "accelerate/partial_state.h"
 #include "base/str_cat.h"
-#include "config/environment.h"
-#include "state/rendezvous_store.h"
-#include "state/topology.h"
+#include "support/join.h"
 #include "support/report.h"
 
 namespace accelerate::benchmarks {
 namespace {
-
-Group join(const std::string& name, Backend backend) {
-  const auto topology = detect_topology(Environment::of_this_process());
-  const auto store = c10::make_intrusive<c10d::PrefixStore>(
-      name, open_store(topology, std::nullopt, std::chrono::seconds(60)));
-  GroupOptions options;
-  options.backend = backend;
-  return Group(store, topology.process_index, topology.num_processes, options);
-}
 
 void all_reduce(const Group& group, at::Tensor& tensor) {
   std::vector<at::Tensor> one = {tensor};

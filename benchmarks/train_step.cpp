@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training step of a small model: the Accelerator with our AdamW against
+// LibTorch's own pieces, c10d::Reducer over Gloo and torch::optim::AdamW.
+//
+//     build/bin/benchmarks/train_step [--json] [--quick]
+//
+// Both models live in the same processes and take turns. With one process the
+// peer is a plain LibTorch loop, once with its own AdamW and once with ours:
+// the second ratio is what the wrapping costs.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <torch/nn.h>
+#include <torch/optim.h>
+
+#include "accelerate/accelerator.h"
+#include "accelerate/launchers.h"
+#include "accelerate/optim.h"
+#include "base/str_cat.h"
+#include "support/join.h"
+#include "support/report.h"
+
+namespace accelerate::benchmarks {
+namespace {
+
+using torch::nn::Linear;
+using torch::nn::Sequential;
+
+// 200 small parameters.
+Sequential make_mlp() {
+  Sequential model;
+  for (int i = 0; i < 100; ++i) {
+    model->push_back(Linear(32, 32));
+    model->push_back(torch::nn::Tanh());
+  }
+  return model;
+}
+
+struct EncoderImpl : torch::nn::Module {
+  EncoderImpl() {
+    auto layer = torch::nn::TransformerEncoderLayer(
+        torch::nn::TransformerEncoderLayerOptions(128, 2)
+            .dim_feedforward(512)
+            .dropout(0));
+    encoder = register_module(
+        "encoder",
+        torch::nn::TransformerEncoder(
+            torch::nn::TransformerEncoderOptions(layer, 2)));
+    embedding = register_module("embedding", torch::nn::Embedding(8000, 128));
+    head = register_module("head", Linear(128, 2));
+  }
+  at::Tensor forward(const at::Tensor& ids) {
+    return head(encoder(embedding(ids)).mean(0));
+  }
+  torch::nn::TransformerEncoder encoder{nullptr};
+  torch::nn::Embedding embedding{nullptr};
+  Linear head{nullptr};
+};
+TORCH_MODULE(Encoder);
+
+at::Tensor loss_of(Sequential& model) {
+  static const at::Tensor rows = at::ones({8, 32});
+  return model->forward(rows).pow(2).mean();
+}
+
+at::Tensor loss_of(Encoder& model) {
+  static const at::Tensor ids =
+      at::arange(64 * 8, at::kLong).mul(17).remainder(8000).view({64, 8});
+  return model(ids).pow(2).mean();
+}
+
+// What a LibTorch user writes by hand today.
+template <typename Model>
+class ByHand {
+ public:
+  ByHand(Model model, const Group* gloo, bool our_optimizer)
+      : model_(model), parameters_(model->parameters()) {
+    if (our_optimizer) {
+      optimizer_ = std::make_unique<AdamW>(parameters_, 1e-4);
+    } else {
+      optimizer_ = std::make_unique<torch::optim::AdamW>(parameters_, 1e-4);
+    }
+    if (gloo != nullptr) {
+      auto [buckets, limits] = c10d::compute_bucket_assignment_by_size(
+          parameters_, {1 << 20, 25 << 20});
+      std::reverse(buckets.begin(), buckets.end());
+      reducer_.emplace(
+          parameters_,
+          buckets,
+          gloo->process_group(),
+          std::vector<bool>(parameters_.size(), false),
+          25 << 20,
+          false,
+          true,
+          std::unordered_map<std::size_t, std::string>{},
+          1 << 20,
+          false,
+          false,
+          std::vector<std::int64_t>{});
+    }
+  }
+
+  void step() {
+    if (reducer_) {
+      reducer_->prepare_for_forward();
+      if (reducer_->should_rebuild_buckets()) {
+        reducer_->rebuild_buckets();
+      }
+    }
+    const at::Tensor loss = loss_of(model_);
+    if (reducer_) {
+      reducer_->prepare_for_backward({loss});
+    }
+    loss.backward();
+    optimizer_->step();
+    optimizer_->zero_grad();
+  }
+
+ private:
+  Model model_;
+  std::vector<at::Tensor> parameters_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::optional<c10d::Reducer> reducer_;
+};
+
+template <typename Model>
+class Ours {
+ public:
+  Ours(Model model, const Group& group)
+      : accelerator_(PartialState(group), {}),
+        model_(model),
+        optimizer_(model->parameters(), 1e-4) {
+    accelerator_.prepare(model_, optimizer_);
+  }
+
+  void step() {
+    accelerator_.backward(loss_of(model_));
+    optimizer_.step();
+    optimizer_.zero_grad();
+  }
+
+ private:
+  Accelerator accelerator_;
+  Model model_;
+  AdamW optimizer_;
+};
+
+struct Settings {
+  bool json;
+  bool quick;
+};
+
+template <typename Model>
+void compare(
+    const std::string& name,
+    const std::function<Model()>& make,
+    const PartialState& state,
+    const Report* report,
+    const Settings& settings) {
+  std::optional<Group> gloo;
+  if (state.use_distributed()) {
+    gloo = join(name, Backend::gloo);
+  }
+  Ours<Model> ours(make(), state.group());
+  ByHand<Model> libtorch(make(), gloo ? &*gloo : nullptr, false);
+  ByHand<Model> plain(make(), gloo ? &*gloo : nullptr, true);
+  std::vector<double> times[3];
+  const int repeats = settings.quick ? 5 : 40;
+  const auto sample = [&](int which, const auto& step) {
+    step();
+    state.wait_for_everyone();
+    times[which].push_back(seconds_of(repeats, step));
+  };
+  for (int round = 0; round < (settings.quick ? 1 : 4); ++round) {
+    sample(0, [&] { ours.step(); });
+    sample(1, [&] { libtorch.step(); });
+    sample(2, [&] { plain.step(); });
+    sample(2, [&] { plain.step(); });
+    sample(1, [&] { libtorch.step(); });
+    sample(0, [&] { ours.step(); });
+  }
+  if (report != nullptr) {
+    const auto processes = str_cat(state.num_processes(), " processes");
+    report->add(
+        {str_cat(name, " against LibTorch's pieces, ", processes),
+         median(times[0]),
+         median(times[1])});
+    report->add(
+        {str_cat(name, " against them with our AdamW, ", processes),
+         median(times[0]),
+         median(times[2])});
+  }
+}
+
+void run(const Settings& settings) {
+  at::set_num_threads(1);
+  const PartialState state;
+  std::optional<Report> report;
+  if (state.is_main_process()) {
+    report.emplace(settings.json);
+  }
+  const Report* out = report ? &*report : nullptr;
+  compare<Sequential>("MLP of 200 parameters", make_mlp, state, out, settings);
+  compare<Encoder>(
+      "small encoder", [] { return Encoder(); }, state, out, settings);
+}
+
+}  // namespace
+}  // namespace accelerate::benchmarks
+
+int main(int argc, char** argv) {
+  using namespace accelerate::benchmarks;
+  const Settings settings{
+      has_flag(argc, argv, "--json"), has_flag(argc, argv, "--quick")};
+  for (const int processes : {1, 2}) {
+    accelerate::debug_launcher(
+        [&] { run(settings); }, {.num_processes = processes});
+  }
+}

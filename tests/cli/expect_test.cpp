@@ -109,13 +109,13 @@ INSTANTIATE_TEST_SUITE_P(
     Cli,
     Reference,
     testing::Values("cli", "configuration", "environment", "exit-codes"),
-    [](const auto& info) {
-      return info.index == 3 ? "exit_codes" : info.param;
+    [](const auto& test) {
+      return test.index == 3 ? "exit_codes" : test.param;
     });
 
 INSTANTIATE_TEST_SUITE_P(
-    Cli, Expect, testing::ValuesIn(case_names()), [](const auto& info) {
-      return info.param;
+    Cli, Expect, testing::ValuesIn(case_names()), [](const auto& test) {
+      return test.param;
     });
 
 }  // namespace

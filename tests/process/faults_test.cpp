@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(
     Collectives,
     Faults,
     testing::Values("shm", "gloo", "network"),
-    [](const auto& info) { return info.param; });
+    [](const auto& test) { return test.param; });
 
 class OnTheMainProcessOnly : public testing::TestWithParam<std::string> {};
 
@@ -288,7 +288,7 @@ INSTANTIATE_TEST_SUITE_P(
     Collectives,
     OnTheMainProcessOnly,
     testing::Values("shm", "gloo"),
-    [](const auto& info) { return info.param; });
+    [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace accelerate

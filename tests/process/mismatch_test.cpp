@@ -60,8 +60,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(
         testing::ValuesIn(kDisagreements),
         testing::Values("shm", "gloo", "network")),
-    [](const auto& info) {
-      return std::get<0>(info.param).scenario + "_" + std::get<1>(info.param);
+    [](const auto& test) {
+      return std::get<0>(test.param).scenario + "_" + std::get<1>(test.param);
     });
 
 }  // namespace

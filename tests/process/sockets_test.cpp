@@ -96,9 +96,9 @@ INSTANTIATE_TEST_SUITE_P(
         Meeting{"shm", false, 1},
         Meeting{"gloo", true, 3},
         Meeting{"gloo", false, 3}),
-    [](const auto& info) {
-      return info.param.backend +
-             (info.param.launcher_hosts_store ? "_launcher" : "_rank_0");
+    [](const auto& test) {
+      return test.param.backend +
+             (test.param.launcher_hosts_store ? "_launcher" : "_rank_0");
     });
 
 // Rank 1 asks for the store on a port that the kernel also hands out to

@@ -563,7 +563,7 @@ INSTANTIATE_TEST_SUITE_P(
               LocalSGD(a, *layer, {.local_sgd_steps = 0});
             },
             "local_sgd_steps is 0"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace accelerate

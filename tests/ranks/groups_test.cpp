@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
     Collectives,
     Groups,
     testing::Values(Backend::shm, Backend::gloo, Backend::fake),
-    [](const auto& info) { return std::string(name_of(info.param)); });
+    [](const auto& test) { return std::string(name_of(test.param)); });
 
 }  // namespace
 }  // namespace accelerate

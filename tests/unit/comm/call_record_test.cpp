@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
             "  rank 0: Int[1, 2]\n"
             "  rank 1: Int[1, 3]",
             "use `pad_across_processes` with `.dim = 1` first"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace accelerate

@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
         ReduceKind::product,
         ReduceKind::min,
         ReduceKind::max),
-    [](const auto& info) { return name_of(info.param); });
+    [](const auto& test) { return name_of(test.param); });
 
 TEST(ReduceRows, WrapsIntegersAround) {
   using Limits = std::numeric_limits<std::int32_t>;
@@ -157,8 +157,8 @@ INSTANTIATE_TEST_SUITE_P(
             ReduceKind::avg,
             c10::ScalarType::Bool,
             "bool tensors have no average"}),
-    [](const auto& info) {
-      return std::string(c10::toString(info.param.type));
+    [](const auto& test) {
+      return std::string(c10::toString(test.param.type));
     });
 
 }  // namespace

@@ -209,8 +209,8 @@ const BadInput kBadInputs[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(
-    Public, BadInputs, testing::ValuesIn(kBadInputs), [](const auto& info) {
-      return info.param.name;
+    Public, BadInputs, testing::ValuesIn(kBadInputs), [](const auto& test) {
+      return test.param.name;
     });
 
 }  // namespace

@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
             "warn_after",
             {.init_process_group = {.warn_after = std::chrono::seconds(1)}}},
         Other{"environment", {.environment = Variables{{"A", "b"}}}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST_F(OneState, AcceptsTheSameArgumentsAgain) {
   const PartialStateOptions options = {
@@ -158,10 +158,10 @@ INSTANTIATE_TEST_SUITE_P(
         Split{2, 5, true, {{0}, {1}, {1}, {1}, {1}}},
         Split{0, 2, false, {{}, {}}},
         Split{0, 2, true, {{}, {}}}),
-    [](const auto& info) {
-      return std::to_string(info.param.length) + "_between_" +
-             std::to_string(info.param.processes) +
-             (info.param.padding ? "_padded" : "");
+    [](const auto& test) {
+      return std::to_string(test.param.length) + "_between_" +
+             std::to_string(test.param.processes) +
+             (test.param.padding ? "_padded" : "");
     });
 
 TEST_F(OneState, SplitsMapsOfEqualLengthsOnly) {

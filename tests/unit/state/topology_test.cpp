@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"WORLD_SIZE", "2"}},
             Launcher::torchrun,
             {1, 2, 1, 2, 0, 1}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST(DetectTopologyOf, ReadsTheMeetingPlace) {
   Variables variables = kTorchrun;
@@ -320,7 +320,7 @@ INSTANTIATE_TEST_SUITE_P(
             "environment variable SLURM_NODEID is `2` but SLURM_STEP_NUM_NODES "
             "is `2`",
             "set SLURM_NODEID to a number from 0 to 1"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace accelerate

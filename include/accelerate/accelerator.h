@@ -65,7 +65,7 @@ inline constexpr bool kNotPreparable = false;
 
 /// Ends a region that `Accelerator` opened: `no_sync`, `accumulate`,
 /// `join_uneven_inputs`.
-class ACCELERATE_API [[nodiscard]] Region {
+class [[nodiscard]] ACCELERATE_API Region {
  public:
   explicit Region(std::function<void()> at_end);
   Region(const Region&) = delete;

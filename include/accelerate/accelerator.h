@@ -65,7 +65,7 @@ inline constexpr bool kNotPreparable = false;
 
 /// Ends a region that `Accelerator` opened: `no_sync`, `accumulate`,
 /// `join_uneven_inputs`.
-class [[nodiscard]] ACCELERATE_API Region {
+class ACCELERATE_API Region {
  public:
   explicit Region(std::function<void()> at_end);
   Region(const Region&) = delete;
@@ -148,20 +148,21 @@ class ACCELERATE_API Accelerator {
   ///       auto step = accelerator.accumulate();
   ///       …
   ///     }
-  Region accumulate();
+  [[nodiscard]] Region accumulate();
   /// As `accumulate`, with the weight of this micro-batch (tokens, say) for
   /// `AccumulationWeighting::weighted`.
-  Region accumulate(double weight);
+  [[nodiscard]] Region accumulate(double weight);
 
   /// Keeps gradients of the backwards inside local, and visible in `.grad`.
-  Region no_sync();
+  [[nodiscard]] Region no_sync();
   /// Makes the next backward inside `no_sync` synchronise after all.
   void trigger_sync_in_backward();
 
   /// Lets processes run out of batches at different times: those that are done
   /// take part in the others' reductions. At the end all have the parameters
   /// of the process that trained longest. Collective.
-  Region join_uneven_inputs(std::optional<bool> even_batches = std::nullopt);
+  [[nodiscard]] Region join_uneven_inputs(
+      std::optional<bool> even_batches = std::nullopt);
 
   /// Scales the gradients so that their norm is at most `max_norm`; returns
   /// the norm before, as a tensor.

@@ -85,12 +85,19 @@ class OrderedPool {
       Slot filled = fill(job, thread);
       lock.lock();
       const bool last = filled.error || !filled.result;
+      // Waking the consumer for a result that it cannot take yet costs more
+      // than making a small one.
+      const bool awaited = job == taken_;
       slot_of(job) = std::move(filled);
-      done_.notify_one();
+      stopping_ = stopping_ || last;
+      lock.unlock();
+      if (awaited) {
+        done_.notify_one();
+      }
       if (last) {
-        stopping_ = true;
         space_.notify_all();
       }
+      lock.lock();
     }
   }
 

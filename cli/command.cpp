@@ -11,6 +11,7 @@
 #include "cli/commands/explain.h"
 #include "cli/commands/help.h"
 #include "cli/commands/launch.h"
+#include "cli/commands/test.h"
 
 namespace accelerate {
 
@@ -19,6 +20,7 @@ const std::vector<Command>& all_commands() {
       {config_info, run_config},
       {launch_info, run_launch},
       {explain_info, run_explain},
+      {test_info, run_test},
       {estimate_memory_info, run_estimate_memory},
       {env_info, run_env},
       {help_info, run_help},

@@ -54,6 +54,27 @@ TEST(LaunchedProgram, ThatThrowsIsTheOneReported) {
   EXPECT_LT(result.seconds, 20);
 }
 
+TEST(SelfTest, SaysWhatItChecked) {
+  CommandOptions command = launch_command("");
+  command.words[2] =
+      std::string(ACCELERATE_CLI) + " test --cpu --num_processes 3";
+
+  const auto result = run_command(command);
+
+  if (result.err.find("this installation lacks") != std::string::npos) {
+    GTEST_SKIP() << "built without examples";
+  }
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(
+      result.out.substr(result.out.find('\n') + 1),
+      "ok: every sample goes to one process, in order\n"
+      "ok: gather of tensors of different sizes\n"
+      "ok: reduce to the mean\n"
+      "ok: broadcast from the last process\n"
+      "ok: 50 steps of training equal those of one process\n");
+  EXPECT_EQ(result.err, "All checks passed.\n");
+}
+
 TEST(LaunchedProgram, TheLauncherKnowsWhoWaitsForWhom) {
   auto command = launch_command("--num_processes 2 $PROGRAM sleeps");
   command.words[2] = "exec " + command.words[2];

@@ -54,6 +54,17 @@ TEST(LaunchedProgram, ThatThrowsIsTheOneReported) {
   EXPECT_LT(result.seconds, 20);
 }
 
+TEST(LaunchedSource, IsCompiledAgainstThisBuild) {
+  CommandOptions command =
+      launch_command("--num_processes 2 " ACCELERATE_PROGRAM_SOURCE);
+  command.timeout = std::chrono::seconds(150);
+
+  const auto result = run_command(command);
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "2 processes, sum of ranks 1\n");
+}
+
 TEST(SelfTest, SaysWhatItChecked) {
   CommandOptions command = launch_command("");
   command.words[2] =

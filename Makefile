@@ -4,6 +4,7 @@
 PRESET ?= gcc
 PREFIX ?= /usr/local
 TESTS ?=
+FUZZ_SECONDS ?= 60
 
 # `build` for the main lane, `build-<preset>` for the others.
 BUILD := $(if $(filter gcc,$(PRESET)),build,build-$(PRESET))
@@ -20,7 +21,7 @@ CTEST = ctest --preset $(TEST_PRESET) -j $(JOBS) \
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build demo test install clean slowest format check tidy \
-	headers consumer asan tsan ci-full benchmarks configure configure-full
+	headers consumer asan tsan fuzz ci-full benchmarks configure configure-full
 
 help: ## List these targets
 	@echo "make <target> [PRESET=gcc|dev|release|ci|asan|tsan] [TORCH_DIR=<LibTorch>]"
@@ -56,6 +57,15 @@ install: configure ## Install the CMake package into PREFIX=<folder>
 
 benchmarks: configure ## Build the benchmarks into build/bin/benchmarks/
 	@$(BUILD_COMMAND) --target benchmarks
+
+fuzz: ## Fuzz files, arguments and the store with clang, FUZZ_SECONDS=60 each
+	@cmake --preset dev -B build-fuzz -DACCELERATE_FUZZ=ON
+	@cmake --build build-fuzz -j $(JOBS) --target fuzz_args fuzz_config fuzz_store
+	@for name in args config store; do \
+		mkdir -p build-fuzz/corpus/$$name && \
+		build-fuzz/bin/fuzz/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
+			-max_len=4096 build-fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
+	done
 
 slowest: ## Print the ten slowest files of the last builds
 	@tools/slowest.py $(BUILD)

@@ -65,5 +65,9 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake
   DESTINATION ${_package_dir})
 
+if(TARGET self_test)
+  list(APPEND _installed self_test)
+endif()
+
 # Everything `cmake --install` copies, and nothing else.
 add_custom_target(accelerate_package DEPENDS ${_installed})

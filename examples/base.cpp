@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a small classifier on any number of processes: a plain LibTorch loop
-// and the four marked lines. The examples in by_feature/ add one feature each.
+// and the four marked lines.
 //
-//     build/bin/accelerate launch --cpu --num_processes 2
-//     build/bin/examples/base
+//     cd build/bin
+//     ./accelerate launch --cpu --num_processes 2 examples/base
 //
 // Run it without a launcher and it trains on one process, with the same result.
+#include <cmath>
 #include <cstdint>
 
 #include <accelerate/accelerate.h>
 
+#include <torch/data/example.h>
 #include <torch/nn.h>
 #include <torch/optim.h>
 

@@ -28,7 +28,8 @@ struct ShardOptions {
   std::int64_t num_processes = 1;
   /// These processes, for what they do together.
   Group group = {};
-  /// Where batches go; left out: they stay where the dataset made them.
+  /// Where batches go; left out: they stay where the dataset made them, as do
+  /// those that are no nests of tensors.
   std::optional<c10::Device> device = std::nullopt;
   DataLoaderConfiguration configuration = {};
   /// Generators that get the main process's state when a loop begins.

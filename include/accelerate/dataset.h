@@ -67,11 +67,30 @@ concept LibTorchGetBatch =
       dataset.get_batch(indices);
     };
 
+/// LibTorch's streams: `get_batch(count)` gives a vector, or an optional one.
+template <typename D>
+concept LibTorchStream =
+    LibTorchDataset<D> &&
+    std::same_as<typename D::BatchRequestType, std::size_t> &&
+    requires(D& dataset, std::size_t count) { dataset.get_batch(count); };
+
+/// A vector of samples out of what a stream of LibTorch's gave; empty at its
+/// end.
+template <typename Result>
+auto samples_of(Result result) {
+  if constexpr (requires { result.has_value(); }) {
+    return result.has_value() ? std::move(*result)
+                              : typename Result::value_type();
+  } else {
+    return result;
+  }
+}
+
 template <typename D>
 concept MapDataset = HasSize<D> && (PlainGet<D> || RandomGet<D> ||
                                     LibTorchGet<D> || LibTorchGetBatch<D>);
 template <typename D>
-concept StreamDataset = requires(D& dataset) {
+concept StreamDataset = LibTorchStream<D> || requires(D& dataset) {
   { dataset.next().has_value() } -> std::convertible_to<bool>;
   *dataset.next();
 };
@@ -97,6 +116,9 @@ auto sample_type() {
     } else {
       return std::type_identity<Batch>();
     }
+  } else if constexpr (LibTorchStream<D>) {
+    return std::type_identity<typename decltype(samples_of(
+        std::declval<D&>().get_batch(std::size_t{})))::value_type>();
   } else if constexpr (StreamDataset<D>) {
     return std::type_identity<
         std::remove_cvref_t<decltype(*std::declval<D&>().next())>>();

@@ -2,6 +2,7 @@
 #include "data/loader_impl.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -57,8 +58,8 @@ void check_settings(const detail::LoaderSettings& settings, bool is_stream) {
   }
 }
 
-std::uint64_t default_seed() {
-  const at::Generator& generator = at::detail::getDefaultCPUGenerator();
+std::uint64_t seed_of(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
   return generator.current_seed();
 }
 
@@ -131,9 +132,10 @@ std::int64_t DataLoaderBase::Impl::total_batch_size() const {
 std::uint64_t DataLoaderBase::Impl::seed() const {
   if (!seed_) {
     seed_ = settings.seed        ? *settings.seed
-            : settings.generator ? settings.generator->current_seed()
-            : options.configuration.data_seed ? *options.configuration.data_seed
-                                              : default_seed();
+            : settings.generator ? seed_of(*settings.generator)
+            : options.configuration.data_seed
+                ? *options.configuration.data_seed
+                : seed_of(at::detail::getDefaultCPUGenerator());
   }
   return *seed_;
 }

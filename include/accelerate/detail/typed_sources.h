@@ -202,9 +202,16 @@ class StreamSource : public TypedBatches<Batch> {
   }
 
   Opaque next() override {
-    auto sample = dataset_->next();
-    return sample.has_value() ? std::make_shared<Sample>(std::move(*sample))
-                              : nullptr;
+    if constexpr (LibTorchStream<D>) {
+      auto samples = samples_of(dataset_->get_batch(1));
+      return samples.empty()
+                 ? nullptr
+                 : std::make_shared<Sample>(std::move(samples.front()));
+    } else {
+      auto sample = dataset_->next();
+      return sample.has_value() ? std::make_shared<Sample>(std::move(*sample))
+                                : nullptr;
+    }
   }
 
   Opaque collate(std::span<const Opaque> samples) override {

@@ -240,6 +240,38 @@ TEST(DataLoader, ReadsLibTorchDatasetsThatStackThemselves) {
       squares, (std::vector<Indices>{{0, 1, 4, 9, 16}, {25, 36, 49, 64, 81}}));
 }
 
+class TorchStream : public torch::data::datasets::StreamDataset<
+                        TorchStream,
+                        std::optional<std::vector<torch::data::Example<>>>> {
+ public:
+  std::optional<std::vector<torch::data::Example<>>> get_batch(
+      std::size_t count) override {
+    std::vector<torch::data::Example<>> batch;
+    for (; batch.size() < count && next_ < 5; ++next_) {
+      batch.emplace_back(at::tensor({next_}), at::tensor(next_ * next_));
+    }
+    return batch.empty() ? std::nullopt : std::optional(batch);
+  }
+  std::optional<std::size_t> size() const override { return std::nullopt; }
+  void reset() { next_ = 0; }
+
+ private:
+  std::int64_t next_ = 0;
+};
+
+TEST(DataLoader, ReadsLibTorchStreams) {
+  DataLoader loader(TorchStream(), {.batch_size = 2});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    std::vector<Indices> squares;
+
+    for (torch::data::Example<>& batch : loader) {
+      squares.push_back(to_indices(batch.target));
+    }
+
+    EXPECT_EQ(squares, (std::vector<Indices>{{0, 1}, {4, 9}, {16}}));
+  }
+}
+
 TEST(DataLoader, SharesADatasetGivenAsAPointer) {
   const auto dataset = std::make_shared<Counting>(Counting{3});
   DataLoader loader(dataset, {.batch_size = 3});

@@ -48,12 +48,12 @@ int main() {
       Spiral(), {.batch_size = 25, .shuffle = true});
   accelerate::DataLoader eval_dataloader(Spiral(), {.batch_size = 64});
   auto model = make_model();
-  accelerate::AdamW optimizer(model->parameters(), 3e-3);
+  accelerate::AdamW optimizer(model->parameters(), 1e-2);
 
   accelerator.prepare(
       train_dataloader, eval_dataloader, model, optimizer);  // added
 
-  const int num_epochs = 6;
+  const int num_epochs = 30;
   accelerate::tqdm progress_bar(num_epochs * train_dataloader.size());
   for (int epoch = 0; epoch < num_epochs; ++epoch) {
     model->train();

@@ -85,6 +85,7 @@ class ShmTransport : public Transport {
   const Region* find_region(std::span<const std::byte> data);
 
   Rounds rounds_;
+  const std::size_t piece_;  // bytes of one staging buffer
   std::byte* headers_;
   std::byte* staging_;
   Patience patience_;

@@ -98,7 +98,7 @@ class ByHand {
           std::vector<bool>(parameters_.size(), false),
           25 << 20,
           false,
-          true,
+          /*gradient_as_bucket_view=*/false,
           std::unordered_map<std::size_t, std::string>{},
           1 << 20,
           false,

@@ -40,6 +40,7 @@ torch::nn::Sequential make_model() {
 
 }  // namespace
 
+// region: loop
 int main() {
   accelerate::Accelerator accelerator;  // added
   accelerate::set_seed(42);
@@ -68,6 +69,7 @@ int main() {
       progress_bar.update(1);
     }
   }
+  // endregion
 
   model->eval();
   const torch::NoGradGuard no_grad;

@@ -70,7 +70,8 @@ inline bool bitwise_equal(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor x = a.detach().contiguous();
   const at::Tensor y = b.detach().contiguous();
   return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() &&
-         std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()) == 0;
+         (x.nbytes() == 0 ||
+          std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()) == 0);
 }
 
 inline void expect_bitwise_equal(const Tensors& a, const Tensors& b) {

@@ -5,7 +5,7 @@
 //     cd build/bin
 //     ./accelerate launch --cpu --num_processes 2 examples/base
 //
-// Run it without a launcher and it trains on one process, with the same result.
+// Run it without a launcher and it trains on one process.
 #include <cmath>
 #include <cstdint>
 

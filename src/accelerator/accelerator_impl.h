@@ -77,7 +77,6 @@ class Accelerator::Impl {
   std::shared_ptr<LossScaling> scaling = std::make_shared<LossScaling>();
   std::vector<PreparedModel> models;
 
-  bool accumulating = false;
   int no_sync_depth = 0;
   bool sync_triggered = false;
   bool joining = false;

@@ -18,7 +18,8 @@ function(accelerate_publish target)
 endfunction()
 
 accelerate_publish(accelerate HEADERS accelerate)
-set_target_properties(accelerate PROPERTIES
+accelerate_publish(accelerate_libtransformers HEADERS transformers)
+set_target_properties(accelerate accelerate_libtransformers PROPERTIES
   VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 
@@ -32,14 +33,14 @@ set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/accelerate)
 
 # Installed files find each other by relative paths, so the folder can move;
 # LibTorch stays where it is.
-foreach(_library IN ITEMS accelerate accelerate_mpi)
+foreach(_library IN ITEMS accelerate accelerate_libtransformers accelerate_mpi)
   if(TARGET ${_library})
     list(APPEND _installed ${_library})
     set_target_properties(${_library} PROPERTIES
       INSTALL_RPATH "$ORIGIN;${TORCH_DIR}/lib")
   endif()
 endforeach()
-install(TARGETS accelerate EXPORT accelerateTargets FILE_SET HEADERS)
+install(TARGETS accelerate accelerate_libtransformers EXPORT accelerateTargets FILE_SET HEADERS)
 if(TARGET accelerate_mpi)
   install(TARGETS accelerate_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

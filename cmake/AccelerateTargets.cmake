@@ -59,13 +59,13 @@ function(accelerate_own target)
 endfunction()
 
 # One folder of `src/`, compiled once and linked into whatever needs it.
-# Those without HOST_ONLY become part of libaccelerate.so.
-#   accelerate_add_layer(<layer> [HOST_ONLY] [PCH tensor|comm|nn] SOURCES …)
+# Those that are not APART become part of libaccelerate.so.
+#   accelerate_add_layer(<layer> [APART] [PCH tensor|comm|nn] SOURCES …)
 function(accelerate_add_layer layer)
-  cmake_parse_arguments(arg "HOST_ONLY" "PCH" "SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "APART" "PCH" "SOURCES" ${ARGN})
   add_library(accelerate_${layer} OBJECT ${arg_SOURCES})
   accelerate_own(accelerate_${layer} PCH ${arg_PCH})
-  if(NOT arg_HOST_ONLY)
+  if(NOT arg_APART)
     set_property(GLOBAL APPEND PROPERTY accelerate_layers ${layer})
   endif()
 endfunction()

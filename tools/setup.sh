@@ -85,6 +85,7 @@ wants_pip() {
 missing_packages() {
   local libraries=(
     nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev
+    libutf8proc-dev libpcre2-dev libcurl4-openssl-dev libxxhash-dev
     libgtest-dev libgmock-dev libbenchmark-dev)
   if [ "$1" = full ]; then libraries+=(libopenmpi-dev openmpi-bin); fi
 

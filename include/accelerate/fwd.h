@@ -10,6 +10,7 @@ namespace c10d {
 class Backend;
 class ProcessGroup;
 class Store;
+class Work;
 }  // namespace c10d
 namespace torch::nn {
 class Module;

@@ -159,6 +159,13 @@ class ACCELERATE_API Group {
   ///
   /// Throws `StateError` in a group of one, which has none.
   c10d::Backend& backend() const;
+  /// Waits for what was started there as the collectives above wait: who is
+  /// late or gone is named, and the group remembers it. In messages the work is
+  /// `operation` number `number`.
+  void wait(
+      const c10::intrusive_ptr<c10d::Work>& work,
+      const std::string& operation,
+      std::uint64_t number) const;
   /// The group as LibTorch's own classes want it.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
 

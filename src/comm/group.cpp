@@ -204,32 +204,32 @@ std::optional<Group> Group::subgroup(const std::vector<int>& ranks) const {
   if (size() == 1) {
     return *this;
   }
-  return impl_->guarded([&]() -> std::optional<Group> {
-    impl_->agree(
-        impl_->next_call("subgroup"), {}, str_cat(c10::ArrayRef<int>(ranks)));
-    const int number = impl_->subgroups++;
-    if (place == ranks.end()) {
-      return std::nullopt;
-    }
-    auto store = c10::make_intrusive<c10d::PrefixStore>(
-        str_cat("subgroup", number), impl_->seat.store);
-    if (ranks.size() == 1) {
-      return Group();
-    }
-    Seat seat{
-        store,
-        static_cast<int>(place - ranks.begin()),
-        static_cast<int>(ranks.size()),
-        impl_->process_indices(ranks),
-        impl_->num_processes()};
-    return Group(std::make_shared<Impl>(std::move(seat), impl_->options));
-  });
+  return impl_->guarded(
+      "subgroup", [&](const Call& call) -> std::optional<Group> {
+        impl_->agree(call, {}, str_cat(c10::ArrayRef<int>(ranks)));
+        const int number = impl_->subgroups++;
+        if (place == ranks.end()) {
+          return std::nullopt;
+        }
+        auto store = c10::make_intrusive<c10d::PrefixStore>(
+            str_cat("subgroup", number), impl_->seat.store);
+        if (ranks.size() == 1) {
+          return Group();
+        }
+        Seat seat{
+            store,
+            static_cast<int>(place - ranks.begin()),
+            static_cast<int>(ranks.size()),
+            impl_->process_indices(ranks),
+            impl_->num_processes()};
+        return Group(std::make_shared<Impl>(std::move(seat), impl_->options));
+      });
 }
 
 void Group::barrier() const {
   if (size() > 1) {
     impl_->guarded(
-        [&] { impl_->agree(impl_->next_call("wait_for_everyone"), {}); });
+        "wait_for_everyone", [&](const Call& call) { impl_->agree(call, {}); });
   }
 }
 
@@ -242,8 +242,7 @@ Group::Tensors Group::gather(const Tensors& tensors) const {
   if (size() == 1) {
     return rows;
   }
-  return impl_->guarded([&] {
-    const Call call = impl_->next_call("gather");
+  return impl_->guarded("gather", [&](const Call& call) {
     const auto records = impl_->agree(call, rows, {}, /*free_dim=*/0);
     Tensors results;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -305,8 +304,7 @@ Group::Tensors Group::reduce(
     results.push_back(tensor.detach().clone(at::MemoryFormat::Contiguous));
   }
   if (size() > 1) {
-    impl_->guarded([&] {
-      const Call call = impl_->next_call("reduce");
+    impl_->guarded("reduce", [&](const Call& call) {
       impl_->agree(call, results, std::string(name_of(reduction)));
       c10d::AllreduceOptions options;
       options.reduceOp = op_of(reduction);
@@ -331,8 +329,7 @@ void Group::broadcast(const Tensors& tensors, int from) const {
   if (size() == 1) {
     return;
   }
-  impl_->guarded([&] {
-    const Call call = impl_->next_call("broadcast");
+  impl_->guarded("broadcast", [&](const Call& call) {
     impl_->agree(call, tensors, str_cat("from ", from));
     c10d::BroadcastOptions options;
     options.rootRank = from;
@@ -362,12 +359,9 @@ Group::Tensors Group::pad_across_processes(
   if (size() == 1) {
     return tensors;
   }
-  return impl_->guarded([&] {
-    const auto records = impl_->agree(
-        impl_->next_call("pad_across_processes"),
-        tensors,
-        str_cat("dim ", options.dim),
-        options.dim);
+  return impl_->guarded("pad_across_processes", [&](const Call& call) {
+    const auto records =
+        impl_->agree(call, tensors, str_cat("dim ", options.dim), options.dim);
     Tensors results;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (options.dim >= tensors[i].dim()) {
@@ -388,8 +382,7 @@ std::vector<Json> Group::gather_object(const std::vector<Json>& objects) const {
   if (size() == 1) {
     return objects;
   }
-  return impl_->guarded([&] {
-    const Call call = impl_->next_call("gather_object");
+  return impl_->guarded("gather_object", [&](const Call& call) {
     impl_->agree(call, {});
     std::vector<Json> all;
     for (const std::string& text :
@@ -406,8 +399,7 @@ void Group::broadcast_object_list(std::vector<Json>& objects, int from) const {
   if (size() == 1) {
     return;
   }
-  impl_->guarded([&] {
-    const Call call = impl_->next_call("broadcast_object_list");
+  impl_->guarded("broadcast_object_list", [&](const Call& call) {
     impl_->agree(call, {}, str_cat("from ", from));
     const auto messages = impl_->exchange->all(
         rank() == from ? encode(objects) : "", call, impl_->patience);
@@ -425,13 +417,19 @@ Tensor Group::allocate(std::int64_t count, const Tensor& like) const {
   if (size() == 1 || !impl_->backend->supportsTensorAlloc(0)) {
     return at::zeros({count}, like.options().requires_grad(false));
   }
-  return impl_->guarded([&] {
-    impl_->agree(
-        impl_->next_call("allocate"),
-        {},
-        str_cat(count, " × ", like.scalar_type()));
+  return impl_->guarded("allocate", [&](const Call& call) {
+    impl_->agree(call, {}, str_cat(count, " × ", like.scalar_type()));
     return impl_->backend->allocateTensor(
         count, at::TensorOptions(like.scalar_type()));
+  });
+}
+
+void Group::wait(
+    const c10::intrusive_ptr<c10d::Work>& work,
+    const std::string& operation,
+    std::uint64_t number) const {
+  impl_->guarded(Call{operation, number}, [&](const Call& call) {
+    impl_->wait(work, call);
   });
 }
 

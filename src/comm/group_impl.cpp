@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/group_impl.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/backends/connection.h"
 #include "comm/backends/fake_transport.h"
 #include "comm/backends/gloo_backend.h"
 #include "comm/backends/shm_transport.h"
 #include "comm/backends/transport_backend.h"
+#include "comm/backends/transport_work.h"
 #include "comm/plugin.h"
 #include "comm/shm_exchange.h"
 
@@ -42,6 +45,8 @@ PluginGroupOptions plugin_options(const Seat& seat, const Patience& patience) {
 
 // Gloo's own limit is a little later than ours: our message names ranks.
 constexpr std::chrono::seconds kGlooGrace(5);
+// All ranks are there when they begin to connect.
+constexpr std::chrono::milliseconds kConnectLimit(20'000);
 
 }  // namespace
 
@@ -88,13 +93,16 @@ void Group::Impl::make_backend(const CommonMemory& common) {
           aborted);
       return;
     case Backend::gloo:
-      backend = make_gloo_backend(
-          seat.store,
-          seat.rank,
-          seat.size,
-          {.loopback = memory != nullptr,
-           .interface = options.network_interface.value_or("")},
-          patience.timeout + kGlooGrace);
+      backend = connect_all(seat, patience, [&](const auto& store) {
+        return make_gloo_backend(
+            store,
+            seat.rank,
+            seat.size,
+            {.loopback = memory != nullptr,
+             .interface = options.network_interface.value_or("")},
+            std::min(kConnectLimit, patience.timeout));
+      });
+      backend->setTimeout(patience.timeout + kGlooGrace);
       return;
     case Backend::fake: {
       const std::string hub = seat.rank == 0 ? open_fake_hub(seat.size) : "";
@@ -133,10 +141,6 @@ void Group::Impl::refuse_if_failed() const {
   }
 }
 
-Call Group::Impl::next_call(const char* operation) {
-  return {operation, ++sequence_};
-}
-
 std::vector<CallRecord> Group::Impl::agree(
     const Call& call,
     const Tensors& tensors,
@@ -156,7 +160,11 @@ std::vector<CallRecord> Group::Impl::agree(
 
 void Group::Impl::wait(
     const c10::intrusive_ptr<c10d::Work>& work, const Call& call) {
-  (*backend_wait)(work, call, patience);
+  if (c10::dynamic_intrusive_pointer_cast<TransportWork>(work)) {
+    work->wait();  // Our own transports watch the ranks while they work.
+  } else {
+    (*backend_wait)(work, call, patience);
+  }
 }
 
 }  // namespace accelerate

@@ -26,10 +26,15 @@ class Group::Impl {
   Impl() = default;  // A group of one.
   Impl(Seat seat, GroupOptions options);
 
-  /// Runs `body` as one call of the group: refuses after a failure, remembers
-  /// the first one.
+  /// Runs `body(call)` as the group's next call of that name: refuses after a
+  /// failure, remembers the first one.
   template <typename Body>
-  auto guarded(const Body& body);
+  auto guarded(const char* operation, const Body& body) {
+    return guarded(Call{operation, ++sequence_}, body);
+  }
+  /// The same for a call that is counted elsewhere.
+  template <typename Body>
+  auto guarded(const Call& call, const Body& body);
 
   /// Says what this rank is about to do and returns what all ranks said, after
   /// checking that it fits together.
@@ -39,7 +44,7 @@ class Group::Impl {
       const std::string& arguments = {},
       std::optional<std::int64_t> free_dim = std::nullopt);
 
-  Call next_call(const char* operation);
+  /// Returns when `work` has ended; throws what it threw, with ranks named.
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const Call& call);
 
   /// The processes behind some ranks of this group, and how many there are in
@@ -74,10 +79,11 @@ class Group::Impl {
 };
 
 template <typename Body>
-auto Group::Impl::guarded(const Body& body) {
+auto Group::Impl::guarded(const Call& call, const Body& body) {
   refuse_if_failed();
+  const CallScope scope(call);
   try {
-    return body();
+    return body(call);
   } catch (const MismatchError&) {
     throw;
   } catch (const DistributedError& error) {

@@ -19,11 +19,25 @@ constexpr milliseconds kSlice(100);
 // A wait this long is worth a word to the launcher, which shows it when asked.
 constexpr milliseconds kWorthTelling(1000);
 
+thread_local const Call* current_call = nullptr;
+
 milliseconds since(steady_clock::time_point start) {
   return std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
 }
 
 }  // namespace
+
+CallScope::CallScope(const Call& call) : outer_(current_call) {
+  current_call = &call;
+}
+
+CallScope::~CallScope() {
+  current_call = outer_;
+}
+
+const Call* CallScope::current() {
+  return current_call;
+}
 
 Wait::Wait(const Call& call, int rank, const Patience& patience)
     : call_(call),
@@ -39,9 +53,13 @@ Wait::~Wait() {
 }
 
 milliseconds Wait::slice() const {
-  const auto next = warned_ ? patience_.timeout
-                            : std::min(patience_.warn_after, patience_.timeout);
+  const auto next =
+      warned_ ? timeout() : std::min(patience_.warn_after, timeout());
   return std::clamp(next - since(start_), milliseconds(1), kSlice);
+}
+
+milliseconds Wait::timeout() const {
+  return call_.timeout.value_or(patience_.timeout);
 }
 
 std::string Wait::title() const {
@@ -60,13 +78,13 @@ void Wait::still_missing(const std::vector<int>& ranks) {
         "nothing to do: the group was shut down on purpose");
   }
   const auto waited = since(start_);
-  if (waited >= patience_.timeout) {
+  if (waited >= timeout()) {
     throw DistributedError(
         str_cat(
             title(),
             name_ranks(ranks),
             " did not come within ",
-            name_duration(patience_.timeout),
+            name_duration(timeout()),
             "; rank ",
             rank_,
             " stopped waiting"),
@@ -98,7 +116,7 @@ void Wait::still_missing(const std::vector<int>& ranks) {
       " for ",
       name_ranks(ranks),
       "; it gives up after ",
-      name_duration(patience_.timeout));
+      name_duration(timeout()));
   if (patience_.warn) {
     patience_.warn(text);
   } else {

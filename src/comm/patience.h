@@ -6,15 +6,35 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace accelerate {
 
-/// What a rank is doing while it waits; only used in messages.
+/// What a rank is doing while it waits, for messages.
 struct Call {
   std::string operation;
   std::uint64_t sequence = 0;
+  /// How long this call waits, where that is not the group's `Patience`.
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+};
+
+/// While it lives, the operations that this thread starts on our backends
+/// speak of `call` in their messages: of what the user called, not of the
+/// all-reduce that is one part of it. The call must outlive it.
+class CallScope {
+ public:
+  explicit CallScope(const Call& call);
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+  ~CallScope();
+
+  /// The innermost one of this thread, or null.
+  static const Call* current();
+
+ private:
+  const Call* outer_;
 };
 
 /// How long a rank waits for the others of its group.
@@ -51,6 +71,7 @@ class Wait {
 
  private:
   std::string title() const;
+  std::chrono::milliseconds timeout() const;
 
   const Call& call_;
   const int rank_;

@@ -13,6 +13,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/patience.h"
 
 namespace accelerate {
 namespace {
@@ -180,6 +181,7 @@ at::Tensor Reducer::tail() const {
 void Reducer::begin(Sync sync) {
   const at::NoGradGuard guard;
   sync_ = sync;
+  ++backwards_;
   if (learnt_ && !laid_out_anew_) {
     lay_out_anew();
   }
@@ -255,6 +257,8 @@ void Reducer::start(std::size_t index, bool async) {
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::AVG;
   options.asyncOp = async;
+  const Call call{"backward", backwards_};
+  const CallScope scope(call);
   works_.push_back(group_.backend().allreduce(one, options));
   next_ = index + 1;
 }
@@ -285,7 +289,7 @@ void Reducer::finish_all() {
     start(next_, /*async=*/false);
   }
   for (std::size_t b = 0; b < works_.size(); ++b) {
-    works_[b]->wait();
+    group_.wait(works_[b], "backward", backwards_);
     if (!buckets_[b].wire.is_alias_of(buckets_[b].flat)) {
       buckets_[b].flat.copy_(buckets_[b].wire);
     }
@@ -344,7 +348,10 @@ void Reducer::reduce_late() {
     std::vector<at::Tensor> one = {extra};
     c10d::AllreduceOptions options;
     options.reduceOp = c10d::ReduceOp::AVG;
-    group_.backend().allreduce(one, options)->wait();
+    const Call call{"backward", backwards_};
+    const CallScope scope(call);
+    group_.wait(
+        group_.backend().allreduce(one, options), "backward", backwards_);
     bucket.flat.narrow(0, 0, bucket.length)
         .add_(extra.narrow(0, 0, bucket.length));
   }

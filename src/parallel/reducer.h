@@ -92,6 +92,7 @@ class Reducer : public GradientPath {
   std::vector<c10::intrusive_ptr<c10d::Work>> works_;
   std::size_t next_ = 0;            // The bucket that starts next.
   std::vector<std::size_t> fired_;  // Order of first hooks, while learning.
+  std::uint64_t backwards_ = 0;
   bool learnt_ = false;
   bool laid_out_anew_ = false;
   Sync sync_ = Sync::now;

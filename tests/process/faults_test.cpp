@@ -159,7 +159,7 @@ TEST_P(Faults, KilledInACollective) {
     // Found missing before the data moves, or while it does.
     EXPECT_THAT(
         results[rank].output,
-        ContainsRegex("loop: " + lost(rank, "(reduce|ALLREDUCE) #[0-9]+")));
+        ContainsRegex("loop: " + lost(rank, "reduce #[0-9]+")));
     EXPECT_THAT(results[rank].output, HasSubstr(refused(3)));
   }
   expect_nothing_left(results);
@@ -246,6 +246,29 @@ TEST_P(Faults, Stopped) {
           "hint: see what rank 1 did instead: every rank must make the same "
           "collective calls, also inside `if (is_main_process())`\n"));
   EXPECT_THAT(results[0].output, HasSubstr(refused(2)));
+  expect_nothing_left(results);
+}
+
+TEST_P(Faults, StoppedInACollective) {
+  Processes processes(
+      2, scenario_worker(), {"busy", GetParam(), "1000", "300"});
+  for (const int rank : {0, 1}) {
+    processes.wait_for(rank, "looping");
+  }
+
+  processes.send_signal(1, SIGSTOP);
+  const auto stopped = steady_clock::now();
+  processes.wait_for(0, "loop: ");
+  expect_soon("stopped, with a timeout of 1 s", seconds_since(stopped));
+  processes.send_signal(1, SIGKILL);
+  const auto results = processes.wait();
+
+  EXPECT_EQ(results[0].exit_code, 0) << describe(results[0]);
+  EXPECT_THAT(
+      results[0].output,
+      ContainsRegex(
+          "loop: DistributedError: reduce #[0-9]+: rank 1 did not come within "
+          "1 s; rank 0 stopped waiting\n"));
   expect_nothing_left(results);
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups inside groups, groups that disagree, groups for LibTorch's classes.
 #include <latch>
+#include <optional>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
@@ -10,6 +12,7 @@
 
 #include "accelerate/error.h"
 #include "accelerate/group.h"
+#include "comm/patience.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
 
@@ -17,6 +20,7 @@ namespace accelerate {
 namespace {
 
 class Groups : public testing::TestWithParam<Backend> {};
+class OurBackends : public testing::TestWithParam<Backend> {};
 
 int sum_over(const Group& group, int value) {
   return group.reduce({at::full({1}, value)})[0].item<int>();
@@ -127,6 +131,49 @@ TEST_P(Groups, EndTheirWaitWhenTheyAreAborted) {
   });
 }
 
+// Rank 0 calls alone, with 100 ms of patience where the group has seconds.
+std::string lonely_reduction(const GroupOptions& options, const Call* call) {
+  std::latch ended(1);
+  std::string message;
+  run_on_ranks(2, options, [&](Group& world) {
+    if (world.rank() == 1) {
+      ended.wait();
+      return;
+    }
+    std::vector<at::Tensor> one = {at::ones({3})};
+    c10d::AllreduceOptions impatient;
+    impatient.timeout = std::chrono::milliseconds(100);
+    std::optional<CallScope> scope;
+    if (call != nullptr) {
+      scope.emplace(*call);
+    }
+    message = message_of<DistributedError>([&] {
+      world.wait(world.backend().allreduce(one, impatient), "step", 7);
+    });
+    EXPECT_THAT(
+        message_of<DistributedError>([&] { world.barrier(); }),
+        testing::HasSubstr("unusable since " + message));
+    ended.count_down();
+  });
+  return message;
+}
+
+TEST_P(OurBackends, HonourTheTimeoutOfOneCall) {
+  EXPECT_EQ(
+      lonely_reduction(quick(GetParam()), nullptr),
+      "ALLREDUCE #1: rank 1 did not come within 100 ms; rank 0 stopped "
+      "waiting");
+}
+
+TEST_P(OurBackends, SpeakOfTheCallTheyArePartOf) {
+  const Call call{"backward", 12};
+
+  EXPECT_EQ(
+      lonely_reduction(quick(GetParam()), &call),
+      "backward #12: rank 1 did not come within 100 ms; rank 0 stopped "
+      "waiting");
+}
+
 // LibTorch's own gradient averaging, over a group of ours.
 TEST_P(Groups, CarryLibTorchsReducer) {
   run_on_ranks(2, quick(GetParam()), [](Group& world) {
@@ -161,6 +208,12 @@ INSTANTIATE_TEST_SUITE_P(
     Collectives,
     Groups,
     testing::Values(Backend::shm, Backend::gloo, Backend::fake),
+    [](const auto& test) { return std::string(name_of(test.param)); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Collectives,
+    OurBackends,
+    testing::Values(Backend::shm, Backend::fake),
     [](const auto& test) { return std::string(name_of(test.param)); });
 
 }  // namespace

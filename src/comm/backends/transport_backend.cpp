@@ -20,6 +20,21 @@ struct TransportBackend::Pending {
   Operation operation;
 };
 
+namespace {
+
+/// Every options type of LibTorch has these two members and no common base.
+template <typename Options>
+TransportBackend::Manner manner_of(const Options& options) {
+  TransportBackend::Manner manner{.async = options.asyncOp};
+  if (options.timeout.count() > 0) {
+    manner.timeout =
+        std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout);
+  }
+  return manner;
+}
+
+}  // namespace
+
 TransportBackend::TransportBackend(
     std::unique_ptr<Transport> transport,
     std::string name,
@@ -76,15 +91,20 @@ void TransportBackend::note_failure(const std::exception_ptr& error) {
 }
 
 TransportBackend::WorkPtr TransportBackend::submit(
-    OpType type, bool async, Tensors results, Operation operation) {
+    OpType type, Manner manner, Tensors results, Operation operation) {
   std::unique_lock lock(mutex_);
   refuse_if_failed();
+  const std::uint64_t number = ++sequence_;
+  const Call* outer = CallScope::current();
   Pending pending{
       c10::make_intrusive<TransportWork>(getRank(), type, std::move(results)),
-      {c10d::opTypeToString(type), ++sequence_},
+      outer != nullptr ? *outer : Call{c10d::opTypeToString(type), number},
       std::move(operation)};
+  if (manner.timeout) {
+    pending.call.timeout = manner.timeout;
+  }
   auto work = pending.work;
-  if (!async && !busy_ && queue_.empty()) {
+  if (!manner.async && !busy_ && queue_.empty()) {
     busy_ = true;
     lock.unlock();
     run(pending);
@@ -100,7 +120,7 @@ TransportBackend::WorkPtr TransportBackend::submit(
   }
   lock.unlock();
   changed_.notify_all();
-  if (!async) {
+  if (!manner.async) {
     work->wait();
   }
   return work;
@@ -141,7 +161,7 @@ TransportBackend::WorkPtr TransportBackend::broadcast(
   const at::Tensor tensor = only_tensor("broadcast", tensors);
   return submit(
       OpType::BROADCAST,
-      options.asyncOp,
+      manner_of(options),
       tensors,
       [this, tensor, root](const Call& call) {
         TensorMemory memory(tensor);
@@ -167,7 +187,7 @@ TransportBackend::WorkPtr TransportBackend::allreduce_coalesced(
   }
   return submit(
       OpType::ALLREDUCE,
-      options.asyncOp,
+      manner_of(options),
       tensors,
       [this, tensors, kind](const Call& call) {
         for (const at::Tensor& tensor : tensors) {
@@ -188,7 +208,7 @@ TransportBackend::WorkPtr TransportBackend::reduce(
   check_reducible(kind, tensor.scalar_type());
   return submit(
       OpType::REDUCE,
-      options.asyncOp,
+      manner_of(options),
       tensors,
       [this, tensor, kind, root](const Call& call) {
         TensorMemory memory(tensor);
@@ -220,7 +240,7 @@ TransportBackend::WorkPtr TransportBackend::allgather_coalesced(
   }
   return submit(
       OpType::ALLGATHER,
-      options.asyncOp,
+      manner_of(options),
       flatten(outputs),
       [this, outputs, inputs](const Call& call) {
         for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -249,7 +269,7 @@ TransportBackend::WorkPtr TransportBackend::allgather_into_tensor_coalesced(
   }
   return submit(
       OpType::_ALLGATHER_BASE,
-      options.asyncOp,
+      manner_of(options),
       outputs,
       [this, outputs, inputs](const Call& call) {
         for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -276,7 +296,7 @@ TransportBackend::WorkPtr TransportBackend::gather(
   }
   return submit(
       OpType::GATHER,
-      options.asyncOp,
+      manner_of(options),
       at_root,
       [this, at_root, input, root](const Call& call) {
         const TensorMemory in(input);
@@ -299,7 +319,7 @@ TransportBackend::WorkPtr TransportBackend::scatter(
   }
   return submit(
       OpType::SCATTER,
-      options.asyncOp,
+      manner_of(options),
       outputs,
       [this, at_root, output, root](const Call& call) {
         const MemoryList ins(at_root);
@@ -321,7 +341,7 @@ TransportBackend::WorkPtr TransportBackend::reduce_scatter(
   check_reducible(kind, output.scalar_type());
   return submit(
       OpType::REDUCE_SCATTER,
-      options.asyncOp,
+      manner_of(options),
       outputs,
       [this, list = inputs[0], output, kind](const Call& call) {
         const MemoryList ins(list);
@@ -357,7 +377,7 @@ TransportBackend::WorkPtr TransportBackend::reduce_scatter_tensor_coalesced(
   }
   return submit(
       OpType::_REDUCE_SCATTER_BASE,
-      options.asyncOp,
+      manner_of(options),
       outputs,
       [this, outputs, inputs, kind](const Call& call) {
         for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -385,7 +405,7 @@ TransportBackend::WorkPtr TransportBackend::alltoall(
   }
   return submit(
       OpType::ALLTOALL,
-      options.asyncOp,
+      manner_of(options),
       outputs,
       [this, outputs, inputs](const Call& call) {
         const MemoryList ins(inputs);
@@ -408,7 +428,7 @@ TransportBackend::WorkPtr TransportBackend::alltoall_base(
   const auto in_rows = split_rows("alltoall", input, input_splits, getSize());
   return submit(
       OpType::ALLTOALL_BASE,
-      options.asyncOp,
+      manner_of(options),
       {output},
       [this, output, input, out_rows, in_rows](const Call& call) {
         const TensorMemory in(input);
@@ -474,9 +494,10 @@ TransportBackend::WorkPtr TransportBackend::recvAnysource(
 
 TransportBackend::WorkPtr TransportBackend::barrier(
     const c10d::BarrierOptions& options) {
-  return submit(OpType::BARRIER, options.asyncOp, {}, [this](const Call& call) {
-    accelerate::barrier(*transport_, call);
-  });
+  return submit(
+      OpType::BARRIER, manner_of(options), {}, [this](const Call& call) {
+        accelerate::barrier(*transport_, call);
+      });
 }
 
 bool TransportBackend::supportsTensorAlloc(c10::DeviceIndex /*index*/) {
@@ -492,7 +513,7 @@ at::Tensor TransportBackend::allocateTensor(
   }
   const auto type = c10::typeMetaToScalarType(options.dtype());
   std::shared_ptr<std::byte> block;
-  submit(OpType::UNKNOWN, false, {}, [&](const Call& call) {
+  submit(OpType::UNKNOWN, {}, {}, [&](const Call& call) {
     block = transport_->allocate_shared(
         call, static_cast<std::size_t>(size) * c10::elementSize(type));
   })->wait();

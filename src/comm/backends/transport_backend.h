@@ -3,11 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,6 +39,12 @@ class TransportBackend : public c10d::Backend {
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<Tensors>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  /// How an operation was asked for.
+  struct Manner {
+    bool async = false;
+    /// Instead of the transport's own.
+    std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  };
 
   /// `aborted` is what the transport's `Patience` looks at.
   TransportBackend(
@@ -97,7 +105,7 @@ class TransportBackend : public c10d::Backend {
   struct Pending;
 
   WorkPtr submit(
-      c10d::OpType type, bool async, Tensors results, Operation operation);
+      c10d::OpType type, Manner manner, Tensors results, Operation operation);
   void run_queue();
   void run(Pending& pending);
   void refuse_if_failed();

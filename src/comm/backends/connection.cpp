@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/backends/connection.h"
+
+#include <algorithm>
+#include <string>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+constexpr int kAttempts = 3;
+constexpr const char* kConnected = "";
+
+// LibTorch's messages end in a stack trace.
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> connect_all(
+    const Seat& seat, const Patience& patience, const MakeBackend& make) {
+  std::string problems;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const std::string name = str_cat("connection", attempt);
+    c10::intrusive_ptr<c10d::Backend> backend;
+    std::string outcome = kConnected;
+    try {
+      backend = make(c10::make_intrusive<c10d::PrefixStore>(name, seat.store));
+    } catch (const std::exception& error) {
+      outcome = first_line(error.what());
+    }
+    const auto outcomes = meet(seat, name, outcome, patience);
+    problems.clear();
+    for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+      if (outcomes[rank] != kConnected) {
+        problems += str_cat("\n  rank ", rank, ": ", outcomes[rank]);
+      }
+    }
+    if (problems.empty()) {
+      return backend;
+    }
+  }
+  throw DistributedError(
+      str_cat(
+          "the ",
+          seat.size,
+          " ranks could not connect to each other in ",
+          kAttempts,
+          " attempts",
+          problems),
+      "check that every host can reach the others, and choose the network "
+      "with `GLOO_SOCKET_IFNAME`");
+}
+
+}  // namespace accelerate

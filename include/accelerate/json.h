@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,6 +69,9 @@ struct JsonParseOptions {
   /// Deeper nesting is an error, so that no input can exhaust the stack.
   std::size_t max_depth = 256;
   std::size_t max_bytes = std::size_t{1} << 30;
+  /// For text inside a file: where it begins there. Errors then name the byte
+  /// of the file in place of line and column.
+  std::optional<std::size_t> byte_offset = std::nullopt;
 };
 
 struct JsonDumpOptions {

@@ -9,27 +9,11 @@
 #include <unistd.h>
 
 #include "accelerate/error.h"
+#include "base/atomic_file.h"
 #include "base/str_cat.h"
 #include "base/unique_fd.h"
 
 namespace accelerate {
-namespace {
-
-void write_all(
-    int fd, std::string_view content, const std::filesystem::path& path) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written < 0 && errno != EINTR) {
-      throw_errno("write", path, errno);
-    }
-    if (written > 0) {
-      content.remove_prefix(static_cast<std::size_t>(written));
-    }
-  }
-}
-
-}  // namespace
-
 std::string errno_text(int error) {
   return std::generic_category().message(error);
 }
@@ -76,31 +60,9 @@ std::string read_file(
 
 void write_file(
     const std::filesystem::path& path, std::string_view content, mode_t mode) {
-  if (path.has_parent_path()) {
-    std::error_code error;
-    std::filesystem::create_directories(path.parent_path(), error);
-    if (error) {
-      throw_errno("create", path.parent_path(), error.value());
-    }
-  }
-  std::string temporary = path.string() + ".XXXXXX";
-  UniqueFd fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!fd) {
-    throw_errno("write", path, errno);
-  }
-  try {
-    if (::fchmod(fd.get(), mode) != 0) {
-      throw_errno("write", path, errno);
-    }
-    write_all(fd.get(), content, path);
-    if (::fsync(fd.get()) != 0 ||
-        ::rename(temporary.c_str(), path.c_str()) != 0) {
-      throw_errno("write", path, errno);
-    }
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
+  AtomicFile file(path, mode);
+  file.write(content);
+  file.commit();
 }
 
 }  // namespace accelerate

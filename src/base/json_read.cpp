@@ -166,6 +166,14 @@ Json Json::parse(std::string_view text, const JsonParseOptions& options) {
   if (builder.error_position != 0) {
     offset = builder.error_position - 1;
   }
+  if (options.byte_offset) {
+    throw FormatError(str_cat(
+        options.source,
+        ": byte ",
+        *options.byte_offset + offset,
+        ": ",
+        builder.error));
+  }
   const std::string_view before = text.substr(0, offset);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::size_t newline = before.rfind('\n');

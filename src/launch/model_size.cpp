@@ -2,12 +2,12 @@
 #include "launch/model_size.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
 
 #include "accelerate/error.h"
 #include "base/files.h"
+#include "base/safetensors_header.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 
@@ -179,53 +179,11 @@ const std::map<std::string, Builder>& builders() {
   return all;
 }
 
-// The JSON at the front of a safetensors file, its length checked against the
-// file before anything is allocated.
-Json read_safetensors_header(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  unsigned char bytes[8] = {};
-  file.read(reinterpret_cast<char*>(bytes), sizeof(bytes));
-  std::uint64_t length = 0;
-  for (int i = 7; i >= 0; --i) {
-    length = length << 8 | bytes[i];
-  }
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  if (!file || error || size < 8 || length > size - 8 || length > kMaxJson) {
-    throw FormatError(str_cat(
-        path.string(),
-        " is not a safetensors file: its header says ",
-        length,
-        " bytes, the file has ",
-        error ? 0 : size));
-  }
-  std::string text(length, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(length));
-  return Json::parse(text, {.source = path.string()});
-}
-
-std::int64_t element_count(const Json& tensor, const std::string& name) {
-  std::int64_t count = 1;
-  for (const Json& extent : tensor.at("shape").as_array()) {
-    const std::int64_t value = extent.as_integer();
-    if (value < 0 || (value > 0 && count > (std::int64_t{1} << 50) / value)) {
-      throw FormatError(str_cat("the shape of `", name, "` cannot be"));
-    }
-    count *= value;
-  }
-  return count;
-}
-
 // "layer.weight" and "layer.bias" belong to "layer".
 void add_tensors(
     const fs::path& path, std::map<std::string, std::int64_t>& sizes) {
-  const Json header = read_safetensors_header(path);
-  for (const auto& [name, tensor] : header.as_object()) {
-    if (name == "__metadata__") {
-      continue;
-    }
-    const auto dot = name.rfind('.');
-    sizes[name.substr(0, dot)] += element_count(tensor, name);
+  for (const SafetensorsEntry& tensor : read_safetensors_header(path).tensors) {
+    sizes[tensor.name.substr(0, tensor.name.rfind('.'))] += tensor.elements();
   }
 }
 

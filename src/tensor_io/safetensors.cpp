@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <unordered_map>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include "accelerate/error.h"
+#include "base/atomic_file.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "base/safetensors_header.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "tensor_io/safetensors_dtype.h"
+
+namespace accelerate {
+namespace {
+
+constexpr std::size_t kHeaderAlignment = 8;
+
+// The shape as LibTorch counts it.
+std::vector<std::int64_t> libtorch_shape(
+    const SafetensorsEntry& entry, const std::string& path) {
+  std::vector<std::int64_t> shape = entry.shape;
+  if (entry.dtype == "F4") {
+    if (shape.empty() || shape.back() % 2 != 0) {
+      throw UnsupportedError(str_cat(
+          path,
+          ": `",
+          printable(entry.name),
+          "` has rows of an odd number of F4, which LibTorch packs in pairs"));
+    }
+    shape.back() /= 2;
+  }
+  return shape;
+}
+
+// What will be written: contiguous, on the host, with its place in the order.
+struct Piece {
+  std::string name;
+  std::string_view dtype;
+  at::Tensor tensor;
+};
+
+Piece piece_of(const std::string& name, const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.layout() != c10::kStrided) {
+    throw ArgumentError(str_cat(
+        "`",
+        name,
+        "` is ",
+        tensor.defined() ? "sparse" : "undefined",
+        "; a safetensors file holds dense tensors"));
+  }
+  const auto dtype = safetensors_name(tensor.scalar_type());
+  if (!dtype) {
+    throw ArgumentError(
+        str_cat(
+            "`",
+            name,
+            "` is of type ",
+            tensor.scalar_type(),
+            ", which the safetensors format does not have"),
+        "convert it first");
+  }
+  return {name, *dtype, tensor.detach().cpu().contiguous()};
+}
+
+bool is_same_memory(const at::Tensor& left, const at::Tensor& right) {
+  return left.scalar_type() == right.scalar_type() &&
+         left.sizes() == right.sizes() && left.strides() == right.strides();
+}
+
+// Moves names of memory seen before into the metadata.
+std::vector<Piece> unique_pieces(
+    const TensorMap& tensors, std::map<std::string, std::string>& metadata) {
+  std::vector<Piece> pieces;
+  std::unordered_map<const void*, std::pair<std::string, at::Tensor>> seen;
+  for (const auto& [name, tensor] : tensors) {
+    if (name == "__metadata__") {
+      throw ArgumentError("a tensor cannot be called `__metadata__`");
+    }
+    if (tensor.defined() && tensor.layout() == c10::kStrided &&
+        tensor.numel() > 0) {
+      const auto [at, fresh] =
+          seen.try_emplace(tensor.const_data_ptr(), name, tensor);
+      if (!fresh && is_same_memory(at->second.second, tensor)) {
+        metadata[name] = at->second.first;
+        continue;
+      }
+    }
+    pieces.push_back(piece_of(name, tensor));
+  }
+  // Larger elements first keeps every tensor aligned to its element.
+  std::ranges::stable_sort(pieces, [](const Piece& left, const Piece& right) {
+    return left.tensor.element_size() > right.tensor.element_size();
+  });
+  return pieces;
+}
+
+std::string header_text(
+    const std::vector<Piece>& pieces,
+    const std::map<std::string, std::string>& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) {
+    Json& member = header["__metadata__"];
+    for (const auto& [key, value] : metadata) {
+      member[key] = value;
+    }
+  }
+  std::int64_t reached = 0;
+  for (const Piece& piece : pieces) {
+    std::vector<std::int64_t> shape = piece.tensor.sizes().vec();
+    if (piece.dtype == "F4" && !shape.empty()) {
+      shape.back() *= 2;
+    }
+    const std::int64_t end =
+        reached + static_cast<std::int64_t>(piece.tensor.nbytes());
+    header[piece.name] = Json::object(
+        {{"dtype", piece.dtype},
+         {"shape", shape},
+         {"data_offsets", Json::array({reached, end})}});
+    reached = end;
+  }
+  std::string text = header.dump();
+  text.resize(
+      (text.size() + kHeaderAlignment - 1) / kHeaderAlignment *
+          kHeaderAlignment,
+      ' ');
+  return text;
+}
+
+std::string little_endian(std::uint64_t value) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) {
+    bytes.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+class SafetensorsFile::Impl {
+ public:
+  explicit Impl(const std::filesystem::path& path)
+      : path_(path.string()), file_(std::make_shared<MappedFile>(path)) {
+    const std::string_view text = file_->text();
+    const auto length =
+        safetensors_header_length(text.substr(0, 64), text.size(), path_);
+    header_ =
+        parse_safetensors_header(text.substr(8, length), text.size(), path_);
+    for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
+      index_[header_.tensors[i].name] = i;
+    }
+  }
+
+  const SafetensorsHeader& header() const { return header_; }
+  bool contains(std::string_view name) const { return index_.contains(name); }
+
+  at::Tensor tensor(std::string_view name) const {
+    const auto found = index_.find(name);
+    if (found == index_.end()) {
+      throw ArgumentError(
+          str_cat(path_, " holds no tensor `", printable(name), "`"));
+    }
+    const SafetensorsEntry& entry = header_.tensors[found->second];
+    const auto dtype = dtype_from_safetensors(entry.dtype);
+    if (!dtype) {
+      throw UnsupportedError(str_cat(
+          path_,
+          ": `",
+          printable(name),
+          "` is of type ",
+          entry.dtype,
+          ", which LibTorch does not have"));
+    }
+    return view(entry, *dtype);
+  }
+
+ private:
+  at::Tensor view(const SafetensorsEntry& entry, c10::ScalarType dtype) const {
+    const auto shape = libtorch_shape(entry, path_);
+    const auto options = at::TensorOptions().dtype(dtype);
+    std::byte* data = file_->data() + entry.begin;
+    const auto element = c10::elementSize(dtype);
+    if (reinterpret_cast<std::uintptr_t>(data) % element != 0) {
+      // Only files of other writers; kernels may rely on alignment.
+      const at::Tensor copy = at::empty(shape, options);
+      std::memcpy(copy.mutable_data_ptr(), data, entry.end - entry.begin);
+      return copy;
+    }
+    return at::from_blob(data, shape, [keep = file_](void*) {}, options);
+  }
+
+  std::string path_;
+  std::shared_ptr<MappedFile> file_;
+  SafetensorsHeader header_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+};
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : impl_(std::make_unique<Impl>(path)) {
+}
+SafetensorsFile::~SafetensorsFile() = default;
+SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
+SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept =
+    default;
+
+std::vector<std::string> SafetensorsFile::names() const {
+  std::vector<std::string> names;
+  for (const SafetensorsEntry& entry : impl_->header().tensors) {
+    names.push_back(entry.name);
+  }
+  return names;
+}
+
+bool SafetensorsFile::contains(std::string_view name) const {
+  return impl_->contains(name);
+}
+
+const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
+  return impl_->header().metadata;
+}
+
+at::Tensor SafetensorsFile::tensor(std::string_view name) const {
+  return impl_->tensor(name);
+}
+
+TensorMap load_safetensors(const std::filesystem::path& path) {
+  const SafetensorsFile file(path);
+  TensorMap tensors;
+  for (const std::string& name : file.names()) {
+    tensors.emplace(name, file.tensor(name));
+  }
+  for (const auto& [alias, name] : file.metadata()) {
+    if (const auto found = tensors.find(name); found != tensors.end()) {
+      tensors.try_emplace(alias, found->second);
+    }
+  }
+  return tensors;
+}
+
+void save_safetensors(
+    const TensorMap& tensors,
+    const std::filesystem::path& path,
+    const SaveSafetensorsOptions& options) {
+  auto metadata = options.metadata;
+  const std::vector<Piece> pieces = unique_pieces(tensors, metadata);
+  const std::string header = header_text(pieces, metadata);
+  AtomicFile file(path);
+  file.write(little_endian(header.size()));
+  file.write(header);
+  for (const Piece& piece : pieces) {
+    file.write(
+        {static_cast<const char*>(piece.tensor.const_data_ptr()),
+         piece.tensor.nbytes()});
+  }
+  file.commit();
+}
+
+}  // namespace accelerate

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/config_fields.h"
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+
+namespace transformers {
+
+using accelerate::FormatError;
+using accelerate::Json;
+using accelerate::parse_integer;
+using accelerate::printable;
+using accelerate::str_cat;
+
+FieldReader::FieldReader(const Json& json, std::string source)
+    : rest_(json), source_(std::move(source)) {
+  if (!rest_.is_object()) {
+    throw FormatError(str_cat(source_, ": not a JSON object"));
+  }
+}
+
+std::optional<Json> FieldReader::take(
+    std::string_view key, std::initializer_list<std::string_view> aliases) {
+  std::optional<Json> found;
+  if (const Json* value = rest_.find(key)) {
+    found = *value;
+    rest_.as_object().erase(key);
+  }
+  for (const std::string_view alias : aliases) {
+    if (const Json* value = rest_.find(alias); value != nullptr && !found) {
+      found = *value;
+      rest_.as_object().erase(alias);
+    }
+  }
+  return found;
+}
+
+void FieldReader::check(
+    bool right,
+    std::string_view key,
+    const Json& value,
+    std::string_view wanted) const {
+  if (right) {
+    return;
+  }
+  std::string shown = value.dump({.ensure_ascii = true, .allow_nan = true});
+  if (shown.size() > 60) {
+    shown = shown.substr(0, 60) + "…";
+  }
+  throw FormatError(
+      str_cat(source_, ": `", key, "` is ", shown, ", not ", wanted));
+}
+
+void FieldReader::set(
+    std::string_view key, std::int64_t& field, const Json& value) const {
+  check(value.is_integer(), key, value, "a whole number");
+  field = value.as_integer();
+}
+
+void FieldReader::set(
+    std::string_view key, double& field, const Json& value) const {
+  check(value.is_number(), key, value, "a number");
+  field = value.as_double();
+}
+
+void FieldReader::set(
+    std::string_view key, bool& field, const Json& value) const {
+  check(value.is_bool(), key, value, "true or false");
+  field = value.as_bool();
+}
+
+void FieldReader::set(
+    std::string_view key, std::string& field, const Json& value) const {
+  check(value.is_string(), key, value, "a string");
+  field = value.as_string();
+}
+
+void FieldWriter::add(const Json& others) {
+  for (const auto& [key, value] : others.as_object()) {
+    members_.try_emplace(key, value);
+  }
+}
+
+Json FieldWriter::json() const {
+  Json object = Json::object();
+  for (const auto& [key, value] : members_) {
+    object[key] = value;
+  }
+  return object;
+}
+
+namespace {
+
+constexpr std::int64_t kMaxLabels = 1'000'000;
+
+void read_labels(FieldReader& reader, PretrainedConfig& common) {
+  reader("num_labels", common.num_labels);
+  const std::optional<Json> names = reader.take("id2label");
+  reader.take("label2id");  // Follows from the other.
+  if (!names || names->is_null()) {
+    return;
+  }
+  common.id2label.clear();
+  const auto refuse = [&](const std::string& what) {
+    throw FormatError(str_cat(reader.source(), ": `id2label`: ", what));
+  };
+  if (!names->is_object()) {
+    refuse("not an object");
+  }
+  for (const auto& [key, value] : names->as_object()) {
+    const auto id = parse_integer(key);
+    if (!id || *id < 0 || !value.is_string()) {
+      refuse(str_cat("`", printable(key), "` is no label with a name"));
+    }
+    common.id2label[*id] = value.as_string();
+  }
+  common.num_labels = static_cast<std::int64_t>(common.id2label.size());
+}
+
+// Each label gets a name when the config is written.
+void check_labels(const FieldReader& reader, const PretrainedConfig& common) {
+  if (common.num_labels < 0 || common.num_labels > kMaxLabels) {
+    throw FormatError(str_cat(
+        reader.source(), ": `num_labels` is ", common.num_labels,
+        ", not between 0 and ", kMaxLabels));
+  }
+}
+
+std::string label_name(const PretrainedConfig& common, std::int64_t id) {
+  const auto found = common.id2label.find(id);
+  return found == common.id2label.end() ? str_cat("LABEL_", id)
+                                        : found->second;
+}
+
+template <typename Rope, typename Visitor>
+void visit_rope(Rope& rope, Visitor visitor) {
+  visitor("factor", rope.factor);
+  visitor(
+      "original_max_position_embeddings",
+      rope.original_max_position_embeddings);
+  visitor("attention_factor", rope.attention_factor);
+  visitor("beta_fast", rope.beta_fast);
+  visitor("beta_slow", rope.beta_slow);
+  visitor("mscale", rope.mscale);
+  visitor("mscale_all_dim", rope.mscale_all_dim);
+  visitor("truncate", rope.truncate);
+  visitor("short_factor", rope.short_factor);
+  visitor("long_factor", rope.long_factor);
+  visitor("low_freq_factor", rope.low_freq_factor);
+  visitor("high_freq_factor", rope.high_freq_factor);
+}
+
+}  // namespace
+
+void read_common(FieldReader& reader, PretrainedConfig& common) {
+  read_labels(reader, common);
+  check_labels(reader, common);
+  reader("problem_type", common.problem_type);
+  reader("dtype", common.dtype, {"torch_dtype"});
+  if (auto classes = reader.take("architectures");
+      classes && classes->is_array()) {
+    FieldReader list(
+        Json::object({{"architectures", *classes}}), reader.source());
+    list("architectures", common.architectures);
+  }
+  common.extra = reader.rest();
+}
+
+void write_common(FieldWriter& writer, const PretrainedConfig& common) {
+  if (common.num_labels != 2 || !common.id2label.empty()) {
+    Json names = Json::object();
+    Json ids = Json::object();
+    for (std::int64_t id = 0; id < common.num_labels; ++id) {
+      const std::string name = label_name(common, id);
+      names[str_cat(id)] = name;
+      ids[name] = id;
+    }
+    writer("id2label", names);
+    writer("label2id", ids);
+  }
+  writer.optional("problem_type", common.problem_type);
+  writer.optional("dtype", common.dtype);
+  if (!common.architectures.empty()) {
+    writer("architectures", common.architectures);
+  }
+  writer.add(common.extra);
+}
+
+void read_fields(FieldReader& reader, RopeParameters& rope) {
+  // Older files have `rope_scaling` with a `type` in it, and `rope_theta`
+  // beside it.
+  reader("rope_theta", rope.rope_theta);
+  auto inner = reader.take("rope_scaling");
+  auto parameters = reader.take("rope_parameters");
+  if (parameters && !parameters->is_null()) {
+    inner = parameters;
+  }
+  if (!inner || inner->is_null()) {
+    return;
+  }
+  FieldReader fields(*inner, reader.source() + ": rope_parameters");
+  fields("rope_type", rope.rope_type, {"type"});
+  fields.take("type");
+  fields("rope_theta", rope.rope_theta);
+  visit_rope(rope, [&](std::string_view key, auto& field) {
+    fields(key, field);
+  });
+  for (const auto& [key, value] : fields.rest().as_object()) {
+    throw accelerate::UnsupportedError(str_cat(
+        fields.source(), ": no rule for `", printable(key), "`"));
+  }
+}
+
+Json to_json(const RopeParameters& rope) {
+  FieldWriter writer;
+  writer("rope_type", rope.rope_type);
+  writer("rope_theta", rope.rope_theta);
+  visit_rope(rope, [&](std::string_view key, const auto& field) {
+    writer.optional(key, field);
+  });
+  return writer.json();
+}
+
+}  // namespace transformers

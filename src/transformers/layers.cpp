@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/layers.h"
+
+#include <torch/types.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace transformers {
+namespace {
+
+// Configs come from outside: a size is checked before it is allocated.
+std::int64_t checked(std::int64_t size) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+  if (size < 1 || size > kLargest) {
+    throw accelerate::ArgumentError(accelerate::str_cat(
+        "a layer of size ", size, "; sizes are from 1 to ", kLargest));
+  }
+  return size;
+}
+
+at::Tensor empty(at::IntArrayRef sizes) {
+  return at::empty(sizes, at::TensorOptions().requires_grad(false));
+}
+
+}  // namespace
+
+bool Initializer::wants(const at::Tensor& parameter) const {
+  return parameter.defined() &&
+         !loaded_.contains(parameter.unsafeGetTensorImpl());
+}
+
+void Initializer::normal(const at::Tensor& parameter, double std) const {
+  if (wants(parameter)) {
+    at::NoGradGuard no_grad;
+    parameter.normal_(0.0, std);
+  }
+}
+
+void Initializer::fill(const at::Tensor& parameter, double value) const {
+  if (wants(parameter)) {
+    at::NoGradGuard no_grad;
+    parameter.fill_(value);
+  }
+}
+
+void Initializer::copy(
+    const at::Tensor& parameter, const at::Tensor& values) const {
+  if (wants(parameter)) {
+    at::NoGradGuard no_grad;
+    parameter.copy_(values);
+  }
+}
+
+Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias)
+    : weight_ED(register_parameter(
+          "weight", empty({checked(out), checked(in)}))) {
+  if (with_bias) {
+    bias_E = register_parameter("bias", empty({out}));
+  }
+}
+
+at::Tensor Linear::operator()(const at::Tensor& x_BTD) const {
+  return at::linear(x_BTD, weight_ED, bias_E);
+}
+
+void Linear::initialize(const Initializer& init) {
+  init.normal(weight_ED);
+  init.fill(bias_E, 0.0);
+}
+
+Conv1D::Conv1D(std::int64_t out, std::int64_t in)
+    : weight_DE(register_parameter(
+          "weight", empty({checked(in), checked(out)}))),
+      bias_E(register_parameter("bias", empty({out}))) {}
+
+at::Tensor Conv1D::operator()(const at::Tensor& x_BTD) const {
+  return at::linear(x_BTD, weight_DE.t(), bias_E);
+}
+
+void Conv1D::initialize(const Initializer& init) {
+  init.normal(weight_DE);
+  init.fill(bias_E, 0.0);
+}
+
+Embedding::Embedding(
+    std::int64_t rows,
+    std::int64_t width,
+    std::optional<std::int64_t> padding_idx)
+    : weight_VD(register_parameter(
+          "weight", empty({checked(rows), checked(width)}))),
+      padding_idx_(padding_idx.value_or(-1)) {
+  if (padding_idx && (*padding_idx < -rows || *padding_idx >= rows)) {
+    throw accelerate::ArgumentError(accelerate::str_cat(
+        "`pad_token_id` is ", *padding_idx, ", but the table has ", rows,
+        " rows"));
+  }
+  if (padding_idx && *padding_idx < 0) {
+    padding_idx_ = rows + *padding_idx;
+  }
+}
+
+at::Tensor Embedding::operator()(const at::Tensor& ids_BT) const {
+  return at::embedding(weight_VD, ids_BT, padding_idx_);
+}
+
+void Embedding::initialize(const Initializer& init) {
+  init.normal(weight_VD);
+  if (padding_idx_ >= 0 && init.wants(weight_VD)) {
+    at::NoGradGuard no_grad;
+    weight_VD[padding_idx_].zero_();
+  }
+}
+
+LayerNorm::LayerNorm(std::int64_t width, double eps)
+    : weight_D(register_parameter("weight", empty({checked(width)}))),
+      bias_D(register_parameter("bias", empty({width}))),
+      eps_(eps) {}
+
+at::Tensor LayerNorm::operator()(const at::Tensor& x_BTD) const {
+  return at::layer_norm(x_BTD, weight_D.sizes(), weight_D, bias_D, eps_);
+}
+
+void LayerNorm::initialize(const Initializer& init) {
+  init.fill(weight_D, 1.0);
+  init.fill(bias_D, 0.0);
+}
+
+RmsNorm::RmsNorm(std::int64_t width, double eps)
+    : weight_D(register_parameter("weight", empty({checked(width)}))),
+      eps_(eps) {}
+
+at::Tensor RmsNorm::operator()(const at::Tensor& x_BTD) const {
+  // The reference normalises in fp32 whatever the weights' type.
+  const auto x32_BTD = x_BTD.to(at::kFloat);
+  const auto scale_BT1 =
+      x32_BTD.pow(2).mean(-1, /*keepdim=*/true).add(eps_).rsqrt();
+  return weight_D * x32_BTD.mul(scale_BT1).to(x_BTD.scalar_type());
+}
+
+void RmsNorm::initialize(const Initializer& init) {
+  init.fill(weight_D, 1.0);
+}
+
+void initialize_all(torch::nn::Module& module, const Initializer& init) {
+  for (const auto& child : module.children()) {
+    initialize_all(*child, init);
+  }
+  if (auto* layer = dynamic_cast<Layer*>(&module)) {
+    layer->initialize(init);
+  }
+}
+
+at::Tensor dropout(
+    const at::Tensor& x, double rate, const torch::nn::Module& module) {
+  return rate > 0.0 && module.is_training() ? at::dropout(x, rate, true) : x;
+}
+
+}  // namespace transformers

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/losses.h"
+
+#include <torch/types.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+
+namespace transformers {
+namespace {
+
+constexpr std::int64_t kIgnored = -100;
+
+at::Tensor cross_entropy(
+    const at::Tensor& logits,
+    const at::Tensor& labels,
+    std::int64_t ignored = kIgnored) {
+  return at::cross_entropy_loss(
+      logits, labels.to(at::kLong), {}, at::Reduction::Mean, ignored);
+}
+
+void check_rows(const at::Tensor& logits, const at::Tensor& labels) {
+  if (labels.dim() == 0 || labels.size(0) != logits.size(0)) {
+    throw accelerate::ArgumentError(accelerate::str_cat(
+        "`labels` have shape ", labels.sizes(), " for logits of shape ",
+        logits.sizes()));
+  }
+}
+
+std::string problem_type_of(
+    const at::Tensor& labels, const PretrainedConfig& common) {
+  if (common.num_labels == 1) {
+    return "regression";
+  }
+  const bool are_classes = labels.scalar_type() == at::kLong ||
+                           labels.scalar_type() == at::kInt;
+  return are_classes ? "single_label_classification"
+                     : "multi_label_classification";
+}
+
+}  // namespace
+
+at::Tensor sequence_loss(
+    const at::Tensor& logits_BC,
+    const at::Tensor& labels,
+    PretrainedConfig& common) {
+  check_rows(logits_BC, labels);
+  if (!common.problem_type) {
+    common.problem_type = problem_type_of(labels, common);
+  }
+  const std::string& type = *common.problem_type;
+  if (type == "regression") {
+    return common.num_labels == 1
+               ? at::mse_loss(logits_BC.squeeze(), labels.squeeze())
+               : at::mse_loss(logits_BC, labels);
+  }
+  if (type == "single_label_classification") {
+    return cross_entropy(
+        logits_BC.view({-1, common.num_labels}), labels.view(-1));
+  }
+  if (type == "multi_label_classification") {
+    return at::binary_cross_entropy_with_logits(logits_BC, labels);
+  }
+  throw accelerate::ArgumentError(accelerate::str_cat(
+      "problem_type `", accelerate::printable(type),
+      "` is not one of regression, single_label_classification, "
+      "multi_label_classification"));
+}
+
+at::Tensor token_loss(
+    const at::Tensor& logits_BTC, const at::Tensor& labels_BT) {
+  check_rows(logits_BTC, labels_BT);
+  return cross_entropy(
+      logits_BTC.view({-1, logits_BTC.size(-1)}), labels_BT.reshape(-1));
+}
+
+at::Tensor causal_loss(
+    const at::Tensor& logits_BTV, const at::Tensor& labels_BT) {
+  check_rows(logits_BTV, labels_BT);
+  const auto next_BT =
+      at::constant_pad_nd(labels_BT.slice(1, 1), {0, 1}, kIgnored);
+  return cross_entropy(
+      logits_BTV.to(at::kFloat).view({-1, logits_BTV.size(-1)}),
+      next_BT.reshape(-1));
+}
+
+at::Tensor span_loss(
+    const at::Tensor& start_logits_BT,
+    const at::Tensor& end_logits_BT,
+    const at::Tensor& start_positions_B,
+    const at::Tensor& end_positions_B) {
+  check_rows(start_logits_BT, start_positions_B);
+  check_rows(end_logits_BT, end_positions_B);
+  const std::int64_t outside = start_logits_BT.size(1);
+  const auto loss = [&](const at::Tensor& logits_BT,
+                        const at::Tensor& positions) {
+    const auto positions_B =
+        positions.dim() > 1 ? positions.squeeze(-1) : positions;
+    return cross_entropy(logits_BT, positions_B.clamp(0, outside), outside);
+  };
+  return (loss(start_logits_BT, start_positions_B) +
+          loss(end_logits_BT, end_positions_B)) /
+         2;
+}
+
+}  // namespace transformers

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as a safetensors file: what its header promises lies inside it.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "accelerate/error.h"
+#include "base/safetensors_header.h"
+
+extern "C" int LLVMFuzzerTestOneInput(
+    const std::uint8_t* data, std::size_t size) {
+  using namespace accelerate;
+  const std::string_view file(reinterpret_cast<const char*>(data), size);
+  try {
+    const auto length =
+        safetensors_header_length(file.substr(0, 64), size, "f.safetensors");
+    const SafetensorsHeader header =
+        parse_safetensors_header(file.substr(8, length), size, "f.safetensors");
+    std::uint64_t reached = 8 + length;
+    for (const SafetensorsEntry& entry : header.tensors) {
+      const auto bits = static_cast<std::uint64_t>(
+          *safetensors_bits(entry.dtype) * entry.elements());
+      if (entry.begin != reached || entry.end > size ||
+          bits != 8 * (entry.end - entry.begin)) {
+        std::abort();
+      }
+      reached = entry.end;
+    }
+    if (reached != size) {
+      std::abort();
+    }
+  } catch (const FormatError&) {
+    // The one answer to a bad file.
+  }
+  return 0;
+}

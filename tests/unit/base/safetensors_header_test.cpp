@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/safetensors_header.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+std::string length_bytes(std::uint64_t length) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) {
+    bytes.push_back(static_cast<char>(length >> (8 * i) & 0xff));
+  }
+  return bytes;
+}
+
+std::string tensors_file(const std::string& json, std::size_t data = 0) {
+  return length_bytes(json.size()) + json + std::string(data, '\0');
+}
+
+std::string written(const std::string& content) {
+  const std::string path = testing::TempDir() + "header_test.safetensors";
+  std::ofstream(path, std::ios::binary) << content;
+  return path;
+}
+
+TEST(SafetensorsHeader, ReadsTensorsInTheOrderOfTheirBytes) {
+  const std::string json =
+      R"({"b":{"dtype":"U8","shape":[3],"data_offsets":[16,19]},)"
+      R"("__metadata__":{"format":"pt"},)"
+      R"("a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+      R"("e":{"dtype":"I64","shape":[0,7],"data_offsets":[19,19]}}  )";
+
+  const auto header = read_safetensors_header(written(tensors_file(json, 19)));
+
+  ASSERT_EQ(header.tensors.size(), 3U);
+  EXPECT_EQ(header.tensors[0].name, "a");
+  EXPECT_EQ(header.tensors[0].begin, 8 + json.size());
+  EXPECT_EQ(header.tensors[0].elements(), 4);
+  EXPECT_EQ(header.tensors[1].name, "b");
+  EXPECT_EQ(header.tensors[1].end, 8 + json.size() + 19);
+  EXPECT_EQ(header.tensors[2].elements(), 0);
+  EXPECT_EQ(header.metadata.at("format"), "pt");
+}
+
+struct BadHeader {
+  const char* name;
+  std::string content;
+  std::string what;  ///< After the path.
+};
+
+std::string entry(const std::string& rest) {
+  return "{\"a\":{" + rest + "}}";
+}
+
+std::vector<BadHeader> bad_headers() {
+  const std::string f32 = R"("dtype":"F32","shape":[1],"data_offsets":)";
+  return {
+      {"empty", "", "byte 0: the file ends before its header"},
+      {"seven_bytes", "1234567", "byte 7: the file ends before its header"},
+      {"lfs_pointer",
+       "version https://git-lfs.example/spec/v1\noid sha256:0\nsize 9\n",
+       "byte 0: a Git LFS pointer, not the file it stands for"},
+      {"longer_than_the_file",
+       length_bytes(3) + "{}",
+       "byte 0: the header says it has 3 bytes, the file has 2 more"},
+      {"longer_than_allowed",
+       length_bytes(100'000'001) + "{}",
+       "byte 0: the header says it has 100000001 bytes, more than the "
+       "100000000 allowed"},
+      {"length_overflows",
+       length_bytes(~std::uint64_t{0}) + "{}",
+       "byte 0: the header says it has 18446744073709551615 bytes, more than "
+       "the 100000000 allowed"},
+      {"not_utf8",
+       tensors_file("{\"\xff\":1}"),
+       "byte 10: the header is not UTF-8"},
+      {"no_object",
+       tensors_file("[1]"),
+       "byte 8: the header is not a JSON object"},
+      {"no_json",
+       tensors_file("{\"a\":}"),
+       "byte 13: syntax error while parsing value - unexpected '}'; expected "
+       "'[', '{', or a literal"},
+      {"duplicate",
+       tensors_file("{\"a\":1,\"a\":2}"),
+       "byte 18: the key `a` appears twice"},
+      {"no_entry",
+       tensors_file("{\"a\":1}"),
+       "byte 9: `a`: not an object of `dtype`, `shape` and `data_offsets`"},
+      {"unknown_dtype",
+       tensors_file(
+           entry(R"("dtype":"F33","shape":[],"data_offsets":[0,4])"), 4),
+       "byte 9: `a`: unknown dtype \"F33\""},
+      {"negative_extent",
+       tensors_file(
+           entry(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])"), 4),
+       "byte 9: `a`: -1 is not a whole number from 0 to 9223372036854775807"},
+      {"fractional_offset",
+       tensors_file(entry(f32 + "[0,4.5]"), 4),
+       "byte 9: `a`: 4.5 is not a whole number from 0 to 9223372036854775807"},
+      {"one_offset",
+       tensors_file(entry(f32 + "[0]"), 4),
+       "byte 9: `a`: `data_offsets` is not a pair"},
+      {"backwards",
+       tensors_file(entry(f32 + "[4,0]"), 4),
+       "byte 9: `a`: `data_offsets` are 4 and 0, the file has 4 bytes of data"},
+      {"past_the_end",
+       tensors_file(entry(f32 + "[0,8]"), 4),
+       "byte 9: `a`: `data_offsets` are 0 and 8, the file has 4 bytes of data"},
+      {"shape_and_length",
+       tensors_file(entry(f32 + "[0,8]"), 8),
+       "byte 9: `a`: the shape needs 4 bytes, `data_offsets` span 8"},
+      {"shape_overflows",
+       tensors_file(
+           entry(R"("dtype":"F32","shape":[4294967296,4294967296],)"
+                 R"("data_offsets":[0,4])"),
+           4),
+       "byte 9: `a`: the shape needs too many bytes, `data_offsets` span 4"},
+      {"shape_overflows_beside_0",
+       tensors_file(entry(R"("dtype":"F32","shape":[4294967296,4294967296,0],)"
+                          R"("data_offsets":[0,0])")),
+       "byte 9: `a`: the shape needs too many bytes, `data_offsets` span 0"},
+      {"half_a_byte",
+       tensors_file(
+           entry(R"("dtype":"F4","shape":[3],"data_offsets":[0,2])"), 2),
+       "byte 9: `a`: the shape needs too many bytes, `data_offsets` span 2"},
+      {"hole_at_the_front",
+       tensors_file(entry(f32 + "[4,8]"), 8),
+       "byte 62: 4 bytes between the header and `a` belong to no tensor"},
+      {"hole_between",
+       tensors_file("{\"a\":{" + f32 + "[0,4]},\"b\":{" + f32 + "[8,12]}}", 12),
+       "byte 120: 4 bytes between `a` and `b` belong to no tensor"},
+      {"hole_at_the_end",
+       tensors_file(entry(f32 + "[0,4]"), 8),
+       "byte 66: 4 bytes after `a` belong to no tensor"},
+      {"overlap",
+       tensors_file("{\"a\":{" + f32 + "[0,4]},\"b\":{" + f32 + "[2,6]}}", 6),
+       "byte 117: `b` overlaps `a`"},
+      {"metadata_number",
+       tensors_file(R"({"__metadata__":{"format":1}})"),
+       "byte 9: `__metadata__`: `format` is no string"},
+  };
+}
+
+class BadSafetensors : public testing::TestWithParam<BadHeader> {};
+
+TEST_P(BadSafetensors, IsRefusedWithPathAndByte) {
+  const std::string path = written(GetParam().content);
+  try {
+    (void)read_safetensors_header(path);
+    FAIL() << "no error";
+  } catch (const FormatError& error) {
+    EXPECT_EQ(error.what(), path + ": " + GetParam().what);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    SafetensorsHeader,
+    BadSafetensors,
+    testing::ValuesIn(bad_headers()),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST(SafetensorsHeader, NamesAMissingFile) {
+  EXPECT_THROW((void)read_safetensors_header("/no/such/file"), IoError);
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import tree
 
-HOST = {"base", "config"}
+HOST = {"base", "config", "folders"}
 LOW = HOST | {"compat", "comm", "state"}
 
 # Layer -> the layers it may include, besides itself.
 LAYERS = {
     "base": set(),
     "config": {"base"},
+    "folders": {"base"},
     "launch": HOST,
     "tracking": HOST,
     "compat": set(),
@@ -39,7 +40,7 @@ LAYERS = {
     "cuda": LOW | {"tensor_io", "precision", "optim", "data", "parallel"},
     "cli": HOST | {"launch", "tracking"},
 }
-WITHOUT_LIBTORCH = {"base", "config", "launch", "tracking", "cli"}
+WITHOUT_LIBTORCH = {"base", "config", "folders", "launch", "tracking", "cli"}
 
 # (header, who may include it)
 RESTRICTED = [

@@ -11,8 +11,11 @@
 //     }
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +26,7 @@
 #include <c10/core/Device.h>
 
 #include "accelerate/accelerator_options.h"
+#include "accelerate/checkpoint.h"
 #include "accelerate/export.h"
 #include "accelerate/fwd.h"
 #include "accelerate/group.h"
@@ -60,6 +64,19 @@ concept PointerToModule = requires(T& object) {
 
 template <typename>
 inline constexpr bool kNotPreparable = false;
+
+template <typename T>
+concept HasJsonState = requires(T& object, const Json& state) {
+  { object.state_dict() } -> std::same_as<Json>;
+  object.load_state_dict(state);
+};
+
+template <typename T>
+concept HasTensorState =
+    requires(T& object, const std::map<std::string, Tensor>& state) {
+      { object.state_dict() } -> std::same_as<std::map<std::string, Tensor>>;
+      object.load_state_dict(state);
+    };
 
 }  // namespace detail
 
@@ -211,6 +228,74 @@ class ACCELERATE_API Accelerator {
   /// Whether any process has set the trigger since the last call. Collective.
   bool check_trigger();
 
+  // Checkpoints --------------------------------------------------------------
+
+  /// Saves everything a run needs to go on as if it had never stopped: models,
+  /// optimizers, schedulers and loaders that were prepared, the scaler, random
+  /// numbers, a half-finished accumulation, and what was registered. Without a
+  /// folder it takes the next name of `ProjectConfiguration`. Returns the
+  /// folder; it is complete when it has that name, or absent.
+  ///
+  /// Call it where the loop is between two steps: after `optimizer.step()` and
+  /// `zero_grad()`. Prepared objects must still exist.
+  ///
+  /// Collective. Throws `IoError` on every process when one cannot write.
+  std::filesystem::path save_state(
+      const std::filesystem::path& output_dir,
+      const SaveStateOptions& options = {});
+  std::filesystem::path save_state(const SaveStateOptions& options = {});
+
+  /// Goes back to a saved state, at any number of processes; without a folder
+  /// to the newest complete one of `ProjectConfiguration`. Call it after
+  /// `prepare`, outside of loops. Everything is checked before anything is
+  /// changed.
+  ///
+  /// Collective. Throws `FormatError` that lists what is damaged or does not
+  /// fit, `IoError` when there is no checkpoint.
+  LoadStateReport load_state(
+      const std::filesystem::path& input_dir,
+      const LoadStateOptions& options = {});
+  LoadStateReport load_state(const LoadStateOptions& options = {});
+
+  /// Waits for a save in the background; throws what went wrong there.
+  void wait_for_checkpoint();
+
+  /// Saves and loads these objects too. Each has `state_dict()`, which returns
+  /// `Json` or `TensorMap`, and a `load_state_dict` that takes it; the values
+  /// are those of process 0. They must outlive the last call about checkpoints.
+  template <typename... Objects>
+  void register_for_checkpointing(Objects&... objects) {
+    (register_one(objects), ...);
+  }
+
+  using StateHook = std::function<void(
+      std::vector<std::map<std::string, Tensor>>& weights,
+      const std::filesystem::path& folder)>;
+  /// Called before weights are saved or loaded, with those of each model. What
+  /// a hook takes out is not saved, or not loaded. The result, when it is
+  /// destroyed, removes the hook.
+  [[nodiscard]] Region register_save_state_pre_hook(StateHook hook);
+  [[nodiscard]] Region register_load_state_pre_hook(StateHook hook);
+
+  /// Whether this process or another was asked to save and stop, by SIGTERM or
+  /// SIGUSR1: true on every process at the same step. The first call installs
+  /// the handlers. Collective.
+  bool checkpoint_requested();
+
+  /// Counts the loop's steps and saves when it is time, or when
+  /// `checkpoint_requested`. Call the result once per step; it returns whether
+  /// it saved.
+  ///
+  ///     auto save = accelerator.save_every({.minutes = 10});
+  ///     for (auto& batch : loader) { …; save(); }
+  [[nodiscard]] std::function<bool()> save_every(
+      const SaveEveryOptions& options);
+
+  /// Where checkpoints go, and the number of the next.
+  const ProjectConfiguration& project_configuration() const;
+  /// Updates of the optimizers so far, those of loaded runs included.
+  std::int64_t step() const;
+
   // Processes ----------------------------------------------------------------
 
   const PartialState& state() const;
@@ -326,6 +411,31 @@ class ACCELERATE_API Accelerator {
   }
   std::vector<Tensor> gather_real_rows(
       const std::vector<Tensor>& tensors) const;
+
+  template <typename Object>
+  void register_one(Object& object) {
+    if constexpr (detail::HasJsonState<Object>) {
+      register_json(
+          [&object] { return object.state_dict(); },
+          [&object](const Json& state) { object.load_state_dict(state); });
+    } else if constexpr (detail::HasTensorState<Object>) {
+      register_tensors(
+          [&object] { return object.state_dict(); },
+          [&object](const std::map<std::string, Tensor>& state) {
+            object.load_state_dict(state);
+          });
+    } else {
+      static_assert(
+          detail::kNotPreparable<Object>,
+          "register_for_checkpointing takes objects with `Json state_dict()` "
+          "and `load_state_dict(const Json&)`, or the same with TensorMap");
+    }
+  }
+  void register_json(
+      std::function<Json()> save, std::function<void(const Json&)> load);
+  void register_tensors(
+      std::function<std::map<std::string, Tensor>()> save,
+      std::function<void(const std::map<std::string, Tensor>&)> load);
 
   std::unique_ptr<Impl> impl_;
 };

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
+#include "accelerate/checkpoint.h"
 #include "accelerate/data_loader_configuration.h"
 #include "accelerate/lr_scheduler.h"
 #include "accelerate/partial_state.h"
@@ -71,6 +73,9 @@ struct AcceleratorOptions {
   GradScalerKwargs scaler_kwargs = {};
   AutocastKwargs autocast_kwargs = {};
   InitProcessGroupKwargs init_process_group_kwargs = {};
+  /// Where checkpoints go; `project_config` says more.
+  std::optional<std::filesystem::path> project_dir = std::nullopt;
+  std::optional<ProjectConfiguration> project_config = std::nullopt;
 };
 
 struct BackwardOptions {

@@ -39,6 +39,13 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& tensors) {
   return gradients;
 }
 
+template <typename Object>
+void add_once(std::vector<Object*>& list, Object* object) {
+  if (std::find(list.begin(), list.end(), object) == list.end()) {
+    list.push_back(object);
+  }
+}
+
 // Nothing for a module that lives on the stack or inside another object.
 std::optional<std::weak_ptr<torch::nn::Module>> holder_of(
     torch::nn::Module& module) {
@@ -131,9 +138,11 @@ void Accelerator::prepare_optimizer(torch::optim::Optimizer& optimizer) {
             " shared parameters more than once; each is updated once now"));
   }
   impl_->scaling->attach(optimizer);
+  add_once(impl_->optimizers, &optimizer);
 }
 
 void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
+  add_once(impl_->schedulers, &scheduler);
   if (scheduler.is_attached()) {
     return;
   }
@@ -322,11 +331,16 @@ bool Accelerator::non_blocking() const {
 void Accelerator::free_memory() {
   const PartialState state = impl_->state;
   const AcceleratorOptions options = impl_->options;
+  wait_for_checkpoint();
+  const ProjectConfiguration project = impl_->checkpoints->project;
   impl_.reset();
   impl_ = std::make_unique<Impl>(state, options);
+  impl_->checkpoints->project = project;
 }
 
 void Accelerator::end_training() {
+  wait_for_checkpoint();
+  impl_->checkpoints->close_writer();
   wait_for_everyone();
   impl_->models.clear();
   impl_->state.destroy_process_group();

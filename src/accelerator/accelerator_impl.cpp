@@ -115,6 +115,7 @@ Accelerator::Impl::Impl(PartialState state_, const AcceleratorOptions& options_)
       data(chosen_data(options_)),
       accumulation(
           chosen_accumulation(options_, Environment::of_this_process())),
+      checkpoints(std::make_shared<Checkpointing>(options_)),
       thread_(std::this_thread::get_id()) {
   precision =
       chosen_precision(options, Environment::of_this_process(), state.device());
@@ -341,6 +342,7 @@ void Accelerator::Impl::run_engine(
 
 void Accelerator::Impl::finish_update() {
   const at::NoGradGuard guard;
+  ++updates;
   const double factor = accumulation.gradient_factor(state.group());
   if (factor != 1) {
     for (const at::Tensor& gradient : trained_gradients()) {

@@ -17,7 +17,9 @@
 #include "accelerate/data_loader_base.h"
 #include "accelerate/lr_scheduler.h"
 #include "accelerator/accumulation.h"
+#include "accelerator/checkpointing.h"
 #include "accelerator/loss_scaling.h"
+#include "checkpoint/contents.h"
 #include "parallel/gradient_path.h"
 #include "parallel/reducer.h"
 #include "state/gradient_state.h"
@@ -67,6 +69,16 @@ class Accelerator::Impl {
   void broadcast_buffers();
   void join();
 
+  /// What a checkpoint keeps. Tensors are those in use, not copies.
+  CheckpointContents collect();
+  /// The weights of each model, out of `contents` and back into it: what hooks
+  /// may change.
+  std::vector<TensorMap> take_model_weights(CheckpointContents& contents) const;
+  void put_model_weights(
+      CheckpointContents& contents, std::vector<TensorMap> weights) const;
+  /// Goes back to a verified checkpoint. Collective.
+  LoadStateReport restore(const std::filesystem::path& path, bool strict);
+
   PartialState state;
   AcceleratorOptions options;
   DataLoaderConfiguration data;
@@ -76,6 +88,10 @@ class Accelerator::Impl {
   /// Shared with the schedulers, which may outlive the Accelerator.
   std::shared_ptr<LossScaling> scaling = std::make_shared<LossScaling>();
   std::vector<PreparedModel> models;
+  std::vector<torch::optim::Optimizer*> optimizers;
+  std::vector<LRScheduler*> schedulers;
+  std::shared_ptr<Checkpointing> checkpoints;
+  std::int64_t updates = 0;
 
   int no_sync_depth = 0;
   bool sync_triggered = false;
@@ -85,6 +101,8 @@ class Accelerator::Impl {
   bool said_incomplete = false;
 
  private:
+  class Restorer;
+
   void build_path(PreparedModel& model);
   void run_engine(const at::Tensor& loss, const BackwardOptions& options);
   void finish_update();

@@ -81,4 +81,14 @@ double Accumulation::gradient_factor(const Group& group) {
   return sum > 0 ? group.size() / sum : 1;
 }
 
+Json Accumulation::state_dict() const {
+  return Json::object({{"step", step_}, {"in_group", in_group_}});
+}
+
+void Accumulation::load_state_dict(const Json& state) {
+  step_ = state.at("step").as_integer();
+  in_group_ = state.at("in_group").as_integer();
+  incomplete_ = false;
+}
+
 }  // namespace accelerate

@@ -6,6 +6,7 @@
 
 #include "accelerate/accelerator_options.h"
 #include "accelerate/group.h"
+#include "accelerate/json.h"
 #include "state/gradient_state.h"
 
 namespace accelerate {
@@ -32,6 +33,13 @@ class Accumulation {
 
   /// Whether a group ended early, with weights that were meant for a full one.
   bool incomplete_group() const { return incomplete_; }
+
+  /// Where in a group the run is. The sum of weights differs between ranks, so
+  /// it is given apart.
+  Json state_dict() const;
+  void load_state_dict(const Json& state);
+  double group_weight() const { return group_weight_; }
+  void set_group_weight(double weight) { group_weight_ = weight; }
 
  private:
   GradientAccumulationPlugin plugin_;

@@ -12,6 +12,7 @@
 #include "optim/joint_counters.h"
 #include "optim/optimizer_kinds.h"
 #include "optim/parameter_list.h"
+#include "optim/staged_state.h"
 #include "optim/state_archives.h"
 
 namespace accelerate {
@@ -194,9 +195,16 @@ void load_optimizer_state(
     Optimizer& optimizer,
     const OptimizerState& state,
     const std::vector<std::string>& names) {
-  Loader loader(optimizer, state, names);
-  loader.read();
-  loader.apply();
+  stage_optimizer_state(optimizer, state, names)();
+}
+
+std::function<void()> stage_optimizer_state(
+    Optimizer& optimizer,
+    const OptimizerState& state,
+    const std::vector<std::string>& names) {
+  auto loader = std::make_shared<Loader>(optimizer, state, names);
+  loader->read();
+  return [loader] { loader->apply(); };
 }
 
 }  // namespace accelerate

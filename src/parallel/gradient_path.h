@@ -44,6 +44,13 @@ class GradientPath {
   virtual void end() = 0;
   /// The engine has thrown: forgets all sums and tells the other ranks.
   virtual void fail() noexcept = 0;
+
+  /// The sums that are kept aside until a backward synchronises, by parameter;
+  /// undefined where there is none. For checkpoints.
+  virtual std::vector<at::Tensor> sums() const = 0;
+  virtual void set_sums(const std::vector<at::Tensor>& sums) = 0;
+  /// The parameters whose gradients these are.
+  virtual const NamedTensors& parameters() const = 0;
 };
 
 }  // namespace accelerate

@@ -37,4 +37,15 @@ void LocalGradients::fail() noexcept {
   }
 }
 
+std::vector<at::Tensor> LocalGradients::sums() const {
+  return held_.empty() ? std::vector<at::Tensor>(parameters_.size()) : held_;
+}
+
+void LocalGradients::set_sums(const std::vector<at::Tensor>& sums) {
+  held_.clear();
+  for (const at::Tensor& sum : sums) {
+    held_.push_back(sum.defined() ? sum.clone() : at::Tensor());
+  }
+}
+
 }  // namespace accelerate

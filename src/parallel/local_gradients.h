@@ -15,6 +15,9 @@ class LocalGradients : public GradientPath {
   void begin(Sync sync) override;
   void end() override;
   void fail() noexcept override;
+  std::vector<at::Tensor> sums() const override;
+  void set_sums(const std::vector<at::Tensor>& sums) override;
+  const NamedTensors& parameters() const override { return parameters_; }
 
  private:
   NamedTensors parameters_;

@@ -357,6 +357,27 @@ void Reducer::reduce_late() {
   }
 }
 
+std::vector<at::Tensor> Reducer::sums() const {
+  std::vector<at::Tensor> sums;
+  for (const Place& place : places_) {
+    sums.push_back(
+        place.has_sum && !place.handed_over ? place.view : at::Tensor());
+  }
+  return sums;
+}
+
+void Reducer::set_sums(const std::vector<at::Tensor>& sums) {
+  const at::NoGradGuard guard;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    Place& place = places_[i];
+    place.has_sum = sums[i].defined();
+    place.handed_over = false;
+    if (place.has_sum) {
+      copy_into(place.view, sums[i]);
+    }
+  }
+}
+
 void Reducer::hand_over() {
   const at::Tensor flags = tail();
   const auto* used = flags.data_ptr<float>();

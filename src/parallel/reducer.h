@@ -54,6 +54,9 @@ class Reducer : public GradientPath {
   void begin(Sync sync) override;
   void end() override;
   void fail() noexcept override;
+  std::vector<at::Tensor> sums() const override;
+  void set_sums(const std::vector<at::Tensor>& sums) override;
+  const NamedTensors& parameters() const override { return parameters_; }
 
   /// Takes part in one synchronising backward of the others with gradients of
   /// zero, for a rank that has run out of batches. Collective.

@@ -18,6 +18,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "tensor_io/safetensors_dtype.h"
+#include "tensor_io/safetensors_writer.h"
 
 namespace accelerate {
 namespace {
@@ -245,21 +246,29 @@ TensorMap load_safetensors(const std::filesystem::path& path) {
   return tensors;
 }
 
+void write_safetensors(
+    const TensorMap& tensors,
+    std::map<std::string, std::string> metadata,
+    const std::function<void(std::string_view)>& write) {
+  const std::vector<Piece> pieces = unique_pieces(tensors, metadata);
+  const std::string header = header_text(pieces, metadata);
+  write(little_endian(header.size()));
+  write(header);
+  for (const Piece& piece : pieces) {
+    write(
+        {static_cast<const char*>(piece.tensor.const_data_ptr()),
+         piece.tensor.nbytes()});
+  }
+}
+
 void save_safetensors(
     const TensorMap& tensors,
     const std::filesystem::path& path,
     const SaveSafetensorsOptions& options) {
-  auto metadata = options.metadata;
-  const std::vector<Piece> pieces = unique_pieces(tensors, metadata);
-  const std::string header = header_text(pieces, metadata);
   AtomicFile file(path);
-  file.write(little_endian(header.size()));
-  file.write(header);
-  for (const Piece& piece : pieces) {
-    file.write(
-        {static_cast<const char*>(piece.tensor.const_data_ptr()),
-         piece.tensor.nbytes()});
-  }
+  write_safetensors(tensors, options.metadata, [&](std::string_view bytes) {
+    file.write(bytes);
+  });
   file.commit();
 }
 

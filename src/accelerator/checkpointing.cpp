@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerator/checkpointing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "accelerate/error.h"
+#include "accelerate/logging.h"
+#include "accelerator/accelerator_impl.h"
+#include "accelerator/preemption.h"
+#include "base/str_cat.h"
+#include "checkpoint/reader.h"
+#include "folders/checkpoints.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+ProjectConfiguration chosen_project(const AcceleratorOptions& options) {
+  ProjectConfiguration project =
+      options.project_config.value_or(ProjectConfiguration{});
+  if (options.project_dir) {
+    if (!project.project_dir.empty() &&
+        project.project_dir != *options.project_dir) {
+      throw ArgumentError(
+          str_cat(
+              "project_dir is ",
+              options.project_dir->string(),
+              ", but that of project_config is ",
+              project.project_dir.string()),
+          "set it in project_config only");
+    }
+    project.project_dir = *options.project_dir;
+  }
+  return project;
+}
+
+void check_project(const ProjectConfiguration& project) {
+  if (project.iteration < 0) {
+    throw ArgumentError(
+        str_cat("ProjectConfiguration: iteration is ", project.iteration),
+        "count checkpoints from 0");
+  }
+  if (project.total_limit && *project.total_limit < 1) {
+    throw ArgumentError(
+        str_cat("ProjectConfiguration: total_limit is ", *project.total_limit),
+        "keep 1 or more checkpoints, or leave it out to keep all");
+  }
+  if (project.total_limit && !project.automatic_checkpoint_naming) {
+    throw ArgumentError(
+        "ProjectConfiguration: total_limit without automatic_checkpoint_naming",
+        "set automatic_checkpoint_naming: only checkpoints with a number can "
+        "be told apart by age");
+  }
+  if (project.automatic_checkpoint_naming && project.project_dir.empty()) {
+    throw ArgumentError(
+        "ProjectConfiguration: automatic_checkpoint_naming without project_dir",
+        "say where checkpoints go with project_dir");
+  }
+}
+
+// The ranks that write one checkpoint together: all, or those of this node.
+Group writers_of(const PartialState& state, const bool on_each_node) {
+  std::vector<int> ranks;
+  const Group& world = state.group();
+  if (world.size() == 1) {
+    return Group();
+  }
+  std::vector<Json> nodes = world.gather_object(
+      {Json(on_each_node ? state.node_index() : std::int64_t{0})});
+  std::optional<Group> mine;
+  std::vector<std::int64_t> seen;
+  for (const Json& node : nodes) {
+    const auto index = node.as_integer();
+    if (std::find(seen.begin(), seen.end(), index) != seen.end()) {
+      continue;
+    }
+    seen.push_back(index);
+    ranks.clear();
+    for (int rank = 0; rank < world.size(); ++rank) {
+      if (nodes[static_cast<std::size_t>(rank)].as_integer() == index) {
+        ranks.push_back(rank);
+      }
+    }
+    if (auto group = world.subgroup(ranks)) {
+      mine = std::move(group);
+    }
+  }
+  return *mine;
+}
+
+// The folders that `load_state()` may take, newest first, as rank 0 sees them.
+std::vector<fs::path> candidates(const fs::path& folder, const Group& group) {
+  std::vector<Json> paths;
+  std::vector<Json> problem{Json("")};
+  if (group.rank() == 0) {
+    try {
+      for (const CheckpointEntry& entry : list_checkpoints(folder)) {
+        paths.insert(paths.begin(), Json(entry.path.string()));
+      }
+    } catch (const Error& error) {
+      problem = {Json(error.what())};
+    }
+  }
+  group.broadcast_object_list(problem);
+  if (!problem.front().as_string().empty()) {
+    throw IoError(
+        problem.front().as_string(),
+        "save a checkpoint first, or pass the folder of one");
+  }
+  group.broadcast_object_list(paths);
+  std::vector<fs::path> result;
+  for (const Json& path : paths) {
+    result.emplace_back(path.as_string());
+  }
+  return result;
+}
+
+Region hook_region(
+    const std::shared_ptr<std::list<Accelerator::StateHook>>& hooks,
+    Accelerator::StateHook hook) {
+  const auto place = hooks->insert(hooks->end(), std::move(hook));
+  return Region([weak = std::weak_ptr(hooks), place] {
+    if (const auto living = weak.lock()) {
+      living->erase(place);
+    }
+  });
+}
+
+/// Decides when it is time; the same on every rank.
+class SaveClock {
+ public:
+  explicit SaveClock(const SaveEveryOptions& options) : options_(options) {}
+
+  bool is_due(const Group& group) {
+    ++steps_;
+    if (options_.steps && steps_ % *options_.steps == 0) {
+      return true;
+    }
+    if (!options_.minutes) {
+      return false;
+    }
+    const std::chrono::duration<double, std::ratio<60>> passed =
+        std::chrono::steady_clock::now() - last_;
+    std::vector<Json> due{Json(passed.count() >= *options_.minutes)};
+    group.broadcast_object_list(due);
+    return due.front().as_bool();
+  }
+
+  void saved() { last_ = std::chrono::steady_clock::now(); }
+
+ private:
+  SaveEveryOptions options_;
+  std::int64_t steps_ = 0;
+  std::chrono::steady_clock::time_point last_ =
+      std::chrono::steady_clock::now();
+};
+
+void check_every(const SaveEveryOptions& options) {
+  if (!options.steps && !options.minutes) {
+    throw ArgumentError(
+        "save_every needs `steps` or `minutes`", "pass one of the two");
+  }
+  if ((options.steps && *options.steps < 1) ||
+      (options.minutes && !(*options.minutes > 0))) {
+    throw ArgumentError(
+        str_cat(
+            "save_every: ",
+            options.steps && *options.steps < 1
+                ? str_cat("steps is ", *options.steps)
+                : str_cat("minutes is ", *options.minutes)),
+        "pass a number above 0");
+  }
+}
+
+}  // namespace
+
+Checkpointing::Checkpointing(const AcceleratorOptions& options)
+    : project(chosen_project(options)) {
+  check_project(project);
+}
+
+fs::path Checkpointing::folder() const {
+  if (!project.automatic_checkpoint_naming) {
+    throw StateError(
+        "no folder was given, and checkpoints are not named automatically",
+        "pass a folder, or set ProjectConfiguration::project_dir and "
+        "automatic_checkpoint_naming");
+  }
+  return project.project_dir / "checkpoints";
+}
+
+Destination Checkpointing::destination(const fs::path& given) const {
+  Destination to;
+  to.iteration = project.iteration;
+  if (given.empty()) {
+    to.parent = folder();
+    to.name = str_cat("checkpoint_", project.iteration);
+    to.numbered = true;
+    if (project.total_limit) {
+      to.keep = static_cast<std::size_t>(*project.total_limit);
+    }
+    return to;
+  }
+  const fs::path full = fs::absolute(given).lexically_normal();
+  const fs::path plain = full.has_filename() ? full : full.parent_path();
+  to.parent = plain.parent_path();
+  to.name = plain.filename().string();
+  if (to.name.empty()) {
+    throw ArgumentError(
+        str_cat(given.string(), " cannot be the name of a checkpoint"),
+        "pass a folder that may be replaced as a whole");
+  }
+  return to;
+}
+
+CheckpointWriter& Checkpointing::writer(const PartialState& state) {
+  if (!writer_) {
+    writer_ = std::make_unique<CheckpointWriter>(
+        writers_of(state, project.save_on_each_node));
+  }
+  return *writer_;
+}
+
+void Checkpointing::note(const Saved& saved) {
+  if (project.automatic_checkpoint_naming) {
+    project.iteration = std::max(project.iteration, saved.iteration + 1);
+  }
+}
+
+fs::path Accelerator::save_state(const SaveStateOptions& options) {
+  return save_state(fs::path(), options);
+}
+
+fs::path Accelerator::save_state(
+    const fs::path& output_dir, const SaveStateOptions& options) {
+  Checkpointing& checkpoints = *impl_->checkpoints;
+  wait_for_checkpoint();
+  const Destination to = checkpoints.destination(output_dir);
+  CheckpointWriter& writer = checkpoints.writer(state());
+  CheckpointContents contents = impl_->collect();
+  std::vector<TensorMap> weights = impl_->take_model_weights(contents);
+  for (const StateHook& hook : *checkpoints.save_hooks) {
+    hook(weights, to.parent / to.name);
+  }
+  impl_->put_model_weights(contents, std::move(weights));
+  if (!options.blocking) {
+    writer.save_in_background(contents, to);
+    // Numbers go on although the outcome is open: the next one is free anyway.
+    checkpoints.note({to.parent / to.name, to.iteration});
+    return to.parent / to.name;
+  }
+  const Saved saved = writer.save(contents, to);
+  checkpoints.note(saved);
+  return saved.path;
+}
+
+void Accelerator::wait_for_checkpoint() {
+  Checkpointing& checkpoints = *impl_->checkpoints;
+  if (checkpoints.has_writer()) {
+    if (const auto saved = checkpoints.writer(state()).wait()) {
+      checkpoints.note(*saved);
+    }
+  }
+}
+
+LoadStateReport Accelerator::load_state(const LoadStateOptions& options) {
+  wait_for_checkpoint();
+  const fs::path folder = impl_->checkpoints->folder();
+  const bool share = !impl_->checkpoints->project.save_on_each_node;
+  std::vector<std::string> passed_over;
+  for (const fs::path& path : candidates(folder, group())) {
+    try {
+      verify_together(path, group(), share);
+    } catch (const DistributedError&) {
+      throw;
+    } catch (const Error& error) {
+      passed_over.emplace_back(error.what());
+      if (is_main_process()) {
+        std::cerr << "warning: passed over: " << error.what() << std::endl;
+      }
+      continue;
+    }
+    LoadStateReport report = impl_->restore(path, options.strict);
+    report.passed_over = std::move(passed_over);
+    return report;
+  }
+  throw IoError(
+      str_cat(
+          "no complete checkpoint in ",
+          folder.string(),
+          passed_over.empty() ? "" : "; passed over:\n  ",
+          passed_over.empty() ? "" : passed_over.front()),
+      "start without load_state, or pass the folder of a checkpoint");
+}
+
+LoadStateReport Accelerator::load_state(
+    const fs::path& input_dir, const LoadStateOptions& options) {
+  wait_for_checkpoint();
+  verify_together(
+      input_dir, group(), !impl_->checkpoints->project.save_on_each_node);
+  return impl_->restore(input_dir, options.strict);
+}
+
+void Accelerator::register_json(
+    std::function<Json()> save, std::function<void(const Json&)> load) {
+  RegisteredObject object;
+  object.save = std::move(save);
+  object.load = std::move(load);
+  impl_->checkpoints->registered.push_back(std::move(object));
+}
+
+void Accelerator::register_tensors(
+    std::function<TensorMap()> save,
+    std::function<void(const TensorMap&)> load) {
+  RegisteredObject object;
+  object.save_tensors = std::move(save);
+  object.load_tensors = std::move(load);
+  impl_->checkpoints->registered.push_back(std::move(object));
+}
+
+Region Accelerator::register_save_state_pre_hook(StateHook hook) {
+  return hook_region(impl_->checkpoints->save_hooks, std::move(hook));
+}
+
+Region Accelerator::register_load_state_pre_hook(StateHook hook) {
+  return hook_region(impl_->checkpoints->load_hooks, std::move(hook));
+}
+
+bool Accelerator::checkpoint_requested() {
+  install_preemption_handlers();
+  const auto mine = at::full({1}, preemption_requested() ? 1 : 0, at::kLong);
+  return group().reduce({mine}, Reduction::max)[0].item<std::int64_t>() > 0;
+}
+
+std::function<bool()> Accelerator::save_every(const SaveEveryOptions& options) {
+  check_every(options);
+  // A folder is needed at the first save; say so now.
+  static_cast<void>(impl_->checkpoints->folder());
+  return [this, options, clock = SaveClock(options), asked = false]() mutable {
+    const bool due = clock.is_due(group());
+    const bool stop = checkpoint_requested() && !std::exchange(asked, true);
+    if (due || stop) {
+      // Who was asked to stop may not live to see a background save end.
+      save_state(SaveStateOptions{.blocking = options.blocking || stop});
+      clock.saved();
+    }
+    return due || stop;
+  };
+}
+
+const ProjectConfiguration& Accelerator::project_configuration() const {
+  return impl_->checkpoints->project;
+}
+
+std::int64_t Accelerator::step() const {
+  return impl_->updates;
+}
+
+}  // namespace accelerate

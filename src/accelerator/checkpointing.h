@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an Accelerator knows about checkpoints.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accelerate/accelerator.h"
+#include "accelerate/checkpoint.h"
+#include "accelerate/tensor_map.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/writer.h"
+
+namespace accelerate {
+
+/// An object that the user registered.
+struct RegisteredObject {
+  std::function<Json()> save;
+  std::function<void(const Json&)> load;
+  std::function<TensorMap()> save_tensors;
+  std::function<void(const TensorMap&)> load_tensors;
+};
+
+/// Names, hooks, registered objects and the writer. Outlives `free_memory`.
+class Checkpointing {
+ public:
+  /// Throws `ArgumentError` for options that contradict each other.
+  explicit Checkpointing(const AcceleratorOptions& options);
+
+  ProjectConfiguration project;
+  std::vector<RegisteredObject> registered;
+  /// Shared with the regions that remove them.
+  std::shared_ptr<std::list<Accelerator::StateHook>> save_hooks =
+      std::make_shared<std::list<Accelerator::StateHook>>();
+  std::shared_ptr<std::list<Accelerator::StateHook>> load_hooks =
+      std::make_shared<std::list<Accelerator::StateHook>>();
+
+  /// The next place of automatic naming, or the given folder.
+  Destination destination(const std::filesystem::path& folder) const;
+  /// Where automatic naming keeps checkpoints.
+  std::filesystem::path folder() const;
+
+  /// Collective at its first call.
+  CheckpointWriter& writer(const PartialState& state);
+  bool has_writer() const { return writer_ != nullptr; }
+  void close_writer() { writer_.reset(); }
+  /// Remembers what a finished save says.
+  void note(const Saved& saved);
+
+ private:
+  std::unique_ptr<CheckpointWriter> writer_;
+};
+
+}  // namespace accelerate

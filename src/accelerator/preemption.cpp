@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerator/preemption.h"
+
+#include <atomic>
+#include <csignal>
+#include <mutex>
+
+namespace accelerate {
+namespace {
+
+std::atomic<bool> requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void note(int signal) {
+  requested.store(true, std::memory_order_relaxed);
+  if (signal == SIGTERM) {
+    // Whoever asks twice does not want to wait.
+    std::signal(SIGTERM, SIG_DFL);
+  }
+}
+
+}  // namespace
+
+void install_preemption_handlers() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action{};
+    action.sa_handler = note;
+    action.sa_flags = SA_RESTART;
+    ::sigemptyset(&action.sa_mask);
+    ::sigaction(SIGTERM, &action, nullptr);
+    ::sigaction(SIGUSR1, &action, nullptr);
+  });
+}
+
+bool preemption_requested() {
+  return requested.load(std::memory_order_relaxed);
+}
+
+}  // namespace accelerate

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run that goes on where a checkpoint was saved.
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "accelerate/error.h"
+#include "accelerate/optimizer_state.h"
+#include "accelerator/accelerator_impl.h"
+#include "accelerator/checkpointing.h"
+#include "accelerator/run_names.h"
+#include "base/str_cat.h"
+#include "checkpoint/reader.h"
+#include "folders/checksum.h"
+#include "optim/staged_state.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+void set_random_state(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state.clone());
+}
+
+// For a rank that the saved run did not have: random, and the same each time.
+void set_derived_random_state(const at::Tensor& state, const int rank) {
+  const std::string sum = checksum_of(
+      {static_cast<const char*>(state.const_data_ptr()),
+       static_cast<std::size_t>(state.nbytes())});
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  generator.set_current_seed(
+      std::stoull(sum, nullptr, 16) + static_cast<std::uint64_t>(rank));
+}
+
+std::string shape_text(const at::Tensor& tensor) {
+  return str_cat(tensor.scalar_type(), tensor.sizes());
+}
+
+}  // namespace
+
+/// Gives a run the state of a checkpoint, in two steps: everything that can
+/// fail is done by the constructor and by `load_small`, which can be undone.
+class Accelerator::Impl::Restorer {
+ public:
+  Restorer(Impl& run, LoadedCheckpoint loaded, const fs::path& path)
+      : run_(run), loaded_(std::move(loaded)) {
+    run_hooks(path);
+    check_models();
+    check_optimizers();
+    check_count("schedulers", run_.schedulers.size());
+    check_count("loaders", run_.loaders().size());
+    check_count("registered", run_.checkpoints->registered.size());
+    if (loaded_.documents.contains("scaler") !=
+        (run_.scaling->scaler() != nullptr)) {
+      problems_.push_back(
+          loaded_.documents.contains("scaler")
+              ? "the checkpoint has a gradient scaler, this run has none"
+              : "this run has a gradient scaler, the checkpoint has none");
+    }
+  }
+
+  const std::vector<std::string>& problems() const { return problems_; }
+
+  /// Schedulers, loaders, scaler and registered values: small, so that the old
+  /// state is kept and `undo` can bring it back.
+  void load_small() {
+    const auto load_list = [&](const char* name, auto objects) {
+      const auto& states = loaded_.documents[name].as_array();
+      for (std::size_t i = 0; i < objects.size() && i < states.size(); ++i) {
+        load_one(*objects[i], states[i]);
+      }
+    };
+    load_list("schedulers", run_.schedulers);
+    load_list("loaders", run_.loaders());
+    if (run_.scaling->scaler() != nullptr &&
+        loaded_.documents.contains("scaler")) {
+      load_one(*run_.scaling->scaler(), loaded_.documents["scaler"]);
+    }
+    const auto& states = loaded_.documents["registered"].as_array();
+    for (std::size_t i = 0;
+         i < run_.checkpoints->registered.size() && i < states.size();
+         ++i) {
+      load_registered(run_.checkpoints->registered[i], i, states[i]);
+    }
+  }
+
+  void undo() {
+    while (!undo_.empty()) {
+      undo_.back()();
+      undo_.pop_back();
+    }
+  }
+
+  void apply() {
+    const at::NoGradGuard guard;
+    for (const auto& step : steps_) {
+      step();
+    }
+    const Json& run = loaded_.documents["run"];
+    run_.accumulation.load_state_dict(run.at("accumulation"));
+    run_.gradients->sync_gradients = run.at("sync_gradients").as_bool();
+    run_.updates = loaded_.step;
+    load_gradients();
+    load_random_state();
+    auto& project = run_.checkpoints->project;
+    project.iteration = std::max(project.iteration, loaded_.iteration + 1);
+  }
+
+  LoadStateReport report(const fs::path& path) const {
+    LoadStateReport report;
+    report.path = path;
+    report.step = loaded_.step;
+    report.epoch = loaded_.epoch;
+    report.world_size = loaded_.world_size();
+    report.left_out = problems_;
+    return report;
+  }
+
+ private:
+  void run_hooks(const fs::path& path) {
+    std::vector<TensorMap> weights;
+    for (std::size_t m = 0; m < run_.models.size(); ++m) {
+      const auto found = loaded_.weights.find(numbered("model", m));
+      saved_models_.push_back(found != loaded_.weights.end());
+      weights.push_back(saved_models_.back() ? found->second : TensorMap{});
+    }
+    const std::vector<TensorMap> before = weights;
+    for (const auto& hook : *run_.checkpoints->load_hooks) {
+      hook(weights, path);
+    }
+    for (std::size_t m = 0; m < run_.models.size(); ++m) {
+      TensorMap now = m < weights.size() ? std::move(weights[m]) : TensorMap{};
+      std::vector<std::string> removed;
+      for (const auto& [name, tensor] : before[m]) {
+        if (!now.contains(name)) {
+          hooked_.insert({m, name});
+        }
+      }
+      if (saved_models_[m]) {
+        loaded_.weights[numbered("model", m)] = std::move(now);
+      }
+    }
+  }
+
+  void check_models() {
+    const auto saved = static_cast<std::size_t>(
+        loaded_.documents["run"].at("models").as_integer());
+    if (saved != run_.models.size()) {
+      problems_.push_back(str_cat(
+          "the checkpoint has ",
+          saved,
+          " models, this run has ",
+          run_.models.size()));
+    }
+    for (std::size_t m = 0; m < run_.models.size(); ++m) {
+      if (saved_models_[m]) {
+        check_model(m);
+      }
+    }
+  }
+
+  void check_model(const std::size_t index) {
+    TensorMap& saved = loaded_.weights[numbered("model", index)];
+    const std::string label = numbered("model", index);
+    for (const auto& [name, here] : weights_of(run_.models[index])) {
+      const auto found = saved.find(name);
+      if (found == saved.end()) {
+        if (!hooked_.contains({index, name})) {
+          problems_.push_back(
+              str_cat(label, ": the checkpoint has no `", name, "`"));
+        }
+      } else if (found->second.sizes() != here.sizes()) {
+        problems_.push_back(str_cat(
+            label,
+            ": `",
+            name,
+            "` is ",
+            shape_text(found->second),
+            ", in this run ",
+            shape_text(here)));
+      } else {
+        steps_.push_back([to = here, from = found->second] {
+          at::Tensor target = to;
+          target.copy_(from);
+        });
+      }
+      if (found != saved.end()) {
+        saved.erase(found);
+      }
+    }
+    for (const auto& [name, tensor] : saved) {
+      problems_.push_back(str_cat(label, ": this run has no `", name, "`"));
+    }
+  }
+
+  void check_optimizers() {
+    const auto saved = static_cast<std::size_t>(
+        loaded_.documents["run"].at("optimizers").as_integer());
+    if (saved != run_.optimizers.size()) {
+      problems_.push_back(str_cat(
+          "the checkpoint has ",
+          saved,
+          " optimizers, this run has ",
+          run_.optimizers.size()));
+    }
+    const auto named = named_parameters(run_.models);
+    for (std::size_t o = 0; o < std::min(saved, run_.optimizers.size()); ++o) {
+      const std::string label = numbered("optimizer", o);
+      auto kept = std::make_shared<OptimizerState>();
+      kept->tensors = std::move(loaded_.ranges[label]);
+      kept->scalars = std::move(loaded_.documents[label]);
+      try {
+        steps_.push_back(
+            [kept,
+             stage = stage_optimizer_state(
+                 *run_.optimizers[o],
+                 *kept,
+                 parameter_names(*run_.optimizers[o], named))] { stage(); });
+      } catch (const Error& error) {
+        problems_.push_back(str_cat(label, ": ", error.what()));
+      }
+    }
+  }
+
+  void check_count(const char* name, const std::size_t here) {
+    const std::size_t saved = loaded_.documents[name].as_array().size();
+    if (saved != here) {
+      problems_.push_back(str_cat(
+          "the checkpoint has ", saved, " ", name, ", this run has ", here));
+    }
+  }
+
+  template <typename Object>
+  void load_one(Object& object, const Json& saved) {
+    undo_.push_back([&object, before = object.state_dict()] {
+      object.load_state_dict(before);
+    });
+    object.load_state_dict(saved);
+  }
+
+  void load_registered(
+      const RegisteredObject& object,
+      const std::size_t index,
+      const Json& saved) {
+    const auto tensors = loaded_.weights.find(str_cat("registered_", index));
+    if (object.load) {
+      undo_.push_back(
+          [&object, before = object.save()] { object.load(before); });
+      object.load(saved);
+    } else if (tensors != loaded_.weights.end()) {
+      TensorMap before = object.save_tensors();
+      for (auto& [name, tensor] : before) {
+        tensor = tensor.clone();
+      }
+      undo_.push_back([&object, before = std::move(before)] {
+        object.load_tensors(before);
+      });
+      object.load_tensors(tensors->second);
+    }
+  }
+
+  // At the same number of processes each takes its own sum; otherwise all
+  // take the mean, which is what averaging over ranks would have made of it.
+  void load_gradients() {
+    const auto rank = static_cast<std::size_t>(run_.state.process_index());
+    const bool same = loaded_.world_size() == run_.state.num_processes();
+    for (std::size_t m = 0; m < run_.models.size(); ++m) {
+      if (!run_.models[m].path) {
+        continue;
+      }
+      const NamedTensors& parameters = run_.models[m].path->parameters();
+      std::vector<at::Tensor> sums;
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const std::string name = gradient_name(m, parameters.names[i]);
+        sums.push_back(same ? saved_by(rank, name) : mean_over_ranks(name));
+        parameters.tensors[i].mutable_grad().reset();
+      }
+      run_.models[m].path->set_sums(sums);
+    }
+    double weight = 0;
+    for (std::size_t r = 0; r < loaded_.own.size(); ++r) {
+      const double saved = loaded_.own[r].at(kGroupWeight).item<double>();
+      weight += same ? (r == rank ? saved : 0)
+                     : saved / static_cast<double>(run_.state.num_processes());
+    }
+    run_.accumulation.set_group_weight(weight);
+  }
+
+  at::Tensor saved_by(const std::size_t rank, const std::string& name) const {
+    const auto found = loaded_.own[rank].find(name);
+    return found == loaded_.own[rank].end() ? at::Tensor() : found->second;
+  }
+
+  at::Tensor mean_over_ranks(const std::string& name) const {
+    at::Tensor sum;
+    for (std::size_t rank = 0; rank < loaded_.own.size(); ++rank) {
+      const at::Tensor part = saved_by(rank, name);
+      if (part.defined()) {
+        sum = sum.defined() ? sum.add(part) : part.clone();
+      }
+    }
+    return sum.defined() ? sum.div(loaded_.world_size()) : sum;
+  }
+
+  void load_random_state() {
+    const auto rank = static_cast<std::size_t>(run_.state.process_index());
+    if (rank < loaded_.own.size()) {
+      set_random_state(loaded_.own[rank].at(kRandomState));
+    } else {
+      set_derived_random_state(
+          loaded_.own.front().at(kRandomState), static_cast<int>(rank));
+    }
+  }
+
+  Impl& run_;
+  LoadedCheckpoint loaded_;
+  std::vector<bool> saved_models_;
+  std::set<std::pair<std::size_t, std::string>> hooked_;
+  std::vector<std::function<void()>> steps_;
+  std::vector<std::function<void()>> undo_;
+  std::vector<std::string> problems_;
+};
+
+// Every rank checks before any rank changes something.
+LoadStateReport Accelerator::Impl::restore(
+    const fs::path& path, const bool strict) {
+  std::optional<Restorer> restorer;
+  const auto agreed = [&](const std::function<void()>& work) {
+    std::string problem;
+    try {
+      work();
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    for (const Json& theirs : state.group().gather_object({Json(problem)})) {
+      if (!theirs.as_string().empty()) {
+        return theirs.as_string();
+      }
+    }
+    return std::string();
+  };
+  const auto fail = [&](const std::string& why) {
+    if (!why.empty()) {
+      throw FormatError(
+          str_cat("cannot load ", path.string(), ": ", why),
+          "nothing was changed; prepare what the saved run had prepared, or "
+          "pass `{.strict = false}` to leave out what does not fit");
+    }
+  };
+  fail(agreed([&] {
+    restorer.emplace(*this, open_checkpoint(path), path);
+    if (strict && !restorer->problems().empty()) {
+      std::string list = "it does not fit this run";
+      for (const std::string& problem : restorer->problems()) {
+        list += str_cat("\n  ", problem);
+      }
+      throw FormatError(list);
+    }
+  }));
+  const std::string problem = agreed([&] { restorer->load_small(); });
+  if (!problem.empty()) {
+    restorer->undo();
+    fail(problem);
+  }
+  restorer->apply();
+  return restorer->report(path);
+}
+
+}  // namespace accelerate

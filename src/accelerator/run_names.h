@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names under which a checkpoint keeps the state of a run.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accelerate/tensor_map.h"
+#include "accelerator/accelerator_impl.h"
+
+namespace accelerate {
+
+/// What each rank keeps of its own, beside gradients.
+inline constexpr const char* kRandomState = "random.torch";
+inline constexpr const char* kGroupWeight = "group_weight";
+
+/// `model`, `model_1`, …
+std::string numbered(const char* name, std::size_t index);
+
+/// A sum that waits for a backward that synchronises.
+std::string gradient_name(std::size_t model, const std::string& name);
+
+/// Parameters and buffers under the model's own names.
+TensorMap weights_of(const PreparedModel& model);
+
+/// The parameters of all models; the names of later ones say which.
+std::vector<std::pair<std::string, at::Tensor>> named_parameters(
+    const std::vector<PreparedModel>& models);
+
+}  // namespace accelerate

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checkpoint keeps of a run.
+#include <functional>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "accelerate/error.h"
+#include "accelerate/optimizer_state.h"
+#include "accelerator/accelerator_impl.h"
+#include "accelerator/checkpointing.h"
+#include "accelerator/run_names.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+at::Tensor random_state() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+Json states_of(const auto& objects) {
+  Json states = Json::array();
+  for (const auto* object : objects) {
+    states.push_back(object->state_dict());
+  }
+  return states;
+}
+
+}  // namespace
+
+std::string numbered(const char* name, const std::size_t index) {
+  return index == 0 ? name : str_cat(name, "_", index);
+}
+
+std::string gradient_name(const std::size_t model, const std::string& name) {
+  return str_cat("gradient.", model, ".", name);
+}
+
+TensorMap weights_of(const PreparedModel& model) {
+  TensorMap weights;
+  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
+    weights.emplace(model.parameters.names[i], model.parameters.tensors[i]);
+  }
+  if (const auto* module = model.living_module()) {
+    for (const auto& buffer : module->named_buffers()) {
+      weights.emplace(buffer.key(), buffer.value());
+    }
+  } else {
+    for (std::size_t i = 0; i < model.buffers.size(); ++i) {
+      weights.emplace(str_cat("buffer.", i), model.buffers[i]);
+    }
+  }
+  std::erase_if(
+      weights, [](const auto& item) { return !item.second.defined(); });
+  return weights;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> named_parameters(
+    const std::vector<PreparedModel>& models) {
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    const NamedTensors& parameters = models[m].parameters;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      named.emplace_back(
+          m == 0 ? parameters.names[i]
+                 : str_cat("model_", m, ".", parameters.names[i]),
+          parameters.tensors[i]);
+    }
+  }
+  return named;
+}
+
+CheckpointContents Accelerator::Impl::collect() {
+  CheckpointContents contents;
+  contents.step = updates;
+  const auto all_loaders = loaders();
+  if (!all_loaders.empty()) {
+    contents.epoch = all_loaders.front()->state_dict().at("epoch").as_integer();
+  }
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    contents.weights[numbered("model", m)] = weights_of(models[m]);
+    if (!models[m].path) {
+      continue;
+    }
+    const std::vector<at::Tensor> sums = models[m].path->sums();
+    const NamedTensors& parameters = models[m].path->parameters();
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      if (sums[i].defined()) {
+        contents.own[gradient_name(m, parameters.names[i])] = sums[i];
+      }
+    }
+  }
+  const auto named = named_parameters(models);
+  for (std::size_t o = 0; o < optimizers.size(); ++o) {
+    const auto names = parameter_names(*optimizers[o], named);
+    OptimizerState saved = optimizer_state(*optimizers[o], names);
+    contents.ranges[numbered("optimizer", o)] = std::move(saved.tensors);
+    contents.documents[numbered("optimizer", o)] = std::move(saved.scalars);
+  }
+  contents.documents["schedulers"] = states_of(schedulers);
+  contents.documents["loaders"] = states_of(all_loaders);
+  if (auto* scaler = scaling->scaler()) {
+    contents.documents["scaler"] = scaler->state_dict();
+  }
+  Json registered = Json::array();
+  for (std::size_t i = 0; i < checkpoints->registered.size(); ++i) {
+    const RegisteredObject& object = checkpoints->registered[i];
+    registered.push_back(object.save ? object.save() : Json());
+    if (object.save_tensors) {
+      contents.weights[str_cat("registered_", i)] = object.save_tensors();
+    }
+  }
+  contents.documents["registered"] = std::move(registered);
+  contents.documents["run"] = Json::object(
+      {{"accumulation", accumulation.state_dict()},
+       {"sync_gradients", gradients->sync_gradients},
+       {"models", models.size()},
+       {"optimizers", optimizers.size()}});
+  contents.own[kRandomState] = random_state();
+  contents.own[kGroupWeight] =
+      at::full({1}, accumulation.group_weight(), at::kDouble);
+  return contents;
+}
+
+std::vector<TensorMap> Accelerator::Impl::take_model_weights(
+    CheckpointContents& contents) const {
+  std::vector<TensorMap> weights;
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    weights.push_back(std::move(contents.weights[numbered("model", m)]));
+  }
+  return weights;
+}
+
+void Accelerator::Impl::put_model_weights(
+    CheckpointContents& contents, std::vector<TensorMap> weights) const {
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    contents.weights[numbered("model", m)] =
+        m < weights.size() ? std::move(weights[m]) : TensorMap{};
+  }
+}
+
+}  // namespace accelerate

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes into a checkpoint, and what comes out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "accelerate/json.h"
+#include "accelerate/tensor_map.h"
+
+namespace accelerate {
+
+/// The state of a run as one rank sees it. Names are those of files without
+/// their ending: `model`, `optimizer_1`.
+struct CheckpointContents {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  /// Equal on every rank, kept as whole tensors under their own names.
+  std::map<std::string, TensorMap> weights;
+  /// Equal on every rank, kept as ranges of flat tensors.
+  std::map<std::string, TensorMap> ranges;
+  /// Equal on every rank.
+  std::map<std::string, Json> documents;
+  /// Of this rank alone.
+  TensorMap own;
+};
+
+/// A checkpoint that was read and verified; tensors look into its files.
+struct LoadedCheckpoint {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  std::int64_t iteration = 0;
+  std::map<std::string, TensorMap> weights;
+  std::map<std::string, TensorMap> ranges;
+  std::map<std::string, Json> documents;
+  /// By the rank that saved it.
+  std::vector<TensorMap> own;
+
+  int world_size() const { return static_cast<int>(own.size()); }
+};
+
+}  // namespace accelerate

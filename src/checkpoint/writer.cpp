@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/writer.h"
+
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "folders/checkpoints.h"
+#include "folders/staged_folder.h"
+#include "folders/summed_file.h"
+#include "tensor_io/safetensors_writer.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kError = "error";
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+FileSum write_tensors(const fs::path& path, const TensorMap& tensors) {
+  SummedFile file(path);
+  write_safetensors(tensors, {{"format", "pt"}}, [&](std::string_view bytes) {
+    file.write(bytes);
+  });
+  return file.finish();
+}
+
+// Writes a rank's files; returns their sums as the other ranks hear of them.
+Json write_part(const fs::path& folder, const Part& part) {
+  Json sums = Json::object();
+  const auto add = [&](const std::string& name, const FileSum& sum) {
+    sums[name] = Json::object({{"bytes", sum.bytes}, {"xxh3", sum.xxh3}});
+  };
+  if (!fs::exists(folder)) {
+    throw IoError(
+        str_cat("this process does not see ", folder.string()),
+        "save to a disk that all processes share, or set "
+        "`ProjectConfiguration::save_on_each_node`");
+  }
+  for (const TensorFile& file : part.tensors) {
+    add(file.name, write_tensors(folder / file.name, file.tensors));
+  }
+  for (const auto& [name, document] : part.documents) {
+    add(name,
+        write_summed(
+            folder / name,
+            document.dump({.indent = 2, .allow_nan = true}) + "\n"));
+  }
+  return sums;
+}
+
+// Runs `work` and returns its result, or what went wrong as a value that can
+// be sent: a rank that threw would leave the others waiting.
+template <typename Work>
+Json outcome_of(const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    return Json::object({{kError, error.what()}, {"hint", error.hint()}});
+  } catch (const std::exception& error) {
+    return Json::object({{kError, error.what()}, {"hint", ""}});
+  }
+}
+
+// Throws if an outcome is an error; the same on every rank.
+void check_outcomes(const std::vector<Json>& outcomes, const fs::path& target) {
+  std::string problems;
+  std::string hint;
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    if (const Json* error = outcomes[rank].find(kError)) {
+      problems += outcomes.size() == 1
+                      ? str_cat(": ", error->as_string())
+                      : str_cat("\n  rank ", rank, ": ", error->as_string());
+      if (hint.empty()) {
+        hint = outcomes[rank].at("hint").as_string();
+      }
+    }
+  }
+  if (!problems.empty()) {
+    throw IoError(
+        str_cat("no checkpoint at ", target.string(), problems),
+        hint.empty() ? "earlier checkpoints are untouched and training can go "
+                       "on; make room or choose another folder"
+                     : hint);
+  }
+}
+
+Manifest manifest_of(const std::vector<Json>& sums) {
+  Manifest manifest;
+  manifest.world_size = static_cast<int>(sums.size());
+  manifest.created = utc_now();
+  for (const Json& part : sums) {
+    for (const auto& [name, sum] : part.as_object()) {
+      manifest.files[name] = {
+          static_cast<std::uint64_t>(sum.at("bytes").as_integer()),
+          sum.at("xxh3").as_string()};
+    }
+  }
+  return manifest;
+}
+
+// Gives the folder its name; with numbers, the next one that is free.
+Saved commit(StagedFolder& folder, Manifest& manifest, const Destination& to) {
+  manifest.iteration = to.iteration;
+  if (!to.numbered) {
+    return {folder.commit(manifest, to.name, Existing::replace), to.iteration};
+  }
+  for (;; ++manifest.iteration) {
+    const std::string name = str_cat("checkpoint_", manifest.iteration);
+    if (fs::exists(to.parent / name)) {
+      continue;
+    }
+    try {
+      return {
+          folder.commit(manifest, name, Existing::refuse), manifest.iteration};
+    } catch (const StateError&) {
+      // Another job took it in this moment.
+    }
+  }
+}
+
+// The new checkpoint is safe by now: what cannot be removed is worth a word,
+// not an error.
+void prune(const Destination& to) {
+  try {
+    if (to.keep) {
+      prune_checkpoints(to.parent, *to.keep);
+    }
+  } catch (const Error& error) {
+    std::cerr << "warning: " << error.what() << std::endl;
+  }
+}
+
+at::Tensor copy_of(const at::Tensor& tensor) {
+  return tensor.is_cpu() ? tensor.detach().clone(at::MemoryFormat::Contiguous)
+                         : tensor.detach().cpu().contiguous();
+}
+
+void copy_tensors(Part& part) {
+  for (TensorFile& file : part.tensors) {
+    for (auto& [name, tensor] : file.tensors) {
+      tensor = copy_of(tensor);
+    }
+  }
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(Group group) : group_(std::move(group)) {
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  try {
+    wait();
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << std::endl;
+  }
+}
+
+Saved CheckpointWriter::save(
+    const CheckpointContents& contents, const Destination& to) {
+  wait();
+  return write(
+      part_of(contents, group_.rank(), group_.size()),
+      to,
+      contents.step,
+      contents.epoch);
+}
+
+void CheckpointWriter::save_in_background(
+    const CheckpointContents& contents, const Destination& to) {
+  wait();
+  Part part = part_of(contents, group_.rank(), group_.size());
+  copy_tensors(part);
+  under_way_ = std::async(
+      std::launch::async,
+      [this,
+       part = std::move(part),
+       to,
+       step = contents.step,
+       epoch = contents.epoch]() mutable {
+        return write(std::move(part), to, step, epoch);
+      });
+}
+
+std::optional<Saved> CheckpointWriter::wait() {
+  if (!under_way_.valid()) {
+    return std::nullopt;
+  }
+  return under_way_.get();
+}
+
+// 1. Rank 0 makes a folder under a temporary name. 2. Everybody writes.
+// 3. Rank 0 commits, and tells how it went.
+Saved CheckpointWriter::write(
+    Part part,
+    const Destination& to,
+    const std::int64_t step,
+    const std::int64_t epoch) {
+  const bool is_main = group_.rank() == 0;
+  const fs::path target = to.parent / to.name;
+  std::unique_ptr<StagedFolder> folder;
+  std::vector<Json> opened{outcome_of([&] {
+    if (!is_main) {
+      return Json();
+    }
+    if (fs::exists(to.parent)) {
+      remove_abandoned(to.parent);
+    }
+    folder = std::make_unique<StagedFolder>(to.parent);
+    return Json::object({{"path", folder->path().string()}});
+  })};
+  group_.broadcast_object_list(opened);
+  check_outcomes(opened, target);
+
+  const fs::path path = opened.front().at("path").as_string();
+  const Json sums = outcome_of([&] { return write_part(path, part); });
+  const std::vector<Json> all = group_.gather_object({sums});
+  check_outcomes(all, target);
+  part = {};  // Copies go before the last wait.
+
+  std::vector<Json> ended{outcome_of([&] {
+    if (!is_main) {
+      return Json();
+    }
+    Manifest manifest = manifest_of(all);
+    manifest.step = step;
+    manifest.epoch = epoch;
+    const Saved saved = commit(*folder, manifest, to);
+    prune(to);
+    return Json::object(
+        {{"path", saved.path.string()}, {"iteration", saved.iteration}});
+  })};
+  group_.broadcast_object_list(ended);
+  check_outcomes(ended, target);
+  return {
+      ended.front().at("path").as_string(),
+      ended.front().at("iteration").as_integer()};
+}
+
+}  // namespace accelerate

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes checkpoints, all ranks together, now or while training goes on.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <optional>
+#include <string>
+
+#include "accelerate/group.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/parts.h"
+
+namespace accelerate {
+
+/// Where a checkpoint goes.
+struct Destination {
+  std::filesystem::path parent;
+  std::string name;
+  /// Takes the next free number when `checkpoint_<iteration>` is taken;
+  /// otherwise a checkpoint of that name is replaced.
+  bool numbered = false;
+  std::int64_t iteration = 0;
+  /// So many stay in `parent`.
+  std::optional<std::size_t> keep = std::nullopt;
+};
+
+/// What came of it, on every rank.
+struct Saved {
+  std::filesystem::path path;
+  std::int64_t iteration = 0;
+};
+
+/// Saves one checkpoint after the other.
+///
+/// The group is the writer's own: its collectives run in a thread beside
+/// training. Rank 0 makes the folder, each rank writes its part, rank 0 adds
+/// the manifest and gives the folder its name.
+///
+/// Thread safety: one thread at a time.
+class CheckpointWriter {
+ public:
+  explicit CheckpointWriter(Group group);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  /// Finishes what is under way; an error goes to stderr.
+  ~CheckpointWriter();
+
+  /// Collective. Throws `IoError` on every rank when one of them cannot write;
+  /// what was there before is then untouched and the group usable.
+  Saved save(const CheckpointContents& contents, const Destination& to);
+
+  /// As `save`, but returns once the state is copied; waits for an earlier one
+  /// first. The outcome comes from `wait`.
+  void save_in_background(
+      const CheckpointContents& contents, const Destination& to);
+
+  /// Waits for what is under way; throws what went wrong there, once.
+  std::optional<Saved> wait();
+
+ private:
+  Saved write(
+      Part part, const Destination& to, std::int64_t step, std::int64_t epoch);
+
+  Group group_;
+  std::future<Saved> under_way_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "folders/checkpoints.h"
+
+#include <algorithm>
+#include <system_error>
+#include <tuple>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "folders/staged_folder.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kName = "checkpoint";
+
+bool may_be_checkpoint(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  return entry.is_directory() && !is_temporary_name(name) &&
+         (name.starts_with(kName) || fs::exists(entry.path() / kManifestFile));
+}
+
+CheckpointEntry examine(const fs::path& path) {
+  CheckpointEntry entry;
+  entry.path = path;
+  try {
+    entry.manifest = read_manifest(path);
+    const auto damages =
+        verify_checkpoint(path, *entry.manifest, {.checksums = false});
+    if (!damages.empty()) {
+      entry.problem = str_cat(damages.front().file, ": ", damages.front().what);
+      entry.manifest.reset();
+    }
+  } catch (const Error& error) {
+    entry.problem = error.what();
+  }
+  return entry;
+}
+
+std::int64_t place_of(const CheckpointEntry& entry) {
+  const auto number = checkpoint_number(entry.path.filename().string());
+  return entry.manifest ? entry.manifest->iteration : number.value_or(-1);
+}
+
+std::optional<std::string> damage_of(
+    const fs::path& path, const FileSum& expected, const bool checksums) {
+  std::error_code error;
+  const auto status = fs::symlink_status(path, error);
+  if (error || status.type() == fs::file_type::not_found) {
+    return "is missing";
+  }
+  if (status.type() == fs::file_type::symlink) {
+    return "is a link, not a file";
+  }
+  if (status.type() != fs::file_type::regular) {
+    return "is no plain file";
+  }
+  const auto bytes = fs::file_size(path, error);
+  if (!error && bytes != expected.bytes) {
+    return str_cat("has ", bytes, " bytes, not ", expected.bytes);
+  }
+  if (!checksums) {
+    return std::nullopt;
+  }
+  const FileSum found = sum_of_file(path);
+  if (found.xxh3 != expected.xxh3) {
+    return str_cat(
+        "has checksum ", found.xxh3, ", the manifest says ", expected.xxh3);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> checkpoint_number(const std::string& name) {
+  const std::string prefix = str_cat(kName, "_");
+  if (!name.starts_with(prefix)) {
+    return std::nullopt;
+  }
+  const std::string digits = name.substr(prefix.size());
+  if (digits.empty() || digits.size() > 18 ||
+      digits.find_first_not_of("0123456789") != digits.npos) {
+    return std::nullopt;
+  }
+  return std::stoll(digits);
+}
+
+std::vector<CheckpointEntry> list_checkpoints(const fs::path& folder) {
+  std::error_code error;
+  std::vector<CheckpointEntry> entries;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (may_be_checkpoint(entry)) {
+      entries.push_back(examine(entry.path()));
+    }
+  }
+  if (error) {
+    throw_errno("read", folder, error.value());
+  }
+  std::ranges::sort(
+      entries, [](const CheckpointEntry& left, const CheckpointEntry& right) {
+        return std::tuple(place_of(left), left.path) <
+               std::tuple(place_of(right), right.path);
+      });
+  return entries;
+}
+
+std::vector<Damage> verify_checkpoint(
+    const fs::path& folder,
+    const Manifest& manifest,
+    const VerifyOptions& options) {
+  std::vector<Damage> damages;
+  int number = 0;
+  for (const auto& [name, expected] : manifest.files) {
+    const bool mine = number++ % options.readers == options.reader;
+    try {
+      const auto damage =
+          damage_of(folder / name, expected, options.checksums && mine);
+      if (damage) {
+        damages.push_back({name, *damage});
+      }
+    } catch (const Error& error) {
+      damages.push_back({name, error.what()});
+    }
+  }
+  return damages;
+}
+
+std::string describe(const std::vector<Damage>& damages) {
+  std::string text;
+  for (const auto& [file, what] : damages) {
+    text += str_cat("\n  ", file, " ", what);
+  }
+  return text;
+}
+
+std::vector<fs::path> prune_checkpoints(
+    const fs::path& folder, const std::size_t keep) {
+  if (keep == 0) {
+    throw ArgumentError("pruning to 0 checkpoints", "keep 1 or more");
+  }
+  std::vector<CheckpointEntry> entries = list_checkpoints(folder);
+  std::erase_if(entries, [](const CheckpointEntry& entry) {
+    return !entry.manifest.has_value();
+  });
+  std::vector<fs::path> removed;
+  for (std::size_t i = 0; i + keep < entries.size(); ++i) {
+    remove_folder(entries[i].path);
+    removed.push_back(entries[i].path);
+  }
+  return removed;
+}
+
+}  // namespace accelerate

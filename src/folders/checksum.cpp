@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "folders/checksum.h"
+
+#include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <new>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <xxhash.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "base/unique_fd.h"
+
+namespace accelerate {
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+
+std::string hex(const XXH64_hash_t value) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016" PRIx64, std::uint64_t{value});
+  return text.data();
+}
+
+UniqueFd open_plain(const std::filesystem::path& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) {
+    if (errno == ELOOP) {
+      throw IoError(
+          str_cat(path.string(), " is a link, not a file"),
+          "put the file itself there");
+    }
+    throw_errno("read", path, errno);
+  }
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    throw IoError(str_cat(path.string(), " is no plain file"));
+  }
+  return fd;
+}
+
+}  // namespace
+
+struct Checksum::State {
+  State() : hash(XXH3_createState()) {
+    if (hash == nullptr) {
+      throw std::bad_alloc();
+    }
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { XXH3_freeState(hash); }
+
+  XXH3_state_t* hash;
+};
+
+Checksum::Checksum() : state_(std::make_unique<State>()) {
+  XXH3_64bits_reset(state_->hash);
+}
+Checksum::~Checksum() = default;
+Checksum::Checksum(Checksum&&) noexcept = default;
+Checksum& Checksum::operator=(Checksum&&) noexcept = default;
+
+void Checksum::add(const std::string_view bytes) {
+  XXH3_64bits_update(state_->hash, bytes.data(), bytes.size());
+}
+
+std::string Checksum::text() const {
+  return hex(XXH3_64bits_digest(state_->hash));
+}
+
+std::string checksum_of(const std::string_view bytes) {
+  return hex(XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+FileSum sum_of_file(const std::filesystem::path& path) {
+  const UniqueFd fd = open_plain(path);
+  std::vector<char> piece(kPiece);
+  FileSum sum;
+  Checksum checksum;
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), piece.data(), piece.size());
+    if (got < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      throw_errno("read", path, errno);
+    }
+    if (got == 0) {
+      break;
+    }
+    sum.bytes += static_cast<std::uint64_t>(got);
+    checksum.add({piece.data(), static_cast<std::size_t>(got)});
+  }
+  sum.xxh3 = checksum.text();
+  return sum;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "folders/staged_folder.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <system_error>
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "folders/summed_file.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTemporary = ".tmp-";
+constexpr const char* kReplaced = ".old-";
+constexpr const char* kLock = ".lock";
+// Longer than making a folder and the lock in it can take.
+constexpr std::chrono::minutes kYoung(10);
+
+void sync_folder(const fs::path& folder) {
+  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems know no fsync for folders and say EINVAL.
+  if (!fd || (::fsync(fd.get()) != 0 && errno != EINVAL)) {
+    throw_errno("write", folder, errno);
+  }
+}
+
+// The system call: the C library of some supported hosts has no wrapper.
+int rename_with(const fs::path& from, const fs::path& to, unsigned flags) {
+  return static_cast<int>(::syscall(
+      SYS_renameat2, AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags));
+}
+
+bool is_unknown(const int error) {
+  return error == EINVAL || error == ENOSYS || error == ENOTSUP;
+}
+
+[[noreturn]] void throw_taken(const fs::path& path) {
+  throw StateError(
+      str_cat(path.string(), " exists"),
+      "save under another name, or remove it first");
+}
+
+// True when somebody holds the lock of a folder, or may be about to.
+bool is_in_use(const fs::path& folder) {
+  const UniqueFd lock(
+      ::open((folder / kLock).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (lock) {
+    return ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
+  }
+  std::error_code error;
+  const auto written = fs::last_write_time(folder, error);
+  return !error && fs::file_time_type::clock::now() - written < kYoung;
+}
+
+}  // namespace
+
+StagedFolder::StagedFolder(const fs::path& parent) : parent_(parent) {
+  std::error_code error;
+  fs::create_directories(parent_, error);
+  if (error) {
+    throw_errno("create", parent_, error.value());
+  }
+  std::string path = (parent_ / str_cat("checkpoint", kTemporary)).string();
+  path += "XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) {
+    throw_errno("create", path, errno);
+  }
+  path_ = path;
+  ::chmod(path.c_str(), 0755);
+  lock_ = UniqueFd(::open(
+      (path_ / kLock).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    const int reason = errno;
+    fs::remove_all(path_, error);
+    throw_errno("create", path_, reason);
+  }
+}
+
+StagedFolder::~StagedFolder() {
+  if (!path_.empty()) {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+}
+
+fs::path StagedFolder::commit(
+    const Manifest& manifest,
+    const std::string& name,
+    const Existing existing) {
+  const auto manifest_path = path_ / kManifestFile;
+  if (has_manifest_) {
+    fs::remove(manifest_path);
+  }
+  has_manifest_ = true;
+  write_summed(manifest_path, manifest.to_json());
+  ::unlink((path_ / kLock).c_str());
+  sync_folder(path_);
+  const fs::path final = parent_ / name;
+  give_name(final, existing);
+  path_.clear();
+  sync_folder(parent_);
+  return final;
+}
+
+void StagedFolder::give_name(const fs::path& final, const Existing existing) {
+  if (rename_with(path_, final, RENAME_NOREPLACE) == 0) {
+    return;
+  }
+  if (is_unknown(errno) && !fs::exists(final)) {
+    // A file system that cannot promise it: a folder that appears between the
+    // two calls is not replaced either, unless it is empty.
+    if (::rename(path_.c_str(), final.c_str()) == 0) {
+      return;
+    }
+  }
+  if (!fs::exists(final)) {
+    throw_errno("write", final, errno);
+  }
+  if (existing == Existing::refuse) {
+    throw_taken(final);
+  }
+  if (!fs::is_empty(final) && !fs::exists(final / kManifestFile)) {
+    throw StateError(
+        str_cat(final.string(), " exists and is no checkpoint"),
+        "save under another name; nothing there was touched");
+  }
+  const fs::path old = str_cat(
+      final.string(),
+      kReplaced,
+      path_.string().substr(path_.string().size() - 6));
+  if (rename_with(path_, final, RENAME_EXCHANGE) == 0) {
+    sync_folder(parent_);
+    remove_folder(path_);
+    return;
+  }
+  // Between these two the old one has its other name, which counts as complete.
+  if (::rename(final.c_str(), old.c_str()) != 0 ||
+      ::rename(path_.c_str(), final.c_str()) != 0) {
+    throw_errno("write", final, errno);
+  }
+  sync_folder(parent_);
+  remove_folder(old);
+}
+
+bool is_temporary_name(const std::string& name) {
+  return name.find(kTemporary) != name.npos;
+}
+
+void remove_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::path doomed = folder;
+  if (!is_temporary_name(folder.filename().string())) {
+    doomed = str_cat(folder.string(), kTemporary, "removed-", ::getpid());
+    fs::rename(folder, doomed, error);
+  }
+  if (!error) {
+    fs::remove(doomed / kManifestFile, error);
+  }
+  if (!error) {
+    fs::remove_all(doomed, error);
+  }
+  if (error) {
+    throw_errno("remove", folder, error.value());
+  }
+}
+
+std::vector<std::string> remove_abandoned(const fs::path& parent) {
+  std::vector<std::string> removed;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(parent, error)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory() && !entry.is_symlink() &&
+        is_temporary_name(name) && !is_in_use(entry.path())) {
+      remove_folder(entry.path());
+      removed.push_back(name);
+    }
+  }
+  return removed;
+}
+
+}  // namespace accelerate

@@ -3,14 +3,13 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <system_error>
 
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "accelerate/error.h"
 #include "base/files.h"
@@ -36,10 +35,8 @@ void sync_folder(const fs::path& folder) {
   }
 }
 
-// The system call: the C library of some supported hosts has no wrapper.
 int rename_with(const fs::path& from, const fs::path& to, unsigned flags) {
-  return static_cast<int>(::syscall(
-      SYS_renameat2, AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags));
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags);
 }
 
 bool is_unknown(const int error) {

@@ -13,22 +13,48 @@
 namespace transformers {
 namespace {
 
-at::Tensor gelu(const at::Tensor& x) { return at::gelu(x); }
-at::Tensor gelu_tanh(const at::Tensor& x) { return at::gelu(x, "tanh"); }
+at::Tensor gelu(const at::Tensor& x) {
+  return at::gelu(x);
+}
+at::Tensor gelu_tanh(const at::Tensor& x) {
+  return at::gelu(x, "tanh");
+}
 at::Tensor quick_gelu(const at::Tensor& x) {
   return x * at::sigmoid(1.702 * x);
 }
-at::Tensor gelu_10(const at::Tensor& x) { return at::gelu(x).clamp(-10, 10); }
-at::Tensor relu(const at::Tensor& x) { return at::relu(x); }
-at::Tensor relu2(const at::Tensor& x) { return at::relu(x).square(); }
-at::Tensor relu6(const at::Tensor& x) { return at::relu6(x); }
-at::Tensor leaky_relu(const at::Tensor& x) { return at::leaky_relu(x); }
-at::Tensor silu(const at::Tensor& x) { return at::silu(x); }
-at::Tensor mish(const at::Tensor& x) { return at::mish(x); }
-at::Tensor hardswish(const at::Tensor& x) { return at::hardswish(x); }
-at::Tensor sigmoid(const at::Tensor& x) { return at::sigmoid(x); }
-at::Tensor tanh(const at::Tensor& x) { return at::tanh(x); }
-at::Tensor linear(const at::Tensor& x) { return x; }
+at::Tensor gelu_10(const at::Tensor& x) {
+  return at::gelu(x).clamp(-10, 10);
+}
+at::Tensor relu(const at::Tensor& x) {
+  return at::relu(x);
+}
+at::Tensor relu2(const at::Tensor& x) {
+  return at::relu(x).square();
+}
+at::Tensor relu6(const at::Tensor& x) {
+  return at::relu6(x);
+}
+at::Tensor leaky_relu(const at::Tensor& x) {
+  return at::leaky_relu(x);
+}
+at::Tensor silu(const at::Tensor& x) {
+  return at::silu(x);
+}
+at::Tensor mish(const at::Tensor& x) {
+  return at::mish(x);
+}
+at::Tensor hardswish(const at::Tensor& x) {
+  return at::hardswish(x);
+}
+at::Tensor sigmoid(const at::Tensor& x) {
+  return at::sigmoid(x);
+}
+at::Tensor tanh(const at::Tensor& x) {
+  return at::tanh(x);
+}
+at::Tensor linear(const at::Tensor& x) {
+  return x;
+}
 
 const std::map<std::string, Activation>& activations() {
   static const std::map<std::string, Activation> all = {
@@ -69,8 +95,10 @@ Activation activation(const std::string& name) {
   }
   throw accelerate::UnsupportedError(
       accelerate::str_cat(
-          "no activation `", accelerate::printable(name),
-          "`; there is ", accelerate::join(known, ", ")),
+          "no activation `",
+          accelerate::printable(name),
+          "`; there is ",
+          accelerate::join(known, ", ")),
       accelerate::did_you_mean(name, known));
 }
 

@@ -33,7 +33,8 @@ at::Tensor as_four_dimensions(const at::Tensor& mask) {
     return mask;
   }
   throw accelerate::ArgumentError(accelerate::str_cat(
-      "`attention_mask` has shape ", mask.sizes(),
+      "`attention_mask` has shape ",
+      mask.sizes(),
       "; it is [batch, tokens] of 0 and 1"));
 }
 
@@ -50,9 +51,9 @@ at::Tensor eager_attention(
   auto scores_BHTT = at::matmul(q_BHTD, k_BHTD.transpose(-1, -2))
                          .mul(options.scale)
                          .to(at::kFloat);
-  const at::Tensor allowed =
-      mask.is_causal ? causal_TT(q_BHTD.size(2), q_BHTD.device())
-                     : mask.allowed;
+  const at::Tensor allowed = mask.is_causal
+                                 ? causal_TT(q_BHTD.size(2), q_BHTD.device())
+                                 : mask.allowed;
   if (allowed.defined()) {
     scores_BHTT = scores_BHTT.masked_fill(
         allowed.logical_not(), std::numeric_limits<float>::lowest());
@@ -79,17 +80,19 @@ AttentionMask attention_mask(
   const auto allowed = as_four_dimensions(padding_BT).ne(0);
   if (allowed.size(-1) != hidden_BTE.size(1)) {
     throw accelerate::ArgumentError(accelerate::str_cat(
-        "`attention_mask` has shape ", padding_BT.sizes(), " for ",
-        hidden_BTE.size(1), " tokens"));
+        "`attention_mask` has shape ",
+        padding_BT.sizes(),
+        " for ",
+        hidden_BTE.size(1),
+        " tokens"));
   }
   if (hides_nothing(allowed)) {
     return {.allowed = {}, .is_causal = is_causal};
   }
   return {
-      .allowed = is_causal
-                     ? allowed.logical_and(
-                           causal_TT(hidden_BTE.size(1), hidden_BTE.device()))
-                     : allowed,
+      .allowed = is_causal ? allowed.logical_and(causal_TT(
+                                 hidden_BTE.size(1), hidden_BTE.device()))
+                           : allowed,
       .is_causal = false};
 }
 
@@ -103,14 +106,16 @@ at::Tensor attend(
   const auto k = repeat_heads(k_BHTD, groups);
   const auto v = repeat_heads(v_BHTD, groups);
   const auto mixed_BHTD =
-      options.eager
-          ? eager_attention(q_BHTD, k, v, mask, options)
-          : at::scaled_dot_product_attention(
-                q_BHTD, k, v,
-                mask.allowed.defined() ? std::optional(mask.allowed)
-                                       : std::nullopt,
-                options.dropout, mask.is_causal && q_BHTD.size(2) > 1,
-                options.scale);
+      options.eager ? eager_attention(q_BHTD, k, v, mask, options)
+                    : at::scaled_dot_product_attention(
+                          q_BHTD,
+                          k,
+                          v,
+                          mask.allowed.defined() ? std::optional(mask.allowed)
+                                                 : std::nullopt,
+                          options.dropout,
+                          mask.is_causal && q_BHTD.size(2) > 1,
+                          options.scale);
   return mixed_BHTD.transpose(1, 2).flatten(2);
 }
 

@@ -122,15 +122,17 @@ void read_labels(FieldReader& reader, PretrainedConfig& common) {
 void check_labels(const FieldReader& reader, const PretrainedConfig& common) {
   if (common.num_labels < 0 || common.num_labels > kMaxLabels) {
     throw FormatError(str_cat(
-        reader.source(), ": `num_labels` is ", common.num_labels,
-        ", not between 0 and ", kMaxLabels));
+        reader.source(),
+        ": `num_labels` is ",
+        common.num_labels,
+        ", not between 0 and ",
+        kMaxLabels));
   }
 }
 
 std::string label_name(const PretrainedConfig& common, std::int64_t id) {
   const auto found = common.id2label.find(id);
-  return found == common.id2label.end() ? str_cat("LABEL_", id)
-                                        : found->second;
+  return found == common.id2label.end() ? str_cat("LABEL_", id) : found->second;
 }
 
 template <typename Rope, typename Visitor>
@@ -203,12 +205,11 @@ void read_fields(FieldReader& reader, RopeParameters& rope) {
   fields("rope_type", rope.rope_type, {"type"});
   fields.take("type");
   fields("rope_theta", rope.rope_theta);
-  visit_rope(rope, [&](std::string_view key, auto& field) {
-    fields(key, field);
-  });
+  visit_rope(
+      rope, [&](std::string_view key, auto& field) { fields(key, field); });
   for (const auto& [key, value] : fields.rest().as_object()) {
-    throw accelerate::UnsupportedError(str_cat(
-        fields.source(), ": no rule for `", printable(key), "`"));
+    throw accelerate::UnsupportedError(
+        str_cat(fields.source(), ": no rule for `", printable(key), "`"));
   }
 }
 

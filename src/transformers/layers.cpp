@@ -53,8 +53,8 @@ void Initializer::copy(
 }
 
 Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias)
-    : weight_ED(register_parameter(
-          "weight", empty({checked(out), checked(in)}))) {
+    : weight_ED(
+          register_parameter("weight", empty({checked(out), checked(in)}))) {
   if (with_bias) {
     bias_E = register_parameter("bias", empty({out}));
   }
@@ -70,9 +70,10 @@ void Linear::initialize(const Initializer& init) {
 }
 
 Conv1D::Conv1D(std::int64_t out, std::int64_t in)
-    : weight_DE(register_parameter(
-          "weight", empty({checked(in), checked(out)}))),
-      bias_E(register_parameter("bias", empty({out}))) {}
+    : weight_DE(
+          register_parameter("weight", empty({checked(in), checked(out)}))),
+      bias_E(register_parameter("bias", empty({out}))) {
+}
 
 at::Tensor Conv1D::operator()(const at::Tensor& x_BTD) const {
   return at::linear(x_BTD, weight_DE.t(), bias_E);
@@ -87,12 +88,15 @@ Embedding::Embedding(
     std::int64_t rows,
     std::int64_t width,
     std::optional<std::int64_t> padding_idx)
-    : weight_VD(register_parameter(
-          "weight", empty({checked(rows), checked(width)}))),
+    : weight_VD(
+          register_parameter("weight", empty({checked(rows), checked(width)}))),
       padding_idx_(padding_idx.value_or(-1)) {
   if (padding_idx && (*padding_idx < -rows || *padding_idx >= rows)) {
     throw accelerate::ArgumentError(accelerate::str_cat(
-        "`pad_token_id` is ", *padding_idx, ", but the table has ", rows,
+        "`pad_token_id` is ",
+        *padding_idx,
+        ", but the table has ",
+        rows,
         " rows"));
   }
   if (padding_idx && *padding_idx < 0) {
@@ -115,7 +119,8 @@ void Embedding::initialize(const Initializer& init) {
 LayerNorm::LayerNorm(std::int64_t width, double eps)
     : weight_D(register_parameter("weight", empty({checked(width)}))),
       bias_D(register_parameter("bias", empty({width}))),
-      eps_(eps) {}
+      eps_(eps) {
+}
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x_BTD) const {
   return at::layer_norm(x_BTD, weight_D.sizes(), weight_D, bias_D, eps_);
@@ -128,7 +133,8 @@ void LayerNorm::initialize(const Initializer& init) {
 
 RmsNorm::RmsNorm(std::int64_t width, double eps)
     : weight_D(register_parameter("weight", empty({checked(width)}))),
-      eps_(eps) {}
+      eps_(eps) {
+}
 
 at::Tensor RmsNorm::operator()(const at::Tensor& x_BTD) const {
   // The reference normalises in fp32 whatever the weights' type.

@@ -23,7 +23,9 @@ at::Tensor cross_entropy(
 void check_rows(const at::Tensor& logits, const at::Tensor& labels) {
   if (labels.dim() == 0 || labels.size(0) != logits.size(0)) {
     throw accelerate::ArgumentError(accelerate::str_cat(
-        "`labels` have shape ", labels.sizes(), " for logits of shape ",
+        "`labels` have shape ",
+        labels.sizes(),
+        " for logits of shape ",
         logits.sizes()));
   }
 }
@@ -33,8 +35,8 @@ std::string problem_type_of(
   if (common.num_labels == 1) {
     return "regression";
   }
-  const bool are_classes = labels.scalar_type() == at::kLong ||
-                           labels.scalar_type() == at::kInt;
+  const bool are_classes =
+      labels.scalar_type() == at::kLong || labels.scalar_type() == at::kInt;
   return are_classes ? "single_label_classification"
                      : "multi_label_classification";
 }
@@ -63,7 +65,8 @@ at::Tensor sequence_loss(
     return at::binary_cross_entropy_with_logits(logits_BC, labels);
   }
   throw accelerate::ArgumentError(accelerate::str_cat(
-      "problem_type `", accelerate::printable(type),
+      "problem_type `",
+      accelerate::printable(type),
       "` is not one of regression, single_label_classification, "
       "multi_label_classification"));
 }

@@ -50,8 +50,7 @@ double dynamic_base(
   return rope.rope_theta *
          std::pow(
              stretch,
-             static_cast<double>(head_dim) /
-                 static_cast<double>(head_dim - 2));
+             static_cast<double>(head_dim) / static_cast<double>(head_dim - 2));
 }
 
 at::Tensor llama3_F(const RopeParameters& rope, std::int64_t head_dim) {
@@ -59,7 +58,8 @@ at::Tensor llama3_F(const RopeParameters& rope, std::int64_t head_dim) {
   const double low = needed(rope.low_freq_factor, rope, "low_freq_factor");
   const double high = needed(rope.high_freq_factor, rope, "high_freq_factor");
   const auto context = static_cast<double>(needed(
-      rope.original_max_position_embeddings, rope,
+      rope.original_max_position_embeddings,
+      rope,
       "original_max_position_embeddings"));
   const auto plain_F = 1.0 / powers_F(rope.rope_theta, head_dim);
   const auto wavelength_F = kTau / plain_F;
@@ -67,7 +67,8 @@ at::Tensor llama3_F(const RopeParameters& rope, std::int64_t head_dim) {
   const auto mixed_F = (1 - smooth_F) * plain_F / factor + smooth_F * plain_F;
   // Long waves are stretched, short ones stay, those between are mixed.
   return at::where(
-      wavelength_F > context / low, plain_F / factor,
+      wavelength_F > context / low,
+      plain_F / factor,
       at::where(wavelength_F < context / high, plain_F, mixed_F));
 }
 
@@ -85,7 +86,8 @@ double yarn_channel(
 at::Tensor yarn_F(
     const RopeParameters& rope, std::int64_t head_dim, double factor) {
   const auto context = static_cast<double>(needed(
-      rope.original_max_position_embeddings, rope,
+      rope.original_max_position_embeddings,
+      rope,
       "original_max_position_embeddings"));
   double low =
       yarn_channel(rope.beta_fast.value_or(32), rope, head_dim, context);
@@ -101,8 +103,7 @@ at::Tensor yarn_F(
     high += 0.001;
   }
   const auto stretched_F =
-      ((at::arange(head_dim / 2, at::kFloat) - low) / (high - low))
-          .clamp(0, 1);
+      ((at::arange(head_dim / 2, at::kFloat) - low) / (high - low)).clamp(0, 1);
   const auto powers = powers_F(rope.rope_theta, head_dim);
   return 1.0 / (factor * powers) * stretched_F +
          1.0 / powers * (1 - stretched_F);
@@ -130,11 +131,14 @@ at::Tensor longrope_F(
               : needed(rope.short_factor, rope, "short_factor");
   if (static_cast<std::int64_t>(factors.size()) * 2 != head_dim) {
     throw ArgumentError(str_cat(
-        "rope_parameters have ", factors.size(), " factors for ", head_dim / 2,
+        "rope_parameters have ",
+        factors.size(),
+        " factors for ",
+        head_dim / 2,
         " pairs of channels"));
   }
-  return 1.0 /
-         (at::tensor(factors, at::kFloat) * powers_F(rope.rope_theta, head_dim));
+  return 1.0 / (at::tensor(factors, at::kFloat) *
+                powers_F(rope.rope_theta, head_dim));
 }
 
 double longrope_scaling(const RopeParameters& rope, double factor) {
@@ -193,10 +197,9 @@ at::Tensor RotaryEmbedding::frequencies_F(std::int64_t length) const {
            needed(rope.factor, rope, "factor");
   }
   if (rope.rope_type == "dynamic") {
-    return 1.0 /
-           powers_F(
-               dynamic_base(rope, head_dim_, max_positions_, length),
-               head_dim_);
+    return 1.0 / powers_F(
+                     dynamic_base(rope, head_dim_, max_positions_, length),
+                     head_dim_);
   }
   if (rope.rope_type == "llama3") {
     return llama3_F(rope, head_dim_);
@@ -209,7 +212,8 @@ at::Tensor RotaryEmbedding::frequencies_F(std::int64_t length) const {
         rope, head_dim_, length > *rope.original_max_position_embeddings);
   }
   throw UnsupportedError(str_cat(
-      "no rule for rope_type `", accelerate::printable(rope.rope_type),
+      "no rule for rope_type `",
+      accelerate::printable(rope.rope_type),
       "`; there is one for default, linear, dynamic, yarn, longrope, llama3"));
 }
 
@@ -219,8 +223,7 @@ void RotaryEmbedding::follow(const at::Tensor& position_ids_BT) {
   if (!is_dynamic && parameters_.rope_type != "longrope") {
     return;
   }
-  const std::int64_t length =
-      position_ids_BT.max().item<std::int64_t>() + 1;
+  const std::int64_t length = position_ids_BT.max().item<std::int64_t>() + 1;
   if (!is_dynamic) {
     inv_freq_F_ = frequencies_F(length);
   } else if (length > longest_) {

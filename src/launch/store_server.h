@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/socket.h"
-#include "base/store_protocol.h"
+#include "launch/store_core.h"
 
 namespace accelerate {
 
@@ -25,31 +25,15 @@ struct StoreServerOptions {
   std::size_t max_strangers = 64;
 };
 
-/// What the store knows about one rank of the current generation.
-struct RankStatus {
-  std::uint32_t rank = 0;
-  bool is_connected = false;
-  std::string status;       ///< What the rank said it is doing.
-  std::string waiting_for;  ///< The keys it waits for, if it does.
-  double waiting_seconds = 0;
-  std::string failure;     ///< The exception it reported.
-  double failure_age = 0;  ///< Seconds since then.
-};
-
 /// Serves on its own thread from construction to destruction.
 ///
 /// Thread-safe. Waiting requests end at their own limit, or at once when the
 /// job is aborted.
 class StoreServer {
  public:
-  /// A machine's request: its rank, its address, what it sent. The answer is
-  /// sent at once when there is one, else `answer` sends it later.
-  struct Exchange {
-    std::uint64_t client = 0;
-    std::uint32_t machine = 0;
-    std::string address;
-    std::string payload;
-  };
+  /// The answer is sent at once when there is one, else `answer` sends it
+  /// later.
+  using Exchange = StoreExchange;
   using ExchangeHandler =
       std::function<std::optional<std::string>(const Exchange&)>;
   using LossHandler = std::function<void(std::uint64_t client)>;
@@ -57,7 +41,7 @@ class StoreServer {
       std::function<void(const std::string& address, const std::string& why)>;
 
   /// Throws `IoError` when an endpoint cannot be opened.
-  explicit StoreServer(StoreServerOptions options);
+  explicit StoreServer(const StoreServerOptions& options);
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
   ~StoreServer();

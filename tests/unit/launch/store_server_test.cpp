@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/store_server.h"
 
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -203,6 +204,29 @@ TEST_F(StoreServerTest, StrangersCannotCrowdOutOthers) {
   client.set("a", "1");
 
   EXPECT_EQ(client.get("a", kLong), "1");
+}
+
+TEST_F(StoreServerTest, MoreStrangersThanAllowedWaitOutside) {
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = open_files();
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 50; ++i) {
+    strangers.push_back(connect_to(server_.endpoint(1), kLong));
+  }
+  // The first has its greeting: those the server lets in are in.
+  char byte = 0;
+  ASSERT_TRUE(receive_all(strangers[0].get(), &byte, 1, kLong));
+  EXPECT_LE(open_files(), before + 50 + 4);
+
+  // Behind all of them in the queue, and let in when they had their time.
+  StoreClientOptions far = options(0);
+  far.endpoint = server_.endpoint(1);
+  StoreClient client(far);
+
+  EXPECT_EQ(client.count(), 0);
 }
 
 TEST_F(StoreServerTest, GarbageChangesNothing) {

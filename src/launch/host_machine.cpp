@@ -1,104 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every message is one JSON object in a store's `exchange` request:
-//
-//   enter {restart, card}   answered when all machines have come, or never will
-//   poll  {rank}            answered with the next event, or none after a while
-//   fail  {rank, failure}   a rank of that machine failed
-//   done  {rank, restart}   all its workers have ended
-#include "launch/machines.h"
-
-#include <atomic>
+// Machine 0: the one that is met.
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
-
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "accelerate/error.h"
-#include "base/quiet_thread.h"
-#include "base/store_client.h"
 #include "base/str_cat.h"
-#include "base/text.h"
 #include "launch/failure_json.h"
+#include "launch/machine_events.h"
+#include "launch/machines.h"
 
 namespace accelerate {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-// A poll is answered at least this often, so that both sides see traffic.
-constexpr std::chrono::seconds kHeartbeat{5};
-constexpr milliseconds kAtOnce{30000};
-
-// What has happened elsewhere, with a descriptor to wait for it.
-class Events {
- public:
-  Events() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-
-  int fd() const { return fd_.get(); }
-
-  void add_failure(Failure failure) {
-    const std::scoped_lock lock(mutex_);
-    if (!failure_) {
-      failure_ = std::move(failure);
-    }
-    notify();
-  }
-  void set_all_done() {
-    const std::scoped_lock lock(mutex_);
-    all_done_ = true;
-    notify();
-  }
-  std::optional<Failure> take_failure() {
-    const std::scoped_lock lock(mutex_);
-    std::uint64_t count = 0;
-    (void)!::read(fd_.get(), &count, sizeof(count));
-    return std::exchange(failure_, std::nullopt);
-  }
-  bool all_done() const {
-    const std::scoped_lock lock(mutex_);
-    return all_done_;
-  }
-  void reset() {
-    const std::scoped_lock lock(mutex_);
-    failure_.reset();
-    all_done_ = false;
-  }
-
- private:
-  void notify() const {
-    const std::uint64_t one = 1;
-    (void)!::write(fd_.get(), &one, sizeof(one));
-  }
-
-  UniqueFd fd_;
-  mutable std::mutex mutex_;
-  std::optional<Failure> failure_;
-  bool all_done_ = false;
-};
-
-Failure lost_machine(
-    const std::string& name, std::int64_t rank, double seconds) {
-  Failure failure;
-  failure.rank = rank;
-  failure.exit_code = 1;
-  failure.seconds = seconds;
-  failure.lost_machine = name;
-  return failure;
-}
-
-std::string event_text(const char* type, Json body = Json::object()) {
-  body["type"] = type;
-  return body.dump();
-}
-
-// ---------------------------------------------------------------- machine 0
 
 class Host : public Machines {
  public:
@@ -360,7 +279,7 @@ class Host : public Machines {
     {
       const std::scoped_lock lock(mutex_);
       for (auto& [rank, peer] : peers_) {
-        if (peer.is_polling && Clock::now() - peer.poll_since > kHeartbeat) {
+        if (peer.is_polling && Clock::now() - peer.poll_since > kPollInterval) {
           peer.is_polling = false;
           idle.push_back(peer.poll);
         }
@@ -414,7 +333,7 @@ class Host : public Machines {
 
   MachinesOptions options_;
   StoreServer& server_;
-  Events events_;
+  MachineEvents events_;
   Clock::time_point start_ = Clock::now();
 
   // Recursive: opening a meeting lets early machines in. The server's own lock
@@ -430,173 +349,11 @@ class Host : public Machines {
   bool host_done_ = false;
 };
 
-// ------------------------------------------------------- the other machines
-
-class Guest : public Machines {
- public:
-  Guest(const MachinesOptions& options, milliseconds timeout)
-      : options_(options), control_(connect(timeout)) {}
-  ~Guest() override {
-    stopping_ = true;
-    if (poller_ != nullptr) {
-      ::shutdown(poller_->socket(), SHUT_RDWR);
-    }
-    if (thread_.joinable()) {
-      thread_.join();
-    }
-  }
-
-  MeetingResult meet(std::int64_t restart, milliseconds timeout) override {
-    events_.reset();
-    const Json answer =
-        ask(*control_,
-            Json::object(
-                {{"type", "enter"},
-                 {"restart", restart},
-                 {"card", options_.card.to_json()}}),
-            timeout);
-    if (const Json* error = answer.find("error")) {
-      const Json* is_config = answer.find("is_config");
-      if (is_config != nullptr && is_config->as_bool()) {
-        throw ConfigError(error->as_string());
-      }
-      throw DistributedError(error->as_string());
-    }
-    MeetingResult result;
-    result.machine_rank = answer.at("machine_rank").as_integer();
-    result.launch_id = answer.at("launch_id").as_string();
-    result.main_host = answer.at("main_host").as_string();
-    result.main_port = answer.at("main_port").as_string();
-    rank_ = result.machine_rank;
-    options_.card.machine_rank = rank_;
-    start_ = Clock::now();
-    if (poller_ == nullptr) {
-      poller_ = connect(kAtOnce);
-      thread_ = start_quiet_thread([this] { poll(); });
-    }
-    return result;
-  }
-
-  int event_fd() const override { return events_.fd(); }
-  std::optional<Failure> take_failure() override {
-    return events_.take_failure();
-  }
-  bool all_done() override { return events_.all_done(); }
-
-  void report_failure(const Failure& failure) override {
-    tell(Json::object(
-        {{"type", "fail"},
-         {"rank", rank_},
-         {"failure", failure_to_json(failure)}}));
-  }
-  void report_done() override {
-    tell(Json::object({{"type", "done"}, {"rank", rank_}}));
-  }
-
- private:
-  std::unique_ptr<StoreClient> connect(milliseconds timeout) const {
-    StoreClientOptions options;
-    options.endpoint = options_.endpoint;
-    options.secret = options_.secret;
-    options.hello = {
-        store::Role::machine,
-        static_cast<std::uint32_t>(
-            std::max<std::int64_t>(0, options_.card.machine_rank)),
-        0};
-    const auto deadline = Clock::now() + timeout;
-    while (true) {
-      try {
-        options.connect_timeout = std::min(
-            milliseconds(5000),
-            std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
-                milliseconds(1));
-        return std::make_unique<StoreClient>(options);
-      } catch (const IoError& error) {
-        // Machine 0 may still be on its way.
-        if (Clock::now() >= deadline) {
-          throw DistributedError(
-              str_cat(
-                  "machine 0 did not answer within ",
-                  format_seconds(
-                      std::chrono::duration<double>(timeout).count()),
-                  ": ",
-                  error.what()),
-              "start machine 0 too, and check that this machine reaches it");
-        }
-        std::this_thread::sleep_for(milliseconds(100));
-      }
-    }
-  }
-
-  static Json ask(
-      StoreClient& client, const Json& message, milliseconds limit) {
-    return Json::parse(
-        client.exchange(message.dump(), limit), {.source = "machine 0"});
-  }
-
-  // Machine 0 may be gone; its loss is reported by the poll.
-  void tell(const Json& message) {
-    try {
-      (void)ask(*control_, message, kAtOnce);
-    } catch (const Error&) {
-      events_.set_all_done();
-    }
-  }
-
-  void poll() {
-    try {
-      while (!stopping_) {
-        const Json event =
-            ask(*poller_,
-                Json::object({{"type", "poll"}, {"rank", rank_}}),
-                kAtOnce);
-        take(event);
-      }
-    } catch (const Error&) {
-      if (!stopping_ && !events_.all_done()) {
-        events_.add_failure(lost_machine(
-            str_cat(
-                "0 (",
-                options_.endpoint.host,
-                ":",
-                options_.endpoint.port,
-                ")"),
-            0,
-            std::chrono::duration<double>(Clock::now() - start_).count()));
-        events_.set_all_done();
-      }
-    }
-  }
-
-  void take(const Json& event) {
-    const std::string& type = event.at("type").as_string();
-    if (type == "failure") {
-      events_.add_failure(failure_from_json(event.at("failure")));
-    } else if (type == "all_done") {
-      events_.set_all_done();
-    }
-  }
-
-  MachinesOptions options_;
-  Events events_;
-  std::int64_t rank_ = -1;
-  Clock::time_point start_ = Clock::now();
-  std::unique_ptr<StoreClient> control_;
-  std::unique_ptr<StoreClient> poller_;
-  std::atomic<bool> stopping_ = false;
-  std::thread thread_;
-};
-
 }  // namespace
 
 std::unique_ptr<Machines> host_machines(
     const MachinesOptions& options, StoreServer& server) {
   return std::make_unique<Host>(options, server);
-}
-
-std::unique_ptr<Machines> join_machines(
-    const MachinesOptions& options, milliseconds timeout) {
-  return std::make_unique<Guest>(options, timeout);
 }
 
 }  // namespace accelerate

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/connections.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::uint64_t kWake = 0;
+constexpr std::uint64_t kFirstListener = 1;
+constexpr std::uint64_t kFirstConnection = 1000;
+
+}  // namespace
+
+Connections::Connections(
+    const std::vector<Endpoint>& endpoints,
+    const ConnectionLimits& limits,
+    ConnectionHandler& handler)
+    : limits_(limits), handler_(handler), next_id_(kFirstConnection) {
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  watch(wake_.get(), kWake, EPOLLIN);
+  for (Endpoint endpoint : endpoints) {
+    UniqueFd socket = listen_on(endpoint);
+    if (!endpoint.is_unix) {
+      endpoint.port = bound_port(socket.get());
+    }
+    watch(socket.get(), kFirstListener + listeners_.size(), EPOLLIN);
+    bound_.push_back(endpoint);
+    listeners_.push_back({std::move(socket), endpoint.is_unix});
+  }
+}
+
+Connections::~Connections() {
+  for (const Endpoint& endpoint : bound_) {
+    if (endpoint.is_unix) {
+      ::unlink(endpoint.host.c_str());
+    }
+  }
+}
+
+Connections::Ready Connections::wait(Clock::time_point deadline) const {
+  const auto left =
+      std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count();
+  Ready ready;
+  ready.count = ::epoll_wait(
+      epoll_.get(),
+      ready.events,
+      64,
+      static_cast<int>(std::clamp<std::int64_t>(left + 1, 0, 60000)));
+  return ready;
+}
+
+void Connections::wake() const {
+  const std::uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof(one));
+}
+
+void Connections::handle(const Ready& ready) {
+  for (int i = 0; i < ready.count; ++i) {
+    handle_event(ready.events[i]);
+  }
+  send_strangers_away();
+  resume_listeners();
+}
+
+std::optional<Connections::Clock::time_point> Connections::next_deadline()
+    const {
+  std::optional<Clock::time_point> next;
+  if (!strangers_.empty()) {
+    next = connections_.at(*strangers_.begin()).since + patience();
+  }
+  const bool crowded = is_crowded();
+  const bool rests =
+      std::any_of(listeners_.begin(), listeners_.end(), [&](const auto& one) {
+        return one.is_paused && (one.is_local || !crowded);
+      });
+  if (rests) {
+    next = std::min(next.value_or(rest_until_), rest_until_);
+  }
+  return next;
+}
+
+void Connections::send(std::uint64_t id, std::string_view bytes) {
+  const auto found = connections_.find(id);
+  if (found != connections_.end()) {
+    found->second.outgoing += bytes;
+    unsent_.insert(id);
+  }
+}
+
+bool Connections::flush() {
+  for (const std::uint64_t id :
+       std::vector<std::uint64_t>(unsent_.begin(), unsent_.end())) {
+    const auto found = connections_.find(id);
+    if (found != connections_.end() && !flush_one(id, found->second)) {
+      drop(id);
+    }
+  }
+  return unsent_.empty();
+}
+
+// False: the other side is gone.
+bool Connections::flush_one(std::uint64_t id, Connection& connection) {
+  while (!connection.outgoing.empty()) {
+    const ssize_t sent = ::send(
+        connection.socket.get(),
+        connection.outgoing.data(),
+        connection.outgoing.size(),
+        MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+      return false;
+    }
+    if (sent < 0) {
+      break;
+    }
+    connection.outgoing.erase(0, static_cast<std::size_t>(sent));
+  }
+  const bool wants_write = !connection.outgoing.empty();
+  if (!wants_write) {
+    unsent_.erase(id);
+  }
+  if (wants_write != connection.wants_write) {
+    connection.wants_write = wants_write;
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLRDHUP;
+    event.events |= wants_write ? static_cast<std::uint32_t>(EPOLLOUT) : 0U;
+    event.data.u64 = id;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &event);
+  }
+  return true;
+}
+
+void Connections::watch(int fd, std::uint64_t id, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = id;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    throw IoError(str_cat("cannot watch a socket: ", errno_text(errno)));
+  }
+}
+
+void Connections::handle_event(const epoll_event& event) {
+  const std::uint64_t id = event.data.u64;
+  if (id == kWake) {
+    std::uint64_t count = 0;
+    (void)!::read(wake_.get(), &count, sizeof(count));
+  } else if (id < kFirstConnection) {
+    accept_from(listeners_[id - kFirstListener]);
+  } else if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
+    read_from(id);
+  }
+}
+
+void Connections::accept_from(Listener& listener) {
+  while (!listener.is_paused) {
+    UniqueFd socket(::accept4(
+        listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+        // Out of descriptors or memory: the queue would wake us at once again.
+        rest_until_ = Clock::now() + milliseconds(100);
+        pause(listener);
+      }
+      return;
+    }
+    add(std::move(socket), listener.is_local);
+    if (is_crowded() && !listener.is_local) {
+      pause(listener);
+    }
+  }
+}
+
+void Connections::add(UniqueFd socket, bool is_local) {
+  const std::uint64_t id = next_id_++;
+  const std::string address = peer_text(socket.get());
+  if (!is_local) {
+    watch_connection(socket.get());
+    ++distant_strangers_;
+  }
+  watch(socket.get(), id, EPOLLIN | EPOLLRDHUP);
+  Connection connection;
+  connection.socket = std::move(socket);
+  connection.is_local = is_local;
+  connection.since = Clock::now();
+  connections_.emplace(id, std::move(connection));
+  strangers_.insert(id);
+  handler_.on_connect(id, address);
+}
+
+void Connections::read_from(std::uint64_t id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) {
+    return;
+  }
+  Connection& connection = found->second;
+  // One read per event: a fast sender must not keep the others waiting.
+  char buffer[65536];
+  const ssize_t got =
+      ::recv(connection.socket.get(), buffer, sizeof(buffer), 0);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+    drop(id);
+    return;
+  }
+  if (got > 0) {
+    connection.incoming.append(buffer, static_cast<std::size_t>(got));
+  }
+  switch (handler_.on_bytes(id, connection.incoming)) {
+    case ConnectionHandler::Verdict::stranger:
+      return;
+    case ConnectionHandler::Verdict::known:
+      forget_stranger(id);
+      return;
+    case ConnectionHandler::Verdict::gone:
+      // What was said to it last, if the socket takes it at once.
+      (void)flush_one(id, connection);
+      drop(id);
+  }
+}
+
+void Connections::drop(std::uint64_t id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) {
+    return;
+  }
+  forget_stranger(id);
+  unsent_.erase(id);
+  connections_.erase(found);
+  handler_.on_close(id);
+}
+
+void Connections::forget_stranger(std::uint64_t id) {
+  if (strangers_.erase(id) > 0 && !connections_.at(id).is_local) {
+    --distant_strangers_;
+  }
+}
+
+void Connections::send_strangers_away() {
+  const auto now = Clock::now();
+  while (!strangers_.empty() &&
+         connections_.at(*strangers_.begin()).since + patience() <= now) {
+    drop(*strangers_.begin());
+  }
+}
+
+// Workers that start together are strangers for a moment, too, so a full house
+// sends nobody away: the next ones wait in the kernel's queue.
+bool Connections::is_crowded() const {
+  return distant_strangers_ >= limits_.max_strangers;
+}
+
+// How long a stranger may stay: less when others wait for its place.
+milliseconds Connections::patience() const {
+  constexpr milliseconds kWhenCrowded{1000};
+  return is_crowded() ? std::min(kWhenCrowded, limits_.hello_timeout)
+                      : limits_.hello_timeout;
+}
+
+void Connections::pause(Listener& listener) {
+  listener.is_paused = true;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener.socket.get(), nullptr);
+}
+
+void Connections::resume_listeners() {
+  if (Clock::now() < rest_until_) {
+    return;
+  }
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    Listener& listener = listeners_[i];
+    if (listener.is_paused && (listener.is_local || !is_crowded())) {
+      listener.is_paused = false;
+      watch(listener.socket.get(), kFirstListener + i, EPOLLIN);
+    }
+  }
+}
+
+}  // namespace accelerate

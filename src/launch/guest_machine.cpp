@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine that comes to machine 0.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include <sys/socket.h>
+
+#include "accelerate/error.h"
+#include "base/quiet_thread.h"
+#include "base/store_client.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "launch/failure_json.h"
+#include "launch/machine_events.h"
+#include "launch/machines.h"
+
+namespace accelerate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+class Guest : public Machines {
+ public:
+  Guest(const MachinesOptions& options, milliseconds timeout)
+      : options_(options), control_(connect(timeout)) {}
+  ~Guest() override {
+    stopping_ = true;
+    if (poller_ != nullptr) {
+      ::shutdown(poller_->socket(), SHUT_RDWR);
+    }
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+  MeetingResult meet(std::int64_t restart, milliseconds timeout) override {
+    events_.reset();
+    const Json answer =
+        ask(*control_,
+            Json::object(
+                {{"type", "enter"},
+                 {"restart", restart},
+                 {"card", options_.card.to_json()}}),
+            timeout);
+    if (const Json* error = answer.find("error")) {
+      const Json* is_config = answer.find("is_config");
+      if (is_config != nullptr && is_config->as_bool()) {
+        throw ConfigError(error->as_string());
+      }
+      throw DistributedError(error->as_string());
+    }
+    MeetingResult result;
+    result.machine_rank = answer.at("machine_rank").as_integer();
+    result.launch_id = answer.at("launch_id").as_string();
+    result.main_host = answer.at("main_host").as_string();
+    result.main_port = answer.at("main_port").as_string();
+    rank_ = result.machine_rank;
+    options_.card.machine_rank = rank_;
+    start_ = Clock::now();
+    if (poller_ == nullptr) {
+      poller_ = connect(kAnswerTimeout);
+      thread_ = start_quiet_thread([this] { poll(); });
+    }
+    return result;
+  }
+
+  int event_fd() const override { return events_.fd(); }
+  std::optional<Failure> take_failure() override {
+    return events_.take_failure();
+  }
+  bool all_done() override { return events_.all_done(); }
+
+  void report_failure(const Failure& failure) override {
+    tell(Json::object(
+        {{"type", "fail"},
+         {"rank", rank_},
+         {"failure", failure_to_json(failure)}}));
+  }
+  void report_done() override {
+    tell(Json::object({{"type", "done"}, {"rank", rank_}}));
+  }
+
+ private:
+  std::unique_ptr<StoreClient> connect(milliseconds timeout) const {
+    StoreClientOptions options;
+    options.endpoint = options_.endpoint;
+    options.secret = options_.secret;
+    options.hello = {
+        store::Role::machine,
+        static_cast<std::uint32_t>(
+            std::max<std::int64_t>(0, options_.card.machine_rank)),
+        0};
+    const auto deadline = Clock::now() + timeout;
+    while (true) {
+      try {
+        options.connect_timeout = std::min(
+            milliseconds(5000),
+            std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
+                milliseconds(1));
+        return std::make_unique<StoreClient>(options);
+      } catch (const IoError& error) {
+        // Machine 0 may still be on its way.
+        if (Clock::now() >= deadline) {
+          throw DistributedError(
+              str_cat(
+                  "machine 0 did not answer within ",
+                  format_seconds(
+                      std::chrono::duration<double>(timeout).count()),
+                  ": ",
+                  error.what()),
+              "start machine 0 too, and check that this machine reaches it");
+        }
+        std::this_thread::sleep_for(milliseconds(100));
+      }
+    }
+  }
+
+  static Json ask(
+      StoreClient& client, const Json& message, milliseconds limit) {
+    return Json::parse(
+        client.exchange(message.dump(), limit), {.source = "machine 0"});
+  }
+
+  // Machine 0 may be gone; its loss is reported by the poll.
+  void tell(const Json& message) {
+    try {
+      (void)ask(*control_, message, kAnswerTimeout);
+    } catch (const Error&) {
+      events_.set_all_done();
+    }
+  }
+
+  void poll() {
+    try {
+      while (!stopping_) {
+        const Json event =
+            ask(*poller_,
+                Json::object({{"type", "poll"}, {"rank", rank_}}),
+                kAnswerTimeout);
+        take(event);
+      }
+    } catch (const Error&) {
+      if (!stopping_ && !events_.all_done()) {
+        events_.add_failure(lost_machine(
+            str_cat(
+                "0 (",
+                options_.endpoint.host,
+                ":",
+                options_.endpoint.port,
+                ")"),
+            0,
+            std::chrono::duration<double>(Clock::now() - start_).count()));
+        events_.set_all_done();
+      }
+    }
+  }
+
+  void take(const Json& event) {
+    const std::string& type = event.at("type").as_string();
+    if (type == "failure") {
+      events_.add_failure(failure_from_json(event.at("failure")));
+    } else if (type == "all_done") {
+      events_.set_all_done();
+    }
+  }
+
+  MachinesOptions options_;
+  MachineEvents events_;
+  std::int64_t rank_ = -1;
+  Clock::time_point start_ = Clock::now();
+  std::unique_ptr<StoreClient> control_;
+  std::unique_ptr<StoreClient> poller_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Machines> join_machines(
+    const MachinesOptions& options, milliseconds timeout) {
+  return std::make_unique<Guest>(options, timeout);
+}
+
+}  // namespace accelerate

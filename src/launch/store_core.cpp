@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/store_core.h"
+
+#include <algorithm>
+
+#include "base/hmac.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+using store::Hello;
+using store::Reader;
+using store::Reply;
+using store::Request;
+using store::Role;
+using store::Writer;
+
+constexpr std::size_t kMaxText = 4096;
+
+double seconds_since(StoreCore::Clock::time_point then) {
+  return std::chrono::duration<double>(StoreCore::Clock::now() - then).count();
+}
+
+std::string_view as_text(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+// A day is the longest wait anybody can mean; it keeps the sum in range.
+std::chrono::milliseconds bounded(std::int64_t timeout_ms) {
+  constexpr std::int64_t kDay = 86400000;
+  return std::chrono::milliseconds(
+      std::clamp<std::int64_t>(timeout_ms, 0, kDay));
+}
+
+}  // namespace
+
+StoreCore::StoreCore(std::string secret, Send send)
+    : secret_(std::move(secret)), send_(std::move(send)) {
+}
+
+void StoreCore::on_connect(std::uint64_t id, const std::string& address) {
+  Client client;
+  client.id = id;
+  client.address = address;
+  client.nonce = random_bytes(store::kNonceBytes);
+  send_(id, str_cat(store::kMagic, client.nonce));
+  clients_.emplace(id, std::move(client));
+}
+
+StoreCore::Verdict StoreCore::on_bytes(
+    std::uint64_t id, std::string& incoming) {
+  Client& client = clients_.at(id);
+  if (!client.is_known) {
+    if (incoming.size() < store::kHelloBytes) {
+      return Verdict::stranger;
+    }
+    if (!admit(client, incoming)) {
+      return Verdict::gone;
+    }
+  }
+  // The smallest frame: a length and a code.
+  while (incoming.size() >= 5) {
+    const std::size_t before = incoming.size();
+    if (!take_frame(client, incoming)) {
+      return Verdict::gone;
+    }
+    if (incoming.size() == before) {
+      break;
+    }
+  }
+  return Verdict::known;
+}
+
+void StoreCore::on_close(std::uint64_t id) {
+  const auto found = clients_.find(id);
+  Client& client = found->second;
+  (void)take_wait(client);
+  if (client.is_known && client.hello.role == Role::worker &&
+      !is_stale(client)) {
+    --ranks_[client.hello.rank].connections;
+  }
+  const bool machine = client.is_known && client.hello.role == Role::machine;
+  clients_.erase(found);
+  if (machine && machine_lost) {
+    machine_lost(id);
+  }
+}
+
+void StoreCore::answer(std::uint64_t id, std::string_view payload) {
+  const auto found = clients_.find(id);
+  if (found != clients_.end()) {
+    reply(found->second, Reply::ok, payload);
+  }
+}
+
+void StoreCore::start_generation(std::uint32_t generation) {
+  generation_ = generation;
+  abort_reason_.reset();
+  data_.clear();
+  ranks_.clear();
+  end_all_waits(
+      [this](const Client& client) { return is_stale(client); },
+      Reply::stale,
+      "");
+}
+
+void StoreCore::abort(const std::string& reason) {
+  abort_reason_ = reason;
+  end_all_waits([](const Client&) { return true; }, Reply::aborted, reason);
+}
+
+std::vector<RankStatus> StoreCore::status() const {
+  std::map<std::uint32_t, RankStatus> result;
+  for (const auto& [number, rank] : ranks_) {
+    RankStatus& entry = result[number];
+    entry.rank = number;
+    entry.is_connected = rank.connections > 0;
+    entry.status = rank.status;
+    entry.failure = rank.failure;
+    entry.failure_age =
+        rank.failure.empty() ? 0 : seconds_since(rank.failed_at);
+  }
+  for (const auto& [id, client] : clients_) {
+    const auto found = result.find(client.hello.rank);
+    if (client.wait && client.hello.role == Role::worker &&
+        found != result.end()) {
+      found->second.waiting_for = client.wait->key;
+      found->second.waiting_seconds = seconds_since(client.wait->since);
+    }
+  }
+  std::vector<RankStatus> list;
+  for (auto& [number, entry] : result) {
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+void StoreCore::end_overdue() {
+  const auto now = Clock::now();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    Client& client = clients_.at(deadlines_.begin()->second);
+    const auto wait = take_wait(client);
+    reply(client, Reply::timeout, str_cat("`", wait->key, "`"));
+  }
+}
+
+std::optional<StoreCore::Clock::time_point> StoreCore::next_deadline() const {
+  return deadlines_.empty() ? std::nullopt
+                            : std::optional(deadlines_.begin()->first);
+}
+
+void StoreCore::reply(const Client& client, Reply code, std::string_view text) {
+  send_(client.id, store::frame(static_cast<std::uint8_t>(code), text));
+}
+
+// Whether the client has proved that it knows the secret.
+bool StoreCore::admit(Client& client, std::string& incoming) {
+  Reader reader(incoming);
+  const std::string nonce(reader.raw(store::kNonceBytes));
+  Hello hello;
+  hello.role = static_cast<Role>(reader.number<std::uint8_t>());
+  hello.rank = reader.number<std::uint32_t>();
+  hello.generation = reader.number<std::uint32_t>();
+  const std::string proof(reader.raw(store::kMacBytes));
+  incoming.erase(0, store::kHelloBytes);
+  const auto expected = hmac_sha256(
+      secret_, store::signed_text("client", client.nonce, nonce, hello));
+  const bool has_role =
+      hello.role == Role::worker || hello.role == Role::machine;
+  if (!equal_in_constant_time(proof, as_text(expected)) || !has_role) {
+    if (refusal) {
+      refusal(
+          client.address,
+          has_role ? "wrong secret" : "neither a worker nor a machine");
+    }
+    return false;
+  }
+  client.hello = hello;
+  client.is_known = true;
+  if (is_stale(client)) {
+    reply(client, Reply::stale, "an earlier start of the workers");
+    return true;
+  }
+  if (hello.role == Role::worker) {
+    Rank& rank = ranks_[hello.rank];
+    ++rank.connections;
+    rank.was_connected = true;
+  }
+  const auto mine = hmac_sha256(
+      secret_, store::signed_text("server", client.nonce, nonce, hello));
+  reply(client, Reply::ok, as_text(mine));
+  return true;
+}
+
+bool StoreCore::is_stale(const Client& client) const {
+  return client.hello.role == Role::worker &&
+         client.hello.generation != generation_;
+}
+
+// Takes one frame if it is there whole. False: the client has to go.
+bool StoreCore::take_frame(Client& client, std::string& incoming) {
+  Reader reader(incoming);
+  const auto length = reader.number<std::uint32_t>();
+  if (length < 1 || length > store::kMaxFrame) {
+    return false;
+  }
+  if (incoming.size() < 4 + std::size_t{length}) {
+    return true;
+  }
+  const auto request = static_cast<Request>(reader.number<std::uint8_t>());
+  const std::string payload(reader.raw(length - 1));
+  incoming.erase(0, 4 + std::size_t{length});
+  // One request at a time is the rule; a second one during a wait is not ours
+  // to guess at.
+  if (request == Request::bye || client.wait) {
+    return false;
+  }
+  handle_request(client, request, payload);
+  return true;
+}
+
+void StoreCore::handle_request(
+    Client& client, Request request, const std::string& payload) {
+  if (is_stale(client)) {
+    reply(client, Reply::stale, "");
+    return;
+  }
+  if (request == Request::exchange && client.hello.role == Role::machine) {
+    handle_exchange(client, payload);
+    return;
+  }
+  if (handle_notice(client, request, payload)) {
+    return;
+  }
+  if (abort_reason_) {
+    reply(client, Reply::aborted, *abort_reason_);
+    return;
+  }
+  StoreOutcome outcome = data_.handle(request, payload);
+  if (outcome.kind == StoreOutcome::Kind::wait) {
+    begin_wait(client, std::move(outcome));
+    return;
+  }
+  reply(client, outcome.code, outcome.payload);
+  if (!outcome.changed_key.empty()) {
+    wake_waiters(outcome.changed_key);
+  }
+}
+
+void StoreCore::handle_exchange(
+    const Client& client, const std::string& payload) {
+  if (!exchange) {
+    reply(client, Reply::refused, "this job has one machine");
+    return;
+  }
+  const auto text =
+      exchange({client.id, client.hello.rank, client.address, payload});
+  if (text) {
+    reply(client, Reply::ok, *text);
+  }
+}
+
+// Requests that are about the rank, not about keys.
+bool StoreCore::handle_notice(
+    const Client& client, Request request, const std::string& payload) {
+  if (client.hello.role != Role::worker) {
+    return false;
+  }
+  Rank& rank = ranks_[client.hello.rank];
+  switch (request) {
+    case Request::status:
+      rank.status = Reader(payload).string().substr(0, kMaxText);
+      reply(client, Reply::ok, "");
+      return true;
+    case Request::fail:
+      rank.failure = Reader(payload).string().substr(0, kMaxText);
+      rank.failed_at = Clock::now();
+      reply(client, Reply::ok, "");
+      return true;
+    case Request::departed:
+      reply(client, Reply::ok, departed());
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string StoreCore::departed() const {
+  std::vector<std::uint32_t> gone;
+  for (const auto& [number, rank] : ranks_) {
+    if (rank.was_connected && rank.connections == 0) {
+      gone.push_back(number);
+    }
+  }
+  Writer writer;
+  writer.number(static_cast<std::uint32_t>(gone.size()));
+  for (const std::uint32_t number : gone) {
+    writer.number(number);
+  }
+  return writer.take();
+}
+
+void StoreCore::begin_wait(Client& client, StoreOutcome request) {
+  const auto missing = data_.first_missing(request.keys);
+  const auto now = Clock::now();
+  const auto deadline = now + bounded(request.timeout_ms);
+  client.wait =
+      Wait{std::move(request), now, deadline, missing.value_or(std::string())};
+  if (!missing) {
+    end_wait(client);
+    return;
+  }
+  waiting_[*missing].insert(client.id);
+  deadlines_.emplace(deadline, client.id);
+}
+
+// Every way a wait ends goes through here.
+std::optional<StoreCore::Wait> StoreCore::take_wait(Client& client) {
+  auto wait = std::exchange(client.wait, std::nullopt);
+  if (wait) {
+    deadlines_.erase({wait->deadline, client.id});
+    const auto found = waiting_.find(wait->key);
+    if (found != waiting_.end()) {
+      found->second.erase(client.id);
+      if (found->second.empty()) {
+        waiting_.erase(found);
+      }
+    }
+  }
+  return wait;
+}
+
+void StoreCore::end_wait(Client& client) {
+  const auto wait = take_wait(client);
+  reply(
+      client,
+      Reply::ok,
+      wait->request.wants_value ? *data_.find(wait->request.keys[0])
+                                : std::string());
+}
+
+void StoreCore::end_all_waits(
+    const std::function<bool(const Client&)>& which,
+    Reply code,
+    const std::string& text) {
+  for (auto& [id, client] : clients_) {
+    if (client.wait && which(client)) {
+      (void)take_wait(client);
+      reply(client, code, text);
+    }
+  }
+}
+
+void StoreCore::wake_waiters(const std::string& key) {
+  const auto found = waiting_.find(key);
+  if (found == waiting_.end()) {
+    return;
+  }
+  const std::set<std::uint64_t> ids = std::move(found->second);
+  waiting_.erase(found);
+  for (const std::uint64_t id : ids) {
+    Client& client = clients_.at(id);
+    const auto missing = data_.first_missing(client.wait->request.keys);
+    if (missing) {
+      client.wait->key = *missing;
+      waiting_[*missing].insert(id);
+    } else {
+      end_wait(client);
+    }
+  }
+}
+
+}  // namespace accelerate

@@ -20,13 +20,14 @@ RuntimeFacts unknown_facts(const Settings& settings) {
     facts.main_address = settings.text("main_process_ip");
   }
   facts.main_port = "<free port>";
+  facts.network_interface = "<interface>";
   facts.store =
       one ? "unix:<folder>/store"
           : str_cat("tcp:", settings.text("main_process_ip"), ":<port>");
   facts.store_secret = "<secret>";
   facts.launch_id = "<id>";
   facts.run_id = "<id>";
-  facts.error_folder = "<folder>";
+  facts.folder = "<folder>";
   return facts;
 }
 

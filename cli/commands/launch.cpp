@@ -106,7 +106,9 @@ void use_mpirun(SessionOptions& session) {
 
 void print_failure(const Failure& failure, Console& console) {
   console.error(Error(failure_title(failure)));
-  console.write_error("\n" + failure_body(failure));
+  if (const std::string body = failure_body(failure); !body.empty()) {
+    console.write_error("\n" + body);
+  }
   const auto hints = failure_hints(failure);
   if (!hints.empty()) {
     console.write_error("\n");

@@ -11,6 +11,7 @@
 #include "accelerate/error.h"
 #include "accelerate/logging.h"
 #include "base/str_cat.h"
+#include "comm/launcher_link.h"
 #include "config/environment.h"
 #include "parallel/local_gradients.h"
 #include "parallel/model_sync.h"
@@ -287,6 +288,9 @@ void Accelerator::Impl::backward(
   check_loss(loss);
   check_thread();
   const Sync sync = next_sync();
+  if (sync == Sync::now) {
+    note_step(++updates);
+  }
   if (joining && sync == Sync::now) {
     ++join_steps;
     // Ranks that are done answer with 0 and take part in what follows.

@@ -97,6 +97,7 @@ class Accelerator::Impl {
   bool sync_triggered = false;
   bool joining = false;
   std::int64_t join_steps = 0;
+  std::int64_t updates = 0;  // Begun: what the launcher shows as the step.
   bool triggered = false;
   bool said_incomplete = false;
 

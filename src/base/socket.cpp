@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <ifaddrs.h>
 #include <netdb.h>
 
 #include "accelerate/error.h"
@@ -179,6 +180,37 @@ std::string local_address(int socket) {
   socklen_t length = sizeof(storage);
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &length);
   return address_text(storage, false);
+}
+
+std::string interface_towards(const Endpoint& endpoint) {
+  const Address address = resolve(endpoint, "reach");
+  const UniqueFd fd(::socket(address.family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  // Of a datagram socket this only chooses a route.
+  if (!fd || ::connect(fd.get(), address.get(), address.length) != 0) {
+    return {};
+  }
+  const std::string mine = local_address(fd.get());
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) {
+    return {};
+  }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> guard(
+      all, &::freeifaddrs);
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr) {
+      continue;
+    }
+    const int family = one->ifa_addr->sa_family;
+    const std::size_t size = family == AF_INET    ? sizeof(sockaddr_in)
+                             : family == AF_INET6 ? sizeof(sockaddr_in6)
+                                                  : 0;
+    sockaddr_storage storage{};
+    std::memcpy(&storage, one->ifa_addr, size);
+    if (size > 0 && address_text(storage, false) == mine) {
+      return one->ifa_name;
+    }
+  }
+  return {};
 }
 
 UniqueFd connect_to(

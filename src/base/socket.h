@@ -30,6 +30,10 @@ std::string peer_text(int socket);
 /// The address this side of a connection has.
 std::string local_address(int socket);
 
+/// The network interface through which this machine reaches `endpoint`, such as
+/// `eth0`; empty when that is not known. Sends nothing.
+std::string interface_towards(const Endpoint& endpoint);
+
 /// Connects within `timeout`. Throws `IoError` naming address and reason.
 UniqueFd connect_to(
     const Endpoint& endpoint, std::chrono::milliseconds timeout);

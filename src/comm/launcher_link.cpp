@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/launcher_link.h"
 
+#include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
+
+#include <cxxabi.h>
+
+#include "accelerate/error.h"
+#include "accelerate/json.h"
+#include "base/files.h"
+#include "base/progress_file.h"
+#include "base/str_cat.h"
 
 namespace accelerate {
 namespace {
@@ -38,7 +49,98 @@ void say_to_launcher(Say say) noexcept {
   }
 }
 
+// Never taken down: threads may still train while statics are destroyed.
+struct Worker {
+  std::unique_ptr<ProgressWriter> progress;
+  std::string error_file;
+  std::terminate_handler next = nullptr;
+};
+
+Worker& worker() {
+  static auto* instance = new Worker;
+  return *instance;
+}
+
+std::string readable_type(const std::exception& error) {
+  const char* mangled = typeid(error).name();
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
+  return name ? name.get() : mangled;
+}
+
+std::string describe(const std::exception& error) {
+  std::string text = error.what();
+  // LibTorch appends its own stack to every message.
+  text.erase(std::min(text.find("\nException raised from "), text.size()));
+  text = str_cat(readable_type(error), ": ", text);
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) {
+    text += ours->hint().empty() ? "" : str_cat("\nhint: ", ours->hint());
+  }
+  return text;
+}
+
+std::string describe_current_exception() {
+  try {
+    if (const auto current = std::current_exception()) {
+      std::rethrow_exception(current);
+    }
+    return "std::terminate was called without an exception";
+  } catch (const std::exception& error) {
+    return describe(error);
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+// As torchrun's `record` writes it, so that any launcher can read it.
+void write_error_file(const std::string& path, const std::string& text) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const double seconds =
+      static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  const Json extra = Json::object({{"timestamp", seconds}});
+  const Json message = Json::object({{"message", text}, {"extraInfo", extra}});
+  write_file(path, Json::object({{"message", message}}).dump());
+}
+
+[[noreturn]] void report_and_terminate() {
+  try {
+    write_error_file(worker().error_file, describe_current_exception());
+  } catch (...) {
+    // What follows prints the exception, too.
+  }
+  if (worker().next != nullptr) {
+    worker().next();
+  }
+  std::abort();
+}
+
 }  // namespace
+
+void attach_to_launcher(const Environment& environment) noexcept {
+  try {
+    static std::mutex mutex;
+    const std::scoped_lock lock(mutex);
+    if (const auto path = environment.get("ACCELERATE_PROGRESS_FILE");
+        path && worker().progress == nullptr) {
+      worker().progress = std::make_unique<ProgressWriter>(*path);
+    }
+    if (const auto path = environment.get("TORCHELASTIC_ERROR_FILE");
+        path && worker().error_file.empty()) {
+      worker().error_file = *path;
+      worker().next = std::set_terminate(report_and_terminate);
+    }
+  } catch (const std::exception&) {
+    // Nobody depends on being followed.
+  }
+}
+
+void note_step(std::int64_t step) noexcept {
+  if (ProgressWriter* progress = worker().progress.get()) {
+    progress->write(step);
+  }
+}
 
 void set_launcher_link(const StoreClientOptions& options) {
   const std::scoped_lock lock(link().mutex);

@@ -2,11 +2,22 @@
 // What this process tells the launcher about itself, for people who ask.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/store_client.h"
+#include "config/environment.h"
 
 namespace accelerate {
+
+/// Lets this process be followed by the launcher that its variables name: its
+/// steps, and the exception it dies of when nobody catches it. Does nothing
+/// without one, and nothing the second time.
+void attach_to_launcher(const Environment& environment) noexcept;
+
+/// Says that this process begins its `step`-th update, counted from 1. A store
+/// into shared memory: for every step of any loop.
+void note_step(std::int64_t step) noexcept;
 
 /// From now on `tell_launcher` reaches the launcher's store.
 void set_launcher_link(const StoreClientOptions& options);

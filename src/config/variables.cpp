@@ -55,6 +55,10 @@ const std::vector<Variable>& other_variables() {
        given,
        "Where a worker may leave its exception as JSON, as torchrun's `record` "
        "does."},
+      {"ACCELERATE_PROGRESS_FILE",
+       given,
+       "Eight bytes in which the library keeps the number of its step, for "
+       "Ctrl-\\ and the report of a failure."},
       {"TORCHELASTIC_USE_AGENT_STORE",
        given,
        "Always False: the program's rank 0 opens its own store."},
@@ -82,7 +86,8 @@ const std::vector<Variable>& other_variables() {
        "How often the workers were started again, also with a single process."},
       {"GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME",
        given,
-       "`lo` on one machine, unless set already or the program is Python."},
+       "`lo` on one machine; on several, for Gloo, the interface that reaches "
+       "machine 0. Not when set already, nor for Python."},
   };
   return all;
 }

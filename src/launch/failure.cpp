@@ -56,6 +56,19 @@ std::string failure_title(const Failure& failure) {
         format_seconds(failure.seconds),
         " into the run; the workers here were stopped");
   }
+  if (failure.interrupt != 0) {
+    return str_cat(
+        "interrupted by ",
+        signal_name(failure.interrupt),
+        " on ",
+        failure.host,
+        ", ",
+        format_seconds(failure.seconds),
+        " into the run",
+        failure.is_plain_interrupt()
+            ? std::string()
+            : str_cat("; rank ", failure.rank, " then failed"));
+  }
   if (failure.num_processes == 1) {
     return str_cat(
         "the program failed, ",
@@ -76,6 +89,15 @@ std::string failure_body(const Failure& failure) {
     return "  its connection ended without a word; the workers there are not "
            "known to have failed\n";
   }
+  if (failure.is_plain_interrupt()) {
+    return failure.step ? str_cat(
+                              "  rank ",
+                              failure.rank,
+                              " was at step ",
+                              *failure.step,
+                              "\n")
+                        : std::string();
+  }
   std::string how = describe_exit(failure.exit_code, failure.signal);
   if (failure.signal == SIGKILL && failure.memory_kill.value_or(false)) {
     how += " by the kernel, because memory ran out";
@@ -89,6 +111,9 @@ std::string failure_body(const Failure& failure) {
       failure.pid,
       ": ",
       how);
+  if (failure.step) {
+    text += str_cat(", at step ", *failure.step);
+  }
   text += failure.status.empty()
               ? "\n"
               : str_cat("; it was last at: ", printable(failure.status), "\n");
@@ -115,6 +140,9 @@ std::vector<std::string> failure_hints(const Failure& failure) {
     return {
         "look for an error on that machine first, then at the network "
         "between the two"};
+  }
+  if (failure.interrupt != 0) {
+    return hints;
   }
   if (failure.signal == SIGKILL && !failure.memory_kill.has_value()) {
     hints.push_back(str_cat(

@@ -21,14 +21,23 @@ struct Failure {
   std::int64_t num_processes = 1;
   std::int64_t others_stopped = 0;
   std::int64_t others_failed = 0;
-  std::string status;     ///< What the rank last said it was doing.
-  std::string exception;  ///< What it reported itself, if it did.
+  std::optional<std::int64_t> step;  ///< The update it was at.
+  std::string status;                ///< What the rank last said it was doing.
+  std::string exception;             ///< What it reported itself, if it did.
   std::vector<std::string> last_lines;
   std::optional<bool> memory_kill;  ///< Known only for SIGKILL.
   std::string log_path;
+  /// The signal somebody sent to the launcher before the rank ended, or 0.
+  int interrupt = 0;
   /// Set when it was not a rank but a whole machine: its name and address.
   std::string lost_machine;
 
+  /// Ended by that signal and nothing else: there is nothing to explain.
+  bool is_plain_interrupt() const {
+    return interrupt != 0 &&
+           (signal == interrupt || exit_code == 128 + interrupt ||
+            signal == 9);  // Of the second one.
+  }
   int code() const { return signal != 0 ? 128 + signal : exit_code; }
 };
 

@@ -14,12 +14,14 @@ Json failure_to_json(const Failure& failure) {
        {"num_processes", failure.num_processes},
        {"others_stopped", failure.others_stopped},
        {"others_failed", failure.others_failed},
+       {"step", failure.step ? Json(*failure.step) : Json()},
        {"status", failure.status},
        {"exception", failure.exception},
        {"last_lines", failure.last_lines},
        {"memory_kill",
         failure.memory_kill ? Json(*failure.memory_kill) : Json()},
        {"log_path", failure.log_path},
+       {"interrupt", failure.interrupt},
        {"lost_machine", failure.lost_machine}});
 }
 
@@ -34,6 +36,10 @@ Failure failure_from_json(const Json& json) {
   failure.num_processes = json.at("num_processes").as_integer();
   failure.others_stopped = json.at("others_stopped").as_integer();
   failure.others_failed = json.at("others_failed").as_integer();
+  if (const Json* step = json.find("step");
+      step != nullptr && !step->is_null()) {
+    failure.step = step->as_integer();
+  }
   failure.status = json.at("status").as_string();
   failure.exception = json.at("exception").as_string();
   for (const Json& line : json.at("last_lines").as_array()) {
@@ -43,6 +49,7 @@ Failure failure_from_json(const Json& json) {
     failure.memory_kill = json.at("memory_kill").as_bool();
   }
   failure.log_path = json.at("log_path").as_string();
+  failure.interrupt = static_cast<int>(json.at("interrupt").as_integer());
   failure.lost_machine = json.at("lost_machine").as_string();
   return failure;
 }

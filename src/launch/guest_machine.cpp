@@ -2,6 +2,8 @@
 // A machine that comes to machine 0.
 #include <algorithm>
 #include <atomic>
+#include <future>
+#include <mutex>
 #include <thread>
 
 #include <sys/socket.h>
@@ -14,6 +16,7 @@
 #include "launch/failure_json.h"
 #include "launch/machine_events.h"
 #include "launch/machines.h"
+#include "launch/status_text.h"
 
 namespace accelerate {
 namespace {
@@ -23,10 +26,12 @@ using std::chrono::milliseconds;
 
 class Guest : public Machines {
  public:
-  Guest(const MachinesOptions& options, milliseconds timeout)
-      : options_(options), control_(connect(timeout)) {}
+  explicit Guest(const MachinesOptions& options) : options_(options) {}
   ~Guest() override {
     stopping_ = true;
+    if (is_telling()) {
+      ::shutdown(control_->socket(), SHUT_RDWR);
+    }
     if (poller_ != nullptr) {
       ::shutdown(poller_->socket(), SHUT_RDWR);
     }
@@ -36,14 +41,23 @@ class Guest : public Machines {
   }
 
   MeetingResult meet(std::int64_t restart, milliseconds timeout) override {
-    events_.reset();
+    const auto deadline = Clock::now() + timeout;
+    if (told_.valid()) {
+      told_.wait();
+    }
+    begin(restart);
+    if (control_ == nullptr) {
+      keep_control(connect(timeout));
+    }
     const Json answer =
         ask(*control_,
             Json::object(
                 {{"type", "enter"},
                  {"restart", restart},
                  {"card", options_.card.to_json()}}),
-            timeout);
+            // Machine 0 has the same limit, and a table of who is missing.
+            std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
+                kAnswerTimeout);
     if (const Json* error = answer.find("error")) {
       const Json* is_config = answer.find("is_config");
       if (is_config != nullptr && is_config->as_bool()) {
@@ -76,13 +90,54 @@ class Guest : public Machines {
     tell(Json::object(
         {{"type", "fail"},
          {"rank", rank_},
+         {"restart", restart_},
          {"failure", failure_to_json(failure)}}));
   }
   void report_done() override {
-    tell(Json::object({{"type", "done"}, {"rank", rank_}}));
+    tell(Json::object(
+        {{"type", "done"}, {"rank", rank_}, {"restart", restart_}}));
+  }
+
+  std::vector<RankStatus> status() override {
+    constexpr milliseconds kSecond{1000};
+    if (is_telling()) {
+      return {};
+    }
+    try {
+      const Json answer =
+          ask(*control_,
+              Json::object({{"type", "status"}, {"rank", rank_}}),
+              kSecond);
+      return status_from_json(answer.at("ranks"));
+    } catch (const Error&) {
+      // Machine 0 is gone or busy; what is known here is shown all the same.
+      return {};
+    }
+  }
+
+  void cancel_meeting() override {
+    const std::scoped_lock lock(mutex_);
+    is_cancelled_ = true;
+    if (control_ != nullptr) {
+      ::shutdown(control_->socket(), SHUT_RDWR);
+    }
   }
 
  private:
+  void begin(std::int64_t restart) {
+    const std::scoped_lock lock(mutex_);
+    restart_ = restart;
+    events_.reset();
+  }
+
+  void keep_control(std::unique_ptr<StoreClient> control) {
+    const std::scoped_lock lock(mutex_);
+    control_ = std::move(control);
+    if (is_cancelled_) {
+      throw DistributedError("the meeting was called off");
+    }
+  }
+
   std::unique_ptr<StoreClient> connect(milliseconds timeout) const {
     StoreClientOptions options;
     options.endpoint = options_.endpoint;
@@ -96,13 +151,13 @@ class Guest : public Machines {
     while (true) {
       try {
         options.connect_timeout = std::min(
-            milliseconds(5000),
+            kAnswerTimeout,
             std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
                 milliseconds(1));
         return std::make_unique<StoreClient>(options);
       } catch (const IoError& error) {
         // Machine 0 may still be on its way.
-        if (Clock::now() >= deadline) {
+        if (Clock::now() >= deadline || is_cancelled_) {
           throw DistributedError(
               str_cat(
                   "machine 0 did not answer within ",
@@ -123,13 +178,26 @@ class Guest : public Machines {
         client.exchange(message.dump(), limit), {.source = "machine 0"});
   }
 
-  // Machine 0 may be gone; its loss is reported by the poll.
+  // In order, but without waiting: signals are looked at meanwhile. Machine 0
+  // may be gone; its loss is reported by the poll.
   void tell(const Json& message) {
-    try {
-      (void)ask(*control_, message, kAnswerTimeout);
-    } catch (const Error&) {
-      events_.set_all_done();
-    }
+    told_ = std::async(
+        std::launch::async,
+        [this, message, before = std::move(told_)]() mutable {
+          if (before.valid()) {
+            before.wait();
+          }
+          try {
+            (void)ask(*control_, message, kAnswerTimeout);
+          } catch (const Error&) {
+            events_.set_all_done();
+          }
+        });
+  }
+
+  bool is_telling() const {
+    return told_.valid() &&
+           told_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
   }
 
   void poll() {
@@ -159,6 +227,17 @@ class Guest : public Machines {
 
   void take(const Json& event) {
     const std::string& type = event.at("type").as_string();
+    if (type == "steps_wanted") {
+      send_steps();
+      return;
+    }
+    if (type == "nothing") {
+      return;
+    }
+    const std::scoped_lock lock(mutex_);
+    if (event.at("restart").as_integer() != restart_) {
+      return;
+    }
     if (type == "failure") {
       events_.add_failure(failure_from_json(event.at("failure")));
     } else if (type == "all_done") {
@@ -166,21 +245,35 @@ class Guest : public Machines {
     }
   }
 
+  void send_steps() {
+    (void)ask(
+        *poller_,
+        Json::object(
+            {{"type", "steps"},
+             {"rank", rank_},
+             {"ranks", status_to_json(options_.local_steps())}}),
+        kAnswerTimeout);
+  }
+
   MachinesOptions options_;
   MachineEvents events_;
   std::int64_t rank_ = -1;
   Clock::time_point start_ = Clock::now();
+  // Of `restart_`, and of `control_` while another thread may cancel.
+  std::mutex mutex_;
+  std::int64_t restart_ = 0;
+  std::atomic<bool> is_cancelled_ = false;
   std::unique_ptr<StoreClient> control_;
   std::unique_ptr<StoreClient> poller_;
+  std::future<void> told_;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };
 
 }  // namespace
 
-std::unique_ptr<Machines> join_machines(
-    const MachinesOptions& options, milliseconds timeout) {
-  return std::make_unique<Guest>(options, timeout);
+std::unique_ptr<Machines> join_machines(const MachinesOptions& options) {
+  return std::make_unique<Guest>(options);
 }
 
 }  // namespace accelerate

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machine 0: the one that is met.
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -12,6 +13,7 @@
 #include "launch/failure_json.h"
 #include "launch/machine_events.h"
 #include "launch/machines.h"
+#include "launch/status_text.h"
 
 namespace accelerate {
 namespace {
@@ -42,10 +44,20 @@ class Host : public Machines {
   MeetingResult meet(std::int64_t restart, milliseconds timeout) override {
     open(restart);
     std::unique_lock lock(mutex_);
-    const bool complete = changed_.wait_for(
-        lock, timeout, [this] { return meeting_.is_complete(); });
+    (void)changed_.wait_for(lock, timeout, [this] {
+      return meeting_.is_complete() || is_cancelled_ || !lost_.empty();
+    });
+    is_open_ = false;
+    const bool complete = meeting_.is_complete() && lost_.empty();
     std::string problem;
-    if (!complete) {
+    if (is_cancelled_ || !lost_.empty()) {
+      problem = is_cancelled_ ? "machine 0 was interrupted"
+                              : str_cat(
+                                    "machine ",
+                                    lost_,
+                                    " was lost before the workers could be "
+                                    "started again");
+    } else if (!complete) {
       const double seconds = std::chrono::duration<double>(timeout).count();
       problem = meeting_.missing_text(where(), seconds);
     } else {
@@ -57,7 +69,7 @@ class Host : public Machines {
     lock.unlock();
     answer_all(waiting, problem, complete, result);
     if (!complete) {
-      throw DistributedError(problem, missing_hint());
+      throw DistributedError(problem, lost_.empty() ? missing_hint() : "");
     }
     if (!problem.empty()) {
       throw ConfigError(problem, "give every machine the same options");
@@ -70,11 +82,35 @@ class Host : public Machines {
     return events_.take_failure();
   }
   bool all_done() override { return events_.all_done(); }
+
+  void cancel_meeting() override {
+    const std::scoped_lock lock(mutex_);
+    is_cancelled_ = true;
+    changed_.notify_all();
+  }
+
+  std::vector<RankStatus> status() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      steps_.clear();
+    }
+    broadcast("steps_wanted", Json::object());
+    std::unique_lock lock(mutex_);
+    (void)changed_.wait_for(lock, std::chrono::seconds(1), [this] {
+      const auto asked = static_cast<std::ptrdiff_t>(peers_.size());
+      return asked <=
+             std::count_if(steps_.begin(), steps_.end(), [](const auto& entry) {
+               return entry.first != 0;
+             });
+    });
+    lock.unlock();
+    return merged_status();
+  }
+
   void tick() override { answer_idle_polls(); }
 
   void report_failure(const Failure& failure) override {
-    broadcast(event_text(
-        "failure", Json::object({{"failure", failure_to_json(failure)}})));
+    broadcast("failure", Json::object({{"failure", failure_to_json(failure)}}));
   }
 
   void report_done() override { mark_done(0); }
@@ -110,11 +146,11 @@ class Host : public Machines {
     {
       const std::scoped_lock lock(mutex_);
       restart_ = restart;
+      is_open_ = true;
       meeting_ = Meeting(options_.num_machines);
       events_.reset();
       for (auto& [rank, peer] : peers_) {
         peer.is_done = false;
-        peer.events.clear();
       }
       host_done_ = false;
       MachineCard card = options_.card;
@@ -172,10 +208,17 @@ class Host : public Machines {
       if (type == "poll") {
         return take_poll(exchange.client, rank);
       }
-      if (type == "fail") {
-        take_failure_of(rank, message.at("failure"));
-      } else if (type == "done") {
-        mark_done(rank);
+      if (type == "status") {
+        return status_for_others();
+      }
+      if (type == "steps") {
+        take_steps(rank, message.at("ranks"));
+      } else if (is_about_now(message)) {
+        if (type == "fail") {
+          take_failure_of(rank, message.at("failure"));
+        } else if (type == "done") {
+          mark_done(rank);
+        }
       }
       return "{}";
     } catch (const Error& error) {
@@ -183,12 +226,23 @@ class Host : public Machines {
     }
   }
 
+  bool is_about_now(const Json& message) {
+    const std::scoped_lock lock(mutex_);
+    return message.at("restart").as_integer() == restart_;
+  }
+
   std::optional<std::string> take_enter(
       const StoreServer::Exchange& exchange, const Json& message) {
     MachineCard card = MachineCard::from_json(message.at("card"));
     card.address = exchange.address;
     const std::scoped_lock lock(mutex_);
-    if (message.at("restart").as_integer() > restart_) {
+    const std::int64_t restart = message.at("restart").as_integer();
+    if (restart < restart_) {
+      return Json::object({{"error", "the workers of this job run already"},
+                           {"is_config", true}})
+          .dump();
+    }
+    if (restart > restart_) {
       early_.emplace_back(exchange.client, std::move(card));
       return std::nullopt;
     }
@@ -210,6 +264,41 @@ class Host : public Machines {
     return std::nullopt;
   }
 
+  void take_steps(std::int64_t machine, const Json& ranks) {
+    auto steps = status_from_json(ranks);
+    const std::scoped_lock lock(mutex_);
+    steps_[machine] = std::move(steps);
+    changed_.notify_all();
+  }
+
+  // What the store knows, with the steps that machines have said.
+  std::vector<RankStatus> merged_status() {
+    auto ranks = server_.status();
+    const std::scoped_lock lock(mutex_);
+    std::map<std::uint32_t, std::int64_t> known;
+    for (const auto& [machine, said] : steps_) {
+      for (const RankStatus& one : said) {
+        if (one.step) {
+          known[one.rank] = *one.step;
+        }
+      }
+    }
+    for (RankStatus& rank : ranks) {
+      if (const auto found = known.find(rank.rank); found != known.end()) {
+        rank.step = found->second;
+      }
+    }
+    return ranks;
+  }
+
+  // Another machine asks. Its own steps it knows itself; ours are at hand,
+  // those of a third are as old as its last answer.
+  std::string status_for_others() {
+    const std::scoped_lock lock(mutex_);
+    steps_[0] = options_.local_steps();
+    return Json::object({{"ranks", status_to_json(merged_status())}}).dump();
+  }
+
   std::optional<std::string> take_poll(
       std::uint64_t client, std::int64_t rank) {
     const std::scoped_lock lock(mutex_);
@@ -227,16 +316,19 @@ class Host : public Machines {
 
   void take_failure_of(std::int64_t rank, const Json& json) {
     Failure failure = failure_from_json(json);
-    const std::string text =
-        event_text("failure", Json::object({{"failure", json}}));
     events_.add_failure(std::move(failure));
-    broadcast(text, rank);
+    broadcast("failure", Json::object({{"failure", json}}), rank);
   }
 
-  void broadcast(const std::string& text, std::int64_t but = 0) {
+  // Each event says which start of the workers it is about: it may be read
+  // when the next has begun.
+  void broadcast(const char* type, Json body, std::int64_t but = 0) {
     std::vector<std::uint64_t> ready;
+    std::string text;
     {
       const std::scoped_lock lock(mutex_);
+      body["restart"] = restart_;
+      text = event_text(type, std::move(body));
       for (auto& [rank, peer] : peers_) {
         if (rank == but) {
           continue;
@@ -270,7 +362,7 @@ class Host : public Machines {
     }
     if (all) {
       events_.set_all_done();
-      broadcast(event_text("all_done"));
+      broadcast("all_done", Json::object());
     }
   }
 
@@ -295,6 +387,8 @@ class Host : public Machines {
     std::string name;
     {
       const std::scoped_lock lock(mutex_);
+      std::erase_if(
+          early_, [&](const auto& entry) { return entry.first == client; });
       for (auto& [rank, peer] : peers_) {
         const bool is_his = peer.control == client || peer.poll == client;
         if (is_his && !peer.is_done) {
@@ -302,6 +396,10 @@ class Host : public Machines {
           name = peer.name;
           peer.is_polling = false;
         }
+      }
+      if (lost && is_open_) {
+        leave_meeting(*lost, name);
+        return;
       }
     }
     if (!lost) {
@@ -311,11 +409,24 @@ class Host : public Machines {
         lost_machine(name, *lost * options_.local_processes, elapsed());
     events_.add_failure(failure);
     broadcast(
-        event_text(
-            "failure", Json::object({{"failure", failure_to_json(failure)}})),
+        "failure",
+        Json::object({{"failure", failure_to_json(failure)}}),
         *lost);
     // Nobody will say it for him.
     mark_done(*lost);
+  }
+
+  // Before the first start it may come again; after that it has lost its
+  // place in the job.
+  void leave_meeting(std::int64_t rank, const std::string& name) {
+    meeting_.remove(rank);
+    waiting_.erase(rank);
+    if (restart_ == 0) {
+      peers_.erase(rank);
+    } else {
+      lost_ = name;
+      changed_.notify_all();
+    }
   }
 
   void handle_refusal(const std::string& address, const std::string& why) {
@@ -346,6 +457,10 @@ class Host : public Machines {
   std::map<std::int64_t, std::uint64_t> waiting_;
   std::vector<std::pair<std::uint64_t, MachineCard>> early_;
   std::set<std::string> warned_;
+  std::map<std::int64_t, std::vector<RankStatus>> steps_;  // By machine.
+  bool is_open_ = false;  // A meeting is under way.
+  bool is_cancelled_ = false;
+  std::string lost_;  // Who left a meeting that cannot do without.
   bool host_done_ = false;
 };
 

@@ -4,8 +4,11 @@
 //
 //   enter {restart, card}   answered when all machines have come, or never will
 //   poll  {rank}            answered with the next event, or none after a while
-//   fail  {rank, failure}   a rank of that machine failed
+//   fail  {rank, restart, failure}
+//                           a rank of that machine failed
 //   done  {rank, restart}   all its workers have ended
+//   status {rank}           answered with what machine 0 knows about any rank
+//   steps {rank, ranks}     the answer to the event `steps_wanted`
 #pragma once
 
 #include <chrono>

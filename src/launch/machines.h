@@ -26,8 +26,8 @@ struct MeetingResult {
 class Machines : public OtherMachines {
  public:
   /// Waits until every machine has come for this start of the workers, counted
-  /// from 0. Throws `DistributedError` with a table when one does not in time,
-  /// `ConfigError` when they disagree.
+  /// from 0; tries while nobody listens there yet. Throws `DistributedError`
+  /// with a table when one does not in time, `ConfigError` when they disagree.
   virtual MeetingResult meet(
       std::int64_t restart, std::chrono::milliseconds timeout) = 0;
 };
@@ -42,14 +42,15 @@ struct MachinesOptions {
   /// Machine 0 only: the port rank 0 may open, for each start.
   std::function<std::string()> reserve_port;
   std::function<void(const std::string&)> warn;
+  /// The steps of this machine's ranks; called from other threads.
+  std::function<std::vector<RankStatus>()> local_steps;
 };
 
 /// The machine that is met. `server` must listen on the endpoint.
 std::unique_ptr<Machines> host_machines(
     const MachinesOptions& options, StoreServer& server);
 
-/// A machine that comes. Tries until `timeout` while nobody listens there yet.
-std::unique_ptr<Machines> join_machines(
-    const MachinesOptions& options, std::chrono::milliseconds timeout);
+/// A machine that comes, with its first meeting.
+std::unique_ptr<Machines> join_machines(const MachinesOptions& options);
 
 }  // namespace accelerate

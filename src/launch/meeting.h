@@ -36,6 +36,8 @@ class Meeting {
     std::string error;
   };
   Entry add(MachineCard card);
+  /// A machine has left again.
+  void remove(std::int64_t rank) { machines_.erase(rank); }
   /// Remembers somebody who was sent away, for the table.
   void add_refusal(const std::string& address, const std::string& why);
 

@@ -166,6 +166,7 @@ constexpr const char* kForeign[] = {
     "ACCELERATE_STORE_RUN",
     "ACCELERATE_LAUNCH_ID",
     "ACCELERATE_RESTART_COUNT",
+    "ACCELERATE_PROGRESS_FILE",
 };
 
 using Variables = std::map<std::string, std::string>;
@@ -240,7 +241,30 @@ void add_store_variables(
   variables["ACCELERATE_LAUNCH_ID"] = facts.launch_id;
   variables["ACCELERATE_RESTART_COUNT"] = std::to_string(facts.restart_count);
   variables["TORCHELASTIC_ERROR_FILE"] =
-      str_cat(facts.error_folder, "/rank_", rank, ".error.json");
+      str_cat(facts.folder, "/rank_", rank, ".error.json");
+  variables["ACCELERATE_PROGRESS_FILE"] =
+      str_cat(facts.folder, "/rank_", rank, ".step");
+}
+
+// On one machine nothing leaves it. On several Gloo would offer the others
+// whatever address the machine's name stands for, often 127.0.1.1.
+void add_interface_variables(
+    const Settings& settings,
+    const Environment& environment,
+    const RuntimeFacts& facts,
+    Variables& variables) {
+  const JobShape shape = JobShape::of(settings);
+  if (shape.num_processes == 1) {
+    return;
+  }
+  const bool one = shape.num_machines == 1;
+  const std::string name = one ? "lo" : facts.network_interface;
+  if (!name.empty() && !environment.has("GLOO_SOCKET_IFNAME")) {
+    variables["GLOO_SOCKET_IFNAME"] = name;
+  }
+  if (one && !environment.has("NCCL_SOCKET_IFNAME")) {
+    variables["NCCL_SOCKET_IFNAME"] = name;
+  }
 }
 
 }  // namespace
@@ -296,13 +320,8 @@ std::map<std::string, std::string> worker_variables(
   add_peer_variables(settings, variables);
   add_rank_variables(settings, facts, local_rank, variables);
   add_store_variables(settings, facts, local_rank, variables);
-  const JobShape shape = JobShape::of(settings);
-  if (shape.num_machines == 1 && shape.num_processes > 1 && !is_python) {
-    for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
-      if (!environment.has(name)) {
-        variables[name] = "lo";
-      }
-    }
+  if (!is_python) {
+    add_interface_variables(settings, environment, facts, variables);
   }
   return variables;
 }

@@ -45,7 +45,9 @@ struct RuntimeFacts {
   std::string store_secret;
   std::string launch_id;  ///< Marks the processes of this machine.
   std::string run_id;     ///< The same on every machine.
-  std::string error_folder;
+  /// Through which this machine reaches machine 0, with several.
+  std::string network_interface;
+  std::string folder;  ///< Of this launch: error files, steps.
   std::int64_t restart_count = 0;
 };
 

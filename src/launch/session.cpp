@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/session.h"
 
+#include <atomic>
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/hmac.h"
+#include "base/progress_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "config/config_file.h"
@@ -178,11 +180,9 @@ class Session {
   }
 
   SessionResult run() {
-    const MeetingResult first = meet(0);
     SignalQueue signals;
     Output output(output_options(settings_, log_folder_));
     output_ = &output;
-    next_meeting_ = first;
     const SupervisorResult result =
         supervise(supervisor_options(), output, signals);
     if (result.failure) {
@@ -219,6 +219,7 @@ class Session {
     machines.endpoint = endpoint_;
     machines.launch_id = launch_id_;
     machines.warn = options_.warn;
+    machines.local_steps = [this] { return local_steps(); };
     machines.reserve_port = [this] {
       reserve_main_port();
       return std::to_string(port_.port);
@@ -229,7 +230,7 @@ class Session {
     } else {
       options_.say(
           str_cat("Joining machine 0 at ", endpoint_.text().substr(4)));
-      machines_ = join_machines(machines, meeting_timeout(settings_));
+      machines_ = join_machines(machines);
     }
   }
 
@@ -268,6 +269,7 @@ class Session {
     settings_.set(
         "machine_rank", result.machine_rank, settings_.origin("machine_rank"));
     shape_ = JobShape::of(settings_);
+    first_rank_ = shape_.first_rank;
     return result;
   }
 
@@ -290,6 +292,9 @@ class Session {
                  ? std::string()
                  : str_cat(log_folder_.string(), "/rank_", rank, ".*.log");
     };
+    options.step = [this](std::int64_t rank) {
+      return read_progress(step_file(rank));
+    };
     options.commands = [this](std::int64_t restart) {
       return make_commands(restart);
     };
@@ -308,14 +313,32 @@ class Session {
     return options;
   }
 
+  std::string step_file(std::int64_t rank) const {
+    return str_cat(folder_.path(), "/rank_", rank, ".step");
+  }
+
+  // This machine's ranks, for a machine that asks.
+  std::vector<RankStatus> local_steps() const {
+    std::vector<RankStatus> ranks;
+    for (std::int64_t local = 0; local < shape_.local_processes; ++local) {
+      const std::int64_t rank = first_rank_ + local;
+      RankStatus status;
+      status.rank = static_cast<std::uint32_t>(rank);
+      status.step = read_progress(step_file(rank));
+      ranks.push_back(std::move(status));
+    }
+    return ranks;
+  }
+
   RuntimeFacts runtime_facts(std::int64_t restart) {
-    const MeetingResult meeting = restart == 0 ? next_meeting_ : meet(restart);
+    const MeetingResult meeting = meet(restart);
     RuntimeFacts facts;
     if (machines_ == nullptr) {
       reserve_main_port();
       facts.main_port = std::to_string(port_.port);
     } else {
       facts.main_port = meeting.main_port;
+      facts.network_interface = interface_towards(endpoint_);
       facts.main_address =
           settings_.flag("same_network") ? endpoint_.host : meeting.main_host;
     }
@@ -324,7 +347,7 @@ class Session {
     facts.store_secret = secret_;
     facts.launch_id = launch_id_;
     facts.run_id = meeting.launch_id;
-    facts.error_folder = folder_.path();
+    facts.folder = folder_.path();
     facts.restart_count = restart;
     return facts;
   }
@@ -334,6 +357,7 @@ class Session {
     for (std::int64_t local = 0; local < shape_.local_processes; ++local) {
       const std::int64_t rank = shape_.first_rank + local;
       ::unlink(str_cat(folder_.path(), "/rank_", rank, ".error.json").c_str());
+      create_progress_file(step_file(rank));
     }
     auto commands = make_worker_commands(
         settings_,
@@ -407,7 +431,8 @@ class Session {
   ReservedPort port_;
   std::unique_ptr<StoreServer> store_;
   std::unique_ptr<Machines> machines_;
-  MeetingResult next_meeting_;
+  // Asked for by the threads of other machines, and known after a meeting.
+  std::atomic<std::int64_t> first_rank_ = 0;
   Output* output_ = nullptr;
 };
 

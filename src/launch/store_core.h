@@ -28,8 +28,9 @@ struct RankStatus {
   std::string status;       ///< What the rank said it is doing.
   std::string waiting_for;  ///< The keys it waits for, if it does.
   double waiting_seconds = 0;
-  std::string failure;     ///< The exception it reported.
-  double failure_age = 0;  ///< Seconds since then.
+  std::optional<std::int64_t> step;  ///< From its launcher, not the store.
+  std::string failure;               ///< The exception it reported.
+  double failure_age = 0;            ///< Seconds since then.
 };
 
 /// A machine's request: its rank, its address, what it sent.

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
+#include <future>
 
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -18,6 +20,7 @@
 #include "launch/memory_kill.h"
 #include "launch/signal_queue.h"
 #include "launch/signals.h"
+#include "launch/status_text.h"
 
 namespace accelerate {
 namespace {
@@ -29,8 +32,9 @@ struct Worker {
   WorkerProcess process;
   std::optional<WorkerProcess::End> end;
   double end_seconds = 0;
-  double end_epoch = 0;      // Seconds since 1970, to compare with reports.
-  bool was_stopped = false;  // Ended after we asked it to.
+  double end_epoch = 0;          // Seconds since 1970, to compare with reports.
+  bool was_stopped = false;      // Ended after we asked it to.
+  bool was_interrupted = false;  // Ended after somebody interrupted us.
 };
 
 double now_epoch() {
@@ -47,11 +51,11 @@ class Generation {
       const SupervisorOptions& options,
       Output& output,
       SignalQueue& signals,
-      std::int64_t restart)
+      std::vector<WorkerCommand> commands)
       : options_(options),
         output_(output),
         signals_(signals),
-        restart_(restart),
+        commands_(std::move(commands)),
         start_(Clock::now()) {
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
     watch(signals.fd(), kSignalEvent);
@@ -103,10 +107,9 @@ class Generation {
   }
 
   void start_workers() {
-    const auto commands = options_.commands(restart_);
-    const bool alone = commands.size() == 1;
+    const bool alone = commands_.size() == 1;
     const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
-    for (const WorkerCommand& command : commands) {
+    for (const WorkerCommand& command : commands_) {
       WorkerStreams streams;
       streams.out_is_terminal = ::isatty(STDOUT_FILENO) == 1;
       streams.err_is_terminal = ::isatty(STDERR_FILENO) == 1;
@@ -198,6 +201,7 @@ class Generation {
     worker.end_seconds = elapsed();
     worker.end_epoch = now_epoch();
     worker.was_stopped = kill_at_.has_value();
+    worker.was_interrupted = interrupt_ != 0;
     ::epoll_ctl(
         epoll_.get(), EPOLL_CTL_DEL, worker.process.handle.get(), nullptr);
     --running_;
@@ -288,7 +292,7 @@ class Generation {
   void take_signal(const SignalQueue::Arrival& arrival) {
     switch (arrival.signal) {
       case SIGQUIT:
-        output_.announce(status_text());
+        output_.announce(status_now());
         return;
       case SIGWINCH:
         output_.resize();
@@ -323,46 +327,28 @@ class Generation {
     }
   }
 
-  std::string status_text() const {
-    std::string text = str_cat(
-        "status after ",
-        format_seconds(elapsed()),
-        ": ",
-        running_,
-        " of ",
-        workers_.size(),
-        " workers run here");
-    const auto known = options_.store_status ? options_.store_status()
-                                             : std::vector<RankStatus>();
+  std::string status_now() const {
+    std::vector<LocalWorker> workers;
     for (const Worker& worker : workers_) {
-      text += "\n" + status_line(worker, known);
+      const std::string end =
+          worker.end ? describe_exit(worker.end->exit_code, worker.end->signal)
+                     : "";
+      const auto rank = worker.process.rank;
+      workers.push_back({rank, worker.process.pid, end, options_.step(rank)});
     }
-    return text;
+    return status_text(
+        elapsed(), options_.num_processes, workers, all_statuses());
   }
 
-  static std::string status_line(
-      const Worker& worker, const std::vector<RankStatus>& known) {
-    std::string text = str_cat(
-        "  rank ", worker.process.rank, ", pid ", worker.process.pid, ": ");
-    text += worker.end
-                ? describe_exit(worker.end->exit_code, worker.end->signal)
-                : "runs";
-    for (const RankStatus& status : known) {
-      if (status.rank != static_cast<std::uint32_t>(worker.process.rank)) {
-        continue;
-      }
-      if (!status.status.empty()) {
-        text += ", " + printable(status.status);
-      }
-      if (!status.waiting_for.empty()) {
-        text += str_cat(
-            ", waits for `",
-            printable(status.waiting_for),
-            "` since ",
-            format_seconds(status.waiting_seconds));
-      }
+  // What the other machines say comes first: they know their ranks' steps.
+  std::vector<RankStatus> all_statuses() const {
+    std::vector<RankStatus> all;
+    if (options_.others != nullptr) {
+      all = options_.others->status();
     }
-    return text;
+    const auto known = statuses();
+    all.insert(all.end(), known.begin(), known.end());
+    return all;
   }
 
   // A rank may know what kills it long before it is dead: the report with the
@@ -414,6 +400,7 @@ class Generation {
     failure.seconds = worker.end_seconds;
     failure.num_processes = options_.num_processes;
     count_others(index, failure);
+    failure.step = options_.step(failure.rank);
     failure.exception = read_error_file(options_.error_file(failure.rank)).text;
     for (const RankStatus& status : statuses()) {
       if (status.rank == static_cast<std::uint32_t>(failure.rank)) {
@@ -429,6 +416,7 @@ class Generation {
       failure.memory_kill = memory_.happened();
     }
     failure.log_path = options_.log_path(failure.rank);
+    failure.interrupt = worker.was_interrupted ? interrupt_ : 0;
     return failure;
   }
 
@@ -485,7 +473,7 @@ class Generation {
   const SupervisorOptions& options_;
   Output& output_;
   SignalQueue& signals_;
-  std::int64_t restart_;
+  std::vector<WorkerCommand> commands_;
   Clock::time_point start_;
   MemoryKillWatch memory_;
   UniqueFd epoll_;
@@ -498,6 +486,90 @@ class Generation {
   int interrupt_ = 0;
 };
 
+// Meeting the other machines may take minutes, and signals are for us: a
+// second thread meets, this one looks at them.
+class InterruptibleMeeting {
+ public:
+  InterruptibleMeeting(
+      const SupervisorOptions& options, Output& output, SignalQueue& signals)
+      : options_(options), output_(output), signals_(signals) {}
+
+  // None: it was interrupted, by `interrupt()`.
+  std::optional<std::vector<WorkerCommand>> run(std::int64_t restart) {
+    auto meeting = std::async(
+        std::launch::async, [&] { return options_.commands(restart); });
+    while (meeting.wait_for(std::chrono::milliseconds(20)) !=
+           std::future_status::ready) {
+      take_signals();
+      end_when_stuck();
+      tick();
+    }
+    take_signals();
+    try {
+      auto commands = meeting.get();
+      return interrupt_ == 0 ? std::optional(std::move(commands))
+                             : std::nullopt;
+    } catch (const Error&) {
+      if (interrupt_ == 0) {
+        throw;
+      }
+      return std::nullopt;
+    }
+  }
+
+  int interrupt() const { return interrupt_; }
+
+ private:
+  // A connection that is being made cannot be called off. There are no workers
+  // yet, and the guardian clears up behind us.
+  void end_when_stuck() const {
+    constexpr std::chrono::seconds kGrace(1);
+    if (interrupt_ != 0 && Clock::now() - interrupted_at_ > kGrace) {
+      std::_Exit(128 + interrupt_);
+    }
+  }
+
+  void tick() {
+    if (Clock::now() - ticked_at_ > std::chrono::seconds(1)) {
+      ticked_at_ = Clock::now();
+      options_.others->tick();
+    }
+  }
+
+  void take_signals() {
+    while (const auto arrival = signals_.take()) {
+      switch (arrival->signal) {
+        case SIGQUIT:
+          output_.announce(
+              "status: no workers run; waiting for the other machines");
+          break;
+        case SIGTSTP:
+          ::raise(SIGSTOP);
+          break;
+        case SIGINT:
+        case SIGTERM:
+        case SIGHUP:
+          if (interrupt_ != 0) {
+            std::_Exit(128 + interrupt_);
+          }
+          interrupt_ = arrival->signal;
+          interrupted_at_ = Clock::now();
+          options_.others->cancel_meeting();
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  const SupervisorOptions& options_;
+  Output& output_;
+  SignalQueue& signals_;
+  int interrupt_ = 0;
+  Clock::time_point interrupted_at_;
+  Clock::time_point ticked_at_;
+};
+
 }  // namespace
 
 SupervisorResult supervise(
@@ -507,12 +579,21 @@ SupervisorResult supervise(
     if (options.start_store_generation) {
       options.start_store_generation(restart);
     }
-    Generation generation(options, output, signals, restart);
+    InterruptibleMeeting meeting(options, output, signals);
+    auto commands = options.others == nullptr
+                        ? std::optional(options.commands(restart))
+                        : meeting.run(restart);
+    if (!commands) {
+      return {128 + meeting.interrupt(), std::nullopt};
+    }
+    Generation generation(options, output, signals, std::move(*commands));
     generation.run();
     output.drain();
     SupervisorResult result = generation.result();
+    // A machine that is lost cannot come to the next start.
     if (!result.failure || generation.was_interrupted() ||
-        restart >= options.max_restarts) {
+        restart >= options.max_restarts ||
+        !result.failure->lost_machine.empty()) {
       return result;
     }
     output.announce(str_cat(

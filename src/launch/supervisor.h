@@ -32,6 +32,10 @@ class OtherMachines {
   virtual void report_done() = 0;
   /// So have everybody else's, or they are lost.
   virtual bool all_done() = 0;
+  /// What ranks elsewhere are doing; asks them, for a second at most.
+  virtual std::vector<RankStatus> status() { return {}; }
+  /// Ends a meeting that is under way in another thread: it throws.
+  virtual void cancel_meeting() = 0;
   /// Called at least once a second.
   virtual void tick() {}
 };
@@ -47,7 +51,10 @@ struct SupervisorOptions {
   std::function<std::string(std::int64_t rank)> error_file;
   /// Where each rank's output is kept; empty: nowhere.
   std::function<std::string(std::int64_t rank)> log_path;
-  /// The commands of a start, counted from 0.
+  /// The step a worker of this machine is at.
+  std::function<std::optional<std::int64_t>(std::int64_t rank)> step;
+  /// The commands of a start, counted from 0. With other machines it meets
+  /// them first, and may take as long as they do.
   std::function<std::vector<WorkerCommand>(std::int64_t restart)> commands;
   /// Ends every wait at the store; nothing on machines without one.
   std::function<void(const std::string& reason)> abort_store;

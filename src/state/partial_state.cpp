@@ -12,6 +12,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/launcher_link.h"
 #include "comm/plugin.h"
 #include "config/environment.h"
 #include "state/rendezvous_store.h"
@@ -158,6 +159,7 @@ PartialState::Impl::Impl(const PartialStateOptions& given) : options(given) {
   const Environment environment = given.environment
                                       ? Environment(*given.environment)
                                       : Environment::of_this_process();
+  attach_to_launcher(environment);
   topology = detect_topology(environment);
   debug = environment.get_flag("ACCELERATE_DEBUG_MODE").value_or(false);
   const bool cpu = given.cpu.value_or(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several machines: on one host by loopback, and as network namespaces with
 // addresses of their own where those are allowed.
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "cli_environment.h"
+#include "support/network_hosts.h"
 
 namespace accelerate::test {
 namespace {
@@ -132,7 +134,97 @@ TEST_F(Machines, RestartTogether) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_TRUE(contains(result.out, "again"));
     EXPECT_TRUE(contains(result.err, "restart 1 of 1")) << result.err;
+    EXPECT_LT(result.seconds, 8) << "both knew at once that both were done";
   }
+}
+
+// Machine 1 is stopped, so that machine 0 waits for it before the restart.
+TEST_F(Machines, SignalsAreHeardWhileTheyMeetBeforeARestart) {
+  const std::string program =
+      "--max_restarts 1 --stop_timeout 0.5 sh -c 'touch $HOME/mark$RANK; if [ "
+      "$RANK = 0 ]; then while [ ! -e $HOME/go ]; do sleep 0.05; done; exit 4; "
+      "fi; exec sleep 60'";
+  auto second = shell("exec " + line(1, 2, program));
+  second.timeout = std::chrono::seconds(60);
+  std::atomic<bool> over = false;
+  second.watch = [&, stopped = false](pid_t pid, const std::string&) mutable {
+    if (!stopped && wait_for_marks(4)) {
+      ::kill(pid, SIGSTOP);
+      std::ofstream(home_ + "/go") << "\n";
+      stopped = true;
+    }
+    if (over) {
+      ::kill(pid, SIGKILL);
+    }
+    return over.load();
+  };
+  auto stopped =
+      std::async(std::launch::async, [second] { return run_command(second); });
+  auto first = shell("exec " + line(0, 2, program));
+  first.timeout = std::chrono::seconds(60);
+  std::chrono::steady_clock::time_point interrupted;
+  first.watch = [&, asked = false](pid_t pid, const std::string& err) mutable {
+    if (!asked && contains(err, "restart 1 of 1")) {
+      ::kill(pid, SIGQUIT);
+      asked = true;
+    }
+    if (!contains(err, "waiting for the other machines")) {
+      return false;
+    }
+    interrupted = std::chrono::steady_clock::now();
+    ::kill(pid, SIGINT);
+    return true;
+  };
+
+  const auto result = run_command(first);
+  const auto ended = std::chrono::steady_clock::now();
+  over = true;
+  (void)stopped.get();
+
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  EXPECT_LT(ended - interrupted, std::chrono::seconds(3)) << result.err;
+}
+
+TEST_F(Machines, ALauncherInterruptedWhileItWaitsMayComeAgain) {
+  auto first = start(line(0, 3, "true"));
+  auto second = shell("exec " + line(1, 3, "true"));
+  bool interrupted = false;
+  second.watch = [&](pid_t pid, const std::string& err) {
+    // It says so before it connects; the table is machine 0's.
+    if (contains(err, "Joining") && !interrupted) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      ::kill(pid, SIGINT);
+      interrupted = true;
+    }
+    return interrupted;
+  };
+  const auto gone = run_command(second);
+  const Results rest = run_all({line(1, 3, "true"), line(2, 3, "true")});
+
+  EXPECT_EQ(gone.exit_code, 130) << gone.err;
+  EXPECT_EQ(first.get().exit_code, 0);
+  EXPECT_EQ(rest[0].exit_code, 0) << rest[0].err;
+  EXPECT_EQ(rest[1].exit_code, 0) << rest[1].err;
+}
+
+// Nobody can start again without it: no wait for the rendezvous' time.
+TEST_F(Machines, ALostOneIsNotWaitedForByARestart) {
+  auto first = start(line(0, 2, "--max_restarts 3 $WORKER hang " + marks()));
+  auto options =
+      shell("exec " + line(1, 2, "--max_restarts 3 $WORKER hang " + marks()));
+  options.watch = [&](pid_t pid, const std::string&) {
+    if (!wait_for_marks(4)) {
+      return false;
+    }
+    ::kill(pid, SIGKILL);
+    return true;
+  };
+  (void)run_command(options);
+  const auto result = first.get();
+
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.err, "was lost")) << result.err;
+  EXPECT_LT(result.seconds, 10);
 }
 
 TEST_F(Machines, AMissingOneIsNamed) {
@@ -241,49 +333,18 @@ TEST_F(Machines, NeedAnAddress) {
   EXPECT_TRUE(contains(result.err, "need the address of machine 0"));
 }
 
-// Three hosts with addresses of their own, on one switch.
 class Hosts : public Machines {
  protected:
   void SetUp() override {
     Machines::SetUp();
-    const std::string path = "PATH=$PATH:/sbin:/usr/sbin; ";
-    const auto allowed = run(path + "ip netns add " + name("sw"));
-    if (allowed.exit_code != 0) {
-      GTEST_SKIP() << "network namespaces are not allowed here: "
-                   << allowed.err;
+    if (!hosts_.problem().empty()) {
+      GTEST_SKIP() << hosts_.problem();
     }
-    std::string script = "set -e; ip -n " + name("sw") +
-                         " link add name switch type bridge; ip -n " +
-                         name("sw") + " link set switch up; ";
-    for (int i = 0; i < 3; ++i) {
-      const std::string host = name(std::to_string(i));
-      const std::string port = "p" + std::to_string(i);
-      script += "ip netns add " + host + "; ip -n " + host +
-                " link add eth0 type veth peer name " + port + " netns " +
-                name("sw") + "; ip -n " + name("sw") + " link set " + port +
-                " master switch up; ip -n " + host + " addr add 10.77.0." +
-                std::to_string(i + 1) + "/24 dev eth0; ip -n " + host +
-                " link set eth0 up; ip -n " + host + " link set lo up; ";
-    }
-    const auto made = run(path + script);
-    ASSERT_EQ(made.exit_code, 0) << made.err;
   }
-  void TearDown() override {
-    std::string script = "PATH=$PATH:/sbin:/usr/sbin; ";
-    for (const char* part : {"sw", "0", "1", "2"}) {
-      script += "ip netns del " + name(part) + " 2>/dev/null; ";
-    }
-    run(script);
-    Machines::TearDown();
-  }
+  std::string on_machine(int rank) const override { return hosts_.on(rank); }
+  std::string main_address() const override { return NetworkHosts::address(0); }
 
-  static std::string name(const std::string& part) {
-    return "acc" + std::to_string(::getpid()) + "-" + part;
-  }
-  std::string on_machine(int rank) const override {
-    return "/usr/sbin/ip netns exec " + name(std::to_string(rank)) + " ";
-  }
-  std::string main_address() const override { return "10.77.0.1"; }
+  NetworkHosts hosts_{3};
 };
 
 TEST_F(Hosts, ThreeRunAsOneJob) {
@@ -319,7 +380,7 @@ TEST_F(Hosts, OneCutOffInTheMiddleIsLost) {
   auto second = start(line(1, 2, "$WORKER hang " + marks()));
   ASSERT_TRUE(wait_for_marks(4));
 
-  run("/usr/sbin/ip -n " + name("sw") + " link set p1 down");
+  hosts_.set_link(1, false);
   const auto result = first.get();
   const auto cut = second.get();
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our programs under our launcher, through its own store.
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <future>
 
 #include <gtest/gtest.h>
 
@@ -20,7 +22,8 @@ CommandOptions launch_command(const std::string& options) {
       {"HOME", testing::TempDir()},
       {"PATH", "/usr/bin:/bin"},
       {"CUDA_VISIBLE_DEVICES", ""},
-      {"PROGRAM", ACCELERATE_PROGRAM}};
+      {"PROGRAM", ACCELERATE_PROGRAM},
+      {"TRAINING", ACCELERATE_TRAINING}};
   command.timeout = std::chrono::seconds(50);
   return command;
 }
@@ -52,6 +55,109 @@ TEST(LaunchedProgram, ThatThrowsIsTheOneReported) {
       result.err.rfind("what():  the loss is not a number"), std::string::npos)
       << result.err;
   EXPECT_LT(result.seconds, 20);
+}
+
+TEST(LaunchedTraining, ThatThrowsIsReportedWithItsStepAndException) {
+  const auto result = launch_program("--num_processes 3 $TRAINING throw=1@4");
+
+  EXPECT_EQ(result.exit_code, 134) << result.err;
+  const auto report = result.err.find("error: rank 1 failed first");
+  ASSERT_NE(report, std::string::npos) << result.err;
+  EXPECT_NE(
+      result.err.find(": killed by SIGABRT, at step 3\n", report),
+      std::string::npos)
+      << result.err;
+  EXPECT_NE(
+      result.err.find(
+          "  it reported:\n    std::runtime_error: the loss is not a number\n",
+          report),
+      std::string::npos)
+      << result.err;
+}
+
+TEST(LaunchedTraining, AloneIsReportedTheSameWay) {
+  const auto result = launch_program("$TRAINING throw=0@4");
+
+  EXPECT_NE(result.err.find(", at step 3\n"), std::string::npos) << result.err;
+  EXPECT_NE(
+      result.err.find("it reported:\n    std::runtime_error"),
+      std::string::npos)
+      << result.err;
+}
+
+TEST(LaunchedTraining, TheLauncherKnowsWhoIsWhere) {
+  auto command = launch_command("--num_processes 2 $TRAINING stall=1@6");
+  command.words[2] = "exec " + command.words[2];
+  int asked = 0;
+  command.watch = [&](pid_t pid, const std::string& err) {
+    if (err.find("waits for rank 1") != std::string::npos) {
+      ::kill(pid, SIGTERM);
+      return true;
+    }
+    if (++asked % 100 == 0) {
+      ::kill(pid, SIGQUIT);
+    }
+    return false;
+  };
+
+  const auto result = run_command(command);
+
+  EXPECT_NE(
+      result.err.find(": runs, at step 6, ALLREDUCE #"), std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find(": runs, at step 5\n"), std::string::npos)
+      << result.err;
+  EXPECT_NE(
+      result.err.find("error: interrupted by SIGTERM on "), std::string::npos)
+      << result.err;
+  EXPECT_EQ(result.exit_code, 143);
+}
+
+// Asks the launcher of each of two machines until it has said `wanted`.
+TEST(LaunchedTraining, EveryLauncherKnowsWhoIsWhereOnTheOthers) {
+  const std::string options =
+      "--num_machines 2 --num_processes 4 --main_process_ip 127.0.0.1 "
+      "--main_process_port " +
+      std::to_string(20000 + ::getpid() % 10000);
+  const std::string wanted[] = {
+      "rank 2 elsewhere: runs, at step 6, ", "rank 0 elsewhere: runs, at step"};
+  std::atomic<int> heard = 0;
+  const auto run_machine = [&](int machine) {
+    auto command = launch_command(
+        options + " --machine_rank " + std::to_string(machine) +
+        " $TRAINING stall=3@6");
+    command.words[2] = "exec " + command.words[2];
+    int asked = 0;
+    bool satisfied = false;
+    command.watch = [=, &wanted, &heard](
+                        pid_t pid, const std::string& err) mutable {
+      if (!satisfied && err.find(wanted[machine]) != std::string::npos) {
+        satisfied = true;
+        ++heard;
+      }
+      if (heard == 2) {
+        ::kill(pid, SIGTERM);
+        return true;
+      }
+      if (++asked % 100 == 0) {
+        ::kill(pid, SIGQUIT);
+      }
+      return false;
+    };
+    return run_command(command);
+  };
+  auto second = std::async(std::launch::async, [&] { return run_machine(1); });
+
+  const auto result = run_machine(0);
+  const auto other = second.get();
+
+  EXPECT_NE(result.err.find(wanted[0]), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("waits for rank 3"), std::string::npos)
+      << result.err;
+  EXPECT_NE(
+      result.err.find("rank 3 elsewhere: runs, at step 5"), std::string::npos)
+      << result.err;
+  EXPECT_NE(other.err.find(wanted[1]), std::string::npos) << other.err;
 }
 
 TEST(LaunchedSource, IsCompiledAgainstThisBuild) {

@@ -3,11 +3,15 @@
 #include <filesystem>
 #include <fstream>
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
+#include "base/progress_file.h"
 #include "launch/failure.h"
 #include "launch/memory_kill.h"
 #include "launch/signals.h"
+#include "launch/status_text.h"
 
 namespace accelerate {
 namespace {
@@ -53,6 +57,83 @@ TEST(FailureReport, SaysWhenItWasTheMemoryKiller) {
       failure_body(failure).find(
           "killed by SIGKILL by the kernel, because memory ran out"),
       std::string::npos);
+}
+
+TEST(FailureReport, SaysTheStep) {
+  Failure failure = example();
+  failure.status = "";
+  failure.step = 120;
+
+  EXPECT_TRUE(failure_body(failure).starts_with(
+      "  rank 3 on node-b, pid 88214: killed by SIGKILL, at step 120\n"));
+}
+
+TEST(FailureReport, AnInterruptIsNoFailureOfARank) {
+  Failure failure = example();
+  failure.step = 120;
+  failure.interrupt = SIGINT;
+  failure.signal = SIGINT;
+
+  EXPECT_EQ(
+      failure_title(failure),
+      "interrupted by SIGINT on node-b, 41 s into the run");
+  EXPECT_EQ(failure_body(failure), "  rank 3 was at step 120\n");
+  EXPECT_TRUE(failure_hints(failure).empty());
+
+  failure.signal = 0;
+  failure.exit_code = 3;
+  EXPECT_EQ(
+      failure_title(failure),
+      "interrupted by SIGINT on node-b, 41 s into the run; rank 3 then failed");
+  EXPECT_NE(
+      failure_body(failure).find("exited with code 3"), std::string::npos);
+}
+
+TEST(StatusText, SaysWhoIsWhereAndWaitsForWhom) {
+  RankStatus waiting;
+  waiting.rank = 0;
+  waiting.is_connected = true;
+  waiting.status = "gather #4, waits for rank 1";
+  RankStatus distant;
+  distant.rank = 2;
+  distant.is_connected = true;
+  distant.step = 7;
+  RankStatus left;
+  left.rank = 3;
+
+  const std::vector<RankStatus> ranks =
+      status_from_json(status_to_json({waiting, distant, left}));
+
+  EXPECT_EQ(
+      status_text(
+          12, 5, {{0, 100, "", 8}, {1, 101, "killed by SIGSEGV", 7}}, ranks),
+      "status after 12 s: 1 of 2 workers run here\n"
+      "  rank 0, pid 100: runs, at step 8, gather #4, waits for rank 1\n"
+      "  rank 1, pid 101: killed by SIGSEGV, at step 7\n"
+      "  rank 2 elsewhere: runs, at step 7\n"
+      "  rank 3 elsewhere: has left\n"
+      "  rank 4 elsewhere: has not come to the store");
+}
+
+TEST(ProgressFile, IsReadWhileAndAfterItIsWritten) {
+  const std::string path =
+      testing::TempDir() + "step." + std::to_string(::getpid());
+  EXPECT_EQ(read_progress(path), std::nullopt);
+  create_progress_file(path);
+  EXPECT_EQ(read_progress(path), std::nullopt);
+  {
+    ProgressWriter writer(path);
+    writer.write(41);
+    EXPECT_EQ(read_progress(path), 41);
+    writer.write(42);
+  }
+  EXPECT_EQ(read_progress(path), 42);
+
+  create_progress_file(path);
+  EXPECT_EQ(read_progress(path), std::nullopt) << "a new start of the workers";
+  std::filesystem::resize_file(path, 3);
+  ProgressWriter(path).write(1);
+  ProgressWriter(path + ".missing").write(1);
 }
 
 TEST(FailureReport, CountsTheOthers) {

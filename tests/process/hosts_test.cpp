@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// A C++ program that trains across hosts with addresses of their own.
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "support/command.h"
+#include "support/network_hosts.h"
+
+namespace accelerate::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Results = std::vector<CommandResult>;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class TrainingHosts : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!hosts_.problem().empty()) {
+      GTEST_SKIP() << hosts_.problem();
+    }
+    std::string name = testing::TempDir() + "hosts-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    home_ = name;
+  }
+  void TearDown() override {
+    std::error_code error;
+    fs::remove_all(home_, error);
+  }
+
+  CommandOptions shell(const std::string& line) const {
+    CommandOptions command;
+    command.words = {"/bin/sh", "-c", line};
+    command.environment = {
+        {"HOME", home_},
+        {"TMPDIR", home_},
+        {"PATH", "/usr/bin:/bin"},
+        {"CUDA_VISIBLE_DEVICES", ""},
+        {"OMP_NUM_THREADS", "1"},
+        {"ACCELERATE_JOB_SECRET", "0123456789abcdef0123456789abcdef"},
+        {"PROGRAM", ACCELERATE_PROGRAM}};
+    command.timeout = std::chrono::seconds(100);
+    return command;
+  }
+
+  static std::string launch(const std::string& rest) {
+    return ACCELERATE_CLI " launch --cpu " + rest;
+  }
+
+  // The same command on each host, but for its rank.
+  std::string on_host(
+      int host, int hosts, int processes, const std::string& rest) const {
+    return hosts_.on(host) +
+           launch(
+               "--num_machines " + std::to_string(hosts) + " --num_processes " +
+               std::to_string(processes) + " --machine_rank " +
+               std::to_string(host) + " --main_process_ip " +
+               NetworkHosts::address(0) + " " + rest);
+  }
+
+  std::future<CommandResult> start(const std::string& line) const {
+    return std::async(std::launch::async, [options = shell(line)] {
+      return run_command(options);
+    });
+  }
+
+  Results run_on(int hosts, int processes, const std::string& rest) const {
+    std::vector<std::future<CommandResult>> started;
+    for (int host = 0; host < hosts; ++host) {
+      started.push_back(start(on_host(host, hosts, processes, rest)));
+    }
+    Results results;
+    for (auto& one : started) {
+      results.push_back(one.get());
+    }
+    return results;
+  }
+
+  std::string result_of_one_process() const {
+    return run_command(shell(launch("$PROGRAM"))).out;
+  }
+
+  std::string marks() const { return home_ + "/mark"; }
+
+  testing::AssertionResult all_marked(int count) const {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    for (int rank = 0; rank < count;) {
+      if (fs::exists(marks() + std::to_string(rank))) {
+        ++rank;
+      } else if (std::chrono::steady_clock::now() > deadline) {
+        return testing::AssertionFailure() << "rank " << rank << " is not here";
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+    return testing::AssertionSuccess();
+  }
+
+  NetworkHosts hosts_{3};
+  std::string home_;
+};
+
+TEST_F(TrainingHosts, TwoTrainAsOneProcessWould) {
+  const std::string alone = result_of_one_process();
+  ASSERT_TRUE(contains(alone, "80 steps: ")) << alone;
+
+  const Results results = run_on(2, 4, "$PROGRAM");
+
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].err;
+  EXPECT_EQ(results[1].exit_code, 0) << results[1].err;
+  EXPECT_EQ(results[0].out, alone) << results[0].err;
+  // `print` speaks once on each host.
+  EXPECT_EQ(results[1].out, alone) << results[1].err;
+  EXPECT_TRUE(contains(results[0].err, "4 processes over gloo"))
+      << results[0].err;
+}
+
+TEST_F(TrainingHosts, ThreeTrainAsOneProcessWould) {
+  const Results results = run_on(3, 3, "$PROGRAM");
+
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  EXPECT_EQ(results[0].out, result_of_one_process());
+}
+
+TEST_F(TrainingHosts, OneIsLate) {
+  auto first = start(on_host(0, 2, 2, "$PROGRAM"));
+  // As late as it takes to train without it.
+  const std::string alone = result_of_one_process();
+  const auto second = run_command(shell(on_host(1, 2, 2, "$PROGRAM")));
+  const auto result = first.get();
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(result.out, alone);
+}
+
+TEST_F(TrainingHosts, OneIsMissing) {
+  const auto result =
+      run_command(shell(on_host(0, 2, 2, "--rdzv_timeout 2 $PROGRAM")));
+
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "") << "no worker may start";
+  EXPECT_TRUE(contains(
+      result.err,
+      "error: 1 of 2 machines did not come to 10.77.0.1:29500 within 2.0 s"))
+      << result.err;
+  EXPECT_TRUE(contains(result.err, "0        node-0  10.77.0.1:29500  here"))
+      << result.err;
+  EXPECT_TRUE(contains(result.err, "1        -       -                missing"))
+      << result.err;
+}
+
+// The one with the wrong secret is turned away; the right one still finds its
+// place, and training is what it would have been.
+TEST_F(TrainingHosts, OneHasAWrongSecret) {
+  auto first = start(on_host(0, 2, 2, "$PROGRAM"));
+  const auto wrong = run_command(shell(
+      "ACCELERATE_JOB_SECRET=ffffffffffffffffffffffffffffffff " +
+      on_host(1, 2, 2, "$PROGRAM")));
+  const auto second = run_command(shell(on_host(1, 2, 2, "$PROGRAM")));
+  const auto result = first.get();
+
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_TRUE(contains(wrong.err, "refused this process's secret"))
+      << wrong.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(contains(result.err, "warning: refused 10.77.0.2:"))
+      << result.err;
+  EXPECT_TRUE(contains(result.err, "wrong secret")) << result.err;
+  EXPECT_EQ(result.out, result_of_one_process());
+}
+
+TEST_F(TrainingHosts, OneIsCutOffInTheMiddle) {
+  const std::string program = "$PROGRAM pause=1000 mark=" + marks();
+  auto first = start(on_host(0, 2, 4, program));
+  auto second = start(on_host(1, 2, 4, program));
+  ASSERT_TRUE(all_marked(4));
+
+  hosts_.set_link(1, false);
+  const auto result = first.get();
+  const auto cut = second.get();
+
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_TRUE(contains(result.err, "error: machine 1 (node-1, 10.77.0.2:"))
+      << result.err;
+  EXPECT_TRUE(contains(result.err, "was lost")) << result.err;
+  EXPECT_EQ(cut.exit_code, 1) << cut.err;
+  EXPECT_TRUE(contains(cut.err, "error: machine 0 (10.77.0.1:29500) was lost"))
+      << cut.err;
+}
+
+TEST_F(TrainingHosts, OneThrowsAndEveryoneSaysWhoAndWhy) {
+  const Results results = run_on(2, 4, "$PROGRAM throw=3@7");
+
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 134) << result.err;
+    EXPECT_TRUE(contains(result.err, "error: rank 3 failed first"))
+        << result.err;
+    EXPECT_TRUE(contains(result.err, "rank 3 on node-1, pid ")) << result.err;
+    EXPECT_TRUE(contains(result.err, "at step 6")) << result.err;
+    EXPECT_TRUE(
+        contains(result.err, "std::runtime_error: the loss is not a number"))
+        << result.err;
+    EXPECT_LT(result.seconds, 20);
+  }
+}
+
+}  // namespace
+}  // namespace accelerate::test

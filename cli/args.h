@@ -30,6 +30,8 @@ struct CommandInfo {
   std::vector<ArgOption> options = {};
   std::size_t least_words = 0;
   std::size_t most_words = 0;
+  /// What the first one may be, where that is a closed list; for shells.
+  std::vector<std::string> first_words = {};
   /// The first word ends our options: the rest belongs to a program.
   bool runs_program = false;
   std::string notes = {};

@@ -210,6 +210,7 @@ const CommandInfo& config_info() {
       .usage = "config [{default | update}] [options]",
       .options = config_options(),
       .most_words = 1,
+      .first_words = {"default", "update"},
       .notes =
           "Without a word it asks what it cannot find out; an option answers "
           "its question. `default` asks\nnothing; `update` reads a file and "

@@ -43,6 +43,7 @@ const CommandInfo& help_info() {
             .help = "Print a page of docs/reference/: cli, configuration, "
                     "environment or exit-codes."}},
       .most_words = 1,
+      .first_words = {"environment", "exit-codes"},
       .examples =
           {"accelerate help launch",
            "accelerate help environment",

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each shell offers after `accelerate completion` has taught it: asked of
+// the shell itself.
+#include <sstream>
+
+#include "cli_environment.h"
+
+namespace accelerate::test {
+namespace {
+
+class Completion : public CliTest {
+ protected:
+  // The offers for `line`, sorted, with blanks between them.
+  std::string offers(const std::string& shell_name, const std::string& line) {
+    const std::string script = "$SRC/complete." + shell_name;
+    // bash's function takes words, the others a line; `=` is a word to bash.
+    const std::string rest =
+        shell_name == "bash" ? as_words(line) : "'" + line + "'";
+    const auto result = run(shell_name + " " + script + " " + rest);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    std::istringstream stream(result.out);
+    std::string all;
+    std::string word;
+    while (stream >> word) {
+      all += (all.empty() ? "" : " ") + word;
+    }
+    return all;
+  }
+
+  bool has(const std::string& shell_name) const {
+    return run("command -v " + shell_name).exit_code == 0;
+  }
+
+  void check(const std::string& shell_name) {
+    if (!has(shell_name)) {
+      GTEST_SKIP() << "there is no " << shell_name << " here";
+    }
+    const auto offered = [&](const std::string& line) {
+      return offers(shell_name, line);
+    };
+    EXPECT_EQ(offered("accelerate la"), "launch");
+    EXPECT_EQ(offered("accelerate e"), "env estimate-memory explain");
+    EXPECT_EQ(offered("accelerate launch --num_p"), "--num_processes");
+    EXPECT_EQ(offered("accelerate launch --mixed_precision "), "bf16 fp16 no");
+    EXPECT_EQ(offered("accelerate explain --rdzv_backend s"), "static");
+    EXPECT_EQ(offered("accelerate config "), "default update");
+    EXPECT_EQ(offered("accelerate completion z"), "zsh");
+    EXPECT_EQ(offered("accelerate help exit"), "exit-codes");
+    EXPECT_EQ(offered("accelerate launch --config_file two"), "two_cpus.yaml");
+    EXPECT_EQ(offered("accelerate launch --num_processes "), "");
+    // With `=` fish repeats the option, the others offer the value.
+    EXPECT_EQ(
+        offered("accelerate launch --mixed_precision=b"),
+        shell_name == "fish" ? "--mixed_precision=bf16" : "bf16");
+  }
+
+ private:
+  static std::string as_words(const std::string& line) {
+    std::string words;
+    std::string word;
+    const auto flush = [&] {
+      words += " '" + word + "'";
+      word.clear();
+    };
+    for (const char c : line) {
+      if (c == ' ') {
+        flush();
+      } else if (c == '=') {
+        flush();
+        words += " =";
+      } else {
+        word += c;
+      }
+    }
+    flush();
+    return words;
+  }
+};
+
+TEST_F(Completion, Bash) {
+  check("bash");
+}
+
+TEST_F(Completion, BashLeavesAProgramsWordsToFiles) {
+  EXPECT_EQ(
+      offers("bash", "accelerate launch --num_processes 2 ./train two"),
+      "two_cpus.yaml");
+  EXPECT_EQ(offers("bash", "accelerate launch --num-p"), "--num-processes");
+}
+
+TEST_F(Completion, Zsh) {
+  check("zsh");
+}
+
+TEST_F(Completion, Fish) {
+  check("fish");
+}
+
+}  // namespace
+}  // namespace accelerate::test

@@ -372,6 +372,27 @@ TEST_F(Launch, PythonWithTorchrunsVariablesRuns) {
   EXPECT_EQ(result.out, "[1, 2] ['--lr', '0.1']\n") << result.err;
 }
 
+TEST_F(Launch, AKillForLackOfMemoryIsSaidToBeOne) {
+  const auto result =
+      run("FAILS=1 $SRC/memory_group.sh accelerate launch --cpu "
+          "--num_processes 2 $WORKER eat 400");
+  if (result.exit_code == 77) {
+    GTEST_SKIP() << "no control group for memory here";
+  }
+
+  EXPECT_EQ(result.exit_code, 137) << result.err;
+  EXPECT_NE(
+      result.err.find("killed by SIGKILL by the kernel, because memory ran "
+                      "out"),
+      std::string::npos)
+      << result.err;
+  EXPECT_NE(
+      result.err.find("hint: use a smaller batch, fewer processes, or a "
+                      "machine with more memory"),
+      std::string::npos)
+      << result.err;
+}
+
 TEST_F(Launch, MpirunStartsTheProcessesOfAHostfile) {
   std::ofstream(home_ + "/hosts") << "localhost slots=2\n";
   auto options = shell(

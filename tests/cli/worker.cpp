@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -64,6 +65,15 @@ void print_megabytes(long megabytes) {
   for (long i = 0; i < megabytes * 1024; ++i) {
     std::cout << line << "\n";
   }
+}
+
+// Memory that is written to, so that it is really there.
+void eat_megabytes(long megabytes) {
+  std::vector<std::vector<char>> eaten;
+  for (long i = 0; i < megabytes; ++i) {
+    eaten.emplace_back(1 << 20, static_cast<char>(i + 1));
+  }
+  std::cout << eaten.size() << " MB\n";
 }
 
 void ignore_sigterm() {
@@ -141,6 +151,12 @@ int main(int argc, char** argv) {
   } else if (mode == "kill") {
     if (chosen) {
       std::raise(SIGKILL);
+    }
+    hang();
+  } else if (mode == "eat") {
+    if (chosen) {
+      eat_megabytes(number);
+      return 98;
     }
     hang();
   } else if (mode == "stubborn") {

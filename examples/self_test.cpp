@@ -11,18 +11,19 @@
 #include <string>
 #include <vector>
 
-#include <accelerate/error.h>
-#include <accelerate/json.h>
-#include <accelerate/operations.h>
-#include <accelerate/partial_state.h>
+#include <accelerate/accelerate.h>
 
 #include <ATen/ATen.h>
+#include <torch/data/example.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
 
 namespace accelerate {
 namespace {
 
 constexpr std::int64_t kRows = 240;
 constexpr std::int64_t kColumns = 8;
+constexpr std::int64_t kBatch = 4;
 
 [[noreturn]] void fail(const PartialState& state, const std::string& text) {
   std::cerr << "rank " << state.process_index() << ": " << text << std::endl;
@@ -81,40 +82,92 @@ void check_collectives(const PartialState& state) {
       "broadcast from the last process");
 }
 
-// The gradient of a least-squares fit on some of the rows, summed.
-at::Tensor gradient(
-    const at::Tensor& x, const at::Tensor& y, const at::Tensor& weights) {
-  return x.t().matmul(x.matmul(weights).sub(y));
-}
+// Rows of a least-squares fit.
+struct Rows {
+  std::int64_t count = 0;
 
-// The same fit twice: on this process's share with gradients added up over all
-// processes, and on everything without the others.
-void check_training(const PartialState& state) {
-  const at::Tensor x = at::arange(kRows * kColumns, at::kDouble)
-                           .mul(0.37)
-                           .sin()
-                           .reshape({kRows, kColumns});
-  const at::Tensor y = x.sum(1).mul(0.5);
-  const at::Tensor my_x = state.split_between_processes(x);
-  const at::Tensor my_y = state.split_between_processes(y);
-  at::Tensor together = at::zeros({kColumns}, at::kDouble);
-  at::Tensor alone = together.clone();
-  for (int step = 0; step < 50; ++step) {
-    const at::Tensor sum =
-        reduce(gradient(my_x, my_y, together), {.reduction = Reduction::sum});
-    together = together.sub(sum.mul(0.5 / kRows));
-    alone = alone.sub(gradient(x, y, alone).mul(0.5 / kRows));
+  std::int64_t size() const { return count; }
+  torch::data::Example<> get(std::int64_t index) const {
+    const at::Tensor x = at::arange(kColumns, at::kDouble)
+                             .add(static_cast<double>(index * kColumns))
+                             .mul(0.37)
+                             .sin();
+    return {x, x.sum().mul(0.5)};
   }
-  const double apart = together.sub(alone).abs().max().item<double>();
-  const double loss = x.matmul(together).sub(y).pow(2).mean().item<double>();
-  // Rounding of sums in another order; the fit itself must have improved.
+};
+
+void check_loader(Accelerator& accelerator, const PartialState& state) {
+  // One row too many for even shares.
+  const Rows rows{kBatch * state.num_processes() * 3 + 1};
+  DataLoader loader(rows, {.batch_size = kBatch});
+  accelerator.prepare(loader);
+  std::vector<at::Tensor> seen;
+  for (auto& batch : loader) {
+    seen.push_back(accelerator.gather_for_metrics(batch.target));
+  }
+  std::vector<at::Tensor> expected;
+  for (std::int64_t i = 0; i < rows.size(); ++i) {
+    expected.push_back(rows.get(i).target);
+  }
   check(
       state,
-      apart < 1e-12 && loss < 0.5 * y.pow(2).mean().item<double>(),
+      at::cat(seen).equal(at::stack(expected)),
+      "a data loader's batches, gathered, are the data set in order");
+}
+
+torch::nn::Linear make_model() {
+  torch::nn::Linear model(kColumns, 1);
+  model->to(at::kDouble);
+  torch::nn::init::zeros_(model->weight);
+  torch::nn::init::zeros_(model->bias);
+  return model;
+}
+
+at::Tensor loss_of(
+    torch::nn::Linear& model, const at::Tensor& x, const at::Tensor& y) {
+  return torch::nn::functional::mse_loss(model->forward(x).flatten(), y);
+}
+
+// The same fit twice: prepared, on this process's share of each batch, and on
+// whole batches without the others.
+void check_training(Accelerator& accelerator, const PartialState& state) {
+  const std::int64_t whole = kBatch * state.num_processes();
+  const Rows rows{whole * 10};
+  DataLoader loader(rows, {.batch_size = kBatch});
+  DataLoader whole_loader(rows, {.batch_size = whole});
+  auto together = make_model();
+  auto alone = make_model();
+  torch::optim::SGD optimizer(together->parameters(), 0.1);
+  torch::optim::SGD alone_optimizer(alone->parameters(), 0.1);
+  accelerator.prepare(loader, together, optimizer);
+  double first = 0;
+  double last = 0;
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    for (auto& batch : loader) {
+      accelerator.backward(loss_of(together, batch.data, batch.target));
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    for (auto& batch : whole_loader) {
+      const at::Tensor loss = loss_of(alone, batch.data, batch.target);
+      last = loss.item<double>();
+      first = first == 0 ? last : first;
+      loss.backward();
+      alone_optimizer.step();
+      alone_optimizer.zero_grad();
+    }
+  }
+  const double apart =
+      together->weight.sub(alone->weight).abs().max().item<double>();
+  // Sums in another order round differently; the fit must have improved.
+  check(
+      state,
+      apart < 1e-12 && last < 0.5 * first,
       "50 steps of training equal those of one process");
 }
 
 int run() {
+  Accelerator accelerator;
   const PartialState state;
   state.print(
       "checking ",
@@ -124,7 +177,8 @@ int run() {
       state.num_processes() == 1 ? "" : " over " + state.backend());
   check_sharding(state);
   check_collectives(state);
-  check_training(state);
+  check_loader(accelerator, state);
+  check_training(accelerator, state);
   state.wait_for_everyone();
   return 0;
 }

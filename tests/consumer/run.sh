@@ -40,6 +40,24 @@ check_installed_files() {
   "$moved/bin/accelerate" --version
 }
 
+# The command of an installation that was moved: a self-test that trains, and a
+# single source, compiled by the first launch and kept for the second.
+check_installed_command() {
+  local launch=("$moved/bin/accelerate" launch --cpu --num_processes 2)
+  local first second
+  mkdir "$work/home"
+  HOME=$work/home "$moved/bin/accelerate" test --cpu --num_processes 2
+  cp "$here/main.cpp" "$work/single.cpp"
+  first=$(HOME=$work/home "${launch[@]}" "$work/single.cpp" 2>&1)
+  second=$(HOME=$work/home "${launch[@]}" "$work/single.cpp" 2>&1)
+  grep -q '^Compiling single.cpp' <<<"$first" ||
+    fail "the first launch did not compile: $first"
+  [ "$second" = "caught on cpu
+[1] caught on cpu" ] || [ "$second" = "caught on cpu
+[0] caught on cpu" ] || fail "the second launch printed: $second"
+  echo "consumer: the installed command works"
+}
+
 toolchain=$(from_cache CMAKE_TOOLCHAIN_FILE)
 moved=$work/moved
 rm -rf "$work"
@@ -48,6 +66,7 @@ mv "$work.log" "$work/install.log"
 # The package must work wherever it is moved to.
 mv "$work/prefix" "$moved"
 check_installed_files
+check_installed_command
 build_and_run installed -DCMAKE_PREFIX_PATH="$moved"
 
 torch=()

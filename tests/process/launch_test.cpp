@@ -188,6 +188,7 @@ TEST(SelfTest, SaysWhatItChecked) {
       "ok: gather of tensors of different sizes\n"
       "ok: reduce to the mean\n"
       "ok: broadcast from the last process\n"
+      "ok: a data loader's batches, gathered, are the data set in order\n"
       "ok: 50 steps of training equal those of one process\n");
   EXPECT_EQ(result.err, "All checks passed.\n");
 }

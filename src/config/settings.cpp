@@ -130,6 +130,11 @@ std::string place(const Settings& settings, const char* name) {
 void check_devices(const Settings& settings) {
   const std::string type = settings.text("distributed_type");
   const bool wants_gpus = settings.flag("multi_gpu") || type == "MULTI_GPU";
+  if (settings.flag("use_cpu") && settings.is_typed("use_cpu") &&
+      settings.is_typed("gpu_ids")) {
+    throw ConfigError(
+        "--cpu and --gpu_ids exclude each other", "keep the one you mean");
+  }
   // A typed --cpu overrules a file; two words of equal weight do not.
   const char* gpus =
       settings.flag("multi_gpu") ? "multi_gpu" : "distributed_type";
@@ -161,6 +166,49 @@ void check_processes(const Settings& settings) {
   }
 }
 
+// Typed for several machines, but the word that says so is missing. Whoever
+// says `--num_machines 1` has a script that knows.
+void check_machines_are_several(const Settings& settings) {
+  if (settings.integer("num_machines") > 1 ||
+      settings.is_given("num_machines")) {
+    return;
+  }
+  for (const char* name :
+       {"main_process_ip",
+        "same_network",
+        "rdzv_backend",
+        "rdzv_conf",
+        "rdzv_timeout",
+        "job_secret_file"}) {
+    if (settings.is_typed(name)) {
+      throw ConfigError(
+          str_cat(
+              place(settings, name),
+              " is for several machines, and there is one"),
+          "add `--num_machines N`, or leave it out");
+    }
+  }
+}
+
+void check_machines(const Settings& settings) {
+  check_machines_are_several(settings);
+  if (settings.is_typed("rdzv_conf") && settings.is_typed("rdzv_timeout")) {
+    throw ConfigError(
+        "--rdzv_conf and --rdzv_timeout say the same thing",
+        "keep one of them");
+  }
+  if (settings.integer("machine_rank") >= settings.integer("num_machines") &&
+      settings.is_given("machine_rank")) {
+    throw ConfigError(str_cat(
+        place(settings, "machine_rank"),
+        ": machine ",
+        settings.integer("machine_rank"),
+        " of ",
+        settings.integer("num_machines"),
+        " does not exist; they are counted from 0"));
+  }
+}
+
 }  // namespace
 
 void check_contradictions(const Settings& settings) {
@@ -175,16 +223,7 @@ void check_contradictions(const Settings& settings) {
         str_cat(place(settings, "tee"), " needs a folder to write to"),
         "add `--log_dir logs`");
   }
-  if (settings.integer("machine_rank") >= settings.integer("num_machines") &&
-      settings.is_given("machine_rank")) {
-    throw ConfigError(str_cat(
-        place(settings, "machine_rank"),
-        ": machine ",
-        settings.integer("machine_rank"),
-        " of ",
-        settings.integer("num_machines"),
-        " does not exist; they are counted from 0"));
-  }
+  check_machines(settings);
 }
 
 }  // namespace accelerate

@@ -63,8 +63,8 @@ void choose_device(Settings& settings, const Hardware& hardware) {
     settings.set("use_cpu", true, found("distributed_type is MULTI_CPU"));
     return;
   }
+  check_gpu_ids(settings, hardware);
   if (!hardware.gpus.empty()) {
-    check_gpu_ids(settings, hardware);
     return;
   }
   if (wants_gpus(settings)) {
@@ -286,10 +286,33 @@ void complete_settings(
     const Environment& environment) {
   apply_slurm(settings, environment);
   check_contradictions(settings);
+  (void)meeting_timeout(settings);
   choose_device(settings, hardware);
   choose_processes(settings, hardware);
   choose_type(settings);
   choose_threads(settings, hardware);
+}
+
+std::chrono::milliseconds meeting_timeout(const Settings& settings) {
+  double seconds = static_cast<double>(settings.integer("rdzv_timeout"));
+  if (settings.has("rdzv_conf")) {
+    for (const std::string& pair : split(settings.text("rdzv_conf"), ',')) {
+      const auto equals = pair.find('=');
+      const std::string key = pair.substr(0, equals);
+      const double value =
+          equals == std::string::npos
+              ? 0
+              : parse_double(pair.substr(equals + 1)).value_or(0);
+      if ((key != "timeout" && key != "join_timeout") || value < 1 ||
+          value > 86400) {
+        throw ConfigError(
+            str_cat("--rdzv_conf `", printable(pair), "` has no meaning here"),
+            "the one option there is: `timeout=SECONDS`");
+      }
+      seconds = value;
+    }
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
 std::string describe_choice(

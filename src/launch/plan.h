@@ -2,6 +2,7 @@
 // From settings to what each worker gets. No process is started here.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -36,6 +37,10 @@ struct JobShape {
 
   static JobShape of(const Settings& settings);
 };
+
+/// How long machines wait for each other: `--rdzv_timeout 60`, which
+/// `--rdzv_conf timeout=60` also says. Throws `ConfigError` on other pairs.
+std::chrono::milliseconds meeting_timeout(const Settings& settings);
 
 /// What is known only when the job starts.
 struct RuntimeFacts {

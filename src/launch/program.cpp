@@ -63,9 +63,25 @@ std::string find_executable(
   throw_missing(name);
 }
 
-}  // namespace
+// Only a source needs a compiler.
+void check_compiler_options(
+    const Settings& settings,
+    const Program& program,
+    const std::vector<std::string>& words) {
+  for (const char* name : {"cxx", "cxx_flags"}) {
+    if (settings.is_typed(name) && program.kind != Program::Kind::source) {
+      throw ConfigError(
+          str_cat(
+              settings.origin(name).where,
+              " is for a program that is a single .cpp file; `",
+              printable(words[0]),
+              "` is none"),
+          "leave it out");
+    }
+  }
+}
 
-Program find_program(
+Program look_up(
     const Settings& settings,
     const std::vector<std::string>& words,
     const Environment& environment) {
@@ -95,6 +111,17 @@ Program find_program(
     }
   }
   program.words[0] = find_executable(name, environment);
+  return program;
+}
+
+}  // namespace
+
+Program find_program(
+    const Settings& settings,
+    const std::vector<std::string>& words,
+    const Environment& environment) {
+  Program program = look_up(settings, words, environment);
+  check_compiler_options(settings, program, words);
   return program;
 }
 

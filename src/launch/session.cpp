@@ -139,29 +139,6 @@ Endpoint main_endpoint(const Settings& settings) {
       static_cast<std::uint16_t>(port)};
 }
 
-// `--rdzv_conf timeout=60` is another way to say `--rdzv_timeout 60`.
-std::chrono::milliseconds meeting_timeout(const Settings& settings) {
-  double seconds = static_cast<double>(settings.integer("rdzv_timeout"));
-  if (settings.has("rdzv_conf")) {
-    for (const std::string& pair : split(settings.text("rdzv_conf"), ',')) {
-      const auto equals = pair.find('=');
-      const std::string key = pair.substr(0, equals);
-      const double value =
-          equals == std::string::npos
-              ? 0
-              : parse_double(pair.substr(equals + 1)).value_or(0);
-      if ((key != "timeout" && key != "join_timeout") || value < 1 ||
-          value > 86400) {
-        throw ConfigError(
-            str_cat("--rdzv_conf `", printable(pair), "` has no meaning here"),
-            "the one option there is: `timeout=SECONDS`");
-      }
-      seconds = value;
-    }
-  }
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
 class Session {
  public:
   explicit Session(const SessionOptions& options)

@@ -393,6 +393,22 @@ TEST_F(Launch, AKillForLackOfMemoryIsSaidToBeOne) {
       << result.err;
 }
 
+TEST_F(Launch, EveryOptionOfThePeerThatWeLackIsRefused) {
+  std::ifstream list(
+      std::string(ACCELERATE_CLI_TESTS) + "/data/peer_flags.txt");
+  std::string name;
+  int count = 0;
+  while (list >> name) {
+    const auto result = run("accelerate launch --" + name + " x true");
+    EXPECT_EQ(result.exit_code, 2) << name;
+    EXPECT_TRUE(result.err.starts_with("error: --" + name + " is for "))
+        << result.err;
+    EXPECT_EQ(count_lines(result.err), 1) << result.err;
+    ++count;
+  }
+  EXPECT_GT(count, 90);
+}
+
 TEST_F(Launch, MpirunStartsTheProcessesOfAHostfile) {
   std::ofstream(home_ + "/hosts") << "localhost slots=2\n";
   auto options = shell(

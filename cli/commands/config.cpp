@@ -256,7 +256,13 @@ int run_config(const ParsedArgs& arguments, CommandContext& context) {
   write_files(settings, path);
   console.status(summary(settings));
   console.status(str_cat("Saved ", path.string()));
-  console.status("Next: accelerate launch ./train");
+  console.status(
+      arguments.has("config_file")
+          ? str_cat(
+                "Next: accelerate launch --config_file ",
+                shell_quote(path.string()),
+                " ./train")
+          : "Next: accelerate launch ./train");
   return 0;
 }
 

@@ -182,6 +182,12 @@ std::string local_address(int socket) {
   return address_text(storage, false);
 }
 
+bool is_loopback(const Endpoint& endpoint) {
+  const Address address = resolve(endpoint, "look up");
+  const std::string text = address_text(address.storage, false);
+  return text.starts_with("127.") || text == "::1";
+}
+
 std::string interface_towards(const Endpoint& endpoint) {
   const Address address = resolve(endpoint, "reach");
   const UniqueFd fd(::socket(address.family, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -30,6 +30,9 @@ std::string peer_text(int socket);
 /// The address this side of a connection has.
 std::string local_address(int socket);
 
+/// Whether the name stands for this machine's loopback, here.
+bool is_loopback(const Endpoint& endpoint);
+
 /// The network interface through which this machine reaches `endpoint`, such as
 /// `eth0`; empty when that is not known. Sends nothing.
 std::string interface_towards(const Endpoint& endpoint);

@@ -172,6 +172,11 @@ class Host : public Machines {
     result.launch_id = options_.launch_id;
     result.main_host = options_.card.host;
     result.main_port = options_.reserve_port();
+    for (const auto& [rank, card] : meeting_.machines()) {
+      if (rank != 0) {
+        result.other_address = card.address;
+      }
+    }
     return result;
   }
 

@@ -20,6 +20,9 @@ struct MeetingResult {
   std::string launch_id;
   std::string main_host;
   std::string main_port;
+  /// Where one of the others is, as this machine sees it; empty: machine 0, at
+  /// its endpoint.
+  std::string other_address;
 };
 
 /// One machine's link to the others.

@@ -211,9 +211,20 @@ class Session {
     }
   }
 
+  // Some systems give their own name to the loopback. The others know machine
+  // 0 by that name, too, but by another address: any of ours may be it.
+  Endpoint listening_endpoint() const {
+    const bool is_name = endpoint_.host != "localhost" &&
+                         endpoint_.host != "::1" &&
+                         !endpoint_.host.starts_with("127.");
+    return is_name && is_loopback(endpoint_)
+               ? Endpoint{false, "0.0.0.0", endpoint_.port}
+               : endpoint_;
+  }
+
   bool try_to_listen() {
     try {
-      open_store({endpoint_});
+      open_store({listening_endpoint()});
       return true;
     } catch (const IoError&) {
       return false;
@@ -223,7 +234,7 @@ class Session {
   void listen_for_machines() {
     if (store_ == nullptr) {
       try {
-        open_store({endpoint_});
+        open_store({listening_endpoint()});
       } catch (const IoError& error) {
         throw IoError(
             error.what(),
@@ -240,7 +251,7 @@ class Session {
 
   MeetingResult meet(std::int64_t restart) {
     if (machines_ == nullptr) {
-      return {0, launch_id_, "127.0.0.1", ""};
+      return {0, launch_id_, "127.0.0.1", "", ""};
     }
     MeetingResult result = machines_->meet(restart, meeting_timeout(settings_));
     settings_.set(
@@ -315,7 +326,10 @@ class Session {
       facts.main_port = std::to_string(port_.port);
     } else {
       facts.main_port = meeting.main_port;
-      facts.network_interface = interface_towards(endpoint_);
+      facts.network_interface = interface_towards(
+          meeting.other_address.empty()
+              ? endpoint_
+              : parse_endpoint("tcp:" + meeting.other_address));
       facts.main_address =
           settings_.flag("same_network") ? endpoint_.host : meeting.main_host;
     }

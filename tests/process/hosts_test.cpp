@@ -2,6 +2,7 @@
 // A C++ program that trains across hosts with addresses of their own.
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <thread>
 
@@ -132,6 +133,28 @@ TEST_F(TrainingHosts, ThreeTrainAsOneProcessWould) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
   }
   EXPECT_EQ(results[0].out, result_of_one_process());
+}
+
+// As on many systems: a host's own name stands for its loopback.
+TEST_F(TrainingHosts, TheNameOfMachine0MayBeItsLoopbackThere) {
+  std::ofstream(home_ + "/names-0") << "127.0.0.1 localhost\n127.0.1.1 node-0\n"
+                                    << NetworkHosts::address(1) << " node-1\n";
+  std::ofstream(home_ + "/names-1") << "127.0.0.1 localhost\n127.0.1.1 node-1\n"
+                                    << NetworkHosts::address(0) << " node-0\n";
+  const auto line = [&](int host) {
+    const std::string number = std::to_string(host);
+    return hosts_.on(host, home_ + "/names-" + number) +
+           launch(
+               "--num_machines 2 --num_processes 2 --machine_rank " + number +
+               " --main_process_ip node-0 $PROGRAM");
+  };
+  auto first = start(line(0));
+  const auto second = run_command(shell(line(1)));
+  const auto result = first.get();
+
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, result_of_one_process()) << result.err;
 }
 
 TEST_F(TrainingHosts, OneIsLate) {

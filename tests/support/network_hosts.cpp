@@ -56,12 +56,14 @@ NetworkHosts::~NetworkHosts() {
   }
 }
 
-std::string NetworkHosts::on(int index) const {
+std::string NetworkHosts::on(int index, const std::string& names) const {
   const std::string number = std::to_string(index);
   return "/usr/sbin/ip netns exec " + name(number) +
          " unshare --uts --pid --fork --kill-child --mount-proc /bin/sh -c "
          "'hostname node-" +
-         number + "; exec \"$@\"' sh ";
+         number + "; " +
+         (names.empty() ? "" : "mount --bind " + names + " /etc/hosts; ") +
+         "exec \"$@\"' sh ";
 }
 
 std::string NetworkHosts::address(int index) {

@@ -16,8 +16,9 @@ class NetworkHosts {
   ~NetworkHosts();
 
   const std::string& problem() const { return problem_; }
-  /// What goes before a command so that it runs on host `index`.
-  std::string on(int index) const;
+  /// What goes before a command so that it runs on host `index`, with
+  /// `names` as its /etc/hosts.
+  std::string on(int index, const std::string& names = "") const;
   static std::string address(int index);
   /// Takes the plug out, or puts it back.
   void set_link(int index, bool up) const;

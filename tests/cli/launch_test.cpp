@@ -145,6 +145,21 @@ TEST_F(Launch, SixtyFourWorkersRun) {
   EXPECT_EQ(count_lines(result.out, "of 64"), 64);
 }
 
+// Rank 0 is gone before the last of many is there.
+TEST_F(Launch, AWorkerMayEndBeforeTheOthersStart) {
+  const auto well =
+      run("accelerate launch --cpu --num_processes 32 sh -c '[ $RANK = 0 ] || "
+          "sleep 0.2'");
+  const auto badly =
+      run("FAILS=0 accelerate launch --cpu --num_processes 32 $WORKER exit 7");
+
+  EXPECT_EQ(well.exit_code, 0) << well.err;
+  EXPECT_EQ(badly.exit_code, 7) << badly.err;
+  EXPECT_NE(badly.err.find("error: rank 0 failed first"), std::string::npos)
+      << badly.err;
+  EXPECT_LT(badly.seconds, 8);
+}
+
 TEST_F(Launch, AWorkerThatIgnoresSigtermIsKilledInTime) {
   const auto result = run(
       "FAILS=1 accelerate launch --cpu --num_processes 2 --stop_timeout 0.3 "

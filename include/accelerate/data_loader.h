@@ -9,6 +9,7 @@
 //     }
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -97,6 +98,11 @@ struct DataLoaderOptions {
   typename detail::CollateOption<Dataset>::type collate = {};
   /// Batches that each worker may be ahead.
   std::int64_t prefetch_factor = 2;
+  /// How long the loop waits for a batch of its workers: an `IoError` that
+  /// names the sample then, and a warning before. Without workers the loop
+  /// itself reads, and nothing can end a `get` that hangs.
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  std::chrono::milliseconds warn_after = std::chrono::seconds(30);
   /// Of the order and of random augmentation. Left out: `data_seed`, else that
   /// of LibTorch's default generator when the first loop begins.
   std::optional<std::uint64_t> seed = std::nullopt;
@@ -211,6 +217,8 @@ class DataLoader : public DataLoaderBase {
         .drop_last = options.drop_last,
         .num_workers = options.num_workers,
         .prefetch_factor = options.prefetch_factor,
+        .timeout = options.timeout,
+        .warn_after = options.warn_after,
         .sampler = options.sampler,
         .batch_sampler = options.batch_sampler,
         .seed = options.seed,

@@ -64,6 +64,12 @@ void rethrow_if_any(const std::string& where) {
 
 BatchSource::~BatchSource() = default;
 
+std::string ReadProgress::describe() const {
+  const auto sample = sample_.load(std::memory_order_relaxed);
+  return sample == kJoining ? "a batch that is being joined"
+                            : str_cat("sample ", sample, " of the dataset");
+}
+
 void rethrow_for_sample(std::int64_t index) {
   rethrow_with(str_cat("sample ", index, " of the dataset"));
 }

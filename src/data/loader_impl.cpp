@@ -10,6 +10,7 @@
 #include "accelerate/error.h"
 #include "accelerate/random.h"
 #include "base/str_cat.h"
+#include "comm/patience.h"
 #include "data/dispatch.h"
 #include "data/index_order.h"
 #include "data/map_steps.h"
@@ -26,6 +27,13 @@ void check_number(const char* name, std::int64_t value, std::int64_t least) {
   }
 }
 
+void check_duration(const char* name, std::chrono::milliseconds value) {
+  if (value < std::chrono::milliseconds(1)) {
+    throw ArgumentError(
+        str_cat("`", name, "` is ", name_duration(value)), "pass 1 ms or more");
+  }
+}
+
 void check_exclusive(
     bool one, const char* name, bool other, const char* other_name) {
   if (one && other) {
@@ -39,6 +47,8 @@ void check_settings(const detail::LoaderSettings& settings, bool is_stream) {
   check_number("batch_size", settings.batch_size, 1);
   check_number("num_workers", settings.num_workers, 0);
   check_number("prefetch_factor", settings.prefetch_factor, 1);
+  check_duration("timeout", settings.timeout);
+  check_duration("warn_after", settings.warn_after);
   const bool sampler = settings.sampler.has_value();
   const bool batches = settings.batch_sampler.has_value();
   check_exclusive(settings.shuffle, "shuffle", sampler, "sampler");
@@ -188,7 +198,9 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
         .source = source,
         .start = start,
         .rules = shares,
-        .ahead = settings.num_workers * settings.prefetch_factor});
+        .ahead = settings.num_workers * settings.prefetch_factor,
+        .warn_after = settings.warn_after,
+        .timeout = settings.timeout});
   }
   if (settings.sampler) {
     settings.sampler->set_epoch(epoch);
@@ -211,7 +223,9 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
       .key = key,
       .rules = shares,
       .num_workers = settings.num_workers,
-      .prefetch_factor = settings.prefetch_factor});
+      .prefetch_factor = settings.prefetch_factor,
+      .warn_after = settings.warn_after,
+      .timeout = settings.timeout});
 }
 
 void DataLoaderBase::Impl::synchronize_generators() {

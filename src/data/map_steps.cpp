@@ -3,73 +3,109 @@
 
 #include <algorithm>
 
+#include "base/str_cat.h"
 #include "data/index_order.h"
 
 namespace accelerate {
 
-MapSteps::MapSteps(MapEpoch epoch) : epoch_(std::move(epoch)) {
-  for (const ShardRules& rules : epoch_.rules) {
-    shards_.emplace_back(epoch_.units, rules, epoch_.start);
-    size_ = std::max(size_, shards_.back().size());
+// Which samples each step has, and who reads which of them now.
+class MapSteps::Plan {
+ public:
+  explicit Plan(MapEpoch epoch)
+      : epoch_(std::move(epoch)),
+        progress_(static_cast<std::size_t>(
+            std::max<std::int64_t>(1, epoch_.num_workers))) {
+    for (const ShardRules& rules : epoch_.rules) {
+      shards_.emplace_back(epoch_.units, rules, epoch_.start);
+      size_ = std::max(size_, shards_.back().size());
+    }
   }
+
+  std::int64_t size() const { return size_; }
+  const MapEpoch& epoch() const { return epoch_; }
+
+  std::optional<Step> read(std::int64_t k, std::int64_t worker) {
+    if (k >= size_) {
+      return std::nullopt;
+    }
+    Step step;
+    step.used = shards_.front().used_after(k);
+    for (const BatchSamplerShard& shard : shards_) {
+      step.portions.push_back(
+          k < shard.size() ? read_portion(shard, k, worker) : Portion());
+    }
+    return step;
+  }
+
+  std::string what_is_read(std::int64_t worker) const {
+    return progress_[static_cast<std::size_t>(worker)].describe();
+  }
+
+ private:
+  Portion read_portion(
+      const BatchSamplerShard& shard, std::int64_t k, std::int64_t worker) {
+    const BatchRange range = shard.at(k);
+    const auto wanted = indices(range);
+    Portion portion;
+    portion.batch = epoch_.source->load(
+        {.indices = wanted,
+         .key = epoch_.key,
+         .worker = worker,
+         .progress = &progress_[static_cast<std::size_t>(worker)]});
+    portion.rows = static_cast<std::int64_t>(wanted.size());
+    portion.valid_rows = !epoch_.batch_sampler  ? range.valid_rows
+                         : range.valid_rows > 0 ? portion.rows
+                                                : 0;
+    portion.last = k + 1 == shard.size();
+    return portion;
+  }
+
+  std::vector<std::int64_t> indices(const BatchRange& range) const {
+    if (epoch_.batch_sampler) {
+      auto batch = (*epoch_.batch_sampler)(range.begin % epoch_.units);
+      for (const std::int64_t index : batch) {
+        check_index("batch sampler", index, epoch_.dataset_size);
+      }
+      return batch;
+    }
+    std::vector<std::int64_t> result;
+    result.reserve(static_cast<std::size_t>(range.rows));
+    for (std::int64_t i = 0; i < range.rows; ++i) {
+      result.push_back(epoch_.order((range.begin + i) % epoch_.units));
+    }
+    return result;
+  }
+
+  const MapEpoch epoch_;
+  std::vector<BatchSamplerShard> shards_;
+  std::int64_t size_ = 0;
+  std::vector<detail::ReadProgress> progress_;
+};
+
+MapSteps::MapSteps(MapEpoch epoch)
+    : plan_(std::make_shared<Plan>(std::move(epoch))) {
   // No thread for a step that does not exist.
-  const std::int64_t workers = std::min(epoch_.num_workers, size_);
+  const std::int64_t workers =
+      std::min(plan_->epoch().num_workers, plan_->size());
   if (workers > 0) {
     pool_.emplace(
-        workers,
-        workers * epoch_.prefetch_factor,
-        [this](std::int64_t k, std::int64_t worker) {
-          return read(k, worker);
+        PoolOptions{
+            .threads = workers,
+            .capacity = workers * plan_->epoch().prefetch_factor,
+            .warn_after = plan_->epoch().warn_after,
+            .timeout = plan_->epoch().timeout,
+            .reads =
+                [plan = plan_](std::int64_t worker) {
+                  return plan->what_is_read(worker);
+                }},
+        [plan = plan_](std::int64_t k, std::int64_t worker) {
+          return plan->read(k, worker);
         });
   }
 }
 
 std::optional<Step> MapSteps::next() {
-  return pool_ ? pool_->next() : read(next_++, 0);
-}
-
-std::optional<Step> MapSteps::read(std::int64_t k, std::int64_t worker) const {
-  if (k >= size_) {
-    return std::nullopt;
-  }
-  Step step;
-  step.used = shards_.front().used_after(k);
-  for (const BatchSamplerShard& shard : shards_) {
-    step.portions.push_back(
-        k < shard.size() ? read_portion(shard, k, worker) : Portion());
-  }
-  return step;
-}
-
-Portion MapSteps::read_portion(
-    const BatchSamplerShard& shard, std::int64_t k, std::int64_t worker) const {
-  const BatchRange range = shard.at(k);
-  const auto wanted = indices(range);
-  Portion portion;
-  portion.batch = epoch_.source->load(
-      {.indices = wanted, .key = epoch_.key, .worker = worker});
-  portion.rows = static_cast<std::int64_t>(wanted.size());
-  portion.valid_rows = !epoch_.batch_sampler  ? range.valid_rows
-                       : range.valid_rows > 0 ? portion.rows
-                                              : 0;
-  portion.last = k + 1 == shard.size();
-  return portion;
-}
-
-std::vector<std::int64_t> MapSteps::indices(const BatchRange& range) const {
-  if (epoch_.batch_sampler) {
-    auto batch = (*epoch_.batch_sampler)(range.begin % epoch_.units);
-    for (const std::int64_t index : batch) {
-      check_index("batch sampler", index, epoch_.dataset_size);
-    }
-    return batch;
-  }
-  std::vector<std::int64_t> result;
-  result.reserve(static_cast<std::size_t>(range.rows));
-  for (std::int64_t i = 0; i < range.rows; ++i) {
-    result.push_back(epoch_.order((range.begin + i) % epoch_.units));
-  }
-  return result;
+  return pool_ ? pool_->next() : plan_->read(next_++, 0);
 }
 
 }  // namespace accelerate

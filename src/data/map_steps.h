@@ -2,6 +2,7 @@
 // Steps of a dataset with an index: any step can be read at any time.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,6 +28,9 @@ struct MapEpoch {
   std::vector<ShardRules> rules = {};
   std::int64_t num_workers = 0;
   std::int64_t prefetch_factor = 1;
+  /// How long the loop waits for a worker.
+  std::chrono::milliseconds warn_after = std::chrono::seconds(30);
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
 
 class MapSteps : public StepReader {
@@ -35,16 +39,10 @@ class MapSteps : public StepReader {
   std::optional<Step> next() override;
 
  private:
-  std::optional<Step> read(std::int64_t k, std::int64_t worker) const;
-  Portion read_portion(
-      const BatchSamplerShard& shard,
-      std::int64_t k,
-      std::int64_t worker) const;
-  std::vector<std::int64_t> indices(const BatchRange& range) const;
+  class Plan;
 
-  const MapEpoch epoch_;
-  std::vector<BatchSamplerShard> shards_;
-  std::int64_t size_ = 0;
+  // Shared with the workers: one that hangs outlives the loop.
+  std::shared_ptr<Plan> plan_;
   std::int64_t next_ = 0;
   std::optional<OrderedPool<Step>> pool_;
 };

@@ -6,124 +6,195 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "data/pool_options.h"
+
 namespace accelerate {
 
 /// Runs jobs 0, 1, 2, … on threads, at most `capacity` ahead of `next`.
 ///
 /// The threads stop at the first job that gives nothing or throws, and when
-/// the pool is destroyed, which waits for the jobs under way.
+/// the pool is destroyed, which waits for the jobs under way. A job that does
+/// not end in time is given up: its thread is left to itself, so whatever the
+/// job uses belongs to the job.
 template <typename Result>
 class OrderedPool {
  public:
   using Job = std::function<std::optional<Result>(
       std::int64_t job, std::int64_t thread)>;
 
-  OrderedPool(std::int64_t threads, std::int64_t capacity, Job job)
-      : job_(std::move(job)), slots_(static_cast<std::size_t>(capacity)) {
-    for (std::int64_t i = 0; i < threads; ++i) {
-      threads_.emplace_back([this, i] { run(i); });
+  OrderedPool(PoolOptions options, Job job)
+      : shared_(std::make_shared<Shared>(std::move(options), std::move(job))) {
+    for (std::int64_t i = 0; i < shared_->options.threads; ++i) {
+      threads_.emplace_back([shared = shared_, i] { shared->run(i); });
     }
   }
   OrderedPool(const OrderedPool&) = delete;
   OrderedPool& operator=(const OrderedPool&) = delete;
 
   ~OrderedPool() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
+    const bool ended = shared_->stop();
+    for (std::thread& thread : threads_) {
+      ended ? thread.join() : thread.detach();
     }
-    space_.notify_all();
-    threads_.clear();  // Joins.
   }
 
   /// The result of the next job: nothing after the last, its exception if it
-  /// threw.
-  std::optional<Result> next() {
-    std::unique_lock lock(mutex_);
-    Slot& slot = slot_of(taken_);
-    done_.wait(lock, [&] { return slot.ready; });
-    if (slot.error) {
-      std::rethrow_exception(slot.error);
-    }
-    if (!slot.result) {
-      return std::nullopt;
-    }
-    auto result = std::exchange(slot.result, std::nullopt);
-    slot.ready = false;
-    ++taken_;
-    lock.unlock();
-    space_.notify_one();
-    return result;
-  }
+  /// threw. Throws `IoError` when it does not come in time.
+  std::optional<Result> next() { return shared_->next(); }
 
  private:
   struct Slot {
     bool ready = false;
+    std::int64_t thread = kNobody;
     std::optional<Result> result = std::nullopt;
     std::exception_ptr error = nullptr;
   };
 
-  Slot& slot_of(std::int64_t job) {
-    return slots_[static_cast<std::size_t>(job) % slots_.size()];
-  }
+  // What the threads look at; lives as long as the last of them.
+  class Shared {
+   public:
+    Shared(PoolOptions options_, Job job)
+        : options(std::move(options_)),
+          job_(std::move(job)),
+          slots_(static_cast<std::size_t>(options.capacity)),
+          running_(options.threads) {}
 
-  void run(std::int64_t thread) {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      space_.wait(lock, [&] { return stopping_ || has_space(); });
-      if (stopping_) {
+    std::optional<Result> next() {
+      std::unique_lock lock(mutex_);
+      Slot& slot = slot_of(taken_);
+      await(lock, slot);
+      if (slot.error) {
+        std::rethrow_exception(slot.error);
+      }
+      if (!slot.result) {
+        return std::nullopt;
+      }
+      auto result = std::exchange(slot.result, std::nullopt);
+      slot = {};
+      ++taken_;
+      // A thread that wakes for one small job costs more than the job: it
+      // sleeps until there is room for several.
+      const bool wake = idle_ > 0 && 2 * free_slots() >= options.capacity;
+      lock.unlock();
+      if (wake) {
+        space_.notify_one();
+      }
+      return result;
+    }
+
+    void run(std::int64_t thread) {
+      std::unique_lock lock(mutex_);
+      while (wait_for_space(lock)) {
+        const std::int64_t job = started_++;
+        slot_of(job).thread = thread;
+        lock.unlock();
+        Slot filled = fill(job, thread);
+        lock.lock();
+        const bool last = filled.error || !filled.result;
+        slot_of(job) = std::move(filled);
+        stopping_ = stopping_ || last;
+        // Nobody is woken for a result that cannot be taken yet.
+        if (job == taken_) {
+          done_.notify_one();
+        }
+        if (last) {
+          space_.notify_all();
+        }
+      }
+      if (--running_ == 0) {
+        done_.notify_all();
+      }
+    }
+
+    /// Whether all threads have ended; the others never may.
+    bool stop() {
+      std::unique_lock lock(mutex_);
+      stopping_ = true;
+      space_.notify_all();
+      const auto ended = [&] { return running_ == 0; };
+      if (gave_up_ || done_.wait_for(lock, options.warn_after, ended)) {
+        return running_ == 0;
+      }
+      warn_of_end(options, busy_thread());
+      return done_.wait_for(lock, options.timeout, ended);
+    }
+
+    const PoolOptions options;
+
+   private:
+    void await(std::unique_lock<std::mutex>& lock, const Slot& slot) {
+      const auto ready = [&] { return slot.ready; };
+      const auto first = std::min(options.warn_after, options.timeout);
+      if (done_.wait_for(lock, first, ready)) {
         return;
       }
-      const std::int64_t job = started_++;
-      lock.unlock();
-      Slot filled = fill(job, thread);
-      lock.lock();
-      const bool last = filled.error || !filled.result;
-      // Waking the consumer for a result that it cannot take yet costs more
-      // than making a small one.
-      const bool awaited = job == taken_;
-      slot_of(job) = std::move(filled);
-      stopping_ = stopping_ || last;
-      lock.unlock();
-      if (awaited) {
-        done_.notify_one();
+      if (first < options.timeout) {
+        warn_of_wait(options, slot.thread);
+        if (done_.wait_for(lock, options.timeout - first, ready)) {
+          return;
+        }
       }
-      if (last) {
-        space_.notify_all();
+      gave_up_ = true;
+      throw_late(options, slot.thread);
+    }
+
+    // False when there is nothing more to do.
+    bool wait_for_space(std::unique_lock<std::mutex>& lock) {
+      ++idle_;
+      space_.wait(lock, [&] { return stopping_ || free_slots() > 0; });
+      --idle_;
+      return !stopping_;
+    }
+
+    std::int64_t free_slots() const {
+      return options.capacity - (started_ - taken_);
+    }
+
+    Slot& slot_of(std::int64_t job) {
+      return slots_[static_cast<std::size_t>(job) % slots_.size()];
+    }
+
+    std::int64_t busy_thread() const {
+      for (const Slot& slot : slots_) {
+        if (!slot.ready && slot.thread != kNobody) {
+          return slot.thread;
+        }
       }
-      lock.lock();
+      return kNobody;
     }
-  }
 
-  bool has_space() const {
-    return started_ - taken_ < static_cast<std::int64_t>(slots_.size());
-  }
-
-  Slot fill(std::int64_t job, std::int64_t thread) const {
-    Slot slot{.ready = true};
-    try {
-      slot.result = job_(job, thread);
-    } catch (...) {
-      slot.error = std::current_exception();
+    Slot fill(std::int64_t job, std::int64_t thread) const {
+      Slot slot{.ready = true, .thread = thread};
+      try {
+        slot.result = job_(job, thread);
+      } catch (...) {
+        slot.error = std::current_exception();
+      }
+      return slot;
     }
-    return slot;
-  }
 
-  const Job job_;
-  std::mutex mutex_;  // Guards the members below.
-  std::condition_variable space_;
-  std::condition_variable done_;
-  std::vector<Slot> slots_;
-  std::int64_t started_ = 0;
-  std::int64_t taken_ = 0;
-  bool stopping_ = false;
-  std::vector<std::jthread> threads_;
+    const Job job_;
+    std::mutex mutex_;  // Guards the members below.
+    std::condition_variable space_;
+    std::condition_variable done_;
+    std::vector<Slot> slots_;
+    std::int64_t started_ = 0;
+    std::int64_t taken_ = 0;
+    std::int64_t idle_ = 0;
+    std::int64_t running_;
+    bool stopping_ = false;
+    bool gave_up_ = false;
+  };
+
+  std::shared_ptr<Shared> shared_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace accelerate

@@ -1,27 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/stream_steps.h"
 
+#include <exception>
 #include <utility>
 
 namespace accelerate {
 
-StreamSteps::StreamSteps(StreamEpoch epoch) : epoch_(std::move(epoch)) {
-  for (const ShardRules& rules : epoch_.rules) {
-    slices_.emplace_back(rules);
+// Reads on one thread at a time: the worker, or else the loop.
+class StreamSteps::Reader {
+ public:
+  explicit Reader(StreamEpoch epoch) : epoch_(std::move(epoch)) {
+    for (const ShardRules& rules : epoch_.rules) {
+      slices_.emplace_back(rules);
+    }
+    const ShardRules& rules = epoch_.rules.front();
+    keep_first_ = rules.even_batches && !rules.drop_last;
   }
-  const ShardRules& rules = epoch_.rules.front();
-  keep_first_ = rules.even_batches && !rules.drop_last;
-  if (epoch_.ahead > 0) {
+
+  const StreamEpoch& epoch() const { return epoch_; }
+  std::optional<Step> read();
+  std::string what_is_read() const { return progress_.describe(); }
+
+ private:
+  using Samples = std::vector<detail::Opaque>;
+
+  void drop_used();
+  Samples read_window(std::int64_t limit);
+  void look_ahead();
+  Portion cut(const IterableDatasetShard& slices, const Samples& current);
+
+  const StreamEpoch epoch_;
+  std::vector<IterableDatasetShard> slices_;
+  bool keep_first_;
+  bool begun_ = false;
+  std::int64_t read_ = 0;
+  Samples first_;
+  Samples ahead_;
+  std::exception_ptr error_ahead_;
+  detail::ReadProgress progress_;
+};
+
+StreamSteps::StreamSteps(StreamEpoch epoch)
+    : reader_(std::make_shared<Reader>(std::move(epoch))) {
+  const StreamEpoch& how = reader_->epoch();
+  if (how.ahead > 0) {
     pool_.emplace(
-        1, epoch_.ahead, [this](std::int64_t, std::int64_t) { return read(); });
+        PoolOptions{
+            .threads = 1,
+            .capacity = how.ahead,
+            .warn_after = how.warn_after,
+            .timeout = how.timeout,
+            .reads = [reader = reader_](
+                         std::int64_t) { return reader->what_is_read(); }},
+        [reader = reader_](std::int64_t, std::int64_t) {
+          return reader->read();
+        });
   }
 }
 
 std::optional<Step> StreamSteps::next() {
-  return pool_ ? pool_->next() : read();
+  return pool_ ? pool_->next() : reader_->read();
 }
 
-std::optional<Step> StreamSteps::read() {
+std::optional<Step> StreamSteps::Reader::read() {
   if (!std::exchange(begun_, true)) {
     drop_used();
     look_ahead();
@@ -45,7 +86,7 @@ std::optional<Step> StreamSteps::read() {
 }
 
 // An error in the step ahead must not swallow the one before it.
-void StreamSteps::look_ahead() {
+void StreamSteps::Reader::look_ahead() {
   try {
     ahead_ = read_window(slices_.front().window());
   } catch (...) {
@@ -53,7 +94,7 @@ void StreamSteps::look_ahead() {
   }
 }
 
-void StreamSteps::drop_used() {
+void StreamSteps::Reader::drop_used() {
   while (read_ < epoch_.start) {
     if (read_window(1).empty()) {
       return;
@@ -61,10 +102,12 @@ void StreamSteps::drop_used() {
   }
 }
 
-StreamSteps::Samples StreamSteps::read_window(std::int64_t limit) {
+StreamSteps::Reader::Samples StreamSteps::Reader::read_window(
+    std::int64_t limit) {
   Samples samples;
   while (static_cast<std::int64_t>(samples.size()) < limit) {
     detail::Opaque sample;
+    progress_.read(read_);
     try {
       sample = epoch_.source->next();
     } catch (...) {
@@ -83,8 +126,8 @@ StreamSteps::Samples StreamSteps::read_window(std::int64_t limit) {
   return samples;
 }
 
-Portion StreamSteps::cut(
-    const IterableDatasetShard& slices, const Samples& current) const {
+Portion StreamSteps::Reader::cut(
+    const IterableDatasetShard& slices, const Samples& current) {
   const auto size = static_cast<std::int64_t>(current.size());
   const BatchRange range = slices.slice(size);
   Portion portion{.rows = range.rows, .valid_rows = range.valid_rows};
@@ -97,6 +140,7 @@ Portion StreamSteps::cut(
         i < size ? current[static_cast<std::size_t>(i)]
                  : first_[static_cast<std::size_t>(i - size) % first_.size()]);
   }
+  progress_.join();
   portion.batch = epoch_.source->collate(samples);
   portion.last =
       !error_ahead_ &&

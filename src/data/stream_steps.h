@@ -2,7 +2,7 @@
 // Steps of a stream: read in order, one step ahead.
 #pragma once
 
-#include <exception>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,6 +20,9 @@ struct StreamEpoch {
   std::vector<ShardRules> rules;
   /// Read on a thread of its own, that many steps ahead; 0: by the caller.
   std::int64_t ahead = 0;
+  /// How long the loop waits for that thread.
+  std::chrono::milliseconds warn_after = std::chrono::seconds(30);
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
 
 /// Every process reads the whole stream and keeps its slice of each step.
@@ -32,22 +35,10 @@ class StreamSteps : public StepReader {
   std::optional<Step> next() override;
 
  private:
-  using Samples = std::vector<detail::Opaque>;
+  class Reader;
 
-  std::optional<Step> read();
-  void drop_used();
-  Samples read_window(std::int64_t limit);
-  void look_ahead();
-  Portion cut(const IterableDatasetShard& slices, const Samples& current) const;
-
-  const StreamEpoch epoch_;
-  std::vector<IterableDatasetShard> slices_;
-  bool keep_first_;
-  bool begun_ = false;
-  std::int64_t read_ = 0;
-  Samples first_;
-  Samples ahead_;
-  std::exception_ptr error_ahead_;
+  // Shared with the worker: one that hangs outlives the loop.
+  std::shared_ptr<Reader> reader_;
   std::optional<OrderedPool<Step>> pool_;
 };
 

@@ -2,10 +2,13 @@
 // The seam between the typed half of a DataLoader and its compiled core.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Generator.h>
@@ -28,10 +31,27 @@ struct LoaderSettings {
   bool drop_last = false;
   std::int64_t num_workers = 0;
   std::int64_t prefetch_factor = 2;
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  std::chrono::milliseconds warn_after = std::chrono::seconds(30);
   std::optional<Sampler> sampler;
   std::optional<BatchSampler> batch_sampler;
   std::optional<std::uint64_t> seed;
   std::optional<at::Generator> generator;
+};
+
+/// What a thread is reading, for whoever waits for it.
+class alignas(64) ReadProgress {  // A cache line each: threads write it often.
+ public:
+  void read(std::int64_t sample) noexcept {
+    sample_.store(sample, std::memory_order_relaxed);
+  }
+  void join() noexcept { read(kJoining); }
+  /// "sample 17 of the dataset" or "a batch that is being joined".
+  ACCELERATE_API std::string describe() const;
+
+ private:
+  static constexpr std::int64_t kJoining = -1;
+  std::atomic<std::int64_t> sample_ = 0;
 };
 
 /// Samples to read for one batch.
@@ -40,6 +60,8 @@ struct LoadRequest {
   OrderKey key;
   /// Which thread asks, from 0.
   std::int64_t worker = 0;
+  /// Where that thread says what it reads.
+  ReadProgress* progress = nullptr;
 };
 
 /// A dataset and the way its samples become batches.

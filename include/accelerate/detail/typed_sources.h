@@ -105,6 +105,7 @@ class MapSource : public TypedBatches<Batch> {
       return load_at_once(request);
     } else {
       auto samples = read(request);
+      request.progress->join();
       try {
         return std::make_shared<Batch>(join_(std::move(samples)));
       } catch (...) {
@@ -125,6 +126,7 @@ class MapSource : public TypedBatches<Batch> {
       generator = make_generator();
     }
     for (const std::int64_t index : request.indices) {
+      request.progress->read(index);
       try {
         samples.push_back(get(request, index, generator));
       } catch (...) {
@@ -151,6 +153,7 @@ class MapSource : public TypedBatches<Batch> {
   Opaque load_at_once(const LoadRequest& request) const {
     const std::vector<std::size_t> indices(
         request.indices.begin(), request.indices.end());
+    request.progress->read(request.indices.empty() ? 0 : request.indices[0]);
     try {
       auto result = of(request).get_batch(indices);
       if constexpr (YieldsBatches<D>) {

@@ -308,6 +308,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadOptions{{.num_workers = -1}, "`num_workers` is -1"},
         BadOptions{{.prefetch_factor = 0}, "`prefetch_factor` is 0"},
         BadOptions{
+            {.timeout = std::chrono::milliseconds(0)}, "`timeout` is 0 s"},
+        BadOptions{
+            {.warn_after = std::chrono::milliseconds(-5)},
+            "`warn_after` is -5 ms"},
+        BadOptions{
             {.shuffle = true, .sampler = Indices{}},
             "`shuffle` and `sampler` are both given"},
         BadOptions{

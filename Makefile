@@ -43,9 +43,9 @@ configure-full:
 build: configure ## Build libraries, command line, examples, benchmarks, tests
 	@$(BUILD_COMMAND)
 
-demo: configure ## Build and run the demo: collectives between CPU processes
-	@$(BUILD_COMMAND) --target collectives
-	@$(BUILD)/bin/examples/collectives
+demo: configure ## Build a training program and run it on two processes
+	@$(BUILD_COMMAND) --target base accelerate_cli
+	@$(BUILD)/bin/accelerate launch --cpu --num_processes 2 $(BUILD)/bin/examples/base
 
 test: configure-full ## Build, then run the tests (TESTS=<regex> picks some)
 	@$(BUILD_COMMAND)

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The profiler: which operations took how long in steps 3 and 4, as a table and
+// as profile/profile_<process>.json for chrome://tracing or Perfetto.
+//
+//     cd build/bin
+//     ./accelerate launch --cpu --num_processes 2 \
+//         examples/by_feature/profiler
+//
+// The base program is ../base.cpp.
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include <accelerate/accelerate.h>
+
+#include <torch/data/example.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
+
+namespace {
+
+// Points of a spiral: which of the two arms do they belong to?
+struct Spiral {
+  std::vector<std::int64_t> numbers;  // of the points, from 0 to 1999
+
+  std::int64_t size() const {
+    return static_cast<std::int64_t>(numbers.size());
+  }
+  torch::data::Example<> get(std::int64_t index) const {
+    const std::int64_t number = numbers[static_cast<std::size_t>(index)];
+    const double t = 0.5 + static_cast<double>(number / 2) / 100;
+    const double arm = number % 2 == 0 ? 0 : M_PI;
+    return {
+        torch::tensor({t * std::cos(t + arm), t * std::sin(t + arm)}).div(10),
+        torch::tensor(number % 2)};
+  }
+};
+
+struct Split {
+  Spiral train;
+  Spiral eval;
+};
+
+// Every fifth pair of points is kept for the evaluation.
+Split split_spiral(std::int64_t fold) {
+  Split split;
+  for (std::int64_t number = 0; number < 2000; ++number) {
+    Spiral& part = number / 2 % 5 == fold ? split.eval : split.train;
+    part.numbers.push_back(number);
+  }
+  return split;
+}
+
+torch::nn::Sequential make_model() {
+  return torch::nn::Sequential(
+      torch::nn::Linear(2, 64),
+      torch::nn::Tanh(),
+      torch::nn::Linear(64, 64),
+      torch::nn::Tanh(),
+      torch::nn::Linear(64, 2));
+}
+
+struct Settings {
+  int num_epochs = 30;
+  std::int64_t batch_size = 25;
+};
+
+// Returns the share of points of `split.eval` that the model gets right.
+double train(
+    accelerate::Accelerator& accelerator,
+    const Split& split,
+    const Settings& settings) {
+  accelerate::set_seed(42);
+  accelerate::DataLoader train_dataloader(
+      split.train, {.batch_size = settings.batch_size, .shuffle = true});
+  accelerate::DataLoader eval_dataloader(split.eval, {.batch_size = 64});
+  auto model = make_model();
+  accelerate::AdamW optimizer(model->parameters(), 1e-2);
+
+  accelerator.prepare(
+      train_dataloader, eval_dataloader, model, optimizer);  // added
+
+  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
+  // New code
+  // region: profile
+  const auto profiler = accelerator.profile(
+      {.schedule_option =
+           accelerate::ProfileSchedule{
+               .wait = 1, .warmup = 1, .active = 2, .repeat = 1},
+       .output_trace_dir = "profile"});
+  // endregion
+  // End of new code
+  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+    model->train();
+    for (auto& batch : train_dataloader) {
+      const auto logits = model->forward(batch.data);
+      const auto loss =
+          torch::nn::functional::cross_entropy(logits, batch.target);
+      accelerator.backward(loss);  // replaced
+
+      optimizer.step();
+      optimizer.zero_grad();
+      progress_bar.update(1);
+      // New code
+      // region: step
+      profiler->step();
+      // endregion
+      // End of new code
+    }
+  }
+  // New code
+  // region: table
+  profiler->stop();
+  for (const auto& entry : profiler->key_averages()) {
+    if (entry.name.starts_with("aten::addmm")) {
+      accelerator.print(entry.name, ": ", entry.calls, " calls");
+    }
+  }
+  // endregion
+  // End of new code
+
+  model->eval();
+  const torch::NoGradGuard no_grad;
+  std::int64_t correct = 0;
+  std::int64_t seen = 0;
+  for (auto& batch : eval_dataloader) {
+    const auto predictions = model->forward(batch.data).argmax(1);
+    const auto hits = predictions.eq(batch.target);
+    const auto all = accelerator.gather_for_metrics(hits);  // added
+    correct += all.sum().item<std::int64_t>();
+    seen += all.size(0);
+  }
+  return static_cast<double>(correct) / static_cast<double>(seen);
+}
+
+}  // namespace
+
+int main() {
+  accelerate::Accelerator accelerator;  // added
+  Settings settings;
+  const Split split = split_spiral(0);
+  const double accuracy = train(accelerator, split, settings);
+  accelerator.print(
+      "accuracy on ", split.eval.size(), " points: ", 100 * accuracy, " %");
+}

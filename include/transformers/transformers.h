@@ -2,4 +2,6 @@
 // Everything a program that trains a transformer needs beside `accelerate`.
 #pragma once
 
+#include "transformers/auto_model.h"
+#include "transformers/configuration.h"
 #include "transformers/optimization.h"

@@ -49,10 +49,8 @@ class FieldReader {
   void set(std::string_view key, bool& field, const Json& value) const;
   void set(std::string_view key, std::string& field, const Json& value) const;
   template <typename Value>
-  void set(
-      std::string_view key,
-      std::vector<Value>& field,
-      const Json& value) const {
+  void set(std::string_view key, std::vector<Value>& field, const Json& value)
+      const {
     check(value.is_array(), key, value, "a list");
     field.clear();
     for (const Json& element : value.as_array()) {
@@ -60,10 +58,8 @@ class FieldReader {
     }
   }
   template <typename Value>
-  void set(
-      std::string_view key,
-      std::optional<Value>& field,
-      const Json& value) const {
+  void set(std::string_view key, std::optional<Value>& field, const Json& value)
+      const {
     if (value.is_null()) {
       field.reset();
     } else {

@@ -23,9 +23,7 @@ class Initializer {
   Initializer(double std, const Loaded& loaded) : std_(std), loaded_(loaded) {}
 
   double std() const { return std_; }
-  void normal(const at::Tensor& parameter) const {
-    normal(parameter, std_);
-  }
+  void normal(const at::Tensor& parameter) const { normal(parameter, std_); }
   void normal(const at::Tensor& parameter, double std) const;
   void fill(const at::Tensor& parameter, double value) const;
   void copy(const at::Tensor& parameter, const at::Tensor& values) const;

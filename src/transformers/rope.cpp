@@ -43,6 +43,12 @@ double dynamic_base(
     std::int64_t max_positions,
     std::int64_t length) {
   const double factor = needed(rope.factor, rope, "factor");
+  if (head_dim < 4) {
+    throw ArgumentError(str_cat(
+        "rope_parameters of type `dynamic` need a `head_dim` of 4 or more, "
+        "not ",
+        head_dim));
+  }
   const double stretch =
       factor * static_cast<double>(std::max(length, max_positions)) /
           static_cast<double>(max_positions) -

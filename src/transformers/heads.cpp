@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/heads.h"
+
+#include <torch/types.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "transformers/losses.h"
+
+namespace transformers {
+
+HeadModule::HeadModule(const std::shared_ptr<Backbone>& backbone)
+    : ModelModule(backbone->config),
+      backbone_(register_module(backbone->base_model_prefix(), backbone)) {
+}
+
+double HeadModule::initializer_range() const {
+  return backbone_->initializer_range();
+}
+std::string HeadModule::base_model_prefix() const {
+  return backbone_->base_model_prefix();
+}
+void HeadModule::set_gradient_checkpointing(bool on) {
+  backbone_->set_gradient_checkpointing(on);
+}
+void HeadModule::set_eager_attention(bool on) {
+  backbone_->set_eager_attention(on);
+}
+
+TokenClassifier::TokenClassifier(
+    const std::shared_ptr<Backbone>& backbone,
+    const std::string& name,
+    double dropout)
+    : HeadModule(backbone), dropout_(dropout) {
+  classifier_ = register_module(
+      name, std::make_shared<Linear>(backbone->width(), common().num_labels));
+}
+
+ModelResult TokenClassifier::compute(const ModelInputs& inputs) {
+  ModelResult result = backbone().compute(inputs);
+  result.logits =
+      (*classifier_)(dropout(result.last_hidden_state, dropout_, *this));
+  if (inputs.labels.defined()) {
+    result.loss = token_loss(result.logits, inputs.labels);
+  }
+  return result;
+}
+
+QuestionAnswerer::QuestionAnswerer(
+    const std::shared_ptr<Backbone>& backbone, double dropout)
+    : HeadModule(backbone), dropout_(dropout) {
+  if (common().num_labels != 2) {
+    throw accelerate::ArgumentError(
+        accelerate::str_cat(
+            "`num_labels` is ",
+            common().num_labels,
+            "; question answering has two, the start and the end"),
+        "leave `num_labels` out");
+  }
+  qa_outputs_ = register_module(
+      "qa_outputs", std::make_shared<Linear>(backbone->width(), 2));
+}
+
+ModelResult QuestionAnswerer::compute(const ModelInputs& inputs) {
+  ModelResult result = backbone().compute(inputs);
+  const auto logits_BT2 =
+      (*qa_outputs_)(dropout(result.last_hidden_state, dropout_, *this));
+  result.start_logits = logits_BT2.select(-1, 0).contiguous();
+  result.end_logits = logits_BT2.select(-1, 1).contiguous();
+  if (inputs.start_positions.defined() && inputs.end_positions.defined()) {
+    result.loss = span_loss(
+        result.start_logits,
+        result.end_logits,
+        inputs.start_positions,
+        inputs.end_positions);
+  }
+  return result;
+}
+
+LastTokenClassifier::LastTokenClassifier(
+    const std::shared_ptr<Backbone>& backbone,
+    std::optional<std::int64_t> pad_token_id)
+    : HeadModule(backbone), pad_token_id_(pad_token_id) {
+  score_ = register_module(
+      "score",
+      std::make_shared<Linear>(
+          backbone->width(), common().num_labels, /*with_bias=*/false));
+}
+
+at::Tensor LastTokenClassifier::last_tokens_B(const ModelInputs& inputs) const {
+  const auto options = at::TensorOptions(at::kLong);
+  if (!pad_token_id_ && inputs.batch() != 1) {
+    throw accelerate::ArgumentError(
+        accelerate::str_cat(
+            "the config has no `pad_token_id`, so that the last token of each "
+            "of ",
+            inputs.batch(),
+            " rows cannot be told"),
+        "set `pad_token_id` in the config, or give one row at a time");
+  }
+  if (!pad_token_id_ || !inputs.input_ids.defined()) {
+    return at::full({inputs.batch()}, inputs.tokens() - 1, options);
+  }
+  // The rightmost token that is not padding, whichever side is padded.
+  const auto places_T =
+      at::arange(inputs.tokens(), options.device(inputs.input_ids.device()));
+  return (places_T * inputs.input_ids.ne(*pad_token_id_)).argmax(-1);
+}
+
+ModelResult LastTokenClassifier::compute(const ModelInputs& inputs) {
+  ModelResult result = backbone().compute(inputs);
+  const auto& hidden_BTD = result.last_hidden_state;
+  const auto rows_B = at::arange(
+      inputs.batch(), at::TensorOptions(at::kLong).device(hidden_BTD.device()));
+  const auto last_B = last_tokens_B(inputs).to(hidden_BTD.device());
+  result.logits = (*score_)(hidden_BTD.index({rows_B, last_B}));
+  if (inputs.labels.defined()) {
+    result.loss = sequence_loss(result.logits, inputs.labels, common());
+  }
+  return result;
+}
+
+CausalLM::CausalLM(
+    const std::shared_ptr<Backbone>& backbone,
+    std::int64_t vocab_size,
+    bool tied,
+    std::string embedding_name)
+    : HeadModule(backbone), embedding_name_(std::move(embedding_name)) {
+  if (!tied) {
+    lm_head_ = register_module(
+        "lm_head",
+        std::make_shared<Linear>(
+            backbone->width(), vocab_size, /*with_bias=*/false));
+  }
+}
+
+std::map<std::string, std::string> CausalLM::tied_names() const {
+  if (lm_head_) {
+    return {};
+  }
+  return {
+      {"lm_head.weight",
+       base_model_prefix() + "." + embedding_name_ + ".weight"}};
+}
+
+ModelResult CausalLM::compute(const ModelInputs& inputs) {
+  ModelResult result = backbone().compute(inputs);
+  result.logits = vocabulary_logits(
+      result.last_hidden_state, lm_head_, backbone().input_embeddings());
+  if (inputs.labels.defined()) {
+    result.loss = causal_loss(result.logits, inputs.labels);
+  }
+  return result;
+}
+
+at::Tensor vocabulary_logits(
+    const at::Tensor& hidden_BTD,
+    const std::shared_ptr<Linear>& decoder,
+    const Embedding& embedding,
+    const at::Tensor& bias_V) {
+  return decoder ? (*decoder)(hidden_BTD)
+                 : at::linear(hidden_BTD, embedding.weight_VD, bias_V);
+}
+
+}  // namespace transformers

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/loading.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include <torch/types.h>
+
+#include "accelerate/error.h"
+#include "accelerate/safetensors.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "transformers/resolve_folder.h"
+
+namespace transformers {
+namespace {
+
+using accelerate::ArgumentError;
+using accelerate::FormatError;
+using accelerate::printable;
+using accelerate::str_cat;
+using accelerate::TensorMap;
+
+struct DtypeName {
+  std::string_view name;
+  c10::ScalarType dtype;
+};
+constexpr DtypeName kDtypes[] = {
+    {"float32", c10::ScalarType::Float},
+    {"float16", c10::ScalarType::Half},
+    {"bfloat16", c10::ScalarType::BFloat16},
+    {"float64", c10::ScalarType::Double},
+};
+
+const ModelClass& class_for(Task task, const Config& config) {
+  const Architecture& found =
+      architecture(config.model_type(), std::string(config.model_type()));
+  const auto entry = found.classes.find(task);
+  if (entry == found.classes.end()) {
+    throw accelerate::UnsupportedError(str_cat(
+        "models of type `",
+        config.model_type(),
+        "` have no head for ",
+        name_of(task)));
+  }
+  return entry->second;
+}
+
+void check_float(c10::ScalarType dtype) {
+  if (dtype_name(dtype).empty()) {
+    throw ArgumentError(str_cat(
+        "`dtype` is ",
+        c10::toString(dtype),
+        "; weights are float32, bfloat16, float16 or float64"));
+  }
+}
+
+void apply(const FromPretrainedOptions& options, PretrainedConfig& common) {
+  if (options.num_labels) {
+    if (*options.num_labels < 1) {
+      throw ArgumentError(
+          str_cat("`num_labels` is ", *options.num_labels), "give 1 or more");
+    }
+    if (*options.num_labels != common.num_labels) {
+      common.id2label.clear();
+    }
+    common.num_labels = *options.num_labels;
+  }
+  if (options.id2label) {
+    const auto count = static_cast<std::int64_t>(options.id2label->size());
+    if (options.num_labels && *options.num_labels != count) {
+      throw ArgumentError(str_cat(
+          "`num_labels` is ",
+          *options.num_labels,
+          " and `id2label` has ",
+          count));
+    }
+    common.id2label = *options.id2label;
+    common.num_labels = count;
+  }
+  if (options.problem_type) {
+    common.problem_type = options.problem_type;
+  }
+}
+
+void set_attention(
+    ModelModule& module, const std::optional<std::string>& name) {
+  if (name && *name != "sdpa" && *name != "eager") {
+    throw ArgumentError(str_cat(
+        "`attn_implementation` is `",
+        printable(*name),
+        "`, not one of sdpa, eager"));
+  }
+  module.set_eager_attention(name == "eager");
+}
+
+void set_dtype(ModelModule& module, c10::ScalarType dtype) {
+  for (const auto& parameter : module.parameters()) {
+    if (parameter.scalar_type() != dtype) {
+      parameter.set_data(parameter.data().to(dtype));
+    }
+  }
+}
+
+void initialize(ModelModule& module, const Initializer::Loaded& loaded) {
+  // 0 means "not told", as in the peer.
+  const double told = module.initializer_range();
+  initialize_all(module, Initializer(told == 0.0 ? 0.02 : told, loaded));
+}
+
+// Places a file's tensors in a model's parameters.
+class Placement {
+ public:
+  Placement(
+      ModelModule& module,
+      const Architecture& kind,
+      const FromPretrainedOptions& options)
+      : module_(module), kind_(kind), options_(options) {
+    for (const auto& item : module.named_parameters()) {
+      parameters_.emplace(item.key(), item.value());
+    }
+    tied_ = module.tied_names();
+  }
+
+  void place(const TensorMap& tensors, c10::ScalarType dtype) {
+    for (const auto& [name, tensor] : tensors) {
+      const std::optional<std::string> target = find(name);
+      if (!target) {
+        if (!is_ignored(name)) {
+          module_.report.unexpected.push_back(name);
+        }
+      } else {
+        fill(*target, name, tensor, dtype);
+      }
+    }
+    for (const auto& [name, parameter] : parameters_) {
+      if (!loaded.contains(parameter.unsafeGetTensorImpl()) &&
+          !std::ranges::count(module_.report.mismatched, name)) {
+        module_.report.missing.push_back(name);
+      }
+    }
+  }
+
+  Initializer::Loaded loaded;
+
+ private:
+  // The parameter that a name in the file stands for. Files of a base model
+  // have no prefix, those of a head do; either may be loaded as the other.
+  std::optional<std::string> find(const std::string& name) const {
+    const std::string prefix = module_.base_model_prefix() + ".";
+    for (std::string candidate : {name, renamed(name)}) {
+      for (const std::string& full :
+           {candidate,
+            prefix + candidate,
+            candidate.starts_with(prefix) ? candidate.substr(prefix.size())
+                                          : candidate}) {
+        if (const auto alias = tied_.find(full); alias != tied_.end()) {
+          return alias->second;
+        }
+        if (parameters_.contains(full)) {
+          return full;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Checkpoints from before PyTorch call a norm's weights by Greek letters.
+  static std::string renamed(const std::string& name) {
+    if (name.ends_with("LayerNorm.gamma")) {
+      return name.substr(0, name.size() - 5) + "weight";
+    }
+    if (name.ends_with("LayerNorm.beta")) {
+      return name.substr(0, name.size() - 4) + "bias";
+    }
+    return name;
+  }
+
+  bool is_ignored(const std::string& name) const {
+    return std::ranges::any_of(kind_.ignored, [&](const std::string& end) {
+      return name.ends_with(end);
+    });
+  }
+
+  void fill(
+      const std::string& target,
+      const std::string& name,
+      const at::Tensor& tensor,
+      c10::ScalarType dtype) {
+    const at::Tensor& parameter = parameters_.at(target);
+    const auto* key = parameter.unsafeGetTensorImpl();
+    const bool is_alias = name != target && tied_.contains(name);
+    if (loaded.contains(key) && is_alias) {
+      return;  // The embeddings themselves were there too.
+    }
+    if (parameter.sizes() != tensor.sizes()) {
+      mismatch(target, parameter, tensor);
+      return;
+    }
+    parameter.set_data(tensor.to(dtype));
+    loaded.insert(key);
+  }
+
+  void mismatch(
+      const std::string& target,
+      const at::Tensor& parameter,
+      const at::Tensor& tensor) {
+    if (!options_.ignore_mismatched_sizes) {
+      throw FormatError(
+          str_cat(
+              module_.report.source,
+              ": `",
+              printable(target),
+              "` has shape ",
+              tensor.sizes(),
+              ", the model wants ",
+              parameter.sizes()),
+          "give the folder's own sizes, or set `.ignore_mismatched_sizes = "
+          "true` to draw it anew");
+    }
+    module_.report.mismatched.push_back(target);
+  }
+
+  ModelModule& module_;
+  const Architecture& kind_;
+  const FromPretrainedOptions& options_;
+  std::map<std::string, at::Tensor> parameters_;
+  std::map<std::string, std::string> tied_;
+};
+
+// What was asked for, else what the config says, else what the file has.
+c10::ScalarType dtype_for(
+    const FromPretrainedOptions& options,
+    const PretrainedConfig& common,
+    const TensorMap& tensors) {
+  if (options.dtype) {
+    check_float(*options.dtype);
+    return *options.dtype;
+  }
+  if (const auto named = dtype_from_name(common.dtype.value_or(""))) {
+    return *named;
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (!dtype_name(tensor.scalar_type()).empty()) {
+      return tensor.scalar_type();
+    }
+  }
+  return c10::ScalarType::Float;
+}
+
+}  // namespace
+
+std::optional<c10::ScalarType> dtype_from_name(std::string_view name) {
+  if (name.starts_with("torch.")) {
+    name.remove_prefix(6);
+  }
+  const auto* found = std::ranges::find(kDtypes, name, &DtypeName::name);
+  return found == std::end(kDtypes) ? std::nullopt
+                                    : std::optional(found->dtype);
+}
+
+std::string_view dtype_name(c10::ScalarType dtype) {
+  const auto* found = std::ranges::find(kDtypes, dtype, &DtypeName::dtype);
+  return found == std::end(kDtypes) ? std::string_view() : found->name;
+}
+
+std::shared_ptr<ModelModule> load_model(
+    Task task, const std::string& name, const FromPretrainedOptions& options) {
+  const std::filesystem::path folder = resolve_folder(name);
+  Config config = options.config ? *options.config
+                                 : AutoConfig::from_pretrained(folder.string());
+  apply(options, config.common());
+  const ModelClass& chosen = class_for(task, config);
+  const TensorMap tensors = accelerate::load_sharded(folder);
+  const auto dtype = dtype_for(options, config.common(), tensors);
+  config.common().dtype = dtype_name(dtype);
+
+  auto module = chosen.make(config);
+  module->report.source = folder.string();
+  module->report.model = chosen.name;
+  Placement placement(
+      *module, architecture(config.model_type(), name), options);
+  placement.place(tensors, dtype);
+  initialize(*module, placement.loaded);
+  set_dtype(*module, dtype);
+  set_attention(*module, options.attn_implementation);
+  module->eval();  // As the peer hands it out.
+  if (options.report) {
+    std::cerr << module->report.text() << std::flush;
+  }
+  return module;
+}
+
+std::shared_ptr<ModelModule> make_model(
+    Task task, const Config& config, const FromConfigOptions& options) {
+  const ModelClass& chosen = class_for(task, config);
+  auto module = chosen.make(config);
+  module->report.model = chosen.name;
+  initialize(*module, {});
+  const auto dtype = options.dtype.value_or(c10::ScalarType::Float);
+  check_float(dtype);
+  set_dtype(*module, dtype);
+  module->config.common().dtype = dtype_name(dtype);
+  set_attention(*module, options.attn_implementation);
+  return module;
+}
+
+}  // namespace transformers

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/model_module.h"
+
+#include <torch/types.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "transformers/checkpointing.h"
+
+namespace transformers {
+namespace {
+
+using accelerate::ArgumentError;
+using accelerate::str_cat;
+
+constexpr std::int64_t kMostLayers = 10'000;
+
+using Slot = at::Tensor ModelInputs::*;
+const std::map<std::string, Slot>& slots() {
+  static const std::map<std::string, Slot> all = {
+      {"attention_mask", &ModelInputs::attention_mask},
+      {"end_positions", &ModelInputs::end_positions},
+      {"input_ids", &ModelInputs::input_ids},
+      {"inputs_embeds", &ModelInputs::inputs_embeds},
+      {"labels", &ModelInputs::labels},
+      {"position_ids", &ModelInputs::position_ids},
+      {"start_positions", &ModelInputs::start_positions},
+      {"token_type_ids", &ModelInputs::token_type_ids},
+  };
+  return all;
+}
+
+[[noreturn]] void throw_unknown_input(const std::string& name) {
+  std::vector<std::string> known;
+  for (const auto& [key, slot] : slots()) {
+    known.push_back(key);
+  }
+  throw ArgumentError(
+      str_cat(
+          "the batch has `",
+          accelerate::printable(name),
+          "`; a model takes ",
+          accelerate::join(known, ", ")),
+      "remove that column before the model sees the batch");
+}
+
+void check_shape(const char* name, const at::Tensor& tensor, int dims) {
+  if (tensor.defined() && tensor.dim() != dims) {
+    throw ArgumentError(str_cat(
+        "`",
+        name,
+        "` has shape ",
+        tensor.sizes(),
+        ", not ",
+        dims,
+        " dimensions"));
+  }
+}
+
+}  // namespace
+
+std::int64_t ModelInputs::batch() const {
+  return (input_ids.defined() ? input_ids : inputs_embeds).size(0);
+}
+std::int64_t ModelInputs::tokens() const {
+  return (input_ids.defined() ? input_ids : inputs_embeds).size(1);
+}
+
+ModelInputs model_inputs(
+    const accelerate::TensorMap& tensors, const CallOptions& options) {
+  ModelInputs inputs;
+  inputs.options = options;
+  for (const auto& [name, tensor] : tensors) {
+    const auto slot = slots().find(name);
+    if (slot == slots().end()) {
+      throw_unknown_input(name);
+    }
+    inputs.*(slot->second) = tensor;
+  }
+  if (inputs.input_ids.defined() == inputs.inputs_embeds.defined()) {
+    throw ArgumentError(
+        inputs.input_ids.defined()
+            ? "the batch has both `input_ids` and `inputs_embeds`"
+            : "the batch has neither `input_ids` nor `inputs_embeds`");
+  }
+  check_shape("input_ids", inputs.input_ids, 2);
+  check_shape("inputs_embeds", inputs.inputs_embeds, 3);
+  return inputs;
+}
+
+ModelModule::ModelModule(Config the_config) : config(std::move(the_config)) {
+}
+
+ModelResult ModelModule::forward(const ModelInputs& inputs) {
+  return with_autocast([&] { return compute(inputs); });
+}
+
+at::Tensor Backbone::embed(const ModelInputs& inputs) const {
+  return inputs.input_ids.defined() ? input_embeddings()(inputs.input_ids)
+                                    : inputs.inputs_embeds;
+}
+
+at::Tensor Backbone::positions(const ModelInputs& inputs) {
+  if (inputs.position_ids.defined()) {
+    return inputs.position_ids;
+  }
+  const auto& like =
+      inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
+  return at::arange(
+             inputs.tokens(),
+             at::TensorOptions(at::kLong).device(like.device()))
+      .unsqueeze(0);
+}
+
+LayerContext Backbone::layer_context(
+    const ModelInputs& inputs,
+    const at::Tensor& hidden_BTD,
+    bool is_causal,
+    ModelResult& result) const {
+  LayerContext context;
+  context.mask = attention_mask(inputs.attention_mask, hidden_BTD, is_causal);
+  context.eager = eager_ || inputs.options.output_attentions;
+  if (inputs.options.output_attentions) {
+    context.attentions = &result.attentions;
+  }
+  return context;
+}
+
+at::Tensor Backbone::run(
+    const std::vector<std::shared_ptr<Block>>& blocks,
+    at::Tensor hidden_BTD,
+    const LayerContext& context,
+    const ModelInputs& inputs,
+    ModelResult& result) const {
+  const bool twice =
+      checkpointing_ && is_training() && at::GradMode::is_enabled();
+  for (const auto& block : blocks) {
+    if (inputs.options.output_hidden_states) {
+      result.hidden_states.push_back(hidden_BTD);
+    }
+    if (twice) {
+      // The second time nothing is noted: the first has done it.
+      auto silent = context;
+      hidden_BTD = checkpoint(
+          [block, context, silent, first = true](const at::Tensor& x) mutable {
+            silent.attentions = nullptr;
+            return block->forward(
+                x, std::exchange(first, false) ? context : silent);
+          },
+          hidden_BTD);
+    } else {
+      hidden_BTD = block->forward(hidden_BTD, context);
+    }
+  }
+  return hidden_BTD;
+}
+
+void BlockList::check_count(std::int64_t count) {
+  if (count < 0 || count > kMostLayers) {
+    throw ArgumentError(str_cat(
+        "the config asks for ",
+        count,
+        " layers, more than ",
+        kMostLayers,
+        " or fewer than none"));
+  }
+}
+
+std::int64_t width_of_head(std::int64_t width, std::int64_t heads) {
+  if (heads < 1 || width < 1 || width % heads != 0) {
+    throw ArgumentError(str_cat(
+        "a width of ",
+        width,
+        " cannot be shared by ",
+        heads,
+        " attention heads"));
+  }
+  return width / heads;
+}
+
+void refuse_extra(
+    const PretrainedConfig& common,
+    std::string_view key,
+    const accelerate::Json& inert) {
+  const accelerate::Json* value = common.extra.find(key);
+  if (value != nullptr && !value->is_null() && !(*value == inert)) {
+    throw accelerate::UnsupportedError(str_cat(
+        "the config's `",
+        key,
+        "` is ",
+        value->dump({.ensure_ascii = true, .allow_nan = true}),
+        "; only ",
+        inert.dump(),
+        " is computed here"));
+  }
+}
+
+}  // namespace transformers

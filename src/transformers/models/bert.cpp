@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// BERT: words, positions and segments through an encoder.
+//
+// Shapes: B batch, T tokens, D width, C classes, V vocabulary.
+#include <torch/types.h>
+
+#include "transformers/encoder_layers.h"
+#include "transformers/heads.h"
+#include "transformers/losses.h"
+#include "transformers/models/registry.h"
+
+namespace transformers {
+namespace {
+
+class BertEmbeddings : public torch::nn::Module {
+ public:
+  explicit BertEmbeddings(const BertConfig& config)
+      : dropout_(config.hidden_dropout_prob) {
+    const auto width = config.hidden_size;
+    words = register_module(
+        "word_embeddings",
+        std::make_shared<Embedding>(
+            config.vocab_size, width, config.pad_token_id));
+    positions_ = register_module(
+        "position_embeddings",
+        std::make_shared<Embedding>(config.max_position_embeddings, width));
+    types_ = register_module(
+        "token_type_embeddings",
+        std::make_shared<Embedding>(config.type_vocab_size, width));
+    norm_ = register_module(
+        "LayerNorm", std::make_shared<LayerNorm>(width, config.layer_norm_eps));
+  }
+
+  at::Tensor operator()(
+      const at::Tensor& words_BTD,
+      const at::Tensor& token_type_ids_BT,
+      const at::Tensor& position_ids_BT) const {
+    // Without ids every token is of type 0.
+    const auto types_BTD = token_type_ids_BT.defined()
+                               ? (*types_)(token_type_ids_BT)
+                               : types_->weight_VD.select(0, 0);
+    const auto sum_BTD = words_BTD + types_BTD + (*positions_)(position_ids_BT);
+    return dropout((*norm_)(sum_BTD), dropout_, *this);
+  }
+
+  std::shared_ptr<Embedding> words;
+
+ private:
+  double dropout_;
+  std::shared_ptr<Embedding> positions_, types_;
+  std::shared_ptr<LayerNorm> norm_;
+};
+
+class BertModel : public Backbone {
+ public:
+  explicit BertModel(const BertConfig& typed, bool with_pooler = true)
+      : Backbone(typed), config_(typed) {
+    refuse_extra(typed.common, "position_embedding_type", "absolute");
+    refuse_extra(typed.common, "add_cross_attention", false);
+    embeddings_ =
+        register_module("embeddings", std::make_shared<BertEmbeddings>(typed));
+    encoder_ = register_module(
+        "encoder", std::make_shared<Encoder>(EncoderConfig(typed)));
+    if (with_pooler) {
+      pooler_ = register_module(
+          "pooler", std::make_shared<Pooler>(typed.hidden_size));
+    }
+  }
+
+  ModelResult compute(const ModelInputs& inputs) override {
+    ModelResult result;
+    auto hidden_BTD =
+        (*embeddings_)(embed(inputs), inputs.token_type_ids, positions(inputs));
+    const auto context =
+        layer_context(inputs, hidden_BTD, config_.is_decoder, result);
+    hidden_BTD = run(encoder_->blocks(), hidden_BTD, context, inputs, result);
+    if (inputs.options.output_hidden_states) {
+      result.hidden_states.push_back(hidden_BTD);
+    }
+    if (pooler_) {
+      result.pooler_output = (*pooler_)(hidden_BTD);
+    }
+    result.last_hidden_state = hidden_BTD;
+    return result;
+  }
+
+  const Embedding& input_embeddings() const override {
+    return *embeddings_->words;
+  }
+  std::int64_t width() const override { return config_.hidden_size; }
+  double initializer_range() const override {
+    return config_.initializer_range;
+  }
+  std::string base_model_prefix() const override { return "bert"; }
+
+ private:
+  BertConfig config_;
+  std::shared_ptr<BertEmbeddings> embeddings_;
+  std::shared_ptr<Encoder> encoder_;
+  std::shared_ptr<Pooler> pooler_;
+};
+
+std::shared_ptr<BertModel> without_pooler(const BertConfig& config) {
+  return std::make_shared<BertModel>(config, /*with_pooler=*/false);
+}
+
+double classifier_dropout(const BertConfig& config) {
+  return config.classifier_dropout.value_or(config.hidden_dropout_prob);
+}
+
+class BertForSequenceClassification : public HeadModule {
+ public:
+  explicit BertForSequenceClassification(const BertConfig& typed)
+      : HeadModule(std::make_shared<BertModel>(typed)),
+        dropout_(classifier_dropout(typed)) {
+    classifier_ = register_module(
+        "classifier",
+        std::make_shared<Linear>(typed.hidden_size, typed.common.num_labels));
+  }
+
+  ModelResult compute(const ModelInputs& inputs) override {
+    ModelResult result = backbone().compute(inputs);
+    result.logits =
+        (*classifier_)(dropout(result.pooler_output, dropout_, *this));
+    if (inputs.labels.defined()) {
+      result.loss = sequence_loss(result.logits, inputs.labels, common());
+    }
+    return result;
+  }
+
+ private:
+  double dropout_;
+  std::shared_ptr<Linear> classifier_;
+};
+
+class BertPredictionTransform : public torch::nn::Module {
+ public:
+  explicit BertPredictionTransform(const BertConfig& config)
+      : activation_(activation(config.hidden_act)) {
+    const auto width = config.hidden_size;
+    dense_ = register_module("dense", std::make_shared<Linear>(width, width));
+    norm_ = register_module(
+        "LayerNorm", std::make_shared<LayerNorm>(width, config.layer_norm_eps));
+  }
+  at::Tensor operator()(const at::Tensor& hidden_BTD) const {
+    return (*norm_)(activation_((*dense_)(hidden_BTD)));
+  }
+
+ private:
+  Activation activation_;
+  std::shared_ptr<Linear> dense_;
+  std::shared_ptr<LayerNorm> norm_;
+};
+
+class BertPredictions : public Layer {
+ public:
+  explicit BertPredictions(const BertConfig& config) {
+    bias_V = register_parameter("bias", at::empty({config.vocab_size}));
+    transform = register_module(
+        "transform", std::make_shared<BertPredictionTransform>(config));
+    if (!config.tie_word_embeddings) {
+      decoder = register_module(
+          "decoder",
+          std::make_shared<Linear>(config.hidden_size, config.vocab_size));
+    }
+  }
+  void initialize(const Initializer& init) override { init.fill(bias_V, 0.0); }
+
+  at::Tensor bias_V;
+  std::shared_ptr<BertPredictionTransform> transform;
+  std::shared_ptr<Linear> decoder;  ///< Null when tied.
+};
+
+class BertPredictionHead : public torch::nn::Module {
+ public:
+  explicit BertPredictionHead(const BertConfig& config) {
+    predictions = register_module(
+        "predictions", std::make_shared<BertPredictions>(config));
+  }
+  std::shared_ptr<BertPredictions> predictions;
+};
+
+class BertForMaskedLM : public HeadModule {
+ public:
+  explicit BertForMaskedLM(const BertConfig& typed)
+      : HeadModule(without_pooler(typed)) {
+    cls_ = register_module("cls", std::make_shared<BertPredictionHead>(typed));
+  }
+
+  ModelResult compute(const ModelInputs& inputs) override {
+    ModelResult result = backbone().compute(inputs);
+    const BertPredictions& head = *cls_->predictions;
+    result.logits = vocabulary_logits(
+        (*head.transform)(result.last_hidden_state),
+        head.decoder,
+        backbone().input_embeddings(),
+        head.bias_V);
+    if (inputs.labels.defined()) {
+      result.loss = token_loss(result.logits, inputs.labels);
+    }
+    return result;
+  }
+
+  std::map<std::string, std::string> tied_names() const override {
+    if (cls_->predictions->decoder) {
+      return {};
+    }
+    return {
+        {"cls.predictions.decoder.weight",
+         "bert.embeddings.word_embeddings.weight"},
+        {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+  }
+
+ private:
+  std::shared_ptr<BertPredictionHead> cls_;
+};
+
+class BertForTokenClassification : public TokenClassifier {
+ public:
+  explicit BertForTokenClassification(const BertConfig& typed)
+      : TokenClassifier(
+            without_pooler(typed), "classifier", classifier_dropout(typed)) {}
+};
+
+class BertForQuestionAnswering : public QuestionAnswerer {
+ public:
+  explicit BertForQuestionAnswering(const BertConfig& typed)
+      : QuestionAnswerer(without_pooler(typed)) {}
+};
+
+}  // namespace
+
+Architecture bert() {
+  using C = BertConfig;
+  return {
+      .model_type = std::string(C::model_type),
+      .read_config = read_config<C>,
+      .classes =
+          {{Task::base, {"BertModel", make_model<BertModel, C>()}},
+           {Task::sequence_classification,
+            {"BertForSequenceClassification",
+             make_model<BertForSequenceClassification, C>()}},
+           {Task::token_classification,
+            {"BertForTokenClassification",
+             make_model<BertForTokenClassification, C>()}},
+           {Task::question_answering,
+            {"BertForQuestionAnswering",
+             make_model<BertForQuestionAnswering, C>()}},
+           {Task::masked_lm,
+            {"BertForMaskedLM", make_model<BertForMaskedLM, C>()}}},
+      .ignored = {"embeddings.position_ids"}};
+}
+
+}  // namespace transformers

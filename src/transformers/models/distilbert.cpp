@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// DistilBERT: a smaller BERT without segments.
+//
+// Shapes: B batch, T tokens, D width, C classes, V vocabulary.
+#include <cmath>
+
+#include <torch/types.h>
+
+#include "accelerate/error.h"
+#include "transformers/activations.h"
+#include "transformers/heads.h"
+#include "transformers/losses.h"
+#include "transformers/models/registry.h"
+
+namespace transformers {
+namespace {
+
+constexpr double kEps = 1e-12;
+
+// sin and cos of positions, in turn over the channels.
+at::Tensor sinusoids_VD(std::int64_t rows, std::int64_t width) {
+  const auto channel_D =
+      at::arange(width, at::kDouble).div(2, "floor").mul(2.0 / double(width));
+  const auto angles_VD =
+      at::arange(rows, at::kDouble).unsqueeze(1) / at::pow(10000.0, channel_D);
+  const auto is_even_D = at::arange(width).remainder(2).eq(0);
+  return at::where(is_even_D, angles_VD.sin(), angles_VD.cos());
+}
+
+class DistilBertEmbeddings : public Layer {
+ public:
+  explicit DistilBertEmbeddings(const DistilBertConfig& config)
+      : dropout_(config.dropout), sinusoidal_(config.sinusoidal_pos_embds) {
+    words = register_module(
+        "word_embeddings",
+        std::make_shared<Embedding>(
+            config.vocab_size, config.dim, config.pad_token_id));
+    positions_ = register_module(
+        "position_embeddings",
+        std::make_shared<Embedding>(
+            config.max_position_embeddings, config.dim));
+    norm_ = register_module(
+        "LayerNorm", std::make_shared<LayerNorm>(config.dim, kEps));
+  }
+
+  void initialize(const Initializer& init) override {
+    if (sinusoidal_) {
+      const at::Tensor& weight_VD = positions_->weight_VD;
+      init.copy(weight_VD, sinusoids_VD(weight_VD.size(0), weight_VD.size(1)));
+    }
+  }
+
+  at::Tensor operator()(
+      const at::Tensor& words_BTD, const at::Tensor& position_ids_BT) const {
+    return dropout(
+        (*norm_)(words_BTD + (*positions_)(position_ids_BT)), dropout_, *this);
+  }
+
+  std::shared_ptr<Embedding> words;
+
+ private:
+  double dropout_;
+  bool sinusoidal_;
+  std::shared_ptr<Embedding> positions_;
+  std::shared_ptr<LayerNorm> norm_;
+};
+
+class DistilBertAttention : public torch::nn::Module {
+ public:
+  explicit DistilBertAttention(const DistilBertConfig& config)
+      : head_dim_(width_of_head(config.dim, config.n_heads)),
+        dropout_(config.attention_dropout) {
+    const auto linear = [&](const char* name) {
+      return register_module(
+          name, std::make_shared<Linear>(config.dim, config.dim));
+    };
+    q_lin_ = linear("q_lin");
+    k_lin_ = linear("k_lin");
+    v_lin_ = linear("v_lin");
+    out_lin_ = linear("out_lin");
+  }
+
+  at::Tensor operator()(
+      const at::Tensor& x_BTD, const LayerContext& context) const {
+    return (*out_lin_)(attend(
+        split_heads((*q_lin_)(x_BTD), head_dim_),
+        split_heads((*k_lin_)(x_BTD), head_dim_),
+        split_heads((*v_lin_)(x_BTD), head_dim_),
+        context.mask,
+        context.attention(
+            is_training() ? dropout_ : 0.0,
+            1.0 / std::sqrt(static_cast<double>(head_dim_)))));
+  }
+
+ private:
+  std::int64_t head_dim_;
+  double dropout_;
+  std::shared_ptr<Linear> q_lin_, k_lin_, v_lin_, out_lin_;
+};
+
+class DistilBertFfn : public torch::nn::Module {
+ public:
+  explicit DistilBertFfn(const DistilBertConfig& config)
+      : dropout_(config.dropout), activation_(activation(config.activation)) {
+    lin1_ = register_module(
+        "lin1", std::make_shared<Linear>(config.dim, config.hidden_dim));
+    lin2_ = register_module(
+        "lin2", std::make_shared<Linear>(config.hidden_dim, config.dim));
+  }
+  at::Tensor operator()(const at::Tensor& x_BTD) const {
+    return dropout((*lin2_)(activation_((*lin1_)(x_BTD))), dropout_, *this);
+  }
+
+ private:
+  double dropout_;
+  Activation activation_;
+  std::shared_ptr<Linear> lin1_, lin2_;
+};
+
+class DistilBertBlock : public Block {
+ public:
+  explicit DistilBertBlock(const DistilBertConfig& config) {
+    attention_ = register_module(
+        "attention", std::make_shared<DistilBertAttention>(config));
+    attention_norm_ = register_module(
+        "sa_layer_norm", std::make_shared<LayerNorm>(config.dim, kEps));
+    ffn_ = register_module("ffn", std::make_shared<DistilBertFfn>(config));
+    output_norm_ = register_module(
+        "output_layer_norm", std::make_shared<LayerNorm>(config.dim, kEps));
+  }
+
+  at::Tensor forward(
+      const at::Tensor& hidden_BTD, const LayerContext& context) override {
+    const auto attended_BTD =
+        (*attention_norm_)((*attention_)(hidden_BTD, context) + hidden_BTD);
+    return (*output_norm_)((*ffn_)(attended_BTD) + attended_BTD);
+  }
+
+ private:
+  std::shared_ptr<DistilBertAttention> attention_;
+  std::shared_ptr<LayerNorm> attention_norm_;
+  std::shared_ptr<DistilBertFfn> ffn_;
+  std::shared_ptr<LayerNorm> output_norm_;
+};
+
+class DistilBertTransformer : public torch::nn::Module {
+ public:
+  explicit DistilBertTransformer(const DistilBertConfig& config) {
+    layer = register_module(
+        "layer", std::make_shared<BlockList>(config.n_layers, [&](auto) {
+          return std::make_shared<DistilBertBlock>(config);
+        }));
+  }
+  std::shared_ptr<BlockList> layer;
+};
+
+class DistilBertModel : public Backbone {
+ public:
+  explicit DistilBertModel(const DistilBertConfig& typed)
+      : Backbone(typed), config_(typed) {
+    embeddings_ = register_module(
+        "embeddings", std::make_shared<DistilBertEmbeddings>(typed));
+    transformer_ = register_module(
+        "transformer", std::make_shared<DistilBertTransformer>(typed));
+  }
+
+  ModelResult compute(const ModelInputs& inputs) override {
+    ModelResult result;
+    auto hidden_BTD = (*embeddings_)(embed(inputs), positions(inputs));
+    const auto context =
+        layer_context(inputs, hidden_BTD, /*is_causal=*/false, result);
+    hidden_BTD =
+        run(transformer_->layer->blocks, hidden_BTD, context, inputs, result);
+    if (inputs.options.output_hidden_states) {
+      result.hidden_states.push_back(hidden_BTD);
+    }
+    result.last_hidden_state = hidden_BTD;
+    return result;
+  }
+
+  const Embedding& input_embeddings() const override {
+    return *embeddings_->words;
+  }
+  std::int64_t width() const override { return config_.dim; }
+  double initializer_range() const override {
+    return config_.initializer_range;
+  }
+  std::string base_model_prefix() const override { return "distilbert"; }
+
+ private:
+  DistilBertConfig config_;
+  std::shared_ptr<DistilBertEmbeddings> embeddings_;
+  std::shared_ptr<DistilBertTransformer> transformer_;
+};
+
+class DistilBertForSequenceClassification : public HeadModule {
+ public:
+  explicit DistilBertForSequenceClassification(const DistilBertConfig& typed)
+      : HeadModule(std::make_shared<DistilBertModel>(typed)),
+        dropout_(typed.seq_classif_dropout) {
+    pre_classifier_ = register_module(
+        "pre_classifier", std::make_shared<Linear>(typed.dim, typed.dim));
+    classifier_ = register_module(
+        "classifier",
+        std::make_shared<Linear>(typed.dim, typed.common.num_labels));
+  }
+
+  ModelResult compute(const ModelInputs& inputs) override {
+    ModelResult result = backbone().compute(inputs);
+    const auto first_BD =
+        (*pre_classifier_)(result.last_hidden_state.select(1, 0)).relu();
+    result.logits = (*classifier_)(dropout(first_BD, dropout_, *this));
+    if (inputs.labels.defined()) {
+      result.loss = sequence_loss(result.logits, inputs.labels, common());
+    }
+    return result;
+  }
+
+ private:
+  double dropout_;
+  std::shared_ptr<Linear> pre_classifier_, classifier_;
+};
+
+class DistilBertForMaskedLM : public HeadModule {
+ public:
+  explicit DistilBertForMaskedLM(const DistilBertConfig& typed)
+      : HeadModule(std::make_shared<DistilBertModel>(typed)),
+        activation_(activation(typed.activation)),
+        tied_(typed.tie_word_embeddings) {
+    transform_ = register_module(
+        "vocab_transform", std::make_shared<Linear>(typed.dim, typed.dim));
+    norm_ = register_module(
+        "vocab_layer_norm", std::make_shared<LayerNorm>(typed.dim, kEps));
+    projector_ =
+        register_module("vocab_projector", std::make_shared<Projector>(typed));
+  }
+
+  ModelResult compute(const ModelInputs& inputs) override {
+    ModelResult result = backbone().compute(inputs);
+    const auto hidden_BTD =
+        (*norm_)(activation_((*transform_)(result.last_hidden_state)));
+    result.logits = at::linear(
+        hidden_BTD,
+        tied_ ? backbone().input_embeddings().weight_VD : projector_->weight_VD,
+        projector_->bias_V);
+    if (inputs.labels.defined()) {
+      result.loss = token_loss(result.logits, inputs.labels);
+    }
+    return result;
+  }
+
+  std::map<std::string, std::string> tied_names() const override {
+    if (!tied_) {
+      return {};
+    }
+    return {
+        {"vocab_projector.weight",
+         "distilbert.embeddings.word_embeddings.weight"}};
+  }
+
+ private:
+  // Its bias is its own even when the weight is the embeddings'.
+  class Projector : public Layer {
+   public:
+    explicit Projector(const DistilBertConfig& config) {
+      if (!config.tie_word_embeddings) {
+        weight_VD = register_parameter(
+            "weight", at::empty({config.vocab_size, config.dim}));
+      }
+      bias_V = register_parameter("bias", at::empty({config.vocab_size}));
+    }
+    void initialize(const Initializer& init) override {
+      init.normal(weight_VD);
+      init.fill(bias_V, 0.0);
+    }
+    at::Tensor weight_VD, bias_V;
+  };
+
+  Activation activation_;
+  bool tied_;
+  std::shared_ptr<Linear> transform_;
+  std::shared_ptr<LayerNorm> norm_;
+  std::shared_ptr<Projector> projector_;
+};
+
+class DistilBertForTokenClassification : public TokenClassifier {
+ public:
+  explicit DistilBertForTokenClassification(const DistilBertConfig& typed)
+      : TokenClassifier(
+            std::make_shared<DistilBertModel>(typed),
+            "classifier",
+            typed.dropout) {}
+};
+
+class DistilBertForQuestionAnswering : public QuestionAnswerer {
+ public:
+  explicit DistilBertForQuestionAnswering(const DistilBertConfig& typed)
+      : QuestionAnswerer(
+            std::make_shared<DistilBertModel>(typed), typed.qa_dropout) {}
+};
+
+}  // namespace
+
+Architecture distilbert() {
+  using C = DistilBertConfig;
+  return {
+      .model_type = std::string(C::model_type),
+      .read_config = read_config<C>,
+      .classes =
+          {{Task::base, {"DistilBertModel", make_model<DistilBertModel, C>()}},
+           {Task::sequence_classification,
+            {"DistilBertForSequenceClassification",
+             make_model<DistilBertForSequenceClassification, C>()}},
+           {Task::token_classification,
+            {"DistilBertForTokenClassification",
+             make_model<DistilBertForTokenClassification, C>()}},
+           {Task::question_answering,
+            {"DistilBertForQuestionAnswering",
+             make_model<DistilBertForQuestionAnswering, C>()}},
+           {Task::masked_lm,
+            {"DistilBertForMaskedLM", make_model<DistilBertForMaskedLM, C>()}}},
+      .ignored = {"embeddings.position_ids"}};
+}
+
+}  // namespace transformers

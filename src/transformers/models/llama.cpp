@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Llama: a decoder with rotary positions and shared keys.
+//
+// Shapes: B batch, T tokens, D width, H heads.
+#include <cmath>
+
+#include <torch/types.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "transformers/activations.h"
+#include "transformers/heads.h"
+#include "transformers/models/registry.h"
+#include "transformers/rope.h"
+
+namespace transformers {
+namespace {
+
+std::int64_t head_dim(const LlamaConfig& config) {
+  return config.head_dim
+             ? *config.head_dim
+             : width_of_head(config.hidden_size, config.num_attention_heads);
+}
+
+std::int64_t key_value_heads(const LlamaConfig& config) {
+  const std::int64_t heads = config.num_attention_heads;
+  const std::int64_t shared = config.num_key_value_heads.value_or(heads);
+  if (shared < 1 || heads % shared != 0) {
+    throw accelerate::ArgumentError(accelerate::str_cat(
+        heads, " attention heads cannot share ", shared, " keys and values"));
+  }
+  return shared;
+}
+
+class LlamaAttention : public torch::nn::Module {
+ public:
+  explicit LlamaAttention(const LlamaConfig& config)
+      : head_dim_(head_dim(config)), dropout_(config.attention_dropout) {
+    const auto width = config.hidden_size;
+    const auto all = config.num_attention_heads * head_dim_;
+    const auto shared = key_value_heads(config) * head_dim_;
+    const auto linear = [&](const char* name, auto in, auto out) {
+      return register_module(
+          name, std::make_shared<Linear>(in, out, config.attention_bias));
+    };
+    q_proj_ = linear("q_proj", width, all);
+    k_proj_ = linear("k_proj", width, shared);
+    v_proj_ = linear("v_proj", width, shared);
+    o_proj_ = linear("o_proj", all, width);
+  }
+
+  at::Tensor operator()(
+      const at::Tensor& x_BTD, const LayerContext& context) const {
+    const auto turned = [&](const at::Tensor& projected) {
+      return rotate(
+          split_heads(projected, head_dim_),
+          context.cos_B1TD,
+          context.sin_B1TD);
+    };
+    return (*o_proj_)(attend(
+        turned((*q_proj_)(x_BTD)),
+        turned((*k_proj_)(x_BTD)),
+        split_heads((*v_proj_)(x_BTD), head_dim_),
+        context.mask,
+        context.attention(
+            is_training() ? dropout_ : 0.0,
+            1.0 / std::sqrt(static_cast<double>(head_dim_)))));
+  }
+
+ private:
+  std::int64_t head_dim_;
+  double dropout_;
+  std::shared_ptr<Linear> q_proj_, k_proj_, v_proj_, o_proj_;
+};
+
+class LlamaMlp : public torch::nn::Module {
+ public:
+  explicit LlamaMlp(const LlamaConfig& config)
+      : activation_(activation(config.hidden_act)) {
+    const auto width = config.hidden_size;
+    const auto inner = config.intermediate_size;
+    const auto linear = [&](const char* name, auto in, auto out) {
+      return register_module(
+          name, std::make_shared<Linear>(in, out, config.mlp_bias));
+    };
+    gate_proj_ = linear("gate_proj", width, inner);
+    up_proj_ = linear("up_proj", width, inner);
+    down_proj_ = linear("down_proj", inner, width);
+  }
+
+  at::Tensor operator()(const at::Tensor& x_BTD) const {
+    return (*down_proj_)(
+        activation_((*gate_proj_)(x_BTD)) * (*up_proj_)(x_BTD));
+  }
+
+ private:
+  Activation activation_;
+  std::shared_ptr<Linear> gate_proj_, up_proj_, down_proj_;
+};
+
+class LlamaBlock : public Block {
+ public:
+  explicit LlamaBlock(const LlamaConfig& config) {
+    attention_ =
+        register_module("self_attn", std::make_shared<LlamaAttention>(config));
+    mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(config));
+    const auto norm = [&](const char* name) {
+      return register_module(
+          name,
+          std::make_shared<RmsNorm>(config.hidden_size, config.rms_norm_eps));
+    };
+    input_norm_ = norm("input_layernorm");
+    attention_norm_ = norm("post_attention_layernorm");
+  }
+
+  at::Tensor forward(
+      const at::Tensor& hidden_BTD, const LayerContext& context) override {
+    const auto attended_BTD =
+        hidden_BTD + (*attention_)((*input_norm_)(hidden_BTD), context);
+    return attended_BTD + (*mlp_)((*attention_norm_)(attended_BTD));
+  }
+
+ private:
+  std::shared_ptr<LlamaAttention> attention_;
+  std::shared_ptr<LlamaMlp> mlp_;
+  std::shared_ptr<RmsNorm> input_norm_, attention_norm_;
+};
+
+class LlamaModel : public Backbone {
+ public:
+  explicit LlamaModel(const LlamaConfig& typed)
+      : Backbone(typed),
+        config_(typed),
+        rotary_(
+            typed.rope_parameters,
+            head_dim(typed),
+            typed.max_position_embeddings) {
+    embed_tokens_ = register_module(
+        "embed_tokens",
+        std::make_shared<Embedding>(
+            typed.vocab_size, typed.hidden_size, typed.pad_token_id));
+    layers_ = register_module(
+        "layers",
+        std::make_shared<BlockList>(typed.num_hidden_layers, [&](auto) {
+          return std::make_shared<LlamaBlock>(typed);
+        }));
+    norm_ = register_module(
+        "norm",
+        std::make_shared<RmsNorm>(typed.hidden_size, typed.rms_norm_eps));
+  }
+
+  ModelResult compute(const ModelInputs& inputs) override {
+    ModelResult result;
+    auto hidden_BTD = embed(inputs);
+    auto context =
+        layer_context(inputs, hidden_BTD, /*is_causal=*/true, result);
+    std::tie(context.cos_B1TD, context.sin_B1TD) =
+        rotary_(positions(inputs), hidden_BTD.scalar_type());
+    hidden_BTD =
+        (*norm_)(run(layers_->blocks, hidden_BTD, context, inputs, result));
+    if (inputs.options.output_hidden_states) {
+      result.hidden_states.push_back(hidden_BTD);
+    }
+    result.last_hidden_state = hidden_BTD;
+    return result;
+  }
+
+  const Embedding& input_embeddings() const override { return *embed_tokens_; }
+  std::int64_t width() const override { return config_.hidden_size; }
+  double initializer_range() const override {
+    return config_.initializer_range;
+  }
+  std::string base_model_prefix() const override { return "model"; }
+
+ private:
+  LlamaConfig config_;
+  RotaryEmbedding rotary_;
+  std::shared_ptr<Embedding> embed_tokens_;
+  std::shared_ptr<BlockList> layers_;
+  std::shared_ptr<RmsNorm> norm_;
+};
+
+class LlamaForCausalLM : public CausalLM {
+ public:
+  explicit LlamaForCausalLM(const LlamaConfig& typed)
+      : CausalLM(
+            std::make_shared<LlamaModel>(typed),
+            typed.vocab_size,
+            typed.tie_word_embeddings,
+            "embed_tokens") {}
+};
+
+class LlamaForSequenceClassification : public LastTokenClassifier {
+ public:
+  explicit LlamaForSequenceClassification(const LlamaConfig& typed)
+      : LastTokenClassifier(
+            std::make_shared<LlamaModel>(typed), typed.pad_token_id) {}
+};
+
+class LlamaForTokenClassification : public TokenClassifier {
+ public:
+  explicit LlamaForTokenClassification(const LlamaConfig& typed)
+      : TokenClassifier(
+            std::make_shared<LlamaModel>(typed),
+            "score",
+            typed.classifier_dropout.value_or(0.1)) {}
+};
+
+class LlamaForQuestionAnswering : public QuestionAnswerer {
+ public:
+  // The peer's backbone is called `transformer` here and nowhere else.
+  explicit LlamaForQuestionAnswering(const LlamaConfig& typed)
+      : QuestionAnswerer(std::make_shared<Renamed>(typed)) {}
+
+ private:
+  class Renamed : public LlamaModel {
+   public:
+    using LlamaModel::LlamaModel;
+    std::string base_model_prefix() const override { return "transformer"; }
+  };
+};
+
+}  // namespace
+
+Architecture llama() {
+  using C = LlamaConfig;
+  return {
+      .model_type = std::string(C::model_type),
+      .read_config = read_config<C>,
+      .classes =
+          {{Task::base, {"LlamaModel", make_model<LlamaModel, C>()}},
+           {Task::causal_lm,
+            {"LlamaForCausalLM", make_model<LlamaForCausalLM, C>()}},
+           {Task::sequence_classification,
+            {"LlamaForSequenceClassification",
+             make_model<LlamaForSequenceClassification, C>()}},
+           {Task::token_classification,
+            {"LlamaForTokenClassification",
+             make_model<LlamaForTokenClassification, C>()}},
+           {Task::question_answering,
+            {"LlamaForQuestionAnswering",
+             make_model<LlamaForQuestionAnswering, C>()}}},
+      .ignored = {".rotary_emb.inv_freq"}};
+}
+
+}  // namespace transformers

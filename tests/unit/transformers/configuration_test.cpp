@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/configuration.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "support/message_of.h"
+#include "transformers/auto_model.h"
+
+namespace transformers {
+namespace {
+
+using accelerate::ArgumentError;
+using accelerate::FormatError;
+using accelerate::Json;
+using accelerate::message_of;
+using accelerate::UnsupportedError;
+
+Config parsed(const std::string& text) {
+  return Config::from_json(Json::parse(text), "config.json");
+}
+
+TEST(Configuration, KeepsUnknownKeys) {
+  const Config config = parsed(
+      R"({"model_type": "bert", "hidden_size": 16, "use_cache": false,
+          "my_own": {"a": [1, 2]}})");
+
+  EXPECT_EQ(config.as<BertConfig>().hidden_size, 16);
+  EXPECT_EQ(config.as<BertConfig>().num_hidden_layers, 12);
+  const Json written = config.to_json();
+  EXPECT_EQ(written.at("my_own").dump(), R"({"a":[1,2]})");
+  EXPECT_FALSE(written.at("use_cache").as_bool());
+  EXPECT_EQ(written.at("model_type").as_string(), "bert");
+  EXPECT_EQ(written.at("hidden_size").as_integer(), 16);
+}
+
+TEST(Configuration, WritesWhatItReads) {
+  for (const std::string& type : AutoConfig::model_types()) {
+    const Config config = parsed(R"({"model_type": ")" + type + "\"}");
+
+    const Config again = Config::from_json(config.to_json());
+
+    EXPECT_EQ(again.to_json(), config.to_json()) << type;
+  }
+}
+
+TEST(Configuration, KnowsOldAndOtherNames) {
+  const auto gpt2 = parsed(
+      R"({"model_type": "gpt2", "hidden_size": 32, "torch_dtype": "float16"})");
+  const auto llama = parsed(
+      R"({"model_type": "llama", "rope_theta": 500000,
+          "rope_scaling": {"type": "linear", "factor": 2}})");
+
+  EXPECT_EQ(gpt2.as<GPT2Config>().n_embd, 32);
+  EXPECT_EQ(gpt2.common().dtype, "float16");
+  const RopeParameters& rope = llama.as<LlamaConfig>().rope_parameters;
+  EXPECT_EQ(rope.rope_type, "linear");
+  EXPECT_EQ(rope.rope_theta, 500000.0);
+  EXPECT_EQ(rope.factor, 2.0);
+}
+
+TEST(Configuration, ReadsLabels) {
+  const Config config = parsed(
+      R"({"model_type": "bert",
+          "id2label": {"0": "no", "1": "maybe", "2": "yes"},
+          "label2id": {"no": 0, "maybe": 1, "yes": 2}})");
+
+  EXPECT_EQ(config.common().num_labels, 3);
+  EXPECT_EQ(config.common().id2label.at(1), "maybe");
+  EXPECT_EQ(
+      config.to_json().at("label2id").dump(), R"({"no":0,"maybe":1,"yes":2})");
+}
+
+TEST(Configuration, CopiesAreIndependent) {
+  Config config = parsed(R"({"model_type": "bert"})");
+  Config copy = config;
+  copy.as<BertConfig>().hidden_size = 1;
+
+  EXPECT_EQ(config.as<BertConfig>().hidden_size, 768);
+}
+
+TEST(Configuration, NamesTheStructThatFits) {
+  const Config config = parsed(R"({"model_type": "bert"})");
+
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] { (void)config.as<LlamaConfig>(); }),
+      "this is a config of type `bert`, not `llama`");
+}
+
+struct BadConfig {
+  const char* name;
+  const char* text;
+  const char* what;
+};
+
+class BadConfigs : public testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadConfigs, AreRefused) {
+  try {
+    (void)parsed(GetParam().text);
+    FAIL() << "no error";
+  } catch (const accelerate::Error& error) {
+    EXPECT_STREQ(error.what(), GetParam().what);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Configuration,
+    BadConfigs,
+    testing::Values(
+        BadConfig{"list", "[]", "config.json: no `model_type`"},
+        BadConfig{
+            "unknown_type",
+            R"({"model_type": "mamba"})",
+            "config.json: no model of type `mamba`; there is bert, "
+            "distilbert, gpt2, llama, roberta"},
+        BadConfig{
+            "own_code",
+            R"({"model_type": "bert", "auto_map": {"AutoModel": "x.py"}})",
+            "config.json: the model brings its own Python code (`auto_map`)"},
+        BadConfig{
+            "quantized",
+            R"({"model_type": "llama", "quantization_config": {"bits": 4}})",
+            "config.json: the weights are quantized"},
+        BadConfig{
+            "text_for_number",
+            R"({"model_type": "bert", "hidden_size": "12"})",
+            "config.json: `hidden_size` is \"12\", not a whole number"},
+        BadConfig{
+            "number_for_text",
+            R"({"model_type": "bert", "hidden_act": 3})",
+            "config.json: `hidden_act` is 3, not a string"},
+        BadConfig{
+            "too_many_labels",
+            R"({"model_type": "bert", "num_labels": 100000000000})",
+            "config.json: `num_labels` is 100000000000, not between 0 and "
+            "1000000"},
+        BadConfig{
+            "label_without_number",
+            R"({"model_type": "bert", "id2label": {"a": "b"}})",
+            "config.json: `id2label`: `a` is no label with a name"},
+        BadConfig{
+            "rope_key",
+            R"({"model_type": "llama", "rope_parameters": {"swing": 1}})",
+            "config.json: rope_parameters: no rule for `swing`"}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+struct BadModel {
+  const char* name;
+  Config config;
+  const char* what;
+};
+
+class BadModels : public testing::TestWithParam<BadModel> {};
+
+TEST_P(BadModels, AreNotBuilt) {
+  try {
+    (void)AutoModel::from_config(GetParam().config);
+    FAIL() << "no error";
+  } catch (const accelerate::Error& error) {
+    EXPECT_STREQ(error.what(), GetParam().what);
+  }
+}
+
+PretrainedConfig with_extra(const char* key, Json value) {
+  PretrainedConfig common;
+  common.extra[key] = std::move(value);
+  return common;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Configuration,
+    BadModels,
+    testing::Values(
+        BadModel{
+            "heads",
+            BertConfig{.hidden_size = 10, .num_attention_heads = 3},
+            "a width of 10 cannot be shared by 3 attention heads"},
+        BadModel{
+            "no_heads",
+            GPT2Config{.n_embd = 8, .n_layer = 1, .n_head = 0},
+            "a width of 8 cannot be shared by 0 attention heads"},
+        BadModel{
+            "keys",
+            LlamaConfig{
+                .vocab_size = 9,
+                .hidden_size = 8,
+                .intermediate_size = 8,
+                .num_attention_heads = 4,
+                .num_key_value_heads = 3},
+            "4 attention heads cannot share 3 keys and values"},
+        BadModel{
+            "layers",
+            GPT2Config{
+                .vocab_size = 9,
+                .n_embd = 8,
+                .n_layer = 1000000000000,
+                .n_head = 2},
+            "the config asks for 1000000000000 layers, more than 10000 or "
+            "fewer than none"},
+        BadModel{
+            "vocabulary",
+            BertConfig{.vocab_size = -3},
+            "a layer of size -3; sizes are from 1 to 2147483648"},
+        BadModel{
+            "padding",
+            BertConfig{.vocab_size = 9, .hidden_size = 12, .pad_token_id = 9},
+            "`pad_token_id` is 9, but the table has 9 rows"},
+        BadModel{
+            "activation",
+            BertConfig{
+                .vocab_size = 9, .hidden_size = 12, .hidden_act = "gulu"},
+            "no activation `gulu`; there is gelu, gelu_10, gelu_accurate, "
+            "gelu_fast, gelu_new, gelu_python, gelu_python_tanh, "
+            "gelu_pytorch_tanh, hardswish, leaky_relu, linear, mish, "
+            "quick_gelu, relu, relu2, relu6, sigmoid, silu, swish, tanh"},
+        BadModel{
+            "relative_positions",
+            BertConfig{
+                .vocab_size = 9,
+                .hidden_size = 12,
+                .common =
+                    with_extra("position_embedding_type", "relative_key")},
+            "the config's `position_embedding_type` is \"relative_key\"; only "
+            "\"absolute\" is computed here"},
+        BadModel{
+            "rope_type",
+            LlamaConfig{
+                .hidden_size = 8,
+                .num_attention_heads = 2,
+                .rope_parameters = {.rope_type = "swing"}},
+            "no rule for rope_type `swing`; there is one for default, linear, "
+            "dynamic, yarn, longrope, llama3"},
+        BadModel{
+            "rope_factor",
+            LlamaConfig{
+                .hidden_size = 8,
+                .num_attention_heads = 2,
+                .rope_parameters = {.rope_type = "linear"}},
+            "rope_parameters of type `linear` need `factor`"}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+}  // namespace
+}  // namespace transformers

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include "accelerate/error.h"
+#include "support/message_of.h"
+#include "transformers/auto_model.h"
+#include "unit/transformers/tiny_models.h"
+
+namespace transformers {
+namespace {
+
+using accelerate::ArgumentError;
+using accelerate::message_of;
+using accelerate::TensorMap;
+using accelerate::UnsupportedError;
+
+TEST(Models, DrawWeightsLikeThePeer) {
+  torch::manual_seed(1);
+  auto config = tiny_bert();
+  config.vocab_size = 2000;
+  config.initializer_range = 0.05;
+  const auto model = AutoModelForMaskedLM::from_config(config);
+
+  for (const auto& [name, parameter] : model->named_parameters()) {
+    if (name.ends_with("LayerNorm.weight")) {
+      EXPECT_TRUE(parameter.eq(1).all().item<bool>()) << name;
+    } else if (parameter.dim() == 1) {
+      EXPECT_TRUE(parameter.eq(0).all().item<bool>()) << name;
+    } else if (name.ends_with("word_embeddings.weight")) {
+      EXPECT_NEAR(parameter.std().item<double>(), 0.05, 0.002);
+      EXPECT_EQ(parameter[0].abs().sum().item<double>(), 0.0);
+    }
+  }
+}
+
+TEST(Models, Gpt2DrawsResidualLayersNarrower) {
+  torch::manual_seed(1);
+  auto config = tiny_gpt2();
+  config.n_embd = 64;
+  config.n_layer = 8;
+  const auto model = AutoModelForCausalLM::from_config(config);
+
+  for (const auto& [name, parameter] : model->named_parameters()) {
+    if (name.ends_with("c_proj.weight")) {
+      EXPECT_NEAR(parameter.std().item<double>(), 0.02 / 4, 0.0005) << name;
+    } else if (name.ends_with("c_fc.weight")) {
+      EXPECT_NEAR(parameter.std().item<double>(), 0.02, 0.001) << name;
+    }
+  }
+}
+
+TEST(Models, DropOutAtTheConfigsRate) {
+  torch::manual_seed(3);
+  auto config = tiny_bert();
+  config.hidden_dropout_prob = 0.25;
+  config.attention_probs_dropout_prob = 0;
+  config.num_hidden_layers = 0;
+  const auto model = AutoModel::from_config(config);
+  model->train();
+  const TensorMap batch = {
+      {"input_ids", at::randint(1, 50, {100, 20}, at::kLong)}};
+
+  const auto hidden = model(batch).last_hidden_state;
+
+  EXPECT_NEAR(hidden.eq(0).to(at::kFloat).mean().item<double>(), 0.25, 0.01);
+  model->eval();
+  EXPECT_EQ(model(batch).last_hidden_state.eq(0).sum().item<std::int64_t>(), 0);
+}
+
+/// Gradients of one training step with dropout, from a fixed seed.
+std::vector<at::Tensor> gradients(
+    const AutoModelForSequenceClassification& model) {
+  torch::manual_seed(7);
+  model->zero_grad();
+  model->train();
+  model(tiny_batch()).loss.backward();
+  std::vector<at::Tensor> result;
+  for (const auto& parameter : model->parameters()) {
+    result.push_back(parameter.grad().clone());
+  }
+  return result;
+}
+
+TEST(Models, CheckpointingChangesNoGradient) {
+  const auto model =
+      AutoModelForSequenceClassification::from_config(tiny_bert());
+  const auto expected = gradients(model);
+
+  model->gradient_checkpointing_enable();
+  const auto actual = gradients(model);
+
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(actual[i].allclose(expected[i], 1e-6, 1e-7)) << i;
+  }
+}
+
+TEST(Models, CheckpointingReachesLayersAboveFrozenEmbeddings) {
+  const auto model =
+      AutoModelForSequenceClassification::from_config(tiny_bert());
+  for (const auto& [name, parameter] : model->named_parameters()) {
+    parameter.requires_grad_(name.find("embeddings") == std::string::npos);
+  }
+  model->gradient_checkpointing_enable();
+  model->train();
+
+  model(tiny_batch()).loss.backward();
+
+  for (const auto& [name, parameter] : model->named_parameters()) {
+    EXPECT_EQ(parameter.grad().defined(), parameter.requires_grad()) << name;
+  }
+}
+
+TEST(Models, ReturnsHiddenStatesAndAttentionsWhenAsked) {
+  const auto model = AutoModelForCausalLM::from_config(tiny_gpt2());
+  model->eval();
+  const TensorMap batch = {{"input_ids", tiny_batch().at("input_ids")}};
+
+  const auto plain = model(batch);
+  const auto asked =
+      model(batch, {.output_hidden_states = true, .output_attentions = true});
+
+  EXPECT_TRUE(plain.hidden_states.empty());
+  EXPECT_FALSE(plain.loss.defined());
+  ASSERT_EQ(asked.hidden_states.size(), 3U);
+  ASSERT_EQ(asked.attentions.size(), 2U);
+  EXPECT_EQ(
+      asked.attentions[0].sizes(), (std::vector<std::int64_t>{2, 2, 6, 6}));
+  EXPECT_TRUE(asked.attentions[0].sum(-1).allclose(at::ones({2, 2, 6})));
+  EXPECT_TRUE(asked.logits.allclose(plain.logits, 1e-5, 1e-6));
+}
+
+TEST(Models, GivenEmbeddingsStandForIds) {
+  const auto model = AutoModel::from_config(tiny_bert());
+  model->eval();
+  const auto ids = tiny_batch().at("input_ids");
+
+  const auto words = model->parameters()[0].index({ids});
+
+  EXPECT_TRUE(model({{"inputs_embeds", words}})
+                  .last_hidden_state.allclose(
+                      model({{"input_ids", ids}}).last_hidden_state));
+}
+
+struct BadBatch {
+  const char* name;
+  TensorMap batch;
+  const char* what;
+};
+
+class BadBatches : public testing::TestWithParam<BadBatch> {};
+
+TEST_P(BadBatches, AreRefused) {
+  const auto model =
+      AutoModelForSequenceClassification::from_config(tiny_bert());
+
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] { (void)model(GetParam().batch); }),
+      GetParam().what);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models,
+    BadBatches,
+    testing::Values(
+        BadBatch{
+            "nothing",
+            {},
+            "the batch has neither `input_ids` nor `inputs_embeds`"},
+        BadBatch{
+            "unknown",
+            {{"idx", at::zeros({1})}},
+            "the batch has `idx`; a model takes attention_mask, "
+            "end_positions, input_ids, inputs_embeds, labels, position_ids, "
+            "start_positions, token_type_ids"},
+        BadBatch{
+            "shape",
+            {{"input_ids", at::zeros({3}, at::kLong)}},
+            "`input_ids` has shape [3], not 2 dimensions"},
+        BadBatch{
+            "mask",
+            {{"input_ids", at::zeros({2, 3}, at::kLong)},
+             {"attention_mask", at::ones({2, 4}, at::kLong)}},
+            "`attention_mask` has shape [2, 4] for 3 tokens"},
+        BadBatch{
+            "labels",
+            {{"input_ids", at::zeros({2, 3}, at::kLong)},
+             {"labels", at::zeros({3}, at::kLong)}},
+            "`labels` have shape [3] for logits of shape [2, 2]"}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST(Models, LastTokensNeedAPaddingId) {
+  auto config = tiny_gpt2();
+  config.pad_token_id.reset();
+  const auto model = AutoModelForSequenceClassification::from_config(config);
+
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] { (void)model(tiny_batch()); }),
+      "the config has no `pad_token_id`, so that the last token of each of 2 "
+      "rows cannot be told");
+}
+
+TEST(Models, NamesAHeadThatAnArchitectureLacks) {
+  EXPECT_EQ(
+      message_of<UnsupportedError>(
+          [] { (void)AutoModelForMaskedLM::from_config(tiny_gpt2()); }),
+      "models of type `gpt2` have no head for masked language modelling");
+}
+
+TEST(Models, RefuseAnUnknownAttention) {
+  EXPECT_EQ(
+      message_of<ArgumentError>([] {
+        (void)AutoModel::from_config(
+            tiny_bert(), {.attn_implementation = "flash"});
+      }),
+      "`attn_implementation` is `flash`, not one of sdpa, eager");
+}
+
+}  // namespace
+}  // namespace transformers

@@ -21,7 +21,7 @@ CTEST = ctest --preset $(TEST_PRESET) -j $(JOBS) \
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build demo test install clean slowest format check tidy \
-	headers consumer asan tsan fuzz ci-full benchmarks configure configure-full
+	headers consumer asan tsan fuzz ci-full benchmarks parity configure configure-full
 
 help: ## List these targets
 	@echo "make <target> [PRESET=gcc|dev|release|ci|asan|tsan] [TORCH_DIR=<LibTorch>]"
@@ -66,6 +66,10 @@ fuzz: ## Fuzz files, arguments and the store with clang, FUZZ_SECONDS=60 each
 		build-fuzz/bin/fuzz/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
 			-max_len=4096 build-fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
 	done
+
+parity: configure-full ## Compare models with Python Transformers (PARITY_PYTHON=<python>)
+	@$(BUILD_COMMAND) --target accelerate_test_unit_transformers accelerate_parity_models
+	@tests/parity/run.sh $(BUILD)
 
 slowest: ## Print the ten slowest files of the last builds
 	@tools/slowest.py $(BUILD)

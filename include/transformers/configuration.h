@@ -28,7 +28,7 @@
 namespace transformers {
 
 /// What every `config.json` may say.
-struct PretrainedConfig {
+struct TRANSFORMERS_API PretrainedConfig {
   std::int64_t num_labels = 2;
   /// Names of the labels; empty means LABEL_0, LABEL_1, …
   std::map<std::int64_t, std::string> id2label = {};
@@ -43,7 +43,7 @@ struct PretrainedConfig {
   accelerate::Json extra = accelerate::Json::object();
 };
 
-struct BertConfig {
+struct TRANSFORMERS_API BertConfig {
   static constexpr std::string_view model_type = "bert";
   std::int64_t vocab_size = 30522;
   std::int64_t hidden_size = 768;
@@ -64,7 +64,7 @@ struct BertConfig {
   PretrainedConfig common = {};
 };
 
-struct RobertaConfig {
+struct TRANSFORMERS_API RobertaConfig {
   static constexpr std::string_view model_type = "roberta";
   std::int64_t vocab_size = 50265;
   std::int64_t hidden_size = 768;
@@ -85,7 +85,7 @@ struct RobertaConfig {
   PretrainedConfig common = {};
 };
 
-struct DistilBertConfig {
+struct TRANSFORMERS_API DistilBertConfig {
   static constexpr std::string_view model_type = "distilbert";
   std::int64_t vocab_size = 30522;
   std::int64_t max_position_embeddings = 512;
@@ -105,7 +105,7 @@ struct DistilBertConfig {
   PretrainedConfig common = {};
 };
 
-struct GPT2Config {
+struct TRANSFORMERS_API GPT2Config {
   static constexpr std::string_view model_type = "gpt2";
   std::int64_t vocab_size = 50257;
   std::int64_t n_positions = 1024;
@@ -130,7 +130,7 @@ struct GPT2Config {
 
 /// How positions turn queries and keys. A field that its type does not use is
 /// left out.
-struct RopeParameters {
+struct TRANSFORMERS_API RopeParameters {
   /// "default", "linear", "dynamic", "yarn", "longrope" or "llama3".
   std::string rope_type = "default";
   double rope_theta = 10000.0;
@@ -148,7 +148,7 @@ struct RopeParameters {
   std::optional<double> high_freq_factor = std::nullopt;
 };
 
-struct LlamaConfig {
+struct TRANSFORMERS_API LlamaConfig {
   static constexpr std::string_view model_type = "llama";
   std::int64_t vocab_size = 32000;
   std::int64_t hidden_size = 4096;

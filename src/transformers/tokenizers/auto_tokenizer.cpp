@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading and saving.
+#include <algorithm>
+#include <filesystem>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "transformers/tokenizers/family.h"
+#include "transformers/tokenizers/legacy_files.h"
+#include "transformers/tokenizers/tokenizer_impl.h"
+
+namespace transformers {
+namespace {
+
+using accelerate::Json;
+using accelerate::str_cat;
+using tokenizers::Pipeline;
+using tokenizers::Settings;
+namespace fs = std::filesystem;
+
+Json read_json(const fs::path& path) {
+  if (!fs::exists(path)) {
+    return Json::object();
+  }
+  const std::string text =
+      accelerate::read_file(path, tokenizers::kMaxFileBytes);
+  Json value = Json::parse(text, {.source = path.string(), .max_depth = 64});
+  if (!value.is_object()) {
+    throw accelerate::FormatError(
+        str_cat(path.string(), ": $: expected an object"));
+  }
+  return value;
+}
+
+const char* word_of(Side side) {
+  return side == Side::left ? "left" : "right";
+}
+
+// What the caller says comes before what the files say.
+void override_config(const TokenizerOptions& options, Json& config) {
+  if (options.padding_side) {
+    config["padding_side"] = word_of(*options.padding_side);
+  }
+  if (options.truncation_side) {
+    config["truncation_side"] = word_of(*options.truncation_side);
+  }
+  if (options.model_max_length) {
+    config["model_max_length"] = *options.model_max_length;
+  }
+  if (options.add_prefix_space) {
+    config["add_prefix_space"] = *options.add_prefix_space;
+  }
+  for (const auto& [part, token] : options.special_tokens) {
+    const auto& parts = tokenizers::special_parts();
+    if (std::find(parts.begin(), parts.end(), part) == parts.end()) {
+      throw accelerate::ArgumentError(
+          str_cat("special_tokens has `", part, "`, which is no part"),
+          str_cat("use one of ", accelerate::join(parts, ", ")));
+    }
+    config[part] = token;
+  }
+}
+
+Json read_config(const fs::path& folder, const TokenizerOptions& options) {
+  Json config = read_json(folder / "tokenizer_config.json");
+  const Json map = read_json(folder / "special_tokens_map.json");
+  for (const std::string& part : tokenizers::special_parts()) {
+    if (const Json* token = map.find(part); token && !config.contains(part)) {
+      config[part] = *token;
+    }
+  }
+  override_config(options, config);
+  return config;
+}
+
+std::unique_ptr<Pipeline> read_folder(
+    const fs::path& folder,
+    const fs::path& file,
+    const Json& config,
+    const std::string& family) {
+  if (fs::exists(file)) {
+    return std::make_unique<Pipeline>(tokenizers::read_pipeline(
+        accelerate::read_file(file, tokenizers::kMaxFileBytes), file.string()));
+  }
+  auto pipeline = tokenizers::read_legacy_folder(folder, config, family);
+  if (pipeline == nullptr) {
+    throw accelerate::IoError(
+        str_cat(
+            "`",
+            folder.string(),
+            "` has no tokenizer.json, no vocab.txt, and not both vocab.json "
+            "and merges.txt"),
+        "pass a folder that `save_pretrained` wrote");
+  }
+  return pipeline;
+}
+
+}  // namespace
+
+Tokenizer AutoTokenizer::from_pretrained(
+    const std::string& name_or_path, const TokenizerOptions& options) {
+  const fs::path path(name_or_path);
+  const bool is_folder = fs::is_directory(path);
+  if (!is_folder && !fs::exists(path)) {
+    throw accelerate::IoError(
+        str_cat("there is no folder or file `", name_or_path, "`"),
+        "pass the path of a folder with a tokenizer.json");
+  }
+  const fs::path folder = is_folder ? path : path.parent_path();
+  const fs::path file = is_folder ? path / "tokenizer.json" : path;
+  Json config = read_config(folder, options);
+  std::string model_type;
+  if (const Json* type = read_json(folder / "config.json").find("model_type")) {
+    model_type = type->is_string() ? type->as_string() : "";
+  }
+  Settings settings = tokenizers::read_settings(
+      std::move(config),
+      (folder / "tokenizer_config.json").string(),
+      model_type);
+  const Json* name = settings.config.find("tokenizer_class");
+  const auto& family = tokenizers::family_of(
+      name != nullptr && name->is_string() ? name->as_string() : model_type);
+  auto pipeline = read_folder(folder, file, settings.config, family.name);
+  tokenizers::apply_settings(settings, *pipeline);
+  return Tokenizer(std::make_shared<Tokenizer::Impl>(
+      std::move(settings), std::move(pipeline)));
+}
+
+namespace {
+
+Json token_json(const tokenizers::AddedToken& token, bool with_id) {
+  Json json = Json::object();
+  if (with_id) {
+    json["id"] = token.id;
+  }
+  json["content"] = token.content;
+  json["single_word"] = token.single_word;
+  json["lstrip"] = token.lstrip;
+  json["rstrip"] = token.rstrip;
+  json["normalized"] = token.normalized;
+  json["special"] = token.special;
+  return json;
+}
+
+std::vector<tokenizers::AddedToken> sorted_tokens(const Pipeline& pipeline) {
+  auto tokens = pipeline.added_tokens.all();
+  std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) {
+    return a.id < b.id;
+  });
+  return tokens;
+}
+
+Json tokenizer_json(const Pipeline& pipeline) {
+  Json json = pipeline.description;
+  Json added = Json::array();
+  for (const auto& token : sorted_tokens(pipeline)) {
+    added.push_back(token_json(token, true));
+  }
+  json["added_tokens"] = std::move(added);
+  json["model"]["type"] = pipeline.model->name();
+  json["model"]["vocab"] = pipeline.model->vocab_json();
+  Json merges = pipeline.model->merges_json();
+  if (!merges.is_null()) {
+    json["model"]["merges"] = std::move(merges);
+  }
+  return json;
+}
+
+Json config_json(const Settings& settings, const Pipeline& pipeline) {
+  Json json = settings.config;
+  Json added = Json::object();
+  for (const auto& token : sorted_tokens(pipeline)) {
+    added[std::to_string(token.id)] = token_json(token, false);
+  }
+  json["added_tokens_decoder"] = std::move(added);
+  for (const auto& [part, text] : settings.special_tokens) {
+    json[part] = text;
+  }
+  json["padding_side"] = word_of(settings.padding_side);
+  json["truncation_side"] = word_of(settings.truncation_side);
+  json["clean_up_tokenization_spaces"] = settings.clean_up_tokenization_spaces;
+  if (!json.contains("tokenizer_class")) {
+    json["tokenizer_class"] = "PreTrainedTokenizerFast";
+  }
+  return json;
+}
+
+}  // namespace
+
+void Tokenizer::save_pretrained(const fs::path& folder) const {
+  const Settings& settings = impl_->settings();
+  Json map = Json::object();
+  for (const auto& [part, text] : settings.special_tokens) {
+    map[part] = text;
+  }
+  const auto write = [&](const char* name, const Json& json) {
+    accelerate::write_file(folder / name, json.dump({.indent = 2}) + "\n");
+  };
+  write("tokenizer.json", tokenizer_json(impl_->pipeline()));
+  write("tokenizer_config.json", config_json(settings, impl_->pipeline()));
+  write("special_tokens_map.json", map);
+}
+
+}  // namespace transformers

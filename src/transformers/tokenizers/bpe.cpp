@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/tokenizers/bpe.h"
+
+#include <algorithm>
+
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "transformers/tokenizers/byte_level.h"
+#include "transformers/tokenizers/json_cursor.h"
+
+namespace transformers::tokenizers {
+
+using accelerate::printable;
+using accelerate::str_cat;
+
+std::string byte_token(unsigned byte) {
+  static constexpr char kDigits[] = "0123456789ABCDEF";
+  return str_cat("<0x", kDigits[byte / 16], kDigits[byte % 16], ">");
+}
+
+Bpe::Bpe(BpeOptions options, Vocabulary vocabulary, MergeTable merges)
+    : Model(std::move(vocabulary)),
+      options_(std::move(options)),
+      merges_(std::move(merges)) {
+  if (!options_.unk_token.empty()) {
+    unknown_ = vocabulary_.find(options_.unk_token);
+  }
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    fallback_[byte] = vocabulary_.find(byte_token(byte));
+  }
+}
+
+accelerate::Json Bpe::merges_json() const {
+  struct Entry {
+    std::uint32_t rank, left, right;
+  };
+  std::vector<Entry> entries;
+  merges_.for_each(
+      [&](std::uint32_t left, std::uint32_t right, const Merge& merge) {
+        entries.push_back({merge.rank, left, right});
+      });
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.rank < b.rank;
+  });
+  accelerate::Json::Array merges;
+  for (const Entry& entry : entries) {
+    merges.push_back(accelerate::Json::array(
+        {*vocabulary_.text(entry.left), *vocabulary_.text(entry.right)}));
+  }
+  return merges;
+}
+
+bool Bpe::read_bytes() {
+  if (!options_.continuing_subword_prefix.empty() ||
+      !options_.end_of_word_suffix.empty()) {
+    return false;
+  }
+  std::array<std::uint32_t, 256> ids;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    std::string character;
+    append_character(character, byte_characters()[byte]);
+    const auto id = vocabulary_.find(character);
+    if (!id) {
+      return false;
+    }
+    ids[byte] = *id;
+  }
+  bytes_ = ids;
+  return true;
+}
+
+bool Bpe::fall_back(std::string_view text, std::vector<Symbol>& symbols) const {
+  for (const char byte : text) {
+    if (!fallback_[static_cast<unsigned char>(byte)]) {
+      return false;
+    }
+  }
+  for (const char byte : text) {
+    symbols.push_back({*fallback_[static_cast<unsigned char>(byte)], 1});
+  }
+  return true;
+}
+
+void Bpe::split_characters(
+    std::string_view piece, std::vector<Symbol>& symbols) const {
+  std::string decorated;
+  std::uint32_t pending = 0;  // Bytes of unknown characters not yet added.
+  const auto flush = [&] {
+    if (pending > 0) {
+      symbols.push_back({*unknown_, pending});
+      pending = 0;
+    }
+  };
+  for (std::size_t at = 0; at < piece.size();) {
+    const std::size_t length =
+        utf8_length(static_cast<unsigned char>(piece[at]));
+    std::string_view text = piece.substr(at, length);
+    const bool first = at == 0;
+    at += length;
+    const bool last = at == piece.size();
+    if ((!first && !options_.continuing_subword_prefix.empty()) ||
+        (last && !options_.end_of_word_suffix.empty())) {
+      decorated = first ? "" : options_.continuing_subword_prefix;
+      decorated += text;
+      decorated += last ? options_.end_of_word_suffix : "";
+      text = decorated;
+    }
+    if (const auto id = vocabulary_.find(text)) {
+      flush();
+      symbols.push_back({*id, static_cast<std::uint32_t>(length)});
+    } else if (options_.byte_fallback && fall_back(text, symbols)) {
+      // A pending unknown stays pending, as in the peer.
+    } else if (unknown_) {
+      if (!options_.fuse_unk) {
+        flush();
+      }
+      pending += static_cast<std::uint32_t>(length);
+    }
+  }
+  flush();
+}
+
+void Bpe::tokenize(std::string_view piece, TokenSink& sink) const {
+  if (options_.ignore_merges) {
+    const auto id =
+        bytes_ ? vocabulary_.find(spell_bytes(piece)) : vocabulary_.find(piece);
+    if (id) {
+      sink.add(*id, 0, piece.size());
+      return;
+    }
+  }
+  thread_local std::vector<Symbol> symbols;
+  symbols.clear();
+  if (bytes_) {
+    for (const char byte : piece) {
+      symbols.push_back({(*bytes_)[static_cast<unsigned char>(byte)], 1});
+    }
+  } else {
+    split_characters(piece, symbols);
+  }
+  merge_all(symbols, merges_);
+  std::size_t at = 0;
+  for (const Symbol& symbol : symbols) {
+    sink.add(symbol.id, at, at + symbol.bytes);
+    at += symbol.bytes;
+  }
+  if (symbols.capacity() > 65536) {
+    std::vector<Symbol>().swap(
+        symbols);  // One long text is no reason to keep it.
+  }
+}
+
+namespace {
+
+// Reads `["a b", …]` or `[["a", "b"], …]` into a table.
+class MergeReader {
+ public:
+  MergeReader(
+      const JsonNode& node, std::string_view text, const Vocabulary& vocabulary)
+      : cursor_(text, node.source(), "$.model.merges"),
+        vocabulary_(vocabulary),
+        prefix_(node.string("continuing_subword_prefix", "").size()),
+        table_(text.size() / 24) {}
+
+  MergeTable read() && {
+    cursor_.array([&] {
+      if (cursor_.peek() == '[') {
+        read_pair();
+      } else {
+        read_line();
+      }
+    });
+    cursor_.end();
+    return std::move(table_);
+  }
+
+ private:
+  void read_pair() {
+    std::string parts[2];
+    std::size_t count = 0;
+    cursor_.array([&] {
+      std::string scratch;
+      const std::string_view part = cursor_.string(scratch);
+      if (count < 2) {
+        parts[count] = part;
+      }
+      ++count;
+    });
+    if (count != 2) {
+      fail(str_cat("expected two tokens, found ", count));
+    }
+    add(parts[0], parts[1]);
+  }
+  void read_line() {
+    const std::string_view line = cursor_.string(scratch_);
+    const std::size_t space = line.find(' ');
+    if (space == std::string_view::npos ||
+        line.find(' ', space + 1) != std::string_view::npos) {
+      fail(str_cat(
+          "expected two tokens with a space between, found `",
+          printable(line),
+          "`"));
+    }
+    add(line.substr(0, space), line.substr(space + 1));
+  }
+  void add(std::string_view left, std::string_view right) {
+    if (right.size() < prefix_) {
+      fail(str_cat("`", printable(right), "` lacks the prefix"));
+    }
+    joined_.assign(left);
+    joined_.append(right.substr(prefix_));
+    table_.set(id_of(left), id_of(right), {rank_++, id_of(joined_)});
+  }
+  std::uint32_t id_of(std::string_view token) {
+    const auto id = vocabulary_.find(token);
+    if (!id) {
+      fail(str_cat(
+          "the vocabulary lacks `", printable(token), "`, which merges need"));
+    }
+    return *id;
+  }
+  [[noreturn]] void fail(const std::string& what) {
+    cursor_.set_path(str_cat("$.model.merges[", rank_, "]"));
+    cursor_.fail(what);
+  }
+
+  JsonCursor cursor_;
+  const Vocabulary& vocabulary_;
+  std::size_t prefix_;
+  MergeTable table_;
+  std::string scratch_;
+  std::string joined_;
+  std::uint32_t rank_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_bpe(const JsonNode& node, const ModelText& text) {
+  const auto dropout = node.find("dropout");
+  if (dropout && dropout->as_double() != 0) {
+    dropout->fail("dropout is for training tokenizers; expected null or 0");
+  }
+  if (text.merges.empty()) {
+    node.fail("the key `merges` is missing");
+  }
+  BpeOptions options;
+  options.unk_token = node.string("unk_token", "");
+  options.continuing_subword_prefix =
+      node.string("continuing_subword_prefix", "");
+  options.end_of_word_suffix = node.string("end_of_word_suffix", "");
+  options.fuse_unk = node.boolean("fuse_unk", false);
+  options.byte_fallback = node.boolean("byte_fallback", false);
+  options.ignore_merges = node.boolean("ignore_merges", false);
+  Vocabulary vocabulary = read_vocabulary(text.vocab, node.source());
+  MergeTable merges = MergeReader(node, text.merges, vocabulary).read();
+  if (!options.unk_token.empty() && !vocabulary.find(options.unk_token)) {
+    node.at("unk_token")
+        .fail(str_cat(
+            "the vocabulary lacks `", printable(options.unk_token), "`"));
+  }
+  return std::make_unique<Bpe>(
+      std::move(options), std::move(vocabulary), std::move(merges));
+}
+
+}  // namespace transformers::tokenizers

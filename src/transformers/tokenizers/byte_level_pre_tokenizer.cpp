@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/tokenizers/byte_level.h"
+#include "transformers/tokenizers/pre_tokenizer.h"
+
+namespace transformers::tokenizers {
+namespace {
+
+// Puts a space before each piece that does not begin with one.
+void add_spaces(Pieces& pieces) {
+  Rewriter out(pieces.text);
+  for (Span& piece : pieces.ranges) {
+    const Span old = piece;
+    piece.begin = out.size();
+    if (pieces.text.text[old.begin] != ' ') {
+      out.put(' ', old.begin);
+    }
+    out.keep(old.begin, old.end);
+    piece.end = out.size();
+  }
+  out.finish();
+}
+
+void spell(Pieces& pieces) {
+  Rewriter out(pieces.text);
+  const std::string& text = pieces.text.text;
+  for (Span& piece : pieces.ranges) {
+    const Span old = piece;
+    piece.begin = out.size();
+    for (std::size_t at = old.begin; at < old.end; ++at) {
+      out.put(byte_characters()[static_cast<unsigned char>(text[at])], at);
+    }
+    piece.end = out.size();
+  }
+  out.finish();
+}
+
+}  // namespace
+
+void ByteLevelPreTokenizer::split(Pieces& pieces) const {
+  if (add_prefix_space) {
+    add_spaces(pieces);
+  }
+  if (scanner != Scanner::none) {
+    ScannerSplit(scanner).split(pieces);
+  }
+  if (spells) {
+    spell(pieces);
+  }
+}
+
+}  // namespace transformers::tokenizers

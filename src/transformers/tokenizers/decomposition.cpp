@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/tokenizers/decomposition.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include <utf8proc.h>
+
+#include "transformers/tokenizers/unicode_tables.h"
+
+namespace transformers::tokenizers {
+namespace {
+
+bool contains(CodeRanges ranges, char32_t c) {
+  const auto after = std::upper_bound(
+      ranges.begin(),
+      ranges.end(),
+      c,
+      [](char32_t value, const CodeRange& range) {
+        return value < range.first;
+      });
+  return after != ranges.begin() && c <= std::prev(after)->last;
+}
+
+int combining_class(char32_t c) {
+  if (c < 0x300) {
+    return 0;
+  }
+  const int found =
+      utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
+  return found != 0 && contains(kStarters, c) ? 0 : found;
+}
+
+// The whole decomposition of one character; at most 18 characters.
+struct Parts {
+  utf8proc_int32_t data[32];
+  int size;
+};
+
+Parts decompose(char32_t c, bool compatibility) {
+  Parts parts;
+  parts.data[0] = static_cast<utf8proc_int32_t>(c);
+  parts.size = 1;
+  const CodeRanges& exceptions =
+      compatibility ? kNoDecomposition : kNoCanonicalDecomposition;
+  if (c < 0xA0 || contains(exceptions, c)) {
+    return parts;
+  }
+  int boundary = 0;
+  const auto options = static_cast<utf8proc_option_t>(
+      UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0));
+  const auto size = utf8proc_decompose_char(
+      static_cast<utf8proc_int32_t>(c), parts.data, 32, options, &boundary);
+  if (size > 0 && size <= 32) {
+    parts.size = static_cast<int>(size);
+  }
+  return parts;
+}
+
+// Marks come in the order of their classes; equal ones keep their order.
+void sort_marks(std::vector<Change>& changes, std::size_t begin) {
+  const auto less = [](const Change& a, const Change& b) {
+    return combining_class(a.character) < combining_class(b.character);
+  };
+  const auto first = changes.begin() + static_cast<std::ptrdiff_t>(begin);
+  if (!std::is_sorted(first, changes.end(), less)) {
+    std::stable_sort(first, changes.end(), less);
+  }
+}
+
+std::vector<Change> decompose(const std::string& text, bool compatibility) {
+  std::vector<Change> result;
+  result.reserve(text.size());
+  std::size_t marks = 0;  // Where the current run of marks begins.
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t length = 0;
+    const char32_t c = read_character(text.data() + at, length);
+    at += length;
+    const Parts parts = decompose(c, compatibility);
+    for (int i = 0; i < parts.size; ++i) {
+      const auto part = static_cast<char32_t>(parts.data[i]);
+      if (combining_class(part) == 0) {
+        if (result.size() - marks > 1) {
+          sort_marks(result, marks);
+        }
+        marks = result.size() + 1;
+      }
+      result.push_back({part, i == 0 ? 0 : 1});
+    }
+  }
+  if (result.size() > marks && result.size() - marks > 1) {
+    sort_marks(result, marks);
+  }
+  return result;
+}
+
+// Which pairs make one character, from utf8proc's decompositions.
+class Compositions {
+ public:
+  static const Compositions& get() {
+    static const Compositions& table = *new Compositions();
+    return table;
+  }
+  char32_t find(char32_t first, char32_t second) const {
+    const auto found = pairs_.find(key(first, second));
+    return found == pairs_.end() ? 0 : found->second;
+  }
+
+ private:
+  static std::uint64_t key(char32_t first, char32_t second) {
+    return (static_cast<std::uint64_t>(first) << 32) | second;
+  }
+  // A character of n parts is composed from the composite of its first n - 1
+  // and the last, so shorter ones come first.
+  Compositions() {
+    for (int size = 2; size <= 4; ++size) {
+      for (char32_t c = 0xC0; c < 0x2FA1E; ++c) {
+        add(c, size);
+      }
+    }
+  }
+  void add(char32_t c, int size) {
+    if (c >= 0xAC00 && c < 0xE000) {
+      return;  // Hangul is arithmetic; surrogates are no characters.
+    }
+    const auto* property =
+        utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
+    if (property->comp_exclusion || property->decomp_seqindex == UINT16_MAX ||
+        property->decomp_type != 0) {
+      return;
+    }
+    const Parts parts = decompose(c, false);
+    if (parts.size != size) {
+      return;
+    }
+    auto first = static_cast<char32_t>(parts.data[0]);
+    for (int i = 1; i + 1 < size; ++i) {
+      first = find(first, static_cast<char32_t>(parts.data[i]));
+    }
+    if (first != 0) {
+      pairs_.emplace(
+          key(first, static_cast<char32_t>(parts.data[size - 1])), c);
+    }
+  }
+
+  std::unordered_map<std::uint64_t, char32_t> pairs_;
+};
+
+char32_t compose(char32_t first, char32_t second) {
+  constexpr char32_t kL = 0x1100, kV = 0x1161, kT = 0x11A7, kS = 0xAC00;
+  if (first - kL < 19 && second - kV < 21) {
+    return kS + ((first - kL) * 21 + (second - kV)) * 28;
+  }
+  if (first - kS < 11172 && (first - kS) % 28 == 0 && second - kT - 1 < 27) {
+    return first + (second - kT);
+  }
+  return Compositions::get().find(first, second);
+}
+
+std::vector<Change> recompose(const std::vector<Change>& parts) {
+  std::vector<Change> result;
+  result.reserve(parts.size());
+  std::size_t starter = parts.size();  // In `result`, none yet.
+  int last_class = -1;
+  for (const Change& part : parts) {
+    const int own_class = combining_class(part.character);
+    if (starter < result.size() &&
+        (last_class < own_class || last_class == -1)) {
+      const char32_t whole = compose(result[starter].character, part.character);
+      if (whole != 0) {
+        result[starter].character = whole;
+        result[starter].change += part.change - 1;
+        continue;
+      }
+    }
+    if (own_class == 0) {
+      starter = result.size();
+      last_class = -1;
+    } else {
+      last_class = own_class;
+    }
+    result.push_back(part);
+  }
+  return result;
+}
+
+}  // namespace
+
+void normalize(AlignedText& text, NormalForm form) {
+  if (is_ascii(text.text)) {
+    return;
+  }
+  const bool compatibility =
+      form == NormalForm::nfkc || form == NormalForm::nfkd;
+  std::vector<Change> changes = decompose(text.text, compatibility);
+  if (form == NormalForm::nfc || form == NormalForm::nfkc) {
+    changes = recompose(changes);
+  }
+  transform(text, changes);
+}
+
+}  // namespace transformers::tokenizers

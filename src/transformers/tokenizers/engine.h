@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the stages over one text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "transformers/tokenizers/pipeline.h"
+#include "transformers/tokenizers/word_cache.h"
+
+namespace transformers::tokenizers {
+
+/// Spaces at the ends of a token's own text.
+struct Blanks {
+  std::uint32_t leading = 0;
+  std::uint32_t trailing = 0;
+};
+
+/// The tokens of one sequence. The last three are as long as `ids` when the
+/// sequence was tracked, and empty otherwise.
+struct Tokens {
+  std::vector<std::uint32_t> ids;
+  std::vector<Span> offsets;  // In characters.
+  std::vector<std::uint32_t> words;
+  std::vector<Blanks> blanks;
+  std::uint32_t next_word = 0;
+
+  void clear();
+  std::size_t size() const { return ids.size(); }
+};
+
+/// What one thread needs while it encodes; kept between calls, since the
+/// words it remembers are what makes encoding fast.
+struct Workspace {
+  Workspace();
+
+  ShortWords short_words;
+  LongWords long_words;
+  Pieces pieces;
+  std::vector<Cut> before;
+  std::vector<Cut> after;
+  Tokens scratch;
+  AlignedText normalized;
+  std::string padded;
+};
+
+class Engine {
+ public:
+  explicit Engine(std::unique_ptr<Pipeline> pipeline);
+
+  const Pipeline& pipeline() const { return *pipeline_; }
+  /// Appends the tokens of a text, without special tokens. Throws
+  /// `ArgumentError` when it is not UTF-8. Thread-safe with a workspace each.
+  void encode(
+      std::string_view text,
+      bool track,
+      Workspace& workspace,
+      Tokens& tokens) const;
+
+  /// Lends a workspace until the pointer goes.
+  class Lease {
+   public:
+    explicit Lease(const Engine& engine);
+    ~Lease();
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    Workspace& operator*() { return *workspace_; }
+
+   private:
+    const Engine& engine_;
+    std::unique_ptr<Workspace> workspace_;
+  };
+
+ private:
+  enum class Path { general, bytes, bert };
+
+  void encode_plain(
+      std::string_view text, Workspace& workspace, Tokens& tokens) const;
+  void encode_bytes(
+      std::string_view text, Workspace& workspace, Tokens& tokens) const;
+  void encode_bert(
+      std::string_view text, Workspace& workspace, Tokens& tokens) const;
+  void encode_bert_chunk(
+      std::string_view chunk, bool plain, Workspace& workspace) const;
+  void encode_pieces(Workspace& workspace, Tokens& tokens) const;
+  void encode_segment(
+      std::string_view text,
+      Span range,
+      bool track,
+      Workspace& workspace,
+      Tokens& tokens) const;
+  void encode_normalized(
+      const Span& range, Workspace& workspace, Tokens& tokens) const;
+  void add_added(
+      const AddedToken& token,
+      std::string_view text,
+      const Span& original,
+      bool track,
+      Tokens& tokens) const;
+  bool begins_sentence(std::string_view text, const Span& range) const;
+  Blanks blanks_of(std::string_view token) const;
+
+  std::unique_ptr<Pipeline> pipeline_;
+  Path path_ = Path::general;
+  Scanner scanner_ = Scanner::none;
+  bool lowercase_ = false;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Workspace>> idle_;
+};
+
+}  // namespace transformers::tokenizers

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A quick hash of short byte strings. The seed is drawn once a process, so
+// that no file can be written to make tables collide.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace transformers::tokenizers {
+
+extern const std::uint64_t kHashSeed;
+
+inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  const auto product = static_cast<Wide>(a) * b;
+  return static_cast<std::uint64_t>(product) ^
+         static_cast<std::uint64_t>(product >> 64);
+}
+
+inline std::uint64_t hash_words(
+    std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  return mix(
+      mix(a ^ kHashSeed, b ^ 0x9E3779B97F4A7C15ull) ^ c, 0xD6E8FEB86659FD93ull);
+}
+
+inline std::uint64_t hash_bytes(std::string_view bytes) {
+  std::uint64_t hash = kHashSeed ^ bytes.size();
+  std::size_t at = 0;
+  for (; at + 8 <= bytes.size(); at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, 8);
+    hash = mix(hash ^ word, 0x9E3779B97F4A7C15ull);
+  }
+  std::uint64_t rest = 0;
+  std::memcpy(&rest, bytes.data() + at, bytes.size() - at);
+  return mix(hash ^ rest, 0xD6E8FEB86659FD93ull);
+}
+
+}  // namespace transformers::tokenizers

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/tokenizers/model.h"
+
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "transformers/tokenizers/json_cursor.h"
+
+namespace transformers::tokenizers {
+
+using accelerate::str_cat;
+
+accelerate::Json Model::vocab_json() const {
+  accelerate::Json::Object entries;
+  vocabulary_.for_each(
+      [&](std::string_view token, std::uint32_t id) { entries[token] = id; });
+  return entries;
+}
+
+Vocabulary read_vocabulary(std::string_view text, const std::string& source) {
+  Vocabulary vocabulary;
+  // An entry takes about eight characters beside its token.
+  vocabulary.reserve(text.size() / 16, text.size() / 2);
+  JsonCursor cursor(text, source, "$.model.vocab");
+  cursor.object([&](std::string_view token) {
+    const std::int64_t id = cursor.integer();
+    if (id < 0 || id > Vocabulary::kMaxId) {
+      cursor.fail(str_cat(
+          "the id ",
+          id,
+          " of `",
+          accelerate::printable(token),
+          "` is not within 0–",
+          Vocabulary::kMaxId));
+    }
+    if (!vocabulary.add(token, static_cast<std::uint32_t>(id))) {
+      cursor.fail(str_cat(
+          "the token `", accelerate::printable(token), "` comes twice"));
+    }
+  });
+  cursor.end();
+  return vocabulary;
+}
+
+namespace {
+
+// Files of old lack the type.
+std::string type_of(const JsonNode& node, const ModelText& text) {
+  if (const auto type = node.find("type")) {
+    return type->as_string();
+  }
+  if (!text.merges.empty()) {
+    return "BPE";
+  }
+  if (!text.vocab.empty() && text.vocab.front() == '[') {
+    return "Unigram";
+  }
+  return node.find("max_input_chars_per_word") ? "WordPiece" : "WordLevel";
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_model(const JsonNode& node, const ModelText& text) {
+  const std::string type = type_of(node, text);
+  if (text.vocab.empty()) {
+    node.fail("the key `vocab` is missing");
+  }
+  if (type == "BPE") {
+    return make_bpe(node, text);
+  }
+  if (type == "WordPiece") {
+    return make_word_piece(node, text);
+  }
+  if (type == "WordLevel") {
+    return make_word_level(node, text);
+  }
+  if (type == "Unigram") {
+    return make_unigram(node, text);
+  }
+  node.at("type").fail_unknown(
+      "model", type, {"BPE", "Unigram", "WordLevel", "WordPiece"});
+}
+
+}  // namespace transformers::tokenizers

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/tokenizers/pattern.h"
+
+#include "transformers/tokenizers/scanners.h"
+
+namespace transformers::tokenizers {
+
+std::size_t llama_contraction(std::string_view text, std::size_t at) {
+  const auto lower = [&](std::size_t i) -> unsigned char {
+    const unsigned char c =
+        i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+    return c >= 'A' && c <= 'Z' ? static_cast<unsigned char>(c + 32) : c;
+  };
+  const unsigned char a = lower(at + 1);
+  if (a == 's' || a == 't' || a == 'm' || a == 'd') {
+    return 2;
+  }
+  // Without regard to case, the long s is an s.
+  if (a == 0xC5 && lower(at + 2) == 0xBF) {
+    return 3;
+  }
+  const unsigned char b = lower(at + 2);
+  const bool three =
+      ((a == 'r' || a == 'v') && b == 'e') || (a == 'l' && b == 'l');
+  return three ? 3 : 0;
+}
+
+namespace {
+
+class StringPattern : public Pattern {
+ public:
+  explicit StringPattern(std::string wanted) : wanted_(std::move(wanted)) {}
+  void find(std::string_view text, std::vector<Span>& matches) const override {
+    if (wanted_.empty()) {
+      return;
+    }
+    for (std::size_t at = text.find(wanted_); at != std::string_view::npos;
+         at = text.find(wanted_, at + wanted_.size())) {
+      matches.push_back(
+          {static_cast<std::uint32_t>(at),
+           static_cast<std::uint32_t>(at + wanted_.size())});
+    }
+  }
+
+ private:
+  std::string wanted_;
+};
+
+class ScannerPattern : public Pattern {
+ public:
+  explicit ScannerPattern(Scanner scanner) : scanner_(scanner) {}
+  void find(std::string_view text, std::vector<Span>& matches) const override {
+    scan(scanner_, text, [&](std::size_t begin, std::size_t end) {
+      matches.push_back(
+          {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
+    });
+  }
+
+ private:
+  Scanner scanner_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pattern> make_pattern(const JsonNode& node) {
+  if (const auto text = node.find("String")) {
+    return std::make_unique<StringPattern>(text->as_string());
+  }
+  const JsonNode expression = node.at("Regex");
+  const Scanner scanner = scanner_for(expression.as_string());
+  if (scanner != Scanner::none) {
+    return std::make_unique<ScannerPattern>(scanner);
+  }
+  return make_regex(expression.as_string(), expression);
+}
+
+}  // namespace transformers::tokenizers

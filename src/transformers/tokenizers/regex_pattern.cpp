@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Regular expressions, by PCRE2. The only file that includes it.
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "transformers/tokenizers/pattern.h"
+
+namespace transformers::tokenizers {
+namespace {
+
+using accelerate::str_cat;
+
+struct Release {
+  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+  void operator()(pcre2_match_context* context) const {
+    pcre2_match_context_free(context);
+  }
+};
+
+std::string message_of(int error) {
+  PCRE2_UCHAR text[256];
+  pcre2_get_error_message(error, text, sizeof text);
+  return reinterpret_cast<const char*>(text);
+}
+
+class RegexPattern : public Pattern {
+ public:
+  RegexPattern(const std::string& expression, const JsonNode& where)
+      : expression_(expression) {
+    int error = 0;
+    PCRE2_SIZE offset = 0;
+    code_.reset(pcre2_compile(
+        reinterpret_cast<PCRE2_SPTR>(expression.data()),
+        expression.size(),
+        PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
+        &error,
+        &offset,
+        nullptr));
+    if (!code_) {
+      where.fail(str_cat(
+          "the expression `",
+          expression,
+          "` cannot be read at byte ",
+          offset,
+          ": ",
+          message_of(error)));
+    }
+    pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
+  }
+
+  void find(std::string_view text, std::vector<Span>& matches) const override {
+    const std::unique_ptr<pcre2_match_data, Release> data(
+        pcre2_match_data_create_from_pattern(code_.get(), nullptr));
+    const std::unique_ptr<pcre2_match_context, Release> context(
+        pcre2_match_context_create(nullptr));
+    // A hostile expression must not run for ever.
+    pcre2_set_match_limit(context.get(), 10'000'000);
+    std::size_t at = 0;
+    while (at < text.size() && find_one(text, at, *data, *context)) {
+      const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data.get());
+      if (bounds[1] > bounds[0]) {
+        matches.push_back(
+            {static_cast<std::uint32_t>(bounds[0]),
+             static_cast<std::uint32_t>(bounds[1])});
+        at = bounds[1];
+      } else {
+        at = bounds[1] >= text.size()
+                 ? text.size()
+                 : bounds[1] +
+                       utf8_length(static_cast<unsigned char>(text[bounds[1]]));
+      }
+    }
+  }
+
+ private:
+  bool find_one(
+      std::string_view text,
+      std::size_t at,
+      pcre2_match_data& data,
+      pcre2_match_context& context) const {
+    const int found = pcre2_match(
+        code_.get(),
+        reinterpret_cast<PCRE2_SPTR>(text.data()),
+        text.size(),
+        at,
+        PCRE2_NO_UTF_CHECK,
+        &data,
+        &context);
+    if (found >= 0) {
+      return true;
+    }
+    if (found == PCRE2_ERROR_NOMATCH) {
+      return false;
+    }
+    throw accelerate::ArgumentError(str_cat(
+        "the tokenizer's expression `",
+        expression_,
+        "` gave up at byte ",
+        at,
+        " of a text of ",
+        text.size(),
+        " bytes: ",
+        message_of(found)));
+  }
+
+  std::string expression_;
+  std::unique_ptr<pcre2_code, Release> code_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pattern> make_regex(
+    const std::string& expression, const JsonNode& where) {
+  return std::make_unique<RegexPattern>(expression, where);
+}
+
+}  // namespace transformers::tokenizers

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// `Replace`: every match of a pattern by one text.
+#include "transformers/tokenizers/normalizer.h"
+#include "transformers/tokenizers/pattern.h"
+
+namespace transformers::tokenizers {
+namespace {
+
+class Replace : public Normalizer {
+ public:
+  explicit Replace(const JsonNode& node)
+      : pattern_(make_pattern(node.at("pattern"))),
+        content_(node.string("content")) {}
+
+  void normalize(AlignedText& text) const override {
+    std::vector<Span> matches;
+    pattern_->find(text.text, matches);
+    if (matches.empty()) {
+      return;
+    }
+    Rewriter out(text);
+    std::size_t at = 0;
+    for (const Span& match : matches) {
+      out.keep(at, match.begin);
+      out.put(content_, match.end - 1);
+      at = match.end;
+    }
+    out.keep(at, text.text.size());
+    out.finish();
+  }
+
+ private:
+  std::unique_ptr<Pattern> pattern_;
+  std::string content_;
+};
+
+}  // namespace
+
+std::unique_ptr<Normalizer> make_replace(const JsonNode& node) {
+  return std::make_unique<Replace>(node);
+}
+
+}  // namespace transformers::tokenizers

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// `Split`: pieces by a pattern.
+#include "transformers/tokenizers/pattern.h"
+#include "transformers/tokenizers/splitting.h"
+
+namespace transformers::tokenizers {
+namespace {
+
+class Split : public PreTokenizer {
+ public:
+  explicit Split(const JsonNode& node)
+      : pattern_(make_pattern(node.at("pattern"))),
+        behavior_(split_behavior(node.at("behavior"))),
+        invert_(node.boolean("invert")) {}
+
+  void split(Pieces& pieces) const override {
+    std::vector<Span> result;
+    std::vector<Span> matches;
+    std::vector<Stretch> stretches;
+    for (const Span& piece : pieces.ranges) {
+      matches.clear();
+      stretches.clear();
+      pattern_->find(pieces.view(piece), matches);
+      stretches_of(matches, piece.size(), invert_, stretches);
+      cut(stretches, behavior_, piece.begin, result);
+    }
+    pieces.ranges.swap(result);
+  }
+
+ private:
+  std::unique_ptr<Pattern> pattern_;
+  SplitBehavior behavior_;
+  bool invert_;
+};
+
+// The known expressions match all of a text, so most behaviors come to one.
+Scanner whole_text_scanner(const JsonNode& node) {
+  const auto expression = node.at("pattern").find("Regex");
+  if (!expression || !expression->value().is_string()) {
+    return Scanner::none;
+  }
+  const SplitBehavior behavior = split_behavior(node.at("behavior"));
+  const bool pieces =
+      behavior == SplitBehavior::isolated ||
+      (behavior == SplitBehavior::removed && node.boolean("invert"));
+  return pieces ? scanner_for(expression->as_string()) : Scanner::none;
+}
+
+}  // namespace
+
+void ScannerSplit::split(Pieces& pieces) const {
+  std::vector<Span> result;
+  result.reserve(pieces.text.text.size() / 4);
+  for (const Span& piece : pieces.ranges) {
+    scan(scanner, pieces.view(piece), [&](std::size_t begin, std::size_t end) {
+      result.push_back(
+          {piece.begin + static_cast<std::uint32_t>(begin),
+           piece.begin + static_cast<std::uint32_t>(end)});
+    });
+  }
+  pieces.ranges.swap(result);
+}
+
+std::unique_ptr<PreTokenizer> make_split(const JsonNode& node) {
+  const Scanner scanner = whole_text_scanner(node);
+  if (scanner != Scanner::none) {
+    return std::make_unique<ScannerSplit>(scanner);
+  }
+  return std::make_unique<Split>(node);
+}
+
+}  // namespace transformers::tokenizers

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes src/transformers/tokenizers/unicode_tables.cpp.
+
+    tools/make_unicode_tables.py        (needs Python `tokenizers` 0.23)
+
+Each stage of Hugging Face `tokenizers` carries the tables of another Unicode
+version, so the tables are read off its behaviour, one code point at a time.
+Decompositions come from utf8proc at run time; only the code points at which
+it knows more than `tokenizers` are listed here.
+"""
+
+import unicodedata
+from pathlib import Path
+
+import tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
+
+OUT = Path(__file__).resolve().parent.parent / \
+    "src/transformers/tokenizers/unicode_tables.cpp"
+POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+
+
+def ranges(points):
+    """Consecutive code points as (first, last)."""
+    result = []
+    for point in sorted(points):
+        if result and result[-1][1] == point - 1:
+            result[-1][1] = point
+        else:
+            result.append([point, point])
+    return result
+
+
+def matching(pattern):
+    text = "".join(map(chr, POINTS))
+    split = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
+    found = []
+    for piece, _ in split.pre_tokenize_str(text):
+        found += map(ord, piece)
+    return found
+
+
+def removed_by(normalizer):
+    """Alone, so that decomposed code points are not asked."""
+    return [c for c in POINTS if normalizer.normalize_str("a" + chr(c)) == "a"]
+
+
+def isolated_by(pre_tokenizer):
+    found = []
+    for start in range(0, len(POINTS), 4096):
+        block = POINTS[start:start + 4096]
+        text = "".join(f"a{chr(c)}a " for c in block)
+        pieces = pre_tokenizer.pre_tokenize_str(text)
+        found += [ord(p) for p, (b, e) in pieces if e - b == 1 and p != "a"
+                  and b % 4 == 1]
+    return found
+
+
+def word_characters():
+    found = []
+    whitespace = pre_tokenizers.Whitespace()
+    for start in range(0, len(POINTS), 4096):
+        block = POINTS[start:start + 4096]
+        text = "".join(f"a{chr(c)} " for c in block)
+        for piece, (begin, end) in whitespace.pre_tokenize_str(text):
+            if begin % 3 == 0 and end - begin == 2:
+                found.append(ord(piece[1]))
+    return found
+
+
+def lower_cases():
+    lower = normalizers.Lowercase()
+    pairs, longer = [], []
+    for c in POINTS:
+        result = lower.normalize_str(chr(c))
+        if result != chr(c):
+            if len(result) == 1:
+                pairs.append((c, ord(result) - c))
+            else:
+                longer.append((c, result))
+    assert longer == [(0x130, "i\u0307")], longer
+    runs = []
+    for c, delta in pairs:
+        if runs and runs[-1][2] == delta:
+            first, last, _, step = runs[-1]
+            if c - last == (step or c - last) and c - last <= 2:
+                runs[-1] = [first, c, delta, c - last]
+                continue
+        runs.append([c, c, delta, 0])
+    return [(first, last, delta, step or 1) for first, last, delta, step in runs]
+
+
+def decomposition_exceptions(form, ours):
+    """Code points that utf8proc (Unicode 14) decomposes and the peer keeps."""
+    found = []
+    for c in POINTS:
+        peer = form.normalize_str(chr(c))
+        mine = unicodedata.normalize(ours, chr(c))
+        if peer != mine:
+            assert peer == chr(c), hex(c)
+            found.append(c)
+    return found
+
+
+def class_exceptions():
+    """Combining characters that the peer takes for starters."""
+    nfd = normalizers.NFD()
+    found = []
+    for c in POINTS:
+        if unicodedata.combining(chr(c)) and c != 0x345:
+            text = "a\u0345" + chr(c)
+            if nfd.normalize_str(text) == text:
+                found.append(c)
+    return found
+
+
+def unassigned_starters():
+    """The reverse: no such code point may exist."""
+    nfd = normalizers.NFD()
+    for c in POINTS:
+        if not unicodedata.combining(chr(c)):
+            if nfd.normalize_str("a\u0345" + chr(c))[1] != "\u0345":
+                print("combining beyond Unicode 14:", hex(c))
+
+
+def emit_ranges(out, name, points):
+    rows = [f"{{0x{a:X}, 0x{b:X}}}" for a, b in ranges(points)]
+    emit(out, f"constexpr CodeRange {name}Data[]", rows)
+    out.append(f"const CodeRanges {name}{{{name}Data}};\n")
+
+
+def emit(out, head, rows):
+    out.append(f"{head} = {{")
+    line = "   "
+    for row in rows:
+        if len(line) + len(row) + 2 > 79:
+            out.append(line)
+            line = "   "
+        line += f" {row},"
+    out += [line, "};"]
+
+
+def main():
+    assert unicodedata.unidata_version == "14.0.0", unicodedata.unidata_version
+    bert = {"handle_chinese_chars": False, "lowercase": False}
+    clean = normalizers.BertNormalizer(clean_text=True, strip_accents=False, **bert)
+    accents = normalizers.BertNormalizer(clean_text=False, strip_accents=True, **bert)
+    chinese = normalizers.BertNormalizer(
+        clean_text=False, strip_accents=False, lowercase=False)
+    unassigned_starters()
+    out = [
+        "// SPDX-License-Identifier: Apache-2.0",
+        f"// Written by tools/make_unicode_tables.py from tokenizers {tokenizers.__version__}.",
+        '#include "transformers/tokenizers/unicode_tables.h"',
+        "",
+        "// clang-format off",
+        "namespace transformers::tokenizers {",
+        "",
+    ]
+    for name, points in {
+        "kLetters": matching(r"\p{L}"),
+        "kNumbers": matching(r"\p{N}"),
+        "kSpaces": matching(r"\s"),
+        "kWords": word_characters(),
+        "kNumerics": isolated_by(pre_tokenizers.Digits(individual_digits=True)),
+        "kPunctuation": isolated_by(pre_tokenizers.Punctuation()),
+        "kControls": removed_by(clean),
+        "kNonspacingMarks": removed_by(accents),
+        "kCombiningMarks": removed_by(normalizers.StripAccents()),
+        "kChinese": [c for c in POINTS if chinese.normalize_str(chr(c)) == f" {chr(c)} "],
+        "kNoCanonicalDecomposition": decomposition_exceptions(normalizers.NFD(), "NFD"),
+        "kNoDecomposition": decomposition_exceptions(normalizers.NFKD(), "NFKD"),
+        "kStarters": class_exceptions(),
+    }.items():
+        print(name, len(points))
+        emit_ranges(out, name, points)
+    rows = [f"{{0x{a:X}, 0x{b:X}, {delta}, {step}}}"
+            for a, b, delta, step in lower_cases()]
+    emit(out, "constexpr CaseRange kLowerCaseData[]", rows)
+    out += ["const CaseRanges kLowerCase{kLowerCaseData};", "",
+            "}  // namespace transformers::tokenizers"]
+    OUT.write_text("\n".join(out) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/str_cat.h"
+#include "cli/commands/checkpoint.h"
 #include "cli/commands/completion.h"
 #include "cli/commands/config.h"
 #include "cli/commands/env.h"
@@ -21,6 +22,7 @@ const std::vector<Command>& all_commands() {
       {launch_info, run_launch},
       {explain_info, run_explain},
       {test_info, run_test},
+      {checkpoint_info, run_checkpoint},
       {estimate_memory_info, run_estimate_memory},
       {env_info, run_env},
       {help_info, run_help},

@@ -237,7 +237,8 @@ class ACCELERATE_API Accelerator {
   /// folder; it is complete when it has that name, or absent.
   ///
   /// Call it where the loop is between two steps: after `optimizer.step()` and
-  /// `zero_grad()`. Prepared objects must still exist.
+  /// `zero_grad()`. What was prepared must still exist, or have gone together
+  /// with its model.
   ///
   /// Collective. Throws `IoError` on every process when one cannot write.
   std::filesystem::path save_state(

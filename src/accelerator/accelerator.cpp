@@ -39,13 +39,6 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& tensors) {
   return gradients;
 }
 
-template <typename Object>
-void add_once(std::vector<Object*>& list, Object* object) {
-  if (std::find(list.begin(), list.end(), object) == list.end()) {
-    list.push_back(object);
-  }
-}
-
 // Nothing for a module that lives on the stack or inside another object.
 std::optional<std::weak_ptr<torch::nn::Module>> holder_of(
     torch::nn::Module& module) {
@@ -138,11 +131,10 @@ void Accelerator::prepare_optimizer(torch::optim::Optimizer& optimizer) {
             " shared parameters more than once; each is updated once now"));
   }
   impl_->scaling->attach(optimizer);
-  add_once(impl_->optimizers, &optimizer);
+  impl_->add_optimizer(optimizer);
 }
 
 void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
-  add_once(impl_->schedulers, &scheduler);
   if (scheduler.is_attached()) {
     return;
   }
@@ -161,6 +153,7 @@ void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
   if (num_processes() > 1 && is_main_process()) {
     std::cerr << describe_unit(*context) + "\n" << std::flush;
   }
+  impl_->add_scheduler(scheduler, context);
   scheduler.attach(std::move(context));
 }
 

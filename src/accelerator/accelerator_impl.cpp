@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -179,6 +180,57 @@ std::vector<DataLoaderBase*> Accelerator::Impl::loaders() {
   return result;
 }
 
+void Accelerator::Impl::add_optimizer(torch::optim::Optimizer& optimizer) {
+  PreparedOptimizer added;
+  added.optimizer = &optimizer;
+  std::set<const void*> ids;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      added.parameters.emplace_back(parameter.getIntrusivePtr());
+      ids.insert(parameter.unsafeGetTensorImpl());
+    }
+  }
+  std::erase_if(optimizers_, [&](const PreparedOptimizer& known) {
+    std::set<const void*> theirs;
+    for (const auto& parameter : known.parameters) {
+      theirs.insert(parameter.lock().get());
+    }
+    return known.optimizer == &optimizer || theirs == ids;
+  });
+  optimizers_.push_back(std::move(added));
+}
+
+std::vector<torch::optim::Optimizer*> Accelerator::Impl::optimizers() {
+  std::erase_if(optimizers_, [](const PreparedOptimizer& known) {
+    return std::any_of(
+        known.parameters.begin(),
+        known.parameters.end(),
+        [](const auto& parameter) { return parameter.expired(); });
+  });
+  std::vector<torch::optim::Optimizer*> result;
+  for (const PreparedOptimizer& known : optimizers_) {
+    result.push_back(known.optimizer);
+  }
+  return result;
+}
+
+void Accelerator::Impl::add_scheduler(
+    LRScheduler& scheduler,
+    const std::shared_ptr<const SchedulerContext>& lifetime) {
+  schedulers_.push_back({&scheduler, lifetime});
+}
+
+std::vector<LRScheduler*> Accelerator::Impl::schedulers() {
+  std::erase_if(schedulers_, [](const PreparedScheduler& known) {
+    return known.lifetime.expired();
+  });
+  std::vector<LRScheduler*> result;
+  for (const PreparedScheduler& known : schedulers_) {
+    result.push_back(known.scheduler);
+  }
+  return result;
+}
+
 void Accelerator::Impl::build_path(PreparedModel& model) {
   model.trains.clear();
   for (const at::Tensor& parameter : model.parameters.tensors) {
@@ -289,7 +341,7 @@ void Accelerator::Impl::backward(
   check_thread();
   const Sync sync = next_sync();
   if (sync == Sync::now) {
-    note_step(++updates);
+    note_step(updates + 1);
   }
   if (joining && sync == Sync::now) {
     ++join_steps;

@@ -46,6 +46,19 @@ struct PreparedModel {
   }
 };
 
+/// An optimizer that somebody else owns. It counts as gone when its parameters
+/// are, or when another one was prepared over the same.
+struct PreparedOptimizer {
+  torch::optim::Optimizer* optimizer = nullptr;
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> parameters;
+};
+
+/// A scheduler that somebody else owns, with what only it keeps alive.
+struct PreparedScheduler {
+  LRScheduler* scheduler = nullptr;
+  std::weak_ptr<const SchedulerContext> lifetime;
+};
+
 /// A loader that somebody else owns.
 struct PreparedLoader {
   DataLoaderBase* loader = nullptr;
@@ -61,6 +74,12 @@ class Accelerator::Impl {
   void add_loader(DataLoaderBase& loader);
   /// Those that still exist.
   std::vector<DataLoaderBase*> loaders();
+  void add_optimizer(torch::optim::Optimizer& optimizer);
+  std::vector<torch::optim::Optimizer*> optimizers();
+  void add_scheduler(
+      LRScheduler& scheduler,
+      const std::shared_ptr<const SchedulerContext>& lifetime);
+  std::vector<LRScheduler*> schedulers();
   void prepare_autocast(torch::nn::Module& module);
   void refresh_models();
 
@@ -88,16 +107,13 @@ class Accelerator::Impl {
   /// Shared with the schedulers, which may outlive the Accelerator.
   std::shared_ptr<LossScaling> scaling = std::make_shared<LossScaling>();
   std::vector<PreparedModel> models;
-  std::vector<torch::optim::Optimizer*> optimizers;
-  std::vector<LRScheduler*> schedulers;
   std::shared_ptr<Checkpointing> checkpoints;
-  std::int64_t updates = 0;
+  std::int64_t updates = 0;  // finished
 
   int no_sync_depth = 0;
   bool sync_triggered = false;
   bool joining = false;
   std::int64_t join_steps = 0;
-  std::int64_t updates = 0;  // Begun: what the launcher shows as the step.
   bool triggered = false;
   bool said_incomplete = false;
 
@@ -111,6 +127,8 @@ class Accelerator::Impl {
   std::vector<at::Tensor> trained_gradients() const;
 
   std::vector<PreparedLoader> loaders_;
+  std::vector<PreparedOptimizer> optimizers_;
+  std::vector<PreparedScheduler> schedulers_;
   std::unique_ptr<AutocastGuard> thread_autocast_;
   std::thread::id thread_;
 };

@@ -51,11 +51,11 @@ std::string shape_text(const at::Tensor& tensor) {
 class Accelerator::Impl::Restorer {
  public:
   Restorer(Impl& run, LoadedCheckpoint loaded, const fs::path& path)
-      : run_(run), loaded_(std::move(loaded)) {
+      : run_(run), loaded_(std::move(loaded)), optimizers_(run.optimizers()) {
     run_hooks(path);
     check_models();
     check_optimizers();
-    check_count("schedulers", run_.schedulers.size());
+    check_count("schedulers", run_.schedulers().size());
     check_count("loaders", run_.loaders().size());
     check_count("registered", run_.checkpoints->registered.size());
     if (loaded_.documents.contains("scaler") !=
@@ -78,7 +78,7 @@ class Accelerator::Impl::Restorer {
         load_one(*objects[i], states[i]);
       }
     };
-    load_list("schedulers", run_.schedulers);
+    load_list("schedulers", run_.schedulers());
     load_list("loaders", run_.loaders());
     if (run_.scaling->scaler() != nullptr &&
         loaded_.documents.contains("scaler")) {
@@ -204,15 +204,15 @@ class Accelerator::Impl::Restorer {
   void check_optimizers() {
     const auto saved = static_cast<std::size_t>(
         loaded_.documents["run"].at("optimizers").as_integer());
-    if (saved != run_.optimizers.size()) {
+    if (saved != optimizers_.size()) {
       problems_.push_back(str_cat(
           "the checkpoint has ",
           saved,
           " optimizers, this run has ",
-          run_.optimizers.size()));
+          optimizers_.size()));
     }
     const auto named = named_parameters(run_.models);
-    for (std::size_t o = 0; o < std::min(saved, run_.optimizers.size()); ++o) {
+    for (std::size_t o = 0; o < std::min(saved, optimizers_.size()); ++o) {
       const std::string label = numbered("optimizer", o);
       auto kept = std::make_shared<OptimizerState>();
       kept->tensors = std::move(loaded_.ranges[label]);
@@ -221,9 +221,9 @@ class Accelerator::Impl::Restorer {
         steps_.push_back(
             [kept,
              stage = stage_optimizer_state(
-                 *run_.optimizers[o],
+                 *optimizers_[o],
                  *kept,
-                 parameter_names(*run_.optimizers[o], named))] { stage(); });
+                 parameter_names(*optimizers_[o], named))] { stage(); });
       } catch (const Error& error) {
         problems_.push_back(str_cat(label, ": ", error.what()));
       }
@@ -322,6 +322,7 @@ class Accelerator::Impl::Restorer {
 
   Impl& run_;
   LoadedCheckpoint loaded_;
+  std::vector<torch::optim::Optimizer*> optimizers_;
   std::vector<bool> saved_models_;
   std::set<std::pair<std::size_t, std::string>> hooked_;
   std::vector<std::function<void()>> steps_;

@@ -94,14 +94,15 @@ CheckpointContents Accelerator::Impl::collect() {
       }
     }
   }
+  const auto all_optimizers = optimizers();
   const auto named = named_parameters(models);
-  for (std::size_t o = 0; o < optimizers.size(); ++o) {
-    const auto names = parameter_names(*optimizers[o], named);
-    OptimizerState saved = optimizer_state(*optimizers[o], names);
+  for (std::size_t o = 0; o < all_optimizers.size(); ++o) {
+    const auto names = parameter_names(*all_optimizers[o], named);
+    OptimizerState saved = optimizer_state(*all_optimizers[o], names);
     contents.ranges[numbered("optimizer", o)] = std::move(saved.tensors);
     contents.documents[numbered("optimizer", o)] = std::move(saved.scalars);
   }
-  contents.documents["schedulers"] = states_of(schedulers);
+  contents.documents["schedulers"] = states_of(schedulers());
   contents.documents["loaders"] = states_of(all_loaders);
   if (auto* scaler = scaling->scaler()) {
     contents.documents["scaler"] = scaler->state_dict();
@@ -119,7 +120,7 @@ CheckpointContents Accelerator::Impl::collect() {
       {{"accumulation", accumulation.state_dict()},
        {"sync_gradients", gradients->sync_gradients},
        {"models", models.size()},
-       {"optimizers", optimizers.size()}});
+       {"optimizers", all_optimizers.size()}});
   contents.own[kRandomState] = random_state();
   contents.own[kGroupWeight] =
       at::full({1}, accumulation.group_weight(), at::kDouble);

@@ -163,6 +163,15 @@ void verify_together(
   if (damages.empty()) {
     return;
   }
+  if (!fs::exists(folder / kManifestFile)) {
+    throw IoError(
+        str_cat(
+            "there is no complete checkpoint at ",
+            folder.string(),
+            ": it has no ",
+            kManifestFile),
+        "`accelerate checkpoint list` shows which there are");
+  }
   std::string list;
   for (const std::string& damage : damages) {
     list += str_cat("\n  ", damage);

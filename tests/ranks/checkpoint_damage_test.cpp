@@ -211,7 +211,8 @@ TEST(Misfit, ListsWhatDiffersAndChangesNothing) {
 
   EXPECT_THAT(
       message_of<FormatError>([&] { run.accelerator.load_state(whole); }),
-      HasSubstr("model: `weight` is Float[30, 160], in this run Float[30, 161]"));
+      HasSubstr(
+          "model: `weight` is Float[30, 160], in this run Float[30, 161]"));
   EXPECT_TRUE(at::equal(run.net->weight, before));
 }
 

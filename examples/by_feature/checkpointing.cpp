@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints: the run saves itself while it trains, and a second run that
+// starts in the middle ends with the same model to the last bit.
+//
+//     cd build/bin
+//     ./accelerate launch --cpu --num_processes 2 \
+//         examples/by_feature/checkpointing
+//
+// The base program is ../base.cpp.
+#include <cmath>
+#include <cstdint>
+// New code
+#include <filesystem>
+// End of new code
+#include <vector>
+
+#include <accelerate/accelerate.h>
+
+#include <torch/data/example.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
+
+namespace {
+
+// Points of a spiral: which of the two arms do they belong to?
+struct Spiral {
+  std::vector<std::int64_t> numbers;  // of the points, from 0 to 1999
+
+  std::int64_t size() const {
+    return static_cast<std::int64_t>(numbers.size());
+  }
+  torch::data::Example<> get(std::int64_t index) const {
+    const std::int64_t number = numbers[static_cast<std::size_t>(index)];
+    const double t = 0.5 + static_cast<double>(number / 2) / 100;
+    const double arm = number % 2 == 0 ? 0 : M_PI;
+    return {
+        torch::tensor({t * std::cos(t + arm), t * std::sin(t + arm)}).div(10),
+        torch::tensor(number % 2)};
+  }
+};
+
+struct Split {
+  Spiral train;
+  Spiral eval;
+};
+
+// Every fifth pair of points is kept for the evaluation.
+Split split_spiral(std::int64_t fold) {
+  Split split;
+  for (std::int64_t number = 0; number < 2000; ++number) {
+    Spiral& part = number / 2 % 5 == fold ? split.eval : split.train;
+    part.numbers.push_back(number);
+  }
+  return split;
+}
+
+torch::nn::Sequential make_model() {
+  return torch::nn::Sequential(
+      torch::nn::Linear(2, 64),
+      torch::nn::Tanh(),
+      torch::nn::Linear(64, 64),
+      torch::nn::Tanh(),
+      torch::nn::Linear(64, 2));
+}
+
+struct Settings {
+  int num_epochs = 30;
+  std::int64_t batch_size = 25;
+  // New code
+  std::filesystem::path save_to = {};      // at step 500
+  std::filesystem::path resume_from = {};  // if there is one
+  // End of new code
+};
+
+// region: loop
+// Returns the share of points of `split.eval` that the model gets right.
+double train(
+    accelerate::Accelerator& accelerator,
+    const Split& split,
+    const Settings& settings) {
+  accelerate::set_seed(42);
+  accelerate::DataLoader train_dataloader(
+      split.train, {.batch_size = settings.batch_size, .shuffle = true});
+  accelerate::DataLoader eval_dataloader(split.eval, {.batch_size = 64});
+  auto model = make_model();
+  accelerate::AdamW optimizer(model->parameters(), 1e-2);
+
+  accelerator.prepare(
+      train_dataloader, eval_dataloader, model, optimizer);  // added
+
+  // New code
+  // region: resume
+  std::int64_t first_epoch = 0;
+  if (!settings.resume_from.empty()) {
+    const auto report = accelerator.load_state(settings.resume_from);
+    first_epoch = report.epoch;
+    accelerator.print("resumed in epoch ", report.epoch);
+  }
+  // endregion
+  std::int64_t steps = 0;
+  // End of new code
+  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
+  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+    // New code
+    if (epoch < first_epoch) {
+      continue;
+    }
+    // End of new code
+    model->train();
+    for (auto& batch : train_dataloader) {
+      const auto logits = model->forward(batch.data);
+      const auto loss =
+          torch::nn::functional::cross_entropy(logits, batch.target);
+      accelerator.backward(loss);  // replaced
+
+      optimizer.step();
+      optimizer.zero_grad();
+      progress_bar.update(1);
+      // New code
+      // region: save
+      // In the middle of an epoch, while training goes on.
+      if (!settings.save_to.empty() && ++steps == 500) {
+        accelerator.save_state(settings.save_to, {.blocking = false});
+      }
+      // endregion
+      // End of new code
+    }
+  }
+  // endregion
+
+  // region: evaluation
+  model->eval();
+  const torch::NoGradGuard no_grad;
+  std::int64_t correct = 0;
+  std::int64_t seen = 0;
+  for (auto& batch : eval_dataloader) {
+    const auto predictions = model->forward(batch.data).argmax(1);
+    const auto hits = predictions.eq(batch.target);
+    const auto all = accelerator.gather_for_metrics(hits);  // added
+    correct += all.sum().item<std::int64_t>();
+    seen += all.size(0);
+  }
+  // endregion
+  return static_cast<double>(correct) / static_cast<double>(seen);
+}
+
+}  // namespace
+
+// region: main
+int main() {
+  accelerate::Accelerator accelerator;  // added
+  Settings settings;
+  const Split split = split_spiral(0);
+  const double accuracy = train(accelerator, split, settings);
+  accelerator.print(
+      "accuracy on ", split.eval.size(), " points: ", 100 * accuracy, " %");
+  // New code
+  const auto folder = std::filesystem::temp_directory_path() /
+                      "accelerate-example" / "checkpoint";
+  settings.save_to = folder;
+  const double first = train(accelerator, split, settings);
+  settings.save_to.clear();
+  settings.resume_from = folder;
+  const double second = train(accelerator, split, settings);
+  accelerator.print(
+      first == second ? "the resumed run ended like the first"
+                      : "the resumed run ended differently");
+  // End of new code
+}

@@ -27,8 +27,9 @@ if [ -z "$group" ]; then
 fi
 sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$@"
 code=$?
-for attempt in 1 2 3 4 5 6 7 8 9 10; do
-  rmdir "$group" 2>/dev/null && break
+tries=0
+until rmdir "$group" 2>/dev/null || [ $tries -ge 10 ]; do
+  tries=$((tries + 1))
   sleep 0.1
 done
 exit $code

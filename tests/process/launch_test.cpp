@@ -102,8 +102,7 @@ TEST(LaunchedTraining, TheLauncherKnowsWhoIsWhere) {
 
   const auto result = run_command(command);
 
-  EXPECT_NE(
-      result.err.find(": runs, at step 6, ALLREDUCE #"), std::string::npos)
+  EXPECT_NE(result.err.find(": runs, at step 6, backward #"), std::string::npos)
       << result.err;
   EXPECT_NE(result.err.find(": runs, at step 5\n"), std::string::npos)
       << result.err;

@@ -49,11 +49,13 @@ Json workers_json(
   if (arguments.words.empty()) {
     return workers;
   }
-  const Program program =
+  Program program =
       find_program(gathered.settings, arguments.words, context.environment);
-  const RuntimeFacts facts = unknown_facts(gathered.settings);
+  Settings settings = gathered.settings;
+  use_mpirun(settings, program.words, context.environment);
+  const RuntimeFacts facts = unknown_facts(settings);
   const auto commands = make_worker_commands(
-      gathered.settings,
+      settings,
       gathered.hardware,
       context.environment,
       facts,
@@ -62,7 +64,7 @@ Json workers_json(
   for (const WorkerCommand& command : commands) {
     Json variables = Json::object();
     for (const auto& [name, value] : worker_variables(
-             gathered.settings,
+             settings,
              context.environment,
              facts,
              command.local_rank,

@@ -2,8 +2,6 @@
 // `accelerate launch`: the program, on as many processes as it should have.
 #include "cli/commands/launch.h"
 
-#include <cstdio>
-
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/str_cat.h"
@@ -11,7 +9,6 @@
 #include "cli/commands/launch_settings.h"
 #include "config/config_file.h"
 #include "launch/compile.h"
-#include "launch/mpirun.h"
 #include "launch/plan.h"
 #include "launch/program.h"
 #include "launch/session.h"
@@ -47,61 +44,6 @@ void compile(
   options.cache_folder = program_cache(context.environment);
   options.say = [&](const std::string& text) { context.console.status(text); };
   program.words[0] = compile_program(program.words[0], options).string();
-}
-
-std::string output_of(const std::string& command) {
-  std::string text;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  char buffer[4096];
-  std::size_t got = 0;
-  while (pipe != nullptr && text.size() < 65536 &&
-         (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0) {
-    text.append(buffer, got);
-  }
-  if (pipe != nullptr) {
-    ::pclose(pipe);
-  }
-  return text;
-}
-
-// Hands the job to `mpirun`, which becomes the one process we watch: ranks and
-// machines are its business, our settings travel with it.
-void use_mpirun(SessionOptions& session) {
-  Settings& settings = session.settings;
-  MpirunOptions options;
-  options.hostfile =
-      expand_home(settings.text("mpirun_hostfile"), session.environment)
-          .string();
-  const std::string hosts = read_file(options.hostfile, std::size_t{1} << 20);
-  options.mpirun =
-      find_program(Settings(), {"mpirun"}, session.environment).words[0];
-  options.family =
-      mpi_family(output_of(shell_quote(options.mpirun) + " --version 2>&1"));
-  options.num_processes = settings.integer("num_processes");
-  options.num_machines = settings.integer("num_machines");
-  RuntimeFacts facts;
-  for (const auto& [name, value] :
-       worker_variables(settings, session.environment, facts, 0, true)) {
-    const bool is_setting = name.starts_with("ACCELERATE_") ||
-                            name == "OMP_NUM_THREADS" ||
-                            name == "CUDA_VISIBLE_DEVICES";
-    if (is_setting && name.find("STORE") == std::string::npos &&
-        name != "ACCELERATE_LAUNCH_ID" && name != "ACCELERATE_RESTART_COUNT") {
-      options.variables[name] = value;
-    }
-  }
-  options.variables["MASTER_ADDR"] =
-      options.num_machines == 1 ? "127.0.0.1" : first_mpi_host(hosts);
-  options.variables["MASTER_PORT"] =
-      settings.has("main_process_port") &&
-              settings.integer("main_process_port") > 0
-          ? settings.text("main_process_port")
-          : "29500";
-  options.words = session.words;
-  session.words = mpirun_words(options);
-  const Origin origin = settings.origin("mpirun_hostfile");
-  settings.set("num_processes", 1, origin);
-  settings.set("num_machines", 1, origin);
 }
 
 void print_failure(const Failure& failure, Console& console) {
@@ -164,9 +106,7 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
   session.version = version_text();
   session.say = [&](const std::string& text) { console.status(text); };
   session.warn = [&](const std::string& text) { console.warning(text); };
-  if (settings.has("mpirun_hostfile")) {
-    use_mpirun(session);
-  }
+  use_mpirun(session.settings, session.words, session.environment);
   const SessionResult result = run_session(session);
   if (result.failure) {
     print_failure(*result.failure, console);

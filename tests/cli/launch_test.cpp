@@ -437,6 +437,14 @@ TEST_F(Launch, MpirunStartsTheProcessesOfAHostfile) {
   }
 
   EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto explained =
+      run("accelerate explain --cpu --num_processes 2 --mpirun_hostfile "
+          "$HOME/hosts true");
+  EXPECT_NE(
+      explained.out.find("mpirun --hostfile " + home_ + "/hosts -np 2 "),
+      std::string::npos)
+      << explained.out;
+  EXPECT_EQ(explained.out.find("-x ACCELERATE_PROGRESS"), std::string::npos);
   EXPECT_NE(result.out.find("0 bf16"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("1 bf16"), std::string::npos) << result.out;
 }

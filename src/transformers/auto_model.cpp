@@ -60,9 +60,9 @@ std::shared_ptr<torch::nn::Module> Model<Output>::module() const {
   return model_->implementation();
 }
 
-template class TRANSFORMERS_API Model<ModelOutput>;
-template class TRANSFORMERS_API Model<QuestionAnsweringModelOutput>;
-template class TRANSFORMERS_API Model<BaseModelOutput>;
+template class Model<ModelOutput>;
+template class Model<QuestionAnsweringModelOutput>;
+template class Model<BaseModelOutput>;
 
 AutoModel AutoModel::from_pretrained(
     const std::string& name, const FromPretrainedOptions& options) {

@@ -130,9 +130,17 @@ void check_labels(const FieldReader& reader, const PretrainedConfig& common) {
   }
 }
 
-std::string label_name(const PretrainedConfig& common, std::int64_t id) {
-  const auto found = common.id2label.find(id);
-  return found == common.id2label.end() ? str_cat("LABEL_", id) : found->second;
+// The names that were given, or the peer's for labels without.
+std::map<std::int64_t, std::string> label_names(
+    const PretrainedConfig& common) {
+  if (!common.id2label.empty()) {
+    return common.id2label;
+  }
+  std::map<std::int64_t, std::string> names;
+  for (std::int64_t id = 0; id < common.num_labels; ++id) {
+    names[id] = str_cat("LABEL_", id);
+  }
+  return names;
 }
 
 template <typename Rope, typename Visitor>
@@ -173,8 +181,7 @@ void write_common(FieldWriter& writer, const PretrainedConfig& common) {
   if (common.num_labels != 2 || !common.id2label.empty()) {
     Json names = Json::object();
     Json ids = Json::object();
-    for (std::int64_t id = 0; id < common.num_labels; ++id) {
-      const std::string name = label_name(common, id);
+    for (const auto& [id, name] : label_names(common)) {
       names[str_cat(id)] = name;
       ids[name] = id;
     }

@@ -94,6 +94,7 @@ class Gpt2Mlp : public Layer {
   std::shared_ptr<Conv1D> c_fc_, c_proj_;
 };
 
+// region: block
 class Gpt2Block : public Block {
  public:
   Gpt2Block(const GPT2Config& config, std::int64_t index) {
@@ -123,6 +124,7 @@ class Gpt2Block : public Block {
   std::shared_ptr<LayerNorm> ln_2_;
   std::shared_ptr<Gpt2Mlp> mlp_;
 };
+// endregion
 
 class Gpt2Model : public Backbone {
  public:
@@ -142,6 +144,7 @@ class Gpt2Model : public Backbone {
         std::make_shared<LayerNorm>(typed.n_embd, typed.layer_norm_epsilon));
   }
 
+  // region: compute
   ModelResult compute(const ModelInputs& inputs) override {
     ModelResult result;
     auto hidden_BTD = embed(inputs) + (*wpe_)(positions(inputs));
@@ -158,6 +161,7 @@ class Gpt2Model : public Backbone {
     result.last_hidden_state = hidden_BTD;
     return result;
   }
+  // endregion
 
   const Embedding& input_embeddings() const override { return *wte_; }
   std::int64_t width() const override { return config_.n_embd; }
@@ -173,6 +177,7 @@ class Gpt2Model : public Backbone {
   std::shared_ptr<LayerNorm> ln_f_;
 };
 
+// region: head
 class Gpt2LmHeadModel : public CausalLM {
  public:
   explicit Gpt2LmHeadModel(const GPT2Config& typed)
@@ -182,6 +187,7 @@ class Gpt2LmHeadModel : public CausalLM {
             typed.tie_word_embeddings,
             "wte") {}
 };
+// endregion
 
 class Gpt2ForSequenceClassification : public LastTokenClassifier {
  public:
@@ -207,6 +213,7 @@ class Gpt2ForQuestionAnswering : public QuestionAnswerer {
 
 }  // namespace
 
+// region: architecture
 Architecture gpt2() {
   using C = GPT2Config;
   return {
@@ -227,5 +234,6 @@ Architecture gpt2() {
              make_model<Gpt2ForQuestionAnswering, C>()}}},
       .ignored = {".attn.bias", ".attn.masked_bias"}};
 }
+// endregion
 
 }  // namespace transformers

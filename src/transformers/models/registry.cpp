@@ -11,13 +11,10 @@ namespace {
 const std::map<std::string, Architecture, std::less<>>& registry() {
   static const auto all = [] {
     std::map<std::string, Architecture, std::less<>> map;
-    for (Architecture (*make)() : {
-             bert,
-             distilbert,
-             gpt2,
-             llama,
-             roberta,
-         }) {
+#define TRANSFORMERS_ADDRESS(name) name,
+    for (Architecture (*make)() :
+         {TRANSFORMERS_ARCHITECTURES(TRANSFORMERS_ADDRESS)}) {
+#undef TRANSFORMERS_ADDRESS
       Architecture entry = make();
       map.emplace(entry.model_type, std::move(entry));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which architectures there are. A new one: a file beside this with a function
-// that returns its `Architecture`, and a line in registry.cpp.
+// that returns its `Architecture`, and a line in the list below.
 #pragma once
 
 #include <functional>
@@ -48,12 +48,16 @@ const Architecture& architecture(
     std::string_view model_type, const std::string& source);
 std::vector<std::string> known_model_types();
 
-/// Each architecture's own file.
-Architecture bert();
-Architecture distilbert();
-Architecture gpt2();
-Architecture llama();
-Architecture roberta();
+// region: list
+// The function of each architecture's file. A macro, so that a new one is a
+// line here and nowhere else.
+#define TRANSFORMERS_ARCHITECTURES(each) \
+  each(bert) each(distilbert) each(gpt2) each(llama) each(roberta)
+// endregion
+
+#define TRANSFORMERS_DECLARE(name) Architecture name();
+TRANSFORMERS_ARCHITECTURES(TRANSFORMERS_DECLARE)
+#undef TRANSFORMERS_DECLARE
 
 /// A function that makes a `Module` from the typed config and more arguments.
 template <typename Module, typename Typed>

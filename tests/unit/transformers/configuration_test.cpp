@@ -75,6 +75,14 @@ TEST(Configuration, ReadsLabels) {
       config.to_json().at("label2id").dump(), R"({"no":0,"maybe":1,"yes":2})");
 }
 
+TEST(Configuration, KeepsLabelsThatLeaveNumbersOut) {
+  const Config config = parsed(
+      R"({"model_type": "bert", "id2label": {"5": "five", "7": "seven"}})");
+
+  EXPECT_EQ(
+      config.to_json().at("id2label").dump(), R"({"5":"five","7":"seven"})");
+}
+
 TEST(Configuration, CopiesAreIndependent) {
   Config config = parsed(R"({"model_type": "bert"})");
   Config copy = config;

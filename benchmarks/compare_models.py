@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Our models and Python's in turns: a training step, and loading a checkpoint.
+
+    benchmarks/compare_models.py build [--python <interpreter>] [--rounds 3]
+
+Times count as ratios of runs that took turns on one machine. The interpreter
+needs Accelerate, Transformers 5.22.2 and torch.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+STEP = '''
+import sys, time, json, resource
+start = time.time()
+import torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader, Dataset
+from transformers import BertConfig, BertForSequenceClassification, get_scheduler
+layers, hidden, heads, batch, length, steps = map(int, sys.argv[1:7])
+torch.manual_seed(0)
+accelerator = Accelerator(cpu=True)
+
+class Items(Dataset):
+    def __len__(self):
+        return steps * batch
+    def __getitem__(self, i):
+        return dict(input_ids=torch.full((length,), i % 30000),
+                    attention_mask=torch.ones(length, dtype=torch.long),
+                    labels=torch.tensor(i % 2))
+
+model = BertForSequenceClassification(BertConfig(
+    hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
+    intermediate_size=4 * hidden))
+loader = DataLoader(Items(), batch_size=batch, shuffle=True)
+optimizer = torch.optim.AdamW(model.parameters(), lr=3e-5)
+loader, model, optimizer = accelerator.prepare(loader, model, optimizer)
+scheduler = get_scheduler("linear", optimizer, 0, steps)
+model.train()
+times, first, before = [], None, time.time()
+for one in loader:
+    accelerator.backward(model(**one).loss)
+    optimizer.step()
+    scheduler.step()
+    optimizer.zero_grad()
+    first = first or time.time() - start
+    times.append(time.time() - before)
+    before = time.time()
+times = sorted(times[3:])
+print(json.dumps(dict(step=times[len(times) // 2], first=first, memory=
+    resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)))
+'''
+LOAD = '''
+import sys, time, json
+import torch
+from transformers import AutoModelForCausalLM, GPT2LMHeadModel
+start = time.time()
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1])
+load = time.time() - start
+with torch.no_grad():
+    model(input_ids=torch.zeros(1, 1, dtype=torch.long))
+print(json.dumps(dict(load=load, load_and_run=time.time() - start)))
+'''
+
+
+def run(*command):
+    environment = dict(os.environ, OMP_NUM_THREADS="1", ACCELERATE_USE_CPU="1")
+    done = subprocess.run(list(map(str, command)), env=environment, check=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=900)
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def compare(name, ours, peer, keys, rounds):
+    """Takes turns and prints the medians, and the median of the ratios."""
+    pairs = [(run(*ours), run(*peer)) for _ in range(rounds)]
+    for key in keys:
+        left = median(a[key] for a, _ in pairs)
+        right = median(b[key] for _, b in pairs)
+        ratio = median(a[key] / b[key] for a, b in pairs)
+        print(f"{name:32} {key:14} ours {left * 1e3:9.1f} ms   "
+              f"peer {right * 1e3:9.1f} ms   ratio {ratio:.2f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=40)
+    arguments = parser.parse_args()
+    programs = arguments.build / "bin" / "benchmarks"
+    for sizes in ((2, 128, 2, 8, 64), (4, 256, 4, 8, 128)):
+        name = "BERT L{} H{} heads {} B{} T{}".format(*sizes)
+        sizes = (*sizes, arguments.steps)
+        compare(name, (programs / "model_step", *sizes),
+                (arguments.python, "-c", STEP, *sizes), ("step", "first"),
+                arguments.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([programs / "load", "make", folder, "400"], check=True)
+        compare("checkpoint of 400 MB", (programs / "load", "model", folder),
+                (arguments.python, "-c", LOAD, folder),
+                ("load", "load_and_run"), arguments.rounds)
+        memory = run(programs / "load", "model", folder)["memory_per_byte"]
+        print(f"{'':32} peak memory    {memory:.2f} of the file")
+        subprocess.run([programs / "load", "make", folder, "1000"], check=True)
+        file = run(programs / "load", "file", Path(folder) / "model.safetensors")
+        print(f"{'file of 1 GB, each byte seen':32} ours "
+              f"{file['mapped'] * 1e3:9.1f} ms   reading "
+              f"{file['read'] * 1e3:9.1f} ms   ratio {file['ratio']:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -6,8 +6,8 @@
 
 Each stage of Hugging Face `tokenizers` carries the tables of another Unicode
 version, so the tables are read off its behaviour, one code point at a time.
-Decompositions come from utf8proc at run time; only the code points at which
-it knows more than `tokenizers` are listed here.
+Decompositions come from utf8proc at run time, for the code points that are
+listed here: later versions of it know more than `tokenizers` does.
 """
 
 import unicodedata
@@ -91,37 +91,31 @@ def lower_cases():
     return [(first, last, delta, step or 1) for first, last, delta, step in runs]
 
 
-def decomposition_exceptions(form, ours):
-    """Code points that utf8proc (Unicode 14) decomposes and the peer keeps."""
+def decomposing(form, ours):
+    """Code points that the peer takes apart, as utf8proc does."""
     found = []
     for c in POINTS:
         peer = form.normalize_str(chr(c))
-        mine = unicodedata.normalize(ours, chr(c))
-        if peer != mine:
-            assert peer == chr(c), hex(c)
+        if peer != chr(c):
+            assert peer == unicodedata.normalize(ours, chr(c)), hex(c)
             found.append(c)
     return found
 
 
-def class_exceptions():
-    """Combining characters that the peer takes for starters."""
+def combining_classes():
+    """Runs of characters that the peer reorders, with their class."""
     nfd = normalizers.NFD()
-    found = []
+    runs = []
     for c in POINTS:
-        if unicodedata.combining(chr(c)) and c != 0x345:
-            text = "a\u0345" + chr(c)
-            if nfd.normalize_str(text) == text:
-                found.append(c)
-    return found
-
-
-def unassigned_starters():
-    """The reverse: no such code point may exist."""
-    nfd = normalizers.NFD()
-    for c in POINTS:
-        if not unicodedata.combining(chr(c)):
-            if nfd.normalize_str("a\u0345" + chr(c))[1] != "\u0345":
-                print("combining beyond Unicode 14:", hex(c))
+        own = unicodedata.combining(chr(c))
+        text = "a\u0345" + chr(c)
+        if not own or (c != 0x345 and nfd.normalize_str(text) == text):
+            continue
+        if runs and runs[-1][1] == c - 1 and runs[-1][2] == own:
+            runs[-1][1] = c
+        else:
+            runs.append([c, c, own])
+    return runs
 
 
 def emit_ranges(out, name, points):
@@ -148,7 +142,6 @@ def main():
     accents = normalizers.BertNormalizer(clean_text=False, strip_accents=True, **bert)
     chinese = normalizers.BertNormalizer(
         clean_text=False, strip_accents=False, lowercase=False)
-    unassigned_starters()
     out = [
         "// SPDX-License-Identifier: Apache-2.0",
         f"// Written by tools/make_unicode_tables.py from tokenizers {tokenizers.__version__}.",
@@ -169,16 +162,18 @@ def main():
         "kNonspacingMarks": removed_by(accents),
         "kCombiningMarks": removed_by(normalizers.StripAccents()),
         "kChinese": [c for c in POINTS if chinese.normalize_str(chr(c)) == f" {chr(c)} "],
-        "kNoCanonicalDecomposition": decomposition_exceptions(normalizers.NFD(), "NFD"),
-        "kNoDecomposition": decomposition_exceptions(normalizers.NFKD(), "NFKD"),
-        "kStarters": class_exceptions(),
+        "kCanonical": decomposing(normalizers.NFD(), "NFD"),
+        "kCompatible": decomposing(normalizers.NFKD(), "NFKD"),
     }.items():
         print(name, len(points))
         emit_ranges(out, name, points)
     rows = [f"{{0x{a:X}, 0x{b:X}, {delta}, {step}}}"
             for a, b, delta, step in lower_cases()]
     emit(out, "constexpr CaseRange kLowerCaseData[]", rows)
-    out += ["const CaseRanges kLowerCase{kLowerCaseData};", "",
+    out.append("const CaseRanges kLowerCase{kLowerCaseData};")
+    rows = [f"{{0x{a:X}, 0x{b:X}, {own}}}" for a, b, own in combining_classes()]
+    emit(out, "constexpr ClassRange kMarkClassesData[]", rows)
+    out += ["const ClassRanges kMarkClasses{kMarkClassesData};", "",
             "}  // namespace transformers::tokenizers"]
     OUT.write_text("\n".join(out) + "\n")
 

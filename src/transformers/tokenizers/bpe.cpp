@@ -160,7 +160,8 @@ class MergeReader {
       : cursor_(text, node.source(), "$.model.merges"),
         vocabulary_(vocabulary),
         prefix_(node.string("continuing_subword_prefix", "").size()),
-        table_(text.size() / 24) {}
+        // About as many merges as tokens; the table grows where there are more.
+        table_(std::min(vocabulary.size(), text.size() / 8)) {}
 
   MergeTable read() && {
     cursor_.array([&] {
@@ -209,7 +210,10 @@ class MergeReader {
     }
     joined_.assign(left);
     joined_.append(right.substr(prefix_));
-    table_.set(id_of(left), id_of(right), {rank_++, id_of(joined_)});
+    // Trainers number merged tokens in the order of the merges.
+    const auto guess = vocabulary_.text(last_ + 1);
+    last_ = guess && *guess == joined_ ? last_ + 1 : id_of(joined_);
+    table_.set(id_of(left), id_of(right), {rank_++, last_});
   }
   std::uint32_t id_of(std::string_view token) {
     const auto id = vocabulary_.find(token);
@@ -231,6 +235,7 @@ class MergeReader {
   std::string scratch_;
   std::string joined_;
   std::uint32_t rank_ = 0;
+  std::uint32_t last_ = 0;  // What the merge before made.
 };
 
 }  // namespace

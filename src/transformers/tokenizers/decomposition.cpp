@@ -11,24 +11,18 @@
 namespace transformers::tokenizers {
 namespace {
 
-bool contains(CodeRanges ranges, char32_t c) {
-  const auto after = std::upper_bound(
-      ranges.begin(),
-      ranges.end(),
-      c,
-      [](char32_t value, const CodeRange& range) {
-        return value < range.first;
-      });
-  return after != ranges.begin() && c <= std::prev(after)->last;
-}
-
 int combining_class(char32_t c) {
-  if (c < 0x300) {
+  if (c < 0x300 || !is_a(c, kReordered)) {
     return 0;
   }
-  const int found =
-      utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
-  return found != 0 && contains(kStarters, c) ? 0 : found;
+  const auto after = std::upper_bound(
+      kMarkClasses.begin(),
+      kMarkClasses.end(),
+      c,
+      [](char32_t value, const ClassRange& range) {
+        return value < range.first;
+      });
+  return std::prev(after)->combining_class;
 }
 
 // The whole decomposition of one character; at most 18 characters.
@@ -41,9 +35,7 @@ Parts decompose(char32_t c, bool compatibility) {
   Parts parts;
   parts.data[0] = static_cast<utf8proc_int32_t>(c);
   parts.size = 1;
-  const CodeRanges& exceptions =
-      compatibility ? kNoDecomposition : kNoCanonicalDecomposition;
-  if (c < 0xA0 || contains(exceptions, c)) {
+  if (c < 0xA0 || !is_a(c, compatibility ? kDecomposesFurther : kDecomposes)) {
     return parts;
   }
   int boundary = 0;

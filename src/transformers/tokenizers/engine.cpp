@@ -157,7 +157,9 @@ void Engine::add_added(
   if (track) {
     tokens.offsets.push_back(original);
     tokens.words.push_back(tokens.next_word++);
-    tokens.blanks.push_back(blanks_of(text));
+    if (pipeline_->post_processor.trim_offsets) {
+      tokens.blanks.push_back(blanks_of(text));
+    }
   }
 }
 

@@ -19,8 +19,9 @@ struct Blanks {
   std::uint32_t trailing = 0;
 };
 
-/// The tokens of one sequence. The last three are as long as `ids` when the
-/// sequence was tracked, and empty otherwise.
+/// The tokens of one sequence. The other vectors are as long as `ids` when the
+/// sequence was tracked, and empty otherwise; `blanks` only where the
+/// post-processor trims offsets.
 struct Tokens {
   std::vector<std::uint32_t> ids;
   std::vector<Span> offsets;  // In characters.

@@ -212,8 +212,10 @@ void Engine::encode_pieces(Workspace& workspace, Tokens& tokens) const {
       const std::uint32_t from = std::min(piece.begin + spans[i].begin, last);
       const std::uint32_t to = std::min(piece.begin + spans[i].end - 1, last);
       tokens.offsets.push_back({text.spans[from].begin, text.spans[to].end});
-      tokens.blanks.push_back(
-          blanks_of(pipeline_->model->vocabulary().text(id).value_or("")));
+      if (pipeline_->post_processor.trim_offsets) {
+        tokens.blanks.push_back(
+            blanks_of(pipeline_->model->vocabulary().text(id).value_or("")));
+      }
     }
     ++tokens.next_word;
   }

@@ -34,6 +34,13 @@ std::vector<std::uint16_t> all_classes() {
   mark(all, kNonspacingMarks, kNonspacingMark);
   mark(all, kCombiningMarks, kCombiningMark);
   mark(all, kChinese, kCjk);
+  mark(all, kCanonical, kDecomposes);
+  mark(all, kCompatible, kDecomposesFurther);
+  for (const ClassRange& range : kMarkClasses) {
+    for (std::uint32_t c = range.first; c <= range.last; ++c) {
+      all[c] |= kReordered;
+    }
+  }
   for (const CaseRange& range : kLowerCase) {
     for (std::uint32_t c = range.first; c <= range.last; c += range.step) {
       all[c] |= kHasLower;
@@ -192,6 +199,19 @@ std::size_t find_bad_utf8(std::string_view text) {
     }
     if (at == text.size()) {
       break;
+    }
+    const auto byte = [&](std::size_t i) {
+      return static_cast<unsigned char>(text[i]);
+    };
+    // ASCII and characters of two bytes are most of what remains.
+    if (byte(at) < 0x80) {
+      ++at;
+      continue;
+    }
+    if (byte(at) >= 0xC2 && byte(at) < 0xE0 && at + 1 < text.size() &&
+        (byte(at + 1) & 0xC0) == 0x80) {
+      at += 2;
+      continue;
     }
     bool valid = false;
     const std::size_t length = maximal_part(text.substr(at), valid);

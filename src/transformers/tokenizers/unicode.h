@@ -22,6 +22,9 @@ enum CharacterClass : std::uint16_t {
   kCombiningMark = 1 << 8,
   kCjk = 1 << 9,
   kHasLower = 1 << 10,
+  kReordered = 1 << 11,  // Of a combining class other than 0.
+  kDecomposes = 1 << 12,
+  kDecomposesFurther = 1 << 13,  // In the forms with a K.
 };
 
 /// The classes of every character, in two stages so that text of one script

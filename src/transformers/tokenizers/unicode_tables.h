@@ -23,6 +23,14 @@ struct CaseRange {
 };
 using CaseRanges = std::span<const CaseRange>;
 
+/// Characters of one combining class other than 0.
+struct ClassRange {
+  std::uint32_t first;
+  std::uint32_t last;
+  std::uint8_t combining_class;
+};
+using ClassRanges = std::span<const ClassRange>;
+
 extern const CodeRanges kLetters;          // \p{L} of patterns
 extern const CodeRanges kNumbers;          // \p{N} of patterns
 extern const CodeRanges kSpaces;           // White_Space
@@ -34,12 +42,11 @@ extern const CodeRanges kNonspacingMarks;  // what BERT's `strip_accents` drops
 extern const CodeRanges kCombiningMarks;   // what `StripAccents` drops
 extern const CodeRanges kChinese;          // what BERT puts spaces round
 
-// Where utf8proc is ahead of the peer: characters that stay whole, and
-// combining characters that are none yet.
-extern const CodeRanges kNoCanonicalDecomposition;
-extern const CodeRanges kNoDecomposition;
-extern const CodeRanges kStarters;
+// What the normal forms take apart; utf8proc knows into what.
+extern const CodeRanges kCanonical;
+extern const CodeRanges kCompatible;
 
 extern const CaseRanges kLowerCase;  // U+0130 apart: it becomes two.
+extern const ClassRanges kMarkClasses;
 
 }  // namespace transformers::tokenizers

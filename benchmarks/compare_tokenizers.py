@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Our tokenizers beside Python's (Rust), on one thread, with equal ids.
+
+    benchmarks/compare_tokenizers.py [--binary build/bin/benchmarks/tokenizer]
+                                     [--folder build/tokenizers] [--mib 6]
+
+Trains a WordPiece of 30 000 and a byte-level BPE of 50 000 entries on text
+found on this host plus made-up text in several scripts, once; encodes it with
+both sides in both orders, takes medians of the processor time, and compares
+every id. One JSON object a line: `case`, `ours`, `peer` (MiB/s, or seconds for loading), `ratio`
+(how many times faster ours is), `unit`.
+Needs Python `tokenizers`.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import struct
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["RAYON_NUM_THREADS"] = "1"
+
+from tokenizers import (Tokenizer, decoders, models, normalizers,  # noqa: E402
+                        pre_tokenizers, processors, trainers)
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = ["abcdefghijklmnopqrstuvwxyz", "абвгдежзийклмнопрстуфхцчшщъыьэюя",
+           "αβγδεζηθικλμνξοπρστυφχψω", "אבגדהוזחטיכלמנסעפצקרשת",
+           "ابتثجحخدذرزسشصضطظعغفقكلمنهوي", "अआइईउऊएऐओऔकखगघचछजझटठडढणतथदधनपफ",
+           "àâäéèêëîïôöùûüçñ", "가나다라마바사아자차카타파하거너더러머버",
+           "的一是不了人我在有他这为之大来以个中上们到说国和地也子"]
+
+
+def found_text(size):
+    """Documentation and Python sources of this host."""
+    texts, total = [], 0
+    places = [Path("/usr/share/doc"), Path("/usr/share/common-licenses"),
+              Path(sysconfig.get_paths()["stdlib"])]
+    for place in places:
+        for path in sorted(place.rglob("*")):
+            if total >= size:
+                return texts
+            if path.suffix not in ("", ".txt", ".md", ".rst", ".py") or \
+                    not path.is_file():
+                continue
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (UnicodeDecodeError, OSError):
+                continue
+            if "\0" in text or len(text) < 200:
+                continue
+            texts += [text[i:i + 2000] for i in range(0, min(len(text), 60000), 2000)]
+            total += min(len(text), 60000)
+    return texts
+
+
+def made_up_text(size):
+    """Words of several scripts, frequent ones often, as in a language."""
+    chance = random.Random(11)
+    words = {letters: ["".join(chance.choices(letters, k=chance.randint(2, 9)))
+                       for _ in range(3000)] for letters in SCRIPTS}
+    texts, total = [], 0
+    while total < size:
+        letters = SCRIPTS[len(texts) % len(SCRIPTS)]
+        count = 250
+        picked = [words[letters][min(2999, int(chance.paretovariate(0.8)) - 1)]
+                  for _ in range(count)]
+        text = "".join(word + chance.choice([" ", " ", " ", " ", ", ", ". "])
+                       for word in picked)
+        texts.append(text)
+        total += len(text.encode())
+    return texts
+
+
+def wordpiece():
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=30000, special_tokens=special, show_progress=False)
+    return tokenizer, trainer
+
+
+def byte_bpe():
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=50000, special_tokens=["<|endoftext|>"], show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    return tokenizer, trainer
+
+
+def finish(name, tokenizer):
+    if name == "wordpiece_30k":
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    else:
+        tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
+
+
+def trained(name, folder, texts):
+    path = folder / f"{name}.json"
+    if not path.exists():
+        print(f"training {name}", file=sys.stderr)
+        tokenizer, trainer = {"wordpiece_30k": wordpiece, "bpe_50k": byte_bpe}[name]()
+        tokenizer.train_from_iterator(texts, trainer)
+        finish(name, tokenizer)
+        tokenizer.save(str(path))
+    return path
+
+
+def large_file(folder):
+    """A tokenizer.json of about 9 MB, as large language models have it."""
+    path = folder / "large.json"
+    if path.exists():
+        return path
+    chance = random.Random(3)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocab = {token: i for i, token in enumerate(alphabet)}
+    tokens, merges = list(alphabet), []
+    while len(tokens) < 150000:
+        left, right = chance.choice(tokens), chance.choice(tokens)
+        if len(left) + len(right) <= 12 and left + right not in vocab:
+            vocab[left + right] = len(tokens)
+            tokens.append(left + right)
+            merges.append((left, right))
+    tokenizer = Tokenizer(models.BPE(vocab, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    data = json.loads(tokenizer.to_str())
+    data["model"]["merges"] = [" ".join(pair) for pair in data["model"]["merges"]]
+    path.write_text(json.dumps(data, ensure_ascii=False, indent=2))
+    return path
+
+
+def ours(binary, *arguments):
+    result = subprocess.run([binary, *map(str, arguments)], check=True,
+                            capture_output=True, text=True)
+    return json.loads(result.stdout)
+
+
+def read_ids(path):
+    data = path.read_bytes()
+    rows, at = [], 0
+    while at < len(data):
+        (size,) = struct.unpack_from("<q", data, at)
+        rows.append(list(struct.unpack_from(f"<{size}q", data, at + 8)))
+        at += 8 + 8 * size
+    return rows
+
+
+def seconds_of(repeats, work):
+    times = []
+    for _ in range(repeats):
+        begin = time.process_time()
+        work()
+        times.append(time.process_time() - begin)
+    return statistics.median(times)
+
+
+def line(case, own, peer, unit, ratio):
+    print(json.dumps({"case": case, "ours": round(own, 4), "peer": round(peer, 4),
+                      "ratio": round(ratio, 2), "unit": unit}), flush=True)
+
+
+def compare_encoding(binary, name, path, texts, texts_file, folder):
+    tokenizer = Tokenizer.from_file(str(path))
+    expected = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
+    ids_file = folder / "ids.bin"
+    ours(binary, "encode", path, texts_file, "--repeats", 1, "--ids", ids_file)
+    if read_ids(ids_file) != expected:
+        sys.exit(f"{name}: the ids differ")
+    size = sum(len(text.encode()) for text in texts) / 2**20
+    kinds = {
+        "": (tokenizer.encode_batch_fast, []),
+        "_with_offsets": (tokenizer.encode_batch, ["--offsets"]),
+    }
+    for suffix, (encode, flags) in kinds.items():
+        own, peer = [], []
+        for own_first in (True, False):
+            for side in (0, 1):
+                if (side == 0) == own_first:
+                    own.append(ours(binary, "encode", path, texts_file,
+                                    "--repeats", 7, *flags)["seconds"])
+                else:
+                    peer.append(seconds_of(3, lambda: encode(texts)))
+        own, peer = statistics.median(own), statistics.median(peer)
+        line(f"{name}{suffix}", size / own, size / peer, "MiB/s", peer / own)
+
+
+PEER_LOAD = """
+import sys, time
+from tokenizers import Tokenizer
+def peak():
+    for line in open("/proc/self/status"):
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+before = peak()
+begin = time.process_time()
+tokenizer = Tokenizer.from_file(sys.argv[1])
+print(time.process_time() - begin, peak() - before)
+"""
+
+
+def compare_loading(binary, path):
+    own, peer = [], []
+    for own_first in (True, False, True, False):
+        for side in (0, 1):
+            if (side == 0) == own_first:
+                result = ours(binary, "load", path)
+                own.append((result["first_seconds"], result["peak_mib"]))
+            else:
+                words = subprocess.run(
+                    [sys.executable, "-c", PEER_LOAD, path], check=True,
+                    capture_output=True, text=True).stdout.split()
+                peer.append(tuple(map(float, words)))
+    own_s, own_m = (statistics.median(values) for values in zip(*own))
+    peer_s, peer_m = (statistics.median(values) for values in zip(*peer))
+    size = path.stat().st_size / 2**20
+    line(f"load_{size:.1f}_mib_file", own_s, peer_s, "s", peer_s / own_s)
+    line(f"load_{size:.1f}_mib_file_peak", own_m, peer_m, "MiB", peer_m / max(own_m, 0.1))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binary", default=ROOT / "build/bin/benchmarks/tokenizer")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build/tokenizers")
+    parser.add_argument("--mib", type=float, default=6)
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    size = int(arguments.mib * 2**20)
+    texts = found_text(size * 3 // 4) + made_up_text(size // 4)
+    random.Random(5).shuffle(texts)
+    texts_file = arguments.folder / "texts.bin"
+    texts_file.write_bytes(b"".join(text.encode() + b"\0" for text in texts))
+    for name in ("wordpiece_30k", "bpe_50k"):
+        path = trained(name, arguments.folder, texts)
+        compare_encoding(arguments.binary, name, path, texts, texts_file,
+                         arguments.folder)
+    compare_loading(arguments.binary, large_file(arguments.folder))
+
+
+if __name__ == "__main__":
+    main()

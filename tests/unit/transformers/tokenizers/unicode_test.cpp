@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every code point through every stage that knows Unicode, compared with
+// checksums of what Python's made of it (tests/parity/make_unicode.py).
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "transformers/tokenizers/byte_level.h"
+#include "transformers/tokenizers/normalizer.h"
+#include "transformers/tokenizers/pre_tokenizer.h"
+#include "transformers/tokenizers/scanners.h"
+
+namespace transformers::tokenizers {
+namespace {
+
+using accelerate::Json;
+
+constexpr char32_t kBlock = 4096;
+
+std::string crc32(const std::string& text) {
+  static const std::array<std::uint32_t, 256> table = [] {
+    std::array<std::uint32_t, 256> result;
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      std::uint32_t value = i;
+      for (int bit = 0; bit < 8; ++bit) {
+        value = (value >> 1) ^ ((value & 1) != 0 ? 0xEDB88320u : 0);
+      }
+      result[i] = value;
+    }
+    return result;
+  }();
+  std::uint32_t sum = 0xFFFFFFFF;
+  for (const char byte : text) {
+    sum = table[(sum ^ static_cast<unsigned char>(byte)) & 255] ^ (sum >> 8);
+  }
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x", ~sum);
+  return digits;
+}
+
+// A code point between letters, after a digit, and with marks.
+std::string sentences(char32_t first) {
+  std::string text;
+  for (char32_t c = first; c < first + kBlock; ++c) {
+    if (c >= 0xD800 && c < 0xE000) {
+      continue;
+    }
+    std::string one;
+    append_character(one, c);
+    text += text.empty() ? "a" : " a";
+    text += one + "b 1" + one + " " + one + "\u0301\u0323" + one;
+  }
+  return text;
+}
+
+std::vector<char32_t> blocks() {
+  std::vector<char32_t> firsts;
+  for (char32_t first = 0; first < 0x110000; first += kBlock) {
+    const bool empty = first >= 0x40000 && first < 0xE0000;
+    if (!empty && first <= 0xF0000) {
+      firsts.push_back(first);
+    }
+  }
+  return firsts;
+}
+
+std::string normalized(const std::string& type, const std::string& text) {
+  const Json json = Json::object(
+      {{"type", type},
+       {"clean_text", true},
+       {"handle_chinese_chars", true},
+       {"lowercase", true}});
+  AlignedText aligned;
+  aligned.assign(text, 0, false);
+  make_normalizer(JsonNode(json, "test", "$"))->normalize(aligned);
+  return aligned.text;
+}
+
+std::string pieces(const std::string& type, const std::string& text) {
+  const Json json = Json::object(
+      {{"type", type},
+       {"individual_digits", true},
+       {"add_prefix_space", false},
+       {"pattern", Json::object({{"Regex", kLlama3Expression}})},
+       {"behavior", "Isolated"},
+       {"invert", false}});
+  Pieces all;
+  all.text.assign(text, 0, false);
+  all.ranges.assign(1, {0, static_cast<std::uint32_t>(text.size())});
+  Json punctuation = Json::object({{"type", type}});
+  const Json& used = type == "Punctuation" ? punctuation : json;
+  make_pre_tokenizer(JsonNode(used, "test", "$"))->split(all);
+  std::string joined;
+  for (std::size_t i = 0; i < all.ranges.size(); ++i) {
+    joined.append(i == 0 ? 0 : 1, '\0');
+    joined += all.view(all.ranges[i]);
+  }
+  return joined;
+}
+
+class EveryCodePoint : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryCodePoint, AsInPython) {
+  const std::string type = GetParam();
+  const Json golden = Json::parse(accelerate::read_file(
+      ACCELERATE_GOLDEN "/tokenizers/unicode.json", 1 << 20));
+  const Json& sums = golden.at(type);
+  const std::vector<char32_t> firsts = blocks();
+  ASSERT_EQ(sums.size(), firsts.size());
+  const bool splits = type == "BertPreTokenizer" || type == "Whitespace" ||
+                      type == "WhitespaceSplit" || type == "Digits" ||
+                      type == "Punctuation" || type == "ByteLevel" ||
+                      type == "Split";
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    SCOPED_TRACE(
+        testing::Message() << std::hex << "block from U+" << +firsts[i]);
+    const std::string text = sentences(firsts[i]);
+
+    const std::string result =
+        splits ? pieces(type, text) : normalized(type, text);
+
+    EXPECT_EQ(crc32(result), sums.at(i).as_string());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    EveryCodePoint,
+    testing::Values(
+        "NFC",
+        "NFD",
+        "NFKC",
+        "NFKD",
+        "Lowercase",
+        "Nmt",
+        "StripAccents",
+        "BertNormalizer",
+        "BertPreTokenizer",
+        "Whitespace",
+        "WhitespaceSplit",
+        "Digits",
+        "Punctuation",
+        "ByteLevel",
+        "Split"),
+    [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace transformers::tokenizers

@@ -123,7 +123,7 @@ Tokenizer AutoTokenizer::from_pretrained(
   const auto& family = tokenizers::family_of(
       name != nullptr && name->is_string() ? name->as_string() : model_type);
   auto pipeline = read_folder(folder, file, settings.config, family.name);
-  tokenizers::apply_settings(settings, *pipeline);
+  tokenizers::apply_settings(settings, *pipeline, fs::exists(file));
   return Tokenizer(std::make_shared<Tokenizer::Impl>(
       std::move(settings), std::move(pipeline)));
 }

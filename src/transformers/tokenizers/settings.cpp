@@ -141,7 +141,7 @@ AddedToken special_token(const JsonNode& root, const std::string& part) {
 }
 
 void add_special_tokens(
-    const JsonNode& root, const Settings& settings, Pipeline& pipeline) {
+    const JsonNode& root, Settings& settings, Pipeline& pipeline) {
   for (const auto& [part, text] : settings.special_tokens) {
     const AddedToken* known = pipeline.added_tokens.find(text);
     if (known != nullptr && known->special) {
@@ -164,6 +164,7 @@ void add_special_tokens(
       token.content = token_text(node);
       token.special = true;
       token.normalized = false;
+      settings.extra_special_tokens.push_back(token.content);
       if (pipeline.added_tokens.find(token.content) == nullptr) {
         pipeline.added_tokens.add(token, pipeline.model->vocabulary());
       }
@@ -181,46 +182,55 @@ void drop_unknown_defaults(
   });
 }
 
-TemplatePiece edge_piece(
-    const Settings& settings, const Pipeline& pipeline, const char* part) {
-  const auto text = settings.special_tokens.find(part);
-  TemplatePiece piece;
-  if (text != settings.special_tokens.end()) {
-    piece.ids.push_back(pipeline.added_tokens.find(text->second)->id);
-  }
-  return piece;
+// The pieces round one text: `add_bos_token` and `add_eos_token`.
+Json edges_of(
+    const JsonNode& root,
+    const Settings& settings,
+    const char* sequence,
+    int type_id,
+    Json pieces) {
+  const auto add = [&](const char* flag, const char* part) {
+    const auto token = settings.special_tokens.find(part);
+    if (root.boolean(flag, false) && token != settings.special_tokens.end()) {
+      pieces.push_back(Json::object(
+          {{"SpecialToken",
+            Json::object({{"id", token->second}, {"type_id", type_id}})}}));
+    }
+  };
+  add("add_bos_token", "bos_token");
+  pieces.push_back(Json::object(
+      {{"Sequence", Json::object({{"id", sequence}, {"type_id", type_id}})}}));
+  add("add_eos_token", "eos_token");
+  return pieces;
 }
 
-// `add_bos_token` and `add_eos_token` take the place of the post-processor.
+// Where there is no tokenizer.json to say which special tokens go where.
 void apply_edges(
     const JsonNode& root, const Settings& settings, Pipeline& pipeline) {
   if (!root.find("add_bos_token") && !root.find("add_eos_token")) {
     return;
   }
-  PostProcessor edges;
-  edges.single.clear();
-  edges.pair.clear();
-  for (const std::int64_t type : {0, 1}) {
-    Template text;
-    if (root.boolean("add_bos_token", false)) {
-      text.push_back(edge_piece(settings, pipeline, "bos_token"));
+  Json tokens = Json::object();
+  for (const char* part : {"bos_token", "eos_token"}) {
+    const auto token = settings.special_tokens.find(part);
+    if (token != settings.special_tokens.end()) {
+      const std::string& text = token->second;
+      const std::uint32_t id = pipeline.added_tokens.find(text)->id;
+      tokens[text] = Json::object(
+          {{"id", text},
+           {"ids", Json::array({id})},
+           {"tokens", Json::array({text})}});
     }
-    text.push_back(
-        {type == 0 ? TemplatePiece::Kind::first : TemplatePiece::Kind::second,
-         0,
-         {}});
-    if (root.boolean("add_eos_token", false)) {
-      text.push_back(edge_piece(settings, pipeline, "eos_token"));
-    }
-    for (TemplatePiece& piece : text) {
-      piece.type_id = type;
-    }
-    if (type == 0) {
-      edges.single = text;
-    }
-    edges.pair.insert(edges.pair.end(), text.begin(), text.end());
   }
-  pipeline.post_processor = edges;
+  const Json single = edges_of(root, settings, "A", 0, Json::array());
+  Json& description = pipeline.description["post_processor"];
+  description = Json::object(
+      {{"type", "TemplateProcessing"},
+       {"single", single},
+       {"pair", edges_of(root, settings, "B", 1, single)},
+       {"special_tokens", tokens}});
+  pipeline.post_processor = make_post_processor(
+      JsonNode(description, root.source(), "$.post_processor"));
 }
 
 void set_prefix_space(PreTokenizer* stage, bool value) {
@@ -235,12 +245,15 @@ void set_prefix_space(PreTokenizer* stage, bool value) {
 
 }  // namespace
 
-void apply_settings(Settings& settings, Pipeline& pipeline) {
+void apply_settings(
+    Settings& settings, Pipeline& pipeline, bool has_tokenizer_json) {
   const JsonNode root(settings.config, "tokenizer_config.json", "$");
   add_listed_tokens(root, pipeline);
   drop_unknown_defaults(root, settings, pipeline);
   add_special_tokens(root, settings, pipeline);
-  apply_edges(root, settings, pipeline);
+  if (!has_tokenizer_json) {
+    apply_edges(root, settings, pipeline);
+  }
   if (const auto prefix = root.find("add_prefix_space")) {
     set_prefix_space(pipeline.pre_tokenizer.get(), prefix->as_bool());
   }

@@ -26,6 +26,7 @@ struct Settings {
   std::vector<std::string> model_input_names{"input_ids", "attention_mask"};
   /// By part, the token's text.
   std::map<std::string, std::string> special_tokens;
+  std::vector<std::string> extra_special_tokens;
   /// Everything the file said, written back by `save_pretrained`.
   accelerate::Json config = accelerate::Json::object();
 
@@ -40,7 +41,9 @@ Settings read_settings(
     const std::string& model_type);
 
 /// Lets what the configuration says about tokens change the pipeline: tokens
-/// to add, the first space, tokens at both ends.
-void apply_settings(Settings& settings, Pipeline& pipeline);
+/// to add, the first space, and, where there was no tokenizer.json, tokens at
+/// both ends.
+void apply_settings(
+    Settings& settings, Pipeline& pipeline, bool has_tokenizer_json);
 
 }  // namespace transformers::tokenizers

@@ -192,6 +192,9 @@ std::vector<std::int64_t> Tokenizer::all_special_ids() const {
       ids.insert(*id);
     }
   }
+  for (const std::string& text : impl_->settings().extra_special_tokens) {
+    ids.insert(*impl_->id_of(text));
+  }
   return {ids.begin(), ids.end()};
 }
 

@@ -62,6 +62,12 @@ class TokenizerGolden : public testing::TestWithParam<const char*> {
   Json texts_ = read_golden("texts.json");
   Json golden_ = read_golden(name_ + ".golden.json");
 
+  // Which of the texts the golden file's entry `i` is about.
+  const std::string& text_of(std::size_t i) const {
+    const auto which =
+        static_cast<std::size_t>(golden_.at("which").at(i).as_integer());
+    return texts_.at("texts").at(which).as_string();
+  }
   void compare(const Encoding& encoding, const Json& golden) {
     EXPECT_EQ(encoding.input_ids, numbers(golden.at("ids")));
     EXPECT_EQ(flat(encoding.offset_mapping), numbers(golden.at("offsets")));
@@ -73,8 +79,8 @@ class TokenizerGolden : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(TokenizerGolden, IdsOffsetsAndWordsOfTexts) {
-  for (std::size_t i = 0; i < texts_.at("texts").size(); ++i) {
-    const std::string& text = texts_.at("texts").at(i).as_string();
+  for (std::size_t i = 0; i < golden_.at("texts").size(); ++i) {
+    const std::string& text = text_of(i);
     SCOPED_TRACE(Json(text).dump({.ensure_ascii = true}));
 
     compare(tokenizer_(text, kTracked), golden_.at("texts").at(i));
@@ -82,8 +88,8 @@ TEST_P(TokenizerGolden, IdsOffsetsAndWordsOfTexts) {
 }
 
 TEST_P(TokenizerGolden, TheQuickPathGivesTheSameIds) {
-  for (std::size_t i = 0; i < texts_.at("texts").size(); ++i) {
-    const std::string& text = texts_.at("texts").at(i).as_string();
+  for (std::size_t i = 0; i < golden_.at("texts").size(); ++i) {
+    const std::string& text = text_of(i);
     SCOPED_TRACE(Json(text).dump({.ensure_ascii = true}));
     const auto expected = numbers(golden_.at("texts").at(i).at("ids"));
 
@@ -114,7 +120,7 @@ TEST_P(TokenizerGolden, DecodedText) {
     EXPECT_EQ(tokenizer_.decode(ids), golden.at("text").as_string());
     EXPECT_EQ(
         tokenizer_.decode(ids, {.skip_special_tokens = true}),
-        golden.at("plain").as_string());
+        golden.at(golden.contains("plain") ? "plain" : "text").as_string());
   }
 }
 

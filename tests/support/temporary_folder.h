@@ -3,8 +3,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace accelerate {
 
@@ -27,6 +30,20 @@ class TemporaryFolder {
   }
 
   const std::filesystem::path& path() const { return path_; }
+
+  /// Writes a file in it and returns its path.
+  std::filesystem::path write(
+      const std::filesystem::path& name, std::string_view content) const {
+    const auto path = path_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << content;
+    return path;
+  }
+
+  std::string read(const std::filesystem::path& name) const {
+    std::ifstream file(path_ / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
 
  private:
   std::filesystem::path path_;

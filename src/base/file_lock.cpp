@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file_lock.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+
+namespace accelerate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+UniqueFd open_lock_file(const std::filesystem::path& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!fd) {
+    throw_errno("open the lock", path, errno);
+  }
+  return fd;
+}
+
+/// One attempt; false when another process holds it.
+bool try_lock(int fd, const std::filesystem::path& path) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    return true;
+  }
+  if (errno != EWOULDBLOCK && errno != EINTR) {
+    throw_errno("lock", path, errno);
+  }
+  return false;
+}
+
+/// Whether the open file is still the one of that name: whoever removes a lock
+/// file leaves those who wait with one that nobody else can see.
+bool is_current(int fd, const std::filesystem::path& path) {
+  struct stat opened{};
+  struct stat named{};
+  return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+}  // namespace
+
+FileLock::FileLock(
+    const std::filesystem::path& path,
+    std::chrono::milliseconds timeout,
+    const std::function<void()>& waiting) {
+  if (path.has_parent_path()) {
+    std::error_code error;
+    std::filesystem::create_directories(path.parent_path(), error);
+    if (error) {
+      throw_errno("create", path.parent_path(), error.value());
+    }
+  }
+  const auto deadline = Clock::now() + timeout;
+  auto pause = std::chrono::milliseconds(1);
+  bool told = false;
+  while (true) {
+    fd_ = open_lock_file(path);
+    if (try_lock(fd_.get(), path) && is_current(fd_.get(), path)) {
+      return;
+    }
+    if (Clock::now() >= deadline) {
+      throw IoError(
+          str_cat(
+              "another process has held the lock ",
+              path.string(),
+              " for ",
+              format_seconds(std::chrono::duration<double>(timeout).count())),
+          "wait for that process or end it; removing the file is safe once "
+          "no process uses it");
+    }
+    if (!told && waiting) {
+      waiting();
+    }
+    told = true;
+    // There is no `flock` with a limit; ten looks a second cost nothing.
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::milliseconds(100));
+  }
+}
+
+}  // namespace accelerate

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "transformers/datasets/dataset_impl.h"
+#include "transformers/datasets/values.h"
+
+namespace transformers {
+namespace {
+
+using accelerate::ArgumentError;
+using accelerate::str_cat;
+
+constexpr std::int64_t kBlockRows = 1024;
+
+/// splitmix64: small, and the same on every host.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+
+  /// A number below `bound`, each as likely as the others.
+  std::uint64_t below(std::uint64_t bound) {
+    const std::uint64_t unfair = -bound % bound;  // 2^64 mod bound.
+    while (true) {
+      const std::uint64_t value = next();
+      if (value >= unfair) {
+        return value % bound;
+      }
+    }
+  }
+
+ private:
+  std::uint64_t next() {
+    state_ += 0x9E3779B97F4A7C15U;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+
+  std::uint64_t state_;
+};
+
+std::vector<std::int64_t> shuffled(std::int64_t size, std::uint64_t seed) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  Random random(seed);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[random.below(i)]);
+  }
+  return order;
+}
+
+std::int64_t test_rows(const SplitOptions& options, std::int64_t size) {
+  if (options.test_size && options.test_rows) {
+    throw ArgumentError(
+        "`test_size` and `test_rows` are both given", "give one of them");
+  }
+  const double share = options.test_size.value_or(0.25);
+  if (!(share > 0 && share < 1)) {
+    throw ArgumentError(
+        str_cat("`test_size` is ", share, ", not between 0 and 1"),
+        "give a number of rows as `test_rows`");
+  }
+  // Rounded up, as the peer does.
+  const std::int64_t rows = options.test_rows.value_or(
+      static_cast<std::int64_t>(std::ceil(share * static_cast<double>(size))));
+  if (rows < 1 || rows >= size) {
+    throw ArgumentError(str_cat(
+        "of ",
+        size,
+        " rows, ",
+        rows,
+        " for the test leave ",
+        size - rows,
+        " to train: neither part may be empty"));
+  }
+  return rows;
+}
+
+std::vector<Column> columns_of(const std::vector<Row>& rows) {
+  std::vector<Column> columns;
+  for (const auto& [name, value] : rows.front()) {
+    columns.push_back({name, ColumnType::string});
+  }
+  for (Column& column : columns) {
+    std::optional<ColumnType> type;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!rows[i].contains(column.name) || rows[i].size() != columns.size()) {
+        throw ArgumentError(
+            str_cat("row ", i, " has other columns than row 0"));
+      }
+      const auto mine = datasets::type_of(rows[i].at(column.name));
+      const auto joined = type && mine ? datasets::joined_type(*type, *mine)
+                          : type       ? type
+                                       : mine;
+      if (!joined && type) {
+        throw ArgumentError(str_cat(
+            "row ",
+            i,
+            ", column `",
+            column.name,
+            "`: ",
+            datasets::described(*mine),
+            ", rows before have ",
+            datasets::described(*type)));
+      }
+      type = joined;
+    }
+    column.type = type.value_or(ColumnType::string);
+  }
+  return columns;
+}
+
+}  // namespace
+
+Dataset::Dataset(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {
+}
+
+Dataset Dataset::from_rows(const std::vector<Row>& rows) {
+  if (rows.empty()) {
+    throw ArgumentError(
+        "`from_rows` was given no row, so there are no columns");
+  }
+  auto columns = columns_of(rows);
+  std::vector<std::vector<Value>> values;
+  values.reserve(rows.size());
+  for (const Row& row : rows) {
+    auto& list = values.emplace_back();
+    for (const Column& column : columns) {
+      list.push_back(datasets::as_type(row.at(column.name), column.type));
+    }
+  }
+  return Dataset(std::make_shared<Impl>(
+      datasets::rows_in_memory(std::move(columns), std::move(values))));
+}
+
+std::int64_t Dataset::size() const {
+  return impl_->size();
+}
+
+Row Dataset::get(std::int64_t index) const {
+  return impl_->get(index);
+}
+
+const std::vector<Column>& Dataset::columns() const {
+  return impl_->columns();
+}
+
+std::vector<std::string> Dataset::column_names() const {
+  std::vector<std::string> names;
+  for (const Column& column : columns()) {
+    names.push_back(column.name);
+  }
+  return names;
+}
+
+std::string Dataset::fingerprint() const {
+  return impl_->fingerprint();
+}
+
+Dataset Dataset::map(
+    const std::function<Row(const Row&)>& function,
+    const DatasetMapOptions& options) const {
+  for (const std::string& name : options.remove_columns) {
+    static_cast<void>(impl_->place_of(name));
+  }
+  return Dataset(
+      std::make_shared<Impl>(datasets::map_rows(*this, function, options)));
+}
+
+Dataset Dataset::filter(
+    const std::function<bool(const Row&)>& keep,
+    std::int64_t num_threads) const {
+  const std::int64_t blocks = (size() + kBlockRows - 1) / kBlockRows;
+  std::vector<std::vector<std::int64_t>> kept(static_cast<std::size_t>(blocks));
+  datasets::for_each_block(blocks, num_threads, [&](std::int64_t block) {
+    const std::int64_t end = std::min(size(), (block + 1) * kBlockRows);
+    for (std::int64_t i = block * kBlockRows; i < end; ++i) {
+      if (keep(get(i))) {
+        kept[static_cast<std::size_t>(block)].push_back(i);
+      }
+    }
+  });
+  std::vector<std::int64_t> all;
+  for (const auto& some : kept) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return Dataset(impl_->with_rows(std::move(all)));
+}
+
+Dataset Dataset::select(const std::vector<std::int64_t>& indices) const {
+  for (const std::int64_t index : indices) {
+    if (index < 0 || index >= size()) {
+      throw ArgumentError(str_cat(
+          "`select`: index ", index, " of a dataset of ", size(), " rows"));
+    }
+  }
+  return Dataset(impl_->with_rows(indices));
+}
+
+Dataset Dataset::shuffle(std::uint64_t seed) const {
+  return Dataset(impl_->with_rows(shuffled(size(), seed)));
+}
+
+DatasetSplit Dataset::train_test_split(const SplitOptions& options) const {
+  const std::int64_t test = test_rows(options, size());
+  std::vector<std::int64_t> order;
+  if (options.shuffle) {
+    order = shuffled(size(), options.seed);
+  } else {
+    order.resize(static_cast<std::size_t>(size()));
+    std::iota(order.begin(), order.end(), 0);
+  }
+  const auto border = order.end() - test;
+  return {
+      Dataset(impl_->with_rows({order.begin(), border})),
+      Dataset(impl_->with_rows({border, order.end()}))};
+}
+
+Dataset Dataset::rename_column(
+    std::string_view from, std::string_view to) const {
+  const std::size_t place = impl_->place_of(from);
+  auto names = column_names();
+  if (to.empty() ||
+      (to != from && std::count(names.begin(), names.end(), to))) {
+    throw ArgumentError(str_cat(
+        "`rename_column`: ",
+        to.empty() ? "the new name is empty"
+                   : str_cat("there is a column `", to, "` already")));
+  }
+  names[place] = to;
+  std::vector<std::size_t> places(names.size());
+  std::iota(places.begin(), places.end(), 0);
+  return Dataset(impl_->with_columns(places, names));
+}
+
+Dataset Dataset::remove_columns(const std::vector<std::string>& names) const {
+  std::vector<bool> removed(columns().size());
+  for (const std::string& name : names) {
+    removed[impl_->place_of(name)] = true;
+  }
+  std::vector<std::size_t> places;
+  std::vector<std::string> kept;
+  for (std::size_t i = 0; i < removed.size(); ++i) {
+    if (!removed[i]) {
+      places.push_back(i);
+      kept.push_back(columns()[i].name);
+    }
+  }
+  return Dataset(impl_->with_columns(places, kept));
+}
+
+}  // namespace transformers

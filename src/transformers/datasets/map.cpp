@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// `Dataset::map`: rows through a function, in blocks, into a file.
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "accelerate/error.h"
+#include "base/file_lock.h"
+#include "base/hmac.h"
+#include "base/str_cat.h"
+#include "config/environment.h"
+#include "transformers/cache_folder.h"
+#include "transformers/datasets/dataset_impl.h"
+#include "transformers/datasets/row_file.h"
+#include "transformers/datasets/values.h"
+
+namespace transformers::datasets {
+namespace {
+
+using accelerate::ArgumentError;
+using accelerate::str_cat;
+
+// Enough rows that threads seldom meet, few enough that all are busy.
+constexpr std::int64_t kBlockRows = 256;
+
+/// The columns of the rows so far: equal names, types that can be joined.
+class Schema {
+ public:
+  void add(const Row& row, std::int64_t index) {
+    if (columns_.empty()) {
+      for (const auto& [name, value] : row) {
+        columns_.push_back(name);
+        types_.push_back(type_of(value));
+      }
+      return;
+    }
+    check_names(row, index);
+    std::size_t i = 0;
+    for (const auto& [name, value] : row) {
+      join(i++, type_of(value), index);
+    }
+  }
+
+  std::vector<Column> result() const {
+    std::vector<Column> columns;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      columns.push_back({columns_[i], types_[i].value_or(ColumnType::string)});
+    }
+    return columns;
+  }
+
+ private:
+  void check_names(const Row& row, std::int64_t index) const {
+    bool same = row.size() == columns_.size();
+    std::size_t i = 0;
+    for (const auto& [name, value] : row) {
+      same = same && name == columns_[i++];
+    }
+    if (!same) {
+      throw ArgumentError(
+          str_cat("`map`: row ", index, " has other columns than those before"),
+          "return the same columns in the same order for every row");
+    }
+  }
+
+  void join(
+      std::size_t column, std::optional<ColumnType> type, std::int64_t index) {
+    auto& known = types_[column];
+    const auto joined = known && type ? joined_type(*known, *type)
+                        : known       ? known
+                                      : type;
+    if (known && !joined) {
+      throw ArgumentError(str_cat(
+          "`map`: row ",
+          index,
+          ", column `",
+          columns_[column],
+          "`: ",
+          described(*type),
+          ", rows before have ",
+          described(*known)));
+    }
+    known = joined;
+  }
+
+  std::vector<std::string> columns_;
+  std::vector<std::optional<ColumnType>> types_;
+};
+
+/// Blocks that threads finish in any order, written in theirs.
+class OrderedWriter {
+ public:
+  explicit OrderedWriter(const std::filesystem::path& folder) : file_(folder) {}
+
+  /// Waits until all blocks before have been added, or `stop`.
+  void add(
+      std::int64_t block,
+      std::int64_t first_row,
+      const std::vector<Row>& rows) {
+    std::string bytes;
+    std::vector<std::size_t> sizes;
+    for (const Row& row : rows) {
+      const std::size_t before = bytes.size();
+      for (const auto& [name, value] : row) {
+        append_value(bytes, value);
+      }
+      sizes.push_back(bytes.size() - before);
+    }
+    std::unique_lock lock(mutex_);
+    turn_.wait(lock, [&] { return stopped_ || next_ == block; });
+    if (stopped_) {
+      return;
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      schema_.add(rows[i], first_row + static_cast<std::int64_t>(i));
+    }
+    file_.append(bytes, sizes);
+    ++next_;
+    turn_.notify_all();
+  }
+
+  /// Nobody shall wait any more: a block will never come.
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    turn_.notify_all();
+  }
+
+  TablePointer finish(
+      const std::vector<Column>& if_empty,
+      const std::optional<std::filesystem::path>& name) {
+    auto columns = schema_.result();
+    return file_.finish(columns.empty() ? if_empty : columns, name);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  std::int64_t next_ = 0;
+  bool stopped_ = false;
+  Schema schema_;
+  RowFileWriter file_;
+};
+
+Row mapped(
+    const Dataset& dataset,
+    std::int64_t index,
+    const std::function<Row(const Row&)>& function,
+    const std::vector<std::string>& removed) {
+  Row row = dataset.get(index);
+  const Row result = function(row);
+  for (const std::string& name : removed) {
+    row.erase(name);
+  }
+  for (const auto& [name, value] : result) {
+    row.set(name, value);
+  }
+  return row;
+}
+
+TablePointer make_rows(
+    const Dataset& dataset,
+    const std::function<Row(const Row&)>& function,
+    const DatasetMapOptions& options,
+    const std::filesystem::path& folder,
+    const std::optional<std::filesystem::path>& name) {
+  OrderedWriter writer(folder);
+  const std::int64_t size = dataset.size();
+  for_each_block(
+      (size + kBlockRows - 1) / kBlockRows,
+      options.num_threads,
+      [&](std::int64_t block) {
+        try {
+          std::vector<Row> rows;
+          const std::int64_t first = block * kBlockRows;
+          const std::int64_t end = std::min(size, first + kBlockRows);
+          for (std::int64_t i = first; i < end; ++i) {
+            rows.push_back(
+                mapped(dataset, i, function, options.remove_columns));
+          }
+          writer.add(block, first, rows);
+        } catch (...) {
+          writer.stop();
+          throw;
+        }
+      });
+  return writer.finish(
+      dataset.remove_columns(options.remove_columns).columns(), name);
+}
+
+std::filesystem::path cache_folder(const DatasetMapOptions& options) {
+  if (!options.cache_dir.empty()) {
+    return options.cache_dir;
+  }
+  const auto environment = accelerate::Environment::of_this_process();
+  const auto set = environment.get("HF_DATASETS_CACHE");
+  return (set ? with_home(*set, environment)
+              : hugging_face_home(environment) / "datasets") /
+         "accelerate_cpp";
+}
+
+std::string cache_key(
+    const Dataset& dataset, const DatasetMapOptions& options) {
+  std::string all = str_cat(
+      "map 1\n", dataset.fingerprint(), "\n", options.fingerprint, "\n");
+  for (const std::string& name : options.remove_columns) {
+    all += name + "\n";
+  }
+  return accelerate::sha256_hex(all).substr(0, 40);
+}
+
+/// What was kept; nothing when there is none, or it cannot be used.
+TablePointer find_rows(const std::filesystem::path& path) {
+  try {
+    return open_row_file(path);
+  } catch (const accelerate::Error&) {
+    return nullptr;  // It is made again.
+  }
+}
+
+}  // namespace
+
+void for_each_block(
+    std::int64_t blocks,
+    std::int64_t num_threads,
+    const std::function<void(std::int64_t)>& work) {
+  if (num_threads < 1) {
+    throw ArgumentError(
+        str_cat("`num_threads` is ", num_threads), "pass 1 or more");
+  }
+  std::atomic<std::int64_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::int64_t failed_block = blocks;
+  const auto run = [&] {
+    for (std::int64_t block = next++; block < blocks; block = next++) {
+      try {
+        work(block);
+      } catch (...) {
+        next = blocks;
+        const std::lock_guard lock(mutex);
+        if (block < failed_block) {
+          failed_block = block;
+          failure = std::current_exception();
+        }
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::int64_t i = 1; i < std::min(num_threads, blocks); ++i) {
+      threads.emplace_back(run);
+    }
+    run();
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+}
+
+TablePointer map_rows(
+    const Dataset& dataset,
+    const std::function<Row(const Row&)>& function,
+    const DatasetMapOptions& options) {
+  const std::filesystem::path folder = cache_folder(options);
+  if (options.fingerprint.empty()) {
+    return make_rows(dataset, function, options, folder, std::nullopt);
+  }
+  const std::string key = cache_key(dataset, options);
+  const std::filesystem::path path = folder / (key + ".rows");
+  if (auto rows = find_rows(path)) {
+    return rows;
+  }
+  const accelerate::FileLock lock(
+      folder / (key + ".lock"),
+      std::chrono::milliseconds(
+          static_cast<std::int64_t>(options.lock_timeout_seconds * 1000)));
+  if (auto rows = find_rows(path)) {
+    return rows;  // Made by another process meanwhile.
+  }
+  return make_rows(dataset, function, options, folder, path);
+}
+
+}  // namespace transformers::datasets

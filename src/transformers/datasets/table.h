@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where rows come from. Tables never change and serve any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transformers/dataset.h"
+
+namespace transformers::datasets {
+
+class Table {
+ public:
+  Table() = default;
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  virtual ~Table() = default;
+
+  virtual std::int64_t rows() const = 0;
+  virtual const std::vector<Column>& columns() const = 0;
+  /// The values of one row, in the order of the columns.
+  virtual std::vector<Value> read(std::int64_t row) const = 0;
+  /// A digest of everything `read` depends on.
+  virtual std::string fingerprint() const = 0;
+};
+
+using TablePointer = std::shared_ptr<const Table>;
+using Paths = std::vector<std::filesystem::path>;
+
+TablePointer read_csv(
+    const Paths& paths, char delimiter, const LoadDatasetOptions& options);
+TablePointer read_json_lines(
+    const Paths& paths, const LoadDatasetOptions& options);
+TablePointer read_text_lines(const Paths& paths);
+TablePointer rows_in_memory(
+    std::vector<Column> columns, std::vector<std::vector<Value>> rows);
+
+/// Throws `ArgumentError` for a type of a column that is not there.
+void check_column_types(
+    const LoadDatasetOptions& options, const std::vector<Column>& columns);
+
+}  // namespace transformers::datasets

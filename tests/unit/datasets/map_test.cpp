@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "support/message_of.h"
+#include "support/temporary_folder.h"
+#include "transformers/dataset.h"
+#include "transformers/datasets/row_file.h"
+
+namespace transformers {
+namespace {
+
+using accelerate::ArgumentError;
+using accelerate::message_of;
+using accelerate::TemporaryFolder;
+
+Dataset letters(std::int64_t count) {
+  std::vector<Row> rows;
+  for (std::int64_t i = 0; i < count; ++i) {
+    rows.push_back(
+        {{"i", i},
+         {"text", std::string(static_cast<std::size_t>(i % 5), 'x')}});
+  }
+  return Dataset::from_rows(rows);
+}
+
+Row lengths(const Row& row) {
+  const auto size = static_cast<std::int64_t>(row.text("text").size());
+  return {
+      {"ids",
+       std::vector<std::int64_t>(
+           static_cast<std::size_t>(size), row.integer("i"))},
+      {"i", static_cast<double>(size)}};
+}
+
+TEST(Map, PutsTheResultOverTheRow) {
+  const TemporaryFolder folder;
+
+  const auto data = letters(3).map(lengths, {.cache_dir = folder.path()});
+
+  EXPECT_EQ(
+      data.columns(),
+      (std::vector<Column>{
+          {"i", ColumnType::real},
+          {"text", ColumnType::string},
+          {"ids", ColumnType::integers}}));
+  EXPECT_EQ(
+      data.get(2),
+      (
+          Row{{"i", 2.0},
+              {"text", "xx"},
+              {"ids", std::vector<std::int64_t>{2, 2}}}));
+}
+
+TEST(Map, KeepsTheOrderWhateverTheThreads) {
+  const TemporaryFolder folder;
+  const auto data = letters(5000);
+
+  const auto one = data.map(lengths, {.cache_dir = folder.path()});
+  const auto four =
+      data.map(lengths, {.num_threads = 4, .cache_dir = folder.path()});
+
+  ASSERT_EQ(four.size(), 5000);
+  for (std::int64_t i = 0; i < 5000; ++i) {
+    ASSERT_EQ(one.get(i), four.get(i)) << i;
+  }
+  EXPECT_EQ(one.fingerprint(), four.fingerprint());
+}
+
+TEST(Map, KeepsEveryKindOfValue) {
+  const TemporaryFolder folder;
+  const Row all = {
+      {"none", {}},
+      {"yes", true},
+      {"integer", INT64_MIN},
+      {"real", -0.125},
+      {"text", std::string("a\0b", 3)},
+      {"integers", std::vector<std::int64_t>{INT64_MAX, -1}},
+      {"reals", std::vector<double>{1e300}},
+      {"strings", std::vector<std::string>{"", "ü"}}};
+
+  const auto data = letters(1).map(
+      [&](const Row&) { return all; },
+      {.remove_columns = {"i", "text"}, .cache_dir = folder.path()});
+
+  EXPECT_EQ(data.get(0).size(), all.size());
+  for (const auto& [name, value] : all) {
+    EXPECT_EQ(data.get(0).at(name), value) << name;
+  }
+}
+
+class MapCache : public testing::Test {
+ protected:
+  Dataset run(const Dataset& data, const std::string& fingerprint) {
+    return data.map(
+        [&](const Row& row) {
+          ++calls;
+          return lengths(row);
+        },
+        {.fingerprint = fingerprint, .cache_dir = folder.path()});
+  }
+
+  TemporaryFolder folder;
+  int calls = 0;
+};
+
+TEST_F(MapCache, IsFoundByContentAndName) {
+  run(letters(4), "a");
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(run(letters(4), "a").get(3).integers("ids").size(), 3U);
+  EXPECT_EQ(calls, 4);
+
+  run(letters(4), "b");
+  EXPECT_EQ(calls, 8);
+  run(letters(5), "a");
+  EXPECT_EQ(calls, 13);
+}
+
+TEST_F(MapCache, IsFoundForEqualFilesElsewhere) {
+  const auto csv = [&](const std::string& name) {
+    return load_dataset("csv", folder.write(name, "i,text\n1,x\n"));
+  };
+  run(csv("one/a.csv"), "a");
+
+  run(csv("two/b.csv"), "a");
+
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(MapCache, IsMadeAgainWhenDamaged) {
+  run(letters(4), "a");
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (entry.path().extension() == ".rows") {
+      std::filesystem::resize_file(entry.path(), 100);
+    }
+  }
+
+  run(letters(4), "a");
+
+  EXPECT_EQ(calls, 8);
+}
+
+TEST_F(MapCache, LeavesNothingWithoutAName) {
+  {
+    const auto data = run(letters(4), "");
+    EXPECT_EQ(data.size(), 4);
+  }
+
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_F(MapCache, LeavesNothingAfterAnError) {
+  EXPECT_THROW(
+      static_cast<void>(letters(600).map(
+          [](const Row& row) -> Row {
+            if (row.integer("i") == 300) {
+              throw std::runtime_error("stop");
+            }
+            return {};
+          },
+          {.num_threads = 3, .fingerprint = "x", .cache_dir = folder.path()})),
+      std::runtime_error);
+
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    EXPECT_EQ(entry.path().extension(), ".lock");
+  }
+}
+
+TEST(Map, GivesAnEmptyDatasetItsColumns) {
+  const TemporaryFolder folder;
+  const auto empty = letters(3).select({});
+
+  const auto data =
+      empty.map(lengths, {.remove_columns = {"i"}, .cache_dir = folder.path()});
+
+  EXPECT_EQ(data.size(), 0);
+  EXPECT_EQ(data.column_names(), (std::vector<std::string>{"text"}));
+}
+
+TEST(Map, NamesTheRowWithOtherColumns) {
+  const TemporaryFolder folder;
+
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] {
+        static_cast<void>(letters(9).map(
+            [](const Row& row) {
+              return row.integer("i") < 5 ? Row{{"a", 1}} : Row{{"b", 1}};
+            },
+            {.cache_dir = folder.path()}));
+      }),
+      "`map`: row 5 has other columns than those before");
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] {
+        static_cast<void>(letters(9).map(
+            [](const Row& row) {
+              return row.integer("i") < 5 ? Row{{"a", 1}} : Row{{"a", "x"}};
+            },
+            {.cache_dir = folder.path()}));
+      }),
+      "`map`: row 5, column `a`: a string, rows before have a whole number of "
+      "64 bits");
+}
+
+TEST(RowFile, RefusesWhatIsNone) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("f", "accrows1 and then something else");
+
+  EXPECT_EQ(
+      message_of<accelerate::FormatError>(
+          [&] { datasets::open_row_file(path); }),
+      path.string() + ": byte 0: not a file of rows");
+}
+
+TEST(RowFile, RefusesEveryCutAndNeverReadsPastIt) {
+  const TemporaryFolder folder;
+  static_cast<void>(letters(3).map(
+      lengths, {.fingerprint = "x", .cache_dir = folder.path()}));
+  std::filesystem::path name;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    name = entry.path().extension() == ".rows" ? entry.path() : name;
+  }
+  const std::string whole = folder.read(name.filename());
+  ASSERT_GT(whole.size(), 100U);
+
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const auto cut = folder.write("cut", whole.substr(0, size));
+    EXPECT_THROW(datasets::open_row_file(cut), accelerate::Error) << size;
+  }
+  // A byte changed anywhere: an error or other values, never a crash.
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 0x41);
+    const auto path = folder.write("changed", changed);
+    try {
+      const auto table = datasets::open_row_file(path);
+      for (std::int64_t row = 0; row < table->rows(); ++row) {
+        static_cast<void>(table->read(row));
+      }
+    } catch (const accelerate::Error&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace transformers

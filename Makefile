@@ -69,7 +69,8 @@ fuzz: ## Fuzz files, arguments and the store with clang, FUZZ_SECONDS=60 each
 	done
 
 parity: configure-full ## Compare models with Python Transformers (PARITY_PYTHON=<python>)
-	@$(BUILD_COMMAND) --target accelerate_test_unit_transformers accelerate_parity_models
+	@$(BUILD_COMMAND) --target accelerate_test_unit_transformers accelerate_parity_models \
+		hub_client
 	@tests/parity/run.sh $(BUILD)
 
 slowest: ## Print the ten slowest files of the last builds

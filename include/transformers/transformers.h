@@ -5,4 +5,5 @@
 #include "transformers/auto_model.h"
 #include "transformers/configuration.h"
 #include "transformers/dataset.h"
+#include "transformers/hub.h"
 #include "transformers/optimization.h"

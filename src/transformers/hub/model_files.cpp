@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/hub/model_files.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <fnmatch.h>
+
+#include "accelerate/error.h"
+#include "accelerate/json.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "transformers/hub/repository.h"
+
+namespace transformers::hub {
+namespace {
+
+using accelerate::FormatError;
+using accelerate::Json;
+using accelerate::str_cat;
+
+constexpr std::array kConfigFiles = {"config.json", "generation_config.json"};
+constexpr std::array kTokenizerFiles = {
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+};
+// One of these makes a tokenizer.
+constexpr std::array kVocabularies = {
+    "tokenizer.json", "vocab.txt", "vocab.json"};
+// An index of a large model has some hundred thousand names.
+constexpr std::size_t kMostIndexBytes = std::size_t{256} << 20;
+
+bool contains(const auto& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_pattern(const std::string& file) {
+  return file.find_first_of("*?[") != std::string::npos;
+}
+
+bool is_file(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+bool is_pickled(const std::string& name) {
+  return name.ends_with(".bin") || name.ends_with(".pt") ||
+         name.ends_with(".pth") || name.ends_with(".ckpt") ||
+         name.ends_with(".pkl");
+}
+
+std::vector<std::string> choose_named(
+    const std::vector<std::string>& files,
+    const std::vector<std::string>& there,
+    const std::string& source) {
+  std::vector<std::string> chosen;
+  for (const std::string& file : files) {
+    if (is_pattern(file)) {
+      for (const std::string& name : there) {
+        if (::fnmatch(file.c_str(), name.c_str(), 0) == 0 &&
+            !is_pickled(name) && !contains(chosen, name)) {
+          chosen.push_back(name);
+        }
+      }
+    } else if (!contains(there, file)) {
+      throw accelerate::IoError(
+          str_cat(source, " has no file `", file, "`"),
+          "check the name and the revision");
+    } else if (!contains(chosen, file)) {
+      chosen.push_back(file);
+    }
+  }
+  return chosen;
+}
+
+void add_weights(
+    std::vector<std::string>& chosen,
+    const std::vector<std::string>& there,
+    const std::string& source) {
+  if (contains(there, kWeights)) {
+    chosen.emplace_back(kWeights);
+    return;
+  }
+  if (contains(there, kWeightsIndex)) {
+    chosen.emplace_back(kWeightsIndex);
+    return;
+  }
+  const auto pickled = std::find_if(there.begin(), there.end(), is_pickled);
+  if (pickled != there.end()) {
+    throw accelerate::UnsupportedError(
+        str_cat(
+            source,
+            " has its weights only as `",
+            *pickled,
+            "`, a pickle, which could run code when it is read"),
+        "use a revision with `model.safetensors`, or save it in that format "
+        "with Python and pass the folder");
+  }
+  throw accelerate::IoError(
+      str_cat(source, " has no `", kWeights, "`"),
+      "check the name; a repository of a tokenizer or of data has no weights");
+}
+
+}  // namespace
+
+std::vector<std::string> choose_files(
+    const Wanted& wanted,
+    const std::vector<std::string>& there,
+    const std::string& source) {
+  if (!wanted.files.empty()) {
+    return choose_named(wanted.files, there, source);
+  }
+  std::vector<std::string> chosen;
+  const auto add = [&](const auto& names) {
+    for (const char* name : names) {
+      if (contains(there, name)) {
+        chosen.emplace_back(name);
+      }
+    }
+  };
+  add(kConfigFiles);
+  if (wanted.content != Content::tokenizer &&
+      !contains(chosen, "config.json")) {
+    throw accelerate::IoError(
+        str_cat(source, " has no `config.json`"),
+        "check the name; this is no model of Transformers");
+  }
+  if (wanted.content != Content::config) {
+    add(kTokenizerFiles);
+  }
+  if (wanted.content == Content::model) {
+    add_weights(chosen, there, source);
+  }
+  return chosen;
+}
+
+std::vector<std::string> shards_of(const std::filesystem::path& index) {
+  const Json json = Json::parse(
+      accelerate::read_file(index, kMostIndexBytes),
+      {.source = index.string()});
+  const Json* map = json.find("weight_map");
+  if (map == nullptr || !map->is_object()) {
+    throw FormatError(
+        str_cat(index.string(), ": byte 0: there is no `weight_map` in it"));
+  }
+  std::set<std::string> shards;
+  for (const auto& [name, file] : map->as_object()) {
+    const std::string& shard = file.as_string();
+    if (!is_plain_name(shard) || !shard.ends_with(".safetensors")) {
+      throw FormatError(str_cat(
+          index.string(),
+          ": weight_map.",
+          name,
+          ": `",
+          shard,
+          "` is no safetensors file of this folder"));
+    }
+    shards.insert(shard);
+  }
+  return {shards.begin(), shards.end()};
+}
+
+std::vector<std::string> missing_files(
+    const Wanted& wanted, const std::filesystem::path& folder) {
+  std::vector<std::string> missing;
+  if (!wanted.files.empty()) {
+    for (const std::string& file : wanted.files) {
+      if (!is_pattern(file) && !is_file(folder / file)) {
+        missing.push_back(file);
+      }
+    }
+    return missing;
+  }
+  if (wanted.content != Content::tokenizer &&
+      !is_file(folder / "config.json")) {
+    missing.emplace_back("config.json");
+  }
+  if (wanted.content == Content::tokenizer &&
+      std::none_of(
+          kVocabularies.begin(), kVocabularies.end(), [&](const char* name) {
+            return is_file(folder / name);
+          })) {
+    missing.emplace_back("tokenizer.json");
+  }
+  if (wanted.content == Content::model && !is_file(folder / kWeights)) {
+    if (!is_file(folder / kWeightsIndex)) {
+      missing.emplace_back(kWeights);
+      return missing;
+    }
+    for (const std::string& shard : shards_of(folder / kWeightsIndex)) {
+      if (!is_file(folder / shard)) {
+        missing.push_back(shard);
+      }
+    }
+  }
+  return missing;
+}
+
+}  // namespace transformers::hub

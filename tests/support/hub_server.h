@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Hub on loopback; hub_server.py says what it can do.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "accelerate/json.h"
+#include "base/unique_fd.h"
+
+namespace accelerate::test {
+
+/// Serves `org/model` until it goes.
+class HubServer {
+ public:
+  static constexpr const char* kCommit =
+      "0123456789abcdef0123456789abcdef01234567";
+
+  /// `scenario` is put over a model of three files; its requests are logged in
+  /// `folder`.
+  HubServer(const std::filesystem::path& folder, const Json& scenario);
+  HubServer(const HubServer&) = delete;
+  HubServer& operator=(const HubServer&) = delete;
+  ~HubServer();
+
+  std::string endpoint() const;
+  int port() const { return port_; }
+  int second_port() const { return second_port_; }
+  /// The requests so far, those with `part` in their path.
+  std::vector<Json> requests(const std::string& part = "") const;
+
+ private:
+  std::filesystem::path log_;
+  pid_t pid_ = -1;
+  UniqueFd input_;
+  int port_ = 0;
+  int second_port_ = 0;
+};
+
+/// The same files as the server's, of this name and size.
+std::string large_file(const std::string& name, std::size_t size);
+
+}  // namespace accelerate::test

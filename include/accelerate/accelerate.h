@@ -12,6 +12,7 @@
 #include "accelerate/logging.h"
 #include "accelerate/lr_scheduler.h"
 #include "accelerate/memory.h"
+#include "accelerate/metrics.h"
 #include "accelerate/operations.h"
 #include "accelerate/optim.h"
 #include "accelerate/partial_state.h"

@@ -4,6 +4,7 @@
 
 #include "transformers/auto_model.h"
 #include "transformers/configuration.h"
+#include "transformers/data_collator.h"
 #include "transformers/dataset.h"
 #include "transformers/hub.h"
 #include "transformers/optimization.h"

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/data_collator.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "transformers/mask_tokens.h"
+
+namespace transformers {
+namespace {
+
+using accelerate::ArgumentError;
+using accelerate::str_cat;
+using accelerate::TensorMap;
+using Ids = std::vector<std::int64_t>;
+using Rows = std::vector<Row>;
+
+void check_padding(const PaddingOptions& options) {
+  for (const auto& [name, value] :
+       {std::pair("max_length", options.max_length),
+        std::pair("pad_to_multiple_of", options.pad_to_multiple_of)}) {
+    if (value && *value < 1) {
+      throw ArgumentError(
+          str_cat("`", name, "` is ", *value), "pass 1 or more");
+    }
+  }
+}
+
+/// What errors say of a cell.
+std::string cell_name(std::size_t row, std::string_view column) {
+  return str_cat("row ", row, " of the batch, column `", column, "`: ");
+}
+
+template <typename T>
+const T& cell(const Rows& rows, std::size_t row, std::string_view column) {
+  if (!rows[row].contains(column)) {
+    throw ArgumentError(
+        str_cat(cell_name(row, column), "there is no such column"));
+  }
+  const T* value = std::get_if<T>(&rows[row].at(column));
+  if (value == nullptr) {
+    throw ArgumentError(
+        str_cat(cell_name(row, column), "not the type of row 0, or missing"),
+        "fill missing values with `map`, or leave those rows out with "
+        "`filter`");
+  }
+  return *value;
+}
+
+std::int64_t padded_length(const Rows& rows, const PaddingOptions& options) {
+  std::int64_t longest = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto size =
+        static_cast<std::int64_t>(cell<Ids>(rows, i, "input_ids").size());
+    if (options.max_length && size > *options.max_length) {
+      throw ArgumentError(
+          str_cat(
+              cell_name(i, "input_ids"),
+              size,
+              " tokens, `max_length` is ",
+              *options.max_length),
+          "truncate when you tokenize");
+    }
+    longest = std::max(longest, size);
+  }
+  const std::int64_t length = options.max_length.value_or(longest);
+  const std::int64_t step = options.pad_to_multiple_of.value_or(1);
+  return (length + step - 1) / step * step;
+}
+
+/// Lists as long as `input_ids`, padded with `padding`.
+at::Tensor padded(
+    const Rows& rows,
+    std::string_view column,
+    std::int64_t length,
+    std::int64_t padding,
+    PaddingSide side) {
+  auto result = at::empty(
+      {static_cast<std::int64_t>(rows.size()), length},
+      at::TensorOptions().dtype(at::kLong));
+  auto* out = result.mutable_data_ptr<std::int64_t>();
+  for (std::size_t i = 0; i < rows.size(); ++i, out += length) {
+    const Ids& ids = cell<Ids>(rows, i, column);
+    const std::size_t expected = cell<Ids>(rows, i, "input_ids").size();
+    if (ids.size() != expected) {
+      throw ArgumentError(str_cat(
+          cell_name(i, column),
+          ids.size(),
+          " values for ",
+          expected,
+          " tokens"));
+    }
+    const auto gap = length - static_cast<std::int64_t>(ids.size());
+    std::fill(out, out + length, padding);
+    std::copy(
+        ids.begin(), ids.end(), side == PaddingSide::left ? out + gap : out);
+  }
+  return result;
+}
+
+at::Tensor attention_mask(
+    const Rows& rows, std::int64_t length, PaddingSide side) {
+  Rows ones;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Ids& ids = cell<Ids>(rows, i, "input_ids");
+    ones.push_back({{"input_ids", ids}, {"mask", Ids(ids.size(), 1)}});
+  }
+  return padded(ones, "mask", length, 0, side);
+}
+
+template <typename Cell, typename Stored>
+at::Tensor numbers(
+    const Rows& rows, std::string_view column, c10::ScalarType type) {
+  auto result = at::empty(
+      {static_cast<std::int64_t>(rows.size())},
+      at::TensorOptions().dtype(type));
+  auto* out = static_cast<Stored*>(result.mutable_data_ptr());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    out[i] = static_cast<Stored>(cell<Cell>(rows, i, column));
+  }
+  return result;
+}
+
+template <typename Element, typename Stored>
+at::Tensor lists(
+    const Rows& rows, std::string_view column, c10::ScalarType type) {
+  using List = std::vector<Element>;
+  const std::size_t length = cell<List>(rows, 0, column).size();
+  auto result = at::empty(
+      {static_cast<std::int64_t>(rows.size()),
+       static_cast<std::int64_t>(length)},
+      at::TensorOptions().dtype(type));
+  auto* out = static_cast<Stored*>(result.mutable_data_ptr());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const List& list = cell<List>(rows, i, column);
+    if (list.size() != length) {
+      throw ArgumentError(
+          str_cat(
+              cell_name(i, column), list.size(), " values, row 0 has ", length),
+          "remove the column, or pad it with a collator that knows it");
+    }
+    out = std::transform(list.begin(), list.end(), out, [](Element element) {
+      return static_cast<Stored>(element);
+    });
+  }
+  return result;
+}
+
+/// A column that is not padded, as a tensor; its type is that of row 0.
+at::Tensor stacked(const Rows& rows, std::string_view column) {
+  const Value& first = rows.front().at(column);
+  switch (first.index()) {
+    case 1:
+      return numbers<bool, bool>(rows, column, at::kBool);
+    case 2:
+      return numbers<std::int64_t, std::int64_t>(rows, column, at::kLong);
+    case 3:
+      return numbers<double, float>(rows, column, at::kFloat);
+    case 5:
+      return lists<std::int64_t, std::int64_t>(rows, column, at::kLong);
+    case 6:
+      return lists<double, float>(rows, column, at::kFloat);
+    default:
+      throw ArgumentError(
+          str_cat(
+              cell_name(0, column),
+              first.index() == 0 ? "a missing value" : "text",
+              " cannot become a tensor"),
+          "drop it with `remove_columns`");
+  }
+}
+
+/// Pads and stacks all columns but `kept_out`.
+TensorMap padded_batch(
+    const Rows& rows,
+    const CollatorTokens& tokens,
+    const PaddingOptions& options,
+    std::string_view kept_out = {}) {
+  if (rows.empty()) {
+    throw ArgumentError("a collator was given no rows");
+  }
+  const std::int64_t length = padded_length(rows, options);
+  const PaddingSide side = tokens.padding_side;
+  TensorMap batch;
+  batch["attention_mask"] = attention_mask(rows, length, side);
+  for (const auto& [name, value] : rows.front()) {
+    if (name == "input_ids") {
+      batch[name] = padded(rows, name, length, tokens.pad_token_id, side);
+    } else if (name == "attention_mask") {
+      batch[name] = padded(rows, name, length, 0, side);
+    } else if (name == "token_type_ids") {
+      batch[name] = padded(rows, name, length, tokens.pad_token_type_id, side);
+    } else if (name == "special_tokens_mask") {
+      batch[name] = padded(rows, name, length, 1, side);
+    } else if (name != kept_out) {
+      const bool label = name == "label" || name == "label_ids";
+      batch[label ? "labels" : name] = stacked(rows, name);
+    }
+  }
+  return batch;
+}
+
+void check_share(const char* name, double share) {
+  if (!(share >= 0 && share <= 1)) {
+    throw ArgumentError(
+        str_cat("`", name, "` is ", share, ", not between 0 and 1"));
+  }
+}
+
+/// True for special tokens.
+at::Tensor special_tokens(const at::Tensor& ids, const CollatorTokens& tokens) {
+  auto special = at::zeros_like(ids, at::TensorOptions().dtype(at::kBool));
+  for (const std::int64_t id : tokens.special_token_ids) {
+    special = special.logical_or(ids.eq(id));
+  }
+  return special;
+}
+
+/// FNV-1a over the ids, which tells batches apart.
+std::uint64_t seed_of_batch(const at::Tensor& ids, std::uint64_t seed) {
+  std::uint64_t hash = 0xcbf29ce484222325U ^ seed;
+  const auto* data = ids.const_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < ids.numel(); ++i) {
+    hash = (hash ^ static_cast<std::uint64_t>(data[i])) * 0x100000001b3U;
+  }
+  return hash;
+}
+
+}  // namespace
+
+DataCollatorWithPadding::DataCollatorWithPadding(
+    CollatorTokens tokens, const PaddingOptions& options)
+    : tokens_(std::move(tokens)), options_(options) {
+  check_padding(options_);
+}
+
+TensorMap DataCollatorWithPadding::operator()(const Rows& rows) const {
+  return padded_batch(rows, tokens_, options_);
+}
+
+DataCollatorForLanguageModeling::DataCollatorForLanguageModeling(
+    CollatorTokens tokens, const LanguageModelingOptions& options)
+    : tokens_(std::move(tokens)), options_(options) {
+  check_padding(options_.padding);
+  check_share("mlm_probability", options_.mlm_probability);
+  check_share("mask_replace_prob", options_.mask_replace_prob);
+  check_share("random_replace_prob", options_.random_replace_prob);
+  check_share(
+      "mask_replace_prob + random_replace_prob",
+      options_.mask_replace_prob + options_.random_replace_prob);
+  if (options_.mlm && (!tokens_.mask_token_id || tokens_.vocab_size < 1)) {
+    throw ArgumentError(
+        "masked language modeling needs `mask_token_id` and `vocab_size`",
+        "set `mlm` to false for a causal model");
+  }
+}
+
+TensorMap DataCollatorForLanguageModeling::operator()(const Rows& rows) const {
+  TensorMap batch = padded_batch(rows, tokens_, options_.padding, "labels");
+  at::Tensor& ids = batch["input_ids"];
+  const auto given = batch.find("special_tokens_mask");
+  const at::Tensor special = given != batch.end()
+                                 ? given->second.to(at::kBool)
+                                 : special_tokens(ids, tokens_);
+  batch.erase("special_tokens_mask");
+  if (!options_.mlm) {
+    batch["labels"] = ids.masked_fill(ids.eq(tokens_.pad_token_id), -100);
+    return batch;
+  }
+  std::optional<at::Generator> generator;
+  if (options_.seed) {
+    generator =
+        at::detail::createCPUGenerator(seed_of_batch(ids, *options_.seed));
+  }
+  auto masked = mask_tokens(ids, special, tokens_, options_, generator);
+  ids = std::move(masked.input_ids);
+  batch["labels"] = std::move(masked.labels);
+  return batch;
+}
+
+DataCollatorForTokenClassification::DataCollatorForTokenClassification(
+    CollatorTokens tokens, const TokenClassificationOptions& options)
+    : tokens_(std::move(tokens)), options_(options) {
+  check_padding(options_.padding);
+}
+
+TensorMap DataCollatorForTokenClassification::operator()(
+    const Rows& rows) const {
+  const bool called_label = !rows.empty() && rows.front().contains("label");
+  const std::string_view name = called_label ? "label" : "labels";
+  TensorMap batch = padded_batch(rows, tokens_, options_.padding, name);
+  if (rows.front().contains(name)) {
+    batch["labels"] = padded(
+        rows,
+        name,
+        batch["input_ids"].size(1),
+        options_.label_pad_token_id,
+        tokens_.padding_side);
+  }
+  return batch;
+}
+
+}  // namespace transformers

@@ -154,18 +154,29 @@ class ACCELERATE_API Group {
   /// ordinary tensor where the backend has no such memory. Collective.
   [[nodiscard]] Tensor allocate(std::int64_t count, const Tensor& like) const;
 
+  /// For code that starts operations of `backend()` itself. Says that this
+  /// rank begins `operation`, without waiting for the others.
+  void announce(const char* operation, const std::string& arguments = {}) const;
+  /// Whether every rank has announced something or called a collective; never
+  /// waits, and stays false between hosts.
+  bool all_announced() const;
+  /// Waits for the others' announcements and compares them. Collective.
+  ///
+  /// Throws `MismatchError` when they differ. Each later call of the group
+  /// begins with this one.
+  void settle() const;
+  /// The number of the group's last call, as messages show it.
+  std::uint64_t last_call() const;
+  /// Waits for an operation that was started in the backend, with the limits
+  /// and the errors of a collective. `operation` names it in them.
+  void wait(
+      const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const;
+
   /// The backend itself, for code that starts operations and waits later; the
-  /// agreement above is then the caller's business.
+  /// agreement above is then the caller's business: `announce`.
   ///
   /// Throws `StateError` in a group of one, which has none.
   c10d::Backend& backend() const;
-  /// Waits for what was started there as the collectives above wait: who is
-  /// late or gone is named, and the group remembers it. In messages the work is
-  /// `operation` number `number`.
-  void wait(
-      const c10::intrusive_ptr<c10d::Work>& work,
-      const std::string& operation,
-      std::uint64_t number) const;
   /// The group as LibTorch's own classes want it.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
 

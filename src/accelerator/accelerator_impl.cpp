@@ -73,6 +73,14 @@ DataLoaderConfiguration chosen_data(const AcceleratorOptions& options) {
   return data;
 }
 
+void check_options(const AcceleratorOptions& options) {
+  const double cap = options.ddp_kwargs.bucket_cap_mb;
+  if (!(cap > 0 && std::isfinite(cap))) {
+    throw ArgumentError(
+        str_cat("bucket_cap_mb is ", cap), "pass a number above 0");
+  }
+}
+
 std::optional<at::ScalarType> wire_type(CommHook hook) {
   switch (hook) {
     case CommHook::no:
@@ -119,6 +127,8 @@ Accelerator::Impl::Impl(PartialState state_, const AcceleratorOptions& options_)
           chosen_accumulation(options_, Environment::of_this_process())),
       checkpoints(std::make_shared<Checkpointing>(options_)),
       thread_(std::this_thread::get_id()) {
+  check_options(options);
+  agreement_ = std::make_shared<Agreement>(state.group());
   precision =
       chosen_precision(options, Environment::of_this_process(), state.device());
   if (precision == Precision::fp16) {
@@ -248,6 +258,9 @@ void Accelerator::Impl::build_path(PreparedModel& model) {
   Reducer::Options how;
   how.buckets.bytes =
       static_cast<std::int64_t>(options.ddp_kwargs.bucket_cap_mb * (1 << 20));
+  how.buckets.first_bytes =
+      std::min(how.buckets.first_bytes, how.buckets.bytes);
+  how.agreement = agreement_;
   how.buckets.wire_type = wire_type(options.ddp_kwargs.comm_hook);
   model.path = std::make_unique<Reducer>(group, std::move(training), how);
 }
@@ -314,13 +327,21 @@ void Accelerator::Impl::check_thread() const {
 }
 
 Sync Accelerator::Impl::next_sync() {
-  if (no_sync_depth > 0 && !std::exchange(sync_triggered, false)) {
+  triggered_now_ = std::exchange(sync_triggered, false);
+  if (no_sync_depth > 0 && !triggered_now_) {
     return Sync::visible;
   }
   if (gradients->sync_gradients) {
     return Sync::now;
   }
   return accumulation.plugin().sync_each_batch ? Sync::hidden : Sync::later;
+}
+
+Sync Accelerator::Impl::sync_of(const PreparedModel& model, Sync sync) const {
+  const auto local = local_models.find(model.module);
+  return local != local_models.end() && local->second > 0 && !triggered_now_
+             ? Sync::visible
+             : sync;
 }
 
 std::vector<at::Tensor> Accelerator::Impl::trained_gradients() const {
@@ -354,14 +375,24 @@ void Accelerator::Impl::backward(
   }
   const double factor = accumulation.loss_factor();
   const at::Tensor weighed = factor == 1 ? loss : loss.mul(factor);
-  for (PreparedModel& model : models) {
-    if (model.path) {
-      model.path->begin(sync);
-    }
-  }
+  begin_paths(sync);
   run_engine(scaling->scale(weighed), how);
   if (sync == Sync::now) {
     finish_update();
+  }
+}
+
+void Accelerator::Impl::begin_paths(Sync sync) {
+  bool reduces = false;
+  for (PreparedModel& model : models) {
+    if (model.path) {
+      const Sync how = sync_of(model, sync);
+      model.path->begin(how);
+      reduces = reduces || how == Sync::now || how == Sync::hidden;
+    }
+  }
+  if (reduces && state.use_distributed()) {
+    agreement_->propose();
   }
 }
 
@@ -440,11 +471,16 @@ void Accelerator::Impl::join() {
   joining = false;
   const Group& group = state.group();
   while (group.reduce({at::zeros({1})})[0].item<float>() > 0) {
-    for (PreparedModel& model : models) {
-      if (auto* reducer = dynamic_cast<Reducer*>(model.path.get())) {
-        reducer->shadow();
+    const auto each = [this](auto&& shadow) {
+      for (PreparedModel& model : models) {
+        if (auto* reducer = dynamic_cast<Reducer*>(model.path.get())) {
+          shadow(*reducer);
+        }
       }
-    }
+    };
+    each([](Reducer& reducer) { reducer.begin_shadow(); });
+    agreement_->propose();
+    each([](Reducer& reducer) { reducer.end_shadow(); });
     broadcast_buffers();
   }
   const auto steps = group.gather({at::full({1}, join_steps, at::kLong)})[0];

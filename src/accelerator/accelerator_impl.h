@@ -84,6 +84,8 @@ class Accelerator::Impl {
   void refresh_models();
 
   Sync next_sync();
+  /// What `sync` means for one model: it may be local by itself.
+  Sync sync_of(const PreparedModel& model, Sync sync) const;
   void backward(const at::Tensor& loss, const BackwardOptions& options);
   void broadcast_buffers();
   void join();
@@ -111,6 +113,8 @@ class Accelerator::Impl {
   std::int64_t updates = 0;  // finished
 
   int no_sync_depth = 0;
+  /// Models that are in a `no_sync` of their own, and how deep.
+  std::map<const torch::nn::Module*, int> local_models;
   bool sync_triggered = false;
   bool joining = false;
   std::int64_t join_steps = 0;
@@ -121,14 +125,17 @@ class Accelerator::Impl {
   class Restorer;
 
   void build_path(PreparedModel& model);
+  void begin_paths(Sync sync);
   void run_engine(const at::Tensor& loss, const BackwardOptions& options);
   void finish_update();
   void check_thread() const;
   std::vector<at::Tensor> trained_gradients() const;
 
+  std::shared_ptr<Agreement> agreement_;
   std::vector<PreparedLoader> loaders_;
   std::vector<PreparedOptimizer> optimizers_;
   std::vector<PreparedScheduler> schedulers_;
+  bool triggered_now_ = false;  // The backward under way was told to sync.
   std::unique_ptr<AutocastGuard> thread_autocast_;
   std::thread::id thread_;
 };

@@ -23,6 +23,19 @@ class Exchange {
   /// Collective. Throws `DistributedError` when a rank is gone or late.
   virtual std::vector<std::string> all(
       const std::string& mine, const Call& call, const Patience& patience) = 0;
+
+  /// The same in two halves: `post` does not wait, `collect` does.
+  virtual void post(const std::string& mine) { posted_ = mine; }
+  /// Whether `collect` would return at once; never true where only waiting
+  /// tells.
+  virtual bool all_posted() const { return false; }
+  virtual std::vector<std::string> collect(
+      const Call& call, const Patience& patience) {
+    return all(posted_, call, patience);
+  }
+
+ protected:
+  std::string posted_;
 };
 
 }  // namespace accelerate

@@ -424,11 +424,29 @@ Tensor Group::allocate(std::int64_t count, const Tensor& like) const {
   });
 }
 
+void Group::announce(
+    const char* operation, const std::string& arguments) const {
+  if (size() > 1) {
+    impl_->guarded(
+        operation, [&](const Call& call) { impl_->announce(call, arguments); });
+  }
+}
+
+bool Group::all_announced() const {
+  return impl_->all_announced();
+}
+
+void Group::settle() const {
+  impl_->guarded(impl_->last_call("settle"), [](const Call&) {});
+}
+
+std::uint64_t Group::last_call() const {
+  return impl_->last_call("").sequence;
+}
+
 void Group::wait(
-    const c10::intrusive_ptr<c10d::Work>& work,
-    const std::string& operation,
-    std::uint64_t number) const {
-  impl_->guarded(Call{operation, number}, [&](const Call& call) {
+    const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const {
+  impl_->guarded(impl_->last_call(operation), [&](const Call& call) {
     impl_->wait(work, call);
   });
 }

@@ -2,6 +2,7 @@
 #include "comm/group_impl.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "accelerate/error.h"
@@ -41,6 +42,16 @@ PluginGroupOptions plugin_options(const Seat& seat, const Patience& patience) {
   options.timeout = patience.timeout;
   options.store = seat.store.get();
   return options;
+}
+
+// Gloo writes to sockets whose other end may be gone. Unless the program has
+// an opinion of its own, that is an error to report, not the end.
+void keep_broken_pipes_quiet() {
+  struct sigaction now{};
+  ::sigaction(SIGPIPE, nullptr, &now);
+  if (now.sa_handler == SIG_DFL) {
+    ::signal(SIGPIPE, SIG_IGN);
+  }
 }
 
 // Gloo's own limit is a little later than ours: our message names ranks.
@@ -93,6 +104,7 @@ void Group::Impl::make_backend(const CommonMemory& common) {
           aborted);
       return;
     case Backend::gloo:
+      keep_broken_pipes_quiet();
       backend = connect_all(seat, patience, [&](const auto& store) {
         return make_gloo_backend(
             store,
@@ -150,12 +162,36 @@ std::vector<CallRecord> Group::Impl::agree(
   for (const at::Tensor& tensor : tensors) {
     mine.tensors.push_back({tensor.scalar_type(), tensor.sizes().vec()});
   }
-  std::vector<CallRecord> records;
-  for (const auto& text : exchange->all(mine.encode(), call, patience)) {
-    records.push_back(CallRecord::decode(text));
-  }
+  const auto records =
+      read_records(exchange->all(mine.encode(), call, patience));
   check_agreement(records, free_dim);
   return records;
+}
+
+std::vector<CallRecord> Group::Impl::read_records(
+    const std::vector<std::string>& texts) const {
+  std::vector<CallRecord> records;
+  for (const auto& text : texts) {
+    records.push_back(CallRecord::decode(text));
+  }
+  return records;
+}
+
+void Group::Impl::announce(const Call& call, const std::string& arguments) {
+  announced_ = call;
+  exchange->post(
+      CallRecord{call.operation, call.sequence, arguments, {}}.encode());
+}
+
+bool Group::Impl::all_announced() const {
+  return !announced_ || exchange->all_posted();
+}
+
+void Group::Impl::settle() {
+  if (announced_) {
+    const Call call = *std::exchange(announced_, std::nullopt);
+    check_agreement(read_records(exchange->collect(call, patience)));
+  }
 }
 
 void Group::Impl::wait(

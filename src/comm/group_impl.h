@@ -30,11 +30,22 @@ class Group::Impl {
   /// failure, remembers the first one.
   template <typename Body>
   auto guarded(const char* operation, const Body& body) {
-    return guarded(Call{operation, ++sequence_}, body);
+    // Counted after what was announced is settled: a rank that finds a
+    // mismatch there must not be a number ahead of the others.
+    return protect([&] {
+      const Call call{operation, ++sequence_};
+      const CallScope scope(call);
+      return body(call);
+    });
   }
-  /// The same for a call that is counted elsewhere.
+  /// The same for a part of a call that is counted already.
   template <typename Body>
-  auto guarded(const Call& call, const Body& body);
+  auto guarded(const Call& call, const Body& body) {
+    return protect([&] {
+      const CallScope scope(call);
+      return body(call);
+    });
+  }
 
   /// Says what this rank is about to do and returns what all ranks said, after
   /// checking that it fits together.
@@ -44,6 +55,13 @@ class Group::Impl {
       const std::string& arguments = {},
       std::optional<std::int64_t> free_dim = std::nullopt);
 
+  /// The first half of `agree`; any later call of the group begins with the
+  /// second.
+  void announce(const Call& call, const std::string& arguments);
+  bool all_announced() const;
+
+  /// A part of the call that was made or announced last.
+  Call last_call(const char* operation) const { return {operation, sequence_}; }
   /// Returns when `work` has ended; throws what it threw, with ranks named.
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const Call& call);
 
@@ -71,19 +89,25 @@ class Group::Impl {
   int subgroups = 0;
 
  private:
+  template <typename Body>
+  auto protect(const Body& body);
   void refuse_if_failed() const;
+  void settle();
+  std::vector<CallRecord> read_records(
+      const std::vector<std::string>& texts) const;
   void make_backend(const CommonMemory& common);
 
   std::uint64_t sequence_ = 0;
+  std::optional<Call> announced_;  // And not yet settled.
   std::string failure_;
 };
 
 template <typename Body>
-auto Group::Impl::guarded(const Call& call, const Body& body) {
+auto Group::Impl::protect(const Body& body) {
   refuse_if_failed();
-  const CallScope scope(call);
   try {
-    return body(call);
+    settle();
+    return body();
   } catch (const MismatchError&) {
     throw;
   } catch (const DistributedError& error) {

@@ -108,6 +108,15 @@ void Rounds::wait(const Call& call, const Patience& patience) {
   }
 }
 
+bool Rounds::all_arrived() const {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!has_arrived(rank)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 std::vector<int> Rounds::missing() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < size_; ++rank) {

@@ -47,6 +47,9 @@ class Rounds {
   /// Throws `DistributedError` when a rank is gone or the time is over.
   void wait(const Call& call, const Patience& patience);
 
+  /// Whether `wait` would return at once.
+  bool all_arrived() const;
+
   /// Which of two buffers belongs to the round that comes next.
   int parity() const { return static_cast<int>(mine_ % 2); }
 

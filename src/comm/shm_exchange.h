@@ -29,11 +29,19 @@ class ShmExchange : public Exchange {
       const Call& call,
       const Patience& patience) override;
 
+  void post(const std::string& mine) override;
+  bool all_posted() const override { return rounds_.all_arrived(); }
+  std::vector<std::string> collect(
+      const Call& call, const Patience& patience) override;
+
  private:
   std::span<std::byte> buffer(int rank, int parity) const;
+  void write(std::size_t round);
+  bool read(std::vector<std::string>& messages) const;
 
   Rounds rounds_;
   std::byte* buffers_;
+  int parity_ = 0;  // Of the round that was written last.
 };
 
 }  // namespace accelerate

@@ -99,6 +99,9 @@ Reducer::Reducer(Group group, NamedTensors parameters, Options options)
     : group_(std::move(group)),
       parameters_(std::move(parameters)),
       options_(std::move(options)),
+      agreement_(
+          options_.agreement ? options_.agreement
+                             : std::make_shared<Agreement>(group_)),
       places_(parameters_.size()),
       shared_(std::make_shared<Shared>(this)) {
   // Gradients come in about the reverse order of the parameters.
@@ -181,7 +184,6 @@ at::Tensor Reducer::tail() const {
 void Reducer::begin(Sync sync) {
   const at::NoGradGuard guard;
   sync_ = sync;
-  ++backwards_;
   if (learnt_ && !laid_out_anew_) {
     lay_out_anew();
   }
@@ -193,6 +195,9 @@ void Reducer::begin(Sync sync) {
     adopt(i);
     places_[i].fires = 0;
     ++waiting_[places_[i].bucket];
+  }
+  if (reduces() && !options_.agreement) {
+    agreement_->propose();
   }
 }
 
@@ -242,7 +247,8 @@ void Reducer::accept(std::size_t index, const at::Tensor& parameter) {
 }
 
 void Reducer::start_ready() {
-  while (next_ + 1 < buckets_.size() && waiting_[next_] == 0) {
+  while (next_ + 1 < buckets_.size() && waiting_[next_] == 0 &&
+         agreement_->reached()) {
     start(next_, /*async=*/true);
   }
 }
@@ -257,7 +263,7 @@ void Reducer::start(std::size_t index, bool async) {
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::AVG;
   options.asyncOp = async;
-  const Call call{"backward", backwards_};
+  const Call call{"backward", group_.last_call()};
   const CallScope scope(call);
   works_.push_back(group_.backend().allreduce(one, options));
   next_ = index + 1;
@@ -283,18 +289,36 @@ void Reducer::write_tail(bool failed) {
   data[kFailed] = failed ? 1.0F : 0.0F;
 }
 
+void Reducer::agree() {
+  try {
+    agreement_->settle();
+  } catch (...) {
+    forget_sums();
+    throw;
+  }
+}
+
 void Reducer::finish_all() {
-  while (next_ < buckets_.size()) {
-    // Nothing is left to do meanwhile: no need to wake another thread.
-    start(next_, /*async=*/false);
+  std::exception_ptr refused;
+  try {
+    while (next_ < buckets_.size()) {
+      // Nothing is left to do meanwhile: no need to wake another thread.
+      start(next_, /*async=*/false);
+    }
+  } catch (...) {
+    // An earlier work knows why.
+    refused = std::current_exception();
   }
   for (std::size_t b = 0; b < works_.size(); ++b) {
-    group_.wait(works_[b], "backward", backwards_);
+    group_.wait(works_[b], "backward");
     if (!buckets_[b].wire.is_alias_of(buckets_[b].flat)) {
       buckets_[b].flat.copy_(buckets_[b].wire);
     }
   }
   works_.clear();
+  if (refused) {
+    std::rethrow_exception(refused);
+  }
 }
 
 void Reducer::end() {
@@ -303,6 +327,7 @@ void Reducer::end() {
     return;
   }
   if (reduces()) {
+    agree();
     write_tail(/*failed=*/false);
     finish_all();
     const at::Tensor flags = tail();
@@ -348,10 +373,9 @@ void Reducer::reduce_late() {
     std::vector<at::Tensor> one = {extra};
     c10d::AllreduceOptions options;
     options.reduceOp = c10d::ReduceOp::AVG;
-    const Call call{"backward", backwards_};
+    const Call call{"backward", group_.last_call()};
     const CallScope scope(call);
-    group_.wait(
-        group_.backend().allreduce(one, options), "backward", backwards_);
+    group_.wait(group_.backend().allreduce(one, options), "backward");
     bucket.flat.narrow(0, 0, bucket.length)
         .add_(extra.narrow(0, 0, bucket.length));
   }
@@ -407,6 +431,7 @@ void Reducer::fail() noexcept {
   const at::NoGradGuard guard;
   try {
     if (reduces()) {
+      agreement_->settle();
       write_tail(/*failed=*/true);
       finish_all();
     }
@@ -416,10 +441,14 @@ void Reducer::fail() noexcept {
   forget_sums();
 }
 
-void Reducer::shadow() {
-  const at::NoGradGuard guard;
+void Reducer::begin_shadow() {
   forget_sums();
   begin(Sync::now);
+}
+
+void Reducer::end_shadow() {
+  const at::NoGradGuard guard;
+  agree();
   write_tail(/*failed=*/false);
   finish_all();
   if (tail()[static_cast<std::int64_t>(parameters_.size()) + kLate]

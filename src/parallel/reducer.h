@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "accelerate/group.h"
+#include "parallel/agreement.h"
 #include "parallel/bucket.h"
 #include "parallel/gradient_path.h"
 
@@ -23,8 +24,9 @@ namespace accelerate {
 ///    (later) the fresh gradient into that place and undefines `.grad` again.
 ///    It must not make `.grad` an alias: a checkpointed block fires the hook
 ///    once more while its bucket is under way.
-/// 3. When all members of a bucket are there and all buckets before it have
-///    started, its all-reduce starts: the same order on every rank. The last
+/// 3. When all members of a bucket are there, all buckets before it have
+///    started, and all ranks are known to be in this backward (`Agreement`),
+///    its all-reduce starts: the same order on every rank. The last
 ///    bucket waits for `end`; behind it travel, for each parameter, whether
 ///    this rank used it, and whether a gradient came late or the rank failed.
 /// 4. `end` starts the rest, waits, and makes `.grad` an alias of the place
@@ -44,6 +46,9 @@ class Reducer : public GradientPath {
  public:
   struct Options {
     BucketOptions buckets = {};
+    /// Shared by paths of one backward, whose owner then proposes it between
+    /// `begin` and the engine; left out: this one's own.
+    std::shared_ptr<Agreement> agreement = nullptr;
   };
 
   /// Collective. `parameters` are those that need gradients, the same list on
@@ -58,9 +63,10 @@ class Reducer : public GradientPath {
   void set_sums(const std::vector<at::Tensor>& sums) override;
   const NamedTensors& parameters() const override { return parameters_; }
 
-  /// Takes part in one synchronising backward of the others with gradients of
+  /// Take part in one synchronising backward of the others with gradients of
   /// zero, for a rank that has run out of batches. Collective.
-  void shadow();
+  void begin_shadow();
+  void end_shadow();
 
   /// Buckets, in the order in which they are reduced.
   std::size_t num_buckets() const { return buckets_.size(); }
@@ -80,6 +86,7 @@ class Reducer : public GradientPath {
   void fill_unused(const Bucket& bucket);
   void write_tail(bool failed);
   void finish_all();
+  void agree();
   void reduce_late();
   void hand_over();
   void forget_sums() noexcept;
@@ -89,13 +96,13 @@ class Reducer : public GradientPath {
   Group group_;
   NamedTensors parameters_;
   Options options_;
+  std::shared_ptr<Agreement> agreement_;
   std::vector<Bucket> buckets_;
   std::vector<Place> places_;
   std::vector<int> waiting_;  // Members that have not come, per bucket.
   std::vector<c10::intrusive_ptr<c10d::Work>> works_;
   std::size_t next_ = 0;            // The bucket that starts next.
   std::vector<std::size_t> fired_;  // Order of first hooks, while learning.
-  std::uint64_t backwards_ = 0;
   bool learnt_ = false;
   bool laid_out_anew_ = false;
   Sync sync_ = Sync::now;

@@ -147,9 +147,8 @@ std::string lonely_reduction(const GroupOptions& options, const Call* call) {
     if (call != nullptr) {
       scope.emplace(*call);
     }
-    message = message_of<DistributedError>([&] {
-      world.wait(world.backend().allreduce(one, impatient), "step", 7);
-    });
+    message = message_of<DistributedError>(
+        [&] { world.wait(world.backend().allreduce(one, impatient), "step"); });
     EXPECT_THAT(
         message_of<DistributedError>([&] { world.barrier(); }),
         testing::HasSubstr("unusable since " + message));

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much memory this process uses.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+namespace accelerate {
+
+/// Memory that is really there, shared pages included.
+inline std::int64_t resident_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word == "VmRSS:") {
+      std::int64_t kib = 0;
+      status >> kib;
+      return kib;
+    }
+  }
+  return 0;
+}
+
+}  // namespace accelerate

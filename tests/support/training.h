@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small model and its training in one process, for tests that train it on
+// several.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <torch/nn.h>
+#include <torch/optim.h>
+
+#include "accelerate/optim.h"
+
+namespace accelerate {
+
+/// With a tied weight and a layer that nobody uses.
+struct NetImpl : torch::nn::Module {
+  NetImpl() {
+    first = register_module("first", torch::nn::Linear(6, 9));
+    second = register_module("second", torch::nn::Linear(9, 9));
+    unused = register_module("unused", torch::nn::Linear(3, 3));
+    // The same weight under two names.
+    tied = register_parameter("tied", second->weight);
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return at::linear(torch::tanh(second(torch::tanh(first(x)))), tied);
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr}, unused{nullptr};
+  at::Tensor tied;
+};
+TORCH_MODULE(Net);
+
+/// Modules draw from the one generator of the process, which ranks share.
+inline Net make_net(std::int64_t seed = 7) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  torch::manual_seed(seed);
+  return Net();
+}
+
+/// The rows of one rank in one step.
+inline at::Tensor batch_of(int rank, int step) {
+  return at::arange(24, at::kFloat)
+      .view({4, 6})
+      .mul(0.37)
+      .add(rank)
+      .sin()
+      .add(0.05 * step);
+}
+
+inline at::Tensor net_loss(Net& net, const at::Tensor& rows) {
+  return net(rows).pow(2).mean();
+}
+
+enum class Kind { sgd, momentum, adamw, our_sgd, our_adamw };
+
+inline std::string name_of(Kind kind) {
+  switch (kind) {
+    case Kind::sgd:
+      return "TheirSGD";
+    case Kind::momentum:
+      return "TheirMomentum";
+    case Kind::adamw:
+      return "TheirAdamW";
+    case Kind::our_sgd:
+      return "SGD";
+    case Kind::our_adamw:
+      return "AdamW";
+  }
+  return "";
+}
+
+inline std::unique_ptr<torch::optim::Optimizer> make_optimizer(
+    Kind kind, Net& net) {
+  const auto parameters = net->parameters();
+  switch (kind) {
+    case Kind::sgd:
+      return std::make_unique<torch::optim::SGD>(parameters, 0.1);
+    case Kind::momentum:
+      return std::make_unique<torch::optim::SGD>(
+          parameters, torch::optim::SGDOptions(0.1).momentum(0.9));
+    case Kind::adamw:
+      return std::make_unique<torch::optim::AdamW>(parameters, 0.01);
+    case Kind::our_sgd:
+      return std::make_unique<SGD>(parameters, 0.1);
+    case Kind::our_adamw:
+      return std::make_unique<AdamW>(parameters, 0.01);
+  }
+  return nullptr;
+}
+
+/// Lists each parameter once: a plain loop would move a tied weight twice.
+inline void list_once(torch::optim::Optimizer& optimizer) {
+  for (auto& group : optimizer.param_groups()) {
+    std::vector<at::Tensor> once;
+    for (const at::Tensor& parameter : group.params()) {
+      if (std::none_of(once.begin(), once.end(), [&](const at::Tensor& other) {
+            return other.is_same(parameter);
+          })) {
+        once.push_back(parameter);
+      }
+    }
+    group.params() = once;
+  }
+}
+
+/// What a plain LibTorch loop in one process does with the rows of `ranks`
+/// ranks, `micro` batches of each per update.
+struct Alone {
+  Kind kind = Kind::sgd;
+  int ranks = 1;
+  int micro = 1;
+  int steps = 6;
+  /// On: all rows of an update in one forward. Off: each rank's rows in turn,
+  /// gradients added up, which is the order of our sums.
+  bool one_forward = true;
+
+  Net train() const {
+    Net net = make_net();
+    const auto optimizer = make_optimizer(kind, net);
+    list_once(*optimizer);
+    for (int step = 0; step < steps; step += micro) {
+      one_forward ? all_rows(net, step) : each_rank(net, step);
+      optimizer->step();
+      optimizer->zero_grad();
+    }
+    return net;
+  }
+
+ private:
+  void all_rows(Net& net, int step) const {
+    std::vector<at::Tensor> rows;
+    for (int i = 0; i < micro; ++i) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        rows.push_back(batch_of(rank, step + i));
+      }
+    }
+    net_loss(net, at::cat(rows)).backward();
+  }
+
+  void each_rank(Net& net, int step) const {
+    std::vector<at::Tensor> sums(net->parameters().size());
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (int i = 0; i < micro; ++i) {
+        net_loss(net, batch_of(rank, step + i)).div(micro).backward();
+      }
+      const auto parameters = net->parameters();
+      for (std::size_t p = 0; p < sums.size(); ++p) {
+        const at::Tensor grad = parameters[p].grad();
+        if (grad.defined() && !is_repeat(parameters, p)) {
+          sums[p] = sums[p].defined() ? sums[p].add(grad) : grad.clone();
+        }
+      }
+      net->zero_grad();
+    }
+    const auto parameters = net->parameters();
+    for (std::size_t p = 0; p < sums.size(); ++p) {
+      if (sums[p].defined()) {
+        parameters[p].mutable_grad() = sums[p].div(ranks);
+      }
+    }
+  }
+
+  static bool is_repeat(const std::vector<at::Tensor>& all, std::size_t p) {
+    return std::any_of(
+        all.begin(),
+        all.begin() + static_cast<std::ptrdiff_t>(p),
+        [&](const at::Tensor& other) { return other.is_same(all[p]); });
+  }
+};
+
+/// The largest difference of any element of any parameter.
+inline double largest_difference(
+    const std::vector<at::Tensor>& ours,
+    const std::vector<at::Tensor>& expected) {
+  double largest = ours.size() == expected.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(ours.size(), expected.size()); ++i) {
+    largest =
+        std::max(largest, ours[i].sub(expected[i]).abs().max().item<double>());
+  }
+  return largest;
+}
+
+}  // namespace accelerate

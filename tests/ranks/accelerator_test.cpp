@@ -19,88 +19,12 @@
 #include "accelerate/optim.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
+#include "support/training.h"
 
 namespace accelerate {
 namespace {
 
 constexpr int kSteps = 6;
-
-struct NetImpl : torch::nn::Module {
-  NetImpl() {
-    first = register_module("first", torch::nn::Linear(6, 9));
-    second = register_module("second", torch::nn::Linear(9, 9));
-    unused = register_module("unused", torch::nn::Linear(3, 3));
-    // The same weight under two names.
-    tied = register_parameter("tied", second->weight);
-  }
-  at::Tensor forward(const at::Tensor& x) {
-    return at::linear(torch::tanh(second(torch::tanh(first(x)))), tied);
-  }
-  torch::nn::Linear first{nullptr}, second{nullptr}, unused{nullptr};
-  at::Tensor tied;
-};
-TORCH_MODULE(Net);
-
-// Modules draw from the one generator of the process.
-Net make_net(std::int64_t seed = 7) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  torch::manual_seed(seed);
-  return Net();
-}
-
-at::Tensor batch_of(int rank, int step) {
-  return at::arange(24, at::kFloat)
-      .view({4, 6})
-      .mul(0.37)
-      .add(rank)
-      .sin()
-      .add(0.05 * step);
-}
-
-at::Tensor net_loss(Net& net, const at::Tensor& rows) {
-  return net(rows).pow(2).mean();
-}
-
-enum class Kind { sgd, momentum, adamw, our_sgd, our_adamw };
-
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(Kind kind, Net& net) {
-  const auto parameters = net->parameters();
-  switch (kind) {
-    case Kind::sgd:
-      return std::make_unique<torch::optim::SGD>(parameters, 0.1);
-    case Kind::momentum:
-      return std::make_unique<torch::optim::SGD>(
-          parameters, torch::optim::SGDOptions(0.1).momentum(0.9));
-    case Kind::adamw:
-      return std::make_unique<torch::optim::AdamW>(parameters, 0.01);
-    case Kind::our_sgd:
-      return std::make_unique<SGD>(parameters, 0.1);
-    case Kind::our_adamw:
-      return std::make_unique<AdamW>(parameters, 0.01);
-  }
-  return nullptr;
-}
-
-// One process, all rows of a step at once, `micro` steps' rows per update.
-std::vector<at::Tensor> trained_alone(Kind kind, int size, int micro) {
-  auto net = make_net();
-  Accelerator accelerator{PartialState(Group()), {}};
-  auto optimizer = make_optimizer(kind, net);
-  accelerator.prepare(net, *optimizer);
-  for (int step = 0; step < kSteps; step += micro) {
-    std::vector<at::Tensor> rows;
-    for (int i = 0; i < micro; ++i) {
-      for (int rank = 0; rank < size; ++rank) {
-        rows.push_back(batch_of(rank, step + i));
-      }
-    }
-    net_loss(net, at::cat(rows)).backward();
-    optimizer->step();
-    optimizer->zero_grad();
-  }
-  return net->parameters();
-}
 
 void expect_same(
     const std::vector<at::Tensor>& ours,
@@ -122,24 +46,28 @@ TEST_P(Training, EqualsOneProcessWithTheSameRows) {
   const int size = std::get<0>(GetParam());
   const Kind kind = std::get<1>(GetParam());
   const int micro = std::get<2>(GetParam());
-  const auto expected = trained_alone(kind, size, micro);
+  Alone alone{.kind = kind, .ranks = size, .micro = micro};
+  const auto by_rows = alone.train()->parameters();
+  alone.one_forward = false;
+  const auto by_sums = alone.train()->parameters();
 
-  run_on_ranks(
-      size, quick(Backend::shm), [&expected, kind, micro](Group& group) {
-        // Every rank starts with other weights: prepare makes them equal.
-        auto net = make_net(7 + group.rank());
-        Accelerator accelerator(
-            PartialState(group), {.gradient_accumulation_steps = micro});
-        auto optimizer = make_optimizer(kind, net);
-        accelerator.prepare(net, *optimizer);
-        for (int step = 0; step < kSteps; ++step) {
-          auto region = accelerator.accumulate();
-          accelerator.backward(net_loss(net, batch_of(group.rank(), step)));
-          optimizer->step();
-          optimizer->zero_grad();
-        }
-        expect_same(net->parameters(), expected);
-      });
+  run_on_ranks(size, quick(Backend::shm), [&](Group& group) {
+    // Every rank starts with other weights: prepare makes them equal.
+    auto net = make_net(7 + group.rank());
+    Accelerator accelerator(
+        PartialState(group), {.gradient_accumulation_steps = micro});
+    auto optimizer = make_optimizer(kind, net);
+    accelerator.prepare(net, *optimizer);
+    for (int step = 0; step < kSteps; ++step) {
+      auto region = accelerator.accumulate();
+      accelerator.backward(net_loss(net, batch_of(group.rank(), step)));
+      optimizer->step();
+      optimizer->zero_grad();
+    }
+    EXPECT_LE(largest_difference(net->parameters(), by_rows), 1e-6);
+    // Sums in the order of ranks, then one division: bit for bit.
+    EXPECT_EQ(largest_difference(net->parameters(), by_sums), 0);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -153,7 +81,12 @@ INSTANTIATE_TEST_SUITE_P(
             Kind::adamw,
             Kind::our_sgd,
             Kind::our_adamw),
-        testing::Values(1, 3)));
+        testing::Values(1, 3)),
+    [](const auto& test) {
+      return name_of(std::get<1>(test.param)) + "On" +
+             std::to_string(std::get<0>(test.param)) + "By" +
+             std::to_string(std::get<2>(test.param));
+    });
 
 class Ranks : public testing::TestWithParam<int> {
  protected:
@@ -352,7 +285,9 @@ TEST_P(Ranks, Bf16TrainsCloseToFp32AndEqualOnAllRanks) {
     }
     // bf16 has 8 bits; six steps of 0.1 move the weights by less than that.
     expect_same(
-        net->parameters(), trained_alone(Kind::sgd, group.size(), 1), 0.02);
+        net->parameters(),
+        Alone{.kind = Kind::sgd, .ranks = group.size()}.train()->parameters(),
+        0.02);
     const auto all = group.gather({net->first->weight.view({1, -1})})[0];
     for (int r = 1; r < group.size(); ++r) {
       EXPECT_TRUE(at::equal(all[r], all[0]));

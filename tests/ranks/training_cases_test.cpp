@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training with uneven data, several models, and parameters of every kind:
+// always what one process would get from the rows of all.
+#include <functional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <torch/nn.h>
+#include <torch/optim.h>
+
+#include "accelerate/accelerator.h"
+#include "accelerate/accelerator_nests.h"
+#include "accelerate/autocast.h"
+#include "accelerate/data_loader.h"
+#include "accelerate/error.h"
+#include "accelerate/optim.h"
+#include "support/message_of.h"
+#include "support/run_on_ranks.h"
+#include "support/slow_shards.h"
+#include "support/training.h"
+
+namespace accelerate {
+namespace {
+
+// A few roundings of numbers around 1.
+constexpr double kRounding = 1e-6;
+
+class TrainingCases : public testing::TestWithParam<int> {
+ protected:
+  static int size() { return GetParam(); }
+  static void each(const std::function<void(Group&)>& body) {
+    run_on_ranks(size(), quick(Backend::shm), body);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, TrainingCases, testing::Values(1, 2, 3, 5));
+
+void expect_equal_on_all_ranks(const Group& group, const at::Tensor& tensor) {
+  const auto all = group.gather({tensor.detach().view({1, -1})})[0];
+  for (int r = 1; r < group.size(); ++r) {
+    EXPECT_TRUE(at::equal(all[r], all[0])) << "rank " << r;
+  }
+}
+
+at::Tensor row(std::int64_t index) {
+  return at::arange(6, at::kFloat)
+      .add(static_cast<double>(index))
+      .mul(0.3)
+      .sin();
+}
+
+struct NumberedRows {
+  std::int64_t n = 0;
+  std::int64_t size() const { return n; }
+  at::Tensor get(std::int64_t index) const { return row(index); }
+};
+
+at::Tensor rows_with(const std::vector<std::int64_t>& samples) {
+  std::vector<at::Tensor> rows;
+  for (const std::int64_t sample : samples) {
+    rows.push_back(row(sample));
+  }
+  return at::stack(rows);
+}
+
+// One process that goes through the batches of all ranks.
+std::vector<at::Tensor> trained_on_shards(
+    std::int64_t n, const ShardRules& rules) {
+  Net net = make_net();
+  SGD optimizer(net->parameters(), 0.1);
+  std::vector<std::vector<SlowBatch>> batches;
+  std::size_t steps = 0;
+  for (int rank = 0; rank < rules.num_processes; ++rank) {
+    ShardRules its = rules;
+    its.process_index = rank;
+    batches.push_back(slow_batches(n, its));
+    steps = std::max(steps, batches.back().size());
+  }
+  for (std::size_t step = 0; step < steps; ++step) {
+    for (const auto& of_rank : batches) {
+      if (step < of_rank.size()) {
+        net_loss(net, rows_with(of_rank[step].samples))
+            .div(static_cast<double>(rules.num_processes))
+            .backward();
+      }
+    }
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  return net->parameters();
+}
+
+TEST_P(TrainingCases, UnevenDataIsCompletedOrJoined) {
+  for (const bool even : {true, false}) {
+    const auto expected = trained_on_shards(
+        23,
+        {.batch_size = 4,
+         .num_processes = size(),
+         .even_batches = even && size() > 1});
+    each([&](Group& group) {
+      Net net = make_net();
+      SGD optimizer(net->parameters(), 0.1);
+      DataLoader loader(NumberedRows{23}, {.batch_size = 4});
+      Accelerator accelerator{PartialState(group), {}};
+      accelerator.prepare(net, optimizer, loader);
+      {
+        const auto join = accelerator.join_uneven_inputs(even);
+        for (auto& batch : loader) {
+          accelerator.backward(net_loss(net, batch));
+          optimizer.step();
+          optimizer.zero_grad();
+        }
+      }
+      EXPECT_LE(largest_difference(net->parameters(), expected), kRounding);
+    });
+  }
+}
+
+// One loss through both models, then one through the second alone.
+void train_two(
+    Net& a,
+    Net& b,
+    torch::optim::Optimizer& first,
+    torch::optim::Optimizer& second,
+    const std::function<void(const std::function<at::Tensor(int)>&)>& backward,
+    int steps = 4) {
+  for (int step = 0; step < steps; ++step) {
+    const bool both = step % 2 == 0;
+    backward([&, step](int rank) {
+      const auto rows = batch_of(rank, step);
+      const auto loss = net_loss(b, rows);
+      return both ? loss.add(net_loss(a, rows)) : loss;
+    });
+    if (both) {
+      first.step();
+    } else {
+      EXPECT_FALSE(a->first->weight.grad().defined());
+    }
+    second.step();
+    first.zero_grad();
+    second.zero_grad();
+  }
+}
+
+TEST_P(TrainingCases, TwoModelsWithAnOptimizerEach) {
+  Net alone_a = make_net(1);
+  Net alone_b = make_net(2);
+  SGD alone_first(alone_a->parameters(), 0.1);
+  AdamW alone_second(alone_b->parameters(), 0.01);
+  train_two(
+      alone_a, alone_b, alone_first, alone_second, [](const auto& loss_of) {
+        for (int rank = 0; rank < size(); ++rank) {
+          loss_of(rank).div(size()).backward();
+        }
+      });
+
+  each([&](Group& group) {
+    Net a = make_net(1);
+    Net b = make_net(2);
+    SGD first(a->parameters(), 0.1);
+    AdamW second(b->parameters(), 0.01);
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(a, b, first, second);
+    train_two(a, b, first, second, [&](const auto& loss_of) {
+      accelerator.backward(loss_of(group.rank()));
+    });
+    EXPECT_LE(
+        largest_difference(a->parameters(), alone_a->parameters()), kRounding);
+    EXPECT_LE(
+        largest_difference(b->parameters(), alone_b->parameters()), kRounding);
+  });
+}
+
+// bf16 rounds each rank's gradients before they are summed, on any number of
+// ranks alike.
+TEST_P(TrainingCases, Bf16EqualsOneProcessInBf16) {
+  Net alone = make_net();
+  SGD reference(alone->parameters(), 0.1);
+  for (int step = 0; step < 6; ++step) {
+    for (int rank = 0; rank < size(); ++rank) {
+      at::Tensor loss;
+      {
+        const AutocastGuard guard(
+            c10::kCPU, Precision::bf16, {.cache_enabled = false});
+        loss = net_loss(alone, batch_of(rank, step));
+      }
+      loss.div(size()).backward();
+    }
+    reference.step();
+    reference.zero_grad();
+  }
+
+  each([&](Group& group) {
+    Net net = make_net();
+    SGD optimizer(net->parameters(), 0.1);
+    Accelerator accelerator(
+        PartialState(group),
+        {.mixed_precision = Precision::bf16,
+         .autocast_scope = AutocastScope::manual});
+    accelerator.prepare(net, optimizer);
+    for (int step = 0; step < 6; ++step) {
+      at::Tensor loss;
+      {
+        const auto guard = accelerator.autocast({.cache_enabled = false});
+        loss = net_loss(net, batch_of(group.rank(), step));
+      }
+      accelerator.backward(loss);
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    expect_equal_on_all_ranks(group, net->first->weight);
+    // A third is no binary number: `loss / 3` rounds before bf16 does.
+    EXPECT_LE(
+        largest_difference(net->parameters(), alone->parameters()),
+        size() == 3 || size() == 5 ? 2e-3 : kRounding);
+  });
+}
+
+TEST_P(TrainingCases, FrozenParametersStay) {
+  each([](Group& group) {
+    Net net = make_net();
+    net->first->weight.set_requires_grad(false);
+    const auto frozen = net->first->weight.clone();
+    AdamW optimizer(net->parameters(), 0.1);
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(net, optimizer);
+
+    for (int step = 0; step < 3; ++step) {
+      accelerator.backward(net_loss(net, batch_of(group.rank(), step)));
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+
+    EXPECT_FALSE(net->first->weight.grad().defined());
+    EXPECT_TRUE(at::equal(net->first->weight, frozen));
+    expect_equal_on_all_ranks(group, net->second->weight);
+  });
+}
+
+// On several ranks the gradient travels dense; the numbers are the same.
+TEST_P(TrainingCases, SparseGradientsHaveTheSameValues) {
+  each([](Group& group) {
+    const auto make = [] {
+      return torch::nn::Embedding(
+          torch::nn::EmbeddingOptions(7, 3).sparse(true)._weight(
+              at::ones({7, 3})));
+    };
+    const auto loss = [](torch::nn::Embedding& model, int rank) {
+      return model(at::tensor({1, rank, rank})).sum().mul(rank + 1);
+    };
+    auto model = make();
+    auto alone = make();
+    SGD optimizer(model->parameters(), 0.1);
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(model, optimizer);
+
+    for (int step = 0; step < 3; ++step) {
+      accelerator.backward(loss(model, group.rank()));
+      for (int rank = 0; rank < group.size(); ++rank) {
+        loss(alone, rank).div(group.size()).backward();
+      }
+      EXPECT_TRUE(at::allclose(
+          model->weight.grad().to_dense(), alone->weight.grad().to_dense()));
+      EXPECT_EQ(model->weight.grad().is_sparse(), group.size() == 1);
+      optimizer.step();
+      optimizer.zero_grad();
+      alone->zero_grad();
+    }
+    expect_equal_on_all_ranks(group, model->weight);
+  });
+}
+
+// Computes its block once more in the backward, as activation checkpointing
+// does: a backward inside the backward.
+struct Checkpointed : torch::autograd::Function<Checkpointed> {
+  static at::Tensor forward(
+      torch::autograd::AutogradContext* context,
+      const at::Tensor& x,
+      Net* net) {
+    context->saved_data["net"] = reinterpret_cast<std::int64_t>(net);
+    context->save_for_backward({x});
+    const at::NoGradGuard guard;
+    return (*net)(x);
+  }
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* context,
+      const torch::autograd::variable_list& gradients) {
+    auto* net =
+        reinterpret_cast<Net*>(context->saved_data["net"].toInt());  // NOLINT
+    const at::AutoGradMode on(true);
+    const auto x =
+        context->get_saved_variables()[0].detach().set_requires_grad(true);
+    (*net)(x).backward(gradients[0]);
+    return {x.grad(), at::Tensor()};
+  }
+};
+
+TEST_P(TrainingCases, ReentrantBackward) {
+  each([](Group& group) {
+    Net net = make_net();
+    Net plain = make_net();
+    Accelerator accelerator(
+        PartialState(group), {.ddp_kwargs = {.bucket_cap_mb = 1e-4}});
+    accelerator.prepare(net);
+    const auto twice = [](Net& model, const at::Tensor& rows, bool again) {
+      const auto x = rows.clone().set_requires_grad(true);
+      const auto once = again ? Checkpointed::apply(x, &model) : model(x);
+      // Also outside of the block: two gradients, at different times.
+      return once.pow(2).mean().add(model(rows).sum());
+    };
+    for (int step = 0; step < 4; ++step) {
+      accelerator.backward(twice(net, batch_of(group.rank(), step), true));
+      for (int rank = 0; rank < group.size(); ++rank) {
+        twice(plain, batch_of(rank, step), false).div(group.size()).backward();
+      }
+      EXPECT_TRUE(at::allclose(
+          net->second->weight.grad(), plain->second->weight.grad(), 1e-5, 1e-6))
+          << "step " << step;
+      net->zero_grad();
+      plain->zero_grad();
+    }
+  });
+}
+
+TEST_P(TrainingCases, TheSameGraphTwice) {
+  each([](Group& group) {
+    Net net = make_net();
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(net);
+    for (int step = 0; step < 3; ++step) {
+      const auto loss = net_loss(net, batch_of(group.rank(), step));
+      accelerator.backward(loss, {.retain_graph = true});
+      const auto once = net->first->weight.grad().clone();
+      accelerator.backward(loss);
+
+      EXPECT_TRUE(at::allclose(net->first->weight.grad(), once.mul(2)));
+      net->zero_grad();
+    }
+  });
+}
+
+TEST_P(TrainingCases, NarrowGradientsStayClose) {
+  for (const CommHook hook : {CommHook::bf16, CommHook::fp16}) {
+    each([hook](Group& group) {
+      Net net = make_net();
+      Net plain = make_net();
+      Accelerator accelerator(
+          PartialState(group), {.ddp_kwargs = {.comm_hook = hook}});
+      accelerator.prepare(net);
+      for (int step = 0; step < 3; ++step) {
+        accelerator.backward(net_loss(net, batch_of(group.rank(), step)));
+        for (int rank = 0; rank < group.size(); ++rank) {
+          net_loss(plain, batch_of(rank, step)).div(group.size()).backward();
+        }
+        const auto& grad = net->first->weight.grad();
+        EXPECT_EQ(grad.scalar_type(), at::kFloat);
+        // Half a unit in the last of 8 or 11 bits, on the way and at the end.
+        const double bits = hook == CommHook::bf16 ? 8e-3 : 1e-3;
+        EXPECT_TRUE(
+            at::allclose(grad, plain->first->weight.grad(), bits, bits * 0.1));
+        expect_equal_on_all_ranks(group, grad);
+        net->zero_grad();
+        plain->zero_grad();
+      }
+    });
+  }
+}
+
+TEST_P(TrainingCases, BuffersAreThoseOfRankZeroIfAsked) {
+  for (const bool broadcast : {true, false}) {
+    each([broadcast](Group& group) {
+      torch::nn::BatchNorm1d norm(3);
+      Accelerator accelerator(
+          PartialState(group),
+          {.ddp_kwargs = {.broadcast_buffers = broadcast}});
+      accelerator.prepare(norm);
+
+      accelerator.backward(
+          norm(at::arange(6, at::kFloat).view({2, 3}).add(group.rank()))
+              .pow(2)
+              .sum());
+
+      const auto means = group.gather({norm->running_mean.view({1, -1})})[0];
+      for (int r = 1; r < group.size(); ++r) {
+        EXPECT_EQ(at::equal(means[r], means[0]), broadcast);
+      }
+    });
+  }
+}
+
+TEST_P(TrainingCases, OneModelStaysLocalInItsNoSync) {
+  each([](Group& group) {
+    Net a = make_net(1);
+    Net b = make_net(2);
+    Net alone = make_net(1);
+    Accelerator accelerator{PartialState(group), {}};
+    accelerator.prepare(a, b);
+    const auto rows = batch_of(group.rank(), 0);
+    net_loss(alone, rows).backward();
+    {
+      const auto local = accelerator.no_sync(a);
+      accelerator.backward(net_loss(a, rows).add(net_loss(b, rows)));
+    }
+    EXPECT_TRUE(
+        at::allclose(a->first->weight.grad(), alone->first->weight.grad()));
+    expect_equal_on_all_ranks(group, b->first->weight.grad());
+
+    accelerator.backward(net_loss(a, rows));
+    expect_equal_on_all_ranks(group, a->first->weight.grad());
+    EXPECT_EQ(
+        message_of<StateError>(
+            [&] { static_cast<void>(accelerator.no_sync(alone)); }),
+        "no_sync got a model that was not prepared");
+  });
+}
+
+}  // namespace
+}  // namespace accelerate

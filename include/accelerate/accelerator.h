@@ -31,6 +31,7 @@
 #include "accelerate/fwd.h"
 #include "accelerate/group.h"
 #include "accelerate/json.h"
+#include "accelerate/memory.h"
 #include "accelerate/partial_state.h"
 #include "accelerate/precision.h"
 #include "accelerate/profiler.h"
@@ -61,6 +62,24 @@ template <typename T>
 concept PointerToModule = requires(T& object) {
   requires PointsTo<typename T::element_type, torch::nn::Module>;
 };
+
+template <typename T>
+concept ModelLike = PointsTo<T, torch::nn::Module> || GivesModule<T> ||
+                    HoldsModule<T> || PointerToModule<T>;
+
+/// The module that a model, its holder or its handle stands for.
+template <ModelLike T>
+decltype(auto) module_of(T& object) {
+  if constexpr (PointsTo<T, torch::nn::Module>) {
+    return (object);
+  } else if constexpr (GivesModule<T>) {
+    return *object.module();
+  } else if constexpr (HoldsModule<T>) {
+    return *object.ptr();
+  } else {
+    return *object;
+  }
+}
 
 template <typename>
 inline constexpr bool kNotPreparable = false;
@@ -133,10 +152,15 @@ class ACCELERATE_API Accelerator {
     (prepare_any(objects), ...);
   }
 
-  /// The single-object forms. `evaluation_mode` leaves gradients alone.
-  void prepare_model(torch::nn::Module& model, bool evaluation_mode = false);
+  /// The single-object forms.
+  void prepare_model(
+      torch::nn::Module& model, const PrepareModelOptions& options = {});
   void prepare_optimizer(torch::optim::Optimizer& optimizer);
-  void prepare_data_loader(DataLoaderBase& loader);
+  /// `device_placement`: whether batches move to the device; left out: as the
+  /// Accelerator was told.
+  void prepare_data_loader(
+      DataLoaderBase& loader,
+      std::optional<bool> device_placement = std::nullopt);
   void prepare_scheduler(LRScheduler& scheduler);
 
   /// What `prepare_model` does, for a model that is no `torch::nn::Module`:
@@ -158,8 +182,8 @@ class ACCELERATE_API Accelerator {
   /// gradients, `PeerError` when another process failed in its backward.
   void backward(const Tensor& loss, const BackwardOptions& options = {});
 
-  /// Opens one micro-step of gradient accumulation; decides whether its
-  /// backward synchronises.
+  /// Opens one micro-step of gradient accumulation, for everything that was
+  /// prepared; decides whether its backward synchronises.
   ///
   ///     for (auto& batch : loader) {
   ///       auto step = accelerator.accumulate();
@@ -170,8 +194,13 @@ class ACCELERATE_API Accelerator {
   /// `AccumulationWeighting::weighted`.
   [[nodiscard]] Region accumulate(double weight);
 
-  /// Keeps gradients of the backwards inside local, and visible in `.grad`.
+  /// Keeps gradients of the backwards inside local, and visible in `.grad`:
+  /// those of all models, or of the one given.
   [[nodiscard]] Region no_sync();
+  template <detail::ModelLike Model>
+  [[nodiscard]] Region no_sync(Model& model) {
+    return no_sync_of(detail::module_of(model));
+  }
   /// Makes the next backward inside `no_sync` synchronise after all.
   void trigger_sync_in_backward();
 
@@ -219,9 +248,17 @@ class ACCELERATE_API Accelerator {
       const Nest& nest, const PadOptions& options = {}) const;
 
   /// Records what LibTorch does until the result is destroyed or stopped, a
-  /// trace per process.
+  /// trace per process; without an argument, as `profile_kwargs` says.
+  [[nodiscard]] std::unique_ptr<Profiler> profile() const;
   [[nodiscard]] std::unique_ptr<Profiler> profile(
-      const ProfileKwargs& kwargs = {}) const;
+      const ProfileKwargs& kwargs) const;
+
+  /// A loader like this one whose first loop begins `batches` batches later.
+  template <typename Loader>
+  [[nodiscard]] static Loader skip_first_batches(
+      const Loader& loader, std::int64_t batches) {
+    return loader.without_first(batches);
+  }
 
   /// Tells every process, at its next `check_trigger`, that this one asked.
   void set_trigger();
@@ -314,6 +351,10 @@ class ACCELERATE_API Accelerator {
   bool is_local_main_process() const { return state().is_local_main_process(); }
   bool is_last_process() const { return state().is_last_process(); }
   bool use_distributed() const { return state().use_distributed(); }
+  /// Whether several processes each drive an accelerator of their own.
+  bool multi_device() const {
+    return use_distributed() && device().type() != c10::kCPU;
+  }
   void wait_for_everyone() const { state().wait_for_everyone(); }
   [[nodiscard]] ProcessOrder main_process_first() const {
     return state().main_process_first();
@@ -375,9 +416,16 @@ class ACCELERATE_API Accelerator {
     return model;
   }
   /// Forgets everything that was prepared; what was prepared works on as it
-  /// is, on its own.
-  void free_memory();
-  void clear() { free_memory(); }
+  /// is, on its own. Objects that are given are let go of (`release_memory`).
+  template <typename... Objects>
+  void free_memory(Objects&... objects) {
+    forget_prepared();
+    release_memory(objects...);
+  }
+  template <typename... Objects>
+  void clear(Objects&... objects) {
+    free_memory(objects...);
+  }
   /// Waits for everyone and leaves the run. Collective.
   void end_training();
 
@@ -387,20 +435,14 @@ class ACCELERATE_API Accelerator {
   template <typename Object>
   void prepare_any(Object& object) {
     using T = std::remove_cv_t<Object>;
-    if constexpr (detail::PointsTo<T, torch::nn::Module>) {
-      prepare_model(object);
-    } else if constexpr (detail::PointsTo<T, torch::optim::Optimizer>) {
+    if constexpr (detail::PointsTo<T, torch::optim::Optimizer>) {
       prepare_optimizer(object);
     } else if constexpr (detail::PointsTo<T, DataLoaderBase>) {
       prepare_data_loader(object);
     } else if constexpr (detail::PointsTo<T, LRScheduler>) {
       prepare_scheduler(object);
-    } else if constexpr (detail::GivesModule<T>) {
-      prepare_model(*object.module());
-    } else if constexpr (detail::HoldsModule<T>) {
-      prepare_model(*object.ptr());
-    } else if constexpr (detail::PointerToModule<T>) {
-      prepare_model(*object);
+    } else if constexpr (detail::ModelLike<T>) {
+      prepare_model(detail::module_of(object));
     } else {
       static_assert(
           detail::kNotPreparable<T>,
@@ -410,6 +452,8 @@ class ACCELERATE_API Accelerator {
           "LibTorch's own schedulers with accelerate::adapt() first");
     }
   }
+  Region no_sync_of(const torch::nn::Module& model);
+  void forget_prepared();
   std::vector<Tensor> gather_real_rows(
       const std::vector<Tensor>& tensors) const;
 

@@ -12,6 +12,7 @@
 #include "accelerate/lr_scheduler.h"
 #include "accelerate/partial_state.h"
 #include "accelerate/precision.h"
+#include "accelerate/profiler.h"
 #include "accelerate/rng_type.h"
 
 namespace accelerate {
@@ -76,6 +77,15 @@ struct AcceleratorOptions {
   /// Where checkpoints go; `project_config` says more.
   std::optional<std::filesystem::path> project_dir = std::nullopt;
   std::optional<ProjectConfiguration> project_config = std::nullopt;
+  /// What `profile()` records when it is not told otherwise.
+  ProfileKwargs profile_kwargs = {};
+};
+
+struct PrepareModelOptions {
+  /// Moves the model to the device; left out: as the Accelerator was told.
+  std::optional<bool> device_placement = std::nullopt;
+  /// Leaves gradients alone.
+  bool evaluation_mode = false;
 };
 
 struct BackwardOptions {

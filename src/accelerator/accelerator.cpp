@@ -80,14 +80,14 @@ Accelerator::Accelerator(PartialState state, const AcceleratorOptions& options)
 Accelerator::~Accelerator() = default;
 
 void Accelerator::prepare_model(
-    torch::nn::Module& model, bool evaluation_mode) {
-  if (impl_->options.device_placement) {
+    torch::nn::Module& model, const PrepareModelOptions& options) {
+  if (options.device_placement.value_or(impl_->options.device_placement)) {
     model.to(device());
   }
   PreparedModel prepared;
   prepared.module = &model;
   prepared.holder = holder_of(model);
-  prepared.evaluation_mode = evaluation_mode;
+  prepared.evaluation_mode = options.evaluation_mode;
   prepared.parameters = parameters_of(model);
   prepared.buffers = model.buffers();
   impl_->add_model(std::move(prepared));
@@ -157,12 +157,13 @@ void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
   scheduler.attach(std::move(context));
 }
 
-void Accelerator::prepare_data_loader(DataLoaderBase& loader) {
+void Accelerator::prepare_data_loader(
+    DataLoaderBase& loader, std::optional<bool> device_placement) {
   ShardOptions how;
   how.process_index = process_index();
   how.num_processes = num_processes();
   how.group = group();
-  if (impl_->options.device_placement) {
+  if (device_placement.value_or(impl_->options.device_placement)) {
     how.device = device();
   }
   how.configuration = impl_->data;
@@ -189,6 +190,20 @@ Region Accelerator::accumulate(double weight) {
 Region Accelerator::no_sync() {
   ++impl_->no_sync_depth;
   return Region([this] { --impl_->no_sync_depth; });
+}
+
+Region Accelerator::no_sync_of(const torch::nn::Module& model) {
+  const bool known =
+      std::any_of(impl_->models.begin(), impl_->models.end(), [&](auto& one) {
+        return one.module == &model;
+      });
+  if (!known) {
+    throw StateError(
+        "no_sync got a model that was not prepared",
+        "call prepare() with it first");
+  }
+  ++impl_->local_models[&model];
+  return Region([this, model = &model] { --impl_->local_models[model]; });
 }
 
 void Accelerator::trigger_sync_in_backward() {
@@ -261,6 +276,10 @@ std::vector<Json> Accelerator::gather_for_metrics(
   return group().gather_object(real);
 }
 
+std::unique_ptr<Profiler> Accelerator::profile() const {
+  return profile(impl_->options.profile_kwargs);
+}
+
 std::unique_ptr<Profiler> Accelerator::profile(
     const ProfileKwargs& kwargs) const {
   return std::make_unique<Profiler>(kwargs, process_index());
@@ -321,7 +340,7 @@ bool Accelerator::non_blocking() const {
   return impl_->data.non_blocking;
 }
 
-void Accelerator::free_memory() {
+void Accelerator::forget_prepared() {
   const PartialState state = impl_->state;
   const AcceleratorOptions options = impl_->options;
   wait_for_checkpoint();

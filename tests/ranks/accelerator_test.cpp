@@ -492,6 +492,42 @@ INSTANTIATE_TEST_SUITE_P(
             [](Accelerator& a) { a.prepare_parameters({"a"}, {}, {}); },
             "prepare_parameters got 1 names for 0 tensors"},
         BadCase{
+            "WeightNegative",
+            [](Accelerator&) {
+              Accelerator weighted(
+                  PartialState(Group()),
+                  {.gradient_accumulation_plugin = GradientAccumulationPlugin{
+                       .weighting = AccumulationWeighting::weighted}});
+              static_cast<void>(weighted.accumulate(-1.0));
+            },
+            "accumulate() got the weight -1"},
+        BadCase{
+            "BucketSize",
+            [](Accelerator&) {
+              Accelerator(
+                  PartialState(Group()), {.ddp_kwargs = {.bucket_cap_mb = 0}});
+            },
+            "bucket_cap_mb is 0"},
+        BadCase{
+            "PluginSteps",
+            [](Accelerator&) {
+              Accelerator(
+                  PartialState(Group()), {.gradient_accumulation_steps = -1});
+            },
+            "gradient_accumulation_steps is -1"},
+        BadCase{
+            "ClipNorm",
+            [](Accelerator& a) { a.clip_grad_norm_({}, -1); },
+            "`max_norm` is -1"},
+        BadCase{
+            "ClipValue",
+            [](Accelerator& a) { a.clip_grad_value_({}, -1); },
+            "`clip_value` is -1"},
+        BadCase{
+            "OnProcess",
+            [](Accelerator& a) { static_cast<void>(a.on_process(3, [] {})); },
+            "on_process: index is 3 but there are 1 processes (0–0)"},
+        BadCase{
             "LocalSteps",
             [](Accelerator& a) {
               torch::nn::Linear layer(1, 1);

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# `prepare` of an object that it does not know is refused by the compiler, with
+# a message that says what it takes; models are not.
+#
+#   compile_errors.sh <compiler> <our include folder> <LibTorch's folder>
+set -uo pipefail
+
+compile() {
+  "$compiler" -std=c++20 -fsyntax-only "$@" -I "$include" \
+    -isystem "$torch/include" \
+    "$(dirname "$0")/compile_errors.cpp" 2>&1
+}
+
+# refused <case> <words of the message>
+refused() {
+  local output
+  if output=$(compile "-D$1"); then
+    echo "$1 compiles"
+    failed=1
+  elif ! grep -qF -- "$2" <<<"$output"; then
+    echo "$1 is refused, but not with \`$2\`:"
+    echo "$output"
+    failed=1
+  fi
+}
+
+compiler=$1 include=$2 torch=$3 failed=0
+compile -DCASE_GOOD || failed=1
+refused CASE_UNKNOWN 'prepare takes torch::nn modules (also holders, shared_ptr'
+refused CASE_LIBTORCH_SCHEDULER 'with accelerate::adapt() first'
+refused CASE_NO_ARGUMENT 'calls the function with one argument'
+exit $failed

@@ -4,9 +4,13 @@
 //
 //     build/bin/benchmarks/train_step [--json] [--quick]
 //
-// Both models live in the same processes and take turns. With one process the
-// peer is a plain LibTorch loop, once with its own AdamW and once with ours:
-// the second ratio is what the wrapping costs.
+// Both models live in the same processes and take turns, step by step. With one
+// process the peer is a plain LibTorch loop, once with its own AdamW and once
+// with ours: the second ratio is what the wrapping costs.
+//
+// With two, also: by how much a backward that averages is longer than one that
+// does not (`no_sync`), as a share of the backward and of what the same
+// all-reduces take alone.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -146,6 +150,21 @@ class Ours {
     optimizer_.zero_grad();
   }
 
+  /// Seconds of the backward alone, all processes at once.
+  double backward(bool sync) {
+    const at::Tensor loss = loss_of(model_);
+    accelerator_.wait_for_everyone();
+    double seconds = 0;
+    if (sync) {
+      seconds = seconds_of(1, [&] { accelerator_.backward(loss); });
+    } else {
+      const auto local = accelerator_.no_sync();
+      seconds = seconds_of(1, [&] { accelerator_.backward(loss); });
+    }
+    optimizer_.zero_grad();
+    return seconds;
+  }
+
  private:
   Accelerator accelerator_;
   Model model_;
@@ -172,19 +191,22 @@ void compare(
   ByHand<Model> libtorch(make(), gloo ? &*gloo : nullptr, false);
   ByHand<Model> plain(make(), gloo ? &*gloo : nullptr, true);
   std::vector<double> times[3];
-  const int repeats = settings.quick ? 5 : 40;
   const auto sample = [&](int which, const auto& step) {
-    step();
     state.wait_for_everyone();
-    times[which].push_back(seconds_of(repeats, step));
+    times[which].push_back(seconds_of(1, step));
   };
-  for (int round = 0; round < (settings.quick ? 1 : 4); ++round) {
-    sample(0, [&] { ours.step(); });
-    sample(1, [&] { libtorch.step(); });
-    sample(2, [&] { plain.step(); });
-    sample(2, [&] { plain.step(); });
-    sample(1, [&] { libtorch.step(); });
-    sample(0, [&] { ours.step(); });
+  const std::function<void()> steps[] = {
+      [&] { ours.step(); }, [&] { libtorch.step(); }, [&] { plain.step(); }};
+  for (const auto& step : steps) {
+    seconds_of(5, step);  // Until the buckets have their order.
+  }
+  // Each order of the three equally often: a neighbour leaves a warm cache.
+  constexpr int kOrders[6][3] = {
+      {0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
+  for (int round = 0; round < (settings.quick ? 6 : 240); ++round) {
+    for (const int which : kOrders[round % 6]) {
+      sample(which, steps[which]);
+    }
   }
   if (report != nullptr) {
     const auto processes = str_cat(state.num_processes(), " processes");
@@ -199,6 +221,67 @@ void compare(
   }
 }
 
+// The all-reduces of a model's gradients, with nothing beside them.
+double communication(std::int64_t elements, const Group& group, int repeats) {
+  std::vector<at::Tensor> buckets;
+  for (std::int64_t limit = 1 << 18; elements > 0; limit = 25 << 18) {
+    buckets.push_back(
+        group.allocate(std::min(elements, limit), at::empty({0})).zero_());
+    elements -= buckets.back().numel();
+  }
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  options.asyncOp = false;
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) {
+    group.barrier();
+    times.push_back(seconds_of(1, [&] {
+      for (const at::Tensor& bucket : buckets) {
+        std::vector<at::Tensor> one = {bucket};
+        group.backend().allreduce(one, options)->wait();
+      }
+    }));
+  }
+  return median(times);
+}
+
+template <typename Model>
+void hiding(
+    const std::string& name,
+    Model model,
+    const PartialState& state,
+    const Report* report,
+    const Settings& settings) {
+  std::int64_t elements = 0;
+  for (const at::Tensor& parameter : model->parameters()) {
+    elements += parameter.numel();
+  }
+  Ours<Model> ours(model, state.group());
+  std::vector<double> times[2];
+  const int repeats = settings.quick ? 5 : 200;
+  for (int i = -5; i < repeats; ++i) {
+    for (const int sync : {i % 2 == 0 ? 0 : 1, i % 2 == 0 ? 1 : 0}) {
+      const double seconds = ours.backward(sync == 1);
+      if (i >= 0) {
+        times[sync].push_back(seconds);
+      }
+    }
+  }
+  const double alone = communication(elements, state.group(), repeats);
+  if (report != nullptr) {
+    const double local = median(times[0]);
+    const double seen = median(times[1]) - local;
+    const auto share = [&](const std::string& what, double of) {
+      report->measure(
+          str_cat(name, ", communication not hidden, of ", what),
+          100 * seen / of,
+          "%");
+    };
+    share("the backward", local);
+    share("the communication alone", alone);
+  }
+}
+
 void run(const Settings& settings) {
   at::set_num_threads(1);
   const PartialState state;
@@ -210,6 +293,10 @@ void run(const Settings& settings) {
   compare<Sequential>("MLP of 200 parameters", make_mlp, state, out, settings);
   compare<Encoder>(
       "small encoder", [] { return Encoder(); }, state, out, settings);
+  if (state.use_distributed()) {
+    hiding("MLP of 200 parameters", make_mlp(), state, out, settings);
+    hiding("small encoder", Encoder(), state, out, settings);
+  }
 }
 
 }  // namespace

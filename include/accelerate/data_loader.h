@@ -98,6 +98,9 @@ struct DataLoaderOptions {
   typename detail::CollateOption<Dataset>::type collate = {};
   /// Batches that each worker may be ahead.
   std::int64_t prefetch_factor = 2;
+  /// Batches in memory that a GPU reads while the program goes on. Left out:
+  /// on when `prepare` sends them to one.
+  std::optional<bool> pin_memory = std::nullopt;
   /// How long the loop waits for a batch of its workers: an `IoError` that
   /// names the sample then, and a warning before. Without workers the loop
   /// itself reads, and nothing can end a `get` that hangs.
@@ -217,6 +220,7 @@ class DataLoader : public DataLoaderBase {
         .drop_last = options.drop_last,
         .num_workers = options.num_workers,
         .prefetch_factor = options.prefetch_factor,
+        .pin_memory = options.pin_memory,
         .timeout = options.timeout,
         .warn_after = options.warn_after,
         .sampler = options.sampler,

@@ -14,6 +14,7 @@
 #include "data/dispatch.h"
 #include "data/index_order.h"
 #include "data/map_steps.h"
+#include "data/pinning.h"
 #include "data/stream_steps.h"
 
 namespace accelerate {
@@ -192,6 +193,11 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::begin_reading() {
 std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
     std::int64_t start, const std::vector<ShardRules>& shares) {
   source->begin_epoch(epoch, settings.num_workers);
+  const bool pins =
+      settings.pin_memory.value_or(options.device && options.device->is_cuda());
+  if (pins) {
+    check_pinning();
+  }
   const auto dataset_size = source->size();
   if (!dataset_size) {
     return std::make_unique<StreamSteps>(StreamEpoch{
@@ -199,6 +205,7 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
         .start = start,
         .rules = shares,
         .ahead = settings.num_workers * settings.prefetch_factor,
+        .pin_memory = pins,
         .warn_after = settings.warn_after,
         .timeout = settings.timeout});
   }
@@ -224,6 +231,7 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
       .rules = shares,
       .num_workers = settings.num_workers,
       .prefetch_factor = settings.prefetch_factor,
+      .pin_memory = pins,
       .warn_after = settings.warn_after,
       .timeout = settings.timeout});
 }

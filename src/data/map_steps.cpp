@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/str_cat.h"
 #include "data/index_order.h"
+#include "data/pinning.h"
 
 namespace accelerate {
 
@@ -57,6 +57,9 @@ class MapSteps::Plan {
                          : range.valid_rows > 0 ? portion.rows
                                                 : 0;
     portion.last = k + 1 == shard.size();
+    if (epoch_.pin_memory) {
+      pin(*epoch_.source, portion);
+    }
     return portion;
   }
 

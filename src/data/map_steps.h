@@ -28,6 +28,7 @@ struct MapEpoch {
   std::vector<ShardRules> rules = {};
   std::int64_t num_workers = 0;
   std::int64_t prefetch_factor = 1;
+  bool pin_memory = false;
   /// How long the loop waits for a worker.
   std::chrono::milliseconds warn_after = std::chrono::seconds(30);
   std::chrono::milliseconds timeout = std::chrono::minutes(10);

@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include "data/pinning.h"
+
 namespace accelerate {
 
 // Reads on one thread at a time: the worker, or else the loop.
@@ -142,6 +144,9 @@ Portion StreamSteps::Reader::cut(
   }
   progress_.join();
   portion.batch = epoch_.source->collate(samples);
+  if (epoch_.pin_memory) {
+    pin(*epoch_.source, portion);
+  }
   portion.last =
       !error_ahead_ &&
       slices.slice(static_cast<std::int64_t>(ahead_.size())).rows == 0;

@@ -20,6 +20,7 @@ struct StreamEpoch {
   std::vector<ShardRules> rules;
   /// Read on a thread of its own, that many steps ahead; 0: by the caller.
   std::int64_t ahead = 0;
+  bool pin_memory = false;
   /// How long the loop waits for that thread.
   std::chrono::milliseconds warn_after = std::chrono::seconds(30);
   std::chrono::milliseconds timeout = std::chrono::minutes(10);

@@ -328,6 +328,18 @@ INSTANTIATE_TEST_SUITE_P(
             {.seed = 1, .generator = at::detail::getDefaultCPUGenerator()},
             "`seed` and `generator` are both given"}));
 
+TEST(DataLoader, PinsNothingWithoutAGpu) {
+  DataLoader plain(Counting{3});
+  for (at::Tensor& batch : plain) {
+    EXPECT_TRUE(batch.is_cpu());
+  }
+  DataLoader pinned(Counting{3}, {.pin_memory = true});
+
+  EXPECT_EQ(
+      message_of<UnsupportedError>([&] { read_all(pinned); }),
+      "`pin_memory` is on, but there is no GPU to pin memory for");
+}
+
 TEST(DataLoader, RefusesToShuffleAStream) {
   EXPECT_EQ(
       message_of<ArgumentError>(

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/pinning.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/error.h"
+
+namespace accelerate {
+
+void check_pinning() {
+  if (!at::globalContext().hasCUDA()) {
+    throw UnsupportedError(
+        "`pin_memory` is on, but there is no GPU to pin memory for",
+        "leave it out: it is on when batches go to a GPU");
+  }
+}
+
+void pin(const detail::BatchSource& source, const Portion& portion) {
+  if (!portion.batch || !source.is_nest()) {
+    return;
+  }
+  auto tensors = source.tensors(portion.batch.get());
+  for (at::Tensor& tensor : tensors) {
+    if (tensor.defined() && tensor.is_cpu() &&
+        tensor.layout() == at::kStrided && !tensor.is_pinned()) {
+      tensor = tensor.pin_memory();
+    }
+  }
+  source.set_tensors(portion.batch.get(), tensors);
+}
+
+}  // namespace accelerate

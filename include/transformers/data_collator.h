@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of token ids become a batch of tensors.
 //
-//     transformers::DataCollatorWithPadding collator({.pad_token_id = 0});
+//     transformers::DataCollatorWithPadding collator(tokenizer);
 //     accelerate::DataLoader loader(
 //         dataset, {.batch_size = 8, .shuffle = true}, collator);
 //
@@ -22,20 +22,24 @@
 #include "accelerate/tensor_map.h"
 #include "transformers/dataset.h"
 #include "transformers/export.h"
+#include "transformers/tokenizer.h"
 
 namespace transformers {
 
-enum class PaddingSide { right, left };
-
-/// What a collator must know of a tokenizer.
+/// What a collator must know of a tokenizer; each collator also takes the
+/// tokenizer itself.
 struct CollatorTokens {
   std::int64_t pad_token_id = 0;
   std::int64_t pad_token_type_id = 0;
-  PaddingSide padding_side = PaddingSide::right;
+  Side padding_side = Side::right;
   std::optional<std::int64_t> mask_token_id = std::nullopt;
   std::int64_t vocab_size = 0;
   std::vector<std::int64_t> special_token_ids = {};
 };
+
+/// Throws `ArgumentError` when the tokenizer has no padding token.
+[[nodiscard]] TRANSFORMERS_API CollatorTokens
+collator_tokens(const Tokenizer& tokenizer);
 
 struct PaddingOptions {
   /// Pads to this length; left out: to the longest row. A longer row is an
@@ -51,6 +55,9 @@ class TRANSFORMERS_API DataCollatorWithPadding {
   /// Throws `ArgumentError` for lengths below 1.
   explicit DataCollatorWithPadding(
       CollatorTokens tokens, const PaddingOptions& options = {});
+  explicit DataCollatorWithPadding(
+      const Tokenizer& tokenizer, const PaddingOptions& options = {})
+      : DataCollatorWithPadding(collator_tokens(tokenizer), options) {}
 
   [[nodiscard]] accelerate::TensorMap operator()(
       const std::vector<Row>& rows) const;
@@ -85,6 +92,9 @@ class TRANSFORMERS_API DataCollatorForLanguageModeling {
   /// wanted without a mask token or the size of the vocabulary.
   explicit DataCollatorForLanguageModeling(
       CollatorTokens tokens, const LanguageModelingOptions& options = {});
+  explicit DataCollatorForLanguageModeling(
+      const Tokenizer& tokenizer, const LanguageModelingOptions& options = {})
+      : DataCollatorForLanguageModeling(collator_tokens(tokenizer), options) {}
 
   [[nodiscard]] accelerate::TensorMap operator()(
       const std::vector<Row>& rows) const;
@@ -104,6 +114,11 @@ class TRANSFORMERS_API DataCollatorForTokenClassification {
  public:
   explicit DataCollatorForTokenClassification(
       CollatorTokens tokens, const TokenClassificationOptions& options = {});
+  explicit DataCollatorForTokenClassification(
+      const Tokenizer& tokenizer,
+      const TokenClassificationOptions& options = {})
+      : DataCollatorForTokenClassification(
+            collator_tokens(tokenizer), options) {}
 
   [[nodiscard]] accelerate::TensorMap operator()(
       const std::vector<Row>& rows) const;

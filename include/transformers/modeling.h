@@ -23,6 +23,7 @@
 #include "accelerate/tensor_map.h"
 #include "transformers/configuration.h"
 #include "transformers/export.h"
+#include "transformers/hub.h"
 
 namespace transformers {
 
@@ -45,6 +46,8 @@ struct FromPretrainedOptions {
   std::optional<Config> config = std::nullopt;
   /// Draws weights of another shape than the file's anew; else an error.
   bool ignore_mismatched_sizes = false;
+  /// Which revision of a model on the Hub, and how it is fetched.
+  hub::ResolveOptions hub = {};
   /// Says on stderr which weights were drawn anew and which not used.
   bool report = true;
 };

@@ -133,7 +133,8 @@ class TRANSFORMERS_API Tokenizer {
 class TRANSFORMERS_API AutoTokenizer {
  public:
   /// Loads from a folder with tokenizer.json, or with vocab.txt, or with
-  /// vocab.json and merges.txt; or from the path of a tokenizer.json.
+  /// vocab.json and merges.txt; from the path of a tokenizer.json; or from the
+  /// Hub by its name there.
   /// tokenizer_config.json and special_tokens_map.json are read where present.
   ///
   /// Throws `IoError` when nothing there is a tokenizer, `FormatError` naming

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "transformers/export.h"
+#include "transformers/hub.h"
 
 namespace transformers {
 
@@ -96,6 +97,8 @@ struct TokenizerOptions {
   /// Special tokens by part: {{"pad_token", "<|endoftext|>"}}. A token that
   /// the vocabulary lacks is added to it.
   std::map<std::string, std::string> special_tokens = {};
+  /// Which revision of a model on the Hub, and how it is fetched.
+  hub::ResolveOptions hub = {.content = hub::Content::tokenizer};
 };
 
 }  // namespace transformers

@@ -8,3 +8,4 @@
 #include "transformers/dataset.h"
 #include "transformers/hub.h"
 #include "transformers/optimization.h"
+#include "transformers/tokenizer.h"

@@ -5,8 +5,8 @@
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "transformers/hub.h"
 #include "transformers/models/registry.h"
-#include "transformers/resolve_folder.h"
 #include "transformers/typed_config.h"
 
 namespace transformers {
@@ -123,7 +123,8 @@ void Config::save_pretrained(const std::filesystem::path& folder) const {
 Config AutoConfig::from_pretrained(const std::string& name) {
   std::filesystem::path path(name);
   if (!std::filesystem::is_regular_file(path)) {
-    path = resolve_folder(name) / "config.json";
+    path = hub::resolve_folder(name, {.content = hub::Content::config}) /
+           "config.json";
   }
   return Config::from_json(
       Json::parse(

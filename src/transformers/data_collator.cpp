@@ -82,7 +82,7 @@ at::Tensor padded(
     std::string_view column,
     std::int64_t length,
     std::int64_t padding,
-    PaddingSide side) {
+    Side side) {
   auto result = at::empty(
       {static_cast<std::int64_t>(rows.size()), length},
       at::TensorOptions().dtype(at::kLong));
@@ -100,14 +100,13 @@ at::Tensor padded(
     }
     const auto gap = length - static_cast<std::int64_t>(ids.size());
     std::fill(out, out + length, padding);
-    std::copy(
-        ids.begin(), ids.end(), side == PaddingSide::left ? out + gap : out);
+    std::copy(ids.begin(), ids.end(), side == Side::left ? out + gap : out);
   }
   return result;
 }
 
 at::Tensor attention_mask(
-    const Rows& rows, std::int64_t length, PaddingSide side) {
+    const Rows& rows, std::int64_t length, Side side) {
   Rows ones;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Ids& ids = cell<Ids>(rows, i, "input_ids");
@@ -188,7 +187,7 @@ TensorMap padded_batch(
     throw ArgumentError("a collator was given no rows");
   }
   const std::int64_t length = padded_length(rows, options);
-  const PaddingSide side = tokens.padding_side;
+  const Side side = tokens.padding_side;
   TensorMap batch;
   batch["attention_mask"] = attention_mask(rows, length, side);
   for (const auto& [name, value] : rows.front()) {
@@ -235,6 +234,22 @@ std::uint64_t seed_of_batch(const at::Tensor& ids, std::uint64_t seed) {
 }
 
 }  // namespace
+
+CollatorTokens collator_tokens(const Tokenizer& tokenizer) {
+  const auto pad = tokenizer.pad_token_id();
+  if (!pad) {
+    throw accelerate::ArgumentError(
+        "the tokenizer has no padding token",
+        "load it with {.special_tokens = {{\"pad_token\", …}}}");
+  }
+  CollatorTokens tokens;
+  tokens.pad_token_id = *pad;
+  tokens.padding_side = tokenizer.padding_side();
+  tokens.mask_token_id = tokenizer.mask_token_id();
+  tokens.vocab_size = tokenizer.size();
+  tokens.special_token_ids = tokenizer.all_special_ids();
+  return tokens;
+}
 
 DataCollatorWithPadding::DataCollatorWithPadding(
     CollatorTokens tokens, const PaddingOptions& options)

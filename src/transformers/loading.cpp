@@ -10,7 +10,7 @@
 #include "accelerate/safetensors.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "transformers/resolve_folder.h"
+#include "transformers/hub.h"
 
 namespace transformers {
 namespace {
@@ -266,7 +266,7 @@ std::string_view dtype_name(c10::ScalarType dtype) {
 
 std::shared_ptr<ModelModule> load_model(
     Task task, const std::string& name, const FromPretrainedOptions& options) {
-  const std::filesystem::path folder = resolve_folder(name);
+  const std::filesystem::path folder = hub::resolve_folder(name, options.hub);
   Config config = options.config ? *options.config
                                  : AutoConfig::from_pretrained(folder.string());
   apply(options, config.common());

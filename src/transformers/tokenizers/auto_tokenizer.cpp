@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "transformers/hub.h"
 #include "transformers/tokenizers/family.h"
 #include "transformers/tokenizers/legacy_files.h"
 #include "transformers/tokenizers/tokenizer_impl.h"
@@ -101,13 +102,11 @@ std::unique_ptr<Pipeline> read_folder(
 
 Tokenizer AutoTokenizer::from_pretrained(
     const std::string& name_or_path, const TokenizerOptions& options) {
-  const fs::path path(name_or_path);
-  const bool is_folder = fs::is_directory(path);
-  if (!is_folder && !fs::exists(path)) {
-    throw accelerate::IoError(
-        str_cat("there is no folder or file `", name_or_path, "`"),
-        "pass the path of a folder with a tokenizer.json");
-  }
+  const bool is_file = fs::is_regular_file(name_or_path);
+  const fs::path path = is_file
+                            ? fs::path(name_or_path)
+                            : hub::resolve_folder(name_or_path, options.hub);
+  const bool is_folder = !is_file;
   const fs::path folder = is_folder ? path : path.parent_path();
   const fs::path file = is_folder ? path / "tokenizer.json" : path;
   Json config = read_config(folder, options);

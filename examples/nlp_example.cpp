@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fine-tunes a classifier of sentence pairs and evaluates it after each epoch:
+// do the two sentences mean the same?
+//
+//     cd build/bin
+//     ./accelerate launch --cpu --num_processes 2 examples/nlp_example
+//     ./accelerate launch examples/nlp_example --checkpoint bert-base-cased \
+//         --learning_rate 2e-5 --mixed_precision bf16
+//
+// Without a checkpoint it starts from a small random BERT, which learns the
+// bundled pairs in a few epochs.
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <string>
+
+#include <accelerate/accelerate.h>
+#include <accelerate/metrics.h>
+#include <transformers/transformers.h>
+
+namespace {
+
+using transformers::Dataset;
+using transformers::Row;
+using transformers::Tokenizer;
+
+struct Settings {
+  std::string checkpoint = {};  // a folder or a name on the Hub
+  std::string data = ACCELERATE_EXAMPLE_DATA;
+  std::string output_dir = {};
+  int num_epochs = 6;
+  std::int64_t batch_size = 32;
+  double learning_rate = 5e-4;
+  std::uint64_t seed = 42;
+  std::optional<accelerate::Precision> mixed_precision = std::nullopt;
+};
+
+[[noreturn]] void explain_and_exit() {
+  std::cerr << "usage: nlp_example [--checkpoint C] [--data FOLDER] "
+               "[--output_dir FOLDER] [--num_epochs N] [--batch_size N] "
+               "[--learning_rate X] [--seed N] [--mixed_precision no|bf16]\n";
+  std::exit(2);
+}
+
+Settings parse(int argc, char** argv) {
+  std::map<std::string, std::string> given;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (!name.starts_with("--") || i + 1 == argc) {
+      explain_and_exit();
+    }
+    given[name.substr(2)] = argv[i + 1];
+  }
+  const auto take = [&](const char* name) {
+    const auto found = given.extract(name);
+    return found ? std::optional(found.mapped()) : std::nullopt;
+  };
+  Settings settings;
+  settings.checkpoint = take("checkpoint").value_or("");
+  settings.data = take("data").value_or(settings.data);
+  settings.output_dir = take("output_dir").value_or("");
+  settings.num_epochs = std::stoi(take("num_epochs").value_or("6"));
+  settings.batch_size = std::stoll(take("batch_size").value_or("32"));
+  settings.learning_rate = std::stod(take("learning_rate").value_or("5e-4"));
+  settings.seed = std::stoull(take("seed").value_or("42"));
+  if (const auto name = take("mixed_precision")) {
+    settings.mixed_precision = accelerate::parse_precision(*name);
+  }
+  if (!given.empty()) {
+    explain_and_exit();
+  }
+  return settings;
+}
+
+// A small BERT over the vocabulary of the data.
+transformers::Config small_bert(const Tokenizer& tokenizer) {
+  return transformers::Config::from_json(
+      accelerate::Json::object(
+          {{"model_type", "bert"},
+           {"vocab_size", tokenizer.size()},
+           {"hidden_size", 128},
+           {"num_hidden_layers", 2},
+           {"num_attention_heads", 2},
+           {"intermediate_size", 512},
+           {"max_position_embeddings", 128}}));
+}
+
+Dataset tokenized(const Tokenizer& tokenizer, const std::string& file) {
+  return transformers::load_dataset("csv", file)
+      .map(
+          [&](const Row& row) {
+            const auto encoded = tokenizer(
+                row.text("sentence1"),
+                row.text("sentence2"),
+                {.truncation = true, .max_length = 128});
+            Row result{{"input_ids", encoded.input_ids}};
+            if (!encoded.token_type_ids.empty()) {
+              result.set("token_type_ids", encoded.token_type_ids);
+            }
+            return result;
+          },
+          {.remove_columns = {"sentence1", "sentence2"}});
+}
+
+void train(const Settings& settings) {
+  accelerate::Accelerator accelerator(
+      {.mixed_precision = settings.mixed_precision});
+  accelerate::set_seed(settings.seed);
+
+  const bool is_random = settings.checkpoint.empty();
+  const auto tokenizer = transformers::AutoTokenizer::from_pretrained(
+      is_random ? settings.data : settings.checkpoint);
+  // Every batch is padded to its own longest row.
+  const transformers::DataCollatorWithPadding collator(tokenizer);
+  accelerate::DataLoader train_dataloader(
+      tokenized(tokenizer, settings.data + "/train.csv"),
+      {.batch_size = settings.batch_size,
+       .shuffle = true,
+       .seed = settings.seed},
+      collator);
+  accelerate::DataLoader eval_dataloader(
+      tokenized(tokenizer, settings.data + "/validation.csv"),
+      {.batch_size = settings.batch_size},
+      collator);
+
+  using Classifier = transformers::AutoModelForSequenceClassification;
+  auto model = is_random
+                   ? Classifier::from_config(small_bert(tokenizer))
+                   : Classifier::from_pretrained(
+                         settings.checkpoint, {.num_labels = 2});
+  transformers::AdamW optimizer(model->parameters(), settings.learning_rate);
+  auto lr_scheduler = transformers::get_scheduler(
+      "linear",
+      optimizer,
+      {.num_warmup_steps = 100,
+       .num_training_steps = settings.num_epochs * train_dataloader.size()});
+
+  accelerator.prepare(
+      model, optimizer, train_dataloader, eval_dataloader, lr_scheduler);
+
+  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
+  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+    model->train();
+    for (auto& batch : train_dataloader) {
+      auto outputs = model(batch);
+      accelerator.backward(outputs.loss);
+      optimizer.step();
+      lr_scheduler.step();
+      optimizer.zero_grad();
+      progress_bar.update(1);
+    }
+
+    model->eval();
+    accelerate::Accuracy accuracy;
+    accelerate::F1 f1;
+    const accelerate::NoGrad no_grad;
+    for (auto& batch : eval_dataloader) {
+      const auto predictions = model(batch).logits.argmax(-1);
+      const auto all = accelerator.gather_for_metrics(
+          std::vector{predictions, batch["labels"]});
+      accuracy.add_batch(all[0], all[1]);
+      f1.add_batch(all[0], all[1]);
+    }
+    accelerator.print(
+        "epoch ",
+        epoch,
+        ": accuracy ",
+        accuracy.compute(),
+        ", F1 ",
+        f1.compute().f1);
+  }
+
+  if (!settings.output_dir.empty() && accelerator.is_main_process()) {
+    model->save_pretrained(settings.output_dir);
+    tokenizer.save_pretrained(settings.output_dir);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  train(parse(argc, argv));
+}

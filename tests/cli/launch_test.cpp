@@ -457,6 +457,18 @@ TEST_F(Launch, WithNobodyReadingItEnds) {
   EXPECT_LT(result.seconds, 10);
 }
 
+TEST_F(Launch, CpuAffinityGivesEachWorkerItsOwnCores) {
+  const std::string cores =
+      "sh -c 'grep Cpus_allowed_list /proc/self/status > $HOME/cores$RANK'; ";
+  const auto result =
+      run("accelerate launch --cpu --num_processes 2 --enable_cpu_affinity " +
+          cores + "cmp -s $HOME/cores0 $HOME/cores1; echo $?; nproc");
+
+  // With one core there is nothing to give out.
+  EXPECT_TRUE(result.out.starts_with("1\n") || result.out == "0\n1\n")
+      << result.out;
+}
+
 TEST_F(Launch, ThreadsAreSharedOut) {
   EXPECT_EQ(
       run("OMP_NUM_THREADS=3 accelerate launch --cpu $WORKER env "

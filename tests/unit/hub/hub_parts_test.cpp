@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names, addresses, settings and choices of a download, without a server.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "support/message_of.h"
+#include "support/temporary_folder.h"
+#include "transformers/hub/download.h"
+#include "transformers/hub/http.h"
+#include "transformers/hub/model_files.h"
+#include "transformers/hub/progress.h"
+#include "transformers/hub/repository.h"
+#include "transformers/hub/settings.h"
+
+namespace transformers::hub {
+namespace {
+
+using accelerate::ArgumentError;
+using accelerate::ConfigError;
+using accelerate::Environment;
+using accelerate::message_of;
+using accelerate::TemporaryFolder;
+
+class NoName : public testing::TestWithParam<const char*> {};
+
+TEST_P(NoName, IsRefused) {
+  EXPECT_THROW(make_repository(GetParam(), "main"), ArgumentError);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table,
+    NoName,
+    testing::Values(
+        "",
+        "/",
+        "a/b/c",
+        "a//b",
+        "org/",
+        "/name",
+        "org/na me",
+        "org/../x",
+        ".org/name",
+        "org/name-",
+        "org/na--me",
+        "org/näme",
+        "org/name?x",
+        "org\\name"));
+
+TEST(Repository, HasAFolderAndAddresses) {
+  const auto model = make_repository("org/My_model.v2", "refs/pr/1");
+
+  EXPECT_EQ(model.folder(), "models--org--My_model.v2");
+  EXPECT_EQ(
+      model.list_url("https://h"),
+      "https://h/api/models/org/My_model.v2/revision/refs%2Fpr%2F1");
+  EXPECT_EQ(
+      model.file_url("https://h", "abc", "a b/c#.json"),
+      "https://h/org/My_model.v2/resolve/abc/a%20b/c%23.json");
+  EXPECT_EQ(make_repository("bert", "main").folder(), "models--bert");
+}
+
+TEST(Repository, RefusesRevisionsThatLeaveTheFolder) {
+  EXPECT_EQ(
+      message_of<ArgumentError>([] { make_repository("a/b", "../x"); }),
+      "revision `../x` cannot be a branch, a tag or a commit");
+  EXPECT_THROW(make_repository("a/b", ""), ArgumentError);
+  EXPECT_THROW(make_repository("a/b", "x\n"), ArgumentError);
+}
+
+TEST(Http, TellsOriginsApart) {
+  EXPECT_EQ(origin_of("HTTPS://Hub.co:443/a"), "https://hub.co");
+  EXPECT_EQ(origin_of("http://hub.co:80"), "http://hub.co");
+  EXPECT_NE(origin_of("http://hub.co:81/"), origin_of("http://hub.co/"));
+  EXPECT_NE(origin_of("http://hub.co/"), origin_of("https://hub.co/"));
+  // What stands before `@` is not the host.
+  EXPECT_EQ(origin_of("https://hub.co@evil.net/x"), "https://evil.net");
+  EXPECT_EQ(origin_of("https://evil.net?@hub.co"), "https://evil.net");
+}
+
+TEST(Http, ResolvesRedirects) {
+  EXPECT_EQ(resolve_url("https://h/a/b?c", "/d"), "https://h/d");
+  EXPECT_EQ(resolve_url("https://h/a/b?c", "d"), "https://h/a/d");
+  EXPECT_EQ(resolve_url("https://h/a", "//g/d"), "https://g/d");
+  EXPECT_EQ(resolve_url("https://h/a", "http://g/d"), "http://g/d");
+}
+
+TEST(Download, NormalizesETags) {
+  EXPECT_EQ(normalized_etag("\"abc\""), "abc");
+  EXPECT_EQ(normalized_etag("W/\"abc\""), "abc");
+  EXPECT_EQ(normalized_etag("abc"), "abc");
+}
+
+TEST(Progress, IsOneLine) {
+  EXPECT_EQ(
+      progress_line("f", 50, 100, 10),
+      "f:  50%|##########          | 50 bytes of 100 bytes, 10 bytes/s");
+  EXPECT_EQ(
+      progress_line("f", 100, 100, 1024),
+      "f: 100%|####################| 100 bytes of 100 bytes, 1.00 KB/s");
+  EXPECT_EQ(
+      progress_line("f", 0, 0, 0),
+      "f:   0%|                    | 0 bytes of 0 bytes, 0 bytes/s");
+}
+
+Settings settings_of(
+    const std::map<std::string, std::string>& variables,
+    const ResolveOptions& options = {}) {
+  return make_settings(Environment(variables), options);
+}
+
+TEST(HubSettings, ComeFromTheEnvironment) {
+  const Settings settings = settings_of(
+      {{"HF_HUB_CACHE", "~/c"},
+       {"HOME", "/h"},
+       {"HF_ENDPOINT", "http://mirror/"},
+       {"HF_TOKEN", " hf_x\n"},
+       {"HF_HUB_OFFLINE", "YES"},
+       {"HF_HUB_ETAG_TIMEOUT", "7"},
+       {"HF_HUB_DOWNLOAD_TIMEOUT", "9"}});
+
+  EXPECT_EQ(settings.cache, "/h/c");
+  EXPECT_EQ(settings.endpoint, "http://mirror");
+  EXPECT_EQ(settings.token, "hf_x");
+  EXPECT_TRUE(settings.offline);
+  EXPECT_EQ(settings.answer_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(settings.stall_timeout, std::chrono::seconds(9));
+}
+
+TEST(HubSettings, FindTheCache) {
+  EXPECT_EQ(settings_of({{"HF_HOME", "/x"}}).cache, "/x/hub");
+  EXPECT_EQ(
+      settings_of({{"XDG_CACHE_HOME", "/x"}}).cache, "/x/huggingface/hub");
+  EXPECT_EQ(settings_of({{"HOME", "/x"}}).cache, "/x/.cache/huggingface/hub");
+  EXPECT_EQ(settings_of({{"HF_HOME", "/x"}}, {.cache_dir = "/y"}).cache, "/y");
+  EXPECT_THROW(settings_of({}), ConfigError);
+}
+
+TEST(HubSettings, PreferTheTokenThatIsGiven) {
+  const TemporaryFolder folder;
+  folder.write("token", "hf_file\n");
+  const std::map<std::string, std::string> home = {
+      {"HF_HOME", folder.path().string()}};
+  auto with_variable = home;
+  with_variable["HF_TOKEN"] = "hf_variable";
+  auto without_file = home;
+  without_file["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1";
+
+  EXPECT_EQ(settings_of(home).token, "hf_file");
+  EXPECT_EQ(settings_of(with_variable).token, "hf_variable");
+  EXPECT_EQ(settings_of(with_variable, {.token = "hf_o"}).token, "hf_o");
+  EXPECT_EQ(settings_of(with_variable, {.token = ""}).token, "");
+  EXPECT_EQ(settings_of(without_file).token, "");
+}
+
+TEST(HubSettings, RefuseWhatHasNoSense) {
+  EXPECT_EQ(
+      message_of<ConfigError>(
+          [] { settings_of({{"HOME", "/"}, {"HF_ENDPOINT", "ftp://x"}}); }),
+      "environment variable HF_ENDPOINT is `ftp://x`, not an address");
+  EXPECT_EQ(
+      message_of<ConfigError>(
+          [] { settings_of({{"HOME", "/"}, {"HF_TOKEN", "a\nX: y"}}); }),
+      "the token of HF_TOKEN holds a character no token has");
+  EXPECT_THROW(
+      settings_of({{"HOME", "/"}, {"HF_HUB_ETAG_TIMEOUT", "0"}}), ConfigError);
+}
+
+TEST(ModelFiles, RefuseAnIndexThatLeavesTheFolder) {
+  const TemporaryFolder folder;
+  for (const char* shard :
+       {"../x.safetensors", "/x.safetensors", "x.bin", ""}) {
+    const auto index = folder.write(
+        "i.json", std::string("{\"weight_map\": {\"w\": \"") + shard + "\"}}");
+
+    EXPECT_THROW(shards_of(index), accelerate::FormatError) << shard;
+  }
+  EXPECT_THROW(
+      shards_of(folder.write("i.json", "{}")), accelerate::FormatError);
+}
+
+}  // namespace
+}  // namespace transformers::hub

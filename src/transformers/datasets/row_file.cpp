@@ -69,7 +69,9 @@ class Cursor {
     const auto count = number<std::uint32_t>();
     const auto raw = take(count * sizeof(Number));
     std::vector<Number> list(count);
-    std::memcpy(list.data(), raw.data(), raw.size());
+    if (count > 0) {  // An empty list may have no memory at all.
+      std::memcpy(list.data(), raw.data(), raw.size());
+    }
     return list;
   }
 

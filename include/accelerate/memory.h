@@ -82,7 +82,7 @@ auto find_executable_batch_size(
 ///     accelerate::release_memory(model, optimizer, outputs);
 template <typename... Objects>
 void release_memory(Objects&... objects) {
-  const auto release = [](auto& object) {
+  [[maybe_unused]] const auto release = [](auto& object) {
     using Object = std::remove_reference_t<decltype(object)>;
     if constexpr (std::is_assignable_v<Object&, std::nullptr_t>) {
       object = nullptr;

@@ -4,8 +4,8 @@
 // The result is the same whatever fits.
 //
 //     cd build/bin
-//     ./accelerate launch --cpu --num_processes 2 \
-//         examples/by_feature/automatic_gradient_accumulation
+//     program=examples/by_feature/automatic_gradient_accumulation
+//     ./accelerate launch --cpu --num_processes 2 $program
 //
 // The base program is ../base.cpp.
 #include <cmath>

@@ -3,8 +3,8 @@
 // starts in the middle ends with the same model to the last bit.
 //
 //     cd build/bin
-//     ./accelerate launch --cpu --num_processes 2 \
-//         examples/by_feature/checkpointing
+//     program=examples/by_feature/checkpointing
+//     ./accelerate launch --cpu --num_processes 2 $program
 //
 // The base program is ../base.cpp.
 #include <cmath>

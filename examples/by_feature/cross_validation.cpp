@@ -3,8 +3,8 @@
 // it did not see, tell how good the recipe is. Then one more is trained.
 //
 //     cd build/bin
-//     ./accelerate launch --cpu --num_processes 2 \
-//         examples/by_feature/cross_validation
+//     program=examples/by_feature/cross_validation
+//     ./accelerate launch --cpu --num_processes 2 $program
 //
 // The base program is ../base.cpp.
 #include <cmath>

@@ -3,8 +3,8 @@
 // A process that left its loop alone would keep the others waiting.
 //
 //     cd build/bin
-//     ./accelerate launch --cpu --num_processes 2 \
-//         examples/by_feature/early_stopping
+//     program=examples/by_feature/early_stopping
+//     ./accelerate launch --cpu --num_processes 2 $program
 //
 // The base program is ../base.cpp.
 #include <cmath>

@@ -5,8 +5,8 @@
 // do not talk.
 //
 //     cd build/bin
-//     ./accelerate launch --cpu --num_processes 2 \
-//         examples/by_feature/gradient_accumulation
+//     program=examples/by_feature/gradient_accumulation
+//     ./accelerate launch --cpu --num_processes 2 $program
 //
 // The base program is ../base.cpp.
 #include <cmath>

@@ -3,8 +3,8 @@
 // are averaged, which is less talk than averaging the gradients of each step.
 //
 //     cd build/bin
-//     ./accelerate launch --cpu --num_processes 2 \
-//         examples/by_feature/local_sgd
+//     program=examples/by_feature/local_sgd
+//     ./accelerate launch --cpu --num_processes 2 $program
 //
 // The base program is ../base.cpp.
 #include <cmath>

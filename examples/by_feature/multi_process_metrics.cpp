@@ -4,8 +4,8 @@
 // batches are not counted.
 //
 //     cd build/bin
-//     ./accelerate launch --cpu --num_processes 2 \
-//         examples/by_feature/multi_process_metrics
+//     program=examples/by_feature/multi_process_metrics
+//     ./accelerate launch --cpu --num_processes 2 $program
 //
 // The base program is ../base.cpp.
 #include <cmath>

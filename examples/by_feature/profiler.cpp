@@ -3,8 +3,8 @@
 // as profile/profile_<process>.json for chrome://tracing or Perfetto.
 //
 //     cd build/bin
-//     ./accelerate launch --cpu --num_processes 2 \
-//         examples/by_feature/profiler
+//     program=examples/by_feature/profiler
+//     ./accelerate launch --cpu --num_processes 2 $program
 //
 // The base program is ../base.cpp.
 #include <cmath>

@@ -61,8 +61,9 @@ benchmarks: configure ## Build the benchmarks into build/bin/benchmarks/
 fuzz: ## Fuzz files, arguments and the store with clang, FUZZ_SECONDS=60 each
 	@cmake --preset dev -B build-fuzz -DACCELERATE_FUZZ=ON
 	@cmake --build build-fuzz -j $(JOBS) --target \
-		fuzz_args fuzz_config fuzz_csv fuzz_model_config fuzz_safetensors fuzz_store
-	@for name in args config csv model_config safetensors store; do \
+		fuzz_args fuzz_config fuzz_csv fuzz_model_config fuzz_safetensors fuzz_store \
+		fuzz_tokenizer
+	@for name in args config csv model_config safetensors store tokenizer; do \
 		mkdir -p build-fuzz/corpus/$$name && \
 		build-fuzz/bin/fuzz/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
 			-max_len=4096 build-fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \

@@ -41,6 +41,10 @@ LAYERS = {
     "cli": HOST | {"launch", "tracking"},
 }
 WITHOUT_LIBTORCH = {"base", "config", "folders", "launch", "tracking", "cli"}
+# Folders without LibTorch inside a layer that has it.
+HOST_FOLDERS = (
+    "src/transformers/datasets/", "src/transformers/hub/",
+    "src/transformers/tokenizers/")
 
 # (header, who may include it)
 RESTRICTED = [
@@ -118,7 +122,8 @@ def check_file(root, name, headers):
         if allowed is not None:
             for other in sorted(headers.layers(header) - allowed - {layer, owner}):
                 yield f"{where}: {layer or owner} may not include {other} ({header})"
-        if LIBTORCH.match(header) and layer in WITHOUT_LIBTORCH:
+        if LIBTORCH.match(header) and (
+                layer in WITHOUT_LIBTORCH or str(name).startswith(HOST_FOLDERS)):
             yield f"{where}: {layer} may not include LibTorch ({header})"
         if name.parts[0] == "include" and header.split("/")[0] in LAYERS \
                 and header not in headers.includes:

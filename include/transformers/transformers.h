@@ -3,6 +3,7 @@
 #pragma once
 
 #include "transformers/auto_model.h"
+#include "transformers/batch_tensors.h"
 #include "transformers/configuration.h"
 #include "transformers/data_collator.h"
 #include "transformers/dataset.h"

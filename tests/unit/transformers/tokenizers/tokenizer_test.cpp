@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/tokenizer.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace transformers {
+namespace {
+
+std::string file_of(const std::string& name) {
+  return std::string(ACCELERATE_GOLDEN) + "/tokenizers/" + name;
+}
+
+std::vector<std::string> many_texts() {
+  std::vector<std::string> texts;
+  for (int i = 0; i < 500; ++i) {
+    texts.push_back(
+        "text number " + std::to_string(i) + " of MANY, größer " +
+        std::string(static_cast<std::size_t>(i), 'x'));
+  }
+  return texts;
+}
+
+TEST(Tokenizer, ThreadsGiveTheRowsOfOne) {
+  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("gpt2.json"));
+  const auto texts = many_texts();
+
+  const auto one = tokenizer(texts, {.num_threads = 1});
+  const auto four = tokenizer(texts, {.num_threads = 4});
+
+  ASSERT_EQ(one.size(), texts.size());
+  EXPECT_EQ(one.rows, four.rows);
+}
+
+TEST(Tokenizer, ManyThreadsMayCallOne) {
+  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
+  const auto texts = many_texts();
+  const auto expected = tokenizer(texts, {.num_threads = 1});
+  std::vector<BatchEncoding> results(4);
+  {
+    std::vector<std::jthread> threads;
+    for (BatchEncoding& result : results) {
+      threads.emplace_back(
+          [&] { result = tokenizer(texts, {.num_threads = 2}); });
+    }
+  }
+  for (const BatchEncoding& result : results) {
+    EXPECT_EQ(result.rows, expected.rows);
+  }
+}
+
+TEST(Tokenizer, AnExceptionOfAThreadReachesTheCaller) {
+  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
+  auto texts = many_texts();
+  texts[300] = "\xFF";
+
+  EXPECT_ANY_THROW((void)tokenizer(texts, {.num_threads = 4}));
+}
+
+TEST(Tokenizer, TextsInBracesAreABatch) {
+  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
+
+  const BatchEncoding batch = tokenizer({"hello", "world"});
+
+  ASSERT_EQ(batch.size(), 2u);
+  EXPECT_EQ(batch[1].input_ids, tokenizer.encode("world"));
+}
+
+TEST(Tokenizer, ASingleTextKeepsWhatWasCutOff) {
+  const auto tokenizer =
+      AutoTokenizer::from_pretrained(file_of("folders/bert"));
+
+  const Encoding encoding = tokenizer(
+      "low lower lowest newer newest wider widest",
+      {.truncation = true,
+       .max_length = 5,
+       .stride = 1,
+       .return_overflowing_tokens = true});
+
+  EXPECT_EQ(encoding.size(), 5u);
+  ASSERT_FALSE(encoding.overflowing.empty());
+  EXPECT_EQ(encoding.overflowing[0].input_ids[1], encoding.input_ids[3]);
+}
+
+TEST(Tokenizer, SpecialTokensCanBeGivenWhenLoading) {
+  const auto tokenizer = AutoTokenizer::from_pretrained(
+      file_of("gpt2.json"),
+      {.padding_side = Side::left,
+       .special_tokens = {
+           {"pad_token", "<|endoftext|>"}, {"sep_token", "<new>"}}});
+
+  EXPECT_EQ(tokenizer.pad_token_id(), 0);
+  EXPECT_EQ(tokenizer.sep_token_id(), tokenizer.vocab_size());
+  EXPECT_EQ(tokenizer.encode("<new>").size(), 1u);
+  const BatchEncoding batch = tokenizer({"a", "a b c"}, {.padding = true});
+  EXPECT_EQ(batch[0].attention_mask.front(), 0);
+  EXPECT_EQ(batch[0].attention_mask.back(), 1);
+}
+
+TEST(Tokenizer, TokensAndIdsCorrespond) {
+  const auto tokenizer =
+      AutoTokenizer::from_pretrained(file_of("folders/bert"));
+  const auto tokens = tokenizer.tokenize("hello world");
+
+  EXPECT_EQ(
+      tokenizer.convert_ids_to_tokens(tokenizer.convert_tokens_to_ids(tokens)),
+      tokens);
+  EXPECT_EQ(tokenizer.token_to_id("no such token"), std::nullopt);
+  EXPECT_EQ(tokenizer.id_to_token(1 << 30), std::nullopt);
+  EXPECT_EQ(tokenizer.id_to_token(-1), std::nullopt);
+  EXPECT_EQ(
+      tokenizer.convert_tokens_to_ids({"no such token"}),
+      std::vector<std::int64_t>{*tokenizer.unk_token_id()});
+  EXPECT_EQ(tokenizer.decode({-5, 1 << 30}), "");
+}
+
+TEST(Tokenizer, AnEmptyBatchIsEmpty) {
+  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
+
+  EXPECT_EQ(tokenizer(std::vector<std::string>{}).size(), 0u);
+}
+
+}  // namespace
+}  // namespace transformers

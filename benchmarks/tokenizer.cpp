@@ -2,7 +2,7 @@
 // How fast a tokenizer is loaded and encodes, on one thread or more.
 //
 //   build/bin/benchmarks/tokenizer load <tokenizer.json>
-//   build/bin/benchmarks/tokenizer encode <tokenizer.json> <texts> \
+//   build/bin/benchmarks/tokenizer encode <tokenizer.json> <texts>
 //       [--threads 1] [--repeats 5] [--offsets] [--ids <file>]
 //
 // `texts` holds texts with a zero byte after each. Prints one JSON object.

@@ -7,11 +7,13 @@
 //     std::string text = tokenizer.decode(batch[0].input_ids);
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,20 +36,26 @@ class TRANSFORMERS_API Tokenizer {
   /// the text cannot be truncated as they ask.
   [[nodiscard]] Encoding operator()(
       std::string_view text, const TokenizerCallOptions& options = {}) const;
+  template <std::convertible_to<std::string_view> Text>
   [[nodiscard]] Encoding operator()(
       std::string_view text,
-      std::string_view text_pair,
-      const TokenizerCallOptions& options = {}) const;
+      const Text& text_pair,
+      const TokenizerCallOptions& options = {}) const {
+    return encode_pair(text, text_pair, options);
+  }
 
   /// Encodes many texts, or pairs, in parallel: as many threads as
   /// `num_threads` says.
   [[nodiscard]] BatchEncoding operator()(
       const std::vector<std::string>& texts,
       const TokenizerCallOptions& options = {}) const;
+  template <std::convertible_to<std::span<const std::string>> Texts>
   [[nodiscard]] BatchEncoding operator()(
       const std::vector<std::string>& texts,
-      const std::vector<std::string>& text_pairs,
-      const TokenizerCallOptions& options = {}) const;
+      const Texts& text_pairs,
+      const TokenizerCallOptions& options = {}) const {
+    return encode_pairs(texts, text_pairs, options);
+  }
   [[nodiscard]] BatchEncoding operator()(
       std::initializer_list<std::string> texts,
       const TokenizerCallOptions& options = {}) const;
@@ -126,6 +134,16 @@ class TRANSFORMERS_API Tokenizer {
   explicit Tokenizer(std::shared_ptr<const Impl> impl);
 
  private:
+  // Behind templates, so that options in braces are never taken for a text.
+  Encoding encode_pair(
+      std::string_view text,
+      std::string_view text_pair,
+      const TokenizerCallOptions& options) const;
+  BatchEncoding encode_pairs(
+      std::span<const std::string> texts,
+      std::span<const std::string> text_pairs,
+      const TokenizerCallOptions& options) const;
+
   std::shared_ptr<const Impl> impl_;
 };
 

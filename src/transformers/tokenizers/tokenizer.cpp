@@ -143,7 +143,7 @@ BatchEncoding encode_batch(
   return flatten(std::move(rows), plan);
 }
 
-std::size_t bytes_of(const std::vector<std::string>& texts) {
+std::size_t bytes_of(std::span<const std::string> texts) {
   std::size_t bytes = 0;
   for (const std::string& text : texts) {
     bytes += text.size();
@@ -162,7 +162,7 @@ Encoding Tokenizer::operator()(
   return encode_one(*impl_, {text}, nullptr, options);
 }
 
-Encoding Tokenizer::operator()(
+Encoding Tokenizer::encode_pair(
     std::string_view text,
     std::string_view text_pair,
     const TokenizerCallOptions& options) const {
@@ -188,9 +188,9 @@ BatchEncoding Tokenizer::operator()(
   return (*this)(std::vector<std::string>(texts), options);
 }
 
-BatchEncoding Tokenizer::operator()(
-    const std::vector<std::string>& texts,
-    const std::vector<std::string>& text_pairs,
+BatchEncoding Tokenizer::encode_pairs(
+    std::span<const std::string> texts,
+    std::span<const std::string> text_pairs,
     const TokenizerCallOptions& options) const {
   if (texts.size() != text_pairs.size()) {
     throw ArgumentError(

@@ -4,6 +4,7 @@
 // for another word is overwritten, so the size never grows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -87,7 +88,7 @@ class CacheTable {
       slots_[(hash & mask_) ^ 1] = *first;
     }
     std::memcpy(first->key, key.words, KeyBytes);
-    std::memcpy(first->ids, ids, count * sizeof(std::uint32_t));
+    std::copy_n(ids, count, first->ids);
     first->length = key.length;
     first->count = static_cast<std::uint32_t>(count);
   }

@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="},"model":{"type":"BPE",)" WORDS
             R"(,"merges":[]}})",
             "$.normalizer.precompiled_charsmap: the table of replacements is"}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& test) { return std::string(test.param.name); });
 
 #undef WORDS
 

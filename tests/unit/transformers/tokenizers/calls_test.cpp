@@ -223,7 +223,7 @@ INSTANTIATE_TEST_SUITE_P(
     TokenizerCalls,
     testing::Values(
         "bert", "gpt2_files", "llama", "roberta", "vocab_json", "vocab_txt"),
-    [](const auto& info) { return std::string(info.param); });
+    [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace transformers

@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
         "unigram",
         "unigram_bytes",
         "word_level"),
-    [](const auto& info) { return std::string(info.param); });
+    [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace transformers

@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
     HostileText,
     testing::Values(
         "added_tokens", "gpt2", "llama2_new", "llama3", "plain_bpe", "unigram"),
-    [](const auto& info) { return std::string(info.param); });
+    [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace transformers

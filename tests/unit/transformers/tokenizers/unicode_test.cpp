@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
         "Punctuation",
         "ByteLevel",
         "Split"),
-    [](const auto& info) { return std::string(info.param); });
+    [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace transformers::tokenizers

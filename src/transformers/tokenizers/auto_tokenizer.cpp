@@ -10,6 +10,7 @@
 #include "transformers/hub.h"
 #include "transformers/tokenizers/family.h"
 #include "transformers/tokenizers/legacy_files.h"
+#include "transformers/tokenizers/mapped_file.h"
 #include "transformers/tokenizers/tokenizer_impl.h"
 
 namespace transformers {
@@ -82,8 +83,9 @@ std::unique_ptr<Pipeline> read_folder(
     const Json& config,
     const std::string& family) {
   if (fs::exists(file)) {
-    return std::make_unique<Pipeline>(tokenizers::read_pipeline(
-        accelerate::read_file(file, tokenizers::kMaxFileBytes), file.string()));
+    const tokenizers::MappedFile text(file);
+    return std::make_unique<Pipeline>(
+        tokenizers::read_pipeline(text.text(), file.string(), true));
   }
   auto pipeline = tokenizers::read_legacy_folder(folder, config, family);
   if (pipeline == nullptr) {

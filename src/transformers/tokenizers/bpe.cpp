@@ -156,12 +156,12 @@ namespace {
 class MergeReader {
  public:
   MergeReader(
-      const JsonNode& node, std::string_view text, const Vocabulary& vocabulary)
-      : cursor_(text, node.source(), "$.model.merges"),
+      const JsonNode& node, const ModelText& text, const Vocabulary& vocabulary)
+      : cursor_(text.merges, node.source(), "$.model.merges", text.mapped),
         vocabulary_(vocabulary),
         prefix_(node.string("continuing_subword_prefix", "").size()),
         // About as many merges as tokens; the table grows where there are more.
-        table_(std::min(vocabulary.size(), text.size() / 8)) {}
+        table_(std::min(vocabulary.size(), text.merges.size() / 8)) {}
 
   MergeTable read() && {
     cursor_.array([&] {
@@ -256,8 +256,8 @@ std::unique_ptr<Model> make_bpe(const JsonNode& node, const ModelText& text) {
   options.fuse_unk = node.boolean("fuse_unk", false);
   options.byte_fallback = node.boolean("byte_fallback", false);
   options.ignore_merges = node.boolean("ignore_merges", false);
-  Vocabulary vocabulary = read_vocabulary(text.vocab, node.source());
-  MergeTable merges = MergeReader(node, text.merges, vocabulary).read();
+  Vocabulary vocabulary = read_vocabulary(text, node.source());
+  MergeTable merges = MergeReader(node, text, vocabulary).read();
   if (!options.unk_token.empty() && !vocabulary.find(options.unk_token)) {
     node.at("unk_token")
         .fail(str_cat(

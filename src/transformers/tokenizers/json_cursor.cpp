@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
@@ -30,6 +34,23 @@ void JsonCursor::skip_blanks() {
   }
 }
 
+void JsonCursor::give_back() {
+  constexpr std::size_t kAtOnce = 256 * 1024;
+  if (!mapped_ || at_ - given_back_ < kAtOnce) {
+    return;
+  }
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = [&](std::size_t offset) {
+    return reinterpret_cast<std::uintptr_t>(text_.data() + offset);
+  };
+  const std::uintptr_t begin = (address(given_back_) + page - 1) / page * page;
+  const std::uintptr_t end = address(at_) / page * page;
+  if (begin < end) {
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+  given_back_ = at_;
+}
+
 char JsonCursor::peek() {
   skip_blanks();
   if (at_ >= text_.size()) {
@@ -52,6 +73,7 @@ bool JsonCursor::closed(char bracket, bool first) {
   }
   if (!first) {
     expect(',');
+    give_back();
   }
   return false;
 }
@@ -211,6 +233,7 @@ std::string_view JsonCursor::skip() {
   std::size_t depth = 0;
   do {
     const char c = peek();
+    give_back();
     if (c == '"') {
       skip_string();
     } else if (c == '{' || c == '[') {

@@ -12,8 +12,17 @@ namespace transformers::tokenizers {
 /// Every function throws `FormatError` as `source:line:column: path: what`.
 class JsonCursor {
  public:
-  JsonCursor(std::string_view text, std::string source, std::string path)
-      : text_(text), source_(std::move(source)), path_(std::move(path)) {}
+  /// With `mapped`, the text is a file's pages, and those that have been read
+  /// are given back: the system fetches them again where they are needed.
+  JsonCursor(
+      std::string_view text,
+      std::string source,
+      std::string path,
+      bool mapped = false)
+      : text_(text),
+        source_(std::move(source)),
+        path_(std::move(path)),
+        mapped_(mapped) {}
 
   /// The first byte of the next value.
   char peek();
@@ -54,6 +63,7 @@ class JsonCursor {
 
  private:
   void skip_blanks();
+  void give_back();
   void expect(char wanted);
   /// Whether the container ends here; passes the comma otherwise.
   bool closed(char bracket, bool first);
@@ -65,7 +75,9 @@ class JsonCursor {
   std::string_view text_;
   std::string source_;
   std::string path_;
+  bool mapped_;
   std::size_t at_ = 0;
+  std::size_t given_back_ = 0;
 };
 
 }  // namespace transformers::tokenizers

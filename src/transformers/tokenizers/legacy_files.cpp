@@ -215,18 +215,20 @@ std::unique_ptr<Pipeline> read_legacy_folder(
   if (fs::exists(folder / "vocab.txt")) {
     const std::string source = (folder / "vocab.txt").string();
     const Json vocab = read_vocab_txt(source);
+    const std::string text = vocab.dump();
     return std::make_unique<Pipeline>(
-        make_pipeline(describe_bert(node, vocab), vocab.dump(), "", source));
+        make_pipeline(describe_bert(node, vocab), {text, {}}, source));
   }
   if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
     const std::string source = (folder / "vocab.json").string();
     const Json vocab = Json::parse(
         read_file(source, kMaxFileBytes), {.source = source, .max_depth = 4});
-    const Json merges = read_merges_txt((folder / "merges.txt").string());
+    const std::string vocab_text = vocab.dump();
+    const std::string merges_text =
+        read_merges_txt((folder / "merges.txt").string()).dump();
     return std::make_unique<Pipeline>(make_pipeline(
         describe_byte_level(node, vocab, family),
-        vocab.dump(),
-        merges.dump(),
+        {vocab_text, merges_text},
         source));
   }
   return nullptr;

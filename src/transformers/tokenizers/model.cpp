@@ -16,11 +16,12 @@ accelerate::Json Model::vocab_json() const {
   return entries;
 }
 
-Vocabulary read_vocabulary(std::string_view text, const std::string& source) {
+Vocabulary read_vocabulary(const ModelText& parts, const std::string& source) {
   Vocabulary vocabulary;
-  // An entry takes about eight characters beside its token.
-  vocabulary.reserve(text.size() / 16, text.size() / 2);
-  JsonCursor cursor(text, source, "$.model.vocab");
+  const std::string_view text = parts.vocab;
+  // A guess from files written in lines; the tables grow where it is too low.
+  vocabulary.reserve(text.size() / 32, text.size() / 2);
+  JsonCursor cursor(text, source, "$.model.vocab", parts.mapped);
   cursor.object([&](std::string_view token) {
     const std::int64_t id = cursor.integer();
     if (id < 0 || id > Vocabulary::kMaxId) {

@@ -52,6 +52,7 @@ class Model {
 struct ModelText {
   std::string_view vocab;
   std::string_view merges;
+  bool mapped = false;  // See `JsonCursor`.
 };
 
 /// Makes what `$.model` describes; `node` lacks `vocab` and `merges`, which
@@ -67,6 +68,6 @@ std::unique_ptr<Model> make_unigram(
     const JsonNode& node, const ModelText& text);
 
 /// `{"token": id, …}`.
-Vocabulary read_vocabulary(std::string_view text, const std::string& source);
+Vocabulary read_vocabulary(const ModelText& text, const std::string& source);
 
 }  // namespace transformers::tokenizers

@@ -59,9 +59,10 @@ Json read_model(JsonCursor& cursor, const std::string& source, Parts& parts) {
   return model;
 }
 
-Parts take_apart(const std::string& text, const std::string& source) {
+Parts take_apart(
+    std::string_view text, const std::string& source, bool mapped) {
   Parts parts;
-  JsonCursor cursor(text, source, "$");
+  JsonCursor cursor(text, source, "$", mapped);
   cursor.object([&](std::string_view key) {
     const std::string name(key);
     Json value = name == "model" && cursor.peek() == '{'
@@ -108,10 +109,7 @@ void add_tokens(Pipeline& pipeline, const JsonNode& root) {
 }  // namespace
 
 Pipeline make_pipeline(
-    Json description,
-    std::string_view vocab,
-    std::string_view merges,
-    const std::string& source) {
+    Json description, const ModelText& text, const std::string& source) {
   Pipeline pipeline;
   pipeline.description = std::move(description);
   const JsonNode root(pipeline.description, source, "$");
@@ -127,16 +125,19 @@ Pipeline make_pipeline(
   if (const auto node = root.find("decoder")) {
     pipeline.decoder = make_decoder(*node);
   }
-  pipeline.model = make_model(root.at("model"), {vocab, merges});
+  pipeline.model = make_model(root.at("model"), text);
   let_model_read_bytes(pipeline);
   add_tokens(pipeline, root);
   return pipeline;
 }
 
-Pipeline read_pipeline(const std::string& text, const std::string& source) {
-  Parts parts = take_apart(text, source);
+Pipeline read_pipeline(
+    std::string_view text, const std::string& source, bool mapped) {
+  Parts parts = take_apart(text, source, mapped);
   return make_pipeline(
-      std::move(parts.description), parts.vocab, parts.merges, source);
+      std::move(parts.description),
+      {parts.vocab, parts.merges, mapped},
+      source);
 }
 
 }  // namespace transformers::tokenizers

@@ -29,15 +29,15 @@ struct Pipeline {
   bool reads_bytes = false;
 };
 
-/// Reads the text of a tokenizer.json. `source` is what errors name. Throws
-/// `FormatError` with the JSON path.
-Pipeline read_pipeline(const std::string& text, const std::string& source);
+/// Reads the text of a tokenizer.json, which may be the pages of a file.
+/// `source` is what errors name. Throws `FormatError` with the JSON path.
+Pipeline read_pipeline(
+    std::string_view text, const std::string& source, bool mapped = false);
 
 /// Makes the stages from a description and the two large parts.
 Pipeline make_pipeline(
     accelerate::Json description,
-    std::string_view vocab,
-    std::string_view merges,
+    const ModelText& text,
     const std::string& source);
 
 }  // namespace transformers::tokenizers

@@ -22,10 +22,11 @@ struct Scored {
   std::vector<double> scores;
 };
 
-Scored read_scored(std::string_view text, const std::string& source) {
+Scored read_scored(const ModelText& parts, const std::string& source) {
   Scored result;
-  result.vocabulary.reserve(text.size() / 24, text.size() / 2);
-  JsonCursor cursor(text, source, "$.model.vocab");
+  const std::string_view text = parts.vocab;
+  result.vocabulary.reserve(text.size() / 40, text.size() / 2);
+  JsonCursor cursor(text, source, "$.model.vocab", parts.mapped);
   cursor.array([&] {
     std::size_t part = 0;
     std::string scratch;
@@ -203,8 +204,7 @@ class Unigram : public Model {
 
 std::unique_ptr<Model> make_unigram(
     const JsonNode& node, const ModelText& text) {
-  return std::make_unique<Unigram>(
-      node, read_scored(text.vocab, node.source()));
+  return std::make_unique<Unigram>(node, read_scored(text, node.source()));
 }
 
 }  // namespace transformers::tokenizers

@@ -100,13 +100,13 @@ class WordLevel : public Model {
 std::unique_ptr<Model> make_word_piece(
     const JsonNode& node, const ModelText& text) {
   return std::make_unique<WordPiece>(
-      node, read_vocabulary(text.vocab, node.source()));
+      node, read_vocabulary(text, node.source()));
 }
 
 std::unique_ptr<Model> make_word_level(
     const JsonNode& node, const ModelText& text) {
   return std::make_unique<WordLevel>(
-      node, read_vocabulary(text.vocab, node.source()));
+      node, read_vocabulary(text, node.source()));
 }
 
 }  // namespace transformers::tokenizers

@@ -231,6 +231,7 @@ std::string_view JsonCursor::skip() {
   peek();
   const std::size_t begin = at_;
   std::size_t depth = 0;
+  skipped_ = 1;
   do {
     const char c = peek();
     give_back();
@@ -249,6 +250,7 @@ std::string_view JsonCursor::skip() {
       if (depth == 0) {
         fail("expected a value");
       }
+      skipped_ += depth == 1 && c == ',' ? 1 : 0;
       ++at_;
     } else {
       while (at_ < text_.size() &&

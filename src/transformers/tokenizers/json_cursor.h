@@ -53,6 +53,8 @@ class JsonCursor {
   /// Passes over a value and returns its text; only brackets and strings are
   /// checked.
   std::string_view skip();
+  /// How many elements or members the value had that `skip` passed last.
+  std::size_t skipped_elements() const { return skipped_; }
   /// Nothing but blanks may follow.
   void end();
 
@@ -78,6 +80,7 @@ class JsonCursor {
   bool mapped_;
   std::size_t at_ = 0;
   std::size_t given_back_ = 0;
+  std::size_t skipped_ = 0;
 };
 
 }  // namespace transformers::tokenizers

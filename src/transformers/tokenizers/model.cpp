@@ -19,8 +19,7 @@ accelerate::Json Model::vocab_json() const {
 Vocabulary read_vocabulary(const ModelText& parts, const std::string& source) {
   Vocabulary vocabulary;
   const std::string_view text = parts.vocab;
-  // A guess from files written in lines; the tables grow where it is too low.
-  vocabulary.reserve(text.size() / 32, text.size() / 2);
+  vocabulary.reserve(parts.vocab_size, text.size() / 2);
   JsonCursor cursor(text, source, "$.model.vocab", parts.mapped);
   cursor.object([&](std::string_view token) {
     const std::int64_t id = cursor.integer();

@@ -53,6 +53,7 @@ struct ModelText {
   std::string_view vocab;
   std::string_view merges;
   bool mapped = false;  // See `JsonCursor`.
+  std::size_t vocab_size = 0;
 };
 
 /// Makes what `$.model` describes; `node` lacks `vocab` and `merges`, which

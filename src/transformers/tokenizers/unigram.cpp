@@ -25,7 +25,7 @@ struct Scored {
 Scored read_scored(const ModelText& parts, const std::string& source) {
   Scored result;
   const std::string_view text = parts.vocab;
-  result.vocabulary.reserve(text.size() / 40, text.size() / 2);
+  result.vocabulary.reserve(parts.vocab_size, text.size() / 2);
   JsonCursor cursor(text, source, "$.model.vocab", parts.mapped);
   cursor.array([&] {
     std::size_t part = 0;

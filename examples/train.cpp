@@ -13,6 +13,11 @@
 #include <accelerate/accelerate.h>
 #include <transformers/transformers.h>
 
+// The build says where the pairs lie; a source that is launched does not know.
+#ifndef ACCELERATE_EXAMPLE_DATA
+#define ACCELERATE_EXAMPLE_DATA "examples/data"
+#endif
+
 namespace {
 
 using transformers::Dataset;
@@ -31,13 +36,13 @@ std::string random_checkpoint(const std::string& data) {
         folder / "vocab.txt",
         std::filesystem::copy_options::overwrite_existing);
     accelerate::set_seed(42);
-    const auto config = transformers::Config::from_json(
-        accelerate::Json::object(
+    const auto config =
+        transformers::Config::from_json(accelerate::Json::object(
             {{"model_type", "bert"},
              {"vocab_size", 87},
              {"hidden_size", 128},
              {"num_hidden_layers", 2},
-             {"num_attention_heads", 2},
+             {"num_attention_heads", 4},
              {"intermediate_size", 512},
              {"max_position_embeddings", 128}}));
     transformers::AutoModelForSequenceClassification::from_config(config)

@@ -125,21 +125,21 @@ int run_export(const fs::path& out) {
           .n_head = 2,
           .pad_token_id = 0},
       out);
-  write_all(
-      LlamaConfig{
-          .vocab_size = 40,
-          .hidden_size = 8,
-          .intermediate_size = 12,
-          .num_hidden_layers = 2,
-          .num_attention_heads = 2,
-          .num_key_value_heads = 1,
-          .max_position_embeddings = 16,
-          .pad_token_id = 0,
-          .rope_parameters =
-              {.rope_type = "yarn",
-               .factor = 4.0,
-               .original_max_position_embeddings = 4}},
-      out);
+  // Field by field: g++ 12 takes the optionals of a temporary of this size for
+  // uninitialised.
+  LlamaConfig llama;
+  llama.vocab_size = 40;
+  llama.hidden_size = 8;
+  llama.intermediate_size = 12;
+  llama.num_hidden_layers = 2;
+  llama.num_attention_heads = 2;
+  llama.num_key_value_heads = 1;
+  llama.max_position_embeddings = 16;
+  llama.pad_token_id = 0;
+  llama.rope_parameters.rope_type = "yarn";
+  llama.rope_parameters.factor = 4.0;
+  llama.rope_parameters.original_max_position_embeddings = 4;
+  write_all(llama, out);
   return EXIT_SUCCESS;
 }
 

@@ -105,8 +105,7 @@ at::Tensor padded(
   return result;
 }
 
-at::Tensor attention_mask(
-    const Rows& rows, std::int64_t length, Side side) {
+at::Tensor attention_mask(const Rows& rows, std::int64_t length, Side side) {
   Rows ones;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Ids& ids = cell<Ids>(rows, i, "input_ids");

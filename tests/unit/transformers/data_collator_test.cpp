@@ -77,8 +77,7 @@ at::Tensor golden_tensor(const Json& json) {
 
 CollatorTokens golden_tokens(const Json& side) {
   CollatorTokens tokens;
-  tokens.padding_side =
-      side.as_string() == "left" ? Side::left : Side::right;
+  tokens.padding_side = side.as_string() == "left" ? Side::left : Side::right;
   tokens.mask_token_id = golden_collators().at("mask").as_integer();
   tokens.vocab_size = golden_collators().at("vocab_size").as_integer();
   tokens.special_token_ids =

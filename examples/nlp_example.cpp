@@ -4,8 +4,7 @@
 //
 //     cd build/bin
 //     ./accelerate launch --cpu --num_processes 2 examples/nlp_example
-//     ./accelerate launch examples/nlp_example --checkpoint bert-base-cased \
-//         --learning_rate 2e-5 --mixed_precision bf16
+//     ./accelerate launch examples/nlp_example --checkpoint bert-base-cased
 //
 // Without a checkpoint it starts from a small random BERT, which learns the
 // bundled pairs in a few epochs.

@@ -2,11 +2,10 @@
 // The tutorial's script: fine-tunes a classifier of sentence pairs.
 //
 //     cd build/bin
-//     ./accelerate launch --cpu --num_processes 2 examples/train \
-//         <folder with a model and its tokenizer> [folder with the data]
+//     ./accelerate launch --cpu --num_processes 2 examples/train [model] [data]
 //
-// The data are examples/data/ unless told. Without a folder of a model it
-// makes a small random one.
+// `model` is a folder or a name on the Hub, `data` a folder of sentence pairs.
+// Without them it makes a small random model and takes examples/data/.
 #include <filesystem>
 #include <string>
 

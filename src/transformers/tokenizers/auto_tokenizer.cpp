@@ -116,6 +116,9 @@ Tokenizer AutoTokenizer::from_pretrained(
   if (const Json* type = read_json(folder / "config.json").find("model_type")) {
     model_type = type->is_string() ? type->as_string() : "";
   }
+  if (model_type.empty() && !fs::exists(file)) {
+    model_type = fs::exists(folder / "vocab.txt") ? "bert" : "gpt2";
+  }
   Settings settings = tokenizers::read_settings(
       std::move(config),
       (folder / "tokenizer_config.json").string(),

@@ -196,7 +196,9 @@ void Group::Impl::settle() {
 
 void Group::Impl::wait(
     const c10::intrusive_ptr<c10d::Work>& work, const Call& call) {
-  if (c10::dynamic_intrusive_pointer_cast<TransportWork>(work)) {
+  // Not dynamic_intrusive_pointer_cast, which leaks a reference when the type
+  // is another one.
+  if (dynamic_cast<const TransportWork*>(work.get()) != nullptr) {
     work->wait();  // Our own transports watch the ranks while they work.
   } else {
     (*backend_wait)(work, call, patience);

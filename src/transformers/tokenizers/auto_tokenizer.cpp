@@ -113,7 +113,8 @@ Tokenizer AutoTokenizer::from_pretrained(
   const fs::path file = is_folder ? path / "tokenizer.json" : path;
   Json config = read_config(folder, options);
   std::string model_type;
-  if (const Json* type = read_json(folder / "config.json").find("model_type")) {
+  const Json model = read_json(folder / "config.json");
+  if (const Json* type = model.find("model_type")) {
     model_type = type->is_string() ? type->as_string() : "";
   }
   if (model_type.empty() && !fs::exists(file)) {

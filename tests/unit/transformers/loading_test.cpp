@@ -221,9 +221,9 @@ TEST(Loading, TakesATiedWeightUnderEitherName) {
 
 TEST(Loading, NamesAFolderThatIsNotThere) {
   EXPECT_EQ(
-      message_of<IoError>(
+      message_of<ArgumentError>(
           [] { (void)AutoModel::from_pretrained("no/such/folder"); }),
-      "`no/such/folder` is no folder");
+      "`no/such/folder` is neither a folder nor a name on the Hub");
 }
 
 }  // namespace

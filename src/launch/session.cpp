@@ -176,6 +176,7 @@ class Session {
     options.endpoints = {{true, folder_.path() + "/store", 0}};
     options.endpoints.insert(options.endpoints.end(), more.begin(), more.end());
     options.secret = secret_;
+    options.expects_machines = !more.empty();
     store_ = std::make_unique<StoreServer>(options);
   }
 

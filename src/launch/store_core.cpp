@@ -33,6 +33,9 @@ std::chrono::milliseconds bounded(std::int64_t timeout_ms) {
       std::clamp<std::int64_t>(timeout_ms, 0, kDay));
 }
 
+// Strangers may knock often before anybody listens.
+constexpr std::size_t kMostEarly = 64;
+
 }  // namespace
 
 StoreCore::StoreCore(std::string secret, Send send)
@@ -169,11 +172,9 @@ bool StoreCore::admit(Client& client, std::string& incoming) {
   const bool has_role =
       hello.role == Role::worker || hello.role == Role::machine;
   if (!equal_in_constant_time(proof, as_text(expected)) || !has_role) {
-    if (refusal) {
-      refusal(
-          client.address,
-          has_role ? "wrong secret" : "neither a worker nor a machine");
-    }
+    refuse(
+        client.address,
+        has_role ? "wrong secret" : "neither a worker nor a machine");
     return false;
   }
   client.hello = hello;
@@ -248,14 +249,49 @@ void StoreCore::handle_request(
   }
 }
 
+void StoreCore::set_refusal(Refusal refusal) {
+  refusal_ = std::move(refusal);
+  if (!refusal_) {
+    return;
+  }
+  for (const auto& [address, why] : std::exchange(early_refusals_, {})) {
+    refusal_(address, why);
+  }
+}
+
+void StoreCore::refuse(const std::string& address, const std::string& why) {
+  if (refusal_) {
+    refusal_(address, why);
+  } else if (expects_machines && early_refusals_.size() < kMostEarly) {
+    early_refusals_.emplace_back(address, why);
+  }
+}
+
+void StoreCore::set_exchange(Exchange exchange) {
+  exchange_ = std::move(exchange);
+  if (!exchange_) {
+    return;
+  }
+  for (const auto& [id, payload] : std::exchange(early_, {})) {
+    const auto found = clients_.find(id);
+    if (found != clients_.end()) {
+      handle_exchange(found->second, payload);
+    }
+  }
+}
+
 void StoreCore::handle_exchange(
     const Client& client, const std::string& payload) {
-  if (!exchange) {
+  if (!exchange_ && expects_machines) {
+    early_.emplace_back(client.id, payload);
+    return;
+  }
+  if (!exchange_) {
     reply(client, Reply::refused, "this job has one machine");
     return;
   }
   const auto text =
-      exchange({client.id, client.hello.rank, client.address, payload});
+      exchange_({client.id, client.hello.rank, client.address, payload});
   if (text) {
     reply(client, Reply::ok, *text);
   }

@@ -49,10 +49,17 @@ class StoreCore : public ConnectionHandler {
   StoreCore(std::string secret, Send send);
 
   /// The answer to a machine, or none: `answer` sends it later.
-  std::function<std::optional<std::string>(const StoreExchange&)> exchange;
+  using Exchange =
+      std::function<std::optional<std::string>(const StoreExchange&)>;
+  /// Machines that came before this was set are answered now.
+  void set_exchange(Exchange exchange);
+  /// Machines will come: those that are early wait for `set_exchange`.
+  bool expects_machines = false;
   std::function<void(std::uint64_t client)> machine_lost;
-  std::function<void(const std::string& address, const std::string& why)>
-      refusal;
+  /// Hears who was turned away, also before it was set.
+  using Refusal =
+      std::function<void(const std::string& address, const std::string& why)>;
+  void set_refusal(Refusal refusal);
 
   void on_connect(std::uint64_t id, const std::string& address) override;
   Verdict on_bytes(std::uint64_t id, std::string& incoming) override;
@@ -97,6 +104,7 @@ class StoreCore : public ConnectionHandler {
   bool take_frame(Client& client, std::string& incoming);
   void handle_request(
       Client& client, store::Request request, const std::string& payload);
+  void refuse(const std::string& address, const std::string& why);
   void handle_exchange(const Client& client, const std::string& payload);
   bool handle_notice(
       const Client& client, store::Request request, const std::string& payload);
@@ -112,6 +120,10 @@ class StoreCore : public ConnectionHandler {
 
   std::string secret_;
   Send send_;
+  Exchange exchange_;
+  std::vector<std::pair<std::uint64_t, std::string>> early_;
+  Refusal refusal_;
+  std::vector<std::pair<std::string, std::string>> early_refusals_;
   StoreData data_;
   std::unordered_map<std::uint64_t, Client> clients_;
   std::map<std::uint32_t, Rank> ranks_;

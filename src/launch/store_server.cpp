@@ -24,6 +24,7 @@ class StoreServer::Impl {
             options.endpoints,
             {options.hello_timeout, options.max_strangers},
             core_) {
+    core_.expects_machines = options.expects_machines;
     thread_ = start_quiet_thread([this] { serve(); });
   }
   Impl(const Impl&) = delete;
@@ -96,14 +97,15 @@ StoreServer::~StoreServer() = default;
 
 void StoreServer::on_exchange(ExchangeHandler handler) {
   impl_->with_core(
-      [&](StoreCore& core) { core.exchange = std::move(handler); });
+      [&](StoreCore& core) { core.set_exchange(std::move(handler)); });
 }
 void StoreServer::on_machine_lost(LossHandler handler) {
   impl_->with_core(
       [&](StoreCore& core) { core.machine_lost = std::move(handler); });
 }
 void StoreServer::on_refusal(RefusalHandler handler) {
-  impl_->with_core([&](StoreCore& core) { core.refusal = std::move(handler); });
+  impl_->with_core(
+      [&](StoreCore& core) { core.set_refusal(std::move(handler)); });
 }
 void StoreServer::answer(std::uint64_t client, std::string_view payload) {
   impl_->with_core([&](StoreCore& core) { core.answer(client, payload); });

@@ -23,6 +23,8 @@ struct StoreServerOptions {
   std::chrono::milliseconds hello_timeout{10000};
   /// Connections that have not proved it yet; more have to wait.
   std::size_t max_strangers = 64;
+  /// Machines that come before `on_exchange` wait for it.
+  bool expects_machines = false;
 };
 
 /// Serves on its own thread from construction to destruction.
@@ -46,7 +48,7 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
   ~StoreServer();
 
-  /// Called on the server's thread; set before the first machine connects.
+  /// Called on the server's thread.
   void on_exchange(ExchangeHandler handler);
   void on_machine_lost(LossHandler handler);
   void on_refusal(RefusalHandler handler);

@@ -59,9 +59,9 @@ void feed_core(std::string_view bytes) {
       greeting = sent;
     }
   });
-  core.exchange = [](const StoreExchange& exchange) {
+  core.set_exchange([](const StoreExchange& exchange) {
     return std::optional(exchange.payload);
-  };
+  });
   core.on_connect(1, "10.0.0.1:1");
   std::string incoming;
   if (!bytes.empty() && bytes[0] % 2 != 0) {

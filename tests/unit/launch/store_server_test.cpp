@@ -289,6 +289,30 @@ TEST(StoreServerEnd, AnswersGivenBeforeItStillArrive) {
   }
 }
 
+// The store listens before the launcher is ready to meet machines.
+TEST(StoreServerStart, MachinesThatComeEarlyWait) {
+  const Endpoint endpoint{
+      true, testing::TempDir() + "early." + std::to_string(::getpid()), 0};
+  for (int round = 0; round < 20; ++round) {
+    StoreServer server(
+        {.endpoints = {endpoint},
+         .secret = "secret",
+         .expects_machines = true});
+    StoreClientOptions options;
+    options.endpoint = endpoint;
+    options.secret = "secret";
+    options.hello = {store::Role::machine, 1, 0};
+    StoreClient client(options);
+    auto answer = std::async(
+        std::launch::async, [&] { return client.exchange("hello", kLong); });
+    server.on_exchange([](const StoreServer::Exchange& exchange) {
+      return std::optional(exchange.payload + " to you");
+    });
+
+    EXPECT_EQ(answer.get(), "hello to you");
+  }
+}
+
 TEST(Hmac, AgreesWithRfc4231) {
   const auto digest = hmac_sha256("Jefe", "what do ya want for nothing?");
 

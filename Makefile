@@ -4,6 +4,7 @@
 PRESET ?= gcc
 PREFIX ?= /usr/local
 TESTS ?=
+TARGETS ?=
 FUZZ_SECONDS ?= 60
 
 # `build` for the main lane, `build-<preset>` for the others.
@@ -40,8 +41,8 @@ configure-full:
 	@tools/setup.sh full
 	@tools/configure.sh $(PRESET) $(BUILD)
 
-build: configure ## Build libraries, command line, examples, benchmarks, tests
-	@$(BUILD_COMMAND)
+build: configure ## Build everything, or TARGETS=<names>
+	@$(BUILD_COMMAND) $(if $(TARGETS),--target $(TARGETS))
 
 demo: configure ## Build a training program and run it on two processes
 	@$(BUILD_COMMAND) --target base accelerate_cli

@@ -3,6 +3,8 @@
 
 #include <fstream>
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
@@ -24,7 +26,9 @@ std::string tensors_file(const std::string& json, std::size_t data = 0) {
 }
 
 std::string written(const std::string& content) {
-  const std::string path = testing::TempDir() + "header_test.safetensors";
+  // Each test is a process of its own, and they run side by side.
+  const std::string path = testing::TempDir() + "header_test." +
+                           std::to_string(::getpid()) + ".safetensors";
   std::ofstream(path, std::ios::binary) << content;
   return path;
 }
@@ -146,6 +150,10 @@ std::vector<BadHeader> bad_headers() {
        tensors_file(R"({"__metadata__":{"format":1}})"),
        "byte 9: `__metadata__`: `format` is no string"},
   };
+}
+
+void PrintTo(const BadHeader& header, std::ostream* out) {
+  *out << header.name;
 }
 
 class BadSafetensors : public testing::TestWithParam<BadHeader> {};

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <regex>
 #include <system_error>
 
 #include <fcntl.h>
@@ -151,8 +152,12 @@ void StagedFolder::give_name(const fs::path& final, const Existing existing) {
   remove_folder(old);
 }
 
+// Exactly the names that are given here: a user's folder that only looks
+// similar must never be taken for ours and removed.
 bool is_temporary_name(const std::string& name) {
-  return name.find(kTemporary) != name.npos;
+  static const std::regex ours(
+      "checkpoint\\.tmp-[A-Za-z0-9]{6}|.+\\.tmp-removed-[0-9]+");
+  return std::regex_match(name, ours);
 }
 
 void remove_folder(const fs::path& folder) {

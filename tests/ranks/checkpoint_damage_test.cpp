@@ -329,6 +329,69 @@ TEST(SaveState, RemovesWhatDeadWritersLeft) {
   EXPECT_TRUE(fs::exists(alive.path()));
 }
 
+// `save_state(folder)` writes beside whatever the user keeps there.
+TEST(SaveState, LeavesFoldersThatOnlyLookTemporary) {
+  const TemporaryFolder folder;
+  for (const char* name :
+       {"thesis.tmp-old", "checkpoint.tmp-", "a.tmp-removed-b"}) {
+    fs::create_directory(folder.path() / name);
+    std::ofstream(folder.path() / name / ".lock") << "";
+    std::ofstream(folder.path() / name / "work.txt") << "years";
+  }
+
+  LoneRun run(folder.path());
+  run.accelerator.save_state(folder.path() / "c");
+
+  for (const char* name :
+       {"thesis.tmp-old", "checkpoint.tmp-", "a.tmp-removed-b"}) {
+    EXPECT_TRUE(fs::exists(folder.path() / name / "work.txt")) << name;
+  }
+}
+
+TEST(SaveEvery, SavesWhenSoManyStepsHavePassed) {
+  const TemporaryFolder folder;
+  LoneRun run(folder.path());
+  auto save = run.accelerator.save_every({.steps = 3, .blocking = true});
+  std::vector<bool> saved;
+  for (int step = 0; step < 7; ++step) {
+    run.step();
+    saved.push_back(save());
+  }
+
+  EXPECT_EQ(
+      saved,
+      (std::vector<bool>{false, false, true, false, false, true, false}));
+  std::vector<std::int64_t> steps;
+  for (const auto& entry : list_checkpoints(folder.path() / "checkpoints")) {
+    steps.push_back(entry.manifest->step);
+  }
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{3, 6}));
+}
+
+TEST(SaveEvery, SavesWhenTheTimeHasPassed) {
+  const TemporaryFolder folder;
+  LoneRun run(folder.path());
+  auto at_once = run.accelerator.save_every({.minutes = 1e-9});
+  auto not_today = run.accelerator.save_every({.minutes = 1e6});
+
+  EXPECT_FALSE(not_today());
+  EXPECT_TRUE(at_once());
+  run.accelerator.wait_for_checkpoint();
+  EXPECT_EQ(list_checkpoints(folder.path() / "checkpoints").size(), 1U);
+}
+
+TEST(SaveEvery, RefusesWhatCannotWork) {
+  const TemporaryFolder folder;
+  LoneRun run(folder.path());
+  const auto message = [&](const SaveEveryOptions& options) {
+    return message_of<ArgumentError>(
+        [&] { static_cast<void>(run.accelerator.save_every(options)); });
+  };
+  EXPECT_THAT(message({}), HasSubstr("needs `steps` or `minutes`"));
+  EXPECT_THAT(message({.steps = 0}), HasSubstr("steps is 0"));
+  EXPECT_THAT(message({.minutes = -1}), HasSubstr("minutes is -1"));
+}
+
 struct BadProject {
   AcceleratorOptions options;
   const char* text;

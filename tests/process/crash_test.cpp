@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <latch>
 
 #include <sys/wait.h>
@@ -65,6 +66,9 @@ class SavingRun {
   void save_in_background() {
     step();
     accelerator_.save_state({.blocking = false});
+  }
+  std::function<bool()> save_every(const SaveEveryOptions& options) {
+    return accelerator_.save_every(options);
   }
   std::int64_t load() { return accelerator_.load_state().step; }
 
@@ -269,6 +273,31 @@ TEST(BackgroundSave, LetsTrainingGoOnWhileTheDiskIsSlow) {
                                                                           : 1;
       })),
       0);
+}
+
+// What a cluster's scheduler sends before it takes the machine away.
+TEST(Preemption, SavesAtTheNextStepAndOnce) {
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    const TemporaryFolder folder;
+    EXPECT_EQ(
+        code_of(in_child([&] {
+          SavingRun run(folder.path(), {1, 0, true});
+          auto save = run.save_every({.steps = 1000});
+          run.step();
+          if (save()) {
+            return 1;  // Nobody has asked yet.
+          }
+          ::raise(signal);
+          run.step();
+          if (!save() || save()) {
+            return 2;
+          }
+          return whole_steps(folder.path()) == std::vector<std::int64_t>{2} ? 0
+                                                                            : 3;
+        })),
+        0)
+        << ::strsignal(signal);
+  }
 }
 
 TEST(TwoJobs, InOneFolderTakeNumbersOfTheirOwn) {

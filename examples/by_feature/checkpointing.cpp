@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: the run saves itself while it trains, and a second run that
-// starts in the middle ends with the same model to the last bit.
+// starts in the middle ends with the same accuracy.
 //
 //     cd build/bin
 //     program=examples/by_feature/checkpointing

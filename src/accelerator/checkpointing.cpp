@@ -9,7 +9,6 @@
 #include <ATen/ATen.h>
 
 #include "accelerate/error.h"
-#include "accelerate/logging.h"
 #include "accelerator/accelerator_impl.h"
 #include "accelerator/preemption.h"
 #include "base/str_cat.h"

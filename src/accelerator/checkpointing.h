@@ -24,7 +24,8 @@ struct RegisteredObject {
   std::function<void(const TensorMap&)> load_tensors;
 };
 
-/// Names, hooks, registered objects and the writer. Outlives `free_memory`.
+/// Names, hooks, registered objects and the writer. After `free_memory` a new
+/// one goes on with the same project.
 class Checkpointing {
  public:
   /// Throws `ArgumentError` for options that contradict each other.

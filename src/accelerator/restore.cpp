@@ -138,7 +138,6 @@ class Accelerator::Impl::Restorer {
     }
     for (std::size_t m = 0; m < run_.models.size(); ++m) {
       TensorMap now = m < weights.size() ? std::move(weights[m]) : TensorMap{};
-      std::vector<std::string> removed;
       for (const auto& [name, tensor] : before[m]) {
         if (!now.contains(name)) {
           hooked_.insert({m, name});

@@ -40,6 +40,24 @@ TEST_P(MixedInProcesses, KeepStepThroughManyCollectives) {
       {.timeout = std::chrono::seconds(100)}));
 }
 
+std::string line_with(const std::string& start, const std::string& output) {
+  const auto at = output.find(start);
+  return at == std::string::npos
+             ? "no " + start
+             : output.substr(at, output.find('\n', at) - at);
+}
+
+TEST(RandomNumbersInProcesses, AreTheSameOnceSynchronized) {
+  const auto results = run_processes(
+      2, beside_this_program("process_worker"), {"random_numbers", "shm"});
+
+  const std::string& first = results[0].output;
+  const std::string& second = results[1].output;
+  EXPECT_NE(line_with("before ", first), line_with("before ", second));
+  EXPECT_EQ(line_with("after ", first), line_with("after ", second));
+  EXPECT_NE(line_with("after ", first), "no after ");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Collectives,
     EveryBackendInProcesses,

@@ -19,6 +19,7 @@
 #include "accelerate/launchers.h"
 #include "accelerate/logging.h"
 #include "accelerate/partial_state.h"
+#include "accelerate/random.h"
 #include "base/str_cat.h"
 #include "config/environment.h"
 #include "state/rendezvous_store.h"
@@ -88,6 +89,17 @@ void conformance(const WorkerOptions& options) {
 void mixed(const WorkerOptions& options) {
   Group group = join(options.group);
   mixed_collectives(group, std::stoi(options.argument), 20261115);
+}
+
+// The default generator of each process starts elsewhere.
+void random_numbers(const WorkerOptions& options) {
+  const Group group = join(options.group);
+  at::manual_seed(static_cast<std::uint64_t>(group.rank()) + 1);
+  const at::Tensor before = at::rand({8});
+  synchronize_rng_states({RngType::torch}, std::nullopt, group);
+  const at::Tensor after = at::rand({8});
+  say(str_cat("before ", before.sum().item<double>()));
+  say(str_cat("after ", after.sum().item<double>()));
 }
 
 // The victim never calls the collective that the others are in.
@@ -326,6 +338,7 @@ const std::map<std::string, Scenario>& scenarios() {
   static const std::map<std::string, Scenario> all = {
       {"conformance", conformance},
       {"mixed", mixed},
+      {"random_numbers", random_numbers},
       {"absent", absent},
       {"busy", busy},
       {"between", between},

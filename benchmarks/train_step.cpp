@@ -12,6 +12,7 @@
 // does not (`no_sync`), as a share of the backward and of what the same
 // all-reduces take alone.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -176,6 +177,44 @@ struct Settings {
   bool quick;
 };
 
+// Each order of the three equally often: a neighbour leaves a warm cache, and
+// who is built first gets other memory.
+constexpr int kOrders[6][3] = {
+    {0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
+
+using Times = std::array<std::vector<double>, 3>;
+
+// One set of the three, built in the given order.
+template <typename Model>
+void measure(
+    const std::function<Model()>& make,
+    const PartialState& state,
+    const Group* gloo,
+    const int (&built)[3],
+    int rounds,
+    Times& times) {
+  std::optional<Ours<Model>> ours;
+  std::optional<ByHand<Model>> libtorch;
+  std::optional<ByHand<Model>> plain;
+  const std::function<void()> builders[] = {
+      [&] { ours.emplace(make(), state.group()); },
+      [&] { libtorch.emplace(make(), gloo, false); },
+      [&] { plain.emplace(make(), gloo, true); }};
+  const std::function<void()> steps[] = {
+      [&] { ours->step(); }, [&] { libtorch->step(); }, [&] { plain->step(); }};
+  for (const int which : built) {
+    builders[which]();
+    seconds_of(5, steps[which]);  // Until the buckets have their order.
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (const int which : kOrders[round % 6]) {
+      state.wait_for_everyone();
+      times[static_cast<std::size_t>(which)].push_back(
+          seconds_of(1, steps[which]));
+    }
+  }
+}
+
 template <typename Model>
 void compare(
     const std::string& name,
@@ -187,26 +226,15 @@ void compare(
   if (state.use_distributed()) {
     gloo = join(name, Backend::gloo);
   }
-  Ours<Model> ours(make(), state.group());
-  ByHand<Model> libtorch(make(), gloo ? &*gloo : nullptr, false);
-  ByHand<Model> plain(make(), gloo ? &*gloo : nullptr, true);
-  std::vector<double> times[3];
-  const auto sample = [&](int which, const auto& step) {
-    state.wait_for_everyone();
-    times[which].push_back(seconds_of(1, step));
-  };
-  const std::function<void()> steps[] = {
-      [&] { ours.step(); }, [&] { libtorch.step(); }, [&] { plain.step(); }};
-  for (const auto& step : steps) {
-    seconds_of(5, step);  // Until the buckets have their order.
-  }
-  // Each order of the three equally often: a neighbour leaves a warm cache.
-  constexpr int kOrders[6][3] = {
-      {0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
-  for (int round = 0; round < (settings.quick ? 6 : 240); ++round) {
-    for (const int which : kOrders[round % 6]) {
-      sample(which, steps[which]);
-    }
+  Times times;
+  for (const auto& built : kOrders) {
+    measure(
+        make,
+        state,
+        gloo ? &*gloo : nullptr,
+        built,
+        settings.quick ? 1 : 42,
+        times);
   }
   if (report != nullptr) {
     const auto processes = str_cat(state.num_processes(), " processes");

@@ -112,7 +112,7 @@ class ACCELERATE_API LRScheduler {
 class ACCELERATE_API LambdaLR : public LRScheduler {
  public:
   using Lambda = std::function<double(std::int64_t)>;
-  LambdaLR(torch::optim::Optimizer& optimizer, Lambda lambda);
+  LambdaLR(torch::optim::Optimizer& optimizer, const Lambda& lambda);
   /// One for each group; `ArgumentError` when there are not as many.
   LambdaLR(torch::optim::Optimizer& optimizer, std::vector<Lambda> lambdas);
 

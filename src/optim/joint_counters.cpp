@@ -41,7 +41,7 @@ void join_group(
   const auto counters =
       make_counters(states.size(), group.params().front().device());
   for (std::size_t i = 0; i < states.size(); ++i) {
-    at::Tensor counter = counters[i];
+    const at::Tensor& counter = counters[i];
     counter.copy_(states[i]->step);
     states[i]->step = counter;
   }

@@ -153,11 +153,10 @@ void LRScheduler::attach(std::shared_ptr<const SchedulerContext> context) {
   context_ = std::move(context);
 }
 
-LambdaLR::LambdaLR(torch::optim::Optimizer& optimizer, Lambda lambda)
+LambdaLR::LambdaLR(torch::optim::Optimizer& optimizer, const Lambda& lambda)
     : LambdaLR(
           optimizer,
-          std::vector<Lambda>(
-              optimizer.param_groups().size(), std::move(lambda))) {
+          std::vector<Lambda>(optimizer.param_groups().size(), lambda)) {
 }
 
 LambdaLR::LambdaLR(
@@ -194,8 +193,9 @@ StepLR::StepLR(torch::optim::Optimizer& optimizer, const StepLROptions& options)
 }
 
 std::vector<double> StepLR::get_lr() const {
-  const double factor = std::pow(
-      options_.gamma, static_cast<double>(last_epoch_ / options_.step_size));
+  const auto reductions = last_epoch_ / options_.step_size;
+  const double factor =
+      std::pow(options_.gamma, static_cast<double>(reductions));
   std::vector<double> rates = base_lrs_;
   for (double& rate : rates) {
     rate *= factor;

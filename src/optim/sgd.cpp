@@ -117,7 +117,9 @@ void step_dense(
 }
 
 void step_sparse(
-    at::Tensor parameter, const SGDOptions& options, const Scaling& scaling) {
+    const at::Tensor& parameter,
+    const SGDOptions& options,
+    const Scaling& scaling) {
   if (options.momentum != 0 || options.weight_decay != 0) {
     throw UnsupportedError(
         str_cat(

@@ -430,6 +430,7 @@ class ACCELERATE_API Accelerator {
   void end_training();
 
  private:
+  friend class LocalSGD;
   class Impl;
 
   template <typename Object>
@@ -453,6 +454,7 @@ class ACCELERATE_API Accelerator {
     }
   }
   Region no_sync_of(const torch::nn::Module& model);
+  Region train_locally();
   void forget_prepared();
   std::vector<Tensor> gather_real_rows(
       const std::vector<Tensor>& tensors) const;

@@ -192,6 +192,15 @@ Region Accelerator::no_sync() {
   return Region([this] { --impl_->no_sync_depth; });
 }
 
+Region Accelerator::train_locally() {
+  ++impl_->no_sync_depth;
+  ++impl_->trains_locally;
+  return Region([this] {
+    --impl_->no_sync_depth;
+    --impl_->trains_locally;
+  });
+}
+
 Region Accelerator::no_sync_of(const torch::nn::Module& model) {
   const bool known =
       std::any_of(impl_->models.begin(), impl_->models.end(), [&](auto& one) {
@@ -211,6 +220,12 @@ void Accelerator::trigger_sync_in_backward() {
 }
 
 Region Accelerator::join_uneven_inputs(std::optional<bool> even_batches) {
+  if (use_distributed() && impl_->accumulation.plugin().sync_each_batch) {
+    throw UnsupportedError(
+        "join_uneven_inputs with sync_each_batch: a process whose batches are "
+        "used up cannot tell which backwards of the others average",
+        "turn sync_each_batch off");
+  }
   std::vector<std::pair<DataLoaderBase*, bool>> before;
   for (DataLoaderBase* loader : impl_->loaders()) {
     before.emplace_back(loader, loader->even_batches());
@@ -341,13 +356,8 @@ bool Accelerator::non_blocking() const {
 }
 
 void Accelerator::forget_prepared() {
-  const PartialState state = impl_->state;
-  const AcceleratorOptions options = impl_->options;
   wait_for_checkpoint();
-  const ProjectConfiguration project = impl_->checkpoints->project;
-  impl_.reset();
-  impl_ = std::make_unique<Impl>(state, options);
-  impl_->checkpoints->project = project;
+  impl_->forget_prepared();
 }
 
 void Accelerator::end_training() {

@@ -93,7 +93,7 @@ std::optional<at::ScalarType> wire_type(CommHook hook) {
   throw InternalError("a communication hook without a meaning");
 }
 
-void check_loss(const at::Tensor& loss) {
+void check_loss(const at::Tensor& loss, bool debug) {
   if (!loss.defined() || loss.numel() != 1) {
     throw ArgumentError(
         loss.defined()
@@ -105,6 +105,53 @@ void check_loss(const at::Tensor& loss) {
     throw ArgumentError(
         "backward got a loss without a graph behind it",
         "compute it from the model's output, outside of a NoGradGuard");
+  }
+  // Reads from the device, so only when asked for.
+  if (debug && !std::isfinite(loss.item<double>())) {
+    throw ArgumentError(
+        str_cat("backward got a loss of ", loss.item<double>()),
+        "look at the batch and the learning rate of this step; without "
+        "ACCELERATE_DEBUG_MODE the loss is not looked at");
+  }
+}
+
+// The sums of an accumulation under way stay with their parameters.
+class KeptSums {
+ public:
+  explicit KeptSums(const GradientPath* path) {
+    if (path != nullptr) {
+      const auto sums = path->sums();
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        by_parameter_[path->parameters().tensors[i].unsafeGetTensorImpl()] =
+            sums[i];
+      }
+    }
+  }
+
+  void hand_to(GradientPath* path) const {
+    if (path == nullptr || by_parameter_.empty()) {
+      return;
+    }
+    std::vector<at::Tensor> sums;
+    for (const at::Tensor& parameter : path->parameters().tensors) {
+      const auto kept = by_parameter_.find(parameter.unsafeGetTensorImpl());
+      sums.push_back(kept != by_parameter_.end() ? kept->second : at::Tensor());
+    }
+    path->set_sums(sums);
+  }
+
+ private:
+  std::map<const c10::TensorImpl*, at::Tensor> by_parameter_;
+};
+
+void weigh(const GradientPath& path, double factor) {
+  if (factor == 1) {
+    return;
+  }
+  for (const at::Tensor& parameter : path.parameters().tensors) {
+    if (parameter.grad().defined()) {
+      parameter.grad().mul_(factor);
+    }
   }
 }
 
@@ -131,12 +178,35 @@ Accelerator::Impl::Impl(PartialState state_, const AcceleratorOptions& options_)
   agreement_ = std::make_shared<Agreement>(state.group());
   precision =
       chosen_precision(options, Environment::of_this_process(), state.device());
-  if (precision == Precision::fp16) {
-    *scaling = LossScaling(options.scaler_kwargs, state.device());
-  }
+  scaling = make_scaling();
 }
 
 Accelerator::Impl::~Impl() {
+  end_autocast();
+}
+
+std::shared_ptr<LossScaling> Accelerator::Impl::make_scaling() const {
+  return precision == Precision::fp16
+             ? std::make_shared<LossScaling>(
+                   options.scaler_kwargs, state.device())
+             : std::make_shared<LossScaling>();
+}
+
+// What was set on the Accelerator itself stays: steps of an accumulation,
+// triggers, regions that are open, hooks of checkpoints.
+void Accelerator::Impl::forget_prepared() {
+  end_autocast();
+  models.clear();
+  loaders_.clear();
+  optimizers_.clear();
+  schedulers_.clear();
+  gradients = std::make_shared<GradientState>();
+  scaling = make_scaling();
+  accumulation.restart();
+  updates = 0;
+}
+
+void Accelerator::Impl::end_autocast() {
   for (PreparedModel& model : models) {
     if (auto* knows = dynamic_cast<AutocastModule*>(model.living_module())) {
       knows->set_autocast(std::nullopt);
@@ -157,7 +227,6 @@ void Accelerator::Impl::add_model(PreparedModel model) {
     group.broadcast(model.parameters.tensors);
     group.broadcast(model.buffers);
   }
-  build_path(model);
   std::erase_if(models, [](const PreparedModel& known) {
     return known.module != nullptr && known.living_module() == nullptr;
   });
@@ -166,8 +235,13 @@ void Accelerator::Impl::add_model(PreparedModel model) {
         return model.module != nullptr && known.module == model.module;
       });
   if (same != models.end()) {
+    const KeptSums kept(same->path.get());
+    same->path.reset();
+    build_path(model);
+    kept.hand_to(model.path.get());
     *same = std::move(model);
   } else {
+    build_path(model);
     models.push_back(std::move(model));
   }
 }
@@ -265,10 +339,14 @@ void Accelerator::Impl::build_path(PreparedModel& model) {
   model.path = std::make_unique<Reducer>(group, std::move(training), how);
 }
 
-// A parameter that was added or unfrozen since would train on its own.
+// A parameter that was added or unfrozen since would train on its own. In one
+// process that matters only where gradients are kept aside.
 void Accelerator::Impl::refresh_models() {
+  if (!state.use_distributed() && accumulation.plugin().num_steps == 1) {
+    return;
+  }
   for (PreparedModel& model : models) {
-    if (model.evaluation_mode || !state.use_distributed()) {
+    if (model.evaluation_mode) {
       continue;
     }
     const auto* module = model.living_module();
@@ -281,10 +359,14 @@ void Accelerator::Impl::refresh_models() {
     }
     if (changed) {
       model.parameters = std::move(now);
-      check_same_model(state.group(), model.parameters);
-      state.group().broadcast(model.parameters.tensors);
+      if (state.use_distributed()) {
+        check_same_model(state.group(), model.parameters);
+        state.group().broadcast(model.parameters.tensors);
+      }
+      const KeptSums kept(model.path.get());
       model.path.reset();
       build_path(model);
+      kept.hand_to(model.path.get());
     }
   }
 }
@@ -329,7 +411,7 @@ void Accelerator::Impl::check_thread() const {
 Sync Accelerator::Impl::next_sync() {
   triggered_now_ = std::exchange(sync_triggered, false);
   if (no_sync_depth > 0 && !triggered_now_) {
-    return Sync::visible;
+    return local_sync();
   }
   if (gradients->sync_gradients) {
     return Sync::now;
@@ -337,48 +419,65 @@ Sync Accelerator::Impl::next_sync() {
   return accumulation.plugin().sync_each_batch ? Sync::hidden : Sync::later;
 }
 
+// Without the other processes; still nothing for the optimizers to do before
+// an accumulation is complete.
+Sync Accelerator::Impl::local_sync() const {
+  return gradients->sync_gradients ? Sync::visible : Sync::later;
+}
+
+// What `no_sync` leaves in `.grad` may only be a part of the sum; in local
+// training it is all there will be.
+bool Accelerator::Impl::is_update(Sync sync) const {
+  return sync == Sync::now || (sync == Sync::visible && trains_locally > 0);
+}
+
 Sync Accelerator::Impl::sync_of(const PreparedModel& model, Sync sync) const {
   const auto local = local_models.find(model.module);
   return local != local_models.end() && local->second > 0 && !triggered_now_
-             ? Sync::visible
+             ? local_sync()
              : sync;
 }
 
-std::vector<at::Tensor> Accelerator::Impl::trained_gradients() const {
-  std::vector<at::Tensor> present;
+std::vector<at::Tensor> Accelerator::Impl::trained_parameters() const {
+  std::vector<at::Tensor> all;
   for (const PreparedModel& model : models) {
-    for (const at::Tensor& parameter : model.parameters.tensors) {
-      if (model.path && parameter.grad().defined()) {
-        present.push_back(parameter.grad());
-      }
+    if (model.path) {
+      const auto& tensors = model.path->parameters().tensors;
+      all.insert(all.end(), tensors.begin(), tensors.end());
     }
   }
-  return present;
+  return all;
 }
 
 void Accelerator::Impl::backward(
     const at::Tensor& loss, const BackwardOptions& how) {
-  check_loss(loss);
+  check_loss(loss, state.debug());
   check_thread();
+  if (how.create_graph && state.use_distributed()) {
+    throw UnsupportedError(
+        "backward with create_graph on several processes: what averages the "
+        "gradients keeps no graph",
+        "use torch::autograd::grad with create_graph for the inner gradients, "
+        "then backward of a loss made of them");
+  }
   const Sync sync = next_sync();
-  if (sync == Sync::now) {
+  if (is_update(sync)) {
     note_step(updates + 1);
   }
   if (joining && sync == Sync::now) {
     ++join_steps;
-    // Ranks that are done answer with 0 and take part in what follows.
-    static_cast<void>(state.group().reduce({at::ones({1})}));
+    static_cast<void>(announce_joint_step(/*trains=*/true));
   }
   refresh_models();
   if (scaling->is_on()) {
-    scaling->begin_backward(trained_gradients());
+    scaling->begin_backward(trained_parameters());
   }
   const double factor = accumulation.loss_factor();
   const at::Tensor weighed = factor == 1 ? loss : loss.mul(factor);
   begin_paths(sync);
   run_engine(scaling->scale(weighed), how);
-  if (sync == Sync::now) {
-    finish_update();
+  if (sync == Sync::now || sync == Sync::visible) {
+    finish_update(sync);
   }
 }
 
@@ -427,19 +526,22 @@ void Accelerator::Impl::run_engine(
   }
 }
 
-void Accelerator::Impl::finish_update() {
+void Accelerator::Impl::finish_update(Sync sync) {
   const at::NoGradGuard guard;
-  ++updates;
-  const double factor = accumulation.gradient_factor(state.group());
-  if (factor != 1) {
-    for (const at::Tensor& gradient : trained_gradients()) {
-      gradient.mul_(factor);
+  const double local = accumulation.local_gradient_factor();
+  const double joint =
+      sync == Sync::now ? accumulation.gradient_factor(state.group()) : local;
+  for (const PreparedModel& model : models) {
+    if (model.path) {
+      weigh(*model.path, sync_of(model, sync) == Sync::now ? joint : local);
     }
   }
-  for (const PreparedModel& model : models) {
-    if (scaling->is_on() && model.path) {
-      scaling->finish(model.parameters.tensors);
-    }
+  if (scaling->is_on()) {
+    scaling->finish(trained_parameters());
+  }
+  updates += is_update(sync) ? 1 : 0;
+  if (sync != Sync::now) {
+    return;
   }
   broadcast_buffers();
   if (accumulation.incomplete_group() &&
@@ -460,9 +562,19 @@ void Accelerator::Impl::broadcast_buffers() {
   }
   for (const PreparedModel& model : models) {
     if (model.path && !model.buffers.empty()) {
-      state.group().broadcast(model.buffers);
+      state.group().broadcast(model.buffers, buffer_source_);
     }
   }
+}
+
+// While uneven inputs are joined: who still trains tells the others, who take
+// part in what follows. Buffers come from one that trains.
+bool Accelerator::Impl::announce_joint_step(bool trains) {
+  const auto all = state.group().gather({at::full({1}, trains ? 1 : 0)})[0];
+  const bool any = all.any().item<bool>();
+  buffer_source_ =
+      any ? static_cast<int>(all.argmax().item<std::int64_t>()) : 0;
+  return any;
 }
 
 // This rank has no more batches: it answers the others until none is left,
@@ -470,7 +582,7 @@ void Accelerator::Impl::broadcast_buffers() {
 void Accelerator::Impl::join() {
   joining = false;
   const Group& group = state.group();
-  while (group.reduce({at::zeros({1})})[0].item<float>() > 0) {
+  while (announce_joint_step(/*trains=*/false)) {
     const auto each = [this](auto&& shadow) {
       for (PreparedModel& model : models) {
         if (auto* reducer = dynamic_cast<Reducer*>(model.path.get())) {
@@ -481,6 +593,7 @@ void Accelerator::Impl::join() {
     each([](Reducer& reducer) { reducer.begin_shadow(); });
     agreement_->propose();
     each([](Reducer& reducer) { reducer.end_shadow(); });
+    accumulation.join_gradient_factor(group);
     broadcast_buffers();
   }
   const auto steps = group.gather({at::full({1}, join_steps, at::kLong)})[0];

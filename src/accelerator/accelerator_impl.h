@@ -71,6 +71,8 @@ class Accelerator::Impl {
   ~Impl();
 
   void add_model(PreparedModel model);
+  /// As if nothing had ever been prepared.
+  void forget_prepared();
   void add_loader(DataLoaderBase& loader);
   /// Those that still exist.
   std::vector<DataLoaderBase*> loaders();
@@ -107,12 +109,13 @@ class Accelerator::Impl {
   std::shared_ptr<GradientState> gradients = std::make_shared<GradientState>();
   Accumulation accumulation;
   /// Shared with the schedulers, which may outlive the Accelerator.
-  std::shared_ptr<LossScaling> scaling = std::make_shared<LossScaling>();
+  std::shared_ptr<LossScaling> scaling;
   std::vector<PreparedModel> models;
   std::shared_ptr<Checkpointing> checkpoints;
   std::int64_t updates = 0;  // finished
 
   int no_sync_depth = 0;
+  int trains_locally = 0;  // how many `LocalSGD`s are at work
   /// Models that are in a `no_sync` of their own, and how deep.
   std::map<const torch::nn::Module*, int> local_models;
   bool sync_triggered = false;
@@ -127,14 +130,22 @@ class Accelerator::Impl {
   void build_path(PreparedModel& model);
   void begin_paths(Sync sync);
   void run_engine(const at::Tensor& loss, const BackwardOptions& options);
-  void finish_update();
+  void finish_update(Sync sync);
   void check_thread() const;
-  std::vector<at::Tensor> trained_gradients() const;
+  Sync local_sync() const;
+  bool is_update(Sync sync) const;
+  /// Whether any rank trains on. Collective.
+  bool announce_joint_step(bool trains);
+  void end_autocast();
+  std::shared_ptr<LossScaling> make_scaling() const;
+  /// Those with a gradient path, of all models.
+  std::vector<at::Tensor> trained_parameters() const;
 
   std::shared_ptr<Agreement> agreement_;
   std::vector<PreparedLoader> loaders_;
   std::vector<PreparedOptimizer> optimizers_;
   std::vector<PreparedScheduler> schedulers_;
+  int buffer_source_ = 0;       // The rank whose buffers count.
   bool triggered_now_ = false;  // The backward under way was told to sync.
   std::unique_ptr<AutocastGuard> thread_autocast_;
   std::thread::id thread_;

@@ -19,6 +19,10 @@ void check_steps(std::int64_t steps) {
   }
 }
 
+double weight_over(const Group& group, double mine) {
+  return group.reduce({at::full({1}, mine, at::kDouble)})[0].item<double>();
+}
+
 }  // namespace
 
 Accumulation::Accumulation(const GradientAccumulationPlugin& plugin)
@@ -71,14 +75,29 @@ double Accumulation::loss_factor() const {
              : weight_;
 }
 
-double Accumulation::gradient_factor(const Group& group) {
+double Accumulation::gradient_factor(const Group& group) const {
   if (plugin_.weighting == AccumulationWeighting::fixed) {
     return 1;
   }
-  const auto total = group.reduce({at::full({1}, group_weight_, at::kDouble)});
-  const double sum = total[0].item<double>();
+  const double sum = weight_over(group, group_weight_);
   // The reducer has divided by the number of ranks.
   return sum > 0 ? group.size() / sum : 1;
+}
+
+double Accumulation::local_gradient_factor() const {
+  return plugin_.weighting != AccumulationWeighting::fixed && group_weight_ > 0
+             ? 1 / group_weight_
+             : 1;
+}
+
+void Accumulation::join_gradient_factor(const Group& group) const {
+  if (plugin_.weighting != AccumulationWeighting::fixed) {
+    weight_over(group, 0);
+  }
+}
+
+void Accumulation::restart() {
+  *this = Accumulation(plugin_);
 }
 
 Json Accumulation::state_dict() const {

@@ -29,7 +29,14 @@ class Accumulation {
   double loss_factor() const;
   /// What the averaged gradients of a finished group are multiplied with; 1
   /// with fixed weights. Collective otherwise.
-  double gradient_factor(const Group& group);
+  double gradient_factor(const Group& group) const;
+  /// The same for gradients that stayed in this process.
+  double local_gradient_factor() const;
+  /// For a rank that takes part without a batch of its own. Collective.
+  void join_gradient_factor(const Group& group) const;
+
+  /// Forgets where the run is.
+  void restart();
 
   /// Whether a group ended early, with weights that were meant for a full one.
   bool incomplete_group() const { return incomplete_; }

@@ -26,7 +26,7 @@ LocalSGD::LocalSGD(
         "pass 1 or more");
   }
   if (options.enabled && accelerator.use_distributed()) {
-    local_.emplace(accelerator.no_sync());
+    local_.emplace(accelerator.train_locally());
   }
 }
 

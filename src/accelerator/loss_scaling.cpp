@@ -20,14 +20,16 @@ void LossScaling::attach(torch::optim::Optimizer& optimizer) {
   }
 }
 
-void LossScaling::begin_backward(const std::vector<at::Tensor>& present) {
+void LossScaling::begin_backward(const std::vector<at::Tensor>& parameters) {
   if (!scaler_ || !scaler_->is_enabled() || !unscaled_) {
     return;
   }
   unscaled_ = false;
   scaler_->update();
-  for (const at::Tensor& gradient : present) {
-    gradient.mul_(scaler_->scale_tensor().to(gradient.scalar_type()));
+  for (const at::Tensor& parameter : parameters) {
+    if (const at::Tensor& gradient = parameter.grad(); gradient.defined()) {
+      gradient.mul_(scaler_->scale_tensor().to(gradient.scalar_type()));
+    }
   }
 }
 

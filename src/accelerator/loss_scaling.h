@@ -30,12 +30,13 @@ class LossScaling {
   /// Connects an optimizer that reads the flag by itself.
   void attach(torch::optim::Optimizer& optimizer);
 
-  /// A backward begins: `present` are gradients that it will add to. They were
-  /// unscaled, so they are scaled again.
-  void begin_backward(const std::vector<at::Tensor>& present);
+  /// A backward begins, which adds to what is in `.grad` of `parameters`. That
+  /// was unscaled, so it is scaled again.
+  void begin_backward(const std::vector<at::Tensor>& parameters);
   at::Tensor scale(const at::Tensor& loss) const;
-  /// The gradients in `.grad` of `parameters` are complete: unscales them, and
-  /// drops them after an overflow if a foreign optimizer could see them.
+  /// The gradients in `.grad` of `parameters`, those of all models, are
+  /// complete: unscales them, and drops them after an overflow if a foreign
+  /// optimizer could see them.
   void finish(const std::vector<at::Tensor>& parameters);
 
   bool step_was_skipped() const;

@@ -186,10 +186,7 @@ class Accelerator::Impl::Restorer {
             ", in this run ",
             shape_text(here)));
       } else {
-        steps_.push_back([to = here, from = found->second] {
-          at::Tensor target = to;
-          target.copy_(from);
-        });
+        steps_.push_back([to = here, from = found->second] { to.copy_(from); });
       }
       if (found != saved.end()) {
         saved.erase(found);

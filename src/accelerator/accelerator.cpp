@@ -89,7 +89,10 @@ void Accelerator::prepare_model(
   prepared.holder = holder_of(model);
   prepared.evaluation_mode = options.evaluation_mode;
   prepared.parameters = parameters_of(model);
-  prepared.buffers = model.buffers();
+  for (const auto& buffer : model.named_buffers()) {
+    prepared.buffers.names.push_back(buffer.key());
+    prepared.buffers.tensors.push_back(buffer.value());
+  }
   impl_->add_model(std::move(prepared));
   impl_->prepare_autocast(model);
 }
@@ -110,7 +113,10 @@ void Accelerator::prepare_parameters(
   }
   PreparedModel prepared;
   prepared.parameters = without_repeats({names, tensors});
-  prepared.buffers = buffers;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    prepared.buffers.names.push_back(str_cat("buffer.", i));
+    prepared.buffers.tensors.push_back(buffers[i]);
+  }
   impl_->add_model(std::move(prepared));
 }
 

@@ -223,9 +223,9 @@ void Accelerator::Impl::end_autocast() {
 void Accelerator::Impl::add_model(PreparedModel model) {
   const Group& group = state.group();
   if (group.size() > 1) {
-    check_same_model(group, model.parameters);
+    check_same_model(group, model.parameters, model.buffers);
     group.broadcast(model.parameters.tensors);
-    group.broadcast(model.buffers);
+    group.broadcast(model.buffers.tensors);
   }
   std::erase_if(models, [](const PreparedModel& known) {
     return known.module != nullptr && known.living_module() == nullptr;
@@ -360,7 +360,7 @@ void Accelerator::Impl::refresh_models() {
     if (changed) {
       model.parameters = std::move(now);
       if (state.use_distributed()) {
-        check_same_model(state.group(), model.parameters);
+        check_same_model(state.group(), model.parameters, model.buffers);
         state.group().broadcast(model.parameters.tensors);
       }
       const KeptSums kept(model.path.get());
@@ -481,14 +481,27 @@ void Accelerator::Impl::backward(
   }
 }
 
-void Accelerator::Impl::begin_paths(Sync sync) {
-  bool reduces = false;
+// The largest comes first: it is the one that works ahead. The same order on
+// every rank.
+std::vector<PreparedModel*> Accelerator::Impl::models_with_paths() {
+  std::vector<PreparedModel*> found;
   for (PreparedModel& model : models) {
     if (model.path) {
-      const Sync how = sync_of(model, sync);
-      model.path->begin(how);
-      reduces = reduces || how == Sync::now || how == Sync::hidden;
+      found.push_back(&model);
     }
+  }
+  std::stable_sort(found.begin(), found.end(), [](auto* a, auto* b) {
+    return a->path->num_elements() > b->path->num_elements();
+  });
+  return found;
+}
+
+void Accelerator::Impl::begin_paths(Sync sync) {
+  bool reduces = false;
+  for (PreparedModel* model : models_with_paths()) {
+    const Sync how = sync_of(*model, sync);
+    model->path->begin(how, /*ahead=*/!reduces);
+    reduces = reduces || how == Sync::now || how == Sync::hidden;
   }
   if (reduces && state.use_distributed()) {
     agreement_->propose();
@@ -497,26 +510,23 @@ void Accelerator::Impl::begin_paths(Sync sync) {
 
 void Accelerator::Impl::run_engine(
     const at::Tensor& loss, const BackwardOptions& how) {
+  const auto trained = models_with_paths();
   try {
     // The gradients of fp32 islands must stay fp32.
     const AutocastGuard off(
         state.device().type(), precision, {.enabled = false});
     loss.backward({}, how.retain_graph, how.create_graph);
   } catch (...) {
-    for (PreparedModel& model : models) {
-      if (model.path) {
-        model.path->fail();
-      }
+    for (PreparedModel* model : trained) {
+      model->path->fail();
     }
     throw;
   }
   // Every rank ends all paths, also when one of them reports a failure.
   std::exception_ptr first;
-  for (PreparedModel& model : models) {
+  for (PreparedModel* model : trained) {
     try {
-      if (model.path) {
-        model.path->end();
-      }
+      model->path->end();
     } catch (...) {
       first = first ? first : std::current_exception();
     }
@@ -561,8 +571,8 @@ void Accelerator::Impl::broadcast_buffers() {
     return;
   }
   for (const PreparedModel& model : models) {
-    if (model.path && !model.buffers.empty()) {
-      state.group().broadcast(model.buffers, buffer_source_);
+    if (model.path && model.buffers.size() > 0) {
+      state.group().broadcast(model.buffers.tensors, buffer_source_);
     }
   }
 }
@@ -584,8 +594,8 @@ void Accelerator::Impl::join() {
   const Group& group = state.group();
   while (announce_joint_step(/*trains=*/false)) {
     const auto each = [this](auto&& shadow) {
-      for (PreparedModel& model : models) {
-        if (auto* reducer = dynamic_cast<Reducer*>(model.path.get())) {
+      for (PreparedModel* model : models_with_paths()) {
+        if (auto* reducer = dynamic_cast<Reducer*>(model->path.get())) {
           shadow(*reducer);
         }
       }
@@ -600,7 +610,7 @@ void Accelerator::Impl::join() {
   const auto longest = static_cast<int>(steps.argmax().item<std::int64_t>());
   for (const PreparedModel& model : models) {
     group.broadcast(model.parameters.tensors, longest);
-    group.broadcast(model.buffers, longest);
+    group.broadcast(model.buffers.tensors, longest);
   }
 }
 

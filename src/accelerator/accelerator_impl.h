@@ -37,7 +37,7 @@ struct PreparedModel {
   bool evaluation_mode = false;
   NamedTensors parameters;  ///< all of them, each once
   std::vector<bool> trains;
-  std::vector<at::Tensor> buffers;
+  NamedTensors buffers;
   std::unique_ptr<GradientPath> path;  ///< null if nothing trains
 
   /// The module, or null if there is none any more.
@@ -128,6 +128,7 @@ class Accelerator::Impl {
   class Restorer;
 
   void build_path(PreparedModel& model);
+  std::vector<PreparedModel*> models_with_paths();
   void begin_paths(Sync sync);
   void run_engine(const at::Tensor& loss, const BackwardOptions& options);
   void finish_update(Sync sync);

@@ -51,7 +51,7 @@ TensorMap weights_of(const PreparedModel& model) {
     }
   } else {
     for (std::size_t i = 0; i < model.buffers.size(); ++i) {
-      weights.emplace(str_cat("buffer.", i), model.buffers[i]);
+      weights.emplace(model.buffers.names[i], model.buffers.tensors[i]);
     }
   }
   std::erase_if(

@@ -39,7 +39,10 @@ class GradientPath {
   virtual ~GradientPath() = default;
 
   /// A backward follows. What is in `.grad` counts as a part of the sum.
-  virtual void begin(Sync sync) = 0;
+  ///
+  /// Of the paths that share a backward only one may work `ahead` of `end`, and
+  /// it ends first: which of two is ready first differs between ranks.
+  virtual void begin(Sync sync, bool ahead = true) = 0;
   /// The engine has returned. Collective with `Sync::now`.
   virtual void end() = 0;
   /// The engine has thrown: forgets all sums and tells the other ranks.
@@ -51,6 +54,14 @@ class GradientPath {
   virtual void set_sums(const std::vector<at::Tensor>& sums) = 0;
   /// The parameters whose gradients these are.
   virtual const NamedTensors& parameters() const = 0;
+
+  std::int64_t num_elements() const {
+    std::int64_t sum = 0;
+    for (const at::Tensor& tensor : parameters().tensors) {
+      sum += tensor.numel();
+    }
+    return sum;
+  }
 };
 
 }  // namespace accelerate

@@ -12,7 +12,7 @@ class LocalGradients : public GradientPath {
  public:
   explicit LocalGradients(NamedTensors parameters);
 
-  void begin(Sync sync) override;
+  void begin(Sync sync, bool ahead = true) override;
   void end() override;
   void fail() noexcept override;
   std::vector<at::Tensor> sums() const override;

@@ -13,22 +13,49 @@ namespace {
 // More lines than this hide what happened instead of showing it.
 constexpr std::size_t kShown = 10;
 
-std::vector<std::string> describe(const NamedTensors& parameters) {
+Json describe(const NamedTensors& tensors, bool may_train) {
   std::vector<std::string> lines;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const at::Tensor& tensor = parameters.tensors[i];
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors.tensors[i];
     lines.push_back(str_cat(
-        parameters.names[i],
+        tensors.names[i],
         " ",
         c10::toString(tensor.scalar_type()),
         tensor.sizes(),
-        tensor.requires_grad() ? "" : " frozen"));
+        may_train && !tensor.requires_grad() ? " frozen" : ""));
   }
-  return lines;
+  return Json(lines);
 }
 
 std::string line_or_nothing(const Json& lines, std::size_t index) {
   return index < lines.size() ? lines.at(index).as_string() : "nothing";
+}
+
+// One line for each difference between rank 0 and `rank`.
+std::vector<std::string> differences(
+    const std::string& kind,
+    const Json& first,
+    const Json& other,
+    std::size_t rank) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
+    const std::string a = line_or_nothing(first, i);
+    const std::string b = line_or_nothing(other, i);
+    if (a != b) {
+      lines.push_back(str_cat(
+          "\n  ",
+          kind,
+          " ",
+          i,
+          ": rank 0 has ",
+          a,
+          ", rank ",
+          rank,
+          " has ",
+          b));
+    }
+  }
+  return lines;
 }
 
 }  // namespace
@@ -56,33 +83,32 @@ NamedTensors trainable(const NamedTensors& tensors) {
   return result;
 }
 
-void check_same_model(const Group& group, const NamedTensors& parameters) {
-  const auto everybody = group.gather_object({Json(describe(parameters))});
+void check_same_model(
+    const Group& group,
+    const NamedTensors& parameters,
+    const NamedTensors& buffers) {
+  const auto everybody = group.gather_object({Json::object(
+      {{"parameter", describe(parameters, true)},
+       {"buffer", describe(buffers, false)}})});
   const Json& first = everybody.front();
   for (std::size_t rank = 1; rank < everybody.size(); ++rank) {
     const Json& other = everybody[rank];
     if (other == first) {
       continue;
     }
-    std::string table;
-    std::size_t different = 0;
-    for (std::size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
-      const std::string a = line_or_nothing(first, i);
-      const std::string b = line_or_nothing(other, i);
-      if (a != b && ++different <= kShown) {
-        table += str_cat(
-            "\n  parameter ",
-            i,
-            ": rank 0 has ",
-            a,
-            ", rank ",
-            rank,
-            " has ",
-            b);
+    std::vector<std::string> lines;
+    for (const std::string kind : {"parameter", "buffer"}) {
+      for (std::string& line :
+           differences(kind, first.at(kind), other.at(kind), rank)) {
+        lines.push_back(std::move(line));
       }
     }
-    if (different > kShown) {
-      table += str_cat("\n  … and ", different - kShown, " more");
+    std::string table;
+    for (std::size_t i = 0; i < std::min(lines.size(), kShown); ++i) {
+      table += lines[i];
+    }
+    if (lines.size() > kShown) {
+      table += str_cat("\n  … and ", lines.size() - kShown, " more");
     }
     throw MismatchError(
         str_cat("ranks have different models", table),

@@ -20,6 +20,9 @@ NamedTensors trainable(const NamedTensors& tensors);
 /// the same names, types and shapes in the same order.
 ///
 /// Collective.
-void check_same_model(const Group& group, const NamedTensors& parameters);
+void check_same_model(
+    const Group& group,
+    const NamedTensors& parameters,
+    const NamedTensors& buffers);
 
 }  // namespace accelerate

@@ -181,9 +181,10 @@ at::Tensor Reducer::tail() const {
       0, last.length, static_cast<std::int64_t>(parameters_.size()) + kFlags);
 }
 
-void Reducer::begin(Sync sync) {
+void Reducer::begin(Sync sync, bool ahead) {
   const at::NoGradGuard guard;
   sync_ = sync;
+  ahead_ = ahead;
   if (learnt_ && !laid_out_anew_) {
     lay_out_anew();
   }
@@ -247,7 +248,7 @@ void Reducer::accept(std::size_t index, const at::Tensor& parameter) {
 }
 
 void Reducer::start_ready() {
-  while (next_ + 1 < buckets_.size() && waiting_[next_] == 0 &&
+  while (ahead_ && next_ + 1 < buckets_.size() && waiting_[next_] == 0 &&
          agreement_->reached()) {
     start(next_, /*async=*/true);
   }

@@ -26,9 +26,11 @@ namespace accelerate {
 ///    once more while its bucket is under way.
 /// 3. When all members of a bucket are there, all buckets before it have
 ///    started, and all ranks are known to be in this backward (`Agreement`),
-///    its all-reduce starts: the same order on every rank. The last
-///    bucket waits for `end`; behind it travel, for each parameter, whether
-///    this rank used it, and whether a gradient came late or the rank failed.
+///    its all-reduce starts: the same order on every rank. Of several
+///    models in one backward only the largest starts any ahead of `end`. The
+///    last bucket waits for `end`; behind it travel, for each parameter,
+///    whether this rank used it, and whether a gradient came late or the rank
+///    failed.
 /// 4. `end` starts the rest, waits, and makes `.grad` an alias of the place
 ///    for each parameter that any rank used; the others stay undefined.
 ///
@@ -56,7 +58,7 @@ class Reducer : public GradientPath {
   Reducer(Group group, NamedTensors parameters, Options options);
   ~Reducer() override;
 
-  void begin(Sync sync) override;
+  void begin(Sync sync, bool ahead = true) override;
   void end() override;
   void fail() noexcept override;
   std::vector<at::Tensor> sums() const override;
@@ -105,6 +107,7 @@ class Reducer : public GradientPath {
   std::vector<std::size_t> fired_;  // Order of first hooks, while learning.
   bool learnt_ = false;
   bool laid_out_anew_ = false;
+  bool ahead_ = true;  // Buckets may start before `end`.
   Sync sync_ = Sync::now;
   std::shared_ptr<Shared> shared_;  // What hooks that outlive us look at.
 };

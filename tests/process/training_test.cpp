@@ -67,6 +67,25 @@ TEST_P(TrainedByProcesses, EqualsOneProcess) {
   }
 }
 
+// Uneven data, two models, and bf16 as `prepare` switches it on.
+TEST_P(TrainedByProcesses, EqualsOneProcessInHarderCases) {
+  const auto [processes, backend] = GetParam();
+
+  const auto results = train(processes, {"equals_one_process_in", backend});
+
+  for (const ProcessResult& result : results) {
+    for (const std::string optimizer : {"TheirSGD", "AdamW"}) {
+      EXPECT_LE(number_after(result, "joined_" + optimizer), 1e-6);
+      for (const std::string micro : {"_1", "_3"}) {
+        for (const std::string what : {"uneven_", "two_models_", "bf16_"}) {
+          EXPECT_LE(number_after(result, what + optimizer + micro), 1e-6)
+              << what << optimizer << micro;
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Processes,
     TrainedByProcesses,

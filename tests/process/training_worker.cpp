@@ -16,6 +16,7 @@
 #include "accelerate/error.h"
 #include "accelerate/memory.h"
 #include "base/str_cat.h"
+#include "support/equality_cases.h"
 #include "support/resident_memory.h"
 #include "support/training.h"
 
@@ -288,6 +289,35 @@ void equals_one_process(const Run& run) {
   PartialState().wait_for_everyone();
 }
 
+// Prints `<case> <difference>` for what `equals_one_process` does not train.
+void equals_one_process_in(const Run& run) {
+  at::set_num_threads(1);
+  for (const Kind kind : {Kind::sgd, Kind::our_adamw}) {
+    for (const int micro : {1, 3}) {
+      auto options = run.options();
+      options.gradient_accumulation_steps = micro;
+      const auto name = str_cat(name_of(kind), "_", micro);
+      const auto with = [&](const auto& difference) {
+        Accelerator accelerator(options);
+        return difference(accelerator);
+      };
+      say(str_cat("uneven_", name, " ", with([&](Accelerator& accelerator) {
+                    return uneven_data(accelerator, kind, true);
+                  })));
+      say(str_cat("two_models_", name, " ", with([&](Accelerator& accelerator) {
+                    return two_models(accelerator, kind);
+                  })));
+      options.mixed_precision = Precision::bf16;
+      const auto make = [&] { return Accelerator(options); };
+      say(str_cat("bf16_", name, " ", in_bf16(make, kind, false)));
+    }
+    Accelerator accelerator(run.options());
+    say(str_cat(
+        "joined_", name_of(kind), " ", uneven_data(accelerator, kind, false)));
+  }
+  PartialState().wait_for_everyone();
+}
+
 // Prints by how many KiB the process grew, after a warm-up.
 void memory_of_steps(const Run& run) {
   Accelerator accelerator(run.options());
@@ -341,6 +371,7 @@ const std::map<std::string, std::function<void(const Run&)>> kScenarios = {
     {"different_models", different_models},
     {"fewer_batches", fewer_batches},
     {"equals_one_process", equals_one_process},
+    {"equals_one_process_in", equals_one_process_in},
     {"memory_of_steps", memory_of_steps},
     {"memory_of_prepare", memory_of_prepare},
 };

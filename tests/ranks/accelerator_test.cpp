@@ -359,6 +359,71 @@ TEST(Accelerator, NamesWhatDiffersBetweenModels) {
   });
 }
 
+struct Built {
+  const char* name;
+  std::function<void(torch::nn::Module&)> build;  // on rank 1
+  const char* difference;
+};
+
+class DifferentModels : public testing::TestWithParam<Built> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Accelerator,
+    DifferentModels,
+    testing::Values(
+        Built{
+            "Name",
+            [](auto& m) { m.register_parameter("other", at::ones({2})); },
+            "rank 0 has weight Float[2], rank 1 has other Float[2]"},
+        Built{
+            "Type",
+            [](auto& m) {
+              m.register_parameter("weight", at::ones({2}, at::kDouble));
+            },
+            "rank 0 has weight Float[2], rank 1 has weight Double[2]"},
+        Built{
+            "Frozen",
+            [](auto& m) {
+              m.register_parameter("weight", at::ones({2}), false);
+            },
+            "rank 0 has weight Float[2], rank 1 has weight Float[2] frozen"},
+        Built{
+            "Count",
+            [](auto&) {},
+            "rank 0 has weight Float[2], rank 1 has nothing"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(DifferentModels, AreNamed) {
+  run_on_ranks(2, quick(Backend::shm), [](Group& group) {
+    Accelerator accelerator{PartialState(group), {}};
+    auto model = std::make_shared<torch::nn::Module>();
+    if (group.rank() == 0) {
+      model->register_parameter("weight", at::ones({2}));
+    } else {
+      GetParam().build(*model);
+    }
+
+    EXPECT_EQ(
+        message_of<MismatchError>([&] { accelerator.prepare(model); }),
+        std::string("ranks have different models\n  parameter 0: ") +
+            GetParam().difference);
+  });
+}
+
+TEST(Accelerator, DifferentBuffersAreNamed) {
+  run_on_ranks(2, quick(Backend::shm), [](Group& group) {
+    Accelerator accelerator{PartialState(group), {}};
+    auto model = std::make_shared<torch::nn::Module>();
+    model->register_parameter("weight", at::ones({2}));
+    model->register_buffer("mean", at::zeros({2 + group.rank()}));
+
+    EXPECT_EQ(
+        message_of<MismatchError>([&] { accelerator.prepare(model); }),
+        "ranks have different models\n"
+        "  buffer 0: rank 0 has mean Float[2], rank 1 has mean Float[3]");
+  });
+}
+
 TEST(Accelerator, AnExceptionInOneBackwardReachesTheOthers) {
   run_on_ranks(3, quick(Backend::shm), [](Group& group) {
     auto net = make_net();

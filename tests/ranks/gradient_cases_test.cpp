@@ -320,6 +320,7 @@ TEST(Debug, LooksAtTheLoss) {
           [&] { accelerator.backward(weight.mul(NAN).sum()); }),
       "backward got a loss of nan");
   EXPECT_NO_THROW(accelerator.backward(weight.sum()));
+  PartialState::reset();
 }
 
 }  // namespace

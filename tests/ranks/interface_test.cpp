@@ -277,7 +277,18 @@ TEST(Accelerator, PrintsWhatAStepOfAPreparedSchedulerMeans) {
     AcceleratorOptions options;
     options.step_scheduler_with_optimizer = group.rank() == 0;
     Accelerator accelerator(PartialState(group), options);
+    if (group.rank() == 0) {
+      testing::internal::CaptureStderr();
+    }
+    group.barrier();
     accelerator.prepare(scheduler);
+    group.barrier();
+    if (group.rank() == 0) {
+      EXPECT_EQ(
+          testing::internal::GetCapturedStderr(),
+          "an optimizer step is 2 scheduler steps, one per process; for one, "
+          "set `scheduler_unit = SchedulerUnit::per_optimizer_step`\n");
+    }
 
     scheduler.step();
 

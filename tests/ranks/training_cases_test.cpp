@@ -15,9 +15,9 @@
 #include "accelerate/data_loader.h"
 #include "accelerate/error.h"
 #include "accelerate/optim.h"
+#include "support/equality_cases.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
-#include "support/slow_shards.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -43,177 +43,57 @@ void expect_equal_on_all_ranks(const Group& group, const at::Tensor& tensor) {
   }
 }
 
-at::Tensor row(std::int64_t index) {
-  return at::arange(6, at::kFloat)
-      .add(static_cast<double>(index))
-      .mul(0.3)
-      .sin();
-}
+constexpr Kind kKinds[] = {
+    Kind::sgd, Kind::adamw, Kind::our_sgd, Kind::our_adamw};
 
-struct NumberedRows {
-  std::int64_t n = 0;
-  std::int64_t size() const { return n; }
-  at::Tensor get(std::int64_t index) const { return row(index); }
-};
-
-at::Tensor rows_with(const std::vector<std::int64_t>& samples) {
-  std::vector<at::Tensor> rows;
-  for (const std::int64_t sample : samples) {
-    rows.push_back(row(sample));
-  }
-  return at::stack(rows);
-}
-
-// One process that goes through the batches of all ranks.
-std::vector<at::Tensor> trained_on_shards(
-    std::int64_t n, const ShardRules& rules) {
-  Net net = make_net();
-  SGD optimizer(net->parameters(), 0.1);
-  std::vector<std::vector<SlowBatch>> batches;
-  std::size_t steps = 0;
-  for (int rank = 0; rank < rules.num_processes; ++rank) {
-    ShardRules its = rules;
-    its.process_index = rank;
-    batches.push_back(slow_batches(n, its));
-    steps = std::max(steps, batches.back().size());
-  }
-  for (std::size_t step = 0; step < steps; ++step) {
-    for (const auto& of_rank : batches) {
-      if (step < of_rank.size()) {
-        net_loss(net, rows_with(of_rank[step].samples))
-            .div(static_cast<double>(rules.num_processes))
-            .backward();
-      }
+void for_each_kind(
+    const std::function<void(Kind, const AcceleratorOptions&)>& body) {
+  for (const Kind kind : kKinds) {
+    for (const int micro : {1, 3}) {
+      SCOPED_TRACE(name_of(kind) + ", accumulation " + std::to_string(micro));
+      body(kind, {.gradient_accumulation_steps = micro});
     }
-    optimizer.step();
-    optimizer.zero_grad();
   }
-  return net->parameters();
 }
 
-TEST_P(TrainingCases, UnevenDataIsCompletedOrJoined) {
-  for (const bool even : {true, false}) {
-    const auto expected = trained_on_shards(
-        23,
-        {.batch_size = 4,
-         .num_processes = size(),
-         .even_batches = even && size() > 1});
+TEST_P(TrainingCases, UnevenDataIsCompleted) {
+  for_each_kind([](Kind kind, const AcceleratorOptions& options) {
     each([&](Group& group) {
-      Net net = make_net();
-      SGD optimizer(net->parameters(), 0.1);
-      DataLoader loader(NumberedRows{23}, {.batch_size = 4});
-      Accelerator accelerator{PartialState(group), {}};
-      accelerator.prepare(net, optimizer, loader);
-      {
-        const auto join = accelerator.join_uneven_inputs(even);
-        for (auto& batch : loader) {
-          accelerator.backward(net_loss(net, batch));
-          optimizer.step();
-          optimizer.zero_grad();
-        }
-      }
-      EXPECT_LE(largest_difference(net->parameters(), expected), kRounding);
+      Accelerator accelerator(PartialState(group), options);
+      EXPECT_LE(uneven_data(accelerator, kind, true), kRounding);
     });
-  }
+  });
 }
 
-// One loss through both models, then one through the second alone.
-void train_two(
-    Net& a,
-    Net& b,
-    torch::optim::Optimizer& first,
-    torch::optim::Optimizer& second,
-    const std::function<void(const std::function<at::Tensor(int)>&)>& backward,
-    int steps = 4) {
-  for (int step = 0; step < steps; ++step) {
-    const bool both = step % 2 == 0;
-    backward([&, step](int rank) {
-      const auto rows = batch_of(rank, step);
-      const auto loss = net_loss(b, rows);
-      return both ? loss.add(net_loss(a, rows)) : loss;
+TEST_P(TrainingCases, UnevenDataIsJoined) {
+  for (const Kind kind : kKinds) {
+    SCOPED_TRACE(name_of(kind));
+    each([&](Group& group) {
+      Accelerator accelerator{PartialState(group), {}};
+      EXPECT_LE(uneven_data(accelerator, kind, false), kRounding);
     });
-    if (both) {
-      first.step();
-    } else {
-      EXPECT_FALSE(a->first->weight.grad().defined());
-    }
-    second.step();
-    first.zero_grad();
-    second.zero_grad();
   }
 }
 
 TEST_P(TrainingCases, TwoModelsWithAnOptimizerEach) {
-  Net alone_a = make_net(1);
-  Net alone_b = make_net(2);
-  SGD alone_first(alone_a->parameters(), 0.1);
-  AdamW alone_second(alone_b->parameters(), 0.01);
-  train_two(
-      alone_a, alone_b, alone_first, alone_second, [](const auto& loss_of) {
-        for (int rank = 0; rank < size(); ++rank) {
-          loss_of(rank).div(size()).backward();
-        }
-      });
-
-  each([&](Group& group) {
-    Net a = make_net(1);
-    Net b = make_net(2);
-    SGD first(a->parameters(), 0.1);
-    AdamW second(b->parameters(), 0.01);
-    Accelerator accelerator{PartialState(group), {}};
-    accelerator.prepare(a, b, first, second);
-    train_two(a, b, first, second, [&](const auto& loss_of) {
-      accelerator.backward(loss_of(group.rank()));
+  for_each_kind([](Kind kind, const AcceleratorOptions& options) {
+    each([&](Group& group) {
+      Accelerator accelerator(PartialState(group), options);
+      EXPECT_LE(two_models(accelerator, kind), kRounding);
     });
-    EXPECT_LE(
-        largest_difference(a->parameters(), alone_a->parameters()), kRounding);
-    EXPECT_LE(
-        largest_difference(b->parameters(), alone_b->parameters()), kRounding);
   });
 }
 
-// bf16 rounds each rank's gradients before they are summed, on any number of
-// ranks alike.
 TEST_P(TrainingCases, Bf16EqualsOneProcessInBf16) {
-  Net alone = make_net();
-  SGD reference(alone->parameters(), 0.1);
-  for (int step = 0; step < 6; ++step) {
-    for (int rank = 0; rank < size(); ++rank) {
-      at::Tensor loss;
-      {
-        const AutocastGuard guard(
-            c10::kCPU, Precision::bf16, {.cache_enabled = false});
-        loss = net_loss(alone, batch_of(rank, step));
-      }
-      loss.div(size()).backward();
-    }
-    reference.step();
-    reference.zero_grad();
-  }
-
-  each([&](Group& group) {
-    Net net = make_net();
-    SGD optimizer(net->parameters(), 0.1);
-    Accelerator accelerator(
-        PartialState(group),
-        {.mixed_precision = Precision::bf16,
-         .autocast_scope = AutocastScope::manual});
-    accelerator.prepare(net, optimizer);
-    for (int step = 0; step < 6; ++step) {
-      at::Tensor loss;
-      {
-        const auto guard = accelerator.autocast({.cache_enabled = false});
-        loss = net_loss(net, batch_of(group.rank(), step));
-      }
-      accelerator.backward(loss);
-      optimizer.step();
-      optimizer.zero_grad();
-    }
-    expect_equal_on_all_ranks(group, net->first->weight);
-    // A third is no binary number: `loss / 3` rounds before bf16 does.
-    EXPECT_LE(
-        largest_difference(net->parameters(), alone->parameters()),
-        size() == 3 || size() == 5 ? 2e-3 : kRounding);
+  for_each_kind([](Kind kind, AcceleratorOptions options) {
+    options.mixed_precision = Precision::bf16;
+    options.autocast_scope = AutocastScope::manual;
+    each([&](Group& group) {
+      const auto make = [&] {
+        return Accelerator(PartialState(group), options);
+      };
+      EXPECT_LE(in_bf16(make, kind, true), kRounding);
+    });
   });
 }
 

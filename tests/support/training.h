@@ -7,12 +7,14 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <torch/nn.h>
 #include <torch/optim.h>
 
+#include "accelerate/autocast.h"
 #include "accelerate/optim.h"
 
 namespace accelerate {
@@ -118,6 +120,8 @@ struct Alone {
   /// On: all rows of an update in one forward. Off: each rank's rows in turn,
   /// gradients added up, which is the order of our sums.
   bool one_forward = true;
+  /// The forward in mixed precision.
+  bool bf16 = false;
 
   Net train() const {
     Net net = make_net();
@@ -132,6 +136,15 @@ struct Alone {
   }
 
  private:
+  at::Tensor loss(Net& net, const at::Tensor& rows) const {
+    std::optional<AutocastGuard> guard;
+    if (bf16) {
+      guard.emplace(
+          c10::kCPU, Precision::bf16, AutocastKwargs{.cache_enabled = false});
+    }
+    return net_loss(net, rows);
+  }
+
   void all_rows(Net& net, int step) const {
     std::vector<at::Tensor> rows;
     for (int i = 0; i < micro; ++i) {
@@ -139,14 +152,14 @@ struct Alone {
         rows.push_back(batch_of(rank, step + i));
       }
     }
-    net_loss(net, at::cat(rows)).backward();
+    loss(net, at::cat(rows)).backward();
   }
 
   void each_rank(Net& net, int step) const {
     std::vector<at::Tensor> sums(net->parameters().size());
     for (int rank = 0; rank < ranks; ++rank) {
       for (int i = 0; i < micro; ++i) {
-        net_loss(net, batch_of(rank, step + i)).div(micro).backward();
+        loss(net, batch_of(rank, step + i)).div(micro).backward();
       }
       const auto parameters = net->parameters();
       for (std::size_t p = 0; p < sums.size(); ++p) {

@@ -294,5 +294,55 @@ TEST_P(Metrics, AreOfExactlyTheRealRowsInOrder) {
   }
 }
 
+// The real rows of everything that a loader can be: each sample once, in the
+// order of the dataset.
+TEST_P(Metrics, AreOfTheRealRowsOfEveryLoader) {
+  for (const std::int64_t n : {1, 7, 12, 23}) {
+    for (int bits = 0; bits < 8; ++bits) {
+      DataLoaderConfiguration data;
+      data.split_batches = (bits & 1) != 0;
+      data.dispatch_batches = (bits & 2) != 0;
+      const bool stream = (bits & 4) != 0;
+      const std::int64_t batch_size = data.split_batches ? 2 * GetParam() : 2;
+      SCOPED_TRACE(
+          "n " + std::to_string(n) + (data.split_batches ? ", split" : "") +
+          (*data.dispatch_batches ? ", dispatch" : "") +
+          (stream ? ", stream" : ""));
+      run_on_ranks(GetParam(), quick(Backend::shm), [&](Group& group) {
+        AcceleratorOptions options;
+        options.dataloader_config = data;
+        Accelerator accelerator(PartialState(group), options);
+        const auto gathered = [&](auto& loader, std::int64_t skipped) {
+          std::vector<std::int64_t> rows;
+          accelerator.prepare(loader);
+          auto rest = accelerator.skip_first_batches(loader, skipped);
+          for (at::Tensor& batch : rest) {
+            for (const auto row :
+                 to_indices(accelerator.gather_for_metrics(batch))) {
+              rows.push_back(row);
+            }
+          }
+          return rows;
+        };
+        const std::int64_t per_step =
+            data.split_batches ? batch_size : batch_size * group.size();
+        for (const std::int64_t skipped : {0, 1}) {
+          std::vector<std::int64_t> wanted;
+          for (std::int64_t i = skipped * per_step; i < n; ++i) {
+            wanted.push_back(i);
+          }
+          if (stream) {
+            DataLoader loader(CountingStream{n}, {.batch_size = batch_size});
+            EXPECT_EQ(gathered(loader, skipped), wanted);
+          } else {
+            DataLoader loader(Counting{n}, {.batch_size = batch_size});
+            EXPECT_EQ(gathered(loader, skipped), wanted);
+          }
+        }
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace accelerate

@@ -3,6 +3,7 @@
 // they continue.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -98,30 +99,40 @@ TEST(ShardedLoader, KnowsTheLastBatchForEveryCase) {
   });
 }
 
-// Shuffled: the real rows of all processes are the whole dataset, once.
+// Shuffled: the real rows of all processes are the whole dataset, once, but
+// for what `drop_last` drops.
 TEST(ShardedLoader, SeesEverySampleOnceWhenShuffled) {
-  for (const std::int64_t p : {1, 2, 3, 5}) {
-    for (const std::int64_t n : {1, 7, 24, 31}) {
-      std::vector<std::int64_t> seen;
-      for (std::int64_t r = 0; r < p; ++r) {
-        DataLoader loader(
-            Counting{n},
-            {.batch_size = 3, .shuffle = true, .num_workers = 2, .seed = 9});
-        loader.shard(options_of({.num_processes = p, .process_index = r}));
-        for (const SlowBatch& batch : read_with_rows(loader)) {
-          seen.insert(
-              seen.end(),
-              batch.samples.begin(),
-              batch.samples.begin() + batch.valid_rows);
-        }
-      }
-      std::vector<std::int64_t> wanted;
-      for (std::int64_t i = 0; i < n; ++i) {
-        wanted.push_back(i);
-      }
-      EXPECT_EQ(sorted(seen), wanted) << "n " << n << ", P " << p;
+  for_all_small_cases([](std::int64_t n, ShardRules rules) {
+    if (rules.dispatch_batches || rules.process_index != 0) {
+      return;
     }
-  }
+    std::vector<std::int64_t> seen;
+    std::int64_t wanted = 0;
+    for (auto& r = rules.process_index; r < rules.num_processes; ++r) {
+      DataLoader loader(
+          Counting{n},
+          {.batch_size = rules.batch_size,
+           .shuffle = true,
+           .drop_last = rules.drop_last,
+           .seed = 9});
+      loader.shard(options_of(rules));
+      for (const SlowBatch& batch : read_with_rows(loader)) {
+        seen.insert(
+            seen.end(),
+            batch.samples.begin(),
+            batch.samples.begin() + batch.valid_rows);
+      }
+      for (const SlowBatch& batch : slow_batches(n, effective(rules))) {
+        wanted += batch.valid_rows;
+      }
+    }
+    const auto in_order = sorted(seen);
+    ASSERT_EQ(in_order.size(), static_cast<std::size_t>(wanted));
+    ASSERT_EQ(
+        std::adjacent_find(in_order.begin(), in_order.end()), in_order.end())
+        << name_of_case(n, rules);
+    ASSERT_TRUE(rules.drop_last || wanted == n) << name_of_case(n, rules);
+  });
 }
 
 TEST(ShardedLoader, DealsWholeBatchesOfABatchSampler) {
@@ -141,16 +152,62 @@ TEST(ShardedLoader, DealsWholeBatchesOfABatchSampler) {
   EXPECT_EQ(read(2, false), (Batches{{{3}, 1}}));
 }
 
-// Loader r of P, made as in a new program.
-auto shuffled(std::int64_t p, std::int64_t r, std::uint64_t seed = 4) {
-  DataLoader loader(
-      Counting{23}, {.batch_size = 2, .shuffle = true, .seed = seed});
-  loader.shard(options_of({.num_processes = p, .process_index = r}));
-  return loader;
+// A loader as a new program makes it.
+struct Recipe {
+  std::int64_t n = 23;
+  ShardRules rules = {.batch_size = 2};
+  bool shuffle = true;
+  bool seedable = false;
+  bool batch_sampler = false;
+  std::int64_t workers = 0;
+
+  auto map(std::int64_t p, std::int64_t r, std::uint64_t seed = 4) const {
+    DataLoaderOptions<Counting> how{
+        .batch_size = rules.batch_size,
+        .shuffle = shuffle,
+        .num_workers = workers,
+        .drop_last = rules.drop_last,
+        .seed = seed};
+    if (batch_sampler) {
+      how.shuffle = false;
+      how.batch_size = 1;
+      std::vector<std::vector<std::int64_t>> batches;
+      for (std::int64_t i = 0; i < n; i += 2) {
+        batches.push_back({n - 1 - i});
+      }
+      how.batch_sampler = batches;
+    }
+    DataLoader loader(Counting{n}, how);
+    loader.shard(options(p, r));
+    return loader;
+  }
+  auto stream(std::int64_t p, std::int64_t r) const {
+    DataLoader loader(
+        CountingStream{n},
+        {.batch_size = rules.batch_size, .drop_last = rules.drop_last});
+    loader.shard(options(p, r));
+    return loader;
+  }
+
+ private:
+  ShardOptions options(std::int64_t p, std::int64_t r) const {
+    ShardRules its = rules;
+    its.num_processes = p;
+    its.process_index = r;
+    ShardOptions result = options_of(its);
+    result.configuration.use_seedable_sampler = seedable;
+    return result;
+  }
+};
+
+auto shuffled(std::int64_t p, std::int64_t r) {
+  return Recipe{}.map(p, r);
 }
 
-TEST(ShardedLoader, ResumesAtEveryPosition) {
-  auto whole = shuffled(2, 1);
+// Stops after each batch of the second epoch and goes on in a new loader.
+template <typename Make>
+void expect_resume_everywhere(const Make& make, const std::string& name) {
+  auto whole = make();
   static_cast<void>(read_all(whole));  // An epoch before.
   std::vector<Json> states = {whole.state_dict()};
   std::vector<SlowBatch> batches;
@@ -158,85 +215,119 @@ TEST(ShardedLoader, ResumesAtEveryPosition) {
     batches.push_back({to_indices(batch), whole.valid_rows()});
     states.push_back(whole.state_dict());
   }
-
   for (std::size_t k = 0; k < states.size(); ++k) {
-    auto resumed = shuffled(2, 1, 99);
+    auto resumed = make();
     resumed.load_state_dict(states[k]);
     const std::vector<SlowBatch> rest(
         batches.begin() + static_cast<std::ptrdiff_t>(k), batches.end());
-    EXPECT_EQ(read_with_rows(resumed), rest) << "after batch " << k;
-    EXPECT_EQ(resumed.epoch(), 2);
+    ASSERT_EQ(read_with_rows(resumed), rest) << name << " after batch " << k;
+    ASSERT_EQ(resumed.epoch(), 2) << name << " after batch " << k;
   }
 }
 
-// The samples of the epoch in the order in which all processes use them.
+TEST(ShardedLoader, ResumesAtEveryPosition) {
+  for_all_small_cases([](std::int64_t n, const ShardRules& rules) {
+    const bool last = rules.process_index + 1 == rules.num_processes;
+    if (rules.dispatch_batches || !last || n % 6 == 4) {
+      return;
+    }
+    const auto p = rules.num_processes;
+    const auto r = rules.process_index;
+    for (const bool shuffle : {false, true}) {
+      const Recipe recipe{.n = n, .rules = rules, .shuffle = shuffle};
+      expect_resume_everywhere(
+          [&] { return recipe.map(p, r, 4); }, name_of_case(n, rules));
+    }
+    const Recipe recipe{.n = n, .rules = rules};
+    expect_resume_everywhere(
+        [&] { return recipe.stream(p, r); },
+        "stream, " + name_of_case(n, rules));
+  });
+}
+
+TEST(ShardedLoader, ResumesWhateverMakesTheOrder) {
+  for (const Recipe& recipe :
+       {Recipe{.workers = 2},
+        Recipe{.seedable = true},
+        Recipe{.batch_sampler = true},
+        Recipe{.batch_sampler = true, .workers = 2}}) {
+    expect_resume_everywhere([&] { return recipe.map(2, 1, 4); }, "recipe");
+  }
+}
+
+// The samples of the epoch in the order in which all processes use them, up to
+// `steps` steps of them.
+template <typename Make>
 std::vector<std::int64_t> global_order(
-    std::int64_t p, const Json& state, std::size_t steps) {
+    const Make& make,
+    std::int64_t p,
+    const std::optional<Json>& state,
+    std::size_t steps) {
   std::vector<std::vector<SlowBatch>> of_ranks;
   for (std::int64_t r = 0; r < p; ++r) {
-    auto loader = shuffled(p, r, 99);
-    loader.load_state_dict(state);
+    auto loader = make(p, r);
+    if (state) {
+      loader.load_state_dict(*state);
+    }
     of_ranks.push_back(read_with_rows(loader));
   }
   std::vector<std::int64_t> order;
   for (std::size_t k = 0; k < std::min(steps, of_ranks[0].size()); ++k) {
     for (const auto& batches : of_ranks) {
-      order.insert(
-          order.end(),
-          batches[k].samples.begin(),
-          batches[k].samples.begin() + batches[k].valid_rows);
+      if (k < batches.size()) {
+        order.insert(
+            order.end(),
+            batches[k].samples.begin(),
+            batches[k].samples.begin() + batches[k].valid_rows);
+      }
     }
   }
   return order;
 }
 
-TEST(ShardedLoader, ResumesAtAnyNumberOfProcesses) {
+// Every position of P processes, then every P'.
+template <typename Make>
+void expect_any_number_of_processes(const Make& make, const std::string& name) {
   constexpr std::size_t kAll = 1000;
-  const Json begin = shuffled(1, 0).state_dict();
-  const auto wanted = global_order(1, begin, kAll);
-  for (const std::int64_t p : {1, 2, 3, 5}) {
-    for (std::size_t steps = 0; steps <= 3; ++steps) {
-      auto stopped = shuffled(p, 0);
-      auto loop = stopped.begin();
-      for (std::size_t k = 1; k < steps; ++k) {
-        ++loop;
-      }
-      const Json state = steps == 0 ? begin : stopped.state_dict();
-      for (const std::int64_t q : {1, 2, 3, 5}) {
-        auto order = global_order(p, begin, steps);
-        const auto rest = global_order(q, state, kAll);
+  const auto wanted = global_order(make, 1, std::nullopt, kAll);
+  for (const std::int64_t p : {1, 2, 3}) {
+    auto stopped = make(p, 0);
+    std::size_t steps = 0;
+    for (auto& batch : stopped) {
+      static_cast<void>(batch);
+      ++steps;
+      const Json state = stopped.state_dict();
+      const auto before = global_order(make, p, std::nullopt, steps);
+      for (const std::int64_t q : {1, 2, 3}) {
+        auto order = before;
+        const auto rest = global_order(make, q, state, kAll);
         order.insert(order.end(), rest.begin(), rest.end());
-        EXPECT_EQ(order, wanted)
-            << steps << " steps on " << p << " processes, then " << q;
+        ASSERT_EQ(order, wanted) << name << ": " << steps << " steps on " << p
+                                 << " processes, then " << q;
       }
     }
   }
 }
 
-TEST(ShardedLoader, ResumesAStreamByReadingOn) {
-  const auto stream = [](std::int64_t p, std::int64_t r) {
-    DataLoader loader(CountingStream{11}, {.batch_size = 2});
-    loader.shard(options_of({.num_processes = p, .process_index = r}));
-    return loader;
-  };
-  auto whole = stream(2, 1);
-  std::vector<Json> states;
-  std::vector<SlowBatch> batches;
-  for (at::Tensor& batch : whole) {
-    batches.push_back({to_indices(batch), whole.valid_rows()});
-    states.push_back(whole.state_dict());
+TEST(ShardedLoader, ResumesAtAnyNumberOfProcesses) {
+  for (const std::int64_t n : {1, 5, 12, 23}) {
+    for (int bits = 0; bits < 8; ++bits) {
+      Recipe recipe{.n = n, .shuffle = (bits & 1) != 0};
+      recipe.rules.even_batches = (bits & 2) != 0;
+      recipe.rules.split_batches = (bits & 4) != 0;
+      recipe.rules.batch_size = recipe.rules.split_batches ? 6 : 2;
+      expect_any_number_of_processes(
+          [&](std::int64_t p, std::int64_t r) { return recipe.map(p, r); },
+          name_of_case(n, recipe.rules));
+      expect_any_number_of_processes(
+          [&](std::int64_t p, std::int64_t r) { return recipe.stream(p, r); },
+          "stream, " + name_of_case(n, recipe.rules));
+    }
   }
-
-  for (std::size_t k = 0; k < states.size(); ++k) {
-    auto resumed = stream(2, 1);
-    resumed.load_state_dict(states[k]);
-    const std::vector<SlowBatch> rest(
-        batches.begin() + static_cast<std::ptrdiff_t>(k) + 1, batches.end());
-    EXPECT_EQ(read_with_rows(resumed), rest) << "after batch " << k;
-  }
-  auto three = stream(3, 0);
-  three.load_state_dict(states[0]);
-  EXPECT_EQ(read_all(three).front(), (std::vector<std::int64_t>{4, 5}));
+  const Recipe seedable{.seedable = true};
+  expect_any_number_of_processes(
+      [&](std::int64_t p, std::int64_t r) { return seedable.map(p, r); },
+      "seedable");
 }
 
 TEST(ShardedLoader, SkipsBatchesAndKeepsTheRest) {

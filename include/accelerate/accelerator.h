@@ -193,6 +193,14 @@ class ACCELERATE_API Accelerator {
   /// As `accumulate`, with the weight of this micro-batch (tokens, say) for
   /// `AccumulationWeighting::weighted`.
   [[nodiscard]] Region accumulate(double weight);
+  /// The same, as the peer writes it. Everything that was prepared accumulates;
+  /// throws `StateError` for a model that was not.
+  template <detail::ModelLike... Models>
+    requires(sizeof...(Models) > 0)
+  [[nodiscard]] Region accumulate(Models&... models) {
+    (check_prepared(detail::module_of(models), "accumulate"), ...);
+    return accumulate();
+  }
 
   /// Keeps gradients of the backwards inside local, and visible in `.grad`:
   /// those of all models, or of the one given.
@@ -453,6 +461,7 @@ class ACCELERATE_API Accelerator {
           "LibTorch's own schedulers with accelerate::adapt() first");
     }
   }
+  void check_prepared(const torch::nn::Module& model, const char* who) const;
   Region no_sync_of(const torch::nn::Module& model);
   Region train_locally();
   void forget_prepared();

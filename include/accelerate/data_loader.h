@@ -96,8 +96,8 @@ struct DataLoaderOptions {
   /// once; left out: `default_collate`. One that returns another type than
   /// that goes into the loader's third argument.
   typename detail::CollateOption<Dataset>::type collate = {};
-  /// Batches that each worker may be ahead.
-  std::int64_t prefetch_factor = 2;
+  /// Batches that each worker may be ahead; left out: 2. Only with workers.
+  std::optional<std::int64_t> prefetch_factor = std::nullopt;
   /// Batches in memory that a GPU reads while the program goes on. Left out:
   /// on when `prepare` sends them to one.
   std::optional<bool> pin_memory = std::nullopt;

@@ -207,16 +207,21 @@ Region Accelerator::train_locally() {
   });
 }
 
-Region Accelerator::no_sync_of(const torch::nn::Module& model) {
+void Accelerator::check_prepared(
+    const torch::nn::Module& model, const char* who) const {
   const bool known =
       std::any_of(impl_->models.begin(), impl_->models.end(), [&](auto& one) {
         return one.module == &model;
       });
   if (!known) {
     throw StateError(
-        "no_sync got a model that was not prepared",
+        str_cat(who, " got a model that was not prepared"),
         "call prepare() with it first");
   }
+}
+
+Region Accelerator::no_sync_of(const torch::nn::Module& model) {
+  check_prepared(model, "no_sync");
   ++impl_->local_models[&model];
   return Region([this, model = &model] { --impl_->local_models[model]; });
 }

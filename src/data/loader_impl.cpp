@@ -44,10 +44,24 @@ void check_exclusive(
   }
 }
 
+std::int64_t prefetch_factor(const detail::LoaderSettings& settings) {
+  return settings.prefetch_factor.value_or(2);
+}
+
 void check_settings(const detail::LoaderSettings& settings, bool is_stream) {
   check_number("batch_size", settings.batch_size, 1);
   check_number("num_workers", settings.num_workers, 0);
-  check_number("prefetch_factor", settings.prefetch_factor, 1);
+  if (settings.prefetch_factor) {
+    check_number("prefetch_factor", *settings.prefetch_factor, 1);
+    if (settings.num_workers == 0) {
+      throw ArgumentError(
+          str_cat(
+              "`prefetch_factor` is ",
+              *settings.prefetch_factor,
+              ", but nobody reads ahead: `num_workers` is 0"),
+          "pass `num_workers` too, or leave it out");
+    }
+  }
   check_duration("timeout", settings.timeout);
   check_duration("warn_after", settings.warn_after);
   const bool sampler = settings.sampler.has_value();
@@ -204,7 +218,7 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
         .source = source,
         .start = start,
         .rules = shares,
-        .ahead = settings.num_workers * settings.prefetch_factor,
+        .ahead = settings.num_workers * prefetch_factor(settings),
         .pin_memory = pins,
         .warn_after = settings.warn_after,
         .timeout = settings.timeout});
@@ -230,7 +244,7 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
       .key = key,
       .rules = shares,
       .num_workers = settings.num_workers,
-      .prefetch_factor = settings.prefetch_factor,
+      .prefetch_factor = prefetch_factor(settings),
       .pin_memory = pins,
       .warn_after = settings.warn_after,
       .timeout = settings.timeout});

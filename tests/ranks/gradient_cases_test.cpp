@@ -133,6 +133,21 @@ TEST_P(GradientCases, UnfrozenInTheMiddleOfAnAccumulation) {
   });
 }
 
+TEST(Accumulate, TakesModelsThatWerePrepared) {
+  Net net = make_net();
+  Net other = make_net();
+  Accelerator accelerator(PartialState(Group()), accumulating(2));
+  accelerator.prepare(net);
+
+  const auto region = accelerator.accumulate(net);
+
+  EXPECT_FALSE(accelerator.sync_gradients());
+  EXPECT_EQ(
+      message_of<StateError>(
+          [&] { static_cast<void>(accelerator.accumulate(net, other)); }),
+      "accumulate got a model that was not prepared");
+}
+
 TEST_P(GradientCases, AllFrozenAtFirst) {
   each([](Group& group) {
     torch::nn::Linear layer(2, 1);

@@ -30,7 +30,7 @@ struct LoaderSettings {
   bool shuffle = false;
   bool drop_last = false;
   std::int64_t num_workers = 0;
-  std::int64_t prefetch_factor = 2;
+  std::optional<std::int64_t> prefetch_factor;
   std::optional<bool> pin_memory = std::nullopt;
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   std::chrono::milliseconds warn_after = std::chrono::seconds(30);

@@ -308,6 +308,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadOptions{{.num_workers = -1}, "`num_workers` is -1"},
         BadOptions{{.prefetch_factor = 0}, "`prefetch_factor` is 0"},
         BadOptions{
+            {.prefetch_factor = 3},
+            "`prefetch_factor` is 3, but nobody reads ahead: `num_workers` is "
+            "0"},
+        BadOptions{
             {.timeout = std::chrono::milliseconds(0)}, "`timeout` is 0 s"},
         BadOptions{
             {.warn_after = std::chrono::milliseconds(-5)},

@@ -92,6 +92,59 @@ std::int64_t port_of_job(std::int64_t job) {
   return 20000 + job % 10000;
 }
 
+Origin found(std::string what) {
+  return {Origin::Kind::found, std::move(what)};
+}
+
+// A file for one machine counts that machine's processes; each node runs them.
+void repeat_processes(Settings& settings, std::int64_t nodes) {
+  const auto kind = settings.origin("num_processes").kind;
+  if (kind != Origin::Kind::file) {
+    return;
+  }
+  const std::int64_t each = settings.integer("num_processes");
+  settings.set(
+      "num_processes",
+      each * nodes,
+      found(str_cat(
+          settings.origin("num_processes").text(),
+          " says ",
+          each,
+          " a machine, SLURM_JOB_NUM_NODES ",
+          nodes)));
+  // "NO" was said of one process.
+  if (settings.origin("distributed_type").kind == Origin::Kind::file &&
+      settings.text("distributed_type") == "NO") {
+    settings.set("distributed_type", Json(), Origin());
+  }
+}
+
+// The machines are Slurm's nodes. `config default` writes `num_machines: 1`
+// into every file, so that there is no wish in it.
+void take_nodes(Settings& settings, std::int64_t nodes) {
+  const std::int64_t said = settings.integer("num_machines");
+  const bool given = settings.is_given("num_machines");
+  if (given && said != 1) {
+    if (said != nodes) {
+      throw ConfigError(
+          str_cat(
+              "`num_machines` is ",
+              said,
+              " (",
+              settings.origin("num_machines").text(),
+              "), but Slurm gave this job ",
+              nodes,
+              " nodes (SLURM_JOB_NUM_NODES)"),
+          "leave it out, or use `--num_machines 1` for this node alone");
+    }
+    return;
+  }
+  if (given) {
+    repeat_processes(settings, nodes);
+  }
+  settings.set("num_machines", nodes, found("SLURM_JOB_NUM_NODES"));
+}
+
 }  // namespace
 
 std::vector<std::string> expand_host_list(const std::string& text) {
@@ -110,8 +163,9 @@ void apply_slurm(Settings& settings, const Environment& environment) {
   const auto nodes = environment.get_integer("SLURM_JOB_NUM_NODES", 1);
   const auto node = environment.get_integer("SLURM_NODEID");
   const auto list = environment.get("SLURM_JOB_NODELIST");
-  if (!job || !nodes || *nodes < 2 || !node || !list ||
-      settings.is_given("num_machines")) {
+  const bool switched_off = settings.is_typed("num_machines") &&
+                            settings.integer("num_machines") == 1;
+  if (!job || !nodes || *nodes < 2 || !node || !list || switched_off) {
     return;
   }
   if (environment.get_integer("SLURM_LOCALID").value_or(0) > 0) {
@@ -119,15 +173,20 @@ void apply_slurm(Settings& settings, const Environment& environment) {
         "srun started this launcher more than once on this machine",
         "use `srun --ntasks-per-node=1 accelerate launch …`");
   }
+  take_nodes(settings, *nodes);
   const auto put = [&](const char* name, Json value, const char* variable) {
-    if (!settings.is_given(name)) {
-      settings.set(name, std::move(value), {Origin::Kind::found, variable});
-    }
+    settings.set(name, std::move(value), found(variable));
   };
-  put("num_machines", *nodes, "SLURM_JOB_NUM_NODES");
-  put("machine_rank", *node, "SLURM_NODEID");
-  put("main_process_ip", expand_host_list(*list)[0], "SLURM_JOB_NODELIST");
-  put("main_process_port", port_of_job(*job), "SLURM_JOB_ID");
+  // Every node reads the same file, so a rank in it is nobody's.
+  if (!settings.is_typed("machine_rank")) {
+    put("machine_rank", *node, "SLURM_NODEID");
+  }
+  if (!settings.is_given("main_process_ip")) {
+    put("main_process_ip", expand_host_list(*list)[0], "SLURM_JOB_NODELIST");
+  }
+  if (!settings.is_given("main_process_port")) {
+    put("main_process_port", port_of_job(*job), "SLURM_JOB_ID");
+  }
 }
 
 }  // namespace accelerate

@@ -16,8 +16,10 @@ namespace accelerate {
 std::vector<std::string> expand_host_list(const std::string& text);
 
 /// Under Slurm with several nodes, fills in machines, rank, address and port
-/// where nobody said otherwise. Throws `ConfigError` when the launcher was
-/// started more than once on a machine.
+/// where nobody said otherwise. A file for one machine is used on each node;
+/// only a typed `--num_machines 1` keeps the job on this one. Throws
+/// `ConfigError` when another number of machines was asked for than there are
+/// nodes, and when the launcher was started more than once on a machine.
 void apply_slurm(Settings& settings, const Environment& environment);
 
 }  // namespace accelerate

@@ -93,6 +93,27 @@ TEST_F(Machines, RunAsOneJob) {
   EXPECT_TRUE(contains(results[1].out, "3/4 1 1 127.0.0.1"));
 }
 
+// What `config default` saved on one of the nodes serves all of them.
+TEST_F(Machines, SlurmsVariablesReplaceEveryOption) {
+  const auto saved = run("accelerate config default --cpu --num_processes 2");
+  ASSERT_EQ(saved.exit_code, 0) << saved.err;
+  const auto on_node = [](int node) {
+    return "SLURM_JOB_ID=" + std::to_string(port()) +
+           " SLURM_JOB_NUM_NODES=2 SLURM_NODEID=" + std::to_string(node) +
+           " SLURM_JOB_NODELIST=127.0.0.1,localhost accelerate launch sh -c "
+           "'echo $RANK/$WORLD_SIZE $GROUP_RANK'";
+  };
+
+  const Results results = run_all({on_node(0), on_node(1)});
+
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].err;
+  EXPECT_EQ(results[1].exit_code, 0) << results[1].err;
+  EXPECT_TRUE(contains(results[0].out, "0/4 0")) << results[0].out;
+  EXPECT_TRUE(contains(results[0].out, "1/4 0")) << results[0].out;
+  EXPECT_TRUE(contains(results[1].out, "2/4 1")) << results[1].out;
+  EXPECT_TRUE(contains(results[1].out, "3/4 1")) << results[1].out;
+}
+
 TEST_F(Machines, RanksByArrivalWithC10d) {
   std::string command = line(0, 2, "--rdzv_backend c10d sh -c 'echo $RANK'");
   const auto at = command.find("--machine_rank 0 ");

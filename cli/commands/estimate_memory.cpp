@@ -17,13 +17,14 @@ namespace {
 struct Type {
   const char* name;
   double bytes;
+  bool trains;  // Whole numbers have no gradients.
 };
 constexpr Type kTypes[] = {
-    {"float32", 4},
-    {"float16", 2},
-    {"bfloat16", 2},
-    {"int8", 1},
-    {"int4", 0.5}};
+    {"float32", 4, true},
+    {"float16", 2, true},
+    {"bfloat16", 2, true},
+    {"int8", 1, false},
+    {"int4", 0.5, false}};
 
 std::vector<Type> chosen_types(const ParsedArgs& arguments) {
   const auto text = arguments.get("dtypes");
@@ -59,26 +60,37 @@ std::int64_t chosen_processes(const ParsedArgs& arguments) {
               : 1;
 }
 
-Json to_json(
-    const ModelSize& size,
-    const std::vector<Type>& types,
-    std::int64_t processes) {
-  Json loading = Json::object();
-  for (const Type& type : types) {
-    loading[type.name] = Json::object(
-        {{"largest_layer",
-          type.bytes * static_cast<double>(size.largest().parameters)},
-         {"total", type.bytes * static_cast<double>(size.parameters())}});
+Json training_json(
+    const ModelSize& size, const Type& type, std::int64_t processes) {
+  if (!type.trains) {
+    return {};
   }
   Json training = Json::array();
   for (int stage = 0; stage <= 3; ++stage) {
-    const auto bytes = training_bytes(size.parameters(), stage, processes);
+    const auto bytes =
+        training_bytes(size.parameters(), type.bytes, stage, processes);
     training.push_back(Json::object(
         {{"zero_stage", stage},
          {"weights", bytes.weights},
          {"gradients", bytes.gradients},
          {"optimizer", bytes.optimizer},
          {"total", bytes.total()}}));
+  }
+  return training;
+}
+
+Json to_json(
+    const ModelSize& size,
+    const std::vector<Type>& types,
+    std::int64_t processes) {
+  Json loading = Json::object();
+  Json training = Json::object();
+  for (const Type& type : types) {
+    training[type.name] = training_json(size, type, processes);
+    loading[type.name] = Json::object(
+        {{"largest_layer",
+          type.bytes * static_cast<double>(size.largest().parameters)},
+         {"total", type.bytes * static_cast<double>(size.parameters())}});
   }
   return Json::object(
       {{"source", size.source},
@@ -89,30 +101,50 @@ Json to_json(
        {"training_bytes_per_process", training}});
 }
 
-std::string to_text(
-    const ModelSize& size,
-    const std::vector<Type>& types,
-    std::int64_t processes) {
-  std::vector<std::vector<std::string>> loading = {
-      {"dtype", "largest layer", "total"}};
+using Table = std::vector<std::vector<std::string>>;
+
+Table loading_table(const ModelSize& size, const std::vector<Type>& types) {
+  Table table = {{"dtype", "largest layer", "total"}};
   for (const Type& type : types) {
-    loading.push_back(
+    table.push_back(
         {type.name,
          format_bytes(
              type.bytes * static_cast<double>(size.largest().parameters)),
          format_bytes(type.bytes * static_cast<double>(size.parameters()))});
   }
-  std::vector<std::vector<std::string>> training = {
-      {"ZeRO stage", "weights", "gradients", "optimizer", "total"}};
-  for (int stage = 0; stage <= 3; ++stage) {
-    const auto bytes = training_bytes(size.parameters(), stage, processes);
-    training.push_back(
-        {std::to_string(stage),
-         format_bytes(bytes.weights),
-         format_bytes(bytes.gradients),
-         format_bytes(bytes.optimizer),
-         format_bytes(bytes.total())});
+  return table;
+}
+
+Table training_table(
+    const ModelSize& size,
+    const std::vector<Type>& types,
+    std::int64_t processes) {
+  Table table = {
+      {"dtype", "ZeRO stage", "weights", "gradients", "optimizer", "total"}};
+  for (const Type& type : types) {
+    if (!type.trains) {
+      table.push_back({type.name, "N/A", "N/A", "N/A", "N/A", "N/A"});
+      continue;
+    }
+    for (int stage = 0; stage <= 3; ++stage) {
+      const auto bytes =
+          training_bytes(size.parameters(), type.bytes, stage, processes);
+      table.push_back(
+          {type.name,
+           std::to_string(stage),
+           format_bytes(bytes.weights),
+           format_bytes(bytes.gradients),
+           format_bytes(bytes.optimizer),
+           format_bytes(bytes.total())});
+    }
   }
+  return table;
+}
+
+std::string to_text(
+    const ModelSize& size,
+    const std::vector<Type>& types,
+    std::int64_t processes) {
   return str_cat(
       size.source,
       ": ",
@@ -120,12 +152,13 @@ std::string to_text(
       " parameters; the largest layer is ",
       size.largest().name,
       "\n\nTo load it:\n\n",
-      format_table(loading),
-      "\n\nTo train it with Adam in float32, for each of ",
+      format_table(loading_table(size, types)),
+      "\n\nTo train it with Adam, everything in that type, for each of ",
       processes,
       processes == 1 ? " process" : " processes",
-      ", without activations:\n\n",
-      format_table(training));
+      ", without activations\n(mixed precision keeps all of this in "
+      "float32):\n\n",
+      format_table(training_table(size, types, processes)));
 }
 
 }  // namespace

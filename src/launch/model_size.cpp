@@ -17,6 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxJson = std::size_t{256} << 20;
+// No model comes near; beyond, a config is somebody's mistake.
+constexpr std::int64_t kMostNumber = 100'000'000;
+constexpr std::int64_t kMostLayers = 65536;
 
 // A config with its numbers, and a list of layers to fill.
 class Architecture {
@@ -24,13 +27,26 @@ class Architecture {
   Architecture(const Json& config, const std::string& source)
       : config_(config), source_(source) {}
 
-  std::int64_t number(const char* key) const {
+  std::int64_t number(const char* key, std::int64_t most = kMostNumber) const {
     const Json* value = config_.find(key);
-    if (value == nullptr || !value->is_integer() || value->as_integer() < 0) {
-      throw FormatError(
-          str_cat(source_, ": `", key, "` is missing or not a whole number"));
+    if (value == nullptr) {
+      throw FormatError(str_cat(source_, ": `", key, "` is missing"));
+    }
+    if (!value->is_integer() || value->as_integer() < 0 ||
+        value->as_integer() > most) {
+      throw FormatError(str_cat(
+          source_,
+          ": `",
+          key,
+          "` is ",
+          printable(value->dump()),
+          ", not a whole number from 0 to ",
+          most));
     }
     return value->as_integer();
+  }
+  std::int64_t layer_count(const char* key) const {
+    return number(key, kMostLayers);
   }
   std::int64_t number_or(const char* key, std::int64_t fallback) const {
     const Json* value = config_.find(key);
@@ -43,25 +59,48 @@ class Architecture {
 
   void embedding(
       const std::string& name, std::int64_t rows, std::int64_t width) {
-    layers.push_back({name, rows * width});
+    add(name, rows, width, 0);
   }
   void linear(
       const std::string& name,
       std::int64_t in,
       std::int64_t out,
       bool bias = true) {
-    layers.push_back({name, in * out + (bias ? out : 0)});
+    add(name, in, out, bias ? out : 0);
   }
   // A layer norm has two numbers for each channel, an RMS norm one.
   void norm(const std::string& name, std::int64_t width, int each = 2) {
-    layers.push_back({name, width * each});
+    add(name, width, each, 0);
   }
 
   std::vector<ModelLayer> layers;
 
  private:
+  void add(
+      const std::string& name,
+      std::int64_t rows,
+      std::int64_t columns,
+      std::int64_t more) {
+    std::int64_t count = 0;
+    if (__builtin_mul_overflow(rows, columns, &count) ||
+        __builtin_add_overflow(count, more, &count) ||
+        __builtin_add_overflow(total_, count, &total_)) {
+      throw FormatError(str_cat(
+          source_,
+          ": `",
+          name,
+          "` would have ",
+          rows,
+          " × ",
+          columns,
+          " parameters, which is more than can be counted"));
+    }
+    layers.push_back({name, count});
+  }
+
   const Json& config_;
   const std::string& source_;
+  std::int64_t total_ = 0;
 };
 
 void add_encoder_layer(
@@ -92,7 +131,7 @@ void add_bert(Architecture& model) {
       model.number_or("type_vocab_size", 2),
       width);
   model.norm("embeddings.norm", width);
-  for (std::int64_t i = 0; i < model.number("num_hidden_layers"); ++i) {
+  for (std::int64_t i = 0; i < model.layer_count("num_hidden_layers"); ++i) {
     add_encoder_layer(
         model,
         str_cat("encoder.layer.", i),
@@ -111,7 +150,7 @@ void add_distilbert(Architecture& model) {
       model.number("max_position_embeddings"),
       width);
   model.norm("embeddings.norm", width);
-  for (std::int64_t i = 0; i < model.number("n_layers"); ++i) {
+  for (std::int64_t i = 0; i < model.layer_count("n_layers"); ++i) {
     add_encoder_layer(
         model,
         str_cat("transformer.layer.", i),
@@ -125,7 +164,7 @@ void add_gpt2(Architecture& model) {
   const std::int64_t inner = model.number_or("n_inner", 4 * width);
   model.embedding("wte", model.number("vocab_size"), width);
   model.embedding("wpe", model.number("n_positions"), width);
-  for (std::int64_t i = 0; i < model.number("n_layer"); ++i) {
+  for (std::int64_t i = 0; i < model.layer_count("n_layer"); ++i) {
     const std::string name = str_cat("h.", i);
     model.norm(name + ".ln_1", width);
     model.linear(name + ".attn.c_attn", width, 3 * width);
@@ -147,7 +186,7 @@ void add_llama(Architecture& model, bool attention_bias) {
   const std::int64_t inner = model.number("intermediate_size");
   const bool bias = model.flag("attention_bias", attention_bias);
   model.embedding("embed_tokens", model.number("vocab_size"), width);
-  for (std::int64_t i = 0; i < model.number("num_hidden_layers"); ++i) {
+  for (std::int64_t i = 0; i < model.layer_count("num_hidden_layers"); ++i) {
     const std::string name = str_cat("layers.", i);
     model.norm(name + ".input_layernorm", width, 1);
     model.linear(name + ".self_attn.q_proj", width, heads * head, bias);
@@ -179,25 +218,116 @@ const std::map<std::string, Builder>& builders() {
   return all;
 }
 
-// "layer.weight" and "layer.bias" belong to "layer".
-void add_tensors(
-    const fs::path& path, std::map<std::string, std::int64_t>& sizes) {
-  for (const SafetensorsEntry& tensor : read_safetensors_header(path).tensors) {
-    sizes[tensor.name.substr(0, tensor.name.rfind('.'))] += tensor.elements();
+// Adds up tensors by layer: "layer.weight" and "layer.bias" belong to "layer".
+class TensorSum {
+ public:
+  void add(const SafetensorsEntry& tensor) {
+    sizes_[tensor.name.substr(0, tensor.name.rfind('.'))] += tensor.elements();
   }
+  void add(const fs::path& file) {
+    for (const auto& tensor : read_safetensors_header(file).tensors) {
+      add(tensor);
+    }
+  }
+  ModelSize result(const fs::path& source) const {
+    ModelSize size;
+    size.source = source.string();
+    for (const auto& [name, count] : sizes_) {
+      size.layers.push_back({name, count});
+    }
+    return size;
+  }
+
+ private:
+  std::map<std::string, std::int64_t> sizes_;
+};
+
+// File to the tensors an index says are in it.
+std::map<std::string, std::set<std::string>> read_index(const fs::path& path) {
+  const Json index =
+      Json::parse(read_file(path, kMaxJson), {.source = path.string()});
+  const Json* map = index.is_object() ? index.find("weight_map") : nullptr;
+  if (map == nullptr || !map->is_object()) {
+    throw FormatError(str_cat(path.string(), ": `weight_map` is missing"));
+  }
+  std::map<std::string, std::set<std::string>> files;
+  for (const auto& [tensor, file] : map->as_object()) {
+    const std::string name = file.is_string() ? file.as_string() : "";
+    if (name.empty() || fs::path(name).filename() != name || name == "..") {
+      throw FormatError(str_cat(
+          path.string(),
+          ": `",
+          printable(tensor),
+          "` is not in a file of the same folder"));
+    }
+    files[name].insert(tensor);
+  }
+  return files;
 }
 
-ModelSize size_from_safetensors(const std::set<fs::path>& files) {
-  std::map<std::string, std::int64_t> sizes;
+ModelSize size_from_index(const fs::path& path) {
+  TensorSum sum;
+  for (auto& [name, tensors] : read_index(path)) {
+    std::set<std::string> missing = tensors;
+    const fs::path file = path.parent_path() / name;
+    for (const auto& tensor : read_safetensors_header(file).tensors) {
+      if (missing.erase(tensor.name) > 0) {
+        sum.add(tensor);
+      }
+    }
+    if (!missing.empty()) {
+      throw FormatError(str_cat(
+          file.string(),
+          ": `",
+          printable(*missing.begin()),
+          "` is missing, which ",
+          path.filename().string(),
+          " says is in it"));
+    }
+  }
+  return sum.result(path);
+}
+
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+ModelSize size_from_folder(const fs::path& folder) {
+  if (fs::exists(folder / kIndex)) {
+    return size_from_index(folder / kIndex);
+  }
+  std::set<fs::path> files;
+  if (fs::exists(folder / "model.safetensors")) {
+    // What lies beside it in a checkpoint is not the model's.
+    files.insert(folder / "model.safetensors");
+  } else {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().extension() == ".safetensors") {
+        files.insert(entry.path());
+      }
+    }
+  }
+  TensorSum sum;
   for (const fs::path& file : files) {
-    add_tensors(file, sizes);
+    sum.add(file);
   }
-  ModelSize result;
-  result.source = files.begin()->string();
-  for (const auto& [name, count] : sizes) {
-    result.layers.push_back({name, count});
+  return files.empty() ? ModelSize() : sum.result(*files.begin());
+}
+
+ModelSize size_from_config_file(const fs::path& path) {
+  return size_from_config(
+      Json::parse(read_file(path, kMaxJson), {.source = path.string()}),
+      path.string());
+}
+
+ModelSize size_from_file(const fs::path& path) {
+  if (path.string().ends_with(".safetensors.index.json")) {
+    return size_from_index(path);
   }
-  return result;
+  if (path.extension() == ".safetensors") {
+    TensorSum sum;
+    sum.add(path);
+    return sum.result(path);
+  }
+  return size_from_config_file(path);
 }
 
 }  // namespace
@@ -247,25 +377,14 @@ ModelSize read_model_size(const fs::path& path) {
         str_cat(path.string(), " does not exist"),
         "give a model's folder, its config.json or a safetensors file");
   }
-  std::set<fs::path> files;
-  if (path.extension() == ".safetensors") {
-    files.insert(path);
-  } else if (fs::is_directory(path)) {
-    for (const auto& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".safetensors") {
-        files.insert(entry.path());
-      }
-    }
-  }
   ModelSize result;
-  if (!files.empty()) {
-    result = size_from_safetensors(files);
+  if (!fs::is_directory(path)) {
+    result = size_from_file(path);
   } else {
-    const fs::path config =
-        fs::is_directory(path) ? path / "config.json" : path;
-    result = size_from_config(
-        Json::parse(read_file(config, kMaxJson), {.source = config.string()}),
-        config.string());
+    result = size_from_folder(path);
+    if (result.source.empty()) {
+      result = size_from_config_file(path / "config.json");
+    }
   }
   if (result.layers.empty()) {
     throw FormatError(str_cat(path.string(), " holds no parameters"));
@@ -274,8 +393,11 @@ ModelSize read_model_size(const fs::path& path) {
 }
 
 TrainingBytes training_bytes(
-    std::int64_t parameters, int zero_stage, std::int64_t processes) {
-  const double whole = 4.0 * static_cast<double>(parameters);
+    std::int64_t parameters,
+    double value_bytes,
+    int zero_stage,
+    std::int64_t processes) {
+  const double whole = value_bytes * static_cast<double>(parameters);
   const double share = whole / static_cast<double>(processes);
   TrainingBytes bytes;
   bytes.weights = zero_stage >= 3 ? share : whole;

@@ -27,14 +27,15 @@ struct ModelSize {
 
 /// From `config.json`, by the rules of its `model_type`. Throws
 /// `UnsupportedError` naming the types that are known, `FormatError` when a
-/// number is missing.
+/// number is missing, or larger than any model has.
 ModelSize size_from_config(const Json& config, const std::string& source);
 
 /// From the headers of a folder's safetensors files, or else its
-/// `config.json`; or from a file of either kind.
+/// `config.json`; or from a file of either kind. Of a folder the files its
+/// index names are read, or `model.safetensors`, or else all there are.
 ModelSize read_model_size(const std::filesystem::path& path);
 
-/// Bytes of training with Adam in fp32, for one of `processes`.
+/// Bytes of training with Adam, for one of `processes`.
 struct TrainingBytes {
   double weights = 0;
   double gradients = 0;
@@ -44,8 +45,12 @@ struct TrainingBytes {
 };
 
 /// ZeRO stage 0 shares out nothing, 1 the optimizer's state, 2 the gradients
-/// too, 3 the weights too.
+/// too, 3 the weights too. Weights, gradients and Adam's two numbers for each
+/// parameter have `value_bytes` bytes each.
 TrainingBytes training_bytes(
-    std::int64_t parameters, int zero_stage, std::int64_t processes);
+    std::int64_t parameters,
+    double value_bytes,
+    int zero_stage,
+    std::int64_t processes);
 
 }  // namespace accelerate

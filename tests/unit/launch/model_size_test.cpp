@@ -96,10 +96,100 @@ TEST(ModelSize, NamesTheTypesItKnows) {
 }
 
 TEST(TrainingBytes, AreSharedOutByStage) {
-  EXPECT_EQ(training_bytes(100, 0, 4).total(), 1600);
-  EXPECT_EQ(training_bytes(100, 1, 4).total(), 1000);
-  EXPECT_EQ(training_bytes(100, 2, 4).total(), 700);
-  EXPECT_EQ(training_bytes(100, 3, 4).total(), 400);
+  EXPECT_EQ(training_bytes(100, 4, 0, 4).total(), 1600);
+  EXPECT_EQ(training_bytes(100, 4, 1, 4).total(), 1000);
+  EXPECT_EQ(training_bytes(100, 4, 2, 4).total(), 700);
+  EXPECT_EQ(training_bytes(100, 4, 3, 4).total(), 400);
+}
+
+TEST(TrainingBytes, AreHalfInHalfTheType) {
+  EXPECT_EQ(training_bytes(100, 2, 0, 1).total(), 800);
+}
+
+std::string error_of_config(const char* config) {
+  try {
+    (void)parameters_of(config);
+  } catch (const FormatError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ModelSize, RefusesNumbersNoModelHas) {
+  EXPECT_EQ(
+      error_of_config(R"({"model_type": "gpt2", "n_embd": 8, "vocab_size": 8,
+        "n_positions": 8, "n_layer": 1000000000})"),
+      "config.json: `n_layer` is 1000000000, not a whole number from 0 to "
+      "65536");
+  EXPECT_EQ(
+      error_of_config(R"({"model_type": "gpt2", "n_embd": 4611686018427387904,
+        "vocab_size": 8, "n_positions": 8, "n_layer": 1})"),
+      "config.json: `n_embd` is 4611686018427387904, not a whole number from 0 "
+      "to 100000000");
+  EXPECT_EQ(
+      error_of_config(R"({"model_type": "llama", "hidden_size": 100000000,
+        "vocab_size": 1, "num_attention_heads": 100000000,
+        "head_dim": 100000000, "intermediate_size": 1,
+        "num_hidden_layers": 1})"),
+      "config.json: `layers.0.self_attn.q_proj` would have 100000000 × "
+      "10000000000000000 parameters, which is more than can be counted");
+  EXPECT_EQ(
+      error_of_config(R"({"model_type": "gpt2"})"),
+      "config.json: `n_embd` is missing");
+}
+
+// One tensor of `count` numbers.
+void write_tensor(
+    const std::filesystem::path& path, const std::string& name, int count) {
+  const std::string bytes = std::to_string(4 * count);
+  const std::string header =
+      "{\"" + name + "\": {\"dtype\": \"F32\", \"shape\": [" +
+      std::to_string(count) + "], \"data_offsets\": [0, " + bytes + "]}}";
+  std::ofstream file(path, std::ios::binary);
+  const std::uint64_t length = header.size();
+  file.write(reinterpret_cast<const char*>(&length), 8);
+  file << header << std::string(static_cast<std::size_t>(4 * count), '\0');
+}
+
+class ModelFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "model-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    write_tensor(folder_ / "one.safetensors", "a.weight", 3);
+    write_tensor(folder_ / "two.safetensors", "b.weight", 5);
+    write_tensor(folder_ / "old.safetensors", "a.weight", 100);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write_index(const std::string& text) const {
+    std::ofstream(folder_ / "model.safetensors.index.json") << text;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ModelFolder, HasWhatItsIndexNames) {
+  write_index(R"({"weight_map": {"a.weight": "one.safetensors",
+                                 "b.weight": "two.safetensors"}})");
+
+  EXPECT_EQ(read_model_size(folder_).parameters(), 8);
+}
+
+TEST_F(ModelFolder, HasItsModelAndNotWhatLiesBeside) {
+  write_tensor(folder_ / "model.safetensors", "c.weight", 7);
+
+  EXPECT_EQ(read_model_size(folder_).parameters(), 7);
+}
+
+TEST_F(ModelFolder, IsRefusedWhenItsIndexIsWrong) {
+  write_index(R"({"weight_map": {"z.weight": "one.safetensors"}})");
+  EXPECT_THROW((void)read_model_size(folder_), FormatError);
+  write_index(R"({"weight_map": {"a.weight": "../one.safetensors"}})");
+  EXPECT_THROW((void)read_model_size(folder_), FormatError);
+  write_index("{}");
+  EXPECT_THROW((void)read_model_size(folder_), FormatError);
 }
 
 }  // namespace

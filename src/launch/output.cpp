@@ -29,8 +29,7 @@
 namespace accelerate {
 namespace {
 
-// A line beyond this is cut when several ranks print; alone it passes whole.
-constexpr std::size_t kMaxLine = std::size_t{1} << 16;
+constexpr std::size_t kMostKept = std::size_t{1} << 16;
 constexpr std::size_t kTailLines = 20;
 constexpr std::size_t kTailWidth = 500;
 
@@ -101,7 +100,8 @@ struct Stream {
   bool is_err = false;
   UniqueFd fd;
   UniqueFd log;
-  std::string partial;  // Of the current line, when several ranks print.
+  std::string partial;      // Of the current line, when several ranks print.
+  bool has_return = false;  // In `partial`, which may be long.
   bool shows_progress = false;
 };
 
@@ -380,14 +380,14 @@ class Output::Impl {
       target.pass(bytes.substr(0, newline + 1));
     }
     if (ends_line) {
-      stream.partial.clear();
+      forget(stream);
     }
-    stream.partial += rest;
-    if (stream.partial.size() > kMaxLine) {
+    hold(rest, stream);
+    if (stream.partial.size() > kMaxOutputLine) {
       if (!target.is_terminal()) {
         target.pass(stream.partial);
       }
-      stream.partial.clear();
+      forget(stream);
     }
   }
 
@@ -403,24 +403,39 @@ class Output::Impl {
     }
   }
 
+  // Only new bytes are looked at: a line may come in hundreds of pieces.
   void take_lines(std::string_view bytes, Stream& stream) {
-    stream.partial += bytes;
-    std::size_t begin = 0;
     while (true) {
-      const auto end = stream.partial.find('\n', begin);
-      if (end == std::string::npos) {
+      const auto end = bytes.find('\n');
+      if (end == std::string_view::npos) {
         break;
       }
-      print_line(
-          std::string_view(stream.partial).substr(begin, end - begin), stream);
-      begin = end + 1;
-    }
-    stream.partial.erase(0, begin);
-    if (stream.partial.size() > kMaxLine) {
+      hold(bytes.substr(0, end), stream);
       print_line(stream.partial, stream);
-      stream.partial.clear();
+      forget(stream);
+      bytes.remove_prefix(end + 1);
+    }
+    hold(bytes, stream);
+    if (stream.partial.size() > kMaxOutputLine) {
+      print_line(stream.partial, stream);
+      forget(stream);
     }
     show_progress(stream);
+  }
+
+  static void hold(std::string_view bytes, Stream& stream) {
+    stream.has_return |= bytes.find('\r') != std::string_view::npos;
+    stream.partial += bytes;
+  }
+
+  // What a long line took is given back.
+  static void forget(Stream& stream) {
+    stream.has_return = false;
+    if (stream.partial.capacity() > kMostKept) {
+      stream.partial = {};
+    } else {
+      stream.partial.clear();
+    }
   }
 
   void print_line(std::string_view text, Stream& stream) {
@@ -429,7 +444,7 @@ class Output::Impl {
       stream.shows_progress = false;
     }
     // A bar's last state is what a screen would show of the line.
-    if (text.find('\r') != std::string_view::npos) {
+    if (stream.has_return) {
       text = last_state(text);
     }
     screen(stream.is_err).line(str_cat("[", stream.rank, "] ", text));
@@ -445,15 +460,19 @@ class Output::Impl {
 
   // A line with a carriage return and no end is a progress bar.
   void show_progress(Stream& stream) {
-    if (stream.partial.find('\r') == std::string::npos) {
+    if (!stream.has_return) {
       return;
     }
     const std::string state(last_state(stream.partial));
-    if (screen(stream.is_err).is_terminal() && !state.empty()) {
+    if (state.empty()) {
+      return;
+    }
+    if (screen(stream.is_err).is_terminal()) {
       screen(stream.is_err).progress(str_cat("[", stream.rank, "] ", state));
       stream.shows_progress = true;
-      stream.partial = "\r" + state;
     }
+    // Earlier states are overwritten: nobody will see them.
+    stream.partial = "\r" + state;
   }
 
   void close(Stream& stream) {
@@ -462,7 +481,7 @@ class Output::Impl {
     } else if (!screen(stream.is_err).is_terminal()) {
       screen(stream.is_err).pass(stream.partial);
     }
-    stream.partial.clear();
+    forget(stream);
   }
 
   void finish_streams() {

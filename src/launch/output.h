@@ -2,6 +2,7 @@
 // What the workers print, brought together without tearing a line.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -11,6 +12,10 @@
 #include "base/unique_fd.h"
 
 namespace accelerate {
+
+/// Lines up to this long stay whole when several ranks print: they are held
+/// until their end is there. Of a longer one the pieces are lines of their own.
+inline constexpr std::size_t kMaxOutputLine = std::size_t{8} << 20;
 
 struct OutputOptions {
   int out = 1;

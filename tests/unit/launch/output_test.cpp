@@ -57,7 +57,7 @@ class OutputTest : public testing::Test {
   std::string written() {
     output_->drain();
     output_.reset();
-    return read_file(path_, 1 << 20);
+    return read_file(path_, std::size_t{16} << 20);
   }
 
   std::string path_;
@@ -84,6 +84,34 @@ TEST_F(OutputTest, ASecondRankBringsPrefixes) {
   say(0, "o\n");
 
   EXPECT_EQ(written(), "one\n[1] three\n[0] two\n");
+}
+
+// Longer than a pipe holds, and in pieces with another rank between them.
+TEST_F(OutputTest, LongLinesStayWhole) {
+  start_with_files(2);
+  const std::string first(200'000, 'a');
+  const std::string second(300'000, 'b');
+
+  say(0, first);
+  say(1, "x");
+  say(0, second + "\nnext\n");
+  say(1, "\n");
+
+  EXPECT_EQ(written(), "[0] " + first + second + "\n[0] next\n[1] x\n");
+}
+
+TEST_F(OutputTest, EndlessLinesComeInPieces) {
+  start_with_files(2);
+
+  say(1, "x\n");
+  say(0, std::string(kMaxOutputLine + 200'000, 'a'));
+
+  const std::string text = written();
+  EXPECT_GT(text.size(), kMaxOutputLine + 200'000);
+  EXPECT_EQ(text.substr(0, 7), "x\n[0] a");
+  const auto end = text.find('\n', 2);
+  EXPECT_GT(end, kMaxOutputLine);
+  EXPECT_EQ(text.substr(end + 1, 5), "[0] a");
 }
 
 TEST_F(OutputTest, UnfinishedLinesComeAtTheEnd) {

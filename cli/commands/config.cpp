@@ -150,10 +150,20 @@ void check_target(
         str_cat(path.string(), " does not exist"),
         "make it with `accelerate config`");
   }
-  if (mode != "update" && exists && !arguments.has("overwrite")) {
+  if (mode == "update" || arguments.has("overwrite")) {
+    return;
+  }
+  if (exists) {
     throw ConfigError(
         str_cat(path.string(), " exists already"),
         "add `--overwrite`, or change it with `accelerate config update`");
+  }
+  // It holds settings of another file in the same folder, or of its owner.
+  const auto own = own_config_path(path);
+  if (std::filesystem::exists(own)) {
+    throw ConfigError(
+        str_cat(own.string(), " exists already, and would be written too"),
+        "add `--overwrite`, or write to another folder");
   }
 }
 
@@ -170,8 +180,10 @@ void write_files(const Settings& settings, const std::filesystem::path& path) {
   write_file(path, peer_file_text(settings, path));
   const std::string own = own_file_text(settings);
   const auto own_path = own_config_path(path);
-  if (!own.empty() || std::filesystem::exists(own_path)) {
+  if (!own.empty()) {
     write_file(own_path, own);
+  } else {
+    std::filesystem::remove(own_path);
   }
 }
 

@@ -77,6 +77,27 @@ TEST_F(Config, NeverOverwritesUnasked) {
   EXPECT_EQ(line_of(read(path()), "mixed_precision"), "mixed_precision: bf16");
 }
 
+// Settings of our own lie in one file for all configurations of a folder.
+TEST_F(Config, NeverEmptiesAFileOfOurOwnUnasked) {
+  std::ofstream(home_ + "/accelerate_cpp.yaml") << "max_restarts: 2\n";
+
+  const auto refused =
+      run("accelerate config default --config_file $HOME/b.yaml");
+  const std::string kept = read(home_ + "/accelerate_cpp.yaml");
+  const auto done =
+      run("accelerate config default --overwrite --config_file $HOME/b.yaml");
+
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(
+      refused.err,
+      "error: " + home_ +
+          "/accelerate_cpp.yaml exists already, and would be written too\n\n"
+          "hint: add `--overwrite`, or write to another folder\n");
+  EXPECT_EQ(kept, "max_restarts: 2\n");
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_FALSE(std::filesystem::exists(home_ + "/accelerate_cpp.yaml"));
+}
+
 TEST_F(Config, UpdateKeepsWhatWasThere) {
   run("accelerate config default --mixed_precision fp16 --max_restarts 2");
 

@@ -166,11 +166,9 @@ void check_processes(const Settings& settings) {
   }
 }
 
-// Typed for several machines, but the word that says so is missing. Whoever
-// says `--num_machines 1` has a script that knows.
+// Typed for several machines, where there is one.
 void check_machines_are_several(const Settings& settings) {
-  if (settings.integer("num_machines") > 1 ||
-      settings.is_given("num_machines")) {
+  if (settings.integer("num_machines") > 1) {
     return;
   }
   for (const char* name :
@@ -187,6 +185,28 @@ void check_machines_are_several(const Settings& settings) {
               " is for several machines, and there is one"),
           "add `--num_machines N`, or leave it out");
     }
+  }
+}
+
+void check_logs(const Settings& settings) {
+  if (!settings.has("tee")) {
+    return;
+  }
+  const bool keeps_some = settings.integer("tee") > 0;
+  if (keeps_some && !settings.has("log_dir")) {
+    throw ConfigError(
+        str_cat(place(settings, "tee"), " needs a folder to write to"),
+        "add `--log_dir logs`");
+  }
+  // A typed `--tee 0` overrules a folder in a file; two typed words do not.
+  if (!keeps_some && settings.is_typed("log_dir")) {
+    throw ConfigError(
+        str_cat(
+            place(settings, "log_dir"),
+            " keeps nothing: `tee` is 0 (",
+            settings.origin("tee").text(),
+            ")"),
+        "leave one of them out");
   }
 }
 
@@ -217,12 +237,7 @@ void check_contradictions(const Settings& settings) {
   if (settings.flag("module") && settings.flag("no_python")) {
     throw ConfigError("--module and --no_python exclude each other");
   }
-  if (settings.has("tee") && settings.integer("tee") > 0 &&
-      !settings.has("log_dir")) {
-    throw ConfigError(
-        str_cat(place(settings, "tee"), " needs a folder to write to"),
-        "add `--log_dir logs`");
-  }
+  check_logs(settings);
   check_machines(settings);
 }
 

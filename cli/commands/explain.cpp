@@ -5,25 +5,43 @@
 
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "cli/commands/launch_program.h"
 #include "cli/commands/launch_settings.h"
+#include "cli/commands/mpirun_job.h"
 #include "launch/plan.h"
 #include "launch/program.h"
+#include "launch/session.h"
 
 namespace accelerate {
 namespace {
 
+constexpr const char* kFreePort = "<free port>";
+
+// They meet at the port that was given; the one after it is the program's, if
+// it is free there. Machine 0 reaches its own store without the network.
+void describe_machines(const Settings& settings, RuntimeFacts& facts) {
+  const Endpoint endpoint = main_endpoint(settings);
+  facts.main_address =
+      settings.flag("same_network") ? endpoint.host : "<address of machine 0>";
+  facts.main_port = std::to_string(main_port_on_machines(endpoint));
+  if (settings.integer("machine_rank") > 0) {
+    facts.store = endpoint.text();
+  }
+}
+
 // Stands for what only a real start decides.
 RuntimeFacts unknown_facts(const Settings& settings) {
   RuntimeFacts facts;
-  const bool one = settings.integer("num_machines") == 1;
-  if (!one && settings.has("main_process_ip")) {
-    facts.main_address = settings.text("main_process_ip");
-  }
-  facts.main_port = "<free port>";
+  facts.main_port = kFreePort;
   facts.network_interface = "<interface>";
-  facts.store =
-      one ? "unix:<folder>/store"
-          : str_cat("tcp:", settings.text("main_process_ip"), ":<port>");
+  facts.store = "unix:<folder>/store";
+  if (settings.integer("num_machines") > 1) {
+    describe_machines(settings, facts);
+  } else if (
+      settings.has("main_process_port") &&
+      settings.integer("main_process_port") > 0) {
+    facts.main_port = settings.text("main_process_port");
+  }
   facts.store_secret = "<secret>";
   facts.launch_id = "<id>";
   facts.run_id = "<id>";
@@ -44,7 +62,7 @@ Json settings_json(const Settings& settings) {
 Json workers_json(
     const LaunchSettings& gathered,
     const ParsedArgs& arguments,
-    const CommandContext& context) {
+    CommandContext& context) {
   Json workers = Json::array();
   if (arguments.words.empty()) {
     return workers;
@@ -52,7 +70,17 @@ Json workers_json(
   Program program =
       find_program(gathered.settings, arguments.words, context.environment);
   Settings settings = gathered.settings;
-  use_mpirun(settings, program.words, context.environment);
+  if (program.kind == Program::Kind::source) {
+    program.words[0] =
+        compiled_path(program.words[0], compile_options(settings, context))
+            .string();
+  }
+  use_mpirun(
+      settings,
+      program.words,
+      gathered.hardware,
+      context.environment,
+      kFreePort);
   const RuntimeFacts facts = unknown_facts(settings);
   const auto commands = make_worker_commands(
       settings,
@@ -65,6 +93,7 @@ Json workers_json(
     Json variables = Json::object();
     for (const auto& [name, value] : worker_variables(
              settings,
+             gathered.hardware,
              context.environment,
              facts,
              command.local_rank,

@@ -3,47 +3,22 @@
 #include "cli/commands/launch.h"
 
 #include "accelerate/error.h"
-#include "base/files.h"
-#include "base/str_cat.h"
-#include "base/text.h"
+#include "base/socket.h"
+#include "cli/commands/launch_program.h"
 #include "cli/commands/launch_settings.h"
-#include "config/config_file.h"
+#include "cli/commands/mpirun_job.h"
 #include "launch/compile.h"
 #include "launch/plan.h"
 #include "launch/program.h"
 #include "launch/session.h"
-#include "launch/toolchain.h"
 
 namespace accelerate {
 namespace {
 
-std::filesystem::path program_cache(const Environment& environment) {
-  const auto cache = environment.get("XDG_CACHE_HOME");
-  return expand_home(cache.value_or("~/.cache"), environment) /
-         "accelerate-cpp" / "programs";
-}
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words;
-  for (const std::string& word : split(text, ' ')) {
-    if (!word.empty()) {
-      words.push_back(word);
-    }
-  }
-  return words;
-}
-
-void compile(
-    Program& program, const Settings& settings, CommandContext& context) {
-  CompileOptions options;
-  options.toolchain = find_toolchain(
-      context.executable, context.environment.get("ACCELERATE_TOOLCHAIN"));
-  options.compiler = settings.text("cxx");
-  options.extra_flags = words_of(settings.text("cxx_flags"));
-  options.search_path = context.environment.get("PATH").value_or("");
-  options.cache_folder = program_cache(context.environment);
-  options.say = [&](const std::string& text) { context.console.status(text); };
-  program.words[0] = compile_program(program.words[0], options).string();
+// A port nobody else is given while we hold it, where the job needs one.
+ReservedPort mpirun_port(const Settings& settings) {
+  return needs_free_mpirun_port(settings) ? reserve_port("127.0.0.1")
+                                          : ReservedPort();
 }
 
 void print_failure(const Failure& failure, Console& console) {
@@ -95,7 +70,9 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
     console.status(describe_choice(settings, gathered.hardware));
   }
   if (program.kind == Program::Kind::source) {
-    compile(program, settings, context);
+    program.words[0] =
+        compile_program(program.words[0], compile_options(settings, context))
+            .string();
   }
   SessionOptions session;
   session.settings = settings;
@@ -106,7 +83,13 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
   session.version = version_text();
   session.say = [&](const std::string& text) { console.status(text); };
   session.warn = [&](const std::string& text) { console.warning(text); };
-  use_mpirun(session.settings, session.words, session.environment);
+  const ReservedPort port = mpirun_port(settings);
+  use_mpirun(
+      session.settings,
+      session.words,
+      session.hardware,
+      session.environment,
+      std::to_string(port.port));
   const SessionResult result = run_session(session);
   if (result.failure) {
     print_failure(*result.failure, console);

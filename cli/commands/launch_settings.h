@@ -24,11 +24,4 @@ struct LaunchSettings {
 LaunchSettings gather_settings(
     const ParsedArgs& arguments, const CommandContext& context);
 
-/// With a hostfile, hands the job to `mpirun`, which becomes the one process we
-/// watch: ranks and machines are its business, our settings travel with it.
-void use_mpirun(
-    Settings& settings,
-    std::vector<std::string>& words,
-    const Environment& environment);
-
 }  // namespace accelerate

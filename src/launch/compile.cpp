@@ -2,21 +2,20 @@
 #include "launch/compile.h"
 
 #include <cerrno>
+#include <chrono>
 
-#include <fcntl.h>
 #include <spawn.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "accelerate/error.h"
 #include "accelerate/json.h"
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/hmac.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "base/unique_fd.h"
 
 namespace accelerate {
 namespace {
@@ -24,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxSource = std::size_t{64} << 20;
+constexpr std::chrono::minutes kLongestCompile{15};
 
 // Size and time of change: cheap, and enough for files a build installs.
 std::string fingerprint(const std::string& path) {
@@ -75,13 +75,18 @@ class Compiler {
     }
   }
 
-  fs::path run() {
+  fs::path path() {
     const std::string content = read_file(source_, kMaxSource);
     folder_ = options_.cache_folder / key(content);
+    return program();
+  }
+
+  fs::path run() {
+    (void)path();
     if (is_fresh()) {
       return program();
     }
-    const UniqueFd lock = take_lock();
+    const FileLock lock = take_lock(folder_);
     // Somebody else may have done it while we waited.
     if (!is_fresh()) {
       build();
@@ -133,16 +138,12 @@ class Compiler {
     }
   }
 
-  UniqueFd take_lock() const {
-    fs::create_directories(folder_);
-    const fs::path path = folder_ / "lock";
-    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (!fd) {
-      throw_errno("write", path, errno);
-    }
-    while (::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
-    }
-    return fd;
+  // One of several launches at once compiles. The lock of one that dies goes
+  // with it, so only a compiler that hangs is waited for in vain.
+  FileLock take_lock(const fs::path& folder) const {
+    return FileLock(folder / "lock", kLongestCompile, [this] {
+      options_.say("Waiting for another launch that compiles the same …");
+    });
   }
 
   void build() {
@@ -205,11 +206,7 @@ class Compiler {
     const fs::path header = folder / "program.h";
     const bool is_clang = compiler_.find("clang") != std::string::npos;
     const fs::path result = header.string() + (is_clang ? ".pch" : ".gch");
-    fs::create_directories(folder);
-    const UniqueFd lock(
-        ::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    while (::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {
-    }
+    const FileLock lock = take_lock(folder);
     if (fs::exists(result)) {
       return header;
     }
@@ -225,7 +222,9 @@ class Compiler {
         words.end(),
         {"-x", "c++-header", "-o", temporary.string(), header.string()});
     if (execute(words) != 0) {
-      // Programs still compile without it, only slower.
+      options_.say(
+          "The headers could not be precompiled (messages above): programs "
+          "compile without, but slower");
       return {};
     }
     fs::rename(temporary, result);
@@ -290,6 +289,10 @@ class Compiler {
 fs::path compile_program(
     const fs::path& source, const CompileOptions& options) {
   return Compiler(source, options).run();
+}
+
+fs::path compiled_path(const fs::path& source, const CompileOptions& options) {
+  return Compiler(source, options).path();
 }
 
 }  // namespace accelerate

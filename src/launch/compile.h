@@ -30,4 +30,9 @@ struct CompileOptions {
 std::filesystem::path compile_program(
     const std::filesystem::path& source, const CompileOptions& options);
 
+/// Where `compile_program` puts the executable of `source` as it is now.
+/// Compiles nothing.
+std::filesystem::path compiled_path(
+    const std::filesystem::path& source, const CompileOptions& options);
+
 }  // namespace accelerate

@@ -2,6 +2,7 @@
 #include "launch/plan.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "accelerate/error.h"
 #include "base/files.h"
@@ -28,11 +29,17 @@ std::int64_t gpu_count(const Settings& settings, const Hardware& hardware) {
       chosen.empty() ? hardware.gpus.size() : chosen.size());
 }
 
+std::optional<std::size_t> gpu_index(
+    const std::string& word, const Hardware& hardware) {
+  const auto id = parse_integer(trim(word));
+  const bool exists =
+      id && *id >= 0 && *id < static_cast<std::int64_t>(hardware.gpus.size());
+  return exists ? std::optional(static_cast<std::size_t>(*id)) : std::nullopt;
+}
+
 void check_gpu_ids(const Settings& settings, const Hardware& hardware) {
   for (const std::string& word : chosen_gpus(settings)) {
-    const auto id = parse_integer(trim(word));
-    if (!id || *id < 0 ||
-        *id >= static_cast<std::int64_t>(hardware.gpus.size())) {
+    if (!gpu_index(word, hardware)) {
       throw ConfigError(
           str_cat(
               "GPU `",
@@ -44,7 +51,9 @@ void check_gpu_ids(const Settings& settings, const Hardware& hardware) {
           hardware.gpus.empty()
               ? "use `--cpu`"
               : str_cat(
-                    "they are counted from 0 to ", hardware.gpus.size() - 1));
+                    "they are counted from 0 to ",
+                    hardware.gpus.size() - 1,
+                    ", among those CUDA_VISIBLE_DEVICES leaves"));
     }
   }
 }
@@ -141,6 +150,27 @@ void choose_threads(Settings& settings, const Hardware& hardware) {
           shape.local_processes == 1 ? " process" : " processes")));
 }
 
+// "550.40.07" to {550, 40, 7}.
+std::vector<std::int64_t> version_numbers(const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string& part : split(text, '.')) {
+    numbers.push_back(parse_integer(part).value_or(0));
+  }
+  return numbers;
+}
+
+// Drivers before this one let GeForce cards of the 40 series believe that they
+// reach each other; NCCL then hangs.
+bool has_broken_peer_access(const Hardware& hardware) {
+  const auto is_affected = [](const Gpu& gpu) {
+    return gpu.name.find("RTX 40") != std::string::npos;
+  };
+  return hardware.gpus.size() > 1 && !hardware.driver_version.empty() &&
+         std::any_of(hardware.gpus.begin(), hardware.gpus.end(), is_affected) &&
+         version_numbers(hardware.driver_version) <
+             version_numbers("550.40.07");
+}
+
 // Variables of another launcher, or of an outer launch, must not reach our
 // workers as if they were ours.
 constexpr const char* kForeign[] = {
@@ -191,9 +221,36 @@ void add_peer_variables(const Settings& settings, Variables& variables) {
     variables["ACCELERATE_GRADIENT_ACCUMULATION_STEPS"] =
         settings.text("gradient_accumulation_steps");
   }
-  const auto gpus = chosen_gpus(settings);
-  if (!gpus.empty() && !settings.flag("use_cpu")) {
-    variables["CUDA_VISIBLE_DEVICES"] = join(gpus, ",");
+}
+
+// `--gpu_ids 0` is the first of those we may use: where a scheduler gave us 2
+// and 3, it is 2.
+void add_gpu_variables(
+    const Settings& settings,
+    const Hardware& hardware,
+    const Environment& environment,
+    Variables& variables) {
+  if (settings.flag("use_cpu")) {
+    return;
+  }
+  const auto outer = environment.get("CUDA_VISIBLE_DEVICES");
+  const auto names = outer ? split(*outer, ',') : std::vector<std::string>();
+  std::vector<std::string> chosen;
+  for (const std::string& word : chosen_gpus(settings)) {
+    const auto index = gpu_index(word, hardware);
+    chosen.emplace_back(
+        index && *index < names.size() ? trim(names[*index]) : trim(word));
+  }
+  if (!chosen.empty()) {
+    variables["CUDA_VISIBLE_DEVICES"] = join(chosen, ",");
+  }
+  if (has_broken_peer_access(hardware) &&
+      JobShape::of(settings).num_processes > 1) {
+    for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_IB_DISABLE"}) {
+      if (!environment.has(name)) {
+        variables[name] = "1";
+      }
+    }
   }
 }
 
@@ -335,12 +392,14 @@ std::string describe_choice(
 
 std::map<std::string, std::string> worker_variables(
     const Settings& settings,
+    const Hardware& hardware,
     const Environment& environment,
     const RuntimeFacts& facts,
     std::int64_t local_rank,
     bool is_python) {
   Variables variables;
   add_peer_variables(settings, variables);
+  add_gpu_variables(settings, hardware, environment, variables);
   add_rank_variables(settings, facts, local_rank, variables);
   add_store_variables(settings, facts, local_rank, variables);
   if (!is_python) {
@@ -349,19 +408,34 @@ std::map<std::string, std::string> worker_variables(
   return variables;
 }
 
+std::vector<Gpu> gpus_in_use(
+    const Settings& settings, const Hardware& hardware) {
+  if (settings.flag("use_cpu")) {
+    return {};
+  }
+  const auto words = chosen_gpus(settings);
+  if (words.empty()) {
+    return hardware.gpus;
+  }
+  std::vector<Gpu> gpus;
+  for (const std::string& word : words) {
+    if (const auto index = gpu_index(word, hardware)) {
+      gpus.push_back(hardware.gpus[*index]);
+    }
+  }
+  return gpus;
+}
+
 std::vector<int> cpus_of_worker(
+    const Settings& settings,
     const Hardware& hardware,
-    std::int64_t local_rank,
-    std::int64_t local_processes,
-    bool use_cpu) {
+    std::int64_t local_rank) {
   const auto index = static_cast<std::size_t>(local_rank);
-  if (!use_cpu && index < hardware.gpus.size() &&
-      !hardware.gpus[index].pci_address.empty()) {
+  const auto gpus = gpus_in_use(settings, hardware);
+  if (index < gpus.size() && !gpus[index].pci_address.empty()) {
     try {
       const std::string path = str_cat(
-          "/sys/bus/pci/devices/",
-          hardware.gpus[index].pci_address,
-          "/local_cpulist");
+          "/sys/bus/pci/devices/", gpus[index].pci_address, "/local_cpulist");
       std::vector<int> near;
       const auto listed = parse_cpu_list(read_file(path, 4096));
       std::set_intersection(
@@ -377,6 +451,7 @@ std::vector<int> cpus_of_worker(
       // No such file in some containers; the even share below is still good.
     }
   }
+  const std::int64_t local_processes = JobShape::of(settings).local_processes;
   const auto count = static_cast<std::int64_t>(hardware.cpus.size());
   if (count < local_processes) {
     return {};
@@ -406,13 +481,12 @@ std::vector<WorkerCommand> make_worker_commands(
     command.local_rank = local;
     command.words = words;
     command.environment = inherited;
-    for (const auto& [name, value] :
-         worker_variables(settings, environment, facts, local, is_python)) {
+    for (const auto& [name, value] : worker_variables(
+             settings, hardware, environment, facts, local, is_python)) {
       command.environment[name] = value;
     }
     if (settings.flag("enable_cpu_affinity")) {
-      command.cpus =
-          cpus_of_worker(hardware, local, shape.local_processes, shape.use_cpu);
+      command.cpus = cpus_of_worker(settings, hardware, local);
     }
     commands.push_back(std::move(command));
   }

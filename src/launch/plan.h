@@ -69,16 +69,21 @@ std::vector<WorkerCommand> make_worker_commands(
 /// The variables a worker gets beyond, or instead of, those of the launcher.
 std::map<std::string, std::string> worker_variables(
     const Settings& settings,
+    const Hardware& hardware,
     const Environment& environment,
     const RuntimeFacts& facts,
     std::int64_t local_rank,
     bool is_python);
 
+/// The GPUs this machine's workers use, in the order of their local ranks:
+/// those of `--gpu_ids`, which counts the ones CUDA_VISIBLE_DEVICES leaves.
+std::vector<Gpu> gpus_in_use(
+    const Settings& settings, const Hardware& hardware);
+
 /// The CPUs of one of several workers: near its GPU, or its share of all.
 std::vector<int> cpus_of_worker(
+    const Settings& settings,
     const Hardware& hardware,
-    std::int64_t local_rank,
-    std::int64_t local_processes,
-    bool use_cpu);
+    std::int64_t local_rank);
 
 }  // namespace accelerate

@@ -68,7 +68,8 @@ std::string timestamp() {
 // A folder of this run's own, also when two start in the same second.
 fs::path make_log_folder(
     const Settings& settings, const Environment& environment) {
-  if (!settings.has("log_dir")) {
+  const bool keeps_none = settings.has("tee") && settings.integer("tee") == 0;
+  if (!settings.has("log_dir") || keeps_none) {
     return {};
   }
   const fs::path base = expand_home(settings.text("log_dir"), environment);
@@ -117,26 +118,6 @@ Json agreement(const SessionOptions& options) {
   words[0] = fs::path(words[0]).filename().string();
   result["program"] = join(words, " ");
   return result;
-}
-
-Endpoint main_endpoint(const Settings& settings) {
-  if (!settings.has("main_process_ip")) {
-    throw ConfigError(
-        "several machines need the address of machine 0",
-        "add `--main_process_ip ADDRESS` on every machine");
-  }
-  const std::int64_t port = settings.has("main_process_port")
-                                ? settings.integer("main_process_port")
-                                : 29500;
-  if (port == 0) {
-    throw ConfigError(
-        "--main_process_port 0: several machines must agree on a port",
-        "choose one that is free on machine 0");
-  }
-  return {
-      false,
-      settings.text("main_process_ip"),
-      static_cast<std::uint16_t>(port)};
 }
 
 class Session {
@@ -370,6 +351,7 @@ class Session {
           str_cat("environment of rank ", shape_.first_rank + local, ":");
       for (const auto& [name, value] : worker_variables(
                settings_,
+               options_.hardware,
                options_.environment,
                facts,
                local,
@@ -381,15 +363,14 @@ class Session {
     }
   }
 
-  // The port a program's rank 0 may open. With several machines the one after
-  // ours is the first choice, for firewalls that open a small range.
+  // The port a program's rank 0 may open.
   void reserve_main_port() {
     port_ = ReservedPort();
     const bool several = shape_.num_machines > 1;
     const std::string host = several ? endpoint_.host : "127.0.0.1";
     std::uint16_t wanted = 0;
     if (several) {
-      wanted = static_cast<std::uint16_t>(endpoint_.port + 1);
+      wanted = main_port_on_machines(endpoint_);
     } else if (settings_.has("main_process_port")) {
       wanted =
           static_cast<std::uint16_t>(settings_.integer("main_process_port"));
@@ -429,6 +410,30 @@ class Session {
 };
 
 }  // namespace
+
+Endpoint main_endpoint(const Settings& settings) {
+  if (!settings.has("main_process_ip")) {
+    throw ConfigError(
+        "several machines need the address of machine 0",
+        "add `--main_process_ip ADDRESS` on every machine");
+  }
+  const std::int64_t port = settings.has("main_process_port")
+                                ? settings.integer("main_process_port")
+                                : 29500;
+  if (port == 0) {
+    throw ConfigError(
+        "--main_process_port 0: several machines must agree on a port",
+        "choose one that is free on machine 0");
+  }
+  return {
+      false,
+      settings.text("main_process_ip"),
+      static_cast<std::uint16_t>(port)};
+}
+
+std::uint16_t main_port_on_machines(const Endpoint& endpoint) {
+  return static_cast<std::uint16_t>(endpoint.port + 1);
+}
 
 SessionResult run_session(const SessionOptions& options) {
   Session session(options);

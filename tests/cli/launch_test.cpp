@@ -332,7 +332,15 @@ TEST_F(Launch, ASourceFileIsCompiledOnce) {
   const std::string line = "ACCELERATE_TOOLCHAIN=" + home_ +
                            "/toolchain.json accelerate launch --cpu " + source;
 
+  const auto explained =
+      run("ACCELERATE_TOOLCHAIN=" + home_ +
+          "/toolchain.json accelerate explain --json --cpu " + source);
   const auto first = run(line);
+  const auto path = explained.out.find(home_ + "/.cache/accelerate-cpp");
+  ASSERT_NE(path, std::string::npos) << explained.out;
+  EXPECT_TRUE(fs::exists(
+      explained.out.substr(path, explained.out.find('"', path) - path)))
+      << explained.out;
   const auto second = run(line);
   std::ofstream(home_ + "/word.h") << "#define WORD \"changed\"\n";
   const auto third = run(line);
@@ -447,6 +455,26 @@ TEST_F(Launch, MpirunStartsTheProcessesOfAHostfile) {
   EXPECT_EQ(explained.out.find("-x ACCELERATE_PROGRESS"), std::string::npos);
   EXPECT_NE(result.out.find("0 bf16"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("1 bf16"), std::string::npos) << result.out;
+}
+
+TEST_F(Launch, TwoThroughMpirunGetPortsOfTheirOwn) {
+  const std::string launch =
+      "accelerate launch --cpu --num_processes 2 --mpirun_hostfile hosts.txt "
+      "true";
+  const auto result =
+      run("PATH=$SRC/data/mpi:$PATH; " + launch + " > $HOME/one & first=$!; " +
+          launch +
+          " > $HOME/two; wait $first; grep -oh 'MASTER_PORT=[0-9]*' "
+          "$HOME/one $HOME/two");
+
+  std::istringstream stream(result.out);
+  std::string one;
+  std::string two;
+  stream >> one >> two;
+  EXPECT_TRUE(one.starts_with("MASTER_PORT=")) << result.out << result.err;
+  EXPECT_TRUE(two.starts_with("MASTER_PORT=")) << result.out << result.err;
+  EXPECT_NE(one, "MASTER_PORT=29500");
+  EXPECT_NE(one, two);
 }
 
 TEST_F(Launch, WithNobodyReadingItEnds) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
+#include "config/config_file.h"
 #include "launch/slurm.h"
 
 namespace accelerate {
@@ -103,7 +104,8 @@ TEST(WorkerVariables, FollowTorchrun) {
   facts.main_port = "1234";
   facts.restart_count = 2;
 
-  auto variables = worker_variables(settings, Environment(), facts, 1, false);
+  auto variables =
+      worker_variables(settings, machine(0, 4), Environment(), facts, 1, false);
 
   EXPECT_EQ(variables["RANK"], "5");
   EXPECT_EQ(variables["LOCAL_RANK"], "1");
@@ -140,10 +142,64 @@ TEST(WorkerCommands, OneProcessHasNoRankEvenIfTheLauncherHad) {
 
 TEST(CpusOfWorker, SharesThemOutEvenly) {
   const Hardware hardware = machine(0, 5);
+  const Settings two = settle({{"num_processes", "2"}}, hardware);
+  const Settings nine = settle({{"num_processes", "9"}}, hardware);
 
-  EXPECT_EQ(cpus_of_worker(hardware, 0, 2, true), (std::vector<int>{0, 1}));
-  EXPECT_EQ(cpus_of_worker(hardware, 1, 2, true), (std::vector<int>{2, 3, 4}));
-  EXPECT_TRUE(cpus_of_worker(hardware, 1, 9, true).empty());
+  EXPECT_EQ(cpus_of_worker(two, hardware, 0), (std::vector<int>{0, 1}));
+  EXPECT_EQ(cpus_of_worker(two, hardware, 1), (std::vector<int>{2, 3, 4}));
+  EXPECT_TRUE(cpus_of_worker(nine, hardware, 1).empty());
+}
+
+// A scheduler left us the GPUs 2 and 3 of the machine.
+TEST(GpuIds, CountThoseThatAreVisible) {
+  Hardware hardware = machine(2, 4);
+  hardware.gpus[1].name = "second";
+  const Environment environment({{"CUDA_VISIBLE_DEVICES", "2, 3"}});
+  const Settings settings = settle({{"gpu_ids", "1"}}, hardware);
+  const auto exported = [&](const Environment& outer) {
+    return worker_variables(settings, hardware, outer, {}, 0, false)
+        .at("CUDA_VISIBLE_DEVICES");
+  };
+
+  EXPECT_EQ(exported(environment), "3");
+  EXPECT_EQ(exported(Environment()), "1");
+  ASSERT_EQ(gpus_in_use(settings, hardware).size(), 1U);
+  EXPECT_EQ(gpus_in_use(settings, hardware)[0].name, "second");
+}
+
+std::map<std::string, std::string> nccl_variables(
+    const char* gpu,
+    const char* driver,
+    std::map<std::string, std::string> outer = {}) {
+  Hardware hardware = machine(2, 4);
+  hardware.gpus[1].name = gpu;
+  hardware.driver_version = driver;
+  auto variables = worker_variables(
+      settle({}, hardware),
+      hardware,
+      Environment(std::move(outer)),
+      {},
+      0,
+      false);
+  std::erase_if(variables, [](const auto& entry) {
+    return !entry.first.ends_with("_DISABLE");
+  });
+  return variables;
+}
+
+TEST(WorkerVariables, KeepNcclFromPeerAccessThatHangs) {
+  using Variables = std::map<std::string, std::string>;
+  const Variables both = {{"NCCL_IB_DISABLE", "1"}, {"NCCL_P2P_DISABLE", "1"}};
+  const char* card = "NVIDIA GeForce RTX 4090";
+
+  EXPECT_EQ(nccl_variables(card, "545.23.08"), both);
+  EXPECT_EQ(nccl_variables(card, "550.40.06"), both);
+  EXPECT_EQ(nccl_variables(card, "550.40.07"), Variables());
+  EXPECT_EQ(nccl_variables(card, ""), Variables());
+  EXPECT_EQ(nccl_variables("NVIDIA H200", "545.23.08"), Variables());
+  EXPECT_EQ(
+      nccl_variables(card, "545.23.08", {{"NCCL_P2P_DISABLE", "0"}}),
+      (Variables{{"NCCL_IB_DISABLE", "1"}}));
 }
 
 TEST(Slurm, ExpandsHostLists) {
@@ -170,33 +226,81 @@ TEST(Slurm, ExpandsHostLists) {
   }
 }
 
-TEST(Slurm, FillsInTheMachines) {
-  const std::map<std::string, std::string> variables = {
+std::map<std::string, std::string> two_nodes() {
+  return {
       {"SLURM_JOB_ID", "123456"},
       {"SLURM_JOB_NUM_NODES", "2"},
       {"SLURM_NODEID", "1"},
       {"SLURM_JOB_NODELIST", "gpu[07-08]"}};
+}
 
-  const Settings settings = settle({}, machine(4, 8), variables);
-
+void expect_second_of_two_nodes(const Settings& settings) {
   EXPECT_EQ(settings.integer("num_machines"), 2);
   EXPECT_EQ(settings.integer("machine_rank"), 1);
   EXPECT_EQ(settings.text("main_process_ip"), "gpu07");
   EXPECT_EQ(settings.integer("main_process_port"), 23456);
+}
+
+TEST(Slurm, FillsInTheMachines) {
+  const Settings settings = settle({}, machine(4, 8), two_nodes());
+
+  expect_second_of_two_nodes(settings);
   EXPECT_EQ(settings.integer("num_processes"), 8);
   EXPECT_EQ(settings.origin("machine_rank").text(), "found: SLURM_NODEID");
 }
 
-TEST(Slurm, WhatTheUserSaysGoesFirst) {
-  const Settings settings = settle(
-      {{"num_machines", "1"}},
-      machine(1, 8),
-      {{"SLURM_JOB_ID", "1"},
-       {"SLURM_JOB_NUM_NODES", "2"},
-       {"SLURM_NODEID", "1"},
-       {"SLURM_JOB_NODELIST", "a,b"}});
+TEST(Slurm, FillsInTheRestWhenTheCountsAgree) {
+  const Settings settings =
+      settle({{"num_machines", "2"}}, machine(4, 8), two_nodes());
+
+  expect_second_of_two_nodes(settings);
+  EXPECT_EQ(settings.origin("num_machines").text(), "num_machines");
+}
+
+// What `accelerate config default` writes on such a machine.
+TEST(Slurm, UsesAFileForOneMachineOnEachNode) {
+  const Hardware hardware = machine(4, 8);
+  Settings first = settle({}, hardware);
+  Settings settings;
+  apply_config_text(
+      settings, peer_file_text(first, "c.yaml"), "c.yaml", SettingFile::peer);
+
+  complete_settings(settings, hardware, Environment(two_nodes()));
+
+  expect_second_of_two_nodes(settings);
+  EXPECT_EQ(settings.integer("num_processes"), 8);
+}
+
+TEST(Slurm, UsesAFileForOneProcessOnEachNode) {
+  Settings settings;
+  apply_config_text(
+      settings,
+      "distributed_type: 'NO'\nnum_machines: 1\nnum_processes: 1\n"
+      "machine_rank: 0\nuse_cpu: true\n",
+      "c.yaml",
+      SettingFile::peer);
+
+  complete_settings(settings, machine(0, 2), Environment(two_nodes()));
+
+  expect_second_of_two_nodes(settings);
+  EXPECT_EQ(settings.integer("num_processes"), 2);
+  EXPECT_EQ(settings.text("distributed_type"), "MULTI_CPU");
+}
+
+TEST(Slurm, RefusesAnotherNumberOfMachines) {
+  EXPECT_EQ(
+      error_of(
+          [] { settle({{"num_machines", "3"}}, machine(1, 8), two_nodes()); }),
+      "`num_machines` is 3 (num_machines), but Slurm gave this job 2 nodes "
+      "(SLURM_JOB_NUM_NODES)");
+}
+
+TEST(Slurm, ATypedOneMachineSwitchesItOff) {
+  const Settings settings =
+      settle({{"num_machines", "1"}}, machine(1, 8), two_nodes());
 
   EXPECT_EQ(settings.integer("num_machines"), 1);
+  EXPECT_EQ(settings.integer("machine_rank"), 0);
 }
 
 TEST(CpuList, ReadsRanges) {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/commands/launch_program.h"
+
+#include "base/text.h"
+#include "config/config_file.h"
+
+namespace accelerate {
+namespace {
+
+std::filesystem::path program_cache(const Environment& environment) {
+  const auto cache = environment.get("XDG_CACHE_HOME");
+  return expand_home(cache.value_or("~/.cache"), environment) /
+         "accelerate-cpp" / "programs";
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  for (const std::string& word : split(text, ' ')) {
+    if (!word.empty()) {
+      words.push_back(word);
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+CompileOptions compile_options(
+    const Settings& settings, CommandContext& context) {
+  CompileOptions options;
+  options.toolchain = find_toolchain(
+      context.executable, context.environment.get("ACCELERATE_TOOLCHAIN"));
+  options.compiler = settings.text("cxx");
+  options.extra_flags = words_of(settings.text("cxx_flags"));
+  options.search_path = context.environment.get("PATH").value_or("");
+  options.cache_folder = program_cache(context.environment);
+  options.say = [&](const std::string& text) { context.console.status(text); };
+  return options;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/commands/mpirun_job.h"
+
+#include <cstdint>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "config/config_file.h"
+#include "launch/mpirun.h"
+#include "launch/plan.h"
+#include "launch/program.h"
+#include "launch/program_output.h"
+
+namespace accelerate {
+namespace {
+
+// What our own rendezvous is told; `mpirun` has one of its own. A file may
+// hold them for other launches.
+void check_rendezvous_options(const Settings& settings) {
+  for (const char* name :
+       {"machine_rank",
+        "same_network",
+        "rdzv_backend",
+        "rdzv_conf",
+        "rdzv_timeout",
+        "job_secret_file"}) {
+    if (settings.is_typed(name)) {
+      throw ConfigError(
+          str_cat(
+              settings.origin(name).where,
+              " has no meaning with ",
+              settings.origin("mpirun_hostfile").text(),
+              ": `mpirun` brings the machines together"),
+          "leave one of the two out");
+    }
+  }
+}
+
+// Of what our workers get, what does not name our store or one rank.
+std::map<std::string, std::string> shared_variables(
+    const Settings& settings,
+    const Hardware& hardware,
+    const Environment& environment) {
+  std::map<std::string, std::string> result;
+  for (const auto& [name, value] :
+       worker_variables(settings, hardware, environment, {}, 0, true)) {
+    const bool is_setting =
+        name.starts_with("ACCELERATE_") || name.ends_with("_DISABLE") ||
+        name == "OMP_NUM_THREADS" || name == "CUDA_VISIBLE_DEVICES" ||
+        (name == "ROLE_NAME" && settings.is_given("role"));
+    if (is_setting && name.find("STORE") == std::string::npos &&
+        name != "ACCELERATE_LAUNCH_ID" && name != "ACCELERATE_RESTART_COUNT" &&
+        name != "ACCELERATE_PROGRESS_FILE") {
+      result[name] = value;
+    }
+  }
+  return result;
+}
+
+std::string main_host(const Settings& settings, const std::string& hosts) {
+  if (settings.integer("num_machines") == 1) {
+    return "127.0.0.1";
+  }
+  return settings.has("main_process_ip") ? settings.text("main_process_ip")
+                                         : first_mpi_host(hosts);
+}
+
+bool has_port(const Settings& settings) {
+  return settings.has("main_process_port") &&
+         settings.integer("main_process_port") > 0;
+}
+
+std::string main_port(const Settings& settings, const std::string& free_port) {
+  if (has_port(settings)) {
+    return settings.text("main_process_port");
+  }
+  return settings.integer("num_machines") == 1 ? free_port : "29500";
+}
+
+}  // namespace
+
+bool needs_free_mpirun_port(const Settings& settings) {
+  return settings.has("mpirun_hostfile") && !has_port(settings) &&
+         settings.integer("num_machines") == 1;
+}
+
+void use_mpirun(
+    Settings& settings,
+    std::vector<std::string>& words,
+    const Hardware& hardware,
+    const Environment& environment,
+    const std::string& free_port) {
+  if (!settings.has("mpirun_hostfile")) {
+    return;
+  }
+  check_rendezvous_options(settings);
+  MpirunOptions options;
+  options.hostfile =
+      expand_home(settings.text("mpirun_hostfile"), environment).string();
+  const std::string hosts = read_file(options.hostfile, std::size_t{1} << 20);
+  options.mpirun = find_program(Settings(), {"mpirun"}, environment).words[0];
+  options.family = mpi_family(program_output({options.mpirun, "--version"}));
+  options.num_processes = settings.integer("num_processes");
+  options.num_machines = settings.integer("num_machines");
+  options.variables = shared_variables(settings, hardware, environment);
+  options.variables["MASTER_ADDR"] = main_host(settings, hosts);
+  options.variables["MASTER_PORT"] = main_port(settings, free_port);
+  options.words = words;
+  words = mpirun_words(options);
+  const Origin origin = settings.origin("mpirun_hostfile");
+  settings.set("num_processes", 1, origin);
+  settings.set("num_machines", 1, origin);
+  settings.set("machine_rank", 0, origin);
+}
+
+}  // namespace accelerate

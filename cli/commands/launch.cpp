@@ -81,6 +81,9 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
   session.words = program.words;
   session.is_python = program.is_python();
   session.version = version_text();
+  if (settings.integer("num_machines") > 1) {
+    session.torch_version = installed_toolchain(context).torch_version;
+  }
   session.say = [&](const std::string& text) { console.status(text); };
   session.warn = [&](const std::string& text) { console.warning(text); };
   const ReservedPort port = mpirun_port(settings);

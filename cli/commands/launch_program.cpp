@@ -25,11 +25,15 @@ std::vector<std::string> words_of(const std::string& text) {
 
 }  // namespace
 
+Toolchain installed_toolchain(const CommandContext& context) {
+  return find_toolchain(
+      context.executable, context.environment.get("ACCELERATE_TOOLCHAIN"));
+}
+
 CompileOptions compile_options(
     const Settings& settings, CommandContext& context) {
   CompileOptions options;
-  options.toolchain = find_toolchain(
-      context.executable, context.environment.get("ACCELERATE_TOOLCHAIN"));
+  options.toolchain = installed_toolchain(context);
   options.compiler = settings.text("cxx");
   options.extra_flags = words_of(settings.text("cxx_flags"));
   options.search_path = context.environment.get("PATH").value_or("");

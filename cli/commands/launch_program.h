@@ -8,6 +8,9 @@
 
 namespace accelerate {
 
+/// How this installation compiles programs.
+Toolchain installed_toolchain(const CommandContext& context);
+
 /// How this installation compiles it, and where the result is kept.
 /// `context` must outlive the result, which prints through its console.
 CompileOptions compile_options(

@@ -57,6 +57,9 @@ void StoreClient::shake_hands() {
   if (!greeting.starts_with(store::kMagic)) {
     fail("does not speak this version's protocol");
   }
+  if (options_.find_secret) {
+    options_.secret = options_.find_secret();
+  }
   const std::string server_nonce = greeting.substr(store::kMagic.size());
   const std::string client_nonce = random_bytes(store::kNonceBytes);
   const auto proof = hmac_sha256(

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@ class StoreTimeout : public DistributedError {
 struct StoreClientOptions {
   Endpoint endpoint;
   std::string secret;
+  /// Asked instead once the server has greeted, if there is one.
+  std::function<std::string()> find_secret = {};
   store::Hello hello;
   std::chrono::milliseconds connect_timeout{30000};
 };

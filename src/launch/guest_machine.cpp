@@ -141,7 +141,7 @@ class Guest : public Machines {
   std::unique_ptr<StoreClient> connect(milliseconds timeout) const {
     StoreClientOptions options;
     options.endpoint = options_.endpoint;
-    options.secret = options_.secret;
+    options.find_secret = options_.secret;
     options.hello = {
         store::Role::machine,
         static_cast<std::uint32_t>(
@@ -155,6 +155,12 @@ class Guest : public Machines {
             std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
                 milliseconds(1));
         return std::make_unique<StoreClient>(options);
+      } catch (const ConfigError&) {
+        // Machine 0 has heard it, too, and names this one.
+        if (const auto error = options_.no_secret()) {
+          throw ConfigError(*error);
+        }
+        throw;
       } catch (const IoError& error) {
         // Machine 0 may still be on its way.
         if (Clock::now() >= deadline || is_cancelled_) {

@@ -438,9 +438,9 @@ class Host : public Machines {
     {
       const std::scoped_lock lock(mutex_);
       meeting_.add_refusal(address, why);
-      // One line for each address is enough for people.
+      // One line for each host and reason is enough for people.
       const std::string host = address.substr(0, address.rfind(':'));
-      if (warned_.size() >= 16 || !warned_.insert(host).second) {
+      if (warned_.size() >= 16 || !warned_.insert(host + " " + why).second) {
         return;
       }
     }

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "accelerate/error.h"
 #include "base/socket.h"
 #include "launch/meeting.h"
 #include "launch/store_server.h"
@@ -39,7 +41,11 @@ struct MachinesOptions {
   MachineCard card;
   std::int64_t num_machines = 2;
   std::int64_t local_processes = 1;
-  std::string secret;
+  /// Of a machine that comes. Asked once machine 0 has answered: with a shared
+  /// home it has made the secret by then. Empty: there is none, and `no_secret`
+  /// says why.
+  std::function<std::string()> secret;
+  std::function<std::optional<ConfigError>()> no_secret;
   Endpoint endpoint;  ///< Of machine 0.
   std::string launch_id;
   /// Machine 0 only: the port rank 0 may open, for each start.

@@ -82,8 +82,17 @@ Meeting::Entry Meeting::add(MachineCard card) {
 }
 
 void Meeting::add_refusal(const std::string& address, const std::string& why) {
-  // A port scanner must not fill the memory.
-  if (refusals_.size() < 16) {
+  // A port scanner must not fill the memory, nor the table: one line for each
+  // host and reason.
+  const auto host_of = [](const std::string& text) {
+    return text.substr(0, text.rfind(':'));
+  };
+  const bool known =
+      std::any_of(refusals_.begin(), refusals_.end(), [&](const auto& refusal) {
+        return host_of(refusal.first) == host_of(address) &&
+               refusal.second == why;
+      });
+  if (refusals_.size() < 16 && !known) {
     refusals_.emplace_back(address, why);
   }
 }

@@ -66,22 +66,41 @@ void make_secret(const fs::path& path) {
   ::unlink(temporary.c_str());
 }
 
+fs::path secret_path(const Settings& settings, const Environment& environment) {
+  return settings.has("job_secret_file")
+             ? expand_home(settings.text("job_secret_file"), environment)
+             : config_folder(environment) / "job_secret";
+}
+
 }  // namespace
 
-std::string job_secret(
+std::string existing_job_secret(
     const Settings& settings, const Environment& environment) {
   if (const auto secret = environment.get("ACCELERATE_JOB_SECRET")) {
     return check_length(*secret, "ACCELERATE_JOB_SECRET");
   }
-  if (settings.has("job_secret_file")) {
-    return read_secret(
-        expand_home(settings.text("job_secret_file"), environment));
-  }
-  const fs::path path = config_folder(environment) / "job_secret";
+  const fs::path path = secret_path(settings, environment);
   if (!fs::exists(path)) {
-    make_secret(path);
+    throw ConfigError(
+        str_cat(
+            "this machine has no secret of the job: ACCELERATE_JOB_SECRET is "
+            "not set, and ",
+            path.string(),
+            " does not exist"),
+        "give every machine the same ACCELERATE_JOB_SECRET, or a copy of the "
+        "file of machine 0");
   }
   return read_secret(path);
+}
+
+std::string job_secret(
+    const Settings& settings, const Environment& environment) {
+  const fs::path path = secret_path(settings, environment);
+  if (!environment.has("ACCELERATE_JOB_SECRET") &&
+      !settings.has("job_secret_file") && !fs::exists(path)) {
+    make_secret(path);
+  }
+  return existing_job_secret(settings, environment);
 }
 
 }  // namespace accelerate

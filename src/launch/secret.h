@@ -18,4 +18,9 @@ namespace accelerate {
 std::string job_secret(
     const Settings& settings, const Environment& environment);
 
+/// The same, but makes none: for a machine that comes to another. Throws
+/// `ConfigError` also when there is no secret.
+std::string existing_job_secret(
+    const Settings& settings, const Environment& environment);
+
 }  // namespace accelerate

@@ -111,8 +111,16 @@ Json agreement(const SessionOptions& options) {
         "use_cpu",
         "debug",
         "max_restarts",
-        "rdzv_backend"}) {
+        "rdzv_backend",
+        "same_network",
+        "stop_timeout"}) {
     result[name] = options.settings.value(name);
+  }
+  result["rdzv_timeout"] =
+      std::chrono::duration<double>(meeting_timeout(options.settings)).count();
+  // Python programs bring their own.
+  if (!options.is_python) {
+    result["LibTorch"] = options.torch_version;
   }
   std::vector<std::string> words = options.words;
   words[0] = fs::path(words[0]).filename().string();
@@ -132,7 +140,6 @@ class Session {
     if (shape_.num_machines == 1) {
       open_store({});
     } else {
-      secret_ = job_secret(settings_, options.environment);
       find_machines();
     }
   }
@@ -167,14 +174,19 @@ class Session {
     endpoint_ = main_endpoint(settings_);
     const bool by_arrival = settings_.text("rdzv_backend") == "c10d" &&
                             !settings_.is_given("machine_rank");
-    const bool hosts = by_arrival ? try_to_listen() : shape_.machine_rank == 0;
+    const bool may_host = by_arrival ? has_address() : shape_.machine_rank == 0;
+    if (may_host) {
+      secret_ = job_secret(settings_, options_.environment);
+    }
+    const bool hosts = may_host && (!by_arrival || try_to_listen());
     MachinesOptions machines;
     machines.card.machine_rank = by_arrival ? -1 : shape_.machine_rank;
     machines.card.host = options_.hardware.host_name;
     machines.card.agreement = agreement(options_);
     machines.num_machines = shape_.num_machines;
     machines.local_processes = shape_.local_processes;
-    machines.secret = secret_;
+    machines.secret = [this] { return find_secret(); };
+    machines.no_secret = [this] { return no_secret_; };
     machines.endpoint = endpoint_;
     machines.launch_id = launch_id_;
     machines.warn = options_.warn;
@@ -202,6 +214,28 @@ class Session {
     return is_name && is_loopback(endpoint_)
                ? Endpoint{false, "0.0.0.0", endpoint_.port}
                : endpoint_;
+  }
+
+  // For the side that comes. Without a secret it comes all the same: the main
+  // machine shall hear of it.
+  std::string find_secret() {
+    no_secret_.reset();
+    try {
+      secret_ = existing_job_secret(settings_, options_.environment);
+      return secret_;
+    } catch (const ConfigError& error) {
+      no_secret_ = error;
+      return "";
+    }
+  }
+
+  bool has_address() const {
+    try {
+      (void)reserve_port(listening_endpoint().host);
+      return true;
+    } catch (const IoError&) {
+      return false;
+    }
   }
 
   bool try_to_listen() {
@@ -397,6 +431,7 @@ class Session {
   JobShape shape_;
   std::string launch_id_ = to_hex(random_bytes(8));
   std::string secret_ = to_hex(random_bytes(32));
+  std::optional<ConfigError> no_secret_;  // Why there is none.
   LaunchFolder folder_;
   Guardian guardian_;  // Before the first thread.
   fs::path log_folder_;

@@ -23,6 +23,7 @@ struct SessionOptions {
   std::vector<std::string> words;  ///< The program, ready to run.
   bool is_python = false;
   std::string version;
+  std::string torch_version;  ///< Which this installation is made for.
   /// For people, before the workers start.
   std::function<void(const std::string&)> say;
   std::function<void(const std::string&)> warn;

@@ -33,6 +33,11 @@ std::chrono::milliseconds bounded(std::int64_t timeout_ms) {
       std::clamp<std::int64_t>(timeout_ms, 0, kDay));
 }
 
+// Workers of this machine come through a Unix socket, which has no address.
+bool is_distant(const std::string& address) {
+  return address.find(':') != std::string::npos;
+}
+
 // Strangers may knock often before anybody listens.
 constexpr std::size_t kMostEarly = 64;
 
@@ -84,6 +89,9 @@ void StoreCore::on_close(std::uint64_t id) {
     --ranks_[client.hello.rank].connections;
   }
   const bool machine = client.is_known && client.hello.role == Role::machine;
+  if (!client.is_known && !client.is_refused && is_distant(client.address)) {
+    refuse(client.address, "no proof that it knows the secret");
+  }
   clients_.erase(found);
   if (machine && machine_lost) {
     machine_lost(id);
@@ -157,6 +165,27 @@ void StoreCore::reply(const Client& client, Reply code, std::string_view text) {
   send_(client.id, store::frame(static_cast<std::uint8_t>(code), text));
 }
 
+// Empty when the proof is right. Who has no secret signs with none, so that it
+// can be told from one with another job's.
+std::string StoreCore::why_not(
+    const Hello& hello,
+    const Client& client,
+    std::string_view nonce,
+    std::string_view proof) const {
+  if (hello.role != Role::worker && hello.role != Role::machine) {
+    return "neither a worker nor a machine";
+  }
+  const std::string text =
+      store::signed_text("client", client.nonce, nonce, hello);
+  const auto is_signed_with = [&](const std::string& secret) {
+    return equal_in_constant_time(proof, as_text(hmac_sha256(secret, text)));
+  };
+  if (!secret_.empty() && is_signed_with(secret_)) {
+    return "";
+  }
+  return is_signed_with("") ? "it has no secret" : "wrong secret";
+}
+
 // Whether the client has proved that it knows the secret.
 bool StoreCore::admit(Client& client, std::string& incoming) {
   Reader reader(incoming);
@@ -167,14 +196,10 @@ bool StoreCore::admit(Client& client, std::string& incoming) {
   hello.generation = reader.number<std::uint32_t>();
   const std::string proof(reader.raw(store::kMacBytes));
   incoming.erase(0, store::kHelloBytes);
-  const auto expected = hmac_sha256(
-      secret_, store::signed_text("client", client.nonce, nonce, hello));
-  const bool has_role =
-      hello.role == Role::worker || hello.role == Role::machine;
-  if (!equal_in_constant_time(proof, as_text(expected)) || !has_role) {
-    refuse(
-        client.address,
-        has_role ? "wrong secret" : "neither a worker nor a machine");
+  if (const std::string why = why_not(hello, client, nonce, proof);
+      !why.empty()) {
+    client.is_refused = true;
+    refuse(client.address, why);
     return false;
   }
   client.hello = hello;

@@ -86,7 +86,8 @@ class StoreCore : public ConnectionHandler {
     std::uint64_t id = 0;
     std::string address;
     std::string nonce;
-    bool is_known = false;  // Has proved the secret.
+    bool is_known = false;    // Has proved the secret.
+    bool is_refused = false;  // Said who it is, in vain.
     store::Hello hello;
     std::optional<Wait> wait;
   };
@@ -100,6 +101,11 @@ class StoreCore : public ConnectionHandler {
 
   void reply(const Client& client, store::Reply code, std::string_view text);
   bool admit(Client& client, std::string& incoming);
+  std::string why_not(
+      const store::Hello& hello,
+      const Client& client,
+      std::string_view nonce,
+      std::string_view proof) const;
   bool is_stale(const Client& client) const;
   bool take_frame(Client& client, std::string& incoming);
   void handle_request(

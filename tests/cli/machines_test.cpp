@@ -285,6 +285,50 @@ TEST_F(Machines, AWrongSecretIsRefusedAndNamed) {
   EXPECT_TRUE(contains(results[1].err, "refused this process's secret"));
 }
 
+// Nobody shares a home with the machine that comes.
+TEST_F(Machines, AMissingSecretIsRefusedAndNamed) {
+  auto first = start(line(0, 2, "--rdzv_timeout 5 true"));
+  auto second =
+      shell("HOME=$HOME/other " + line(1, 2, "--rdzv_timeout 5 true"));
+
+  const auto guest = run_command(second);
+  const auto result = first.get();
+
+  EXPECT_EQ(guest.exit_code, 2);
+  EXPECT_TRUE(contains(
+      guest.err,
+      "error: this machine has no secret of the job: ACCELERATE_JOB_SECRET is "
+      "not set, and " +
+          home_ +
+          "/other/.cache/huggingface/accelerate/job_secret does not "
+          "exist"))
+      << guest.err;
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.err, "warning: refused 127.0.0.1:"))
+      << result.err;
+  EXPECT_TRUE(contains(result.err, "refused: it has no secret")) << result.err;
+}
+
+TEST_F(Machines, DifferentVersionsAreATable) {
+  std::ofstream(home_ + "/other.json")
+      << R"({"compiler": "c++", "torch_version": "2.99.0"})";
+
+  const Results results = run_all(
+      {line(0, 2, "--stop_timeout 3 true"),
+       "ACCELERATE_TOOLCHAIN=$HOME/other.json " +
+           line(1, 2, "--same_network=false true")});
+
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_TRUE(contains(result.err, "error: the machines disagree"));
+    for (const char* name :
+         {"LibTorch ", "2.99.0", "same_network ", "stop_timeout "}) {
+      EXPECT_TRUE(contains(result.err, name)) << name << "\n" << result.err;
+    }
+    EXPECT_FALSE(contains(result.err, "rdzv_timeout")) << result.err;
+  }
+}
+
 TEST_F(Machines, ASecretOthersCanReadIsRefused) {
   std::ofstream(home_ + "/secret") << "0123456789abcdef0123456789abcdef\n";
   fs::permissions(home_ + "/secret", fs::perms(0644));
@@ -345,6 +389,8 @@ TEST_F(Machines, GarbageAtThePortChangesNothing) {
 
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_TRUE(contains(result.err, ": no proof that it knows the secret"))
+      << result.err;
 }
 
 TEST_F(Machines, NeedAnAddress) {

@@ -29,6 +29,23 @@ TEST(Meeting, NamesWhoIsMissing) {
       "  -        -          10.0.0.9:5   refused: wrong secret");
 }
 
+TEST(Meeting, NamesAStrangerOnceForEachReason) {
+  Meeting meeting(2);
+  for (int port = 1; port < 100; ++port) {
+    meeting.add_refusal("10.0.0.9:" + std::to_string(port), "no proof");
+  }
+  meeting.add_refusal("10.0.0.9:7", "wrong secret");
+
+  EXPECT_EQ(
+      meeting.missing_text("10.0.0.1:29500", 5),
+      "2 of 2 machines did not come to 10.0.0.1:29500 within 5.0 s\n\n"
+      "  machine  host  address     state\n"
+      "  0        -     -           missing\n"
+      "  1        -     -           missing\n"
+      "  -        -     10.0.0.9:1  refused: no proof\n"
+      "  -        -     10.0.0.9:7  refused: wrong secret");
+}
+
 TEST(Meeting, ShowsOnlyWhatDiffers) {
   Meeting meeting(2);
   (void)meeting.add(card(0, "a", Json::object({{"x", 1}, {"y", "no"}})));

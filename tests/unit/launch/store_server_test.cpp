@@ -178,6 +178,32 @@ TEST_F(StoreServerTest, RefusesAWrongSecretByName) {
   EXPECT_EQ(refused.get_future().get(), "wrong secret");
 }
 
+TEST_F(StoreServerTest, TellsNoSecretFromAWrongOne) {
+  std::promise<std::string> refused;
+  server_.on_refusal([&](const std::string&, const std::string& why) {
+    refused.set_value(why);
+  });
+  auto without = options(0);
+  without.endpoint = server_.endpoint(1);
+  without.secret = "";
+
+  EXPECT_NE(error_of([&] { StoreClient client(without); }), "no error");
+  EXPECT_EQ(refused.get_future().get(), "it has no secret");
+}
+
+TEST_F(StoreServerTest, NamesWhoGivesNoProof) {
+  std::promise<std::string> refused;
+  server_.on_refusal([&](const std::string&, const std::string& why) {
+    refused.set_value(why);
+  });
+  {
+    const UniqueFd stranger = connect_to(server_.endpoint(1), kLong);
+    send_all(stranger.get(), "GET / HTTP/1.0\r\n\r\n", kLong);
+  }
+
+  EXPECT_EQ(refused.get_future().get(), "no proof that it knows the secret");
+}
+
 TEST_F(StoreServerTest, KnowsWhoIsGone) {
   StoreClient watcher(options(0));
   {

@@ -138,7 +138,11 @@ std::string Prompt::choose_by_keys(
   const RawInput raw;
   const std::string up = str_cat("\x1b[", choices.size(), "A");
   console_.write_error(str_cat(
-      question, " (arrow keys, Enter)\n", menu_text(choices, selected)));
+      question,
+      " [",
+      choices[selected],
+      "] (arrow keys, Enter)\n",
+      menu_text(choices, selected)));
   while (true) {
     const auto key = read_byte();
     if (!key || *key == '\r' || *key == '\n') {

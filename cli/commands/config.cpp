@@ -122,15 +122,25 @@ std::string summary(const Settings& settings) {
   const std::int64_t machines = settings.integer("num_machines");
   const std::int64_t processes = settings.integer("num_processes");
   const std::string precision = settings.text("mixed_precision");
+  std::string where = "1";
+  if (machines > 1) {
+    where = str_cat(
+        machines,
+        ", this is number ",
+        settings.integer("machine_rank"),
+        "; they meet at ",
+        settings.text("main_process_ip"));
+  }
   return str_cat(
-      machines,
-      machines == 1 ? " machine, " : " machines, ",
+      "Machines:   ",
+      where,
+      "\nProcesses:  ",
       processes,
-      processes == 1 ? " process on " : " processes on ",
-      settings.flag("use_cpu") ? "the CPU"
-      : processes == 1         ? "a GPU"
-                               : "GPUs",
-      precision == "no" ? ", no mixed precision" : str_cat(", ", precision));
+      settings.flag("use_cpu") ? " on the CPU"
+      : processes == 1         ? " on a GPU"
+                               : " on GPUs",
+      "\nPrecision:  ",
+      precision == "no" ? "float32" : precision + ", weights in float32");
 }
 
 std::filesystem::path target_path(

@@ -14,6 +14,23 @@ namespace {
 
 // A configuration has some thirty lines; a megabyte is somebody's mistake.
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostShown = 60;
+
+void check_size(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (!error && bytes > kMaxBytes) {
+    throw ConfigError(
+        str_cat(
+            path.string(),
+            ":1: the file has ",
+            bytes,
+            " bytes, more than the ",
+            kMaxBytes,
+            " of a configuration"),
+        "check the path: a configuration has some thirty lines");
+  }
+}
 
 // Reads one file into settings.
 class Reader {
@@ -214,6 +231,8 @@ class Reader {
           str_cat(
               "`",
               member.key,
+              ": ",
+              printable(text).substr(0, kMostShown),
               "` is for ",
               peer.feature,
               ", which this version does not have"),
@@ -375,6 +394,7 @@ void apply_config_text(
 
 void apply_config_file(
     Settings& settings, const std::filesystem::path& path, SettingFile kind) {
+  check_size(path);
   std::string text;
   try {
     text = read_file(path, kMaxBytes);

@@ -267,13 +267,42 @@ std::size_t count_values(const Json& json) {
   return count;
 }
 
-// JSON has no marks of its own: a key's line is where it first stands.
-int line_of_key(std::string_view text, const std::string& key) {
-  const auto at = text.find(Json(key).dump());
-  return at == std::string_view::npos ? 0 : static_cast<int>(line_of(text, at));
-}
+// JSON has no marks of its own. Keys are asked for in the order in which they
+// stand, so that one walk over the text finds the lines of all.
+class KeyLines {
+ public:
+  explicit KeyLines(std::string_view text) : text_(text) {}
 
-ConfigNode from_json(const Json& json, std::string_view text) {
+  /// The last line known when a key is spelled with escapes.
+  int next(const std::string& key) {
+    const std::string quoted = Json(key).dump();
+    for (std::size_t at = at_; !is_lost_; ++at) {
+      at = text_.find(quoted, at);
+      is_lost_ = at == std::string_view::npos;
+      if (!is_lost_ && is_key(at + quoted.size())) {
+        const std::string_view passed = text_.substr(at_, at - at_);
+        line_ += std::count(passed.begin(), passed.end(), '\n');
+        at_ = at + quoted.size();
+        break;
+      }
+    }
+    return static_cast<int>(line_);
+  }
+
+ private:
+  // A value may have the same letters.
+  bool is_key(std::size_t end) const {
+    const auto after = text_.find_first_not_of(" \t\r\n", end);
+    return after != std::string_view::npos && text_[after] == ':';
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::ptrdiff_t line_ = 1;
+  bool is_lost_ = false;
+};
+
+ConfigNode from_json(const Json& json, KeyLines& lines) {
   ConfigNode node;
   switch (json.type()) {
     case Json::Type::null:
@@ -291,14 +320,14 @@ ConfigNode from_json(const Json& json, std::string_view text) {
     case Json::Type::array:
       node.kind = ConfigNode::Kind::sequence;
       for (const Json& element : json.as_array()) {
-        node.items.push_back(from_json(element, text));
+        node.items.push_back(from_json(element, lines));
       }
       break;
     case Json::Type::object:
       node.kind = ConfigNode::Kind::map;
       for (const auto& [key, value] : json.as_object()) {
-        const int line = line_of_key(text, key);
-        node.members.push_back({key, line, from_json(value, text)});
+        const int line = lines.next(key);
+        node.members.push_back({key, line, from_json(value, lines)});
         node.members.back().value.line = line;
       }
       break;
@@ -327,7 +356,8 @@ ConfigNode parse_config(std::string_view text, const std::string& source) {
     if (count_values(json) > kMaxNodes) {
       fail(source, 1, str_cat("more than ", kMaxNodes, " values"));
     }
-    return from_json(json, text);
+    KeyLines lines(text);
+    return from_json(json, lines);
   } catch (const FormatError& error) {
     throw ConfigError(error.what());
   }

@@ -356,17 +356,25 @@ std::chrono::milliseconds meeting_timeout(const Settings& settings) {
     for (const std::string& pair : split(settings.text("rdzv_conf"), ',')) {
       const auto equals = pair.find('=');
       const std::string key = pair.substr(0, equals);
-      const double value =
-          equals == std::string::npos
-              ? 0
-              : parse_double(pair.substr(equals + 1)).value_or(0);
-      if ((key != "timeout" && key != "join_timeout") || value < 1 ||
-          value > 86400) {
+      if (equals == std::string::npos ||
+          (key != "timeout" && key != "join_timeout")) {
         throw ConfigError(
             str_cat("--rdzv_conf `", printable(pair), "` has no meaning here"),
             "the one option there is: `timeout=SECONDS`");
       }
-      seconds = value;
+      const auto value = parse_double(pair.substr(equals + 1));
+      const Setting& limits = *find_setting("rdzv_timeout");
+      if (!value || *value < static_cast<double>(limits.least) ||
+          *value > static_cast<double>(limits.most)) {
+        throw ConfigError(str_cat(
+            "--rdzv_conf `",
+            printable(pair),
+            "` is not a number of seconds from ",
+            limits.least,
+            " to ",
+            limits.most));
+      }
+      seconds = *value;
     }
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));

@@ -50,8 +50,9 @@ TEST_F(Config, AnswersComeAsLinesWithoutATerminal) {
       << result.err;
   EXPECT_NE(
       result.err.find(
-          "1 machine, 3 processes on the CPU, bf16\nSaved " + path() +
-          "\nNext: accelerate launch ./train\n"),
+          "Machines:   1\nProcesses:  3 on the CPU\nPrecision:  bf16, weights "
+          "in float32\nSaved " +
+          path() + "\nNext: accelerate launch ./train\n"),
       std::string::npos)
       << result.err;
 }
@@ -180,6 +181,10 @@ TEST_F(Config, ArrowKeysAnswerOnATerminal) {
   ::close(terminal);
 
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << seen;
+  EXPECT_NE(
+      seen.find("Mixed precision? (--mixed_precision) [no] (arrow keys"),
+      std::string::npos)
+      << seen;
   EXPECT_NE(
       seen.find("Mixed precision? (--mixed_precision) bf16"), std::string::npos)
       << seen;

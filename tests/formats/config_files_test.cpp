@@ -62,7 +62,7 @@ TEST(PeerConfig, WhatWeLackIsRefusedByName) {
   for (const auto& [name, text] :
        {std::pair(
             "refused_deepspeed.yaml",
-            ":2: `deepspeed_config` is for "
+            ":2: `deepspeed_config: {…}` is for "
             "DeepSpeed, which this version "
             "does not have"),
         std::pair(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/settings.h"
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 
 #include "accelerate/error.h"
 #include "config/config_file.h"
+#include "config/yaml.h"
 
 namespace accelerate {
 namespace {
@@ -148,16 +150,38 @@ TEST(ConfigFile, PeerKeysLoadAtTheirInertValueOnly) {
       "no error");
   EXPECT_EQ(
       load_error("deepspeed_config:\n  zero_stage: 2\n"),
-      "c.yaml:1: `deepspeed_config` is for DeepSpeed, which this version does "
-      "not have | remove the line, or set it to `{}`");
+      "c.yaml:1: `deepspeed_config: {…}` is for DeepSpeed, which this version "
+      "does not have | remove the line, or set it to `{}`");
   EXPECT_EQ(
       load_error("distributed_type: FSDP\n"),
       "c.yaml:1: `distributed_type: FSDP` asks for FSDP, which this version "
       "does not have");
   EXPECT_EQ(
       load_error("dynamo_config:\n  dynamo_backend: INDUCTOR\n"),
-      "c.yaml:2: `dynamo_backend` is for torch.compile, which this version "
+      "c.yaml:2: `dynamo_backend: INDUCTOR` is for torch.compile, which this "
+      "version "
       "does not have | remove the line, or set it to `no`");
+}
+
+// A megabyte of JSON took seven seconds: each key was looked for from the
+// beginning.
+TEST(ConfigFile, FindsTheLinesOfManyKeysInOneWalk) {
+  std::string text = "{\n";
+  for (int i = 0; i < 9000; ++i) {
+    text +=
+        "\"key" + std::to_string(i) + "\": \"" + std::string(80, 'x') + "\",\n";
+  }
+  text += "\"word\": \"last\",\n\"a\": {\n\"a\": 1},\n\"last\": 2}";
+  const auto before = std::chrono::steady_clock::now();
+
+  const ConfigNode node = parse_config(text, "c.json");
+
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
+  ASSERT_EQ(node.members.size(), 9003U);
+  EXPECT_EQ(node.members[8999].line, 9001);
+  EXPECT_EQ(node.members[9001].line, 9003);
+  EXPECT_EQ(node.members[9001].value.members[0].line, 9004);
+  EXPECT_EQ(node.members[9002].line, 9005) << "a value spells the same word";
 }
 
 TEST(ConfigFile, ReadsOldSpellings) {

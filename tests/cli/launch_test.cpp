@@ -352,6 +352,44 @@ TEST_F(Launch, ASourceFileIsCompiledOnce) {
   EXPECT_EQ(third.out, "changed\n");
 }
 
+// The header is spoiled once it is precompiled: who still reads it fails.
+TEST_F(Launch, TheHeadersOfAnInstallationArePrecompiled) {
+  std::ofstream(home_ + "/one.cpp") << "int main() { std::puts(\"1\"); }\n";
+  std::ofstream(home_ + "/two.cpp") << "int main() { std::puts(\"2\"); }\n";
+  std::ofstream(home_ + "/toolchain.json")
+      << R"({"compiler": "g++", "flags": ["-O0"], "headers": ["cstdio"]})";
+  const std::string launch =
+      "ACCELERATE_TOOLCHAIN=$HOME/toolchain.json accelerate launch --cpu ";
+
+  const auto first = run(launch + "$HOME/one.cpp");
+  const auto second =
+      run("for header in "
+          "$HOME/.cache/accelerate-cpp/programs/headers/*/program.h; do echo "
+          "'#error not precompiled' > $header; done; " +
+          launch + "$HOME/two.cpp");
+
+  EXPECT_EQ(first.out, "1\n") << first.err;
+  EXPECT_NE(first.err.find("Precompiling headers"), std::string::npos);
+  EXPECT_EQ(second.out, "2\n") << second.err;
+  EXPECT_EQ(second.err.find("Precompiling headers"), std::string::npos);
+}
+
+TEST_F(Launch, HeadersThatCannotBePrecompiledAreSaidToBe) {
+  std::ofstream(home_ + "/one.cpp") << "int main() {}\n";
+  std::ofstream(home_ + "/toolchain.json")
+      << R"({"compiler": "c++", "headers": ["no/such/header.h"]})";
+
+  const auto result =
+      run("ACCELERATE_TOOLCHAIN=$HOME/toolchain.json accelerate launch --cpu "
+          "$HOME/one.cpp");
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(
+      result.err.find("The headers could not be precompiled"),
+      std::string::npos)
+      << result.err;
+}
+
 TEST_F(Launch, ACompileErrorIsTheCompilersOwn) {
   std::ofstream(home_ + "/bad.cpp") << "int main() { return nonsense; }\n";
   std::ofstream(home_ + "/toolchain.json") << R"({"compiler": "c++"})";

@@ -114,6 +114,21 @@ TEST_F(Machines, SlurmsVariablesReplaceEveryOption) {
   EXPECT_TRUE(contains(results[1].out, "3/4 1")) << results[1].out;
 }
 
+// Machine 0 is known by its name where addresses differ.
+TEST_F(Machines, WithoutOneNetworkTheyUseTheName) {
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  const std::string program =
+      "--same_network=false sh -c 'echo at $MASTER_ADDR'";
+
+  const Results results = run_all({line(0, 2, program), line(1, 2, program)});
+
+  for (const auto& result : results) {
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(contains(result.out, std::string("at ") + host)) << result.out;
+  }
+}
+
 TEST_F(Machines, RanksByArrivalWithC10d) {
   std::string command = line(0, 2, "--rdzv_backend c10d sh -c 'echo $RANK'");
   const auto at = command.find("--machine_rank 0 ");

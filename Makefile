@@ -70,9 +70,9 @@ fuzz: ## Fuzz files, arguments and the store with clang, FUZZ_SECONDS=60 each
 			-max_len=4096 build-fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
 	done
 
-parity: configure-full ## Compare models with Python Transformers (PARITY_PYTHON=<python>)
+parity: configure-full ## Compare models and configurations with Python (PARITY_PYTHON=<python>)
 	@$(BUILD_COMMAND) --target accelerate_test_unit_transformers accelerate_parity_models \
-		hub_client
+		hub_client accelerate_cli
 	@tests/parity/run.sh $(BUILD)
 
 slowest: ## Print the ten slowest files of the last builds

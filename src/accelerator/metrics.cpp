@@ -16,8 +16,8 @@ namespace accelerate {
 namespace {
 
 void count_pairs(Confusion& counts, const metrics::Inputs& inputs) {
-  const auto* predicted = inputs.predictions.const_data_ptr<std::int64_t>();
-  const auto* actual = inputs.references.const_data_ptr<std::int64_t>();
+  const auto* predicted = inputs.predictions.data_ptr<std::int64_t>();
+  const auto* actual = inputs.references.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < inputs.references.numel(); ++i) {
     ++counts[{actual[i], predicted[i]}];
   }

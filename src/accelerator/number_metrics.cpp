@@ -20,7 +20,7 @@ namespace {
 using Numbers = std::vector<double>;
 
 void append(Numbers& numbers, const at::Tensor& values) {
-  const auto* data = values.const_data_ptr<double>();
+  const auto* data = values.data_ptr<double>();
   numbers.insert(numbers.end(), data, data + values.numel());
 }
 

@@ -225,7 +225,7 @@ at::Tensor special_tokens(const at::Tensor& ids, const CollatorTokens& tokens) {
 /// FNV-1a over the ids, which tells batches apart.
 std::uint64_t seed_of_batch(const at::Tensor& ids, std::uint64_t seed) {
   std::uint64_t hash = 0xcbf29ce484222325U ^ seed;
-  const auto* data = ids.const_data_ptr<std::int64_t>();
+  const auto* data = ids.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < ids.numel(); ++i) {
     hash = (hash ^ static_cast<std::uint64_t>(data[i])) * 0x100000001b3U;
   }

@@ -13,22 +13,39 @@
 
 namespace accelerate {
 
-MappedFile::MappedFile(const std::filesystem::path& path) {
+MappedFile::MappedFile(const std::filesystem::path& path, Mode mode) {
   // Without O_NONBLOCK a pipe in place of a file would be waited for.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) {
+    throw_errno("read", path, errno);
+  }
+  map(fd.get(), path, mode);
+}
+
+MappedFile::MappedFile(int fd, const std::filesystem::path& path, Mode mode) {
+  map(fd, path, mode);
+}
+
+void MappedFile::map(int fd, const std::filesystem::path& path, Mode mode) {
   struct stat info{};
-  if (!fd || ::fstat(fd.get(), &info) != 0) {
+  if (::fstat(fd, &info) != 0) {
     throw_errno("read", path, errno);
   }
   if (!S_ISREG(info.st_mode)) {
-    throw_errno("map", path, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
+    throw_errno("read", path, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
   }
   size_ = static_cast<std::size_t>(info.st_size);
   if (size_ == 0) {
     return;  // The system refuses to map nothing.
   }
-  void* memory =
-      ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd.get(), 0);
+  const bool writable = mode == Mode::writable_copy;
+  void* memory = ::mmap(
+      nullptr,
+      size_,
+      writable ? PROT_READ | PROT_WRITE : PROT_READ,
+      writable ? MAP_PRIVATE : MAP_SHARED,
+      fd,
+      0);
   if (memory == MAP_FAILED) {
     throw_errno("map", path, errno);
   }

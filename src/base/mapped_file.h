@@ -9,12 +9,22 @@
 
 namespace accelerate {
 
-/// Maps a whole file, privately: a write changes this process's copy of the
-/// page and never the file. Moves, does not copy.
+/// Maps a whole file, which must not shrink meanwhile. Moves, does not copy.
 class MappedFile {
  public:
+  enum class Mode {
+    /// A write changes this process's copy of the page and never the file.
+    /// The system promises memory for all of it.
+    writable_copy,
+    /// Costs no memory that the system could not take back.
+    read_only,
+  };
+
   /// Throws `IoError` naming path and reason, also for what is no plain file.
-  explicit MappedFile(const std::filesystem::path& path);
+  explicit MappedFile(
+      const std::filesystem::path& path, Mode mode = Mode::writable_copy);
+  /// Maps an open file, which may have no name; `path` is for errors.
+  MappedFile(int fd, const std::filesystem::path& path, Mode mode);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;
   ~MappedFile();
@@ -26,6 +36,8 @@ class MappedFile {
   }
 
  private:
+  void map(int fd, const std::filesystem::path& path, Mode mode);
+
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -17,8 +17,8 @@
 #include "accelerate/json.h"
 #include "base/files.h"
 #include "base/hmac.h"
+#include "base/mapped_file.h"
 #include "base/str_cat.h"
-#include "transformers/datasets/mapped_text.h"
 #include "transformers/datasets/values.h"
 
 namespace transformers::datasets {
@@ -26,6 +26,7 @@ namespace {
 
 using accelerate::FormatError;
 using accelerate::Json;
+using accelerate::MappedFile;
 using accelerate::str_cat;
 
 static_assert(std::endian::native == std::endian::little);
@@ -123,7 +124,7 @@ class Cursor {
 
 class RowFileTable : public Table {
  public:
-  RowFileTable(MappedText file, std::string source)
+  RowFileTable(MappedFile file, std::string source)
       : file_(std::move(file)), source_(std::move(source)) {
     const std::string_view text = file_.text();
     if (text.size() < kMagic.size() + kTail || !text.starts_with(kMagic) ||
@@ -196,7 +197,7 @@ class RowFileTable : public Table {
     }
   }
 
-  MappedText file_;
+  MappedFile file_;
   std::string source_;
   std::vector<Column> columns_;
   std::int64_t rows_ = 0;
@@ -308,8 +309,8 @@ TablePointer RowFileWriter::finish(
   write(end);
 
   const std::string source = name ? name->string() : temporary_.string();
-  auto table =
-      std::make_shared<RowFileTable>(MappedText(fd_.get(), source), source);
+  auto table = std::make_shared<RowFileTable>(
+      MappedFile(fd_.get(), source, MappedFile::Mode::read_only), source);
   if (name) {
     if (::fchmod(fd_.get(), 0644) != 0 || ::fsync(fd_.get()) != 0 ||
         ::rename(temporary_.c_str(), name->c_str()) != 0) {
@@ -321,7 +322,8 @@ TablePointer RowFileWriter::finish(
 }
 
 TablePointer open_row_file(const std::filesystem::path& path) {
-  return std::make_shared<RowFileTable>(MappedText(path), path.string());
+  return std::make_shared<RowFileTable>(
+      MappedFile(path, MappedFile::Mode::read_only), path.string());
 }
 
 }  // namespace transformers::datasets

@@ -18,7 +18,7 @@ TextFiles::TextFiles(const Paths& paths) : paths_(paths) {
   }
   files_.reserve(paths.size());
   for (const auto& path : paths) {
-    files_.emplace_back(path);
+    files_.emplace_back(path, accelerate::MappedFile::Mode::read_only);
     const std::string_view text = files_.back().text();
     if (const auto bad = accelerate::find_invalid_utf8(text);
         bad != std::string_view::npos) {
@@ -47,7 +47,7 @@ TextFiles::Place TextFiles::place(std::int64_t row) const {
 std::string TextFiles::fingerprint(const std::string& how) const {
   std::call_once(hashed_, [&] {
     std::string all;
-    for (const MappedText& file : files_) {
+    for (const accelerate::MappedFile& file : files_) {
       all += accelerate::sha256_hex(file.text());
     }
     hash_ = std::move(all);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transformers/datasets/mapped_text.h"
+#include "base/mapped_file.h"
 #include "transformers/datasets/table.h"
 
 namespace transformers::datasets {
@@ -39,7 +39,7 @@ class TextFiles {
 
  private:
   Paths paths_;
-  std::vector<MappedText> files_;
+  std::vector<accelerate::MappedFile> files_;
   std::vector<std::uint64_t> rows_;
   std::vector<std::int64_t> first_row_;  // Of each file so far.
   mutable std::once_flag hashed_;

@@ -5,12 +5,12 @@
 
 #include "accelerate/error.h"
 #include "base/files.h"
+#include "base/mapped_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "transformers/hub.h"
 #include "transformers/tokenizers/family.h"
 #include "transformers/tokenizers/legacy_files.h"
-#include "transformers/tokenizers/mapped_file.h"
 #include "transformers/tokenizers/tokenizer_impl.h"
 
 namespace transformers {
@@ -83,7 +83,8 @@ std::unique_ptr<Pipeline> read_folder(
     const Json& config,
     const std::string& family) {
   if (fs::exists(file)) {
-    const tokenizers::MappedFile text(file);
+    const accelerate::MappedFile text(
+        file, accelerate::MappedFile::Mode::read_only);
     return std::make_unique<Pipeline>(
         tokenizers::read_pipeline(text.text(), file.string(), true));
   }

@@ -160,8 +160,8 @@ class MergeReader {
       : cursor_(text.merges, node.source(), "$.model.merges", text.mapped),
         vocabulary_(vocabulary),
         prefix_(node.string("continuing_subword_prefix", "").size()),
-        // About as many merges as tokens; the table grows where there are more.
-        table_(std::min(vocabulary.size(), text.merges.size() / 8)) {}
+        // A merge takes six bytes of text at least.
+        table_(std::min(text.merges_size, text.merges.size() / 6)) {}
 
   MergeTable read() && {
     cursor_.array([&] {
@@ -205,6 +205,9 @@ class MergeReader {
     add(line.substr(0, space), line.substr(space + 1));
   }
   void add(std::string_view left, std::string_view right) {
+    if (rank_ > MergeTable::kMaxRank) {
+      fail(str_cat("there are more than ", rank_, " merges"));
+    }
     if (right.size() < prefix_) {
       fail(str_cat("`", printable(right), "` lacks the prefix"));
     }

@@ -3,6 +3,7 @@
 // that no file can be written to make tables collide.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -35,6 +36,22 @@ inline std::uint64_t hash_bytes(std::string_view bytes) {
   std::uint64_t rest = 0;
   std::memcpy(&rest, bytes.data() + at, bytes.size() - at);
   return mix(hash ^ rest, 0xD6E8FEB86659FD93ull);
+}
+
+// Tables with linear probing, of any size: memory is a quarter more than what
+// is in them, not up to twice as much as with a power of two.
+
+inline std::size_t slots_for(std::size_t entries) {
+  return entries + entries / 3 + 8;
+}
+inline bool has_room(std::size_t slots, std::size_t entries) {
+  return slots >= slots_for(entries);
+}
+inline std::size_t first_slot(std::uint64_t hash, std::size_t slots) {
+  return static_cast<std::size_t>((hash >> 32) * slots >> 32);
+}
+inline std::size_t next_slot(std::size_t slot, std::size_t slots) {
+  return slot + 1 == slots ? 0 : slot + 1;
 }
 
 }  // namespace transformers::tokenizers

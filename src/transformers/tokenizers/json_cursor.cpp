@@ -27,6 +27,32 @@ void JsonCursor::fail(const std::string& what) const {
       str_cat(source_, ":", line, ":", column, ": ", path_, ": ", what));
 }
 
+namespace {
+
+// Of a file's large pages all would stay until the last byte was read.
+void use_small_pages(std::string_view text) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(text.data());
+  const std::uintptr_t begin = address / page * page;
+  ::madvise(
+      reinterpret_cast<void*>(begin),
+      address + text.size() - begin,
+      MADV_NOHUGEPAGE);
+}
+
+}  // namespace
+
+JsonCursor::JsonCursor(
+    std::string_view text, std::string source, std::string path, bool mapped)
+    : text_(text),
+      source_(std::move(source)),
+      path_(std::move(path)),
+      mapped_(mapped) {
+  if (mapped_) {
+    use_small_pages(text_);
+  }
+}
+
 void JsonCursor::skip_blanks() {
   while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' ||
                                 text_[at_] == '\t' || text_[at_] == '\r')) {
@@ -35,7 +61,7 @@ void JsonCursor::skip_blanks() {
 }
 
 void JsonCursor::give_back() {
-  constexpr std::size_t kAtOnce = 256 * 1024;
+  constexpr std::size_t kAtOnce = 64 * 1024;
   if (!mapped_ || at_ - given_back_ < kAtOnce) {
     return;
   }

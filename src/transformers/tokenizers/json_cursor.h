@@ -18,11 +18,7 @@ class JsonCursor {
       std::string_view text,
       std::string source,
       std::string path,
-      bool mapped = false)
-      : text_(text),
-        source_(std::move(source)),
-        path_(std::move(path)),
-        mapped_(mapped) {}
+      bool mapped = false);
 
   /// The first byte of the next value.
   char peek();

@@ -2,7 +2,7 @@
 // Which two tokens of a BPE model become one, and how early.
 #pragma once
 
-#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -18,67 +18,91 @@ struct Merge {
   bool exists() const { return rank != kNoRank; }
 };
 
+/// Ids and ranks have 24 bits, so that a merge takes 12 bytes.
 class MergeTable {
  public:
-  explicit MergeTable(std::size_t merges = 0)
-      : slots_(std::bit_ceil(merges + merges / 2 + 8)),
-        mask_(slots_.size() - 1) {}
+  /// One less than the first rank that has no place.
+  static constexpr std::uint32_t kMaxRank = (1 << 24) - 2;
 
-  /// Sets what a pair becomes; the last word counts.
+  explicit MergeTable(std::size_t merges = 0) : slots_(slots_for(merges)) {}
+
+  /// Sets what a pair becomes; the last word counts. Ids and rank fit into
+  /// their bits.
   void set(std::uint32_t left, std::uint32_t right, const Merge& merge) {
-    if (++used_ * 4 > slots_.size() * 3) {
+    if (!has_room(slots_.size(), ++used_)) {
       grow();
     }
-    Slot& slot = find_slot(key_of(left, right));
-    slot.key = key_of(left, right);
-    slot.merge = merge;
+    const std::uint64_t key = key_of(left, right);
+    find_slot(key) = Slot(key, key_of(merge.rank, merge.id));
   }
   Merge find(std::uint32_t left, std::uint32_t right) const {
-    return const_cast<MergeTable*>(this)->find_slot(key_of(left, right)).merge;
+    const Slot& slot =
+        const_cast<MergeTable*>(this)->find_slot(key_of(left, right));
+    return slot.is_free() ? Merge{} : merge_of(slot);
   }
   /// Calls `each(left, right, merge)`, in no order.
   template <typename Each>
   void for_each(Each each) const {
     for (const Slot& slot : slots_) {
-      if (slot.key != kFree) {
-        each(
-            static_cast<std::uint32_t>(slot.key >> 32),
-            static_cast<std::uint32_t>(slot.key),
-            slot.merge);
+      if (!slot.is_free()) {
+        each(high(slot.key()), low(slot.key()), merge_of(slot));
       }
     }
   }
 
  private:
+  static constexpr std::uint64_t kFree = (std::uint64_t{1} << 48) - 1;
+
+  // Two numbers of 48 bits.
   struct Slot {
-    std::uint64_t key = kFree;
-    Merge merge;
+    Slot() : Slot(0, kFree) {}
+    Slot(std::uint64_t key, std::uint64_t value)
+        : words{
+              static_cast<std::uint32_t>(key),
+              static_cast<std::uint32_t>(key >> 32 | value << 16),
+              static_cast<std::uint32_t>(value >> 16)} {}
+    std::uint64_t key() const {
+      return std::uint64_t{words[1] & 0xFFFF} << 32 | words[0];
+    }
+    std::uint64_t value() const {
+      return std::uint64_t{words[2]} << 16 | words[1] >> 16;
+    }
+    bool is_free() const { return value() == kFree; }
+
+    std::uint32_t words[3];
   };
-  static constexpr std::uint64_t kFree = ~std::uint64_t{0};
+
   static std::uint64_t key_of(std::uint32_t left, std::uint32_t right) {
-    return (static_cast<std::uint64_t>(left) << 32) | right;
+    return std::uint64_t{left} << 24 | right;
+  }
+  static std::uint32_t high(std::uint64_t key) {
+    return static_cast<std::uint32_t>(key >> 24);
+  }
+  static std::uint32_t low(std::uint64_t key) {
+    return static_cast<std::uint32_t>(key) & 0xFFFFFF;
+  }
+  static Merge merge_of(const Slot& slot) {
+    return {high(slot.value()), low(slot.value())};
   }
   Slot& find_slot(std::uint64_t key) {
     const std::uint64_t hash = mix(key ^ kHashSeed, 0x9E3779B97F4A7C15ull);
-    std::size_t at = static_cast<std::size_t>(hash) & mask_;
-    while (slots_[at].key != key && slots_[at].key != kFree) {
-      at = (at + 1) & mask_;
+    std::size_t at = first_slot(hash, slots_.size());
+    while (!slots_[at].is_free() && slots_[at].key() != key) {
+      at = next_slot(at, slots_.size());
     }
     return slots_[at];
   }
   void grow() {
     std::vector<Slot> old(slots_.size() * 2);
     old.swap(slots_);
-    mask_ = slots_.size() - 1;
     for (const Slot& slot : old) {
-      if (slot.key != kFree) {
-        find_slot(slot.key) = slot;
+      if (!slot.is_free()) {
+        find_slot(slot.key()) = slot;
       }
     }
   }
 
   std::vector<Slot> slots_;
-  std::size_t mask_;
   std::size_t used_ = 0;
 };
 

@@ -32,6 +32,9 @@ Vocabulary read_vocabulary(const ModelText& parts, const std::string& source) {
           "` is not within 0–",
           Vocabulary::kMaxId));
     }
+    if (vocabulary.size() >= Vocabulary::kMaxId) {
+      cursor.fail("too many tokens");
+    }
     if (!vocabulary.add(token, static_cast<std::uint32_t>(id))) {
       cursor.fail(str_cat(
           "the token `", accelerate::printable(token), "` comes twice"));

@@ -52,8 +52,9 @@ class Model {
 struct ModelText {
   std::string_view vocab;
   std::string_view merges;
-  bool mapped = false;  // See `JsonCursor`.
-  std::size_t vocab_size = 0;
+  bool mapped = false;         // See `JsonCursor`.
+  std::size_t vocab_size = 0;  // Members or elements of each, as counted.
+  std::size_t merges_size = 0;
 };
 
 /// Makes what `$.model` describes; `node` lacks `vocab` and `merges`, which

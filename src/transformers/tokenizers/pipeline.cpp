@@ -21,6 +21,7 @@ struct Parts {
   std::string_view vocab;
   std::string_view merges;
   std::size_t vocab_size = 0;
+  std::size_t merges_size = 0;
 };
 
 Json parse_part(
@@ -54,8 +55,8 @@ Json read_model(JsonCursor& cursor, const std::string& source, Parts& parts) {
       cursor.fail(str_cat("the key `", name, "` appears twice"));
     } else {
       large = text;
-      parts.vocab_size =
-          name == "vocab" ? cursor.skipped_elements() : parts.vocab_size;
+      (name == "vocab" ? parts.vocab_size : parts.merges_size) =
+          cursor.skipped_elements();
     }
   });
   cursor.set_path("$");
@@ -139,7 +140,7 @@ Pipeline read_pipeline(
   Parts parts = take_apart(text, source, mapped);
   return make_pipeline(
       std::move(parts.description),
-      {parts.vocab, parts.merges, mapped, parts.vocab_size},
+      {parts.vocab, parts.merges, mapped, parts.vocab_size, parts.merges_size},
       source);
 }
 

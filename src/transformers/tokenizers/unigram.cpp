@@ -44,7 +44,7 @@ Scored read_scored(const ModelText& parts, const std::string& source) {
       cursor.fail("expected a token and its score");
     }
     const auto id = static_cast<std::uint32_t>(result.scores.size());
-    if (id > Vocabulary::kMaxId) {
+    if (id >= Vocabulary::kMaxId) {
       cursor.fail("too many tokens");
     }
     result.vocabulary.add(token, id);

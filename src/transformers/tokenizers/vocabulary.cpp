@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/tokenizers/vocabulary.h"
 
-#include <bit>
 #include <random>
 
 #include "transformers/tokenizers/hashing.h"
@@ -16,71 +15,88 @@ const std::uint64_t kHashSeed = [] {
 void Vocabulary::reserve(std::size_t tokens, std::size_t bytes) {
   texts_.reserve(bytes);
   entries_.reserve(tokens);
-  by_id_.reserve(tokens);
-  grow(tokens);
+  if (!has_room(slots_.size(), tokens)) {
+    make_slots(tokens);
+  }
 }
 
-void Vocabulary::grow(std::size_t tokens) {
-  const std::size_t wanted = std::bit_ceil(tokens + tokens / 2 + 8);
-  if (wanted <= slots_.size()) {
-    return;
-  }
-  slots_.assign(wanted, {});
+void Vocabulary::make_slots(std::size_t tokens) {
+  slots_.assign(slots_for(tokens), 0);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const auto hash = static_cast<std::uint32_t>(hash_bytes(view(entries_[i])));
-    std::size_t at = hash & (wanted - 1);
-    while (slots_[at].entry != 0) {
-      at = (at + 1) & (wanted - 1);
+    const std::uint64_t hash = hash_bytes(view(i));
+    std::size_t at = first_slot(hash, slots_.size());
+    while (slots_[at] != 0) {
+      at = next_slot(at, slots_.size());
     }
-    slots_[at] = {hash, static_cast<std::uint32_t>(i + 1)};
+    slots_[at] = slot_of(hash, i);
   }
+}
+
+std::uint32_t Vocabulary::slot_of(std::uint64_t hash, std::size_t index) {
+  return static_cast<std::uint32_t>(hash) << 24 |
+         static_cast<std::uint32_t>(index + 1);
+}
+
+std::size_t Vocabulary::find_slot(
+    std::string_view token, std::uint64_t hash) const {
+  const auto tag = static_cast<std::uint8_t>(hash);
+  std::size_t at = first_slot(hash, slots_.size());
+  while (slots_[at] != 0 &&
+         (slots_[at] >> 24 != tag || view(index_in(at)) != token)) {
+    at = next_slot(at, slots_.size());
+  }
+  return at;
 }
 
 bool Vocabulary::add(std::string_view token, std::uint32_t id) {
-  grow(entries_.size() + 1);
-  const auto hash = static_cast<std::uint32_t>(hash_bytes(token));
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t at = hash & mask;
-  for (; slots_[at].entry != 0; at = (at + 1) & mask) {
-    if (slots_[at].hash == hash &&
-        view(entries_[slots_[at].entry - 1]) == token) {
-      return false;
-    }
+  if (!has_room(slots_.size(), entries_.size() + 1)) {
+    make_slots(2 * entries_.size() + 8);
   }
-  entries_.push_back(
-      {static_cast<std::uint32_t>(texts_.size()),
-       static_cast<std::uint32_t>(token.size()),
-       id});
+  const std::uint64_t hash = hash_bytes(token);
+  const std::size_t slot = find_slot(token, hash);
+  if (slots_[slot] != 0) {
+    return false;
+  }
+  const std::size_t index = entries_.size();
+  slots_[slot] = slot_of(hash, index);
+  entries_.push_back({static_cast<std::uint32_t>(texts_.size()), id});
   texts_.append(token);
-  slots_[at] = {hash, static_cast<std::uint32_t>(entries_.size())};
-  if (id >= by_id_.size()) {
-    by_id_.resize(id + 1);
+  if (in_order_ && id != index) {
+    leave_order();
   }
-  by_id_[id] = static_cast<std::uint32_t>(entries_.size());
+  if (!in_order_) {
+    if (id >= by_id_.size()) {
+      by_id_.resize(id + 1);
+    }
+    by_id_[id] = static_cast<std::uint32_t>(index + 1);
+  }
   return true;
+}
+
+void Vocabulary::leave_order() {
+  in_order_ = false;
+  by_id_.reserve(entries_.capacity());
+  for (std::uint32_t i = 1; i < entries_.size(); ++i) {
+    by_id_.push_back(i);
+  }
 }
 
 std::optional<std::uint32_t> Vocabulary::find(std::string_view token) const {
   if (slots_.empty()) {
     return std::nullopt;
   }
-  const auto hash = static_cast<std::uint32_t>(hash_bytes(token));
-  const std::size_t mask = slots_.size() - 1;
-  for (std::size_t at = hash & mask; slots_[at].entry != 0;
-       at = (at + 1) & mask) {
-    const Entry& entry = entries_[slots_[at].entry - 1];
-    if (slots_[at].hash == hash && view(entry) == token) {
-      return entry.id;
-    }
+  const std::size_t slot = find_slot(token, hash_bytes(token));
+  if (slots_[slot] == 0) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  return entries_[index_in(slot)].id;
 }
 
 std::optional<std::string_view> Vocabulary::text(std::uint32_t id) const {
-  if (id >= by_id_.size() || by_id_[id] == 0) {
+  if (id >= limit() || (!in_order_ && by_id_[id] == 0)) {
     return std::nullopt;
   }
-  return view(entries_[by_id_[id] - 1]);
+  return view(in_order_ ? id : by_id_[id] - 1);
 }
 
 }  // namespace transformers::tokenizers

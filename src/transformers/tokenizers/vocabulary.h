@@ -13,11 +13,11 @@ namespace transformers::tokenizers {
 /// Ids and the texts they stand for, in one block of memory.
 class Vocabulary {
  public:
-  /// Ids beyond this are refused: they index tables.
-  static constexpr std::int64_t kMaxId = (1 << 24) - 1;
+  /// Ids beyond this are refused: they index tables and have 24 bits there.
+  static constexpr std::int64_t kMaxId = (1 << 24) - 2;
 
   void reserve(std::size_t tokens, std::size_t bytes);
-  /// Returns whether the token was new.
+  /// Returns whether the token was new. There may be `kMaxId` tokens.
   bool add(std::string_view token, std::uint32_t id);
 
   std::optional<std::uint32_t> find(std::string_view token) const;
@@ -26,35 +26,45 @@ class Vocabulary {
   std::size_t size() const { return entries_.size(); }
   /// One more than the largest id.
   std::uint32_t limit() const {
-    return static_cast<std::uint32_t>(by_id_.size());
+    return static_cast<std::uint32_t>(
+        in_order_ ? entries_.size() : by_id_.size());
   }
   /// Calls `each(text, id)` in the order in which tokens were added.
   template <typename Each>
   void for_each(Each each) const {
-    for (const Entry& entry : entries_) {
-      each(view(entry), entry.id);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      each(view(i), entries_[i].id);
     }
   }
 
  private:
   struct Entry {
-    std::uint32_t begin;
-    std::uint32_t size;
+    std::uint32_t begin;  // Of its text, which ends where the next begins.
     std::uint32_t id;
   };
-  struct Slot {
-    std::uint32_t hash;
-    std::uint32_t entry;  // One more than the index; 0 is free.
-  };
-  std::string_view view(const Entry& entry) const {
-    return std::string_view(texts_).substr(entry.begin, entry.size);
+  std::string_view view(std::size_t index) const {
+    const std::size_t begin = entries_[index].begin;
+    const std::size_t end =
+        index + 1 < entries_.size() ? entries_[index + 1].begin : texts_.size();
+    return {texts_.data() + begin, end - begin};
   }
-  void grow(std::size_t tokens);
+  void make_slots(std::size_t tokens);
+  static std::uint32_t slot_of(std::uint64_t hash, std::size_t index);
+  std::size_t index_in(std::size_t slot) const {
+    return (slots_[slot] & 0xFFFFFF) - 1;
+  }
+  std::size_t find_slot(std::string_view token, std::uint64_t hash) const;
+  void leave_order();
 
   std::string texts_;
   std::vector<Entry> entries_;
-  std::vector<std::uint32_t> by_id_;  // One more than the index; 0 is none.
-  std::vector<Slot> slots_;           // A power of two, linear probing.
+  // Eight bits of a hash and 24 of one more than an index; 0 is free. Linear
+  // probing, a quarter is free.
+  std::vector<std::uint32_t> slots_;
+  // As long as every id is its index, which is usual, there is no table of
+  // ids. In it, too, stands one more than the index.
+  bool in_order_ = true;
+  std::vector<std::uint32_t> by_id_;
 };
 
 }  // namespace transformers::tokenizers

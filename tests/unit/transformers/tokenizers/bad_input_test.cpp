@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{
             "IdTooLarge",
             R"({"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":99999999999}}})",
-            "the id 99999999999 of `a` is not within 0–16777215"},
+            "the id 99999999999 of `a` is not within 0–16777214"},
         BadFile{
             "IdNegative",
             R"({"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":-1}}})",

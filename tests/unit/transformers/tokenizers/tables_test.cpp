@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables behind a tokenizer: tokens by text and id, merges by pair.
+#include <map>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "transformers/tokenizers/merge_table.h"
+#include "transformers/tokenizers/vocabulary.h"
+
+namespace transformers::tokenizers {
+namespace {
+
+TEST(Vocabulary, FindsWhatWasAddedByTextAndById) {
+  Vocabulary vocabulary;
+  for (std::uint32_t id = 0; id < 5000; ++id) {
+    ASSERT_TRUE(vocabulary.add("token" + std::to_string(id), id));
+  }
+
+  for (std::uint32_t id = 0; id < 5000; ++id) {
+    const std::string token = "token" + std::to_string(id);
+    ASSERT_EQ(vocabulary.find(token), id);
+    ASSERT_EQ(vocabulary.text(id), token);
+  }
+  EXPECT_EQ(vocabulary.find("token5000"), std::nullopt);
+  EXPECT_EQ(vocabulary.find(""), std::nullopt);
+  EXPECT_EQ(vocabulary.text(5000), std::nullopt);
+  EXPECT_EQ(vocabulary.limit(), 5000U);
+}
+
+TEST(Vocabulary, TakesIdsInAnyOrderAndWithHoles) {
+  Vocabulary vocabulary;
+  vocabulary.reserve(4, 16);
+  vocabulary.add("a", 0);
+  vocabulary.add("b", 1);
+  vocabulary.add("far", 9);
+  vocabulary.add("c", 2);
+
+  EXPECT_EQ(vocabulary.text(0), "a");
+  EXPECT_EQ(vocabulary.text(1), "b");
+  EXPECT_EQ(vocabulary.text(2), "c");
+  EXPECT_EQ(vocabulary.text(3), std::nullopt);
+  EXPECT_EQ(vocabulary.text(9), "far");
+  EXPECT_EQ(vocabulary.find("c"), 2U);
+  EXPECT_EQ(vocabulary.limit(), 10U);
+  EXPECT_EQ(vocabulary.size(), 4U);
+}
+
+TEST(Vocabulary, RefusesATokenThatIsThere) {
+  Vocabulary vocabulary;
+  ASSERT_TRUE(vocabulary.add("", 0));
+  ASSERT_TRUE(vocabulary.add("a", 1));
+
+  EXPECT_FALSE(vocabulary.add("a", 2));
+  EXPECT_FALSE(vocabulary.add("", 2));
+  EXPECT_EQ(vocabulary.find("a"), 1U);
+  EXPECT_EQ(vocabulary.size(), 2U);
+}
+
+TEST(MergeTable, FindsEachPairAlsoAfterItGrew) {
+  constexpr std::uint32_t kLargest = (1 << 24) - 1;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Merge> expected;
+  MergeTable table(10);
+  for (std::uint32_t rank = 0; rank < 3000; ++rank) {
+    const std::uint32_t left = kLargest - rank * 7 % 61;
+    const std::uint32_t right = rank * 977 % 5003;
+    const Merge merge{MergeTable::kMaxRank - rank, kLargest - rank};
+    expected[{left, right}] = merge;
+    table.set(left, right, merge);
+  }
+
+  std::size_t count = 0;
+  table.for_each([&](std::uint32_t left, std::uint32_t right, Merge merge) {
+    const Merge& wanted = expected.at({left, right});
+    EXPECT_EQ(merge.rank, wanted.rank);
+    EXPECT_EQ(merge.id, wanted.id);
+    ++count;
+  });
+  EXPECT_EQ(count, expected.size());
+  for (const auto& [pair, merge] : expected) {
+    ASSERT_EQ(table.find(pair.first, pair.second).rank, merge.rank);
+  }
+  EXPECT_FALSE(table.find(0, 1).exists());
+  EXPECT_FALSE(MergeTable().find(kLargest, kLargest).exists());
+}
+
+}  // namespace
+}  // namespace transformers::tokenizers

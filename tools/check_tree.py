@@ -55,7 +55,7 @@ def check_examples_run(root, names):
 
 
 def read_map(root, document, marker):
-    """The folders that the block after `<!-- marker -->` names."""
+    """The folders that the block after `<!-- marker -->` names, in order."""
     path = root / document
     text = path.read_text() if path.exists() else ""
     _, found, rest = text.partition(f"<!-- {marker} -->\n")
@@ -63,18 +63,20 @@ def read_map(root, document, marker):
     if not found or not block:
         return None
     words = (line.split()[0] for line in block[2].splitlines() if line.strip())
-    return {Path(word) for word in words if word.endswith("/")}
+    return [Path(word) for word in words if word.endswith("/")]
 
 
 def check_map(root, document, marker, wanted):
-    """`wanted` folders must be in the map, and the map's must exist."""
+    """`wanted` folders must be in the map once, and the map's must exist."""
     found = read_map(root, document, marker)
     if found is None:
         yield f"{document}: no block follows `<!-- {marker} -->`"
         return
-    for folder in sorted(wanted - found):
+    for folder in sorted(wanted - set(found)):
         yield f"{document}: the {marker} lacks {folder}/"
-    for folder in sorted(found):
+    for folder in sorted(set(found)):
+        if found.count(folder) > 1:
+            yield f"{document}: the {marker} names {folder}/ twice"
         if not (root / folder).is_dir():
             yield f"{document}: the {marker} names {folder}/, which does not exist"
 

@@ -61,6 +61,13 @@ class CheckTree(TreeTest):
         self.assert_findings(
             self.check(), "ARCHITECTURE.md: the code map lacks src/comm/")
 
+    def test_finds_a_layer_the_code_map_names_twice(self):
+        self.write("ARCHITECTURE.md", document(
+            "code map", "src/base/  lowest", "src/base/  again"))
+
+        self.assert_findings(
+            self.check(), "ARCHITECTURE.md: the code map names src/base/ twice")
+
     def test_wants_the_maps(self):
         self.write("README.md", "nothing\n")
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -21,6 +23,10 @@ constexpr std::size_t kShort = 1024;
 // Time for the kernel to release the lock of a process whose sockets are
 // already closed, and to deliver what a process sent before it ended.
 constexpr milliseconds kAfterlife(500);
+constexpr milliseconds kLook(5);
+
+// A store that runs answers in a fraction of this.
+constexpr milliseconds kStoreLimit(100);
 
 std::string late_key(int rank) {
   return str_cat("late/", rank);
@@ -28,6 +34,22 @@ std::string late_key(int rank) {
 
 std::string late_value(const Call& call) {
   return str_cat(call.operation, "#", call.sequence);
+}
+
+// Says that this rank is late in a call, and returns those that do not say so.
+std::vector<int> not_at(const std::string& call, const Seat& seat) {
+  seat.store->set(late_key(seat.rank), call);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < seat.size; ++rank) {
+    const std::string key = late_key(rank);
+    const bool here =
+        rank == seat.rank ||
+        (seat.store->check({key}) && seat.store->get_to_str(key) == call);
+    if (!here) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
 }
 
 // True when the work has ended, well or not.
@@ -54,7 +76,7 @@ void BackendWait::operator()(
     const Call& call,
     const Patience& patience) const {
   Wait wait(call, seat_.rank, patience);
-  bool said = false;
+  BoundedCall store;
   while (!ended(*work, wait.slice())) {
     const std::vector<int> dead = gone();
     // A rank that was done with the operation may have left in peace, with its
@@ -62,10 +84,7 @@ void BackendWait::operator()(
     if (!dead.empty() && !ended(*work, kAfterlife)) {
       wait.gone(dead);
     }
-    if (!std::exchange(said, true)) {
-      seat_.store->set(late_key(seat_.rank), late_value(call));
-    }
-    wait.still_missing(missing(call));
+    ask_who_is_late(store, call, wait);
   }
   try {
     work->wait();
@@ -86,18 +105,20 @@ std::vector<int> BackendWait::gone() const {
   return ranks;
 }
 
-std::vector<int> BackendWait::missing(const Call& call) const {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < seat_.size; ++rank) {
-    const std::string key = late_key(rank);
-    const bool here = rank == seat_.rank ||
-                      (seat_.store->check({key}) &&
-                       seat_.store->get_to_str(key) == late_value(call));
-    if (!here) {
-      ranks.push_back(rank);
-    }
+void BackendWait::ask_who_is_late(
+    BoundedCall& store, const Call& call, Wait& wait) const {
+  const auto missing = std::make_shared<std::vector<int>>();
+  const bool answered = store.returned_within(
+      kStoreLimit, [seat = seat_, value = late_value(call), missing] {
+        *missing = not_at(value, seat);
+      });
+  const auto others = all_but(seat_.rank, seat_.size);
+  if (!answered) {
+    wait.no_word_from(others);
+  } else {
+    // One that was stopped after it said that it is late looks present.
+    wait.still_missing(missing->empty() ? others : *missing);
   }
-  return ranks;
 }
 
 void BackendWait::rethrow(
@@ -108,6 +129,7 @@ void BackendWait::rethrow(
     if (!dead.empty()) {
       Wait(call, seat_.rank, patience).gone(dead);
     }
+    std::this_thread::sleep_for(kLook);
   }
   throw DistributedError(
       str_cat(

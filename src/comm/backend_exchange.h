@@ -6,6 +6,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "comm/bounded_call.h"
 #include "comm/exchange.h"
 #include "comm/rendezvous.h"
 
@@ -14,7 +15,8 @@ namespace accelerate {
 /// Waits for an operation of a backend whose ranks may be anywhere.
 ///
 /// Looks ten times a second whether it is done; a rank that waits for long
-/// says so in the store, which is how the others learn who is missing.
+/// says so in the store, which is how the others learn who is missing. The
+/// store may be part of what is missing: it gets a slice of time to answer.
 class BackendWait {
  public:
   /// `memory` tells who is alive, where all ranks are on one host.
@@ -28,7 +30,7 @@ class BackendWait {
 
  private:
   std::vector<int> gone() const;
-  std::vector<int> missing(const Call& call) const;
+  void ask_who_is_late(BoundedCall& store, const Call& call, Wait& wait) const;
   [[noreturn]] void rethrow(
       const Call& call, const Patience& patience, const std::string& why) const;
 

@@ -105,15 +105,19 @@ void Group::Impl::make_backend(const CommonMemory& common) {
       return;
     case Backend::gloo:
       keep_broken_pipes_quiet();
-      backend = connect_all(seat, patience, [&](const auto& store) {
-        return make_gloo_backend(
-            store,
-            seat.rank,
-            seat.size,
-            {.loopback = memory != nullptr,
-             .interface = options.network_interface.value_or("")},
-            std::min(kConnectLimit, patience.timeout));
-      });
+      backend = connect_all(
+          seat,
+          patience,
+          [rank = seat.rank,
+           size = seat.size,
+           network =
+               GlooNetwork{
+                   .loopback = memory != nullptr,
+                   .interface = options.network_interface.value_or("")},
+           limit =
+               std::min(kConnectLimit, patience.timeout)](const auto& store) {
+            return make_gloo_backend(store, rank, size, network, limit);
+          });
       backend->setTimeout(patience.timeout + kGlooGrace);
       return;
     case Backend::fake: {

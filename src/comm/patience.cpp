@@ -67,6 +67,34 @@ std::string Wait::title() const {
 }
 
 void Wait::still_missing(const std::vector<int>& ranks) {
+  const std::string who = name_ranks(ranks);
+  go_on(
+      {who,
+       "",
+       str_cat(who, " did not come within ", name_duration(timeout())),
+       str_cat(
+           "see what ",
+           who,
+           " did instead: every rank must make the same collective calls, "
+           "also inside `if (is_main_process())`")});
+}
+
+void Wait::no_word_from(const std::vector<int>& ranks) {
+  const std::string who = name_ranks(ranks);
+  go_on(
+      {who,
+       ", and the store does not answer",
+       str_cat(
+           "no word from ",
+           who,
+           " within ",
+           name_duration(timeout()),
+           ", and the store does not answer"),
+       "see whether the process that hosts the store still runs: the "
+       "launcher's, or that of rank 0"});
+}
+
+void Wait::go_on(const Absence& absence) {
   if (patience_.aborted != nullptr && patience_.aborted->load()) {
     throw DistributedError(
         str_cat(
@@ -74,34 +102,19 @@ void Wait::still_missing(const std::vector<int>& ranks) {
             "aborted on rank ",
             rank_,
             " while waiting for ",
-            name_ranks(ranks)),
+            absence.who),
         "nothing to do: the group was shut down on purpose");
   }
   const auto waited = since(start_);
   if (waited >= timeout()) {
     throw DistributedError(
-        str_cat(
-            title(),
-            name_ranks(ranks),
-            " did not come within ",
-            name_duration(timeout()),
-            "; rank ",
-            rank_,
-            " stopped waiting"),
-        str_cat(
-            "see what ",
-            name_ranks(ranks),
-            " did instead: every rank must make the same collective calls, "
-            "also inside `if (is_main_process())`"));
+        str_cat(title(), absence.failure, "; rank ", rank_, " stopped waiting"),
+        absence.hint);
   }
   if (!told_ && waited >= kWorthTelling) {
     told_ = true;
     tell_launcher(str_cat(
-        call_.operation,
-        " #",
-        call_.sequence,
-        ", waits for ",
-        name_ranks(ranks)));
+        call_.operation, " #", call_.sequence, ", waits for ", absence.who));
   }
   if (warned_ || waited < patience_.warn_after) {
     return;
@@ -114,7 +127,8 @@ void Wait::still_missing(const std::vector<int>& ranks) {
       " has waited ",
       name_duration(patience_.warn_after),
       " for ",
-      name_ranks(ranks),
+      absence.who,
+      absence.note,
       "; it gives up after ",
       name_duration(timeout()));
   if (patience_.warn) {

@@ -66,10 +66,23 @@ class Wait {
   /// aborted.
   void still_missing(const std::vector<int>& ranks);
 
+  /// The same when nobody can be asked who is there: `ranks` are those that
+  /// are not known to be.
+  void no_word_from(const std::vector<int>& ranks);
+
   /// Throws `DistributedError`: these ranks will never come.
   [[noreturn]] void gone(const std::vector<int>& ranks) const;
 
  private:
+  /// What is said about those that are waited for.
+  struct Absence {
+    std::string who;
+    std::string note;  // After "has waited 1 s for <who>".
+    std::string failure;
+    std::string hint;
+  };
+
+  void go_on(const Absence& absence);
   std::string title() const;
   std::chrono::milliseconds timeout() const;
 

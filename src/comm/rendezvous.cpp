@@ -7,20 +7,29 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/bounded_call.h"
 
 namespace accelerate {
 namespace {
 
+using std::chrono::milliseconds;
+
 std::string key_of(const std::string& topic, int rank) {
   return str_cat(topic, "/", rank);
 }
+
+// What a store says about a topic: all values, or who has not come.
+struct Attendance {
+  std::vector<std::string> values;
+  std::vector<int> absent;
+};
 
 // Whether all keys are there within `at_most`; a store that fails in another
 // way throws.
 bool appear(
     c10d::Store& store,
     const std::vector<std::string>& keys,
-    std::chrono::milliseconds at_most) {
+    milliseconds at_most) {
   try {
     store.wait(keys, at_most);
     return true;
@@ -29,15 +38,34 @@ bool appear(
   }
 }
 
-std::vector<int> absent(const Seat& seat, const std::string& topic) {
-  std::vector<int> ranks;
+Attendance attend(
+    const Seat& seat,
+    const std::string& topic,
+    const std::string& value,
+    milliseconds at_most) {
+  // An empty value would look like a missing one in some stores.
+  seat.store->set(key_of(topic, seat.rank), str_cat("=", value));
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < seat.size; ++rank) {
+    keys.push_back(key_of(topic, rank));
+  }
+  Attendance result;
+  if (appear(*seat.store, keys, at_most)) {
+    for (const std::string& key : keys) {
+      result.values.push_back(seat.store->get_to_str(key).substr(1));
+    }
+    return result;
+  }
   for (int rank = 0; rank < seat.size; ++rank) {
     if (!seat.store->check({key_of(topic, rank)})) {
-      ranks.push_back(rank);
+      result.absent.push_back(rank);
     }
   }
-  return ranks;
+  return result;
 }
+
+// The store may be in a process that was stopped.
+constexpr milliseconds kStoreLimit(500);
 
 }  // namespace
 
@@ -46,25 +74,35 @@ std::vector<std::string> meet(
     const std::string& topic,
     const std::string& value,
     const Patience& patience) {
-  // An empty value would look like a missing one in some stores.
-  seat.store->set(key_of(topic, seat.rank), str_cat("=", value));
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < seat.size; ++rank) {
-    keys.push_back(key_of(topic, rank));
-  }
   const Call call{str_cat("joining the group (", topic, ")"), 0};
   Wait wait(call, seat.rank, patience);
-  while (!appear(*seat.store, keys, 10 * wait.slice())) {
-    const std::vector<int> late = absent(seat, topic);
-    if (!late.empty()) {
-      wait.still_missing(late);
+  BoundedCall store;
+  std::vector<int> absent = all_but(seat.rank, seat.size);
+  for (;;) {
+    const milliseconds at_most = 10 * wait.slice();
+    const auto found = std::make_shared<Attendance>();
+    const bool answered = store.returned_within(
+        at_most + kStoreLimit,
+        [=, copy = seat] { *found = attend(copy, topic, value, at_most); });
+    if (!answered) {
+      wait.no_word_from(absent);
+    } else if (!found->values.empty()) {
+      return found->values;
+    } else if (!found->absent.empty()) {
+      absent = found->absent;
+      wait.still_missing(absent);
     }
   }
-  std::vector<std::string> values;
-  for (const std::string& key : keys) {
-    values.push_back(seat.store->get_to_str(key).substr(1));
+}
+
+std::vector<int> all_but(int rank, int size) {
+  std::vector<int> ranks;
+  for (int other = 0; other < size; ++other) {
+    if (other != rank) {
+      ranks.push_back(other);
+    }
   }
-  return values;
+  return ranks;
 }
 
 CommonMemory share_memory(

@@ -25,6 +25,9 @@ struct Seat {
   int num_processes = 0;
 };
 
+/// The ranks from 0 to `size` - 1 without `rank`.
+std::vector<int> all_but(int rank, int size);
+
 /// Puts `value` under `topic` and returns the values of all ranks.
 ///
 /// Collective, once per topic. Throws `DistributedError` that names the ranks

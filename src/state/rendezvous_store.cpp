@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -22,6 +23,7 @@
 #include "base/socket.h"
 #include "base/store_client.h"
 #include "base/str_cat.h"
+#include "comm/bounded_call.h"
 #include "comm/launcher_link.h"
 #include "comm/launcher_store.h"
 
@@ -73,6 +75,19 @@ void wait_for_listener(int port, milliseconds timeout) {
   }
 }
 
+// The constructor of a TCPStore talks to its host without a limit, and that
+// process may have been stopped.
+StorePtr connect_to_store(
+    const std::string& host, const c10d::TCPStoreOptions& options) {
+  const auto store = std::make_shared<StorePtr>();
+  if (!BoundedCall().returned_within(options.timeout, [=] {
+        *store = c10::make_intrusive<c10d::TCPStore>(host, options);
+      })) {
+    throw IoError(str_cat("no answer within ", options.timeout.count(), " ms"));
+  }
+  return *store;
+}
+
 StorePtr open_tcp(
     const Topology& topology, const TcpAddress& at, milliseconds timeout) {
   const bool one_host = topology.num_nodes == 1;
@@ -92,7 +107,7 @@ StorePtr open_tcp(
     if (!options.isServer && host == "127.0.0.1") {
       wait_for_listener(at.port, timeout);
     }
-    return c10::make_intrusive<c10d::TCPStore>(host, options);
+    return connect_to_store(host, options);
   } catch (const std::exception& error) {
     throw DistributedError(
         str_cat(

@@ -275,11 +275,71 @@ TEST_P(Faults, StoppedInACollective) {
   expect_nothing_left(results);
 }
 
+// Rank 0 hosts the store: who is missing cannot be asked there any more.
+TEST_P(Faults, StoppedTogetherWithTheStore) {
+  Processes processes(
+      2,
+      scenario_worker(),
+      {"busy", GetParam(), "1000", "300"},
+      {.timeout = std::chrono::seconds(30), .host_store = false});
+  for (const int rank : {0, 1}) {
+    processes.wait_for(rank, "looping");
+  }
+
+  processes.send_signal(0, SIGSTOP);
+  const auto stopped = steady_clock::now();
+  processes.wait_for(1, "loop: ");
+  expect_soon("stopped, with a timeout of 1 s", seconds_since(stopped));
+  processes.wait_for(1, "second: ");
+  processes.send_signal(0, SIGKILL);
+  const auto results = processes.wait();
+
+  EXPECT_EQ(results[1].exit_code, 0) << describe(results[1]);
+  EXPECT_THAT(
+      results[1].output,
+      ContainsRegex("warning: reduce #[0-9]+: rank 1 has waited 300 ms for "
+                    "rank 0(, and the store does not answer)?; it gives up "
+                    "after 1 s\n"));
+  EXPECT_THAT(
+      results[1].output,
+      ContainsRegex(
+          "loop: DistributedError: reduce #[0-9]+: (rank 0 did not come within "
+          "1 s|no word from rank 0 within 1 s, and the store does not answer);"
+          " rank 1 stopped waiting\n"));
+  EXPECT_THAT(results[1].output, HasSubstr(refused(2)));
+  expect_nothing_left(results);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Collectives,
     Faults,
     testing::Values("shm", "gloo", "network"),
     [](const auto& test) { return test.param; });
+
+TEST(FaultsOfTheStore, StoppedBeforeTheOthersJoined) {
+  Processes processes(
+      2,
+      scenario_worker(),
+      {"late_others", "auto", "3000", "300"},
+      {.timeout = std::chrono::seconds(30), .host_store = false});
+  processes.wait_for(0, "looking");
+  processes.wait_for(0, "has waited");  // So its store is there.
+
+  processes.send_signal(0, SIGSTOP);
+  processes.tell(1, "go");
+  const auto stopped = steady_clock::now();
+  processes.wait_for(1, "join: ");
+  EXPECT_LT(seconds_since(stopped), 15);
+  processes.send_signal(0, SIGKILL);
+  const auto results = processes.wait();
+
+  EXPECT_THAT(
+      results[1].output,
+      ContainsRegex("join: DistributedError: (rank 1 cannot reach the store at "
+                    "127.0.0.1:[0-9]+: no answer within 3000 ms|joining the "
+                    "group \\([a-z0-9]+\\) #0: no word from rank 0 within 3 s, "
+                    "and the store does not answer; rank 1 stopped waiting)"));
+}
 
 class OnTheMainProcessOnly : public testing::TestWithParam<std::string> {};
 

@@ -2,12 +2,14 @@
 #include "comm/backends/connection.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/bounded_call.h"
 
 namespace accelerate {
 namespace {
@@ -27,10 +29,16 @@ c10::intrusive_ptr<c10d::Backend> connect_all(
   std::string problems;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const std::string name = str_cat("connection", attempt);
-    c10::intrusive_ptr<c10d::Backend> backend;
+    const auto made = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
+    const auto part = c10::make_intrusive<c10d::PrefixStore>(name, seat.store);
     std::string outcome = kConnected;
     try {
-      backend = make(c10::make_intrusive<c10d::PrefixStore>(name, seat.store));
+      // It asks the store, which may be in a process that was stopped.
+      if (!BoundedCall().returned_within(
+              patience.timeout, [=] { *made = make(part); })) {
+        outcome =
+            str_cat("no connection within ", name_duration(patience.timeout));
+      }
     } catch (const std::exception& error) {
       outcome = first_line(error.what());
     }
@@ -42,7 +50,7 @@ c10::intrusive_ptr<c10d::Backend> connect_all(
       }
     }
     if (problems.empty()) {
-      return backend;
+      return *made;
     }
   }
   throw DistributedError(

@@ -11,7 +11,8 @@
 
 namespace accelerate {
 
-/// Makes this rank's end of a backend whose ranks meet in a store.
+/// Makes this rank's end of a backend whose ranks meet in a store. Owns what it
+/// uses: it is left behind when it does not come to an end.
 using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
     const c10::intrusive_ptr<c10d::Store>&)>;
 

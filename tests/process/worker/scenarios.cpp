@@ -223,6 +223,15 @@ void late_first_rank(const WorkerOptions& options) {
   attempt("join", [&] { reduce_once(join(options.group)); });
 }
 
+// All but rank 0 come when the test says so.
+void late_others(const WorkerOptions& options) {
+  if (Environment::of_this_process().get("RANK") != "0") {
+    wait_to_be_told();
+  }
+  say("looking");
+  attempt("join", [&] { reduce_once(join(options.group)); });
+}
+
 // /dev/shm of a private mount namespace, without a free byte.
 void full_dev_shm(const WorkerOptions& options) {
   if (::unshare(CLONE_NEWNS) != 0 ||
@@ -350,6 +359,7 @@ const std::map<std::string, Scenario>& scenarios() {
       {"joins_again", joins_again},
       {"listen", listen},
       {"late_first_rank", late_first_rank},
+      {"late_others", late_others},
       {"full_dev_shm", full_dev_shm},
       {"no_address_space", no_address_space},
       {"no_segment", no_segment},

@@ -38,6 +38,31 @@ TEST(Patience, WarnsOnceAndThenGivesUp) {
       "waiting");
 }
 
+TEST(Patience, SaysThatNobodyCanBeAsked) {
+  std::vector<std::string> warnings;
+  const Patience patience{
+      .warn_after = milliseconds(1),
+      .timeout = milliseconds(40),
+      .warn = [&](const std::string& text) { warnings.push_back(text); }};
+  Wait wait(kGather, 1, patience);
+
+  const auto text = message_of<DistributedError>([&] {
+    for (;;) {
+      wait.no_word_from({0, 2});
+    }
+  });
+
+  EXPECT_EQ(
+      warnings,
+      std::vector<std::string>{
+          "gather #12: rank 1 has waited 1 ms for ranks 0, 2, and the store "
+          "does not answer; it gives up after 40 ms"});
+  EXPECT_EQ(
+      text,
+      "gather #12: no word from ranks 0, 2 within 40 ms, and the store does "
+      "not answer; rank 1 stopped waiting");
+}
+
 TEST(Patience, TellsWhatTheMissingRanksShouldHaveDone) {
   const Patience patience{.timeout = milliseconds(0)};
   try {

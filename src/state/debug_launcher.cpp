@@ -77,6 +77,7 @@ void set_environment(int rank, int size, int port) {
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(port));
   set("TORCHELASTIC_USE_AGENT_STORE", "True");
+  set("GROUP_RANK", "0");
   // This process may itself be a worker; its launcher's store and restarts
   // are not those of its children.
   ::unsetenv("ACCELERATE_STORE_RUN");

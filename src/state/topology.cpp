@@ -63,6 +63,26 @@ constexpr std::array kNames = {
         "SLURM_STEP_NUM_NODES"},
 };
 
+// How many tasks each node of a step of Slurm has: `2(x3),1`.
+constexpr const char* kTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
+
+[[noreturn]] void refuse_half(
+    const Environment& environment,
+    const char* set,
+    const char* unset,
+    const std::string& hint) {
+  throw ConfigError(
+      str_cat(
+          "environment variable ",
+          set,
+          " is `",
+          environment.get(set).value_or(""),
+          "` but ",
+          unset,
+          " is not set"),
+      hint);
+}
+
 class Reader {
  public:
   Reader(const Environment& environment, const Names& names)
@@ -95,17 +115,12 @@ class Reader {
   int required(const char* name, const char* partner, int least) const {
     const auto value = number(name, least);
     if (!value) {
-      throw ConfigError(
-          str_cat(
-              "environment variable ",
-              partner,
-              " is `",
-              *environment_.get(partner),
-              "` but ",
-              name,
-              " is not set"),
-          str_cat("set both, or neither for a single process; a launcher sets "
-                  "them all"));
+      refuse_half(
+          environment_,
+          partner,
+          name,
+          "set both, or neither for a single process; a launcher sets them "
+          "all");
     }
     return *value;
   }
@@ -138,13 +153,10 @@ class Reader {
       return;
     }
     if (!rank || !size) {
-      throw ConfigError(
-          str_cat(
-              "environment variable ",
-              rank ? names_.local_rank : names_.local_size,
-              " is set but ",
-              rank ? names_.local_size : names_.local_rank,
-              " is not"),
+      refuse_half(
+          environment_,
+          rank ? names_.local_rank : local_size_name(),
+          rank ? local_size_name() : names_.local_rank,
           "set both, or neither when all processes are on one host");
     }
     topology.local_process_index = *rank;
@@ -153,7 +165,7 @@ class Reader {
       throw ConfigError(
           str_cat(
               "environment variable ",
-              names_.local_size,
+              local_size_name(),
               " is `",
               *size,
               "` but ",
@@ -162,28 +174,62 @@ class Reader {
               topology.num_processes,
               "`"),
           str_cat(
-              names_.local_size,
+              local_size_name(),
               " counts the processes of this host, ",
               names_.size,
               " those of all hosts"));
     }
-    below(names_.local_rank, *rank, *size, names_.local_size);
+    below(names_.local_rank, *rank, *size, local_size_name());
+    if (*size == topology.num_processes && *rank != topology.process_index) {
+      throw ConfigError(
+          str_cat(
+              "environment variable ",
+              names_.local_rank,
+              " is `",
+              *rank,
+              "` but ",
+              names_.rank,
+              " is `",
+              topology.process_index,
+              "`, and all ",
+              *size,
+              " processes are on this host"),
+          str_cat(
+              "set ",
+              names_.local_rank,
+              " to ",
+              topology.process_index,
+              ": on one host it is the same as ",
+              names_.rank));
+    }
   }
+
+  // Where `local_size` finds the number.
+  const char* local_size_name() const {
+    if (names_.launcher != Launcher::slurm) {
+      return names_.local_size;
+    }
+    return on_one_node() ? names_.size : kTasksPerNode;
+  }
+
+  bool on_one_node() const { return number(names_.nodes, 1).value_or(1) == 1; }
 
   // Slurm says "2(x3),1" for the tasks of each node instead of a number.
   std::optional<int> local_size(const Topology& topology) const {
     if (names_.launcher != Launcher::slurm) {
       return number(names_.local_size, 1);
     }
-    if (number(names_.nodes, 1).value_or(1) == 1) {
+    if (on_one_node()) {
       return topology.num_processes;
     }
-    const auto tasks = environment_.get("SLURM_STEP_TASKS_PER_NODE");
+    const auto tasks = environment_.get(kTasksPerNode);
     const int node = number(names_.node, 0).value_or(0);
-    return tasks ? tasks_of_node(*tasks, node) : std::nullopt;
+    below(names_.node, node, *number(names_.nodes, 1), names_.nodes);
+    return tasks ? std::optional<int>(tasks_of_node(*tasks, node))
+                 : std::nullopt;
   }
 
-  static std::optional<int> tasks_of_node(const std::string& text, int node) {
+  int tasks_of_node(const std::string& text, int node) const {
     std::size_t at = 0;
     int first = 0;
     while (at < text.size()) {
@@ -211,7 +257,20 @@ class Reader {
       }
       ++at;  // The comma.
     }
-    return std::nullopt;
+    throw ConfigError(
+        str_cat(
+            "environment variable ",
+            names_.node,
+            " is `",
+            node,
+            "` but ",
+            kTasksPerNode,
+            " is `",
+            text,
+            "`, a list of ",
+            first,
+            " nodes"),
+        "start the program with `srun`, which sets both");
   }
 
   void require_one_host(const Topology& topology) const {
@@ -245,7 +304,39 @@ class Reader {
         number(names_.node, 0).value_or(topology.process_index / local);
     if (names_.nodes != nullptr) {
       below(names_.node, topology.node_index, topology.num_nodes, names_.nodes);
+    } else if (names_.node != nullptr) {
+      check_node(topology);
     }
+  }
+
+  // Hosts may have unequal numbers of processes: the others have at least one.
+  void check_node(const Topology& topology) const {
+    const int most = topology.num_processes - topology.local_num_processes;
+    if (topology.node_index <= most) {
+      return;
+    }
+    const std::string beginning = str_cat(
+        "environment variable ", names_.node, " is `", topology.node_index);
+    if (most == 0) {
+      throw ConfigError(
+          str_cat(
+              beginning,
+              "` but all ",
+              topology.num_processes,
+              " processes are on this host"),
+          str_cat("set ", names_.node, " to 0, or unset it"));
+    }
+    throw ConfigError(
+        str_cat(
+            beginning,
+            "` but ",
+            topology.local_num_processes,
+            " of ",
+            topology.num_processes,
+            " processes are on this host, so there are at most ",
+            most + 1,
+            " hosts"),
+        str_cat("set ", names_.node, " to a number from 0 to ", most));
   }
 
   const Environment& environment_;
@@ -257,11 +348,39 @@ bool is_set(const Environment& environment, const Names& names) {
     // A batch script has SLURM_PROCID too, but is one process: only `srun`
     // makes a step with a number of tasks.
     return environment.has("SLURM_STEP_ID") && environment.has(names.rank) &&
-           environment.has(names.size);
+           (environment.has(names.size) ||
+            environment.get_integer(names.rank, 0) != 0);
   }
   // WORLD_SIZE=1 alone is common and harmless.
   return environment.has(names.rank) ||
          environment.get_integer(names.size, 1).value_or(1) > 1;
+}
+
+// Called when nothing says that there are several processes.
+void refuse_local_without_global(
+    const Environment& environment, const Names& names) {
+  const auto more_than = [&](const char* name, int one_process) {
+    return name != nullptr && environment.get_integer(name, -1).value_or(
+                                  one_process) > one_process;
+  };
+  const char* odd = more_than(names.local_rank, 0)   ? names.local_rank
+                    : more_than(names.local_size, 1) ? names.local_size
+                    : more_than(names.node, 0)       ? names.node
+                                                     : nullptr;
+  if (odd != nullptr) {
+    refuse_half(
+        environment,
+        odd,
+        names.rank,
+        str_cat(
+            "set ",
+            names.rank,
+            " and ",
+            names.size,
+            " too, or unset ",
+            odd,
+            " for a single process; a launcher sets them all"));
+  }
 }
 
 void read_meeting_place(const Environment& environment, Topology& topology) {
@@ -320,6 +439,12 @@ Topology detect_topology(const Environment& environment) {
       Topology topology = Reader(environment, names).read();
       read_meeting_place(environment, topology);
       return topology;
+    }
+  }
+  for (const Names& names : kNames) {
+    // A batch script of Slurm is one process of a job of many.
+    if (names.launcher != Launcher::slurm) {
+      refuse_local_without_global(environment, names);
     }
   }
   return {};

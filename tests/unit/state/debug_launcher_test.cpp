@@ -33,12 +33,20 @@ TEST(DebugLauncher, RunsTheFunctionInAsManyProcesses) {
 }
 
 TEST(DebugLauncher, WorksInsideAWorkerOfAnotherLauncher) {
+  ::setenv("GROUP_RANK", "7", 1);
   ::setenv("TORCHELASTIC_RUN_ID", "outer", 1);
   ::setenv("TORCHELASTIC_RESTART_COUNT", "4", 1);
   ::setenv("ACCELERATE_STORE_RUN", "outer", 1);
   ::setenv("ACCELERATE_STORE", "127.0.0.1:1", 1);
 
-  EXPECT_NO_THROW(debug_launcher([] { PartialState().wait_for_everyone(); }));
+  EXPECT_NO_THROW(debug_launcher([] {
+    const PartialState state;
+    state.wait_for_everyone();
+    if (state.node_index() != 0) {
+      throw std::runtime_error("not on the first host");
+    }
+  }));
+  ::unsetenv("GROUP_RANK");
 }
 
 TEST(DebugLauncher, NamesTheRankThatFailedFirstAndWhatItThrew) {

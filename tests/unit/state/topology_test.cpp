@@ -117,6 +117,44 @@ INSTANTIATE_TEST_SUITE_P(
             Launcher::slurm,
             {6, 7, 0, 1, 3, 4}},
         Started{
+            "SrunOnTwoNodes",
+            {{"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "2"},
+             {"SLURM_STEP_NUM_TASKS", "4"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_NODEID", "1"},
+             {"SLURM_STEP_NUM_NODES", "2"},
+             {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}},
+            Launcher::slurm,
+            {2, 4, 0, 2, 1, 2}},
+        Started{
+            "SallocShellIsOneProcess",
+            {{"SLURM_JOB_ID", "7"},
+             {"SLURM_NTASKS", "8"},
+             {"SLURM_NNODES", "2"},
+             {"SLURM_TASKS_PER_NODE", "4(x2)"}},
+            Launcher::none,
+            {0, 1, 0, 1, 0, 1}},
+        Started{
+            "StepWithoutACountIsOneProcess",
+            {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}},
+            Launcher::none,
+            {0, 1, 0, 1, 0, 1}},
+        Started{
+            "OneLocalProcessAlone",
+            {{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}},
+            Launcher::none,
+            {0, 1, 0, 1, 0, 1}},
+        Started{
+            "TorchrunOnUnequalNodes",
+            {{"RANK", "2"},
+             {"WORLD_SIZE", "6"},
+             {"LOCAL_RANK", "0"},
+             {"LOCAL_WORLD_SIZE", "4"},
+             {"GROUP_RANK", "2"}},
+            Launcher::torchrun,
+            {2, 6, 0, 4, 2, 2}},
+        Started{
             "SlurmBatchScriptIsOneProcess",
             {{"SLURM_PROCID", "0"},
              {"SLURM_NTASKS", "8"},
@@ -255,9 +293,91 @@ INSTANTIATE_TEST_SUITE_P(
         Contradiction{
             "LocalRankWithoutLocalSize",
             {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}},
-            "environment variable LOCAL_RANK is set but LOCAL_WORLD_SIZE is "
-            "not",
+            "environment variable LOCAL_RANK is `1` but LOCAL_WORLD_SIZE is "
+            "not set",
             "set both, or neither when all processes are on one host"},
+        Contradiction{
+            "LocalSizeWithoutLocalRank",
+            {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}},
+            "environment variable LOCAL_WORLD_SIZE is `2` but LOCAL_RANK is "
+            "not set",
+            "set both, or neither when all processes are on one host"},
+        Contradiction{
+            "LocalRankAlone",
+            {{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}},
+            "environment variable LOCAL_RANK is `1` but RANK is not set",
+            "set RANK and WORLD_SIZE too, or unset LOCAL_RANK for a single "
+            "process; a launcher sets them all"},
+        Contradiction{
+            "LocalSizeOfMpiAlone",
+            {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
+            "environment variable OMPI_COMM_WORLD_LOCAL_SIZE is `2` but "
+            "OMPI_COMM_WORLD_RANK is not set",
+            "set OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE too, or unset "
+            "OMPI_COMM_WORLD_LOCAL_SIZE for a single process; a launcher sets "
+            "them all"},
+        Contradiction{
+            "LocalRankIsNotTheRankOnOneHost",
+            {{"RANK", "1"},
+             {"WORLD_SIZE", "2"},
+             {"LOCAL_RANK", "0"},
+             {"LOCAL_WORLD_SIZE", "2"}},
+            "environment variable LOCAL_RANK is `0` but RANK is `1`, and all 2 "
+            "processes are on this host",
+            "set LOCAL_RANK to 1: on one host it is the same as RANK"},
+        Contradiction{
+            "NodeOfATorchrunOnOneHost",
+            {{"RANK", "1"},
+             {"WORLD_SIZE", "2"},
+             {"LOCAL_RANK", "1"},
+             {"LOCAL_WORLD_SIZE", "2"},
+             {"GROUP_RANK", "7"}},
+            "environment variable GROUP_RANK is `7` but all 2 processes are on "
+            "this host",
+            "set GROUP_RANK to 0, or unset it"},
+        Contradiction{
+            "NodeOfATorchrunOnTwoHosts",
+            torchrun_with("GROUP_RANK", "3"),
+            "environment variable GROUP_RANK is `3` but 2 of 4 processes are "
+            "on this host, so there are at most 3 hosts",
+            "set GROUP_RANK to a number from 0 to 2"},
+        Contradiction{
+            "SlurmRankWithoutTasks",
+            {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}},
+            "environment variable SLURM_PROCID is `1` but SLURM_STEP_NUM_TASKS "
+            "is not set",
+            kBothOrNeither},
+        Contradiction{
+            "SlurmTaskWithoutItsPlace",
+            {{"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "1"},
+             {"SLURM_STEP_NUM_TASKS", "2"}},
+            "environment variable SLURM_STEP_NUM_TASKS is `2` but "
+            "SLURM_LOCALID is not set",
+            "set both, or neither when all processes are on one host"},
+        Contradiction{
+            "SlurmNodesWithoutTheirTasks",
+            {{"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "1"},
+             {"SLURM_STEP_NUM_TASKS", "2"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_NODEID", "1"},
+             {"SLURM_STEP_NUM_NODES", "2"}},
+            "environment variable SLURM_LOCALID is `0` but "
+            "SLURM_STEP_TASKS_PER_NODE is not set",
+            "set both, or neither when all processes are on one host"},
+        Contradiction{
+            "SlurmNodeOutsideOfTheList",
+            {{"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "1"},
+             {"SLURM_STEP_NUM_TASKS", "2"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_NODEID", "1"},
+             {"SLURM_STEP_NUM_NODES", "2"},
+             {"SLURM_STEP_TASKS_PER_NODE", "2"}},
+            "environment variable SLURM_NODEID is `1` but "
+            "SLURM_STEP_TASKS_PER_NODE is `2`, a list of 1 nodes",
+            "start the program with `srun`, which sets both"},
         Contradiction{
             "LocalRankNotBelowLocalSize",
             torchrun_with("LOCAL_RANK", "2"),

@@ -44,6 +44,36 @@ PluginGroupOptions plugin_options(const Seat& seat, const Patience& patience) {
   return options;
 }
 
+bool is_empty(const std::string& text) {
+  return text.empty();
+}
+
+// On every rank or on none: rank 0 is in its own process in any case.
+std::unique_ptr<FakeTransport> join_fake_hub(
+    const Seat& seat, const Patience& patience) {
+  const std::string mine = seat.rank == 0 ? open_fake_hub(seat.size) : "";
+  const std::string hub = meet(seat, "hub", mine, patience).front();
+  std::unique_ptr<FakeTransport> transport;
+  std::string problem;
+  try {
+    transport =
+        std::make_unique<FakeTransport>(hub, seat.rank, seat.size, patience);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  const auto problems = meet(seat, "at_hub", problem, patience);
+  if (!std::all_of(problems.begin(), problems.end(), is_empty)) {
+    throw UnsupportedError(
+        str_cat(
+            "backend `fake` needs all ",
+            seat.size,
+            " ranks in one process",
+            problem_table(problems)),
+        "use backend `shm` or `gloo` between processes");
+  }
+  return transport;
+}
+
 // Gloo writes to sockets whose other end may be gone. Unless the program has
 // an opinion of its own, that is an error to report, not the end.
 void keep_broken_pipes_quiet() {
@@ -120,18 +150,10 @@ void Group::Impl::make_backend(const CommonMemory& common) {
           });
       backend->setTimeout(patience.timeout + kGlooGrace);
       return;
-    case Backend::fake: {
-      const std::string hub = seat.rank == 0 ? open_fake_hub(seat.size) : "";
+    case Backend::fake:
       backend = c10::make_intrusive<TransportBackend>(
-          std::make_unique<FakeTransport>(
-              meet(seat, "hub", hub, patience).front(),
-              seat.rank,
-              seat.size,
-              patience),
-          "fake",
-          aborted);
+          join_fake_hub(seat, patience), "fake", aborted);
       return;
-    }
     case Backend::mpi:
       backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
           create_plugin_backend("mpi", plugin_options(seat, patience)));

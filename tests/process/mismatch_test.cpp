@@ -64,5 +64,19 @@ INSTANTIATE_TEST_SUITE_P(
       return std::get<0>(test.param).scenario + "_" + std::get<1>(test.param);
     });
 
+TEST(FakeInProcesses, IsRefusedOnEveryRank) {
+  const auto results = run_processes(
+      2, beside_this_program("process_worker"), {"between", "fake", "5000"});
+
+  for (const ProcessResult& result : results) {
+    EXPECT_EQ(
+        result.output,
+        "uncaught: backend `fake` needs all 2 ranks in one process\n"
+        "  rank 1: the fake backend joins threads of one process, but the "
+        "ranks are in different processes\n")
+        << describe(result);
+  }
+}
+
 }  // namespace
 }  // namespace accelerate

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes that die, stop or leave: the others say so in time, and nothing
 // is left behind.
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -19,7 +21,8 @@ using std::chrono::steady_clock;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-// Measured: 0.1 s. The promise is 1 s; a busy machine gets more.
+// How long the test itself may take to see it, on a busy machine. The promise
+// of 1 s is `DeathIsNoticedWithinASecond`.
 constexpr double kSoon = 5;
 
 std::string scenario_worker() {
@@ -142,6 +145,44 @@ TEST_P(Faults, KilledBeforeACollective) {
     EXPECT_THAT(results[rank].output, HasSubstr(refused(3)));
   }
   expect_nothing_left(results);
+}
+
+// Seconds from the death of rank 1 until both others, which wait for it, have
+// their error: by their own clocks, not by what reaches the test.
+double seconds_to_notice(const std::string& backend) {
+  Processes processes(3, scenario_worker(), {"absent", backend});
+  for (const int rank : {0, 1, 2}) {
+    processes.wait_for(rank, "joined");
+  }
+  processes.send_signal(1, SIGKILL);
+  const auto killed = steady_clock::now();
+  double longest = 0;
+  for (const ProcessResult& result : processes.wait()) {
+    const std::string mark = "ended at ";
+    const auto at = result.output.find(mark);
+    if (at != std::string::npos) {
+      const steady_clock::duration ended(
+          std::stoll(result.output.substr(at + mark.size())));
+      longest = std::max(
+          longest,
+          std::chrono::duration<double>(ended - killed.time_since_epoch())
+              .count());
+    } else if (result.rank != 1) {
+      throw std::runtime_error(describe(result) + "\n" + result.output);
+    }
+  }
+  return longest;
+}
+
+TEST_P(Faults, DeathIsNoticedWithinASecond) {
+  double seconds = seconds_to_notice(GetParam());
+  if (seconds > 1) {
+    seconds = seconds_to_notice(GetParam());  // A busy machine may stall once.
+  }
+
+  std::cout << "    noticed after " << seconds << " s\n";
+  RecordProperty("seconds", std::to_string(seconds));
+  EXPECT_LE(seconds, 1);
 }
 
 TEST_P(Faults, KilledInACollective) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/worker/scenarios.h"
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <iostream>
@@ -110,6 +111,10 @@ void absent(const WorkerOptions& options) {
     return;
   }
   attempt("first", [&] { reduce_once(group); });
+  // A clock that all processes of a host share.
+  say(str_cat(
+      "ended at ",
+      std::chrono::steady_clock::now().time_since_epoch().count()));
   attempt("second", [&] { group.barrier(); });
 }
 

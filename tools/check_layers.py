@@ -49,7 +49,7 @@ HOST_FOLDERS = (
 # (header, who may include it)
 RESTRICTED = [
     (re.compile(r"torch/csrc/distributed/c10d/ProcessGroup\w*\.hpp"),
-     ("src/comm/", "cuda/", "tests/", "benchmarks/", "cmake/pch/")),
+     ("src/comm/", "src/cuda/", "tests/", "benchmarks/", "cmake/pch/")),
     (re.compile(r"torch/nn(/|\.h)"),
      ("src/transformers/", "src/parallel/", "src/accelerator/", "tests/",
       "benchmarks/", "examples/", "cmake/pch/")),
@@ -79,7 +79,7 @@ def layer_of(path):
     parts = path.parts
     if parts[0] == "src" and len(parts) > 2:
         return parts[1]
-    return parts[0] if parts[0] in ("cli", "cuda") else None
+    return parts[0] if parts[0] == "cli" else None
 
 
 class Headers:
@@ -135,7 +135,7 @@ def check_file(root, name, headers):
 
 def check_environment(root, name):
     """Yields each place outside config/environment that touches it."""
-    if name.parts[0] not in ("src", "cli", "include", "cuda") or \
+    if name.parts[0] not in ("src", "cli", "include") or \
             str(name).startswith(MAY_TOUCH_ENVIRONMENT):
         return
     for number, line in enumerate((root / name).read_text().splitlines(), 1):

@@ -14,6 +14,9 @@ export PATH := $(CURDIR)/.deps/bin:$(PATH)
 ifdef TORCH_DIR
 export TORCH_DIR
 endif
+ifdef CUDA
+export CUDA
+endif
 JOBS ?= $(shell tools/jobs.sh)
 BUILD_COMMAND = cmake --build $(BUILD) -j $(JOBS)
 TEST_PRESET ?= $(PRESET)
@@ -25,7 +28,7 @@ CTEST = ctest --preset $(TEST_PRESET) -j $(JOBS) \
 	headers consumer asan tsan fuzz ci-full benchmarks parity configure configure-full
 
 help: ## List these targets
-	@echo "make <target> [PRESET=gcc|dev|release|ci|asan|tsan] [TORCH_DIR=<LibTorch>]"
+	@echo "make <target> [PRESET=gcc|dev|release|ci|asan|tsan] [TORCH_DIR=<LibTorch>] [CUDA=1]"
 	@echo
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | \
 		awk -F'\t' '{ printf "  %-12s %s\n", $$1, $$2 }'

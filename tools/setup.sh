@@ -10,6 +10,9 @@
 # one costs milliseconds and no network.
 #
 # TORCH_DIR=<folder>        use this LibTorch, download none
+# CUDA=1                    get the libraries that LibTorch's CUDA needs, 2 GB;
+#                           also without being asked where there is a GPU
+#                           (CUDA=0: not even there)
 # ACCELERATE_PACKAGES=skip  leave the distribution's packages alone
 set -euo pipefail
 
@@ -17,6 +20,13 @@ readonly torch_version=2.11.0
 # libtorch_cpu.so of the PyPI wheel wants these two libraries to load.
 readonly requirements=(
   "torch==$torch_version" "nvidia-cuda-runtime==13.*" "nvidia-cuda-cupti==13.*")
+# libtorch_cuda.so of that wheel wants these: the releases it was built with.
+readonly cuda_requirements=(
+  "nvidia-cublas==13.1.0.*" "nvidia-cufft==12.0.*" "nvidia-cufile==1.15.1.*"
+  "nvidia-curand==10.4.0.*" "nvidia-cusolver==12.0.4.*" "nvidia-cusparse==12.6.3.*"
+  "nvidia-nvjitlink==13.0.*" "nvidia-cuda-nvrtc==13.0.*" "nvidia-nvtx==13.0.*"
+  "nvidia-cudnn-cu13==9.19.0.56" "nvidia-cusparselt-cu13==0.8.0"
+  "nvidia-nccl-cu13==2.28.9" "nvidia-nvshmem-cu13==3.4.5")
 readonly least_gcc=12
 readonly least_cmake=3.25
 
@@ -24,6 +34,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
 readonly deps=${ACCELERATE_DEPS:-$root/.deps}
 readonly os_release=${ACCELERATE_OS_RELEASE:-/etc/os-release}
+readonly nvidia_driver=${ACCELERATE_NVIDIA_DRIVER:-/proc/driver/nvidia/version}
 PATH=$deps/bin:$PATH
 
 say() { printf '%s\n' "setup: $*" >&2; }
@@ -76,8 +87,27 @@ has_libtorch() {
   done
 }
 
+has_cuda_libraries() {
+  local name
+  for name in libcublas.so.13 libcudnn.so.9 libnccl.so.2 libcufile.so.0 \
+    libcusparseLt.so.0 libnvshmem_host.so.3; do
+    [ -e "$deps/python/nvidia/cu13/lib/$name" ] || return 1
+  done
+}
+
+wants_cuda() {
+  [ -z "${TORCH_DIR:-}" ] || return 1
+  case ${CUDA:-} in
+    "") [ -e "$nvidia_driver" ] ;;
+    0) return 1 ;;
+    *) return 0 ;;
+  esac
+}
+
+lacks_cuda() { wants_cuda && ! has_cuda_libraries; }
+
 wants_pip() {
-  { [ -z "${TORCH_DIR:-}" ] && ! has_libtorch "$deps/python"; } ||
+  { [ -z "${TORCH_DIR:-}" ] && ! has_libtorch "$deps/python"; } || lacks_cuda ||
     { cmake_comes_from_pypi && ! has_cmake; }
 }
 
@@ -249,6 +279,31 @@ provide_libtorch() {
   rm -rf "$deps/wheels"
 }
 
+# They lie in a folder of their own, complete or absent, and are linked to
+# where LibTorch looks.
+provide_cuda_libraries() {
+  lacks_cuda || return 0
+  if [ ! -d "$deps/cuda" ]; then
+    local requirement wheels=()
+    for requirement in "${cuda_requirements[@]}"; do
+      local name=${requirement%%==*} version=${requirement##*==}
+      download "$requirement" "${name//-/_}-$version-*.whl"
+      mapfile -t -O "${#wheels[@]}" wheels < <(
+        compgen -G "$deps/wheels/${name//-/_}-$version-*.whl")
+    done
+    say "unpacking the libraries of CUDA"
+    unpack "$deps/cuda" "${wheels[@]}"
+    rm -rf "$deps/wheels"
+  fi
+  local library
+  for library in "$deps"/cuda/nvidia/*/lib/*.so*; do
+    ln -sfn "$library" "$deps/python/nvidia/cu13/lib/"
+  done
+  has_cuda_libraries || fail \
+    "the wheels did not bring the libraries that LibTorch's CUDA needs" \
+    "remove $deps/cuda and repeat"
+}
+
 main() {
   local set=${1:-full}
   case $set in
@@ -256,7 +311,7 @@ main() {
     *) fail "\`$set\` is not a set of packages" "use demo or full" ;;
   esac
   install_packages "$set"
-  if has_cmake && { [ -n "${TORCH_DIR:-}" ] || has_libtorch "$deps/python"; }; then
+  if ! lacks_cuda && has_cmake && { [ -n "${TORCH_DIR:-}" ] || has_libtorch "$deps/python"; }; then
     if [ -n "${TORCH_DIR:-}" ]; then check_given_libtorch; fi
     return
   fi
@@ -266,6 +321,7 @@ main() {
   flock 9
   provide_cmake
   provide_libtorch
+  provide_cuda_libraries
 }
 
 main "$@"

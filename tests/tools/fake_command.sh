@@ -46,7 +46,23 @@ download_wheel() {
     torch==*) echo torch >"$folder/torch-${requirement#*==}-cp312.whl" ;;
     nvidia-cuda-runtime*) echo runtime >"$folder/nvidia_cuda_runtime-13.0.1-py3.whl" ;;
     nvidia-cuda-cupti*) echo cupti >"$folder/nvidia_cuda_cupti-13.0.1-py3.whl" ;;
+    nvidia-*)
+      version=${requirement#*==}
+      name=${requirement%%==*}
+      echo "${name#nvidia-}" >"$folder/${name//-/_}-${version/\*/0}-py3.whl"
+      ;;
     cmake*) echo cmake >"$folder/cmake-3.31.0-py3.whl" ;;
+  esac
+}
+
+soname() {
+  case $1 in
+    cublas) echo libcublas.so.13 ;;
+    cufile) echo libcufile.so.0 ;;
+    cudnn-cu13) echo libcudnn.so.9 ;;
+    nccl-cu13) echo libnccl.so.2 ;;
+    cusparselt-cu13) echo libcusparseLt.so.0 ;;
+    nvshmem-cu13) echo libnvshmem_host.so.3 ;;
   esac
 }
 
@@ -64,6 +80,11 @@ unzip() {
       mkdir -p "$2/cmake/data/bin"
       cp "$FAKE" "$2/cmake/data/bin/cmake"
       cp "$FAKE" "$2/cmake/data/bin/ctest"
+      ;;
+    cublas | cufile) mkdir -p "$2/nvidia/cu13/lib" && touch "$2/nvidia/cu13/lib/$(soname "$kind")" ;;
+    *-cu13)
+      mkdir -p "$2/nvidia/${kind%-cu13}/lib"
+      touch "$2/nvidia/${kind%-cu13}/lib/$(soname "$kind")"
       ;;
     *)
       mkdir -p "$2/nvidia/cu13/lib"

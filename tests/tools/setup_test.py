@@ -49,6 +49,7 @@ class Setup(TreeTest):
             env={"PATH": str(self.host / "bin"), "HOST": str(self.host),
                  "FAKE": str(FAKE), "ACCELERATE_DEPS": str(self.deps),
                  "ACCELERATE_OS_RELEASE": str(self.host / "os-release"),
+                 "ACCELERATE_NVIDIA_DRIVER": str(self.host / "nvidia"),
                  **environment})
 
     def calls(self, *programs):
@@ -118,6 +119,26 @@ class Setup(TreeTest):
         self.assert_works(self.run_setup("full"))
 
         self.assertEqual(self.calls("apt-get", "sudo", "python3"), [])
+
+    def test_gets_the_libraries_of_cuda_when_asked(self):
+        self.run_setup("demo")
+
+        self.assert_works(self.run_setup("demo", CUDA="1"))
+
+        self.assertIn("nvidia-nccl-cu13==2.28.9", self.downloads())
+        for name in ("libcublas.so.13", "libnccl.so.2"):
+            self.assertTrue((self.deps / "python/nvidia/cu13/lib" / name).exists())
+        self.assert_works(self.run_setup("demo", CUDA="1"))
+        self.assertEqual(self.calls("python3"), [])
+
+    def test_gets_them_where_there_is_a_gpu(self):
+        self.write("host/nvidia", "NVRM version\n")
+
+        self.assert_works(self.run_setup("demo", CUDA="0"))
+        self.assertNotIn("nvidia-nccl-cu13==2.28.9", self.downloads())
+
+        self.assert_works(self.run_setup("demo"))
+        self.assertIn("nvidia-nccl-cu13==2.28.9", self.downloads())
 
     def test_adds_open_mpi_for_the_tests_only(self):
         self.run_setup("demo")

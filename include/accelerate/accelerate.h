@@ -17,6 +17,7 @@
 #include "accelerate/optim.h"
 #include "accelerate/partial_state.h"
 #include "accelerate/random.h"
+#include "accelerate/saving.h"
 #include "accelerate/seed.h"
 #include "accelerate/tensor_map.h"
 #include "accelerate/tqdm.h"

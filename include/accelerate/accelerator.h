@@ -35,6 +35,7 @@
 #include "accelerate/partial_state.h"
 #include "accelerate/precision.h"
 #include "accelerate/profiler.h"
+#include "accelerate/saving.h"
 
 namespace accelerate {
 
@@ -337,6 +338,39 @@ class ACCELERATE_API Accelerator {
   [[nodiscard]] std::function<bool()> save_every(
       const SaveEveryOptions& options);
 
+  /// Parameters and buffers under the model's own names. The tensors are the
+  /// model's, not copies; a tied one is there under each of its names.
+  template <detail::ModelLike Model>
+  [[nodiscard]] static std::map<std::string, Tensor> get_state_dict(
+      Model& model) {
+    return state_dict_of(detail::module_of(model));
+  }
+
+  /// Writes a model's weights as Hugging Face lays them out:
+  /// `model.safetensors`, or `model-00001-of-0000n.safetensors` and so on with
+  /// an index. Files of an earlier save are removed. A tied weight is written
+  /// once; `load_safetensors` gives it back under each name.
+  ///
+  /// The main process writes, or the main process of each node with
+  /// `save_on_each_node`; not collective. Throws `StateError` for a model
+  /// without values (on `meta`), `ArgumentError` when the folder is a file.
+  template <detail::ModelLike Model>
+  void save_model(
+      Model& model,
+      const std::filesystem::path& save_directory,
+      const SaveModelOptions& options = {}) const {
+    save_module(detail::module_of(model), save_directory, options);
+  }
+
+  /// Writes tensors or `Json` to a file, on the processes that `save_model`
+  /// writes on. Not collective.
+  template <typename Object>
+  void save(const Object& object, const std::filesystem::path& path) const {
+    if (saves_files()) {
+      accelerate::save(object, path);
+    }
+  }
+
   /// Where checkpoints go, and the number of the next.
   const ProjectConfiguration& project_configuration() const;
   /// Updates of the optimizers so far, those of loaded runs included.
@@ -424,7 +458,8 @@ class ACCELERATE_API Accelerator {
     return model;
   }
   /// Forgets everything that was prepared; what was prepared works on as it
-  /// is, on its own. Objects that are given are let go of (`release_memory`).
+  /// is, on its own. What was registered for checkpoints and hooks stay.
+  /// Objects that are given are let go of (`release_memory`).
   template <typename... Objects>
   void free_memory(Objects&... objects) {
     forget_prepared();
@@ -465,6 +500,13 @@ class ACCELERATE_API Accelerator {
   Region no_sync_of(const torch::nn::Module& model);
   Region train_locally();
   void forget_prepared();
+  bool saves_files() const;
+  static std::map<std::string, Tensor> state_dict_of(
+      const torch::nn::Module& model);
+  void save_module(
+      const torch::nn::Module& model,
+      const std::filesystem::path& save_directory,
+      const SaveModelOptions& options) const;
   std::vector<Tensor> gather_real_rows(
       const std::vector<Tensor>& tensors) const;
 

@@ -24,8 +24,7 @@ struct RegisteredObject {
   std::function<void(const TensorMap&)> load_tensors;
 };
 
-/// Names, hooks, registered objects and the writer. After `free_memory` a new
-/// one goes on with the same project.
+/// Names, hooks, registered objects and the writer; `free_memory` keeps it.
 class Checkpointing {
  public:
   /// Throws `ArgumentError` for options that contradict each other.

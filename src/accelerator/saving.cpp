@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models and single files, without the rest of a run.
+#include "accelerate/saving.h"
+
+#include <array>
+#include <fstream>
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include "accelerate/accelerator.h"
+#include "accelerate/error.h"
+#include "accelerate/safetensors.h"
+#include "accelerator/accelerator_impl.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxDocument = std::size_t{1} << 30;
+
+// `torch.save` writes a zip archive with a pickle in it, or a bare pickle of
+// protocol 2 to 5; a safetensors file has `{` as its ninth byte.
+void refuse_pickle(const fs::path& path) {
+  std::array<char, 9> begin{};
+  std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
+  const std::string_view text(begin.data(), begin.size());
+  const bool archive = text.starts_with("PK\x03\x04");
+  const bool bare = text[0] == '\x80' && text[1] >= 2 && text[1] <= 5;
+  if ((archive || bare) && text[8] != '{') {
+    throw FormatError(
+        str_cat(path.string(), " is a pickle, which could run code"),
+        "save it from Python with `safetensors.torch.save_file`");
+  }
+}
+
+void refuse_meta(const TensorMap& tensors) {
+  std::string names;
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.is_meta()) {
+      names += str_cat(names.empty() ? "`" : ", `", name, "`");
+    }
+  }
+  if (!names.empty()) {
+    throw StateError(
+        str_cat("cannot save the model: without values (on meta): ", names),
+        "load or initialise its weights first");
+  }
+}
+
+}  // namespace
+
+void save(const TensorMap& tensors, const fs::path& path) {
+  save_safetensors(tensors, path);
+}
+
+void save(const Json& value, const fs::path& path) {
+  write_file(path, value.dump({.indent = 2}) + "\n");
+}
+
+template <>
+TensorMap load(const fs::path& path) {
+  refuse_pickle(path);
+  return load_safetensors(path);
+}
+
+template <>
+Json load(const fs::path& path) {
+  refuse_pickle(path);
+  return Json::parse(read_file(path, kMaxDocument), {.source = path.string()});
+}
+
+bool Accelerator::saves_files() const {
+  return impl_->checkpoints->project.save_on_each_node ? is_local_main_process()
+                                                       : is_main_process();
+}
+
+TensorMap Accelerator::state_dict_of(const torch::nn::Module& model) {
+  TensorMap state;
+  for (const auto& parameter : model.named_parameters()) {
+    state.emplace(parameter.key(), parameter.value());
+  }
+  for (const auto& buffer : model.named_buffers()) {
+    state.emplace(buffer.key(), buffer.value());
+  }
+  std::erase_if(state, [](const auto& item) { return !item.second.defined(); });
+  return state;
+}
+
+void Accelerator::save_module(
+    const torch::nn::Module& model,
+    const fs::path& save_directory,
+    const SaveModelOptions& options) const {
+  const TensorMap state = state_dict_of(model);
+  refuse_meta(state);
+  if (fs::exists(save_directory) && !fs::is_directory(save_directory)) {
+    throw ArgumentError(
+        str_cat("save_model: ", save_directory.string(), " is a file"),
+        "pass a folder");
+  }
+  if (saves_files()) {
+    save_sharded(
+        state,
+        save_directory,
+        {.max_shard_size = options.max_shard_size.bytes()});
+  }
+}
+
+}  // namespace accelerate

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accelerate/byte_size.h"
+
+#include <array>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::uint64_t>, 10> kUnits{{
+    {"", 1},
+    {"B", 1},
+    {"KB", 1'000},
+    {"MB", 1'000'000},
+    {"GB", 1'000'000'000},
+    {"TB", 1'000'000'000'000},
+    {"KiB", std::uint64_t{1} << 10},
+    {"MiB", std::uint64_t{1} << 20},
+    {"GiB", std::uint64_t{1} << 30},
+    {"TiB", std::uint64_t{1} << 40},
+}};
+
+[[noreturn]] void throw_no_size(const std::string_view text) {
+  throw ArgumentError(
+      str_cat("`", text, "` is no size of a file"),
+      "write a whole number and a unit, such as `5GB` or `512MiB`");
+}
+
+}  // namespace
+
+ByteSize::ByteSize(const std::string_view text) {
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), bytes_);
+  if (error != std::errc()) {
+    throw_no_size(text);
+  }
+  auto unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  if (unit.starts_with(' ')) {
+    unit.remove_prefix(1);
+  }
+  for (const auto& [name, factor] : kUnits) {
+    if (unit != name) {
+      continue;
+    }
+    if (bytes_ > std::numeric_limits<std::uint64_t>::max() / factor) {
+      throw_no_size(text);
+    }
+    bytes_ *= factor;
+    return;
+  }
+  throw_no_size(text);
+}
+
+std::uint64_t ByteSize::checked(const std::int64_t bytes) {
+  if (bytes < 0) {
+    throw_no_size(std::to_string(bytes));
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
+}  // namespace accelerate

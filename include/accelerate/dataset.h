@@ -15,6 +15,9 @@
 //
 // A stream has `std::optional<Sample> next()` instead, and may have `reset()`,
 // which is called when an epoch begins. Either may have `set_epoch(epoch)`.
+// A stream that can say where it is, with `Json state_dict() const` and
+// `load_state_dict(const Json&)`, continues there when a run is resumed; any
+// other is read from its begin up to that place.
 // LibTorch's datasets work as they are.
 #pragma once
 
@@ -27,6 +30,8 @@
 
 #include <ATen/core/Generator.h>
 #include <c10/util/ArrayRef.h>
+
+#include "accelerate/json.h"
 
 namespace accelerate::detail {
 
@@ -93,6 +98,13 @@ template <typename D>
 concept StreamDataset = LibTorchStream<D> || requires(D& dataset) {
   { dataset.next().has_value() } -> std::convertible_to<bool>;
   *dataset.next();
+};
+
+/// A stream that a checkpoint can take to its place.
+template <typename D>
+concept StatefulStream = requires(D& dataset, const Json& state) {
+  { std::as_const(dataset).state_dict() } -> std::same_as<Json>;
+  dataset.load_state_dict(state);
 };
 
 /// The type of a dataset's samples; `void` for what is no dataset.

@@ -64,6 +64,13 @@ void rethrow_if_any(const std::string& where) {
 
 BatchSource::~BatchSource() = default;
 
+Json BatchSource::stream_state() const {
+  return {};
+}
+
+void BatchSource::load_stream_state(const Json& /*state*/) {
+}
+
 std::string ReadProgress::describe() const {
   const auto sample = sample_.load(std::memory_order_relaxed);
   return sample == kJoining ? "a batch that is being joined"

@@ -112,7 +112,7 @@ class DataLoaderBase::Loop::State {
     Portion& portion = step->portions.front();
     move_to_device(portion.batch.get());
     batch_ = std::move(portion.batch);
-    loader_->take(portion, step->used);
+    loader_->take(portion, *step);
   }
 
  private:

@@ -107,6 +107,7 @@ std::optional<Step> Dispatch::exchange() {
   Step mine{.portions = {header.portion(group_.rank())}, .used = header.used()};
   if (read) {
     mine.portions.front() = read->portions.front();
+    mine.stream_state = std::move(read->stream_state);
     send(*read);
   } else if (mine.portions.front().rows > 0) {
     receive(mine.portions.front());

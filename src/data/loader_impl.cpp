@@ -105,7 +105,9 @@ DataLoaderBase::Impl::Impl(const Impl& other)
       seed_(other.seed()),
       seed_is_loaded_(other.seed_is_loaded_),
       place_{.portion = {}, .used = other.start_},
-      start_(other.start_) {
+      start_(other.start_),
+      start_state_(other.start_state_),
+      state_start_(other.state_start_) {
 }
 
 DataLoaderBase::Impl::~Impl() {
@@ -180,6 +182,7 @@ void DataLoaderBase::Impl::skip(std::int64_t batches) {
     start_ = std::min(start_, *count);
   }
   place_.used = start_;
+  place_.stream_state = {};
   skips_ = true;
 }
 
@@ -217,6 +220,8 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
     return std::make_unique<StreamSteps>(StreamEpoch{
         .source = source,
         .start = start,
+        .state = std::exchange(start_state_, Json()),
+        .state_start = state_start_,
         .rules = shares,
         .ahead = settings.num_workers * prefetch_factor(settings),
         .pin_memory = pins,
@@ -262,14 +267,16 @@ void DataLoaderBase::Impl::synchronize_generators() {
   }
 }
 
-void DataLoaderBase::Impl::take(const Portion& portion, std::int64_t used) {
-  place_ = {.portion = portion, .used = used};
+void DataLoaderBase::Impl::take(const Portion& portion, const Step& step) {
+  place_ = {
+      .portion = portion, .used = step.used, .stream_state = step.stream_state};
   place_.portion.batch = nullptr;  // The loop owns it.
 }
 
 void DataLoaderBase::Impl::complete_epoch() {
   ++epoch;
   place_.used = 0;
+  place_.stream_state = {};
 }
 
 }  // namespace accelerate

@@ -38,11 +38,13 @@ class DataLoaderBase::Impl : public LoaderPosition {
 
   /// A loop begins: what it reads, and where it stands.
   std::unique_ptr<StepReader> begin_reading();
-  void take(const Portion& portion, std::int64_t used);
+  void take(const Portion& portion, const Step& step);
   struct Place {
     Portion portion;
     /// Units used in this epoch.
     std::int64_t used = 0;
+    /// Where a stream was then, on a process that reads it.
+    Json stream_state = {};
   };
   const Place& place() const { return place_; }
   void return_to(const Place& place) { place_ = place; }
@@ -71,6 +73,9 @@ class DataLoaderBase::Impl : public LoaderPosition {
   Place place_;
   /// Where the next loop begins.
   std::int64_t start_ = 0;
+  /// A place of the stream to go there from, and the samples used at it.
+  Json start_state_;
+  std::int64_t state_start_ = 0;
   /// `size()` is that of the rest of an epoch.
   bool skips_ = false;
 };

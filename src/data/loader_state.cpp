@@ -112,13 +112,15 @@ void DataLoaderBase::Impl::set_epoch(std::int64_t wanted) {
   }
   if (wanted != epoch) {
     start_ = 0;
+    start_state_ = {};
     place_.used = 0;
+    place_.stream_state = {};
   }
   epoch = wanted;
 }
 
 Json DataLoaderBase::Impl::state_dict() const {
-  return Json::object(
+  Json state = Json::object(
       {{"version", 1},
        // As text: JSON's numbers have a sign.
        {"seed", std::to_string(seed())},
@@ -127,6 +129,10 @@ Json DataLoaderBase::Impl::state_dict() const {
        {"size", or_null(units())},
        {"order",
         order_name(settings, options.configuration.use_seedable_sampler)}});
+  if (!place_.stream_state.is_null()) {
+    state["stream"] = place_.stream_state;
+  }
+  return state;
 }
 
 void DataLoaderBase::Impl::load_state_dict(const Json& state) {
@@ -178,8 +184,12 @@ void DataLoaderBase::Impl::load_state_dict(const Json& state) {
   seed_ = std::stoull(text);
   epoch = in_epoch;
   seed_is_loaded_ = true;
+  const Json* stream = state.find("stream");
   place_.used = used;
+  place_.stream_state = stream != nullptr ? *stream : Json();
   start_ = used;
+  start_state_ = place_.stream_state;
+  state_start_ = used;
 }
 
 }  // namespace accelerate

@@ -24,6 +24,8 @@ struct Step {
   /// Units (samples, or batches of a batch sampler) of the epoch that all
   /// processes together have used after it.
   std::int64_t used = 0;
+  /// Where a stream was then, if it can say so.
+  Json stream_state = {};
 };
 
 /// The steps of an epoch, one after the other.

@@ -75,6 +75,7 @@ std::optional<Step> StreamSteps::Reader::read() {
   const Samples current = std::move(ahead_);
   Step step;
   step.used = read_;
+  step.stream_state = epoch_.source->stream_state();
   ahead_.clear();
   if (static_cast<std::int64_t>(current.size()) == slices_.front().window()) {
     look_ahead();
@@ -97,6 +98,14 @@ void StreamSteps::Reader::look_ahead() {
 }
 
 void StreamSteps::Reader::drop_used() {
+  const std::int64_t window = slices_.front().window();
+  if (!epoch_.state.is_null() && epoch_.state_start >= window) {
+    if (keep_first_) {
+      read_window(window);
+    }
+    epoch_.source->load_stream_state(epoch_.state);
+    read_ = epoch_.state_start;
+  }
   while (read_ < epoch_.start) {
     if (read_window(1).empty()) {
       return;

@@ -15,8 +15,12 @@ namespace accelerate {
 
 struct StreamEpoch {
   std::shared_ptr<detail::BatchSource> source;
-  /// Samples that were used before: they are read and dropped.
+  /// Samples that were used before: they are read and dropped, unless the
+  /// stream can be taken to where it was.
   std::int64_t start = 0;
+  Json state = {};
+  /// How many samples were used at `state`.
+  std::int64_t state_start = 0;
   std::vector<ShardRules> rules;
   /// Read on a thread of its own, that many steps ahead; 0: by the caller.
   std::int64_t ahead = 0;

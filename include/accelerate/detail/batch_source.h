@@ -80,6 +80,9 @@ class ACCELERATE_API BatchSource {
 
   /// Reads the next sample of a stream; null at its end.
   virtual Opaque next() = 0;
+  /// Where a stream is, or null; it can be taken there again.
+  virtual Json stream_state() const;
+  virtual void load_stream_state(const Json& state);
   virtual Opaque collate(std::span<const Opaque> samples) = 0;
 
   /// Whether a batch is a nest of tensors, and one that can be sent.

@@ -217,6 +217,19 @@ class StreamSource : public TypedBatches<Batch> {
     }
   }
 
+  Json stream_state() const override {
+    if constexpr (StatefulStream<D>) {
+      return std::as_const(*dataset_).state_dict();
+    } else {
+      return {};
+    }
+  }
+  void load_stream_state([[maybe_unused]] const Json& state) override {
+    if constexpr (StatefulStream<D>) {
+      dataset_->load_state_dict(state);
+    }
+  }
+
   Opaque collate(std::span<const Opaque> samples) override {
     std::vector<Sample> typed;
     typed.reserve(samples.size());

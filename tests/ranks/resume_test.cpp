@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resuming runs with more than one simple loader: streams, several loaders,
+// dropout.
+#include <filesystem>
+#include <mutex>
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <torch/nn.h>
+
+#include "accelerate/accelerator.h"
+#include "accelerate/data_loader.h"
+#include "accelerate/optim.h"
+#include "accelerate/tensor_map.h"
+#include "support/counting_datasets.h"
+#include "support/run_on_ranks.h"
+#include "support/temporary_folder.h"
+
+namespace accelerate {
+namespace {
+
+using Indices = std::vector<std::int64_t>;
+
+/// Counts how much of it is read.
+struct PlainStream : CountingStream {
+  std::shared_ptr<int> reads = std::make_shared<int>(0);
+
+  std::optional<std::int64_t> next() {
+    ++*reads;
+    return CountingStream::next();
+  }
+};
+
+/// Numbers that depend on all numbers before them, and a place to go back to.
+struct Walk : PlainStream {
+  std::int64_t sum = 0;
+
+  std::optional<std::int64_t> next() {
+    const auto step = PlainStream::next();
+    if (!step) {
+      return std::nullopt;
+    }
+    sum += *step + 1;
+    return sum;
+  }
+  void reset() {
+    PlainStream::reset();
+    sum = 0;
+  }
+  Json state_dict() const {
+    return Json::object({{"at", next_index}, {"sum", sum}});
+  }
+  void load_state_dict(const Json& state) {
+    next_index = state.at("at").as_integer();
+    sum = state.at("sum").as_integer();
+  }
+};
+
+Indices walk_to(std::int64_t n) {
+  Walk walk;
+  walk.n = n;
+  Indices all;
+  while (const auto next = walk.next()) {
+    all.push_back(*next);
+  }
+  return all;
+}
+
+/// What all ranks together read, in the order of the stream: a walk grows.
+class Seen {
+ public:
+  void add(const DataLoaderBase& loader, const at::Tensor& batch) {
+    const Indices values = to_indices(batch.slice(0, 0, loader.valid_rows()));
+    const std::lock_guard lock(mutex_);
+    all_.insert(all_.end(), values.begin(), values.end());
+  }
+  Indices sorted() const { return accelerate::sorted(all_); }
+
+ private:
+  std::mutex mutex_;
+  Indices all_;
+};
+
+using StreamCase = std::tuple<int, int, bool, int>;
+class ResumedStream : public testing::TestWithParam<StreamCase> {};
+
+TEST_P(ResumedStream, GivesEachSampleOnceAndReadsOnlyTheRest) {
+  const auto [before, after, dispatch, workers] = GetParam();
+  const TemporaryFolder folder;
+  constexpr std::int64_t kSize = 61;
+  Seen seen;
+  const auto run = [&](Group& group, const auto& body) {
+    Walk walk;
+    walk.n = kSize;
+    const auto reads = walk.reads;
+    DataLoader loader(walk, {.batch_size = 3, .num_workers = workers});
+    Accelerator accelerator(
+        PartialState(group),
+        {.dataloader_config =
+             DataLoaderConfiguration{.dispatch_batches = dispatch}});
+    accelerator.prepare(loader);
+    body(accelerator, loader, *reads);
+  };
+  run_on_ranks(before, quick(Backend::shm), [&](Group& group) {
+    run(group, [&](Accelerator& accelerator, auto& loader, const int&) {
+      int steps = 0;
+      for (at::Tensor& batch : loader) {
+        seen.add(loader, batch);
+        if (++steps == 4) {
+          accelerator.save_state(folder.path() / "c");
+          break;
+        }
+      }
+    });
+  });
+  run_on_ranks(after, quick(Backend::shm), [&](Group& group) {
+    run(group, [&](Accelerator& accelerator, auto& loader, const int& reads) {
+      accelerator.load_state(folder.path() / "c");
+      for (at::Tensor& batch : loader) {
+        seen.add(loader, batch);
+      }
+      // The rest, the end, and the first step to complete the last.
+      EXPECT_LE(reads, kSize - 4 * 3 * before + 1 + 3 * after);
+    });
+  });
+
+  EXPECT_EQ(seen.sorted(), walk_to(kSize));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints,
+    ResumedStream,
+    testing::Combine(
+        testing::Values(1, 2, 3),
+        testing::Values(1, 2, 3),
+        testing::Bool(),
+        testing::Values(0, 1)));
+
+TEST(ResumedStreams, WithoutAStateAreReadUpToTheirPlace) {
+  const TemporaryFolder folder;
+  const auto make = [] {
+    PlainStream stream;
+    stream.n = 20;
+    return DataLoader(stream, {.batch_size = 2});
+  };
+  {
+    auto loader = make();
+    Accelerator accelerator{PartialState(Group()), {}};
+    accelerator.prepare(loader);
+    for (const at::Tensor& batch : loader) {
+      if (to_indices(batch).front() == 6) {
+        accelerator.save_state(folder.path() / "c");
+        break;
+      }
+    }
+  }
+  auto loader = make();
+  Accelerator accelerator{PartialState(Group()), {}};
+  accelerator.prepare(loader);
+  accelerator.load_state(folder.path() / "c");
+
+  EXPECT_EQ(read_all(loader).front(), (Indices{8, 9}));
+}
+
+/// One process with two loaders in step, dropout, and numbers drawn at random.
+class DroppingRun {
+ public:
+  explicit DroppingRun(std::int64_t seed)
+      : accelerator_(PartialState(Group()), {}),
+        net_(make_net(seed)),
+        optimizer_(net_->parameters(), 0.05),
+        first_(Counting{26}, {.batch_size = 2, .shuffle = true, .seed = 5}),
+        second_(Counting{10}, {.batch_size = 4, .shuffle = true, .seed = 6}) {
+    accelerator_.prepare(net_, optimizer_, first_, second_);
+    accelerator_.register_for_checkpointing(*this);
+  }
+
+  /// Trains to that step; `at` is called after each.
+  void train(int until, const std::function<void(int)>& at = {}) {
+    while (step_ < until) {
+      for (const at::Tensor& batch : first_) {
+        const at::Tensor noise = at::rand({batch.size(0), 1});
+        losses.push_back(train_on(at::cat({batch.unsqueeze(1), noise}, 1)));
+        ++step_;
+        if (step_ % 3 == 0) {
+          look_at_second();
+        }
+        if (at) {
+          at(step_);
+        }
+        if (step_ == until) {
+          return;
+        }
+      }
+    }
+  }
+
+  Accelerator& accelerator() { return accelerator_; }
+  Json state_dict() const { return Json(step_); }
+  void load_state_dict(const Json& state) {
+    step_ = static_cast<int>(state.as_integer());
+  }
+
+  std::vector<float> losses;
+
+ private:
+  static torch::nn::Sequential make_net(std::int64_t seed) {
+    torch::manual_seed(seed);
+    return torch::nn::Sequential(
+        torch::nn::Linear(2, 16),
+        torch::nn::Dropout(0.5),
+        torch::nn::Linear(16, 1));
+  }
+
+  float train_on(const at::Tensor& rows) {
+    const at::Tensor loss = net_->forward(rows.mul(0.1)).pow(2).mean();
+    accelerator_.backward(loss);
+    optimizer_.step();
+    optimizer_.zero_grad();
+    return loss.item<float>();
+  }
+
+  // Whole epochs of another loader, between the steps of the first.
+  void look_at_second() {
+    for (const at::Tensor& batch : second_) {
+      losses.push_back(batch.select(0, 0).item<float>());
+    }
+  }
+
+  Accelerator accelerator_;
+  torch::nn::Sequential net_;
+  AdamW optimizer_;
+  DataLoader<Counting> first_;
+  DataLoader<Counting> second_;
+  int step_ = 0;
+};
+
+TEST(Resume, RepeatsDropoutRandomNumbersAndEveryLoader) {
+  const TemporaryFolder folder;
+  constexpr int kSteps = 20;
+  std::vector<std::size_t> losses_at(1);
+  DroppingRun whole(1);
+  whole.train(kSteps, [&](int step) {
+    whole.accelerator().save_state(folder.path() / std::to_string(step));
+    losses_at.push_back(whole.losses.size());
+  });
+
+  for (int stop = 1; stop < kSteps; ++stop) {
+    DroppingRun resumed(99);
+    resumed.accelerator().load_state(folder.path() / std::to_string(stop));
+    resumed.train(kSteps);
+
+    const std::vector<float> expected(
+        whole.losses.begin() + static_cast<std::ptrdiff_t>(
+                                   losses_at[static_cast<std::size_t>(stop)]),
+        whole.losses.end());
+    EXPECT_EQ(resumed.losses, expected) << "stopped at " << stop;
+  }
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -304,7 +304,20 @@ std::vector<Setting> failure_settings() {
        .least = 0,
        .most = 3600,
        .value_name = "SECONDS",
-       .help = "Time between SIGTERM and SIGKILL when workers are stopped.",
+       .help =
+           "Time between SIGTERM and SIGKILL when workers are stopped after a "
+           "failure.",
+       .group = group,
+       .file = SettingFile::own},
+      {.name = "grace_period",
+       .flag = "grace_period",
+       .type = real,
+       .default_text = "30",
+       .least = 0,
+       .most = 86400,
+       .value_name = "SECONDS",
+       .help = "Time workers have to save and end, after the launcher was "
+               "interrupted (SIGTERM, SIGINT, SIGHUP), before SIGKILL.",
        .group = group,
        .file = SettingFile::own},
   };

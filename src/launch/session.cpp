@@ -283,6 +283,8 @@ class Session {
     options.max_restarts = settings_.integer("max_restarts");
     options.stop_timeout =
         std::chrono::duration<double>(settings_.real("stop_timeout"));
+    options.grace_period =
+        std::chrono::duration<double>(settings_.real("grace_period"));
     options.monitor_interval =
         std::chrono::duration<double>(settings_.real("monitor_interval"));
     options.host = options_.hardware.host_name;

@@ -160,8 +160,10 @@ class Generation {
 
   int wait_milliseconds() const {
     Seconds wait = options_.monitor_interval;
-    if (kill_at_) {
-      wait = std::min(wait, Seconds(*kill_at_ - Clock::now()));
+    for (const auto& due : {kill_at_, grace_end_}) {
+      if (due) {
+        wait = std::min(wait, Seconds(*due - Clock::now()));
+      }
     }
     if (options_.others != nullptr) {
       wait = std::min(wait, Seconds(1));
@@ -216,8 +218,16 @@ class Generation {
         output_settle();
         options_.others->report_failure(describe(*first_failure_));
       }
-      begin_stop(reason);
+      // The others were told already, and may still be saving.
+      if (!ended_as_told(*worker.end)) {
+        begin_stop(reason);
+      }
     }
+  }
+
+  bool ended_as_told(const WorkerProcess::End& end) const {
+    return interrupt_ != 0 &&
+           (end.signal == interrupt_ || end.exit_code == 128 + interrupt_);
   }
 
   // Machine 0 holds the store for all, so nobody leaves before the last. After
@@ -225,7 +235,8 @@ class Generation {
   void wait_for_others() {
     options_.others->report_done();
     const auto limit =
-        std::chrono::duration_cast<Clock::duration>(options_.stop_timeout) +
+        std::chrono::duration_cast<Clock::duration>(
+            interrupt_ != 0 ? options_.grace_period : options_.stop_timeout) +
         std::chrono::seconds(5);
     std::optional<Clock::time_point> deadline;
     while (!options_.others->all_done()) {
@@ -269,10 +280,23 @@ class Generation {
   }
 
   void kill_when_due() {
-    if (kill_at_ && Clock::now() >= *kill_at_ && !killed_) {
-      killed_ = true;
-      signal_running(SIGKILL);
+    const auto now = Clock::now();
+    const bool grace_over = grace_end_ && now >= *grace_end_;
+    if (killed_ || !(grace_over || (kill_at_ && now >= *kill_at_))) {
+      return;
     }
+    killed_ = true;
+    if (grace_over && running_ > 0) {
+      output_.announce(str_cat(
+          "warning: ",
+          running_,
+          " of ",
+          workers_.size(),
+          " workers did not end within the grace period of ",
+          options_.grace_period.count(),
+          " s and were killed"));
+    }
+    signal_running(SIGKILL);
   }
 
   void signal_running(int signal) {
@@ -317,6 +341,8 @@ class Generation {
       return;
     }
     interrupt_ = arrival.signal;
+    grace_end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                    options_.grace_period);
     for (const Worker& worker : workers_) {
       // The terminal already sent Ctrl-C to a worker in our own group.
       const bool has_it =
@@ -481,7 +507,8 @@ class Generation {
   std::size_t running_ = 0;
   std::optional<std::size_t> first_failure_;
   std::optional<Failure> remote_failure_;
-  std::optional<Clock::time_point> kill_at_;
+  std::optional<Clock::time_point> kill_at_;    // After a failure.
+  std::optional<Clock::time_point> grace_end_;  // After an interrupt.
   bool killed_ = false;
   int interrupt_ = 0;
 };

@@ -44,6 +44,8 @@ struct SupervisorOptions {
   std::int64_t num_processes = 1;
   std::int64_t max_restarts = 0;
   std::chrono::duration<double> stop_timeout{10};
+  /// What an interrupt leaves workers for a checkpoint.
+  std::chrono::duration<double> grace_period{30};
   std::chrono::duration<double> monitor_interval{0.1};
   std::string host;
   std::string launch_id;

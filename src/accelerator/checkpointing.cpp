@@ -93,14 +93,15 @@ Group writers_of(const PartialState& state, const bool on_each_node) {
   return *mine;
 }
 
-// The folders that `load_state()` may take, newest first, as rank 0 sees them.
+// The folders that `load_state()` may take, newest first, as rank 0 sees them;
+// each rank looks for them in its own folder.
 std::vector<fs::path> candidates(const fs::path& folder, const Group& group) {
   std::vector<Json> paths;
   std::vector<Json> problem{Json("")};
   if (group.rank() == 0) {
     try {
       for (const CheckpointEntry& entry : list_checkpoints(folder)) {
-        paths.insert(paths.begin(), Json(entry.path.string()));
+        paths.insert(paths.begin(), Json(entry.path.filename().string()));
       }
     } catch (const Error& error) {
       problem = {Json(error.what())};
@@ -115,7 +116,7 @@ std::vector<fs::path> candidates(const fs::path& folder, const Group& group) {
   group.broadcast_object_list(paths);
   std::vector<fs::path> result;
   for (const Json& path : paths) {
-    result.emplace_back(path.as_string());
+    result.push_back(folder / path.as_string());
   }
   return result;
 }

@@ -58,6 +58,7 @@ class Accelerator::Impl::Restorer {
     check_count("schedulers", run_.schedulers().size());
     check_count("loaders", run_.loaders().size());
     check_count("registered", run_.checkpoints->registered.size());
+    check_own();
     if (loaded_.documents.contains("scaler") !=
         (run_.scaling->scaler() != nullptr)) {
       problems_.push_back(
@@ -226,6 +227,27 @@ class Accelerator::Impl::Restorer {
     }
   }
 
+  bool has_own() const {
+    const auto rank = static_cast<std::size_t>(run_.state.process_index());
+    return loaded_.world_size() == run_.state.num_processes() &&
+           !loaded_.own[rank].empty();
+  }
+
+  // A checkpoint of one node has the sums of its own ranks alone.
+  void check_own() {
+    if (has_own() || loaded_.has_all_ranks()) {
+      return;
+    }
+    for (const TensorMap& own : loaded_.own) {
+      if (own.size() > kOwnWithoutGradients) {
+        problems_.push_back(
+            "the checkpoint of one node, saved in the middle of an "
+            "accumulation, has the gradients of that node's processes only");
+        return;
+      }
+    }
+  }
+
   void check_count(const char* name, const std::size_t here) {
     const std::size_t saved = loaded_.documents[name].as_array().size();
     if (saved != here) {
@@ -267,7 +289,7 @@ class Accelerator::Impl::Restorer {
   // take the mean, which is what averaging over ranks would have made of it.
   void load_gradients() {
     const auto rank = static_cast<std::size_t>(run_.state.process_index());
-    const bool same = loaded_.world_size() == run_.state.num_processes();
+    const bool same = has_own();
     for (std::size_t m = 0; m < run_.models.size(); ++m) {
       if (!run_.models[m].path) {
         continue;
@@ -281,13 +303,25 @@ class Accelerator::Impl::Restorer {
       }
       run_.models[m].path->set_sums(sums);
     }
-    double weight = 0;
-    for (std::size_t r = 0; r < loaded_.own.size(); ++r) {
-      const double saved = loaded_.own[r].at(kGroupWeight).item<double>();
-      weight += same ? (r == rank ? saved : 0)
-                     : saved / static_cast<double>(run_.state.num_processes());
+    run_.accumulation.set_group_weight(
+        same ? group_weight_of(loaded_.own[rank]) : weight_for_each_rank());
+  }
+
+  static double group_weight_of(const TensorMap& own) {
+    return own.at(kGroupWeight).item<double>();
+  }
+
+  double weight_for_each_rank() const {
+    double sum = 0;
+    double ranks = 0;
+    for (const TensorMap& own : loaded_.own) {
+      if (!own.empty()) {
+        sum += group_weight_of(own);
+        ++ranks;
+      }
     }
-    run_.accumulation.set_group_weight(weight);
+    return sum / ranks * loaded_.world_size() /
+           static_cast<double>(run_.state.num_processes());
   }
 
   at::Tensor saved_by(const std::size_t rank, const std::string& name) const {
@@ -308,12 +342,13 @@ class Accelerator::Impl::Restorer {
 
   void load_random_state() {
     const auto rank = static_cast<std::size_t>(run_.state.process_index());
-    if (rank < loaded_.own.size()) {
+    if (rank < loaded_.own.size() && !loaded_.own[rank].empty()) {
       set_random_state(loaded_.own[rank].at(kRandomState));
-    } else {
-      set_derived_random_state(
-          loaded_.own.front().at(kRandomState), static_cast<int>(rank));
+      return;
     }
+    const auto other = std::ranges::find_if(
+        loaded_.own, [](const TensorMap& own) { return !own.empty(); });
+    set_derived_random_state(other->at(kRandomState), static_cast<int>(rank));
   }
 
   Impl& run_;

@@ -14,6 +14,7 @@ namespace accelerate {
 /// What each rank keeps of its own, beside gradients.
 inline constexpr const char* kRandomState = "random.torch";
 inline constexpr const char* kGroupWeight = "group_weight";
+inline constexpr std::size_t kOwnWithoutGradients = 2;
 
 /// `model`, `model_1`, …
 std::string numbered(const char* name, std::size_t index);

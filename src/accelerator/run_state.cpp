@@ -77,6 +77,8 @@ std::vector<std::pair<std::string, at::Tensor>> named_parameters(
 CheckpointContents Accelerator::Impl::collect() {
   CheckpointContents contents;
   contents.step = updates;
+  contents.process_index = static_cast<int>(state.process_index());
+  contents.num_processes = static_cast<int>(state.num_processes());
   const auto all_loaders = loaders();
   if (!all_loaders.empty()) {
     contents.epoch = all_loaders.front()->state_dict().at("epoch").as_integer();

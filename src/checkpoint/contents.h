@@ -2,6 +2,7 @@
 // What goes into a checkpoint, and what comes out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,6 +18,10 @@ namespace accelerate {
 struct CheckpointContents {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
+  /// The rank in the run, and its size: with a checkpoint on each node they
+  /// are not those of the ranks that write together.
+  int process_index = 0;
+  int num_processes = 1;
   /// Equal on every rank, kept as whole tensors under their own names.
   std::map<std::string, TensorMap> weights;
   /// Equal on every rank, kept as ranges of flat tensors.
@@ -35,10 +40,14 @@ struct LoadedCheckpoint {
   std::map<std::string, TensorMap> weights;
   std::map<std::string, TensorMap> ranges;
   std::map<std::string, Json> documents;
-  /// By the rank that saved it.
+  /// By the rank that saved it; empty for ranks of other nodes, where each
+  /// node has a checkpoint.
   std::vector<TensorMap> own;
 
   int world_size() const { return static_cast<int>(own.size()); }
+  bool has_all_ranks() const {
+    return std::ranges::none_of(own, [](const auto& o) { return o.empty(); });
+  }
 };
 
 }  // namespace accelerate

@@ -170,7 +170,7 @@ Part part_of(
   for (const auto& [name, tensors] : contents.ranges) {
     add_tensors(part, name, tensors, rank, world_size, ranges);
   }
-  part.tensors.push_back({own_file_name(rank), contents.own});
+  part.tensors.push_back({own_file_name(contents.process_index), contents.own});
   if (rank != 0) {
     return part;
   }

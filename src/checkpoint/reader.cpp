@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxDocument = std::size_t{256} << 20;
+constexpr int kMaxProcesses = 1 << 20;
 constexpr std::string_view kTensors = ".safetensors";
 constexpr std::string_view kShapes = ".shapes.json";
 constexpr std::string_view kIndex = ".safetensors.index.json";
@@ -196,10 +197,20 @@ LoadedCheckpoint open_checkpoint(const fs::path& folder) {
           read_json(folder / name);
     }
   }
+  if (manifest.world_size > kMaxProcesses) {
+    throw FormatError(str_cat(
+        folder.string(), ": saved by ", manifest.world_size, " processes"));
+  }
   for (int rank = 0; rank < manifest.world_size; ++rank) {
-    loaded.own.push_back(load_safetensors(folder / own_file_name(rank)));
-    std::string own = own_file_name(rank);
+    const std::string own = own_file_name(rank);
+    loaded.own.push_back(
+        manifest.files.contains(own) ? load_safetensors(folder / own)
+                                     : TensorMap());
     files.erase(own.substr(0, own.size() - kTensors.size()));
+  }
+  if (std::ranges::all_of(
+          loaded.own, [](const TensorMap& own) { return own.empty(); })) {
+    throw FormatError(str_cat(folder.string(), " has no file of any process"));
   }
   for (const auto& [stem, parts] : files) {
     const std::string shapes = str_cat(stem, kShapes);

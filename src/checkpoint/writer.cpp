@@ -7,6 +7,9 @@
 #include <memory>
 #include <utility>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <ATen/core/Tensor.h>
 
 #include "accelerate/error.h"
@@ -100,9 +103,16 @@ void check_outcomes(const std::vector<Json>& outcomes, const fs::path& target) {
   }
 }
 
-Manifest manifest_of(const std::vector<Json>& sums) {
+// What is known before anything is written.
+Manifest run_of(const CheckpointContents& contents) {
   Manifest manifest;
-  manifest.world_size = static_cast<int>(sums.size());
+  manifest.step = contents.step;
+  manifest.epoch = contents.epoch;
+  manifest.world_size = contents.num_processes;
+  return manifest;
+}
+
+void add_files(Manifest& manifest, const std::vector<Json>& sums) {
   manifest.created = utc_now();
   for (const Json& part : sums) {
     for (const auto& [name, sum] : part.as_object()) {
@@ -111,7 +121,6 @@ Manifest manifest_of(const std::vector<Json>& sums) {
           sum.at("xxh3").as_string()};
     }
   }
-  return manifest;
 }
 
 // Gives the folder its name; with numbers, the next one that is free.
@@ -146,17 +155,10 @@ void prune(const Destination& to) {
   }
 }
 
-at::Tensor copy_of(const at::Tensor& tensor) {
-  return tensor.is_cpu() ? tensor.detach().clone(at::MemoryFormat::Contiguous)
-                         : tensor.detach().cpu().contiguous();
-}
-
-void copy_tensors(Part& part) {
-  for (TensorFile& file : part.tensors) {
-    for (auto& [name, tensor] : file.tensors) {
-      tensor = copy_of(tensor);
-    }
-  }
+// Training goes first where there are more threads than cores.
+void give_way() {
+  constexpr int kNicer = 10;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNicer);
 }
 
 }  // namespace
@@ -176,25 +178,19 @@ Saved CheckpointWriter::save(
     const CheckpointContents& contents, const Destination& to) {
   wait();
   return write(
-      part_of(contents, group_.rank(), group_.size()),
-      to,
-      contents.step,
-      contents.epoch);
+      part_of(contents, group_.rank(), group_.size()), to, run_of(contents));
 }
 
 void CheckpointWriter::save_in_background(
     const CheckpointContents& contents, const Destination& to) {
   wait();
   Part part = part_of(contents, group_.rank(), group_.size());
-  copy_tensors(part);
+  staging_.take(part);
   under_way_ = std::async(
       std::launch::async,
-      [this,
-       part = std::move(part),
-       to,
-       step = contents.step,
-       epoch = contents.epoch]() mutable {
-        return write(std::move(part), to, step, epoch);
+      [this, part = std::move(part), to, run = run_of(contents)] {
+        give_way();
+        return write(part, to, run);
       });
 }
 
@@ -208,10 +204,7 @@ std::optional<Saved> CheckpointWriter::wait() {
 // 1. Rank 0 makes a folder under a temporary name. 2. Everybody writes.
 // 3. Rank 0 commits, and tells how it went.
 Saved CheckpointWriter::write(
-    Part part,
-    const Destination& to,
-    const std::int64_t step,
-    const std::int64_t epoch) {
+    const Part& part, const Destination& to, Manifest manifest) {
   const bool is_main = group_.rank() == 0;
   const fs::path target = to.parent / to.name;
   std::unique_ptr<StagedFolder> folder;
@@ -232,15 +225,12 @@ Saved CheckpointWriter::write(
   const Json sums = outcome_of([&] { return write_part(path, part); });
   const std::vector<Json> all = group_.gather_object({sums});
   check_outcomes(all, target);
-  part = {};  // Copies go before the last wait.
 
   std::vector<Json> ended{outcome_of([&] {
     if (!is_main) {
       return Json();
     }
-    Manifest manifest = manifest_of(all);
-    manifest.step = step;
-    manifest.epoch = epoch;
+    add_files(manifest, all);
     const Saved saved = commit(*folder, manifest, to);
     prune(to);
     return Json::object(

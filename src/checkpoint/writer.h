@@ -11,6 +11,8 @@
 #include "accelerate/group.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/parts.h"
+#include "checkpoint/staging.h"
+#include "folders/manifest.h"
 
 namespace accelerate {
 
@@ -60,10 +62,11 @@ class CheckpointWriter {
   std::optional<Saved> wait();
 
  private:
-  Saved write(
-      Part part, const Destination& to, std::int64_t step, std::int64_t epoch);
+  /// The manifest lacks the files only.
+  Saved write(const Part& part, const Destination& to, Manifest manifest);
 
   Group group_;
+  Staging staging_;
   std::future<Saved> under_way_;
 };
 

@@ -14,6 +14,7 @@ namespace {
 
 // Small enough that the checksum still finds a piece in the cache.
 constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::uint64_t kFlush = std::uint64_t{16} << 20;
 
 }  // namespace
 
@@ -39,6 +40,19 @@ void SummedFile::write(std::string_view bytes) {
     checksum_.add(piece.substr(0, done));
     bytes_ += done;
     bytes.remove_prefix(done);
+    flush_some();
+  }
+}
+
+// The disk begins while the rest still comes; `finish` makes sure of it all.
+void SummedFile::flush_some() {
+  if (bytes_ - flushed_ >= kFlush) {
+    ::sync_file_range(
+        fd_.get(),
+        static_cast<off_t>(flushed_),
+        static_cast<off_t>(bytes_ - flushed_),
+        SYNC_FILE_RANGE_WRITE);
+    flushed_ = bytes_;
   }
 }
 

@@ -23,10 +23,13 @@ class SummedFile {
   FileSum finish();
 
  private:
+  void flush_some();
+
   std::filesystem::path path_;
   UniqueFd fd_;
   Checksum checksum_;
   std::uint64_t bytes_ = 0;
+  std::uint64_t flushed_ = 0;
 };
 
 /// Writes a whole small file that way.

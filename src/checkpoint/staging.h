@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A copy of the state on the host, for a writer that works while training goes
+// on.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "checkpoint/parts.h"
+
+namespace accelerate {
+
+/// Memory for one copy of a part, kept from one save to the next: fresh pages
+/// would make each copy twice as slow.
+///
+/// Thread safety: one thread at a time.
+class Staging {
+ public:
+  /// Copies the tensors of `part` and puts the copies in their place. They
+  /// look into the memory of this object, and change with the next call.
+  /// Tensors that were one stay one.
+  void take(Part& part);
+
+ private:
+  void reserve(std::size_t bytes, bool pinned);
+  at::Tensor place_for(const at::Tensor& tensor, std::size_t offset) const;
+
+  at::Tensor memory_;
+  bool pinned_ = false;
+};
+
+}  // namespace accelerate

@@ -1,125 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Saves that are killed, or fail, at each call they make to the file system.
-#include <atomic>
 #include <cerrno>
-#include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <latch>
-
-#include <sys/wait.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <torch/nn.h>
-
-#include "accelerate/accelerator.h"
 #include "accelerate/error.h"
-#include "accelerate/optim.h"
-#include "folders/checkpoints.h"
+#include "process/saving_run.h"
 #include "support/fault_points.h"
 #include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// How a run saves.
-struct SaveCase {
-  int total_limit;
-  int earlier;  ///< saves that went well before
-  bool blocking;
-};
-
-/// One process that trains a little and saves.
-class SavingRun {
- public:
-  SavingRun(const fs::path& folder, const SaveCase& how)
-      : how_(how),
-        accelerator_(
-            PartialState(Group()),
-            {.project_config =
-                 ProjectConfiguration{
-                     .project_dir = folder,
-                     .automatic_checkpoint_naming = true,
-                     .total_limit = how.total_limit}}),
-        net_(3, 2),
-        optimizer_(net_->parameters(), 0.1) {
-    accelerator_.prepare(net_, optimizer_);
-  }
-
-  void step() {
-    accelerator_.backward(net_->forward(torch::ones({1, 3})).sum());
-    optimizer_.step();
-    optimizer_.zero_grad();
-  }
-  void save() {
-    accelerator_.save_state({.blocking = how_.blocking});
-    accelerator_.wait_for_checkpoint();
-  }
-  void step_and_save() {
-    step();
-    save();
-  }
-  void save_in_background() {
-    step();
-    accelerator_.save_state({.blocking = false});
-  }
-  std::function<bool()> save_every(const SaveEveryOptions& options) {
-    return accelerator_.save_every(options);
-  }
-  std::int64_t load() { return accelerator_.load_state().step; }
-
- private:
-  SaveCase how_;
-  Accelerator accelerator_;
-  torch::nn::Linear net_;
-  AdamW optimizer_;
-};
-
-/// Runs `body` in a child; returns how it ended, as `waitpid` tells it.
-int in_child(const std::function<int()>& body) {
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);  // Nothing hangs for ever.
-    int code = 99;
-    try {
-      code = body();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "child: %s\n", error.what());
-    }
-    std::_Exit(code);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return status;
-}
-
-bool was_killed(int status) {
-  return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-}
-
-int code_of(int status) {
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-/// The steps of all whole checkpoints, every byte compared.
-std::vector<std::int64_t> whole_steps(const fs::path& folder) {
-  std::vector<std::int64_t> steps;
-  if (!fs::exists(folder / "checkpoints")) {
-    return steps;
-  }
-  for (const auto& entry : list_checkpoints(folder / "checkpoints")) {
-    if (entry.manifest &&
-        verify_checkpoint(entry.path, *entry.manifest).empty()) {
-      steps.push_back(entry.manifest->step);
-    }
-  }
-  return steps;
-}
 
 class Crash : public testing::TestWithParam<SaveCase> {
  protected:

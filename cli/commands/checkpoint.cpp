@@ -290,6 +290,11 @@ int export_folder(const ParsedArgs& arguments, CommandContext& context) {
     copy_descriptions(*config, part);
   }
   fs::rename(part, out);
+  if (arguments.has("json")) {
+    context.console.print(
+        Json::object({{"wrote", out.string()}}).dump({.indent = 2}));
+    return 0;
+  }
   context.console.print(str_cat("wrote ", out.string()));
   if (!arguments.has("config")) {
     context.console.hint(
@@ -335,9 +340,6 @@ void check_arguments(const Action& action, const ParsedArgs& arguments) {
           owner,
           "` has"));
     }
-  }
-  if (arguments.has("json") && name == "export") {
-    throw ConfigError("`checkpoint export` has no `--json`");
   }
   if (arguments.words.size() != action.folders + 1) {
     throw ConfigError(

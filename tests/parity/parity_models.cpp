@@ -3,6 +3,8 @@
 //
 //     parity_models export <folder>     models of every kind, with what they
 //                                       compute, for Python to load
+//     parity_models train <folder>      models that were trained, each saved
+//                                       by `save_state` and by `save_model`
 //     parity_models embed <model> <file>  compares `output.last_hidden_state`
 //                                       of a file that Python wrote
 #include <cstdlib>
@@ -13,7 +15,9 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "accelerate/accelerator.h"
 #include "accelerate/error.h"
+#include "accelerate/optim.h"
 #include "accelerate/safetensors.h"
 #include "transformers/transformers.h"
 
@@ -50,6 +54,18 @@ at::Tensor main_output(const Output& output) {
   }
 }
 
+template <typename Model>
+void write_golden(
+    const Model& model, const TensorMap& batch, const fs::path& folder) {
+  const at::NoGradGuard no_grad;
+  TensorMap golden;
+  golden["output"] = main_output(model(batch));
+  for (const auto& [name, tensor] : batch) {
+    golden["input." + name] = tensor;
+  }
+  accelerate::save_safetensors(golden, folder / "golden.safetensors");
+}
+
 template <typename Auto>
 void write(const Config& config, const std::string& head, const fs::path& out) {
   const auto model = Auto::from_config(config);
@@ -63,13 +79,36 @@ void write(const Config& config, const std::string& head, const fs::path& out) {
   const std::string type(config.model_type());
   const fs::path folder = out / (type + "_" + head);
   model->save_pretrained(folder, {.max_shard_size = 3000});
-  TensorMap golden;
+  write_golden(model, make_batch(type), folder);
+}
+
+// Two steps, so that nothing has the value it was made with.
+template <typename Auto>
+void train(const Config& config, const std::string& head, const fs::path& out) {
+  const std::string type(config.model_type());
+  const std::string name = type + "_" + head;
+  auto model = Auto::from_config(config);
+  accelerate::AdamW optimizer(model->parameters(), 0.01);
+  accelerate::Accelerator accelerator;
+  accelerator.prepare(model, optimizer);
   const TensorMap batch = make_batch(type);
-  golden["output"] = main_output(model(batch)).detach();
-  for (const auto& [name, tensor] : batch) {
-    golden["input." + name] = tensor;
+  for (int step = 0; step < 2; ++step) {
+    accelerator.backward(main_output(model(batch)).pow(2).mean());
+    optimizer.step();
+    optimizer.zero_grad();
   }
-  accelerate::save_safetensors(golden, folder / "golden.safetensors");
+  model->eval();
+  accelerator.save_state(out / "state" / name);
+  accelerator.save_model(
+      model, out / "model" / name, {.max_shard_size = "3KB"});
+  // A description for those that read it; not a part of a checkpoint.
+  model->save_pretrained(out / "config" / name);
+  for (const char* kind : {"state", "model"}) {
+    fs::copy_file(
+        out / "config" / name / "config.json",
+        out / kind / name / "config.json");
+    write_golden(model, batch, out / kind / name);
+  }
 }
 
 void write_all(Config config, const fs::path& out) {
@@ -143,6 +182,32 @@ int run_export(const fs::path& out) {
   return EXIT_SUCCESS;
 }
 
+int run_train(const fs::path& out) {
+  torch::manual_seed(6);
+  train<AutoModelForSequenceClassification>(
+      BertConfig{
+          .vocab_size = 40,
+          .hidden_size = 8,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 2,
+          .intermediate_size = 12,
+          .max_position_embeddings = 16},
+      "sequence_classification",
+      out);
+  // Its head is the embedding: one tensor with two names.
+  train<AutoModelForCausalLM>(
+      GPT2Config{
+          .vocab_size = 40,
+          .n_positions = 16,
+          .n_embd = 8,
+          .n_layer = 2,
+          .n_head = 2,
+          .pad_token_id = 0},
+      "causal_lm",
+      out);
+  return EXIT_SUCCESS;
+}
+
 int run_embed(const std::string& folder, const fs::path& file) {
   const TensorMap golden = accelerate::load_safetensors(file);
   const auto model = AutoModel::from_pretrained(folder);
@@ -171,6 +236,9 @@ int main(int argc, char** argv) {
     if (command == "export" && argc == 3) {
       return run_export(argv[2]);
     }
+    if (command == "train" && argc == 3) {
+      return run_train(argv[2]);
+    }
     if (command == "embed" && argc == 4) {
       return run_embed(argv[2], argv[3]);
     }
@@ -178,7 +246,7 @@ int main(int argc, char** argv) {
     std::cerr << "error: " << error.what() << "\n";
     return error.exit_code();
   }
-  std::cerr
-      << "usage: parity_models {export <folder> | embed <model> <file>}\n";
+  std::cerr << "usage: parity_models {export <folder> | train <folder> | "
+               "embed <model> <file>}\n";
   return 2;
 }

@@ -36,7 +36,20 @@ ACCELERATE_GOLDEN=$work/golden "$build/bin/tests/unit_transformers" \
 echo "parity: our folders, computed in Python"
 rm -rf "$work/exported"
 "$build/bin/tests/parity_models" export "$work/exported"
-"$python" "$here/check_models.py" "$work/exported"
+"$python" "$here/check_models.py" "$work/exported" 25
+
+echo "parity: our checkpoints after training, and what is exported of them"
+rm -rf "$work/trained"
+"$build/bin/tests/parity_models" train "$work/trained"
+for folder in "$work"/trained/state/*/; do
+  name=$(basename "$folder")
+  "$build/bin/accelerate" checkpoint export "$folder" \
+    "$work/trained/exported/$name" --config "$work/trained/config/$name"
+  cp "$folder/golden.safetensors" "$work/trained/exported/$name/"
+done
+for kind in state model exported; do
+  "$python" "$here/check_models.py" "$work/trained/$kind" 2
+done
 
 echo "parity: our configurations, read in Python"
 "$python" "$here/check_configs.py" "$build/bin/accelerate"

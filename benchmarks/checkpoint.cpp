@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saving and loading a model of 400 MB with the state of AdamW (amsgrad), 1.6
+// GB in all.
+//
+//     build/bin/benchmarks/checkpoint [--json] [--quick] [folder=DIR]
+//     build/bin/benchmarks/checkpoint {save | load} folder=DIR
+//
+// The first form compares with what the machine can do: `dd` with fsync into
+// the same folder, and one memcpy of the state. The second does one thing for
+// compare_checkpoint.py, which runs the peer beside it.
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <torch/nn.h>
+
+#include "accelerate/accelerator.h"
+#include "accelerate/json.h"
+#include "accelerate/optim.h"
+#include "base/str_cat.h"
+#include "support/report.h"
+
+namespace accelerate::benchmarks {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSteps = 20;
+
+struct Settings {
+  bool json = false;
+  bool quick = false;
+  fs::path folder;
+
+  int layers() const { return quick ? 4 : 100; }
+  int rounds() const { return quick ? 1 : 3; }
+};
+
+/// What is saved.
+class Run {
+ public:
+  explicit Run(int layers)
+      : accelerator(PartialState(Group()), {}),
+        model(make_model(layers)),
+        optimizer(
+            model->parameters(), AdamWOptions{.lr = 1e-4, .amsgrad = true}) {
+    accelerator.prepare(model, optimizer);
+  }
+
+  void step() {
+    accelerator.backward(model->forward(rows_).pow(2).mean());
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+
+  double bytes() const {
+    double sum = 0;
+    for (const at::Tensor& parameter : model->parameters()) {
+      sum += 4.0 * static_cast<double>(parameter.nbytes());
+    }
+    return sum;
+  }
+
+  Accelerator accelerator;
+  torch::nn::Sequential model;
+  AdamW optimizer;
+
+ private:
+  static torch::nn::Sequential make_model(int layers) {
+    torch::nn::Sequential model;
+    for (int i = 0; i < layers; ++i) {
+      model->push_back(torch::nn::Linear(1000, 1000));
+    }
+    return model;
+  }
+
+  at::Tensor rows_ = at::ones({32, 1000});
+};
+
+double seconds(const std::function<void()>& body) {
+  return seconds_of(1, body);
+}
+
+// A line of /proc/self/status, in bytes.
+double memory(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    double kilobytes = 0;
+    if (word == name + ":" && status >> kilobytes) {
+      return kilobytes * 1024;
+    }
+  }
+  return 0;
+}
+
+void forget_peak() {
+  std::ofstream("/proc/self/clear_refs") << 5;
+}
+
+double run_dd(const fs::path& folder, double bytes) {
+  const fs::path file = folder / "dd";
+  const std::string command = str_cat(
+      "dd if=/dev/zero of='",
+      file.string(),
+      "' bs=1M conv=fsync status=none count=",
+      static_cast<std::int64_t>(bytes / (1 << 20)));
+  int code = 0;
+  const double time = seconds([&] { code = std::system(command.c_str()); });
+  fs::remove(file);
+  if (code != 0) {
+    throw std::runtime_error("dd failed");
+  }
+  return time;
+}
+
+// Everything that is dirty goes to the disk first, so that each begins alike.
+void settle() {
+  ::sync();
+}
+
+void compare_saving(const Run& made, Run& run, const Settings& settings) {
+  const Report report(settings.json);
+  std::vector<double> ours;
+  std::vector<double> theirs;
+  const auto save = [&] {
+    settle();
+    ours.push_back(seconds(
+        [&] { run.accelerator.save_state(settings.folder / "blocking"); }));
+  };
+  const auto plain = [&] {
+    settle();
+    theirs.push_back(run_dd(settings.folder, made.bytes()));
+  };
+  for (int round = 0; round < settings.rounds(); ++round) {
+    round % 2 == 0 ? (save(), plain()) : (plain(), save());
+  }
+  report.add({"save, against dd with fsync", median(ours), median(theirs)});
+  ours.clear();
+  for (int round = 0; round < settings.rounds(); ++round) {
+    ours.push_back(seconds(
+        [&] { run.accelerator.load_state(settings.folder / "blocking"); }));
+  }
+  report.add({"load, against dd with fsync", median(ours), median(theirs)});
+}
+
+double time_memcpy(const Run& run) {
+  static std::vector<char> target(static_cast<std::size_t>(run.bytes() / 4), 1);
+  std::vector<at::Tensor> parameters = run.model->parameters();
+  return seconds([&] {
+    for (int part = 0; part < 4; ++part) {
+      char* to = target.data();
+      for (const at::Tensor& parameter : parameters) {
+        std::memcpy(to, parameter.const_data_ptr(), parameter.nbytes());
+        to += parameter.nbytes();
+      }
+    }
+  });
+}
+
+double time_steps(Run& run) {
+  return seconds([&] {
+    for (int step = 0; step < kSteps; ++step) {
+      run.step();
+    }
+  });
+}
+
+void compare_background(Run& run, const Settings& settings) {
+  const Report report(settings.json);
+  const double before = memory("VmRSS");
+  forget_peak();
+  const auto save = [&] {
+    run.accelerator.save_state(
+        settings.folder / "background", {.blocking = false});
+  };
+  const double first = seconds(save);
+  run.accelerator.wait_for_checkpoint();
+  report.measure(
+      "peak extra memory, of the state",
+      100 * (memory("VmHWM") - before) / run.bytes(),
+      "%");
+
+  std::vector<double> stopped;
+  std::vector<double> copies;
+  std::vector<double> alone;
+  std::vector<double> beside;
+  std::vector<double> written;
+  for (int round = 0; round < settings.rounds(); ++round) {
+    const auto with = [&] {
+      settle();
+      stopped.push_back(seconds(save));
+      const auto start = std::chrono::steady_clock::now();
+      beside.push_back(time_steps(run));
+      run.accelerator.wait_for_checkpoint();
+      written.push_back(std::chrono::duration<double>(
+                            std::chrono::steady_clock::now() - start)
+                            .count());
+    };
+    const auto without = [&] {
+      settle();
+      alone.push_back(time_steps(run));
+    };
+    copies.push_back(time_memcpy(run));
+    round % 2 == 0 ? (with(), without()) : (without(), with());
+    copies.push_back(time_memcpy(run));
+  }
+  report.add(
+      {"stopped by a background save, against a memcpy",
+       median(stopped),
+       median(copies)});
+  report.add({"stopped by the first one", first, median(copies)});
+  report.add(
+      {"20 steps while it writes, against 20 steps",
+       median(beside),
+       median(alone)});
+  report.measure("written and steps done after", median(written), "s");
+}
+
+void print_one(const Run& run, const std::string& name, double time) {
+  std::cout << Json::object({{name, time},
+                             {"bytes", run.bytes()},
+                             {"peak_memory", memory("VmHWM")},
+                             {"memory_after", memory("RssAnon")}})
+                   .dump()
+            << "\n";
+}
+
+int run_one(const std::string& what, const Settings& settings) {
+  Run run(settings.layers());
+  if (what == "save") {
+    run.step();
+    settle();
+    print_one(run, what, seconds([&] {
+                run.accelerator.save_state(settings.folder / "ours");
+              }));
+    return 0;
+  }
+  print_one(run, what, seconds([&] {
+              run.accelerator.load_state(settings.folder / "ours");
+            }));
+  return 0;
+}
+
+std::string option(int argc, char** argv, const std::string& name) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]).starts_with(name + "=")) {
+      return std::string(argv[i]).substr(name.size() + 1);
+    }
+  }
+  return "";
+}
+
+int run_all(const Settings& settings) {
+  Run run(settings.layers());
+  run.step();
+  compare_saving(run, run, settings);
+  compare_background(run, settings);
+  return 0;
+}
+
+}  // namespace
+}  // namespace accelerate::benchmarks
+
+int main(int argc, char** argv) {
+  using namespace accelerate::benchmarks;
+  Settings settings{
+      has_flag(argc, argv, "--json"), has_flag(argc, argv, "--quick"), {}};
+  settings.folder = option(argc, argv, "folder");
+  for (const char* what : {"save", "load"}) {
+    if (has_flag(argc, argv, what)) {
+      return run_one(what, settings);
+    }
+  }
+  const bool own = settings.folder.empty();
+  if (own) {
+    settings.folder = std::filesystem::temp_directory_path() /
+                      ("checkpoint_benchmark_" + std::to_string(::getpid()));
+  }
+  std::filesystem::create_directories(settings.folder);
+  const int code = run_all(settings);
+  if (own) {
+    std::filesystem::remove_all(settings.folder);
+  }
+  return code;
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Our checkpoints and the peer's in turns: a model of 400 MB with the state of
+AdamW (amsgrad), 1.6 GB in all.
+
+    benchmarks/compare_checkpoint.py build [--python <interpreter>]
+        [--folder DIR] [--rounds 3] [--json]
+
+Times count as ratios of runs that took turns on one machine. The interpreter
+needs Accelerate and torch.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+PEER = '''
+import json, os, sys, time
+import torch
+from accelerate import Accelerator
+what, folder, layers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+accelerator = Accelerator(cpu=True)
+model = torch.nn.Sequential(*(torch.nn.Linear(1000, 1000) for _ in range(layers)))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, amsgrad=True)
+model, optimizer = accelerator.prepare(model, optimizer)
+folder = os.path.join(folder, "peer")
+if what == "save":
+    accelerator.backward(model(torch.ones(32, 1000)).pow(2).mean())
+    optimizer.step()
+    optimizer.zero_grad()
+    os.sync()
+    start = time.time()
+    accelerator.save_state(folder)
+    os.sync()
+else:
+    start = time.time()
+    accelerator.load_state(folder)
+print(json.dumps({what: time.time() - start}))
+'''
+
+
+def run(*command):
+    done = subprocess.run(list(map(str, command)), check=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=dict(os.environ, ACCELERATE_USE_CPU="1"),
+                          timeout=900)
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def in_turns(ours, peer, rounds):
+    """Pairs of results; who goes first changes."""
+    for turn in range(rounds):
+        first, second = (ours, peer) if turn % 2 == 0 else (peer, ours)
+        one, other = run(*first), run(*second)
+        yield (one, other) if turn % 2 == 0 else (other, one)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    program = arguments.build / "bin" / "benchmarks" / "checkpoint"
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        for what in ("save", "load"):
+            pairs = list(in_turns(
+                (program, what, f"folder={folder}"),
+                (arguments.python, "-c", PEER, what, folder, 100),
+                arguments.rounds))
+            result = {"case": f"{what} of 1.6 GB",
+                      "ours": median(ours[what] for ours, _ in pairs),
+                      "peer": median(peer[what] for _, peer in pairs),
+                      "ratio": median(ours[what] / peer[what]
+                                      for ours, peer in pairs)}
+            if arguments.json:
+                print(json.dumps(result), flush=True)
+            else:
+                print("{case:20} ours {ours:7.2f} s   peer {peer:7.2f} s   "
+                      "ratio {ratio:.2f}".format(**result), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -154,7 +154,8 @@ TEST(CpusOfWorker, SharesThemOutEvenly) {
 TEST(GpuIds, CountThoseThatAreVisible) {
   Hardware hardware = machine(2, 4);
   hardware.gpus[1].name = "second";
-  const Environment environment({{"CUDA_VISIBLE_DEVICES", "2, 3"}});
+  const Environment environment(
+      std::map<std::string, std::string>{{"CUDA_VISIBLE_DEVICES", "2, 3"}});
   const Settings settings = settle({{"gpu_ids", "1"}}, hardware);
   const auto exported = [&](const Environment& outer) {
     return worker_variables(settings, hardware, outer, {}, 0, false)

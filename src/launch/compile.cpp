@@ -49,7 +49,7 @@ std::string find_in_path(
     return name;
   }
   for (const std::string& folder : split(search_path, ':')) {
-    const std::string candidate = folder + "/" + name;
+    const std::string candidate = str_cat(folder, "/", name);
     if (::access(candidate.c_str(), X_OK) == 0) {
       return candidate;
     }
@@ -203,7 +203,7 @@ class Compiler {
     }
     const fs::path folder = options_.cache_folder / "headers" /
                             sha256_hex(installation()).substr(0, 32);
-    const fs::path header = folder / "program.h";
+    fs::path header = folder / "program.h";
     const bool is_clang = compiler_.find("clang") != std::string::npos;
     const fs::path result = header.string() + (is_clang ? ".pch" : ".gch");
     const FileLock lock = take_lock(folder);

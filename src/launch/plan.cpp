@@ -324,6 +324,31 @@ void add_interface_variables(
   }
 }
 
+// Empty where the system does not say: some containers have no such file, and
+// an even share is still good.
+std::vector<int> cpus_near(const Gpu& gpu, const Hardware& hardware) {
+  if (gpu.pci_address.empty()) {
+    return {};
+  }
+  std::string text;
+  try {
+    text = read_file(
+        str_cat("/sys/bus/pci/devices/", gpu.pci_address, "/local_cpulist"),
+        4096);
+  } catch (const IoError&) {
+    return {};
+  }
+  std::vector<int> near;
+  const auto listed = parse_cpu_list(text);
+  std::set_intersection(
+      listed.begin(),
+      listed.end(),
+      hardware.cpus.begin(),
+      hardware.cpus.end(),
+      std::back_inserter(near));
+  return near;
+}
+
 }  // namespace
 
 JobShape JobShape::of(const Settings& settings) {
@@ -440,23 +465,10 @@ std::vector<int> cpus_of_worker(
     std::int64_t local_rank) {
   const auto index = static_cast<std::size_t>(local_rank);
   const auto gpus = gpus_in_use(settings, hardware);
-  if (index < gpus.size() && !gpus[index].pci_address.empty()) {
-    try {
-      const std::string path = str_cat(
-          "/sys/bus/pci/devices/", gpus[index].pci_address, "/local_cpulist");
-      std::vector<int> near;
-      const auto listed = parse_cpu_list(read_file(path, 4096));
-      std::set_intersection(
-          listed.begin(),
-          listed.end(),
-          hardware.cpus.begin(),
-          hardware.cpus.end(),
-          std::back_inserter(near));
-      if (!near.empty()) {
-        return near;
-      }
-    } catch (const IoError&) {
-      // No such file in some containers; the even share below is still good.
+  if (index < gpus.size()) {
+    std::vector<int> near = cpus_near(gpus[index], hardware);
+    if (!near.empty()) {
+      return near;
     }
   }
   const std::int64_t local_processes = JobShape::of(settings).local_processes;

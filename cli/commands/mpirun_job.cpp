@@ -15,11 +15,12 @@
 namespace accelerate {
 namespace {
 
-// What our own rendezvous is told; `mpirun` has one of its own. A file may
-// hold them for other launches.
-void check_rendezvous_options(const Settings& settings) {
+// What we would do ourselves without `mpirun`. A file may hold them for other
+// launches.
+void check_options_of_our_own(const Settings& settings) {
   for (const char* name :
-       {"machine_rank",
+       {"enable_cpu_affinity",
+        "machine_rank",
         "same_network",
         "rdzv_backend",
         "rdzv_conf",
@@ -31,7 +32,7 @@ void check_rendezvous_options(const Settings& settings) {
               settings.origin(name).where,
               " has no meaning with ",
               settings.origin("mpirun_hostfile").text(),
-              ": `mpirun` brings the machines together"),
+              ": `mpirun` places the processes and brings them together"),
           "leave one of the two out");
     }
   }
@@ -94,7 +95,7 @@ void use_mpirun(
   if (!settings.has("mpirun_hostfile")) {
     return;
   }
-  check_rendezvous_options(settings);
+  check_options_of_our_own(settings);
   MpirunOptions options;
   options.hostfile =
       expand_home(settings.text("mpirun_hostfile"), environment).string();
@@ -112,6 +113,8 @@ void use_mpirun(
   settings.set("num_processes", 1, origin);
   settings.set("num_machines", 1, origin);
   settings.set("machine_rank", 0, origin);
+  // `mpirun` itself is bound to no cores.
+  settings.set("enable_cpu_affinity", false, origin);
 }
 
 }  // namespace accelerate

@@ -16,8 +16,8 @@ namespace accelerate {
 /// watch: ranks and machines are its business, our settings travel with it.
 ///
 /// `free_port` stands for MASTER_PORT where nobody chose one and the job stays
-/// on one machine. Throws `ConfigError` for typed options that only our own
-/// rendezvous has.
+/// on one machine. Throws `ConfigError` for typed options about what `mpirun`
+/// does in its own way.
 void use_mpirun(
     Settings& settings,
     std::vector<std::string>& words,

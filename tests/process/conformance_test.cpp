@@ -31,7 +31,9 @@ class MixedInProcesses : public testing::TestWithParam<Case> {};
 TEST_P(MixedInProcesses, KeepStepThroughManyCollectives) {
   const auto& [backend, size] = GetParam();
   // Without common memory each agreement is one more collective of Gloo's.
-  const std::string count = backend == "network" ? "300" : "2000";
+  const std::string count = backend == "network" ? "300"
+                            : backend == "gloo"  ? "2000"
+                                                 : "10000";
 
   EXPECT_NO_THROW(run_processes_or_throw(
       size,

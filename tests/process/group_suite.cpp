@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
       running = name;
       check(group);
     }
+    running = "large";
+    accelerate::large_collectives(group);
     running = "mixed";
     accelerate::mixed_collectives(group, 10'000, 20261115);
     running = "subgroup";

@@ -33,6 +33,8 @@ endif()
 accelerate_add_test_program(process group_suite PCH comm LIBS accelerate SOURCES
   group_suite.cpp
   ${PROJECT_SOURCE_DIR}/tests/support/conformance.cpp
+  ${PROJECT_SOURCE_DIR}/tests/support/large_collectives.cpp
+  ${PROJECT_SOURCE_DIR}/tests/support/mixed_collectives.cpp
   ${PROJECT_SOURCE_DIR}/tests/support/plain_collectives.cpp)
 find_program(ACCELERATE_MPIRUN mpirun)
 if(TARGET accelerate_mpi AND ACCELERATE_MPIRUN)

@@ -42,8 +42,8 @@ TEST_P(Mixed, TenThousandCollectivesInRandomOrder) {
   });
 }
 
-TEST_P(Mixed, ReducesSixtyFourMebibytes) {
-  run_on_ranks(2, quick(GetParam()), large_all_reduce);
+TEST_P(Mixed, MovesSixtyFourMebibytes) {
+  run_on_ranks(2, quick(GetParam()), large_collectives);
 }
 
 INSTANTIATE_TEST_SUITE_P(

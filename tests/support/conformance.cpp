@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/conformance.h"
 
-#include <random>
 #include <stdexcept>
 
 #include <ATen/ATen.h>
@@ -19,42 +18,6 @@ using Tensors = std::vector<at::Tensor>;
 // None, one, odd, several pieces of every transport.
 const std::vector<std::int64_t> kSizes = {0, 1, 1023, 400'001};
 
-void expect_equal(
-    const at::Tensor& got,
-    const at::Tensor& expected,
-    const std::string& what) {
-  if (got.sizes() != expected.sizes() ||
-      got.scalar_type() != expected.scalar_type()) {
-    throw std::runtime_error(str_cat(
-        what,
-        ": got ",
-        got.scalar_type(),
-        got.sizes(),
-        ", expected ",
-        expected.scalar_type(),
-        expected.sizes()));
-  }
-  if (!at::equal(got, expected)) {
-    const auto wrong = got.ne(expected).nonzero();
-    throw std::runtime_error(str_cat(
-        what,
-        ": ",
-        wrong.size(0),
-        " of ",
-        got.numel(),
-        " elements are wrong, the first at ",
-        wrong[0].item<std::int64_t>()));
-  }
-}
-
-Tensors inputs_of_all(int size, at::ScalarType type, std::int64_t count) {
-  Tensors inputs;
-  for (int rank = 0; rank < size; ++rank) {
-    inputs.push_back(input_of(rank, type, count));
-  }
-  return inputs;
-}
-
 // A copy that begins one element into its storage, so it is not aligned.
 at::Tensor unaligned(const at::Tensor& tensor) {
   at::Tensor storage = at::empty({tensor.numel() + 1}, tensor.options());
@@ -63,19 +26,22 @@ at::Tensor unaligned(const at::Tensor& tensor) {
   return view;
 }
 
+// What an operation reads or writes: small ones lie unaligned, so that every
+// operation meets both.
+at::Tensor placed(const at::Tensor& tensor) {
+  return tensor.numel() <= 1023 ? unaligned(tensor) : tensor.clone();
+}
+
+at::Tensor blank(std::int64_t count, at::ScalarType type) {
+  return placed(at::zeros({count}, type));
+}
+
 // Every second element of a larger tensor.
 at::Tensor strided(const at::Tensor& tensor) {
   at::Tensor storage = at::zeros({tensor.numel(), 2}, tensor.options());
   at::Tensor view = storage.select(1, 0);
   view.copy_(tensor);
   return view;
-}
-
-bool can_reduce(Group& group, at::ScalarType type, Op::RedOpType op) {
-  if (group.backend_name() == "gloo") {
-    return gloo_can(type, op);
-  }
-  return type != at::kBool || op != Op::AVG;
 }
 
 template <typename Body>
@@ -166,7 +132,7 @@ void reduce_to_each_root(Group& group) {
   for_each_reduction(group, [&](at::ScalarType type, Op::RedOpType op) {
     for (int root = 0; root < group.size(); ++root) {
       const auto all = inputs_of_all(group.size(), type, 1023);
-      Tensors one = {all[group.rank()].clone()};
+      Tensors one = {placed(all[group.rank()])};
       c10d::ReduceOptions options;
       options.reduceOp = op;
       options.rootRank = root;
@@ -183,7 +149,7 @@ void broadcast_from_each_root(Group& group) {
   for (const auto type : promised_types()) {
     for (int root = 0; root < group.size(); ++root) {
       for (const std::int64_t n : kSizes) {
-        Tensors one = {input_of(group.rank(), type, n)};
+        Tensors one = {placed(input_of(group.rank(), type, n))};
         c10d::BroadcastOptions options;
         options.rootRank = root;
         group.backend().broadcast(one, options)->wait();
@@ -200,16 +166,16 @@ void all_gather_lists_and_bases(Group& group) {
   for (const auto type : promised_types()) {
     for (const std::int64_t n : kSizes) {
       const auto all = inputs_of_all(group.size(), type, n);
-      Tensors in = {all[group.rank()]};
+      Tensors in = {placed(all[group.rank()])};
       std::vector<Tensors> outs(1);
       for (int r = 0; r < group.size(); ++r) {
-        outs[0].push_back(at::zeros({n}, type));
+        outs[0].push_back(blank(n, type));
       }
       group.backend().allgather(outs, in)->wait();
       for (int r = 0; r < group.size(); ++r) {
         expect_equal(outs[0][r], all[r], str_cat("allgather ", type, "[", n));
       }
-      at::Tensor flat = at::zeros({n * group.size()}, type);
+      at::Tensor flat = blank(n * group.size(), type);
       group.backend()._allgather_base(flat, in[0])->wait();
       expect_equal(flat, at::cat(all), str_cat("allgather base ", type));
     }
@@ -225,12 +191,12 @@ void reduce_scatter_lists_and_bases(Group& group) {
           plain_reduce(whole, op).narrow(0, n * group.rank(), n);
       c10d::ReduceScatterOptions options;
       options.reduceOp = op;
-      at::Tensor out = at::zeros({n}, type);
-      at::Tensor in = whole[group.rank()].clone();
+      at::Tensor out = blank(n, type);
+      at::Tensor in = placed(whole[group.rank()]);
       group.backend()._reduce_scatter_base(out, in, options)->wait();
       expect_equal(out, expected, title("reduce_scatter base", type, op, n));
       if (group.backend_name() != "gloo") {
-        Tensors outs = {at::zeros({n}, type)};
+        Tensors outs = {blank(n, type)};
         std::vector<Tensors> ins(1);
         for (int r = 0; r < size; ++r) {
           ins[0].push_back(in.narrow(0, n * r, n));
@@ -253,17 +219,17 @@ void gather_and_scatter(Group& group) {
         if (is_root) {
           lists.emplace_back();
           for (int r = 0; r < size; ++r) {
-            lists[0].push_back(at::zeros({n}, type));
+            lists[0].push_back(blank(n, type));
           }
         }
-        Tensors in = {all[group.rank()]};
+        Tensors in = {placed(all[group.rank()])};
         c10d::GatherOptions gather;
         gather.rootRank = root;
         group.backend().gather(lists, in, gather)->wait();
         for (int r = 0; is_root && r < size; ++r) {
           expect_equal(lists[0][r], all[r], str_cat("gather ", type));
         }
-        Tensors out = {at::zeros({n}, type)};
+        Tensors out = {blank(n, type)};
         c10d::ScatterOptions scatter;
         scatter.rootRank = root;
         group.backend().scatter(out, lists, scatter)->wait();
@@ -295,10 +261,12 @@ void all_to_all_with_uneven_rows(Group& group) {
                          .view({to_rows[r], width}));
         expected.push_back(input_of(r * size + me, type, from_rows[r] * width)
                                .view({from_rows[r], width}));
-        from.push_back(at::zeros({from_rows[r], width}, type));
+        from.push_back(
+            blank(from_rows[r] * width, type).view({from_rows[r], width}));
       }
-      at::Tensor input = at::cat(to);
-      at::Tensor output = at::zeros_like(at::cat(expected));
+      at::Tensor input = placed(at::cat(to).view({-1})).view({-1, width});
+      at::Tensor output = blank(at::cat(expected).numel(), type);
+      output = output.view({-1, width});
       group.backend().alltoall_base(output, input, from_rows, to_rows)->wait();
       expect_equal(output, at::cat(expected), "alltoall_base");
       if (group.backend_name() != "gloo") {
@@ -311,38 +279,48 @@ void all_to_all_with_uneven_rows(Group& group) {
 
 // Everybody sends to everybody before anybody receives, in two tags whose
 // messages are received in the other order.
-void messages_between_all_pairs(Group& group) {
+void messages_of(Group& group, at::ScalarType type, std::int64_t n) {
   const int size = group.size();
   const int me = group.rank();
-  const auto message = [&](int from, int to, int tag, std::int64_t n) {
-    return input_of(from * 7 + to * 3 + tag, at::kFloat, n);
+  const auto message = [&](int from, int to, int tag) {
+    return input_of(from * 7 + to * 3 + tag, type, n);
   };
-  for (const std::int64_t n : {1, 1023, 70'001}) {
-    std::vector<c10::intrusive_ptr<c10d::Work>> works;
-    Tensors kept;
-    for (int tag : {1, 2}) {
-      for (int to = 0; to < size; ++to) {
-        if (to != me) {
-          Tensors one = {message(me, to, tag, n)};
-          works.push_back(group.backend().send(one, to, tag));
-          kept.push_back(one[0]);
-        }
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
+  Tensors kept;
+  for (int tag : {1, 2}) {
+    for (int to = 0; to < size; ++to) {
+      if (to != me) {
+        Tensors one = {placed(message(me, to, tag))};
+        works.push_back(group.backend().send(one, to, tag));
+        kept.push_back(one[0]);
       }
     }
-    for (int tag : {2, 1}) {
-      for (int from = 0; from < size; ++from) {
-        if (from != me) {
-          Tensors one = {at::zeros({n}, at::kFloat)};
-          group.backend().recv(one, from, tag)->wait();
-          expect_equal(one[0], message(from, me, tag, n), "recv");
-        }
-      }
-    }
-    for (const auto& work : works) {
-      work->wait();
-    }
-    group.barrier();
   }
+  for (int tag : {2, 1}) {
+    for (int from = 0; from < size; ++from) {
+      if (from != me) {
+        Tensors one = {blank(n, type)};
+        group.backend().recv(one, from, tag)->wait();
+        expect_equal(
+            one[0],
+            message(from, me, tag),
+            str_cat("recv ", type, "[", n, "] from ", from));
+      }
+    }
+  }
+  for (const auto& work : works) {
+    work->wait();
+  }
+  group.barrier();
+}
+
+void messages_between_all_pairs(Group& group) {
+  for (const auto type : promised_types()) {
+    messages_of(group, type, 0);
+    messages_of(group, type, 1023);
+  }
+  messages_of(group, at::kFloat, 1);
+  messages_of(group, at::kFloat, 70'001);
 }
 
 void messages_from_any_source(Group& group) {
@@ -410,51 +388,6 @@ const std::vector<std::pair<std::string, Conformance>>& conformance_checks() {
       {"Barrier", barriers},
   };
   return checks;
-}
-
-void mixed_collectives(Group& group, int count, std::uint64_t seed) {
-  std::mt19937_64 random(seed);  // The same numbers on every rank.
-  for (int i = 0; i < count; ++i) {
-    const auto n = static_cast<std::int64_t>(random() % 300);
-    const int root = static_cast<int>(random() % group.size());
-    const auto all = inputs_of_all(group.size(), at::kFloat, n);
-    const at::Tensor mine = all[group.rank()].clone();
-    switch (random() % 5) {
-      case 0:
-        expect_equal(
-            group.reduce({mine})[0], plain_reduce(all, Op::SUM), "reduce");
-        break;
-      case 1:
-        expect_equal(group.gather({mine})[0], at::cat(all), "gather");
-        break;
-      case 2:
-        group.broadcast({mine}, root);
-        expect_equal(mine, all[root], "broadcast");
-        break;
-      case 3: {
-        Tensors one = {mine};
-        group.backend().allreduce(one)->wait();
-        expect_equal(mine, plain_reduce(all, Op::SUM), "allreduce");
-        break;
-      }
-      default:
-        group.barrier();
-    }
-  }
-}
-
-void large_all_reduce(Group& group) {
-  const std::int64_t n = 16 << 20;
-  const auto value = static_cast<float>(group.rank() + 1);
-  const auto sum = static_cast<float>(group.size() * (group.size() + 1) / 2);
-  at::Tensor ordinary = at::empty({n}, at::kFloat);
-  at::Tensor shared = group.allocate(n, ordinary);
-  for (at::Tensor tensor : {ordinary, shared}) {
-    tensor.fill_(value);
-    Tensors one = {tensor};
-    group.backend().allreduce(one)->wait();
-    expect_equal(tensor, at::full({n}, sum), "64 MiB");
-  }
 }
 
 }  // namespace accelerate

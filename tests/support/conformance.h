@@ -26,4 +26,7 @@ void mixed_collectives(Group& group, int count, std::uint64_t seed);
 /// the group.
 void large_all_reduce(Group& group);
 
+/// The same in two types, and every other operation with 64 MiB.
+void large_collectives(Group& group);
+
 }  // namespace accelerate

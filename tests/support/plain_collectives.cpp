@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/plain_collectives.h"
 
+#include <stdexcept>
+
+#include "base/str_cat.h"
+
 namespace accelerate {
 
 using Op = c10d::ReduceOp;
@@ -84,6 +88,50 @@ std::string name_of_operation(Op::RedOpType op) {
     default:
       return "other";
   }
+}
+
+void expect_equal(
+    const at::Tensor& got,
+    const at::Tensor& expected,
+    const std::string& what) {
+  if (got.sizes() != expected.sizes() ||
+      got.scalar_type() != expected.scalar_type()) {
+    throw std::runtime_error(str_cat(
+        what,
+        ": got ",
+        got.scalar_type(),
+        got.sizes(),
+        ", expected ",
+        expected.scalar_type(),
+        expected.sizes()));
+  }
+  if (!at::equal(got, expected)) {
+    const auto wrong = got.ne(expected).nonzero();
+    throw std::runtime_error(str_cat(
+        what,
+        ": ",
+        wrong.size(0),
+        " of ",
+        got.numel(),
+        " elements are wrong, the first at ",
+        wrong[0].item<std::int64_t>()));
+  }
+}
+
+std::vector<at::Tensor> inputs_of_all(
+    int size, at::ScalarType type, std::int64_t count) {
+  std::vector<at::Tensor> inputs;
+  for (int rank = 0; rank < size; ++rank) {
+    inputs.push_back(input_of(rank, type, count));
+  }
+  return inputs;
+}
+
+bool can_reduce(const Group& group, at::ScalarType type, Op::RedOpType op) {
+  if (group.backend_name() == "gloo") {
+    return gloo_can(type, op);
+  }
+  return type != at::kBool || op != Op::AVG;
 }
 
 }  // namespace accelerate

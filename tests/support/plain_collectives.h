@@ -9,6 +9,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include "accelerate/group.h"
+
 namespace accelerate {
 
 /// The tensor that `rank` brings to a collective: the same on every call, so
@@ -24,6 +26,19 @@ const std::vector<at::ScalarType>& promised_types();
 const std::vector<c10d::ReduceOp::RedOpType>& promised_operations();
 /// Whether LibTorch's Gloo has it too, to compare with.
 bool gloo_can(at::ScalarType type, c10d::ReduceOp::RedOpType op);
+
+/// Whether the backend of `group` has it.
+bool can_reduce(
+    const Group& group, at::ScalarType type, c10d::ReduceOp::RedOpType op);
+
+/// `input_of` each rank.
+std::vector<at::Tensor> inputs_of_all(
+    int size, at::ScalarType type, std::int64_t count);
+
+/// Throws `std::runtime_error` that begins with `what` unless type, shape and
+/// every element are the same.
+void expect_equal(
+    const at::Tensor& got, const at::Tensor& expected, const std::string& what);
 
 std::string name_of_operation(c10d::ReduceOp::RedOpType op);
 

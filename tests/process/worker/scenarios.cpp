@@ -84,7 +84,11 @@ void conformance(const WorkerOptions& options) {
     say(str_cat("check ", name));
     check(group);
   }
-  large_all_reduce(group);
+  if (group.size() == 2) {
+    large_collectives(group);
+  } else {
+    large_all_reduce(group);
+  }
 }
 
 void mixed(const WorkerOptions& options) {

@@ -26,6 +26,8 @@ int main(int argc, char** argv) {
     }
     running = "large";
     accelerate::large_collectives(group);
+    running = "rank order";
+    accelerate::sums_in_rank_order(group);
     running = "mixed";
     accelerate::mixed_collectives(group, 10'000, 20261115);
     running = "subgroup";

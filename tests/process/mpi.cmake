@@ -35,7 +35,8 @@ accelerate_add_test_program(process group_suite PCH comm LIBS accelerate SOURCES
   ${PROJECT_SOURCE_DIR}/tests/support/conformance.cpp
   ${PROJECT_SOURCE_DIR}/tests/support/large_collectives.cpp
   ${PROJECT_SOURCE_DIR}/tests/support/mixed_collectives.cpp
-  ${PROJECT_SOURCE_DIR}/tests/support/plain_collectives.cpp)
+  ${PROJECT_SOURCE_DIR}/tests/support/plain_collectives.cpp
+  ${PROJECT_SOURCE_DIR}/tests/support/rank_order.cpp)
 find_program(ACCELERATE_MPIRUN mpirun)
 if(TARGET accelerate_mpi AND ACCELERATE_MPIRUN)
   add_dependencies(group_suite accelerate_mpi)

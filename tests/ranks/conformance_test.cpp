@@ -52,5 +52,23 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Backend::shm, Backend::gloo, Backend::fake),
     [](const auto& test) { return std::string(name_of(test.param)); });
 
+class RankOrder : public testing::TestWithParam<std::tuple<Backend, int>> {};
+
+TEST_P(RankOrder, SumsRepeatBitForBit) {
+  const auto [backend, size] = GetParam();
+
+  run_on_ranks(size, quick(backend), sums_in_rank_order);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Collectives,
+    RankOrder,
+    testing::Combine(
+        testing::Values(Backend::shm, Backend::fake), testing::Values(2, 3, 5)),
+    [](const auto& test) {
+      return std::string(name_of(std::get<0>(test.param))) + "_" +
+             std::to_string(std::get<1>(test.param));
+    });
+
 }  // namespace
 }  // namespace accelerate

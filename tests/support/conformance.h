@@ -29,4 +29,8 @@ void large_all_reduce(Group& group);
 /// The same in two types, and every other operation with 64 MiB.
 void large_collectives(Group& group);
 
+/// Sums of random numbers: equal to the last bit to those of a loop over ranks,
+/// whoever comes first. Gloo promises no such thing.
+void sums_in_rank_order(Group& group);
+
 }  // namespace accelerate

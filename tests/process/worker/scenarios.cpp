@@ -89,6 +89,9 @@ void conformance(const WorkerOptions& options) {
   } else {
     large_all_reduce(group);
   }
+  if (group.backend_name() != "gloo") {
+    sums_in_rank_order(group);
+  }
 }
 
 void mixed(const WorkerOptions& options) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -52,46 +53,84 @@ std::vector<int> not_at(const std::string& call, const Seat& seat) {
   return ranks;
 }
 
-// True when the work has ended, well or not.
-bool ended(c10d::Work& work, milliseconds at_most) {
-  if (work.isCompleted()) {
-    return true;
+// Tells when a work has ended, well or not.
+class Ending {
+ public:
+  // With `by_future` the work itself is never asked to wait.
+  Ending(c10d::Work& work, bool by_future) : work_(work) {
+    if (by_future) {
+      future_ = std::make_shared<std::promise<void>>();
+      ended_ = future_->get_future();
+      work.getFuture()->addCallback(
+          [promise = future_](c10::ivalue::Future&) { promise->set_value(); });
+    }
   }
-  try {
-    work.wait(at_most);
-  } catch (const std::exception&) {
-    // Too early, or the work's own error: the caller asks again.
+
+  bool within(milliseconds at_most) const {
+    if (work_.isCompleted()) {
+      return true;
+    }
+    if (future_) {
+      ended_.wait_for(at_most);
+      return work_.isCompleted();
+    }
+    try {
+      work_.wait(at_most);
+    } catch (const std::exception&) {
+      // Too early, or the work's own error: the caller asks again.
+    }
+    return work_.isCompleted();
   }
-  return work.isCompleted();
-}
+
+ private:
+  c10d::Work& work_;
+  std::shared_ptr<std::promise<void>> future_;
+  std::future<void> ended_;
+};
 
 }  // namespace
 
-BackendWait::BackendWait(Seat seat, std::shared_ptr<SharedMemory> memory)
-    : seat_(std::move(seat)), memory_(std::move(memory)) {
+BackendWait::BackendWait(
+    Seat seat,
+    std::shared_ptr<SharedMemory> memory,
+    c10::intrusive_ptr<c10d::Backend> plugin)
+    : seat_(std::move(seat)),
+      memory_(std::move(memory)),
+      plugin_(std::move(plugin)) {
 }
 
 void BackendWait::operator()(
     const c10::intrusive_ptr<c10d::Work>& work,
     const Call& call,
     const Patience& patience) const {
-  Wait wait(call, seat_.rank, patience);
-  BoundedCall store;
-  while (!ended(*work, wait.slice())) {
-    const std::vector<int> dead = gone();
-    // A rank that was done with the operation may have left in peace, with its
-    // last bytes still on their way to this one.
-    if (!dead.empty() && !ended(*work, kAfterlife)) {
-      wait.gone(dead);
-    }
-    ask_who_is_late(store, call, wait);
-  }
   try {
+    watch(work, call, patience);
     work->wait();
   } catch (const Error&) {
+    if (plugin_) {
+      plugin_->abort();
+    }
     throw;
   } catch (const std::exception& error) {
     rethrow(call, patience, error.what());
+  }
+}
+
+void BackendWait::watch(
+    const c10::intrusive_ptr<c10d::Work>& work,
+    const Call& call,
+    const Patience& patience) const {
+  const Ending end(*work, needs_async());
+  Wait wait(call, seat_.rank, patience);
+  BoundedCall store;
+  while (!end.within(wait.slice())) {
+    const std::vector<int> dead = gone();
+    // A rank that was done with the operation may have left in peace, with its
+    // last bytes still on their way to this one.
+    if (!dead.empty() && !end.within(kAfterlife)) {
+      wait.gone(dead);
+    }
+    ask_who_is_late(store, call, wait);
   }
 }
 
@@ -173,7 +212,7 @@ std::vector<std::string> BackendExchange::fixed(
   std::memcpy(data, &length, sizeof length);
   std::memcpy(data + sizeof length, mine.data(), std::min(bytes, mine.size()));
   c10d::AllgatherOptions options;
-  options.asyncOp = false;
+  options.asyncOp = wait_.needs_async();
   wait_(backend_->_allgather_base(out, in, options), call, patience);
 
   std::vector<std::string> messages;

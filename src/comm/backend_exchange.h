@@ -19,8 +19,17 @@ namespace accelerate {
 /// store may be part of what is missing: it gets a slice of time to answer.
 class BackendWait {
  public:
-  /// `memory` tells who is alive, where all ranks are on one host.
-  BackendWait(Seat seat, std::shared_ptr<SharedMemory> memory);
+  /// `memory` tells who is alive, where all ranks are on one host. `plugin` is
+  /// the backend if it is one of ours that breaks when a timed wait runs out:
+  /// its operations are watched from outside, and ended when a wait has failed.
+  BackendWait(
+      Seat seat,
+      std::shared_ptr<SharedMemory> memory,
+      c10::intrusive_ptr<c10d::Backend> plugin = {});
+
+  /// Whether operations must run on a thread of the backend's, so that this
+  /// one can watch.
+  bool needs_async() const { return plugin_.defined(); }
 
   /// Throws `DistributedError` that names ranks when one is gone or late.
   void operator()(
@@ -29,6 +38,10 @@ class BackendWait {
       const Patience& patience) const;
 
  private:
+  void watch(
+      const c10::intrusive_ptr<c10d::Work>& work,
+      const Call& call,
+      const Patience& patience) const;
   std::vector<int> gone() const;
   void ask_who_is_late(BoundedCall& store, const Call& call, Wait& wait) const;
   [[noreturn]] void rethrow(
@@ -36,6 +49,7 @@ class BackendWait {
 
   Seat seat_;
   std::shared_ptr<SharedMemory> memory_;
+  c10::intrusive_ptr<c10d::Backend> plugin_;
 };
 
 /// The `Exchange` of ranks that only share a backend.

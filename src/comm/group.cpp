@@ -281,7 +281,7 @@ Tensor Group::Impl::gather_rows(
     Tensor in = as_bytes(with_rows(rows, most));
     Tensor out = as_bytes(all);
     c10d::AllgatherOptions now;
-    now.asyncOp = false;
+    now.asyncOp = backend_wait->needs_async();
     wait(backend->_allgather_base(out, in, now), call);
   }
   if (std::equal(counts.begin() + 1, counts.end(), counts.begin())) {
@@ -308,7 +308,7 @@ Group::Tensors Group::reduce(
       impl_->agree(call, results, std::string(name_of(reduction)));
       c10d::AllreduceOptions options;
       options.reduceOp = op_of(reduction);
-      options.asyncOp = false;
+      options.asyncOp = impl_->backend_wait->needs_async();
       for (const Tensor& result : results) {
         Tensors one = {result};
         impl_->wait(impl_->backend->allreduce(one, options), call);
@@ -333,7 +333,7 @@ void Group::broadcast(const Tensors& tensors, int from) const {
     impl_->agree(call, tensors, str_cat("from ", from));
     c10d::BroadcastOptions options;
     options.rootRank = from;
-    options.asyncOp = false;
+    options.asyncOp = impl_->backend_wait->needs_async();
     for (const Tensor& tensor : tensors) {
       Tensor flat = as_rows(tensor);
       if (flat.numel() == 0) {

@@ -33,13 +33,17 @@ std::size_t memory_bytes(int size) {
   return ShmExchange::bytes(size) + ShmTransport::bytes(size);
 }
 
+// A backend's own limit is a little later than ours: our message names ranks
+// and what the user called.
+constexpr std::chrono::seconds kGrace(5);
+
 PluginGroupOptions plugin_options(const Seat& seat, const Patience& patience) {
   PluginGroupOptions options;
   const bool all = seat.members.empty();
   options.process_index = all ? seat.rank : seat.members[seat.rank];
   options.num_processes = all ? seat.size : seat.num_processes;
   options.members = seat.members;
-  options.timeout = patience.timeout;
+  options.timeout = patience.timeout + kGrace;
   options.store = seat.store.get();
   return options;
 }
@@ -84,8 +88,6 @@ void keep_broken_pipes_quiet() {
   }
 }
 
-// Gloo's own limit is a little later than ours: our message names ranks.
-constexpr std::chrono::seconds kGlooGrace(5);
 // All ranks are there when they begin to connect.
 constexpr std::chrono::milliseconds kConnectLimit(20'000);
 
@@ -100,7 +102,9 @@ Group::Impl::Impl(Seat seat_, GroupOptions options_)
     memory = common.memory;
   }
   make_backend(common);
-  backend_wait.emplace(seat, memory);
+  const bool plugin = options.backend == Backend::mpi;
+  backend_wait.emplace(
+      seat, memory, plugin ? backend : c10::intrusive_ptr<c10d::Backend>());
   if (memory) {
     exchange = std::make_unique<ShmExchange>(
         memory, memory->data(), seat.rank, seat.size);
@@ -148,7 +152,7 @@ void Group::Impl::make_backend(const CommonMemory& common) {
                std::min(kConnectLimit, patience.timeout)](const auto& store) {
             return make_gloo_backend(store, rank, size, network, limit);
           });
-      backend->setTimeout(patience.timeout + kGlooGrace);
+      backend->setTimeout(patience.timeout + kGrace);
       return;
     case Backend::fake:
       backend = c10::make_intrusive<TransportBackend>(

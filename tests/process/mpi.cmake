@@ -12,6 +12,9 @@ if(TARGET accelerate_mpi)
     mpi_suite_types.cpp)
   accelerate_add_test_program(process mpi_faults PCH comm
     LIBS accelerate SOURCES mpi_faults.cpp)
+  accelerate_add_test_program(process mpi_group_faults PCH comm
+    LIBS accelerate SOURCES mpi_group_faults.cpp)
+  add_dependencies(mpi_group_faults accelerate_mpi)
   add_dependencies(mpi_suite accelerate_mpi)
   add_dependencies(mpi_faults accelerate_mpi)
   # Some of its ranks start MPI themselves.
@@ -21,11 +24,14 @@ if(TARGET accelerate_mpi)
 endif()
 
 accelerate_add_tests(process/mpi LIBS GTest::gtest TIMEOUT 300 PROCESSORS 3
-  SOURCES mpi_test.cpp)
+  SOURCES mpi_group_test.cpp mpi_test.cpp)
+target_include_directories(accelerate_test_process_mpi PRIVATE
+  ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(accelerate_test_process_mpi PRIVATE
   "PROGRAM_FOLDER=\"${PROJECT_BINARY_DIR}/bin/tests\"")
 if(TARGET accelerate_mpi)
-  add_dependencies(accelerate_test_process_mpi mpi_suite mpi_faults)
+  add_dependencies(accelerate_test_process_mpi
+    mpi_faults mpi_group_faults mpi_suite)
 endif()
 
 # The same checks as every other backend, through the group that PartialState

@@ -32,6 +32,11 @@ c10::intrusive_ptr<c10d::Backend::Options> MpiBackend::getBackendOptions() {
   return options;
 }
 
+void MpiBackend::abort() {
+  group_->health.fail("it was aborted");
+  group_->runtime.give_up_finalize();
+}
+
 void MpiBackend::setTimeout(std::chrono::milliseconds timeout) {
   if (timeout <= std::chrono::milliseconds(0)) {
     throw ArgumentError(

@@ -48,6 +48,8 @@ class MpiBackend : public c10d::Backend {
   void setSequenceNumberForGroup() override {}  // It starts at 0 everywhere.
   std::uint64_t getSequenceNumberForGroup() override;
   c10d::ErrorType getError() override;
+  /// Ends what is under way, here and now; the group is unusable then.
+  void abort() override;
 
   WorkPtr broadcast(
       Tensors1& tensors, const c10d::BroadcastOptions& options) override;

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a run under mpirun in which something goes wrong, as a user of
+// `Group` sees it; the first argument says what. Each line it prints starts
+// with the rank; mpi_group_test.cpp reads them.
+#include <csignal>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include <unistd.h>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "accelerate/error.h"
+#include "accelerate/partial_state.h"
+
+namespace accelerate {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The rank that is led astray, stopped or killed.
+constexpr int kVictim = 1;
+
+PartialState join() {
+  InitProcessGroupKwargs how;
+  how.timeout = milliseconds(2000);
+  how.warn_after = milliseconds(500);
+  return PartialState({.init_process_group = how});
+}
+
+void say(int rank, const std::string& text) {
+  std::ostringstream line;
+  line << rank << ": " << text << "\n";
+  std::cout << line.str() << std::flush;
+}
+
+std::string type_of(const Error& error) {
+  if (dynamic_cast<const MismatchError*>(&error) != nullptr) {
+    return "MismatchError";
+  }
+  return dynamic_cast<const DistributedError*>(&error) != nullptr
+             ? "DistributedError"
+             : "another error";
+}
+
+void report(
+    const Group& group,
+    const std::string& what,
+    const std::function<void()>& call) {
+  try {
+    call();
+    say(group.rank(), what + ": ok");
+  } catch (const Error& error) {
+    say(group.rank(), what + ": " + type_of(error) + ": " + error.what());
+  }
+}
+
+void reduce(const Group& group, std::int64_t count = 4) {
+  static_cast<void>(group.reduce({at::ones({count})}));
+}
+
+int different_calls() {
+  const PartialState state = join();
+  const Group& group = state.group();
+  report(group, "call", [&] {
+    const at::Tensor tensor = at::zeros({2, 3});
+    static_cast<void>(
+        group.rank() == kVictim ? group.gather({tensor})
+                                : group.reduce({tensor}));
+  });
+  report(group, "then", [&] { reduce(group); });
+  return 0;
+}
+
+int different_shapes() {
+  const PartialState state = join();
+  const Group& group = state.group();
+  report(group, "call", [&] {
+    const at::Tensor rows = at::zeros({8, group.rank() == kVictim ? 96 : 128});
+    static_cast<void>(group.gather({rows}));
+  });
+  report(group, "then", [&] { reduce(group); });
+  return 0;
+}
+
+// A rank that is late but comes, in an operation that runs by itself.
+int late() {
+  const PartialState state = join();
+  const Group& group = state.group();
+  if (group.rank() == kVictim) {
+    std::this_thread::sleep_for(milliseconds(700));
+  }
+  std::vector<at::Tensor> one = {at::ones({4})};
+  const auto work = group.backend().allreduce(one);
+  report(group, "call", [&] { group.wait(work, "backward"); });
+  report(group, "then", [&] { reduce(group); });
+  return 0;
+}
+
+// mpirun ends a job in which a rank died. The survivors stay long enough to
+// say what they saw, and leave together.
+int survive(int signal, const std::function<void(const Group&)>& together) {
+  const PartialState state = join();
+  const Group& group = state.group();
+  const auto survivors = group.subgroup({0, 2});
+  reduce(group);
+  if (!survivors) {
+    std::jthread end([signal] {
+      std::this_thread::sleep_for(milliseconds(100));
+      ::kill(::getpid(), signal);
+    });
+    together(group);
+    ::pause();
+  }
+  ::signal(SIGTERM, SIG_IGN);
+  report(group, "call", [&] {
+    for (;;) {
+      reduce(group, 1 << 20);
+    }
+  });
+  report(group, "then", [&] { group.barrier(); });
+  survivors->barrier();
+  return 5;
+}
+
+void stay_away(const Group& /*group*/) {
+}
+
+void take_part(const Group& group) {
+  for (;;) {
+    reduce(group, 1 << 20);
+  }
+}
+
+const std::map<std::string, std::function<int()>> kFaults = {
+    {"different_calls", different_calls},
+    {"different_shapes", different_shapes},
+    {"late", late},
+    {"stopped", [] { return survive(SIGSTOP, stay_away); }},
+    {"stopped_inside", [] { return survive(SIGSTOP, take_part); }},
+    {"killed", [] { return survive(SIGKILL, stay_away); }},
+    {"killed_inside", [] { return survive(SIGKILL, take_part); }},
+};
+
+}  // namespace
+}  // namespace accelerate
+
+int main(int argc, char** argv) {
+  return accelerate::kFaults.at(argc > 1 ? argv[1] : "")();
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/rounds.h"
 
+#include <ctime>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -52,6 +53,29 @@ TEST(Rounds, NobodyIsAheadByTwo) {
   }
 
   EXPECT_EQ(faults, 0);
+}
+
+std::chrono::nanoseconds cpu_time_of_this_thread() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) +
+         std::chrono::nanoseconds(used.tv_nsec);
+}
+
+// One that spins would use the whole second.
+TEST(Rounds, WaitWithoutABusyCore) {
+  const auto first = SharedMemory::create(Rounds::bytes(2));
+  const auto mine = seat(*first, 0);
+  const auto theirs = seat(*first, 1);
+  Rounds rounds(mine, mine->data(), 0, 2);
+  rounds.arrive();
+  Patience patience = short_patience();
+  patience.timeout = milliseconds(1000);
+  const auto before = cpu_time_of_this_thread();
+
+  EXPECT_THROW(rounds.wait({"gather", 7}, patience), DistributedError);
+
+  EXPECT_LT(cpu_time_of_this_thread() - before, milliseconds(20));
 }
 
 TEST(Rounds, SayWhoIsGone) {

@@ -34,13 +34,18 @@ void run_on_ranks(
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::mutex mutex;
   std::string failures;
+  const auto note = [&](int rank, const std::string& what) {
+    const std::lock_guard lock(mutex);
+    failures += "rank " + std::to_string(rank) + ": " + what + "\n";
+  };
   const auto run = [&](int rank) {
     try {
       Group group(store, rank, size, options);
       body(group);
     } catch (const std::exception& error) {
-      const std::lock_guard lock(mutex);
-      failures += "rank " + std::to_string(rank) + ": " + error.what() + "\n";
+      note(rank, error.what());
+    } catch (...) {
+      note(rank, "something that is not a std::exception was thrown");
     }
   };
   {

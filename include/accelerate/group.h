@@ -3,7 +3,7 @@
 //
 //     accelerate::PartialState state;
 //     const accelerate::Group& world = state.group();
-//     at::Tensor loss = accelerate::reduce(my_loss, {.group = &world});
+//     at::Tensor loss = accelerate::reduce(my_loss, {}, world);
 //     auto pair = world.subgroup({0, 1});
 #pragma once
 
@@ -52,8 +52,9 @@ struct GroupOptions {
   std::optional<Backend> backend = std::nullopt;
   /// A rank that is later than this makes the others throw.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// A rank that is later than this is named in a warning.
-  std::chrono::milliseconds warn_after = std::chrono::seconds(30);
+  /// A rank that is later than this is named in a warning. Left out: 30 s, or
+  /// the timeout where that is shorter.
+  std::optional<std::chrono::milliseconds> warn_after = std::nullopt;
   /// Takes the warnings; left out: they go to stderr.
   std::function<void(const std::string&)> warn = {};
   /// Network interface for Gloo between hosts; left out: LibTorch's choice.
@@ -62,7 +63,8 @@ struct GroupOptions {
   bool shared_memory = true;
 };
 
-/// Throws `ArgumentError` unless the times of `options` are positive.
+/// Throws `ArgumentError` unless the times of `options` are positive, the
+/// warning comes before the timeout, and the network interface exists.
 ACCELERATE_API void check_group_options(const GroupOptions& options);
 
 /// Padding of `Group::pad_across_processes`.

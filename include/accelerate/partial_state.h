@@ -41,7 +41,8 @@ struct InitProcessGroupKwargs {
   std::optional<std::string> init_method = std::nullopt;
   /// A rank that is later than this makes the others throw; 600 s.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  /// A rank that is later than this is named in a warning; 30 s.
+  /// A rank that is later than this is named in a warning; 30 s, or the
+  /// timeout where that is shorter.
   std::optional<std::chrono::milliseconds> warn_after = std::nullopt;
 };
 using InitProcessGroupOptions = InitProcessGroupKwargs;

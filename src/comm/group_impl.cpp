@@ -88,6 +88,7 @@ void keep_broken_pipes_quiet() {
   }
 }
 
+constexpr std::chrono::milliseconds kWarnAfter = std::chrono::seconds(30);
 // All ranks are there when they begin to connect.
 constexpr std::chrono::milliseconds kConnectLimit(20'000);
 
@@ -95,7 +96,11 @@ constexpr std::chrono::milliseconds kConnectLimit(20'000);
 
 Group::Impl::Impl(Seat seat_, GroupOptions options_)
     : seat(std::move(seat_)), options(std::move(options_)) {
-  patience = {options.warn_after, options.timeout, options.warn, aborted.get()};
+  patience = {
+      options.warn_after.value_or(std::min(kWarnAfter, options.timeout)),
+      options.timeout,
+      options.warn,
+      aborted.get()};
   CommonMemory common;
   if (options.shared_memory) {
     common = share_memory(seat, memory_bytes(seat.size), patience);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What users type: the words for backends and reductions, and options.
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "accelerate/error.h"
 #include "accelerate/group.h"
+#include "base/network_interfaces.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 
 namespace accelerate {
 namespace {
@@ -48,18 +51,51 @@ std::string_view name_in(const Table& table, Value wanted) {
   throw InternalError("a value without a name");
 }
 
+void check_positive(
+    const char* name, std::chrono::milliseconds value, const char* otherwise) {
+  if (value.count() <= 0) {
+    throw ArgumentError(
+        str_cat(name, " is ", value.count(), " ms, not a positive time"),
+        str_cat("pass 1 ms or more, or leave it out for ", otherwise));
+  }
+}
+
+void check_interface(const GroupOptions& options) {
+  const auto all = network_interfaces();
+  if (options.network_interface &&
+      std::find(all.begin(), all.end(), *options.network_interface) ==
+          all.end()) {
+    throw ArgumentError(
+        str_cat(
+            "network_interface `",
+            *options.network_interface,
+            "` is not one of ",
+            join(all, ", ")),
+        "pass one of these, or leave it out");
+  }
+}
+
 }  // namespace
 
 void check_group_options(const GroupOptions& options) {
-  if (options.timeout.count() <= 0 || options.warn_after.count() <= 0) {
+  check_positive("timeout", options.timeout, "600 s");
+  check_interface(options);
+  if (!options.warn_after) {
+    return;
+  }
+  check_positive("warn_after", *options.warn_after, "30 s");
+  if (*options.warn_after > options.timeout) {
     throw ArgumentError(
         str_cat(
-            "timeout and warn_after must be positive, got ",
+            "warn_after is ",
+            options.warn_after->count(),
+            " ms but timeout is ",
             options.timeout.count(),
-            " ms and ",
-            options.warn_after.count(),
-            " ms"),
-        "leave them out for 600 s and 30 s");
+            " ms, so the warning would never come"),
+        str_cat(
+            "pass a warn_after of at most ",
+            options.timeout.count(),
+            " ms, or leave it out"));
   }
 }
 

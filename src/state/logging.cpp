@@ -63,7 +63,7 @@ LogLevel parse_log_level(std::string_view name) {
   if (!level) {
     throw ArgumentError(
         str_cat("log level `", name, "` is not one of ", kChoices),
-        "pass one of these");
+        str_cat("pass one of ", kChoices));
   }
   return *level;
 }

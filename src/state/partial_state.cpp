@@ -11,7 +11,9 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "accelerate/error.h"
+#include "base/network_interfaces.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 #include "comm/launcher_link.h"
 #include "comm/plugin.h"
 #include "config/environment.h"
@@ -51,8 +53,16 @@ c10::Device choose_device(const Environment& environment, bool cpu) {
   }
   try {
     const c10::Device device(*wanted);
+    if (device.is_cpu() && device.index() <= 0) {
+      return c10::Device(c10::DeviceType::CPU);
+    }
     if (device.is_cpu()) {
-      return device;
+      throw ConfigError(
+          str_cat(
+              "environment variable ACCELERATE_TORCH_DEVICE is `",
+              *wanted,
+              "`, but there is one CPU device, `cpu`"),
+          "set it to `cpu`, or unset it");
     }
   } catch (const c10::Error&) {
     throw ConfigError(
@@ -92,6 +102,22 @@ Backend backend_from_variable(const std::string& name) {
   }
 }
 
+std::optional<std::string> interface_from_variable(
+    const Environment& environment) {
+  const auto name = environment.get("GLOO_SOCKET_IFNAME");
+  const auto all = network_interfaces();
+  if (name && std::find(all.begin(), all.end(), *name) == all.end()) {
+    throw ConfigError(
+        str_cat(
+            "environment variable GLOO_SOCKET_IFNAME is `",
+            *name,
+            "`, not one of ",
+            join(all, ", ")),
+        "set it to one of these, or unset it");
+  }
+  return name;
+}
+
 GroupOptions group_options(
     const InitProcessGroupKwargs& kwargs,
     const Environment& environment,
@@ -107,8 +133,10 @@ GroupOptions group_options(
     options.backend = Backend::mpi;
   }
   options.timeout = kwargs.timeout.value_or(options.timeout);
-  options.warn_after = kwargs.warn_after.value_or(options.warn_after);
-  options.network_interface = environment.get("GLOO_SOCKET_IFNAME");
+  options.warn_after = kwargs.warn_after;
+  if (topology.num_processes > 1) {
+    options.network_interface = interface_from_variable(environment);
+  }
   return options;
 }
 

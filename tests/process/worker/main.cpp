@@ -22,7 +22,9 @@ accelerate::WorkerOptions parse(const std::vector<std::string>& words) {
     options.group.backend = accelerate::parse_backend(backend);
   }
   options.group.timeout = milliseconds(std::stoi(word(3, "20000")));
-  options.group.warn_after = milliseconds(std::stoi(word(4, "10000")));
+  if (words.size() > 4) {
+    options.group.warn_after = milliseconds(std::stoi(words[4]));
+  }
   options.argument = word(5, "");
   return options;
 }

@@ -13,6 +13,8 @@
 #include "accelerate/operations.h"
 #include "accelerate/partial_state.h"
 #include "accelerate/random.h"
+#include "base/network_interfaces.h"
+#include "base/text.h"
 
 namespace accelerate {
 namespace {
@@ -24,6 +26,7 @@ struct BadInput {
   std::function<void()> call;
   Kind kind;
   std::string text;
+  std::string hint;
 };
 
 class BadInputs : public testing::TestWithParam<BadInput> {};
@@ -47,7 +50,7 @@ TEST_P(BadInputs, GiveTheRightErrorWithValueAndChoices) {
   } catch (const Error& error) {
     EXPECT_EQ(error.what(), GetParam().text);
     EXPECT_EQ(kind_of(error), GetParam().kind);
-    EXPECT_FALSE(error.hint().empty());
+    EXPECT_EQ(error.hint(), GetParam().hint);
   }
   PartialState::reset();
 }
@@ -74,138 +77,211 @@ std::function<void()> state_with(const InitProcessGroupKwargs& kwargs) {
 
 using std::chrono::milliseconds;
 
+// As `ip link` lists them.
+std::string all_interfaces() {
+  return join(network_interfaces(), ", ");
+}
+
 const BadInput kBadInputs[] = {
     {"Backend",
      [] { parse_backend("nccl2"); },
      Kind::argument,
-     "backend `nccl2` is not one of shm, gloo, mpi, fake"},
+     "backend `nccl2` is not one of shm, gloo, mpi, fake",
+     "pass one of shm, gloo, mpi, fake"},
     {"BackendInAnotherCase",
      [] { parse_backend("Gloo"); },
      Kind::argument,
-     "backend `Gloo` is not one of shm, gloo, mpi, fake"},
+     "backend `Gloo` is not one of shm, gloo, mpi, fake",
+     "pass one of shm, gloo, mpi, fake"},
     {"Reduction",
      [] { parse_reduction("average"); },
      Kind::argument,
-     "reduction `average` is not one of sum, mean, max, min"},
+     "reduction `average` is not one of sum, mean, max, min",
+     "pass one of sum, mean, max, min"},
     {"LogLevel",
      [] { parse_log_level("loud"); },
      Kind::argument,
-     "log level `loud` is not one of debug, info, warning, error, critical"},
+     "log level `loud` is not one of debug, info, warning, error, critical",
+     "pass one of debug, info, warning, error, critical"},
     {"GroupSize",
      [] { join_alone(0, 0); },
      Kind::argument,
-     "a group of 0 ranks does not exist"},
+     "a group of 0 ranks does not exist",
+     "pass a size of 1 or more"},
     {"GroupRankTooLarge",
      [] { join_alone(2, 2); },
      Kind::argument,
-     "rank is 2 but the group has 2 ranks (0–1)"},
+     "rank is 2 but the group has 2 ranks (0–1)",
+     "pass a rank of the group"},
     {"GroupRankNegative",
      [] { join_alone(-1, 2); },
      Kind::argument,
-     "rank is -1 but the group has 2 ranks (0–1)"},
+     "rank is -1 but the group has 2 ranks (0–1)",
+     "pass a rank of the group"},
     {"GroupTimeout",
      [] { join_alone(0, 2, {.timeout = milliseconds(0)}); },
      Kind::argument,
-     "timeout and warn_after must be positive, got 0 ms and 30000 ms"},
+     "timeout is 0 ms, not a positive time",
+     "pass 1 ms or more, or leave it out for 600 s"},
     {"GroupWarnAfter",
      [] { join_alone(0, 2, {.warn_after = milliseconds(-5)}); },
      Kind::argument,
-     "timeout and warn_after must be positive, got 600000 ms and -5 ms"},
+     "warn_after is -5 ms, not a positive time",
+     "pass 1 ms or more, or leave it out for 30 s"},
     {"GroupOfOneHasNoBackend",
      [] { static_cast<void>(Group().backend()); },
      Kind::state,
-     "a group of one rank has no backend"},
+     "a group of one rank has no backend",
+     "ask `size()` first: there is nobody to talk to"},
     {"SubgroupRank",
      [] { static_cast<void>(Group().subgroup({0, 1})); },
      Kind::argument,
-     "subgroup: rank 1 is not in the group of 1 ranks (0–0)"},
+     "subgroup: rank 1 is not in the group of 1 ranks (0–0)",
+     "name ranks of this group"},
     {"SubgroupTwice",
      [] { static_cast<void>(Group().subgroup({0, 0})); },
      Kind::argument,
-     "subgroup needs different ranks, got [0, 0]"},
+     "subgroup needs different ranks, got [0, 0]",
+     "name each rank of the new group once"},
     {"SubgroupEmpty",
      [] { static_cast<void>(Group().subgroup({})); },
      Kind::argument,
-     "subgroup needs different ranks, got []"},
+     "subgroup needs different ranks, got []",
+     "name each rank of the new group once"},
     {"BroadcastFrom",
      [] { Group().broadcast({at::ones({1})}, 1); },
      Kind::argument,
-     "broadcast: from is 1 but the group has 1 ranks (0–0)"},
+     "broadcast: from is 1 but the group has 1 ranks (0–0)",
+     "pass a rank of the group"},
     {"BroadcastObjectsFrom",
      [] {
        std::vector<Json> objects;
        Group().broadcast_object_list(objects, -1);
      },
      Kind::argument,
-     "broadcast_object_list: from is -1 but the group has 1 ranks (0–0)"},
+     "broadcast_object_list: from is -1 but the group has 1 ranks (0–0)",
+     "pass a rank of the group"},
     {"UndefinedTensor",
      [] { static_cast<void>(Group().gather({at::Tensor()})); },
      Kind::argument,
-     "gather got an undefined tensor"},
+     "gather got an undefined tensor",
+     "pass tensors with data on every rank"},
     {"MeanOfIntegers",
      [] {
        static_cast<void>(
            Group().reduce({at::ones({1}, at::kLong)}, Reduction::mean));
      },
      Kind::argument,
-     "reduce: the mean of Long tensors is not a whole number"},
+     "reduce: the mean of Long tensors is not a whole number",
+     "convert with `tensor.to(torch::kFloat)`, or use Reduction::sum"},
     {"PadDim",
      [] {
        static_cast<void>(
            Group().pad_across_processes({at::ones({1})}, {.dim = -1}));
      },
      Kind::argument,
-     "pad_across_processes: dim is -1"},
+     "pad_across_processes: dim is -1",
+     "count dimensions from 0"},
     {"AllocateCount",
      [] { static_cast<void>(Group().allocate(-1, at::ones({1}))); },
      Kind::argument,
-     "allocate: -1 elements"},
+     "allocate: -1 elements",
+     "pass 0 or more"},
     {"RngWithoutGenerator",
      [] { synchronize_rng_state(RngType::generator, std::nullopt, Group()); },
      Kind::argument,
-     "RngType::generator needs a generator, got none"},
+     "RngType::generator needs a generator, got none",
+     "pass the generator as second argument, or use RngType::torch"},
     {"LauncherProcesses",
      [] { debug_launcher([] {}, {.num_processes = 0}); },
      Kind::argument,
-     "num_processes is 0"},
+     "num_processes is 0",
+     "pass 1 or more"},
     {"LauncherTimeout",
      [] { debug_launcher([] {}, {.timeout = milliseconds(-1)}); },
      Kind::argument,
-     "timeout is -1 ms"},
+     "timeout is -1 ms",
+     "pass a positive time, or leave it out"},
     {"StateTimeout",
      state_with({.timeout = milliseconds(0)}),
      Kind::argument,
-     "timeout and warn_after must be positive, got 0 ms and 30000 ms"},
+     "timeout is 0 ms, not a positive time",
+     "pass 1 ms or more, or leave it out for 600 s"},
     {"StateWarnAfter",
      state_with({.warn_after = milliseconds(-1)}),
      Kind::argument,
-     "timeout and warn_after must be positive, got 600000 ms and -1 ms"},
+     "warn_after is -1 ms, not a positive time",
+     "pass 1 ms or more, or leave it out for 30 s"},
     {"StateInitMethod",
      state_with({.init_method = "udp://x"}),
      Kind::argument,
      "init_method `udp://x` is not one of env://, tcp://host:port, "
-     "file:///path"},
+     "file:///path",
+     "leave it out to use the launcher's variables"},
     {"BackendVariable",
      state_with("ACCELERATE_BACKEND", "smoke"),
      Kind::config,
      "environment variable ACCELERATE_BACKEND is `smoke`, not one of shm, "
-     "gloo, mpi, fake"},
+     "gloo, mpi, fake",
+     "set it to one of these, or unset it"},
     {"UseCpuVariable",
      state_with("ACCELERATE_USE_CPU", "perhaps"),
      Kind::config,
-     "environment variable ACCELERATE_USE_CPU is `perhaps`, not a truth value"},
+     "environment variable ACCELERATE_USE_CPU is `perhaps`, not a truth value",
+     "set ACCELERATE_USE_CPU to true or false"},
     {"DebugVariable",
      state_with("ACCELERATE_DEBUG_MODE", "2"),
      Kind::config,
-     "environment variable ACCELERATE_DEBUG_MODE is `2`, not a truth value"},
+     "environment variable ACCELERATE_DEBUG_MODE is `2`, not a truth value",
+     "set ACCELERATE_DEBUG_MODE to true or false"},
     {"DeviceVariable",
      state_with("ACCELERATE_TORCH_DEVICE", "gpu"),
      Kind::config,
-     "environment variable ACCELERATE_TORCH_DEVICE is `gpu`, not a device"},
+     "environment variable ACCELERATE_TORCH_DEVICE is `gpu`, not a device",
+     "set it to `cpu`, or unset it"},
     {"DeviceThisBuildLacks",
      state_with("ACCELERATE_TORCH_DEVICE", "xpu"),
      Kind::unsupported,
-     "this build has no support for device `xpu`"},
+     "this build has no support for device `xpu`",
+     "set ACCELERATE_TORCH_DEVICE to `cpu`, or unset it"},
+    {"GroupWarnAfterTimeout",
+     [] {
+       join_alone(
+           0, 2, {.timeout = milliseconds(50), .warn_after = milliseconds(51)});
+     },
+     Kind::argument,
+     "warn_after is 51 ms but timeout is 50 ms, so the warning would never "
+     "come",
+     "pass a warn_after of at most 50 ms, or leave it out"},
+    {"StateWarnAfterTimeout",
+     state_with({.warn_after = std::chrono::minutes(11)}),
+     Kind::argument,
+     "warn_after is 660000 ms but timeout is 600000 ms, so the warning would "
+     "never come",
+     "pass a warn_after of at most 600000 ms, or leave it out"},
+    {"GroupInterface",
+     [] { join_alone(0, 2, {.network_interface = "wire7"}); },
+     Kind::argument,
+     "network_interface `wire7` is not one of " + all_interfaces(),
+     "pass one of these, or leave it out"},
+    {"InterfaceVariable",
+     [] {
+       PartialState state(
+           {.environment = std::map<std::string, std::string>{
+                {"RANK", "0"},
+                {"WORLD_SIZE", "2"},
+                {"GLOO_SOCKET_IFNAME", "wire7"}}});
+     },
+     Kind::config,
+     "environment variable GLOO_SOCKET_IFNAME is `wire7`, not one of " +
+         all_interfaces(),
+     "set it to one of these, or unset it"},
+    {"DeviceOfManyCpus",
+     state_with("ACCELERATE_TORCH_DEVICE", "cpu:3"),
+     Kind::config,
+     "environment variable ACCELERATE_TORCH_DEVICE is `cpu:3`, but there is "
+     "one CPU device, `cpu`",
+     "set it to `cpu`, or unset it"},
 };
 
 INSTANTIATE_TEST_SUITE_P(

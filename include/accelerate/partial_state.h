@@ -7,6 +7,7 @@
 //     state.wait_for_everyone();
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -61,6 +63,24 @@ struct PartialStateOptions {
 struct SplitOptions {
   /// Repeats the last element, so that each process gets equally many.
   bool apply_padding = false;
+};
+
+/// Some elements of a dataset that has `get(index)`: a dataset itself, which a
+/// `DataLoader` takes. Made by `split_between_processes`.
+template <typename Dataset>
+class DatasetPart {
+ public:
+  DatasetPart(Dataset dataset, std::vector<std::int64_t> indices)
+      : dataset_(std::move(dataset)), indices_(std::move(indices)) {}
+
+  std::size_t size() const { return indices_.size(); }
+  decltype(auto) get(std::int64_t index) const {
+    return dataset_.get(indices_.at(static_cast<std::size_t>(index)));
+  }
+
+ private:
+  Dataset dataset_;
+  std::vector<std::int64_t> indices_;
 };
 
 /// Lets one process through a block before the others. Made by
@@ -125,6 +145,8 @@ class ACCELERATE_API PartialState {
   std::string backend() const;
   /// Who started this process: `none`, `torchrun`, `Open MPI`, …
   std::string launcher() const;
+  /// Whether `debug_launcher` forked this process.
+  bool fork_launched() const;
   /// Whether `ACCELERATE_DEBUG_MODE` is on.
   bool debug() const;
   const Group& group() const;
@@ -179,8 +201,9 @@ class ACCELERATE_API PartialState {
 
   /// This process's share of `inputs`: contiguous blocks, the first processes
   /// get one element more when the length does not divide. Takes a vector, a
-  /// tensor (along dimension 0), or a map of such with equal lengths; the
-  /// input stays as it is.
+  /// tuple or array of one type (and returns a vector), a tensor (along
+  /// dimension 0), a dataset with `size()` and `get(index)`, or a map of
+  /// vectors or tensors with equal lengths; the input stays as it is.
   template <typename T>
   [[nodiscard]] std::vector<T> split_between_processes(
       const std::vector<T>& inputs, SplitOptions options = {}) const {
@@ -190,8 +213,30 @@ class ACCELERATE_API PartialState {
     }
     return part;
   }
+  template <typename T, typename... Same>
+    requires(std::is_same_v<T, Same> && ...)
+  [[nodiscard]] std::vector<T> split_between_processes(
+      const std::tuple<T, Same...>& inputs, SplitOptions options = {}) const {
+    return split_between_processes(as_vector<T>(inputs), options);
+  }
+  template <typename T, std::size_t N>
+  [[nodiscard]] std::vector<T> split_between_processes(
+      const std::array<T, N>& inputs, SplitOptions options = {}) const {
+    return split_between_processes(as_vector<T>(inputs), options);
+  }
   [[nodiscard]] Tensor split_between_processes(
       const Tensor& inputs, SplitOptions options = {}) const;
+  template <typename Dataset>
+    requires requires(const Dataset& dataset, std::int64_t index) {
+      static_cast<std::size_t>(dataset.size());
+      dataset.get(index);
+    }
+  [[nodiscard]] DatasetPart<Dataset> split_between_processes(
+      const Dataset& inputs, SplitOptions options = {}) const {
+    return {
+        inputs,
+        split_indices(static_cast<std::size_t>(inputs.size()), options)};
+  }
   /// Throws `ArgumentError` with the lengths when they differ.
   template <typename Value>
   [[nodiscard]] std::map<std::string, Value> split_between_processes(
@@ -240,6 +285,13 @@ class ACCELERATE_API PartialState {
                     : std::nullopt;
       }
     };
+  }
+
+  template <typename T, typename Sequence>
+  static std::vector<T> as_vector(const Sequence& sequence) {
+    return std::apply(
+        [](const auto&... items) { return std::vector<T>{items...}; },
+        sequence);
   }
 
   static void check_process(

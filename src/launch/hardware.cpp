@@ -8,11 +8,11 @@
 #include <set>
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "accelerate/error.h"
+#include "base/cpu_cores.h"
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
@@ -39,32 +39,6 @@ std::string field(const std::string& text, std::string_view key) {
     }
   }
   return {};
-}
-
-std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0) {
-    return {0};
-  }
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) {
-      cpus.push_back(cpu);
-    }
-  }
-  return cpus;
-}
-
-// Two threads of one core count once.
-std::int64_t count_cores(const std::vector<int>& cpus) {
-  std::set<std::string> cores;
-  for (const int cpu : cpus) {
-    const std::string siblings = slurp(str_cat(
-        "/sys/devices/system/cpu/cpu", cpu, "/topology/thread_siblings_list"));
-    cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
-  }
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(cores.size()));
 }
 
 // CPUs a container may use at a time, if somebody limited it.

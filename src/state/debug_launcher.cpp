@@ -82,6 +82,7 @@ void set_environment(int rank, int size, int port) {
   // are not those of its children.
   ::unsetenv("ACCELERATE_STORE_RUN");
   ::unsetenv("TORCHELASTIC_RESTART_COUNT");
+  set("FORK_LAUNCHED", "1");
   set("ACCELERATE_USE_CPU", "yes");
   set("ACCELERATE_MIXED_PRECISION", "no");
   set("GLOO_SOCKET_IFNAME", "lo");

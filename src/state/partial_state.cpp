@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "accelerate/error.h"
+#include "base/cpu_cores.h"
 #include "base/network_interfaces.h"
 #include "base/str_cat.h"
 #include "base/text.h"
@@ -30,6 +31,7 @@ class PartialState::Impl {
   PartialStateOptions options;
   Topology topology;
   bool debug = false;
+  bool fork_launched = false;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::optional<Group> group;
 };
@@ -142,9 +144,22 @@ GroupOptions group_options(
 
 // Processes of one host share its cores instead of each using all of them.
 void limit_threads(const Environment& environment, const Topology& topology) {
-  if (topology.num_processes > 1 && !environment.has("OMP_NUM_THREADS")) {
-    const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-    at::set_num_threads(std::max(1, cores / topology.local_num_processes));
+  if (topology.num_processes == 1 || environment.has("OMP_NUM_THREADS")) {
+    return;
+  }
+  const auto cores = static_cast<int>(count_cores(allowed_cpus()));
+  const int threads = std::max(1, cores / topology.local_num_processes);
+  at::set_num_threads(threads);
+  if (topology.local_process_index == 0) {
+    std::cerr << str_cat(
+                     "warning: OMP_NUM_THREADS is not set: each of the ",
+                     topology.local_num_processes,
+                     " processes of this host computes with ",
+                     threads,
+                     " of its ",
+                     cores,
+                     " cores\n")
+              << std::flush;
   }
 }
 
@@ -190,6 +205,7 @@ PartialState::Impl::Impl(const PartialStateOptions& given) : options(given) {
   attach_to_launcher(environment);
   topology = detect_topology(environment);
   debug = environment.get_flag("ACCELERATE_DEBUG_MODE").value_or(false);
+  fork_launched = environment.get_flag("FORK_LAUNCHED").value_or(false);
   const bool cpu = given.cpu.value_or(
       environment.get_flag("ACCELERATE_USE_CPU").value_or(false));
   device = choose_device(environment, cpu);
@@ -266,6 +282,9 @@ std::int64_t PartialState::num_nodes() const {
 }
 c10::Device PartialState::device() const {
   return impl_->device;
+}
+bool PartialState::fork_launched() const {
+  return impl_->fork_launched;
 }
 bool PartialState::debug() const {
   return impl_->debug;

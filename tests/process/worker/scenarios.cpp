@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -305,6 +306,36 @@ void logs(const WorkerOptions& /*options*/) {
       {.num_processes = 3});
 }
 
+// Ranks 0, 1 and 2, 3 as if on two hosts; the first of each leaves a file.
+void two_hosts(const WorkerOptions& options) {
+  auto variables = Environment::of_this_process().variables();
+  const int rank = std::stoi(variables["RANK"]);
+  variables["LOCAL_RANK"] = std::to_string(rank % 2);
+  variables["LOCAL_WORLD_SIZE"] = "2";
+  variables["GROUP_RANK"] = std::to_string(rank / 2);
+  const PartialState state({.environment = variables});
+  const auto left_by = [&](std::int64_t host) {
+    return str_cat(options.argument, "/", host);
+  };
+  {
+    const auto order = state.local_main_process_first();
+    state.on_local_main_process(
+        [&] { std::ofstream(left_by(state.node_index())) << "here"; })();
+    if (!std::ifstream(left_by(state.node_index()))) {
+      say("came before the first of its host");
+    }
+  }
+  state.on_local_main_process([] { say("first of its host"); })();
+  state.on_main_process([] { say("first of all"); })();
+  state.print("printed");
+  state.wait_for_everyone();
+}
+
+void threads(const WorkerOptions& /*options*/) {
+  const PartialState state;
+  say(str_cat("threads: ", at::get_num_threads()));
+}
+
 void exit_with(const WorkerOptions& options) {
   say("leaving");
   std::exit(std::stoi(options.argument));
@@ -377,6 +408,8 @@ const std::map<std::string, Scenario>& scenarios() {
       {"no_segment", no_segment},
       {"launches", launches},
       {"logs", logs},
+      {"two_hosts", two_hosts},
+      {"threads", threads},
       {"exit_with", exit_with},
       {"wait_forever", wait_forever},
   };

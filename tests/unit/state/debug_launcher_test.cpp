@@ -32,6 +32,14 @@ TEST(DebugLauncher, RunsTheFunctionInAsManyProcesses) {
       {.num_processes = 3}));
 }
 
+TEST(DebugLauncher, TellsTheProcessesThatTheyWereForked) {
+  EXPECT_NO_THROW(debug_launcher([] {
+    if (!PartialState().fork_launched()) {
+      throw std::runtime_error("fork_launched() is false");
+    }
+  }));
+}
+
 TEST(DebugLauncher, WorksInsideAWorkerOfAnotherLauncher) {
   ::setenv("GROUP_RANK", "7", 1);
   ::setenv("TORCHELASTIC_RUN_ID", "outer", 1);

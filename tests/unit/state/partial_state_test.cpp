@@ -34,6 +34,7 @@ TEST_F(OneState, IsASingleProcessWithoutALauncher) {
   EXPECT_EQ(state.device(), c10::Device("cpu"));
   EXPECT_EQ(name_of(state.distributed_type()), "NO");
   EXPECT_FALSE(state.use_distributed());
+  EXPECT_FALSE(state.fork_launched());
   EXPECT_TRUE(state.is_main_process() && state.is_last_process());
   EXPECT_NO_THROW(state.wait_for_everyone());
 }
@@ -118,6 +119,49 @@ struct Split {
 };
 
 class SplitBetweenProcesses : public testing::TestWithParam<Split> {};
+
+// A dataset as a `DataLoader` takes it.
+struct Squares {
+  int length = 0;
+
+  std::size_t size() const { return static_cast<std::size_t>(length); }
+  int get(std::int64_t index) const { return static_cast<int>(index * index); }
+};
+
+TEST_P(SplitBetweenProcesses, DealsOutDatasets) {
+  const Split& split = GetParam();
+  const Squares squares{split.length};
+
+  on_states(split.processes, [&](PartialState& state) {
+    const auto part = state.split_between_processes(
+        squares, {.apply_padding = split.padding});
+
+    const auto& expected =
+        split.parts[static_cast<std::size_t>(state.process_index())];
+    ASSERT_EQ(part.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(
+          part.get(static_cast<std::int64_t>(i)), expected[i] * expected[i]);
+    }
+  });
+}
+
+TEST(SplitSequences, DealsOutTuplesAndArrays) {
+  on_states(2, [](PartialState& state) {
+    const std::tuple<std::string, std::string, std::string> words = {
+        "a", "b", "c"};
+    const std::array<int, 3> numbers = {1, 2, 3};
+    const bool first = state.process_index() == 0;
+
+    EXPECT_EQ(
+        state.split_between_processes(words),
+        first ? (std::vector<std::string>{"a", "b"})
+              : (std::vector<std::string>{"c"}));
+    EXPECT_EQ(
+        state.split_between_processes(numbers, {.apply_padding = true}),
+        first ? (std::vector<int>{1, 2}) : (std::vector<int>{3, 3}));
+  });
+}
 
 TEST_P(SplitBetweenProcesses, DealsOutVectorsTensorsAndMapsAlike) {
   const Split& split = GetParam();
@@ -213,6 +257,16 @@ TEST(ProcessesOfAState, LetTheMainProcessGoFirst) {
     if (state.is_main_process()) {
       done = true;
     }
+    EXPECT_TRUE(done);
+  });
+}
+
+TEST(ProcessesOfAState, LetTheLocalMainProcessGoFirst) {
+  std::atomic<bool> done = false;
+
+  on_states(3, [&](PartialState& state) {
+    auto order = state.local_main_process_first();
+    state.on_local_main_process([&] { done = true; })();
     EXPECT_TRUE(done);
   });
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `PartialState` does for processes, as processes see it.
+#include "accelerate/partial_state.h"
+
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/cpu_cores.h"
+#include "support/run_processes.h"
+#include "support/temporary_folder.h"
+
+namespace accelerate {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string state_worker() {
+  return beside_this_program("process_worker");
+}
+
+TEST(StateOfProcesses, KnowsTheFirstOfEachHost) {
+  const TemporaryFolder folder;
+
+  const auto results = run_processes(
+      4,
+      state_worker(),
+      {"two_hosts", "auto", "20000", "10000", folder.path().string()});
+
+  for (const ProcessResult& result : results) {
+    const bool first = result.rank % 2 == 0;
+    EXPECT_EQ(result.exit_code, 0) << describe(result) << result.output;
+    EXPECT_THAT(result.output, Not(HasSubstr("came before")));
+    for (const char* line : {"first of its host\n", "printed\n"}) {
+      EXPECT_EQ(result.output.find(line) != std::string::npos, first)
+          << describe(result) << result.output;
+    }
+    EXPECT_EQ(
+        result.output.find("first of all\n") != std::string::npos,
+        result.rank == 0);
+  }
+}
+
+TEST(StateOfProcesses, SharesThePhysicalCoresAndSaysSo) {
+  const auto cores = count_cores(allowed_cpus());
+  const std::string each = std::to_string(std::max<std::int64_t>(1, cores / 2));
+
+  const auto results = run_processes(
+      2,
+      state_worker(),
+      {"threads"},
+      {.environment = {{"OMP_NUM_THREADS", ""}}});
+
+  for (const ProcessResult& result : results) {
+    EXPECT_THAT(result.output, HasSubstr("threads: " + each + "\n"));
+  }
+  EXPECT_THAT(
+      results[0].output,
+      HasSubstr(
+          "warning: OMP_NUM_THREADS is not set: each of the 2 processes of "
+          "this host computes with " +
+          each + " of its " + std::to_string(cores) + " cores\n"));
+  EXPECT_THAT(results[1].output, Not(HasSubstr("warning")));
+}
+
+TEST(StateOfProcesses, LeavesTheThreadsToTheVariable) {
+  // LibTorch uses no more than there are.
+  const auto cpus = std::min(2U, std::thread::hardware_concurrency());
+
+  const auto results = run_processes(
+      2,
+      state_worker(),
+      {"threads"},
+      {.environment = {{"OMP_NUM_THREADS", "2"}}});
+
+  for (const ProcessResult& result : results) {
+    EXPECT_EQ(result.output, "threads: " + std::to_string(cpus) + "\n");
+  }
+}
+
+}  // namespace
+}  // namespace accelerate

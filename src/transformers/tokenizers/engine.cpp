@@ -60,6 +60,12 @@ void count_in_characters(
   }
 }
 
+std::string prefix_of(const accelerate::Json& description) {
+  const accelerate::Json* prefix =
+      description.at("model").find("continuing_subword_prefix");
+  return prefix != nullptr && prefix->is_string() ? prefix->as_string() : "##";
+}
+
 }  // namespace
 
 void Tokens::clear() {
@@ -98,6 +104,9 @@ Engine::Engine(std::unique_ptr<Pipeline> pipeline)
   if (bert != nullptr && dynamic_cast<const BertPreTokenizer*>(stage)) {
     path_ = Path::bert;
     lowercase_ = bert->options().lowercase;
+    tracks_plain_ = pipeline_->model->name() == "WordPiece" &&
+                    !pipeline_->post_processor.trim_offsets;
+    subword_prefix_ = prefix_of(pipeline_->description).size();
     return;
   }
   if (!pipeline_->reads_bytes || pipeline_->normalizer != nullptr) {
@@ -122,6 +131,7 @@ Engine::Engine(std::unique_ptr<Pipeline> pipeline)
       scanner_ = split->scanner;
     }
   }
+  tracks_plain_ = path_ == Path::bytes;
 }
 
 Blanks Engine::blanks_of(std::string_view token) const {
@@ -216,6 +226,9 @@ void Engine::encode_segment(
   const AddedTokens& added = pipeline_->added_tokens;
   if (!track && path_ != Path::general && added.none(true)) {
     return encode_plain(part, workspace, tokens);
+  }
+  if (track && tracks_plain_ && added.none(true)) {
+    return track_plain(part, range.begin, workspace, tokens);
   }
   AlignedText& normalized = workspace.normalized;
   normalized.assign(part, range.begin, track);

@@ -19,6 +19,12 @@ struct Blanks {
   std::uint32_t trailing = 0;
 };
 
+/// How much of a text a token stands for.
+struct TokenShape {
+  std::uint32_t bytes = 0;
+  Blanks blanks;
+};
+
 /// The tokens of one sequence. The other vectors are as long as `ids` when the
 /// sequence was tracked, and empty otherwise; `blanks` only where the
 /// post-processor trims offsets.
@@ -86,6 +92,29 @@ class Engine {
       std::string_view text, Workspace& workspace, Tokens& tokens) const;
   void encode_bert_chunk(
       std::string_view chunk, bool plain, Workspace& workspace) const;
+  /// The same with offsets, of a text that begins at `base`.
+  void track_plain(
+      std::string_view text,
+      std::uint32_t base,
+      Workspace& workspace,
+      Tokens& tokens) const;
+  void track_bytes(
+      std::string_view text,
+      std::uint32_t base,
+      Workspace& workspace,
+      Tokens& tokens) const;
+  void track_bert(
+      std::string_view text,
+      std::uint32_t base,
+      Workspace& workspace,
+      Tokens& tokens) const;
+  void track_bert_chunk(
+      std::string_view chunk,
+      std::uint32_t base,
+      Workspace& workspace,
+      Tokens& tokens) const;
+  const TokenShape& shape_of(std::uint32_t id) const { return shapes_[id]; }
+  void make_shapes() const;
   void encode_pieces(Workspace& workspace, Tokens& tokens) const;
   void encode_segment(
       std::string_view text,
@@ -108,6 +137,10 @@ class Engine {
   Path path_ = Path::general;
   Scanner scanner_ = Scanner::none;
   bool lowercase_ = false;
+  std::size_t subword_prefix_ = 0;  // Bytes of WordPiece's `##`.
+  bool tracks_plain_ = false;       // Whether `track_plain` can be used.
+  mutable std::once_flag shapes_once_;
+  mutable std::vector<TokenShape> shapes_;  // By id, once offsets are wanted.
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_;
 };

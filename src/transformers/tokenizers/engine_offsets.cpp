@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The quick paths with offsets. Remembered words have ids alone; how much of
+// the text each stands for follows from the token's own text.
+#include <optional>
+
+#include "transformers/tokenizers/engine.h"
+#include "transformers/tokenizers/word_lookup.h"
+
+namespace transformers::tokenizers {
+namespace {
+
+bool is_inside_character(std::string_view text, std::size_t at) {
+  return at < text.size() &&
+         (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+}
+
+// Characters of which a token has a byte belong to it as a whole.
+Span whole_characters(
+    std::string_view text, std::size_t begin, std::size_t end) {
+  while (is_inside_character(text, begin)) {
+    --begin;
+  }
+  while (is_inside_character(text, end)) {
+    ++end;
+  }
+  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+}
+
+}  // namespace
+
+void Engine::make_shapes() const {
+  std::call_once(shapes_once_, [&] {
+    const Vocabulary& vocabulary = pipeline_->model->vocabulary();
+    shapes_.resize(vocabulary.limit());
+    vocabulary.for_each([&](std::string_view token, std::uint32_t id) {
+      // In GPT-2's spelling a byte is a character.
+      const std::size_t bytes =
+          path_ == Path::bytes ? count_characters(token) : token.size();
+      shapes_[id] = {static_cast<std::uint32_t>(bytes), blanks_of(token)};
+    });
+  });
+}
+
+void Engine::track_plain(
+    std::string_view text,
+    std::uint32_t base,
+    Workspace& workspace,
+    Tokens& tokens) const {
+  make_shapes();
+  if (path_ == Path::bytes) {
+    track_bytes(text, base, workspace, tokens);
+  } else {
+    track_bert(text, base, workspace, tokens);
+  }
+}
+
+void Engine::track_bytes(
+    std::string_view text,
+    std::uint32_t base,
+    Workspace& workspace,
+    Tokens& tokens) const {
+  const char* end = text.data() + text.size();
+  const bool trims = pipeline_->post_processor.trim_offsets;
+  IdWriter out(tokens.ids, text.size() / 2);
+  TokenSink sink{workspace.scratch.ids};
+  scan(scanner_, text, [&](std::size_t from, std::size_t to) {
+    const std::string_view word = text.substr(from, to - from);
+    const std::size_t first = out.size();
+    add_word(word, end, workspace, out, [&] {
+      pipeline_->model->tokenize(word, sink);
+    });
+    for (std::size_t i = first, at = from; i < out.size(); ++i) {
+      const TokenShape& shape = shape_of(out[i]);
+      const Span span = whole_characters(text, at, at + shape.bytes);
+      tokens.offsets.push_back({base + span.begin, base + span.end});
+      tokens.words.push_back(tokens.next_word);
+      if (trims) {
+        tokens.blanks.push_back(shape.blanks);
+      }
+      at += shape.bytes;
+    }
+    ++tokens.next_word;
+  });
+}
+
+// See `encode_bert`. Letters and digits of ASCII keep their place; what lies
+// elsewhere goes through the stages, chunk by chunk.
+void Engine::track_bert(
+    std::string_view text,
+    std::uint32_t base,
+    Workspace& workspace,
+    Tokens& tokens) const {
+  const char* end = text.data() + text.size();
+  std::optional<IdWriter> out(std::in_place, tokens.ids, text.size() / 2);
+  for_each_bert_chunk(text, [&](std::size_t from, std::size_t to, bool plain) {
+    const std::string_view chunk = text.substr(from, to - from);
+    const auto place = static_cast<std::uint32_t>(base + from);
+    if (!plain) {
+      out.reset();
+      track_bert_chunk(chunk, place, workspace, tokens);
+      out.emplace(tokens.ids, (text.size() - to) / 2);
+      return;
+    }
+    const std::size_t first = out->size();
+    add_word(chunk, end, workspace, *out, [&] {
+      encode_bert_chunk(chunk, true, workspace);
+    });
+    std::uint32_t at = place;
+    for (std::size_t i = first; i < out->size(); ++i) {
+      // The last one ends with the word, the unknown token too.
+      const std::size_t prefix = i == first ? 0 : subword_prefix_;
+      const bool last = i + 1 == out->size();
+      const auto next = static_cast<std::uint32_t>(
+          last ? base + to : at + shape_of((*out)[i]).bytes - prefix);
+      tokens.offsets.push_back({at, next});
+      tokens.words.push_back(tokens.next_word);
+      at = next;
+    }
+    ++tokens.next_word;
+  });
+}
+
+void Engine::track_bert_chunk(
+    std::string_view chunk,
+    std::uint32_t base,
+    Workspace& workspace,
+    Tokens& tokens) const {
+  Pieces& pieces = workspace.pieces;
+  pieces.text.assign(chunk, base, true);
+  pipeline_->normalizer->normalize(pieces.text);
+  pieces.ranges.assign(
+      1, {0, static_cast<std::uint32_t>(pieces.text.text.size())});
+  pipeline_->pre_tokenizer->split(pieces);
+  encode_pieces(workspace, tokens);
+}
+
+}  // namespace transformers::tokenizers

@@ -3,20 +3,22 @@
 """Writes tests/parity/golden/tokenizers/: small tokenizers, and what Python
 `tokenizers` makes of a hard corpus with them.
 
-    tests/parity/make_tokenizers.py     (tokenizers 0.23.3)
+    tests/parity/make_tokenizers.py [name…]     (tokenizers 0.23.3)
 
-Each `<name>.json` is a tokenizer.json; `<name>.golden.json` has for every text
+Without a name, all of them. Each `<name>.json` is a tokenizer.json; `<name>.golden.json` has for every text
 the ids, the offsets, the words, and the decoded text.
 """
 
 import json
 import random
+import sys
 from pathlib import Path
 
 import tokenizers
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models,
                         normalizers, pre_tokenizers, processors, trainers)
 
+import charsmap
 import tokenizer_texts
 
 OUT = Path(__file__).resolve().parent / "golden/tokenizers"
@@ -51,7 +53,8 @@ def random_texts(count=60):
 
 TEXTS = tokenizer_texts.HARD + tokenizer_texts.TRAINING + random_texts()
 # The relatives see fewer texts, for the size of the golden files.
-FULL = ("added_tokens", "bert", "gpt2", "llama2_new", "llama3", "unigram")
+FULL = ("added_tokens", "bert", "gpt2", "llama2_new", "llama3", "precompiled",
+        "unigram")
 FEW = [i for i in range(len(TEXTS))
        if i < len(tokenizer_texts.HARD) - 20 or i % 3 == 0]
 PAIRS = [(TEXTS[i], TEXTS[-1 - i]) for i in range(0, len(TEXTS) // 2, 5)]
@@ -199,6 +202,15 @@ def unigram(byte_fallback=False):
     return tokenizer
 
 
+def precompiled():
+    """As XLM-RoBERTa, ALBERT and T5 have it."""
+    tokenizer = unigram()
+    tokenizer.normalizer = normalizers.Sequence([
+        normalizers.Precompiled(charsmap.charsmap(charsmap.replacements())),
+        normalizers.Replace(Regex(" {2,}"), " ")])
+    return tokenizer
+
+
 def word_level():
     tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Sequence([
@@ -266,6 +278,7 @@ TOKENIZERS = {
     "plain_bpe": plain_bpe,
     "no_unknown_bpe": no_unknown_bpe,
     "unigram": unigram,
+    "precompiled": precompiled,
     "unigram_bytes": lambda: unigram(byte_fallback=True),
     "word_level": word_level,
     "split_isolated": lambda: splits("isolated", False, True),
@@ -300,8 +313,8 @@ def main():
     (OUT / "texts.json").write_text(json.dumps(
         {"tokenizers": tokenizers.__version__, "texts": TEXTS, "pairs": PAIRS},
         ensure_ascii=True))
-    for name, make in TOKENIZERS.items():
-        tokenizer = make()
+    for name in sys.argv[1:] or TOKENIZERS:
+        tokenizer = TOKENIZERS[name]()
         tokenizer.save(str(OUT / f"{name}.json"), pretty=False)
         tokenizer = Tokenizer.from_file(str(OUT / f"{name}.json"))
         which = list(range(len(TEXTS))) if name in FULL else FEW

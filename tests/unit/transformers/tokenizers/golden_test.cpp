@@ -139,6 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
         "llama3",
         "no_unknown_bpe",
         "plain_bpe",
+        "precompiled",
         "qwen2",
         "roberta",
         "roberta_prefixed",

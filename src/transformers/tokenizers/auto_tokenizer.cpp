@@ -189,6 +189,12 @@ Json config_json(const Settings& settings, const Pipeline& pipeline) {
   json["clean_up_tokenization_spaces"] = settings.clean_up_tokenization_spaces;
   if (!json.contains("tokenizer_class")) {
     json["tokenizer_class"] = "PreTrainedTokenizerFast";
+    // Which that class does not know by itself.
+    Json::Array names;
+    for (const std::string& name : settings.model_input_names) {
+      names.push_back(name);
+    }
+    json["model_input_names"] = std::move(names);
   }
   return json;
 }

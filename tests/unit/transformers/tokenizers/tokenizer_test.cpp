@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/temporary_folder.h"
+
 namespace transformers {
 namespace {
 
@@ -115,6 +117,20 @@ TEST(Tokenizer, TokensAndIdsCorrespond) {
       tokenizer.convert_tokens_to_ids({"no such token"}),
       std::vector<std::int64_t>{*tokenizer.unk_token_id()});
   EXPECT_EQ(tokenizer.decode({-5, 1 << 30}), "");
+}
+
+TEST(Tokenizer, WhatIsSavedTakesTheSameInputs) {
+  const accelerate::TemporaryFolder folder;
+  folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n");
+  const auto tokenizer = AutoTokenizer::from_pretrained(folder.path().string());
+  ASSERT_FALSE(tokenizer("a", "b").token_type_ids.empty());
+
+  tokenizer.save_pretrained(folder.path() / "saved");
+  const auto again =
+      AutoTokenizer::from_pretrained((folder.path() / "saved").string());
+
+  EXPECT_EQ(again.model_input_names(), tokenizer.model_input_names());
+  EXPECT_EQ(again("a", "b"), tokenizer("a", "b"));
 }
 
 TEST(Tokenizer, AnEmptyBatchIsEmpty) {

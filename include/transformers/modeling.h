@@ -48,7 +48,8 @@ struct FromPretrainedOptions {
   bool ignore_mismatched_sizes = false;
   /// Which revision of a model on the Hub, and how it is fetched.
   hub::ResolveOptions hub = {};
-  /// Says on stderr which weights were drawn anew and which not used.
+  /// Says on stderr which weights were drawn anew and which not used; of
+  /// several processes, the first.
   bool report = true;
 };
 

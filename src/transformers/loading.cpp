@@ -10,6 +10,7 @@
 #include "accelerate/safetensors.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "config/environment.h"
 #include "transformers/hub.h"
 
 namespace transformers {
@@ -264,6 +265,23 @@ std::string_view dtype_name(c10::ScalarType dtype) {
   return found == std::end(kDtypes) ? std::string_view() : found->name;
 }
 
+namespace {
+
+// Models know no ranks; a message that is the same for all processes of a run
+// is still said by one.
+bool is_first_process() {
+  const auto environment = accelerate::Environment::of_this_process();
+  for (const char* name :
+       {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"}) {
+    if (const auto rank = environment.get(name)) {
+      return *rank == "0";
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 std::shared_ptr<ModelModule> load_model(
     Task task, const std::string& name, const FromPretrainedOptions& options) {
   const std::filesystem::path folder = hub::resolve_folder(name, options.hub);
@@ -285,7 +303,7 @@ std::shared_ptr<ModelModule> load_model(
   set_dtype(*module, dtype);
   set_attention(*module, options.attn_implementation);
   module->eval();  // As the peer hands it out.
-  if (options.report) {
+  if (options.report && is_first_process()) {
     std::cerr << module->report.text() << std::flush;
   }
   return module;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models into folders and out of them.
+#include <cstdlib>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -101,6 +102,23 @@ TEST(Loading, SaysWhatWasDrawnAnewAndWhatNotUsed) {
             folder.string(), {.report = false});
       }),
       "");
+}
+
+TEST(Loading, SaysItOnceInARunOfSeveralProcesses) {
+  const fs::path folder = model_folder("report_once");
+  AutoModelForMaskedLM::from_config(tiny_bert())->save_pretrained(folder);
+  const auto said_as = [&](const char* rank) {
+    ::setenv("RANK", rank, 1);
+    const std::string text = stderr_of([&] {
+      (void)AutoModelForSequenceClassification::from_pretrained(
+          folder.string());
+    });
+    ::unsetenv("RANK");
+    return !text.empty();
+  };
+
+  EXPECT_TRUE(said_as("0"));
+  EXPECT_FALSE(said_as("1"));
 }
 
 TEST(Loading, ABaseFolderFillsAHeadAndBack) {

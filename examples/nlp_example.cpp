@@ -7,7 +7,8 @@
 //     ./accelerate launch examples/nlp_example --checkpoint bert-base-cased
 //
 // Without a checkpoint it starts from a small random BERT, which learns the
-// bundled pairs in a few epochs.
+// bundled pairs in a few epochs. complete_nlp_example.cpp is this program with
+// every feature there is.
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -32,22 +33,24 @@ namespace {
 using transformers::Dataset;
 using transformers::Row;
 using transformers::Tokenizer;
+using Classifier = transformers::AutoModelForSequenceClassification;
 
 struct Settings {
   std::string checkpoint = {};  // a folder or a name on the Hub
   std::string data = ACCELERATE_EXAMPLE_DATA;
   std::string output_dir = {};
-  int num_epochs = 8;
+  int num_epochs = 4;
   std::int64_t batch_size = 24;  // of all processes together
-  double learning_rate = 5e-4;
+  double learning_rate = 1e-3;
+  std::string lr_scheduler = "linear";
   std::uint64_t seed = 42;
   std::optional<accelerate::Precision> mixed_precision = std::nullopt;
 };
 
 [[noreturn]] void explain_and_exit() {
-  std::cerr << "usage: nlp_example [--checkpoint C] [--data FOLDER] "
-               "[--output_dir FOLDER] [--num_epochs N] [--batch_size N] "
-               "[--learning_rate X] [--seed N] [--mixed_precision no|bf16]\n";
+  std::cerr << "options, each with a value: --checkpoint --data --output_dir "
+               "--num_epochs --batch_size --learning_rate --lr_scheduler "
+               "--seed --mixed_precision\n";
   std::exit(2);
 }
 
@@ -68,9 +71,10 @@ Settings parse(int argc, char** argv) {
   settings.checkpoint = take("checkpoint").value_or("");
   settings.data = take("data").value_or(settings.data);
   settings.output_dir = take("output_dir").value_or("");
-  settings.num_epochs = std::stoi(take("num_epochs").value_or("8"));
+  settings.num_epochs = std::stoi(take("num_epochs").value_or("4"));
   settings.batch_size = std::stoll(take("batch_size").value_or("24"));
-  settings.learning_rate = std::stod(take("learning_rate").value_or("5e-4"));
+  settings.learning_rate = std::stod(take("learning_rate").value_or("1e-3"));
+  settings.lr_scheduler = take("lr_scheduler").value_or("linear");
   settings.seed = std::stoull(take("seed").value_or("42"));
   if (const auto name = take("mixed_precision")) {
     settings.mixed_precision = accelerate::parse_precision(*name);
@@ -81,6 +85,7 @@ Settings parse(int argc, char** argv) {
   return settings;
 }
 
+// region: config
 // A small BERT over the vocabulary of the data.
 transformers::Config small_bert(const Tokenizer& tokenizer) {
   return transformers::Config::from_json(accelerate::Json::object(
@@ -96,7 +101,9 @@ transformers::Config small_bert(const Tokenizer& tokenizer) {
        {"hidden_dropout_prob", 0.0},
        {"attention_probs_dropout_prob", 0.0}}));
 }
+// endregion
 
+// region: tokenized
 Dataset tokenized(const Tokenizer& tokenizer, const std::string& file) {
   return transformers::load_dataset("csv", file)
       .map(
@@ -113,37 +120,67 @@ Dataset tokenized(const Tokenizer& tokenizer, const std::string& file) {
           },
           {.remove_columns = {"sentence1", "sentence2"}});
 }
+// endregion
+
+struct Scores {
+  double accuracy = 0;
+  double f1 = 0;
+};
+
+// On all processes together; padding that evens out the last batch is left out.
+Scores evaluate(
+    accelerate::Accelerator& accelerator, Classifier& model, auto& dataloader) {
+  model->eval();
+  accelerate::Accuracy accuracy;
+  accelerate::F1 f1;
+  const at::NoGradGuard no_grad;
+  for (auto& batch : dataloader) {
+    const auto predictions = model(batch).logits.argmax(-1);
+    const auto all = accelerator.gather_for_metrics(
+        std::vector{predictions, batch["labels"]});
+    accuracy.add_batch(all[0], all[1]);
+    f1.add_batch(all[0], all[1]);
+  }
+  return {.accuracy = accuracy.compute(), .f1 = f1.compute().f1};
+}
 
 void train(const Settings& settings) {
   // A batch is that of all processes together: more of them change nothing
   // but the time.
-  accelerate::Accelerator accelerator(
-      {.split_batches = true, .mixed_precision = settings.mixed_precision});
+  accelerate::Accelerator accelerator({
+      .split_batches = true,
+      .mixed_precision = settings.mixed_precision,
+  });
   accelerate::set_seed(settings.seed);
 
   const bool is_random = settings.checkpoint.empty();
   const auto tokenizer = transformers::AutoTokenizer::from_pretrained(
       is_random ? settings.data : settings.checkpoint);
+  // region: loader
   // Every batch is padded to its own longest row.
   const transformers::DataCollatorWithPadding collator(tokenizer);
   accelerate::DataLoader train_dataloader(
       tokenized(tokenizer, settings.data + "/train.csv"),
-      {.batch_size = settings.batch_size,
-       .shuffle = true,
-       .seed = settings.seed},
+      {
+          .batch_size = settings.batch_size,
+          .shuffle = true,
+          .seed = settings.seed,
+      },
       collator);
+  // endregion
   accelerate::DataLoader eval_dataloader(
       tokenized(tokenizer, settings.data + "/validation.csv"),
       {.batch_size = settings.batch_size},
       collator);
 
-  using Classifier = transformers::AutoModelForSequenceClassification;
+  // region: model
   auto model = is_random ? Classifier::from_config(small_bert(tokenizer))
                          : Classifier::from_pretrained(
                                settings.checkpoint, {.num_labels = 2});
+  // endregion
   transformers::AdamW optimizer(model->parameters(), settings.learning_rate);
   auto lr_scheduler = transformers::get_scheduler(
-      "linear",
+      settings.lr_scheduler,
       optimizer,
       {.num_warmup_steps = 100,
        .num_training_steps = settings.num_epochs * train_dataloader.size()});
@@ -163,30 +200,16 @@ void train(const Settings& settings) {
       progress_bar.update(1);
     }
 
-    model->eval();
-    accelerate::Accuracy accuracy;
-    accelerate::F1 f1;
-    const at::NoGradGuard no_grad;
-    for (auto& batch : eval_dataloader) {
-      const auto predictions = model(batch).logits.argmax(-1);
-      const auto all = accelerator.gather_for_metrics(
-          std::vector{predictions, batch["labels"]});
-      accuracy.add_batch(all[0], all[1]);
-      f1.add_batch(all[0], all[1]);
-    }
-    accelerator.print(
-        "epoch ",
-        epoch,
-        ": accuracy ",
-        accuracy.compute(),
-        ", F1 ",
-        f1.compute().f1);
+    const auto [accuracy, f1] = evaluate(accelerator, model, eval_dataloader);
+    accelerator.print("epoch ", epoch, ": accuracy ", accuracy, ", F1 ", f1);
   }
 
+  // region: save
   if (!settings.output_dir.empty() && accelerator.is_main_process()) {
     model->save_pretrained(settings.output_dir);
     tokenizer.save_pretrained(settings.output_dir);
   }
+  // endregion
 }
 
 }  // namespace

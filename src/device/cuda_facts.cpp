@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/cuda_facts.h"
+
+#include <filesystem>
+
+#include <dlfcn.h>
+
+#include <ATen/Context.h>
+
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+// Marks the library (or the test program) that this file is linked into.
+const char kMarker = 0;
+
+std::filesystem::path folder_of(const void* address) {
+  Dl_info info{};
+  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) {
+    return std::filesystem::current_path();
+  }
+  return std::filesystem::absolute(info.dli_fname).parent_path();
+}
+
+// Asking for the version starts nothing.
+void ask_driver(CudaFacts& facts) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) {
+    const char* reason = dlerror();
+    facts.driver_error = reason != nullptr ? reason : "dlopen gave no reason";
+    return;
+  }
+  using GetVersion = int (*)(int*);
+  const auto get_version =
+      reinterpret_cast<GetVersion>(dlsym(driver, "cuDriverGetVersion"));
+  int version = 0;
+  const int status = get_version != nullptr ? get_version(&version) : -1;
+  if (status == 0) {
+    facts.driver_version = version;
+  } else {
+    facts.driver_error =
+        str_cat("libcuda.so.1 does not tell its version (error ", status, ")");
+  }
+}
+
+}  // namespace
+
+std::string cuda_version_text(int version) {
+  return str_cat(version / 1000, ".", version % 1000 / 10);
+}
+
+CudaFacts collect_cuda_facts() {
+  CudaFacts facts;
+  ask_driver(facts);
+  const auto torch =
+      folder_of(reinterpret_cast<const void*>(&at::globalContext));
+  facts.torch_folder = torch.string();
+  facts.torch_has_cuda = std::filesystem::exists(torch / "libtorch_cuda.so");
+  const auto library = folder_of(&kMarker) / "libaccelerate_cuda.so";
+  facts.library = library.string();
+  facts.has_library = std::filesystem::exists(library);
+  return facts;
+}
+
+std::optional<UnsupportedError> cuda_problem(const CudaFacts& facts) {
+  if (!facts.driver_version) {
+    return UnsupportedError(
+        str_cat("there is no NVIDIA driver here: ", facts.driver_error),
+        "install one, or train on the CPU with `--cpu`");
+  }
+  if (*facts.driver_version < kNeededDriver) {
+    return UnsupportedError(
+        str_cat(
+            "the NVIDIA driver runs CUDA up to ",
+            cuda_version_text(*facts.driver_version),
+            ", this build needs ",
+            cuda_version_text(kNeededDriver)),
+        "install driver 580 or later, or train on the CPU with `--cpu`");
+  }
+  if (!facts.torch_has_cuda) {
+    return UnsupportedError(
+        str_cat("LibTorch in ", facts.torch_folder, " is built without CUDA"),
+        "build with the LibTorch of `make deps`, or with another that has "
+        "libtorch_cuda.so");
+  }
+  if (!facts.has_library) {
+    return UnsupportedError(
+        str_cat("this build has no CUDA half: there is no ", facts.library),
+        "install a CUDA toolkit 13 and rebuild, with -DACCELERATE_CUDA=ON to "
+        "be told what is missing");
+  }
+  return std::nullopt;
+}
+
+void check_nccl_versions(
+    const NcclVersion& compiled, const NcclVersion& loaded) {
+  const auto text = [](const NcclVersion& version) {
+    return str_cat(version[0], ".", version[1], ".", version[2]);
+  };
+  if (compiled[0] != loaded[0] || compiled[1] != loaded[1]) {
+    throw UnsupportedError(
+        str_cat(
+            "the CUDA half was compiled with NCCL ",
+            text(compiled),
+            ", but LibTorch loads NCCL ",
+            text(loaded)),
+        "rebuild with the nccl.h of LibTorch's own NCCL");
+  }
+}
+
+}  // namespace accelerate

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/device_library.h"
+
+#include <mutex>
+#include <optional>
+
+#include <dlfcn.h>
+
+#include <torch/headeronly/version.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "device/cuda_facts.h"
+
+namespace accelerate {
+namespace {
+
+// Never closed: CUDA's threads and exit handlers outlive every tensor.
+void* open(const std::string& library) {
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr) {
+    const char* reason = dlerror();
+    throw UnsupportedError(
+        str_cat(
+            "CUDA cannot be loaded: ",
+            reason != nullptr ? reason : "dlopen gave no reason"),
+        "run `make build CUDA=1`, which brings the libraries that LibTorch's "
+        "CUDA needs");
+  }
+  return handle;
+}
+
+const DevicePlugin& table_of(void* handle, const std::string& library) {
+  const auto entry =
+      reinterpret_cast<DevicePluginEntry>(dlsym(handle, kDeviceEntryName));
+  const DevicePlugin* table = entry != nullptr ? entry() : nullptr;
+  if (table == nullptr) {
+    throw UnsupportedError(
+        str_cat(library, " is not a device library of accelerate"),
+        str_cat("it would export `", kDeviceEntryName, "`"));
+  }
+  const std::string hint = "build both from one tree with one LibTorch";
+  if (table->abi != kDeviceAbi) {
+    throw UnsupportedError(
+        str_cat(
+            library,
+            " has device interface ",
+            table->abi,
+            ", this libaccelerate has ",
+            kDeviceAbi),
+        hint);
+  }
+  if (std::string(table->torch_version) != TORCH_VERSION) {
+    throw UnsupportedError(
+        str_cat(
+            library,
+            " was built with LibTorch ",
+            table->torch_version,
+            ", this libaccelerate with ",
+            TORCH_VERSION),
+        hint);
+  }
+  return *table;
+}
+
+[[noreturn]] void rethrow(const UnsupportedError& error) {
+  throw UnsupportedError(error.what(), error.hint(), error.where());
+}
+
+// What was found the first time holds for the process. Loading is a step of
+// its own: what the backend does first may ask LibTorch whether it has CUDA,
+// which asks for the loading (cuda_hooks.cpp).
+struct Loaded {
+  std::once_flag once;
+  CudaFacts facts;
+  void* handle = nullptr;
+  std::optional<UnsupportedError> problem;
+};
+
+Loaded& load_once() {
+  static Loaded loaded;
+  std::call_once(loaded.once, [] {
+    loaded.facts = collect_cuda_facts();
+    loaded.problem = cuda_problem(loaded.facts);
+    if (loaded.problem) {
+      return;
+    }
+    try {
+      loaded.handle = open(loaded.facts.library);
+    } catch (const UnsupportedError& error) {
+      loaded.problem = error;
+    }
+  });
+  return loaded;
+}
+
+struct Found {
+  std::once_flag once;
+  DeviceBackend* backend = nullptr;
+  std::optional<UnsupportedError> problem;
+};
+
+Found& find_once() {
+  static Found found;
+  std::call_once(found.once, [] {
+    const Loaded& loaded = load_once();
+    found.problem = loaded.problem;
+    if (found.problem) {
+      return;
+    }
+    try {
+      found.backend = &table_of(loaded.handle, loaded.facts.library).backend();
+    } catch (const UnsupportedError& error) {
+      found.problem = error;
+    }
+  });
+  return found;
+}
+
+}  // namespace
+
+const std::string& load_cuda_libraries() {
+  const Loaded& loaded = load_once();
+  if (loaded.problem) {
+    rethrow(*loaded.problem);
+  }
+  return loaded.facts.library;
+}
+
+DeviceBackend& open_device_library(const std::string& library) {
+  return table_of(open(library), library).backend();
+}
+
+DeviceBackend& cuda_backend() {
+  const Found& found = find_once();
+  if (found.problem) {
+    rethrow(*found.problem);
+  }
+  return *found.backend;
+}
+
+DeviceBackend* find_device_backend() {
+  const Found& found = find_once();
+  return found.backend != nullptr && found.backend->device_count() > 0
+             ? found.backend
+             : nullptr;
+}
+
+std::string device_problem() {
+  const Found& found = find_once();
+  return load_once().facts.driver_version && found.problem
+             ? found.problem->what()
+             : "";
+}
+
+DeviceBackend* device_backend_of(c10::Device device) {
+  return device.is_cuda() ? &cuda_backend() : nullptr;
+}
+
+}  // namespace accelerate

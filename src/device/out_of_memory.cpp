@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/out_of_memory.h"
+
+#include <string_view>
+
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "device/device_library.h"
+
+namespace accelerate {
+namespace {
+
+// LibTorch says `… Tried to allocate 20.00 GiB. GPU 0 has …`.
+std::string requested(std::string_view text) {
+  constexpr std::string_view kBefore = "Tried to allocate ";
+  const auto begin = text.find(kBefore);
+  if (begin == std::string_view::npos) {
+    return "memory";
+  }
+  const std::string_view rest = text.substr(begin + kBefore.size());
+  std::string amount(rest.substr(0, rest.find(". ")));
+  // As `format_bytes` writes it.
+  if (const auto unit = amount.find("iB"); unit != std::string::npos) {
+    amount.erase(unit, 1);
+  }
+  return amount;
+}
+
+std::string bytes(std::int64_t count) {
+  return format_bytes(static_cast<double>(count));
+}
+
+}  // namespace
+
+OutOfMemoryError out_of_memory(
+    const c10::OutOfMemoryError& error, c10::Device device) {
+  std::string text = error.what_without_backtrace();
+  if (const DeviceBackend* backend = device_backend_of(device)) {
+    const DeviceMemory memory = backend->memory(device.index());
+    text = str_cat(
+        "GPU ",
+        static_cast<int>(device.index()),
+        ", ",
+        backend->describe(device.index()),
+        ", is out of memory: ",
+        requested(text),
+        " requested, ",
+        bytes(memory.free),
+        " of ",
+        bytes(memory.total),
+        " free, tensors took at most ",
+        bytes(memory.peak));
+  }
+  return OutOfMemoryError(
+      text,
+      "use a smaller batch (`find_executable_batch_size` finds one), gradient "
+      "accumulation or mixed precision");
+}
+
+}  // namespace accelerate

@@ -59,6 +59,9 @@ struct AcceleratorOptions {
   std::optional<Precision> mixed_precision = std::nullopt;
   std::optional<std::int64_t> gradient_accumulation_steps = std::nullopt;
   std::optional<bool> cpu = std::nullopt;
+  /// Whether GPUs may round the factors of fp32 products to ten bits, which is
+  /// several times faster; left out: as LibTorch does, for convolutions only.
+  std::optional<bool> allow_tf32 = std::nullopt;
   std::optional<DataLoaderConfiguration> dataloader_config = std::nullopt;
   std::optional<GradientAccumulationPlugin> gradient_accumulation_plugin =
       std::nullopt;

@@ -16,7 +16,8 @@
 #include <string_view>
 #include <vector>
 
-// For the handles of c10d; small, without tensors.
+// Small, without tensors; the second for the handles of c10d.
+#include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include "accelerate/export.h"
@@ -29,11 +30,12 @@ namespace accelerate {
 enum class Backend {
   shm,   ///< shared memory of one host; the default there
   gloo,  ///< LibTorch's TCP collectives; the default across hosts
+  nccl,  ///< between GPUs; what lies in host memory goes as without it
   mpi,   ///< Open MPI, under `mpirun` or when asked for
   fake,  ///< threads of one process, for tests
 };
 
-/// Parses `shm`, `gloo`, `mpi` or `fake`.
+/// Parses `shm`, `gloo`, `nccl`, `mpi` or `fake`.
 ///
 /// Throws `ArgumentError` that names the choices on anything else.
 ACCELERATE_API Backend parse_backend(std::string_view name);
@@ -59,6 +61,8 @@ struct GroupOptions {
   std::function<void(const std::string&)> warn = {};
   /// Network interface for Gloo between hosts; left out: LibTorch's choice.
   std::optional<std::string> network_interface = std::nullopt;
+  /// The device whose tensors `nccl` carries.
+  std::optional<c10::Device> device = std::nullopt;
   /// Off: ranks do not look for common memory, as if each had its own host.
   bool shared_memory = true;
 };
@@ -82,7 +86,8 @@ struct PadOptions {
 /// sequence number, types and shapes: if they differ, every rank throws
 /// `MismatchError` with a table, and the group stays usable. A rank that died
 /// or does not come makes the others throw `DistributedError`, and then the
-/// group refuses further calls.
+/// group refuses further calls. Tensors may lie on any device: those that no
+/// backend of the group can reach are copied to the host and back.
 ///
 /// Thread safety: one thread at a time.
 class ACCELERATE_API Group {
@@ -173,12 +178,18 @@ class ACCELERATE_API Group {
   /// and the errors of a collective. `operation` names it in them.
   void wait(
       const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const;
+  /// The same for an operation of `device_backend()`: lets the current stream
+  /// wait, not the program.
+  void wait_on_device(
+      const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const;
 
   /// The backend itself, for code that starts operations and waits later; the
   /// agreement above is then the caller's business: `announce`.
   ///
   /// Throws `StateError` in a group of one, which has none.
   c10d::Backend& backend() const;
+  /// The backend for tensors on a device, if the group has one.
+  c10d::Backend* device_backend() const;
   /// The group as LibTorch's own classes want it.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
 

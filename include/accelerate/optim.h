@@ -112,6 +112,13 @@ class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
   /// `found_inf`: when it is 1 the step changes nothing.
   void set_scale(const at::Tensor& grad_scale, const at::Tensor& found_inf);
 
+  /// Learning rates of parameters on a device lie there, one float a group;
+  /// this writes those that have changed. `step` does it by itself, except
+  /// while the device records (`Accelerator::graph`): a recorded step reads
+  /// what was written last.
+  void refresh_lr();
+  void set_recording(bool on) { recording_ = on; }
+
   /// The state by parameter name; see `optimizer_state`.
   OptimizerState state_dict(const std::vector<std::string>& names = {}) const;
   void load_state_dict(
@@ -127,9 +134,19 @@ class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
       std::unique_ptr<torch::optim::OptimizerOptions> defaults);
 
   virtual void step_group(std::size_t group) = 0;
+  /// The learning rate of a group on `device`; undefined on the CPU.
+  at::Tensor lr_on(std::size_t group, c10::Device device) const;
 
   at::Tensor grad_scale_;
   at::Tensor found_inf_;
+
+ private:
+  struct DeviceLr {
+    double value = 0;
+    at::Tensor tensor;
+  };
+  std::vector<DeviceLr> device_lr_;
+  bool recording_ = false;
 };
 
 /// Adam with decoupled weight decay.

@@ -30,9 +30,9 @@
 namespace accelerate {
 
 /// How the processes of a run work together.
-enum class DistributedType { no, multi_cpu };
+enum class DistributedType { no, multi_cpu, multi_gpu };
 
-/// The peer's word for it: `NO`, `MULTI_CPU`.
+/// The peer's word for it: `NO`, `MULTI_CPU`, `MULTI_GPU`.
 ACCELERATE_API std::string_view name_of(DistributedType type);
 
 /// How processes find each other. A field left out keeps the launcher's
@@ -120,6 +120,7 @@ class ACCELERATE_API PartialState {
 
   /// A state of its own over a group that exists, all ranks on one host.
   explicit PartialState(Group group);
+  PartialState(Group group, c10::Device device);
 
   PartialState(const PartialState&);
   PartialState(PartialState&&) noexcept;

@@ -14,6 +14,7 @@
 #include "accelerate/logging.h"
 #include "accelerator/accelerator_impl.h"
 #include "base/str_cat.h"
+#include "device/out_of_memory.h"
 #include "optim/scheduler_context.h"
 #include "parallel/model_sync.h"
 
@@ -82,7 +83,7 @@ Accelerator::~Accelerator() = default;
 void Accelerator::prepare_model(
     torch::nn::Module& model, const PrepareModelOptions& options) {
   if (options.device_placement.value_or(impl_->options.device_placement)) {
-    model.to(device());
+    with_memory_errors(device(), [&] { model.to(device()); });
   }
   PreparedModel prepared;
   prepared.module = &model;
@@ -180,7 +181,7 @@ void Accelerator::prepare_data_loader(
 }
 
 void Accelerator::backward(const Tensor& loss, const BackwardOptions& options) {
-  impl_->backward(loss, options);
+  with_memory_errors(device(), [&] { impl_->backward(loss, options); });
 }
 
 Region Accelerator::accumulate() {

@@ -14,6 +14,7 @@
 #include "base/str_cat.h"
 #include "comm/launcher_link.h"
 #include "config/environment.h"
+#include "device/device_library.h"
 #include "parallel/local_gradients.h"
 #include "parallel/model_sync.h"
 
@@ -22,6 +23,24 @@ namespace {
 
 // The Accelerator whose autocast is on in some thread; one at a time.
 std::atomic<const void*> autocast_owner = nullptr;
+
+void check_device_precision(Precision precision, c10::Device device) {
+  const DeviceBackend* backend =
+      precision == Precision::no ? nullptr : device_backend_of(device);
+  const auto type = precision == Precision::bf16 ? at::kBFloat16 : at::kHalf;
+  if (backend != nullptr && !backend->computes_in(type, device.index())) {
+    throw UnsupportedError(
+        str_cat(
+            "GPU ",
+            static_cast<int>(device.index()),
+            ", ",
+            backend->describe(device.index()),
+            ", does not compute in `",
+            name_of(precision),
+            "`"),
+        precision == Precision::bf16 ? "use `fp16`, or `no`" : "use `no`");
+  }
+}
 
 Precision chosen_precision(
     const AcceleratorOptions& options,
@@ -34,7 +53,16 @@ Precision chosen_precision(
     precision = parse_precision(*name);
   }
   check_precision(precision, device.type());
+  check_device_precision(precision, device);
   return precision;
+}
+
+// Matrix products of fp32 tensors, and convolutions, with ten bits less.
+void choose_tf32(std::optional<bool> allow) {
+  if (allow) {
+    at::globalContext().setAllowTF32CuBLAS(*allow);
+    at::globalContext().setAllowTF32CuDNN(*allow);
+  }
 }
 
 GradientAccumulationPlugin chosen_accumulation(
@@ -175,6 +203,7 @@ Accelerator::Impl::Impl(PartialState state_, const AcceleratorOptions& options_)
       checkpoints(std::make_shared<Checkpointing>(options_)),
       thread_(std::this_thread::get_id()) {
   check_options(options);
+  choose_tf32(options.allow_tf32);
   agreement_ = std::make_shared<Agreement>(state.group());
   precision =
       chosen_precision(options, Environment::of_this_process(), state.device());
@@ -325,7 +354,7 @@ void Accelerator::Impl::build_path(PreparedModel& model) {
     return;
   }
   const Group& group = state.group();
-  if (group.size() == 1) {
+  if (group.size() == 1 && group.device_backend() == nullptr) {
     model.path = std::make_unique<LocalGradients>(std::move(training));
     return;
   }

@@ -23,18 +23,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void set_random_state(const at::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+void set_random_state(const at::Tensor& state, c10::Device device) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(generator.mutex());
   generator.set_state(state.clone());
 }
 
 // For a rank that the saved run did not have: random, and the same each time.
-void set_derived_random_state(const at::Tensor& state, const int rank) {
+void set_derived_random_state(
+    const at::Tensor& state, const int rank, c10::Device device) {
   const std::string sum = checksum_of(
       {static_cast<const char*>(state.const_data_ptr()),
        static_cast<std::size_t>(state.nbytes())});
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(generator.mutex());
   generator.set_current_seed(
       std::stoull(sum, nullptr, 16) + static_cast<std::uint64_t>(rank));
@@ -341,14 +342,24 @@ class Accelerator::Impl::Restorer {
   }
 
   void load_random_state() {
+    load_random_state(kRandomState, c10::Device(c10::kCPU));
+    if (!run_.state.device().is_cpu()) {
+      load_random_state(kDeviceRandomState, run_.state.device());
+    }
+  }
+
+  // A run that was saved on another kind of device has no state for this one:
+  // it begins at what the CPU's stands for.
+  void load_random_state(const char* name, c10::Device device) {
     const auto rank = static_cast<std::size_t>(run_.state.process_index());
-    if (rank < loaded_.own.size() && !loaded_.own[rank].empty()) {
-      set_random_state(loaded_.own[rank].at(kRandomState));
+    if (rank < loaded_.own.size() && loaded_.own[rank].count(name) > 0) {
+      set_random_state(loaded_.own[rank].at(name), device);
       return;
     }
     const auto other = std::ranges::find_if(
         loaded_.own, [](const TensorMap& own) { return !own.empty(); });
-    set_derived_random_state(other->at(kRandomState), static_cast<int>(rank));
+    set_derived_random_state(
+        other->at(kRandomState), static_cast<int>(rank), device);
   }
 
   Impl& run_;

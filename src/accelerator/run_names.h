@@ -13,6 +13,7 @@ namespace accelerate {
 
 /// What each rank keeps of its own, beside gradients.
 inline constexpr const char* kRandomState = "random.torch";
+inline constexpr const char* kDeviceRandomState = "random.device";
 inline constexpr const char* kGroupWeight = "group_weight";
 inline constexpr std::size_t kOwnWithoutGradients = 2;
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 
 #include "accelerate/error.h"
 #include "accelerate/optimizer_state.h"
@@ -16,8 +16,8 @@
 namespace accelerate {
 namespace {
 
-at::Tensor random_state() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+at::Tensor random_state(c10::Device device) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(generator.mutex());
   return generator.get_state();
 }
@@ -123,7 +123,10 @@ CheckpointContents Accelerator::Impl::collect() {
        {"sync_gradients", gradients->sync_gradients},
        {"models", models.size()},
        {"optimizers", all_optimizers.size()}});
-  contents.own[kRandomState] = random_state();
+  contents.own[kRandomState] = random_state(c10::Device(c10::kCPU));
+  if (!state.device().is_cpu()) {
+    contents.own[kDeviceRandomState] = random_state(state.device());
+  }
   contents.own[kGroupWeight] =
       at::full({1}, accumulation.group_weight(), at::kDouble);
   return contents;

@@ -85,6 +85,22 @@ Tensor with_rows(const Tensor& tensor, std::int64_t rows) {
   return padded;
 }
 
+Group::Tensors on_host(const Group::Tensors& tensors) {
+  Group::Tensors copies;
+  for (const Tensor& tensor : tensors) {
+    copies.push_back(tensor.cpu());
+  }
+  return copies;
+}
+
+Group::Tensors back_on_device(
+    Group::Tensors results, const Group::Tensors& like) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i] = results[i].to(like[i].device());
+  }
+  return results;
+}
+
 c10d::ReduceOp op_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::sum:
@@ -148,9 +164,11 @@ Group::Group(
     int size,
     GroupOptions options) {
   check_seat(rank, size, options);
-  impl_ = size == 1 ? std::make_shared<Impl>()
-                    : std::make_shared<Impl>(
-                          Seat{store, rank, size}, std::move(options));
+  // A single GPU can be asked to go the way of several, for tests.
+  const bool alone = size == 1 && options.backend != Backend::nccl;
+  impl_ = alone ? std::make_shared<Impl>()
+                : std::make_shared<Impl>(
+                      Seat{store, rank, size}, std::move(options));
 }
 
 Group::Group(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {
@@ -175,7 +193,9 @@ const GroupOptions& Group::options() const {
 }
 
 std::string Group::backend_name() const {
-  return impl_->backend ? impl_->backend->getBackendName() : "none";
+  const auto& first =
+      impl_->device_backend ? impl_->device_backend : impl_->backend;
+  return first ? first->getBackendName() : "none";
 }
 
 std::optional<Group> Group::subgroup(const std::vector<int>& ranks) const {
@@ -242,6 +262,9 @@ Group::Tensors Group::gather(const Tensors& tensors) const {
   if (size() == 1) {
     return rows;
   }
+  if (impl_->must_stage(rows)) {
+    return back_on_device(gather(on_host(rows)), rows);
+  }
   return impl_->guarded("gather", [&](const Call& call) {
     const auto records = impl_->agree(call, rows, {}, /*free_dim=*/0);
     Tensors results;
@@ -282,7 +305,9 @@ Tensor Group::Impl::gather_rows(
     Tensor out = as_bytes(all);
     c10d::AllgatherOptions now;
     now.asyncOp = backend_wait->needs_async();
-    wait(backend->_allgather_base(out, in, now), call);
+    run(in, call, [&](c10d::Backend& carrier) {
+      return carrier._allgather_base(out, in, now);
+    });
   }
   if (std::equal(counts.begin() + 1, counts.end(), counts.begin())) {
     return all;
@@ -299,6 +324,9 @@ Group::Tensors Group::reduce(
     const Tensors& tensors, Reduction reduction, double scale) const {
   check_defined("reduce", tensors);
   check_mean(reduction, tensors);
+  if (size() > 1 && impl_->must_stage(tensors)) {
+    return back_on_device(reduce(on_host(tensors), reduction, scale), tensors);
+  }
   Tensors results;
   for (const Tensor& tensor : tensors) {
     results.push_back(tensor.detach().clone(at::MemoryFormat::Contiguous));
@@ -311,7 +339,9 @@ Group::Tensors Group::reduce(
       options.asyncOp = impl_->backend_wait->needs_async();
       for (const Tensor& result : results) {
         Tensors one = {result};
-        impl_->wait(impl_->backend->allreduce(one, options), call);
+        impl_->run(result, call, [&](c10d::Backend& carrier) {
+          return carrier.allreduce(one, options);
+        });
       }
     });
   }
@@ -329,6 +359,14 @@ void Group::broadcast(const Tensors& tensors, int from) const {
   if (size() == 1) {
     return;
   }
+  if (impl_->must_stage(tensors)) {
+    const Tensors copies = on_host(tensors);
+    broadcast(copies, from);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      tensors[i].detach().copy_(copies[i]);
+    }
+    return;
+  }
   impl_->guarded("broadcast", [&](const Call& call) {
     impl_->agree(call, tensors, str_cat("from ", from));
     c10d::BroadcastOptions options;
@@ -340,7 +378,9 @@ void Group::broadcast(const Tensors& tensors, int from) const {
         continue;
       }
       Tensors one = {as_bytes(flat)};
-      impl_->wait(impl_->backend->broadcast(one, options), call);
+      impl_->run(one[0], call, [&](c10d::Backend& carrier) {
+        return carrier.broadcast(one, options);
+      });
       if (!flat.is_alias_of(tensor)) {
         tensor.detach().copy_(flat.view(tensor.sizes()));
       }
@@ -414,7 +454,8 @@ Tensor Group::allocate(std::int64_t count, const Tensor& like) const {
     throw ArgumentError(
         str_cat("allocate: ", count, " elements"), "pass 0 or more");
   }
-  if (size() == 1 || !impl_->backend->supportsTensorAlloc(0)) {
+  if (size() == 1 || !like.is_cpu() ||
+      !impl_->backend->supportsTensorAlloc(0)) {
     return at::zeros({count}, like.options().requires_grad(false));
   }
   return impl_->guarded("allocate", [&](const Call& call) {
@@ -451,6 +492,17 @@ void Group::wait(
   });
 }
 
+void Group::wait_on_device(
+    const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const {
+  impl_->guarded(impl_->last_call(operation), [&](const Call& call) {
+    impl_->wait_on_device(work, call);
+  });
+}
+
+c10d::Backend* Group::device_backend() const {
+  return impl_->device_backend.get();
+}
+
 c10d::Backend& Group::backend() const {
   if (!impl_->backend) {
     throw StateError(
@@ -469,6 +521,10 @@ c10::intrusive_ptr<c10d::ProcessGroup> Group::process_group() const {
         backend().getBackendName() == "gloo" ? Type::GLOO : Type::CUSTOM;
     group->setBackend(at::DeviceType::CPU, type, impl_->backend);
     group->setDefaultBackend(type);
+    if (impl_->device_backend) {
+      group->setBackend(
+          impl_->options.device->type(), Type::NCCL, impl_->device_backend);
+    }
     impl_->process_group = std::move(group);
   }
   return impl_->process_group;
@@ -478,6 +534,9 @@ void Group::abort() const {
   impl_->aborted->store(true);
   if (impl_->backend) {
     impl_->backend->abort();
+  }
+  if (impl_->device_backend) {
+    impl_->device_backend->abort();
   }
 }
 

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <exception>
 #include <utility>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
@@ -15,6 +18,7 @@
 #include "comm/backends/transport_work.h"
 #include "comm/plugin.h"
 #include "comm/shm_exchange.h"
+#include "device/device_library.h"
 
 namespace accelerate {
 namespace {
@@ -107,6 +111,7 @@ Group::Impl::Impl(Seat seat_, GroupOptions options_)
     memory = common.memory;
   }
   make_backend(common);
+  make_device_backend();
   const bool plugin = options.backend == Backend::mpi;
   backend_wait.emplace(
       seat, memory, plugin ? backend : c10::intrusive_ptr<c10d::Backend>());
@@ -118,10 +123,58 @@ Group::Impl::Impl(Seat seat_, GroupOptions options_)
   }
 }
 
+// A group whose program is in trouble, or whose peers are gone, must not wait
+// for what they have yet to send.
+Group::Impl::~Impl() {
+  if (!device_backend) {
+    return;
+  }
+  try {
+    const bool in_peace = failure_.empty() && !aborted->load() &&
+                          !watch_->has_aborted() &&
+                          std::uncaught_exceptions() == 0;
+    watch_.reset();
+    if (in_peace) {
+      device_backend->shutdown();
+    } else {
+      device_backend->abort();
+    }
+  } catch (const std::exception&) {
+    // It is on its way out.
+  }
+}
+
+void Group::Impl::make_device_backend() {
+  if (options.backend != Backend::nccl) {
+    return;
+  }
+  if (!options.device || options.device->is_cpu()) {
+    throw ArgumentError(
+        "backend `nccl` carries tensors between GPUs, and the group has none",
+        "leave the backend out, or set `GroupOptions::device`");
+  }
+  DeviceBackend* device = device_backend_of(*options.device);
+  const auto store =
+      c10::make_intrusive<c10d::PrefixStore>("device", seat.store);
+  device_backend =
+      c10::intrusive_ptr<c10d::Backend>::reclaim(device->create_group(
+          {.store = store.get(),
+           .rank = seat.rank,
+           .size = seat.size,
+           .timeout = patience.timeout,
+           .device = *options.device}));
+  watch_ = std::make_unique<PeerWatch>(
+      memory, seat.rank, seat.size, [backend = device_backend] {
+        backend->abort();
+      });
+}
+
 void Group::Impl::make_backend(const CommonMemory& common) {
-  const Backend chosen =
-      options.backend.value_or(memory ? Backend::shm : Backend::gloo);
-  switch (chosen) {
+  const Backend usual = memory ? Backend::shm : Backend::gloo;
+  const Backend asked = options.backend.value_or(usual);
+  switch (asked == Backend::nccl ? usual : asked) {
+    case Backend::nccl:
+      return;  // Replaced by the usual one above.
     case Backend::shm:
       if (!memory) {
         throw UnsupportedError(
@@ -237,6 +290,46 @@ void Group::Impl::wait(
     work->wait();  // Our own transports watch the ranks while they work.
   } else {
     (*backend_wait)(work, call, patience);
+  }
+}
+
+void Group::Impl::wait_on_device(
+    const c10::intrusive_ptr<c10d::Work>& work, const Call& call) const {
+  if (!work) {
+    return;  // It was put into the current stream itself.
+  }
+  try {
+    work->wait();
+  } catch (const std::exception& error) {
+    throw DistributedError(
+        str_cat(
+            call.operation,
+            " #",
+            call.sequence,
+            ": rank ",
+            seat.rank,
+            " lost a peer: ",
+            error.what()),
+        "look for the own error of the other ranks first");
+  }
+}
+
+bool Group::Impl::must_stage(const Tensors& tensors) const {
+  return !device_backend &&
+         std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+           return !tensor.is_cpu();
+         });
+}
+
+void Group::Impl::run(
+    const at::Tensor& tensor,
+    const Call& call,
+    const std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>&
+        start) {
+  if (tensor.is_cpu()) {
+    wait(start(*backend), call);
+  } else {
+    wait_on_device(start(*device_backend), call);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "comm/backend_exchange.h"
 #include "comm/call_record.h"
 #include "comm/exchange.h"
+#include "comm/peer_watch.h"
 #include "comm/rendezvous.h"
 
 namespace accelerate {
@@ -25,6 +27,7 @@ class Group::Impl {
  public:
   Impl() = default;  // A group of one.
   Impl(Seat seat, GroupOptions options);
+  ~Impl();
 
   /// Runs `body(call)` as the group's next call of that name: refuses after a
   /// failure, remembers the first one.
@@ -64,6 +67,18 @@ class Group::Impl {
   Call last_call(const char* operation) const { return {operation, sequence_}; }
   /// Returns when `work` has ended; throws what it threw, with ranks named.
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const Call& call);
+  /// The same for the device's backend: only the current stream waits.
+  void wait_on_device(
+      const c10::intrusive_ptr<c10d::Work>& work, const Call& call) const;
+
+  /// Whether no backend of the group reaches these tensors where they lie.
+  bool must_stage(const Tensors& tensors) const;
+  /// Starts an operation on the backend that carries `tensor`, and waits.
+  void run(
+      const at::Tensor& tensor,
+      const Call& call,
+      const std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>&
+          start);
 
   /// The processes behind some ranks of this group, and how many there are in
   /// the run.
@@ -83,6 +98,7 @@ class Group::Impl {
       std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<SharedMemory> memory;
   c10::intrusive_ptr<c10d::Backend> backend;
+  c10::intrusive_ptr<c10d::Backend> device_backend;  // Null without devices.
   std::unique_ptr<Exchange> exchange;
   std::optional<BackendWait> backend_wait;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
@@ -96,10 +112,12 @@ class Group::Impl {
   std::vector<CallRecord> read_records(
       const std::vector<std::string>& texts) const;
   void make_backend(const CommonMemory& common);
+  void make_device_backend();
 
   std::uint64_t sequence_ = 0;
   std::optional<Call> announced_;  // And not yet settled.
   std::string failure_;
+  std::unique_ptr<PeerWatch> watch_;
 };
 
 template <typename Body>

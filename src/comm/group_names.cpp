@@ -13,9 +13,10 @@
 namespace accelerate {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Backend>, 4> kBackends = {{
+constexpr std::array<std::pair<std::string_view, Backend>, 5> kBackends = {{
     {"shm", Backend::shm},
     {"gloo", Backend::gloo},
+    {"nccl", Backend::nccl},
     {"mpi", Backend::mpi},
     {"fake", Backend::fake},
 }};

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "accelerate/data_loader_base.h"
 
+#include <optional>
 #include <utility>
 
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include "accelerate/operations.h"
+#include "data/device_copies.h"
 #include "data/loader_impl.h"
 
 namespace accelerate {
@@ -81,6 +82,9 @@ class DataLoaderBase::Loop::State {
     outer_ = loader_->place();
     reader_ = loader_->begin_reading();
     ++loader_->loops;
+    if (loader_->options.device && loader_->source->is_nest()) {
+      copies_.emplace(*loader_->options.device);
+    }
     gradient_state_ = loader_->options.gradient_state;
     if (gradient_state_) {
       gradient_state_->enter(loader_.get());
@@ -124,16 +128,13 @@ class DataLoaderBase::Loop::State {
   }
 
   void move_to_device(void* batch) const {
-    const auto& options = loader_->options;
-    if (!options.device || !loader_->source->is_nest()) {
-      return;
+    if (copies_) {
+      loader_->source->set_tensors(
+          batch,
+          copies_->copy(
+              loader_->source->tensors(batch),
+              loader_->options.configuration.non_blocking));
     }
-    loader_->source->set_tensors(
-        batch,
-        detail::to_device(
-            loader_->source->tensors(batch),
-            *options.device,
-            options.configuration.non_blocking));
   }
 
   void leave() {
@@ -152,6 +153,7 @@ class DataLoaderBase::Loop::State {
   std::shared_ptr<Impl> loader_;
   std::shared_ptr<GradientState> gradient_state_;
   std::unique_ptr<StepReader> reader_;
+  std::optional<DeviceCopies> copies_;
   // Of a loop over the same loader around this one.
   Impl::Place outer_;
   detail::Opaque batch_;

@@ -211,7 +211,7 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
     std::int64_t start, const std::vector<ShardRules>& shares) {
   source->begin_epoch(epoch, settings.num_workers);
   const bool pins =
-      settings.pin_memory.value_or(options.device && options.device->is_cuda());
+      settings.pin_memory.value_or(options.device && !options.device->is_cpu());
   if (pins) {
     check_pinning();
   }

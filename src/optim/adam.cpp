@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
+
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/zeros_like.h>
@@ -86,14 +88,20 @@ Moments moments_of(States& states, const StepTensors& tensors, bool amsgrad) {
       "use SGD for that parameter, or make its embedding `sparse(false)`");
 }
 
+// What the scaler and the device say about a step.
+struct Scalars {
+  std::optional<at::Tensor> scale;
+  std::optional<at::Tensor> found_inf;
+  std::function<at::Tensor(c10::Device)> lr_on;
+};
+
 template <typename Values, typename Kernel>
 void step_adam(
     const Group& group,
     States& states,
     const Values& options,
     const char* name,
-    const std::optional<at::Tensor>& scale,
-    const std::optional<at::Tensor>& found_inf,
+    const Scalars& scalars,
     Kernel kernel) {
   std::vector<at::Tensor> sparse;
   const std::vector<StepTensors> buckets = collect(group, sparse);
@@ -103,24 +111,32 @@ void step_adam(
   for (const StepTensors& tensors : buckets) {
     const Moments moments = moments_of(states, tensors, options.amsgrad);
     advance(moments.steps);
-    kernel(
-        tensors.values,
-        tensors.gradients,
-        moments.exp_avgs,
-        moments.exp_avg_sqs,
-        moments.max_exp_avg_sqs,
-        moments.steps,
-        options.lr,
-        options.betas[0],
-        options.betas[1],
-        options.weight_decay,
-        options.eps,
-        options.amsgrad,
-        options.maximize,
-        scale,
-        found_inf);
-    if (found_inf) {
-      take_back(moments.steps, *found_inf);
+    const auto run = [&](const auto& lr) {
+      kernel(
+          tensors.values,
+          tensors.gradients,
+          moments.exp_avgs,
+          moments.exp_avg_sqs,
+          moments.max_exp_avg_sqs,
+          moments.steps,
+          lr,
+          options.betas[0],
+          options.betas[1],
+          options.weight_decay,
+          options.eps,
+          options.amsgrad,
+          options.maximize,
+          scalars.scale,
+          scalars.found_inf);
+    };
+    const at::Tensor lr = scalars.lr_on(tensors.values.front().device());
+    if (lr.defined()) {
+      run(lr);
+    } else {
+      run(options.lr);
+    }
+    if (scalars.found_inf) {
+      take_back(moments.steps, *scalars.found_inf);
     }
     tensors.write_back();
   }
@@ -156,8 +172,9 @@ void AdamW::step_group(std::size_t group) {
       state_,
       options_of<AdamWOptions>(param_groups_[group], group, "AdamW"),
       "AdamW",
-      if_defined(grad_scale_),
-      if_defined(found_inf_),
+      {if_defined(grad_scale_),
+       if_defined(found_inf_),
+       [&](c10::Device device) { return lr_on(group, device); }},
       kFusedAdamW);
 }
 
@@ -182,8 +199,9 @@ void Adam::step_group(std::size_t group) {
       state_,
       options_of<AdamOptions>(param_groups_[group], group, "Adam"),
       "Adam",
-      if_defined(grad_scale_),
-      if_defined(found_inf_),
+      {if_defined(grad_scale_),
+       if_defined(found_inf_),
+       [&](c10::Device device) { return lr_on(group, device); }},
       kFusedAdam);
 }
 

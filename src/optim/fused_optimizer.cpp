@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
 
 #include "accelerate/error.h"
 #include "accelerate/optim.h"
@@ -42,10 +43,38 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
     const at::AutoGradMode with_grad(true);
     loss = closure();
   }
+  if (!recording_) {
+    refresh_lr();
+  }
   for (std::size_t group = 0; group < param_groups_.size(); ++group) {
     step_group(group);
   }
   return loss;
+}
+
+void FusedOptimizer::refresh_lr() {
+  device_lr_.resize(param_groups_.size());
+  for (std::size_t i = 0; i < param_groups_.size(); ++i) {
+    const auto& group = param_groups_[i];
+    if (group.params().empty() || group.params().front().is_cpu()) {
+      continue;
+    }
+    const c10::Device device = group.params().front().device();
+    const double lr = group.options().get_lr();
+    DeviceLr& known = device_lr_[i];
+    if (!known.tensor.defined() || known.tensor.device() != device) {
+      known.tensor =
+          at::full({}, lr, at::TensorOptions(device).dtype(at::kFloat));
+    } else if (known.value != lr) {
+      known.tensor.fill_(lr);
+    }
+    known.value = lr;
+  }
+}
+
+at::Tensor FusedOptimizer::lr_on(std::size_t group, c10::Device device) const {
+  const at::Tensor& tensor = device_lr_[group].tensor;
+  return tensor.defined() && tensor.device() == device ? tensor : at::Tensor();
 }
 
 void FusedOptimizer::set_scale(

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
+
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -61,6 +63,7 @@ Parts split_by_first(const States& states, const StepTensors& tensors) {
 struct Scaling {
   std::optional<at::Tensor> scale;
   std::optional<at::Tensor> found_inf;
+  std::function<at::Tensor(c10::Device)> lr_on;
 
   bool overflowed() const {
     return found_inf && found_inf->item<float>() != 0.0F;
@@ -83,19 +86,27 @@ void run_kernel(
           momentum_of(states, tensors.parameters[i], tensors.values[i]));
     }
   }
-  at::_fused_sgd_(
-      tensors.values,
-      tensors.gradients,
-      momenta,
-      options.weight_decay,
-      options.momentum,
-      options.lr,
-      options.dampening,
-      options.nesterov,
-      options.maximize,
-      is_first,
-      scaling.scale,
-      scaling.found_inf);
+  const auto run = [&](const auto& lr) {
+    at::_fused_sgd_(
+        tensors.values,
+        tensors.gradients,
+        momenta,
+        options.weight_decay,
+        options.momentum,
+        lr,
+        options.dampening,
+        options.nesterov,
+        options.maximize,
+        is_first,
+        scaling.scale,
+        scaling.found_inf);
+  };
+  const at::Tensor lr = scaling.lr_on(tensors.values.front().device());
+  if (lr.defined()) {
+    run(lr);
+  } else {
+    run(options.lr);
+  }
   tensors.write_back();
 }
 
@@ -163,7 +174,10 @@ SGD::SGD(const std::vector<Group>& groups, const SGDOptions& options)
 void SGD::step_group(std::size_t group) {
   const auto& options =
       options_of<SGDOptions>(param_groups_[group], group, "SGD");
-  const Scaling scaling{if_any(grad_scale_), if_any(found_inf_)};
+  const Scaling scaling{
+      if_any(grad_scale_), if_any(found_inf_), [&](c10::Device device) {
+        return lr_on(group, device);
+      }};
   std::vector<at::Tensor> sparse;
   for (const StepTensors& tensors : collect(param_groups_[group], sparse)) {
     step_dense(tensors, state_, options, scaling);

@@ -2,6 +2,7 @@
 #include "parallel/bucket.h"
 
 #include <map>
+#include <utility>
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
@@ -22,7 +23,7 @@ std::vector<Bucket> plan_buckets(
     const std::vector<std::size_t>& order,
     const BucketOptions& options) {
   std::vector<Bucket> buckets;
-  std::map<at::ScalarType, Bucket> open;
+  std::map<std::pair<std::string, at::ScalarType>, Bucket> open;
   const auto close = [&](Bucket& bucket) {
     if (!bucket.members.empty()) {
       buckets.push_back(std::move(bucket));
@@ -32,8 +33,9 @@ std::vector<Bucket> plan_buckets(
   for (const std::size_t index : order) {
     const at::Tensor& parameter = parameters[index];
     const at::ScalarType type = parameter.scalar_type();
-    Bucket& bucket = open[type];
+    Bucket& bucket = open[{parameter.device().str(), type}];
     bucket.type = type;
+    bucket.device = parameter.device();
     bucket.members.push_back(index);
     bucket.offsets.push_back(bucket.length);
     bucket.length += aligned(parameter.numel(), type);
@@ -43,7 +45,7 @@ std::vector<Bucket> plan_buckets(
       close(bucket);
     }
   }
-  for (auto& [type, bucket] : open) {
+  for (auto& [kind, bucket] : open) {
     close(bucket);
   }
   return buckets;
@@ -59,18 +61,22 @@ void allocate_buckets(
            !bucket.members.empty();
   };
   if (buckets.empty() || buckets.back().type != at::kFloat ||
-      narrowed(buckets.back())) {
+      !buckets.back().device.is_cpu() || narrowed(buckets.back())) {
     buckets.emplace_back();
   }
   for (Bucket& bucket : buckets) {
     const std::int64_t length =
         bucket.length + (&bucket == &buckets.back() ? tail : 0);
-    const auto like = at::empty({0}, bucket.type);
-    if (narrowed(bucket)) {
-      bucket.flat = at::empty({length}, bucket.type);
-      bucket.wire = group.allocate(length, at::empty({0}, *options.wire_type));
+    const auto here = at::TensorOptions(bucket.device).dtype(bucket.type);
+    const bool carried = bucket.device.is_cpu() || group.device_backend();
+    const auto wire =
+        at::TensorOptions(carried ? bucket.device : c10::Device(c10::kCPU))
+            .dtype(narrowed(bucket) ? *options.wire_type : bucket.type);
+    if (narrowed(bucket) || !carried) {
+      bucket.flat = at::empty({length}, here);
+      bucket.wire = group.allocate(length, at::empty({0}, wire));
     } else {
-      bucket.flat = group.allocate(length, like);
+      bucket.flat = group.allocate(length, at::empty({0}, here));
       bucket.wire = bucket.flat;
     }
     bucket.flat.zero_();

@@ -18,9 +18,11 @@ struct Bucket {
   std::vector<std::int64_t> offsets;  ///< of each member, in elements
   std::int64_t length = 0;            ///< elements, without the tail
   at::ScalarType type = at::kFloat;
+  c10::Device device = c10::Device(c10::kCPU);
 
   at::Tensor flat;  ///< the sums, members and then the tail
-  at::Tensor wire;  ///< what travels: `flat` itself, or a narrower copy
+  at::Tensor wire;  ///< what travels: `flat` itself, or a copy that is narrower
+                    ///< or lies where the group's backend reaches it
 };
 
 struct BucketOptions {
@@ -30,15 +32,17 @@ struct BucketOptions {
   std::optional<at::ScalarType> wire_type = std::nullopt;
 };
 
-/// Deals the parameters out to buckets in the given order, one type a bucket.
+/// Deals the parameters out to buckets in the given order, one type and one
+/// device a bucket.
 /// The first bucket is smaller, so that reducing begins soon.
 std::vector<Bucket> plan_buckets(
     const std::vector<at::Tensor>& parameters,
     const std::vector<std::size_t>& order,
     const BucketOptions& options);
 
-/// Gives the buckets memory, the last one with `tail` more elements, on a
-/// bucket of its own if the last is not fp32 or is narrowed on the wire.
+/// Gives the buckets memory, the last one with `tail` more elements in the
+/// host's memory: a bucket of its own if the last is elsewhere, is not fp32 or
+/// is narrowed on the wire.
 ///
 /// Collective.
 void allocate_buckets(

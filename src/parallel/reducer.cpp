@@ -266,8 +266,26 @@ void Reducer::start(std::size_t index, bool async) {
   options.asyncOp = async;
   const Call call{"backward", group_.last_call()};
   const CallScope scope(call);
-  works_.push_back(group_.backend().allreduce(one, options));
+  if (group_.size() == 1 && bucket.wire.is_cpu()) {
+    works_.emplace_back();  // Nobody to tell; only the device goes its way.
+  } else {
+    c10d::Backend& carrier =
+        bucket.wire.is_cpu() ? group_.backend() : *group_.device_backend();
+    works_.push_back(carrier.allreduce(one, options));
+  }
   next_ = index + 1;
+}
+
+void Reducer::wait_for(std::size_t index) {
+  const Bucket& bucket = buckets_[index];
+  if (!bucket.wire.is_cpu()) {
+    group_.wait_on_device(works_[index], "backward");
+  } else if (works_[index]) {
+    group_.wait(works_[index], "backward");
+  }
+  if (!bucket.wire.is_alias_of(bucket.flat)) {
+    bucket.flat.copy_(bucket.wire);
+  }
 }
 
 void Reducer::fill_unused(const Bucket& bucket) {
@@ -311,10 +329,7 @@ void Reducer::finish_all() {
     refused = std::current_exception();
   }
   for (std::size_t b = 0; b < works_.size(); ++b) {
-    group_.wait(works_[b], "backward");
-    if (!buckets_[b].wire.is_alias_of(buckets_[b].flat)) {
-      buckets_[b].flat.copy_(buckets_[b].wire);
-    }
+    wait_for(b);
   }
   works_.clear();
   if (refused) {
@@ -371,14 +386,27 @@ void Reducer::reduce_late() {
       }
       place.expected = std::max(place.expected, place.fires);
     }
-    std::vector<at::Tensor> one = {extra};
-    c10d::AllreduceOptions options;
-    options.reduceOp = c10d::ReduceOp::AVG;
-    const Call call{"backward", group_.last_call()};
-    const CallScope scope(call);
-    group_.wait(group_.backend().allreduce(one, options), "backward");
+    reduce_now(extra);
     bucket.flat.narrow(0, 0, bucket.length)
         .add_(extra.narrow(0, 0, bucket.length));
+  }
+}
+
+void Reducer::reduce_now(const at::Tensor& tensor) {
+  c10d::Backend* device = tensor.is_cpu() ? nullptr : group_.device_backend();
+  const at::Tensor carried = device != nullptr ? tensor : tensor.cpu();
+  std::vector<at::Tensor> one = {carried};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  const Call call{"backward", group_.last_call()};
+  const CallScope scope(call);
+  if (device != nullptr) {
+    group_.wait_on_device(device->allreduce(one, options), "backward");
+  } else {
+    group_.wait(group_.backend().allreduce(one, options), "backward");
+  }
+  if (!carried.is_same(tensor)) {
+    tensor.copy_(carried);
   }
 }
 

@@ -42,6 +42,10 @@ namespace accelerate {
 /// kept aside and reduced in a second round, which all ranks join because the
 /// late flag is set.
 ///
+/// On a device the buckets lie there, and `end` lets its stream wait for them,
+/// not the program; the flags travel through the host's memory. Without a
+/// backend for the device, buckets are copied to the host and back.
+///
 /// Thread safety: the thread of the training loop, and autograd's threads in
 /// between.
 class Reducer : public GradientPath {
@@ -85,6 +89,8 @@ class Reducer : public GradientPath {
   void accept(std::size_t index, const at::Tensor& parameter);
   void start_ready();
   void start(std::size_t bucket, bool async);
+  void wait_for(std::size_t bucket);
+  void reduce_now(const at::Tensor& tensor);
   void fill_unused(const Bucket& bucket);
   void write_tail(bool failed);
   void finish_all();

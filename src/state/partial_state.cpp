@@ -18,6 +18,7 @@
 #include "comm/launcher_link.h"
 #include "comm/plugin.h"
 #include "config/environment.h"
+#include "state/placement.h"
 #include "state/rendezvous_store.h"
 #include "state/topology.h"
 
@@ -26,7 +27,7 @@ namespace accelerate {
 class PartialState::Impl {
  public:
   explicit Impl(const PartialStateOptions& given);
-  explicit Impl(Group existing);
+  Impl(Group existing, c10::Device where);
 
   PartialStateOptions options;
   Topology topology;
@@ -46,45 +47,6 @@ struct Shared {
 Shared& shared() {
   static Shared instance;
   return instance;
-}
-
-c10::Device choose_device(const Environment& environment, bool cpu) {
-  const auto wanted = environment.get("ACCELERATE_TORCH_DEVICE");
-  if (!wanted) {
-    return c10::Device(c10::DeviceType::CPU);
-  }
-  try {
-    const c10::Device device(*wanted);
-    if (device.is_cpu() && device.index() <= 0) {
-      return c10::Device(c10::DeviceType::CPU);
-    }
-    if (device.is_cpu()) {
-      throw ConfigError(
-          str_cat(
-              "environment variable ACCELERATE_TORCH_DEVICE is `",
-              *wanted,
-              "`, but there is one CPU device, `cpu`"),
-          "set it to `cpu`, or unset it");
-    }
-  } catch (const c10::Error&) {
-    throw ConfigError(
-        str_cat(
-            "environment variable ACCELERATE_TORCH_DEVICE is `",
-            *wanted,
-            "`, not a device"),
-        "set it to `cpu`, or unset it");
-  }
-  if (cpu) {
-    throw ConfigError(
-        str_cat(
-            "environment variable ACCELERATE_TORCH_DEVICE is `",
-            *wanted,
-            "`, but the CPU was asked for"),
-        "unset one of ACCELERATE_TORCH_DEVICE, ACCELERATE_USE_CPU and `cpu`");
-  }
-  throw UnsupportedError(
-      str_cat("this build has no support for device `", *wanted, "`"),
-      "set ACCELERATE_TORCH_DEVICE to `cpu`, or unset it");
 }
 
 Backend backend_from_variable(const std::string& name) {
@@ -208,10 +170,14 @@ PartialState::Impl::Impl(const PartialStateOptions& given) : options(given) {
   fork_launched = environment.get_flag("FORK_LAUNCHED").value_or(false);
   const bool cpu = given.cpu.value_or(
       environment.get_flag("ACCELERATE_USE_CPU").value_or(false));
-  device = choose_device(environment, cpu);
-  const GroupOptions how =
+  GroupOptions how =
       group_options(given.init_process_group, environment, topology);
   check_group_options(how);
+  device = place(environment, topology, {.cpu = cpu, .backend = how.backend});
+  if (!device.is_cpu() && !how.backend) {
+    how.backend = Backend::nccl;
+  }
+  how.device = device;
   check_init_method(given.init_process_group.init_method.value_or("env://"));
   limit_threads(environment, topology);
   if (topology.num_processes == 1) {
@@ -225,7 +191,8 @@ PartialState::Impl::Impl(const PartialStateOptions& given) : options(given) {
       how);
 }
 
-PartialState::Impl::Impl(Group existing) : group(std::move(existing)) {
+PartialState::Impl::Impl(Group existing, c10::Device where)
+    : device(where), group(std::move(existing)) {
   topology.process_index = topology.local_process_index = group->rank();
   topology.num_processes = topology.local_num_processes = group->size();
 }
@@ -241,7 +208,11 @@ PartialState::PartialState(const PartialStateOptions& options) {
 }
 
 PartialState::PartialState(Group group)
-    : impl_(std::make_shared<Impl>(std::move(group))) {
+    : PartialState(std::move(group), c10::Device(c10::kCPU)) {
+}
+
+PartialState::PartialState(Group group, c10::Device device)
+    : impl_(std::make_shared<Impl>(std::move(group), device)) {
 }
 
 PartialState::PartialState(const PartialState&) = default;
@@ -291,7 +262,11 @@ bool PartialState::debug() const {
 }
 
 DistributedType PartialState::distributed_type() const {
-  return use_distributed() ? DistributedType::multi_cpu : DistributedType::no;
+  if (!use_distributed()) {
+    return DistributedType::no;
+  }
+  return device().is_cpu() ? DistributedType::multi_cpu
+                           : DistributedType::multi_gpu;
 }
 
 std::string PartialState::backend() const {
@@ -439,6 +414,8 @@ std::string_view name_of(DistributedType type) {
       return "NO";
     case DistributedType::multi_cpu:
       return "MULTI_CPU";
+    case DistributedType::multi_gpu:
+      return "MULTI_GPU";
   }
   throw InternalError("a distributed type without a name");
 }

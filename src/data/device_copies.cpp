@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/device_copies.h"
+
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "accelerate/operations.h"
+
+namespace accelerate {
+namespace {
+
+c10::Stream stream_for(c10::Device device) {
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  return device.is_cpu() ? guard.getStream(device)
+                         : guard.getStreamFromGlobalPool(device);
+}
+
+bool is_here(const at::Tensor& tensor, c10::Device device) {
+  return !tensor.defined() || tensor.device() == device;
+}
+
+}  // namespace
+
+DeviceCopies::DeviceCopies(c10::Device device)
+    : device_(device), stream_(stream_for(device)) {
+}
+
+std::vector<at::Tensor> DeviceCopies::copy(
+    const std::vector<at::Tensor>& tensors, bool non_blocking) const {
+  if (device_.is_cpu()) {
+    return detail::to_device(tensors, device_, non_blocking);
+  }
+  const c10::impl::VirtualGuardImpl guard(device_.type());
+  const c10::Stream user = guard.getStream(device_);
+  std::vector<at::Tensor> moved = tensors;
+  c10::Event done(device_.type());
+  {
+    const c10::StreamGuard on_ours(stream_);
+    for (at::Tensor& tensor : moved) {
+      if (!is_here(tensor, device_)) {
+        tensor = tensor.to(
+            device_,
+            tensor.scalar_type(),
+            non_blocking || (tensor.is_cpu() && tensor.is_pinned()));
+      }
+    }
+    done.record(stream_);
+  }
+  done.block(user);
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    // Its memory belongs to our stream and is used on the user's.
+    if (!is_here(tensors[i], device_)) {
+      moved[i].record_stream(user);
+    }
+  }
+  return moved;
+}
+
+}  // namespace accelerate

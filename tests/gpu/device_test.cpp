@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/nn.h>
+
+#include "accelerate/accelerate.h"
+#include "accelerate/error.h"
+#include "gpu/gpu.h"
+#include "support/message_of.h"
+#include "support/training.h"
+
+namespace accelerate {
+namespace {
+
+struct Numbers {
+  std::int64_t size() const { return 40; }
+  at::Tensor get(std::int64_t index) const {
+    return at::full({1000}, index, at::kLong);
+  }
+};
+
+TEST(GpuDevice, IsChosenWithoutBeingAskedFor) {
+  ACCELERATE_NEEDS_GPU();
+  PartialState::reset();
+  const PartialState state;
+
+  EXPECT_EQ(state.device(), gpu());
+  EXPECT_EQ(state.distributed_type(), DistributedType::no);
+  PartialState::reset();
+  EXPECT_EQ(
+      PartialState(PartialStateOptions{.cpu = true}).device(),
+      c10::Device(c10::kCPU));
+  PartialState::reset();
+}
+
+// LibTorch asks once whether it has CUDA: here, before anything of ours ran.
+TEST(GpuDevice, IsThereForAProgramThatSeedsFirst) {
+  at::manual_seed(1);
+  ACCELERATE_NEEDS_GPU();
+
+  EXPECT_TRUE(at::hasCUDA());
+  EXPECT_EQ(at::ones({2}, at::TensorOptions(gpu())).sum().item<int>(), 2);
+}
+
+TEST(GpuDevice, IsDescribed) {
+  ACCELERATE_NEEDS_GPU();
+  const DeviceBackend& backend = cuda_backend();
+
+  EXPECT_THAT(backend.describe(0), testing::HasSubstr("(sm_"));
+  EXPECT_GT(backend.memory(0).total, 0);
+  EXPECT_TRUE(backend.computes_in(at::kFloat, 0));
+}
+
+TEST(GpuLoader, BringsEveryBatchInOrder) {
+  ACCELERATE_NEEDS_GPU();
+  for (const std::int64_t workers : {0, 2}) {
+    Accelerator accelerator(alone_on(gpu()), {});
+    DataLoader loader(Numbers(), {.batch_size = 4, .num_workers = workers});
+    accelerator.prepare(loader);
+    std::vector<at::Tensor> sums;
+    for (auto& batch : loader) {
+      EXPECT_EQ(batch.device(), gpu());
+      sums.push_back(batch.sum());
+    }
+    ASSERT_EQ(sums.size(), 10U);
+    for (std::int64_t i = 0; i < 10; ++i) {
+      EXPECT_EQ(
+          sums[static_cast<std::size_t>(i)].item<std::int64_t>(),
+          1000 * (16 * i + 6));
+    }
+  }
+}
+
+TEST(GpuLoader, OutOfPageableMemoryToo) {
+  ACCELERATE_NEEDS_GPU();
+  for (const bool non_blocking : {false, true}) {
+    DataLoaderConfiguration data;
+    data.non_blocking = non_blocking;
+    Accelerator accelerator(alone_on(gpu()), {.dataloader_config = data});
+    DataLoader loader(Numbers(), {.batch_size = 40, .pin_memory = false});
+    accelerator.prepare(loader);
+    for (auto& batch : loader) {
+      EXPECT_EQ(batch.sum().item<std::int64_t>(), 1000 * 780);
+    }
+  }
+}
+
+TEST(GpuMemory, RunningOutSaysHowMuchWasMissing) {
+  ACCELERATE_NEEDS_GPU();
+  Accelerator accelerator(alone_on(gpu()), {});
+  auto weight = at::ones({1}, at::TensorOptions(gpu())).requires_grad_();
+  accelerator.prepare_parameters({"weight"}, {weight}, {});
+  const DeviceMemory memory = cuda_backend().memory(0);
+  const std::int64_t half = memory.free / 4 / 2 + (1LL << 28);
+
+  const std::string text = message_of<OutOfMemoryError>([&] {
+    const at::Tensor many = weight.expand({half}).mul(2);
+    accelerator.backward(many.sum());
+  });
+
+  EXPECT_THAT(text, testing::HasSubstr("is out of memory: "));
+  EXPECT_THAT(text, testing::HasSubstr(" requested, "));
+  EXPECT_THAT(text, testing::HasSubstr(" free, tensors took at most "));
+  std::cout << text << "\n";
+  clear_device_cache();
+}
+
+TEST(GpuMemory, ABatchThatFitsIsFound) {
+  ACCELERATE_NEEDS_GPU();
+  const std::int64_t free = cuda_backend().memory(0).free;
+
+  const auto found = find_executable_batch_size(
+      [&](std::int64_t batch_size) {
+        const at::Tensor rows = at::empty(
+            {batch_size, free / 4}, at::TensorOptions(gpu()).dtype(at::kByte));
+        return rows.size(0);
+      },
+      8,
+      [](std::int64_t size) { return size / 2; });
+
+  EXPECT_EQ(found, 2);
+}
+
+TEST(GpuCheckpoint, GoesOnWithTheSameRandomNumbers) {
+  ACCELERATE_NEEDS_GPU();
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("gpu-checkpoint-" + std::to_string(::getpid()));
+  Accelerator accelerator(alone_on(gpu()), {});
+  Net net = make_net();
+  AdamW optimizer(net->parameters(), 1e-2);
+  accelerator.prepare(net, optimizer);
+  const auto step = [&] {
+    const at::Tensor rows =
+        torch::dropout(batch_of(0, 0).to(gpu()), 0.5, /*train=*/true);
+    const at::Tensor loss = net_loss(net, rows);
+    accelerator.backward(loss);
+    optimizer.step();
+    optimizer.zero_grad();
+    return loss.item<double>();
+  };
+  step();
+  accelerator.save_state(folder);
+  const std::vector<double> first = {step(), step()};
+
+  accelerator.load_state(folder);
+  const std::vector<double> again = {step(), step()};
+
+  EXPECT_EQ(first, again);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(GpuCollectives, OverNcclAndThroughTheHost) {
+  ACCELERATE_NEEDS_GPU();
+  const PartialState nccl = alone_over_nccl();
+  const at::Tensor there = at::arange(5, at::TensorOptions(gpu()));
+  std::vector<at::Tensor> one = {there.clone()};
+
+  nccl.group().device_backend()->allreduce(one)->wait();
+
+  EXPECT_TRUE(one[0].equal(there));
+  EXPECT_EQ(nccl.backend(), "nccl");
+  EXPECT_TRUE(nccl.group().gather({there})[0].equal(there));
+}
+
+TEST(GpuPrecision, Tf32IsSwitched) {
+  ACCELERATE_NEEDS_GPU();
+  {
+    const Accelerator on(alone_on(gpu()), {.allow_tf32 = true});
+    EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
+  }
+  const Accelerator off(alone_on(gpu()), {.allow_tf32 = false});
+  EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -29,6 +29,7 @@
 #include "accelerate/checkpoint.h"
 #include "accelerate/export.h"
 #include "accelerate/fwd.h"
+#include "accelerate/graph.h"
 #include "accelerate/group.h"
 #include "accelerate/json.h"
 #include "accelerate/memory.h"
@@ -234,6 +235,20 @@ class ACCELERATE_API Accelerator {
   /// Switches autocast on for a scope, with the precision of this Accelerator.
   [[nodiscard]] std::unique_ptr<AutocastGuard> autocast(
       const AutocastKwargs& kwargs = {});
+
+  /// Lets a GPU start a whole step at once. Returns a function that calls
+  /// `function` with the same arguments, nests of tensors, and after a few
+  /// calls records what it does on the GPU and replays that, once for each
+  /// combination of shapes. `function` does a whole step (forward, `backward`,
+  /// `optimizer.step()`, `zero_grad()`) and nothing that the host has to do
+  /// each time; learning rates may change between calls, random numbers do. It
+  /// returns nests of tensors or nothing. What cannot be recorded runs as it
+  /// is, and a warning says why, once. See graph.h.
+  ///
+  /// The result must not outlive the Accelerator or `free_memory`. Defined in
+  /// accelerator_nests.h.
+  template <typename Function>
+  [[nodiscard]] auto graph(Function function, const GraphOptions& options = {});
 
   // Results; the templates are defined in accelerator_nests.h ----------------
 
@@ -497,6 +512,8 @@ class ACCELERATE_API Accelerator {
     }
   }
   void check_prepared(const torch::nn::Module& model, const char* who) const;
+  friend class detail::GraphedFunction;
+  detail::GraphedFunction make_graph(const GraphOptions& options);
   Region no_sync_of(const torch::nn::Module& model);
   Region train_locally();
   void forget_prepared();

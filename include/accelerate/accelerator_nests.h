@@ -2,6 +2,12 @@
 // The Accelerator's functions over any nest of tensors.
 #pragma once
 
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include "accelerate/accelerator.h"
 #include "accelerate/nest.h"
 
@@ -28,6 +34,61 @@ Nest Accelerator::pad_across_processes(
     const Nest& nest, const PadOptions& options) const {
   return with_tensors(
       nest, group().pad_across_processes(tensors_of(nest), options));
+}
+
+namespace detail {
+
+/// Turns nests into tensors and back around a `GraphedFunction`.
+template <typename Function>
+class GraphedCall {
+ public:
+  GraphedCall(GraphedFunction core, Function function)
+      : core_(std::move(core)), function_(std::move(function)) {}
+
+  template <typename... Nests>
+  auto operator()(const Nests&... nests) {
+    using Result = std::invoke_result_t<Function&, const Nests&...>;
+    const std::tuple<Nests...> given(nests...);
+    // A replay does not call the function: the form of its result is that of
+    // the last call that did.
+    static_assert(
+        std::is_void_v<Result> ||
+            std::is_same_v<Result, std::remove_cvref_t<Result>>,
+        "a graphed function returns a nest by value, or nothing");
+    if constexpr (std::is_void_v<Result>) {
+      core_.run(tensors_of(given), [&](const auto& now) {
+        std::apply(function_, with_tensors(given, now));
+        return std::vector<at::Tensor>();
+      });
+    } else {
+      const auto results = core_.run(tensors_of(given), [&](const auto& now) {
+        auto form = std::make_shared<Result>(
+            std::apply(function_, with_tensors(given, now)));
+        const auto tensors = tensors_of(*form);
+        // Without the tensors, which would keep their graph.
+        *form = with_tensors(*form, std::vector<at::Tensor>(tensors.size()));
+        form_ = form;
+        return tensors;
+      });
+      return with_tensors(
+          *std::static_pointer_cast<const Result>(form_), results);
+    }
+  }
+
+  const GraphedFunction& core() const { return core_; }
+
+ private:
+  GraphedFunction core_;
+  Function function_;
+  std::shared_ptr<const void> form_;
+};
+
+}  // namespace detail
+
+template <typename Function>
+auto Accelerator::graph(Function function, const GraphOptions& options) {
+  return detail::GraphedCall<Function>(
+      make_graph(options), std::move(function));
 }
 
 }  // namespace accelerate

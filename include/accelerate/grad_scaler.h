@@ -72,6 +72,9 @@ class ACCELERATE_API GradScaler {
   /// once a step.
   bool step_was_skipped() const;
 
+  /// A recorded step ran: what `step_was_skipped` has read is not its result.
+  void forget_reading() { skipped_.reset(); }
+
   /// The present scale; 1 when not enabled. Reads from the device.
   double get_scale() const;
   /// The scale as a tensor; undefined when not enabled.

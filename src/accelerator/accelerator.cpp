@@ -13,6 +13,7 @@
 #include "accelerate/error.h"
 #include "accelerate/logging.h"
 #include "accelerator/accelerator_impl.h"
+#include "accelerator/graphed_function.h"
 #include "base/str_cat.h"
 #include "device/out_of_memory.h"
 #include "optim/scheduler_context.h"
@@ -192,6 +193,11 @@ Region Accelerator::accumulate() {
 Region Accelerator::accumulate(double weight) {
   impl_->accumulation.begin_micro_step(*impl_->gradients, weight);
   return Region(nullptr);
+}
+
+detail::GraphedFunction Accelerator::make_graph(const GraphOptions& options) {
+  return detail::GraphedFunction(
+      std::make_shared<detail::GraphedFunction::Impl>(*impl_, options));
 }
 
 Region Accelerator::no_sync() {

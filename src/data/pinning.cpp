@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/pinning.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 
 #include "accelerate/error.h"
+#include "device/device_library.h"
 
 namespace accelerate {
 
 void check_pinning() {
-  if (!at::globalContext().hasCUDA()) {
+  if (find_device_backend() == nullptr) {
     throw UnsupportedError(
         "`pin_memory` is on, but there is no GPU to pin memory for",
         "leave it out: it is on when batches go to a GPU");

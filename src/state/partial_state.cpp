@@ -2,6 +2,7 @@
 #include "accelerate/partial_state.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <mutex>
 #include <thread>
@@ -146,6 +147,13 @@ void check_same(
   }
 }
 
+// CUDA's exit handlers run before the destructors of what was there before it
+// was loaded: a group over NCCL must be gone by then.
+void leave_at_exit() {
+  static std::once_flag once;
+  std::call_once(once, [] { std::atexit([] { PartialState::reset(); }); });
+}
+
 void check_same_options(
     const PartialStateOptions& before, const PartialStateOptions& now) {
   const auto& then = before.init_process_group;
@@ -178,6 +186,9 @@ PartialState::Impl::Impl(const PartialStateOptions& given) : options(given) {
     how.backend = Backend::nccl;
   }
   how.device = device;
+  if (!device.is_cpu()) {
+    leave_at_exit();
+  }
   check_init_method(given.init_process_group.init_method.value_or("env://"));
   limit_threads(environment, topology);
   if (topology.num_processes == 1) {

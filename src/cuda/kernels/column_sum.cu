@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "cuda/kernels/column_sum.h"
+#include "cuda/kernels/common.cuh"
+
+namespace accelerate::cuda::kernels {
+namespace {
+
+constexpr int kColumns = 32;
+constexpr int kLines = 16;
+
+// A block sums 32 columns: 16 lines of threads share the parts, then fold.
+__global__ void __launch_bounds__(kColumns* kLines) reduce_parts_kernel(
+    const float* __restrict__ partial,
+    std::int64_t parts,
+    std::int64_t row,
+    std::int64_t width,
+    const ColumnSums sums) {
+  __shared__ float folded[kLines][kColumns];
+  float* const out = sums.out[blockIdx.y];
+  if (out == nullptr) {
+    return;
+  }
+  const std::int64_t column =
+      static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
+  float sum = 0.0F;
+  if (column < width) {
+    const float* from = partial + blockIdx.y * width + column;
+#pragma unroll 8
+    for (std::int64_t i = threadIdx.y; i < parts; i += kLines) {
+      sum += from[i * row];
+    }
+  }
+  folded[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y == 0 && column < width) {
+    for (int i = 1; i < kLines; ++i) {
+      sum += folded[i][threadIdx.x];
+    }
+    out[column] = sum;
+  }
+}
+
+constexpr int kStripThreads = 32;  // Times eight columns.
+constexpr int kStripLines = 8;
+
+template <typename T>
+__global__ void __launch_bounds__(kStripThreads* kStripLines) column_sum_kernel(
+    const T* __restrict__ x,
+    std::int64_t rows,
+    std::int64_t width,
+    std::int64_t stride,
+    bool is_aligned_x,
+    float* __restrict__ partial) {
+  __shared__ float folded[kStripLines][kVector][kStripThreads];
+  const std::int64_t column =
+      (static_cast<std::int64_t>(blockIdx.x) * kStripThreads + threadIdx.x) *
+      kVector;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * kStripLines;
+  Float8 sum = {};
+  if (is_aligned_x && column + kVector <= width) {
+#pragma unroll 4
+    for (std::int64_t i = blockIdx.y * kStripLines + threadIdx.y; i < rows;
+         i += step) {
+      const Float8 value = load8(x + i * stride + column);
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        sum.at[k] += value.at[k];
+      }
+    }
+  } else {
+    for (std::int64_t i = blockIdx.y * kStripLines + threadIdx.y; i < rows;
+         i += step) {
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        if (column + k < width) {
+          sum.at[k] += to_float(x[i * stride + column + k]);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kVector; ++k) {
+    folded[threadIdx.y][k][threadIdx.x] = sum.at[k];
+  }
+  __syncthreads();
+  // Eight lines of threads, eight places in a vector: a line folds a place.
+  float total = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kStripLines; ++i) {
+    total += folded[i][threadIdx.y][threadIdx.x];
+  }
+  if (column + threadIdx.y < width) {
+    partial[blockIdx.y * width + column + threadIdx.y] = total;
+  }
+}
+static_assert(kStripLines == kVector);
+
+}  // namespace
+
+std::int64_t column_parts(std::int64_t rows, std::int64_t width) {
+  const std::int64_t strips = ceil_div(width, kStripThreads * kVector);
+  const std::int64_t wanted =
+      grid_of(1 << 20, 8) / std::max<std::int64_t>(strips, 1);
+  const std::int64_t most = ceil_div(rows, 4 * kStripLines);
+  return std::clamp<std::int64_t>(std::min(wanted, most), 1, 256);
+}
+
+std::int64_t column_sum_workspace(std::int64_t rows, std::int64_t width) {
+  return column_parts(rows, width) * width;
+}
+
+void reduce_parts(
+    const float* partial,
+    std::int64_t parts,
+    int slices,
+    std::int64_t width,
+    const ColumnSums& sums,
+    cudaStream_t stream) {
+  if (width == 0) {
+    return;
+  }
+  const dim3 grid(
+      static_cast<unsigned>(ceil_div(width, kColumns)),
+      static_cast<unsigned>(slices));
+  reduce_parts_kernel<<<grid, dim3(kColumns, kLines), 0, stream>>>(
+      partial, parts, slices * width, width, sums);
+}
+
+void column_sum(
+    Type type,
+    const void* x,
+    std::int64_t rows,
+    std::int64_t width,
+    std::int64_t stride,
+    float* out,
+    float* workspace,
+    cudaStream_t stream) {
+  if (rows > 0 && width > 0) {
+    const dim3 grid(
+        static_cast<unsigned>(ceil_div(width, kStripThreads * kVector)),
+        static_cast<unsigned>(column_parts(rows, width)));
+    with_type(type, [&](auto* pointer) {
+      using T = std::remove_pointer_t<decltype(pointer)>;
+      column_sum_kernel<T>
+          <<<grid, dim3(kStripThreads, kStripLines), 0, stream>>>(
+              static_cast<const T*>(x),
+              rows,
+              width,
+              stride,
+              is_aligned(x) && stride % kVector == 0,
+              workspace);
+    });
+  }
+  column_sum_parts(rows, width, workspace, out, stream);
+}
+
+void column_sum_parts(
+    std::int64_t rows,
+    std::int64_t width,
+    const float* workspace,
+    float* out,
+    cudaStream_t stream) {
+  const std::int64_t parts = rows == 0 ? 0 : column_parts(rows, width);
+  reduce_parts(workspace, parts, 1, width, {{out}}, stream);
+}
+
+}  // namespace accelerate::cuda::kernels

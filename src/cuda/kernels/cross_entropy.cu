@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/kernels/common.cuh"
+#include "cuda/kernels/cross_entropy.h"
+
+namespace accelerate::cuda::kernels {
+namespace {
+
+constexpr int kThreads = 512;
+
+constexpr float kLog2E = 1.44269504F;
+constexpr float kLn2 = 0.69314718F;
+
+__device__ __forceinline__ float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// The largest so far and the sum of exp(x - largest), in powers of two.
+struct Softmax {
+  float largest = -INFINITY;  // Times log2(e).
+  float sum = 0.0F;
+
+  __device__ __forceinline__ void raise(float x) {
+    if (x > largest) {
+      sum *= exp2_of(largest - x);  // 0 at first: exp2(-inf).
+      largest = x;
+    }
+  }
+  __device__ __forceinline__ void add(float x) {
+    raise(x * kLog2E);
+    sum += exp2_of(x * kLog2E - largest);
+  }
+  __device__ __forceinline__ void add(const Float8& x) {
+    float here = x.at[0];
+#pragma unroll
+    for (int k = 1; k < kVector; ++k) {
+      here = fmaxf(here, x.at[k]);
+    }
+    raise(here * kLog2E);
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) {
+      sum += exp2_of(fmaf(x.at[k], kLog2E, -largest));
+    }
+  }
+  __device__ __forceinline__ void join(float other, float other_sum) {
+    const float most = fmaxf(largest, other);
+    // A thread without a column has -inf and 0, which must not become nan.
+    sum = (sum > 0.0F ? sum * exp2_of(largest - most) : 0.0F) +
+          (other_sum > 0.0F ? other_sum * exp2_of(other - most) : 0.0F);
+    largest = most;
+  }
+};
+
+__device__ Softmax joined(Softmax mine, float* scratch) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    const float other = __shfl_xor_sync(0xffffffffU, mine.largest, offset);
+    const float sum = __shfl_xor_sync(0xffffffffU, mine.sum, offset);
+    mine.join(other, sum);
+  }
+  constexpr int kWarps = kThreads / kWarp;
+  if (threadIdx.x % kWarp == 0) {
+    scratch[threadIdx.x / kWarp] = mine.largest;
+    scratch[kWarps + threadIdx.x / kWarp] = mine.sum;
+  }
+  __syncthreads();
+  Softmax all;
+#pragma unroll
+  for (int i = 0; i < kWarps; ++i) {
+    all.join(scratch[i], scratch[kWarps + i]);
+  }
+  return all;
+}
+
+template <typename T, bool kIsVector>
+__global__ void __launch_bounds__(kThreads)
+    cross_entropy_kernel(const __grid_constant__ CrossEntropy w) {
+  __shared__ float scratch[2 * kThreads / kWarp];
+  const std::int64_t row = blockIdx.x;
+  T* const logits = static_cast<T*>(w.logits) + row * w.stride;
+  const std::int64_t label = w.labels[row];
+  const std::int64_t whole =
+      kIsVector ? w.classes / kVector * kVector : std::int64_t{0};
+  if (label < 0 || label >= w.classes) {
+    for (std::int64_t j = threadIdx.x * kVector; j < whole;
+         j += kThreads * kVector) {
+      store8(logits + j, Float8{});
+    }
+    for (std::int64_t j = whole + threadIdx.x; j < w.columns; j += kThreads) {
+      logits[j] = from_float<T>(0.0F);
+    }
+    if (threadIdx.x == 0) {
+      w.losses[row] = 0.0F;
+    }
+    return;
+  }
+  const float scale = *w.scale;
+  const float target = to_float(logits[label]);
+  Softmax mine;
+#pragma unroll 4
+  for (std::int64_t j = threadIdx.x * kVector; j < whole;
+       j += kThreads * kVector) {
+    mine.add(load8(logits + j));
+  }
+  for (std::int64_t j = whole + threadIdx.x; j < w.classes; j += kThreads) {
+    mine.add(to_float(logits[j]));
+  }
+  // The barrier inside also keeps the label's logit from being overwritten
+  // before every thread has read it.
+  const Softmax all = joined(mine, scratch);
+  // softmax * scale = exp2(x log2(e) - shift); a scale of 0 makes zeros.
+  const float shift = all.largest + __log2f(all.sum) - __log2f(scale);
+#pragma unroll 4
+  for (std::int64_t j = threadIdx.x * kVector; j < whole;
+       j += kThreads * kVector) {
+    Float8 x = load8(logits + j);
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) {
+      x.at[k] = exp2_of(fmaf(x.at[k], kLog2E, -shift));
+    }
+    if (label >= j && label < j + kVector) {
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        x.at[k] -= j + k == label ? scale : 0.0F;
+      }
+    }
+    store8(logits + j, x);
+  }
+  for (std::int64_t j = whole + threadIdx.x; j < w.classes; j += kThreads) {
+    logits[j] = from_float<T>(
+        exp2_of(fmaf(to_float(logits[j]), kLog2E, -shift)) -
+        (j == label ? scale : 0.0F));
+  }
+  for (std::int64_t j = w.classes + threadIdx.x; j < w.columns; j += kThreads) {
+    logits[j] = from_float<T>(0.0F);
+  }
+  if (threadIdx.x == 0) {
+    w.losses[row] = ((all.largest + __log2f(all.sum)) * kLn2 - target) * scale;
+  }
+}
+
+constexpr int kCountThreads = 1024;
+
+__global__ void __launch_bounds__(kCountThreads) count_labels_kernel(
+    const std::int64_t* labels,
+    std::int64_t count,
+    std::int64_t classes,
+    float* out) {
+  __shared__ int scratch[kCountThreads / kWarp];
+  int mine = 0;
+#pragma unroll 4
+  for (std::int64_t i = threadIdx.x; i < count; i += kCountThreads) {
+    mine += labels[i] >= 0 && labels[i] < classes ? 1 : 0;
+  }
+  mine = __reduce_add_sync(0xffffffffU, mine);
+  if (threadIdx.x % kWarp == 0) {
+    scratch[threadIdx.x / kWarp] = mine;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int sum = 0;
+    for (int part : scratch) {
+      sum += part;
+    }
+    out[0] = static_cast<float>(sum);
+    out[1] = sum > 0 ? 1.0F / static_cast<float>(sum) : 0.0F;
+  }
+}
+
+}  // namespace
+
+void count_labels(
+    const std::int64_t* labels,
+    std::int64_t count,
+    std::int64_t classes,
+    float* out,
+    cudaStream_t stream) {
+  count_labels_kernel<<<1, kCountThreads, 0, stream>>>(
+      labels, count, classes, out);
+}
+
+void cross_entropy(const CrossEntropy& work, cudaStream_t stream) {
+  if (work.rows == 0 || work.classes == 0) {
+    return;
+  }
+  with_type(work.type, [&](auto* pointer) {
+    using T = std::remove_pointer_t<decltype(pointer)>;
+    auto kernel = cross_entropy_kernel<T, false>;
+    if (is_aligned(work.logits) && work.stride % kVector == 0) {
+      kernel = cross_entropy_kernel<T, true>;
+    }
+    kernel<<<static_cast<unsigned>(work.rows), kThreads, 0, stream>>>(work);
+  });
+}
+
+}  // namespace accelerate::cuda::kernels

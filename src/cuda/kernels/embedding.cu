@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places are sorted by id, so that those of one id lie together as a run. A
+// block sums the runs of 64 sorted places. Runs that end inside are finished;
+// what a run leaves in each block it crosses goes to `partial`, and one block
+// for each such run adds that up.
+#include <cub/device/device_radix_sort.cuh>
+
+#include "cuda/kernels/common.cuh"
+#include "cuda/kernels/embedding.h"
+
+namespace accelerate::cuda::kernels {
+namespace {
+
+constexpr int kChunk = 64;
+constexpr int kThreads = 128;
+
+struct Layout {
+  std::size_t keys, sorted_keys, places, sorted_places, partial, sort, end;
+};
+
+std::size_t sort_bytes(std::int64_t count, int bits) {
+  std::size_t bytes = 0;
+  cub::DeviceRadixSort::SortPairs(
+      nullptr,
+      bytes,
+      static_cast<const int*>(nullptr),
+      static_cast<int*>(nullptr),
+      static_cast<const int*>(nullptr),
+      static_cast<int*>(nullptr),
+      static_cast<int>(count),
+      0,
+      bits);
+  return bytes;
+}
+
+// Ids outside the table are sorted behind it, as number `rows`.
+int bits_of(std::int64_t rows) {
+  int bits = 1;
+  while ((std::int64_t{1} << bits) <= rows) {
+    ++bits;
+  }
+  return bits;
+}
+
+Layout layout_of(std::int64_t count, std::int64_t rows, std::int64_t width) {
+  const auto padded = [](std::size_t bytes) {
+    return (bytes + 255) / 256 * 256;
+  };
+  const std::size_t list =
+      padded(static_cast<std::size_t>(count) * sizeof(int));
+  const std::size_t partial = padded(
+      static_cast<std::size_t>(ceil_div(count, kChunk) * 2 * width) *
+      sizeof(float));
+  Layout at = {};
+  at.sorted_keys = list;
+  at.places = 2 * list;
+  at.sorted_places = 3 * list;
+  at.partial = 4 * list;
+  at.sort = at.partial + partial;
+  at.end = at.sort + sort_bytes(count, bits_of(rows));
+  return at;
+}
+
+__global__ void __launch_bounds__(kThreads) keys_kernel(
+    const std::int64_t* ids,
+    int count,
+    std::int64_t rows,
+    std::int64_t padding_id,
+    int* keys,
+    int* places) {
+  const int i =
+      static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  if (i < count) {
+    const std::int64_t id = ids[i];
+    const bool is_used = id >= 0 && id < rows && id != padding_id;
+    keys[i] = static_cast<int>(is_used ? id : rows);
+    places[i] = i;
+  }
+}
+
+// Where the sum of a run goes: see the top.
+struct RunEnds {
+  const int* keys;
+  int begin, end, count;
+  std::int64_t width, column;
+  float* d_table;
+  float* partial;
+
+  __device__ void finish(int first, int next, int key, float sum) const {
+    const bool came_before =
+        first == begin && begin > 0 && keys[begin - 1] == key;
+    const bool goes_on = next == end && end < count && keys[end] == key;
+    const std::int64_t chunk = blockIdx.x;
+    if (came_before) {
+      partial[2 * chunk * width + column] = sum;
+    } else if (goes_on) {
+      partial[(2 * chunk + 1) * width + column] = sum;
+    } else {
+      d_table[key * width + column] += sum;
+    }
+  }
+};
+
+// blockIdx.x: the chunk; blockIdx.y: kThreads columns.
+template <typename T>
+__global__ void __launch_bounds__(kThreads) runs_kernel(
+    const int* __restrict__ keys,
+    const int* __restrict__ places,
+    const T* __restrict__ dy,
+    int count,
+    int rows,
+    std::int64_t width,
+    float* d_table,
+    float* partial) {
+  __shared__ int chunk_keys[kChunk];
+  __shared__ int chunk_places[kChunk];
+  const int begin = static_cast<int>(blockIdx.x) * kChunk;
+  const int end = min(begin + kChunk, count);
+  for (int i = static_cast<int>(threadIdx.x); i < kChunk; i += kThreads) {
+    const bool is_there = begin + i < end;
+    chunk_keys[i] = is_there ? keys[begin + i] : rows;
+    chunk_places[i] = is_there ? places[begin + i] : 0;
+  }
+  __syncthreads();
+  const std::int64_t j =
+      static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x;
+  if (j >= width) {
+    return;
+  }
+  const RunEnds ends = {keys, begin, end, count, width, j, d_table, partial};
+  int first = begin;
+  int key = chunk_keys[0];
+  float sum = 0.0F;
+  for (int i = 0; i < kChunk && chunk_keys[i] < rows; i += kVector) {
+    float values[kVector];  // All on their way before the first is used.
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) {
+      values[k] = to_float(dy[chunk_places[i + k] * width + j]);
+    }
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) {
+      if (chunk_keys[i + k] != key) {
+        ends.finish(first, begin + i + k, key, sum);
+        first = begin + i + k;
+        key = chunk_keys[i + k];
+        sum = 0.0F;
+      }
+      sum += values[k];
+      if (key >= rows) {
+        return;
+      }
+    }
+  }
+  if (key < rows) {
+    ends.finish(first, end, key, sum);
+  }
+}
+
+// blockIdx.x: a chunk in which a run may begin that goes on behind it.
+__global__ void __launch_bounds__(kThreads) crossing_kernel(
+    const int* __restrict__ keys,
+    int count,
+    int rows,
+    std::int64_t width,
+    float* d_table,
+    const float* __restrict__ partial) {
+  const std::int64_t j =
+      static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x;
+  const int chunk = static_cast<int>(blockIdx.x);
+  const int end = (chunk + 1) * kChunk;
+  if (j >= width || end >= count) {
+    return;
+  }
+  const int key = keys[end];
+  const bool goes_on = key < rows && keys[end - 1] == key;
+  const int begin = chunk * kChunk;
+  const bool began_before =
+      begin > 0 && keys[begin - 1] == key && keys[begin] == key;
+  if (!goes_on || began_before) {
+    return;
+  }
+  float sum = partial[(2 * static_cast<std::int64_t>(chunk) + 1) * width + j];
+  // All chunks up to the one where the run ends.
+  int last = chunk + 1;
+  while ((last + 1) * kChunk < count && keys[(last + 1) * kChunk] == key) {
+    ++last;
+  }
+#pragma unroll 8
+  for (int i = chunk + 1; i <= last; ++i) {
+    sum += partial[2 * static_cast<std::int64_t>(i) * width + j];
+  }
+  d_table[key * width + j] += sum;
+}
+
+}  // namespace
+
+std::size_t embedding_workspace_bytes(
+    std::int64_t count, std::int64_t rows, std::int64_t width) {
+  return count == 0 ? 0 : layout_of(count, rows, width).end;
+}
+
+cudaError_t embedding_backward(
+    const EmbeddingBackward& work, cudaStream_t stream) {
+  if (work.count == 0 || work.width == 0 || work.rows == 0) {
+    return cudaSuccess;
+  }
+  const Layout at = layout_of(work.count, work.rows, work.width);
+  auto* const base = static_cast<char*>(work.workspace);
+  auto* const keys = reinterpret_cast<int*>(base + at.keys);
+  auto* const sorted_keys = reinterpret_cast<int*>(base + at.sorted_keys);
+  auto* const places = reinterpret_cast<int*>(base + at.places);
+  auto* const sorted_places = reinterpret_cast<int*>(base + at.sorted_places);
+  auto* const partial = reinterpret_cast<float*>(base + at.partial);
+  const int count = static_cast<int>(work.count);
+  const int rows = static_cast<int>(work.rows);
+  keys_kernel<<<
+      static_cast<unsigned>(ceil_div(count, kThreads)),
+      kThreads,
+      0,
+      stream>>>(work.ids, count, work.rows, work.padding_id, keys, places);
+  std::size_t bytes = at.end - at.sort;
+  const cudaError_t sorted = cub::DeviceRadixSort::SortPairs(
+      base + at.sort,
+      bytes,
+      keys,
+      sorted_keys,
+      places,
+      sorted_places,
+      count,
+      0,
+      bits_of(work.rows),
+      stream);
+  if (sorted != cudaSuccess) {
+    return sorted;
+  }
+  const dim3 grid(
+      static_cast<unsigned>(ceil_div(count, kChunk)),
+      static_cast<unsigned>(ceil_div(work.width, kThreads)));
+  with_type(work.type, [&](auto* pointer) {
+    using T = std::remove_pointer_t<decltype(pointer)>;
+    runs_kernel<T><<<grid, kThreads, 0, stream>>>(
+        sorted_keys,
+        sorted_places,
+        static_cast<const T*>(work.dy),
+        count,
+        rows,
+        work.width,
+        work.d_table,
+        partial);
+  });
+  crossing_kernel<<<grid, kThreads, 0, stream>>>(
+      sorted_keys, count, rows, work.width, work.d_table, partial);
+  return cudaGetLastError();
+}
+
+}  // namespace accelerate::cuda::kernels

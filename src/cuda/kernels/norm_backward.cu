@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// With g = dy * weight, a row's gradient is
+//     d_sum = rstd (g - mean(g) - xhat mean(g xhat)) + d_extra,
+// for RMSNorm without mean(g). A block takes row after row, so that the sums
+// over rows stay in its registers; the next row is on its way while one is
+// worked on.
+#include <algorithm>
+
+#include "cuda/kernels/column_sum.h"
+#include "cuda/kernels/common.cuh"
+#include "cuda/kernels/norm.h"
+
+namespace accelerate::cuda::kernels {
+namespace {
+
+constexpr int kSlices = ColumnSums::kMost;  // d_weight, d_shift, d_bias
+
+// `kThreads` threads hold a row, `kVectors` vectors of eight each.
+template <int kThreadsOfRow, int kVectorsOfThread>
+struct Shape {
+  static constexpr int kThreads = kThreadsOfRow;
+  static constexpr int kVectors = kVectorsOfThread;
+  __device__ static int column(int vector) {
+    return (static_cast<int>(threadIdx.x) + vector * kThreads) * kVector;
+  }
+};
+
+// How a launch looks; false where no shape fits.
+template <typename F>
+bool with_shape(std::int64_t width, F f) {
+  if (width <= 256) {
+    f(Shape<32, 1>());
+  } else if (width <= 512) {
+    f(Shape<64, 1>());
+  } else if (width <= 768) {
+    f(Shape<96, 1>());
+  } else if (width <= 1024) {
+    f(Shape<128, 1>());
+  } else if (width <= 2048) {
+    f(Shape<256, 1>());
+  } else if (width <= 4096) {
+    f(Shape<512, 1>());
+  } else if (width <= 8192) {
+    f(Shape<512, 2>());
+  } else {
+    return false;
+  }
+  return true;
+}
+
+struct Means {
+  float g, gx;
+};
+
+// Two sums over the block at once. `scratch` alternates between rows, so one
+// barrier a row is enough.
+template <int kThreads>
+__device__ __forceinline__ Means sums_of(Means mine, float2* scratch) {
+  mine.g = warp_sum(mine.g);
+  mine.gx = warp_sum(mine.gx);
+  if constexpr (kThreads > kWarp) {
+    if (threadIdx.x % kWarp == 0) {
+      scratch[threadIdx.x / kWarp] = {mine.g, mine.gx};
+    }
+    __syncthreads();
+    mine = {0.0F, 0.0F};
+#pragma unroll
+    for (int i = 0; i < kThreads / kWarp; ++i) {
+      mine.g += scratch[i].x;
+      mine.gx += scratch[i].y;
+    }
+  }
+  return mine;
+}
+
+template <typename T, int kVectors>
+struct PackedRow {
+  Packed8<T> dy[kVectors];
+  Packed8<T> sum[kVectors];
+  float mean, rstd;
+
+  template <typename S>
+  __device__ __forceinline__ void load(
+      const NormBackward& w, std::int64_t row) {
+    mean = w.mean != nullptr ? w.mean[row] : 0.0F;
+    rstd = w.rstd[row];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (S::column(v) < w.width) {
+        const std::int64_t at = row * w.width + S::column(v);
+        dy[v] = load_packed(static_cast<const T*>(w.dy) + at);
+        sum[v] = load_packed(static_cast<const T*>(w.sum) + at);
+      }
+    }
+  }
+  __device__ __forceinline__ Float8 xhat(int v) const {
+    Float8 x = unpack(sum[v]);
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) {
+      x.at[k] = (x.at[k] - mean) * rstd;
+    }
+    return x;
+  }
+};
+
+template <typename T>
+__device__ __forceinline__ void add8(
+    Float8& x, const void* from, std::int64_t at) {
+  const Float8 other = load8(static_cast<const T*>(from) + at);
+#pragma unroll
+  for (int k = 0; k < kVector; ++k) {
+    x.at[k] += other.at[k];
+  }
+}
+
+template <typename T, typename S>
+__global__ void __launch_bounds__(S::kThreads)
+    norm_backward_kernel(const __grid_constant__ NormBackward w) {
+  __shared__ float2 scratch[2][S::kThreads / kWarp];
+  const Mask mask(w.dropout);
+  const float inverse_width = 1.0F / static_cast<float>(w.width);
+  Float8 sums[kSlices][S::kVectors] = {};
+  Float8 weight[S::kVectors];
+#pragma unroll
+  for (int v = 0; v < S::kVectors; ++v) {
+    weight[v] =
+        S::column(v) < w.width ? load8(w.weight + S::column(v)) : Float8{};
+  }
+  PackedRow<T, S::kVectors> next;
+  next.template load<S>(w, blockIdx.x);
+  int turn = 0;
+  for (std::int64_t row = blockIdx.x; row < w.rows; row += gridDim.x) {
+    const PackedRow<T, S::kVectors> r = next;
+    if (row + gridDim.x < w.rows) {
+      next.template load<S>(w, row + gridDim.x);
+    }
+    Means means = {0.0F, 0.0F};
+#pragma unroll
+    for (int v = 0; v < S::kVectors; ++v) {
+      if (S::column(v) < w.width) {
+        const Float8 dy = unpack(r.dy[v]);
+        const Float8 xhat = r.xhat(v);
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) {
+          sums[0][v].at[k] += dy.at[k] * xhat.at[k];
+          sums[1][v].at[k] += dy.at[k];
+          const float g = dy.at[k] * weight[v].at[k];
+          means.g += g;
+          means.gx += g * xhat.at[k];
+        }
+      }
+    }
+    means = sums_of<S::kThreads>(means, scratch[turn]);
+    turn ^= 1;
+    means.g = w.mean != nullptr ? means.g * inverse_width : 0.0F;
+    means.gx *= inverse_width;
+#pragma unroll
+    for (int v = 0; v < S::kVectors; ++v) {
+      if (S::column(v) < w.width) {
+        const std::int64_t at = row * w.width + S::column(v);
+        const Float8 dy = unpack(r.dy[v]);
+        Float8 d = r.xhat(v);
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) {
+          d.at[k] = r.rstd *
+                    (dy.at[k] * weight[v].at[k] - means.g - d.at[k] * means.gx);
+        }
+        if (w.d_extra != nullptr) {
+          add8<T>(d, w.d_extra, at);
+        }
+        store8(static_cast<T*>(w.d_sum) + at, d);
+        if (w.dx != nullptr) {
+          mask.apply(d, static_cast<std::uint64_t>(at) / kVector);
+          store8(static_cast<T*>(w.dx) + at, d);
+        }
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) {
+          sums[2][v].at[k] += d.at[k];
+        }
+      }
+    }
+  }
+  float* const part =
+      w.workspace + static_cast<std::int64_t>(blockIdx.x) * kSlices * w.width;
+#pragma unroll
+  for (int slice = 0; slice < kSlices; ++slice) {
+#pragma unroll
+    for (int v = 0; v < S::kVectors; ++v) {
+      if (S::column(v) < w.width) {
+        store8(part + slice * w.width + S::column(v), sums[slice][v]);
+      }
+    }
+  }
+}
+
+constexpr int kAnyBlock = 256;
+
+// Rows of any width, each element read twice.
+template <typename T>
+__global__ void __launch_bounds__(kAnyBlock)
+    norm_backward_any_kernel(const __grid_constant__ NormBackward w) {
+  __shared__ float scratch[kAnyBlock / kWarp];
+  const Mask mask(w.dropout);
+  const float inverse_width = 1.0F / static_cast<float>(w.width);
+  float* const part =
+      w.workspace + static_cast<std::int64_t>(blockIdx.x) * kSlices * w.width;
+  // The same thread has the same columns throughout: no barrier is needed.
+  for (int slice = 0; slice < kSlices; ++slice) {
+    for (std::int64_t j = threadIdx.x; j < w.width; j += kAnyBlock) {
+      part[slice * w.width + j] = 0.0F;
+    }
+  }
+  for (std::int64_t row = blockIdx.x; row < w.rows; row += gridDim.x) {
+    const float mean = w.mean != nullptr ? w.mean[row] : 0.0F;
+    const float rstd = w.rstd[row];
+    const T* const dy = static_cast<const T*>(w.dy) + row * w.width;
+    const T* const sum = static_cast<const T*>(w.sum) + row * w.width;
+    float mean_g = 0.0F;
+    float mean_gx = 0.0F;
+    for (std::int64_t j = threadIdx.x; j < w.width; j += kAnyBlock) {
+      const float g = to_float(dy[j]) * w.weight[j];
+      mean_g += g;
+      mean_gx += g * (to_float(sum[j]) - mean) * rstd;
+    }
+    mean_g = block_sum<kAnyBlock>(mean_g, scratch) * inverse_width;
+    mean_gx = block_sum<kAnyBlock>(mean_gx, scratch) * inverse_width;
+    mean_g = w.mean != nullptr ? mean_g : 0.0F;
+    for (std::int64_t j = threadIdx.x; j < w.width; j += kAnyBlock) {
+      const std::int64_t at = row * w.width + j;
+      const float xhat = (to_float(sum[j]) - mean) * rstd;
+      const float grad = to_float(dy[j]);
+      part[j] += grad * xhat;
+      part[w.width + j] += grad;
+      float d = rstd * (grad * w.weight[j] - mean_g - xhat * mean_gx);
+      d += w.d_extra != nullptr ? to_float(static_cast<const T*>(w.d_extra)[at])
+                                : 0.0F;
+      static_cast<T*>(w.d_sum)[at] = from_float<T>(d);
+      if (w.dx != nullptr) {
+        d *= mask.at(static_cast<std::uint64_t>(at));
+        static_cast<T*>(w.dx)[at] = from_float<T>(d);
+      }
+      part[2 * w.width + j] += d;
+    }
+  }
+}
+
+bool can_use_vectors(const NormBackward& w) {
+  return w.width % kVector == 0 && is_aligned(w.dy) && is_aligned(w.sum) &&
+         is_aligned(w.d_extra) && is_aligned(w.d_sum) && is_aligned(w.dx) &&
+         is_aligned(w.weight) && is_aligned(w.workspace);
+}
+
+// At least four rows a block, or the parts weigh more than the rows.
+int blocks_of(std::int64_t rows, std::int64_t width) {
+  const int of_processor = width <= 1024 ? 6 : width <= 2048 ? 3 : 2;
+  return grid_of(ceil_div(rows, 4), of_processor);
+}
+
+}  // namespace
+
+std::int64_t norm_workspace(std::int64_t rows, std::int64_t width) {
+  return static_cast<std::int64_t>(blocks_of(rows, width)) * kSlices * width;
+}
+
+void norm_backward(const NormBackward& work, cudaStream_t stream) {
+  if (work.rows == 0 || work.width == 0) {
+    return;
+  }
+  const int blocks = blocks_of(work.rows, work.width);
+  with_type(work.type, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const bool done =
+        can_use_vectors(work) && with_shape(work.width, [&](auto shape) {
+          using S = decltype(shape);
+          norm_backward_kernel<T, S><<<blocks, S::kThreads, 0, stream>>>(work);
+        });
+    if (!done) {
+      norm_backward_any_kernel<T><<<blocks, kAnyBlock, 0, stream>>>(work);
+    }
+  });
+}
+
+void norm_backward_sums(const NormBackward& work, cudaStream_t stream) {
+  reduce_parts(
+      work.workspace,
+      work.rows == 0 ? 0 : blocks_of(work.rows, work.width),
+      kSlices,
+      work.width,
+      {{work.d_weight, work.d_shift, work.d_bias}},
+      stream);
+}
+
+}  // namespace accelerate::cuda::kernels

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/blocks/attention.h"
+
+#include <array>
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
+#include <ATen/ops/empty_like.h>
+
+#include "cuda/kernels/heads.h"
+
+namespace accelerate::cuda {
+namespace {
+
+kernels::HeadSizes kernel_sizes(
+    const AttentionSizes& s, const at::Tensor& like) {
+  return {
+      like.scalar_type() == at::kBFloat16 ? kernels::Type::bf16
+                                          : kernels::Type::f16,
+      s.batch,
+      s.tokens,
+      static_cast<int>(s.query_heads),
+      static_cast<int>(s.key_heads),
+      static_cast<int>(s.head_dim)};
+}
+
+kernels::Rotation rotation_of(const at::Tensor& cos, const at::Tensor& sin) {
+  if (!cos.defined()) {
+    return {};
+  }
+  return {
+      cos.data_ptr<float>(),
+      sin.data_ptr<float>(),
+      cos.size(0) > 1 ? cos.stride(0) : 0};
+}
+
+// Queries, keys and values where they lie, as [B, heads, T, K].
+std::array<at::Tensor, 3> in_heads(
+    const at::Tensor& packed, const AttentionSizes& s) {
+  const auto all =
+      packed.view({s.batch, s.tokens, -1, s.head_dim}).transpose(1, 2);
+  return {
+      all.narrow(1, 0, s.query_heads),
+      all.narrow(1, s.query_heads, s.key_heads),
+      all.narrow(1, s.query_heads + s.key_heads, s.key_heads)};
+}
+
+kernels::HeadsView view_of(const at::Tensor& tensor) {
+  return {
+      tensor.data_ptr(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
+}
+
+cudaStream_t stream() {
+  return at::cuda::getCurrentCUDAStream().stream();
+}
+
+}  // namespace
+
+AttentionState attention(
+    const at::Tensor& packed,
+    const at::Tensor& bias,
+    const at::Tensor& cos,
+    const at::Tensor& sin,
+    const AttentionSettings& settings) {
+  const AttentionSizes& s = settings.sizes;
+  if (cos.defined()) {
+    kernels::rotate_packed(
+        kernel_sizes(s, packed),
+        packed.data_ptr(),
+        rotation_of(cos, sin),
+        stream());
+  }
+  const auto [q, k, v] = in_heads(packed, s);
+  auto result = at::_scaled_dot_product_cudnn_attention(
+      q,
+      k,
+      v,
+      bias.defined() ? std::optional(bias) : std::nullopt,
+      /*compute_log_sumexp=*/true,
+      settings.dropout,
+      settings.is_causal,
+      /*return_debug_mask=*/false,
+      settings.scale);
+  return {
+      std::get<0>(result).transpose(1, 2).reshape(
+          {s.batch * s.tokens, s.query_heads * s.head_dim}),
+      std::get<1>(result),
+      std::get<6>(result),
+      std::get<7>(result)};
+}
+
+at::Tensor attention_gradient(
+    const at::Tensor& d_out,
+    const at::Tensor& packed,
+    const at::Tensor& bias,
+    const at::Tensor& cos,
+    const at::Tensor& sin,
+    const AttentionState& state,
+    const AttentionSettings& settings) {
+  const AttentionSizes& s = settings.sizes;
+  const auto [q, k, v] = in_heads(packed, s);
+  const auto as_heads = [&](const at::Tensor& rows) {
+    return rows.view({s.batch, s.tokens, s.query_heads, s.head_dim})
+        .transpose(1, 2);
+  };
+  const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
+      as_heads(d_out),
+      q,
+      k,
+      v,
+      as_heads(state.out),
+      state.logsumexp,
+      state.seed,
+      state.offset,
+      bias,
+      {},
+      {},
+      s.tokens,
+      s.tokens,
+      settings.dropout,
+      settings.is_causal,
+      settings.scale);
+  at::Tensor d_packed = at::empty_like(packed);
+  kernels::pack_gradients(
+      kernel_sizes(s, packed),
+      view_of(dq),
+      view_of(dk),
+      view_of(dv),
+      rotation_of(cos, sin),
+      d_packed.data_ptr(),
+      stream());
+  return d_packed;
+}
+
+}  // namespace accelerate::cuda

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Without dropout the residual is added by the products themselves. With it,
+// the first is added where the second norm is computed, the second alone.
+//
+// Shapes: N = B T rows, D width, I inner width.
+#include "cuda/blocks/gpt2_block.h"
+
+#include "cuda/blocks/aside.h"
+#include "cuda/blocks/attention.h"
+#include "cuda/blocks/gemm.h"
+#include "cuda/blocks/ops.h"
+#include "cuda/blocks/saved.h"
+#include "cuda/blocks/shadows.h"
+
+namespace accelerate::cuda {
+namespace {
+
+using kernels::Activation;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+enum Parameter {
+  kNorm1W,
+  kNorm1B,
+  kPackedW,
+  kPackedB,
+  kOutW,
+  kOutB,
+  kNorm2W,
+  kNorm2B,
+  kInnerW,
+  kInnerB,
+  kOuterW,
+  kOuterB,
+  kParameters
+};
+
+enum Saved {
+  kX,
+  kMask,
+  kMean1,
+  kRstd1,
+  kY1,
+  kPacked,
+  kMixed,
+  kLogSumExp,
+  kSeed,
+  kOffset,
+  kSum2,
+  kMean2,
+  kRstd2,
+  kY2,
+  kPre,
+  kInner,
+  kPackedShadow,
+  kOutShadow,
+  kInnerShadow,
+  kOuterShadow,
+  kNorm1,
+  kNorm2,
+  kInnerBias,
+  kSavedCount
+};
+
+AttentionSettings attention_settings(
+    std::int64_t batch,
+    std::int64_t tokens,
+    std::int64_t width,
+    const Gpt2BlockOptions& options,
+    bool is_causal) {
+  return {
+      {batch, tokens, options.heads, options.heads, width / options.heads},
+      options.attention_dropout,
+      options.attention_scale,
+      is_causal};
+}
+
+class Gpt2Block : public torch::autograd::Function<Gpt2Block> {
+ public:
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x_BTD,
+      const std::optional<at::Tensor>& mask,
+      const Gpt2BlockOptions& options,
+      at::TensorList p) {
+    const at::Tensor mask_bias = mask.value_or(at::Tensor());
+    const auto settings = attention_settings(
+        x_BTD.size(0),
+        x_BTD.size(1),
+        x_BTD.size(2),
+        options,
+        !mask_bias.defined());
+    const bool drops = options.residual_dropout > 0.0;
+    variable_list s(kSavedCount);
+    s[kX] = as_rows(x_BTD);
+    s[kMask] = mask_bias;
+    s[kPackedShadow] = shadow_of(p[kPackedW]);
+    s[kOutShadow] = shadow_of(p[kOutW]);
+    s[kInnerShadow] = shadow_of(p[kInnerW]);
+    s[kOuterShadow] = shadow_of(p[kOuterW]);
+    s[kNorm1] = p[kNorm1W].detach();
+    s[kNorm2] = p[kNorm2W].detach();
+    s[kInnerBias] = p[kInnerB].detach();
+
+    const auto first = norm(
+        {.x = s[kX],
+         .weight = s[kNorm1],
+         .shift = p[kNorm1B].detach(),
+         .eps = options.layer_norm_eps});
+    s[kMean1] = first.mean;
+    s[kRstd1] = first.rstd;
+    s[kY1] = first.y;
+    s[kPacked] =
+        gemm(s[kY1], s[kPackedShadow], {.bias = shadow_of(p[kPackedB])});
+    const auto mixed = attention(s[kPacked], mask_bias, {}, {}, settings);
+    s[kMixed] = mixed.out;
+    s[kLogSumExp] = mixed.logsumexp;
+    s[kSeed] = mixed.seed;
+    s[kOffset] = mixed.offset;
+
+    const auto dropout1 = draw_dropout(options.residual_dropout);
+    NormInput second_input = {
+        .weight = s[kNorm2],
+        .shift = p[kNorm2B].detach(),
+        .eps = options.layer_norm_eps};
+    if (drops) {
+      second_input.x = gemm(s[kMixed], s[kOutShadow]);
+      second_input.bias = p[kOutB].detach();
+      second_input.residual = s[kX];
+      second_input.dropout = dropout1;
+    } else {
+      second_input.x = gemm(
+          s[kMixed],
+          s[kOutShadow],
+          {.bias = shadow_of(p[kOutB]), .add = s[kX]});
+    }
+    const auto second = norm(second_input);
+    s[kSum2] = second.sum;
+    s[kMean2] = second.mean;
+    s[kRstd2] = second.rstd;
+    s[kY2] = second.y;
+    s[kPre] = gemm(s[kY2], s[kInnerShadow]);
+    s[kInner] = bias_activation(s[kPre], s[kInnerBias], Activation::gelu_tanh);
+    const auto dropout2 = draw_dropout(options.residual_dropout);
+    const auto y = drops
+                       ? residual_dropout(
+                             gemm(s[kInner], s[kOuterShadow]),
+                             p[kOuterB].detach(),
+                             s[kSum2],
+                             dropout2)
+                       : gemm(
+                             s[kInner],
+                             s[kOuterShadow],
+                             {.bias = shadow_of(p[kOuterB]), .add = s[kSum2]});
+
+    context->save_for_backward(s);
+    keep(*context, "dropout1", dropout1);
+    keep(*context, "dropout2", dropout2);
+    context->saved_data["batch"] = x_BTD.size(0);
+    context->saved_data["heads"] = options.heads;
+    context->saved_data["attention_dropout"] = options.attention_dropout;
+    context->saved_data["attention_scale"] = options.attention_scale;
+    return y.view(x_BTD.sizes());
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list d) {
+    const variable_list s = context->get_saved_variables();
+    const std::int64_t rows = s[kX].size(0);
+    const std::int64_t width = s[kX].size(1);
+    const std::int64_t batch = context->saved_data["batch"].toInt();
+    const Gpt2BlockOptions options = {
+        .heads = context->saved_data["heads"].toInt(),
+        .attention_dropout =
+            context->saved_data["attention_dropout"].toDouble(),
+        .attention_scale = context->saved_data["attention_scale"].toDouble()};
+    const auto settings = attention_settings(
+        batch,
+        rows / std::max<std::int64_t>(batch, 1),
+        width,
+        options,
+        !s[kMask].defined());
+    const auto dropout2 = kept(*context, "dropout2");
+    variable_list g(kParameters);
+    Aside aside(rows <= aside_rows());
+    const auto weight_gradient =
+        [&](int which, const at::Tensor& x, const at::Tensor& dy) {
+          g[which] =
+              at::empty({x.size(1), dy.size(1)}, x.options().dtype(at::kFloat));
+          aside.run([&] { gemm_into(g[which], x, dy, {.transpose_a = true}); });
+        };
+    const GemmOptions transposed = {.transpose_b = true};
+
+    const auto dy = as_rows(d[0]);
+    at::Tensor d_outer = dy;
+    if (dropout2.rate > 0.0F) {
+      std::tie(d_outer, g[kOuterB]) =
+          residual_dropout_gradients(dy, dropout2, aside);
+    } else {
+      g[kOuterB] = column_sum(dy, aside);
+    }
+    weight_gradient(kOuterW, s[kInner], d_outer);
+    const auto [d_pre, d_inner_bias] = bias_activation_gradients(
+        gemm(d_outer, s[kOuterShadow], transposed),
+        s[kPre],
+        s[kInnerBias],
+        Activation::gelu_tanh,
+        aside);
+    g[kInnerB] = d_inner_bias;
+    weight_gradient(kInnerW, s[kY2], d_pre);
+    const auto second = norm_gradients(
+        gemm(d_pre, s[kInnerShadow], transposed),
+        dy,
+        {s[kSum2],
+         s[kMean2],
+         s[kRstd2],
+         s[kNorm2],
+         kept(*context, "dropout1"),
+         true},
+        aside);
+    g[kNorm2W] = second.d_weight;
+    g[kNorm2B] = second.d_shift;
+    g[kOutB] = second.d_bias;
+    weight_gradient(kOutW, s[kMixed], second.dx);
+    const auto d_packed = attention_gradient(
+        gemm(second.dx, s[kOutShadow], transposed),
+        s[kPacked],
+        s[kMask],
+        {},
+        {},
+        {s[kMixed], s[kLogSumExp], s[kSeed], s[kOffset]},
+        settings);
+    weight_gradient(kPackedW, s[kY1], d_packed);
+    g[kPackedB] = column_sum(d_packed, aside);
+    const auto first = norm_gradients(
+        gemm(d_packed, s[kPackedShadow], transposed),
+        second.d_sum,
+        {s[kX], s[kMean1], s[kRstd1], s[kNorm1], {}, false},
+        aside);
+    g[kNorm1W] = first.d_weight;
+    g[kNorm1B] = first.d_shift;
+    aside.join();
+    variable_list all = {
+        first.d_sum.view({batch, -1, width}), at::Tensor(), at::Tensor()};
+    all.insert(all.end(), g.begin(), g.end());
+    return all;
+  }
+};
+
+}  // namespace
+
+at::Tensor gpt2_block(
+    const at::Tensor& x_BTD,
+    const at::Tensor& mask_bias,
+    const std::vector<at::Tensor>& parameters,
+    const Gpt2BlockOptions& options) {
+  return Gpt2Block::apply(
+      x_BTD, if_defined(mask_bias), options, at::TensorList(parameters));
+}
+
+}  // namespace accelerate::cuda

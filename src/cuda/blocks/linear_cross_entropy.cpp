@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/blocks/linear_cross_entropy.h"
+
+#include <algorithm>
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+
+#include "cuda/blocks/gemm.h"
+#include "cuda/blocks/saved.h"
+#include "cuda/blocks/shadows.h"
+#include "cuda/kernels/cross_entropy.h"
+
+namespace accelerate::cuda {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr std::int64_t kLogitBytes = std::int64_t{2} << 30;
+
+// Rows whose logits fit, a multiple of 128 that divides the work evenly.
+std::int64_t rows_at_once(std::int64_t rows, std::int64_t stride) {
+  const std::int64_t most =
+      std::max<std::int64_t>(kLogitBytes / 2 / stride, 128);
+  const std::int64_t parts =
+      std::max<std::int64_t>((rows + most - 1) / most, 1);
+  return ((rows + parts - 1) / parts + 127) / 128 * 128;
+}
+
+class LinearCrossEntropy
+    : public torch::autograd::Function<LinearCrossEntropy> {
+ public:
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& hidden,
+      const at::Tensor& weight,
+      const at::Tensor& labels) {
+    const auto x = as_rows(hidden);
+    const auto w = padded_shadow_of(weight);
+    const auto targets = labels.contiguous();
+    const std::int64_t rows = x.size(0);
+    const std::int64_t classes = weight.size(0);
+    const std::int64_t stride = w.size(0);
+    const bool wants_gradients =
+        hidden.requires_grad() || weight.requires_grad();
+    const cudaStream_t stream = at::cuda::getCurrentCUDAStream().stream();
+    const auto float_options = x.options().dtype(at::kFloat);
+    const auto counts = at::empty({2}, float_options);
+    const auto losses = at::empty({rows}, float_options);
+    kernels::count_labels(
+        targets.data_ptr<std::int64_t>(),
+        rows,
+        classes,
+        counts.data_ptr<float>(),
+        stream);
+    const std::int64_t step = rows_at_once(rows, stride);
+    const auto buffer = at::empty({std::min(step, rows), stride}, x.options());
+    at::Tensor dx;
+    at::Tensor dw;
+    if (wants_gradients) {
+      dx = at::empty_like(x);
+      dw = rows > 0 ? at::empty(w.sizes(), float_options)
+                    : at::zeros(w.sizes(), float_options);
+    }
+    for (std::int64_t begin = 0; begin < rows; begin += step) {
+      const std::int64_t count = std::min(step, rows - begin);
+      const auto some = x.narrow(0, begin, count);
+      const auto logits = buffer.narrow(0, 0, count);
+      gemm_into(logits, some, w, {.transpose_b = true});
+      kernels::cross_entropy(
+          {.type = kernels::Type::bf16,
+           .rows = count,
+           .classes = classes,
+           .stride = stride,
+           .columns = stride,
+           .logits = logits.data_ptr(),
+           .labels = targets.data_ptr<std::int64_t>() + begin,
+           .scale = counts.data_ptr<float>() + 1,
+           .losses = losses.data_ptr<float>() + begin},
+          stream);
+      if (wants_gradients) {
+        gemm_into(dx.narrow(0, begin, count), logits, w);
+        gemm_into(
+            dw,
+            logits,
+            some,
+            {.transpose_a = true, .add = begin > 0 ? dw : at::Tensor()});
+      }
+    }
+    if (wants_gradients) {
+      context->save_for_backward({dx, dw.narrow(0, 0, classes)});
+      context->saved_data["sizes"] = hidden.sizes().vec();
+    }
+    return losses.sum();
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list d) {
+    const variable_list saved = context->get_saved_variables();
+    const auto sizes = context->saved_data["sizes"].toIntVector();
+    return {saved[0].mul(d[0]).view(sizes), saved[1].mul(d[0]), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor linear_cross_entropy(
+    const at::Tensor& hidden,
+    const at::Tensor& weight,
+    const at::Tensor& labels) {
+  return LinearCrossEntropy::apply(hidden, weight, labels);
+}
+
+}  // namespace accelerate::cuda

@@ -1,0 +1,11 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs a test that links LibTorch's CUDA, or says that it was skipped: without
+# a GPU the program cannot even be loaded.
+#
+#     run_on_gpu.sh <program> [arguments]
+if [ ! -e /dev/nvidiactl ]; then
+  echo "skipped: there is no GPU"
+  exit 77
+fi
+exec "$@"

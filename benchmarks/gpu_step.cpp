@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training step on one GPU: forward, backward and AdamW as one captured
+// graph, in bf16 with fp32 parameters.
+//
+//     build/bin/benchmarks/gpu_step [--json] [--profile] [--eager]
+//         [--only TEXT] [--skip TEXT]
+//
+// Prints a line for each workload of the peer's script.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include "cuda/blocks/adamw_step.h"
+#include "cuda/blocks/aside.h"
+#include "gpu_step_models.h"
+#include "gpu_step_profile.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct Options {
+  bool json = false;
+  bool profile = false;
+  bool eager = false;
+  std::string only;
+  std::string skip = "no such";
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--json") {
+      options.json = true;
+    } else if (word == "--profile") {
+      options.profile = true;
+    } else if (word == "--eager") {
+      options.eager = true;
+    } else if (word == "--aside" && i + 1 < argc) {
+      accelerate::cuda::aside_rows() = std::stoll(argv[++i]);
+    } else if ((word == "--only" || word == "--skip") && i + 1 < argc) {
+      (word == "--only" ? options.only : options.skip) = argv[++i];
+    } else {
+      std::fprintf(stderr, "error: unknown option `%s`\n", word.c_str());
+      std::exit(2);
+    }
+  }
+  return options;
+}
+
+// A model with its optimizer's state.
+class Training {
+ public:
+  explicit Training(Workload work) : work_(std::move(work)) {
+    const auto scalar = at::TensorOptions(at::kFloat).device(at::kCUDA);
+    update_.parameters = work_.parameters;
+    for (const auto& parameter : work_.parameters) {
+      update_.exp_avgs.push_back(at::zeros_like(parameter));
+      update_.exp_avg_sqs.push_back(at::zeros_like(parameter));
+    }
+    update_.lr = at::full({1}, 1e-4, scalar);
+    update_.step = at::zeros({1}, scalar);
+  }
+
+  void step() {
+    loss_ = work_.loss();
+    loss_.backward();
+    update_.gradients.clear();
+    for (auto& parameter : work_.parameters) {
+      update_.gradients.push_back(parameter.grad());
+    }
+    {
+      const at::NoGradGuard no_grad;
+      update_.step.add_(1);
+    }
+    accelerate::cuda::adamw_step(update_);
+    update_.gradients.clear();
+    for (auto& parameter : work_.parameters) {
+      parameter.mutable_grad() = at::Tensor();
+    }
+    loss_ = loss_.detach();
+  }
+
+  double loss() const { return loss_.item<double>(); }
+  const Workload& work() const { return work_; }
+
+ private:
+  Workload work_;
+  accelerate::cuda::AdamWStep update_;
+  at::Tensor loss_;
+};
+
+double timed_ms(const std::function<void()>& step, int steps) {
+  c10::cuda::device_synchronize();
+  const auto start = Clock::now();
+  for (int i = 0; i < steps; ++i) {
+    step();
+  }
+  c10::cuda::device_synchronize();
+  return seconds_since(start) * 1e3 / steps;
+}
+
+void print_profile(const std::function<void()>& step) {
+  std::map<std::string, double> names;
+  const auto kinds = profile_kernels(step, 3, names);
+  double sum = 0.0;
+  for (const auto& [kind, ms] : kinds) {
+    std::printf("    %-14s %8.3f ms\n", kind.c_str(), ms);
+    sum += ms;
+  }
+  std::printf("    %-14s %8.3f ms\n", "all kernels", sum);
+  std::vector<std::pair<double, std::string>> largest;
+  for (const auto& [name, ms] : names) {
+    largest.emplace_back(ms, name);
+  }
+  std::sort(largest.rbegin(), largest.rend());
+  for (std::size_t i = 0; i < std::min<std::size_t>(largest.size(), 26); ++i) {
+    std::string text = largest[i].second;
+    const auto place = text.find("(anonymous namespace)::");
+    text = place == std::string::npos ? text : text.substr(place + 23);
+    std::printf(
+        "      %8.3f  %s\n", largest[i].first, text.substr(0, 80).c_str());
+  }
+}
+
+void print_result(
+    const Options& options,
+    const Training& training,
+    const std::string& name,
+    double ms,
+    double warm_up) {
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(0);
+  const double peak = static_cast<double>(stats.allocated_bytes[0].peak) / 1e9;
+  const double rate = static_cast<double>(training.work().units) / ms * 1e3;
+  const char* const form =
+      options.json
+          ? "{\"work\": \"%s\", \"mode\": \"%s\", \"ms\": %.3f, "
+            "\"units_per_s\": %.0f, \"warm_up_s\": %.2f, \"peak_gb\": %.2f, "
+            "\"loss\": %.6f}\n"
+          : "%-30s %-6s %9.3f ms %10.0f /s  warm-up %.2f s  peak %6.2f GB  "
+            "loss %.4f\n";
+  std::printf(
+      form,
+      name.c_str(),
+      options.eager ? "eager" : "graph",
+      ms,
+      rate,
+      warm_up,
+      peak,
+      training.loss());
+  std::fflush(stdout);
+}
+
+void measure(const Options& options, const WorkloadMaker& maker) {
+  auto generator = at::cuda::detail::getDefaultCUDAGenerator();
+  generator.set_current_seed(0);
+  Training training(maker.make());
+  c10::cuda::CUDACachingAllocator::resetPeakStats(0);
+  const auto start = Clock::now();
+  // Everything on the stream that is captured: gradients remember theirs.
+  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+  for (int i = 0; i < 3; ++i) {
+    training.step();
+  }
+  std::function<void()> step = [&] { training.step(); };
+  at::cuda::CUDAGraph graph;
+  if (!options.eager) {
+    c10::cuda::device_synchronize();
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    graph.register_generator_state(generator);
+    graph.capture_begin();
+    training.step();
+    graph.capture_end();
+    step = [&] { graph.replay(); };
+    step();
+  }
+  c10::cuda::device_synchronize();
+  const double warm_up = seconds_since(start);
+  const double ms = timed_ms(step, training.work().steps);
+  print_result(options, training, maker.name, ms, warm_up);
+  if (options.profile) {
+    print_profile(step);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  for (const WorkloadMaker& maker : workloads()) {
+    if (maker.name.starts_with(options.only) &&
+        !maker.name.starts_with(options.skip)) {
+      measure(options, maker);
+      c10::cuda::CUDACachingAllocator::emptyCache();
+    }
+  }
+  return 0;
+}

@@ -113,7 +113,8 @@ Json agreement(const SessionOptions& options) {
         "max_restarts",
         "rdzv_backend",
         "same_network",
-        "stop_timeout"}) {
+        "stop_timeout",
+        "grace_period"}) {
     result[name] = options.settings.value(name);
   }
   result["rdzv_timeout"] =

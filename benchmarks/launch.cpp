@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/str_cat.h"
+#include "base/text.h"
 #include "config/config_file.h"
 #include "support/report.h"
 
@@ -45,6 +47,7 @@ void run(std::vector<std::string> words) {
   }
   ::posix_spawn_file_actions_destroy(&actions);
   if (status != 0) {
+    std::cerr << join(words, " ") << " failed\n";
     std::exit(1);
   }
 }

@@ -67,7 +67,7 @@ TEST(PeerConfig, WhatWeLackIsRefusedByName) {
             "does not have"),
         std::pair(
             "refused_sagemaker.yaml",
-            ":1: `base_job_name` is for Amazon "
+            ":1: `base_job_name: accelerate-sagemaker-1` is for Amazon "
             "SageMaker, which this version "
             "does not have")}) {
     try {

@@ -74,8 +74,17 @@ class DatasetPart {
       : dataset_(std::move(dataset)), indices_(std::move(indices)) {}
 
   std::size_t size() const { return indices_.size(); }
-  decltype(auto) get(std::int64_t index) const {
+  auto get(std::int64_t index) const
+    requires requires(const Dataset& dataset) { dataset.get(index); }
+  {
     return dataset_.get(indices_.at(static_cast<std::size_t>(index)));
+  }
+  /// LibTorch's datasets may change when they are read.
+  auto get(std::int64_t index)
+    requires(!requires(const Dataset& dataset) { dataset.get(index); })
+  {
+    return dataset_.get(
+        static_cast<std::size_t>(indices_.at(static_cast<std::size_t>(index))));
   }
 
  private:
@@ -228,15 +237,19 @@ class ACCELERATE_API PartialState {
   [[nodiscard]] Tensor split_between_processes(
       const Tensor& inputs, SplitOptions options = {}) const;
   template <typename Dataset>
-    requires requires(const Dataset& dataset, std::int64_t index) {
-      static_cast<std::size_t>(dataset.size());
+    requires requires(Dataset& dataset, std::size_t index) {
+      dataset.size();
       dataset.get(index);
     }
   [[nodiscard]] DatasetPart<Dataset> split_between_processes(
       const Dataset& inputs, SplitOptions options = {}) const {
-    return {
-        inputs,
-        split_indices(static_cast<std::size_t>(inputs.size()), options)};
+    std::size_t length = 0;
+    if constexpr (requires { inputs.size().value(); }) {
+      length = inputs.size().value();  // LibTorch's may not know.
+    } else {
+      length = static_cast<std::size_t>(inputs.size());
+    }
+    return {inputs, split_indices(length, options)};
   }
   /// Throws `ArgumentError` with the lengths when they differ.
   template <typename Value>

@@ -146,6 +146,21 @@ TEST_P(SplitBetweenProcesses, DealsOutDatasets) {
   });
 }
 
+// As LibTorch writes them.
+struct Cubes {
+  std::optional<std::size_t> size() const { return 4; }
+  std::size_t get(std::size_t index) { return index * index * index; }
+};
+
+TEST(SplitSequences, DealsOutDatasetsOfLibTorch) {
+  on_states(2, [](PartialState& state) {
+    auto part = state.split_between_processes(Cubes());
+
+    ASSERT_EQ(part.size(), 2U);
+    EXPECT_EQ(part.get(1), state.process_index() == 0 ? 1U : 27U);
+  });
+}
+
 TEST(SplitSequences, DealsOutTuplesAndArrays) {
   on_states(2, [](PartialState& state) {
     const std::tuple<std::string, std::string, std::string> words = {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server that refuses, lies, cuts and hangs.
+#include "base/hmac.h"
 #include "base/text.h"
 #include "process/hub_fixture.h"
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tutorial's loop over our models, on a GPU and on the CPU.
+#include <functional>
+
+#include "accelerate/accelerate.h"
+#include "gpu/gpu.h"
+#include "transformers/transformers.h"
+
+namespace accelerate {
+namespace {
+
+Json small_config(const char* type) {
+  return Json::object(
+      {{"model_type", type},
+       {"vocab_size", 120},
+       {"hidden_size", 64},
+       {"n_embd", 64},
+       {"num_hidden_layers", 2},
+       {"n_layer", 2},
+       {"num_attention_heads", 4},
+       {"n_head", 4},
+       {"num_key_value_heads", 2},
+       {"intermediate_size", 128},
+       {"max_position_embeddings", 64},
+       {"n_positions", 64},
+       // Random numbers of a GPU are not those of the CPU.
+       {"hidden_dropout_prob", 0.0},
+       {"attention_probs_dropout_prob", 0.0},
+       {"resid_pdrop", 0.0},
+       {"embd_pdrop", 0.0},
+       {"attn_pdrop", 0.0}});
+}
+
+// Sentences of different lengths, padded.
+TensorMap batch_for(bool classifies, c10::Device device) {
+  const at::Tensor ids =
+      at::arange(4 * 12, at::kLong).mul(7).remainder(119).view({4, 12});
+  at::Tensor mask = at::ones({4, 12}, at::kLong);
+  mask[1].narrow(0, 8, 4).zero_();
+  mask[3].narrow(0, 3, 9).zero_();
+  const at::Tensor labels =
+      classifies ? at::arange(4, at::kLong).remainder(2) : ids;
+  return {
+      {"input_ids", ids.to(device)},
+      {"attention_mask", mask.to(device)},
+      {"labels", labels.to(device)}};
+}
+
+struct ModelCase {
+  const char* type;
+  bool classifies;
+};
+
+struct Losses {
+  std::vector<double> values;
+  std::vector<std::string> waits;  // in the second half of the steps
+};
+
+template <typename Model>
+Losses train_model(Model model, const ModelCase& one, PartialState state) {
+  Accelerator accelerator(std::move(state), {});
+  transformers::AdamW optimizer(model->parameters(), 1e-3);
+  accelerator.prepare(model, optimizer);
+  auto scheduler = transformers::get_scheduler(
+      "linear", optimizer, {.num_warmup_steps = 2, .num_training_steps = 8});
+  const TensorMap batch = batch_for(one.classifies, accelerator.device());
+  model->train();
+  std::unique_ptr<WaitCounter> counter;
+  std::vector<at::Tensor> losses;
+  for (int step = 0; step < 8; ++step) {
+    if (step == 4 && !accelerator.device().is_cpu()) {
+      counter = std::make_unique<WaitCounter>();
+    }
+    auto outputs = model(batch);
+    accelerator.backward(outputs.loss);
+    optimizer.step();
+    scheduler.step();
+    optimizer.zero_grad();
+    losses.push_back(outputs.loss.detach());
+  }
+  Losses result;
+  if (counter) {
+    result.waits = counter->calls();
+    counter.reset();
+  }
+  for (const at::Tensor& loss : losses) {
+    result.values.push_back(loss.item<double>());
+  }
+  return result;
+}
+
+Losses train_case(const ModelCase& one, c10::Device device) {
+  const auto config = transformers::Config::from_json(small_config(one.type));
+  at::manual_seed(3);
+  return one.classifies
+             ? train_model(
+                   transformers::AutoModelForSequenceClassification::
+                       from_config(config),
+                   one,
+                   alone_on(device))
+             : train_model(
+                   transformers::AutoModelForCausalLM::from_config(config),
+                   one,
+                   alone_on(device));
+}
+
+class GpuModels : public testing::TestWithParam<ModelCase> {};
+
+TEST_P(GpuModels, LossesAreThoseOfTheCpuAndNothingWaits) {
+  ACCELERATE_NEEDS_GPU();
+  const Losses cpu = train_case(GetParam(), c10::Device(c10::kCPU));
+
+  const Losses there = train_case(GetParam(), gpu());
+
+  for (std::size_t i = 0; i < cpu.values.size(); ++i) {
+    EXPECT_NEAR(there.values[i], cpu.values[i], 2e-4) << "step " << i;
+  }
+  EXPECT_THAT(there.waits, testing::IsEmpty());
+  EXPECT_LT(there.values.back(), there.values.front());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    GpuModels,
+    testing::Values(
+        ModelCase{"bert", true},
+        ModelCase{"distilbert", true},
+        ModelCase{"roberta", true},
+        ModelCase{"gpt2", false},
+        ModelCase{"llama", false}),
+    [](const auto& info) { return std::string(info.param.type); });
+
+}  // namespace
+}  // namespace accelerate

@@ -118,7 +118,8 @@ TEST(GpuGraph, RecordsNoMoreThanItMay) {
   for (int round = 0; round < 3; ++round) {
     for (std::int64_t size = 1; size <= 4; ++size) {
       const at::Tensor rows = at::ones({size}, at::TensorOptions(gpu()));
-      EXPECT_EQ(twice(rows).sum().item<double>(), 2.0 * size);
+      EXPECT_EQ(
+          twice(rows).sum().item<double>(), 2.0 * static_cast<double>(size));
     }
   }
 

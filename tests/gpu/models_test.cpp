@@ -15,12 +15,16 @@ Json small_config(const char* type) {
        {"vocab_size", 120},
        {"hidden_size", 64},
        {"n_embd", 64},
+       {"dim", 64},
        {"num_hidden_layers", 2},
        {"n_layer", 2},
+       {"n_layers", 2},
        {"num_attention_heads", 4},
        {"n_head", 4},
+       {"n_heads", 4},
        {"num_key_value_heads", 2},
        {"intermediate_size", 128},
+       {"hidden_dim", 128},
        {"max_position_embeddings", 64},
        {"n_positions", 64},
        // Random numbers of a GPU are not those of the CPU.
@@ -28,7 +32,10 @@ Json small_config(const char* type) {
        {"attention_probs_dropout_prob", 0.0},
        {"resid_pdrop", 0.0},
        {"embd_pdrop", 0.0},
-       {"attn_pdrop", 0.0}});
+       {"attn_pdrop", 0.0},
+       {"dropout", 0.0},
+       {"attention_dropout", 0.0},
+       {"seq_classif_dropout", 0.0}});
 }
 
 // Sentences of different lengths, padded.

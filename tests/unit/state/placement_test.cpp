@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "state/placement.h"
 
+#include <map>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
@@ -9,6 +12,10 @@
 
 namespace accelerate {
 namespace {
+
+Environment no_variables() {
+  return Environment(std::map<std::string, std::string>{});
+}
 
 TEST(Placement, EachProcessHasItsOwnGpu) {
   EXPECT_EQ(device_index(0, 2, 4, false), 0);
@@ -29,7 +36,7 @@ TEST(Placement, ProcessesShareAGpuWhenAskedTo) {
 }
 
 TEST(Placement, TheCpuIsTheCpuWhateverThereIs) {
-  const Environment nothing({});
+  const Environment nothing = no_variables();
   const Environment named({{"ACCELERATE_TORCH_DEVICE", "cpu"}});
 
   EXPECT_TRUE(place(nothing, {}, {.cpu = true}).is_cpu());
@@ -40,7 +47,7 @@ TEST(Placement, AGpuThatIsAskedForAndNotThereIsAnError) {
   const Environment wants_gpu({{"ACCELERATE_TORCH_DEVICE", "cuda"}});
   if (find_device_backend() == nullptr) {
     EXPECT_THROW(place(wants_gpu, {}, {}), UnsupportedError);
-    EXPECT_TRUE(place(Environment({}), {}, {}).is_cpu());
+    EXPECT_TRUE(place(no_variables(), {}, {}).is_cpu());
   } else {
     EXPECT_TRUE(place(wants_gpu, {}, {}).is_cuda());
   }

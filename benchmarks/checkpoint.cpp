@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <torch/nn.h>
@@ -33,13 +34,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSteps = 20;
+constexpr std::int64_t kWidth = 2000;
 
 struct Settings {
   bool json = false;
   bool quick = false;
   fs::path folder;
 
-  int layers() const { return quick ? 4 : 100; }
+  int layers() const { return quick ? 2 : 25; }
   int rounds() const { return quick ? 1 : 3; }
 };
 
@@ -76,12 +78,12 @@ class Run {
   static torch::nn::Sequential make_model(int layers) {
     torch::nn::Sequential model;
     for (int i = 0; i < layers; ++i) {
-      model->push_back(torch::nn::Linear(1000, 1000));
+      model->push_back(torch::nn::Linear(kWidth, kWidth));
     }
     return model;
   }
 
-  at::Tensor rows_ = at::ones({32, 1000});
+  at::Tensor rows_ = at::ones({32, kWidth});
 };
 
 double seconds(const std::function<void()>& body) {
@@ -223,8 +225,25 @@ void compare_background(Run& run, const Settings& settings) {
   report.measure("written and steps done after", median(written), "s");
 }
 
-void print_one(const Run& run, const std::string& name, double time) {
+// Seconds of all processors that this process has used.
+double processor_time() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto value = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) +
+           1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return value(usage.ru_utime) + value(usage.ru_stime);
+}
+
+void print_one(
+    const Run& run,
+    const std::string& name,
+    const std::function<void()>& body) {
+  const double before = processor_time();
+  const double time = seconds(body);
   std::cout << Json::object({{name, time},
+                             {"processor", processor_time() - before},
                              {"bytes", run.bytes()},
                              {"peak_memory", memory("VmHWM")},
                              {"memory_after", memory("RssAnon")}})
@@ -234,17 +253,14 @@ void print_one(const Run& run, const std::string& name, double time) {
 
 int run_one(const std::string& what, const Settings& settings) {
   Run run(settings.layers());
+  const fs::path folder = settings.folder / "ours";
   if (what == "save") {
     run.step();
     settle();
-    print_one(run, what, seconds([&] {
-                run.accelerator.save_state(settings.folder / "ours");
-              }));
-    return 0;
+    print_one(run, what, [&] { run.accelerator.save_state(folder); });
+  } else {
+    print_one(run, what, [&] { run.accelerator.load_state(folder); });
   }
-  print_one(run, what, seconds([&] {
-              run.accelerator.load_state(settings.folder / "ours");
-            }));
   return 0;
 }
 

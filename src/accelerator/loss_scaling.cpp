@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "accelerator/loss_scaling.h"
 
+#include <utility>
+
 #include "accelerate/optim.h"
 
 namespace accelerate {
@@ -25,7 +27,7 @@ void LossScaling::begin_backward(const std::vector<at::Tensor>& parameters) {
     return;
   }
   unscaled_ = false;
-  scaler_->update();
+  settle();
   for (const at::Tensor& parameter : parameters) {
     if (const at::Tensor& gradient = parameter.grad(); gradient.defined()) {
       gradient.mul_(scaler_->scale_tensor().to(gradient.scalar_type()));
@@ -49,10 +51,17 @@ void LossScaling::finish(const std::vector<at::Tensor>& parameters) {
   }
   scaler_->unscale_(gradients, this);
   unscaled_ = true;
+  open_ = true;
   if (foreign_optimizer_ && scaler_->step_was_skipped()) {
     for (const at::Tensor& parameter : parameters) {
       parameter.mutable_grad().reset();
     }
+  }
+}
+
+void LossScaling::settle() {
+  if (std::exchange(open_, false)) {
+    scaler_->update();
   }
 }
 

@@ -39,12 +39,17 @@ class LossScaling {
   /// optimizer could see them.
   void finish(const std::vector<at::Tensor>& parameters);
 
+  /// Adjusts the scale to the last step now. The next backward would do it,
+  /// but a checkpoint keeps the scale that the next step will have.
+  void settle();
+
   bool step_was_skipped() const;
   GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
 
  private:
   std::optional<GradScaler> scaler_;
   bool unscaled_ = false;  // since the last backward began
+  bool open_ = false;      // The scale is not adjusted to the last step yet.
   bool foreign_optimizer_ = false;
 };
 

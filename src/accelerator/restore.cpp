@@ -234,13 +234,18 @@ class Accelerator::Impl::Restorer {
            !loaded_.own[rank].empty();
   }
 
+  static bool has_gradients(const TensorMap& own) {
+    const auto next = own.lower_bound(kGradient);
+    return next != own.end() && next->first.starts_with(kGradient);
+  }
+
   // A checkpoint of one node has the sums of its own ranks alone.
   void check_own() {
     if (has_own() || loaded_.has_all_ranks()) {
       return;
     }
     for (const TensorMap& own : loaded_.own) {
-      if (own.size() > kOwnWithoutGradients) {
+      if (has_gradients(own)) {
         problems_.push_back(
             "the checkpoint of one node, saved in the middle of an "
             "accumulation, has the gradients of that node's processes only");
@@ -408,6 +413,7 @@ LoadStateReport Accelerator::Impl::restore(
       throw FormatError(list);
     }
   }));
+  scaling->settle();
   const std::string problem = agreed([&] { restorer->load_small(); });
   if (!problem.empty()) {
     restorer->undo();

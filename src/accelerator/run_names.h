@@ -15,7 +15,8 @@ namespace accelerate {
 inline constexpr const char* kRandomState = "random.torch";
 inline constexpr const char* kDeviceRandomState = "random.device";
 inline constexpr const char* kGroupWeight = "group_weight";
-inline constexpr std::size_t kOwnWithoutGradients = 2;
+/// How the names of gradients begin.
+inline constexpr const char* kGradient = "gradient.";
 
 /// `model`, `model_1`, …
 std::string numbered(const char* name, std::size_t index);

@@ -37,7 +37,7 @@ std::string numbered(const char* name, const std::size_t index) {
 }
 
 std::string gradient_name(const std::size_t model, const std::string& name) {
-  return str_cat("gradient.", model, ".", name);
+  return str_cat(kGradient, model, ".", name);
 }
 
 TensorMap weights_of(const PreparedModel& model) {
@@ -106,6 +106,7 @@ CheckpointContents Accelerator::Impl::collect() {
   }
   contents.documents["schedulers"] = states_of(schedulers());
   contents.documents["loaders"] = states_of(all_loaders);
+  scaling->settle();
   if (auto* scaler = scaling->scaler()) {
     contents.documents["scaler"] = scaler->state_dict();
   }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <set>
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
@@ -141,7 +142,8 @@ std::vector<Json> found_by(
     const VerifyOptions mine{
         .checksums = true,
         .reader = share ? group.rank() : 0,
-        .readers = share ? group.size() : 1};
+        .readers = share ? group.size() : 1,
+        .threads = at::get_num_threads()};
     for (const auto& [file, what] : verify_checkpoint(folder, manifest, mine)) {
       found.push_back(str_cat(file, " ", what));
     }

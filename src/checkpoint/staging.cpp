@@ -30,8 +30,7 @@ std::size_t aligned(const std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Pages of 2 MiB where the kernel has them: far fewer to be made at the first
-// copy. Not an allocator's memory, which might not come back for long.
+// Not an allocator's memory, which might not come back for long.
 at::Tensor fresh_memory(const std::size_t bytes) {
   void* data = ::mmap(
       nullptr,
@@ -50,7 +49,6 @@ at::Tensor fresh_memory(const std::size_t bytes) {
             errno_text(errno)),
         "save with `{.blocking = true}`, which needs no copy");
   }
-  ::madvise(data, bytes, MADV_HUGEPAGE);
   return at::from_blob(
       data,
       {static_cast<std::int64_t>(bytes)},

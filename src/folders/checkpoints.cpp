@@ -2,7 +2,9 @@
 #include "folders/checkpoints.h"
 
 #include <algorithm>
+#include <atomic>
 #include <system_error>
+#include <thread>
 #include <tuple>
 
 #include "accelerate/error.h"
@@ -111,18 +113,36 @@ std::vector<Damage> verify_checkpoint(
     const fs::path& folder,
     const Manifest& manifest,
     const VerifyOptions& options) {
-  std::vector<Damage> damages;
-  int number = 0;
-  for (const auto& [name, expected] : manifest.files) {
-    const bool mine = number++ % options.readers == options.reader;
-    try {
-      const auto damage =
-          damage_of(folder / name, expected, options.checksums && mine);
-      if (damage) {
-        damages.push_back({name, *damage});
+  const std::vector<std::pair<std::string, FileSum>> files(
+      manifest.files.begin(), manifest.files.end());
+  std::vector<std::optional<std::string>> found(files.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < files.size(); i = next++) {
+      const bool mine =
+          static_cast<int>(i % static_cast<std::size_t>(options.readers)) ==
+          options.reader;
+      try {
+        found[i] = damage_of(
+            folder / files[i].first,
+            files[i].second,
+            options.checksums && mine);
+      } catch (const Error& error) {
+        found[i] = error.what();
       }
-    } catch (const Error& error) {
-      damages.push_back({name, error.what()});
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int thread = 1; thread < options.threads; ++thread) {
+      others.emplace_back(work);
+    }
+    work();
+  }
+  std::vector<Damage> damages;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (found[i]) {
+      damages.push_back({files[i].first, *found[i]});
     }
   }
   return damages;

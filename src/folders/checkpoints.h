@@ -38,6 +38,8 @@ struct VerifyOptions {
   /// Of that many readers this one takes every so manieth file.
   int reader = 0;
   int readers = 1;
+  /// So many files are read at once.
+  int threads = 1;
 };
 
 /// Compares a checkpoint with its manifest; empty when it is whole.

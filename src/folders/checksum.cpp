@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "folders/checksum.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <xxhash.h>
@@ -22,6 +25,8 @@ namespace accelerate {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;
+// Pages that are brought in together; smaller files are simply read.
+constexpr std::size_t kWindow = std::size_t{8} << 20;
 
 std::string hex(const XXH64_hash_t value) {
   std::array<char, 17> text{};
@@ -44,6 +49,72 @@ UniqueFd open_plain(const std::filesystem::path& path) {
     throw IoError(str_cat(path.string(), " is no plain file"));
   }
   return fd;
+}
+
+std::size_t size_of(const UniqueFd& fd) {
+  struct stat status{};
+  return ::fstat(fd.get(), &status) == 0
+             ? static_cast<std::size_t>(status.st_size)
+             : 0;
+}
+
+/// A file's pages without a copy of them. Each window is brought in by a call
+/// that can fail: looking at a page that the disk cannot read would end the
+/// process.
+class Pages {
+ public:
+  explicit Pages(const UniqueFd& fd)
+      : size_(size_of(fd)),
+        data_(::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd.get(), 0)) {
+    if (*this) {
+      ::madvise(data_, size_, MADV_SEQUENTIAL);
+    }
+  }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages() {
+    if (*this) {
+      ::munmap(data_, size_);
+    }
+  }
+
+  explicit operator bool() const { return data_ != MAP_FAILED; }
+  std::size_t size() const { return size_; }
+
+  /// The window at `offset`; nothing, and `errno`, when it cannot be read.
+  std::optional<std::string_view> window(const std::size_t offset) const {
+    char* begin = static_cast<char*>(data_) + offset;
+    const std::size_t bytes = std::min(kWindow, size_ - offset);
+    if (::madvise(begin, bytes, MADV_POPULATE_READ) != 0) {
+      return std::nullopt;
+    }
+    return std::string_view(begin, bytes);
+  }
+
+ private:
+  std::size_t size_;
+  void* data_;
+};
+
+// Nothing where the kernel cannot do that.
+std::optional<FileSum> sum_of_pages(
+    const UniqueFd& fd, const std::filesystem::path& path) {
+  const Pages pages(fd);
+  if (!pages) {
+    return std::nullopt;
+  }
+  Checksum checksum;
+  for (std::size_t offset = 0; offset < pages.size(); offset += kWindow) {
+    const auto window = pages.window(offset);
+    if (!window && errno == EINVAL) {
+      return std::nullopt;
+    }
+    if (!window) {
+      throw_errno("read", path, errno == EFAULT ? EIO : errno);
+    }
+    checksum.add(*window);
+  }
+  return FileSum{pages.size(), checksum.text()};
 }
 
 }  // namespace
@@ -82,6 +153,11 @@ std::string checksum_of(const std::string_view bytes) {
 
 FileSum sum_of_file(const std::filesystem::path& path) {
   const UniqueFd fd = open_plain(path);
+  if (size_of(fd) >= kWindow) {
+    if (const auto sum = sum_of_pages(fd, path)) {
+      return *sum;
+    }
+  }
   std::vector<char> piece(kPiece);
   FileSum sum;
   Checksum checksum;

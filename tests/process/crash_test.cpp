@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Saves that are killed, or fail, at each call they make to the file system.
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <latch>
 
 #include <gmock/gmock.h>
@@ -142,6 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
         SaveCase{1, 2, true},
         SaveCase{1, 2, false},
         SaveCase{2, 0, true},
+        SaveCase{2, 0, false},
         SaveCase{2, 2, true},
         SaveCase{2, 2, false}),
     [](const auto& test) {
@@ -167,6 +170,67 @@ TEST(BackgroundSave, LetsTrainingGoOnWhileTheDiskIsSlow) {
                                                                           : 1;
       })),
       0);
+}
+
+TEST(BackgroundSave, TheNextSaveWaits) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(
+      code_of(in_child([&] {
+        std::latch asked(1);
+        SavingRun run(folder.path(), {2, 0, false});
+        hold_first_write([&] { asked.wait(); });
+        run.save_in_background();
+        auto second =
+            std::async(std::launch::async, [&] { run.save_in_background(); });
+        // It cannot end before the first one does.
+        const bool waits = second.wait_for(std::chrono::milliseconds(100)) ==
+                           std::future_status::timeout;
+        asked.count_down();
+        second.get();
+        run.finish();
+        return waits && whole_steps(folder.path()) ==
+                            std::vector<std::int64_t>{1, 2}
+                   ? 0
+                   : 1;
+      })),
+      0);
+}
+
+TEST(BackgroundSave, IsFinishedWhenTheAcceleratorEnds) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(
+      code_of(in_child([&] {
+        {
+          SavingRun run(folder.path(), {1, 0, false});
+          run.save_in_background();
+        }
+        return whole_steps(folder.path()) == std::vector<std::int64_t>{1} ? 0
+                                                                          : 1;
+      })),
+      0);
+}
+
+TEST(BackgroundSave, AnErrorComesWithTheNextCallAndAtTheEnd) {
+  for (const bool at_end : {false, true}) {
+    const TemporaryFolder folder;
+    EXPECT_EQ(
+        code_of(in_child([&] {
+          SavingRun run(folder.path(), {1, 0, false});
+          fail_from_call(1, EIO);
+          run.save_in_background();
+          try {
+            at_end ? run.finish() : run.save_in_background();
+            return 1;
+          } catch (const IoError&) {
+            disarm();
+            // Once: the run goes on.
+            run.step_and_save();
+            return whole_steps(folder.path()).size() == 1 ? 0 : 2;
+          }
+        })),
+        0)
+        << at_end;
+  }
 }
 
 // What a cluster's scheduler sends before it takes the machine away.

@@ -64,6 +64,7 @@ class SavingRun {
     step();
     accelerator_.save_state({.blocking = false});
   }
+  void finish() { accelerator_.end_training(); }
   std::function<bool()> save_every(const SaveEveryOptions& options) {
     return accelerator_.save_every(options);
   }

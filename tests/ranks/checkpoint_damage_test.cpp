@@ -15,6 +15,7 @@
 #include "accelerate/optim.h"
 #include "accelerate/safetensors.h"
 #include "folders/checkpoints.h"
+#include "folders/checksum.h"
 #include "folders/staged_folder.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
@@ -115,6 +116,19 @@ TEST(Damage, AFlippedBitInAnyPageIsNamed) {
   }
   EXPECT_GT(flips, 12);
   LoneRun(folder.path()).accelerator.load_state(whole);
+}
+
+// Large files are mapped, small ones are read.
+TEST(Damage, SumsOfLargeFilesAreThoseOfTheirBytes) {
+  const TemporaryFolder folder;
+  std::string content(std::size_t{20} << 20, 'x');
+  content += "the end";
+  const auto path = folder.write("large", content);
+  EXPECT_EQ(sum_of_file(path).xxh3, checksum_of(content));
+  EXPECT_EQ(sum_of_file(path).bytes, content.size());
+
+  content.back() = 'D';
+  EXPECT_NE(sum_of_file(path).xxh3, checksum_of(content));
 }
 
 TEST(Damage, AMissingFileIsNamed) {

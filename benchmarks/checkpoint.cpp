@@ -3,6 +3,7 @@
 // GB in all.
 //
 //     build/bin/benchmarks/checkpoint [--json] [--quick] [folder=DIR]
+//                                       [rounds=N]
 //     build/bin/benchmarks/checkpoint {save | load} folder=DIR
 //
 // The first form compares with what the machine can do: `dd` with fsync into
@@ -41,8 +42,9 @@ struct Settings {
   bool quick = false;
   fs::path folder;
 
+  int rounds = 3;
+
   int layers() const { return quick ? 2 : 25; }
-  int rounds() const { return quick ? 1 : 3; }
 };
 
 /// What is saved.
@@ -83,7 +85,7 @@ class Run {
     return model;
   }
 
-  at::Tensor rows_ = at::ones({32, kWidth});
+  at::Tensor rows_ = at::ones({8, kWidth});
 };
 
 double seconds(const std::function<void()>& body) {
@@ -127,7 +129,7 @@ void settle() {
   ::sync();
 }
 
-void compare_saving(const Run& made, Run& run, const Settings& settings) {
+void compare_saving(Run& run, const Settings& settings) {
   const Report report(settings.json);
   std::vector<double> ours;
   std::vector<double> theirs;
@@ -138,14 +140,14 @@ void compare_saving(const Run& made, Run& run, const Settings& settings) {
   };
   const auto plain = [&] {
     settle();
-    theirs.push_back(run_dd(settings.folder, made.bytes()));
+    theirs.push_back(run_dd(settings.folder, run.bytes()));
   };
-  for (int round = 0; round < settings.rounds(); ++round) {
+  for (int round = 0; round < settings.rounds; ++round) {
     round % 2 == 0 ? (save(), plain()) : (plain(), save());
   }
   report.add({"save, against dd with fsync", median(ours), median(theirs)});
   ours.clear();
-  for (int round = 0; round < settings.rounds(); ++round) {
+  for (int round = 0; round < settings.rounds; ++round) {
     ours.push_back(seconds(
         [&] { run.accelerator.load_state(settings.folder / "blocking"); }));
   }
@@ -174,43 +176,27 @@ double time_steps(Run& run) {
   });
 }
 
-void compare_background(Run& run, const Settings& settings) {
+void save_in_background(Run& run, const Settings& settings) {
+  run.accelerator.save_state(
+      settings.folder / "background", {.blocking = false});
+}
+
+void compare_stop(Run& run, const Settings& settings) {
   const Report report(settings.json);
   const double before = memory("VmRSS");
   forget_peak();
-  const auto save = [&] {
-    run.accelerator.save_state(
-        settings.folder / "background", {.blocking = false});
-  };
-  const double first = seconds(save);
+  const double first = seconds([&] { save_in_background(run, settings); });
   run.accelerator.wait_for_checkpoint();
   report.measure(
       "peak extra memory, of the state",
       100 * (memory("VmHWM") - before) / run.bytes(),
       "%");
-
   std::vector<double> stopped;
   std::vector<double> copies;
-  std::vector<double> alone;
-  std::vector<double> beside;
-  std::vector<double> written;
-  for (int round = 0; round < settings.rounds(); ++round) {
-    const auto with = [&] {
-      settle();
-      stopped.push_back(seconds(save));
-      const auto start = std::chrono::steady_clock::now();
-      beside.push_back(time_steps(run));
-      run.accelerator.wait_for_checkpoint();
-      written.push_back(std::chrono::duration<double>(
-                            std::chrono::steady_clock::now() - start)
-                            .count());
-    };
-    const auto without = [&] {
-      settle();
-      alone.push_back(time_steps(run));
-    };
+  for (int round = 0; round < settings.rounds; ++round) {
     copies.push_back(time_memcpy(run));
-    round % 2 == 0 ? (with(), without()) : (without(), with());
+    stopped.push_back(seconds([&] { save_in_background(run, settings); }));
+    run.accelerator.wait_for_checkpoint();
     copies.push_back(time_memcpy(run));
   }
   report.add(
@@ -218,11 +204,29 @@ void compare_background(Run& run, const Settings& settings) {
        median(stopped),
        median(copies)});
   report.add({"stopped by the first one", first, median(copies)});
+}
+
+void compare_steps(Run& run, const Settings& settings) {
+  const Report report(settings.json);
+  std::vector<double> alone;
+  std::vector<double> beside;
+  const auto with = [&] {
+    settle();
+    save_in_background(run, settings);
+    beside.push_back(time_steps(run));
+    run.accelerator.wait_for_checkpoint();
+  };
+  const auto without = [&] {
+    settle();
+    alone.push_back(time_steps(run));
+  };
+  for (int round = 0; round < settings.rounds; ++round) {
+    round % 2 == 0 ? (with(), without()) : (without(), with());
+  }
   report.add(
       {"20 steps while it writes, against 20 steps",
        median(beside),
        median(alone)});
-  report.measure("written and steps done after", median(written), "s");
 }
 
 // Seconds of all processors that this process has used.
@@ -276,8 +280,9 @@ std::string option(int argc, char** argv, const std::string& name) {
 int run_all(const Settings& settings) {
   Run run(settings.layers());
   run.step();
-  compare_saving(run, run, settings);
-  compare_background(run, settings);
+  compare_saving(run, settings);
+  compare_stop(run, settings);
+  compare_steps(run, settings);
   return 0;
 }
 
@@ -286,9 +291,13 @@ int run_all(const Settings& settings) {
 
 int main(int argc, char** argv) {
   using namespace accelerate::benchmarks;
-  Settings settings{
-      has_flag(argc, argv, "--json"), has_flag(argc, argv, "--quick"), {}};
+  Settings settings;
+  settings.json = has_flag(argc, argv, "--json");
+  settings.quick = has_flag(argc, argv, "--quick");
   settings.folder = option(argc, argv, "folder");
+  if (const auto rounds = option(argc, argv, "rounds"); !rounds.empty()) {
+    settings.rounds = std::stoi(rounds);
+  }
   for (const char* what : {"save", "load"}) {
     if (has_flag(argc, argv, what)) {
       return run_one(what, settings);

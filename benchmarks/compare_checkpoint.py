@@ -30,7 +30,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, amsgrad=True)
 model, optimizer = accelerator.prepare(model, optimizer)
 folder = os.path.join(folder, "peer")
 if what == "save":
-    accelerator.backward(model(torch.ones(32, 2000)).pow(2).mean())
+    accelerator.backward(model(torch.ones(8, 2000)).pow(2).mean())
     optimizer.step()
     optimizer.zero_grad()
     os.sync()

@@ -45,7 +45,7 @@ class Setup(TreeTest):
         self.write("host/log")
         return subprocess.run(
             [shutil.which("bash"), SETUP, *arguments], text=True,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False,
             env={"PATH": str(self.host / "bin"), "HOST": str(self.host),
                  "FAKE": str(FAKE), "ACCELERATE_DEPS": str(self.deps),
                  "ACCELERATE_OS_RELEASE": str(self.host / "os-release"),

@@ -22,7 +22,7 @@ std::int64_t padded(std::int64_t rows) {
 struct Shadow {
   WeakTensor parameter;
   const void* data;  // Where the parameter was when it was copied.
-  std::uint32_t version;
+  std::int64_t version;
   at::Tensor joined;  // What it is a part of.
   at::Tensor copy;    // Its own part.
 };

@@ -17,6 +17,11 @@ Environment no_variables() {
   return Environment(std::map<std::string, std::string>{});
 }
 
+Environment device_variable(const std::string& device) {
+  return Environment(
+      std::map<std::string, std::string>{{"ACCELERATE_TORCH_DEVICE", device}});
+}
+
 TEST(Placement, EachProcessHasItsOwnGpu) {
   EXPECT_EQ(device_index(0, 2, 4, false), 0);
   EXPECT_EQ(device_index(1, 2, 4, false), 1);
@@ -37,14 +42,14 @@ TEST(Placement, ProcessesShareAGpuWhenAskedTo) {
 
 TEST(Placement, TheCpuIsTheCpuWhateverThereIs) {
   const Environment nothing = no_variables();
-  const Environment named({{"ACCELERATE_TORCH_DEVICE", "cpu"}});
+  const Environment named = device_variable("cpu");
 
   EXPECT_TRUE(place(nothing, {}, {.cpu = true}).is_cpu());
   EXPECT_TRUE(place(named, {}, {}).is_cpu());
 }
 
 TEST(Placement, AGpuThatIsAskedForAndNotThereIsAnError) {
-  const Environment wants_gpu({{"ACCELERATE_TORCH_DEVICE", "cuda"}});
+  const Environment wants_gpu = device_variable("cuda");
   if (find_device_backend() == nullptr) {
     EXPECT_THROW(place(wants_gpu, {}, {}), UnsupportedError);
     EXPECT_TRUE(place(no_variables(), {}, {}).is_cpu());
@@ -54,7 +59,7 @@ TEST(Placement, AGpuThatIsAskedForAndNotThereIsAnError) {
 }
 
 TEST(Placement, TheCpuAndAGpuContradict) {
-  const Environment wants_gpu({{"ACCELERATE_TORCH_DEVICE", "cuda:1"}});
+  const Environment wants_gpu = device_variable("cuda:1");
 
   EXPECT_EQ(
       message_of<ConfigError>([&] { place(wants_gpu, {}, {.cpu = true}); }),

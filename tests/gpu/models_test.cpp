@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(
         ModelCase{"roberta", true},
         ModelCase{"gpt2", false},
         ModelCase{"llama", false}),
-    [](const auto& info) { return std::string(info.param.type); });
+    [](const auto& test) { return std::string(test.param.type); });
 
 }  // namespace
 }  // namespace accelerate

@@ -128,7 +128,7 @@ TEST(Save, IsForTheMainProcessAlone) {
 
 TEST(Load, NeverReadsAPickle) {
   const TemporaryFolder folder;
-  for (const std::string begin :
+  for (const std::string& begin :
        {std::string("PK\x03\x04\x00\x00\x08\x08\x00\x00", 10),
         std::string("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j", 11)}) {
     const auto path = folder.write("model.pt", begin + std::string(100, 'x'));

@@ -76,19 +76,20 @@ class Training {
       update_.exp_avg_sqs.push_back(at::zeros_like(parameter));
     }
     update_.lr = at::full({1}, 1e-4, scalar);
-    update_.step = at::zeros({1}, scalar);
+    steps_ = at::zeros({1}, scalar);
+    update_.steps.assign(work_.parameters.size(), steps_);
   }
 
   void step() {
+    {
+      const at::NoGradGuard no_grad;
+      steps_.add_(1);
+    }
     loss_ = work_.loss();
     loss_.backward();
     update_.gradients.clear();
     for (auto& parameter : work_.parameters) {
       update_.gradients.push_back(parameter.grad());
-    }
-    {
-      const at::NoGradGuard no_grad;
-      update_.step.add_(1);
     }
     accelerate::cuda::adamw_step(update_);
     update_.gradients.clear();
@@ -103,7 +104,8 @@ class Training {
 
  private:
   Workload work_;
-  accelerate::cuda::AdamWStep update_;
+  accelerate::AdamWStep update_;
+  at::Tensor steps_;
   at::Tensor loss_;
 };
 

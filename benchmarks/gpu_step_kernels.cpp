@@ -256,6 +256,7 @@ void time_adamw() {
   std::vector<at::Tensor> keep;
   std::vector<AdamWTensor> tensors;
   double elements = 0;
+  const auto step = at::ones({1}, random({1}, at::kFloat).options());
   for (const std::int64_t size : sizes) {
     for (int i = 0; i < 4; ++i) {
       keep.push_back(random({size}, at::kFloat).abs());
@@ -265,7 +266,13 @@ void time_adamw() {
       return floats(keep[keep.size() - back]);
     };
     tensors.push_back(
-        {at(5), at(4), at(3), at(2), keep.back().data_ptr(), size});
+        {at(5),
+         at(4),
+         at(3),
+         at(2),
+         floats(step),
+         keep.back().data_ptr(),
+         size});
     elements += static_cast<double>(size);
   }
   report("adamw, 110 M parameters", elements * 30, [&] {

@@ -3,6 +3,7 @@
 #include <torch/headeronly/version.h>
 
 #include "accelerate/export.h"
+#include "cuda/blocks/table.h"
 #include "cuda/cuda_backend.h"
 
 namespace accelerate::cuda {
@@ -10,6 +11,11 @@ namespace {
 
 DeviceBackend& backend() {
   static CudaBackend instance;
+  static const bool offers = [] {
+    set_fused_blocks(&fused_block_table());
+    return true;
+  }();
+  (void)offers;
   return instance;
 }
 

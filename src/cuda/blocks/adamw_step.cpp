@@ -37,8 +37,23 @@ kernels::AdamWTensor tensor_of(const AdamWStep& work, std::size_t i) {
       work.gradients[i].data_ptr(),
       work.exp_avgs[i].data_ptr<float>(),
       work.exp_avg_sqs[i].data_ptr<float>(),
+      work.steps[i].data_ptr<float>(),
       shadow.defined() ? shadow.data_ptr() : nullptr,
       work.parameters[i].numel()};
+}
+
+kernels::AdamWArguments arguments_of(const AdamWStep& work) {
+  return {
+      .gradient_type = type_of(work.gradients.front()),
+      .lr_at = scalar(work.lr),
+      .lr = work.lr_value,
+      .grad_scale_at = scalar(work.grad_scale),
+      .found_inf_at = scalar(work.found_inf),
+      .beta1 = work.beta1,
+      .beta2 = work.beta2,
+      .eps = work.eps,
+      .weight_decay = work.weight_decay,
+      .maximize = work.maximize};
 }
 
 }  // namespace
@@ -55,18 +70,11 @@ void adamw_step(const AdamWStep& work) {
   kernels::adamw(
       tensors.data(),
       static_cast<int>(tensors.size()),
-      {.gradient_type = type_of(work.gradients.front()),
-       .lr_at = scalar(work.lr),
-       .lr = work.lr_value,
-       .step_at = scalar(work.step),
-       .grad_scale_at = scalar(work.grad_scale),
-       .found_inf_at = scalar(work.found_inf),
-       .beta1 = work.beta1,
-       .beta2 = work.beta2,
-       .eps = work.eps,
-       .weight_decay = work.weight_decay,
-       .maximize = work.maximize},
+      arguments_of(work),
       at::cuda::getCurrentCUDAStream().stream());
+  for (std::size_t i = 0; i < work.parameters.size(); ++i) {
+    note_change(work.parameters[i], tensors[i].shadow != nullptr);
+  }
 }
 
 }  // namespace accelerate::cuda

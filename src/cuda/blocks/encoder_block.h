@@ -6,14 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace accelerate::cuda {
+#include "device/fused_blocks.h"
 
-struct EncoderBlockOptions {
-  std::int64_t heads = 1;
-  double layer_norm_eps = 1e-12;
-  double attention_dropout = 0.0;  ///< Of this call: 0 unless training.
-  double hidden_dropout = 0.0;
-};
+namespace accelerate::cuda {
 
 /// Weight and bias of query, key, value, attention's output, its norm, the
 /// inner and the outer product, and their norm: 16 fp32 parameters.

@@ -6,15 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace accelerate::cuda {
+#include "device/fused_blocks.h"
 
-struct Gpt2BlockOptions {
-  std::int64_t heads = 1;
-  double layer_norm_eps = 1e-5;
-  double attention_dropout = 0.0;  ///< Of this call: 0 unless training.
-  double residual_dropout = 0.0;
-  double attention_scale = 1.0;
-};
+namespace accelerate::cuda {
 
 /// Weight and bias of the first norm, of queries, keys and values as one, of
 /// attention's output, the second norm, the inner and the outer product: 12

@@ -6,14 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace accelerate::cuda {
+#include "device/fused_blocks.h"
 
-struct LlamaBlockOptions {
-  std::int64_t query_heads = 1;
-  std::int64_t key_heads = 1;
-  double rms_norm_eps = 1e-6;
-  double attention_dropout = 0.0;  ///< Of this call: 0 unless training.
-};
+namespace accelerate::cuda {
 
 /// The first norm, query, key, value, output, the second norm, gate, up, down:
 /// 9 fp32 parameters, no biases.

@@ -49,6 +49,15 @@ class Store {
     return found->second.copy;
   }
 
+  void note_change(const at::Tensor& parameter, bool with_shadow) {
+    const std::lock_guard lock(mutex_);
+    parameter.unsafeGetTensorImpl()->bump_version();
+    if (with_shadow) {
+      shadows_.at(parameter.unsafeGetTensorImpl()).version =
+          parameter._version();
+    }
+  }
+
   void refresh_all() {
     const std::lock_guard lock(mutex_);
     for (auto entry = shadows_.begin(); entry != shadows_.end();) {
@@ -159,6 +168,10 @@ at::Tensor padded_shadow_of(const at::Tensor& parameter) {
 
 at::Tensor find_shadow(const at::Tensor& parameter) {
   return store().find(parameter);
+}
+
+void note_change(const at::Tensor& parameter, bool with_shadow) {
+  store().note_change(parameter, with_shadow);
 }
 
 void refresh_shadows() {

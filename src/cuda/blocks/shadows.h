@@ -3,9 +3,8 @@
 //
 // A shadow is made at the first use and follows its parameter: when LibTorch
 // says that the parameter changed (its version), the next use copies again.
-// Our AdamW writes parameter and shadow in one pass, which LibTorch does not
-// see, so that nothing is copied then. Parameters whose products are done as
-// one lie together in one shadow.
+// Our AdamW writes parameter and shadow in one pass, so that nothing is copied
+// then. Parameters whose products are done as one lie together in one shadow.
 //
 // Thread-safe. A shadow lives as long as its parameter's storage is the same.
 #pragma once
@@ -31,6 +30,10 @@ at::Tensor padded_shadow_of(const at::Tensor& parameter);
 /// The place of a parameter's shadow if it has one that is up to date, for
 /// whoever changes both; else undefined.
 at::Tensor find_shadow(const at::Tensor& parameter);
+
+/// Tells LibTorch that a parameter has changed. `with_shadow`: what
+/// `find_shadow` gave has changed with it.
+void note_change(const at::Tensor& parameter, bool with_shadow);
 
 /// Copies again what has changed since, for a graph that is replayed: it has
 /// no copy in it.

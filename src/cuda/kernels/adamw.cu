@@ -26,13 +26,12 @@ struct Factors {
   float inverse_scale;
 };
 
-__device__ Factors factors_of(const AdamWArguments& arguments) {
+__device__ Factors
+factors_of(const AdamWArguments& arguments, const AdamWTensor& tensor) {
   const double lr = arguments.lr_at != nullptr
                         ? static_cast<double>(*arguments.lr_at)
                         : arguments.lr;
-  const double step = arguments.step_at != nullptr
-                          ? static_cast<double>(*arguments.step_at)
-                          : arguments.step;
+  const double step = static_cast<double>(*tensor.step_at);
   // In double: 1 - 0.999^1 has three digits left in float.
   const double correction1 = 1.0 - pow(arguments.beta1, step);
   const double correction2 = 1.0 - pow(arguments.beta2, step);
@@ -158,8 +157,11 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(
     return;
   }
   __shared__ Factors shared;
+  const int chunk = static_cast<int>(blockIdx.x);
+  const int index = tensor_of(table, chunk);
+  const AdamWTensor& tensor = table.tensors[index];
   if (threadIdx.x == 0) {
-    shared = factors_of(arguments);
+    shared = factors_of(arguments, tensor);
   }
   __syncthreads();
   const Factors f = shared;
@@ -167,9 +169,6 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(
       static_cast<float>(arguments.beta1),
       static_cast<float>(arguments.beta2),
       static_cast<float>(arguments.eps)};
-  const int chunk = static_cast<int>(blockIdx.x);
-  const int index = tensor_of(table, chunk);
-  const AdamWTensor& tensor = table.tensors[index];
   const std::int64_t begin =
       static_cast<std::int64_t>(chunk - table.first_chunk[index]) * kChunk;
   const std::int64_t end =

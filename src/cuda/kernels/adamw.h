@@ -11,6 +11,8 @@ struct AdamWTensor {
   const void* gradient = nullptr;  ///< Of `AdamWArguments::gradient_type`.
   float* exp_avg = nullptr;
   float* exp_avg_sq = nullptr;
+  /// Steps so far, this one included, on the device.
+  const float* step_at = nullptr;
   void* shadow = nullptr;  ///< A bf16 copy to refresh; may be null.
   std::int64_t size = 0;
 };
@@ -21,9 +23,6 @@ struct AdamWArguments {
   /// are given there, so that a captured graph follows a schedule.
   const float* lr_at = nullptr;
   double lr = 0.0;
-  /// Steps so far, this one included.
-  const float* step_at = nullptr;
-  double step = 1.0;
   /// Gradients are divided by it; null: by one.
   const float* grad_scale_at = nullptr;
   /// Not zero: nothing is written.

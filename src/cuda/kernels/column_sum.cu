@@ -103,7 +103,7 @@ std::int64_t column_parts(std::int64_t rows, std::int64_t width) {
   const std::int64_t strips = ceil_div(width, kStripThreads * kVector);
   const std::int64_t wanted =
       grid_of(1 << 20, 8) / std::max<std::int64_t>(strips, 1);
-  const std::int64_t most = ceil_div(rows, 4 * kStripLines);
+  const std::int64_t most = ceil_div(rows, 2 * kStripLines);
   return std::clamp<std::int64_t>(std::min(wanted, most), 1, 256);
 }
 

@@ -250,10 +250,10 @@ bool can_use_vectors(const NormBackward& w) {
          is_aligned(w.weight) && is_aligned(w.workspace);
 }
 
-// At least four rows a block, or the parts weigh more than the rows.
+// At least two rows a block, or the parts weigh more than the rows.
 int blocks_of(std::int64_t rows, std::int64_t width) {
   const int of_processor = width <= 1024 ? 6 : width <= 2048 ? 3 : 2;
-  return grid_of(ceil_div(rows, 4), of_processor);
+  return grid_of(ceil_div(rows, 2), of_processor);
 }
 
 }  // namespace

@@ -27,7 +27,10 @@ std::vector<Parameter> parameters_of(
   return all;
 }
 
-void run(const std::vector<Parameter>& all, const AdamWArguments& arguments) {
+void run(
+    const std::vector<Parameter>& all,
+    const at::Tensor& step,
+    const AdamWArguments& arguments) {
   std::vector<AdamWTensor> tensors;
   for (const Parameter& p : all) {
     tensors.push_back(
@@ -35,6 +38,7 @@ void run(const std::vector<Parameter>& all, const AdamWArguments& arguments) {
          bytes(p.gradient),
          floats(p.exp_avg),
          floats(p.exp_avg_sq),
+         floats(step),
          bytes(p.shadow),
          p.value.numel()});
   }
@@ -64,9 +68,9 @@ void check(
   const auto scale = at::full({1}, 8.0, on_gpu());
   const auto found_inf = at::zeros({1}, on_gpu());
   run(all,
+      step,
       {.gradient_type = type_of(gradient_type),
        .lr_at = floats(lr),
-       .step_at = floats(step),
        .grad_scale_at = floats(scale),
        .found_inf_at = floats(found_inf)});
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -95,7 +99,9 @@ TEST(AdamWKernel, WritesNothingWhenAGradientOverflowed) {
         {p.value.clone(), {}, p.exp_avg.clone(), p.exp_avg_sq.clone(), {}});
   }
   const auto found_inf = at::ones({1}, on_gpu());
-  run(all, {.lr = 1.0, .found_inf_at = floats(found_inf)});
+  run(all,
+      at::ones({1}, on_gpu()),
+      {.lr = 1.0, .found_inf_at = floats(found_inf)});
   for (std::size_t i = 0; i < all.size(); ++i) {
     EXPECT_TRUE(at::equal(all[i].value, before[i].value));
     EXPECT_TRUE(at::equal(all[i].exp_avg, before[i].exp_avg));

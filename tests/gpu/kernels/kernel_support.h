@@ -63,7 +63,7 @@ inline double error_of(const at::Tensor& actual, const at::Tensor& expected) {
 
 /// What storing a result in a type costs: its rounding, and a little.
 inline double bound_of(at::ScalarType type) {
-  return type == at::kBFloat16 ? 2.5e-3 : type == at::kHalf ? 3.5e-4 : 2e-6;
+  return type == at::kBFloat16 ? 3e-3 : type == at::kHalf ? 4.5e-4 : 2e-6;
 }
 
 #define EXPECT_CLOSE(actual, expected, bound)                       \

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/blocks/table.h"
+
+#include "cuda/blocks/adamw_step.h"
+#include "cuda/blocks/embedding.h"
+#include "cuda/blocks/encoder_block.h"
+#include "cuda/blocks/gpt2_block.h"
+#include "cuda/blocks/linear_cross_entropy.h"
+#include "cuda/blocks/llama_block.h"
+#include "cuda/blocks/norm_function.h"
+
+namespace accelerate::cuda {
+
+const FusedBlocks& fused_block_table() {
+  static constexpr FusedBlocks kTable = {
+      .encoder_block = encoder_block,
+      .gpt2_block = gpt2_block,
+      .llama_block = llama_block,
+      .embedding = embedding,
+      .normalize = normalize,
+      .dropout = dropout,
+      .linear_cross_entropy = linear_cross_entropy,
+      .adamw_step = adamw_step};
+  return kTable;
+}
+
+}  // namespace accelerate::cuda

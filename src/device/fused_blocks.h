@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an accelerator's library computes as one, for models and optimizers.
+//
+// Whole blocks of known architectures with their gradients, in bf16 on fp32
+// parameters. Models have a readable path beside each, which is what runs
+// elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/export.h"
+
+namespace accelerate {
+
+// Shapes: B batch, T tokens, D width. Results are [B, T, D] in bf16 and can be
+// differentiated once. `mask_bias` is added to attention's scores: [B, 1, T, T]
+// in bf16, or undefined.
+
+/// A layer of BERT. Dropout rates are those of one call, here and below: 0
+/// unless training.
+struct EncoderBlockOptions {
+  std::int64_t heads = 1;
+  double layer_norm_eps = 1e-12;
+  double attention_dropout = 0.0;
+  double hidden_dropout = 0.0;
+};
+
+/// A layer of GPT-2.
+struct Gpt2BlockOptions {
+  std::int64_t heads = 1;
+  double layer_norm_eps = 1e-5;
+  double attention_dropout = 0.0;
+  double residual_dropout = 0.0;
+  double attention_scale = 1.0;
+};
+
+/// A layer of Llama.
+struct LlamaBlockOptions {
+  std::int64_t query_heads = 1;
+  std::int64_t key_heads = 1;
+  double rms_norm_eps = 1e-6;
+  double attention_dropout = 0.0;
+};
+
+/// One step of AdamW.
+struct AdamWStep {
+  std::vector<at::Tensor> parameters;  ///< fp32, each dense.
+  std::vector<at::Tensor> gradients;   ///< fp32, bf16 or fp16, all alike.
+  std::vector<at::Tensor> exp_avgs;    ///< fp32, laid out as the parameters.
+  std::vector<at::Tensor> exp_avg_sqs;
+  /// Steps of each, with this one: one float each, on the device.
+  std::vector<at::Tensor> steps;
+  at::Tensor lr = {};  ///< One float on the device; undefined: `lr_value`.
+  at::Tensor grad_scale = {};  ///< May be undefined, as `found_inf`.
+  at::Tensor found_inf = {};
+  double lr_value = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  bool maximize = false;
+};
+
+/// Functions, each where cuda/blocks describes it.
+struct FusedBlocks {
+  using Tensors = std::vector<at::Tensor>;
+
+  at::Tensor (*encoder_block)(
+      const at::Tensor& x_BTD,
+      const at::Tensor& mask_bias,
+      const Tensors& parameters,
+      const EncoderBlockOptions& options);
+  at::Tensor (*gpt2_block)(
+      const at::Tensor& x_BTD,
+      const at::Tensor& mask_bias,
+      const Tensors& parameters,
+      const Gpt2BlockOptions& options);
+  at::Tensor (*llama_block)(
+      const at::Tensor& x_BTD,
+      const at::Tensor& mask_bias,
+      const at::Tensor& cos,
+      const at::Tensor& sin,
+      const Tensors& parameters,
+      const LlamaBlockOptions& options);
+  at::Tensor (*embedding)(
+      const at::Tensor& table, const at::Tensor& ids, std::int64_t padding_id);
+  at::Tensor (*normalize)(
+      const at::Tensor& x,
+      const at::Tensor& weight,
+      const at::Tensor& shift,
+      double eps);
+  at::Tensor (*dropout)(const at::Tensor& x, double rate);
+  at::Tensor (*linear_cross_entropy)(
+      const at::Tensor& hidden,
+      const at::Tensor& weight,
+      const at::Tensor& labels);
+  void (*adamw_step)(const AdamWStep& work);
+};
+
+/// What the open library offers; null where none is open, or none offers it.
+ACCELERATE_API const FusedBlocks* fused_blocks();
+
+/// Called by the library when it is opened, and by tests that want the
+/// readable path (with null).
+ACCELERATE_API void set_fused_blocks(const FusedBlocks* blocks);
+
+}  // namespace accelerate

@@ -7,6 +7,7 @@
 
 #include "accelerate/error.h"
 #include "accelerate/optim.h"
+#include "device/fused_blocks.h"
 #include "optim/group_options.h"
 #include "optim/joint_counters.h"
 #include "optim/step_tensors.h"
@@ -95,6 +96,53 @@ struct Scalars {
   std::function<at::Tensor(c10::Device)> lr_on;
 };
 
+// The accelerator's own AdamW, which also refreshes its bf16 copies of the
+// parameters; false where there is none, or it cannot do this step.
+bool step_on_device(
+    const StepTensors& tensors,
+    const Moments& moments,
+    const AdamWOptions& options,
+    const at::Tensor& lr,
+    const Scalars& scalars) {
+  const FusedBlocks* const fused = fused_blocks();
+  const at::Tensor& first = tensors.values.front();
+  if (fused == nullptr || !first.is_cuda() ||
+      first.scalar_type() != at::kFloat || options.amsgrad) {
+    return false;
+  }
+  for (std::size_t i = 0; i < tensors.values.size(); ++i) {
+    // A copy in the parameter's place has no bf16 copy of its own.
+    if (!tensors.values[i].is_same(tensors.parameters[i]) ||
+        tensors.gradients[i].scalar_type() != at::kFloat) {
+      return false;
+    }
+  }
+  fused->adamw_step(
+      {.parameters = tensors.parameters,
+       .gradients = tensors.gradients,
+       .exp_avgs = moments.exp_avgs,
+       .exp_avg_sqs = moments.exp_avg_sqs,
+       .steps = moments.steps,
+       .lr = lr,
+       .grad_scale = scalars.scale.value_or(at::Tensor()),
+       .found_inf = scalars.found_inf.value_or(at::Tensor()),
+       .lr_value = options.lr,
+       .beta1 = options.betas[0],
+       .beta2 = options.betas[1],
+       .eps = options.eps,
+       .weight_decay = options.weight_decay,
+       .maximize = options.maximize});
+  return true;
+}
+bool step_on_device(
+    const StepTensors& /*tensors*/,
+    const Moments& /*moments*/,
+    const AdamOptions& /*options*/,
+    const at::Tensor& /*lr*/,
+    const Scalars& /*scalars*/) {
+  return false;
+}
+
 template <typename Values, typename Kernel>
 void step_adam(
     const Group& group,
@@ -130,7 +178,9 @@ void step_adam(
           scalars.found_inf);
     };
     const at::Tensor lr = scalars.lr_on(tensors.values.front().device());
-    if (lr.defined()) {
+    if (step_on_device(tensors, moments, options, lr, scalars)) {
+      // Done.
+    } else if (lr.defined()) {
       run(lr);
     } else {
       run(options.lr);

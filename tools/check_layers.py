@@ -37,7 +37,8 @@ LAYERS = {
     "checkpoint": LOW | {"tensor_io"},
     "accelerator": LOW | {"tracking", "tensor_io", "precision", "optim", "data",
                           "parallel", "checkpoint"},
-    "transformers": HOST | {"compat", "tensor_io", "precision", "optim", "data"},
+    "transformers": HOST | {"compat", "device", "tensor_io", "precision",
+                            "optim", "data"},
     "cuda": LOW | {"tensor_io", "precision", "optim", "data", "parallel"},
     "cli": HOST | {"launch", "tracking"},
 }

@@ -102,4 +102,8 @@ Activation activation(const std::string& name) {
       accelerate::did_you_mean(name, known));
 }
 
+bool is_gelu_tanh(const std::string& name) {
+  return activation(name) == gelu_tanh;
+}
+
 }  // namespace transformers

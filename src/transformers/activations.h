@@ -13,4 +13,7 @@ using Activation = at::Tensor (*)(const at::Tensor&);
 /// Throws `UnsupportedError` listing the known names for another.
 Activation activation(const std::string& name);
 
+/// Whether a name stands for GELU with tanh, under any of its names.
+bool is_gelu_tanh(const std::string& name);
+
 }  // namespace transformers

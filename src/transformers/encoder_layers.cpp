@@ -32,6 +32,10 @@ class SelfAttention : public torch::nn::Module {
             1.0 / std::sqrt(static_cast<double>(head_dim_))));
   }
 
+  std::shared_ptr<Linear> query() const { return query_; }
+  std::shared_ptr<Linear> key() const { return key_; }
+  std::shared_ptr<Linear> value() const { return value_; }
+
  private:
   std::int64_t head_dim_;
   double dropout_;
@@ -53,6 +57,9 @@ class Output : public torch::nn::Module {
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual) const {
     return (*norm_)(dropout((*dense_)(x), dropout_, *this) + residual);
   }
+
+  const Linear& dense() const { return *dense_; }
+  const LayerNorm& norm() const { return *norm_; }
 
  private:
   double dropout_;
@@ -84,6 +91,8 @@ class Intermediate : public torch::nn::Module {
     return activation_((*dense_)(x_BTD));
   }
 
+  const Linear& dense() const { return *dense_; }
+
  private:
   Activation activation_;
   std::shared_ptr<Linear> dense_;
@@ -91,7 +100,11 @@ class Intermediate : public torch::nn::Module {
 
 class EncoderLayer : public Block {
  public:
-  explicit EncoderLayer(const EncoderConfig& config) {
+  explicit EncoderLayer(const EncoderConfig& config)
+      : config_(config),
+        // The one activation that the fused block has.
+        can_fuse_(
+            config.hidden_act == "gelu" || config.hidden_act == "gelu_python") {
     attention_ =
         register_module("attention", std::make_shared<Attention>(config));
     intermediate_ =
@@ -102,12 +115,47 @@ class EncoderLayer : public Block {
 
   at::Tensor forward(
       const at::Tensor& hidden_BTD, const LayerContext& context) override {
+    if (context.fused != nullptr && can_fuse_ && !context.mask.is_causal &&
+        can_fuse_heads(
+            config_.hidden_size / config_.num_attention_heads,
+            hidden_BTD.size(1))) {
+      return context.fused->encoder_block(
+          hidden_BTD,
+          context.mask_bias,
+          fused_parameters(),
+          {.heads = config_.num_attention_heads,
+           .layer_norm_eps = config_.layer_norm_eps,
+           .attention_dropout = is_training() ? config_.attention_dropout : 0.0,
+           .hidden_dropout = is_training() ? config_.hidden_dropout : 0.0});
+    }
     const auto attended_BTD = (*attention_->output)(
         (*attention_->self)(hidden_BTD, context), hidden_BTD);
     return (*output_)((*intermediate_)(attended_BTD), attended_BTD);
   }
 
  private:
+  // In the order of `FusedBlocks::encoder_block`.
+  std::vector<at::Tensor> fused_parameters() const {
+    const auto& self = *attention_->self;
+    std::vector<at::Tensor> all;
+    const auto add = [&](const at::Tensor& weight, const at::Tensor& bias) {
+      all.push_back(weight);
+      all.push_back(bias);
+    };
+    for (const auto& part : {self.query(), self.key(), self.value()}) {
+      add(part->weight_ED, part->bias_E);
+    }
+    const auto& out = *attention_->output;
+    add(out.dense().weight_ED, out.dense().bias_E);
+    add(out.norm().weight_D, out.norm().bias_D);
+    add(intermediate_->dense().weight_ED, intermediate_->dense().bias_E);
+    add(output_->dense().weight_ED, output_->dense().bias_E);
+    add(output_->norm().weight_D, output_->norm().bias_D);
+    return all;
+  }
+
+  EncoderConfig config_;
+  bool can_fuse_;
   std::shared_ptr<Attention> attention_;
   std::shared_ptr<Intermediate> intermediate_;
   std::shared_ptr<Output> output_;

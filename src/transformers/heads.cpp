@@ -145,6 +145,17 @@ std::map<std::string, std::string> CausalLM::tied_names() const {
 
 ModelResult CausalLM::compute(const ModelInputs& inputs) {
   ModelResult result = backbone().compute(inputs);
+  const at::Tensor& weight_VD =
+      lm_head_ ? lm_head_->weight_ED : backbone().input_embeddings().weight_VD;
+  const auto* fused = fused_path(weight_VD);
+  if (fused != nullptr && inputs.labels.defined() && is_training() &&
+      at::GradMode::is_enabled()) {
+    result.loss = fused->linear_cross_entropy(
+        result.last_hidden_state,
+        weight_VD,
+        next_labels(inputs.labels).reshape(-1).to(at::kLong));
+    return result;
+  }
   result.logits = vocabulary_logits(
       result.last_hidden_state, lm_head_, backbone().input_embeddings());
   if (inputs.labels.defined()) {

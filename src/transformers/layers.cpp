@@ -5,6 +5,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "transformers/fused.h"
 
 namespace transformers {
 namespace {
@@ -105,6 +106,9 @@ Embedding::Embedding(
 }
 
 at::Tensor Embedding::operator()(const at::Tensor& ids_BT) const {
+  if (const auto* fused = fused_path(weight_VD)) {
+    return fused->embedding(weight_VD, ids_BT.to(at::kLong), padding_idx_);
+  }
   return at::embedding(weight_VD, ids_BT, padding_idx_);
 }
 
@@ -123,6 +127,9 @@ LayerNorm::LayerNorm(std::int64_t width, double eps)
 }
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x_BTD) const {
+  if (const auto* fused = fused_path(weight_D)) {
+    return fused->normalize(x_BTD, weight_D, bias_D, eps_);
+  }
   return at::layer_norm(x_BTD, weight_D.sizes(), weight_D, bias_D, eps_);
 }
 
@@ -137,6 +144,9 @@ RmsNorm::RmsNorm(std::int64_t width, double eps)
 }
 
 at::Tensor RmsNorm::operator()(const at::Tensor& x_BTD) const {
+  if (const auto* fused = fused_path(weight_D)) {
+    return fused->normalize(x_BTD, weight_D, {}, eps_);
+  }
   // The reference normalises in fp32 whatever the weights' type.
   const auto x32_BTD = x_BTD.to(at::kFloat);
   const auto scale_BT1 =
@@ -159,7 +169,13 @@ void initialize_all(torch::nn::Module& module, const Initializer& init) {
 
 at::Tensor dropout(
     const at::Tensor& x, double rate, const torch::nn::Module& module) {
-  return rate > 0.0 && module.is_training() ? at::dropout(x, rate, true) : x;
+  if (rate <= 0.0 || !module.is_training()) {
+    return x;
+  }
+  const auto* fused =
+      x.scalar_type() == at::kBFloat16 ? fused_path_of(x.device()) : nullptr;
+  return fused != nullptr ? fused->dropout(x, rate)
+                          : at::dropout(x, rate, true);
 }
 
 }  // namespace transformers

@@ -78,11 +78,14 @@ at::Tensor token_loss(
       logits_BTC.view({-1, logits_BTC.size(-1)}), labels_BT.reshape(-1));
 }
 
+at::Tensor next_labels(const at::Tensor& labels_BT) {
+  return at::constant_pad_nd(labels_BT.slice(1, 1), {0, 1}, kIgnored);
+}
+
 at::Tensor causal_loss(
     const at::Tensor& logits_BTV, const at::Tensor& labels_BT) {
   check_rows(logits_BTV, labels_BT);
-  const auto next_BT =
-      at::constant_pad_nd(labels_BT.slice(1, 1), {0, 1}, kIgnored);
+  const auto next_BT = next_labels(labels_BT);
   return cross_entropy(
       logits_BTV.to(at::kFloat).view({-1, logits_BTV.size(-1)}),
       next_BT.reshape(-1));

@@ -22,6 +22,8 @@ at::Tensor token_loss(
     const at::Tensor& logits_BTC, const at::Tensor& labels_BT);
 
 /// The label of a token is what the token before it should predict.
+/// Each token's label is the next one's; the last has none.
+at::Tensor next_labels(const at::Tensor& labels_BT);
 at::Tensor causal_loss(
     const at::Tensor& logits_BTV, const at::Tensor& labels_BT);
 

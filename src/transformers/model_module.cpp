@@ -124,6 +124,12 @@ LayerContext Backbone::layer_context(
   if (inputs.options.output_attentions) {
     context.attentions = &result.attentions;
   }
+  if (!context.eager && hidden_BTD.numel() > 0) {
+    context.fused = fused_path(input_embeddings().weight_VD);
+  }
+  if (context.fused != nullptr) {
+    context.mask_bias = mask_bias(context.mask, hidden_BTD);
+  }
   return context;
 }
 

@@ -17,6 +17,7 @@
 #include "accelerate/tensor_map.h"
 #include "transformers/attention.h"
 #include "transformers/configuration.h"
+#include "transformers/fused.h"
 #include "transformers/layers.h"
 #include "transformers/modeling.h"
 #include "transformers/typed_config.h"
@@ -97,6 +98,9 @@ struct LayerContext {
   std::vector<at::Tensor>* attentions = nullptr;
   at::Tensor cos_B1TD;
   at::Tensor sin_B1TD;
+  /// Computes whole blocks; null: the blocks do it themselves.
+  const accelerate::FusedBlocks* fused = nullptr;
+  at::Tensor mask_bias;  ///< For it.
 
   AttentionOptions attention(double dropout, double scale) const {
     return {

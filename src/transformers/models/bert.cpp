@@ -39,7 +39,12 @@ class BertEmbeddings : public torch::nn::Module {
     const auto types_BTD = token_type_ids_BT.defined()
                                ? (*types_)(token_type_ids_BT)
                                : types_->weight_VD.select(0, 0);
-    const auto sum_BTD = words_BTD + types_BTD + (*positions_)(position_ids_BT);
+    const auto positions_BTD = (*positions_)(position_ids_BT);
+    // In bf16 the small parts first: the batch is passed over once.
+    const auto sum_BTD =
+        words_BTD.scalar_type() == at::kBFloat16
+            ? words_BTD + (types_BTD + positions_BTD).to(at::kBFloat16)
+            : words_BTD + types_BTD + positions_BTD;
     return dropout((*norm_)(sum_BTD), dropout_, *this);
   }
 

@@ -57,6 +57,10 @@ class Gpt2Attention : public Layer {
     return dropout((*c_proj_)(mixed_BTD), residual_dropout_, *this);
   }
 
+  const Conv1D& c_attn() const { return *c_attn_; }
+  const Conv1D& c_proj() const { return *c_proj_; }
+  double scale() const { return scale_; }
+
  private:
   std::int64_t head_dim_;
   std::int64_t blocks_;
@@ -87,6 +91,9 @@ class Gpt2Mlp : public Layer {
     return dropout((*c_proj_)(activation_((*c_fc_)(x_BTD))), dropout_, *this);
   }
 
+  const Conv1D& c_fc() const { return *c_fc_; }
+  const Conv1D& c_proj() const { return *c_proj_; }
+
  private:
   std::int64_t blocks_;
   double dropout_;
@@ -97,7 +104,8 @@ class Gpt2Mlp : public Layer {
 // region: block
 class Gpt2Block : public Block {
  public:
-  Gpt2Block(const GPT2Config& config, std::int64_t index) {
+  Gpt2Block(const GPT2Config& config, std::int64_t index)
+      : config_(config), can_fuse_(is_gelu_tanh(config.activation_function)) {
     const auto norm = [&](const char* name) {
       return register_module(
           name,
@@ -113,12 +121,42 @@ class Gpt2Block : public Block {
 
   at::Tensor forward(
       const at::Tensor& hidden_BTD, const LayerContext& context) override {
+    if (context.fused != nullptr && can_fuse_ &&
+        can_fuse_heads(config_.n_embd / config_.n_head, hidden_BTD.size(1))) {
+      return fused(hidden_BTD, context);
+    }
     const auto attended_BTD =
         (*attn_)((*ln_1_)(hidden_BTD), context) + hidden_BTD;
     return attended_BTD + (*mlp_)((*ln_2_)(attended_BTD));
   }
 
  private:
+  at::Tensor fused(
+      const at::Tensor& hidden_BTD, const LayerContext& context) const {
+    return context.fused->gpt2_block(
+        hidden_BTD,
+        context.mask_bias,
+        {ln_1_->weight_D,
+         ln_1_->bias_D,
+         attn_->c_attn().weight_DE,
+         attn_->c_attn().bias_E,
+         attn_->c_proj().weight_DE,
+         attn_->c_proj().bias_E,
+         ln_2_->weight_D,
+         ln_2_->bias_D,
+         mlp_->c_fc().weight_DE,
+         mlp_->c_fc().bias_E,
+         mlp_->c_proj().weight_DE,
+         mlp_->c_proj().bias_E},
+        {.heads = config_.n_head,
+         .layer_norm_eps = config_.layer_norm_epsilon,
+         .attention_dropout = is_training() ? config_.attn_pdrop : 0.0,
+         .residual_dropout = is_training() ? config_.resid_pdrop : 0.0,
+         .attention_scale = attn_->scale()});
+  }
+
+  GPT2Config config_;
+  bool can_fuse_;
   std::shared_ptr<LayerNorm> ln_1_;
   std::shared_ptr<Gpt2Attention> attn_;
   std::shared_ptr<LayerNorm> ln_2_;

@@ -67,6 +67,15 @@ class LlamaAttention : public torch::nn::Module {
             1.0 / std::sqrt(static_cast<double>(head_dim_)))));
   }
 
+  /// Query, key, value, output.
+  std::vector<at::Tensor> weights() const {
+    return {
+        q_proj_->weight_ED,
+        k_proj_->weight_ED,
+        v_proj_->weight_ED,
+        o_proj_->weight_ED};
+  }
+
  private:
   std::int64_t head_dim_;
   double dropout_;
@@ -93,6 +102,11 @@ class LlamaMlp : public torch::nn::Module {
         activation_((*gate_proj_)(x_BTD)) * (*up_proj_)(x_BTD));
   }
 
+  /// Gate, up, down.
+  std::vector<at::Tensor> weights() const {
+    return {gate_proj_->weight_ED, up_proj_->weight_ED, down_proj_->weight_ED};
+  }
+
  private:
   Activation activation_;
   std::shared_ptr<Linear> gate_proj_, up_proj_, down_proj_;
@@ -100,7 +114,11 @@ class LlamaMlp : public torch::nn::Module {
 
 class LlamaBlock : public Block {
  public:
-  explicit LlamaBlock(const LlamaConfig& config) {
+  explicit LlamaBlock(const LlamaConfig& config)
+      : config_(config),
+        can_fuse_(
+            (config.hidden_act == "silu" || config.hidden_act == "swish") &&
+            !config.attention_bias && !config.mlp_bias) {
     attention_ =
         register_module("self_attn", std::make_shared<LlamaAttention>(config));
     mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(config));
@@ -115,12 +133,38 @@ class LlamaBlock : public Block {
 
   at::Tensor forward(
       const at::Tensor& hidden_BTD, const LayerContext& context) override {
+    if (context.fused != nullptr && can_fuse_ &&
+        can_fuse_heads(head_dim(config_), hidden_BTD.size(1))) {
+      return fused(hidden_BTD, context);
+    }
     const auto attended_BTD =
         hidden_BTD + (*attention_)((*input_norm_)(hidden_BTD), context);
     return attended_BTD + (*mlp_)((*attention_norm_)(attended_BTD));
   }
 
  private:
+  at::Tensor fused(
+      const at::Tensor& hidden_BTD, const LayerContext& context) const {
+    std::vector<at::Tensor> parameters = {input_norm_->weight_D};
+    const auto attention = attention_->weights();
+    parameters.insert(parameters.end(), attention.begin(), attention.end());
+    parameters.push_back(attention_norm_->weight_D);
+    const auto mlp = mlp_->weights();
+    parameters.insert(parameters.end(), mlp.begin(), mlp.end());
+    return context.fused->llama_block(
+        hidden_BTD,
+        context.mask_bias,
+        context.cos_B1TD.squeeze(1),
+        context.sin_B1TD.squeeze(1),
+        parameters,
+        {.query_heads = config_.num_attention_heads,
+         .key_heads = key_value_heads(config_),
+         .rms_norm_eps = config_.rms_norm_eps,
+         .attention_dropout = is_training() ? config_.attention_dropout : 0.0});
+  }
+
+  LlamaConfig config_;
+  bool can_fuse_;
   std::shared_ptr<LlamaAttention> attention_;
   std::shared_ptr<LlamaMlp> mlp_;
   std::shared_ptr<RmsNorm> input_norm_, attention_norm_;
@@ -154,8 +198,10 @@ class LlamaModel : public Backbone {
     auto hidden_BTD = embed(inputs);
     auto context =
         layer_context(inputs, hidden_BTD, /*is_causal=*/true, result);
-    std::tie(context.cos_B1TD, context.sin_B1TD) =
-        rotary_(positions(inputs), hidden_BTD.scalar_type());
+    std::tie(context.cos_B1TD, context.sin_B1TD) = rotary_(
+        positions(inputs),
+        // Fused blocks turn in fp32.
+        context.fused != nullptr ? at::kFloat : hidden_BTD.scalar_type());
     hidden_BTD =
         (*norm_)(run(layers_->blocks, hidden_BTD, context, inputs, result));
     if (inputs.options.output_hidden_states) {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/fused.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <torch/types.h>
+
+namespace transformers {
+
+const accelerate::FusedBlocks* fused_path_of(c10::Device device) {
+  const bool is_meant =
+      device.is_cuda() && at::autocast::is_autocast_enabled(at::kCUDA) &&
+      at::autocast::get_autocast_dtype(at::kCUDA) == at::kBFloat16 &&
+      // cuDNN's attention adds in any order.
+      !at::globalContext().deterministicAlgorithms();
+  return is_meant ? accelerate::fused_blocks() : nullptr;
+}
+
+const accelerate::FusedBlocks* fused_path(const at::Tensor& parameter) {
+  return parameter.scalar_type() == at::kFloat
+             ? fused_path_of(parameter.device())
+             : nullptr;
+}
+
+bool can_fuse_heads(std::int64_t head_dim, std::int64_t tokens) {
+  // cuDNN's limits; and it has no kernel for a handful of tokens.
+  return head_dim % 8 == 0 && head_dim <= 128 && tokens >= 8;
+}
+
+at::Tensor mask_bias(const AttentionMask& mask, const at::Tensor& hidden_BTD) {
+  if (!mask.allowed.defined()) {
+    return {};
+  }
+  // Far below any score, yet finite: a row that may look at nothing gets a
+  // mean, not nan.
+  constexpr double kHidden = -30000.0;
+  const std::int64_t tokens = hidden_BTD.size(1);
+  const at::NoGradGuard no_grad;
+  return mask.allowed.logical_not()
+      .to(at::kBFloat16)
+      .mul(kHidden)
+      .expand({hidden_BTD.size(0), mask.allowed.size(1), tokens, tokens})
+      .contiguous();
+}
+
+}  // namespace transformers

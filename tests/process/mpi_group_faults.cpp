@@ -25,14 +25,22 @@ using std::chrono::milliseconds;
 // The rank that is led astray, stopped or killed.
 constexpr int kVictim = 1;
 
-PartialState join() {
+// Where nobody is to give up; ranks may start seconds apart on a busy host.
+constexpr milliseconds kPatient(60'000);
+
+PartialState join(milliseconds timeout = kPatient) {
   InitProcessGroupKwargs how;
-  how.timeout = milliseconds(2000);
+  how.timeout = timeout;
   how.warn_after = milliseconds(500);
   return PartialState({.init_process_group = how});
 }
 
-void say(int rank, const std::string& text) {
+// One line each, since mpirun mixes the lines of ranks.
+void say(int rank, std::string text) {
+  for (auto at = text.find('\n'); at != std::string::npos;
+       at = text.find('\n')) {
+    text.replace(at, 1, " |");
+  }
   std::ostringstream line;
   line << rank << ": " << text << "\n";
   std::cout << line.str() << std::flush;
@@ -104,7 +112,8 @@ int late() {
 // mpirun ends a job in which a rank died. The survivors stay long enough to
 // say what they saw, and leave together.
 int survive(int signal, const std::function<void(const Group&)>& together) {
-  const PartialState state = join();
+  const PartialState state =
+      join(signal == SIGSTOP ? milliseconds(5000) : kPatient);
   const Group& group = state.group();
   const auto survivors = group.subgroup({0, 2});
   reduce(group);

@@ -92,7 +92,8 @@ void compare(const Model& model, const TensorMap& batch) {
   double worst = 0.0;
   std::string worst_name;
   for (const auto& [name, gradient] : truth.gradients) {
-    if (gradient.norm().item<double>() < 1e-6) {
+    const at::Tensor size = gradient.norm();
+    if (size.item<double>() < 1e-6) {
       continue;  // The bias of keys: nothing but rounding.
     }
     const double ours = error_of(fused.gradients.at(name), gradient);

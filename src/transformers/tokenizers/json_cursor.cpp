@@ -29,15 +29,18 @@ void JsonCursor::fail(const std::string& what) const {
 
 namespace {
 
-// Of a file's large pages all would stay until the last byte was read.
-void use_small_pages(std::string_view text) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(text.data());
-  const std::uintptr_t begin = address / page * page;
-  ::madvise(
-      reinterpret_cast<void*>(begin),
-      address + text.size() - begin,
-      MADV_NOHUGEPAGE);
+// Advises the system on the pages that lie wholly within a text.
+void advise(std::string_view text, int advice) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t within =
+      reinterpret_cast<std::uintptr_t>(text.data()) % page;
+  const std::size_t skipped = (page - within) % page;
+  if (skipped < text.size()) {
+    ::madvise(
+        const_cast<char*>(text.data()) + skipped,
+        (text.size() - skipped) / page * page,
+        advice);
+  }
 }
 
 }  // namespace
@@ -49,7 +52,8 @@ JsonCursor::JsonCursor(
       path_(std::move(path)),
       mapped_(mapped) {
   if (mapped_) {
-    use_small_pages(text_);
+    // Of a file's large pages all would stay until the last byte was read.
+    advise(text_, MADV_NOHUGEPAGE);
   }
 }
 
@@ -61,19 +65,11 @@ void JsonCursor::skip_blanks() {
 }
 
 void JsonCursor::give_back() {
-  constexpr std::size_t kAtOnce = 64 * 1024;
+  constexpr std::size_t kAtOnce = std::size_t{64} * 1024;
   if (!mapped_ || at_ - given_back_ < kAtOnce) {
     return;
   }
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto address = [&](std::size_t offset) {
-    return reinterpret_cast<std::uintptr_t>(text_.data() + offset);
-  };
-  const std::uintptr_t begin = (address(given_back_) + page - 1) / page * page;
-  const std::uintptr_t end = address(at_) / page * page;
-  if (begin < end) {
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  }
+  advise(text_.substr(given_back_, at_ - given_back_), MADV_DONTNEED);
   given_back_ = at_;
 }
 

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// One backward of an Accelerator, from the loss to the gradients of an update.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "accelerate/error.h"
+#include "accelerate/logging.h"
+#include "accelerator/accelerator_impl.h"
+#include "base/str_cat.h"
+#include "comm/launcher_link.h"
+
+namespace accelerate {
+namespace {
+
+void check_loss(const at::Tensor& loss, bool debug) {
+  if (!loss.defined() || loss.numel() != 1) {
+    throw ArgumentError(
+        loss.defined()
+            ? str_cat("backward needs a scalar loss, got shape ", loss.sizes())
+            : std::string("backward got an undefined loss"),
+        "reduce it first, for example with `loss.mean()`");
+  }
+  if (!loss.requires_grad()) {
+    throw ArgumentError(
+        "backward got a loss without a graph behind it",
+        "compute it from the model's output, outside of a NoGradGuard");
+  }
+  // Reads from the device, so only when asked for.
+  if (debug && !std::isfinite(loss.item<double>())) {
+    throw ArgumentError(
+        str_cat("backward got a loss of ", loss.item<double>()),
+        "look at the batch and the learning rate of this step; without "
+        "ACCELERATE_DEBUG_MODE the loss is not looked at");
+  }
+}
+
+void weigh(const GradientPath& path, double factor) {
+  if (factor == 1) {
+    return;
+  }
+  for (const at::Tensor& parameter : path.parameters().tensors) {
+    if (parameter.grad().defined()) {
+      parameter.grad().mul_(factor);
+    }
+  }
+}
+
+}  // namespace
+
+Sync Accelerator::Impl::next_sync() {
+  triggered_now_ = std::exchange(sync_triggered, false);
+  if (no_sync_depth > 0 && !triggered_now_) {
+    return local_sync();
+  }
+  if (gradients->sync_gradients) {
+    return Sync::now;
+  }
+  return accumulation.plugin().sync_each_batch ? Sync::hidden : Sync::later;
+}
+
+// Without the other processes; still nothing for the optimizers to do before
+// an accumulation is complete.
+Sync Accelerator::Impl::local_sync() const {
+  return gradients->sync_gradients ? Sync::visible : Sync::later;
+}
+
+// What `no_sync` leaves in `.grad` may only be a part of the sum; in local
+// training it is all there will be.
+bool Accelerator::Impl::is_update(Sync sync) const {
+  return sync == Sync::now || (sync == Sync::visible && trains_locally > 0);
+}
+
+Sync Accelerator::Impl::sync_of(const PreparedModel& model, Sync sync) const {
+  const auto local = local_models.find(model.module);
+  return local != local_models.end() && local->second > 0 && !triggered_now_
+             ? local_sync()
+             : sync;
+}
+
+std::vector<at::Tensor> Accelerator::Impl::trained_parameters() const {
+  std::vector<at::Tensor> all;
+  for (const PreparedModel& model : models) {
+    if (model.path) {
+      const auto& tensors = model.path->parameters().tensors;
+      all.insert(all.end(), tensors.begin(), tensors.end());
+    }
+  }
+  return all;
+}
+
+void Accelerator::Impl::backward(
+    const at::Tensor& loss, const BackwardOptions& how) {
+  check_loss(loss, state.debug());
+  check_thread();
+  if (how.create_graph && state.use_distributed()) {
+    throw UnsupportedError(
+        "backward with create_graph on several processes: what averages the "
+        "gradients keeps no graph",
+        "use torch::autograd::grad with create_graph for the inner gradients, "
+        "then backward of a loss made of them");
+  }
+  const Sync sync = next_sync();
+  if (is_update(sync)) {
+    note_step(updates + 1);
+  }
+  if (joining && sync == Sync::now) {
+    ++join_steps;
+    static_cast<void>(announce_joint_step(/*trains=*/true));
+  }
+  refresh_models();
+  if (scaling->is_on()) {
+    scaling->begin_backward(trained_parameters());
+  }
+  const double factor = accumulation.loss_factor();
+  const at::Tensor weighed = factor == 1 ? loss : loss.mul(factor);
+  begin_paths(sync);
+  run_engine(scaling->scale(weighed), how);
+  if (sync == Sync::now || sync == Sync::visible) {
+    finish_update(sync);
+  }
+}
+
+// The largest comes first: it is the one that works ahead. The same order on
+// every rank.
+std::vector<PreparedModel*> Accelerator::Impl::models_with_paths() {
+  std::vector<PreparedModel*> found;
+  for (PreparedModel& model : models) {
+    if (model.path) {
+      found.push_back(&model);
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](auto* a, auto* b) {
+    return a->path->num_elements() > b->path->num_elements();
+  });
+  return found;
+}
+
+void Accelerator::Impl::begin_paths(Sync sync) {
+  bool reduces = false;
+  for (PreparedModel* model : models_with_paths()) {
+    const Sync how = sync_of(*model, sync);
+    model->path->begin(how, /*ahead=*/!reduces);
+    reduces = reduces || how == Sync::now || how == Sync::hidden;
+  }
+  if (reduces && state.use_distributed()) {
+    agreement_->propose();
+  }
+}
+
+void Accelerator::Impl::run_engine(
+    const at::Tensor& loss, const BackwardOptions& how) {
+  const auto trained = models_with_paths();
+  try {
+    // The gradients of fp32 islands must stay fp32.
+    const AutocastGuard off(
+        state.device().type(), precision, {.enabled = false});
+    loss.backward({}, how.retain_graph, how.create_graph);
+  } catch (...) {
+    for (PreparedModel* model : trained) {
+      model->path->fail();
+    }
+    throw;
+  }
+  // Every rank ends all paths, also when one of them reports a failure.
+  std::exception_ptr first;
+  for (PreparedModel* model : trained) {
+    try {
+      model->path->end();
+    } catch (...) {
+      first = first ? first : std::current_exception();
+    }
+  }
+  if (first) {
+    std::rethrow_exception(first);
+  }
+}
+
+void Accelerator::Impl::finish_update(Sync sync) {
+  const at::NoGradGuard guard;
+  const double local = accumulation.local_gradient_factor();
+  const double joint =
+      sync == Sync::now ? accumulation.gradient_factor(state.group()) : local;
+  for (const PreparedModel& model : models) {
+    if (model.path) {
+      weigh(*model.path, sync_of(model, sync) == Sync::now ? joint : local);
+    }
+  }
+  if (scaling->is_on()) {
+    scaling->finish(trained_parameters());
+  }
+  updates += is_update(sync) ? 1 : 0;
+  if (sync != Sync::now) {
+    return;
+  }
+  broadcast_buffers();
+  if (accumulation.incomplete_group() &&
+      accumulation.plugin().weighting == AccumulationWeighting::fixed &&
+      !std::exchange(said_incomplete, true) && PartialState::is_initialized()) {
+    get_logger("accelerate")
+        .warning(str_cat(
+            "the last group of an epoch had fewer than ",
+            accumulation.plugin().num_steps,
+            " micro-batches and weighs less; "
+            "GradientAccumulationPlugin::weighting = group weighs it in full"));
+  }
+}
+
+void Accelerator::Impl::broadcast_buffers() {
+  if (!options.ddp_kwargs.broadcast_buffers || !state.use_distributed()) {
+    return;
+  }
+  for (const PreparedModel& model : models) {
+    if (model.path && model.buffers.size() > 0) {
+      state.group().broadcast(model.buffers.tensors, buffer_source_);
+    }
+  }
+}
+
+// While uneven inputs are joined: who still trains tells the others, who take
+// part in what follows. Buffers come from one that trains.
+bool Accelerator::Impl::announce_joint_step(bool trains) {
+  const auto all = state.group().gather({at::full({1}, trains ? 1 : 0)})[0];
+  const bool any = all.any().item<bool>();
+  buffer_source_ =
+      any ? static_cast<int>(all.argmax().item<std::int64_t>()) : 0;
+  return any;
+}
+
+// This rank has no more batches: it answers the others until none is left,
+// then everybody takes the parameters of a rank that trained longest.
+void Accelerator::Impl::join() {
+  joining = false;
+  const Group& group = state.group();
+  while (announce_joint_step(/*trains=*/false)) {
+    const auto each = [this](auto&& shadow) {
+      for (PreparedModel* model : models_with_paths()) {
+        if (auto* reducer = dynamic_cast<Reducer*>(model->path.get())) {
+          shadow(*reducer);
+        }
+      }
+    };
+    each([](Reducer& reducer) { reducer.begin_shadow(); });
+    agreement_->propose();
+    each([](Reducer& reducer) { reducer.end_shadow(); });
+    accumulation.join_gradient_factor(group);
+    broadcast_buffers();
+  }
+  const auto steps = group.gather({at::full({1}, join_steps, at::kLong)})[0];
+  const auto longest = static_cast<int>(steps.argmax().item<std::int64_t>());
+  for (const PreparedModel& model : models) {
+    group.broadcast(model.parameters.tensors, longest);
+    group.broadcast(model.buffers.tensors, longest);
+  }
+}
+
+}  // namespace accelerate

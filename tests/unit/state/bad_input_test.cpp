@@ -222,7 +222,7 @@ const BadInput kBadInputs[] = {
      state_with("ACCELERATE_BACKEND", "smoke"),
      Kind::config,
      "environment variable ACCELERATE_BACKEND is `smoke`, not one of shm, "
-     "gloo, mpi, fake",
+     "gloo, nccl, mpi, fake",
      "set it to one of these, or unset it"},
     {"UseCpuVariable",
      state_with("ACCELERATE_USE_CPU", "perhaps"),

@@ -146,7 +146,8 @@ class Ours {
   }
 
   void step() {
-    accelerator_.backward(loss_of(model_));
+    const at::Tensor loss = loss_of(model_);
+    accelerator_.backward(loss);
     optimizer_.step();
     optimizer_.zero_grad();
   }

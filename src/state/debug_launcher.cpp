@@ -78,6 +78,7 @@ void set_environment(int rank, int size, int port) {
   set("MASTER_PORT", std::to_string(port));
   set("TORCHELASTIC_USE_AGENT_STORE", "True");
   set("GROUP_RANK", "0");
+  set("GROUP_WORLD_SIZE", "1");
   // This process may itself be a worker; its launcher's store and restarts
   // are not those of its children.
   ::unsetenv("ACCELERATE_STORE_RUN");

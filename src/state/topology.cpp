@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "state/topology.h"
 
+#include <algorithm>
 #include <array>
 
 #include "accelerate/error.h"
@@ -28,7 +29,7 @@ constexpr std::array kNames = {
         "LOCAL_RANK",
         "LOCAL_WORLD_SIZE",
         "GROUP_RANK",
-        nullptr},
+        "GROUP_WORLD_SIZE"},
     Names{
         Launcher::openmpi,
         "OMPI_COMM_WORLD_RANK",
@@ -180,25 +181,52 @@ class Reader {
               " those of all hosts"));
     }
     below(names_.local_rank, *rank, *size, local_size_name());
-    if (*size == topology.num_processes && *rank != topology.process_index) {
+    check_local_rank(topology);
+  }
+
+  // Ranks of a host are numbered in the order of their global ranks.
+  void check_local_rank(const Topology& topology) const {
+    const int rank = topology.process_index;
+    const int local_rank = topology.local_process_index;
+    if (local_rank > rank) {
       throw ConfigError(
           str_cat(
               "environment variable ",
               names_.local_rank,
               " is `",
-              *rank,
+              local_rank,
               "` but ",
               names_.rank,
               " is `",
-              topology.process_index,
+              rank,
+              "`"),
+          str_cat(
+              "set ",
+              names_.local_rank,
+              " to a number from 0 to ",
+              rank,
+              ": it counts the processes of this host alone"));
+    }
+    if (topology.local_num_processes == topology.num_processes &&
+        local_rank != rank) {
+      throw ConfigError(
+          str_cat(
+              "environment variable ",
+              names_.local_rank,
+              " is `",
+              local_rank,
+              "` but ",
+              names_.rank,
+              " is `",
+              rank,
               "`, and all ",
-              *size,
+              topology.num_processes,
               " processes are on this host"),
           str_cat(
               "set ",
               names_.local_rank,
               " to ",
-              topology.process_index,
+              rank,
               ": on one host it is the same as ",
               names_.rank));
     }
@@ -244,6 +272,9 @@ class Reader {
           at += used + 3;
         }
       } catch (const std::exception&) {
+        tasks = 0;
+      }
+      if (tasks < 1 || times < 1) {
         throw ConfigError(
             str_cat(
                 "environment variable SLURM_STEP_TASKS_PER_NODE is `",
@@ -297,16 +328,77 @@ class Reader {
 
   void read_nodes(Topology& topology) const {
     const int local = topology.local_num_processes;
-    topology.num_nodes =
-        number(names_.nodes, 1)
-            .value_or((topology.num_processes + local - 1) / local);
+    const auto nodes = number(names_.nodes, 1);
     topology.node_index =
         number(names_.node, 0).value_or(topology.process_index / local);
-    if (names_.nodes != nullptr) {
-      below(names_.node, topology.node_index, topology.num_nodes, names_.nodes);
+    topology.num_nodes = nodes.value_or(std::max(
+        (topology.num_processes + local - 1) / local, topology.node_index + 1));
+    if (nodes) {
+      below(names_.node, topology.node_index, *nodes, names_.nodes);
+      check_number_of_nodes(topology);
     } else if (names_.node != nullptr) {
       check_node(topology);
     }
+    if (names_.launcher == Launcher::torchrun) {
+      check_first_node(topology);
+    }
+  }
+
+  // The processes of the other hosts, of which each has at least one.
+  void check_number_of_nodes(const Topology& topology) const {
+    const int others = topology.num_processes - topology.local_num_processes;
+    const int least = others == 0 ? 1 : 2;
+    const int most = others + 1;
+    if (topology.num_nodes >= least && topology.num_nodes <= most) {
+      return;
+    }
+    throw ConfigError(
+        str_cat(
+            "environment variable ",
+            names_.nodes,
+            " is `",
+            topology.num_nodes,
+            "` but ",
+            topology.local_num_processes,
+            " of ",
+            topology.num_processes,
+            " processes are on this host"),
+        least == most ? str_cat("set ", names_.nodes, " to ", most)
+                      : str_cat(
+                            "set ",
+                            names_.nodes,
+                            " to a number from ",
+                            least,
+                            " to ",
+                            most));
+  }
+
+  // torchrun numbers the processes of its first host before all others.
+  void check_first_node(const Topology& topology) const {
+    if (!environment_.has(names_.node) || topology.node_index != 0 ||
+        topology.local_process_index == topology.process_index) {
+      return;
+    }
+    throw ConfigError(
+        str_cat(
+            "environment variable ",
+            names_.node,
+            " is `0` but ",
+            names_.rank,
+            " is `",
+            topology.process_index,
+            "` and ",
+            names_.local_rank,
+            " is `",
+            topology.local_process_index,
+            "`"),
+        str_cat(
+            "on the first host both are the same: set ",
+            names_.node,
+            " to this host's number, or ",
+            names_.rank,
+            " to ",
+            topology.local_process_index));
   }
 
   // Hosts may have unequal numbers of processes: the others have at least one.

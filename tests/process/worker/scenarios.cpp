@@ -401,6 +401,7 @@ const std::map<std::string, Scenario>& scenarios() {
       {"main_only", main_only},
       {"joins_again", joins_again},
       {"listen", listen},
+      {"listen_on_a_named_host", listen_on_a_named_host},
       {"late_first_rank", late_first_rank},
       {"late_others", late_others},
       {"full_dev_shm", full_dev_shm},

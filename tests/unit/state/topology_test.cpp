@@ -153,7 +153,17 @@ INSTANTIATE_TEST_SUITE_P(
              {"LOCAL_WORLD_SIZE", "4"},
              {"GROUP_RANK", "2"}},
             Launcher::torchrun,
-            {2, 6, 0, 4, 2, 2}},
+            {2, 6, 0, 4, 2, 3}},
+        Started{
+            "TorchrunThatSaysHowManyNodes",
+            {{"RANK", "4"},
+             {"WORLD_SIZE", "6"},
+             {"LOCAL_RANK", "0"},
+             {"LOCAL_WORLD_SIZE", "2"},
+             {"GROUP_RANK", "1"},
+             {"GROUP_WORLD_SIZE", "2"}},
+            Launcher::torchrun,
+            {4, 6, 0, 2, 1, 2}},
         Started{
             "SlurmBatchScriptIsOneProcess",
             {{"SLURM_PROCID", "0"},
@@ -341,6 +351,55 @@ INSTANTIATE_TEST_SUITE_P(
             "environment variable GROUP_RANK is `3` but 2 of 4 processes are "
             "on this host, so there are at most 3 hosts",
             "set GROUP_RANK to a number from 0 to 2"},
+        Contradiction{
+            "LocalRankAboveTheRank",
+            {{"RANK", "0"},
+             {"WORLD_SIZE", "4"},
+             {"LOCAL_RANK", "1"},
+             {"LOCAL_WORLD_SIZE", "2"},
+             {"GROUP_RANK", "0"}},
+            "environment variable LOCAL_RANK is `1` but RANK is `0`",
+            "set LOCAL_RANK to a number from 0 to 0: it counts the processes "
+            "of this host alone"},
+        Contradiction{
+            "LocalRankIsNotTheRankOnTheFirstHost",
+            {{"RANK", "3"},
+             {"WORLD_SIZE", "4"},
+             {"LOCAL_RANK", "0"},
+             {"LOCAL_WORLD_SIZE", "2"},
+             {"GROUP_RANK", "0"}},
+            "environment variable GROUP_RANK is `0` but RANK is `3` and "
+            "LOCAL_RANK is `0`",
+            "on the first host both are the same: set GROUP_RANK to this "
+            "host's number, or RANK to 0"},
+        Contradiction{
+            "MoreHostsThanProcesses",
+            torchrun_with("GROUP_WORLD_SIZE", "4"),
+            "environment variable GROUP_WORLD_SIZE is `4` but 2 of 4 processes "
+            "are on this host",
+            "set GROUP_WORLD_SIZE to a number from 2 to 3"},
+        Contradiction{
+            "OneHostThatHasNotAllProcesses",
+            {{"RANK", "0"},
+             {"WORLD_SIZE", "3"},
+             {"LOCAL_RANK", "0"},
+             {"LOCAL_WORLD_SIZE", "2"},
+             {"GROUP_RANK", "0"},
+             {"GROUP_WORLD_SIZE", "1"}},
+            "environment variable GROUP_WORLD_SIZE is `1` but 2 of 3 processes "
+            "are on this host",
+            "set GROUP_WORLD_SIZE to 2"},
+        Contradiction{
+            "NodeNotBelowTheNumberOfNodes",
+            {{"RANK", "2"},
+             {"WORLD_SIZE", "4"},
+             {"LOCAL_RANK", "0"},
+             {"LOCAL_WORLD_SIZE", "2"},
+             {"GROUP_RANK", "2"},
+             {"GROUP_WORLD_SIZE", "2"}},
+            "environment variable GROUP_RANK is `2` but GROUP_WORLD_SIZE is "
+            "`2`",
+            "set GROUP_RANK to a number from 0 to 1"},
         Contradiction{
             "SlurmRankWithoutTasks",
             {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}},

@@ -12,6 +12,7 @@
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "comm/group_impl.h"
+#include "comm/reduce_kernels.h"
 
 namespace accelerate {
 namespace {
@@ -115,6 +116,46 @@ c10d::ReduceOp op_of(Reduction reduction) {
   throw InternalError("a reduction without a name");
 }
 
+ReduceKind kind_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+      return ReduceKind::sum;
+    case Reduction::mean:
+      return ReduceKind::avg;
+    case Reduction::max:
+      return ReduceKind::max;
+    case Reduction::min:
+      return ReduceKind::min;
+  }
+  throw InternalError("a reduction without a name");
+}
+
+void check_types(Reduction reduction, const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors) {
+    if (tensor.is_cpu()) {
+      check_reducible(kind_of(reduction), tensor.scalar_type());
+    }
+  }
+}
+
+// What Gloo reduces instead of types that it does not know.
+struct GlooStandIn {
+  at::ScalarType type;
+  Reduction reduction;
+};
+
+GlooStandIn stand_in_for(at::ScalarType type, Reduction reduction) {
+  switch (type) {
+    case at::kBool:  // A sum of truth values is true if one of them is.
+      return {
+          at::kByte, reduction == Reduction::sum ? Reduction::max : reduction};
+    case at::kShort:
+      return {at::kInt, reduction};
+    default:
+      return {type, reduction};
+  }
+}
+
 void check_mean(Reduction reduction, const std::vector<Tensor>& tensors) {
   for (const Tensor& tensor : tensors) {
     if (reduction == Reduction::mean && !tensor.is_floating_point() &&
@@ -126,6 +167,28 @@ void check_mean(Reduction reduction, const std::vector<Tensor>& tensors) {
               " tensors is not a whole number"),
           "convert with `tensor.to(torch::kFloat)`, or use Reduction::sum");
     }
+  }
+}
+
+// On every rank the same, also on those that need no padding.
+void check_pad_index(double index, const Tensor& tensor) {
+  bool fits = true;
+  try {
+    const Tensor padding = at::full({}, index, tensor.scalar_type());
+    fits = tensor.is_floating_point() || tensor.is_complex() ||
+           padding.item<double>() == index;
+  } catch (const std::exception&) {
+    fits = false;
+  }
+  if (!fits) {
+    throw ArgumentError(
+        str_cat(
+            "pad_across_processes: pad_index is ",
+            index,
+            ", which a tensor of type ",
+            tensor.scalar_type(),
+            " cannot hold"),
+        "pass a value of that type, or convert the tensor first");
   }
 }
 
@@ -324,6 +387,7 @@ Group::Tensors Group::reduce(
     const Tensors& tensors, Reduction reduction, double scale) const {
   check_defined("reduce", tensors);
   check_mean(reduction, tensors);
+  check_types(reduction, tensors);
   if (size() > 1 && impl_->must_stage(tensors)) {
     return back_on_device(reduce(on_host(tensors), reduction, scale), tensors);
   }
@@ -335,13 +399,20 @@ Group::Tensors Group::reduce(
     impl_->guarded("reduce", [&](const Call& call) {
       impl_->agree(call, results, std::string(name_of(reduction)));
       c10d::AllreduceOptions options;
-      options.reduceOp = op_of(reduction);
       options.asyncOp = impl_->backend_wait->needs_async();
       for (const Tensor& result : results) {
-        Tensors one = {result};
-        impl_->run(result, call, [&](c10d::Backend& carrier) {
+        const GlooStandIn how =
+            result.is_cpu() && impl_->backend->getBackendName() == "gloo"
+                ? stand_in_for(result.scalar_type(), reduction)
+                : GlooStandIn{result.scalar_type(), reduction};
+        options.reduceOp = op_of(how.reduction);
+        Tensors one = {result.to(how.type)};
+        impl_->run(one[0], call, [&](c10d::Backend& carrier) {
           return carrier.allreduce(one, options);
         });
+        if (!one[0].is_same(result)) {
+          result.copy_(one[0]);
+        }
       }
     });
   }
@@ -395,6 +466,9 @@ Group::Tensors Group::pad_across_processes(
     throw ArgumentError(
         str_cat("pad_across_processes: dim is ", options.dim),
         "count dimensions from 0");
+  }
+  for (const Tensor& tensor : tensors) {
+    check_pad_index(options.pad_index, tensor);
   }
   if (size() == 1) {
     return tensors;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public collectives, with ranks as threads.
+#include <algorithm>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -106,6 +107,71 @@ TEST_P(PublicCollectives, ReduceInEveryWay) {
     EXPECT_EQ(by(Reduction::min), 1);
     EXPECT_EQ(by(Reduction::sum, 0.5), n * (n + 1) / 4);
     EXPECT_EQ(mine[0].item<double>(), group.rank() + 1.0) << "changed";
+  });
+}
+
+TEST_P(PublicCollectives, ReduceEveryType) {
+  run([](Group& group) {
+    for (const auto type :
+         {at::kDouble,
+          at::kFloat,
+          at::kBFloat16,
+          at::kHalf,
+          at::kLong,
+          at::kInt,
+          at::kShort,
+          at::kChar,
+          at::kByte,
+          at::kBool}) {
+      // One of the ranks has a 0; small sums are exact in every type.
+      const at::Tensor mine = at::full({3}, group.rank(), type);
+      const auto by = [&](Reduction reduction) {
+        const at::Tensor result = reduce(mine, {.reduction = reduction}, group);
+        EXPECT_EQ(result.scalar_type(), type);
+        return result[2].item<double>();
+      };
+      const int last = group.size() - 1;
+      const bool truth = type == at::kBool;
+
+      EXPECT_EQ(
+          by(Reduction::sum),
+          truth ? std::min(last, 1) : last * group.size() / 2)
+          << type;
+      EXPECT_EQ(by(Reduction::max), truth ? std::min(last, 1) : last) << type;
+      EXPECT_EQ(by(Reduction::min), 0) << type;
+      EXPECT_EQ(mine[2].item<double>(), truth ? group.rank() > 0 : group.rank())
+          << "changed " << type;
+    }
+  });
+}
+
+TEST_P(PublicCollectives, ReduceRefusesTypesWithoutAnOrderAndGoesOn) {
+  run([](Group& group) {
+    EXPECT_EQ(
+        message_of<UnsupportedError>([&] {
+          static_cast<void>(reduce(
+              at::ones({1}, at::kComplexFloat),
+              {.reduction = Reduction::sum},
+              group));
+        }),
+        "tensors of type ComplexFloat cannot be reduced");
+    group.barrier();
+  });
+}
+
+TEST_P(PublicCollectives, GoOnAfterMemoryThatNobodyHas) {
+  run([](Group& group) {
+    constexpr std::int64_t kPetabytes = std::int64_t{1} << 50;
+    if (group.size() > 1 && group.backend_name() == "shm") {
+      EXPECT_THROW(
+          static_cast<void>(group.allocate(kPetabytes, at::empty({0}))),
+          OutOfMemoryError);
+    }
+
+    EXPECT_EQ(
+        reduce(at::ones({1}), {.reduction = Reduction::sum}, group)
+            .item<double>(),
+        group.size());
   });
 }
 

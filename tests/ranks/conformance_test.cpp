@@ -44,6 +44,9 @@ TEST_P(Mixed, TenThousandCollectivesInRandomOrder) {
 
 TEST_P(Mixed, MovesSixtyFourMebibytes) {
   run_on_ranks(2, quick(GetParam()), large_collectives);
+  if (GetParam() == Backend::shm) {
+    run_on_ranks(3, quick(GetParam()), large_collectives);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -82,6 +82,8 @@ void TransportBackend::note_failure(const std::exception_ptr& error) {
     std::rethrow_exception(error);
   } catch (const MismatchError&) {
     // Every rank knows; the next call finds all of them in step.
+  } catch (const OutOfMemoryError&) {
+    // The same: `allocate` fails on every rank or on none.
   } catch (const std::exception& failure) {
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) {

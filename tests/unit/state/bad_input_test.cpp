@@ -182,6 +182,24 @@ const BadInput kBadInputs[] = {
      Kind::argument,
      "pad_across_processes: dim is -1",
      "count dimensions from 0"},
+    {"PadIndexTooLarge",
+     [] {
+       static_cast<void>(Group().pad_across_processes(
+           {at::ones({1}, at::kByte)}, {.pad_index = 300}));
+     },
+     Kind::argument,
+     "pad_across_processes: pad_index is 300, which a tensor of type Byte "
+     "cannot hold",
+     "pass a value of that type, or convert the tensor first"},
+    {"PadIndexNotWhole",
+     [] {
+       static_cast<void>(Group().pad_across_processes(
+           {at::ones({1}, at::kLong)}, {.pad_index = 0.5}));
+     },
+     Kind::argument,
+     "pad_across_processes: pad_index is 0.5, which a tensor of type Long "
+     "cannot hold",
+     "pass a value of that type, or convert the tensor first"},
     {"AllocateCount",
      [] { static_cast<void>(Group().allocate(-1, at::ones({1}))); },
      Kind::argument,

@@ -61,6 +61,9 @@ struct GroupOptions {
   std::function<void(const std::string&)> warn = {};
   /// Network interface for Gloo between hosts; left out: LibTorch's choice.
   std::optional<std::string> network_interface = std::nullopt;
+  /// All ranks are known to be on this host: Gloo then listens on loopback
+  /// alone, also where they share no memory.
+  bool one_host = false;
   /// The device whose tensors `nccl` carries.
   std::optional<c10::Device> device = std::nullopt;
   /// Off: ranks do not look for common memory, as if each had its own host.

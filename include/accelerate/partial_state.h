@@ -245,7 +245,9 @@ class ACCELERATE_API PartialState {
       const Dataset& inputs, SplitOptions options = {}) const {
     std::size_t length = 0;
     if constexpr (requires { inputs.size().value(); }) {
-      length = inputs.size().value();  // LibTorch's may not know.
+      // LibTorch's may not know.
+      const auto known = inputs.size();
+      length = known.has_value() ? known.value() : refuse_unknown_length();
     } else {
       length = static_cast<std::size_t>(inputs.size());
     }
@@ -318,6 +320,7 @@ class ACCELERATE_API PartialState {
   static std::int64_t length_of(const std::vector<T>& values) {
     return static_cast<std::int64_t>(values.size());
   }
+  [[noreturn]] static std::size_t refuse_unknown_length();
   std::vector<std::int64_t> split_indices(
       std::size_t length, SplitOptions options) const;
 

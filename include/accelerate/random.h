@@ -15,7 +15,8 @@ namespace accelerate {
 
 /// Gives every process the generator state of process 0.
 ///
-/// Collective. Throws `ArgumentError` for `RngType::generator` without one.
+/// Collective. Throws `ArgumentError` for `RngType::generator` without one,
+/// `UnsupportedError` for `RngType::cuda` on a CPU.
 ACCELERATE_API void synchronize_rng_state(
     RngType type,
     std::optional<at::Generator> generator = std::nullopt,

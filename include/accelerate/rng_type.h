@@ -8,6 +8,7 @@ namespace accelerate {
 enum class RngType {
   torch,      ///< LibTorch's default generator of the CPU
   generator,  ///< one that the caller passes
+  cuda,       ///< LibTorch's default generator of this process's GPU
 };
 
 }  // namespace accelerate

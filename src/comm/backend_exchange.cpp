@@ -12,6 +12,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/rendezvous.h"
 
 namespace accelerate {
 namespace {
@@ -49,6 +50,21 @@ std::vector<int> not_at(const std::string& call, const Seat& seat) {
     if (!here) {
       ranks.push_back(rank);
     }
+  }
+  return ranks;
+}
+
+// Says that this rank lost a connection, and returns those that do not say so
+// within `kAfterlife`.
+std::vector<int> without_sign_of_life(const Seat& seat) {
+  const auto key = [](int rank) { return str_cat("lost/", rank); };
+  const auto until = std::chrono::steady_clock::now() + kAfterlife;
+  seat.store->set(key(seat.rank), "a connection");
+  std::vector<int> ranks = all_but(seat.rank, seat.size);
+  while (!ranks.empty() && std::chrono::steady_clock::now() < until) {
+    std::erase_if(
+        ranks, [&](int rank) { return seat.store->check({key(rank)}); });
+    std::this_thread::sleep_for(kLook);
   }
   return ranks;
 }
@@ -170,6 +186,8 @@ void BackendWait::rethrow(
     }
     std::this_thread::sleep_for(kLook);
   }
+  const std::vector<int> silent = silent_ranks();
+  const std::string who = silent.empty() ? "" : name_ranks(silent);
   throw DistributedError(
       str_cat(
           call.operation,
@@ -177,9 +195,30 @@ void BackendWait::rethrow(
           call.sequence,
           ": rank ",
           seat_.rank,
-          " lost the connection to a peer: ",
+          " lost the connection to a peer",
+          silent.empty() ? "" : str_cat(", no sign of life from ", who),
+          ": ",
           why),
-      "look for the own error of the other ranks first");
+      str_cat(
+          "look for the own error of ",
+          silent.empty() ? "the other ranks" : who,
+          " first"));
+}
+
+std::vector<int> BackendWait::silent_ranks() const {
+  if (memory_) {
+    return {};  // It would have told who is gone.
+  }
+  const auto silent = std::make_shared<std::vector<int>>();
+  BoundedCall store;
+  try {
+    const bool answered = store.returned_within(
+        kAfterlife + kStoreLimit,
+        [seat = seat_, silent] { *silent = without_sign_of_life(seat); });
+    return answered ? *silent : std::vector<int>{};
+  } catch (const std::exception&) {
+    return {};  // The store went down with the rank that hosts it.
+  }
 }
 
 BackendExchange::BackendExchange(

@@ -43,6 +43,8 @@ class BackendWait {
       const Call& call,
       const Patience& patience) const;
   std::vector<int> gone() const;
+  // Those that lost no connection themselves, after one was lost.
+  std::vector<int> silent_ranks() const;
   void ask_who_is_late(BoundedCall& store, const Call& call, Wait& wait) const;
   [[noreturn]] void rethrow(
       const Call& call, const Patience& patience, const std::string& why) const;

@@ -204,7 +204,7 @@ void Group::Impl::make_backend(const CommonMemory& common) {
            size = seat.size,
            network =
                GlooNetwork{
-                   .loopback = memory != nullptr,
+                   .loopback = memory != nullptr || options.one_host,
                    .interface = options.network_interface.value_or("")},
            limit =
                std::min(kConnectLimit, patience.timeout)](const auto& store) {

@@ -2,6 +2,7 @@
 #include "comm/rendezvous.h"
 
 #include <algorithm>
+#include <thread>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -24,18 +25,25 @@ struct Attendance {
   std::vector<int> absent;
 };
 
-// Whether all keys are there within `at_most`; a store that fails in another
-// way throws.
+// Whether all keys are there within `at_most`. Asks again and again, for
+// `Store::wait` of LibTorch prints two lines whenever it ends early.
 bool appear(
     c10d::Store& store,
     const std::vector<std::string>& keys,
     milliseconds at_most) {
-  try {
-    store.wait(keys, at_most);
-    return true;
-  } catch (const c10::DistStoreError&) {
-    return store.check(keys);
+  using std::chrono::microseconds;
+  using std::chrono::steady_clock;
+  constexpr microseconds kFirst(100);
+  constexpr microseconds kLongest(10'000);
+  const auto until = steady_clock::now() + at_most;
+  for (microseconds pause = kFirst; !store.check(keys);
+       pause = std::min(2 * pause, kLongest)) {
+    if (steady_clock::now() >= until) {
+      return false;
+    }
+    std::this_thread::sleep_for(pause);
   }
+  return true;
 }
 
 Attendance attend(

@@ -99,6 +99,7 @@ GroupOptions group_options(
   }
   options.timeout = kwargs.timeout.value_or(options.timeout);
   options.warn_after = kwargs.warn_after;
+  options.one_host = topology.num_nodes == 1;
   if (topology.num_processes > 1) {
     options.network_interface = interface_from_variable(environment);
   }
@@ -341,6 +342,12 @@ std::int64_t PartialState::length_of(const Tensor& tensor) {
         "pass a batch, for example `tensor.unsqueeze(0)`");
   }
   return tensor.size(0);
+}
+
+std::size_t PartialState::refuse_unknown_length() {
+  throw ArgumentError(
+      "split_between_processes: the dataset does not know its size",
+      "pass a dataset whose `size()` has a value");
 }
 
 std::vector<std::int64_t> PartialState::split_indices(

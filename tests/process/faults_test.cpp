@@ -102,8 +102,11 @@ class Faults : public testing::TestWithParam<std::string> {
                      "hint: look for the own error of " +
                      who_ended + " first\n"
                : "DistributedError: " + call + who +
-                     " lost the connection to a peer: .*\n"
-                     "hint: look for the own error of the other ranks first\n";
+                     " lost the connection to a peer, no sign of life from " +
+                     who_ended +
+                     ": .*\n"
+                     "hint: look for the own error of " +
+                     who_ended + " first\n";
   }
 
   // The group refuses everything afterwards.
@@ -269,50 +272,60 @@ TEST_P(Faults, EverybodyKilledAtOnce) {
 // The stopped rank is alive, so only time can tell: a warning, then the error.
 TEST_P(Faults, Stopped) {
   Processes processes(
-      2, scenario_worker(), {"absent", GetParam(), "1000", "300"});
+      3, scenario_worker(), {"absent", GetParam(), "1000", "300"});
   processes.wait_for(1, "joined");
 
   processes.send_signal(1, SIGSTOP);
   const auto stopped = steady_clock::now();
   processes.wait_for(0, "first: ");
+  processes.wait_for(2, "first: ");
   expect_soon("stopped, with a timeout of 1 s", seconds_since(stopped));
   processes.send_signal(1, SIGKILL);
   const auto results = processes.wait();
 
-  EXPECT_EQ(results[0].exit_code, 0) << describe(results[0]);
-  EXPECT_THAT(
-      results[0].output,
-      HasSubstr(
-          "warning: reduce #1: rank 0 has waited 300 ms for rank 1; it gives "
-          "up after 1 s\n"
-          "first: DistributedError: reduce #1: rank 1 did not come within 1 s; "
-          "rank 0 stopped waiting\n"
-          "hint: see what rank 1 did instead: every rank must make the same "
-          "collective calls, also inside `if (is_main_process())`\n"));
-  EXPECT_THAT(results[0].output, HasSubstr(refused(2)));
+  for (const int rank : {0, 2}) {
+    const std::string me = "rank " + std::to_string(rank);
+    EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
+    EXPECT_THAT(
+        results[rank].output,
+        HasSubstr(
+            "warning: reduce #1: " + me +
+            " has waited 300 ms for rank 1; it gives up after 1 s\n"
+            "first: DistributedError: reduce #1: rank 1 did not come within "
+            "1 s; " +
+            me +
+            " stopped waiting\n"
+            "hint: see what rank 1 did instead: every rank must make the same "
+            "collective calls, also inside `if (is_main_process())`\n"));
+    EXPECT_THAT(results[rank].output, HasSubstr(refused(3)));
+  }
   expect_nothing_left(results);
 }
 
 TEST_P(Faults, StoppedInACollective) {
   Processes processes(
-      2, scenario_worker(), {"busy", GetParam(), "1000", "300"});
-  for (const int rank : {0, 1}) {
+      3, scenario_worker(), {"busy", GetParam(), "1000", "300"});
+  for (const int rank : {0, 1, 2}) {
     processes.wait_for(rank, "looping");
   }
 
   processes.send_signal(1, SIGSTOP);
   const auto stopped = steady_clock::now();
   processes.wait_for(0, "loop: ");
+  processes.wait_for(2, "loop: ");
   expect_soon("stopped, with a timeout of 1 s", seconds_since(stopped));
   processes.send_signal(1, SIGKILL);
   const auto results = processes.wait();
 
-  EXPECT_EQ(results[0].exit_code, 0) << describe(results[0]);
-  EXPECT_THAT(
-      results[0].output,
-      ContainsRegex(
-          "loop: DistributedError: reduce #[0-9]+: rank 1 did not come within "
-          "1 s; rank 0 stopped waiting\n"));
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
+    EXPECT_THAT(
+        results[rank].output,
+        ContainsRegex(
+            "loop: DistributedError: reduce #[0-9]+: rank 1 did not come "
+            "within 1 s; rank " +
+            std::to_string(rank) + " stopped waiting\n"));
+  }
   expect_nothing_left(results);
 }
 
@@ -415,7 +428,7 @@ TEST_P(OnTheMainProcessOnly, EndsWithTheNamesOfTheMissingRanks) {
 INSTANTIATE_TEST_SUITE_P(
     Collectives,
     OnTheMainProcessOnly,
-    testing::Values("shm", "gloo"),
+    testing::Values("shm", "gloo", "network"),
     [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -6,10 +6,12 @@
 // The argument is the backend that the group must have chosen.
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 #include "accelerate/partial_state.h"
 #include "support/conformance.h"
+#include "support/listening.h"
 
 int main(int argc, char** argv) {
   const accelerate::PartialState state;
@@ -23,6 +25,12 @@ int main(int argc, char** argv) {
     for (const auto& [name, check] : accelerate::conformance_checks()) {
       running = name;
       check(group);
+    }
+    running = "listening sockets";
+    for (const std::string& address : accelerate::listening_addresses("self")) {
+      if (address != accelerate::kLoopbackInHex) {
+        throw std::runtime_error("listens on " + address);
+      }
     }
     running = "large";
     accelerate::large_collectives(group);

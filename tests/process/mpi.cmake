@@ -40,6 +40,7 @@ accelerate_add_test_program(process group_suite PCH comm LIBS accelerate SOURCES
   group_suite.cpp
   ${PROJECT_SOURCE_DIR}/tests/support/conformance.cpp
   ${PROJECT_SOURCE_DIR}/tests/support/large_collectives.cpp
+  ${PROJECT_SOURCE_DIR}/tests/support/listening.cpp
   ${PROJECT_SOURCE_DIR}/tests/support/mixed_collectives.cpp
   ${PROJECT_SOURCE_DIR}/tests/support/plain_collectives.cpp
   ${PROJECT_SOURCE_DIR}/tests/support/rank_order.cpp)

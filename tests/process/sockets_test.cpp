@@ -1,59 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // On one host nothing listens where another host could connect.
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/listening.h"
 #include "support/run_processes.h"
 
 namespace accelerate {
 namespace {
-
-// Inodes of the sockets that a process holds.
-std::set<std::string> sockets_of(pid_t pid) {
-  std::set<std::string> inodes;
-  const auto folder = "/proc/" + std::to_string(pid) + "/fd";
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::error_code gone;
-    const std::string target =
-        std::filesystem::read_symlink(entry.path(), gone).string();
-    if (target.starts_with("socket:[")) {
-      inodes.insert(target.substr(8, target.size() - 9));
-    }
-  }
-  return inodes;
-}
-
-// Local addresses, in the kernel's hexadecimal form, of the listening sockets
-// among `inodes`.
-std::multiset<std::string> listening(const std::set<std::string>& inodes) {
-  std::multiset<std::string> addresses;
-  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-    std::ifstream file(table);
-    std::string line;
-    std::getline(file, line);  // The header.
-    while (std::getline(file, line)) {
-      std::istringstream fields(line);
-      std::string number, local, remote, state, skip, inode;
-      fields >> number >> local >> remote >> state;
-      for (int i = 0; i < 5; ++i) {
-        fields >> skip;
-      }
-      fields >> inode;
-      constexpr const char* kListens = "0A";
-      if (state == kListens && inodes.contains(inode)) {
-        addresses.insert(local.substr(0, local.find(':')));
-      }
-    }
-  }
-  return addresses;
-}
 
 struct Meeting {
   std::string backend;
@@ -75,7 +33,7 @@ TEST_P(Listening, OnlyOnLoopback) {
 
   std::multiset<std::string> addresses;
   for (const pid_t pid : {::getpid(), processes.pid(0), processes.pid(1)}) {
-    addresses.merge(listening(sockets_of(pid)));
+    addresses.merge(listening_addresses(std::to_string(pid)));
   }
   processes.tell(0, "go");
   processes.tell(1, "go");
@@ -84,8 +42,7 @@ TEST_P(Listening, OnlyOnLoopback) {
   EXPECT_EQ(results[0].exit_code, 0) << results[0].output;
   EXPECT_EQ(results[1].exit_code, 0) << results[1].output;
   EXPECT_GE(addresses.size(), meeting.least) << "the test looked at nothing";
-  constexpr const char* kLoopback = "0100007F";  // 127.0.0.1
-  EXPECT_THAT(addresses, testing::Each(kLoopback));
+  EXPECT_THAT(addresses, testing::Each(kLoopbackInHex));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -100,6 +57,32 @@ INSTANTIATE_TEST_SUITE_P(
       return test.param.backend +
              (test.param.launcher_hosts_store ? "_launcher" : "_rank_0");
     });
+
+// Gloo asks the host's name where to listen, unless it knows better.
+TEST(ListeningWithoutCommonMemory, OnlyOnLoopback) {
+  Processes processes(
+      2, beside_this_program("process_worker"), {"listen_on_a_named_host"});
+  processes.wait_for(0, "\n");
+  if (processes.output(0).starts_with("not allowed to mount")) {
+    GTEST_SKIP() << "only root can give this host another address";
+  }
+  processes.wait_for(0, "ready");
+  processes.wait_for(1, "ready");
+
+  std::multiset<std::string> addresses;
+  for (const int rank : {0, 1}) {
+    addresses.merge(listening_addresses(std::to_string(processes.pid(rank))));
+  }
+  processes.tell(0, "go");
+  processes.tell(1, "go");
+  const auto results = processes.wait();
+
+  EXPECT_THAT(results[0].output, testing::HasSubstr("joined gloo"));
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].output;
+  EXPECT_EQ(results[1].exit_code, 0) << results[1].output;
+  EXPECT_EQ(addresses.size(), 2) << "the test looked at nothing";
+  EXPECT_THAT(addresses, testing::Each(kLoopbackInHex));
+}
 
 // Rank 1 asks for the store on a port that the kernel also hands out to
 // connections, long before rank 0 opens it.

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/worker/scenarios.h"
 
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <set>
 #include <stdexcept>
 
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <ifaddrs.h>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -219,12 +227,63 @@ void joins_again(const WorkerOptions& options) {
   }
 }
 
+// Rank 0 may make no file larger than a page, which holds for memory files.
+void allow_no_segment() {
+  if (Environment::of_this_process().get("RANK") == "0") {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+}
+
 void listen(const WorkerOptions& options) {
   const Group group = join(options.group);
   reduce_once(group);
   say("ready");
   wait_to_be_told();
   group.barrier();
+}
+
+// On a host whose name means its first address outside of loopback, if it has
+// one, and whose ranks share no memory: rank 0 can have none.
+void listen_on_a_named_host(const WorkerOptions& options) {
+  std::string address = "192.0.2.1";  // For documentation; nobody has it.
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) == 0) {
+    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+      if (one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET &&
+          (one->ifa_flags & IFF_LOOPBACK) == 0) {
+        std::array<char, INET_ADDRSTRLEN> text{};
+        const auto* ip = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+        ::inet_ntop(AF_INET, &ip->sin_addr, text.data(), text.size());
+        address = text.data();
+      }
+    }
+    ::freeifaddrs(all);
+  }
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  const auto hosts =
+      std::filesystem::temp_directory_path() / str_cat("hosts-", ::getpid());
+  std::ofstream(hosts) << address << " " << name.data() << "\n";
+  const bool mounted =
+      ::unshare(CLONE_NEWNS) == 0 &&
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+      ::mount(hosts.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0;
+  std::filesystem::remove(hosts);
+  if (!mounted) {
+    say("not allowed to mount");
+    return;
+  }
+  say(str_cat("this host is ", address));
+  allow_no_segment();
+  PartialStateOptions how;
+  how.init_process_group = {.timeout = options.group.timeout};
+  const PartialState state(how);
+  say(str_cat("joined ", state.backend()));
+  say("ready");
+  wait_to_be_told();
+  state.wait_for_everyone();
 }
 
 // Rank 0 comes when the test says so.
@@ -273,13 +332,8 @@ void no_address_space(const WorkerOptions& options) {
   attempt("join", [&] { reduce_once(join(options.group)); });
 }
 
-// Rank 0 may make no file larger than a page, which holds for memory files.
 void no_segment(const WorkerOptions& options) {
-  if (Environment::of_this_process().get("RANK") == "0") {
-    ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{4096, 4096};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
+  allow_no_segment();
   attempt("join", [&] { reduce_once(join(options.group)); });
 }
 
@@ -313,6 +367,7 @@ void two_hosts(const WorkerOptions& options) {
   variables["LOCAL_RANK"] = std::to_string(rank % 2);
   variables["LOCAL_WORLD_SIZE"] = "2";
   variables["GROUP_RANK"] = std::to_string(rank / 2);
+  variables["GROUP_WORLD_SIZE"] = "2";
   const PartialState state({.environment = variables});
   const auto left_by = [&](std::int64_t host) {
     return str_cat(options.argument, "/", host);

@@ -39,6 +39,23 @@ void check_level(int level) {
       "accelerate");
 }
 
+// On one host the ranks need no network, but Open MPI's transports for it
+// listen on every interface as soon as they are opened. What the user or an
+// administrator has set stays.
+void close_networks_on_one_host() {
+  const auto text = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  const std::string all = text("OMPI_COMM_WORLD_SIZE");
+  if (all.empty() || text("OMPI_COMM_WORLD_LOCAL_SIZE") != all) {
+    return;
+  }
+  constexpr int kKeep = 0;
+  ::setenv("OMPI_MCA_btl", "^tcp,ofi", kKeep);
+  ::setenv("OMPI_MCA_mtl", "^ofi", kKeep);
+}
+
 }  // namespace
 
 void check(int code, const char* call) {
@@ -99,6 +116,7 @@ void Runtime::initialise() {
   if (initialised != 0) {
     check(MPI_Query_thread(&level), "MPI_Query_thread");
   } else {
+    close_networks_on_one_host();
     check(
         MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level),
         "MPI_Init_thread");

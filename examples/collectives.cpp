@@ -2,7 +2,7 @@
 // Processes that talk: who is there, a few collectives, how long they take,
 // and what a mistake looks like.
 //
-//     make demo
+//     make build TARGETS=collectives
 //     build/bin/examples/collectives [number of processes, 2 if left out]
 //
 // `debug_launcher` starts the processes; under torchrun or srun the same

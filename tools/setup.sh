@@ -318,7 +318,11 @@ main() {
   # Two calls at once would download into each other's folders.
   mkdir -p "$deps"
   exec 9>"$deps/lock"
-  flock 9
+  if ! flock -n 9; then
+    say "another set-up works in $deps; waiting for it, 30 minutes at most"
+    flock -w 1800 9 || fail "another set-up has worked in $deps for 30 minutes" \
+      "end it, then call this again"
+  fi
   provide_cmake
   provide_libtorch
   provide_cuda_libraries

@@ -4,14 +4,27 @@
 #include <mutex>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 
 #include "accelerate/error.h"
 
 namespace accelerate {
 namespace {
 
+at::Generator of_device(const std::optional<c10::Device>& device) {
+  if (!device || device->is_cpu()) {
+    throw UnsupportedError(
+        "RngType::cuda means the generator of this process's GPU, and the "
+        "process computes on the CPU",
+        "use RngType::torch, or run on a GPU");
+  }
+  return at::globalContext().defaultGenerator(*device);
+}
+
 at::Generator chosen(
-    RngType type, const std::optional<at::Generator>& generator) {
+    RngType type,
+    const std::optional<at::Generator>& generator,
+    const Group& group) {
   switch (type) {
     case RngType::torch:
       return at::detail::getDefaultCPUGenerator();
@@ -22,6 +35,8 @@ at::Generator chosen(
             "pass the generator as second argument, or use RngType::torch");
       }
       return *generator;
+    case RngType::cuda:
+      return of_device(group.options().device);
   }
   throw InternalError("an RngType without a meaning");
 }
@@ -30,7 +45,10 @@ at::Generator chosen(
 
 void synchronize_rng_state(
     RngType type, std::optional<at::Generator> generator, const Group& group) {
-  at::Generator target = chosen(type, generator);
+  if (group.size() == 1 && type == RngType::cuda) {
+    return;  // Alone, in step with everybody; such a group knows no device.
+  }
+  at::Generator target = chosen(type, generator, group);
   at::Tensor state;
   {
     const std::lock_guard lock(target.mutex());

@@ -161,6 +161,22 @@ TEST(SplitSequences, DealsOutDatasetsOfLibTorch) {
   });
 }
 
+struct Endless {
+  std::optional<std::size_t> size() const { return std::nullopt; }
+  int get(std::size_t /*index*/) const { return 1; }
+};
+
+TEST(SplitSequences, RefuseADatasetWithoutSize) {
+  const PartialState state({.environment = Variables{}});
+
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] {
+        static_cast<void>(state.split_between_processes(Endless()));
+      }),
+      "split_between_processes: the dataset does not know its size");
+  PartialState::reset();
+}
+
 TEST(SplitSequences, DealsOutTuplesAndArrays) {
   on_states(2, [](PartialState& state) {
     const std::tuple<std::string, std::string, std::string> words = {

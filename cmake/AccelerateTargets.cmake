@@ -58,13 +58,31 @@ function(accelerate_own target)
   endif()
 endfunction()
 
+# Compiles the sources of a target several at a time where ACCELERATE_UNITY is
+# on: most of the price of a source is its headers. Names in anonymous
+# namespaces must then differ within the target.
+function(accelerate_unite target)
+  if(NOT ACCELERATE_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES
+    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  # A class with a field of an anonymous type, in a file that is included:
+  # g++ takes it for a header's.
+  target_compile_options(${target} PRIVATE
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endfunction()
+
 # One folder of `src/`, compiled once and linked into whatever needs it.
 # Those that are not APART become part of libaccelerate.so.
-#   accelerate_add_layer(<layer> [APART] [PCH tensor|comm|nn] SOURCES …)
+#   accelerate_add_layer(<layer> [APART] [UNITY] [PCH tensor|comm|nn] SOURCES …)
 function(accelerate_add_layer layer)
-  cmake_parse_arguments(arg "APART" "PCH" "SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "APART;UNITY" "PCH" "SOURCES" ${ARGN})
   add_library(accelerate_${layer} OBJECT ${arg_SOURCES})
   accelerate_own(accelerate_${layer} PCH ${arg_PCH})
+  if(arg_UNITY)
+    accelerate_unite(accelerate_${layer})
+  endif()
   if(NOT arg_APART)
     set_property(GLOBAL APPEND PROPERTY accelerate_layers ${layer})
   endif()

@@ -25,7 +25,7 @@ constexpr std::size_t kShort = 1024;
 // Time for the kernel to release the lock of a process whose sockets are
 // already closed, and to deliver what a process sent before it ended.
 constexpr milliseconds kAfterlife(500);
-constexpr milliseconds kLook(5);
+constexpr milliseconds kNextLook(5);
 
 // A store that runs answers in a fraction of this.
 constexpr milliseconds kStoreLimit(100);
@@ -64,7 +64,7 @@ std::vector<int> without_sign_of_life(const Seat& seat) {
   while (!ranks.empty() && std::chrono::steady_clock::now() < until) {
     std::erase_if(
         ranks, [&](int rank) { return seat.store->check({key(rank)}); });
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kNextLook);
   }
   return ranks;
 }
@@ -184,7 +184,7 @@ void BackendWait::rethrow(
     if (!dead.empty()) {
       Wait(call, seat_.rank, patience).gone(dead);
     }
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kNextLook);
   }
   const std::vector<int> silent = silent_ranks();
   const std::string who = silent.empty() ? "" : name_ranks(silent);

@@ -11,13 +11,13 @@
 namespace accelerate {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
+using Value = std::vector<std::uint8_t>;
 
-std::string_view as_text(const Bytes& bytes) {
+std::string_view as_text(const Value& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-Bytes as_bytes(const std::string& text) {
+Value as_bytes(const std::string& text) {
   return {text.begin(), text.end()};
 }
 
@@ -86,22 +86,22 @@ c10::intrusive_ptr<c10d::Store> LauncherStore::clone() {
   return c10::make_intrusive<LauncherStore>(*this);
 }
 
-void LauncherStore::set(const std::string& key, const Bytes& value) {
+void LauncherStore::set(const std::string& key, const Value& value) {
   connections_->with([&](StoreClient& client) {
     client.set(key, as_text(value));
     return true;
   });
 }
 
-Bytes LauncherStore::compareSet(
-    const std::string& key, const Bytes& expected, const Bytes& desired) {
+Value LauncherStore::compareSet(
+    const std::string& key, const Value& expected, const Value& desired) {
   return connections_->with([&](StoreClient& client) {
     return as_bytes(
         client.compare_set(key, as_text(expected), as_text(desired)));
   });
 }
 
-Bytes LauncherStore::get(const std::string& key) {
+Value LauncherStore::get(const std::string& key) {
   return connections_->with(
       [&](StoreClient& client) { return as_bytes(client.get(key, timeout_)); });
 }
@@ -138,16 +138,16 @@ void LauncherStore::wait(
   });
 }
 
-void LauncherStore::append(const std::string& key, const Bytes& value) {
+void LauncherStore::append(const std::string& key, const Value& value) {
   connections_->with([&](StoreClient& client) {
     client.append(key, as_text(value));
     return true;
   });
 }
 
-std::vector<Bytes> LauncherStore::multiGet(
+std::vector<Value> LauncherStore::multiGet(
     const std::vector<std::string>& keys) {
-  std::vector<Bytes> values;
+  std::vector<Value> values;
   for (const std::string& key : keys) {
     values.push_back(get(key));
   }
@@ -155,7 +155,7 @@ std::vector<Bytes> LauncherStore::multiGet(
 }
 
 void LauncherStore::multiSet(
-    const std::vector<std::string>& keys, const std::vector<Bytes>& values) {
+    const std::vector<std::string>& keys, const std::vector<Value>& values) {
   TORCH_CHECK_VALUE(
       keys.size() == values.size(), "multiSet: as many keys as values");
   for (std::size_t i = 0; i < keys.size(); ++i) {

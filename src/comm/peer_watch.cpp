@@ -9,7 +9,7 @@
 namespace accelerate {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(100);
+constexpr std::chrono::milliseconds kBetweenLooks(100);
 // For the last collective of a peer that left in peace.
 constexpr std::chrono::milliseconds kAfterlife(1000);
 
@@ -52,7 +52,7 @@ bool PeerWatch::someone_is_gone() const {
 
 void PeerWatch::watch(const std::stop_token& stop) {
   while (!someone_is_gone()) {
-    if (pause(stop, kLook)) {
+    if (pause(stop, kBetweenLooks)) {
       return;
     }
   }

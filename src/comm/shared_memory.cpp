@@ -23,7 +23,7 @@
 namespace accelerate {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHeadPage = 4096;
 
 using Nonce = std::array<unsigned char, 16>;
 
@@ -91,8 +91,8 @@ struct flock presence_lock(int rank, short type) {
 }  // namespace
 
 SharedMemory::SharedMemory(int fd, std::size_t bytes) : fd_(fd), bytes_(bytes) {
-  void* base =
-      ::mmap(nullptr, kPage + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* base = ::mmap(
+      nullptr, kHeadPage + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) {
     const int error = errno;
     ::close(fd);
@@ -106,11 +106,11 @@ SharedMemory::SharedMemory(int fd, std::size_t bytes) : fd_(fd), bytes_(bytes) {
         "smaller buffers");
   }
   base_ = static_cast<std::byte*>(base);
-  data_ = base_ + kPage;
+  data_ = base_ + kHeadPage;
 }
 
 SharedMemory::~SharedMemory() {
-  ::munmap(base_, kPage + bytes_);
+  ::munmap(base_, kHeadPage + bytes_);
   ::close(fd_);
 }
 
@@ -133,7 +133,7 @@ std::shared_ptr<SharedMemory> SharedMemory::create(std::size_t bytes) {
   // SIGBUS in the middle of a collective.
   const bool reserved =
       fd >= 0 && ::fchmod(fd, 0600) == 0 &&
-      ::fallocate(fd, 0, 0, static_cast<off_t>(kPage + bytes)) == 0;
+      ::fallocate(fd, 0, 0, static_cast<off_t>(kHeadPage + bytes)) == 0;
   if (!reserved) {
     const int error = errno;
     if (fd >= 0) {
@@ -169,12 +169,12 @@ std::shared_ptr<SharedMemory> SharedMemory::open(const std::string& address) {
   }
   struct stat status{};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_size <= static_cast<off_t>(kPage)) {
+      status.st_size <= static_cast<off_t>(kHeadPage)) {
     ::close(fd);
     throw_unreachable(address, str_cat(path, " is not shared memory of ours"));
   }
-  std::shared_ptr<SharedMemory> memory(
-      new SharedMemory(fd, static_cast<std::size_t>(status.st_size) - kPage));
+  std::shared_ptr<SharedMemory> memory(new SharedMemory(
+      fd, static_cast<std::size_t>(status.st_size) - kHeadPage));
   Nonce found{};
   std::memcpy(found.data(), memory->base_, found.size());
   if (to_hex(found) != nonce) {

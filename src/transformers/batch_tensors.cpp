@@ -14,7 +14,7 @@
 namespace transformers {
 namespace {
 
-using Column = std::vector<std::int64_t> Encoding::*;
+using EncodedColumn = std::vector<std::int64_t> Encoding::*;
 
 void check_lengths(std::span<const Encoding> rows) {
   for (std::size_t i = 1; i < rows.size(); ++i) {
@@ -36,7 +36,7 @@ void check_lengths(std::span<const Encoding> rows) {
 void add_column(
     std::span<const Encoding> rows,
     const char* name,
-    Column column,
+    EncodedColumn column,
     accelerate::TensorMap& tensors) {
   const auto length = static_cast<std::int64_t>(rows[0].size());
   for (const Encoding& row : rows) {

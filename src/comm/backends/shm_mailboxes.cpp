@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kMailboxPage = 4096;
 constexpr milliseconds kLook(100);
 
 // Written by both sides of a pair: `put` by the sender, `taken` by the
@@ -49,15 +49,18 @@ struct Frame {
 std::size_t ring_room(int size) {
   const std::size_t pairs = static_cast<std::size_t>(size) * size;
   return std::clamp<std::size_t>(
-      (std::size_t{4} << 20) / pairs / kPage * kPage, kPage, 16 * kPage);
+      (std::size_t{4} << 20) / pairs / kMailboxPage * kMailboxPage,
+      kMailboxPage,
+      16 * kMailboxPage);
 }
 
 std::size_t ring_stride(int size) {
-  return kPage + ring_room(size);
+  return kMailboxPage + ring_room(size);
 }
 
 std::size_t doorbells_bytes(int size) {
-  return (sizeof(Doorbell) * size + kPage - 1) / kPage * kPage;
+  return (sizeof(Doorbell) * size + kMailboxPage - 1) / kMailboxPage *
+         kMailboxPage;
 }
 
 void wait_for_ring(Doorbell& bell, std::uint32_t seen, milliseconds at_most) {
@@ -77,7 +80,7 @@ class Pipe {
  public:
   Pipe(std::byte* where, std::size_t room)
       : ring_(reinterpret_cast<Ring*>(where)),
-        data_(where + kPage),
+        data_(where + kMailboxPage),
         room_(room) {}
 
   /// Puts what fits of `bytes`; returns how many.

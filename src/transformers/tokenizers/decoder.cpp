@@ -13,7 +13,7 @@
 namespace transformers::tokenizers {
 namespace {
 
-using Tokens = std::vector<std::string>;
+using TokenTexts = std::vector<std::string>;
 using Made = std::unique_ptr<Decoder>;
 using accelerate::replace_all;
 
@@ -23,7 +23,7 @@ class FunctionDecoder : public Decoder {
  public:
   explicit FunctionDecoder(Function function)
       : function_(std::move(function)) {}
-  void decode(Tokens& tokens) const override { function_(tokens); }
+  void decode(TokenTexts& tokens) const override { function_(tokens); }
 
  private:
   Function function_;
@@ -34,7 +34,7 @@ Made from_function(Function function) {
   return std::make_unique<FunctionDecoder<Function>>(std::move(function));
 }
 
-void fuse(Tokens& tokens) {
+void fuse(TokenTexts& tokens) {
   std::string all;
   for (const std::string& token : tokens) {
     all += token;
@@ -58,7 +58,7 @@ std::string bytes_of(const std::string& token) {
   return bytes;
 }
 
-void decode_byte_level(Tokens& tokens) {
+void decode_byte_level(TokenTexts& tokens) {
   std::string all;
   for (const std::string& token : tokens) {
     all += bytes_of(token);
@@ -90,7 +90,7 @@ std::string clean_up(std::string text) {
 Made make_word_piece_decoder(const JsonNode& node) {
   return from_function(
       [prefix = node.string("prefix", "##"),
-       cleanup = node.boolean("cleanup", true)](Tokens& tokens) {
+       cleanup = node.boolean("cleanup", true)](TokenTexts& tokens) {
         for (std::size_t i = 0; i < tokens.size(); ++i) {
           if (i > 0) {
             if (tokens[i].starts_with(prefix)) {
@@ -109,7 +109,7 @@ Made make_word_piece_decoder(const JsonNode& node) {
 }
 
 Made make_metaspace_decoder(const JsonNode& node) {
-  return from_function([options = read_metaspace(node)](Tokens& tokens) {
+  return from_function([options = read_metaspace(node)](TokenTexts& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const bool drop = i == 0 && options.scheme != PrependScheme::never;
       tokens[i] = replace_all(
@@ -120,7 +120,7 @@ Made make_metaspace_decoder(const JsonNode& node) {
 
 Made make_bpe_decoder(const JsonNode& node) {
   return from_function(
-      [suffix = node.string("suffix", "</w>")](Tokens& tokens) {
+      [suffix = node.string("suffix", "</w>")](TokenTexts& tokens) {
         for (std::size_t i = 0; i < tokens.size() && !suffix.empty(); ++i) {
           tokens[i] = replace_all(
               std::move(tokens[i]), suffix, i + 1 < tokens.size() ? " " : "");
@@ -132,8 +132,8 @@ Made make_ctc(const JsonNode& node) {
   return from_function(
       [pad = node.string("pad_token", "<pad>"),
        delimiter = node.string("word_delimiter_token", "|"),
-       cleanup = node.boolean("cleanup", true)](Tokens& tokens) {
-        Tokens result;
+       cleanup = node.boolean("cleanup", true)](TokenTexts& tokens) {
+        TokenTexts result;
         for (std::size_t i = 0; i < tokens.size(); ++i) {
           if (i > 0 && tokens[i] == tokens[i - 1]) {
             continue;
@@ -161,7 +161,7 @@ Made make_strip_decoder(const JsonNode& node) {
   }
   return from_function([character = content.as_string(),
                         start = node.integer("start"),
-                        stop = node.integer("stop")](Tokens& tokens) {
+                        stop = node.integer("stop")](TokenTexts& tokens) {
     for (std::string& token : tokens) {
       for (auto i = start; i > 0 && token.starts_with(character); --i) {
         token.erase(0, character.size());
@@ -191,8 +191,8 @@ int byte_of_token(const std::string& token) {
   return value;
 }
 
-void decode_byte_fallback(Tokens& tokens) {
-  Tokens result;
+void decode_byte_fallback(TokenTexts& tokens) {
+  TokenTexts result;
   std::string bytes;
   const auto flush = [&] {
     if (bytes.empty()) {
@@ -223,7 +223,7 @@ class ReplaceDecoder : public Decoder {
   explicit ReplaceDecoder(const JsonNode& node)
       : pattern_(make_pattern(node.at("pattern"))),
         content_(node.string("content")) {}
-  void decode(Tokens& tokens) const override {
+  void decode(TokenTexts& tokens) const override {
     std::vector<Span> matches;
     for (std::string& token : tokens) {
       matches.clear();
@@ -252,7 +252,7 @@ class SequenceDecoder : public Decoder {
       parts_.push_back(make_decoder(part));
     }
   }
-  void decode(Tokens& tokens) const override {
+  void decode(TokenTexts& tokens) const override {
     for (const Made& part : parts_) {
       part->decode(tokens);
     }
@@ -262,9 +262,9 @@ class SequenceDecoder : public Decoder {
   std::vector<Made> parts_;
 };
 
-template <void (*function)(Tokens&)>
+template <void (*function)(TokenTexts&)>
 Made make_plain(const JsonNode&) {
-  return from_function([](Tokens& tokens) { function(tokens); });
+  return from_function([](TokenTexts& tokens) { function(tokens); });
 }
 
 template <typename Kind>

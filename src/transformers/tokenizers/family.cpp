@@ -6,9 +6,9 @@
 namespace transformers::tokenizers {
 namespace {
 
-const Family kOther{};
+const Family kOtherFamily{};
 
-const Family kBert{
+const Family kBertFamily{
     "bert",
     {{"unk_token", "[UNK]"},
      {"sep_token", "[SEP]"},
@@ -18,9 +18,10 @@ const Family kBert{
     true,
     Side::right};
 
-const Family kDistilBert{"bert", kBert.special_tokens, false, Side::right};
+const Family kDistilBertFamily{
+    "bert", kBertFamily.special_tokens, false, Side::right};
 
-const Family kGpt2{
+const Family kGpt2Family{
     "gpt2",
     {{"unk_token", "<|endoftext|>"},
      {"bos_token", "<|endoftext|>"},
@@ -28,7 +29,7 @@ const Family kGpt2{
     false,
     Side::right};
 
-const Family kRoberta{
+const Family kRobertaFamily{
     "roberta",
     {{"bos_token", "<s>"},
      {"eos_token", "</s>"},
@@ -40,7 +41,7 @@ const Family kRoberta{
     false,
     Side::right};
 
-const Family kLlama{
+const Family kLlamaFamily{
     "llama",
     {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}},
     false,
@@ -50,25 +51,25 @@ const Family kLlama{
 
 const Family& family_of(const std::string& name) {
   static const std::map<std::string, const Family*> known = {
-      {"BertTokenizer", &kBert},
-      {"bert", &kBert},
-      {"DistilBertTokenizer", &kDistilBert},
-      {"distilbert", &kDistilBert},
-      {"GPT2Tokenizer", &kGpt2},
-      {"gpt2", &kGpt2},
-      {"RobertaTokenizer", &kRoberta},
-      {"XLMRobertaTokenizer", &kRoberta},
-      {"roberta", &kRoberta},
-      {"xlm-roberta", &kRoberta},
-      {"LlamaTokenizer", &kLlama},
-      {"llama", &kLlama},
+      {"BertTokenizer", &kBertFamily},
+      {"bert", &kBertFamily},
+      {"DistilBertTokenizer", &kDistilBertFamily},
+      {"distilbert", &kDistilBertFamily},
+      {"GPT2Tokenizer", &kGpt2Family},
+      {"gpt2", &kGpt2Family},
+      {"RobertaTokenizer", &kRobertaFamily},
+      {"XLMRobertaTokenizer", &kRobertaFamily},
+      {"roberta", &kRobertaFamily},
+      {"xlm-roberta", &kRobertaFamily},
+      {"LlamaTokenizer", &kLlamaFamily},
+      {"llama", &kLlamaFamily},
   };
   std::string key = name;
   if (key.ends_with("Fast")) {
     key.resize(key.size() - 4);
   }
   const auto found = known.find(key);
-  return found == known.end() ? kOther : *found->second;
+  return found == known.end() ? kOtherFamily : *found->second;
 }
 
 }  // namespace transformers::tokenizers

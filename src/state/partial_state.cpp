@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -17,6 +18,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "comm/launcher_link.h"
+#include "comm/patience.h"
 #include "comm/plugin.h"
 #include "config/environment.h"
 #include "state/placement.h"
@@ -127,6 +129,26 @@ void limit_threads(const Environment& environment, const Topology& topology) {
   }
 }
 
+std::string text_of(bool value) {
+  return value ? "true" : "false";
+}
+
+std::string text_of(Backend value) {
+  return std::string(name_of(value));
+}
+
+std::string text_of(const std::string& value) {
+  return value;
+}
+
+std::string text_of(std::chrono::milliseconds value) {
+  return name_duration(value);
+}
+
+std::string text_of(const std::map<std::string, std::string>& value) {
+  return str_cat("one of ", value.size(), " variables");
+}
+
 template <typename T>
 void check_same(
     const char* name,
@@ -135,11 +157,12 @@ void check_same(
   if (now && now != before) {
     throw StateError(
         str_cat(
-            "this process already has a PartialState, made ",
-            before ? "with another" : "without a",
-            " value of `",
+            "this process already has a PartialState, whose `",
             name,
-            "`"),
+            "` is ",
+            before ? text_of(*before) : "left out",
+            "; now it is ",
+            text_of(*now)),
         str_cat(
             "pass the same `",
             name,

@@ -58,6 +58,7 @@ TEST_F(OneState, IsMadeOnceAndShared) {
 
 struct Other {
   std::string name;
+  std::string text;
   PartialStateOptions options;
 };
 
@@ -69,10 +70,8 @@ TEST_P(SecondCreation, NamesTheArgumentThatDiffers) {
 
   EXPECT_EQ(
       message_of<StateError>([&] { PartialState second(GetParam().options); }),
-      "this process already has a PartialState, made " +
-          std::string(
-              GetParam().name == "environment" ? "with another" : "without a") +
-          " value of `" + GetParam().name + "`");
+      "this process already has a PartialState, whose `" + GetParam().name +
+          "` is " + GetParam().text);
   PartialState::reset();
 }
 
@@ -80,16 +79,27 @@ INSTANTIATE_TEST_SUITE_P(
     PartialState,
     SecondCreation,
     testing::Values(
-        Other{"cpu", {.cpu = true}},
-        Other{"backend", {.init_process_group = {.backend = Backend::gloo}}},
-        Other{"init_method", {.init_process_group = {.init_method = "env://"}}},
+        Other{"cpu", "left out; now it is true", {.cpu = true}},
+        Other{
+            "backend",
+            "left out; now it is gloo",
+            {.init_process_group = {.backend = Backend::gloo}}},
+        Other{
+            "init_method",
+            "left out; now it is env://",
+            {.init_process_group = {.init_method = "env://"}}},
         Other{
             "timeout",
+            "left out; now it is 1 s",
             {.init_process_group = {.timeout = std::chrono::seconds(1)}}},
         Other{
             "warn_after",
+            "left out; now it is 1 s",
             {.init_process_group = {.warn_after = std::chrono::seconds(1)}}},
-        Other{"environment", {.environment = Variables{{"A", "b"}}}}),
+        Other{
+            "environment",
+            "one of 0 variables; now it is one of 1 variables",
+            {.environment = Variables{{"A", "b"}}}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_F(OneState, AcceptsTheSameArgumentsAgain) {
@@ -170,9 +180,8 @@ TEST(SplitSequences, RefuseADatasetWithoutSize) {
   const PartialState state({.environment = Variables{}});
 
   EXPECT_EQ(
-      message_of<ArgumentError>([&] {
-        static_cast<void>(state.split_between_processes(Endless()));
-      }),
+      message_of<ArgumentError>(
+          [&] { static_cast<void>(state.split_between_processes(Endless())); }),
       "split_between_processes: the dataset does not know its size");
   PartialState::reset();
 }

@@ -6,7 +6,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "transformers/tokenizers/byte_level.h"
-#include "transformers/tokenizers/json_cursor.h"
+#include "transformers/tokenizers/merge_reader.h"
 
 namespace transformers::tokenizers {
 
@@ -150,99 +150,6 @@ void Bpe::tokenize(std::string_view piece, TokenSink& sink) const {
   }
 }
 
-namespace {
-
-// Reads `["a b", …]` or `[["a", "b"], …]` into a table.
-class MergeReader {
- public:
-  MergeReader(
-      const JsonNode& node, const ModelText& text, const Vocabulary& vocabulary)
-      : cursor_(text.merges, node.source(), "$.model.merges", text.mapped),
-        vocabulary_(vocabulary),
-        prefix_(node.string("continuing_subword_prefix", "").size()),
-        // A merge takes six bytes of text at least.
-        table_(std::min(text.merges_size, text.merges.size() / 6)) {}
-
-  MergeTable read() && {
-    cursor_.array([&] {
-      if (cursor_.peek() == '[') {
-        read_pair();
-      } else {
-        read_line();
-      }
-    });
-    cursor_.end();
-    return std::move(table_);
-  }
-
- private:
-  void read_pair() {
-    std::string parts[2];
-    std::size_t count = 0;
-    cursor_.array([&] {
-      std::string scratch;
-      const std::string_view part = cursor_.string(scratch);
-      if (count < 2) {
-        parts[count] = part;
-      }
-      ++count;
-    });
-    if (count != 2) {
-      fail(str_cat("expected two tokens, found ", count));
-    }
-    add(parts[0], parts[1]);
-  }
-  void read_line() {
-    const std::string_view line = cursor_.string(scratch_);
-    const std::size_t space = line.find(' ');
-    if (space == std::string_view::npos ||
-        line.find(' ', space + 1) != std::string_view::npos) {
-      fail(str_cat(
-          "expected two tokens with a space between, found `",
-          printable(line),
-          "`"));
-    }
-    add(line.substr(0, space), line.substr(space + 1));
-  }
-  void add(std::string_view left, std::string_view right) {
-    if (rank_ > MergeTable::kMaxRank) {
-      fail(str_cat("there are more than ", rank_, " merges"));
-    }
-    if (right.size() < prefix_) {
-      fail(str_cat("`", printable(right), "` lacks the prefix"));
-    }
-    joined_.assign(left);
-    joined_.append(right.substr(prefix_));
-    // Trainers number merged tokens in the order of the merges.
-    const auto guess = vocabulary_.text(last_ + 1);
-    last_ = guess && *guess == joined_ ? last_ + 1 : id_of(joined_);
-    table_.set(id_of(left), id_of(right), {rank_++, last_});
-  }
-  std::uint32_t id_of(std::string_view token) {
-    const auto id = vocabulary_.find(token);
-    if (!id) {
-      fail(str_cat(
-          "the vocabulary lacks `", printable(token), "`, which merges need"));
-    }
-    return *id;
-  }
-  [[noreturn]] void fail(const std::string& what) {
-    cursor_.set_path(str_cat("$.model.merges[", rank_, "]"));
-    cursor_.fail(what);
-  }
-
-  JsonCursor cursor_;
-  const Vocabulary& vocabulary_;
-  std::size_t prefix_;
-  MergeTable table_;
-  std::string scratch_;
-  std::string joined_;
-  std::uint32_t rank_ = 0;
-  std::uint32_t last_ = 0;  // What the merge before made.
-};
-
-}  // namespace
-
 std::unique_ptr<Model> make_bpe(const JsonNode& node, const ModelText& text) {
   const auto dropout = node.find("dropout");
   if (dropout && dropout->as_double() != 0) {
@@ -260,7 +167,8 @@ std::unique_ptr<Model> make_bpe(const JsonNode& node, const ModelText& text) {
   options.byte_fallback = node.boolean("byte_fallback", false);
   options.ignore_merges = node.boolean("ignore_merges", false);
   Vocabulary vocabulary = read_vocabulary(text, node.source());
-  MergeTable merges = MergeReader(node, text, vocabulary).read();
+  MergeTable merges = read_merges(
+      text, node.source(), vocabulary, options.continuing_subword_prefix);
   if (!options.unk_token.empty() && !vocabulary.find(options.unk_token)) {
     node.at("unk_token")
         .fail(str_cat(

@@ -55,6 +55,8 @@ class JsonCursor {
   void end();
 
   std::size_t offset() const { return at_; }
+  /// Goes where the cursor was before, for an error found late.
+  void go_back(std::size_t offset) { at_ = offset; }
   void set_path(std::string path) { path_ = std::move(path); }
   const std::string& path() const { return path_; }
   [[noreturn]] void fail(const std::string& what) const;

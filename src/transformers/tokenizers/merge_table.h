@@ -40,6 +40,11 @@ class MergeTable {
         const_cast<MergeTable*>(this)->find_slot(key_of(left, right));
     return slot.is_free() ? Merge{} : merge_of(slot);
   }
+  /// Asks the memory for a pair's place, which `set` or `find` needs soon.
+  void fetch(std::uint32_t left, std::uint32_t right) const {
+    __builtin_prefetch(
+        &slots_[first_slot(hash_of(key_of(left, right)), slots_.size())]);
+  }
   /// Calls `each(left, right, merge)`, in no order.
   template <typename Each>
   void for_each(Each each) const {
@@ -75,6 +80,9 @@ class MergeTable {
   static std::uint64_t key_of(std::uint32_t left, std::uint32_t right) {
     return std::uint64_t{left} << 24 | right;
   }
+  static std::uint64_t hash_of(std::uint64_t key) {
+    return mix(key ^ kHashSeed, 0x9E3779B97F4A7C15ull);
+  }
   static std::uint32_t high(std::uint64_t key) {
     return static_cast<std::uint32_t>(key >> 24);
   }
@@ -85,8 +93,7 @@ class MergeTable {
     return {high(slot.value()), low(slot.value())};
   }
   Slot& find_slot(std::uint64_t key) {
-    const std::uint64_t hash = mix(key ^ kHashSeed, 0x9E3779B97F4A7C15ull);
-    std::size_t at = first_slot(hash, slots_.size());
+    std::size_t at = first_slot(hash_of(key), slots_.size());
     while (!slots_[at].is_free() && slots_[at].key() != key) {
       at = next_slot(at, slots_.size());
     }

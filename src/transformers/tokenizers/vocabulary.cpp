@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/tokenizers/vocabulary.h"
 
+#include <algorithm>
 #include <random>
 
 #include "transformers/tokenizers/hashing.h"
@@ -81,15 +82,62 @@ void Vocabulary::leave_order() {
   }
 }
 
-std::optional<std::uint32_t> Vocabulary::find(std::string_view token) const {
-  if (slots_.empty()) {
-    return std::nullopt;
-  }
-  const std::size_t slot = find_slot(token, hash_bytes(token));
+std::optional<std::uint32_t> Vocabulary::find(
+    std::string_view token, std::uint64_t hash) const {
+  const std::size_t slot = find_slot(token, hash);
   if (slots_[slot] == 0) {
     return std::nullopt;
   }
   return entries_[index_in(slot)].id;
+}
+
+std::optional<std::uint32_t> Vocabulary::find(std::string_view token) const {
+  if (slots_.empty()) {
+    return std::nullopt;
+  }
+  return find(token, hash_bytes(token));
+}
+
+// A slot leads to an entry and that to a text: each step is taken for all
+// hashes before the next, so that the memory behind them comes side by side.
+void Vocabulary::fetch(std::span<const std::uint64_t> hashes) const {
+  for (const std::uint64_t hash : hashes) {
+    __builtin_prefetch(&slots_[first_slot(hash, slots_.size())]);
+  }
+  std::vector<std::size_t> indices;
+  indices.reserve(hashes.size());
+  for (const std::uint64_t hash : hashes) {
+    const auto tag = static_cast<std::uint8_t>(hash);
+    std::size_t at = first_slot(hash, slots_.size());
+    while (slots_[at] != 0 && slots_[at] >> 24 != tag) {
+      at = next_slot(at, slots_.size());
+    }
+    if (slots_[at] != 0) {
+      indices.push_back(index_in(at));
+      __builtin_prefetch(&entries_[indices.back()]);
+    }
+  }
+  for (const std::size_t index : indices) {
+    __builtin_prefetch(texts_.data() + entries_[index].begin);
+  }
+}
+
+void Vocabulary::find_all(
+    std::span<const std::string_view> tokens,
+    std::span<std::optional<std::uint32_t>> ids) const {
+  if (slots_.empty()) {
+    std::ranges::fill(ids, std::nullopt);
+    return;
+  }
+  std::vector<std::uint64_t> hashes;
+  hashes.reserve(tokens.size());
+  for (const std::string_view token : tokens) {
+    hashes.push_back(hash_bytes(token));
+  }
+  fetch(hashes);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    ids[i] = find(tokens[i], hashes[i]);
+  }
 }
 
 std::optional<std::string_view> Vocabulary::text(std::uint32_t id) const {

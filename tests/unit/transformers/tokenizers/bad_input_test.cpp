@@ -177,6 +177,35 @@ INSTANTIATE_TEST_SUITE_P(
 
 #undef WORDS
 
+// Merges are looked up many at a time; each still has its own place.
+TEST(BadTokenizerFile, AMergeFarDownIsNamedWithItsPlace) {
+  std::string text = "{\"model\":{\"type\":\"BPE\",\"vocab\":{";
+  for (int i = 0; i < 400; ++i) {
+    text += "\"" + std::to_string(i) + "\":" + std::to_string(i) + ",";
+  }
+  text += "\"x\":400},\"merges\":[";
+  for (int i = 0; i < 100; ++i) {
+    text += (i == 0 ? "\n" : ",\n");
+    text += i == 90 ? "\"x y\""
+                    : "[\"1\",\"\\u0030" + std::to_string(i % 10) + "\"]";
+  }
+  text += "]}}";
+  // 100 to 109 are tokens, 00 to 09 are not.
+  EXPECT_THAT(
+      message_of<FormatError>(
+          [&] { (void)tokenizers::read_pipeline(text, "t.json"); }),
+      HasSubstr("$.model.merges[0]: the vocabulary lacks `00`"));
+
+  for (std::size_t at; (at = text.find("\\u0030")) != std::string::npos;) {
+    text.replace(at, 6, "\\u0031");
+  }
+
+  EXPECT_THAT(
+      message_of<FormatError>(
+          [&] { (void)tokenizers::read_pipeline(text, "t.json"); }),
+      HasSubstr("t.json:92:6: $.model.merges[90]: the vocabulary lacks `xy`"));
+}
+
 TEST(BadTokenizerFile, DeepNestingIsRefused) {
   const std::string deep(100000, '[');
   EXPECT_THROW(

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables behind a tokenizer: tokens by text and id, merges by pair.
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -27,6 +30,27 @@ TEST(Vocabulary, FindsWhatWasAddedByTextAndById) {
   EXPECT_EQ(vocabulary.find(""), std::nullopt);
   EXPECT_EQ(vocabulary.text(5000), std::nullopt);
   EXPECT_EQ(vocabulary.limit(), 5000U);
+}
+
+TEST(Vocabulary, FindsManyAtOnceAsEachAlone) {
+  Vocabulary vocabulary;
+  std::vector<std::string> texts = {"", "absent"};
+  for (std::uint32_t id = 0; id < 1000; ++id) {
+    texts.push_back("token" + std::to_string(id * 7 % 1300));
+    vocabulary.add("token" + std::to_string(id), id);
+  }
+  const std::vector<std::string_view> tokens(texts.begin(), texts.end());
+  std::vector<std::optional<std::uint32_t>> ids(tokens.size(), 1);
+
+  vocabulary.find_all(tokens, ids);
+
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    EXPECT_EQ(ids[i], vocabulary.find(tokens[i])) << tokens[i];
+  }
+  EXPECT_EQ(ids[0], std::nullopt);
+  EXPECT_EQ(ids[2], 0U);
+  Vocabulary().find_all(tokens, ids);
+  EXPECT_EQ(ids[2], std::nullopt);
 }
 
 TEST(Vocabulary, TakesIdsInAnyOrderAndWithHoles) {

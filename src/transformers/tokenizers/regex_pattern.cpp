@@ -12,6 +12,9 @@ namespace {
 
 using accelerate::str_cat;
 
+// What one match may take, in KiB: enough for a word of a megabyte.
+constexpr std::uint32_t kHeapKib = 1 << 20;
+
 struct Release {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
@@ -58,6 +61,7 @@ class RegexPattern : public Pattern {
         pcre2_match_context_create(nullptr));
     // A hostile expression must not run for ever.
     pcre2_set_match_limit(context.get(), 10'000'000);
+    pcre2_set_heap_limit(context.get(), kHeapKib);
     std::size_t at = 0;
     while (at < text.size() && find_one(text, at, *data, *context)) {
       const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data.get());
@@ -76,19 +80,32 @@ class RegexPattern : public Pattern {
   }
 
  private:
+  int match(
+      std::string_view text,
+      std::size_t at,
+      std::uint32_t options,
+      pcre2_match_data& data,
+      pcre2_match_context& context) const {
+    return pcre2_match(
+        code_.get(),
+        reinterpret_cast<PCRE2_SPTR>(text.data()),
+        text.size(),
+        at,
+        PCRE2_NO_UTF_CHECK | options,
+        &data,
+        &context);
+  }
   bool find_one(
       std::string_view text,
       std::size_t at,
       pcre2_match_data& data,
       pcre2_match_context& context) const {
-    const int found = pcre2_match(
-        code_.get(),
-        reinterpret_cast<PCRE2_SPTR>(text.data()),
-        text.size(),
-        at,
-        PCRE2_NO_UTF_CHECK,
-        &data,
-        &context);
+    int found = match(text, at, 0, data, context);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
+      // Compiled code has 32 KiB of stack, which a repeated group fills in one
+      // long word; the interpreter takes what it needs from the heap.
+      found = match(text, at, PCRE2_NO_JIT, data, context);
+    }
     if (found >= 0) {
       return true;
     }

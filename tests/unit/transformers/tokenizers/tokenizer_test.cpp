@@ -133,6 +133,30 @@ TEST(Tokenizer, WhatIsSavedTakesTheSameInputs) {
   EXPECT_EQ(again("a", "b"), tokenizer("a", "b"));
 }
 
+TEST(Tokenizer, RowsAreDecodedLikeEachAlone) {
+  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
+  const std::vector<std::vector<std::int64_t>> rows = {
+      tokenizer.encode("hello world"), {}, tokenizer.encode("lower newest")};
+
+  const auto plain =
+      tokenizer.batch_decode(rows, {.skip_special_tokens = true});
+
+  EXPECT_EQ(
+      plain, (std::vector<std::string>{"hello world", "", "lower newest"}));
+  EXPECT_EQ(tokenizer.batch_decode(rows)[2], tokenizer.decode(rows[2]));
+}
+
+TEST(Tokenizer, CountsTheSpecialTokensItAdds) {
+  const auto bert = AutoTokenizer::from_pretrained(file_of("bert.json"));
+  const auto roberta = AutoTokenizer::from_pretrained(file_of("roberta.json"));
+  const auto gpt2 = AutoTokenizer::from_pretrained(file_of("gpt2.json"));
+
+  EXPECT_EQ(bert.num_special_tokens_to_add(), 2);
+  EXPECT_EQ(bert.num_special_tokens_to_add(true), 3);
+  EXPECT_EQ(roberta.num_special_tokens_to_add(true), 4);
+  EXPECT_EQ(gpt2.num_special_tokens_to_add(true), 0);
+}
+
 TEST(Tokenizer, AnEmptyBatchIsEmpty) {
   const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
 

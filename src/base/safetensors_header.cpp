@@ -33,6 +33,14 @@ constexpr Dtype kDtypes[] = {
     {"F6_E2M3", 6}, {"F6_E3M2", 6},
 };
 
+std::string known_dtypes() {
+  std::vector<std::string> names;
+  for (const Dtype& dtype : kDtypes) {
+    names.emplace_back(dtype.name);
+  }
+  return join(names, ", ");
+}
+
 [[noreturn]] void fail(
     const std::string& path,
     std::uint64_t byte,
@@ -73,8 +81,14 @@ class Reader {
     return kLengthBytes + (found == std::string_view::npos ? 0 : found);
   }
   [[noreturn]] void fail_at(
-      const std::string& name, const std::string& what) const {
-    fail(path_, place_of(name), str_cat("`", printable(name), "`: ", what));
+      const std::string& name,
+      const std::string& what,
+      const std::string& hint = {}) const {
+    fail(
+        path_,
+        place_of(name),
+        str_cat("`", printable(name), "`: ", what),
+        hint);
   }
 
   void check_text() const {
@@ -142,8 +156,8 @@ class Reader {
     if (!dtype.is_string() || !safetensors_bits(dtype.as_string())) {
       fail_at(
           name,
-          str_cat(
-              "unknown dtype ", printable(dtype.dump({.allow_nan = true}))));
+          str_cat("unknown dtype ", printable(dtype.dump({.allow_nan = true}))),
+          str_cat("use one of ", known_dtypes()));
     }
     entry.dtype = dtype.as_string();
     for (const Json& extent : list(name, value, "shape")) {

@@ -6,6 +6,7 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/safetensors_header.h"
+#include "base/safetensors_index.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "launch/model_size.h"
@@ -41,33 +42,10 @@ class TensorSum {
   std::map<std::string, std::int64_t> sizes_;
 };
 
-// File to the tensors an index says are in it.
-std::map<std::string, std::set<std::string>> read_index(const fs::path& path) {
-  const Json index =
-      Json::parse(read_file(path, kMaxJson), {.source = path.string()});
-  const Json* map = index.is_object() ? index.find("weight_map") : nullptr;
-  if (map == nullptr || !map->is_object()) {
-    throw FormatError(str_cat(path.string(), ": `weight_map` is missing"));
-  }
-  std::map<std::string, std::set<std::string>> files;
-  for (const auto& [tensor, file] : map->as_object()) {
-    const std::string name = file.is_string() ? file.as_string() : "";
-    if (name.empty() || fs::path(name).filename() != name || name == "..") {
-      throw FormatError(str_cat(
-          path.string(),
-          ": `",
-          printable(tensor),
-          "` is not in a file of the same folder"));
-    }
-    files[name].insert(tensor);
-  }
-  return files;
-}
-
 ModelSize size_from_index(const fs::path& path) {
   TensorSum sum;
-  for (auto& [name, tensors] : read_index(path)) {
-    std::set<std::string> missing = tensors;
+  for (const auto& [name, tensors] : read_safetensors_index(path)) {
+    std::set<std::string> missing(tensors.begin(), tensors.end());
     const fs::path file = path.parent_path() / name;
     for (const auto& tensor : read_safetensors_header(file).tensors) {
       if (missing.erase(tensor.name) > 0) {

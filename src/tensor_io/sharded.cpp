@@ -10,6 +10,7 @@
 #include "accelerate/safetensors.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/safetensors_index.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 
@@ -17,8 +18,6 @@ namespace accelerate {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kMaxIndex = std::size_t{256} << 20;
 
 std::string single_name(const std::string& name) {
   return name + ".safetensors";
@@ -35,42 +34,9 @@ std::string shard_name(
   return out.str();
 }
 
-// File -> the tensors it holds, as the index has it.
-std::map<std::string, std::vector<std::string>> read_index(
-    const fs::path& path) {
-  const Json index =
-      Json::parse(read_file(path, kMaxIndex), {.source = path.string()});
-  const Json* map = index.find("weight_map");
-  if (map == nullptr || !map->is_object()) {
-    throw FormatError(str_cat(path.string(), ": no object `weight_map`"));
-  }
-  std::map<std::string, std::vector<std::string>> files;
-  for (const auto& [tensor, file] : map->as_object()) {
-    if (!file.is_string()) {
-      throw FormatError(
-          str_cat(path.string(), ": `", printable(tensor), "` names no file"));
-    }
-    const fs::path relative(file.as_string());
-    // A file of the folder itself; a link there may lead anywhere, which is
-    // how caches of downloads are laid out.
-    if (relative.filename() != relative || relative == ".." ||
-        relative == "." || relative.empty()) {
-      throw FormatError(str_cat(
-          path.string(),
-          ": `",
-          printable(tensor),
-          "` is in `",
-          printable(file.as_string()),
-          "`, which is no file of this folder"));
-    }
-    files[file.as_string()].push_back(tensor);
-  }
-  return files;
-}
-
 TensorMap load_indexed(const fs::path& index) {
   TensorMap tensors;
-  for (const auto& [name, wanted] : read_index(index)) {
+  for (const auto& [name, wanted] : read_safetensors_index(index)) {
     const SafetensorsFile file(index.parent_path() / name);
     for (const std::string& tensor : wanted) {
       if (!file.contains(tensor)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a safetensors file: what its header promises lies inside it.
+// Any bytes as a safetensors file: what its header promises lies inside it;
+// and as the index of several.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -7,11 +8,32 @@
 
 #include "accelerate/error.h"
 #include "base/safetensors_header.h"
+#include "base/safetensors_index.h"
+
+namespace {
+
+// The same bytes as an index: no name in it leaves the folder.
+void read_as_index(std::string_view text) {
+  try {
+    for (const auto& [file, tensors] :
+         accelerate::parse_safetensors_index(text, "i.json")) {
+      if (file.empty() || file == ".." || file.find('/') != file.npos ||
+          tensors.empty()) {
+        std::abort();
+      }
+    }
+  } catch (const accelerate::FormatError&) {
+    // The one answer to a bad file.
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(
     const std::uint8_t* data, std::size_t size) {
   using namespace accelerate;
   const std::string_view file(reinterpret_cast<const char*>(data), size);
+  read_as_index(file);
   try {
     const auto length =
         safetensors_header_length(file.substr(0, 64), size, "f.safetensors");

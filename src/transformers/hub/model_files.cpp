@@ -3,21 +3,19 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include <fnmatch.h>
 
 #include "accelerate/error.h"
-#include "accelerate/json.h"
-#include "base/files.h"
+#include "base/safetensors_index.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 #include "transformers/hub/repository.h"
 
 namespace transformers::hub {
 namespace {
 
 using accelerate::FormatError;
-using accelerate::Json;
 using accelerate::str_cat;
 
 constexpr std::array kConfigFiles = {"config.json", "generation_config.json"};
@@ -35,7 +33,6 @@ constexpr std::array kTokenizerFiles = {
 constexpr std::array kVocabularies = {
     "tokenizer.json", "vocab.txt", "vocab.json"};
 // An index of a large model has some hundred thousand names.
-constexpr std::size_t kMostIndexBytes = std::size_t{256} << 20;
 
 bool contains(const auto& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -142,29 +139,21 @@ std::vector<std::string> choose_files(
 }
 
 std::vector<std::string> shards_of(const std::filesystem::path& index) {
-  const Json json = Json::parse(
-      accelerate::read_file(index, kMostIndexBytes),
-      {.source = index.string()});
-  const Json* map = json.find("weight_map");
-  if (map == nullptr || !map->is_object()) {
-    throw FormatError(
-        str_cat(index.string(), ": byte 0: there is no `weight_map` in it"));
-  }
-  std::set<std::string> shards;
-  for (const auto& [name, file] : map->as_object()) {
-    const std::string& shard = file.as_string();
-    if (!is_plain_name(shard) || !shard.ends_with(".safetensors")) {
+  std::vector<std::string> shards;
+  for (const auto& [file, tensors] :
+       accelerate::read_safetensors_index(index)) {
+    if (!is_plain_name(file) || !file.ends_with(".safetensors")) {
       throw FormatError(str_cat(
           index.string(),
-          ": weight_map.",
-          name,
           ": `",
-          shard,
-          "` is no safetensors file of this folder"));
+          accelerate::printable(tensors.front()),
+          "` is in `",
+          accelerate::printable(file),
+          "`, which is no safetensors file of this folder"));
     }
-    shards.insert(shard);
+    shards.push_back(file);
   }
-  return {shards.begin(), shards.end()};
+  return shards;
 }
 
 std::vector<std::string> missing_files(

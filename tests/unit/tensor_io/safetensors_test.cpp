@@ -278,20 +278,20 @@ INSTANTIATE_TEST_SUITE_P(
     Sharded,
     BadIndexes,
     testing::Values(
-        BadIndex{"no_map", "{}", "no object `weight_map`"},
-        BadIndex{"number", R"({"weight_map": {"a": 1}})", "`a` names no file"},
+        BadIndex{"no_map", "{}", "byte 0: no object `weight_map`"},
+        BadIndex{"number", R"({"weight_map": {"a": 1}})", "byte 16: `a` names no file"},
         BadIndex{
             "parent",
             R"({"weight_map": {"a": "../m1.safetensors"}})",
-            "`a` is in `../m1.safetensors`, which is no file of this folder"},
+            "byte 16: `a` is in `../m1.safetensors`, which is no file of this folder"},
         BadIndex{
             "absolute",
             R"({"weight_map": {"a": "/etc/passwd"}})",
-            "`a` is in `/etc/passwd`, which is no file of this folder"},
+            "byte 16: `a` is in `/etc/passwd`, which is no file of this folder"},
         BadIndex{
             "dots",
             R"({"weight_map": {"a": ".."}})",
-            "`a` is in `..`, which is no file of this folder"},
+            "byte 16: `a` is in `..`, which is no file of this folder"},
         BadIndex{
             "absent_tensor",
             R"({"weight_map": {"b": "m1.safetensors"}})",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Our models and Python's in turns: a training step, and loading a checkpoint.
+"""Our models and Python's in turns: a training step.
 
     benchmarks/compare_models.py build [--python <interpreter>] [--rounds 3]
 
@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from statistics import median
 
@@ -57,17 +56,6 @@ times = sorted(times[3:])
 print(json.dumps(dict(step=times[len(times) // 2], first=first, memory=
     resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)))
 '''
-LOAD = '''
-import sys, time, json
-import torch
-from transformers import AutoModelForCausalLM, GPT2LMHeadModel
-start = time.time()
-model = AutoModelForCausalLM.from_pretrained(sys.argv[1])
-load = time.time() - start
-with torch.no_grad():
-    model(input_ids=torch.zeros(1, 1, dtype=torch.long))
-print(json.dumps(dict(load=load, load_and_run=time.time() - start)))
-'''
 
 
 def run(*command):
@@ -103,18 +91,6 @@ def main():
         compare(name, (programs / "model_step", *sizes),
                 (arguments.python, "-c", STEP, *sizes), ("step", "first"),
                 arguments.rounds)
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([programs / "load", "make", folder, "400"], check=True)
-        compare("checkpoint of 400 MB", (programs / "load", "model", folder),
-                (arguments.python, "-c", LOAD, folder),
-                ("load", "load_and_run"), arguments.rounds)
-        memory = run(programs / "load", "model", folder)["memory_per_byte"]
-        print(f"{'':32} peak memory    {memory:.2f} of the file")
-        subprocess.run([programs / "load", "make", folder, "1000"], check=True)
-        file = run(programs / "load", "file", Path(folder) / "model.safetensors")
-        print(f"{'file of 1 GB, each byte seen':32} ours "
-              f"{file['mapped'] * 1e3:9.1f} ms   reading "
-              f"{file['read'] * 1e3:9.1f} ms   ratio {file['ratio']:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint from a file into a model. compare_models.py runs Python beside
+// A checkpoint from a file into a model. compare_loading.py runs Python beside
 // it.
 //
 //     build/bin/benchmarks/load make <folder> MEGABYTES    writes a GPT-2
@@ -18,6 +18,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <time.h>
+
 #include <ATen/Parallel.h>
 #include <torch/types.h>
 
@@ -33,11 +35,11 @@ using accelerate::Json;
 using accelerate::benchmarks::seconds_of;
 
 constexpr std::int64_t kWidth = 768;
+constexpr std::int64_t kLayer = 7'100'000;  // Parameters at this width.
 
 void make_model(const fs::path& folder, std::int64_t megabytes) {
-  // A layer of GPT-2 at this width has 7.1 million parameters.
   const std::int64_t layers = std::max<std::int64_t>(
-      1, (megabytes * 1000 * 1000 / 4 - 1000 * kWidth) / 7'100'000);
+      1, (megabytes * 1000 * 1000 / 4 - 1000 * kWidth + kLayer / 2) / kLayer);
   transformers::AutoModelForCausalLM::from_config(
       transformers::GPT2Config{
           .vocab_size = 1000,
@@ -52,25 +54,31 @@ double peak_memory() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
+double processor_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) +
+         static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 void load_model(const std::string& folder) {
   const double base = peak_memory();
-  double load = 0;
+  const double used_before = processor_seconds();
   const auto start = std::chrono::steady_clock::now();
   const auto model =
       transformers::AutoModelForCausalLM::from_pretrained(folder);
-  load = std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-             .count();
+  const double load =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
   at::NoGradGuard no_grad;
   (void)model({{"input_ids", at::zeros({1, 1}, at::kLong)}}).logits;
   const double used =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
-  const auto bytes = fs::file_size(fs::path(folder) / "model.safetensors");
-  std::cout << Json::object(
-                   {{"load", load},
-                    {"load_and_run", used},
-                    {"memory_per_byte",
-                     (peak_memory() - base) / static_cast<double>(bytes)}})
+  std::cout << Json::object({{"load", load},
+                             {"load_and_run", used},
+                             {"processor", processor_seconds() - used_before},
+                             {"memory", peak_memory() - base}})
                    .dump()
             << "\n";
 }

@@ -6,7 +6,8 @@
 //       [--threads 1] [--repeats 5] [--offsets] [--ids <file>]
 //
 // `texts` holds texts with a zero byte after each. Prints one JSON object.
-// benchmarks/compare_tokenizers.py runs this beside Python's tokenizers.
+// benchmarks/compare_tokenizers.py and compare_loading.py run this beside
+// Python's tokenizers.
 #include "transformers/tokenizer.h"
 
 #include <cstdio>
@@ -111,28 +112,24 @@ Json encode(int argc, char** argv) {
        {"mib_per_second", static_cast<double>(bytes) / 1048576 / seconds}});
 }
 
-// The most memory this program has had, in MiB.
-double peak_mib() {
+// The most memory this program has had, in bytes.
+double peak_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("VmHWM:")) {
-      return std::stod(line.substr(6)) / 1024;
+      return std::stod(line.substr(6)) * 1024;
     }
   }
   return 0;
 }
 
 Json load(char** argv) {
-  const double before = peak_mib();
+  const double before = peak_memory();
   const double first = seconds_of(1, 1, [&] {
     (void)transformers::AutoTokenizer::from_pretrained(argv[2]);
   });
-  const double peak = peak_mib() - before;
-  const double seconds = seconds_of(5, 1, [&] {
-    (void)transformers::AutoTokenizer::from_pretrained(argv[2]);
-  });
-  return Json::object(
-      {{"first_seconds", first}, {"seconds", seconds}, {"peak_mib", peak}});
+  const double peak = peak_memory() - before;
+  return Json::object({{"processor", first}, {"memory", peak}});
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every public option with a value that cannot work: the type of the error,
 // and a text that has the value and what is allowed.
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
@@ -247,6 +249,33 @@ const BadInput kBadInputs[] = {
      Kind::config,
      "environment variable ACCELERATE_USE_CPU is `perhaps`, not a truth value",
      "set ACCELERATE_USE_CPU to true or false"},
+    {"ForkLaunchedVariable",
+     state_with("FORK_LAUNCHED", "maybe"),
+     Kind::config,
+     "environment variable FORK_LAUNCHED is `maybe`, not a truth value",
+     "set FORK_LAUNCHED to true or false"},
+    {"NcclWithoutDevice",
+     [] { join_alone(0, 1, {.backend = Backend::nccl}); },
+     Kind::argument,
+     "backend `nccl` carries tensors between GPUs, and the group has none",
+     "leave the backend out, or set `GroupOptions::device`"},
+    {"CudaGeneratorOnACpu",
+     [] {
+       const auto store = c10::make_intrusive<c10d::HashStore>();
+       std::thread other([&] { Group(store, 1, 2, {}).barrier(); });
+       const Group group(store, 0, 2, {});
+       try {
+         synchronize_rng_state(RngType::cuda, std::nullopt, group);
+       } catch (const Error&) {
+         group.barrier();
+         other.join();
+         throw;
+       }
+     },
+     Kind::unsupported,
+     "RngType::cuda means the generator of this process's GPU, and the process "
+     "computes on the CPU",
+     "use RngType::torch, or run on a GPU"},
     {"DebugVariable",
      state_with("ACCELERATE_DEBUG_MODE", "2"),
      Kind::config,

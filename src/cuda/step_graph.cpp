@@ -3,41 +3,66 @@
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 
 namespace accelerate::cuda {
 
-StepGraph::StepGraph(int index, const StepGraph* pool)
-    : index_(index),
-      pool_(pool != nullptr ? pool->pool_ : at::cuda::graph_pool_handle()) {
+// `capture_end` throws for a recording that is broken, before it tells the
+// allocator and the generators that it is over.
+void StepGraph::Graph::abandon(bool has_ended) {
+  const auto quietly = [](const auto& call) {
+    try {
+      call();
+    } catch (const std::exception&) {
+      // What broke the recording is the exception that counts.
+    }
+  };
+  if (!has_ended) {
+    quietly([&] { capture_end(); });
+  }
+  quietly([&] {
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(
+        capture_dev_, mempool_id_);
+  });
+  for (const auto& [state, increment] : captured_generator_states_) {
+    state->capturing_ = false;
+  }
+  quietly([&] { reset(); });
 }
 
-// Recorded on a stream of its own, which begins after what the current one
-// has been given so far. The generator's state is registered, so that each
-// replay draws new random numbers.
+StepGraph::StepGraph(int index, const StepGraph* pool)
+    : index_(index),
+      pool_(pool != nullptr ? pool->pool_ : at::cuda::graph_pool_handle()),
+      stream_(
+          pool != nullptr ? pool->stream_
+                          : c10::cuda::getStreamFromPool(
+                                false, static_cast<c10::DeviceIndex>(index))) {
+}
+
+// Recorded on a stream that begins after what the current one has been given
+// so far. The generator's state is registered, so that each replay draws new
+// random numbers.
 void StepGraph::capture(const std::function<void()>& body) {
   const auto device = static_cast<c10::DeviceIndex>(index_);
   const c10::cuda::CUDAGuard on_device(device);
   const auto outside = c10::cuda::getCurrentCUDAStream(device);
-  const auto stream = c10::cuda::getStreamFromPool(false, device);
   outside.synchronize();
-  const c10::cuda::CUDAStreamGuard on_stream(stream);
+  const c10::cuda::CUDAStreamGuard on_stream(stream_);
+  const RecordedRandom::Scope scope(random_);
   graph_.register_generator_state(
       at::cuda::detail::getDefaultCUDAGenerator(device));
   graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+  bool has_ended = false;
   try {
     body();
+    has_ended = true;
+    graph_.capture_end();
   } catch (...) {
-    try {
-      graph_.capture_end();
-    } catch (const std::exception&) {
-      // What broke the recording is the exception that counts.
-    }
-    graph_.reset();
+    graph_.abandon(has_ended);
     (void)cudaGetLastError();
     throw;
   }
-  graph_.capture_end();
 }
 
 void StepGraph::replay() {

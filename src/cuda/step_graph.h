@@ -5,6 +5,7 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "cuda/blocks/recorded_random.h"
 #include "device/device_backend.h"
 
 namespace accelerate::cuda {
@@ -17,9 +18,19 @@ class StepGraph : public DeviceGraph {
   void replay() override;
 
  private:
+  class Graph : public at::cuda::CUDAGraph {
+   public:
+    /// Ends a recording that failed: the device, the allocator and the
+    /// generators go on as if it had never begun.
+    void abandon(bool has_ended);
+  };
+
   int index_;
   c10::MempoolId_t pool_;
-  at::cuda::CUDAGraph graph_;
+  /// The same for all graphs of a pool: backward runs where forward did.
+  c10::cuda::CUDAStream stream_;
+  RecordedRandom random_;
+  Graph graph_;
 };
 
 }  // namespace accelerate::cuda

@@ -10,6 +10,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "cuda/blocks/recorded_random.h"
 #include "cuda/kernels/column_sum.h"
 #include "cuda/kernels/norm.h"
 #include "cuda/kernels/residual.h"
@@ -75,6 +76,9 @@ kernels::Dropout draw_dropout(double rate) {
   if (state.captured_) {
     dropout.random = {
         state.seed_.ptr, state.offset_.ptr, 0, state.offset_intragraph_};
+    if (RecordedRandom* const recording = RecordedRandom::current()) {
+      dropout.random = recording->keep(dropout.random);
+    }
   } else {
     dropout.random = {nullptr, nullptr, state.seed_.val, state.offset_.val};
   }

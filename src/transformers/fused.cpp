@@ -10,9 +10,7 @@ namespace transformers {
 const accelerate::FusedBlocks* fused_path_of(c10::Device device) {
   const bool is_meant =
       device.is_cuda() && at::autocast::is_autocast_enabled(at::kCUDA) &&
-      at::autocast::get_autocast_dtype(at::kCUDA) == at::kBFloat16 &&
-      // cuDNN's attention adds in any order.
-      !at::globalContext().deterministicAlgorithms();
+      at::autocast::get_autocast_dtype(at::kCUDA) == at::kBFloat16;
   return is_meant ? accelerate::fused_blocks() : nullptr;
 }
 
@@ -23,8 +21,11 @@ const accelerate::FusedBlocks* fused_path(const at::Tensor& parameter) {
 }
 
 bool can_fuse_heads(std::int64_t head_dim, std::int64_t tokens) {
-  // cuDNN's limits; and it has no kernel for a handful of tokens.
-  return head_dim % 8 == 0 && head_dim <= 128 && tokens >= 8;
+  // cuDNN's limits; and it has no kernel for a handful of tokens. What stands
+  // in for it where results have to repeat wants rows of masks aligned.
+  const bool repeats = at::globalContext().deterministicAlgorithms();
+  return head_dim % 8 == 0 && head_dim <= 128 && tokens >= 8 &&
+         (!repeats || tokens % 8 == 0);
 }
 
 at::Tensor mask_bias(const AttentionMask& mask, const at::Tensor& hidden_BTD) {

@@ -3,9 +3,12 @@
 
 #include <array>
 
+#include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
+#include <ATen/ops/_scaled_dot_product_efficient_attention.h>
+#include <ATen/ops/_scaled_dot_product_efficient_attention_backward.h>
 #include <ATen/ops/empty_like.h>
 
 #include "cuda/kernels/heads.h"
@@ -55,6 +58,52 @@ cudaStream_t stream() {
   return at::cuda::getCurrentCUDAStream().stream();
 }
 
+// cuDNN's backward adds in any order.
+bool has_to_repeat() {
+  return at::globalContext().deterministicAlgorithms();
+}
+
+// Heads of keys, each as often as queries share it.
+at::Tensor of_all_heads(const at::Tensor& keys, const AttentionSizes& s) {
+  return s.query_heads == s.key_heads
+             ? keys
+             : keys.repeat_interleave(s.query_heads / s.key_heads, 1);
+}
+
+at::Tensor sum_over_group(const at::Tensor& d_keys, const AttentionSizes& s) {
+  return s.query_heads == s.key_heads
+             ? d_keys
+             : d_keys.unflatten(1, {s.key_heads, -1}).sum(2);
+}
+
+at::Tensor of_all_rows(const at::Tensor& bias, const AttentionSizes& s) {
+  return bias.expand({s.batch, s.query_heads, s.tokens, s.tokens});
+}
+
+at::Tensor as_rows(const at::Tensor& heads, const AttentionSizes& s) {
+  return heads.transpose(1, 2).reshape(
+      {s.batch * s.tokens, s.query_heads * s.head_dim});
+}
+
+at::Tensor packed_gradient(
+    const at::Tensor& dq,
+    const at::Tensor& dk,
+    const at::Tensor& dv,
+    const at::Tensor& packed,
+    const kernels::Rotation& rotation,
+    const AttentionSizes& s) {
+  at::Tensor d_packed = at::empty_like(packed);
+  kernels::pack_gradients(
+      kernel_sizes(s, packed),
+      view_of(dq),
+      view_of(dk),
+      view_of(dv),
+      rotation,
+      d_packed.data_ptr(),
+      stream());
+  return d_packed;
+}
+
 }  // namespace
 
 AttentionState attention(
@@ -72,6 +121,22 @@ AttentionState attention(
         stream());
   }
   const auto [q, k, v] = in_heads(packed, s);
+  if (has_to_repeat()) {
+    auto result = at::_scaled_dot_product_efficient_attention(
+        q,
+        of_all_heads(k, s),
+        of_all_heads(v, s),
+        bias.defined() ? std::optional(of_all_rows(bias, s)) : std::nullopt,
+        /*compute_log_sumexp=*/true,
+        settings.dropout,
+        settings.is_causal,
+        settings.scale);
+    return {
+        as_rows(std::get<0>(result), s),
+        std::get<1>(result),
+        std::get<2>(result),
+        std::get<3>(result)};
+  }
   auto result = at::_scaled_dot_product_cudnn_attention(
       q,
       k,
@@ -83,8 +148,7 @@ AttentionState attention(
       /*return_debug_mask=*/false,
       settings.scale);
   return {
-      std::get<0>(result).transpose(1, 2).reshape(
-          {s.batch * s.tokens, s.query_heads * s.head_dim}),
+      as_rows(std::get<0>(result), s),
       std::get<1>(result),
       std::get<6>(result),
       std::get<7>(result)};
@@ -104,6 +168,30 @@ at::Tensor attention_gradient(
     return rows.view({s.batch, s.tokens, s.query_heads, s.head_dim})
         .transpose(1, 2);
   };
+  if (has_to_repeat()) {
+    auto [dq, dk, dv, d_bias] =
+        at::_scaled_dot_product_efficient_attention_backward(
+            as_heads(d_out),
+            q,
+            of_all_heads(k, s),
+            of_all_heads(v, s),
+            bias.defined() ? of_all_rows(bias, s) : bias,
+            as_heads(state.out),
+            state.logsumexp,
+            state.seed,
+            state.offset,
+            settings.dropout,
+            {true, true, true, false},
+            settings.is_causal,
+            settings.scale);
+    return packed_gradient(
+        dq,
+        sum_over_group(dk, s),
+        sum_over_group(dv, s),
+        packed,
+        rotation_of(cos, sin),
+        s);
+  }
   const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
       as_heads(d_out),
       q,
@@ -121,16 +209,7 @@ at::Tensor attention_gradient(
       settings.dropout,
       settings.is_causal,
       settings.scale);
-  at::Tensor d_packed = at::empty_like(packed);
-  kernels::pack_gradients(
-      kernel_sizes(s, packed),
-      view_of(dq),
-      view_of(dk),
-      view_of(dv),
-      rotation_of(cos, sin),
-      d_packed.data_ptr(),
-      stream());
-  return d_packed;
+  return packed_gradient(dq, dk, dv, packed, rotation_of(cos, sin), s);
 }
 
 }  // namespace accelerate::cuda

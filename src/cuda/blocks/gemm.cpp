@@ -270,10 +270,10 @@ cublasLtMatmulAlgo_t fastest(
 class Algorithms {
  public:
   template <typename Find>
-  cublasLtMatmulAlgo_t get(const Problem& problem, Find find) {
+  cublasLtMatmulAlgo_t get(const Problem& problem, bool repeats, Find find) {
     const std::lock_guard lock(mutex_);
-    const auto key = std::make_pair(
-        static_cast<int>(at::cuda::current_device()), problem.key());
+    const auto key = std::make_tuple(
+        static_cast<int>(at::cuda::current_device()), repeats, problem.key());
     const auto found = known_.find(key);
     if (found != known_.end()) {
       return found->second;
@@ -284,7 +284,7 @@ class Algorithms {
  private:
   std::mutex mutex_;
   std::map<
-      std::pair<int, decltype(std::declval<Problem>().key())>,
+      std::tuple<int, bool, decltype(std::declval<Problem>().key())>,
       cublasLtMatmulAlgo_t>
       known_;
 };
@@ -376,8 +376,9 @@ void gemm_into(
       {static_cast<std::int64_t>(kWorkspaceBytes)},
       a.options().dtype(at::kByte));
   const cudaStream_t stream = at::cuda::getCurrentCUDAStream().stream();
-  const auto algorithm = algorithms().get(problem, [&] {
-    return tuning_on && !is_capturing()
+  const bool repeats = at::globalContext().deterministicAlgorithms();
+  const auto algorithm = algorithms().get(problem, repeats, [&] {
+    return tuning_on && !repeats && !is_capturing()
                ? fastest(call, at, out, workspace.data_ptr(), stream)
                : call.candidates(1).at(0);
   });

@@ -35,8 +35,8 @@ at::Tensor gemm(
 at::Tensor gemm_weight_gradient(const at::Tensor& dy, const at::Tensor& x);
 
 /// Whether the first product of a shape measures which algorithm is fastest,
-/// on by default. Off, the library's first choice is taken, and runs repeat
-/// bit for bit.
+/// on by default. Off, and with LibTorch's deterministic algorithms, the
+/// library's first choice is taken, and runs repeat bit for bit.
 void set_gemm_tuning(bool on);
 
 }  // namespace accelerate::cuda

@@ -69,6 +69,11 @@ struct CallOptions {
   bool output_hidden_states = false;
   /// Attention is then computed step by step.
   bool output_attentions = false;
+  /// Whether a causal model that trains with labels on a GPU computes the
+  /// logits too, which its loss does without. Otherwise `logits` has their
+  /// shape and no values: it lies on the device `meta`, and LibTorch throws
+  /// where its values are wanted.
+  bool output_logits = false;
 };
 
 /// How the weights of a model came to be.

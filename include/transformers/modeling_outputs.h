@@ -14,6 +14,7 @@ namespace transformers {
 /// `hidden_states` and `attentions` are empty unless asked for.
 struct TRANSFORMERS_API ModelOutput {
   at::Tensor loss;
+  /// Without values in some trainings: see `CallOptions::output_logits`.
   at::Tensor logits;
   /// The embeddings, then what each layer returns.
   std::vector<at::Tensor> hidden_states;

@@ -154,6 +154,15 @@ ModelResult CausalLM::compute(const ModelInputs& inputs) {
         result.last_hidden_state,
         weight_VD,
         next_labels(inputs.labels).reshape(-1).to(at::kLong));
+    result.logits =
+        inputs.options.output_logits
+            ? vocabulary_logits(
+                  result.last_hidden_state,
+                  lm_head_,
+                  backbone().input_embeddings())
+            : at::empty(
+                  {inputs.batch(), inputs.tokens(), weight_VD.size(0)},
+                  at::TensorOptions(at::kFloat).device(at::kMeta));
     return result;
   }
   result.logits = vocabulary_logits(

@@ -62,6 +62,10 @@ struct AcceleratorOptions {
   /// Whether GPUs may round the factors of fp32 products to ten bits, which is
   /// several times faster; left out: as LibTorch does, for convolutions only.
   std::optional<bool> allow_tf32 = std::nullopt;
+  /// Whether models of `transformers` that train on one GPU have it record
+  /// forward and backward, once for each shape, and start the recording from
+  /// then on: short steps are several times faster.
+  bool record_steps = true;
   std::optional<DataLoaderConfiguration> dataloader_config = std::nullopt;
   std::optional<GradientAccumulationPlugin> gradient_accumulation_plugin =
       std::nullopt;

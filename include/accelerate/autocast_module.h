@@ -30,6 +30,8 @@ struct AutocastPolicy {
   c10::DeviceType device = c10::DeviceType::CPU;
   Precision precision = Precision::no;
   AutocastKwargs autocast = {};
+  /// Whether a model that can record its steps on the device may do so.
+  bool record_steps = false;
 };
 
 namespace detail {

@@ -112,6 +112,10 @@ class TRANSFORMERS_API PreTrainedModel {
   void gradient_checkpointing_enable();
   void gradient_checkpointing_disable();
 
+  /// Forwards that a GPU started from a recording of an earlier one; see
+  /// `AcceleratorOptions::record_steps`.
+  std::int64_t recorded_steps() const;
+
   const Config& config() const;
   /// Which weights were found, drawn anew and left over.
   const LoadingReport& loading_report() const;

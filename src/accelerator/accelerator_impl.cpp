@@ -365,13 +365,24 @@ void Accelerator::Impl::refresh_models() {
   }
 }
 
+// Between ranks gradients are averaged while backward still runs, which a
+// recording that ends with all of them cannot do.
+bool Accelerator::Impl::records_steps() const {
+  return options.record_steps && !state.device().is_cpu() &&
+         !state.use_distributed() && state.group().device_backend() == nullptr;
+}
+
 void Accelerator::Impl::prepare_autocast(torch::nn::Module& module) {
-  if (precision == Precision::no) {
+  const bool records = records_steps();
+  if (precision == Precision::no && !records) {
     return;
   }
   if (auto* knows = dynamic_cast<AutocastModule*>(&module)) {
     knows->set_autocast(AutocastPolicy{
-        state.device().type(), precision, options.autocast_kwargs});
+        state.device().type(), precision, options.autocast_kwargs, records});
+    return;
+  }
+  if (precision == Precision::no) {
     return;
   }
   if (options.autocast_scope == AutocastScope::manual || thread_autocast_) {

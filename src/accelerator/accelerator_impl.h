@@ -138,6 +138,7 @@ class Accelerator::Impl {
   /// Whether any rank trains on. Collective.
   bool announce_joint_step(bool trains);
   void end_autocast();
+  bool records_steps() const;
   std::shared_ptr<LossScaling> make_scaling() const;
   /// Those with a gradient path, of all models.
   std::vector<at::Tensor> trained_parameters() const;

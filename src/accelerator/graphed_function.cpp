@@ -12,6 +12,7 @@
 #include "base/str_cat.h"
 #include "comm/launcher_link.h"
 #include "device/device_library.h"
+#include "device/recorded_calls.h"
 
 namespace accelerate {
 namespace {
@@ -127,7 +128,12 @@ std::string detail::GraphedFunction::Impl::obstacle(
 }
 
 Tensors detail::GraphedFunction::Impl::run(
-    const Tensors& inputs, const Body& body) {
+    const Tensors& inputs, const Body& given) {
+  // Models record nothing of their own inside.
+  const Body body = [&](const Tensors& tensors) {
+    const RecordedCalls::Pause pause;
+    return given(tensors);
+  };
   if (const std::string why = obstacle(inputs); !why.empty()) {
     say(why);
     return without_graph(body(inputs));

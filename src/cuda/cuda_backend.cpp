@@ -7,6 +7,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include "accelerate/error.h"
@@ -97,6 +98,11 @@ std::unique_ptr<DeviceGraph> CudaBackend::make_graph(
     int index, const DeviceGraph* pool) const {
   return std::make_unique<StepGraph>(
       index, dynamic_cast<const StepGraph*>(pool));
+}
+
+bool CudaBackend::is_recording() const {
+  return c10::cuda::currentStreamCaptureStatusMayInitCtx() !=
+         c10::cuda::CaptureStatus::None;
 }
 
 }  // namespace accelerate::cuda

@@ -23,6 +23,7 @@ class CudaBackend : public DeviceBackend {
   c10d::Backend* create_group(const DeviceGroupOptions& options) const override;
   std::unique_ptr<DeviceGraph> make_graph(
       int index, const DeviceGraph* pool) const override;
+  bool is_recording() const override;
 };
 
 }  // namespace accelerate::cuda

@@ -84,14 +84,16 @@ class DeviceBackend {
   virtual c10d::Backend* create_group(
       const DeviceGroupOptions& options) const = 0;
 
-  /// `pool` shares memory with an earlier graph of the same device; null for
-  /// none.
+  /// `pool` shares memory and the stream that is recorded with an earlier graph
+  /// of the same device; null for none.
   virtual std::unique_ptr<DeviceGraph> make_graph(
       int index, const DeviceGraph* pool) const = 0;
+  /// Whether what is started now is recorded, in place of being run.
+  virtual bool is_recording() const = 0;
 };
 
 /// Changes whenever one of the classes above does.
-inline constexpr std::uint32_t kDeviceAbi = 1;
+inline constexpr std::uint32_t kDeviceAbi = 2;
 
 /// What a library with a device backend hands out. The first two members are
 /// compared before anything else is touched, as in comm/plugin.h.

@@ -98,6 +98,9 @@ struct FusedBlocks {
       const at::Tensor& weight,
       const at::Tensor& labels);
   void (*adamw_step)(const AdamWStep& work);
+  /// Brings the bf16 copies of parameters up to date that something else than
+  /// `adamw_step` has changed. Whoever starts recorded blocks calls it before.
+  void (*refresh)();
 };
 
 /// What the open library offers; null where none is open, or none offers it.

@@ -14,6 +14,38 @@ HeadModule::HeadModule(const std::shared_ptr<Backbone>& backbone)
       backbone_(register_module(backbone->base_model_prefix(), backbone)) {
 }
 
+// A long step has kernels that take longer than starting them: nothing to win,
+// and its memory is better left to others.
+bool HeadModule::may_record(const ModelInputs& inputs) const {
+  constexpr std::int64_t kMostValues = std::int64_t{8} << 20;
+  const auto& policy = autocast_policy();
+  const bool has_loss =
+      inputs.labels.defined() ||
+      (inputs.start_positions.defined() && inputs.end_positions.defined());
+  return policy && policy->record_steps && has_loss && is_training() &&
+         at::GradMode::is_enabled() && !checkpoints_ &&
+         !inputs.options.output_hidden_states &&
+         !inputs.options.output_attentions && !inputs.inputs_embeds.defined() &&
+         inputs.batch() > 0 && inputs.tokens() > 0 &&
+         inputs.batch() * inputs.tokens() * backbone_->width() <= kMostValues;
+}
+
+ModelResult HeadModule::forward(const ModelInputs& inputs) {
+  if (!may_record(inputs)) {
+    return ModelModule::forward(inputs);
+  }
+  if (!recorder_) {
+    recorder_ = std::make_unique<ModelRecorder>(*this);
+  }
+  return recorder_->run(inputs, padding(), [this](const ModelInputs& in) {
+    return ModelModule::forward(in);
+  });
+}
+
+std::int64_t HeadModule::recorded_steps() const {
+  return recorder_ ? recorder_->calls().num_replays() : 0;
+}
+
 double HeadModule::initializer_range() const {
   return backbone_->initializer_range();
 }
@@ -21,9 +53,17 @@ std::string HeadModule::base_model_prefix() const {
   return backbone_->base_model_prefix();
 }
 void HeadModule::set_gradient_checkpointing(bool on) {
+  checkpoints_ = on;
   backbone_->set_gradient_checkpointing(on);
 }
+// Recordings are of one precision, and end with the Accelerator's care.
+void HeadModule::set_autocast(
+    std::optional<accelerate::AutocastPolicy> policy) {
+  recorder_.reset();
+  ModelModule::set_autocast(std::move(policy));
+}
 void HeadModule::set_eager_attention(bool on) {
+  recorder_.reset();
   backbone_->set_eager_attention(on);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "transformers/model_module.h"
+#include "transformers/model_recorder.h"
 
 namespace transformers {
 
@@ -17,17 +18,29 @@ class HeadModule : public ModelModule {
  public:
   explicit HeadModule(const std::shared_ptr<Backbone>& backbone);
 
+  /// The same, recorded on a GPU where the step is short and the Accelerator
+  /// allows it; see `ModelRecorder`.
+  ModelResult forward(const ModelInputs& inputs) override;
+  std::int64_t recorded_steps() const override;
+
   double initializer_range() const override;
   std::string base_model_prefix() const override;
   void set_gradient_checkpointing(bool on) override;
   void set_eager_attention(bool on) override;
+  void set_autocast(std::optional<accelerate::AutocastPolicy> policy) override;
 
  protected:
   PretrainedConfig& common() { return config.common(); }
   Backbone& backbone() { return *backbone_; }
+  /// How a recorded step may pad its batch.
+  virtual Padding padding() const { return {}; }
 
  private:
+  bool may_record(const ModelInputs& inputs) const;
+
   std::shared_ptr<Backbone> backbone_;
+  std::unique_ptr<ModelRecorder> recorder_;
+  bool checkpoints_ = false;
 };
 
 /// A class for each token.

@@ -75,7 +75,7 @@ class ModelModule : public Layer, public accelerate::AutocastModule {
   explicit ModelModule(Config config);
 
   /// `compute` in the precision it was given, with results in fp32.
-  ModelResult forward(const ModelInputs& inputs);
+  virtual ModelResult forward(const ModelInputs& inputs);
   virtual ModelResult compute(const ModelInputs& inputs) = 0;
 
   /// The config's standard deviation for weights.
@@ -86,6 +86,7 @@ class ModelModule : public Layer, public accelerate::AutocastModule {
   virtual std::map<std::string, std::string> tied_names() const { return {}; }
   virtual void set_gradient_checkpointing(bool on) = 0;
   virtual void set_eager_attention(bool on) = 0;
+  virtual std::int64_t recorded_steps() const { return 0; }
 
   Config config;
   LoadingReport report;

@@ -102,6 +102,10 @@ void PreTrainedModel::gradient_checkpointing_disable() {
   module_->set_gradient_checkpointing(false);
 }
 
+std::int64_t PreTrainedModel::recorded_steps() const {
+  return module_->recorded_steps();
+}
+
 const Config& PreTrainedModel::config() const {
   return module_->config;
 }

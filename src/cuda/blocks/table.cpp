@@ -8,6 +8,7 @@
 #include "cuda/blocks/linear_cross_entropy.h"
 #include "cuda/blocks/llama_block.h"
 #include "cuda/blocks/norm_function.h"
+#include "cuda/blocks/shadows.h"
 
 namespace accelerate::cuda {
 
@@ -20,7 +21,8 @@ const FusedBlocks& fused_block_table() {
       .normalize = normalize,
       .dropout = dropout,
       .linear_cross_entropy = linear_cross_entropy,
-      .adamw_step = adamw_step};
+      .adamw_step = adamw_step,
+      .refresh = refresh_shadows};
   return kTable;
 }
 

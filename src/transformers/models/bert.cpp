@@ -117,7 +117,9 @@ class BertForSequenceClassification : public HeadModule {
  public:
   explicit BertForSequenceClassification(const BertConfig& typed)
       : HeadModule(std::make_shared<BertModel>(typed)),
-        dropout_(classifier_dropout(typed)) {
+        dropout_(classifier_dropout(typed)),
+        padding_{
+            typed.max_position_embeddings, typed.pad_token_id.value_or(0)} {
     classifier_ = register_module(
         "classifier",
         std::make_shared<Linear>(typed.hidden_size, typed.common.num_labels));
@@ -133,8 +135,12 @@ class BertForSequenceClassification : public HeadModule {
     return result;
   }
 
+ protected:
+  Padding padding() const override { return padding_; }
+
  private:
   double dropout_;
+  Padding padding_;
   std::shared_ptr<Linear> classifier_;
 };
 

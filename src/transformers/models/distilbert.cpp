@@ -197,7 +197,9 @@ class DistilBertForSequenceClassification : public HeadModule {
  public:
   explicit DistilBertForSequenceClassification(const DistilBertConfig& typed)
       : HeadModule(std::make_shared<DistilBertModel>(typed)),
-        dropout_(typed.seq_classif_dropout) {
+        dropout_(typed.seq_classif_dropout),
+        padding_{
+            typed.max_position_embeddings, typed.pad_token_id.value_or(0)} {
     pre_classifier_ = register_module(
         "pre_classifier", std::make_shared<Linear>(typed.dim, typed.dim));
     classifier_ = register_module(
@@ -216,8 +218,12 @@ class DistilBertForSequenceClassification : public HeadModule {
     return result;
   }
 
+ protected:
+  Padding padding() const override { return padding_; }
+
  private:
   double dropout_;
+  Padding padding_;
   std::shared_ptr<Linear> pre_classifier_, classifier_;
 };
 

@@ -144,6 +144,9 @@ class RobertaForSequenceClassification : public HeadModule {
  public:
   explicit RobertaForSequenceClassification(const RobertaConfig& typed)
       : HeadModule(without_pooler(typed)) {
+    // Positions begin after that of padding.
+    const auto id = typed.pad_token_id.value_or(0);
+    padding_ = {typed.max_position_embeddings - id - 1, id};
     classifier_ = register_module(
         "classifier", std::make_shared<RobertaClassificationHead>(typed));
   }
@@ -157,7 +160,11 @@ class RobertaForSequenceClassification : public HeadModule {
     return result;
   }
 
+ protected:
+  Padding padding() const override { return padding_; }
+
  private:
+  Padding padding_;
   std::shared_ptr<RobertaClassificationHead> classifier_;
 };
 

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transformers/model_recorder.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include <ATen/Context.h>
+#include <torch/types.h>
+
+namespace transformers {
+namespace {
+
+constexpr std::array kSlots = {
+    &ModelInputs::input_ids,
+    &ModelInputs::inputs_embeds,
+    &ModelInputs::attention_mask,
+    &ModelInputs::token_type_ids,
+    &ModelInputs::position_ids,
+    &ModelInputs::labels,
+    &ModelInputs::start_positions,
+    &ModelInputs::end_positions};
+
+constexpr std::array kResults = {
+    &ModelResult::loss,
+    &ModelResult::logits,
+    &ModelResult::start_logits,
+    &ModelResult::end_logits};
+
+bool is_deterministic() {
+  return at::globalContext().deterministicAlgorithms();
+}
+
+ModelInputs inputs_of(
+    const std::vector<at::Tensor>& tensors, const CallOptions& options) {
+  ModelInputs inputs;
+  inputs.options = options;
+  for (std::size_t i = 0; i < kSlots.size(); ++i) {
+    inputs.*kSlots[i] = tensors[i];
+  }
+  return inputs;
+}
+
+}  // namespace
+
+std::int64_t padded_length(std::int64_t tokens, std::int64_t most) {
+  // An eighth to a quarter of the length: four to eight steps for each
+  // doubling.
+  const auto power = std::bit_ceil(static_cast<std::uint64_t>(tokens));
+  const auto step = std::max<std::int64_t>(
+      static_cast<std::int64_t>(power / 8), std::int64_t{8});
+  return std::max(
+      tokens, std::min((tokens + step - 1) / step * step, most / 8 * 8));
+}
+
+ModelInputs padded(
+    const ModelInputs& inputs, std::int64_t tokens, std::int64_t id) {
+  ModelInputs longer = inputs;
+  const auto lengthen = [&](at::Tensor& rows, std::int64_t value) {
+    if (rows.defined()) {
+      rows = at::constant_pad_nd(rows, {0, tokens - rows.size(1)}, value);
+    }
+  };
+  lengthen(longer.input_ids, id);
+  lengthen(longer.attention_mask, 0);
+  lengthen(longer.token_type_ids, 0);
+  lengthen(longer.position_ids, 0);
+  return longer;
+}
+
+ModelRecorder::ModelRecorder(const torch::nn::Module& model)
+    : parameters_(model.parameters()),
+      modules_(model.modules(/*include_self=*/false)) {
+}
+
+std::string ModelRecorder::key(const CallOptions& options) const {
+  std::string key = is_deterministic() ? "d" : "-";
+  key += options.output_logits ? 'l' : '-';
+  key += accelerate::fused_blocks() != nullptr ? 'f' : '-';
+  for (const auto& module : modules_) {
+    key += module->is_training() ? 't' : 'e';
+  }
+  for (const at::Tensor& parameter : parameters_) {
+    key += parameter.requires_grad() ? 'g' : '-';
+  }
+  return key;
+}
+
+ModelResult ModelRecorder::run(
+    const ModelInputs& given, const Padding& padding, const Compute& compute) {
+  ModelInputs inputs = given;
+  // Another length changes the last bits.
+  const bool may_pad = padding.most_tokens > 0 && !is_deterministic() &&
+                       given.attention_mask.defined() &&
+                       given.attention_mask.dim() == 2 &&
+                       given.input_ids.defined();
+  if (may_pad) {
+    const auto length = padded_length(given.tokens(), padding.most_tokens);
+    if (length > given.tokens()) {
+      inputs = padded(given, length, padding.id);
+    }
+  }
+  std::vector<at::Tensor> tensors;
+  for (const auto slot : kSlots) {
+    tensors.push_back(inputs.*slot);
+  }
+  const auto body = [&](const std::vector<at::Tensor>& in) {
+    const ModelResult result = compute(inputs_of(in, inputs.options));
+    std::vector<at::Tensor> out;
+    returned_.clear();
+    for (const auto one : kResults) {
+      if ((result.*one).defined()) {
+        returned_.push_back(one);
+        out.push_back(result.*one);
+      }
+    }
+    return out;
+  };
+  const auto computed =
+      calls_.run(key(inputs.options), tensors, parameters_, body);
+  ModelResult result;
+  for (std::size_t i = 0; i < returned_.size(); ++i) {
+    result.*returned_[i] = computed[i];
+  }
+  return result;
+}
+
+}  // namespace transformers

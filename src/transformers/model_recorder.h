@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of a model that a GPU starts as a whole.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "device/recorded_calls.h"
+#include "transformers/model_module.h"
+
+namespace transformers {
+
+/// How rows may be made longer without a change of the result.
+struct Padding {
+  std::int64_t most_tokens = 0;  ///< 0: they may not.
+  std::int64_t id = 0;           ///< What the new tokens are.
+};
+
+/// Tokens that a batch of `tokens` is padded to, so that batches of any length
+/// are of a few; not more than `most`.
+std::int64_t padded_length(std::int64_t tokens, std::int64_t most);
+
+/// `inputs` with `tokens` tokens, the new ones masked; needs a mask.
+ModelInputs padded(
+    const ModelInputs& inputs, std::int64_t tokens, std::int64_t id);
+
+/// Records forward and backward of a model whose result is a loss and logits.
+class ModelRecorder {
+ public:
+  using Compute = std::function<ModelResult(const ModelInputs&)>;
+
+  explicit ModelRecorder(const torch::nn::Module& model);
+
+  /// What `compute` gives, from a recording where there is one.
+  ModelResult run(
+      const ModelInputs& inputs,
+      const Padding& padding,
+      const Compute& compute);
+
+  const accelerate::RecordedCalls& calls() const { return calls_; }
+
+ private:
+  /// What the result depends on besides inputs and the parameters' values.
+  std::string key(const CallOptions& options) const;
+
+  std::vector<at::Tensor> parameters_;
+  std::vector<std::shared_ptr<torch::nn::Module>> modules_;
+  accelerate::RecordedCalls calls_;
+  std::vector<at::Tensor ModelResult::*> returned_;  // what `run` gives back
+};
+
+}  // namespace transformers

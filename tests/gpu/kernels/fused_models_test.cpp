@@ -17,29 +17,15 @@
 #include "accelerate/autocast.h"
 #include "device/device_library.h"
 #include "device/fused_blocks.h"
+#include "gpu/kernels/readable.h"
 #include "transformers/transformers.h"
 
 namespace transformers {
 namespace {
 
 using accelerate::AutocastGuard;
-using accelerate::FusedBlocks;
 using accelerate::Precision;
 using accelerate::TensorMap;
-
-// Takes the fused path away for a scope.
-class Readable {
- public:
-  Readable() : blocks_(accelerate::fused_blocks()) {
-    accelerate::set_fused_blocks(nullptr);
-  }
-  Readable(const Readable&) = delete;
-  Readable& operator=(const Readable&) = delete;
-  ~Readable() { accelerate::set_fused_blocks(blocks_); }
-
- private:
-  const FusedBlocks* blocks_;
-};
 
 struct Outcome {
   double loss = 0.0;

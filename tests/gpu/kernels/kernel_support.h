@@ -3,6 +3,7 @@
 // reference in fp64.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -61,9 +62,28 @@ inline double error_of(const at::Tensor& actual, const at::Tensor& expected) {
   return difference.item<double>() / (norm > 0 ? norm : 1.0);
 }
 
-/// What storing a result in a type costs: its rounding, and a little.
-inline double bound_of(at::ScalarType type) {
-  return type == at::kBFloat16 ? 3e-3 : type == at::kHalf ? 4.5e-4 : 2e-6;
+/// Half of what neighbours of a type lie apart, as a share of them: the most
+/// that rounding changes a value.
+inline double rounding_of(at::ScalarType type) {
+  return type == at::kBFloat16 ? 0x1p-8 : type == at::kHalf ? 0x1p-11 : 0x1p-24;
+}
+
+/// What a result may be off that is computed in fp32, in some twenty roundings,
+/// and rounded once more to be stored. The error of many values is their mean
+/// square: that of a rounding is a third of the square of the most.
+inline double bound_of(at::ScalarType type, std::int64_t values = 1) {
+  const double stored = rounding_of(type) / (values < 256 ? 1.0 : std::sqrt(3));
+  return stored + 20 * rounding_of(at::kFloat);
+}
+
+/// What a sum over rows in fp32 may be off: the terms' roundings, and one for
+/// each level of a tree of partial sums, of what would be without cancelling.
+inline double sum_bound(const at::Tensor& terms64) {
+  const double rows = static_cast<double>(terms64.size(0));
+  const double levels = 20 + std::sqrt(rows);
+  const double all = terms64.abs().sum(0).norm().item<double>();
+  const double left = terms64.sum(0).norm().item<double>();
+  return levels * rounding_of(at::kFloat) * all / (left > 0 ? left : 1.0);
 }
 
 #define EXPECT_CLOSE(actual, expected, bound)                       \

@@ -120,17 +120,19 @@ double timed_ms(const std::function<void()>& step, int steps) {
 }
 
 void print_profile(const std::function<void()>& step) {
-  std::map<std::string, double> names;
+  std::map<std::string, KernelTime> names;
   const auto kinds = profile_kernels(step, 3, names);
-  double sum = 0.0;
-  for (const auto& [kind, ms] : kinds) {
-    std::printf("    %-14s %8.3f ms\n", kind.c_str(), ms);
-    sum += ms;
+  KernelTime sum;
+  for (const auto& [kind, time] : kinds) {
+    std::printf(
+        "    %-14s %8.3f ms %6.0f\n", kind.c_str(), time.ms, time.count);
+    sum.ms += time.ms;
+    sum.count += time.count;
   }
-  std::printf("    %-14s %8.3f ms\n", "all kernels", sum);
+  std::printf("    %-14s %8.3f ms %6.0f\n", "all kernels", sum.ms, sum.count);
   std::vector<std::pair<double, std::string>> largest;
-  for (const auto& [name, ms] : names) {
-    largest.emplace_back(ms, name);
+  for (const auto& [name, time] : names) {
+    largest.emplace_back(time.ms, name);
   }
   std::sort(largest.rbegin(), largest.rend());
   for (std::size_t i = 0; i < std::min<std::size_t>(largest.size(), 26); ++i) {
@@ -138,7 +140,10 @@ void print_profile(const std::function<void()>& step) {
     const auto place = text.find("(anonymous namespace)::");
     text = place == std::string::npos ? text : text.substr(place + 23);
     std::printf(
-        "      %8.3f  %s\n", largest[i].first, text.substr(0, 80).c_str());
+        "      %8.3f %5.0f  %s\n",
+        largest[i].first,
+        names[largest[i].second].count,
+        text.substr(0, 80).c_str());
   }
 }
 

@@ -36,10 +36,10 @@ const char* kind_of(const std::string& name) {
 
 }  // namespace
 
-std::map<std::string, double> profile_kernels(
+std::map<std::string, KernelTime> profile_kernels(
     const std::function<void()>& step,
     int steps,
-    std::map<std::string, double>& names) {
+    std::map<std::string, KernelTime>& names) {
   namespace profiler = torch::autograd::profiler;
   const profiler::ProfilerConfig config(profiler::ProfilerState::KINETO);
   const std::set<profiler::ActivityType> activities = {
@@ -51,14 +51,17 @@ std::map<std::string, double> profile_kernels(
   }
   c10::cuda::device_synchronize();
   const auto result = profiler::disableProfiler();
-  std::map<std::string, double> kinds;
+  std::map<std::string, KernelTime> kinds;
   for (const auto& event : result->events()) {
     if (event.deviceType() != c10::DeviceType::CUDA) {
       continue;
     }
     const double ms = static_cast<double>(event.durationNs()) / 1e6 / steps;
-    kinds[kind_of(event.name())] += ms;
-    names[event.name()] += ms;
+    for (KernelTime* one :
+         {&kinds[kind_of(event.name())], &names[event.name()]}) {
+      one->ms += ms;
+      one->count += 1.0 / steps;
+    }
   }
   return kinds;
 }

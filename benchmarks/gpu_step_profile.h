@@ -6,8 +6,14 @@
 #include <map>
 #include <string>
 
-/// Milliseconds a step, by kind; `names` gets those of each kernel.
-std::map<std::string, double> profile_kernels(
+/// What a step spends.
+struct KernelTime {
+  double ms = 0.0;
+  double count = 0.0;  ///< of kernels
+};
+
+/// By kind; `names` gets those of each kernel.
+std::map<std::string, KernelTime> profile_kernels(
     const std::function<void()>& step,
     int steps,
-    std::map<std::string, double>& names);
+    std::map<std::string, KernelTime>& names);

@@ -65,7 +65,7 @@ ENVIRONMENT = re.compile(
     r"\b(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
 # Launchers write the environment of their children.
 MAY_TOUCH_ENVIRONMENT = (
-    "src/config/environment.", "src/launch/", "src/state/debug_launcher.")
+    "src/config/environment.", "src/launch/", "src/state/forked_ranks.")
 
 
 def includes(path):

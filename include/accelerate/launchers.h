@@ -9,6 +9,10 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
 
 #include "accelerate/export.h"
 
@@ -30,5 +34,52 @@ struct DebugLauncherOptions {
 ACCELERATE_API void debug_launcher(
     const std::function<void()>& function,
     const DebugLauncherOptions& options = {});
+
+struct NotebookLauncherOptions {
+  /// Left out: one for each GPU, or without any one for every four cores, at
+  /// most eight; what was chosen is said on the standard error.
+  std::optional<int> num_processes = std::nullopt;
+  /// `no`, `fp16` or `bf16`.
+  std::string mixed_precision = "no";
+  /// The whole run may take this long.
+  std::chrono::milliseconds timeout = std::chrono::hours(24);
+};
+
+namespace detail {
+ACCELERATE_API void run_notebook_function(
+    const std::function<void()>& function,
+    const NotebookLauncherOptions& options);
+}  // namespace detail
+
+/// Trains from a notebook, or from the middle of any program: calls
+/// `function(args...)` in several processes of this host and returns when all
+/// have ended.
+///
+///     void training_function(int epochs);
+///     accelerate::notebook_launcher(
+///         training_function, std::tuple(3), {.num_processes = 2});
+///
+/// In a program the processes are forked, so that this is for the time before
+/// the first thread: `StateError` when this process has a `PartialState` or
+/// threads (OpenMP, autograd and CUDA make some). In a C++ notebook they are
+/// fresh interpreters that repeat the cells before this call, so that it works
+/// at any time.
+///
+/// Throws `DistributedError` with the rank that failed first and what it threw,
+/// after the others were stopped.
+template <typename Function, typename... Args>
+void notebook_launcher(
+    Function function,
+    std::tuple<Args...> args,
+    const NotebookLauncherOptions& options = {}) {
+  detail::run_notebook_function(
+      [&function, &args] { std::apply(function, args); }, options);
+}
+
+template <typename Function>
+void notebook_launcher(
+    Function function, const NotebookLauncherOptions& options = {}) {
+  notebook_launcher(std::move(function), std::tuple<>(), options);
+}
 
 }  // namespace accelerate

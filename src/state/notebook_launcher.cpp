@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <iostream>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "accelerate/error.h"
+#include "accelerate/launchers.h"
+#include "accelerate/partial_state.h"
+#include "base/cpu_cores.h"
+#include "base/notebook_host.h"
+#include "base/str_cat.h"
+#include "state/forked_ranks.h"
+#include "state/notebook_processes.h"
+
+namespace accelerate {
+namespace {
+
+void check_options(const NotebookLauncherOptions& options) {
+  constexpr std::array<std::string_view, 3> kPrecisions = {
+      "no", "fp16", "bf16"};
+  if (std::find(
+          kPrecisions.begin(), kPrecisions.end(), options.mixed_precision) ==
+      kPrecisions.end()) {
+    throw ArgumentError(str_cat(
+        "mixed_precision `",
+        options.mixed_precision,
+        "` is not one of no, fp16, bf16"));
+  }
+  if (options.num_processes && *options.num_processes < 1) {
+    throw ArgumentError(
+        str_cat("num_processes is ", *options.num_processes), "pass 1 or more");
+  }
+}
+
+// In a worker of a notebook: the rest of the cell belongs to the notebook.
+[[noreturn]] void run_as_worker(const std::function<void()>& function) {
+  function();
+  PartialState::reset();
+  std::cout << std::flush;
+  std::fflush(nullptr);
+  ::_exit(0);
+}
+
+void run_in_notebook(
+    NotebookHost host,
+    const std::function<void()>& function,
+    const NotebookLaunch& launch) {
+  const std::int32_t answer = host(&launch);
+  if (answer == kNotebookWorker) {
+    run_as_worker(function);
+  }
+  if (answer != kNotebookRepeated && answer != 0) {
+    throw DistributedError(
+        str_cat(
+            "the workers of notebook_launcher failed with exit code ", answer),
+        "the error of the rank that failed first stands above");
+  }
+}
+
+}  // namespace
+
+void detail::run_notebook_function(
+    const std::function<void()>& function,
+    const NotebookLauncherOptions& options) {
+  check_options(options);
+  const auto processes = choose_processes(
+      options.num_processes,
+      count_gpus(Environment::of_this_process()),
+      static_cast<int>(allowed_cpus().size()));
+  // The symbol is a function's: POSIX lets dlsym hand it out as a pointer.
+  const auto host =
+      reinterpret_cast<NotebookHost>(::dlsym(RTLD_DEFAULT, kNotebookHost));
+  if (!processes.notice.empty()) {
+    std::cerr << "notebook_launcher: " << processes.notice << '\n';
+  }
+  if (host != nullptr) {
+    run_in_notebook(
+        host,
+        function,
+        {processes.count,
+         processes.cpu ? 1 : 0,
+         options.mixed_precision.c_str()});
+    return;
+  }
+  run_forked(
+      function,
+      {.launcher = "notebook_launcher",
+       .num_processes = processes.count,
+       .cpu = processes.cpu,
+       .mixed_precision = options.mixed_precision,
+       .timeout = options.timeout});
+}
+
+}  // namespace accelerate

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "state/notebook_processes.h"
+
+#include <algorithm>
+
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+// `nvidia0`, `nvidia1`, …, but not `nvidiactl` or `nvidia-uvm`.
+bool is_gpu(const std::string& name) {
+  constexpr std::string_view kPrefix = "nvidia";
+  return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+         name.find_first_not_of("0123456789", kPrefix.size()) ==
+             std::string::npos;
+}
+
+// A process needs a few cores to compute with, and more of them only compete
+// for the memory of one socket; who wants another number says so.
+constexpr int kCpusEach = 4;
+constexpr int kMostOnCpu = 8;
+
+}  // namespace
+
+int count_gpus(
+    const Environment& environment, const std::filesystem::path& devices) {
+  if (environment.get_flag("ACCELERATE_USE_CPU").value_or(false)) {
+    return 0;
+  }
+  std::error_code ignored;
+  int count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(devices, ignored)) {
+    count += is_gpu(entry.path().filename().string()) ? 1 : 0;
+  }
+  const auto variables = environment.variables().find("CUDA_VISIBLE_DEVICES");
+  if (variables == environment.variables().end()) {
+    return count;
+  }
+  // An empty list hides all of them.
+  const std::string& list = variables->second;
+  const auto named = list.empty() || list.starts_with("-1")
+                         ? 0
+                         : 1 + std::count(list.begin(), list.end(), ',');
+  return std::min(count, static_cast<int>(named));
+}
+
+NotebookProcesses choose_processes(
+    std::optional<int> asked, int gpus, int cpus) {
+  if (asked) {
+    return {*asked, *asked > gpus, ""};
+  }
+  if (gpus > 0) {
+    return {
+        gpus,
+        false,
+        gpus == 1 ? "training on the GPU"
+                  : str_cat("training on ", gpus, " GPUs, a process for each")};
+  }
+  const int count = std::clamp(cpus / kCpusEach, 1, kMostOnCpu);
+  return {
+      count,
+      true,
+      str_cat(
+          "training on the CPU with ",
+          count,
+          count == 1 ? " process, of " : " processes, of ",
+          cpus,
+          " cores")};
+}
+
+}  // namespace accelerate

@@ -330,6 +330,15 @@ class ACCELERATE_API Accelerator {
     (register_one(objects), ...);
   }
 
+  /// Saves and loads random numbers that LibTorch does not know, of another
+  /// language for example: a byte tensor, of each process its own. A run that
+  /// registers none leaves a saved one alone. A process that the saved run did
+  /// not have gets nothing.
+  void register_random_state(
+      const std::string& name,
+      std::function<Tensor()> save,
+      std::function<void(const Tensor&)> load);
+
   using StateHook = std::function<void(
       std::vector<std::map<std::string, Tensor>>& weights,
       const std::filesystem::path& folder)>;

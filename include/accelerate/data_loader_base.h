@@ -122,6 +122,10 @@ class ACCELERATE_API DataLoaderBase {
     std::unique_ptr<State> state_;
   };
   Loop begin_loop();
+  /// The next loop's batches, read by somebody else ahead of it: the
+  /// Accelerator does not see it, and the loader's place does not move. Begin
+  /// it before the loop it is for.
+  Loop begin_reading_ahead() const;
 
  private:
   std::shared_ptr<Impl> impl_;

@@ -7,9 +7,11 @@
 //     accelerate::load_optimizer_state(other_optimizer, state, names);
 //
 // Covers our AdamW, Adam and SGD and LibTorch's SGD, Adam, AdamW, RMSprop,
-// Adagrad and LBFGS. Ours and LibTorch's of one name read each other's state.
+// Adagrad and LBFGS, and any `StatefulOptimizer`. Ours and LibTorch's of one
+// name read each other's state.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -36,6 +38,27 @@ namespace accelerate {
 struct OptimizerState {
   std::map<std::string, at::Tensor> tensors;
   Json scalars;
+};
+
+/// Meant for subclassing: a second base class of optimizers that keep their
+/// state in a way of their own, those of another language for example. With it
+/// `optimizer_state` and checkpoints know them too.
+class ACCELERATE_API StatefulOptimizer {
+ public:
+  virtual ~StatefulOptimizer();
+
+  /// The state, with `names` for the parameters, group after group.
+  virtual OptimizerState save_optimizer_state(
+      const std::vector<std::string>& names) const = 0;
+  /// Checks a state, throws `FormatError` when it does not fit, and returns
+  /// what takes it over. Nothing changes before that is called.
+  virtual std::function<void()> stage_optimizer_state(
+      const OptimizerState& state, const std::vector<std::string>& names) = 0;
+
+ protected:
+  StatefulOptimizer() = default;
+  StatefulOptimizer(const StatefulOptimizer&) = default;
+  StatefulOptimizer& operator=(const StatefulOptimizer&) = default;
 };
 
 /// The state of an optimizer. The tensors are those it works with, not copies.

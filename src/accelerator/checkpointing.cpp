@@ -324,6 +324,13 @@ void Accelerator::register_tensors(
   impl_->checkpoints->registered.push_back(std::move(object));
 }
 
+void Accelerator::register_random_state(
+    const std::string& name,
+    std::function<Tensor()> save,
+    std::function<void(const Tensor&)> load) {
+  impl_->checkpoints->random_states[name] = {std::move(save), std::move(load)};
+}
+
 Region Accelerator::register_save_state_pre_hook(StateHook hook) {
   return hook_region(impl_->checkpoints->save_hooks, std::move(hook));
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,12 @@ struct RegisteredObject {
   std::function<void(const TensorMap&)> load_tensors;
 };
 
+/// Random numbers that the user registered.
+struct RandomState {
+  std::function<at::Tensor()> save;
+  std::function<void(const at::Tensor&)> load;
+};
+
 /// Names, hooks, registered objects and the writer; `free_memory` keeps it.
 class Checkpointing {
  public:
@@ -32,6 +39,7 @@ class Checkpointing {
 
   ProjectConfiguration project;
   std::vector<RegisteredObject> registered;
+  std::map<std::string, RandomState> random_states;
   /// Shared with the regions that remove them.
   std::shared_ptr<std::list<Accelerator::StateHook>> save_hooks =
       std::make_shared<std::list<Accelerator::StateHook>>();

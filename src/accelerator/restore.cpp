@@ -351,6 +351,13 @@ class Accelerator::Impl::Restorer {
     if (!run_.state.device().is_cpu()) {
       load_random_state(kDeviceRandomState, run_.state.device());
     }
+    const auto rank = static_cast<std::size_t>(run_.state.process_index());
+    for (const auto& [name, random] : run_.checkpoints->random_states) {
+      const std::string key = str_cat(kOtherRandomState, name);
+      if (rank < loaded_.own.size() && loaded_.own[rank].count(key) > 0) {
+        random.load(loaded_.own[rank].at(key).clone());
+      }
+    }
   }
 
   // A run that was saved on another kind of device has no state for this one:

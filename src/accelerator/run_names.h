@@ -14,6 +14,8 @@ namespace accelerate {
 /// What each rank keeps of its own, beside gradients.
 inline constexpr const char* kRandomState = "random.torch";
 inline constexpr const char* kDeviceRandomState = "random.device";
+/// How the names of random numbers that were registered begin.
+inline constexpr const char* kOtherRandomState = "random.other.";
 inline constexpr const char* kGroupWeight = "group_weight";
 /// How the names of gradients begin.
 inline constexpr const char* kGradient = "gradient.";

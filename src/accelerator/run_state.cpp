@@ -128,6 +128,9 @@ CheckpointContents Accelerator::Impl::collect() {
   if (!state.device().is_cpu()) {
     contents.own[kDeviceRandomState] = random_state(state.device());
   }
+  for (const auto& [name, random] : checkpoints->random_states) {
+    contents.own[str_cat(kOtherRandomState, name)] = random.save();
+  }
   contents.own[kGroupWeight] =
       at::full({1}, accumulation.group_weight(), at::kDouble);
   return contents;

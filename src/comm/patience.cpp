@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "accelerate/error.h"
+#include "accelerate/interrupt.h"
 #include "base/str_cat.h"
 #include "comm/launcher_link.h"
 
@@ -21,11 +22,28 @@ constexpr milliseconds kWorthTelling(1000);
 
 thread_local const Call* current_call = nullptr;
 
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
 milliseconds since(steady_clock::time_point start) {
   return std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
 }
 
 }  // namespace
+
+InterruptedError::~InterruptedError() = default;
+
+void interrupt_waits() noexcept {
+  interrupted = true;
+}
+
+void resume_waits() noexcept {
+  interrupted = false;
+}
+
+bool waits_are_interrupted() noexcept {
+  return interrupted;
+}
 
 CallScope::CallScope(const Call& call) : outer_(current_call) {
   current_call = &call;
@@ -104,6 +122,16 @@ void Wait::go_on(const Absence& absence) {
             " while waiting for ",
             absence.who),
         "nothing to do: the group was shut down on purpose");
+  }
+  if (interrupted) {
+    throw InterruptedError(
+        str_cat(
+            title(),
+            "interrupted on rank ",
+            rank_,
+            " while waiting for ",
+            absence.who),
+        "start the run again: its processes cannot agree any more");
   }
   const auto waited = since(start_);
   if (waited >= timeout()) {

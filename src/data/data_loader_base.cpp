@@ -76,6 +76,13 @@ DataLoaderBase::Loop DataLoaderBase::begin_loop() {
   return Loop(impl_);
 }
 
+DataLoaderBase::Loop DataLoaderBase::begin_reading_ahead() const {
+  auto copy = std::make_shared<Impl>(*impl_);
+  copy->options.gradient_state = nullptr;
+  copy->options.rng_types.clear();  // The loop itself makes them equal.
+  return Loop(copy);
+}
+
 class DataLoaderBase::Loop::State {
  public:
   explicit State(std::shared_ptr<Impl> loader) : loader_(std::move(loader)) {

@@ -167,8 +167,13 @@ class Loader {
 
 }  // namespace
 
+StatefulOptimizer::~StatefulOptimizer() = default;
+
 OptimizerState optimizer_state(
     const Optimizer& optimizer, const std::vector<std::string>& names) {
+  if (const auto* own = dynamic_cast<const StatefulOptimizer*>(&optimizer)) {
+    return own->save_optimizer_state(names);
+  }
   const OptimizerKind& kind = kind_of(optimizer);
   const ParameterList parameters(optimizer, names);
   OptimizerState result;
@@ -202,6 +207,9 @@ std::function<void()> stage_optimizer_state(
     Optimizer& optimizer,
     const OptimizerState& state,
     const std::vector<std::string>& names) {
+  if (auto* own = dynamic_cast<StatefulOptimizer*>(&optimizer)) {
+    return own->stage_optimizer_state(state, names);
+  }
   auto loader = std::make_shared<Loader>(optimizer, state, names);
   loader->read();
   return [loader] { loader->apply(); };

@@ -12,6 +12,7 @@
 
 #include "accelerate/error.h"
 #include "accelerate/group.h"
+#include "accelerate/interrupt.h"
 #include "comm/patience.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
@@ -127,6 +128,27 @@ TEST_P(Groups, EndTheirWaitWhenTheyAreAborted) {
     EXPECT_EQ(
         message_of<DistributedError>([&] { world.barrier(); }),
         "wait_for_everyone #1: aborted on rank 0 while waiting for rank 1");
+    ended.count_down();
+  });
+}
+
+TEST_P(OurBackends, EndTheirWaitWhenTheProcessIsInterrupted) {
+  std::latch ended(1);
+  GroupOptions options = quick(GetParam());
+  options.warn_after = std::chrono::milliseconds(50);
+  options.warn = [&](const std::string&) { interrupt_waits(); };
+
+  run_on_ranks(2, options, [&](Group& world) {
+    if (world.rank() == 1) {
+      ended.wait();
+      return;
+    }
+    EXPECT_EQ(
+        message_of<InterruptedError>([&] { world.barrier(); }),
+        "wait_for_everyone #1: interrupted on rank 0 while waiting for rank 1");
+    EXPECT_TRUE(waits_are_interrupted());
+    resume_waits();
+    EXPECT_THROW(world.barrier(), DistributedError);  // It stays unusable.
     ended.count_down();
   });
 }

@@ -260,5 +260,23 @@ TEST(Resume, RepeatsDropoutRandomNumbersAndEveryLoader) {
   }
 }
 
+TEST(Resume, BringsBackRandomNumbersThatWereRegistered) {
+  const TemporaryFolder folder;
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    Accelerator accelerator(PartialState(group), {});
+    std::int64_t own = 10 + group.rank();
+    accelerator.register_random_state(
+        "mine",
+        [&] { return at::full({1}, own, at::kByte); },
+        [&](const at::Tensor& state) { own = state.item<std::int64_t>(); });
+    accelerator.save_state(folder.path() / "saved");
+    own = 0;
+
+    accelerator.load_state(folder.path() / "saved");
+
+    EXPECT_EQ(own, 10 + group.rank());
+  });
+}
+
 }  // namespace
 }  // namespace accelerate

@@ -59,6 +59,39 @@ TEST(ShardedLoader, ReadsWhatTheRulesSay) {
   });
 }
 
+/// Opens the seam for those who read ahead of the loop.
+template <typename Dataset>
+class Ahead : public DataLoader<Dataset> {
+ public:
+  using DataLoader<Dataset>::DataLoader;
+
+  std::vector<std::vector<std::int64_t>> all_ahead() {
+    std::vector<std::vector<std::int64_t>> batches;
+    for (auto loop = this->begin_reading_ahead(); loop.batch() != nullptr;
+         loop.advance()) {
+      batches.push_back(to_indices(*static_cast<at::Tensor*>(loop.batch())));
+    }
+    return batches;
+  }
+};
+
+TEST(ShardedLoader, CanBeReadAheadOfTheLoop) {
+  Ahead<Counting> loader(
+      Counting{11}, {.batch_size = 2, .shuffle = true, .seed = 3});
+  loader.shard(options_of({.num_processes = 2, .process_index = 1}));
+  const Json before = loader.state_dict();
+
+  const auto ahead = loader.all_ahead();
+
+  EXPECT_EQ(loader.state_dict(), before);
+  std::vector<std::vector<std::int64_t>> read;
+  for (at::Tensor& batch : loader) {
+    read.push_back(to_indices(batch));
+  }
+  EXPECT_EQ(ahead, read);
+  EXPECT_EQ(ahead.size(), 3U);
+}
+
 TEST(ShardedLoader, ReadsAStreamAsTheRulesSay) {
   for_all_small_cases([](std::int64_t n, const ShardRules& rules) {
     if (rules.dispatch_batches) {

@@ -226,6 +226,41 @@ TEST(OptimizerState, RefusesAnotherOptimizersState) {
       "the saved state is that of `AdamW`, not of `SGD`");
 }
 
+/// An optimizer that has its state where nobody else looks.
+class Foreign : public torch::optim::SGD, public StatefulOptimizer {
+ public:
+  using SGD::SGD;
+
+  OptimizerState save_optimizer_state(
+      const std::vector<std::string>& names) const override {
+    OptimizerState state;
+    state.tensors[names.at(0) + ".memory"] = memory;
+    state.scalars = Json::object({{"optimizer", "Foreign"}});
+    return state;
+  }
+  std::function<void()> stage_optimizer_state(
+      const OptimizerState& state,
+      const std::vector<std::string>& names) override {
+    const at::Tensor saved = state.tensors.at(names.at(0) + ".memory");
+    return [this, saved] { memory.copy_(saved); };
+  }
+
+  at::Tensor memory = at::zeros({2});
+};
+
+TEST(OptimizerState, AsksAnOptimizerThatKeepsItsOwn) {
+  at::Tensor weight = at::ones({2}).requires_grad_();
+  Foreign one({weight}, 0.1);
+  one.memory.fill_(7);
+  Foreign other({weight}, 0.1);
+
+  const OptimizerState state = optimizer_state(one, {"weight"});
+  load_optimizer_state(other, state, {"weight"});
+
+  EXPECT_EQ(state.scalars.at("optimizer").as_string(), "Foreign");
+  EXPECT_TRUE(other.memory.equal(one.memory));
+}
+
 TEST(OptimizerState, RefusesOtherGroups) {
   at::Tensor a = at::ones({2}).requires_grad_();
   at::Tensor b = at::ones({2}).requires_grad_();

@@ -6,6 +6,10 @@ PREFIX ?= /usr/local
 TESTS ?=
 TARGETS ?=
 FUZZ_SECONDS ?= 60
+# For `make python` and `make wheel`.
+PYTHON ?= python3
+# `smoke` or `full`, for `make test-python`.
+PYTHON_TESTS ?= full
 
 # `build` for the main lane, `build-<preset>` for the others.
 BUILD := $(if $(filter gcc,$(PRESET)),build,build-$(PRESET))
@@ -27,7 +31,8 @@ DEMO = $(BUILD)/bin/accelerate launch --cpu --num_processes 2 $(BUILD)/bin/examp
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build demo demo-pretrained test install clean slowest format check tidy \
-	headers consumer asan tsan fuzz ci-full benchmarks parity configure configure-full
+	headers consumer asan tsan fuzz ci-full benchmarks parity configure configure-full \
+	python wheel test-python
 
 help: ## List these targets
 	@echo "make <target> [PRESET=gcc|dev|release|ci|asan|tsan] [TORCH_DIR=<LibTorch>] [CUDA=1]"
@@ -84,6 +89,16 @@ parity: configure-full ## Compare models and configurations with Python (PARITY_
 	@$(BUILD_COMMAND) --target accelerate_test_unit_transformers accelerate_parity_models \
 		hub_client accelerate_cli
 	@tests/parity/run.sh $(BUILD)
+
+python: configure ## Build the Python package into build/python (PYTHON=<interpreter>)
+	@cmake $(BUILD) -DACCELERATE_PYTHON="$$(command -v $(PYTHON))" --log-level=WARNING >/dev/null
+	@$(BUILD_COMMAND) --target accelerate_python accelerate_package
+
+wheel: python ## Pack the Python package into build/dist
+	@ACCELERATE_BUILD_DIR=$(CURDIR)/$(BUILD) $(PYTHON) python/build_backend/accelerate_build.py $(BUILD)/dist
+
+test-python: configure ## Test the Python package in an environment of its own (PYTHON_TESTS=smoke)
+	@PRESET=$(PRESET) tools/test_python.sh $(BUILD) $(PYTHON_TESTS)
 
 slowest: ## Print the ten slowest files of the last builds
 	@tools/slowest.py $(BUILD)

@@ -54,7 +54,7 @@ RESTRICTED = [
      ("src/comm/", "src/cuda/", "tests/", "benchmarks/", "cmake/pch/")),
     (re.compile(r"torch/nn(/|\.h)"),
      ("src/transformers/", "src/parallel/", "src/accelerator/", "tests/",
-      "benchmarks/", "examples/", "cmake/pch/")),
+      "benchmarks/", "examples/", "cmake/pch/", "python/")),
     (re.compile(r"torch/(torch|all)\.h"), ("examples/",)),
 ]
 # Each costs seconds: one source of ours, behind a type of ours.

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of settings that `Accelerator` takes, with the peer's names."""
+
+import dataclasses
+import datetime
+import os
+from typing import Optional, Union
+
+
+class KwargsHandler:
+    """Base of what `Accelerator(kwargs_handlers=[…])` takes."""
+
+    def to_kwargs(self) -> dict:
+        """The fields that differ from their defaults."""
+        plain = type(self)()
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != getattr(plain, field.name)
+        }
+
+
+@dataclasses.dataclass
+class DataLoaderConfiguration:
+    """How batches are dealt to processes; applies to every prepared loader."""
+
+    split_batches: bool = False
+    dispatch_batches: Optional[bool] = None
+    even_batches: bool = True
+    use_seedable_sampler: bool = False
+    data_seed: Optional[int] = None
+    non_blocking: bool = False
+
+
+@dataclasses.dataclass
+class GradientAccumulationPlugin:
+    """When micro-batches become an update, and what each weighs (`fixed`, `group` or `weighted`)."""
+
+    num_steps: int = 1
+    adjust_scheduler: bool = True
+    sync_with_dataloader: bool = True
+    sync_each_batch: bool = False
+    weighting: str = "fixed"
+
+
+@dataclasses.dataclass
+class ProjectConfiguration:
+    """Where a run keeps its checkpoints."""
+
+    project_dir: Optional[Union[str, os.PathLike]] = None
+    automatic_checkpoint_naming: bool = False
+    total_limit: Optional[int] = None
+    iteration: int = 0
+    save_on_each_node: bool = False
+
+
+@dataclasses.dataclass
+class DistributedDataParallelKwargs(KwargsHandler):
+    """How gradients travel; unused parameters are always found."""
+
+    broadcast_buffers: bool = True
+    bucket_cap_mb: float = 25
+    comm_hook: str = "no"
+
+
+@dataclasses.dataclass
+class GradScalerKwargs(KwargsHandler):
+    """How the gradient scaler of fp16 moves."""
+
+    init_scale: float = 65536.0
+    growth_factor: float = 2.0
+    backoff_factor: float = 0.5
+    growth_interval: int = 2000
+    enabled: bool = True
+
+
+@dataclasses.dataclass
+class AutocastKwargs(KwargsHandler):
+    """How autocast behaves."""
+
+    enabled: bool = True
+    cache_enabled: Optional[bool] = None
+
+
+@dataclasses.dataclass
+class InitProcessGroupKwargs(KwargsHandler):
+    """How processes find each other, and how long they wait."""
+
+    backend: Optional[str] = None
+    init_method: Optional[str] = None
+    timeout: Optional[datetime.timedelta] = None
+    warn_after: Optional[datetime.timedelta] = None
+
+
+@dataclasses.dataclass
+class ProfileKwargs(KwargsHandler):
+    """What `Accelerator.profile` records."""
+
+    activities: Optional[list] = None
+    schedule_option: Optional[dict] = None
+    record_shapes: bool = False
+    profile_memory: bool = False
+    with_stack: bool = False
+    with_flops: bool = False
+    with_modules: bool = False
+    output_trace_dir: Optional[str] = None
+
+
+def to_dict(settings) -> Optional[dict]:
+    """The fields as the core reads them."""
+    if settings is None:
+        return None
+    result = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, datetime.timedelta):
+            value = value.total_seconds()
+        elif isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        result[field.name] = value
+    return result

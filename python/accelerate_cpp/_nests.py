@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors inside lists, tuples, dicts and objects like them."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+
+def map_tensors(function: Callable, nest: Any) -> Any:
+    """The same nest with `function` applied to each tensor; everything else stays as it is."""
+    if isinstance(nest, torch.Tensor):
+        return function(nest)
+    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
+        return type(nest)(*(map_tensors(function, item) for item in nest))
+    if isinstance(nest, (list, tuple)):
+        return type(nest)(map_tensors(function, item) for item in nest)
+    if isinstance(nest, Mapping):
+        return _map_items(function, nest)
+    if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
+        return dataclasses.replace(
+            nest,
+            **{
+                field.name: map_tensors(function, getattr(nest, field.name))
+                for field in dataclasses.fields(nest)
+                if field.init
+            },
+        )
+    return nest
+
+
+def _map_items(function, nest):
+    items = {key: map_tensors(function, value) for key, value in nest.items()}
+    try:
+        return type(nest)(items)
+    except TypeError:  # a mapping that is made in another way
+        return items
+
+
+def tensors_of(nest: Any) -> list:
+    """The tensors in the order in which `map_tensors` meets them."""
+    found = []
+    map_tensors(lambda tensor: found.append(tensor) or tensor, nest)
+    return found
+
+
+def with_tensors(nest: Any, tensors: list) -> Any:
+    """The same nest with other tensors."""
+    rest = iter(tensors)
+    return map_tensors(lambda _: next(rest), nest)
+
+
+def send_to_device(nest: Any, device, non_blocking: bool = False) -> Any:
+    """The same nest with its tensors, and objects with a `to` of their own, on `device`."""
+    if not isinstance(nest, (torch.Tensor, torch.nn.Module)) and hasattr(nest, "to") and isinstance(nest, Mapping):
+        return nest.to(device)  # what a tokenizer returns
+    return map_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking), nest)

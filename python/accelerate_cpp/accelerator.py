@@ -1,0 +1,499 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The training loop's one point of contact with devices, precision and peers."""
+
+import contextlib
+import os
+import pickle
+from typing import Any, Callable, Optional, Union
+
+import torch
+
+from . import _checkpoints, _kwargs, _nests, data_loader, errors, modules, operations, optimizers
+from ._native import core as _core
+from .state import DistributedType, PartialState
+
+_HANDLERS = {
+    _kwargs.DistributedDataParallelKwargs: "ddp_kwargs",
+    _kwargs.GradScalerKwargs: "scaler_kwargs",
+    _kwargs.AutocastKwargs: "autocast_kwargs",
+    _kwargs.InitProcessGroupKwargs: "init_process_group_kwargs",
+    _kwargs.ProfileKwargs: "profile_kwargs",
+}
+
+
+def _handlers(given) -> dict:
+    result = {}
+    for handler in given or ():
+        name = _HANDLERS.get(type(handler))
+        if name is None:
+            raise errors.ArgumentError(
+                f"kwargs_handlers has a `{type(handler).__name__}`",
+                "pass " + ", ".join(kind.__name__ for kind in _HANDLERS) + " of accelerate_cpp",
+            )
+        if name in result:
+            raise errors.ArgumentError(f"kwargs_handlers has two `{type(handler).__name__}`", "pass one")
+        result[name] = handler
+    return result
+
+
+def _refuse(absent: dict) -> None:
+    """The peer's arguments for what is not here: nothing is accepted and ignored."""
+    for name, value in absent.items():
+        if value is not None:
+            raise errors.UnsupportedError(f"`{name}` has no counterpart in accelerate_cpp", "leave it out")
+
+
+class Accelerator:
+    """One process's view of a training run.
+
+    `prepare` readies models, optimizers and schedulers in place and returns them; loaders are returned as new
+    objects that give this process its share. `backward` averages the gradients over all processes. On a micro-step
+    of an accumulation `.grad` stays None, so that `optimizer.step()` and `zero_grad()` do nothing by themselves.
+    """
+
+    def __init__(
+        self,
+        device_placement: bool = True,
+        split_batches: Optional[bool] = None,
+        mixed_precision: Optional[str] = None,
+        gradient_accumulation_steps: Optional[int] = None,
+        cpu: Optional[bool] = None,
+        dataloader_config: Optional[_kwargs.DataLoaderConfiguration] = None,
+        deepspeed_plugin=None,
+        fsdp_plugin=None,
+        megatron_lm_plugin=None,
+        rng_types: Optional[list] = None,
+        log_with=None,
+        project_dir: Optional[Union[str, os.PathLike]] = None,
+        project_config: Optional[_kwargs.ProjectConfiguration] = None,
+        gradient_accumulation_plugin: Optional[_kwargs.GradientAccumulationPlugin] = None,
+        step_scheduler_with_optimizer: bool = True,
+        kwargs_handlers: Optional[list] = None,
+        dynamo_backend=None,
+        dynamo_plugin=None,
+        deepspeed_plugins=None,
+        parallelism_config=None,
+        *,
+        allow_tf32: Optional[bool] = None,
+        scheduler_unit: str = "per_process",
+    ):
+        _refuse(
+            dict(
+                deepspeed_plugin=deepspeed_plugin,
+                fsdp_plugin=fsdp_plugin,
+                megatron_lm_plugin=megatron_lm_plugin,
+                log_with=log_with,
+                dynamo_backend=dynamo_backend,
+                dynamo_plugin=dynamo_plugin,
+                deepspeed_plugins=deepspeed_plugins,
+                parallelism_config=parallelism_config,
+            )
+        )
+        if gradient_accumulation_plugin is not None and gradient_accumulation_steps == 1:
+            gradient_accumulation_steps = None  # the peer's default, which says nothing
+        handlers = _handlers(kwargs_handlers)
+        self._autocast_kwargs = handlers.get("autocast_kwargs", _kwargs.AutocastKwargs())
+        self._profile_kwargs = handlers.get("profile_kwargs", _kwargs.ProfileKwargs())
+        self._core = _core.Core(
+            dict(
+                device_placement=device_placement,
+                split_batches=split_batches,
+                mixed_precision=mixed_precision,
+                gradient_accumulation_steps=gradient_accumulation_steps,
+                cpu=cpu or None,
+                allow_tf32=allow_tf32,
+                dataloader_config=_kwargs.to_dict(dataloader_config),
+                gradient_accumulation_plugin=_kwargs.to_dict(gradient_accumulation_plugin),
+                step_scheduler_with_optimizer=step_scheduler_with_optimizer,
+                scheduler_unit=scheduler_unit,
+                rng_types=None if rng_types is None else [str(getattr(kind, "value", kind)) for kind in rng_types],
+                project_dir=None if project_dir is None else os.fspath(project_dir),
+                project_config=_kwargs.to_dict(project_config),
+                **{name: _kwargs.to_dict(handler) for name, handler in handlers.items()},
+            )
+        )
+        self.state = PartialState(_state=self._core.state)
+        self.device_placement = device_placement
+        self.project_configuration = project_config or _kwargs.ProjectConfiguration(project_dir=project_dir)
+        self._core.register_random_state("python", _checkpoints.PythonRandom())
+        self._core.register_random_state("numpy", _checkpoints.NumpyRandom())
+        self._hooks: list = []
+        self._forget()
+
+    def _forget(self):
+        self._models: list = []
+        self._mirrors: dict = {}
+        self._optimizers: list = []
+        self._optimizer_mirrors: dict = {}
+        self._schedulers: list = []
+        self._dataloaders: list = []
+
+    # Getting ready ----------------------------------------------------------------------------
+
+    def prepare(self, *args, device_placement: Optional[list] = None):
+        """Readies models, optimizers, schedulers and loaders, in any order; returns them in the same order.
+
+        Collective for models: parameters and buffers become those of process 0.
+        """
+        if device_placement is not None and len(device_placement) != len(args):
+            raise errors.ArgumentError(
+                f"prepare got {len(args)} objects and a `device_placement` of {len(device_placement)}",
+                "pass one value for each object",
+            )
+        places = device_placement or [None] * len(args)
+        # Schedulers last: each needs its optimizer.
+        results = [None if optimizers.is_scheduler(item) else self._prepare_one(item, p) for item, p in zip(args, places)]
+        results = [self.prepare_scheduler(item) if optimizers.is_scheduler(item) else results[i] for i, item in enumerate(args)]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _prepare_one(self, item, place):
+        if isinstance(item, torch.utils.data.DataLoader):
+            return self.prepare_data_loader(item, device_placement=place)
+        if isinstance(item, torch.nn.Module):
+            return self.prepare_model(item, device_placement=place)
+        if isinstance(item, torch.optim.Optimizer):
+            return self.prepare_optimizer(item, device_placement=place)
+        return item  # as the peer: what needs nothing passes through
+
+    def prepare_model(self, model, device_placement: Optional[bool] = None, evaluation_mode: bool = False):
+        if self.device_placement if device_placement is None else device_placement:
+            model.to(self.device)
+        self._mirror_model(model, evaluation_mode)
+        if self.mixed_precision != "no":
+            modules.wrap_forward(model, self.device.type, self.mixed_precision, self._autocast_kwargs)
+        return model
+
+    def _mirror_model(self, model, evaluation_mode=False):
+        self._mirrors.pop(id(model), None)  # The core forgets the one it had.
+        mirror = modules.mirror(model)
+        self._core.prepare_model(mirror, evaluation_mode)
+        if not any(known is model for known in self._models):
+            self._models.append(model)
+        self._mirrors[id(model)] = mirror
+
+    def prepare_optimizer(self, optimizer, device_placement: Optional[bool] = None):
+        if id(optimizer) not in self._optimizer_mirrors:
+            mirror = optimizers.mirror_optimizer(optimizer)
+            self._core.prepare_optimizer(mirror)
+            self._optimizer_mirrors[id(optimizer)] = mirror
+            self._optimizers.append(optimizer)
+        return optimizer
+
+    def prepare_scheduler(self, scheduler):
+        if not optimizers.is_prepared_scheduler(scheduler):
+            optimizer = scheduler.optimizer
+            mirror = self._optimizer_mirrors.get(id(optimizer)) or optimizers.mirror_optimizer(optimizer)
+            self._core.prepare_scheduler(optimizers.mirror_scheduler(scheduler, mirror))
+            self._schedulers.append(scheduler)
+        return scheduler
+
+    def prepare_data_loader(self, data_loader_, device_placement: Optional[bool] = None, slice_fn_for_dispatch=None):
+        _refuse(dict(slice_fn_for_dispatch=slice_fn_for_dispatch))
+        if isinstance(data_loader_, data_loader.DataLoaderBase) and any(data_loader_ is d for d in self._dataloaders):
+            return data_loader_
+        place = self.device_placement if device_placement is None else device_placement
+        prepared = data_loader.prepare(data_loader_, self._core, self.device if place else None)
+        self._dataloaders.append(prepared)
+        return prepared
+
+    # Training ---------------------------------------------------------------------------------
+
+    def backward(self, loss, **kwargs) -> None:
+        """Adds the gradients of `loss`, scaled so that the micro-steps of one update equal one large batch."""
+        unknown = set(kwargs) - {"retain_graph", "create_graph"}
+        if unknown:
+            raise TypeError(f"backward got an unexpected argument `{sorted(unknown)[0]}`")
+        self._core.backward(loss, bool(kwargs.get("retain_graph")), bool(kwargs.get("create_graph")))
+
+    @contextlib.contextmanager
+    def accumulate(self, *models, weight: Optional[float] = None):
+        """One micro-step of gradient accumulation, for everything that was prepared."""
+        for model in models:
+            self._mirror_of(model, "accumulate")
+        self._core.accumulate(weight)
+        yield
+
+    @contextlib.contextmanager
+    def no_sync(self, model=None):
+        """Keeps the gradients of the backwards inside local, and visible in `.grad`."""
+        region = self._core.no_sync(None if model is None else self._mirror_of(model, "no_sync"))
+        try:
+            yield
+        finally:
+            region.end()
+
+    def trigger_sync_in_backward(self, model=None) -> None:
+        """Makes the next backward inside `no_sync` synchronise after all."""
+        self._core.trigger_sync_in_backward()
+
+    @contextlib.contextmanager
+    def join_uneven_inputs(self, joinables=None, even_batches: Optional[bool] = None):
+        """Lets processes run out of batches at different times."""
+        region = self._core.join_uneven_inputs(even_batches)
+        try:
+            yield
+        except BaseException:
+            region.abandon()
+            raise
+        region.end()
+
+    def clip_grad_norm_(self, parameters, max_norm: float, norm_type: float = 2) -> torch.Tensor:
+        """Scales the gradients so that their norm is at most `max_norm`; returns the norm before."""
+        return self._core.clip_grad_norm_(_list_of(parameters), float(max_norm), float(norm_type))
+
+    def clip_grad_value_(self, parameters, clip_value: float) -> None:
+        self._core.clip_grad_value_(_list_of(parameters), float(clip_value))
+
+    def unscale_gradients(self, optimizer=None) -> None:
+        """Does nothing: after `backward`, `.grad` holds real values already, also with fp16."""
+
+    def autocast(self, autocast_handler: Optional[_kwargs.AutocastKwargs] = None):
+        """A context with the precision of this Accelerator."""
+        how = autocast_handler or self._autocast_kwargs
+        precision = modules._PRECISIONS.get(self.mixed_precision)
+        return torch.autocast(
+            self.device.type,
+            dtype=precision,
+            enabled=how.enabled and precision is not None,
+            cache_enabled=how.cache_enabled,
+        )
+
+    # Results ----------------------------------------------------------------------------------
+
+    def gather(self, tensor: Any) -> Any:
+        return operations.gather(tensor, group=self._core.state.group)
+
+    def gather_for_metrics(self, input_data: Any, use_gather_object: bool = False) -> Any:
+        """Gathers exactly the real rows of the current batch."""
+        tensors = _nests.tensors_of(input_data)
+        if tensors and not use_gather_object:
+            return _nests.with_tensors(input_data, self._core.gather_for_metrics(tensors))
+        parts = self._core.gather_objects_for_metrics([pickle.dumps(item) for item in input_data])
+        return [pickle.loads(part) for part in parts]
+
+    def reduce(self, tensor: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
+        return operations.reduce(tensor, reduction, scale, group=self._core.state.group)
+
+    def pad_across_processes(self, tensor: Any, dim: int = 0, pad_index: int = 0, pad_first: bool = False) -> Any:
+        return operations.pad_across_processes(tensor, dim, pad_index, pad_first, group=self._core.state.group)
+
+    @contextlib.contextmanager
+    def profile(self, profile_handler: Optional[_kwargs.ProfileKwargs] = None):
+        """Records what LibTorch does inside, a trace per process."""
+        profiler = _core.Profiler(_kwargs.to_dict(profile_handler or self._profile_kwargs), self.process_index)
+        try:
+            yield profiler
+        finally:
+            profiler.stop()
+
+    def skip_first_batches(self, dataloader, num_batches: int = 0):
+        return data_loader.skip_first_batches(dataloader, num_batches)
+
+    def set_trigger(self) -> None:
+        self._core.set_trigger()
+
+    def check_trigger(self) -> bool:
+        return self._core.check_trigger()
+
+    # Checkpoints ------------------------------------------------------------------------------
+
+    def save_state(self, output_dir: Optional[str] = None, safe_serialization: bool = True, *, blocking: bool = True):
+        """Saves everything a run needs to go on; returns the folder, complete or absent."""
+        if not safe_serialization:
+            raise errors.UnsupportedError("`safe_serialization=False`: checkpoints are safetensors", "leave it out")
+        return self._core.save_state(None if output_dir is None else os.fspath(output_dir), blocking)
+
+    def load_state(self, input_dir: Optional[str] = None, *, strict: bool = True) -> dict:
+        """Goes back to a saved state, at any number of processes; returns what was loaded."""
+        return self._core.load_state(None if input_dir is None else os.fspath(input_dir), strict)
+
+    def wait_for_checkpoint(self) -> None:
+        """Waits for a save in the background."""
+        self._core.wait_for_checkpoint()
+
+    def register_for_checkpointing(self, *objects) -> None:
+        """Saves and loads these too: `state_dict()` of plain values and tensors, those of process 0."""
+        for item in objects:
+            adapter = _checkpoints.Registered(item)
+            self._core.register_values(adapter)
+            if adapter.has_tensors:
+                self._core.register_tensors(adapter)
+
+    def register_save_state_pre_hook(self, hook: Callable) -> "_RemovableHook":
+        """`hook(models, weights, folder)` before weights are saved; what it takes out is not saved."""
+        return self._add_hook(self._core.register_save_state_pre_hook, hook)
+
+    def register_load_state_pre_hook(self, hook: Callable) -> "_RemovableHook":
+        """`hook(models, weights, folder)` before weights are loaded."""
+        return self._add_hook(self._core.register_load_state_pre_hook, hook)
+
+    def _add_hook(self, register, hook):
+        def call(weights, folder):
+            hook(self._models, weights, folder)
+            return weights
+
+        removable = _RemovableHook(register(call), self._hooks)
+        self._hooks.append(removable)
+        return removable
+
+    def checkpoint_requested(self) -> bool:
+        """Whether this process or another was asked to save and stop, by SIGTERM or SIGUSR1."""
+        return self._core.checkpoint_requested()
+
+    def save_every(self, steps: Optional[int] = None, minutes: Optional[float] = None, blocking: bool = False):
+        """A function to call once per step; it saves when it is time, and returns whether it did."""
+        return self._core.save_every(steps, minutes, blocking)
+
+    def get_state_dict(self, model, unwrap: bool = True) -> dict:
+        """Parameters and buffers under the model's own names; the tensors are the model's."""
+        return self._core.get_state_dict(modules.mirror(model))
+
+    def save_model(self, model, save_directory, max_shard_size: str = "10GB", safe_serialization: bool = True) -> None:
+        """Writes a model's weights as Hugging Face lays them out, on the main process."""
+        if not safe_serialization:
+            raise errors.UnsupportedError("`safe_serialization=False`: weights are safetensors", "leave it out")
+        self._core.save_model(modules.mirror(model), os.fspath(save_directory), str(max_shard_size))
+
+    def save(self, obj, f, safe_serialization: bool = True) -> None:
+        """Writes tensors by name, or plain values, to a file, on the main process."""
+        each_node = self.project_configuration.save_on_each_node
+        if self.is_local_main_process if each_node else self.is_main_process:
+            _checkpoints.save(obj, os.fspath(f), _core)
+
+    @property
+    def save_iteration(self) -> int:
+        return self._core.iteration
+
+    @property
+    def step(self) -> int:
+        """Updates of the optimizers so far, those of loaded runs included."""
+        return self._core.step
+
+    # Processes --------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> torch.device:
+        return self.state.device
+
+    @property
+    def distributed_type(self) -> DistributedType:
+        return self.state.distributed_type
+
+    num_processes = property(lambda self: self.state.num_processes)
+    process_index = property(lambda self: self.state.process_index)
+    local_process_index = property(lambda self: self.state.local_process_index)
+    is_main_process = property(lambda self: self.state.is_main_process)
+    is_local_main_process = property(lambda self: self.state.is_local_main_process)
+    is_last_process = property(lambda self: self.state.is_last_process)
+    use_distributed = property(lambda self: self.state.use_distributed)
+    multi_device = property(lambda self: self.use_distributed and self.device.type != "cpu")
+
+    def wait_for_everyone(self) -> None:
+        self.state.wait_for_everyone()
+
+    def main_process_first(self):
+        return self.state.main_process_first()
+
+    def local_main_process_first(self):
+        return self.state.local_main_process_first()
+
+    def on_main_process(self, function):
+        return self.state.on_main_process(function)
+
+    def on_local_main_process(self, function):
+        return self.state.on_local_main_process(function)
+
+    def on_last_process(self, function):
+        return self.state.on_last_process(function)
+
+    def on_process(self, function=None, process_index: Optional[int] = None):
+        return self.state.on_process(function, process_index)
+
+    def on_local_process(self, function=None, local_process_index: Optional[int] = None):
+        return self.state.on_local_process(function, local_process_index)
+
+    def split_between_processes(self, inputs, apply_padding: bool = False):
+        return self.state.split_between_processes(inputs, apply_padding)
+
+    def print(self, *args, **kwargs) -> None:
+        """`print`, once per host."""
+        self.state.print(*args, **kwargs)
+
+    # Settings ---------------------------------------------------------------------------------
+
+    mixed_precision = property(lambda self: self._core.mixed_precision)
+    optimizer_step_was_skipped = property(lambda self: self._core.optimizer_step_was_skipped)
+    split_batches = property(lambda self: self._core.split_batches)
+    dispatch_batches = property(lambda self: self._core.dispatch_batches)
+    use_seedable_sampler = property(lambda self: self._core.use_seedable_sampler)
+    non_blocking = property(lambda self: self._core.non_blocking)
+    project_dir = property(lambda self: self.project_configuration.project_dir)
+
+    @property
+    def sync_gradients(self) -> bool:
+        return self._core.sync_gradients
+
+    @sync_gradients.setter
+    def sync_gradients(self, value: bool) -> None:
+        self._core.sync_gradients = value
+
+    @property
+    def gradient_accumulation_steps(self) -> int:
+        return self._core.gradient_accumulation_steps
+
+    @gradient_accumulation_steps.setter
+    def gradient_accumulation_steps(self, value: int) -> None:
+        self._core.gradient_accumulation_steps = value
+
+    @property
+    def even_batches(self) -> bool:
+        return self._core.even_batches
+
+    @even_batches.setter
+    def even_batches(self, value: bool) -> None:
+        self._core.even_batches = value
+
+    # The end ----------------------------------------------------------------------------------
+
+    def unwrap_model(self, model, keep_fp32_wrapper: bool = True, keep_torch_compile: bool = True):
+        """The model itself: nothing was wrapped. Without `keep_fp32_wrapper`, autocast is taken off again."""
+        if not keep_fp32_wrapper:
+            modules.unwrap_forward(model)
+        return model
+
+    def free_memory(self, *objects):
+        """Forgets everything that was prepared; it works on as it is, on its own."""
+        for model in self._models:
+            modules.unwrap_forward(model)
+        for scheduler in self._schedulers:
+            optimizers.release_scheduler(scheduler)
+        self._core.free_memory()
+        self._forget()
+        return [None] * len(objects)
+
+    def clear(self, *objects):
+        return self.free_memory(*objects)
+
+    def end_training(self) -> None:
+        """Waits for everyone and leaves the run."""
+        self._core.end_training()
+
+    def _mirror_of(self, model, who: str):
+        mirror = self._mirrors.get(id(model))
+        if mirror is None:
+            raise errors.StateError(f"{who} got a model that was not prepared", "call prepare() with it first")
+        return mirror
+
+
+class _RemovableHook:
+    def __init__(self, region, hooks):
+        self._region, self._hooks = region, hooks
+
+    def remove(self) -> None:
+        self._region.end()
+        if self in self._hooks:
+            self._hooks.remove(self)
+
+
+def _list_of(parameters) -> list:
+    return [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)

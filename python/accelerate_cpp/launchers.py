@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions on several processes, from a notebook or an interactive Python."""
+
+import codecs
+import contextlib
+import os
+import pickle
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import Any, Callable, Optional
+
+import torch
+
+from . import errors, launch, progress
+from .state import PartialState
+
+# Runs the command so that it dies with the interpreter that started it: a kernel may be killed at any time.
+_SHIM = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class WorkerError(errors.Error):
+    """A worker of `notebook_launcher` failed; `rank` and `traceback` say where."""
+
+    def __init__(self, message: str = "", hint: str = "", rank: Optional[int] = None, traceback: str = ""):
+        super().__init__(message, hint)
+        self.rank = rank
+        self.traceback = traceback
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n\n{self.traceback}" if self.traceback else super().__str__()
+
+
+def _default_processes() -> tuple:
+    """How many processes suit this machine, and why."""
+    gpus = torch.cuda.device_count()
+    if gpus > 0:
+        return gpus, f"one for each of {gpus} GPUs" if gpus > 1 else "one GPU"
+    cores = len(os.sched_getaffinity(0))
+    count = max(1, min(8, cores // 4))
+    return count, f"CPU, {cores} cores"
+
+
+def _dump(function: Callable, args: tuple) -> bytes:
+    try:
+        import cloudpickle
+    except ImportError:
+        raise errors.UnsupportedError(
+            "notebook_launcher needs the package `cloudpickle` to hand the function to other processes",
+            "run `pip install cloudpickle`",
+        ) from None
+    try:
+        return cloudpickle.dumps((function, tuple(args)))
+    except Exception as error:
+        raise errors.ArgumentError(
+            f"the function or its arguments cannot be handed to other processes: {error}",
+            "make what does not pickle (files, locks, connections) inside the function",
+        ) from error
+
+
+def _check(function, args, mixed_precision, num_processes) -> None:
+    if not callable(function):
+        raise errors.ArgumentError(f"notebook_launcher got a `{type(function).__name__}`", "pass a function")
+    if not isinstance(args, (tuple, list)):
+        raise errors.ArgumentError(
+            f"`args` is a `{type(args).__name__}`", "pass a tuple: `args=(value,)` for a single argument"
+        )
+    if mixed_precision not in ("no", "fp16", "bf16"):
+        raise errors.ArgumentError(f"mixed_precision is `{mixed_precision}`", "use `no`, `fp16` or `bf16`")
+    gpus = torch.cuda.device_count()
+    if mixed_precision == "fp16" and gpus == 0:
+        raise errors.UnsupportedError("`fp16` needs a GPU, and there is none here", "use `bf16`, or `no`")
+    if num_processes is not None and num_processes < 1:
+        raise errors.ArgumentError(f"num_processes is {num_processes}", "pass 1 or more, or leave it out")
+    if num_processes is not None and 0 < gpus < num_processes:
+        raise errors.ArgumentError(
+            f"num_processes is {num_processes}, and this machine has {gpus} GPUs",
+            "pass at most one process per GPU, or hide the GPUs with CUDA_VISIBLE_DEVICES=",
+        )
+
+
+def _announce(count: int, why: str) -> None:
+    processes = "1 process" if count == 1 else f"{count} processes"
+    print(f"Launching training on {processes} ({why})", flush=True)
+    if PartialState.is_initialized():
+        print("The Accelerator of this notebook stays out of it: the processes make their own", flush=True)
+
+
+def notebook_launcher(
+    function: Callable,
+    args: tuple = (),
+    num_processes: Optional[int] = None,
+    mixed_precision: str = "no",
+    use_port: Optional[str] = None,
+    master_addr: str = "127.0.0.1",
+    node_rank: int = 0,
+    num_nodes: int = 1,
+    rdzv_backend: str = "static",
+    rdzv_endpoint: str = "",
+    rdzv_conf: Optional[dict] = None,
+    rdzv_id: str = "none",
+    max_restarts: int = 0,
+    monitor_interval: float = 0.1,
+    log_line_prefix_template: Optional[str] = None,
+) -> Any:
+    """Runs `function(*args)` in `num_processes` fresh processes and returns what the first one returns.
+
+    Nothing of this process is inherited, so it works after CUDA was used here, a second time, and after an
+    exception. Their output appears here as it comes. The first exception of a worker is raised here as
+    `WorkerError`, with the worker's traceback, once all have ended. Interrupting ends them all.
+    """
+    _check(function, args, mixed_precision, num_processes)
+    for name, value, inert in (
+        ("rdzv_endpoint", rdzv_endpoint, ""),
+        ("rdzv_id", rdzv_id, "none"),
+        ("log_line_prefix_template", log_line_prefix_template, None),
+    ):
+        if value != inert:
+            raise errors.UnsupportedError(f"`{name}` has no counterpart in accelerate_cpp", "leave it out")
+    why = "as asked for"
+    if num_processes is None:
+        num_processes, why = _default_processes()
+    data = _dump(function, args)
+    _announce(num_processes, why)
+    words = ["--num_processes", str(num_processes), "--mixed_precision", mixed_precision]
+    words += ["--max_restarts", str(max_restarts), "--monitor_interval", str(monitor_interval)]
+    if torch.cuda.device_count() == 0:
+        words.append("--cpu")
+    if num_nodes > 1:
+        words += ["--num_machines", str(num_nodes), "--machine_rank", str(node_rank)]
+        words += ["--main_process_ip", master_addr, "--rdzv_backend", rdzv_backend]
+        if rdzv_conf:
+            words += ["--rdzv_conf", ",".join(f"{key}={value}" for key, value in rdzv_conf.items())]
+    if use_port is not None:
+        words += ["--main_process_port", str(use_port)]
+    folder = tempfile.mkdtemp(prefix="accelerate_notebook_")
+    try:
+        with open(os.path.join(folder, "function"), "wb") as file:
+            file.write(data)
+        code, report = _run(words, folder)
+        _raise_failure(code, report, folder, num_processes)
+        path = os.path.join(folder, "result")
+        if node_rank != 0 or not os.path.exists(path):
+            return None
+        with open(path, "rb") as file:
+            return pickle.load(file)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def debug_launcher(function: Callable, args: tuple = (), num_processes: int = 2) -> Any:
+    """`notebook_launcher` on the CPU, for tests."""
+    with _without_gpus():
+        return notebook_launcher(function, args, num_processes)
+
+
+@contextlib.contextmanager
+def _without_gpus():
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CUDA_VISIBLE_DEVICES"]
+        else:
+            os.environ["CUDA_VISIBLE_DEVICES"] = before
+
+
+def _run(words: list, folder: str) -> tuple:
+    """Runs the launcher; returns its exit code and what it wrote to stderr."""
+    variables = launch.environment()
+    variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    variables[progress.FOLDER_VARIABLE] = folder
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        variables.pop(name, None)
+    command = [launch.command_path(), "launch", "--quiet", *words, "--stop_timeout", "3", "--grace_period", "3"]
+    command += ["--no_python", sys.executable, "-u", "-m", "accelerate_cpp._worker", folder]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SHIM, str(os.getpid()), *command],
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            report = _forward(process, progress.Receiver(folder))
+            return process.wait(), report
+        except BaseException:
+            _stop(process)
+            raise
+
+
+def _forward(process, receiver) -> str:
+    """Writes what comes to this process's streams, which in a notebook are the cell's."""
+    said = []
+    with selectors.DefaultSelector() as selector:
+        for pipe, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
+            selector.register(pipe, selectors.EVENT_READ, (name, codecs.getincrementaldecoder("utf-8")("replace")))
+        while selector.get_map():
+            receiver.look()
+            for key, _ in selector.select(timeout=0.5):
+                name, decoder = key.data
+                data = os.read(key.fd, 65536)
+                text = decoder.decode(data, final=not data)
+                if name == "stderr":
+                    said.append(text)
+                stream = getattr(sys, name)
+                stream.write(text)
+                stream.flush()
+                if not data:
+                    selector.unregister(key.fileobj)
+    receiver.look()
+    return "".join(said)
+
+
+def _stop(process) -> None:
+    """Ends the launcher and with it all workers."""
+    for _ in range(2):  # once is a request, twice is at once
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.5)
+            return
+    process.kill()
+    process.wait()
+
+
+def _raise_failure(code: int, report: str, folder: str, num_processes: int) -> None:
+    if code == 0:
+        return
+    failures = []
+    for name in os.listdir(folder):
+        if name.startswith("error_") and not name.endswith(".part"):
+            path = os.path.join(folder, name)
+            failures.append((os.stat(path).st_mtime_ns, int(name[len("error_") :]), path))
+    if failures:
+        _, rank, path = min(failures)
+        with open(path, "rb") as file:
+            text, trace = pickle.load(file)
+        raise WorkerError(f"process {rank} of {num_processes} raised {text}", rank=rank, traceback=trace)
+    lines = [line for line in report.splitlines() if line.startswith("error:")]
+    what = lines[-1][len("error: ") :] if lines else f"the processes ended with code {code}"
+    raise WorkerError(what, "see what the processes printed above")

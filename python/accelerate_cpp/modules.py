@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python modules for the core: their tensors by name, and autocast around `forward`."""
+
+import functools
+
+import torch
+
+from . import _nests, errors
+from ._native import core as _core
+
+_PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def _named(model: torch.nn.Module):
+    """Parameters and persistent buffers under the names of `state_dict`, module by module."""
+    parameters, buffers = [], []
+    for prefix, module in model.named_modules(remove_duplicate=False):
+        start = prefix + "." if prefix else ""
+        for name, tensor in module._parameters.items():
+            if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+                raise errors.StateError(
+                    f"`{start}{name}` has no shape yet", "run one batch through the model before `prepare`"
+                )
+            if tensor is not None:
+                parameters.append((start + name, tensor))
+        for name, tensor in module._buffers.items():
+            if tensor is not None and name not in module._non_persistent_buffers_set:
+                buffers.append((start + name, tensor))
+    return parameters, buffers
+
+
+def mirror(model: torch.nn.Module):
+    """The model as the core sees it: the same tensors under the same names."""
+    return _core.Module(*_named(model))
+
+
+class AutocastForward:
+    """A model's `forward` in lower precision; its results are fp32."""
+
+    def __init__(self, model, device_type: str, precision: str, kwargs):
+        self.original = model.forward
+        self._context = functools.partial(
+            torch.autocast,
+            device_type=device_type,
+            dtype=_PRECISIONS[precision],
+            enabled=kwargs.enabled,
+            cache_enabled=kwargs.cache_enabled,
+        )
+        functools.update_wrapper(self, self.original)
+
+    def __call__(self, *args, **kwargs):
+        with self._context():
+            outputs = self.original(*args, **kwargs)
+        return _nests.map_tensors(_to_fp32, outputs)
+
+
+def _to_fp32(tensor):
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def wrap_forward(model, device_type: str, precision: str, kwargs) -> None:
+    if not isinstance(model.__dict__.get("forward"), AutocastForward):
+        model.forward = AutocastForward(model, device_type, precision, kwargs)
+
+
+def unwrap_forward(model) -> None:
+    if isinstance(model.__dict__.get("forward"), AutocastForward):
+        del model.forward

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress of a training run: a bar, and in a notebook the loss curve beside it."""
+
+import json
+import os
+import sys
+import time
+from typing import Any, Iterable, Optional
+
+import torch
+
+from ._native import core as _core
+
+# Set by `notebook_launcher` for its workers: where the first one tells the cell how it goes.
+FOLDER_VARIABLE = "ACCELERATE_NOTEBOOK_FOLDER"
+_INTERVAL = 0.5
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook."""
+    shell = sys.modules.get("IPython")
+    shell = shell.get_ipython() if shell is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def _draws_lines_again() -> bool:
+    return in_notebook() or FOLDER_VARIABLE in os.environ or sys.stderr.isatty()
+
+
+class tqdm:
+    """One progress bar for all processes of a host: `tqdm(iterable)`, or `tqdm(total=n)` and `update`."""
+
+    def __init__(
+        self,
+        iterable: Optional[Iterable] = None,
+        desc: str = "",
+        total: Optional[int] = None,
+        leave: bool = True,
+        file=None,
+        unit: str = "it",
+        disable: bool = False,
+    ):
+        if total is None and hasattr(iterable, "__len__"):
+            total = len(iterable)
+        self._iterable = iterable
+        self.total = total
+        self._bar = _core.Bar(
+            total=total,
+            description=desc or "",
+            unit=unit,
+            show=False if disable else None,
+            file=file or sys.stderr,
+            terminal=file.isatty() if file is not None else _draws_lines_again(),
+            leave=leave,
+        )
+
+    n = property(lambda self: self._bar.n)
+    disable = property(lambda self: not self._bar.is_shown)
+
+    def update(self, n: int = 1) -> None:
+        self._bar.update(n)
+
+    def set_description(self, desc: str = "") -> None:
+        self._bar.set_description(desc)
+
+    def set_postfix(self, **values) -> None:
+        self._bar.set_postfix(", ".join(f"{name}={_short(value)}" for name, value in values.items()))
+
+    def close(self) -> None:
+        self._bar.close()
+
+    def __iter__(self):
+        try:
+            for item in self._iterable:
+                yield item
+                self.update(1)
+        finally:
+            self.close()
+
+    def __len__(self) -> int:
+        return self.total
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _short(value) -> str:
+    value = value.item() if isinstance(value, torch.Tensor) else value
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class TrainingProgress:
+    """Counts steps; in a notebook it also draws loss, learning rate and throughput as they come.
+
+        progress = TrainingProgress(num_training_steps)
+        …
+        progress.update(loss=loss, lr=scheduler.get_last_lr()[0], samples=8)
+
+    The picture is an SVG of its own and is drawn at most twice a second; until then losses stay on their device.
+    In a terminal there is the bar alone. With several processes the first one shows it.
+    """
+
+    def __init__(self, total: Optional[int] = None, desc: str = ""):
+        self._bar = tqdm(total=total, desc=desc)
+        self._curve = _Curve(total) if self._bar._bar.is_shown else None
+        self._pending: list = []
+        self._step = 0
+        self._samples = 0
+        self._drawn = self._start = time.monotonic()
+        self._sink = self._choose_sink() if self._curve is not None else None
+
+    @staticmethod
+    def _choose_sink():
+        if os.environ.get(FOLDER_VARIABLE):
+            return _Telegraph(os.environ[FOLDER_VARIABLE])
+        return Picture() if in_notebook() else None
+
+    def update(self, n: int = 1, *, loss: Any = None, lr: Optional[float] = None, samples: int = 0) -> None:
+        """`n` more steps are done; the values are those of the last one."""
+        self._step += n
+        self._samples += samples
+        self._bar.update(n)
+        if self._sink is None:
+            return
+        if isinstance(loss, torch.Tensor):
+            loss = loss.detach()
+        if loss is not None or lr is not None:
+            self._pending.append((self._step, loss, lr))
+        if time.monotonic() - self._drawn >= _INTERVAL:
+            self._draw()
+
+    def _draw(self) -> None:
+        now = time.monotonic()
+        seconds = max(now - self._start, 1e-9)
+        count, unit = (self._samples, "samples/s") if self._samples else (self._step, "steps/s")
+        self._curve.add(_read(self._pending), self._step, count / seconds, unit)
+        self._pending.clear()
+        self._sink.show(self._curve.values())
+        self._drawn = time.monotonic()
+
+    def close(self) -> None:
+        """Draws the last state."""
+        if self._sink is not None:
+            self._draw()
+            self._sink = None
+        self._bar.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _read(points: list) -> list:
+    """Losses as numbers; those of a device are fetched in one go."""
+    tensors = [loss.reshape(()).float() for _, loss, _ in points if isinstance(loss, torch.Tensor)]
+    numbers = iter(torch.stack(tensors).tolist() if tensors else [])
+    return [(step, next(numbers) if isinstance(loss, torch.Tensor) else loss, lr) for step, loss, lr in points]
+
+
+class _Curve:
+    """What has been seen so far, thinned out so that a picture stays small."""
+
+    LIMIT = 400
+
+    def __init__(self, total: Optional[int]):
+        self._total = total
+        self._points: list = []
+        self._rest: dict = {}
+
+    def add(self, points: list, step: int, rate: float, unit: str) -> None:
+        self._points += points
+        while len(self._points) > self.LIMIT:
+            self._points = self._points[:-1:2] + self._points[-1:]
+        self._rest = dict(step=step, total=self._total, rate=rate, unit=unit)
+
+    def values(self) -> dict:
+        return dict(points=self._points, **self._rest)
+
+
+class _Telegraph:
+    """The first worker of a notebook tells the cell: a file that is replaced as a whole."""
+
+    def __init__(self, folder: str):
+        self._path = os.path.join(folder, "progress")
+
+    def show(self, values: dict) -> None:
+        with open(self._path + ".part", "w") as file:
+            json.dump(values, file)
+        os.replace(self._path + ".part", self._path)
+
+
+class Picture:
+    """The curve in the cell of a notebook."""
+
+    def __init__(self):
+        self._handle = None
+
+    def show(self, values: dict) -> None:
+        from IPython.display import HTML, display
+
+        picture = HTML(svg(values))
+        if self._handle is None:
+            self._handle = display(picture, display_id=True)
+        else:
+            self._handle.update(picture)
+
+
+class Receiver:
+    """The cell's end of `_Telegraph`."""
+
+    def __init__(self, folder: str):
+        self._path = os.path.join(folder, "progress")
+        self._seen = None
+        self._picture = Picture() if in_notebook() else None
+
+    def look(self) -> None:
+        if self._picture is None:
+            return
+        try:
+            now = os.stat(self._path).st_mtime_ns
+            if now == self._seen:
+                return
+            with open(self._path) as file:
+                values = json.load(file)
+        except FileNotFoundError:
+            return
+        self._seen = now
+        self._picture.show(values)
+
+
+# ---- the picture --------------------------------------------------------------------------------
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 560, 180, 56, 24, 22
+
+
+def _line(points: list, low: float, high: float, last: float, colour: str) -> str:
+    span, length = (high - low) or 1.0, max(last, 1)
+    places = " ".join(
+        f"{_LEFT + (_WIDTH - _LEFT - 8) * step / length:.1f},"
+        f"{_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (value - low) / span):.1f}"
+        for step, value in points
+    )
+    return f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{places}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "currentColor") -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="{colour}">{text}</text>'
+
+
+def svg(values: dict) -> str:
+    """Loss and learning rate over steps, with the throughput; plain SVG."""
+    finite = [(s, v) for s, v, _ in values["points"] if v is not None and abs(v) < float("inf")]
+    rates = [(s, r) for s, _, r in values["points"] if r is not None]
+    last = values["total"] or values["step"]
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
+        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="11" role="img" '
+        'aria-label="loss and learning rate over steps">',
+        f'<path d="M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH - 8}" fill="none" stroke="#999"/>',
+        _text(_LEFT, _HEIGHT - 8, "0"),
+        _text(_WIDTH - 8, _HEIGHT - 8, f"step {last}", "end"),
+    ]
+    if rates:
+        parts.append(_line(rates, 0, max(r for _, r in rates) or 1, last, "#d98c26"))
+        parts.append(_text(_WIDTH - 8, 14, f"lr {rates[-1][1]:.3g}", "end", "#d98c26"))
+    if finite:
+        low, high = min(v for _, v in finite), max(v for _, v in finite)
+        parts.append(_line(finite, low, high, last, "#2f6fb3"))
+        parts.append(_text(_LEFT - 4, _TOP + 8, f"{high:.3g}", "end"))
+        parts.append(_text(_LEFT - 4, _HEIGHT - _BOTTOM, f"{low:.3g}", "end"))
+        parts.append(_text(_LEFT, 14, f"loss {finite[-1][1]:.4g}", "start", "#2f6fb3"))
+    parts.append(_text(_WIDTH / 2, 14, f"{values['rate']:.1f} {values['unit']}", "middle"))
+    return "".join(parts) + "</svg>"

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who this process is among those of its run."""
+
+import contextlib
+import enum
+import functools
+from typing import Any, Callable, Optional
+
+import torch
+
+from . import errors
+from ._kwargs import InitProcessGroupKwargs, to_dict
+from ._native import core as _core
+
+
+class DistributedType(str, enum.Enum):
+    """How the processes of a run work together."""
+
+    NO = "NO"
+    MULTI_CPU = "MULTI_CPU"
+    MULTI_GPU = "MULTI_GPU"
+
+
+class PartialState:
+    """One process of a run: its index, its device, and the group of all.
+
+    The first one of a process reads the launcher's variables and joins the others; later ones are the same.
+    """
+
+    def __init__(self, cpu: Optional[bool] = None, *, kwargs: Optional[InitProcessGroupKwargs] = None, _state=None):
+        self._state = _state or _core.PartialState(cpu, to_dict(kwargs) or {})
+
+    def __repr__(self) -> str:
+        return (
+            f"PartialState(process {self.process_index} of {self.num_processes}, device {self.device}, "
+            f"{self.distributed_type.value})"
+        )
+
+    # What is known ----------------------------------------------------------------------------
+
+    @property
+    def group(self):
+        """The group of all processes: `barrier`, `gather`, `reduce`, `broadcast` of lists of tensors."""
+        return self._state.group
+
+    @property
+    def device(self) -> torch.device:
+        return self._state.device
+
+    @property
+    def distributed_type(self) -> DistributedType:
+        return DistributedType(self._state.distributed_type)
+
+    num_processes = property(lambda self: self._state.num_processes)
+    process_index = property(lambda self: self._state.process_index)
+    local_process_index = property(lambda self: self._state.local_process_index)
+    local_num_processes = property(lambda self: self._state.local_num_processes)
+    node_index = property(lambda self: self._state.node_index)
+    num_nodes = property(lambda self: self._state.num_nodes)
+    backend = property(lambda self: self._state.backend)
+    launcher = property(lambda self: self._state.launcher)
+    debug = property(lambda self: self._state.debug)
+    is_main_process = property(lambda self: self.process_index == 0)
+    is_local_main_process = property(lambda self: self.local_process_index == 0)
+    is_last_process = property(lambda self: self.process_index == self.num_processes - 1)
+    use_distributed = property(lambda self: self.num_processes > 1)
+
+    @staticmethod
+    def is_initialized() -> bool:
+        return _core.PartialState.is_initialized()
+
+    @staticmethod
+    def _reset_state() -> None:
+        _core.PartialState.reset()
+
+    # Together ---------------------------------------------------------------------------------
+
+    def wait_for_everyone(self) -> None:
+        """Returns when every process has called it."""
+        self._state.wait_for_everyone()
+
+    @contextlib.contextmanager
+    def main_process_first(self):
+        """Lets the main process through the block before the others."""
+        order = self._state.main_process_first()
+        try:
+            yield
+        finally:
+            order.finish()
+
+    @contextlib.contextmanager
+    def local_main_process_first(self):
+        """Lets the main process of each host through the block before the others."""
+        order = self._state.local_main_process_first()
+        try:
+            yield
+        finally:
+            order.finish()
+
+    @contextlib.contextmanager
+    def split_between_processes(self, inputs: Any, apply_padding: bool = False):
+        """This process's share of a list, tuple, tensor, dataset or dict of them."""
+        yield self._share(inputs, apply_padding)
+
+    def _share(self, inputs, apply_padding):
+        if isinstance(inputs, dict):
+            lengths = {key: len(value) for key, value in inputs.items()}
+            if len(set(lengths.values())) > 1:
+                raise errors.ArgumentError(f"split_between_processes: the lengths differ: {lengths}")
+            return {key: self._share(value, apply_padding) for key, value in inputs.items()}
+        begin, end = _core.split_range(len(inputs), self.process_index, self.num_processes)
+        missing = -(-len(inputs) // self.num_processes) - (end - begin) if apply_padding else 0
+        if isinstance(inputs, (list, tuple, str)):
+            part = inputs[begin:end]
+            return part + inputs[-1:] * missing
+        if isinstance(inputs, torch.Tensor):
+            part = inputs[begin:end]
+            return torch.cat([part] + [inputs[-1:]] * missing) if missing else part
+        indices = list(range(begin, end)) + [len(inputs) - 1] * missing
+        if hasattr(inputs, "select"):  # a dataset of `datasets`
+            return inputs.select(indices)
+        if hasattr(inputs, "__getitem__"):
+            return torch.utils.data.Subset(inputs, indices)
+        raise errors.ArgumentError(
+            f"split_between_processes got a `{type(inputs).__name__}`",
+            "pass a list, a tuple, a tensor, a dataset, or a dict of them",
+        )
+
+    def on_main_process(self, function: Callable) -> Callable:
+        return _only(lambda: self.is_main_process, function)
+
+    def on_local_main_process(self, function: Callable) -> Callable:
+        return _only(lambda: self.is_local_main_process, function)
+
+    def on_last_process(self, function: Callable) -> Callable:
+        return _only(lambda: self.is_last_process, function)
+
+    def on_process(self, function: Optional[Callable] = None, process_index: Optional[int] = None):
+        if function is None:
+            return functools.partial(self.on_process, process_index=process_index)
+        return _only(lambda: self.process_index == _index(process_index, self.num_processes), function)
+
+    def on_local_process(self, function: Optional[Callable] = None, local_process_index: Optional[int] = None):
+        if function is None:
+            return functools.partial(self.on_local_process, local_process_index=local_process_index)
+        return _only(lambda: self.local_process_index == _index(local_process_index, self.local_num_processes), function)
+
+    def print(self, *args, **kwargs) -> None:
+        """`print`, once per host."""
+        if self.is_local_main_process:
+            print(*args, **kwargs)
+
+    def destroy_process_group(self) -> None:
+        """Leaves the run; later collectives raise `StateError`."""
+        self._state.destroy_process_group()
+
+
+def _index(index, count):
+    if index is None or not 0 <= index < count:
+        raise errors.ArgumentError(f"there is no process {index} among {count}", f"pass 0 … {count - 1}")
+    return index
+
+
+def _only(here, function):
+    @functools.wraps(function)
+    def wrapped(*args, **kwargs):
+        return function(*args, **kwargs) if here() else None
+
+    return wrapped

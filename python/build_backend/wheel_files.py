@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of the wheel: the package, an installation of the C++ side inside it, and no path of the build.
+
+Installed, the package lies beside torch. Libraries find torch at `../torch/lib` of the package, programs
+that the command compiles get torch's folder from `share/accelerate/toolchain.json`.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+# What a minimal system does not have, of what our libraries need.
+BUNDLED = ("libyaml-cpp", "libutf8proc", "libpcre2-8", "libxxhash")
+
+
+def stage(build: Path, package: Path, target: Path) -> None:
+    subprocess.run(["cmake", "--install", str(build), "--prefix", str(target), "--strip"], check=True, stdout=subprocess.DEVNULL)
+    torch = _cached(build, "TORCH_DIR") or _torch_of(target)
+    shutil.copytree(package, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for extension in (build / "python" / "accelerate_cpp").glob("_core*.so"):
+        shutil.copy(extension, target)
+        subprocess.run(["strip", "--strip-unneeded", str(target / extension.name)], check=True)
+    _resolve_links(target)
+    for file in _elf_files(target):
+        _set_runpath(file, target)
+    for file in _elf_files(target):
+        _bundle(file, target)
+    for file in [target / "share/accelerate/toolchain.json", *target.rglob("*.cmake")]:
+        _move_paths(file, target, torch)
+    _check(target, build, torch)
+
+
+def _cached(build: Path, name: str) -> str:
+    found = re.search(rf"^{name}:\w+=(.+)$", (build / "CMakeCache.txt").read_text(), re.M)
+    return os.path.realpath(found.group(1)) if found else ""
+
+
+def _torch_of(target: Path) -> str:
+    """Where the build had its torch."""
+    text = (target / "share/accelerate/toolchain.json").read_text()
+    return re.search(r'"-L([^"@]*/torch/lib)"', text).group(1)[: -len("/lib")]
+
+
+def _resolve_links(target: Path) -> None:
+    """Wheels have no symbolic links: each library is there under its name for linking and its name for loading."""
+    for link in [path for path in target.rglob("*") if path.is_symlink()]:
+        source = link.resolve()
+        link.unlink()
+        if link.parent.name != "bin":  # `accelerate-launch` and its like are scripts of the environment
+            shutil.copy(source, link)
+    for library in list((target / "lib").glob("*.so.*.*.*")):
+        library.unlink()
+
+
+def _elf_files(target: Path) -> list:
+    return [path for path in target.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
+
+
+def _runpath(file: Path) -> str:
+    text = subprocess.run(["readelf", "-d", str(file)], check=True, capture_output=True, text=True).stdout
+    found = re.search(r"R(?:UN)?PATH\).*\[(.*)\]", text)
+    return found.group(1) if found else ""
+
+
+def _from_origin(folder: Path, start: Path) -> str:
+    relative = os.path.relpath(folder, start)
+    return "$ORIGIN" if relative == "." else f"$ORIGIN/{relative}"
+
+
+def _set_runpath(file: Path, target: Path) -> None:
+    """Relative paths alone; the new list must fit into the place of the old one."""
+    old = _runpath(file)
+    if not old:
+        return
+    beside = {
+        "lib": target / "lib",
+        "torch": target.parent / "torch" / "lib",
+        "nvidia": target.parent / "nvidia" / "cu13" / "lib",
+    }
+    kinds = ["lib"] + [kind for kind in ("torch", "nvidia") if kind in old]
+    new = ":".join(_from_origin(beside[kind], file.parent) for kind in kinds)
+    if len(new) > len(old):
+        raise SystemExit(f"error: {file.name} has no room for the path `{new}`, only for `{old}`")
+    data = file.read_bytes()
+    place = old.encode() + b"\0"
+    if data.count(place) != 1:
+        raise SystemExit(f"error: {file.name} has its path {data.count(place)} times")
+    file.write_bytes(data.replace(place, new.encode() + b"\0" * (len(place) - len(new))))
+
+
+def _bundle(file: Path, target: Path) -> None:
+    text = subprocess.run(["ldd", str(file)], capture_output=True, text=True).stdout
+    for name, path in re.findall(r"(\S+) => (/\S+)", text):
+        if name.startswith(BUNDLED) and not (target / "lib" / name).exists():
+            shutil.copy(path, target / "lib" / name)
+
+
+def _move_paths(file: Path, target: Path, torch: str) -> None:
+    """What names the build's torch names the one beside the package."""
+    text = file.read_text()
+    if file.suffix == ".json":
+        text = text.replace(str(torch), "@PREFIX@/../torch")
+    else:
+        text = text.replace(f'"{torch}"', '"${CMAKE_CURRENT_LIST_DIR}/../../../../torch"')
+        text = re.sub(r"(lib\w+\.so\.\d+\.\d+)\.\d+", r"\1", text)
+    file.write_text(text)
+
+
+def _check(target: Path, build: Path, torch: str) -> None:
+    for file in target.rglob("*"):
+        if not file.is_file():
+            continue
+        if file in _elf_files(target):
+            bad = [part for part in _runpath(file).split(":") if part.startswith("/")]
+        else:
+            text = file.read_bytes()
+            bad = [path for path in (str(build), str(torch)) if path.encode() in text]
+        if bad:
+            raise SystemExit(f"error: {file.relative_to(target)} names {bad[0]}, a folder of the build")

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "accelerate/accelerator.h"
+#include "accelerate/accelerator_nests.h"
+#include "accelerate/local_sgd.h"
+#include "bind.h"
+#include "json.h"
+#include "options.h"
+#include "python_loader.h"
+#include "python_module.h"
+#include "python_optimizer.h"
+#include "waiting.h"
+
+namespace accelerate::python {
+namespace {
+
+using TensorList = std::vector<at::Tensor>;
+
+/// An `Accelerator` and what only it keeps alive.
+class Core {
+ public:
+  explicit Core(const AcceleratorOptions& options) : accelerator_(options) {}
+
+  Accelerator* operator->() { return &accelerator_; }
+  Accelerator& operator*() { return accelerator_; }
+
+  /// The core knows optimizers by their address.
+  void keep(std::shared_ptr<void> object) {
+    kept_.push_back(std::move(object));
+  }
+  /// What is registered stays, unlike what is prepared.
+  void keep_registered(std::shared_ptr<void> object) {
+    registered_.push_back(std::move(object));
+  }
+  void free_memory() {
+    accelerator_.free_memory();
+    kept_.clear();
+  }
+
+ private:
+  std::vector<std::shared_ptr<void>> kept_;
+  std::vector<std::shared_ptr<void>> registered_;
+  Accelerator accelerator_;
+};
+
+std::unique_ptr<Core> make_core(const py::dict& given) {
+  const AcceleratorOptions options = accelerator_options(given);
+  const Waiting waiting;
+  return std::make_unique<Core>(options);
+}
+
+/// An object of Python's that a checkpoint keeps.
+class Registered {
+ public:
+  explicit Registered(const py::object& adapter) : adapter_(adapter) {}
+
+  Json state_dict() const {
+    const py::gil_scoped_acquire gil;
+    return to_json(adapter_.object().attr("save_values")(), "state_dict()");
+  }
+  void load_state_dict(const Json& state) {
+    const py::gil_scoped_acquire gil;
+    adapter_.object().attr("load_values")(from_json(state));
+  }
+
+ protected:
+  Adapter adapter_;
+};
+
+class RegisteredTensors {
+ public:
+  explicit RegisteredTensors(const py::object& adapter) : adapter_(adapter) {}
+
+  Tensors state_dict() const { return adapter_.call<Tensors>("save_tensors"); }
+  void load_state_dict(const Tensors& state) {
+    adapter_.tell("load_tensors", state);
+  }
+
+ private:
+  Adapter adapter_;
+};
+
+template <typename Object>
+void register_object(Core& core, const py::object& adapter) {
+  auto object = std::make_shared<Object>(adapter);
+  core->register_for_checkpointing(*object);
+  core.keep_registered(std::move(object));
+}
+
+// The hook gets lists and dicts, changes them, and hands them back.
+Accelerator::StateHook state_hook(const py::object& function) {
+  return [hook = Adapter(function)](
+             std::vector<Tensors>& weights,
+             const std::filesystem::path& folder) {
+    weights =
+        hook.call<std::vector<Tensors>>("__call__", weights, folder.string());
+  };
+}
+
+py::dict report_of(const LoadStateReport& report) {
+  py::dict result;
+  result["path"] = report.path.string();
+  result["step"] = report.step;
+  result["epoch"] = report.epoch;
+  result["world_size"] = report.world_size;
+  result["left_out"] = report.left_out;
+  result["passed_over"] = report.passed_over;
+  return result;
+}
+
+py::dict load_state(
+    Core& core, const std::optional<std::string>& folder, bool strict) {
+  LoadStateReport report;
+  {
+    const Waiting waiting;
+    const LoadStateOptions options{.strict = strict};
+    report =
+        folder ? core->load_state(*folder, options) : core->load_state(options);
+  }
+  return report_of(report);
+}
+
+using CoreClass = py::class_<Core>;
+
+void bind_preparing(CoreClass& core) {
+  core.def(
+          "prepare_model",
+          [](Core& self,
+             const std::shared_ptr<PythonModule>& module,
+             bool evaluation_mode) {
+            self->prepare_model(
+                *module,
+                {.device_placement = false,
+                 .evaluation_mode = evaluation_mode});
+          },
+          py::call_guard<Waiting>())
+      .def(
+          "prepare_optimizer",
+          [](Core& self, const std::shared_ptr<PythonOptimizer>& optimizer) {
+            self.keep(optimizer);
+            self->prepare_optimizer(*optimizer);
+          },
+          py::call_guard<Waiting>())
+      .def(
+          "prepare_data_loader",
+          [](Core& self, PythonLoader& loader) {
+            self->prepare_data_loader(loader, /*device_placement=*/false);
+          },
+          py::call_guard<Waiting>())
+      .def(
+          "prepare_scheduler",
+          [](Core& self, PythonScheduler& scheduler) {
+            self->prepare_scheduler(scheduler);
+          },
+          py::call_guard<Waiting>())
+      .def("free_memory", &Core::free_memory, py::call_guard<Waiting>())
+      .def(
+          "end_training",
+          [](Core& self) { self->end_training(); },
+          py::call_guard<Waiting>());
+}
+
+void bind_training(CoreClass& core) {
+  core.def(
+          "backward",
+          [](Core& self,
+             const at::Tensor& loss,
+             bool retain_graph,
+             bool create_graph) {
+            self->backward(
+                loss,
+                {.retain_graph = retain_graph, .create_graph = create_graph});
+          },
+          py::call_guard<Waiting>())
+      .def(
+          "accumulate",
+          [](Core& self, std::optional<double> weight) {
+            return weight ? self->accumulate(*weight) : self->accumulate();
+          })
+      .def(
+          "no_sync",
+          [](Core& self, const std::shared_ptr<PythonModule>& module) {
+            return module ? self->no_sync(*module) : self->no_sync();
+          })
+      .def(
+          "trigger_sync_in_backward",
+          [](Core& self) { self->trigger_sync_in_backward(); })
+      .def(
+          "join_uneven_inputs",
+          [](Core& self, std::optional<bool> even_batches) {
+            return self->join_uneven_inputs(even_batches);
+          })
+      .def(
+          "clip_grad_norm_",
+          [](Core& self,
+             const TensorList& parameters,
+             double max_norm,
+             double norm_type) {
+            return self->clip_grad_norm_(parameters, max_norm, norm_type);
+          },
+          py::call_guard<Waiting>())
+      .def(
+          "clip_grad_value_",
+          [](Core& self, const TensorList& parameters, double clip_value) {
+            self->clip_grad_value_(parameters, clip_value);
+          },
+          py::call_guard<Waiting>())
+      .def(
+          "gather_for_metrics",
+          [](Core& self, const TensorList& tensors) {
+            return self->gather_for_metrics(tensors);
+          },
+          py::call_guard<Waiting>())
+      .def(
+          "gather_objects_for_metrics",
+          [](Core& self, const std::vector<py::bytes>& objects) {
+            auto list = as_json(objects);
+            {
+              const Waiting waiting;
+              list = self->gather_for_metrics(list);
+            }
+            return as_bytes(list);
+          })
+      .def("set_trigger", [](Core& self) { self->set_trigger(); })
+      .def(
+          "check_trigger",
+          [](Core& self) { return self->check_trigger(); },
+          py::call_guard<Waiting>());
+}
+
+void bind_checkpoints(CoreClass& core) {
+  core.def(
+          "save_state",
+          [](Core& self,
+             const std::optional<std::string>& folder,
+             bool blocking) {
+            const SaveStateOptions options{.blocking = blocking};
+            return (folder ? self->save_state(*folder, options)
+                           : self->save_state(options))
+                .string();
+          },
+          py::call_guard<Waiting>())
+      .def("load_state", &load_state)
+      .def(
+          "wait_for_checkpoint",
+          [](Core& self) { self->wait_for_checkpoint(); },
+          py::call_guard<Waiting>())
+      .def("register_values", &register_object<Registered>)
+      .def("register_tensors", &register_object<RegisteredTensors>)
+      .def(
+          "register_random_state",
+          [](Core& self, const std::string& name, const py::object& adapter) {
+            const Adapter held(adapter);
+            self->register_random_state(
+                name,
+                [held] { return held.call<at::Tensor>("save"); },
+                [held](const at::Tensor& state) { held.tell("load", state); });
+          })
+      .def(
+          "register_save_state_pre_hook",
+          [](Core& self, const py::object& hook) {
+            return self->register_save_state_pre_hook(state_hook(hook));
+          })
+      .def(
+          "register_load_state_pre_hook",
+          [](Core& self, const py::object& hook) {
+            return self->register_load_state_pre_hook(state_hook(hook));
+          })
+      .def(
+          "checkpoint_requested",
+          [](Core& self) { return self->checkpoint_requested(); },
+          py::call_guard<Waiting>())
+      .def(
+          "save_every",
+          [](Core& self,
+             std::optional<std::int64_t> steps,
+             std::optional<double> minutes,
+             bool blocking) {
+            return py::cpp_function(
+                self->save_every(
+                    {.steps = steps, .minutes = minutes, .blocking = blocking}),
+                py::call_guard<Waiting>());
+          })
+      .def(
+          "get_state_dict",
+          [](Core& self, PythonModule& module) {
+            return self->get_state_dict(module);
+          })
+      .def(
+          "save_model",
+          [](Core& self,
+             PythonModule& module,
+             const std::string& folder,
+             const std::string& max_shard_size) {
+            self->save_model(
+                module, folder, {.max_shard_size = max_shard_size.c_str()});
+          },
+          py::call_guard<Waiting>())
+      .def_property_readonly("step", [](Core& self) { return self->step(); })
+      .def_property_readonly("iteration", [](Core& self) {
+        return self->project_configuration().iteration;
+      });
+}
+
+void bind_settings(CoreClass& core) {
+  core.def_property_readonly(
+          "state", [](Core& self) { return PartialState(self->state()); })
+      .def_property_readonly(
+          "mixed_precision",
+          [](Core& self) {
+            return std::string(name_of(self->mixed_precision()));
+          })
+      .def_property(
+          "sync_gradients",
+          [](Core& self) { return self->sync_gradients(); },
+          [](Core& self, bool sync) { self->set_sync_gradients(sync); })
+      .def_property(
+          "gradient_accumulation_steps",
+          [](Core& self) { return self->gradient_accumulation_steps(); },
+          [](Core& self, std::int64_t steps) {
+            self->set_gradient_accumulation_steps(steps);
+          })
+      .def_property_readonly(
+          "optimizer_step_was_skipped",
+          [](Core& self) { return self->optimizer_step_was_skipped(); })
+      .def_property_readonly(
+          "split_batches", [](Core& self) { return self->split_batches(); })
+      .def_property_readonly(
+          "dispatch_batches",
+          [](Core& self) { return self->dispatch_batches(); })
+      .def_property(
+          "even_batches",
+          [](Core& self) { return self->even_batches(); },
+          [](Core& self, bool even) { self->set_even_batches(even); })
+      .def_property_readonly(
+          "use_seedable_sampler",
+          [](Core& self) { return self->use_seedable_sampler(); })
+      .def_property_readonly(
+          "non_blocking", [](Core& self) { return self->non_blocking(); });
+}
+
+/// A `LocalSGD` with what it refers to.
+class PythonLocalSGD {
+ public:
+  PythonLocalSGD(
+      Core& core,
+      std::shared_ptr<PythonModule> module,
+      std::int64_t steps,
+      bool enabled)
+      : module_(std::move(module)),
+        local_(
+            *core, *module_, {.local_sgd_steps = steps, .enabled = enabled}) {}
+  void step() { local_.step(); }
+  void finish() { local_.finish(); }
+
+ private:
+  std::shared_ptr<PythonModule> module_;
+  LocalSGD local_;
+};
+
+}  // namespace
+
+void bind_accelerator(py::module_& module) {
+  CoreClass core(module, "Core");
+  core.def(py::init(&make_core));
+  bind_preparing(core);
+  bind_training(core);
+  bind_checkpoints(core);
+  bind_settings(core);
+  py::class_<PythonLocalSGD>(module, "LocalSGD")
+      .def(
+          py::init<Core&, std::shared_ptr<PythonModule>, std::int64_t, bool>(),
+          py::keep_alive<1, 2>())
+      .def("step", &PythonLocalSGD::step, py::call_guard<Waiting>())
+      .def("finish", &PythonLocalSGD::finish, py::call_guard<Waiting>());
+}
+
+}  // namespace accelerate::python

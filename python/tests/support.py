@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers of one host for tests, started by the command as a user would."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+from accelerate_cpp import launch
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples")
+LIMIT = 120
+
+
+def start(words: list, **kwargs) -> subprocess.Popen:
+    """`accelerate launch` on the CPU, with this Python and its modules."""
+    variables = launch.environment()
+    variables["PYTHONPATH"] = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
+    variables["OMP_NUM_THREADS"] = "1"
+    variables["CUDA_VISIBLE_DEVICES"] = ""
+    return subprocess.Popen(
+        [launch.command_path(), "launch", "--cpu", *words],
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **kwargs,
+    )
+
+
+def finish(process) -> tuple:
+    try:
+        out, err = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process.returncode, out, err
+
+
+class ProcessTest(unittest.TestCase):
+    """Runs pieces of Python on several processes."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, code: str, name: str = "worker.py") -> str:
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(textwrap.dedent(code))
+        return path
+
+    def run_on(self, processes: int, code: str, *args: str) -> str:
+        """What the processes print; fails unless all end well."""
+        words = ["--num_processes", str(processes), self.write(code), *args]
+        code_, out, err = finish(start(words))
+        self.assertEqual(code_, 0, out + err)
+        return out

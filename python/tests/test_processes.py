@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several processes, started as a user starts them."""
+
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import support
+from accelerate_cpp import launch
+
+
+class Tutorial(support.ProcessTest):
+    def accuracy(self, words, starter=None):
+        process = (starter or support.start)(words)
+        code, out, err = support.finish(process)
+        self.assertEqual(code, 0, out + err)
+        self.assertIn("on 101 samples", out)
+        return float(out.split()[1])
+
+    def test_the_script_trains_on_one_and_on_two_processes(self):
+        script = os.path.join(support.EXAMPLES, "train.py")
+        for processes in ("1", "2"):
+            self.assertGreater(self.accuracy(["--num_processes", processes, script]), 0.9)
+
+    def test_the_module_is_the_command(self):
+        def start(words):
+            command = [sys.executable, "-m", "accelerate_cpp.launch", "--cpu", *words]
+            variables = {**launch.environment(), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            return subprocess.Popen(
+                command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+
+        self.assertGreater(self.accuracy([os.path.join(support.EXAMPLES, "train.py")], start), 0.9)
+
+
+class Training(support.ProcessTest):
+    def test_two_processes_equal_one_with_the_batches_of_both(self):
+        code = """
+            import sys, torch
+            from torch.utils.data import DataLoader, TensorDataset
+            from accelerate_cpp import Accelerator
+            accelerator = Accelerator()
+            torch.manual_seed(accelerator.process_index)  # models differ until they are prepared
+            generator = torch.Generator().manual_seed(0)
+            x = torch.randn(32, 3, generator=generator)
+            loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=8 // accelerator.num_processes)
+            torch.manual_seed(accelerator.process_index)
+            model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4, affine=False, momentum=0.0),
+                                        torch.nn.Linear(4, 1)).eval()
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+            loader, model, optimizer = accelerator.prepare(loader, model, optimizer)
+            for _ in range(2):
+                for a, b in loader:
+                    accelerator.backward(torch.nn.functional.mse_loss(model(a), b))
+                    optimizer.step()
+                    optimizer.zero_grad()
+            accelerator.print(" ".join(f"{v:.5f}" for p in model.parameters() for v in p.flatten().tolist()))
+        """
+        one = [float(word) for word in self.run_on(1, code).split()]
+        two = [float(word) for word in self.run_on(2, code).split()]
+        self.assertEqual(len(one), len(two))
+        for a, b in zip(one, two):
+            self.assertAlmostEqual(a, b, places=4)
+
+    def test_metrics_see_each_sample_once(self):
+        out = self.run_on(
+            2,
+            """
+            import torch
+            from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+            from accelerate_cpp import Accelerator, DataLoaderConfiguration
+
+            class Stream(IterableDataset):
+                def __iter__(self):
+                    return iter(range(11))
+
+            accelerator = Accelerator()
+            for workers in (0, 1):
+                loader = accelerator.prepare(DataLoader(TensorDataset(torch.arange(11)), batch_size=2, num_workers=workers))
+                seen = [v for (batch,) in loader for v in accelerator.gather_for_metrics(batch).tolist()]
+                assert sorted(seen) == list(range(11)), seen
+                words = [w for (batch,) in loader for w in accelerator.gather_for_metrics([str(v) for v in batch.tolist()])]
+                assert sorted(words, key=int) == [str(i) for i in range(11)], words
+            loader = accelerator.prepare(DataLoader(Stream(), batch_size=2))
+            seen = [v for batch in loader for v in accelerator.gather_for_metrics(batch).tolist()]
+            assert sorted(seen) == list(range(11)), seen
+            accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(dispatch_batches=True))
+            loader = accelerator.prepare(DataLoader([{"a": i, "b": float(i)} for i in range(11)], batch_size=2))
+            seen = [v for batch in loader for v in accelerator.gather_for_metrics(batch)["a"].tolist()]
+            assert sorted(seen) == list(range(11)), seen
+            accelerator.print("fine")
+            """,
+        )
+        self.assertEqual(out.strip(), "fine")
+
+    def test_a_sampler_of_ones_own_is_that_of_the_first_process(self):
+        out = self.run_on(
+            2,
+            """
+            import torch
+            from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+            from accelerate_cpp import Accelerator
+            accelerator = Accelerator()
+            torch.manual_seed(100 + accelerator.process_index)
+            sampler = WeightedRandomSampler([1.0] * 16, 16, replacement=False)
+            loader = accelerator.prepare(DataLoader(TensorDataset(torch.arange(16)), batch_size=4, sampler=sampler))
+            seen = [v for (batch,) in loader for v in accelerator.gather_for_metrics(batch).tolist()]
+            assert sorted(seen) == list(range(16)), seen
+            accelerator.print("fine")
+            """,
+        )
+        self.assertEqual(out.strip(), "fine")
+
+    def test_objects_and_order(self):
+        out = self.run_on(
+            2,
+            """
+            import torch
+            from accelerate_cpp import PartialState
+            from accelerate_cpp.utils import broadcast_object_list, gather, gather_object, reduce
+            state = PartialState()
+            assert gather_object([{"rank": state.process_index}]) == [{"rank": 0}, {"rank": 1}]
+            assert broadcast_object_list([state.process_index, "x"]) == [0, "x"]
+            nest = {"a": [torch.tensor([state.process_index])]}
+            assert gather(nest)["a"][0].tolist() == [0, 1]
+            assert reduce(nest, "sum")["a"][0].item() == 1
+            with state.split_between_processes(list(range(5)), apply_padding=True) as part:
+                assert part == ([0, 1, 2] if state.is_main_process else [3, 4, 4]), part
+            with state.main_process_first():
+                print("here", state.process_index, flush=True)
+            """,
+        )
+        self.assertEqual([line.split("here ")[1] for line in out.splitlines()], ["0", "1"])
+
+
+class Checkpoints(support.ProcessTest):
+    CODE = """
+        import sys, torch
+        from torch.utils.data import DataLoader, TensorDataset
+        from accelerate_cpp import Accelerator
+        mode, folder = sys.argv[1:]
+        accelerator = Accelerator()
+        torch.manual_seed(0)
+        x = torch.randn(48, 3)
+        loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=8 // accelerator.num_processes, shuffle=True)
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 4)
+        loader, model, optimizer, scheduler = accelerator.prepare(loader, model, optimizer, scheduler)
+        if mode == "resume":
+            accelerator.load_state(folder)
+        for a, b in loader:
+            accelerator.backward(torch.nn.functional.mse_loss(model(a), b))
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+            if mode == "save" and accelerator.step == 3:
+                accelerator.save_state(folder)
+                break
+        accelerator.print(accelerator.step, *(f"{v:.4f}" for p in model.parameters() for v in p.flatten().tolist()))
+    """
+
+    def test_a_run_goes_on_at_another_number_of_processes(self):
+        whole = self.run_on(2, self.CODE, "whole", "-")
+        for before, after in ((2, 2), (2, 1), (1, 2)):
+            folder = os.path.join(self.folder, f"from_{before}_{after}")
+            self.run_on(before, self.CODE, "save", folder)
+            resumed = self.run_on(after, self.CODE, "resume", folder)
+            if (before, after) == (2, 2):
+                self.assertEqual(resumed, whole)
+            for a, b in zip(whole.split(), resumed.split()):
+                self.assertAlmostEqual(float(a), float(b), places=2)
+
+
+class Faults(support.ProcessTest):
+    def test_an_exception_on_one_process_reaches_the_other(self):
+        path = self.write(
+            """
+            import torch
+            from accelerate_cpp import Accelerator, errors
+
+            class Broken(torch.autograd.Function):
+                @staticmethod
+                def forward(context, x):
+                    return x.clone()
+                @staticmethod
+                def backward(context, gradient):
+                    raise ValueError("bad batch")
+
+            accelerator = Accelerator()
+            model = accelerator.prepare(torch.nn.Linear(2, 2))
+            loss = model(torch.ones(1, 2)).sum()
+            if accelerator.process_index == 1:
+                loss = Broken.apply(loss)
+            try:
+                accelerator.backward(loss)
+            except (ValueError, errors.PeerError) as error:
+                print(type(error).__name__, flush=True)
+            """
+        )
+        code, out, err = support.finish(support.start(["--num_processes", "2", path]))
+        self.assertEqual(code, 0, out + err)
+        self.assertEqual(sorted(word for word in out.split() if not word.startswith("[")), ["PeerError", "ValueError"])
+
+    # Process 1 comes when a file is there, which process 0 writes; a thread of process 0 begins to work right before
+    # the wait and then works longer than it takes to enter it.
+    WAITS = """
+        import os, signal, sys, threading, time
+        from accelerate_cpp import PartialState
+        state = PartialState()
+        flag = sys.argv[1]
+
+        def busy():
+            begun.wait(30)
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                pass
+
+        def come_when_told():
+            limit = time.monotonic() + 60
+            while not os.path.exists(flag) and time.monotonic() < limit:
+                time.sleep(0.01)
+
+        begun = threading.Event()
+    """
+
+    def test_ctrl_c_ends_a_wait_for_a_process_that_does_not_come(self):
+        code = self.WAITS + """
+        if state.process_index == 0:
+            threading.Thread(target=lambda: (busy(), os.kill(os.getpid(), signal.SIGINT))).start()
+            began = time.monotonic()
+            try:
+                begun.set()
+                state.wait_for_everyone()
+            except KeyboardInterrupt:
+                print("interrupted", time.monotonic() - began < 10, flush=True)
+            open(flag, "w").close()
+        else:
+            come_when_told()
+        os._exit(0)  # The group is broken, which is not the point here.
+        """
+        self.assertIn("interrupted True", self.run_on(2, code, os.path.join(self.folder, "flag")))
+
+    def test_other_threads_run_while_a_process_waits(self):
+        code = self.WAITS + """
+        if state.process_index == 0:
+            threading.Thread(target=lambda: (busy(), open(flag, "w").close())).start()
+            begun.set()
+        else:
+            come_when_told()
+        state.wait_for_everyone()
+        print("met", os.path.exists(flag), flush=True)
+        """
+        self.assertEqual(self.run_on(2, code, os.path.join(self.folder, "flag")).count("met True"), 2)
+
+    def test_a_killed_process_ends_the_others(self):
+        path = self.write(
+            """
+            import os, signal
+            from accelerate_cpp import PartialState
+            state = PartialState()
+            if state.process_index == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            state.wait_for_everyone()
+            """
+        )
+        code, _, err = support.finish(support.start(["--num_processes", "2", path]))
+        self.assertEqual(code, 128 + signal.SIGKILL, err)
+        self.assertIn("rank 1", err)
+
+
+if __name__ == "__main__":
+    unittest.main()

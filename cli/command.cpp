@@ -11,6 +11,7 @@
 #include "cli/commands/estimate_memory.h"
 #include "cli/commands/explain.h"
 #include "cli/commands/help.h"
+#include "cli/commands/jupyter.h"
 #include "cli/commands/launch.h"
 #include "cli/commands/test.h"
 
@@ -24,6 +25,7 @@ const std::vector<Command>& all_commands() {
       {test_info, run_test},
       {checkpoint_info, run_checkpoint},
       {estimate_memory_info, run_estimate_memory},
+      {jupyter_info, run_jupyter},
       {env_info, run_env},
       {help_info, run_help},
       {completion_info, run_completion},

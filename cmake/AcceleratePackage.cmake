@@ -73,6 +73,9 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake
   DESTINATION ${_package_dir})
 
+if(TARGET accelerate_jupyter_kernel)
+  list(APPEND _installed accelerate_jupyter_kernel accelerate_interpreter)
+endif()
 if(TARGET self_test)
   list(APPEND _installed self_test)
 endif()

@@ -25,6 +25,7 @@ LAYERS = {
     "folders": {"base"},
     "launch": HOST,
     "tracking": HOST,
+    "jupyter": HOST | {"launch"},
     "compat": set(),
     "device": HOST | {"compat"},
     "comm": HOST | {"compat", "device"},
@@ -42,7 +43,8 @@ LAYERS = {
     "cuda": LOW | {"tensor_io", "precision", "optim", "data", "parallel"},
     "cli": HOST | {"launch", "tracking"},
 }
-WITHOUT_LIBTORCH = {"base", "config", "folders", "launch", "tracking", "cli"}
+WITHOUT_LIBTORCH = {
+    "base", "config", "folders", "launch", "tracking", "jupyter", "cli"}
 # Folders without LibTorch inside a layer that has it.
 HOST_FOLDERS = (
     "src/transformers/datasets/", "src/transformers/hub/",
@@ -65,7 +67,8 @@ ENVIRONMENT = re.compile(
     r"\b(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
 # Launchers write the environment of their children.
 MAY_TOUCH_ENVIRONMENT = (
-    "src/config/environment.", "src/launch/", "src/state/forked_ranks.")
+    "src/config/environment.", "src/launch/", "src/jupyter/",
+    "src/state/forked_ranks.")
 
 
 def includes(path):

@@ -116,7 +116,7 @@ missing_packages() {
   local libraries=(
     nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev
     libutf8proc-dev libpcre2-dev libcurl4-openssl-dev libxxhash-dev
-    libgtest-dev libgmock-dev libbenchmark-dev)
+    libgtest-dev libgmock-dev libbenchmark-dev libzmq3-dev)
   if [ "$1" = full ]; then libraries+=(libopenmpi-dev openmpi-bin); fi
 
   if ! has_compiler; then

@@ -16,7 +16,7 @@ REAL = ("bash basename cat chmod cp dirname env flock getconf grep head ln mkdir
         "rm sed seq sort touch uname").split()
 LIBRARIES = ("nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev "
              "libutf8proc-dev libpcre2-dev libcurl4-openssl-dev libxxhash-dev "
-             "libgtest-dev libgmock-dev libbenchmark-dev")
+             "libgtest-dev libgmock-dev libbenchmark-dev libzmq3-dev")
 OPEN_MPI = "libopenmpi-dev openmpi-bin"
 EVERYTHING = f"g++ cmake ninja-build python3-pip {LIBRARIES}"
 APT = "apt-get install -y --no-install-recommends"

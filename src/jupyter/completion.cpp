@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jupyter/completion.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <set>
+
+#include <unistd.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "launch/program_output.h"
+
+namespace accelerate::jupyter {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kPatience{15};
+constexpr std::size_t kMaxOutput = std::size_t{16} << 20;
+
+bool is_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+// `COMPLETION: push_back : [#void#]push_back(<#…#>)`; patterns have no name.
+std::string name_in(std::string_view line) {
+  constexpr std::string_view kStart = "COMPLETION: ";
+  if (!line.starts_with(kStart)) {
+    return "";
+  }
+  line.remove_prefix(kStart.size());
+  const auto end = line.find_first_of(" :");
+  const std::string_view name = line.substr(0, end);
+  return !name.empty() && std::all_of(name.begin(), name.end(), is_name)
+             ? std::string(name)
+             : "";
+}
+
+class TemporaryFile {
+ public:
+  TemporaryFile(const std::string& content, const std::string& ending) {
+    path_ = fs::temp_directory_path() /
+            str_cat("accelerate_completion_", ::getpid(), ending);
+    write_file(path_, content);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+std::vector<std::string> parse_completions(
+    const std::string& output, const std::string& prefix) {
+  std::set<std::string> names;
+  for (const std::string& line : split(output, '\n')) {
+    std::string name = name_in(line);
+    // What the language reserves is nobody's wish unless it was begun.
+    const bool is_hidden = name.starts_with("_") && !prefix.starts_with("_");
+    if (!name.empty() && name.starts_with(prefix) && !is_hidden) {
+      names.insert(std::move(name));
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+Completion complete(
+    const InterpreterSetup& setup,
+    const std::vector<std::string>& cells,
+    const std::string& code,
+    std::size_t cursor) {
+  Completion result;
+  result.begin = std::min(cursor, code.size());
+  result.end = result.begin;
+  while (result.begin > 0 && is_name(code[result.begin - 1])) {
+    --result.begin;
+  }
+  std::string text;
+  for (const std::string& cell : cells) {
+    text += cell + "\n";
+  }
+  text += code;
+  const auto before = text.substr(0, text.size() - code.size() + result.end);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  // Also right where there is no line end: npos + 1 is 0.
+  const auto column = before.size() - (before.rfind('\n') + 1) + 1;
+  try {
+    const TemporaryFile file(text, ".cpp");
+    const TemporaryFile output("", ".txt");
+    // Names of a large namespace are more than a pipe is read for.
+    std::vector<std::string> words = {
+        "/bin/sh",
+        "-c",
+        str_cat("exec \"$0\" \"$@\" > ", shell_quote(output.path().string())),
+        find_clang(setup.environment).string()};
+    for (const std::string& flag : cell_flags(setup)) {
+      words.push_back(flag);
+    }
+    words.insert(
+        words.end(),
+        {"-Xclang",
+         "-fincremental-extensions",
+         "-include-pch",
+         precompiled_header(setup).string(),
+         "-fsyntax-only",
+         "-Xclang",
+         str_cat(
+             "-code-completion-at=",
+             file.path().string(),
+             ":",
+             line,
+             ":",
+             column),
+         file.path().string()});
+    (void)program_output(words, kPatience);
+    result.matches = parse_completions(
+        read_file(output.path(), kMaxOutput),
+        code.substr(result.begin, result.end - result.begin));
+  } catch (const Error&) {
+    // Completion is a comfort: without a compiler there is none.
+  }
+  return result;
+}
+
+}  // namespace accelerate::jupyter

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes over clang-repl's process: runs what the kernel asks for.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cxxabi.h>
+
+#include "jupyter/interpreter/clang_bridge.h"
+#include "jupyter/interpreter/interrupt.h"
+#include "jupyter/interpreter/trial.h"
+#include "jupyter/interpreter/workers.h"
+#include "jupyter/link.h"
+
+namespace accelerate::jupyter {
+namespace {
+
+void flush_all() {
+  std::cout << std::flush;
+  std::cerr << std::flush;
+  std::fflush(nullptr);
+}
+
+std::string type_name() {
+  const std::type_info* const type = abi::__cxa_current_exception_type();
+  if (type == nullptr) {
+    return "something";
+  }
+  int status = 0;
+  char* const name =
+      abi::__cxa_demangle(type->name(), nullptr, nullptr, &status);
+  std::string result = status == 0 ? name : type->name();
+  std::free(name);
+  return result;
+}
+
+// Set by the prelude, which knows LibTorch's exceptions and ours.
+using Describe = void (*)(std::string*);
+Describe describe_exception = nullptr;
+
+// The exception that is being handled: its type, a line end, what it says.
+std::string exception_text() {
+  std::string text = type_name() + '\n';
+  try {
+    if (describe_exception != nullptr) {
+      std::string description;
+      describe_exception(&description);
+      return text + description;
+    }
+    throw;
+  } catch (const std::exception& error) {
+    return text + error.what();
+  } catch (...) {
+    return text;
+  }
+}
+
+// Code that could not be linked is tried once more with what comes next; this
+// comes next.
+void forget_failed(ClangBridge& clang) {
+  clang.undo();
+  const ParsedCell nothing = clang.parse("static_cast<void>(0);");
+  if (nothing.unit != nullptr && !clang.execute(nothing.unit).empty()) {
+    clang.undo();
+  }
+}
+
+Packet execute(ClangBridge& clang, void* unit) {
+  if (sigsetjmp(interrupted_here, 1) != 0) {
+    return {"interrupted", ""};
+  }
+  try {
+    const Interruptible guard;
+    std::string message = clang.execute(unit);
+    if (message.empty()) {
+      return {"ok", ""};
+    }
+    Interruptible::end();
+    forget_failed(clang);
+    return {"link", message};
+  } catch (...) {
+    return {"exception", exception_text()};
+  }
+}
+
+Packet run(ClangBridge& clang, const std::string& code) {
+  const ParsedCell cell = clang.parse(code);
+  if (cell.failed) {
+    return {"compile", cell.messages};
+  }
+  std::cerr << cell.messages << std::flush;
+  Packet result =
+      cell.unit == nullptr ? Packet{"ok", ""} : execute(clang, cell.unit);
+  flush_all();
+  return result;
+}
+
+// A library that cannot be loaded is said; cells that do without it work.
+void load(const std::string& library) {
+  if (::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    std::cerr << "warning: " << ::dlerror() << '\n';
+  }
+}
+
+void set_up(const std::string& lines) {
+  std::size_t begin = 0;
+  for (int number = 0; begin < lines.size(); ++number) {
+    const auto end = std::min(lines.find('\n', begin), lines.size());
+    const std::string line = lines.substr(begin, end - begin);
+    begin = end + 1;
+    if (number == 0) {
+      notebook().accelerate = line;
+    } else if (number == 1) {
+      notebook().kernel = line;
+    } else {
+      load(line);
+    }
+  }
+}
+
+Packet run_cell(ClangBridge& clang, const std::string& code) {
+  Notebook& book = notebook();
+  Trial trial = try_cell(clang, code, false);
+  if (trial.failed && !book.cells.empty() &&
+      redefines(trial.messages, book.cells.back())) {
+    // The same cell again, perhaps changed: it takes the place of the last.
+    trial = try_cell(clang, code, true);
+    if (!trial.failed) {
+      clang.undo();
+      book.cells.pop_back();
+    }
+  }
+  if (trial.failed) {
+    return {"compile", trial.messages};
+  }
+  book.current = code;
+  book.launches = 0;
+  Packet result = run(clang, code);
+  // Others leave nothing behind that a worker could miss.
+  if (result.word != "compile" && result.word != "link") {
+    book.cells.push_back(code);
+  }
+  return result;
+}
+
+// What a worker repeats may fail as it did before; its own call may not.
+Packet repeat_cell(ClangBridge& clang, const Packet& request) {
+  Notebook& book = notebook();
+  book.is_worker = true;
+  const bool is_target = request.word != "replay";
+  book.target = is_target ? std::atoi(request.word.c_str() + 7) : -1;
+  book.launches = 0;
+  silence(true);
+  Packet result = run(clang, request.text);
+  if (!is_target) {
+    return result;
+  }
+  std::cerr << "error: "
+            << (result.word == "exception"
+                    ? result.text.substr(result.text.find('\n') + 1)
+                    : "a worker did not come to the call of notebook_launcher "
+                      "when it repeated the cells: " +
+                          result.word + " " + result.text)
+            << std::endl;
+  flush_all();
+  ::_exit(1);
+}
+
+Packet answer(ClangBridge& clang, const Packet& request) {
+  if (request.word == "setup") {
+    set_up(request.text);
+    return {"ok", ""};
+  }
+  if (request.word == "prelude") {
+    return run(clang, request.text);
+  }
+  if (request.word == "cell") {
+    return run_cell(clang, request.text);
+  }
+  return repeat_cell(clang, request);
+}
+
+[[noreturn]] void serve(void* interpreter) {
+  // Programs that a cell starts are not interpreters.
+  ::unsetenv("LD_PRELOAD");
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  handle_interrupts();
+  ClangBridge clang(interpreter);
+  while (const auto request = read_packet(kRequests)) {
+    const Packet reply = answer(clang, *request);
+    if (!write_bytes(kReplies, packet_bytes(reply.word, reply.text))) {
+      break;
+    }
+  }
+  flush_all();
+  // Destructors of the notebook's globals may need what is gone already.
+  ::_exit(0);
+}
+
+}  // namespace
+}  // namespace accelerate::jupyter
+
+// Stands before clang's own `Interpreter::ParseAndExecute`, which clang-repl
+// calls with its first line.
+extern "C" __attribute__((visibility("default"))) void*
+_ZN5clang11Interpreter15ParseAndExecuteEN4llvm9StringRefEPNS_5ValueE(
+    void** /*failure*/,
+    void* interpreter,
+    const char* /*text*/,
+    std::size_t /*size*/,
+    void* /*value*/) {
+  accelerate::jupyter::serve(interpreter);
+}
+
+extern "C" __attribute__((visibility("default"))) void
+accelerate_interpreter_describe(void (*describe)(std::string*)) {
+  accelerate::jupyter::describe_exception = describe;
+}

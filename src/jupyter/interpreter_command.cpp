@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jupyter/interpreter_command.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <iostream>
+#include <map>
+
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "accelerate/error.h"
+#include "base/file_lock.h"
+#include "base/files.h"
+#include "base/hmac.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "config/config_file.h"
+#include "jupyter/prelude.h"
+
+namespace accelerate::jupyter {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::minutes kLongestCompile{15};
+
+fs::path find_program(
+    const Environment& environment,
+    const std::string& name,
+    const std::string& otherwise) {
+  for (const auto& folder : split(environment.get("PATH").value_or(""), ':')) {
+    if (::access((fs::path(folder) / name).c_str(), X_OK) == 0) {
+      return fs::path(folder) / name;
+    }
+  }
+  if (::access(otherwise.c_str(), X_OK) == 0) {
+    return otherwise;
+  }
+  throw UnsupportedError(
+      str_cat("`", name, "` is not on this host; C++ notebooks need it"),
+      "install clang 19: `apt-get install clang-19`");
+}
+
+// When the newest of our headers changed: a source tree has no other sign.
+std::string newest_header(const Toolchain& toolchain) {
+  fs::file_time_type newest{};
+  std::error_code ignored;
+  for (const std::string& flag : toolchain.flags) {
+    for (const char* name : {"accelerate", "transformers"}) {
+      for (const auto& entry :
+           fs::recursive_directory_iterator(fs::path(flag) / name, ignored)) {
+        newest = std::max(newest, entry.last_write_time(ignored));
+      }
+    }
+  }
+  return std::to_string(newest.time_since_epoch().count());
+}
+
+std::string fingerprint(const fs::path& path) {
+  std::error_code ignored;
+  return str_cat(
+      path.string(),
+      " ",
+      fs::file_size(path, ignored),
+      " ",
+      fs::last_write_time(path, ignored).time_since_epoch().count(),
+      "\n");
+}
+
+fs::path header_folder(const InterpreterSetup& setup, const fs::path& clang) {
+  std::string key = str_cat(
+      prelude_header(setup.plain),
+      join(cell_flags(setup), "\n"),
+      fingerprint(clang),
+      setup.toolchain.torch_version);
+  if (!setup.plain) {
+    key += newest_header(setup.toolchain);
+    for (const std::string& library : setup.toolchain.libraries) {
+      key += library.find("libtorch") == std::string::npos
+                 ? ""
+                 : fingerprint(library);
+    }
+  }
+  const auto cache = setup.environment.get("XDG_CACHE_HOME");
+  return expand_home(cache.value_or("~/.cache"), setup.environment) /
+         "accelerate-cpp" / "notebook" / sha256_hex(key).substr(0, 32);
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) {
+    pointers.push_back(word.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+int run_compiler(std::vector<std::string> words) {
+  pid_t process = -1;
+  const auto pointers = pointers_to(words);
+  const int error = ::posix_spawn(
+      &process, pointers[0], nullptr, nullptr, pointers.data(), environ);
+  if (error != 0) {
+    throw ConfigError(
+        str_cat("cannot run ", words[0], ": ", errno_text(error)));
+  }
+  int status = 0;
+  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void compile_header(
+    const InterpreterSetup& setup, const fs::path& clang, const fs::path& to) {
+  const fs::path header = to.parent_path() / "notebook.h";
+  write_file(header, prelude_header(setup.plain));
+  const fs::path temporary = to.string() + ".new";
+  std::vector<std::string> words = {clang.string()};
+  for (const std::string& flag : cell_flags(setup)) {
+    words.push_back(flag);
+  }
+  words.insert(
+      words.end(),
+      {"-Xclang",
+       "-fincremental-extensions",
+       "-x",
+       "c++-header",
+       header.string(),
+       "-o",
+       temporary.string()});
+  if (run_compiler(words) != 0) {
+    throw ConfigError(
+        "the headers of C++ notebooks do not compile",
+        "the compiler's own messages are above");
+  }
+  fs::rename(temporary, to);
+}
+
+}  // namespace
+
+fs::path find_clang_repl(const Environment& environment) {
+  return find_program(
+      environment, "clang-repl-19", "/usr/lib/llvm-19/bin/clang-repl");
+}
+
+fs::path find_clang(const Environment& environment) {
+  return find_program(
+      environment, "clang++-19", "/usr/lib/llvm-19/bin/clang++");
+}
+
+std::vector<std::string> cell_flags(const InterpreterSetup& setup) {
+  std::vector<std::string> flags = {"-fPIC"};
+  if (setup.plain) {
+    flags.emplace_back("-std=c++20");
+    return flags;
+  }
+  for (const std::string& flag : setup.toolchain.flags) {
+    flags.push_back(flag);
+  }
+  return flags;
+}
+
+fs::path precompiled_header(const InterpreterSetup& setup) {
+  const fs::path clang = find_clang(setup.environment);
+  const fs::path folder = header_folder(setup, clang);
+  const fs::path result = folder / "notebook.pch";
+  const FileLock lock(folder / "lock", kLongestCompile);
+  if (!fs::exists(result)) {
+    if (!setup.plain) {
+      std::cerr << "Precompiling LibTorch's headers for C++ notebooks, once "
+                   "for this installation …"
+                << std::endl;
+    }
+    compile_header(setup, clang, result);
+  }
+  return result;
+}
+
+std::string setup_text(const InterpreterSetup& setup) {
+  std::string text = str_cat(
+      (fs::path(setup.kernel).parent_path() / "accelerate").string(),
+      "\n",
+      setup.kernel,
+      "\n");
+  if (!setup.plain) {
+    // From the bottom up: each finds what it needs.
+    for (auto library = setup.toolchain.libraries.rbegin();
+         library != setup.toolchain.libraries.rend();
+         ++library) {
+      text += *library + "\n";
+    }
+  }
+  return text;
+}
+
+void become_interpreter(const InterpreterSetup& setup) {
+  const fs::path clang_repl = find_clang_repl(setup.environment);
+  std::vector<std::string> words = {clang_repl.string()};
+  auto flags = cell_flags(setup);
+  flags.insert(
+      flags.end(), {"-include-pch", precompiled_header(setup).string()});
+  for (const std::string& flag : flags) {
+    words.emplace_back("-Xcc");
+    words.push_back(flag);
+  }
+  auto variables = setup.environment.variables();
+  const fs::path library = fs::path(setup.kernel).parent_path().parent_path() /
+                           "lib" / "libaccelerate_interpreter.so";
+  variables["LD_PRELOAD"] = library.string();
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : variables) {
+    environment.push_back(str_cat(name, "=", value));
+  }
+  // One line is what makes clang-repl call us; what it says is all the same.
+  const int input = ::memfd_create("line", MFD_CLOEXEC);
+  static_cast<void>(!::write(input, "0\n", 2));
+  ::lseek(input, 0, SEEK_SET);
+  ::dup2(input, STDIN_FILENO);
+  ::execve(
+      words[0].c_str(),
+      pointers_to(words).data(),
+      pointers_to(environment).data());
+  throw_errno("start", clang_repl, errno);
+}
+
+}  // namespace accelerate::jupyter

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jupyter/kernel.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <deque>
+
+#include <zmq.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "jupyter/cell_text.h"
+#include "jupyter/completion.h"
+#include "jupyter/interpreter_process.h"
+#include "jupyter/replies.h"
+
+namespace accelerate::jupyter {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A cell that is inside a library may need this long to come back from it.
+constexpr std::chrono::seconds kInterruptPatience{5};
+constexpr std::size_t kMostHistory = 1000;
+
+std::atomic<bool> interrupt_came{false};
+void on_interrupt(int /*signal*/) {
+  interrupt_came.store(true);
+}
+
+std::string text_in(const Json& content, std::string_view name) {
+  const Json* const found = content.find(name);
+  return found != nullptr && found->is_string() ? found->as_string() : "";
+}
+
+bool flag_in(const Json& content, std::string_view name, bool otherwise) {
+  const Json* const found = content.find(name);
+  return found != nullptr && found->is_bool() ? found->as_bool() : otherwise;
+}
+
+// One stream of the interpreter, forwarded as it comes.
+struct Stream {
+  std::string name;
+  std::string rest;  // The beginning of a character.
+};
+
+}  // namespace
+
+class Kernel::Impl {
+ public:
+  Impl(const Connection& connection, InterpreterSetup setup)
+      : sockets_(connection), setup_(std::move(setup)), session_(make_id()) {
+    start_interpreter();
+  }
+
+  int run() {
+    while (!ended_) {
+      wait();
+      if (interrupt_came.exchange(false)) {
+        interrupt();
+      }
+      answer(Channel::control);
+      if (running_) {
+        watch_cell();
+      }
+      // The next request waits until the cell has ended.
+      if (!running_) {
+        answer(Channel::shell);
+      }
+    }
+    return 0;
+  }
+
+ private:
+  void wait() {
+    std::array<zmq_pollitem_t, 6> items = {{
+        {sockets_.handle(Channel::control), 0, ZMQ_POLLIN, 0},
+        {sockets_.handle(Channel::heartbeat), 0, ZMQ_POLLIN, 0},
+        {sockets_.handle(Channel::shell), 0, ZMQ_POLLIN, 0},
+        {nullptr, interpreter_->replies(), ZMQ_POLLIN, 0},
+        {nullptr, interpreter_->output(), ZMQ_POLLIN, 0},
+        {nullptr, interpreter_->errors(), ZMQ_POLLIN, 0},
+    }};
+    if (running_) {
+      // Without the shell.
+      std::swap(items[2], items[5]);
+    }
+    const int count = running_ ? 5 : 3;
+    zmq_poll(items.data(), count, time_left());
+    if ((items[1].revents & ZMQ_POLLIN) != 0) {
+      sockets_.echo_heartbeat();
+    }
+  }
+
+  // Milliseconds until the cell that was interrupted must have ended.
+  long time_left() const {
+    if (!kill_at_) {
+      return 1000;
+    }
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - Clock::now());
+    return std::max<long>(0, left.count());
+  }
+
+  // ---- requests -----------------------------------------------------------
+
+  void answer(Channel channel) {
+    while (!running_ || channel == Channel::control) {
+      auto message = sockets_.receive(channel);
+      if (!message) {
+        return;
+      }
+      handle(channel, *message);
+      if (ended_) {
+        return;
+      }
+    }
+  }
+
+  void handle(Channel channel, const Message& message) {
+    // The state of the cell that runs stays what the client sees.
+    const bool is_beside = running_;
+    const std::string type = message.type();
+    if (!is_beside) {
+      parent_ = message;
+      publish("status", Json::object({{"execution_state", "busy"}}));
+    }
+    try {
+      if (type == "execute_request" && !is_beside) {
+        execute(message);
+      } else {
+        reply(channel, message, content_for(type, message.content));
+      }
+    } catch (const Error& error) {
+      reply(
+          channel,
+          message,
+          CellError{"Error", error.what(), {error.what()}}.content());
+    }
+    if (!is_beside && !running_) {
+      publish("status", Json::object({{"execution_state", "idle"}}));
+    }
+  }
+
+  Json content_for(const std::string& type, const Json& content) {
+    if (type == "kernel_info_request") {
+      return kernel_info();
+    }
+    if (type == "is_complete_request") {
+      return is_complete(text_in(content, "code"));
+    }
+    if (type == "complete_request") {
+      return completions(content);
+    }
+    if (type == "history_request") {
+      return history();
+    }
+    if (type == "comm_info_request") {
+      return Json::object({{"status", "ok"}, {"comms", Json::object()}});
+    }
+    if (type == "inspect_request") {
+      return Json::object(
+          {{"status", "ok"},
+           {"found", false},
+           {"data", Json::object()},
+           {"metadata", Json::object()}});
+    }
+    if (type == "interrupt_request") {
+      interrupt();
+      return Json::object({{"status", "ok"}});
+    }
+    if (type == "shutdown_request") {
+      ended_ = true;
+      return Json::object(
+          {{"status", "ok"}, {"restart", flag_in(content, "restart", false)}});
+    }
+    throw ArgumentError(str_cat("this kernel has no answer to `", type, "`"));
+  }
+
+  Json completions(const Json& content) {
+    const std::string code = text_in(content, "code");
+    const Json* const position = content.find("cursor_pos");
+    const auto cursor =
+        position == nullptr
+            ? code.size()
+            : byte_position(
+                  code, static_cast<std::size_t>(position->as_integer()));
+    const Completion found = complete(setup_, cells_, code, cursor);
+    return Json::object(
+        {{"status", "ok"},
+         {"matches", Json(found.matches)},
+         {"cursor_start", character_position(code, found.begin)},
+         {"cursor_end", character_position(code, found.end)},
+         {"metadata", Json::object()}});
+  }
+
+  Json history() const {
+    Json entries = Json::array();
+    for (const auto& [number, code] : history_) {
+      entries.push_back(Json::array({Json(0), Json(number), Json(code)}));
+    }
+    return Json::object({{"status", "ok"}, {"history", std::move(entries)}});
+  }
+
+  void reply(Channel channel, const Message& request, Json content) {
+    std::string type = request.type();
+    const auto end = type.rfind("_request");
+    type = type.substr(0, end) + "_reply";
+    sockets_.send(
+        channel,
+        {request.identities,
+         make_header(type, session_),
+         request.header,
+         Json::object(),
+         std::move(content)});
+  }
+
+  void publish(const std::string& type, Json content) {
+    sockets_.send(
+        Channel::iopub,
+        {{type},
+         make_header(type, session_),
+         parent_.header,
+         Json::object(),
+         std::move(content)});
+  }
+
+  // ---- cells --------------------------------------------------------------
+
+  void execute(const Message& message) {
+    const std::string code = text_in(message.content, "code");
+    silent_ = flag_in(message.content, "silent", false);
+    if (!silent_) {
+      ++count_;
+      publish(
+          "execute_input",
+          Json::object({{"code", code}, {"execution_count", count_}}));
+      if (flag_in(message.content, "store_history", true)) {
+        remember(code);
+      }
+    }
+    const std::string name = str_cat("In[", count_, "]");
+    code_ = str_cat("#line 1 \"", name, "\"\n", with_display(code, name), "\n");
+    running_ = true;
+    interpreter_->run(code_);
+  }
+
+  void remember(const std::string& code) {
+    history_.emplace_back(count_, code);
+    if (history_.size() > kMostHistory) {
+      history_.pop_front();
+    }
+  }
+
+  void watch_cell() {
+    // Before its end is looked at: what was printed first is shown first.
+    const bool has_reply = is_readable(interpreter_->replies());
+    forward(interpreter_->output(), output_);
+    forward(interpreter_->errors(), errors_);
+    if (!has_reply) {
+      kill_if_late();
+      return;
+    }
+    const auto reply_packet = interpreter_->read_reply();
+    if (!reply_packet) {
+      lose_state();
+    } else if (reply_packet->word != "started") {
+      forward(interpreter_->output(), output_);
+      forward(interpreter_->errors(), errors_);
+      end_cell(*reply_packet);
+    }
+  }
+
+  static bool is_readable(int fd) {
+    zmq_pollitem_t item = {nullptr, fd, ZMQ_POLLIN, 0};
+    return zmq_poll(&item, 1, 0) > 0;
+  }
+
+  void forward(int fd, Stream& stream) {
+    std::array<char, 65536> buffer;
+    for (;;) {
+      const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+      if (n <= 0) {
+        return;
+      }
+      const std::string text = valid_utf8(
+          stream.rest + std::string(buffer.data(), static_cast<std::size_t>(n)),
+          stream.rest);
+      if (!text.empty() && !silent_) {
+        publish(
+            "stream", Json::object({{"name", stream.name}, {"text", text}}));
+      }
+    }
+  }
+
+  void end_cell(const Packet& result) {
+    if (result.word != "compile" && result.word != "link") {
+      cells_.push_back(code_);
+    }
+    if (result.word == "ok") {
+      finish(Json::object(
+          {{"status", "ok"},
+           {"execution_count", count_},
+           {"user_expressions", Json::object()},
+           {"payload", Json::array()}}));
+    } else {
+      fail(error_of(result));
+    }
+  }
+
+  void fail(const CellError& error) {
+    if (!silent_) {
+      publish("error", error.content());
+    }
+    Json content = error.content();
+    content["execution_count"] = count_;
+    finish(std::move(content));
+  }
+
+  void finish(Json content) {
+    running_ = false;
+    kill_at_.reset();
+    reply(Channel::shell, parent_, std::move(content));
+    publish("status", Json::object({{"execution_state", "idle"}}));
+  }
+
+  void lose_state() {
+    const bool was_interrupted = kill_at_.has_value();
+    const std::string how = interpreter_->describe_end();
+    forward(interpreter_->output(), output_);
+    forward(interpreter_->errors(), errors_);
+    cells_.clear();
+    start_interpreter();
+    fail(lost_state(how, was_interrupted));
+  }
+
+  void start_interpreter() {
+    interpreter_ = std::make_unique<InterpreterProcess>(setup_);
+  }
+
+  // ---- interrupts ---------------------------------------------------------
+
+  void interrupt() {
+    if (running_) {
+      interpreter_->interrupt();
+      kill_at_ = Clock::now() + kInterruptPatience;
+    }
+  }
+
+  void kill_if_late() {
+    if (kill_at_ && Clock::now() >= *kill_at_) {
+      interpreter_->kill();
+    }
+  }
+
+  Sockets sockets_;
+  InterpreterSetup setup_;
+  std::string session_;
+  std::unique_ptr<InterpreterProcess> interpreter_;
+  Stream output_{"stdout", ""};
+  Stream errors_{"stderr", ""};
+
+  Message parent_;  // What is being answered.
+  bool ended_ = false;
+  bool running_ = false;
+  bool silent_ = false;
+  std::int64_t count_ = 0;
+  std::string code_;
+  std::vector<std::string> cells_;  // For completion.
+  std::deque<std::pair<std::int64_t, std::string>> history_;
+  std::optional<Clock::time_point> kill_at_;
+};
+
+Kernel::Kernel(const Connection& connection, InterpreterSetup setup) {
+  std::signal(SIGPIPE, SIG_IGN);
+  struct sigaction action{};
+  action.sa_handler = on_interrupt;
+  ::sigaction(SIGINT, &action, nullptr);
+  impl_ = std::make_unique<Impl>(connection, std::move(setup));
+}
+Kernel::~Kernel() = default;
+
+int Kernel::run() {
+  return impl_->run();
+}
+
+}  // namespace accelerate::jupyter

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jupyter/sockets.h"
+
+#include <array>
+#include <cerrno>
+#include <iostream>
+
+#include <zmq.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+
+namespace accelerate::jupyter {
+namespace {
+
+constexpr std::size_t kChannels = 5;
+constexpr std::size_t kMaxFile = 64 * 1024;
+
+std::size_t index_of(Channel channel) {
+  return static_cast<std::size_t>(channel);
+}
+
+// All frames of a message that is there; empty when there is none.
+Frames read_frames(void* socket) {
+  Frames frames;
+  int more = 1;
+  while (more != 0) {
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) {
+      zmq_msg_close(&part);
+      return {};
+    }
+    frames.emplace_back(
+        static_cast<const char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
+    more = zmq_msg_more(&part);
+    zmq_msg_close(&part);
+  }
+  return frames;
+}
+
+// A client that has gone gets nothing, and nobody waits for it.
+void write_frames(void* socket, const Frames& frames) {
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const int more = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
+    if (zmq_send(
+            socket, frames[i].data(), frames[i].size(), more | ZMQ_DONTWAIT) <
+        0) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+Connection read_connection(const std::filesystem::path& path) {
+  try {
+    const Json json =
+        Json::parse(read_file(path, kMaxFile), {.source = path.string()});
+    const auto port = [&json](std::string_view name) {
+      return static_cast<int>(json.at(name).as_integer());
+    };
+    return {
+        json.at("transport").as_string(),
+        json.at("ip").as_string(),
+        json.at("key").as_string(),
+        port("shell_port"),
+        port("iopub_port"),
+        port("stdin_port"),
+        port("control_port"),
+        port("hb_port")};
+  } catch (const FormatError& error) {
+    throw ConfigError(
+        str_cat("not a connection file: ", error.what()),
+        "Jupyter starts this program itself; see `accelerate help jupyter`");
+  }
+}
+
+class Sockets::Impl {
+ public:
+  explicit Impl(const Connection& connection)
+      : key(connection.key), context_(zmq_ctx_new()) {
+    constexpr std::array<int, kChannels> kTypes = {
+        ZMQ_ROUTER, ZMQ_ROUTER, ZMQ_ROUTER, ZMQ_REP, ZMQ_PUB};
+    const std::array<int, kChannels> ports = {
+        connection.shell_port,
+        connection.control_port,
+        connection.stdin_port,
+        connection.hb_port,
+        connection.iopub_port};
+    for (std::size_t i = 0; i < kChannels; ++i) {
+      sockets[i] = zmq_socket(context_, kTypes[i]);
+      bind(sockets[i], connection, ports[i]);
+    }
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    for (void* socket : sockets) {
+      zmq_close(socket);
+    }
+    zmq_ctx_term(context_);
+  }
+
+  std::string key;
+  std::array<void*, kChannels> sockets{};
+
+ private:
+  static void bind(void* socket, const Connection& connection, int port) {
+    // The last reply of a kernel that ends is given a second to leave.
+    const int linger = 1000;
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+    const int no_limit = 0;  // A cell that prints fast loses no line.
+    zmq_setsockopt(socket, ZMQ_SNDHWM, &no_limit, sizeof no_limit);
+    const std::string address = str_cat(
+        connection.transport,
+        "://",
+        connection.ip,
+        connection.transport == "ipc" ? "-" : ":",
+        port);
+    if (zmq_bind(socket, address.c_str()) != 0) {
+      throw IoError(
+          str_cat("cannot listen at ", address, ": ", zmq_strerror(errno)),
+          "restart the kernel");
+    }
+  }
+
+  void* context_;
+};
+
+Sockets::Sockets(const Connection& connection)
+    : impl_(std::make_unique<Impl>(connection)) {
+}
+Sockets::~Sockets() = default;
+
+void* Sockets::handle(Channel channel) const {
+  return impl_->sockets[index_of(channel)];
+}
+
+std::optional<Message> Sockets::receive(Channel channel) {
+  const Frames frames = read_frames(handle(channel));
+  if (frames.empty()) {
+    return std::nullopt;
+  }
+  auto message = decode(frames, impl_->key);
+  if (!message) {
+    std::cerr << "warning: a message that is not signed with this kernel's key "
+                 "was dropped\n";
+  }
+  return message;
+}
+
+void Sockets::send(Channel channel, const Message& message) {
+  write_frames(handle(channel), encode(message, impl_->key));
+}
+
+void Sockets::echo_heartbeat() {
+  write_frames(
+      handle(Channel::heartbeat), read_frames(handle(Channel::heartbeat)));
+}
+
+}  // namespace accelerate::jupyter

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel for C++ notebooks, as a client sees it. Plain C++ but for the last
+// tests, whose precompiled header takes half a minute.
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "jupyter/interpreter_command.h"
+#include "process/jupyter_client.h"
+
+namespace accelerate::jupyter {
+namespace {
+
+using testing::HasSubstr;
+
+// Whether there is an interpreter on this host.
+class Jupyter : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      (void)find_clang_repl(Environment::of_this_process());
+    } catch (const UnsupportedError& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+};
+
+std::string status(const CellResult& result) {
+  return result.reply.at("status").as_string();
+}
+
+std::string field(const CellResult& result, const char* name) {
+  return result.error.is_null() ? "" : result.error.at(name).as_string();
+}
+
+std::string traceback(const CellResult& result) {
+  return result.error.is_null() ? "" : result.error.at("traceback").dump();
+}
+
+TEST_F(Jupyter, SaysWhatItIs) {
+  JupyterClient client({"--plain"});
+
+  const Json info = client.ask("kernel_info_request", Json::object());
+
+  EXPECT_EQ(info.at("status").as_string(), "ok");
+  EXPECT_EQ(info.at("language_info").at("name").as_string(), "C++");
+  EXPECT_TRUE(client.heartbeat());
+}
+
+TEST_F(Jupyter, CellsShareWhatTheyDefine) {
+  JupyterClient client({"--plain"});
+
+  EXPECT_EQ(status(client.run("int twice(int x) {\n  return 2 * x;\n}")), "ok");
+  EXPECT_EQ(status(client.run("int value = twice(4);")), "ok");
+  const CellResult result = client.run("std::cerr << \"e\";\ntwice(value)");
+
+  EXPECT_EQ(result.output, "16\n");
+  EXPECT_EQ(result.errors, "e");
+  EXPECT_EQ(result.reply.at("execution_count").as_integer(), 3);
+}
+
+TEST_F(Jupyter, ShowsOutputWhileTheCellRuns) {
+  JupyterClient client({"--plain"});
+  const auto file = client.folder() / "go_on";
+
+  client.begin(str_cat(
+      "#include <fstream>\nstd::cout << \"first\" << std::endl;\n"
+      "while (!std::ifstream(\"",
+      file.string(),
+      "\").good()) {}\nstd::cout << \"second\" << std::endl;"));
+  client.await_output("first");
+  std::ofstream(file) << "go";
+
+  EXPECT_EQ(client.finish().output, "first\nsecond\n");
+}
+
+TEST_F(Jupyter, ErrorsNameTheLineOfTheCell) {
+  JupyterClient client({"--plain"});
+  client.run("int kept = 7;");
+
+  const CellResult result = client.run("int a = 1;\nint b = nothing_here;");
+
+  EXPECT_EQ(status(result), "error");
+  EXPECT_EQ(field(result, "ename"), "CompileError");
+  EXPECT_EQ(
+      field(result, "evalue"),
+      "In[2]:2:9: error: use of undeclared identifier 'nothing_here'");
+  EXPECT_THAT(
+      field(client.run("kept +\n  missing"), "evalue"),
+      HasSubstr("In[3]:2:3: error: use of undeclared identifier 'missing'"));
+  EXPECT_EQ(client.run("int a = 5;\nkept + a").output, "12\n");
+}
+
+TEST_F(Jupyter, ACellThatCannotBeLinkedLeavesTheRest) {
+  JupyterClient client({"--plain"});
+  client.run("int kept = 7;");
+
+  EXPECT_EQ(
+      field(client.run("int nowhere(int);\nint a = nowhere(1);"), "ename"),
+      "LinkError");
+  EXPECT_EQ(client.run("kept").output, "7\n");
+}
+
+TEST_F(Jupyter, AnExceptionFailsTheCellAlone) {
+  JupyterClient client({"--plain"});
+
+  const CellResult result =
+      client.run("int before = 3;\nthrow std::runtime_error(\"too bad\");");
+
+  EXPECT_EQ(field(result, "ename"), "std::runtime_error");
+  EXPECT_EQ(field(result, "evalue"), "too bad");
+  EXPECT_EQ(client.run("before").output, "3\n");
+}
+
+TEST_F(Jupyter, TheLastCellCanBeRunAgainWithChanges) {
+  JupyterClient client({"--plain"});
+  client.run("int first() { return 1; }");
+  client.run("int f() { return 1; }");
+
+  EXPECT_EQ(status(client.run("int f() { return 2; }")), "ok");
+  EXPECT_EQ(client.run("f()").output, "2\n");
+  const CellResult older = client.run("int first() { return 3; }");
+  EXPECT_THAT(field(older, "evalue"), HasSubstr("redefinition of 'first'"));
+  EXPECT_THAT(traceback(older), HasSubstr("hint: a name is defined once"));
+  EXPECT_EQ(client.run("first()").output, "1\n");
+}
+
+TEST_F(Jupyter, AnEndlessLoopIsInterruptedAndStateStays) {
+  JupyterClient client({"--plain"});
+  client.run("int kept = 7;");
+
+  for (const bool by_message : {true, false}) {
+    client.begin("std::cout << \"on\" << std::endl;\nwhile (true) {}");
+    client.await_output("on");
+    if (by_message) {
+      (void)client.ask("interrupt_request", Json::object(), true);
+    } else {
+      ::kill(client.kernel(), SIGINT);
+    }
+    EXPECT_EQ(field(client.finish(), "ename"), "Interrupted");
+  }
+  EXPECT_EQ(client.run("kept").output, "7\n");
+}
+
+TEST_F(Jupyter, ASleepIsInterrupted) {
+  JupyterClient client({"--plain"});
+
+  client.begin(
+      "#include <thread>\nstd::cout << \"on\" << std::endl;\n"
+      "std::this_thread::sleep_for(std::chrono::hours(1));");
+  client.await_output("on");
+  (void)client.ask("interrupt_request", Json::object(), true);
+
+  EXPECT_EQ(field(client.finish(), "ename"), "Interrupted");
+}
+
+TEST_F(Jupyter, ACellThatCannotBeInterruptedIsEndedAndSaysSo) {
+  JupyterClient client({"--plain"});
+
+  client.begin(
+      "#include <csignal>\nstd::signal(SIGINT, SIG_IGN);\n"
+      "std::cout << \"on\" << std::endl;\nwhile (true) {}");
+  client.await_output("on");
+  (void)client.ask("interrupt_request", Json::object(), true);
+
+  const CellResult result = client.finish();
+  EXPECT_EQ(field(result, "ename"), "InterpreterDied");
+  EXPECT_EQ(
+      field(result, "evalue"),
+      "the cell did not let itself be interrupted, so the interpreter was "
+      "ended (killed by signal 9 (KILL)): all that cells had defined is lost");
+}
+
+TEST_F(Jupyter, SurvivesACrashAndSaysWhatIsLost) {
+  JupyterClient client({"--plain"});
+  client.run("int kept = 7;");
+
+  const CellResult crash =
+      client.run("volatile int* nowhere = nullptr;\n*nowhere = 1;");
+
+  EXPECT_EQ(field(crash, "ename"), "InterpreterDied");
+  EXPECT_EQ(
+      field(crash, "evalue"),
+      "the interpreter died (killed by signal 11 (SEGV)): all that cells had "
+      "defined is lost");
+  EXPECT_THAT(field(client.run("kept"), "evalue"), HasSubstr("'kept'"));
+  EXPECT_EQ(client.run("1 + 1").output, "2\n");
+}
+
+TEST_F(Jupyter, CompletesNamesOfEarlierCells) {
+  JupyterClient client({"--plain"});
+  client.run("int a_long_name_of_mine = 1;");
+
+  const Json reply = client.ask(
+      "complete_request",
+      Json::object({{"code", "1 + a_long_n"}, {"cursor_pos", 12}}));
+
+  EXPECT_EQ(reply.at("matches").dump(), R"(["a_long_name_of_mine"])");
+  EXPECT_EQ(reply.at("cursor_start").as_integer(), 4);
+  EXPECT_EQ(reply.at("cursor_end").as_integer(), 12);
+}
+
+TEST_F(Jupyter, KnowsWhetherACellIsWholeAndWhatWasRun) {
+  JupyterClient client({"--plain"});
+  client.run("int once = 1;");
+
+  EXPECT_EQ(
+      client.ask("is_complete_request", Json::object({{"code", "f(1,"}}))
+          .at("status")
+          .as_string(),
+      "incomplete");
+  EXPECT_EQ(
+      client.ask("history_request", Json::object()).at("history").dump(),
+      R"([[0,1,"int once = 1;"]])");
+  EXPECT_EQ(
+      client.ask("comm_info_request", Json::object()).at("comms").dump(), "{}");
+}
+
+TEST_F(Jupyter, RunsNothingThatIsNotSigned) {
+  JupyterClient client({"--plain"});
+
+  client.send_forged("int forged = 1;");
+
+  EXPECT_THAT(field(client.run("forged"), "evalue"), HasSubstr("'forged'"));
+}
+
+// The group of the interpreter, which the kernel's end must end.
+pid_t interpreter_of(JupyterClient& client) {
+  return std::stoi(client.run("#include <unistd.h>\n::getpid()").output);
+}
+
+bool ends_within(pid_t process, std::chrono::seconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (::kill(process, 0) == 0) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+TEST_F(Jupyter, EndsWithItsInterpreterWhenAsked) {
+  JupyterClient client({"--plain"});
+  const pid_t interpreter = interpreter_of(client);
+
+  const Json reply =
+      client.ask("shutdown_request", Json::object({{"restart", true}}), true);
+
+  EXPECT_TRUE(reply.at("restart").as_bool());
+  EXPECT_EQ(client.wait_for_end(std::chrono::seconds(5)), 0);
+  EXPECT_TRUE(ends_within(interpreter, std::chrono::seconds(5)));
+}
+
+TEST_F(Jupyter, LeavesNoInterpreterWhenItIsKilled) {
+  JupyterClient client({"--plain"});
+  const pid_t interpreter = interpreter_of(client);
+
+  ::kill(client.kernel(), SIGKILL);
+
+  EXPECT_TRUE(client.wait_for_end(std::chrono::seconds(5)));
+  EXPECT_TRUE(ends_within(interpreter, std::chrono::seconds(5)));
+}
+
+TEST_F(Jupyter, SaysThatAFileIsNoConnection) {
+  const std::string command =
+      str_cat(ACCELERATE_KERNEL, " /dev/null 2>/dev/null; test $? -eq 2");
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST_F(Jupyter, TrainsOnWorkersThatRepeatTheCells) {
+  JupyterClient client({});
+  client.run("int width = 3;");
+  const CellResult defined = client.run(
+      "void training_function(int epochs) {\n"
+      "  accelerate::Accelerator accelerator;\n"
+      "  torch::manual_seed(0);\n"
+      "  torch::nn::Linear model(width, 1);\n"
+      "  accelerate::AdamW optimizer(model->parameters(), 0.1);\n"
+      "  accelerator.prepare(model, optimizer);\n"
+      "  for (int epoch = 0; epoch < epochs; ++epoch) {\n"
+      "    auto x = torch::ones({2, width}) * (accelerator.process_index() + "
+      "1);\n"
+      "    accelerator.backward(model->forward(x).pow(2).mean());\n"
+      "    optimizer.step();\n"
+      "    optimizer.zero_grad();\n"
+      "  }\n"
+      "  accelerator.print(\"trained \", epochs, \" epochs on \",\n"
+      "                    accelerator.num_processes());\n"
+      "}");
+  ASSERT_EQ(status(defined), "ok") << traceback(defined) << defined.errors;
+  // A notebook that has used autograd, which cannot be forked any more.
+  const CellResult used = client.run(
+      "auto weight = torch::ones({64, 64}, torch::requires_grad());\n"
+      "weight.matmul(weight).sum().backward();\nweight.grad().sum().item<"
+      "double>()");
+  EXPECT_EQ(used.output, "524288\n") << traceback(used);
+
+  for (int time = 0; time < 2; ++time) {
+    const CellResult result = client.run(
+        "std::cout << \"once\" << std::endl;\n"
+        "accelerate::notebook_launcher(training_function, std::tuple(3), "
+        "{.num_processes = 2});\nstd::cout << \"after\" << std::endl;");
+    EXPECT_EQ(status(result), "ok") << traceback(result) << result.errors;
+    EXPECT_EQ(result.output, "once\ntrained 3 epochs on 2\nafter\n");
+  }
+}
+
+TEST_F(Jupyter, AWorkersExceptionFailsTheCellAndNamesItsRank) {
+  JupyterClient client({});
+
+  const CellResult result = client.run(
+      "accelerate::notebook_launcher([] {\n"
+      "  accelerate::PartialState state;\n"
+      "  if (state.process_index() == 1) {\n"
+      "    throw accelerate::ArgumentError(\"`lr` is -1\", \"raise it\");\n"
+      "  }\n"
+      "  state.wait_for_everyone();\n"
+      "}, {.num_processes = 2});");
+
+  EXPECT_EQ(field(result, "ename"), "accelerate::DistributedError");
+  EXPECT_THAT(result.errors, HasSubstr("`lr` is -1"));
+  EXPECT_THAT(result.errors, HasSubstr("rank 1 failed first"));
+  EXPECT_EQ(client.run("1 + 1").output, "2\n");
+}
+
+TEST_F(Jupyter, WorkersEndWhenTheCellIsInterrupted) {
+  JupyterClient client({});
+
+  client.begin(
+      "accelerate::notebook_launcher([] {\n"
+      "  accelerate::PartialState state;\n"
+      "  std::cout << \"pid \" << ::getpid() << \" x\" << std::endl;\n"
+      "  while (true) {}\n"
+      "}, {.num_processes = 1});");
+  client.await_output(" x");
+  (void)client.ask("interrupt_request", Json::object(), true);
+
+  const CellResult result = client.finish();
+  EXPECT_EQ(status(result), "error");
+  const auto at = result.output.find("pid ");
+  EXPECT_TRUE(ends_within(
+      std::stoi(result.output.substr(at + 4)), std::chrono::seconds(5)));
+  EXPECT_EQ(client.run("1 + 1").output, "2\n");
+}
+
+TEST_F(Jupyter, ShowsErrorsOfLibTorchWithoutItsStack) {
+  JupyterClient client({});
+
+  const CellResult result =
+      client.run("torch::ones({2, 3}).matmul(torch::ones({2, 3}));");
+
+  EXPECT_EQ(
+      field(result, "evalue"),
+      "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)");
+}
+
+}  // namespace
+}  // namespace accelerate::jupyter

@@ -83,15 +83,19 @@ int main(int argc, char** argv) {
       collator);
 
   // region: loop
+  // region: setup
   accelerate::Accelerator accelerator;  // added
+  // endregion
 
   auto model =
       transformers::AutoModelForSequenceClassification::from_pretrained(
           checkpoint, {.num_labels = 2});
   transformers::AdamW optimizer(model->parameters(), 3e-5);
 
+  // region: prepare
   accelerator.prepare(
       train_dataloader, eval_dataloader, model, optimizer);  // added
+  // endregion
 
   const int num_epochs = 3;
   const auto num_training_steps = num_epochs * train_dataloader.size();
@@ -102,6 +106,7 @@ int main(int argc, char** argv) {
   accelerate::tqdm progress_bar(num_training_steps);
 
   model->train();
+  // region: backward
   for (int epoch = 0; epoch < num_epochs; ++epoch) {
     for (auto& batch : train_dataloader) {
       auto outputs = model(batch);
@@ -113,5 +118,6 @@ int main(int argc, char** argv) {
       progress_bar.update(1);
     }
   }
+  // endregion
   // endregion
 }

@@ -12,6 +12,7 @@
 - sources carry the licence line
 """
 
+import json
 import re
 import sys
 import textwrap
@@ -89,17 +90,34 @@ def check_maps(root, names):
     yield from check_map(root, "ARCHITECTURE.md", "code map", layers)
 
 
+def cell(path, name):
+    """The text of the notebook cell with that id, or None."""
+    for one in json.loads(path.read_text())["cells"]:
+        if one.get("id") == name:
+            return "".join(one["source"]) + "\n"
+    return None
+
+
 def region(path, name):
-    """The dedented text of a region, or None."""
-    lines, inside = [], False
+    """The dedented text of a region without the marks of regions in it, or None.
+
+    In a notebook a region is a cell, named by its id.
+    """
+    if path.suffix == ".ipynb":
+        return cell(path, name)
+    lines, depth = [], 0
     for line in path.read_text().splitlines():
         mark = line.strip().lstrip("/# ").strip()
-        if mark == f"region: {name}":
-            inside = True
-        elif inside and mark == "endregion":
-            return textwrap.dedent("\n".join(lines) + "\n")
-        elif inside:
+        if depth == 0:
+            depth = 1 if mark == f"region: {name}" else 0
+        elif mark.startswith("region: "):
+            depth += 1
+        elif mark != "endregion":
             lines.append(line)
+        elif depth == 1:
+            return textwrap.dedent("\n".join(lines) + "\n")
+        else:
+            depth -= 1
     return None
 
 

@@ -84,6 +84,12 @@ class CheckTree(TreeTest):
     def test_accepts_a_snippet_that_equals_its_region(self):
         self.assert_findings(self.snippet("int x;\n  y();\n"))
 
+    def test_a_region_has_regions_in_it(self):
+        path = self.write("a.py", "# region: a\nx\n# region: b\ny\n# endregion\nz\n# endregion\n")
+
+        self.assertEqual(check_tree.region(path, "a"), "x\ny\nz\n")
+        self.assertEqual(check_tree.region(path, "b"), "y\n")
+
     def test_finds_a_snippet_that_differs(self):
         self.assert_findings(
             self.snippet("int z;\n"),

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that a tutorial says the same in every language, in code that runs.
+
+    tools/check_tutorials.py [folder of the tree]
+
+docs/tutorials/<language>/<page>.md is a translation of docs/tutorials/<page>.md.
+
+- a page that is translated is there in all of LANGUAGES
+- its first lines link to the page in the other languages
+- its blocks are those of the English page, in the same order
+- a block of C++, CMake or Python equals the region or notebook cell it names,
+  a diff is that of the two regions it names:
+  `<!-- diff: examples/a.cpp#loop examples/b.cpp#loop -->`
+- a notebook cell whose metadata name a region (`"region": "a.py#loop"`) equals it
+"""
+
+import difflib
+import json
+import re
+import sys
+from pathlib import Path
+
+import check_tree
+import tree
+
+FOLDER = Path("docs/tutorials")
+LANGUAGES = ["fr", "it", "pt", "ko"]
+HEAD_LINES = 6
+TIED = {"cpp", "cmake", "python", "diff"}
+MARK = re.compile(r"<!-- (region|diff): ([^>]*) -->\n$")
+NAME = re.compile(r"([\w./-]+)#([\w-]+)")
+
+
+def blocks(text):
+    """The line, language, mark and text of each block."""
+    for block in check_tree.FENCE.finditer(text):
+        mark = MARK.search(text[:block.start()])
+        line = text.count("\n", 0, block.start()) + 1
+        yield line, block[1], mark and (mark[1], mark[2]), block[2]
+
+
+def lookup(root, name):
+    """The text of `file#region`. Raises LookupError that says what is wrong."""
+    parts = NAME.fullmatch(name)
+    if not parts:
+        raise LookupError(f"`{name}` is not `file#region`")
+    if not (root / parts[1]).is_file():
+        raise LookupError(f"{parts[1]} does not exist")
+    text = check_tree.region(root / parts[1], parts[2])
+    if text is None:
+        raise LookupError(f"{parts[1]} has no region `{parts[2]}`")
+    return text
+
+
+def difference(before, after):
+    """All lines of both, with `-`, `+` or a blank in front."""
+    before, after = before.splitlines(), after.splitlines()
+    lines = []
+    for what, a, b, c, d in difflib.SequenceMatcher(
+            None, before, after, autojunk=False).get_opcodes():
+        if what == "equal":
+            lines += [f"  {line}".rstrip() for line in before[a:b]]
+        else:
+            lines += [f"- {line}".rstrip() for line in before[a:b]]
+            lines += [f"+ {line}".rstrip() for line in after[c:d]]
+    return "\n".join(lines) + "\n"
+
+
+def wanted(root, mark):
+    """What a block must be, from its mark."""
+    kind, names = mark
+    if kind == "region":
+        return lookup(root, names)
+    before, _, after = names.partition(" ")
+    return difference(lookup(root, before), lookup(root, after))
+
+
+def check_blocks(root, name):
+    for line, language, mark, text in blocks((root / name).read_text()):
+        if language not in TIED:
+            continue
+        if not mark:
+            yield f"{name}:{line}: the block names no region"
+            continue
+        try:
+            if wanted(root, mark) != text:
+                yield f"{name}:{line}: the block differs from {mark[1]}"
+        except LookupError as error:
+            yield f"{name}:{line}: {error}"
+
+
+def check_same_blocks(root, original, name):
+    ours = [block[1:] for block in blocks((root / original).read_text())]
+    theirs = list(blocks((root / name).read_text()))
+    for number, (block, other) in enumerate(zip(ours, theirs), 1):
+        if block != other[1:]:
+            yield f"{name}:{other[0]}: block {number} is not that of {original}"
+            return
+    if len(ours) != len(theirs):
+        yield f"{name}: has {len(theirs)} blocks, and {original} has {len(ours)}"
+
+
+def check_language_line(root, name, family):
+    """Each page leads to its translations."""
+    head = "\n".join((root / name).read_text().splitlines()[:HEAD_LINES])
+    targets = {(root / name.parent / link).resolve() for link in check_tree.LINK.findall(head)}
+    for other in family:
+        if other != name and (root / other).resolve() not in targets:
+            yield f"{name}: its first lines do not link to {other}"
+
+
+def check_page(root, page):
+    original = FOLDER / page
+    family = [original, *(FOLDER / language / page for language in LANGUAGES)]
+    there = [name for name in family if (root / name).is_file()]
+    for name in family:
+        if name not in there:
+            yield f"{name}: does not exist, and {page} has translations"
+    if original not in there:
+        return
+    for name in there:
+        yield from check_language_line(root, name, there)
+        yield from check_blocks(root, name)
+        if name != original:
+            yield from check_same_blocks(root, original, name)
+
+
+def check_notebook(root, name):
+    for cell in json.loads((root / name).read_text())["cells"]:
+        region = cell.get("metadata", {}).get("region")
+        if region is None:
+            continue
+        try:
+            if lookup(root, region) != "".join(cell["source"]) + "\n":
+                yield f"{name}: the cell `{cell.get('id')}` differs from {region}"
+        except LookupError as error:
+            yield f"{name}: {error}"
+
+
+def check(root):
+    root = root.resolve()
+    names = tree.files(root)
+    pages = {name.name for name in names
+             if name.suffix == ".md" and name.parent.parent == FOLDER}
+    findings = [finding for page in sorted(pages) for finding in check_page(root, page)]
+    for name in names:
+        if name.suffix == ".ipynb":
+            findings += check_notebook(root, name)
+    return findings
+
+
+if __name__ == "__main__":
+    sys.exit(tree.report(
+        "tutorials", check(Path(sys.argv[1]) if len(sys.argv) > 1 else tree.ROOT)))

@@ -65,10 +65,11 @@ LIBTORCH = re.compile(r"(ATen|c10|torch|caffe2)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 ENVIRONMENT = re.compile(
     r"\b(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
-# Launchers write the environment of their children.
+# Launchers write the environment of their children; Open MPI reads its options
+# there alone.
 MAY_TOUCH_ENVIRONMENT = (
     "src/config/environment.", "src/launch/", "src/jupyter/",
-    "src/state/forked_ranks.")
+    "src/state/forked_ranks.", "src/comm/backends/mpi/runtime.")
 
 
 def includes(path):

@@ -279,15 +279,20 @@ INSTANTIATE_TEST_SUITE_P(
     BadIndexes,
     testing::Values(
         BadIndex{"no_map", "{}", "byte 0: no object `weight_map`"},
-        BadIndex{"number", R"({"weight_map": {"a": 1}})", "byte 16: `a` names no file"},
+        BadIndex{
+            "number",
+            R"({"weight_map": {"a": 1}})",
+            "byte 16: `a` names no file"},
         BadIndex{
             "parent",
             R"({"weight_map": {"a": "../m1.safetensors"}})",
-            "byte 16: `a` is in `../m1.safetensors`, which is no file of this folder"},
+            "byte 16: `a` is in `../m1.safetensors`, which is no file of this "
+            "folder"},
         BadIndex{
             "absolute",
             R"({"weight_map": {"a": "/etc/passwd"}})",
-            "byte 16: `a` is in `/etc/passwd`, which is no file of this folder"},
+            "byte 16: `a` is in `/etc/passwd`, which is no file of this "
+            "folder"},
         BadIndex{
             "dots",
             R"({"weight_map": {"a": ".."}})",

@@ -24,6 +24,7 @@
 
 #include "accelerate/json.h"
 #include "transformers/export.h"
+#include "transformers/hub.h"
 
 namespace transformers {
 
@@ -221,8 +222,10 @@ class TRANSFORMERS_API Config {
 /// Reads configs by the `model_type` in them.
 class TRANSFORMERS_API AutoConfig {
  public:
-  /// From a folder's `config.json`, or from that file.
-  static Config from_pretrained(const std::string& name);
+  /// From a folder's `config.json`, from that file, or from a model on the
+  /// Hub, of which nothing else is downloaded.
+  static Config from_pretrained(
+      const std::string& name, hub::ResolveOptions options = {});
   /// The values of `model_type` that are known.
   static std::vector<std::string> model_types();
 };

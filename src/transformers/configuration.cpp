@@ -120,11 +120,12 @@ void Config::save_pretrained(const std::filesystem::path& folder) const {
       folder / "config.json", to_json().dump({.indent = 2}) + "\n");
 }
 
-Config AutoConfig::from_pretrained(const std::string& name) {
+Config AutoConfig::from_pretrained(
+    const std::string& name, hub::ResolveOptions options) {
   std::filesystem::path path(name);
   if (!std::filesystem::is_regular_file(path)) {
-    path = hub::resolve_folder(name, {.content = hub::Content::config}) /
-           "config.json";
+    options.content = hub::Content::config;
+    path = hub::resolve_folder(name, options) / "config.json";
   }
   return Config::from_json(
       Json::parse(

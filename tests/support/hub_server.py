@@ -8,7 +8,8 @@ Prints its port and that of a second server, where large files lie, on one
 line. Ends when its input ends. The scenario:
 
     name, commit    the model; `old/model` redirects to it
-    files           name -> text, or {"size": n} for a large file of that size
+    files           name -> text, {"size": n} for a large file of that size, or
+                    {"path": file} for a large file with that one's bytes
     log             file that gets a line of JSON for each request
     token           what a request must carry; without one the answer is 401
     gated           401 with the code of a gated model
@@ -44,6 +45,9 @@ def content(name):
     file = SCENARIO["files"][name]
     if isinstance(file, str):
         return file.encode()
+    if "path" in file:
+        with open(file["path"], "rb") as source:
+            return source.read()
     block = hashlib.sha256(name.encode()).digest()
     return (block * (file["size"] // len(block) + 1))[:file["size"]]
 

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes what Transformers makes of twenty sentences with a real checkpoint.
 
-    tests/parity/embed_sentences.py <model folder> <file to write>
+    tests/parity/embed_sentences.py <model folder> <sentences> <file>
+
+Writes the sentences too, one a line.
 """
 
 import sys
+from pathlib import Path
 
 import torch
 import transformers as hf
@@ -37,7 +40,9 @@ SENTENCES = [
 
 def main():
     hf.logging.set_verbosity_error()
-    folder, out = sys.argv[1:]
+    folder, sentences, out = sys.argv[1:]
+    Path(sentences).write_text("".join(line + "\n" for line in SENTENCES),
+                               encoding="utf-8")
     tokenizer = hf.AutoTokenizer.from_pretrained(folder)
     model = hf.AutoModel.from_pretrained(folder).eval()
     batch = tokenizer(SENTENCES, padding=True, truncation=True,

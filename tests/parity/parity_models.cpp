@@ -5,12 +5,16 @@
 //                                       compute, for Python to load
 //     parity_models train <folder>      models that were trained, each saved
 //                                       by `save_state` and by `save_model`
-//     parity_models embed <model> <file>  compares `output.last_hidden_state`
-//                                       of a file that Python wrote
+//     parity_models tokenizers <folders> <folder>  tokenizers, loaded and
+//                                       saved again, for Python to load
+//     parity_models embed <model> <sentences> <file>  compares ids and
+//                                       embeddings with a file of Python's
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -208,8 +212,36 @@ int run_train(const fs::path& out) {
   return EXIT_SUCCESS;
 }
 
-int run_embed(const std::string& folder, const fs::path& file) {
+int run_tokenizers(const fs::path& folders, const fs::path& out) {
+  for (const auto& entry : fs::directory_iterator(folders)) {
+    AutoTokenizer::from_pretrained(entry.path().string())
+        .save_pretrained(out / entry.path().filename());
+  }
+  return EXIT_SUCCESS;
+}
+
+std::vector<std::string> read_sentences(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> sentences;
+  for (std::string line; std::getline(in, line);) {
+    sentences.push_back(line);
+  }
+  return sentences;
+}
+
+int run_embed(
+    const std::string& folder,
+    const fs::path& sentences,
+    const fs::path& file) {
   const TensorMap golden = accelerate::load_safetensors(file);
+  const TensorMap encoded = to_tensors(AutoTokenizer::from_pretrained(folder)(
+      read_sentences(sentences), {.padding = true, .truncation = true}));
+  for (const char* name : {"input_ids", "attention_mask"}) {
+    if (!encoded.at(name).equal(golden.at(name))) {
+      std::cerr << "error: `" << name << "` differs from Python's\n";
+      return EXIT_FAILURE;
+    }
+  }
   const auto model = AutoModel::from_pretrained(folder);
   const TensorMap batch = {
       {"input_ids", golden.at("input_ids")},
@@ -239,14 +271,18 @@ int main(int argc, char** argv) {
     if (command == "train" && argc == 3) {
       return run_train(argv[2]);
     }
-    if (command == "embed" && argc == 4) {
-      return run_embed(argv[2], argv[3]);
+    if (command == "tokenizers" && argc == 4) {
+      return run_tokenizers(argv[2], argv[3]);
+    }
+    if (command == "embed" && argc == 5) {
+      return run_embed(argv[2], argv[3], argv[4]);
     }
   } catch (const accelerate::Error& error) {
     std::cerr << "error: " << error.what() << "\n";
     return error.exit_code();
   }
   std::cerr << "usage: parity_models {export <folder> | train <folder> | "
-               "embed <model> <file>}\n";
+               "tokenizers <folders> <folder> | "
+               "embed <model> <sentences> <file>}\n";
   return 2;
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Models of ours against Python Transformers, both ways, and a real checkpoint;
-# our configurations in Python Accelerate.
+# Models and tokenizers of ours against Python Transformers, both ways, and a
+# real checkpoint; our configurations in Python Accelerate.
 #
 #   tests/parity/run.sh <build folder>
 #
@@ -51,6 +51,12 @@ for kind in state model exported; do
   "$python" "$here/check_models.py" "$work/trained/$kind" 2
 done
 
+echo "parity: our tokenizers, saved here and loaded in Python"
+rm -rf "$work/tokenizers"
+"$build/bin/tests/parity_models" tokenizers "$here/golden/tokenizers/folders" \
+  "$work/tokenizers"
+"$python" "$here/check_tokenizers.py" "$work/tokenizers"
+
 echo "parity: our configurations, read in Python"
 "$python" "$here/check_configs.py" "$build/bin/accelerate"
 
@@ -59,5 +65,7 @@ echo "parity: the cache of downloaded models"
 
 echo "parity: a real checkpoint, 6-layer MiniLM"
 tools/minilm.sh "$work/minilm"
-"$python" "$here/embed_sentences.py" "$work/minilm" "$work/sentences.safetensors"
-"$build/bin/tests/parity_models" embed "$work/minilm" "$work/sentences.safetensors"
+"$python" "$here/embed_sentences.py" "$work/minilm" "$work/sentences.txt" \
+  "$work/sentences.safetensors"
+"$build/bin/tests/parity_models" embed "$work/minilm" "$work/sentences.txt" \
+  "$work/sentences.safetensors"

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Loads tokenizers that the C++ library saved and compares ids, offsets and
+texts with those of the folders it had loaded.
+
+    tests/parity/check_tokenizers.py <folder of `parity_models tokenizers`>
+"""
+
+import sys
+from pathlib import Path
+
+import transformers as hf
+
+import tokenizer_texts
+
+FOLDERS = Path(__file__).resolve().parent / "golden/tokenizers/folders"
+TEXTS = tokenizer_texts.HARD + tokenizer_texts.TRAINING
+
+
+def results(folder):
+    """What a tokenizer makes of the texts, by what was asked."""
+    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    # A slow class with only a vocabulary has no offsets to give.
+    yield "kind", type(tokenizer).__name__
+    yield "size", len(tokenizer)
+    yield "special", {part: str(token) for part, token in
+                      tokenizer.special_tokens_map.items()
+                      if isinstance(token, str)}
+    yield "max_length", min(tokenizer.model_max_length, 10**9)
+    yield "sides", (tokenizer.padding_side, tokenizer.truncation_side)
+    for text in TEXTS:
+        one = tokenizer(text, return_offsets_mapping=tokenizer.is_fast)
+        yield ("text", text), dict(one)
+        yield ("decoded", text), tokenizer.decode(one["input_ids"])
+    for left, right in zip(TEXTS, reversed(TEXTS)):
+        pair = tokenizer(left, right, truncation=True, max_length=12)
+        yield ("pair", left, right), dict(pair)
+
+
+def main():
+    hf.logging.set_verbosity_error()
+    count = 0
+    for folder in sorted(FOLDERS.iterdir()):
+        expected = dict(results(folder))
+        for what, value in results(Path(sys.argv[1]) / folder.name):
+            if what != "kind" and value != expected[what]:
+                sys.exit(f"{folder.name}: {what}: {value!r}, not {expected[what]!r}")
+        count += 1
+    print(f"{count} tokenizers saved in C++, {len(TEXTS)} texts each: equal")
+    sys.exit(0 if count == 6 else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,12 +12,16 @@ kind=$2
 python=$(tools/python_env.sh)
 make --no-print-directory python PRESET="${PRESET:-gcc}" PYTHON="$python"
 
-tests=(test_accelerator test_processes test_notebook)
-if [ "$kind" = full ]; then tests+=(test_cpp test_leaks); fi
+# A name after the file picks one class of it.
+tests=("test_accelerator" "test_processes Tutorial" "test_notebook Launching")
+if [ "$kind" = full ]; then
+  tests=(test_accelerator test_processes test_notebook test_cpp test_leaks test_gpu)
+fi
 export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
-for name in "${tests[@]}"; do
-  echo "python: $name"
-  timeout 900 "$python" -W error::ResourceWarning python/tests/"$name".py
+for words in "${tests[@]}"; do
+  read -r name class <<<"$words"
+  echo "python: $words"
+  timeout 900 "$python" -W error::ResourceWarning "python/tests/$name.py" ${class:+"$class"}
 done
 if [ "$kind" = full ]; then
   make --no-print-directory wheel PRESET="${PRESET:-gcc}" PYTHON="$python"

@@ -11,26 +11,55 @@
         optimizer.zero_grad()
 """
 
-from . import errors, logging, utils
-from ._kwargs import (
-    AutocastKwargs,
-    DataLoaderConfiguration,
-    DistributedDataParallelKwargs,
-    GradientAccumulationPlugin,
-    GradScalerKwargs,
-    InitProcessGroupKwargs,
-    ProfileKwargs,
-    ProjectConfiguration,
-)
+import importlib
+from typing import TYPE_CHECKING
+
 from ._version import __version__
-from .accelerator import Accelerator
-from .data_loader import skip_first_batches
-from .errors import Error
-from .launchers import WorkerError, debug_launcher, notebook_launcher
-from .local_sgd import LocalSGD
-from .progress import TrainingProgress, tqdm
-from .state import DistributedType, PartialState
-from .utils import find_executable_batch_size, release_memory, set_seed
+
+if TYPE_CHECKING:
+    from . import errors, logging, utils
+    from ._kwargs import (
+        AutocastKwargs,
+        DataLoaderConfiguration,
+        DistributedDataParallelKwargs,
+        GradientAccumulationPlugin,
+        GradScalerKwargs,
+        InitProcessGroupKwargs,
+        ProfileKwargs,
+        ProjectConfiguration,
+    )
+    from .accelerator import Accelerator
+    from .data_loader import skip_first_batches
+    from .errors import Error
+    from .launchers import WorkerError, debug_launcher, notebook_launcher
+    from .local_sgd import LocalSGD
+    from .progress import TrainingProgress, tqdm
+    from .state import DistributedType, PartialState
+    from .utils import find_executable_batch_size, release_memory, set_seed
+
+# Where each name lives. Loaded when it is asked for, so that the command starts without torch.
+_HOMES = {
+    "accelerator": ["Accelerator"],
+    "_kwargs": [
+        "AutocastKwargs",
+        "DataLoaderConfiguration",
+        "DistributedDataParallelKwargs",
+        "GradScalerKwargs",
+        "GradientAccumulationPlugin",
+        "InitProcessGroupKwargs",
+        "ProfileKwargs",
+        "ProjectConfiguration",
+    ],
+    "cpp_magic": ["load_ipython_extension"],
+    "data_loader": ["skip_first_batches"],
+    "errors": ["Error"],
+    "launchers": ["WorkerError", "debug_launcher", "notebook_launcher"],
+    "local_sgd": ["LocalSGD"],
+    "progress": ["TrainingProgress", "tqdm"],
+    "state": ["DistributedType", "PartialState"],
+    "utils": ["find_executable_batch_size", "release_memory", "set_seed"],
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Accelerator",
@@ -62,10 +91,15 @@ __all__ = [
 ]
 
 
-def load_ipython_extension(shell):
-    """`%load_ext accelerate_cpp`: cells of C++, see `accelerate_cpp.magic`."""
-    try:
-        from . import magic
-    except ImportError as error:
-        raise errors.UnsupportedError(f"this package has no cells of C++: {error}") from error
-    magic.load_ipython_extension(shell)
+def __getattr__(name: str):
+    if name in ("errors", "logging", "utils"):
+        return importlib.import_module(f".{name}", __name__)
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(f".{_HOME_OF[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

@@ -106,7 +106,7 @@ def _pack(folder: Path, info: Path, path: Path) -> None:
             name = file.relative_to(folder).as_posix()
             data = file.read_bytes()
             entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-            entry.external_attr = (0o755 if os.access(file, os.X_OK) else 0o644) << 16
+            entry.external_attr = (0o100755 if os.access(file, os.X_OK) else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

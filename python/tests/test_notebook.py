@@ -49,6 +49,11 @@ def alive(pid: int) -> bool:
         return False
 
 
+def read(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+
 def gone_within(pids, seconds) -> bool:
     limit = time.monotonic() + seconds
     while any(map(alive, pids)):
@@ -138,8 +143,10 @@ class Ends(unittest.TestCase):
     """A kernel of its own that launches, and is then interrupted or killed."""
 
     KERNEL = """
-import os, sys, time
+import os, signal, sys, time
 from accelerate_cpp import notebook_launcher
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
 
 def train(folder):
     import os, time
@@ -169,7 +176,7 @@ except KeyboardInterrupt:
             self.assertLess(time.monotonic(), limit, "the workers did not start")
             self.assertIsNone(kernel.poll())
             time.sleep(0.02)
-        return kernel, [int(open(path).read()) for path in paths]
+        return kernel, [int(read(path)) for path in paths]
 
     def test_interrupting_the_cell_ends_all_workers(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -234,7 +241,8 @@ class Progress(unittest.TestCase):
             import os
 
             path = os.path.join(os.environ["ACCELERATE_NOTEBOOK_FOLDER"], "progress")
-            return json.load(open(path))
+            with open(path) as file:
+                return json.load(file)
 
         result, _ = launched(work, num_processes=2)
         self.assertEqual(result["step"], 3)

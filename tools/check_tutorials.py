@@ -12,7 +12,8 @@ docs/tutorials/<language>/<page>.md is a translation of docs/tutorials/<page>.md
 - a block of C++, CMake or Python equals the region or notebook cell it names,
   a diff is that of the two regions it names:
   `<!-- diff: examples/a.cpp#loop examples/b.cpp#loop -->`
-- a notebook cell whose metadata name a region (`"region": "a.py#loop"`) equals it
+- a notebook cell whose metadata name a region (`"region": "a.py#loop"`) equals it,
+  below a first line with a magic (`%%cpp`) if it has one
 """
 
 import difflib
@@ -126,13 +127,19 @@ def check_page(root, page):
             yield from check_same_blocks(root, original, name)
 
 
+def code_of(cell):
+    """The text of a cell without the magic in its first line."""
+    lines = "".join(cell["source"]).splitlines()
+    return "\n".join(lines[1:] if lines[:1] and lines[0].startswith("%%") else lines) + "\n"
+
+
 def check_notebook(root, name):
     for cell in json.loads((root / name).read_text())["cells"]:
         region = cell.get("metadata", {}).get("region")
         if region is None:
             continue
         try:
-            if lookup(root, region) != "".join(cell["source"]) + "\n":
+            if lookup(root, region) != code_of(cell):
                 yield f"{name}: the cell `{cell.get('id')}` differs from {region}"
         except LookupError as error:
             yield f"{name}: {error}"

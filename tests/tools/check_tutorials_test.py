@@ -102,6 +102,9 @@ class CheckTutorials(TreeTest):
     def test_accepts_a_cell_that_equals_its_region(self):
         self.assert_findings(self.notebook(["one()"]))
 
+    def test_accepts_a_magic_above_a_region(self):
+        self.assert_findings(self.notebook(["%%time\n", "one()"]))
+
     def test_finds_a_cell_that_differs(self):
         self.assert_findings(self.notebook(["two()"]),
                              "n.ipynb: the cell `tied` differs from a.py#x")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Prints a Python that has what the tests of the Python package need: torch
-# with its dependencies, numpy and cloudpickle.
+# with its dependencies, numpy, cloudpickle, and what executes notebooks.
 #
 #   tools/python_env.sh
 #
@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly requirements="torch==2.11.0 numpy cloudpickle"
+readonly requirements="torch==2.11.0 numpy cloudpickle nbclient ipykernel"
 readonly venv=$PWD/.deps/venv
 
 say() { printf '%s\n' "python: $*" >&2; }

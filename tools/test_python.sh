@@ -26,5 +26,7 @@ done
 if [ "$kind" = full ]; then
   make --no-print-directory wheel PRESET="${PRESET:-gcc}" PYTHON="$python"
   python/tests/wheel.sh "$build"/dist/accelerate_cpp-*.whl "$python"
+  echo "python: test_tutorial"
+  timeout 2400 "$python" python/tests/test_tutorial.py
 fi
 echo "python: all tests passed"

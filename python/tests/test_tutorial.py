@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tutorial shows in Python is run: its scripts, and its notebooks from clean kernels.
+
+Needs nbclient and ipykernel. ACCELERATE_CELL_LIMIT is how many seconds a cell may take.
+"""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import nbclient
+import nbformat
+import support
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "examples" / "python"
+NOTEBOOKS = ROOT / "notebooks"
+LIMIT = int(os.environ.get("ACCELERATE_CELL_LIMIT", "600"))
+
+
+def environment() -> dict:
+    """On the CPU, with the modules that this Python has."""
+    path = os.pathsep.join(filter(None, sys.path))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+class Scripts(unittest.TestCase):
+    def run_script(self, name: str) -> str:
+        done = subprocess.run(
+            [sys.executable, str(SCRIPTS / name)], env=environment(), capture_output=True, text=True, timeout=LIMIT
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def accuracy(self, output: str) -> float:
+        return float(re.search(r"^accuracy ([0-9.]+)", output, re.M)[1])
+
+    def test_the_plain_loop_runs(self):
+        self.run_script("plain_train.py")
+
+    def test_the_changed_loop_learns_on_two_processes(self):
+        process = support.start(["--num_processes", "2", str(SCRIPTS / "train.py")])
+        try:
+            out, err = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        self.assertEqual(process.returncode, 0, out + err)
+        self.assertIn(" on 800 pairs", out)
+        self.assertGreater(self.accuracy(out), 0.7)
+
+    def test_the_function_of_a_notebook_learns(self):
+        self.assertGreater(self.accuracy(self.run_script("notebook_train.py")), 0.7)
+
+
+class Notebooks(unittest.TestCase):
+    def execute(self, name: str) -> dict:
+        """The code cells by id, after all of them ran."""
+        notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
+        client = nbclient.NotebookClient(
+            notebook, timeout=LIMIT, kernel_name="python3", resources={"metadata": {"path": str(NOTEBOOKS)}}
+        )
+        client.execute(env=environment())
+        return {cell.id: cell for cell in notebook.cells if cell.cell_type == "code"}
+
+    def printed(self, cell) -> str:
+        return "".join(output["text"] for output in cell.outputs if output.get("name") == "stdout")
+
+    def value(self, cell) -> str:
+        return next(output["data"]["text/plain"] for output in cell.outputs if output.output_type == "execute_result")
+
+    def test_the_tutorial(self):
+        cells = self.execute("tutorial_python.ipynb")
+        self.assertIn("Launching training on 2 processes", self.printed(cells["launch"]))
+        self.assertGreater(float(re.search(r"^accuracy ([0-9.]+)", self.printed(cells["launch"]), re.M)[1]), 0.7)
+        self.assertIn("trained on 2 processes", self.printed(cells["cpp-launch"]))
+
+    def test_the_full_example(self):
+        cells = self.execute("simple_nlp_example.ipynb")
+        self.assertIn("6000 pairs", self.printed(cells["data"]))
+        history = ast.literal_eval(self.value(cells["launch"]))
+        self.assertEqual(len(history), 4)
+        self.assertGreater(history[-1], 0.9)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -28,7 +28,8 @@ std::string random_checkpoint(const std::string& data) {
   const auto folder =
       std::filesystem::temp_directory_path() / "accelerate-example" / "bert";
   const auto order = accelerate::PartialState().main_process_first();
-  if (!std::filesystem::exists(folder / "model.safetensors")) {
+  // What is written last.
+  if (!std::filesystem::exists(folder / "config.json")) {
     std::filesystem::create_directories(folder);
     std::filesystem::copy_file(
         data + "/vocab.txt",

@@ -11,7 +11,9 @@
 namespace transformers {
 
 /// What a model with a head returns. `loss` is undefined without labels;
-/// `hidden_states` and `attentions` are empty unless asked for.
+/// `hidden_states` and `attentions` are empty unless asked for. `logits` are
+/// undefined for a causal model in training on its fused path, which never
+/// holds them.
 struct TRANSFORMERS_API ModelOutput {
   at::Tensor loss;
   /// Without values in some trainings: see `CallOptions::output_logits`.

@@ -26,6 +26,18 @@ at::Tensor as_four_dimensions(const at::Tensor& mask) {
   if (mask.dim() == 2) {
     return mask.unsqueeze(1).unsqueeze(1);
   }
+  if (mask.is_floating_point()) {
+    // In Python such a mask is added to the scores, where 0 hides nothing.
+    throw accelerate::ArgumentError(
+        accelerate::str_cat(
+            "`attention_mask` has shape ",
+            mask.sizes(),
+            " and type ",
+            c10::toString(mask.scalar_type()),
+            "; one of numbers to add is not taken"),
+        "give booleans: `mask.eq(0)` for a mask that adds 0 where a token is "
+        "seen");
+  }
   if (mask.dim() == 3) {
     return mask.unsqueeze(1);
   }

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes golden/models/: what Transformers computes with tiny models.
 
-    tests/parity/make_models.py [folder]     (Transformers 5.22.2, torch 2.11.0)
+    tests/parity/make_models.py [folder [case…]]   (Transformers 5.22.2,
+                                                    torch 2.11.0)
 
 A case is a folder `<model>_<head>[_<variant>]` as `save_pretrained` writes it,
 with `golden.safetensors` beside it:
 
     input.<name>   the batch
-    output.<name>  what the model returns in eval mode
+    output.<name>  what the model returns in eval mode; of hidden states and
+                   attentions one for each layer
     grad.<name>    the gradient of the loss, for every parameter
     after.<name>   every parameter after ten steps of AdamW with a linear
                    schedule, dropout off; gradients as of each step
@@ -111,6 +113,11 @@ def cases():
     yield "llama_causal_lm_tied", "causal_lm", hf.LlamaConfig(
         **one_layer(LLAMA), tie_word_embeddings=True, attention_bias=True, mlp_bias=True,
         head_dim=6), {"seed": 48, "full": True}
+    for index, (name, config, sizes) in enumerate(ENCODERS + DECODERS):
+        types = {"type_vocab_size": 2} if name == "roberta" else {}
+        yield f"{name}_base_states", "base", config(**sizes, **types), {
+            "seed": 70 + index, "states": True,
+            "positions": name != "distilbert"}
     for index, (name, rope) in enumerate(ROPE.items()):
         sizes = dict(one_layer(LLAMA), max_position_embeddings=4 if name == "dynamic" else 8)
         yield f"llama_causal_lm_{name}", "causal_lm", hf.LlamaConfig(
@@ -134,7 +141,7 @@ def batch(name, head, config, options):
             ids[row, hidden] = pad
             mask[row, hidden] = 0
     inputs = {"input_ids": ids, "attention_mask": mask}
-    if name.startswith("bert"):
+    if name.startswith("bert") or getattr(config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = integers(2, ROWS, TOKENS)
     if options.get("positions"):
         inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0) + 2
@@ -184,7 +191,8 @@ def train(model, inputs):
 def write(name, head, config, options):
     torch.manual_seed(options["seed"])
     folder = OUT / name
-    config._attn_implementation = "sdpa"
+    # Only the plain way of attending has weights to return.
+    config._attn_implementation = "eager" if options.get("states") else "sdpa"
     model = HEADS[head].from_config(config).eval()
     with torch.no_grad():  # Biases and norms that show when they are mixed up.
         for parameter in model.parameters():
@@ -195,12 +203,17 @@ def write(name, head, config, options):
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     inputs = batch(name, head, config, options)
-    outputs = model(**inputs)
+    asked = options.get("states", False)
+    outputs = model(**inputs, output_hidden_states=asked, output_attentions=asked)
     loss_of(outputs).backward()
     golden = {f"input.{key}": value for key, value in inputs.items()}
     golden |= {f"output.{key}": value.detach().contiguous()
                for key, value in outputs.items()
                if isinstance(value, torch.Tensor)}
+    if asked:
+        golden |= {f"output.{key}.{layer}": value.detach().clone()
+                   for key in ("hidden_states", "attentions")
+                   for layer, value in enumerate(outputs[key])}
     golden |= {f"grad.{key}": value for key, value in
                copies(model, lambda p: p.grad).items()}
     model.zero_grad()
@@ -215,7 +228,8 @@ def main():
     hf.logging.disable_progress_bar()
     names = []
     for name, head, config, options in cases():
-        write(name, head, config, options)
+        if not sys.argv[2:] or name in sys.argv[2:]:
+            write(name, head, config, options)
         names.append({"name": name, "head": head})
     lines = ",\n".join(json.dumps(entry) for entry in names)
     (OUT / "cases.json").write_text(f"[\n{lines}\n]\n")

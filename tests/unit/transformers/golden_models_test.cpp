@@ -66,6 +66,8 @@ struct AnyModel {
   PreTrainedModel* model = nullptr;
   /// Outputs by Python's names.
   std::function<TensorMap(const TensorMap&)> call;
+  /// With the hidden states and attentions, numbered.
+  std::function<TensorMap(const TensorMap&)> call_for_states;
 };
 
 template <typename Handle>
@@ -85,7 +87,19 @@ AnyModel any_model(Handle handle) {
       return {{"loss", output.loss}, {"logits", output.logits}};
     }
   };
-  return {&*handle, call};
+  const auto call_for_states = [handle](const TensorMap& inputs) {
+    const auto output = handle(
+        inputs, {.output_hidden_states = true, .output_attentions = true});
+    TensorMap states;
+    for (std::size_t i = 0; i < output.hidden_states.size(); ++i) {
+      states["hidden_states." + std::to_string(i)] = output.hidden_states[i];
+    }
+    for (std::size_t i = 0; i < output.attentions.size(); ++i) {
+      states["attentions." + std::to_string(i)] = output.attentions[i];
+    }
+    return states;
+  };
+  return {&*handle, call, call_for_states};
 }
 
 AnyModel load(
@@ -186,7 +200,28 @@ TEST_P(GoldenModel, ComputesWhatPythonDoes) {
   const TensorMap expected = part(golden, "output");
   EXPECT_FALSE(expected.empty());
   for (const auto& [name, tensor] : expected) {
-    expect_close(name, outputs.at(name), tensor);
+    if (name.find('.') == std::string::npos) {
+      expect_close(name, outputs.at(name), tensor);
+    }
+  }
+}
+
+TEST_P(GoldenModel, HasPythonsStatesOfEachLayer) {
+  TensorMap expected = part(golden, "output");
+  std::erase_if(expected, [](const auto& entry) {
+    return entry.first.find('.') == std::string::npos;
+  });
+  // Python was asked for them where the name says so.
+  ASSERT_EQ(expected.empty(), !GetParam().name.ends_with("_states"));
+  if (expected.empty()) {
+    return;
+  }
+
+  const TensorMap states = loaded.call_for_states(part(golden, "input"));
+
+  EXPECT_EQ(states.size(), expected.size());
+  for (const auto& [name, tensor] : expected) {
+    expect_close(name, states.at(name), tensor);
   }
 }
 
@@ -238,7 +273,8 @@ TEST_P(GoldenModel, ComputesTheSameStepByStep) {
   // returns 0 for it, the plain one a mean. Only real tokens are compared.
   const auto real_BT = golden.at("input.attention_mask").ne(0);
   for (const auto& [name, tensor] : part(golden, "output")) {
-    if (name == "loss" || tensor.dim() < 3) {
+    if (name == "loss" || tensor.dim() < 3 ||
+        name.find('.') != std::string::npos) {
       continue;
     }
     expect_close(

@@ -37,6 +37,69 @@ TEST(Models, DrawWeightsLikeThePeer) {
   }
 }
 
+// Norms are 1, biases 0, the padding's embedding 0, all else normal with the
+// config's deviation; what is drawn otherwise has a test of its own.
+void expect_drawn(const PreTrainedModel& model, double deviation) {
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    if (name.ends_with("bias")) {
+      EXPECT_TRUE(parameter.eq(0).all().item<bool>()) << name;
+    } else if (parameter.dim() == 1) {
+      EXPECT_TRUE(parameter.eq(1).all().item<bool>()) << name;
+    } else if (parameter.numel() > 4000 && !name.ends_with("c_proj.weight")) {
+      EXPECT_NEAR(parameter.mean().item<double>(), 0, deviation / 10) << name;
+      EXPECT_NEAR(parameter.std().item<double>(), deviation, deviation / 10)
+          << name;
+    }
+  }
+}
+
+TEST(Models, AllDrawWithTheConfigsDeviation) {
+  torch::manual_seed(2);
+  expect_drawn(
+      *AutoModelForMaskedLM::from_config(BertConfig{
+          .vocab_size = 900,
+          .hidden_size = 96,
+          .num_hidden_layers = 1,
+          .num_attention_heads = 2,
+          .intermediate_size = 100,
+          .initializer_range = 0.05}),
+      0.05);
+  const auto roberta = AutoModelForMaskedLM::from_config(RobertaConfig{
+      .vocab_size = 900,
+      .hidden_size = 96,
+      .num_hidden_layers = 1,
+      .num_attention_heads = 2,
+      .intermediate_size = 100,
+      .initializer_range = 0.04});
+  expect_drawn(*roberta, 0.04);
+  for (const auto& [name, parameter] : roberta->named_parameters()) {
+    if (name.ends_with("word_embeddings.weight")) {
+      EXPECT_EQ(parameter[1].abs().sum().item<double>(), 0.0);  // The padding.
+    }
+  }
+  expect_drawn(
+      *AutoModelForMaskedLM::from_config(DistilBertConfig{
+          .vocab_size = 900,
+          .n_layers = 1,
+          .n_heads = 2,
+          .dim = 96,
+          .hidden_dim = 100,
+          .initializer_range = 0.03}),
+      0.03);
+  expect_drawn(
+      *AutoModelForCausalLM::from_config(GPT2Config{
+          .vocab_size = 900, .n_embd = 96, .n_layer = 1, .n_head = 2}),
+      0.02);
+  LlamaConfig llama;
+  llama.vocab_size = 900;
+  llama.hidden_size = 96;
+  llama.intermediate_size = 100;
+  llama.num_hidden_layers = 1;
+  llama.num_attention_heads = 2;
+  llama.initializer_range = 0.06;
+  expect_drawn(*AutoModelForCausalLM::from_config(llama), 0.06);
+}
+
 TEST(Models, Gpt2DrawsResidualLayersNarrower) {
   torch::manual_seed(1);
   auto config = tiny_gpt2();
@@ -69,6 +132,103 @@ TEST(Models, DropOutAtTheConfigsRate) {
   EXPECT_NEAR(hidden.eq(0).to(at::kFloat).mean().item<double>(), 0.25, 0.01);
   model->eval();
   EXPECT_EQ(model(batch).last_hidden_state.eq(0).sum().item<std::int64_t>(), 0);
+}
+
+// The rate at which attention weights are dropped: those that are left are
+// larger, so that their sum is 1 on average.
+double attention_rate(const Config& config) {
+  torch::manual_seed(4);
+  const auto model =
+      AutoModel::from_config(config, {.attn_implementation = "eager"});
+  model->train();
+  const auto weights =
+      model(
+          {{"input_ids", at::randint(3, 50, {40, 20}, at::kLong)}},
+          {.output_attentions = true})
+          .attentions.at(0);
+  // A causal model's later tokens have no weight to drop.
+  const auto seen = weights.sum(0, true).sum(1, true).ne(0).expand_as(weights);
+  EXPECT_NEAR(weights.sum(-1).mean().item<double>(), 1.0, 0.02);
+  return weights.masked_select(seen).eq(0).to(at::kFloat).mean().item<double>();
+}
+
+TEST(Models, AttentionDropsOutAtTheConfigsRate) {
+  auto bert = tiny_bert();
+  bert.attention_probs_dropout_prob = 0.3;
+  EXPECT_NEAR(attention_rate(bert), 0.3, 0.01);
+  RobertaConfig roberta{
+      .vocab_size = 50,
+      .hidden_size = 16,
+      .num_hidden_layers = 1,
+      .num_attention_heads = 2,
+      .intermediate_size = 24,
+      .attention_probs_dropout_prob = 0.2,
+      .max_position_embeddings = 30};
+  EXPECT_NEAR(attention_rate(roberta), 0.2, 0.01);
+  EXPECT_NEAR(
+      attention_rate(DistilBertConfig{
+          .vocab_size = 50,
+          .max_position_embeddings = 20,
+          .n_layers = 1,
+          .n_heads = 2,
+          .dim = 16,
+          .hidden_dim = 24,
+          .attention_dropout = 0.4}),
+      0.4,
+      0.01);
+  auto gpt2 = tiny_gpt2();
+  gpt2.attn_pdrop = 0.15;
+  EXPECT_NEAR(attention_rate(gpt2), 0.15, 0.01);
+  LlamaConfig llama;
+  llama.vocab_size = 50;
+  llama.hidden_size = 16;
+  llama.intermediate_size = 24;
+  llama.num_hidden_layers = 1;
+  llama.num_attention_heads = 2;
+  llama.num_key_value_heads = 2;
+  llama.attention_dropout = 0.25;
+  EXPECT_NEAR(attention_rate(llama), 0.25, 0.01);
+}
+
+TEST(Models, ClassifierDropsOutAtItsOwnRate) {
+  torch::manual_seed(5);
+  auto config = tiny_bert();
+  config.hidden_dropout_prob = 0;
+  config.attention_probs_dropout_prob = 0;
+  config.classifier_dropout = 0.3;
+  config.common.num_labels = 1;
+  const auto model = AutoModelForSequenceClassification::from_config(config);
+  {
+    // One feature of the pooled token alone reaches the logit.
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, parameter] : model->named_parameters()) {
+      if (name == "classifier.weight") {
+        parameter.zero_();
+        parameter.select(1, 3).fill_(1.0);
+      }
+    }
+  }
+  model->train();
+
+  const auto logits =
+      model({{"input_ids", at::randint(1, 50, {4000, 3}, at::kLong)}}).logits;
+
+  EXPECT_NEAR(logits.eq(0).to(at::kFloat).mean().item<double>(), 0.3, 0.03);
+}
+
+TEST(Models, RefuseAMaskOfNumbersToAdd) {
+  const auto model = AutoModel::from_config(tiny_bert());
+  const auto ids = tiny_batch().at("input_ids");
+  const auto call = [&](const at::Tensor& mask) {
+    (void)model({{"input_ids", ids}, {"attention_mask", mask}});
+  };
+
+  EXPECT_EQ(
+      message_of<ArgumentError>([&] { call(at::zeros({2, 1, 6, 6})); }),
+      "`attention_mask` has shape [2, 1, 6, 6] and type Float; one of numbers "
+      "to add is not taken");
+  EXPECT_NO_THROW(call(at::ones({2, 1, 6, 6}, at::kBool)));
+  EXPECT_NO_THROW(call(at::ones({2, 6})));
 }
 
 /// Gradients of one training step with dropout, from a fixed seed.

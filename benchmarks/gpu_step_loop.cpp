@@ -192,7 +192,7 @@ void bert(const Options& options) {
          batch,
          {sentences(batch)},
          5,
-         batch < 256 ? 40 : 15},
+         batch < 256 ? 60 : 20},
         make);
   }
   measure(
@@ -213,7 +213,7 @@ void gpt2(const Options& options, const char* name, bool is_medium, double p) {
   const auto ids = draw(50257, {batch, 1024});
   measure(
       options,
-      {name, batch * 1024, {{{"input_ids", ids}, {"labels", ids}}}, 4, 10},
+      {name, batch * 1024, {{{"input_ids", ids}, {"labels", ids}}}, 5, 20},
       [&] { return transformers::AutoModelForCausalLM::from_config(config); });
 }
 
@@ -232,8 +232,8 @@ void llama(const Options& options) {
       {"llama B8 T2048",
        8 * 2048,
        {{{"input_ids", ids}, {"labels", ids}}},
-       4,
-       6},
+       5,
+       10},
       [&] { return transformers::AutoModelForCausalLM::from_config(config); });
 }
 

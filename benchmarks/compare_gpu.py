@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A table of our steps beside the peer's, from JSON lines.
+
+    benchmarks/compare_gpu.py <file>
+
+Ours are the lines of mode `loop`; `benchmarks/compare_gpu.sh` makes the file.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+OURS = "loop"
+
+
+def read(path):
+    """{work: {mode: line}}, in the order of the file."""
+    works = {}
+    for text in path.read_text().splitlines():
+        line = json.loads(text)
+        works.setdefault(line["work"], {})[line["mode"]] = line
+    return works
+
+
+def cell(ours, peer):
+    """Milliseconds of the peer, how often ours fit into them, its memory."""
+    if peer is None:
+        return "–"
+    text = f"{peer['ms']:.1f} ({peer['ms'] / ours['ms']:.1f} ×)"
+    if "peak_gb" in peer:
+        text += f", {peer['peak_gb']:.1f} GB"
+    return text
+
+
+def table(works):
+    modes = []
+    for lines in works.values():
+        modes += [mode for mode in lines if mode not in [*modes, OURS]]
+    rows = [["work", "ours, ms", "peak", "loss", *modes]]
+    for work, lines in works.items():
+        ours = lines.get(OURS)
+        if ours is None:
+            continue
+        losses = " / ".join(
+            f"{line['loss']:.3f}" for line in lines.values() if "loss" in line)
+        rows.append(
+            [work, f"{ours['ms']:.2f}", f"{ours['peak_gb']:.1f} GB", losses,
+             *(cell(ours, lines.get(mode)) for mode in modes)])
+    return rows
+
+
+def main():
+    rows = table(read(Path(sys.argv[1])))
+    rows.insert(1, ["---"] * len(rows[0]))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+if __name__ == "__main__":
+    main()

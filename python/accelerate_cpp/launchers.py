@@ -3,14 +3,19 @@
 
 import codecs
 import contextlib
+import errno
+import fcntl
 import os
 import pickle
 import selectors
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import tty
 from typing import Any, Callable, Optional
 
 import torch
@@ -26,6 +31,11 @@ if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
 os.execv(sys.argv[2], sys.argv[2:])
 """
+
+
+_COLUMNS = 100
+# Clears a line of a terminal; cells know only the carriage return.
+_CLEAR = "\r\x1b[K"
 
 
 class WorkerError(errors.Error):
@@ -181,48 +191,74 @@ def _run(words: list, folder: str) -> tuple:
     variables = launch.environment()
     variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     variables[progress.FOLDER_VARIABLE] = folder
+    variables["NO_COLOR"] = "1"
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         variables.pop(name, None)
     command = [launch.command_path(), "launch", "--quiet", *words, "--stop_timeout", "3", "--grace_period", "3"]
     command += ["--no_python", sys.executable, "-u", "-m", "accelerate_cpp._worker", folder]
-    process = subprocess.Popen(
-        [sys.executable, "-c", _SHIM, str(os.getpid()), *command],
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    with process:
-        try:
-            report = _forward(process, progress.Receiver(folder))
-            return process.wait(), report
-        except BaseException:
-            _stop(process)
-            raise
+    with _terminal() as (screen, theirs):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _SHIM, str(os.getpid()), *command],
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        with process:
+            try:
+                report = _forward(process.stdout.fileno(), screen, progress.Receiver(folder))
+                return process.wait(), report
+            except BaseException:
+                _stop(process)
+                raise
 
 
-def _forward(process, receiver) -> str:
+@contextlib.contextmanager
+def _terminal():
+    """A terminal that nobody sees, both ends: the launcher draws progress bars on a terminal only."""
+    ours, theirs = os.openpty()
+    try:
+        tty.setraw(theirs)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, _COLUMNS, 0, 0))
+        yield ours, theirs
+    finally:
+        os.close(ours)
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError as error:
+        if error.errno == errno.EIO:  # a terminal whose other end is closed
+            return b""
+        raise
+
+
+def _forward(out: int, err: int, receiver) -> str:
     """Writes what comes to this process's streams, which in a notebook are the cell's."""
     said = []
     with selectors.DefaultSelector() as selector:
-        for pipe, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
-            selector.register(pipe, selectors.EVENT_READ, (name, codecs.getincrementaldecoder("utf-8")("replace")))
+        for descriptor, name in ((out, "stdout"), (err, "stderr")):
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            selector.register(descriptor, selectors.EVENT_READ, (name, decoder))
         while selector.get_map():
             receiver.look()
             for key, _ in selector.select(timeout=0.5):
                 name, decoder = key.data
-                data = os.read(key.fd, 65536)
+                data = _read(key.fd)
                 text = decoder.decode(data, final=not data)
                 if name == "stderr":
                     said.append(text)
+                    text = text.replace(_CLEAR, "\r" + " " * _COLUMNS + "\r")
                 stream = getattr(sys, name)
                 stream.write(text)
                 stream.flush()
                 if not data:
                     selector.unregister(key.fileobj)
     receiver.look()
-    return "".join(said)
+    return "".join(said).replace(_CLEAR, "\n")
 
 
 def _stop(process) -> None:

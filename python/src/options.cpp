@@ -269,12 +269,15 @@ AcceleratorOptions accelerator_options(const py::dict& given) {
   std::vector<std::string> kinds;
   fields.read("rng_types", kinds);
   for (const std::string& kind : kinds) {
-    if (kind != "torch" && kind != "generator") {
+    if (kind != "torch" && kind != "generator" && kind != "cuda") {
       throw ArgumentError(
-          "rng_types has `" + kind + "`", "use `torch` and `generator`");
+          "rng_types has `" + kind + "`",
+          "use `torch`, `generator` and `cuda`");
     }
     result.rng_types.push_back(
-        kind == "torch" ? RngType::torch : RngType::generator);
+        kind == "torch"  ? RngType::torch
+        : kind == "cuda" ? RngType::cuda
+                         : RngType::generator);
   }
   fields.finish();
   return result;

@@ -30,12 +30,13 @@ def start(words: list, **kwargs) -> subprocess.Popen:
     )
 
 
-def finish(process) -> tuple:
-    try:
-        out, err = process.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
+def finish(process, limit: float = LIMIT) -> tuple:
+    with process:
+        try:
+            out, err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
     return process.returncode, out, err
 
 

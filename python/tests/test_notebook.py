@@ -116,6 +116,38 @@ class Launching(unittest.TestCase):
                 self.assertTrue(notebook_launcher(talk, (flag, LIMIT), num_processes=1))
 
 
+    def test_the_bar_of_the_first_process_moves_in_the_cell(self):
+        with tempfile.TemporaryDirectory() as folder:
+            flag = os.path.join(folder, "flag")
+
+            class Watcher(io.StringIO):
+                def write(self, text):
+                    if "1/2" in text:
+                        open(flag, "w").close()
+                    return super().write(text)
+
+            def work(path, limit):
+                import os
+                import time
+
+                from accelerate_cpp import PartialState, tqdm
+
+                state = PartialState(cpu=True)
+                bar = tqdm(total=2)
+                if state.is_main_process:
+                    end = time.monotonic() + limit
+                    while not os.path.exists(path) and time.monotonic() < end:
+                        bar.update(1 - bar.n)  # Drawn ten times a second at most.
+                        time.sleep(0.02)
+                state.wait_for_everyone()
+                bar.close()
+                return os.path.exists(path)
+
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(Watcher()) as err:
+                self.assertTrue(notebook_launcher(work, (flag, LIMIT), num_processes=2))
+            self.assertNotIn("\x1b", err.getvalue())
+
+
 class BadInput(unittest.TestCase):
     def test_what_does_not_pickle_is_named(self):
         lock = threading.Lock()

@@ -129,6 +129,7 @@ Completion complete(
         code.substr(result.begin, result.end - result.begin));
   } catch (const Error&) {
     // Completion is a comfort: without a compiler there is none.
+    result.matches.clear();
   }
   return result;
 }

@@ -98,31 +98,36 @@ class CapturedErrors {
   int before_;
 };
 
+// An object of clang's, looked at as words; the first leads to its table of
+// virtual functions.
+using Word = std::uintptr_t;
+
 // Reads a word of this process at an address that may be none.
-bool peek(const void* address, void*& value) {
+bool peek(Word address, Word& value) {
   iovec local = {&value, sizeof value};
-  iovec remote = {const_cast<void*>(address), sizeof value};
+  iovec remote = {reinterpret_cast<void*>(address), sizeof value};
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) ==
          sizeof value;
 }
 
 // The first pointer among the words at `object` that leads to an object with
 // the table `table`.
-void** find_object(void* object, std::size_t words, const void* table) {
-  auto* const first = static_cast<void**>(object);
+Word* find_object(const void* object, std::size_t words, Word table) {
+  const auto first = reinterpret_cast<Word>(object);
   for (std::size_t i = 0; i < words; ++i) {
-    void* pointer = nullptr;
-    void* its_table = nullptr;
-    if (peek(first + i, pointer) && peek(pointer, its_table) &&
+    Word pointer = 0;
+    Word its_table = 0;
+    if (peek(first + i * sizeof(Word), pointer) && peek(pointer, its_table) &&
         its_table == table) {
-      return static_cast<void**>(pointer);
+      return reinterpret_cast<Word*>(pointer);
     }
   }
   return nullptr;
 }
 
-const void* table_of(const char* name) {
-  return static_cast<void**>(find(name)) + 2;  // After offset and type.
+// Where objects point: behind the table's first two words.
+Word table_of(const char* name) {
+  return reinterpret_cast<Word>(find(name)) + 2 * sizeof(Word);
 }
 
 // NOTE [Interesting declarations]
@@ -135,11 +140,13 @@ constexpr std::size_t kTopLevelSlot = 3;
 constexpr std::size_t kInterestingSlot = 5;
 constexpr std::size_t kTableWords = 64;
 
-void keep_interesting(void** consumer, std::array<void*, kTableWords>& copy) {
-  auto** const table = static_cast<void**>(*consumer);
-  std::memcpy(copy.data(), table - 2, sizeof copy);
+using Table = std::array<Word, kTableWords>;
+
+void keep_interesting(Word* consumer, Table& copy) {
+  const auto table = *consumer - 2 * sizeof(Word);
+  std::memcpy(copy.data(), reinterpret_cast<const void*>(table), sizeof copy);
   copy[2 + kInterestingSlot] = copy[2 + kTopLevelSlot];
-  *consumer = copy.data() + 2;
+  *consumer = reinterpret_cast<Word>(copy.data() + 2);
 }
 
 }  // namespace
@@ -161,9 +168,9 @@ void ClangBridge::enable_precompiled_header() {
   if (reader == nullptr) {
     return;  // No precompiled header.
   }
-  void** const outer = find_object(
+  Word* const outer = find_object(
       compiler, 128, table_of("_ZTVN5clang22IncrementalASTConsumerE"));
-  void** const inner =
+  Word* const inner =
       outer == nullptr
           ? nullptr
           : find_object(outer, 8, table_of("_ZTVN5clang15BackendConsumerE"));
@@ -174,8 +181,8 @@ void ClangBridge::enable_precompiled_header() {
         stderr);
     ::_exit(70);
   }
-  static std::array<void*, kTableWords> inner_table;
-  static std::array<void*, kTableWords> outer_table;
+  static Table inner_table;
+  static Table outer_table;
   keep_interesting(inner, inner_table);
   keep_interesting(outer, outer_table);
   start(reader, outer);

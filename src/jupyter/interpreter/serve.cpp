@@ -208,8 +208,11 @@ Packet answer(ClangBridge& clang, const Packet& request) {
 // Stands before clang's own `Interpreter::ParseAndExecute`, which clang-repl
 // calls with its first line.
 extern "C" __attribute__((visibility("default"))) void*
-_ZN5clang11Interpreter15ParseAndExecuteEN4llvm9StringRefEPNS_5ValueE(
-    void** /*failure*/,
+accelerate_take_over(void* failure, void* interpreter, const char* text, std::size_t size, void* value) __asm__(
+    "_ZN5clang11Interpreter15ParseAndExecuteEN4llvm9StringRefEPNS_5ValueE");
+
+void* accelerate_take_over(
+    void* /*failure*/,
     void* interpreter,
     const char* /*text*/,
     std::size_t /*size*/,

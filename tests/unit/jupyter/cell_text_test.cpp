@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
             "OpenRawString", "R\"x( )\"", Completeness::incomplete},
         CompletenessCase{"Macro", "#define A {\n1", Completeness::complete},
         CompletenessCase{"TooMuch", "f())", Completeness::invalid}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST(WithDisplay, LeavesStatementsAlone) {
   for (const char* code :

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C++ cells: compiled, kept, called and launched. Needs torch, a compiler and ACCELERATE_TOOLCHAIN or the package.
+
+The first run precompiles LibTorch's headers, which takes half a minute; ACCELERATE_CELL_CACHE keeps them.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import torch
+
+from accelerate_cpp import cpp_cells, cpp_magic
+
+
+class CppMagic(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        os.environ["XDG_CACHE_HOME"] = os.environ.get("ACCELERATE_CELL_CACHE", cls.folder.name)
+        cls.said = []
+        cpp_cells.compile_cell("int warm_up() { return 0; }", [], False, cls.said.append)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def cell(self, code, line=""):
+        names = {}
+        cpp_magic.cpp(line, code, names)
+        return names
+
+    def test_functions_become_names(self):
+        names = self.cell(
+            "int add(int a, int b = 5) { return a + b; }\nstd::string hello(const std::string& who) { return who + '!'; }"
+        )
+        self.assertEqual(sorted(names), ["add", "hello"])
+        self.assertEqual(names["add"](1, 2), 3)
+        self.assertEqual(names["add"](a=1), 6)
+        self.assertEqual(names["hello"]("you"), "you!")
+
+    def test_tensors_are_not_copied_and_keep_their_gradients(self):
+        names = self.cell(
+            "void fill(torch::Tensor x) { x.fill_(7); }\ntorch::Tensor twice(torch::Tensor x) { return 2 * x; }"
+        )
+        tensor = torch.zeros(3)
+        names["fill"](tensor)
+        self.assertEqual(tensor.tolist(), [7, 7, 7])
+        weight = torch.ones(2, requires_grad=True)
+        names["twice"](weight).sum().backward()
+        self.assertEqual(weight.grad.tolist(), [2, 2])
+
+    def test_a_cell_is_compiled_once_for_its_content(self):
+        code = f"int unique_{os.getpid()}() {{ return 3; }}"
+        first = time.perf_counter()
+        self.cell(code)
+        second = time.perf_counter()
+        self.cell(code)
+        third = time.perf_counter()
+        self.assertLess(third - second, 0.5 * (second - first))
+
+    def test_errors_name_the_line_of_the_cell(self):
+        with self.assertRaises(cpp_magic.CppCompileError) as context:
+            self.cell("int f() {\n  return 1;\n}\nint g() {\n  return nothing_here;\n}")
+        self.assertRegex(context.exception.messages, r"cell:5:10: error: .*nothing_here")
+        self.assertEqual(context.exception._render_traceback_()[0], context.exception.messages.rstrip("\n"))
+
+    def test_says_when_there_is_nothing_to_call(self):
+        with self.assertRaisesRegex(cpp_magic.CppCompileError, "defines no function"):
+            self.cell("int x = 3;")
+        with self.assertRaisesRegex(cpp_magic.CppCompileError, "no option `--num_processes`"):
+            self.cell("int f() { return 1; }", "--num_processes 2")
+
+    def test_exceptions_keep_their_hint(self):
+        names = self.cell(
+            'void ours() { throw accelerate::ArgumentError("`lr` is -1", "raise it"); }\n'
+            "void theirs() { torch::ones({2, 3}).matmul(torch::ones({2, 3})); }"
+        )
+        with self.assertRaisesRegex(RuntimeError, "^`lr` is -1\nhint: raise it$"):
+            names["ours"]()
+        with self.assertRaisesRegex(RuntimeError, r"^mat1 and mat2 shapes cannot be multiplied \(2x3 and 2x3\)$"):
+            names["theirs"]()
+
+    def test_a_handle_travels_to_other_processes(self):
+        function = self.cell("int plus_one(int x) { return x + 1; }")["plus_one"]
+        code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(41))"
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            input=pickle.dumps(function),
+            capture_output=True,
+            env={**os.environ, "PYTHONPATH": str(Path(cpp_magic.__file__).parents[1])},
+            timeout=120,
+        )
+        self.assertEqual(done.stdout.strip(), b"42", done.stderr.decode())
+
+    def test_a_program_is_launched_on_several_processes(self):
+        code = (
+            "int main() {\n  accelerate::PartialState state;\n"
+            '  state.print("we are ", state.num_processes());\n  return 0;\n}'
+        )
+        output = self.output_of(code, ["--num_processes", "2", "--cpu"])
+        self.assertIn("we are 2", output)
+
+    def test_a_program_that_crashes_fails_its_cell(self):
+        with self.assertRaisesRegex(cpp_magic.CppCompileError, "ended with exit code 134"):
+            self.cell("int main() { std::abort(); }", "--run --num_processes 1 --cpu")
+
+    def test_a_program_that_loops_ends_with_the_interrupt(self):
+        script = (
+            "import sys, _thread, threading, time\nfrom accelerate_cpp import cpp_magic\n"
+            "code = 'int main() { std::cout << \"on\" << std::endl; while (true) {} }'\n"
+            "class Out:\n"
+            "    def write(self, text):\n"
+            "        if 'on' in text: _thread.interrupt_main()\n"
+            "    def flush(self): pass\n"
+            "sys.stdout = Out()\n"
+            "try:\n"
+            "    cpp_magic.run(code, ['--num_processes', '1', '--cpu'])\n"
+            "except KeyboardInterrupt:\n"
+            "    sys.exit(7)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            env={**os.environ, "PYTHONPATH": str(Path(cpp_magic.__file__).parents[1])},
+            timeout=200,
+        )
+        self.assertEqual(done.returncode, 7, done.stderr.decode())
+
+    def output_of(self, code, options):
+        import contextlib
+        import io
+
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            self.assertEqual(cpp_magic.run(code, options), 0)
+        return text.getvalue()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -34,7 +34,7 @@ def evaluate(accelerator, model, dataloader):
 def training_function(num_epochs):
     accelerator = Accelerator()
     set_seed(42)
-    train_dataloader, eval_dataloader = make_dataloaders(batch_size=24)
+    train_dataloader, eval_dataloader = make_dataloaders(batch_size=12)
     model = PairClassifier()
     optimizer = AdamW(model.parameters(), lr=5e-4)
     train_dataloader, eval_dataloader, model, optimizer = accelerator.prepare(

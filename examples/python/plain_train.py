@@ -11,7 +11,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import LinearLR
 
 set_seed(42)
-train_dataloader, eval_dataloader = make_dataloaders(batch_size=24)
+train_dataloader, eval_dataloader = make_dataloaders(batch_size=12)
 
 # region: loop
 model = PairClassifier()

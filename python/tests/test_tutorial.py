@@ -51,10 +51,10 @@ class Scripts(unittest.TestCase):
             raise
         self.assertEqual(process.returncode, 0, out + err)
         self.assertIn(" on 800 pairs", out)
-        self.assertGreater(self.accuracy(out), 0.7)
+        self.assertGreater(self.accuracy(out), 0.8)
 
     def test_the_function_of_a_notebook_learns(self):
-        self.assertGreater(self.accuracy(self.run_script("notebook_train.py")), 0.7)
+        self.assertGreater(self.accuracy(self.run_script("notebook_train.py")), 0.8)
 
 
 class Notebooks(unittest.TestCase):
@@ -76,7 +76,7 @@ class Notebooks(unittest.TestCase):
     def test_the_tutorial(self):
         cells = self.execute("tutorial_python.ipynb")
         self.assertIn("Launching training on 2 processes", self.printed(cells["launch"]))
-        self.assertGreater(float(re.search(r"^accuracy ([0-9.]+)", self.printed(cells["launch"]), re.M)[1]), 0.7)
+        self.assertGreater(float(re.search(r"^accuracy ([0-9.]+)", self.printed(cells["launch"]), re.M)[1]), 0.8)
         self.assertIn("trained on 2 processes", self.printed(cells["cpp-launch"]))
 
     def test_the_full_example(self):

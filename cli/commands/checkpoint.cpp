@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "cli/commands/export_checkpoint.h"
 #include "folders/checkpoints.h"
 #include "folders/staged_folder.h"
 #include "folders/tensor_table.h"
@@ -122,7 +123,7 @@ int verify(const ParsedArgs& arguments, CommandContext& context) {
             folder.string(),
             " is damaged",
             describe(damages)),
-        "load another one; `accelerate checkpoint list` shows which are whole");
+        "load another one that `accelerate checkpoint verify` finds whole");
   }
   context.console.print(str_cat(
       folder.string(),
@@ -220,8 +221,12 @@ int prune(const ParsedArgs& arguments, CommandContext& context) {
         str_cat("--keep `", printable(*text), "` is no number above 0"));
   }
   const fs::path folder = folder_of_checkpoints(folder_argument(arguments, 0));
-  remove_abandoned(folder);
-  const auto removed = prune_checkpoints(folder, std::stoul(*text));
+  for (const std::string& problem : remove_abandoned(folder).problems) {
+    context.console.warning(problem);
+  }
+  // Only what is whole to the last byte counts: the last good one must stay.
+  const auto removed =
+      prune_checkpoints(folder, {.keep = std::stoul(*text), .checksums = true});
   if (arguments.has("json")) {
     Json list = Json::array();
     for (const fs::path& path : removed) {
@@ -239,70 +244,6 @@ int prune(const ParsedArgs& arguments, CommandContext& context) {
   return 0;
 }
 
-// What a Hugging Face folder has beside weights.
-bool is_description(const std::string& name) {
-  return name == "config.json" || name == "generation_config.json" ||
-         name == "special_tokens_map.json" || name == "vocab.txt" ||
-         name == "vocab.json" || name == "merges.txt" ||
-         name.starts_with("tokenizer");
-}
-
-void copy_descriptions(const fs::path& from, const fs::path& to) {
-  if (!fs::exists(from / "config.json")) {
-    throw IoError(
-        str_cat(from.string(), " has no config.json"),
-        "pass the folder the model came from with `--config`");
-  }
-  for (const auto& entry : fs::directory_iterator(from)) {
-    const std::string name = entry.path().filename().string();
-    if (is_description(name) && entry.is_regular_file()) {
-      fs::copy_file(
-          entry.path(), to / name, fs::copy_options::overwrite_existing);
-    }
-  }
-}
-
-int export_folder(const ParsedArgs& arguments, CommandContext& context) {
-  const fs::path folder = folder_argument(arguments, 0);
-  const fs::path out = folder_argument(arguments, 1);
-  const Manifest manifest = read_manifest(folder);
-  const auto damages = verify_checkpoint(folder, manifest);
-  if (!damages.empty()) {
-    throw IoError(str_cat(
-        "the checkpoint ", folder.string(), " is damaged", describe(damages)));
-  }
-  if (fs::exists(out) && !fs::is_empty(out)) {
-    throw IoError(
-        str_cat(out.string(), " exists and is not empty"),
-        "export to a new folder");
-  }
-  const fs::path part =
-      str_cat(fs::absolute(out).lexically_normal().string(), ".part");
-  fs::remove_all(part);
-  fs::create_directories(part);
-  for (const auto& [name, sum] : manifest.files) {
-    if (name == "model.safetensors" || name.starts_with("model-") ||
-        name == "model.safetensors.index.json") {
-      fs::copy_file(folder / name, part / name);
-    }
-  }
-  if (const auto config = arguments.get("config")) {
-    copy_descriptions(*config, part);
-  }
-  fs::rename(part, out);
-  if (arguments.has("json")) {
-    context.console.print(
-        Json::object({{"wrote", out.string()}}).dump({.indent = 2}));
-    return 0;
-  }
-  context.console.print(str_cat("wrote ", out.string()));
-  if (!arguments.has("config")) {
-    context.console.hint(
-        "`from_pretrained` also needs a config.json: pass `--config <folder>`");
-  }
-  return 0;
-}
-
 struct Action {
   const char* name;
   std::size_t folders;
@@ -314,7 +255,7 @@ constexpr Action kActions[] = {
     {"inspect", 1, inspect},
     {"diff", 2, diff},
     {"prune", 1, prune},
-    {"export", 2, export_folder},
+    {"export", 2, export_checkpoint},
 };
 
 std::vector<std::string> action_names() {

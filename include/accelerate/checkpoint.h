@@ -18,7 +18,8 @@ struct ProjectConfiguration {
   /// So many complete checkpoints are kept; older ones go once a new one is
   /// complete. Needs automatic naming.
   std::optional<std::int64_t> total_limit = std::nullopt;
-  /// The number of the next checkpoint.
+  /// The number of the next checkpoint, or of a later one: it is always above
+  /// those that are there.
   std::int64_t iteration = 0;
   /// Every node writes a checkpoint of its own, for nodes without a common
   /// disk.
@@ -47,6 +48,9 @@ struct LoadStateReport {
   int world_size = 1;
   /// What was left out; only with `strict = false`.
   std::vector<std::string> left_out;
+  /// What the saved run did not have and this one needs, such as the random
+  /// state of a further process: made from what there was, the same each time.
+  std::vector<std::string> derived;
   /// Newer checkpoints that were passed over, with the reason.
   std::vector<std::string> passed_over;
 };

@@ -91,10 +91,7 @@ void Accelerator::prepare_model(
   prepared.holder = holder_of(model);
   prepared.evaluation_mode = options.evaluation_mode;
   prepared.parameters = parameters_of(model);
-  for (const auto& buffer : model.named_buffers()) {
-    prepared.buffers.names.push_back(buffer.key());
-    prepared.buffers.tensors.push_back(buffer.value());
-  }
+  prepared.buffers = named_tensors(model.named_buffers());
   impl_->add_model(std::move(prepared));
   impl_->prepare_autocast(model);
 }

@@ -150,13 +150,18 @@ class KeptSums {
 
 }  // namespace
 
-NamedTensors parameters_of(const torch::nn::Module& module) {
+NamedTensors named_tensors(
+    const torch::OrderedDict<std::string, at::Tensor>& items) {
   NamedTensors all;
-  for (const auto& item : module.named_parameters()) {
+  for (const auto& item : items) {
     all.names.push_back(item.key());
     all.tensors.push_back(item.value());
   }
-  return without_repeats(all);
+  return all;
+}
+
+NamedTensors parameters_of(const torch::nn::Module& module) {
+  return without_repeats(named_tensors(module.named_parameters()));
 }
 
 Accelerator::Impl::Impl(PartialState state_, const AcceleratorOptions& options_)

@@ -94,13 +94,16 @@ class Accelerator::Impl {
 
   /// What a checkpoint keeps. Tensors are those in use, not copies.
   CheckpointContents collect();
+  /// Of that the models and the optimizers, which are nearly all.
+  CheckpointContents collect_models();
   /// The weights of each model, out of `contents` and back into it: what hooks
   /// may change.
   std::vector<TensorMap> take_model_weights(CheckpointContents& contents) const;
   void put_model_weights(
       CheckpointContents& contents, std::vector<TensorMap> weights) const;
   /// Goes back to a verified checkpoint. Collective.
-  LoadStateReport restore(const std::filesystem::path& path, bool strict);
+  LoadStateReport restore(
+      LoadedCheckpoint loaded, const std::filesystem::path& path, bool strict);
 
   PartialState state;
   AcceleratorOptions options;
@@ -152,6 +155,10 @@ class Accelerator::Impl {
   std::unique_ptr<AutocastGuard> thread_autocast_;
   std::thread::id thread_;
 };
+
+/// What a module says it has, in its order.
+NamedTensors named_tensors(
+    const torch::OrderedDict<std::string, at::Tensor>& items);
 
 /// Parameters of a module with their names, each tensor once.
 NamedTensors parameters_of(const torch::nn::Module& module);

@@ -132,6 +132,17 @@ Region hook_region(
   });
 }
 
+// A writer whose group has failed is of no use; the next save makes another.
+template <typename Work>
+auto with_living_writer(Checkpointing& checkpoints, const Work& work) {
+  try {
+    return work();
+  } catch (const DistributedError&) {
+    checkpoints.close_writer();
+    throw;
+  }
+}
+
 /// Decides when it is time; the same on every rank.
 class SaveClock {
  public:
@@ -241,8 +252,10 @@ fs::path Accelerator::save_state(
     const fs::path& output_dir, const SaveStateOptions& options) {
   Checkpointing& checkpoints = *impl_->checkpoints;
   wait_for_checkpoint();
-  const Destination to = checkpoints.destination(output_dir);
+  checkpoints.settling.finish();
+  Destination to = checkpoints.destination(output_dir);
   CheckpointWriter& writer = checkpoints.writer(state());
+  writer.choose_number(to);
   CheckpointContents contents = impl_->collect();
   std::vector<TensorMap> weights = impl_->take_model_weights(contents);
   for (const StateHook& hook : *checkpoints.save_hooks) {
@@ -251,11 +264,12 @@ fs::path Accelerator::save_state(
   impl_->put_model_weights(contents, std::move(weights));
   if (!options.blocking) {
     writer.save_in_background(contents, to);
-    // Numbers go on although the outcome is open: the next one is free anyway.
+    // Numbers go on although the outcome is open.
     checkpoints.note({to.parent / to.name, to.iteration});
     return to.parent / to.name;
   }
-  const Saved saved = writer.save(contents, to);
+  const Saved saved = with_living_writer(
+      checkpoints, [&] { return writer.save(contents, to); });
   checkpoints.note(saved);
   return saved.path;
 }
@@ -263,7 +277,9 @@ fs::path Accelerator::save_state(
 void Accelerator::wait_for_checkpoint() {
   Checkpointing& checkpoints = *impl_->checkpoints;
   if (checkpoints.has_writer()) {
-    if (const auto saved = checkpoints.writer(state()).wait()) {
+    const auto saved = with_living_writer(
+        checkpoints, [&] { return checkpoints.writer(state()).wait(); });
+    if (saved) {
       checkpoints.note(*saved);
     }
   }
@@ -275,8 +291,9 @@ LoadStateReport Accelerator::load_state(const LoadStateOptions& options) {
   const bool share = !impl_->checkpoints->project.save_on_each_node;
   std::vector<std::string> passed_over;
   for (const fs::path& path : candidates(folder, group())) {
+    std::optional<LoadedCheckpoint> loaded;
     try {
-      verify_together(path, group(), share);
+      loaded = load_together(path, group(), share);
     } catch (const DistributedError&) {
       throw;
     } catch (const Error& error) {
@@ -286,7 +303,8 @@ LoadStateReport Accelerator::load_state(const LoadStateOptions& options) {
       }
       continue;
     }
-    LoadStateReport report = impl_->restore(path, options.strict);
+    LoadStateReport report =
+        impl_->restore(std::move(*loaded), path, options.strict);
     report.passed_over = std::move(passed_over);
     return report;
   }
@@ -302,9 +320,9 @@ LoadStateReport Accelerator::load_state(const LoadStateOptions& options) {
 LoadStateReport Accelerator::load_state(
     const fs::path& input_dir, const LoadStateOptions& options) {
   wait_for_checkpoint();
-  verify_together(
+  LoadedCheckpoint loaded = load_together(
       input_dir, group(), !impl_->checkpoints->project.save_on_each_node);
-  return impl_->restore(input_dir, options.strict);
+  return impl_->restore(std::move(loaded), input_dir, options.strict);
 }
 
 void Accelerator::register_json(
@@ -349,14 +367,22 @@ std::function<bool()> Accelerator::save_every(const SaveEveryOptions& options) {
   check_every(options);
   // A folder is needed at the first save; say so now.
   static_cast<void>(impl_->checkpoints->folder());
-  return [this, options, clock = SaveClock(options), asked = false]() mutable {
+  return [this,
+          options,
+          clock = SaveClock(options),
+          asked = false,
+          prepared = options.blocking]() mutable {
     const bool due = clock.is_due(group());
     const bool stop = checkpoint_requested() && !std::exchange(asked, true);
     if (due || stop) {
       // Who was asked to stop may not live to see a background save end.
       save_state(SaveStateOptions{.blocking = options.blocking || stop});
       clock.saved();
+    } else if (!prepared) {
+      // After the first step, when optimizers have a state.
+      impl_->checkpoints->writer(state()).prepare(impl_->collect_models());
     }
+    prepared = true;
     return due || stop;
   };
 }

@@ -14,7 +14,6 @@
 #include "accelerator/checkpointing.h"
 #include "accelerator/run_names.h"
 #include "base/str_cat.h"
-#include "checkpoint/reader.h"
 #include "folders/checksum.h"
 #include "optim/staged_state.h"
 
@@ -59,6 +58,7 @@ class Accelerator::Impl::Restorer {
     check_count("schedulers", run_.schedulers().size());
     check_count("loaders", run_.loaders().size());
     check_count("registered", run_.checkpoints->registered.size());
+    check_registered();
     check_own();
     if (loaded_.documents.contains("scaler") !=
         (run_.scaling->scaler() != nullptr)) {
@@ -72,25 +72,32 @@ class Accelerator::Impl::Restorer {
   const std::vector<std::string>& problems() const { return problems_; }
 
   /// Schedulers, loaders, scaler and registered values: small, so that the old
-  /// state is kept and `undo` can bring it back.
-  void load_small() {
+  /// state is kept and `undo` can bring it back. What refuses its state is left
+  /// out unless `strict`.
+  void load_small(const bool strict) {
+    strict_ = strict;
     const auto load_list = [&](const char* name, auto objects) {
       const auto& states = loaded_.documents[name].as_array();
       for (std::size_t i = 0; i < objects.size() && i < states.size(); ++i) {
-        load_one(*objects[i], states[i]);
+        attempt(
+            str_cat(name, " ", i), [&] { load_one(*objects[i], states[i]); });
       }
     };
     load_list("schedulers", run_.schedulers());
     load_list("loaders", run_.loaders());
     if (run_.scaling->scaler() != nullptr &&
         loaded_.documents.contains("scaler")) {
-      load_one(*run_.scaling->scaler(), loaded_.documents["scaler"]);
+      attempt("scaler", [&] {
+        load_one(*run_.scaling->scaler(), loaded_.documents["scaler"]);
+      });
     }
     const auto& states = loaded_.documents["registered"].as_array();
     for (std::size_t i = 0;
          i < run_.checkpoints->registered.size() && i < states.size();
          ++i) {
-      load_registered(run_.checkpoints->registered[i], i, states[i]);
+      attempt(str_cat("registered ", i), [&] {
+        load_registered(run_.checkpoints->registered[i], i, states[i]);
+      });
     }
   }
 
@@ -123,6 +130,7 @@ class Accelerator::Impl::Restorer {
     report.epoch = loaded_.epoch;
     report.world_size = loaded_.world_size();
     report.left_out = problems_;
+    report.derived = derived_;
     return report;
   }
 
@@ -216,12 +224,12 @@ class Accelerator::Impl::Restorer {
       kept->tensors = std::move(loaded_.ranges[label]);
       kept->scalars = std::move(loaded_.documents[label]);
       try {
-        steps_.push_back(
-            [kept,
-             stage = stage_optimizer_state(
-                 *optimizers_[o],
-                 *kept,
-                 parameter_names(*optimizers_[o], named))] { stage(); });
+        steps_.push_back([kept,
+                          stage = stage_optimizer_state(
+                              *optimizers_[o],
+                              *kept,
+                              parameter_names(*optimizers_[o], named),
+                              Adopt::yes)] { stage(); });
       } catch (const Error& error) {
         problems_.push_back(str_cat(label, ": ", error.what()));
       }
@@ -262,6 +270,42 @@ class Accelerator::Impl::Restorer {
     }
   }
 
+  // The kinds of the objects that both have.
+  void check_registered() {
+    const auto& objects = run_.checkpoints->registered;
+    const std::size_t saved = loaded_.documents["registered"].as_array().size();
+    for (std::size_t i = 0; i < std::min(objects.size(), saved); ++i) {
+      if (has_tensors(i) != static_cast<bool>(objects[i].load_tensors)) {
+        problems_.push_back(str_cat(
+            "registered ",
+            i,
+            has_tensors(i) ? " was saved as tensors, this run loads JSON"
+                           : " was saved as JSON, this run loads tensors"));
+      }
+    }
+  }
+
+  bool has_tensors(const std::size_t registered) const {
+    return loaded_.weights.contains(str_cat("registered_", registered));
+  }
+
+  // Loads one object; without `strict_` one that throws keeps what it had.
+  void attempt(const std::string& name, const std::function<void()>& load) {
+    const std::size_t before = undo_.size();
+    try {
+      load();
+    } catch (const std::exception& error) {
+      if (strict_) {
+        throw;
+      }
+      while (undo_.size() > before) {
+        undo_.back()();
+        undo_.pop_back();
+      }
+      problems_.push_back(str_cat(name, ": ", error.what()));
+    }
+  }
+
   template <typename Object>
   void load_one(Object& object, const Json& saved) {
     undo_.push_back([&object, before = object.state_dict()] {
@@ -275,11 +319,14 @@ class Accelerator::Impl::Restorer {
       const std::size_t index,
       const Json& saved) {
     const auto tensors = loaded_.weights.find(str_cat("registered_", index));
+    if (has_tensors(index) != static_cast<bool>(object.load_tensors)) {
+      return;  // Another kind, which is among the problems.
+    }
     if (object.load) {
       undo_.push_back(
           [&object, before = object.save()] { object.load(before); });
       object.load(saved);
-    } else if (tensors != loaded_.weights.end()) {
+    } else {
       TensorMap before = object.save_tensors();
       for (auto& [name, tensor] : before) {
         tensor = tensor.clone();
@@ -296,6 +343,8 @@ class Accelerator::Impl::Restorer {
   void load_gradients() {
     const auto rank = static_cast<std::size_t>(run_.state.process_index());
     const bool same = has_own();
+    // The sums of some ranks only are no sum: they are among the problems.
+    const bool complete = loaded_.has_all_ranks();
     for (std::size_t m = 0; m < run_.models.size(); ++m) {
       if (!run_.models[m].path) {
         continue;
@@ -304,13 +353,18 @@ class Accelerator::Impl::Restorer {
       std::vector<at::Tensor> sums;
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         const std::string name = gradient_name(m, parameters.names[i]);
-        sums.push_back(same ? saved_by(rank, name) : mean_over_ranks(name));
+        sums.push_back(
+            same       ? saved_by(rank, name)
+            : complete ? mean_over_ranks(name)
+                       : at::Tensor());
         parameters.tensors[i].mutable_grad().reset();
       }
       run_.models[m].path->set_sums(sums);
     }
     run_.accumulation.set_group_weight(
-        same ? group_weight_of(loaded_.own[rank]) : weight_for_each_rank());
+        same       ? group_weight_of(loaded_.own[rank])
+        : complete ? weight_for_each_rank()
+                   : 0);
   }
 
   static double group_weight_of(const TensorMap& own) {
@@ -319,15 +373,10 @@ class Accelerator::Impl::Restorer {
 
   double weight_for_each_rank() const {
     double sum = 0;
-    double ranks = 0;
     for (const TensorMap& own : loaded_.own) {
-      if (!own.empty()) {
-        sum += group_weight_of(own);
-        ++ranks;
-      }
+      sum += group_weight_of(own);
     }
-    return sum / ranks * loaded_.world_size() /
-           static_cast<double>(run_.state.num_processes());
+    return sum / static_cast<double>(run_.state.num_processes());
   }
 
   at::Tensor saved_by(const std::size_t rank, const std::string& name) const {
@@ -370,6 +419,13 @@ class Accelerator::Impl::Restorer {
     }
     const auto other = std::ranges::find_if(
         loaded_.own, [](const TensorMap& own) { return !own.empty(); });
+    derived_.push_back(str_cat(
+        "the random state of rank ",
+        rank,
+        " on ",
+        device.str(),
+        ": the checkpoint has none, so it was derived from that of rank ",
+        other - loaded_.own.begin()));
     set_derived_random_state(
         other->at(kRandomState), static_cast<int>(rank), device);
   }
@@ -382,11 +438,14 @@ class Accelerator::Impl::Restorer {
   std::vector<std::function<void()>> steps_;
   std::vector<std::function<void()>> undo_;
   std::vector<std::string> problems_;
+  std::vector<std::string> derived_;
+  bool strict_ = true;
 };
 
 // Every rank checks before any rank changes something.
 LoadStateReport Accelerator::Impl::restore(
-    const fs::path& path, const bool strict) {
+    LoadedCheckpoint loaded, const fs::path& path, const bool strict) {
+  const auto mapped = loaded.mapped;
   std::optional<Restorer> restorer;
   const auto agreed = [&](const std::function<void()>& work) {
     std::string problem;
@@ -411,7 +470,7 @@ LoadStateReport Accelerator::Impl::restore(
     }
   };
   fail(agreed([&] {
-    restorer.emplace(*this, open_checkpoint(path), path);
+    restorer.emplace(*this, std::move(loaded), path);
     if (strict && !restorer->problems().empty()) {
       std::string list = "it does not fit this run";
       for (const std::string& problem : restorer->problems()) {
@@ -421,13 +480,16 @@ LoadStateReport Accelerator::Impl::restore(
     }
   }));
   scaling->settle();
-  const std::string problem = agreed([&] { restorer->load_small(); });
+  const std::string problem = agreed([&] { restorer->load_small(strict); });
   if (!problem.empty()) {
     restorer->undo();
     fail(problem);
   }
   restorer->apply();
-  return restorer->report(path);
+  LoadStateReport report = restorer->report(path);
+  restorer.reset();
+  checkpoints->settling.start(mapped);
+  return report;
 }
 
 }  // namespace accelerate

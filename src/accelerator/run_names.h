@@ -26,7 +26,11 @@ std::string numbered(const char* name, std::size_t index);
 /// A sum that waits for a backward that synchronises.
 std::string gradient_name(std::size_t model, const std::string& name);
 
-/// Parameters and buffers under the model's own names.
+/// Parameters and buffers under one model's own names, those that are defined:
+/// what a state dictionary is.
+TensorMap joined(const NamedTensors& parameters, const NamedTensors& buffers);
+
+/// The weights of a model as a checkpoint keeps them; a tied one once.
 TensorMap weights_of(const PreparedModel& model);
 
 /// The parameters of all models; the names of later ones say which.

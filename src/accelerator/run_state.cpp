@@ -40,23 +40,24 @@ std::string gradient_name(const std::size_t model, const std::string& name) {
   return str_cat(kGradient, model, ".", name);
 }
 
-TensorMap weights_of(const PreparedModel& model) {
+TensorMap joined(const NamedTensors& parameters, const NamedTensors& buffers) {
   TensorMap weights;
-  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
-    weights.emplace(model.parameters.names[i], model.parameters.tensors[i]);
-  }
-  if (const auto* module = model.living_module()) {
-    for (const auto& buffer : module->named_buffers()) {
-      weights.emplace(buffer.key(), buffer.value());
-    }
-  } else {
-    for (std::size_t i = 0; i < model.buffers.size(); ++i) {
-      weights.emplace(model.buffers.names[i], model.buffers.tensors[i]);
+  for (const NamedTensors* named : {&parameters, &buffers}) {
+    for (std::size_t i = 0; i < named->size(); ++i) {
+      if (named->tensors[i].defined()) {
+        weights.emplace(named->names[i], named->tensors[i]);
+      }
     }
   }
-  std::erase_if(
-      weights, [](const auto& item) { return !item.second.defined(); });
   return weights;
+}
+
+TensorMap weights_of(const PreparedModel& model) {
+  const auto* module = model.living_module();
+  return joined(
+      model.parameters,
+      module != nullptr ? named_tensors(module->named_buffers())
+                        : model.buffers);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> named_parameters(
@@ -74,15 +75,11 @@ std::vector<std::pair<std::string, at::Tensor>> named_parameters(
   return named;
 }
 
-CheckpointContents Accelerator::Impl::collect() {
+CheckpointContents Accelerator::Impl::collect_models() {
   CheckpointContents contents;
   contents.step = updates;
   contents.process_index = static_cast<int>(state.process_index());
   contents.num_processes = static_cast<int>(state.num_processes());
-  const auto all_loaders = loaders();
-  if (!all_loaders.empty()) {
-    contents.epoch = all_loaders.front()->state_dict().at("epoch").as_integer();
-  }
   for (std::size_t m = 0; m < models.size(); ++m) {
     contents.weights[numbered("model", m)] = weights_of(models[m]);
     if (!models[m].path) {
@@ -104,6 +101,15 @@ CheckpointContents Accelerator::Impl::collect() {
     contents.ranges[numbered("optimizer", o)] = std::move(saved.tensors);
     contents.documents[numbered("optimizer", o)] = std::move(saved.scalars);
   }
+  return contents;
+}
+
+CheckpointContents Accelerator::Impl::collect() {
+  CheckpointContents contents = collect_models();
+  const auto all_loaders = loaders();
+  if (!all_loaders.empty()) {
+    contents.epoch = all_loaders.front()->state_dict().at("epoch").as_integer();
+  }
   contents.documents["schedulers"] = states_of(schedulers());
   contents.documents["loaders"] = states_of(all_loaders);
   scaling->settle();
@@ -123,7 +129,7 @@ CheckpointContents Accelerator::Impl::collect() {
       {{"accumulation", accumulation.state_dict()},
        {"sync_gradients", gradients->sync_gradients},
        {"models", models.size()},
-       {"optimizers", all_optimizers.size()}});
+       {"optimizers", optimizers().size()}});
   contents.own[kRandomState] = random_state(c10::Device(c10::kCPU));
   if (!state.device().is_cpu()) {
     contents.own[kDeviceRandomState] = random_state(state.device());

@@ -12,6 +12,7 @@
 #include "accelerate/error.h"
 #include "accelerate/safetensors.h"
 #include "accelerator/accelerator_impl.h"
+#include "accelerator/run_names.h"
 #include "base/files.h"
 #include "base/str_cat.h"
 
@@ -79,15 +80,9 @@ bool Accelerator::saves_files() const {
 }
 
 TensorMap Accelerator::state_dict_of(const torch::nn::Module& model) {
-  TensorMap state;
-  for (const auto& parameter : model.named_parameters()) {
-    state.emplace(parameter.key(), parameter.value());
-  }
-  for (const auto& buffer : model.named_buffers()) {
-    state.emplace(buffer.key(), buffer.value());
-  }
-  std::erase_if(state, [](const auto& item) { return !item.second.defined(); });
-  return state;
+  return joined(
+      named_tensors(model.named_parameters()),
+      named_tensors(model.named_buffers()));
 }
 
 void Accelerator::save_module(

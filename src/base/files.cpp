@@ -30,8 +30,13 @@ std::string read_file(
   if (!fd) {
     throw_errno("read", path, errno);
   }
+  return read_descriptor(fd.get(), path, max_bytes);
+}
+
+std::string read_descriptor(
+    const int fd, const std::filesystem::path& path, std::size_t max_bytes) {
   struct stat info{};
-  if (::fstat(fd.get(), &info) != 0) {
+  if (::fstat(fd, &info) != 0) {
     throw_errno("read", path, errno);
   }
   if (S_ISDIR(info.st_mode)) {
@@ -42,7 +47,7 @@ std::string read_file(
   // pipe or a growing file cannot slip past the size that was asked first.
   while (content.size() <= max_bytes) {
     char buffer[16384];
-    const ssize_t got = ::read(fd.get(), buffer, sizeof(buffer));
+    const ssize_t got = ::read(fd, buffer, sizeof(buffer));
     if (got < 0 && errno == EINTR) {
       continue;
     }

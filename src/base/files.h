@@ -15,6 +15,10 @@ namespace accelerate {
 /// when the file is larger than `max_bytes` (nothing is read then).
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes);
 
+/// The same for what is open; `path` is for errors.
+std::string read_descriptor(
+    int fd, const std::filesystem::path& path, std::size_t max_bytes);
+
 /// Writes through a temporary file beside `path` and a rename: readers see the
 /// old content or the new one. Creates missing folders.
 void write_file(

@@ -2,19 +2,20 @@
 #include "checkpoint/reader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
+#include <span>
+#include <utility>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 
 #include "accelerate/error.h"
 #include "accelerate/safetensors.h"
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "checkpoint/parts.h"
-#include "tensor_io/safetensors_dtype.h"
+#include "checkpoint/tensor_files.h"
+#include "checkpoint/tensor_places.h"
 
 namespace accelerate {
 namespace {
@@ -26,6 +27,7 @@ constexpr int kMaxProcesses = 1 << 20;
 constexpr std::string_view kTensors = ".safetensors";
 constexpr std::string_view kShapes = ".shapes.json";
 constexpr std::string_view kIndex = ".safetensors.index.json";
+constexpr std::string_view kOwn = "rank-";
 
 // `optimizer_1` for `optimizer_1-00002-of-00004.safetensors`.
 std::string stem_of(const std::string& file) {
@@ -39,133 +41,150 @@ Json read_json(const fs::path& path) {
   return Json::parse(read_file(path, kMaxDocument), {.source = path.string()});
 }
 
-/// One range of a flat tensor.
-struct Range {
-  std::int64_t offset = 0;
-  at::Tensor elements;
+// Files of weights and of ranges, which every rank reads whole.
+bool is_shared_tensors(const std::string& file) {
+  return file.ends_with(kTensors) && !file.starts_with(kOwn);
+}
+
+std::set<std::string> shared_tensors(const Manifest& manifest) {
+  std::set<std::string> names;
+  for (const auto& [name, sum] : manifest.files) {
+    if (is_shared_tensors(name)) {
+      names.insert(name);
+    }
+  }
+  return names;
+}
+
+/// Reads one checkpoint.
+class Reader {
+ public:
+  Reader(fs::path folder, const Manifest& manifest)
+      : folder_(std::move(folder)), manifest_(manifest) {
+    loaded_.step = manifest.step;
+    loaded_.epoch = manifest.epoch;
+    loaded_.iteration = manifest.iteration;
+  }
+
+  /// What was verified before.
+  void read_small_files() {
+    for (const auto& [name, sum] : manifest_.files) {
+      if (!name.ends_with(kTensors) && !name.ends_with(kIndex) &&
+          !name.ends_with(kShapes)) {
+        loaded_.documents[name.substr(0, name.rfind('.'))] =
+            read_json(folder_ / name);
+      }
+    }
+    read_own_files();
+  }
+
+  /// The rest; returns what is wrong with it.
+  std::vector<Damage> read_tensors() {
+    std::map<std::string, std::vector<std::string>> names;
+    for (const std::string& name : shared_tensors(manifest_)) {
+      names[stem_of(name)].push_back(name);
+    }
+    // Spans into it must stay where they are.
+    std::vector<TensorFileToRead> files;
+    files.reserve(manifest_.files.size());
+    for (const auto& [stem, parts] : names) {
+      const std::size_t first = files.size();
+      for (const std::string& part : parts) {
+        files.push_back(open_tensor_file(
+            folder_ / part,
+            manifest_.files.at(part),
+            access_to(stem, parts.size())));
+        if (files.back().mapping) {
+          loaded_.mapped.emplace_back(files.back().mapping);
+        }
+      }
+      place(stem, std::span(files).subspan(first));
+    }
+    std::vector<Damage> damages;
+    const auto problems = read_tensor_files(files, at::get_num_threads());
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (!problems[i].empty()) {
+        damages.push_back({files[i].path.filename().string(), problems[i]});
+      }
+    }
+    return damages;
+  }
+
+  LoadedCheckpoint take() { return std::move(loaded_); }
+
+ private:
+  void read_own_files() {
+    if (manifest_.world_size > kMaxProcesses) {
+      throw FormatError(str_cat(
+          folder_.string(), ": saved by ", manifest_.world_size, " processes"));
+    }
+    for (int rank = 0; rank < manifest_.world_size; ++rank) {
+      const std::string own = own_file_name(rank);
+      loaded_.own.push_back(
+          manifest_.files.contains(own) ? load_safetensors(folder_ / own)
+                                        : TensorMap());
+    }
+    if (std::ranges::all_of(
+            loaded_.own, [](const TensorMap& own) { return own.empty(); })) {
+      throw FormatError(
+          str_cat(folder_.string(), " has no file of any process"));
+    }
+  }
+
+  // Ranges in several files have to be put together in memory.
+  FileAccess access_to(const std::string& stem, const std::size_t files) const {
+    const bool ranges = manifest_.files.contains(str_cat(stem, kShapes));
+    return is_local_ && (files == 1 || !ranges) ? FileAccess::map
+                                                : FileAccess::copy;
+  }
+
+  void place(const std::string& stem, std::span<TensorFileToRead> files) {
+    const std::string shapes = str_cat(stem, kShapes);
+    if (manifest_.files.contains(shapes)) {
+      loaded_.ranges[stem] =
+          place_ranges(files, read_json(folder_ / shapes), folder_);
+    } else {
+      loaded_.weights[stem] = place_weights(files);
+    }
+  }
+
+  fs::path folder_;
+  const Manifest& manifest_;
+  bool is_local_ = is_on_local_disk(folder_);
+  LoadedCheckpoint loaded_;
 };
 
-// Splits `head.weight.exp_avg@4096`.
-std::pair<std::string, std::int64_t> split_range_name(
-    const std::string& name, const fs::path& file) {
-  const auto at = name.rfind('@');
-  std::int64_t offset = -1;
-  if (at != name.npos) {
-    const char* begin = name.data() + at + 1;
-    const char* end = name.data() + name.size();
-    const auto [reached, error] = std::from_chars(begin, end, offset);
-    if (error != std::errc() || reached != end) {
-      offset = -1;
-    }
-  }
-  if (offset < 0) {
-    throw FormatError(
-        str_cat(file.string(), ": `", name, "` does not say where it begins"));
-  }
-  return {name.substr(0, at), offset};
-}
-
-[[noreturn]] void throw_gap(
-    const std::string& name,
-    const std::int64_t reached,
-    const fs::path& folder) {
-  throw FormatError(str_cat(
-      folder.string(),
-      ": the ranges of `",
-      name,
-      "` do not meet at element ",
-      reached));
-}
-
-// Whole when there is one range of all elements, else put together.
-at::Tensor join(
-    const std::string& name,
-    std::vector<Range> ranges,
-    const Json& form,
-    const fs::path& folder) {
-  std::vector<std::int64_t> shape;
-  std::int64_t elements = 1;
-  for (const Json& size : form.at("shape").as_array()) {
-    shape.push_back(size.as_integer());
-    elements *= size.as_integer();
-  }
-  std::ranges::sort(ranges, {}, &Range::offset);
-  if (ranges.size() == 1 && ranges[0].offset == 0 &&
-      ranges[0].elements.numel() == elements) {
-    return ranges[0].elements.view(shape);
-  }
-  const auto type = dtype_from_safetensors(form.at("dtype").as_string());
-  if (!type) {
-    throw FormatError(
-        str_cat(folder.string(), ": `", name, "` has no type LibTorch knows"));
-  }
-  const at::Tensor whole = at::empty({elements}, at::TensorOptions(*type));
-  std::int64_t reached = 0;
-  for (const auto& [offset, piece] : ranges) {
-    if (offset != reached || piece.scalar_type() != *type ||
-        offset + piece.numel() > elements) {
-      throw_gap(name, reached, folder);
-    }
-    whole.slice(0, offset, offset + piece.numel()).copy_(piece);
-    reached += piece.numel();
-  }
-  if (reached != elements) {
-    throw_gap(name, reached, folder);
-  }
-  return whole.view(shape);
-}
-
-TensorMap read_ranges(
+// Throws what is wrong apart from bytes that are not as the manifest says.
+std::vector<Damage> read_checkpoint(
     const fs::path& folder,
-    const std::vector<std::string>& files,
-    const Json& shapes) {
-  std::map<std::string, std::vector<Range>> ranges;
-  for (const std::string& file : files) {
-    const SafetensorsFile opened(folder / file);
-    for (const std::string& name : opened.names()) {
-      const auto [tensor, offset] = split_range_name(name, folder / file);
-      ranges[tensor].push_back({offset, opened.tensor(name)});
-    }
+    const VerifyOptions& mine,
+    std::optional<LoadedCheckpoint>& loaded) {
+  const Manifest manifest = read_manifest(folder);
+  VerifyOptions small = mine;
+  small.without = shared_tensors(manifest);
+  std::vector<Damage> damages = verify_checkpoint(folder, manifest, small);
+  if (!damages.empty()) {
+    // All of it is to be told.
+    return verify_checkpoint(folder, manifest, mine);
   }
-  TensorMap tensors;
-  for (const auto& [name, form] : shapes.as_object()) {
-    tensors.emplace(name, join(name, ranges[name], form, folder));
-  }
-  return tensors;
-}
-
-std::vector<Json> found_by(
-    const fs::path& folder, const Group& group, const bool share) {
-  Json found = Json::array();
   try {
-    const Manifest manifest = read_manifest(folder);
-    const VerifyOptions mine{
-        .checksums = true,
-        .reader = share ? group.rank() : 0,
-        .readers = share ? group.size() : 1,
-        .threads = at::get_num_threads()};
-    for (const auto& [file, what] : verify_checkpoint(folder, manifest, mine)) {
-      found.push_back(str_cat(file, " ", what));
+    Reader reader(folder, manifest);
+    reader.read_small_files();
+    damages = reader.read_tensors();
+    loaded = reader.take();
+  } catch (const FormatError&) {
+    // A header that makes no sense: bytes that changed say more.
+    damages =
+        verify_checkpoint(folder, manifest, {.threads = at::get_num_threads()});
+    if (damages.empty()) {
+      throw;
     }
-  } catch (const Error& error) {
-    found.push_back(error.what());
   }
-  return group.gather_object({found});
+  return damages;
 }
 
-}  // namespace
-
-void verify_together(
-    const fs::path& folder, const Group& group, const bool share) {
-  std::set<std::string> damages;
-  for (const Json& found : found_by(folder, group, share)) {
-    for (const Json& damage : found.as_array()) {
-      damages.insert(damage.as_string());
-    }
-  }
-  if (damages.empty()) {
-    return;
-  }
+[[noreturn]] void throw_damaged(
+    const fs::path& folder, const std::set<std::string>& damages) {
   if (!fs::exists(folder / kManifestFile)) {
     throw IoError(
         str_cat(
@@ -181,52 +200,38 @@ void verify_together(
   }
   throw FormatError(
       str_cat("the checkpoint ", folder.string(), " is damaged", list),
-      "load another one; `accelerate checkpoint list` shows which are whole");
+      "load another one; `accelerate checkpoint verify` tells whether it is "
+      "whole");
 }
 
-LoadedCheckpoint open_checkpoint(const fs::path& folder) {
-  const Manifest manifest = read_manifest(folder);
-  LoadedCheckpoint loaded;
-  loaded.step = manifest.step;
-  loaded.epoch = manifest.epoch;
-  loaded.iteration = manifest.iteration;
-  std::map<std::string, std::vector<std::string>> files;
-  for (const auto& [name, sum] : manifest.files) {
-    if (name.ends_with(kTensors)) {
-      files[stem_of(name)].push_back(name);
-    } else if (!name.ends_with(kIndex) && !name.ends_with(kShapes)) {
-      loaded.documents[name.substr(0, name.rfind('.'))] =
-          read_json(folder / name);
+}  // namespace
+
+LoadedCheckpoint load_together(
+    const fs::path& folder, const Group& group, const bool share) {
+  const VerifyOptions mine{
+      .checksums = true,
+      .reader = share ? group.rank() : 0,
+      .readers = share ? group.size() : 1,
+      .threads = at::get_num_threads()};
+  std::optional<LoadedCheckpoint> loaded;
+  Json found = Json::array();
+  try {
+    for (const auto& [file, what] : read_checkpoint(folder, mine, loaded)) {
+      found.push_back(str_cat(file, " ", what));
+    }
+  } catch (const std::exception& error) {
+    found.push_back(error.what());
+  }
+  std::set<std::string> damages;
+  for (const Json& theirs : group.gather_object({found})) {
+    for (const Json& damage : theirs.as_array()) {
+      damages.insert(damage.as_string());
     }
   }
-  if (manifest.world_size > kMaxProcesses) {
-    throw FormatError(str_cat(
-        folder.string(), ": saved by ", manifest.world_size, " processes"));
+  if (!damages.empty()) {
+    throw_damaged(folder, damages);
   }
-  for (int rank = 0; rank < manifest.world_size; ++rank) {
-    const std::string own = own_file_name(rank);
-    loaded.own.push_back(
-        manifest.files.contains(own) ? load_safetensors(folder / own)
-                                     : TensorMap());
-    files.erase(own.substr(0, own.size() - kTensors.size()));
-  }
-  if (std::ranges::all_of(
-          loaded.own, [](const TensorMap& own) { return own.empty(); })) {
-    throw FormatError(str_cat(folder.string(), " has no file of any process"));
-  }
-  for (const auto& [stem, parts] : files) {
-    const std::string shapes = str_cat(stem, kShapes);
-    if (manifest.files.contains(shapes)) {
-      loaded.ranges[stem] =
-          read_ranges(folder, parts, read_json(folder / shapes));
-      continue;
-    }
-    TensorMap& weights = loaded.weights[stem];
-    for (const std::string& part : parts) {
-      weights.merge(load_safetensors(folder / part));
-    }
-  }
-  return loaded;
+  return std::move(*loaded);
 }
 
 }  // namespace accelerate

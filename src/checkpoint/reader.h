@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads checkpoints, after checking every byte.
+// Reads checkpoints, and checks every byte.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,13 @@
 
 namespace accelerate {
 
-/// Looks at every file of a checkpoint, each rank at a share of them, or at all
-/// where ranks may not see the same disk.
+/// Reads a checkpoint into memory of its own and compares every byte of it
+/// with the manifest: each rank what it loads, and a share of the rest, or all
+/// of it where ranks may not see the same disk.
 ///
 /// Collective. Throws `FormatError` or `IoError` on every rank when one of
 /// them found something wrong.
-void verify_together(
+LoadedCheckpoint load_together(
     const std::filesystem::path& folder, const Group& group, bool share);
-
-/// Opens all files of a checkpoint that was verified. Copies nothing but
-/// tensors that were written in several ranges.
-LoadedCheckpoint open_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace accelerate

@@ -2,57 +2,39 @@
 #include "checkpoint/staging.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
-
-#include <sys/mman.h>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "accelerate/error.h"
-#include "base/files.h"
-#include "base/str_cat.h"
+#include "checkpoint/fresh_memory.h"
+#include "checkpoint/yield.h"
 
 namespace accelerate {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kSlack = std::size_t{1} << 20;
 // Bytes that are worth a thread.
 constexpr std::int64_t kGrain = std::int64_t{8} << 20;
 
-std::size_t aligned(const std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+std::shared_ptr<const FreshMemory> fresh_memory(const std::size_t bytes) {
+  return std::make_shared<const FreshMemory>(
+      bytes,
+      "for a copy of the state to be saved",
+      "save with `{.blocking = true}`, which needs no copy");
 }
 
-// Not an allocator's memory, which might not come back for long.
-at::Tensor fresh_memory(const std::size_t bytes) {
-  void* data = ::mmap(
-      nullptr,
-      bytes,
-      PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS,
-      -1,
-      0);
-  if (data == MAP_FAILED) {
-    throw OutOfMemoryError(
-        str_cat(
-            "no ",
-            bytes,
-            " bytes of memory for a copy of the state to be "
-            "saved: ",
-            errno_text(errno)),
-        "save with `{.blocking = true}`, which needs no copy");
-  }
+at::Tensor tensor_over(const std::shared_ptr<const FreshMemory>& memory) {
   return at::from_blob(
-      data,
-      {static_cast<std::int64_t>(bytes)},
-      [bytes](void* memory) { ::munmap(memory, bytes); },
+      memory->data(),
+      {static_cast<std::int64_t>(memory->size())},
+      [memory](void*) {},
       at::TensorOptions(at::kByte));
 }
 
@@ -112,7 +94,7 @@ class Places {
   void add(const at::Tensor& tensor) {
     if (tensor.numel() > 0 &&
         offsets_.try_emplace(identity_of(tensor), bytes_).second) {
-      bytes_ += aligned(tensor.nbytes());
+      bytes_ += aligned_for_tensors(tensor.nbytes());
     }
     if (!tensor.is_cpu() &&
         std::ranges::count(devices_, tensor.device()) == 0) {
@@ -133,11 +115,49 @@ void Staging::reserve(const std::size_t bytes, const bool pinned) {
     return;
   }
   memory_.reset();
+  fresh_.reset();
   pinned_ = pinned;
-  memory_ = pinned ? at::empty(
-                         {static_cast<std::int64_t>(bytes)},
-                         at::TensorOptions(at::kByte).pinned_memory(true))
-                   : fresh_memory(bytes);
+  if (pinned) {
+    memory_ = at::empty(
+        {static_cast<std::int64_t>(bytes)},
+        at::TensorOptions(at::kByte).pinned_memory(true));
+  } else {
+    fresh_ = fresh_memory(bytes);
+    memory_ = tensor_over(fresh_);
+  }
+}
+
+Staging::~Staging() {
+  end_preparing();
+}
+
+// What it has not reached is touched by the copy itself, with more threads.
+void Staging::end_preparing() {
+  if (!preparing_.valid()) {
+    return;
+  }
+  stop_preparing_ = true;
+  try {
+    preparing_.get();
+  } catch (const std::exception&) {
+    memory_.reset();  // Whoever needs it will try again, and may say why.
+  }
+}
+
+void Staging::prepare(const Part& part) {
+  end_preparing();
+  const Places places(part);
+  // Little of a state comes later, such as the numbers of ranks.
+  const std::size_t bytes = places.bytes() + places.bytes() / 64 + kSlack;
+  stop_preparing_ = false;
+  preparing_ = std::async(
+      std::launch::async, [this, bytes, pinned = !places.devices().empty()] {
+        yield_to_training();
+        reserve(bytes, pinned);
+        if (fresh_) {
+          fresh_->touch(stop_preparing_);
+        }
+      });
 }
 
 at::Tensor Staging::place_for(
@@ -150,8 +170,10 @@ at::Tensor Staging::place_for(
 }
 
 void Staging::take(Part& part) {
+  end_preparing();
   const Places places(part);
-  reserve(std::max(places.bytes(), kAlignment), !places.devices().empty());
+  reserve(
+      std::max(places.bytes(), kTensorAlignment), !places.devices().empty());
   std::set<std::size_t> copied;
   for (TensorFile& file : part.tensors) {
     for (auto& [name, tensor] : file.tensors) {

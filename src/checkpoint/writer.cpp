@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/writer.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <iostream>
 #include <memory>
 #include <utility>
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <ATen/core/Tensor.h>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "checkpoint/yield.h"
 #include "folders/checkpoints.h"
 #include "folders/staged_folder.h"
 #include "folders/summed_file.h"
@@ -123,6 +122,18 @@ void add_files(Manifest& manifest, const std::vector<Json>& sums) {
   }
 }
 
+void warn(const std::string& text) {
+  std::cerr << "warning: " << text << std::endl;
+}
+
+void tidy(const fs::path& parent) {
+  if (fs::exists(parent)) {
+    for (const std::string& problem : remove_abandoned(parent).problems) {
+      warn(problem);
+    }
+  }
+}
+
 // Gives the folder its name; with numbers, the next one that is free.
 Saved commit(StagedFolder& folder, Manifest& manifest, const Destination& to) {
   manifest.iteration = to.iteration;
@@ -145,25 +156,21 @@ Saved commit(StagedFolder& folder, Manifest& manifest, const Destination& to) {
 
 // The new checkpoint is safe by now: what cannot be removed is worth a word,
 // not an error.
-void prune(const Destination& to) {
+void prune(const Destination& to, const fs::path& newest) {
   try {
     if (to.keep) {
-      prune_checkpoints(to.parent, *to.keep);
+      prune_checkpoints(to.parent, {.keep = *to.keep, .newest = newest});
     }
   } catch (const Error& error) {
-    std::cerr << "warning: " << error.what() << std::endl;
+    warn(error.what());
   }
-}
-
-// Training goes first where there are more threads than cores.
-void give_way() {
-  constexpr int kNicer = 10;
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNicer);
 }
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(Group group) : group_(std::move(group)) {
+CheckpointWriter::CheckpointWriter(
+    Group group, const std::chrono::milliseconds patience)
+    : group_(std::move(group)), patience_(patience) {
 }
 
 CheckpointWriter::~CheckpointWriter() {
@@ -186,17 +193,49 @@ void CheckpointWriter::save_in_background(
   wait();
   Part part = part_of(contents, group_.rank(), group_.size());
   staging_.take(part);
+  under_way_at_ = to.parent / to.name;
   under_way_ = std::async(
       std::launch::async,
       [this, part = std::move(part), to, run = run_of(contents)] {
-        give_way();
+        yield_to_training();
         return write(part, to, run);
       });
 }
 
+void CheckpointWriter::choose_number(Destination& to) {
+  wait();
+  if (!to.numbered) {
+    return;
+  }
+  std::vector<Json> chosen{outcome_of([&] {
+    return group_.rank() == 0
+               ? Json::object({{"next", next_checkpoint_number(to.parent)}})
+               : Json();
+  })};
+  group_.broadcast_object_list(chosen);
+  check_outcomes(chosen, to.parent);
+  to.iteration = std::max(to.iteration, chosen.front().at("next").as_integer());
+  to.name = str_cat("checkpoint_", to.iteration);
+}
+
+void CheckpointWriter::prepare(const CheckpointContents& contents) {
+  wait();
+  staging_.prepare(part_of(contents, group_.rank(), group_.size()));
+}
+
+// A disk may take its time, and may never answer: then somebody should know
+// whom training waits for.
 std::optional<Saved> CheckpointWriter::wait() {
   if (!under_way_.valid()) {
     return std::nullopt;
+  }
+  if (under_way_.wait_for(patience_) == std::future_status::timeout) {
+    warn(str_cat(
+        "training waits for the checkpoint ",
+        under_way_at_.string(),
+        ": it has been waiting for ",
+        std::chrono::duration<double>(patience_).count(),
+        " s; is the disk slow or gone?"));
   }
   return under_way_.get();
 }
@@ -212,9 +251,7 @@ Saved CheckpointWriter::write(
     if (!is_main) {
       return Json();
     }
-    if (fs::exists(to.parent)) {
-      remove_abandoned(to.parent);
-    }
+    tidy(to.parent);
     folder = std::make_unique<StagedFolder>(to.parent);
     return Json::object({{"path", folder->path().string()}});
   })};
@@ -232,7 +269,7 @@ Saved CheckpointWriter::write(
     }
     add_files(manifest, all);
     const Saved saved = commit(*folder, manifest, to);
-    prune(to);
+    prune(to, saved.path);
     return Json::object(
         {{"path", saved.path.string()}, {"iteration", saved.iteration}});
   })};

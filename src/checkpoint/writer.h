@@ -2,6 +2,7 @@
 // Writes checkpoints, all ranks together, now or while training goes on.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -43,7 +44,10 @@ struct Saved {
 /// Thread safety: one thread at a time.
 class CheckpointWriter {
  public:
-  explicit CheckpointWriter(Group group);
+  /// `patience` is how long a wait may take before it is worth a warning.
+  explicit CheckpointWriter(
+      Group group,
+      std::chrono::milliseconds patience = std::chrono::seconds(30));
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   /// Finishes what is under way; an error goes to stderr.
@@ -53,12 +57,21 @@ class CheckpointWriter {
   /// what was there before is then untouched and the group usable.
   Saved save(const CheckpointContents& contents, const Destination& to);
 
+  /// Gets memory for the copies of such contents, beside training, before the
+  /// first one is made.
+  void prepare(const CheckpointContents& contents);
+
   /// As `save`, but returns once the state is copied; waits for an earlier one
   /// first. The outcome comes from `wait`.
   void save_in_background(
       const CheckpointContents& contents, const Destination& to);
 
-  /// Waits for what is under way; throws what went wrong there, once.
+  /// Takes for a numbered checkpoint the number above all that are there, the
+  /// same on every rank. Collective.
+  void choose_number(Destination& to);
+
+  /// Waits for what is under way; throws what went wrong there, once. Says on
+  /// stderr what it waits for when that takes long.
   std::optional<Saved> wait();
 
  private:
@@ -67,6 +80,8 @@ class CheckpointWriter {
 
   Group group_;
   Staging staging_;
+  std::chrono::milliseconds patience_;
+  std::filesystem::path under_way_at_;
   std::future<Saved> under_way_;
 };
 

@@ -21,7 +21,8 @@ constexpr std::string_view kName = "checkpoint";
 
 bool may_be_checkpoint(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
-  return entry.is_directory() && !is_temporary_name(name) &&
+  return entry.is_directory() && !entry.is_symlink() &&
+         !is_temporary_name(name) &&
          (name.starts_with(kName) || fs::exists(entry.path() / kManifestFile));
 }
 
@@ -121,7 +122,8 @@ std::vector<Damage> verify_checkpoint(
     for (std::size_t i = next++; i < files.size(); i = next++) {
       const bool mine =
           static_cast<int>(i % static_cast<std::size_t>(options.readers)) ==
-          options.reader;
+              options.reader &&
+          !options.without.contains(files[i].first);
       try {
         found[i] = damage_of(
             folder / files[i].first,
@@ -157,20 +159,38 @@ std::string describe(const std::vector<Damage>& damages) {
 }
 
 std::vector<fs::path> prune_checkpoints(
-    const fs::path& folder, const std::size_t keep) {
-  if (keep == 0) {
+    const fs::path& folder, const PruneOptions& options) {
+  if (options.keep == 0) {
     throw ArgumentError("pruning to 0 checkpoints", "keep 1 or more");
   }
   std::vector<CheckpointEntry> entries = list_checkpoints(folder);
-  std::erase_if(entries, [](const CheckpointEntry& entry) {
-    return !entry.manifest.has_value();
+  std::erase_if(entries, [&](const CheckpointEntry& entry) {
+    return !entry.manifest ||
+           (options.checksums &&
+            !verify_checkpoint(entry.path, *entry.manifest).empty());
   });
   std::vector<fs::path> removed;
-  for (std::size_t i = 0; i + keep < entries.size(); ++i) {
+  for (std::size_t i = 0; i + options.keep < entries.size(); ++i) {
+    if (entries[i].path.filename() == options.newest.filename()) {
+      break;
+    }
     remove_folder(entries[i].path);
     removed.push_back(entries[i].path);
   }
   return removed;
+}
+
+std::int64_t next_checkpoint_number(const fs::path& folder) {
+  std::int64_t next = 0;
+  if (!fs::exists(folder)) {
+    return next;
+  }
+  for (const CheckpointEntry& entry : list_checkpoints(folder)) {
+    if (entry.manifest) {
+      next = std::max(next, place_of(entry) + 1);
+    }
+  }
+  return next;
 }
 
 }  // namespace accelerate

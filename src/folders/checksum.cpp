@@ -10,16 +10,12 @@
 #include <optional>
 #include <vector>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <xxhash.h>
 
-#include "accelerate/error.h"
 #include "base/files.h"
-#include "base/str_cat.h"
-#include "base/unique_fd.h"
+#include "folders/plain_file.h"
 
 namespace accelerate {
 namespace {
@@ -34,37 +30,13 @@ std::string hex(const XXH64_hash_t value) {
   return text.data();
 }
 
-UniqueFd open_plain(const std::filesystem::path& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd) {
-    if (errno == ELOOP) {
-      throw IoError(
-          str_cat(path.string(), " is a link, not a file"),
-          "put the file itself there");
-    }
-    throw_errno("read", path, errno);
-  }
-  struct stat status{};
-  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    throw IoError(str_cat(path.string(), " is no plain file"));
-  }
-  return fd;
-}
-
-std::size_t size_of(const UniqueFd& fd) {
-  struct stat status{};
-  return ::fstat(fd.get(), &status) == 0
-             ? static_cast<std::size_t>(status.st_size)
-             : 0;
-}
-
 /// A file's pages without a copy of them. Each window is brought in by a call
 /// that can fail: looking at a page that the disk cannot read would end the
 /// process.
 class Pages {
  public:
   explicit Pages(const UniqueFd& fd)
-      : size_(size_of(fd)),
+      : size_(static_cast<std::size_t>(size_of_file(fd))),
         data_(::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd.get(), 0)) {
     if (*this) {
       ::madvise(data_, size_, MADV_SEQUENTIAL);
@@ -152,8 +124,8 @@ std::string checksum_of(const std::string_view bytes) {
 }
 
 FileSum sum_of_file(const std::filesystem::path& path) {
-  const UniqueFd fd = open_plain(path);
-  if (size_of(fd) >= kWindow) {
+  const UniqueFd fd = open_plain_file(path);
+  if (size_of_file(fd) >= kWindow) {
     if (const auto sum = sum_of_pages(fd, path)) {
       return *sum;
     }

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "folders/plain_file.h"
 
 namespace accelerate {
 namespace {
@@ -138,7 +139,9 @@ Manifest parse_manifest(const std::string& text, const std::string& source) {
 
 Manifest read_manifest(const std::filesystem::path& folder) {
   const auto path = folder / kManifestFile;
-  return parse_manifest(read_file(path, kMaxBytes), path.string());
+  const UniqueFd fd = open_plain_file(path);
+  return parse_manifest(
+      read_descriptor(fd.get(), path, kMaxBytes), path.string());
 }
 
 }  // namespace accelerate

@@ -38,7 +38,8 @@ struct Manifest {
 /// something impossible, or is of a newer format than this build reads.
 Manifest parse_manifest(const std::string& text, const std::string& source);
 
-/// Reads the manifest of a folder. Throws `IoError` where there is none.
+/// Reads the manifest of a folder. Throws `IoError` where there is none, or a
+/// link to one.
 Manifest read_manifest(const std::filesystem::path& folder);
 
 }  // namespace accelerate

@@ -36,6 +36,24 @@ void sync_folder(const fs::path& folder) {
   }
 }
 
+// Creates missing folders; each is in its parent for good when this returns.
+void create_folders(const fs::path& folder) {
+  std::vector<fs::path> missing;
+  for (fs::path at = fs::absolute(folder).lexically_normal();
+       !fs::exists(at) && at.has_relative_path();
+       at = at.parent_path()) {
+    missing.push_back(at);
+  }
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw_errno("create", folder, error.value());
+  }
+  for (const fs::path& made : missing) {
+    sync_folder(made.parent_path());
+  }
+}
+
 int rename_with(const fs::path& from, const fs::path& to, unsigned flags) {
   return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags);
 }
@@ -65,11 +83,7 @@ bool is_in_use(const fs::path& folder) {
 }  // namespace
 
 StagedFolder::StagedFolder(const fs::path& parent) : parent_(parent) {
-  std::error_code error;
-  fs::create_directories(parent_, error);
-  if (error) {
-    throw_errno("create", parent_, error.value());
-  }
+  create_folders(parent_);
   std::string path = (parent_ / str_cat("checkpoint", kTemporary)).string();
   path += "XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) {
@@ -81,7 +95,8 @@ StagedFolder::StagedFolder(const fs::path& parent) : parent_(parent) {
       (path_ / kLock).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     const int reason = errno;
-    fs::remove_all(path_, error);
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
     throw_errno("create", path_, reason);
   }
 }
@@ -162,6 +177,12 @@ bool is_temporary_name(const std::string& name) {
 
 void remove_folder(const fs::path& folder) {
   std::error_code error;
+  if (fs::is_symlink(folder)) {
+    if (!fs::remove(folder, error) && error) {
+      throw_errno("remove", folder, error.value());
+    }
+    return;
+  }
   fs::path doomed = folder;
   if (!is_temporary_name(folder.filename().string())) {
     doomed = str_cat(folder.string(), kTemporary, "removed-", ::getpid());
@@ -178,18 +199,22 @@ void remove_folder(const fs::path& folder) {
   }
 }
 
-std::vector<std::string> remove_abandoned(const fs::path& parent) {
-  std::vector<std::string> removed;
+Abandoned remove_abandoned(const fs::path& parent) {
+  Abandoned found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(parent, error)) {
     const std::string name = entry.path().filename().string();
     if (entry.is_directory() && !entry.is_symlink() &&
         is_temporary_name(name) && !is_in_use(entry.path())) {
-      remove_folder(entry.path());
-      removed.push_back(name);
+      try {
+        remove_folder(entry.path());
+        found.removed.push_back(name);
+      } catch (const IoError& problem) {
+        found.problems.emplace_back(problem.what());
+      }
     }
   }
-  return removed;
+  return found;
 }
 
 }  // namespace accelerate

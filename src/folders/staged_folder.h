@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "folders/manifest.h"
@@ -49,11 +50,19 @@ class StagedFolder {
 /// replaced and not yet removed.
 bool is_temporary_name(const std::string& name);
 
-/// Removes what dead writers left in `parent`; returns the names.
-std::vector<std::string> remove_abandoned(const std::filesystem::path& parent);
+/// What became of the folders that dead writers left.
+struct Abandoned {
+  std::vector<std::string> removed;
+  /// Why others could not be; they are in nobody's way.
+  std::vector<std::string> problems;
+};
+
+/// Removes what dead writers left in `parent`.
+Abandoned remove_abandoned(const std::filesystem::path& parent);
 
 /// Removes a folder. It loses its name first, so that a crash in the middle
-/// leaves only what `remove_abandoned` removes later.
+/// leaves only what `remove_abandoned` removes later. Of a link only the link
+/// goes.
 void remove_folder(const std::filesystem::path& folder);
 
 }  // namespace accelerate

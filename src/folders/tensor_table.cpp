@@ -5,8 +5,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "base/mapped_file.h"
 #include "base/str_cat.h"
@@ -77,6 +80,21 @@ std::string kind_of(const std::string& file) {
   return stem.find("-of-") != stem.npos ? stem.substr(0, part) : stem;
 }
 
+/// Where the ranges of each flat tensor begin and end.
+using Cuts = std::map<std::string, std::set<std::int64_t>>;
+
+/// `optimizer: head.weight.exp_avg` and 4096 of a range's name; nothing for
+/// what is no range.
+std::optional<std::pair<std::string, std::int64_t>> range_of(
+    const std::string& name) {
+  const auto at = name.rfind('@');
+  if (at == name.npos || at + 1 == name.size() || name.size() - at > 19 ||
+      name.find_first_not_of("0123456789", at + 1) != name.npos) {
+    return std::nullopt;
+  }
+  return std::pair(name.substr(0, at), std::stoll(name.substr(at + 1)));
+}
+
 /// The files of one checkpoint, open for comparison.
 class Content {
  public:
@@ -85,6 +103,35 @@ class Content {
          tensors_of_checkpoint(folder, read_manifest(folder))) {
       places_[str_cat(kind_of(place.file), ": ", place.entry.name)] = place;
     }
+  }
+
+  void add_cuts(Cuts& cuts) const {
+    for (const auto& [name, place] : places_) {
+      if (const auto range = range_of(name)) {
+        cuts[range->first].insert(range->second);
+        cuts[range->first].insert(range->second + place.entry.elements());
+      }
+    }
+  }
+
+  /// Divides ranges, so that those of another number of processes, which wrote
+  /// other ranges, can be compared.
+  void cut(const Cuts& cuts) {
+    std::map<std::string, TensorPlace> pieces;
+    for (const auto& [name, place] : places_) {
+      const auto range = range_of(name);
+      if (!range || place.entry.elements() == 0) {
+        pieces[name] = place;
+        continue;
+      }
+      const std::set<std::int64_t>& all = cuts.at(range->first);
+      const std::int64_t end = range->second + place.entry.elements();
+      for (auto at = all.find(range->second); *at < end; ++at) {
+        pieces[str_cat(range->first, "@", *at)] = piece_of(
+            place, *at - range->second, *std::next(at) - range->second);
+      }
+    }
+    places_ = std::move(pieces);
   }
 
   const std::map<std::string, TensorPlace>& places() const { return places_; }
@@ -98,6 +145,18 @@ class Content {
   }
 
  private:
+  static TensorPlace piece_of(
+      const TensorPlace& whole, std::int64_t first, std::int64_t last) {
+    const auto elements = static_cast<std::uint64_t>(whole.entry.elements());
+    const auto size = (whole.entry.end - whole.entry.begin) / elements;
+    TensorPlace piece = whole;
+    piece.entry.begin += static_cast<std::uint64_t>(first) * size;
+    piece.entry.end =
+        whole.entry.begin + static_cast<std::uint64_t>(last) * size;
+    piece.entry.shape = {last - first};
+    return piece;
+  }
+
   fs::path folder_;
   std::map<std::string, TensorPlace> places_;
   std::map<std::string, std::unique_ptr<MappedFile>> files_;
@@ -153,6 +212,11 @@ std::vector<TensorDifference> compare_checkpoints(
     const fs::path& first_folder, const fs::path& second_folder) {
   Content first(first_folder);
   Content second(second_folder);
+  Cuts cuts;
+  first.add_cuts(cuts);
+  second.add_cuts(cuts);
+  first.cut(cuts);
+  second.cut(cuts);
   std::vector<TensorDifference> differences;
   for (const auto& [name, place] : first.places()) {
     const auto found = second.places().find(name);

@@ -50,9 +50,11 @@ class Loader {
   Loader(
       Optimizer& optimizer,
       const OptimizerState& state,
-      const std::vector<std::string>& names)
+      const std::vector<std::string>& names,
+      const Adopt adopt)
       : optimizer_(optimizer),
         state_(state),
+        adopt_(adopt),
         kind_(kind_of(optimizer)),
         parameters_(optimizer, names) {}
 
@@ -141,7 +143,7 @@ class Loader {
         continue;
       }
       auto fresh = kind_.make_state();
-      StateReader reader(name, *parameter, state_, scalars, report_);
+      StateReader reader(name, *parameter, state_, scalars, report_, adopt_);
       kind_.visit_state(*fresh, reader);
       states_[parameter->unsafeGetTensorImpl()] = std::move(fresh);
     }
@@ -158,6 +160,7 @@ class Loader {
 
   Optimizer& optimizer_;
   const OptimizerState& state_;
+  const Adopt adopt_;
   const OptimizerKind& kind_;
   ParameterList parameters_;
   ReadReport report_;
@@ -206,11 +209,12 @@ void load_optimizer_state(
 std::function<void()> stage_optimizer_state(
     Optimizer& optimizer,
     const OptimizerState& state,
-    const std::vector<std::string>& names) {
+    const std::vector<std::string>& names,
+    const Adopt adopt) {
   if (auto* own = dynamic_cast<StatefulOptimizer*>(&optimizer)) {
     return own->stage_optimizer_state(state, names);
   }
-  auto loader = std::make_shared<Loader>(optimizer, state, names);
+  auto loader = std::make_shared<Loader>(optimizer, state, names, adopt);
   loader->read();
   return [loader] { loader->apply(); };
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/state_archives.h"
 
+#include <cstdint>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
@@ -87,8 +89,23 @@ void StateReader::optional_tensor(const std::string& name, at::Tensor& value) {
         like_.sizes()));
     return;
   }
+  if (can_adopt(*saved)) {
+    value = *saved;
+    return;
+  }
   const at::NoGradGuard no_grad;
   value = at::empty_like(like_).copy_(*saved);
+}
+
+// As `empty_like` would have made it, at a place that vector loads like.
+bool StateReader::can_adopt(const at::Tensor& saved) const {
+  constexpr std::uintptr_t kAlignment = 16;
+  return adopt_ == Adopt::yes && saved.device() == like_.device() &&
+         saved.scalar_type() == like_.scalar_type() &&
+         saved.strides() == like_.strides() && like_.is_contiguous() &&
+         reinterpret_cast<std::uintptr_t>(saved.const_data_ptr()) %
+                 kAlignment ==
+             0;
 }
 
 void StateReader::free_tensor(const std::string& name, at::Tensor& value) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "accelerate/optimizer_state.h"
+#include "optim/staged_state.h"
 #include "optim/state_archive.h"
 
 namespace accelerate {
@@ -50,12 +51,14 @@ class StateReader : public StateArchive {
       at::Tensor like,
       const OptimizerState& state,
       const Json& scalars,
-      ReadReport& report)
+      ReadReport& report,
+      Adopt adopt = Adopt::no)
       : parameter_(std::move(parameter)),
         like_(std::move(like)),
         state_(state),
         scalars_(scalars),
-        report_(report) {}
+        report_(report),
+        adopt_(adopt) {}
 
   void tensor(const std::string& name, at::Tensor& value) override;
   void optional_tensor(const std::string& name, at::Tensor& value) override;
@@ -70,6 +73,7 @@ class StateReader : public StateArchive {
 
  private:
   const at::Tensor* find_tensor(const std::string& name);
+  bool can_adopt(const at::Tensor& saved) const;
   template <typename Read>
   void read_scalar(const std::string& name, Read read);
 
@@ -78,6 +82,7 @@ class StateReader : public StateArchive {
   const OptimizerState& state_;
   const Json& scalars_;
   ReadReport& report_;
+  Adopt adopt_;
 };
 
 }  // namespace accelerate

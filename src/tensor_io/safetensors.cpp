@@ -2,13 +2,9 @@
 #include "accelerate/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
-#include <tuple>
 #include <unordered_map>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include "accelerate/error.h"
 #include "base/atomic_file.h"
@@ -18,29 +14,16 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "tensor_io/safetensors_dtype.h"
+#include "tensor_io/safetensors_view.h"
 #include "tensor_io/safetensors_writer.h"
 
 namespace accelerate {
 namespace {
 
-constexpr std::size_t kHeaderAlignment = 8;
-
-// The shape as LibTorch counts it.
-std::vector<std::int64_t> libtorch_shape(
-    const SafetensorsEntry& entry, const std::string& path) {
-  std::vector<std::int64_t> shape = entry.shape;
-  if (entry.dtype == "F4") {
-    if (shape.empty() || shape.back() % 2 != 0) {
-      throw UnsupportedError(str_cat(
-          path,
-          ": `",
-          printable(entry.name),
-          "` has rows of an odd number of F4, which LibTorch packs in pairs"));
-    }
-    shape.back() /= 2;
-  }
-  return shape;
-}
+// Tensors begin where LibTorch would let them begin, if their sizes do: then
+// they can be used where the file is mapped.
+constexpr std::size_t kHeaderAlignment = 64;
+constexpr std::size_t kLengthBytes = 8;
 
 // What will be written: contiguous, on the host, with its place in the order.
 struct Piece {
@@ -129,10 +112,9 @@ std::string header_text(
     reached = end;
   }
   std::string text = header.dump();
-  text.resize(
-      (text.size() + kHeaderAlignment - 1) / kHeaderAlignment *
-          kHeaderAlignment,
-      ' ');
+  const std::size_t front = kLengthBytes + text.size();
+  text.append(
+      (kHeaderAlignment - front % kHeaderAlignment) % kHeaderAlignment, ' ');
   return text;
 }
 
@@ -170,34 +152,10 @@ class SafetensorsFile::Impl {
           str_cat(path_, " holds no tensor `", printable(name), "`"));
     }
     const SafetensorsEntry& entry = header_.tensors[found->second];
-    const auto dtype = dtype_from_safetensors(entry.dtype);
-    if (!dtype) {
-      throw UnsupportedError(str_cat(
-          path_,
-          ": `",
-          printable(name),
-          "` is of type ",
-          entry.dtype,
-          ", which LibTorch does not have"));
-    }
-    return view(entry, *dtype);
+    return view_of(entry, file_->data() + entry.begin, file_, path_);
   }
 
  private:
-  at::Tensor view(const SafetensorsEntry& entry, c10::ScalarType dtype) const {
-    const auto shape = libtorch_shape(entry, path_);
-    const auto options = at::TensorOptions().dtype(dtype);
-    std::byte* data = file_->data() + entry.begin;
-    const auto element = c10::elementSize(dtype);
-    if (reinterpret_cast<std::uintptr_t>(data) % element != 0) {
-      // Only files of other writers; kernels may rely on alignment.
-      const at::Tensor copy = at::empty(shape, options);
-      std::memcpy(copy.mutable_data_ptr(), data, entry.end - entry.begin);
-      return copy;
-    }
-    return at::from_blob(data, shape, [keep = file_](void*) {}, options);
-  }
-
   std::string path_;
   std::shared_ptr<MappedFile> file_;
   SafetensorsHeader header_;

@@ -182,6 +182,15 @@ TEST(Damage, LinksOutOfTheFolderAreRefused) {
   expect_refused(whole, "model.safetensors is a link, not a file");
 }
 
+TEST(Damage, ALinkedManifestIsRefused) {
+  const TemporaryFolder folder;
+  const fs::path whole = saved_once(folder.path());
+  fs::rename(whole / kManifestFile, folder.path() / "outside");
+  fs::create_symlink(folder.path() / "outside", whole / kManifestFile);
+
+  expect_refused(whole, "manifest.json is a link, not a file");
+}
+
 TEST(Damage, ANewerFormatIsRefusedByName) {
   const TemporaryFolder folder;
   const fs::path whole = saved_once(folder.path());
@@ -284,6 +293,66 @@ TEST(Misfit, OfARegisteredObjectUndoesWhatWasLoaded) {
   EXPECT_EQ(counter.value, 1);
 }
 
+TEST(Misfit, OfARegisteredObjectIsLeftOutWhenAsked) {
+  const TemporaryFolder folder;
+  LoneRun first(folder.path());
+  Counter five{5};
+  Other other;
+  first.accelerator.register_for_checkpointing(other, five);
+  const fs::path whole = first.accelerator.save_state();
+
+  LoneRun run(folder.path());
+  Counter counter{1};
+  Stubborn stubborn;
+  run.accelerator.register_for_checkpointing(stubborn, counter);
+  const LoadStateReport report =
+      run.accelerator.load_state(whole, {.strict = false});
+
+  EXPECT_THAT(
+      report.left_out, testing::ElementsAre(HasSubstr("registered 0: stub")));
+  EXPECT_EQ(counter.value, 5);
+}
+
+/// Keeps a tensor.
+struct Average {
+  TensorMap state_dict() const { return {{"mean", value}}; }
+  void load_state_dict(const TensorMap& state) { value = state.at("mean"); }
+  at::Tensor value = at::ones({2});
+};
+
+TEST(Misfit, OfTheKindOrNumberOfRegisteredObjectsIsNamed) {
+  const TemporaryFolder folder;
+  LoneRun first(folder.path());
+  Counter number{5};
+  Average average;
+  first.accelerator.register_for_checkpointing(number, average);
+  const fs::path whole = first.accelerator.save_state();
+
+  LoneRun swapped(folder.path());
+  Counter one{1};
+  Average mine{at::zeros({2})};
+  swapped.accelerator.register_for_checkpointing(mine, one);
+  EXPECT_THAT(
+      message_of<FormatError>([&] { swapped.accelerator.load_state(whole); }),
+      testing::AllOf(
+          HasSubstr("registered 0 was saved as JSON, this run loads tensors"),
+          HasSubstr("registered 1 was saved as tensors, this run loads JSON")));
+  EXPECT_EQ(
+      swapped.accelerator.load_state(whole, {.strict = false}).left_out.size(),
+      2U);
+  EXPECT_EQ(one.value, 1);
+  EXPECT_TRUE(at::equal(mine.value, at::zeros({2})));
+
+  LoneRun fewer(folder.path());
+  fewer.accelerator.register_for_checkpointing(one);
+  EXPECT_THAT(
+      message_of<FormatError>([&] { fewer.accelerator.load_state(whole); }),
+      HasSubstr("the checkpoint has 2 registered, this run has 1"));
+  EXPECT_EQ(one.value, 1);
+  fewer.accelerator.load_state(whole, {.strict = false});
+  EXPECT_EQ(one.value, 5);
+}
+
 TEST(Hooks, MayKeepWeightsOutUntilTheyAreRemoved) {
   const TemporaryFolder folder;
   LoneRun run(folder.path());
@@ -341,6 +410,84 @@ TEST(SaveState, RemovesWhatDeadWritersLeft) {
 
   EXPECT_FALSE(fs::exists(checkpoints / "checkpoint.tmp-dead42"));
   EXPECT_TRUE(fs::exists(alive.path()));
+}
+
+/// A run that keeps few checkpoints and begins to count at 0.
+std::vector<fs::path> save_some(const fs::path& folder, int limit, int saves) {
+  Accelerator accelerator(
+      PartialState(Group()),
+      {.project_config = ProjectConfiguration{
+           .project_dir = folder,
+           .automatic_checkpoint_naming = true,
+           .total_limit = limit}});
+  torch::nn::Linear net(3, 2);
+  accelerator.prepare(net);
+  std::vector<fs::path> paths;
+  for (int i = 0; i < saves; ++i) {
+    paths.push_back(accelerator.save_state({.blocking = i % 2 == 0}));
+    accelerator.wait_for_checkpoint();
+    EXPECT_TRUE(fs::exists(paths.back())) << paths.back();
+  }
+  return paths;
+}
+
+// A run that does not load begins at 0, and must not lose what it saves to
+// the checkpoints of an earlier one.
+TEST(TotalLimit, CountsOnFromWhatIsThere) {
+  for (const int limit : {1, 2}) {
+    const TemporaryFolder folder;
+    save_some(folder.path(), limit, 3);
+    const auto paths = save_some(folder.path(), limit, 2);
+    EXPECT_EQ(paths[0].filename(), "checkpoint_3");
+    EXPECT_EQ(paths[1].filename(), "checkpoint_4");
+    EXPECT_EQ(
+        list_checkpoints(folder.path() / "checkpoints").size(),
+        static_cast<std::size_t>(limit));
+  }
+}
+
+TEST(TotalLimit, KeepsTheNewOneWhereOthersAreDamaged) {
+  const TemporaryFolder folder;
+  for (const fs::path& path : save_some(folder.path(), 2, 2)) {
+    flip_bit(
+        path / "model.safetensors",
+        fs::file_size(path / "model.safetensors") - 1);
+  }
+  const fs::path whole = save_some(folder.path(), 2, 1)[0];
+
+  EXPECT_TRUE(verify_checkpoint(whole, read_manifest(whole)).empty());
+}
+
+TEST(Pruning, CountsWhatIsWholeToTheLastByte) {
+  const TemporaryFolder folder;
+  const auto paths = save_some(folder.path(), 9, 3);
+  flip_bit(
+      paths[2] / "model.safetensors",
+      fs::file_size(paths[2] / "model.safetensors") - 1);
+
+  const auto removed = prune_checkpoints(
+      folder.path() / "checkpoints", {.keep = 1, .checksums = true});
+
+  EXPECT_EQ(removed, std::vector<fs::path>{paths[0]});
+  EXPECT_TRUE(fs::exists(paths[1]));
+  EXPECT_TRUE(fs::exists(paths[2]));
+}
+
+TEST(Pruning, LeavesLinksAndWhatTheyPointTo) {
+  const TemporaryFolder folder;
+  const TemporaryFolder elsewhere;
+  const fs::path best = saved_once(elsewhere.path());
+  save_some(folder.path(), 9, 2);
+  const fs::path link = folder.path() / "checkpoints" / "checkpoint_best";
+  fs::create_directory_symlink(best, link);
+
+  save_some(folder.path(), 1, 1);
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_TRUE(verify_checkpoint(best, read_manifest(best)).empty());
+
+  remove_folder(link);
+  EXPECT_FALSE(fs::exists(fs::symlink_status(link)));
+  EXPECT_TRUE(verify_checkpoint(best, read_manifest(best)).empty());
 }
 
 // `save_state(folder)` writes beside whatever the user keeps there.

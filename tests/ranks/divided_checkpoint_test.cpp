@@ -11,6 +11,7 @@
 #include "accelerate/optim.h"
 #include "accelerate/optimizer_state.h"
 #include "accelerate/safetensors.h"
+#include "folders/tensor_table.h"
 #include "support/run_on_ranks.h"
 #include "support/temporary_folder.h"
 
@@ -85,7 +86,15 @@ TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
       run.accelerator.load_state(folder.path() / "c");
       expect_same(Accelerator::get_state_dict(run.net), weights);
       expect_same(optimizer_state(run.optimizer).tensors, state.tensors);
+      run.accelerator.save_state(
+          folder.path() / ("at_" + std::to_string(size)));
     });
+    // Other files and other ranges, the same state.
+    for (const auto& [name, what] : compare_checkpoints(
+             folder.path() / "c",
+             folder.path() / ("at_" + std::to_string(size)))) {
+      EXPECT_THAT(name, testing::StartsWith("rank-")) << what;
+    }
   }
 }
 

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/tensor_files.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <string_view>
+#include <thread>
+
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+#include "folders/plain_file.h"
+
+namespace accelerate {
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{2} << 20;
+constexpr std::size_t kLength = 8;
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+
+// Fills `to` from a place of a file; returns what is wrong, or nothing.
+std::string read_at(
+    const int fd, std::byte* to, std::size_t bytes, std::uint64_t offset) {
+  while (bytes > 0) {
+    const ssize_t got = ::pread(fd, to, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return str_cat("cannot be read: ", errno_text(errno));
+    }
+    if (got == 0) {
+      return str_cat("ends at byte ", offset);
+    }
+    to += got;
+    bytes -= static_cast<std::size_t>(got);
+    offset += static_cast<std::uint64_t>(got);
+  }
+  return "";
+}
+
+// Brings in mapped pages by a call that can fail: looking at a page that the
+// disk cannot read would end the process. Returns what is wrong, or nothing.
+std::string bring_in(std::byte* from, const std::size_t bytes) {
+  if (::madvise(from, bytes, MADV_POPULATE_READ) != 0) {
+    return str_cat(
+        "cannot be read: ", errno_text(errno == EFAULT ? EIO : errno));
+  }
+  return "";
+}
+
+// Nothing where the kernel has no such call.
+std::shared_ptr<MappedFile> map_file(const TensorFileToRead& file) {
+  auto mapping = std::make_shared<MappedFile>(
+      file.fd.get(), file.path, MappedFile::Mode::writable_copy);
+  const bool fails = ::madvise(mapping->data(), 1, MADV_POPULATE_READ) != 0;
+  return fails && errno == EINVAL ? nullptr : mapping;
+}
+
+std::string read_front(
+    const TensorFileToRead& file, std::size_t begin, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  const std::string problem = read_at(
+      file.fd.get(), reinterpret_cast<std::byte*>(text.data()), bytes, begin);
+  if (!problem.empty()) {
+    throw IoError(str_cat(file.path.string(), " ", problem));
+  }
+  return text;
+}
+
+struct Piece {
+  std::uint64_t offset = 0;
+  std::size_t bytes = 0;
+  std::byte* to = nullptr;
+};
+
+// In the order of the file; those of a mapped one are in their places.
+std::vector<Piece> pieces_of(const TensorFileToRead& file) {
+  std::vector<Piece> pieces;
+  if (file.mapping) {
+    for (std::size_t at = 0; at < file.mapping->size(); at += kPiece) {
+      pieces.push_back(
+          {at,
+           std::min(kPiece, file.mapping->size() - at),
+           file.mapping->data() + at});
+    }
+    return pieces;
+  }
+  for (std::size_t i = 0; i < file.header.tensors.size(); ++i) {
+    std::byte* to = file.targets[i];
+    std::uint64_t offset = file.header.tensors[i].begin;
+    while (offset < file.header.tensors[i].end) {
+      const auto bytes = static_cast<std::size_t>(
+          std::min<std::uint64_t>(kPiece, file.header.tensors[i].end - offset));
+      pieces.push_back({offset, bytes, to});
+      offset += bytes;
+      to += bytes;
+    }
+  }
+  return pieces;
+}
+
+/// One file while threads read its pieces. The checksum needs them in order:
+/// whoever brings the next one adds all that are there by then.
+///
+/// Thread safety: `read` may be called for different pieces at once.
+class Reading {
+ public:
+  explicit Reading(const TensorFileToRead& file)
+      : file_(file), pieces_(pieces_of(file)), there_(pieces_.size(), false) {
+    if (!file.mapping) {
+      checksum_.add(file.front);
+    }
+  }
+
+  std::size_t size() const { return pieces_.size(); }
+
+  void read(const std::size_t index) {
+    const Piece& piece = pieces_[index];
+    std::string problem =
+        file_.mapping
+            ? bring_in(piece.to, piece.bytes)
+            : read_at(file_.fd.get(), piece.to, piece.bytes, piece.offset);
+    std::unique_lock lock(mutex_);
+    if (!problem.empty()) {
+      problem_ = std::move(problem);
+    }
+    there_[index] = true;
+    if (is_adding_) {
+      return;
+    }
+    is_adding_ = true;
+    while (added_ < pieces_.size() && there_[added_]) {
+      lock.unlock();
+      add(pieces_[added_]);
+      lock.lock();
+      ++added_;
+    }
+    is_adding_ = false;
+  }
+
+  /// Once everything is read.
+  std::string problem() const {
+    if (!problem_.empty()) {
+      return problem_;
+    }
+    const std::string found = checksum_.text();
+    return found == file_.expected.xxh3 ? ""
+                                        : str_cat(
+                                              "has checksum ",
+                                              found,
+                                              ", the manifest says ",
+                                              file_.expected.xxh3);
+  }
+
+ private:
+  void add(const Piece& piece) {
+    checksum_.add({reinterpret_cast<const char*>(piece.to), piece.bytes});
+  }
+
+  const TensorFileToRead& file_;
+  const std::vector<Piece> pieces_;
+  std::mutex mutex_;
+  std::vector<bool> there_;
+  std::size_t added_ = 0;
+  bool is_adding_ = false;
+  Checksum checksum_;
+  std::string problem_;
+};
+
+/// Deals out the pieces of several files, one file after the other.
+class Queue {
+ public:
+  explicit Queue(std::vector<std::unique_ptr<Reading>>& files)
+      : files_(files) {}
+
+  void work() {
+    for (std::size_t next = next_++;; next = next_++) {
+      std::size_t file = 0;
+      while (file < files_.size() && next >= files_[file]->size()) {
+        next -= files_[file++]->size();
+      }
+      if (file == files_.size()) {
+        return;
+      }
+      files_[file]->read(next);
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<Reading>>& files_;
+  std::atomic<std::size_t> next_ = 0;
+};
+
+}  // namespace
+
+bool is_on_local_disk(const std::filesystem::path& folder) {
+  constexpr std::array<std::uint64_t, 6> kLocal{
+      EXT4_SUPER_MAGIC,
+      XFS_SUPER_MAGIC,
+      BTRFS_SUPER_MAGIC,
+      F2FS_SUPER_MAGIC,
+      OVERLAYFS_SUPER_MAGIC,
+      TMPFS_MAGIC};
+  struct statfs status{};
+  return ::statfs(folder.c_str(), &status) == 0 &&
+         std::ranges::count(kLocal, static_cast<std::uint64_t>(status.f_type)) >
+             0;
+}
+
+TensorFileToRead open_tensor_file(
+    const std::filesystem::path& path,
+    const FileSum& expected,
+    const FileAccess access) {
+  TensorFileToRead file;
+  file.path = path;
+  file.expected = expected;
+  file.fd = open_plain_file(path);
+  const std::uint64_t size = size_of_file(file.fd);
+  const std::string start =
+      read_front(file, 0, std::min<std::uint64_t>(size, kLength));
+  const auto length = static_cast<std::size_t>(
+      safetensors_header_length(start, size, path.string()));
+  file.front = start + read_front(file, kLength, length);
+  file.header = parse_safetensors_header(
+      std::string_view(file.front).substr(kLength), size, path.string());
+  if (access == FileAccess::map) {
+    file.mapping = map_file(file);
+  }
+  return file;
+}
+
+std::vector<std::string> read_tensor_files(
+    const std::vector<TensorFileToRead>& files, const int threads) {
+  std::vector<std::unique_ptr<Reading>> readings;
+  for (const TensorFileToRead& file : files) {
+    readings.push_back(std::make_unique<Reading>(file));
+  }
+  Queue queue(readings);
+  {
+    std::vector<std::jthread> others;
+    for (int thread = 1; thread < threads; ++thread) {
+      others.emplace_back([&] { queue.work(); });
+    }
+    queue.work();
+  }
+  std::vector<std::string> problems;
+  for (const auto& reading : readings) {
+    problems.push_back(reading->problem());
+  }
+  return problems;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "folders/plain_file.h"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "accelerate/error.h"
+#include "base/files.h"
+#include "base/str_cat.h"
+
+namespace accelerate {
+
+UniqueFd open_plain_file(const std::filesystem::path& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) {
+    if (errno == ELOOP) {
+      throw IoError(
+          str_cat(path.string(), " is a link, not a file"),
+          "put the file itself there");
+    }
+    throw_errno("read", path, errno);
+  }
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    throw IoError(str_cat(path.string(), " is no plain file"));
+  }
+  return fd;
+}
+
+std::uint64_t size_of_file(const UniqueFd& fd) {
+  struct stat status{};
+  return ::fstat(fd.get(), &status) == 0
+             ? static_cast<std::uint64_t>(status.st_size)
+             : 0;
+}
+
+}  // namespace accelerate

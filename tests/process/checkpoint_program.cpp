@@ -3,11 +3,13 @@
 //
 //     checkpoint_program folder=PATH [steps=N] [every=N] [background]
 //                        [request=leave|stay] [kill=RANK@STEP@CALL]
-//                        [each_node]
+//                        [ask=RANK@STEP] [each_node] [losses]
 //
 // `every` saves after so many steps. When it is asked to (SIGTERM, SIGUSR1) it
-// saves and leaves, or does not care. `kill` ends a rank in its save after
-// that step, at that call to the file system.
+// saves and leaves, or does not care; with `ask` one rank is asked in that
+// step. `kill` ends a rank in its save after that step, at that call to the
+// file system. `losses` prints the loss of every step to the last bit.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -45,6 +47,14 @@ class Words {
   std::vector<std::string> words_;
 };
 
+// Whether this rank is the one that is asked to leave, in this step.
+bool is_asked(const Words& words, std::int64_t rank, int step) {
+  int asked = -1;
+  int at_step = 0;
+  std::sscanf(words.after("ask").c_str(), "%d@%d", &asked, &at_step);
+  return asked == rank && at_step == step;
+}
+
 // Whether this rank shall die in the save after this step, and at which call.
 int deadly_call(const Words& words, std::int64_t rank, int step) {
   int victim = -1;
@@ -62,9 +72,16 @@ int train(const Words& words) {
            .automatic_checkpoint_naming = true,
            .total_limit = 2,
            .save_on_each_node = words.has("each_node")}});
-  torch::nn::Linear net(4, 3);
+  torch::manual_seed(5);
+  torch::nn::Sequential net(
+      torch::nn::Linear(4, 16),
+      torch::nn::Dropout(0.5),
+      torch::nn::Linear(16, 3));
   accelerate::AdamW optimizer(net->parameters(), 0.01);
   accelerator.prepare(net, optimizer);
+  const std::int64_t rank = accelerator.process_index();
+  // Dropout differs from rank to rank, and from one start to the next.
+  torch::manual_seed(words.number("seed", 1) * 100 + rank);
   try {
     accelerator.print("loaded step ", accelerator.load_state().step);
   } catch (const accelerate::IoError&) {
@@ -76,20 +93,36 @@ int train(const Words& words) {
   const std::string request = words.after("request");
   const int first = static_cast<int>(accelerator.step()) + 1;
   for (int step = first; step <= steps; ++step) {
-    accelerator.backward(net->forward(torch::ones({2, 4})).pow(2).sum());
+    const auto rows = torch::arange(8, torch::kFloat).view({2, 4});
+    const auto loss =
+        net->forward(rows.mul(0.1 * step + static_cast<double>(rank)).cos())
+            .pow(2)
+            .sum();
+    if (words.has("losses")) {
+      std::printf(
+          "rank %d step %d loss %a\n",
+          static_cast<int>(rank),
+          step,
+          loss.item<double>());
+    }
+    accelerator.backward(loss);
     optimizer.step();
     optimizer.zero_grad();
     if (accelerator.is_main_process() && step == first + 2) {
       std::cerr << "trains" << std::endl;
     }
+    if (is_asked(words, rank, step)) {
+      ::raise(SIGUSR1);
+    }
     if (!request.empty() && accelerator.checkpoint_requested() &&
         request == "leave") {
       accelerator.save_state();
       accelerator.print("left at step ", step);
+      std::printf("rank %d left at step %d\n", static_cast<int>(rank), step);
       return 0;
     }
     if (every > 0 && step % every == 0) {
-      const int call = deadly_call(words, accelerator.process_index(), step);
+      const int call = deadly_call(words, rank, step);
       if (call > 0) {
         accelerator.wait_for_checkpoint();  // It dies in the next one.
         accelerate::kill_at_call(call);

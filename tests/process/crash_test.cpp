@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Saves that are killed, or fail, at each call they make to the file system.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <future>
+#include <iostream>
 #include <latch>
+#include <set>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
+#include "checkpoint/writer.h"
 #include "process/saving_run.h"
 #include "support/fault_points.h"
 #include "support/temporary_folder.h"
@@ -69,6 +75,12 @@ TEST_P(Crash, LeavesTheOldCheckpointOrTheNew) {
         run.load();
       }
       run.step();
+      if (how_.without_flags) {
+        refuse_rename_flags();
+      }
+      if (how_.torn) {
+        tear_writes();
+      }
       kill_at_call(killed + 1);
       run.save();
       return 0;
@@ -94,7 +106,8 @@ TEST_P(Crash, LeavesTheOldCheckpointOrTheNew) {
 TEST_P(Crash, AnErrorLeavesTheOldCheckpointAndTrainingGoesOn) {
   for (const int error : {ENOSPC, EIO, EROFS, EDQUOT}) {
     const TemporaryFolder folder;
-    for (int at = 1;; at += 5) {
+    // Each call once, and for the other errors some of them.
+    for (int at = 1;; at += error == ENOSPC ? 1 : 7) {
       start_over(folder.path());
       const int status = in_child([&] {
         SavingRun run(folder.path(), how_);
@@ -146,12 +159,132 @@ INSTANTIATE_TEST_SUITE_P(
         SaveCase{2, 0, true},
         SaveCase{2, 0, false},
         SaveCase{2, 2, true},
-        SaveCase{2, 2, false}),
+        SaveCase{2, 2, false},
+        SaveCase{
+            .total_limit = 9, .earlier = 2, .blocking = true, .replaces = true},
+        SaveCase{
+            .total_limit = 9,
+            .earlier = 2,
+            .blocking = false,
+            .replaces = true,
+            .without_flags = true},
+        SaveCase{
+            .total_limit = 1, .earlier = 2, .blocking = true, .torn = true}),
     [](const auto& test) {
       return "limit_" + std::to_string(test.param.total_limit) + "_after_" +
              std::to_string(test.param.earlier) +
-             (test.param.blocking ? "_blocking" : "_background");
+             (test.param.blocking ? "_blocking" : "_background") +
+             (test.param.replaces ? "_replacing" : "") +
+             (test.param.without_flags ? "_without_flags" : "") +
+             (test.param.torn ? "_torn" : "");
     });
+
+/// The calls of a child, in order.
+class Calls {
+ public:
+  explicit Calls(const fs::path& file) {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+      lines_.push_back(line);
+    }
+  }
+
+  /// In the child.
+  static void write(const fs::path& file) {
+    std::ofstream out(file);
+    for (const std::string& call : recorded_calls()) {
+      out << call << "\n";
+    }
+  }
+
+  std::size_t first(const std::string& call) const {
+    return static_cast<std::size_t>(
+        std::find(lines_.begin(), lines_.end(), call) - lines_.begin());
+  }
+  std::size_t last(const std::string& call) const {
+    const auto found = std::find(lines_.rbegin(), lines_.rend(), call);
+    return static_cast<std::size_t>(lines_.rend() - found) - 1;
+  }
+  bool has(const std::string& call) const {
+    return first(call) != lines_.size();
+  }
+  std::set<std::string> written() const {
+    std::set<std::string> names;
+    for (const std::string& line : lines_) {
+      if (line.starts_with("write ")) {
+        names.insert(line.substr(6));
+      }
+    }
+    return names;
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+// A machine that loses power forgets what was not synced; a process that is
+// killed does not, so the order itself is looked at.
+TEST(Durability, TheDiskHasEachPartBeforeTheNext) {
+  const TemporaryFolder folder;
+  const TemporaryFolder notes;
+  ASSERT_EQ(
+      code_of(in_child([&] {
+        SavingRun run(folder.path(), {1, 0, true});
+        run.step_and_save();
+        run.step();
+        record_calls();
+        run.save();
+        Calls::write(notes.path() / "calls");
+        return 0;
+      })),
+      0);
+
+  const Calls calls(notes.path() / "calls");
+  const auto files = calls.written();
+  EXPECT_GT(files.size(), 5U);
+  for (const std::string& file : files) {
+    ASSERT_TRUE(calls.has("fsync " + file)) << file;
+    EXPECT_GT(calls.first("fsync " + file), calls.last("write " + file));
+    EXPECT_LE(calls.first("fsync " + file), calls.first("fsync manifest.json"));
+    if (file != "manifest.json") {
+      EXPECT_LT(
+          calls.first("fsync " + file), calls.first("write manifest.json"));
+    }
+  }
+  ASSERT_TRUE(calls.has("fsync tmp"));
+  ASSERT_TRUE(calls.has("rename checkpoint_1"));
+  ASSERT_TRUE(calls.has("fsync checkpoints"));
+  ASSERT_TRUE(calls.has("rename tmp"));  // The old one loses its name.
+  EXPECT_LT(calls.first("fsync manifest.json"), calls.first("fsync tmp"));
+  EXPECT_LT(calls.first("fsync tmp"), calls.first("rename checkpoint_1"));
+  EXPECT_LT(
+      calls.first("rename checkpoint_1"), calls.first("fsync checkpoints"));
+  EXPECT_LT(calls.first("fsync checkpoints"), calls.first("rename tmp"));
+  EXPECT_LT(calls.first("rename tmp"), calls.first("unlink manifest.json"));
+}
+
+TEST(Durability, NewFoldersAreInTheirParentsFirst) {
+  const TemporaryFolder folder;
+  const TemporaryFolder notes;
+  ASSERT_EQ(
+      code_of(in_child([&] {
+        SavingRun run(folder.path() / "runs" / "first", {1, 0, true});
+        record_calls();
+        run.save();
+        Calls::write(notes.path() / "calls");
+        return 0;
+      })),
+      0);
+
+  const Calls calls(notes.path() / "calls");
+  const std::string top = folder.path().filename().string();
+  for (const std::string& parent :
+       {top, std::string("runs"), std::string("first")}) {
+    EXPECT_TRUE(calls.has("fsync " + parent)) << parent;
+    EXPECT_LT(
+        calls.first("fsync " + parent), calls.first("rename checkpoint_0"));
+  }
+}
 
 // The write waits until training has gone on: if the save did so too, this
 // would not end.
@@ -258,14 +391,26 @@ TEST(Preemption, SavesAtTheNextStepAndOnce) {
   }
 }
 
-TEST(TwoJobs, InOneFolderTakeNumbersOfTheirOwn) {
-  const TemporaryFolder folder;
-  const SaveCase keep_all{100, 0, true};
+// There is one at any time, but a look at a folder takes a while: the one it
+// saw may have gone, for one that it did not see.
+bool has_whole_one(const fs::path& folder) {
+  bool found = false;
+  for (int look = 0; look < 50 && !found; ++look) {
+    found = !whole_steps(folder).empty();
+  }
+  return found;
+}
+
+/// Two processes that save ten times each.
+void run_two_jobs(const fs::path& folder, const SaveCase& how) {
   const auto job = [&] {
     return in_child([&] {
-      SavingRun run(folder.path(), keep_all);
+      SavingRun run(folder, how);
       for (int i = 0; i < 10; ++i) {
         run.step_and_save();
+        if (!has_whole_one(folder)) {
+          return 1;
+        }
       }
       return 0;
     });
@@ -280,7 +425,74 @@ TEST(TwoJobs, InOneFolderTakeNumbersOfTheirOwn) {
   ::waitpid(other, &status, 0);
 
   EXPECT_EQ(code_of(status), 0);
+}
+
+TEST(TwoJobs, InOneFolderTakeNumbersOfTheirOwn) {
+  const TemporaryFolder folder;
+  run_two_jobs(folder.path(), {100, 0, true});
   EXPECT_EQ(whole_steps(folder.path()).size(), 20U);
+}
+
+TEST(TwoJobs, ThatKeepOneCheckpointLeaveOne) {
+  const TemporaryFolder folder;
+  run_two_jobs(folder.path(), {1, 0, true});
+  const auto steps = whole_steps(folder.path());
+  ASSERT_FALSE(steps.empty());
+  EXPECT_LE(steps.size(), 2U);
+  EXPECT_EQ(steps.back(), 10);
+}
+
+TEST(Abandoned, FoldersThatCannotBeRemovedAreInNobodysWay) {
+  const TemporaryFolder folder;
+  const fs::path stale =
+      folder.path() / "checkpoints" / "checkpoint.tmp-dead42";
+  fs::create_directories(stale);
+  std::ofstream(stale / ".lock") << "";
+  const int status = in_child([&] {
+    SavingRun run(folder.path(), {1, 0, true});
+    run.step();
+    keep_path("checkpoint.tmp-dead42");
+    run.save();
+    return whole_steps(folder.path()) == std::vector<std::int64_t>{1} ? 0 : 1;
+  });
+  EXPECT_EQ(code_of(status), 0);
+  EXPECT_TRUE(fs::exists(stale));
+}
+
+// A wait that takes long says for which checkpoint.
+TEST(SlowDisk, IsNamedWhenTrainingWaitsForIt) {
+  const TemporaryFolder folder;
+  const fs::path said = folder.path() / "said";
+  EXPECT_EQ(
+      code_of(in_child([&] {
+        std::latch waited(1);
+        CheckpointContents contents;
+        contents.own["x"] = torch::ones({1});
+        CheckpointWriter writer(Group(), std::chrono::milliseconds(20));
+        hold_first_write([&] { waited.wait(); });
+        writer.save_in_background(
+            contents, {.parent = folder.path(), .name = "slow"});
+        std::ofstream out(said);
+        auto* before = std::cerr.rdbuf(out.rdbuf());
+        // The disk answers once somebody has complained.
+        const std::jthread disk([&] {
+          while (fs::file_size(said) == 0) {
+            std::this_thread::yield();
+          }
+          waited.count_down();
+        });
+        writer.wait();
+        std::cerr.rdbuf(before);
+        return fs::exists(folder.path() / "slow" / kManifestFile) ? 0 : 1;
+      })),
+      0);
+  std::ifstream in(said);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_THAT(
+      text,
+      testing::HasSubstr(
+          "training waits for the checkpoint " +
+          (folder.path() / "slow").string()));
 }
 
 }  // namespace

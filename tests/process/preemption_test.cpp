@@ -2,8 +2,11 @@
 // Checkpoints of programs under our launcher: machines that are taken away,
 // and machines without a common disk.
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <future>
+#include <set>
+#include <sstream>
 
 #include <unistd.h>
 
@@ -46,6 +49,24 @@ CommandResult preempt(const std::string& options, int signal) {
     return true;
   };
   return run_command(command);
+}
+
+/// Lines such as "rank 1 step 4 loss 0x1.8p+1" of later steps.
+std::set<std::string> losses_after(int step, const std::string& out) {
+  std::set<std::string> losses;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find("rank ");
+    int rank = 0;
+    int found = 0;
+    if (at != line.npos &&
+        std::sscanf(line.c_str() + at, "rank %d step %d loss", &rank, &found) ==
+            2 &&
+        found > step) {
+      losses.insert(line.substr(at));
+    }
+  }
+  return losses;
 }
 
 class Preemption : public testing::Test {
@@ -107,34 +128,84 @@ TEST_F(Preemption, EndsWhoDoesNotCareWhenTheTimeIsOver) {
 // Both on this host, but each node's processes write to a folder of its own.
 TEST(SaveOnEachNode, GivesEveryNodeACheckpointThatLoads) {
   const TemporaryFolder folder;
-  const auto run = [&](const std::string& words) {
+  const auto run = [&](const std::string& base, const std::string& words) {
     const std::string port = std::to_string(20000 + ::getpid() % 10000);
     const auto machine = [&](const std::string& rank) {
       return run_command(launch_command(
           "--num_machines 2 --num_processes 4 --main_process_ip 127.0.0.1 "
           "--main_process_port " +
           port + " --machine_rank " + rank +
-          " sh -c 'exec $PROGRAM folder=" + folder.path().string() +
-          "/node_$GROUP_RANK each_node " + words + "'"));
+          " sh -c 'exec $PROGRAM folder=" + (folder.path() / base).string() +
+          "/node_$GROUP_RANK each_node losses " + words + "'"));
     };
     auto other = std::async(std::launch::async, machine, "1");
     const auto main = machine("0");
     const auto second = other.get();
     EXPECT_EQ(main.exit_code, 0) << main.err;
     EXPECT_EQ(second.exit_code, 0) << second.err;
-    return main;
+    return main.out + second.out;
   };
 
-  run("steps=2 every=2");
+  run("stopped", "steps=2 every=2");
   for (const char* node : {"node_0", "node_1"}) {
-    const auto list = list_checkpoints(folder.path() / node / "checkpoints");
+    const auto list =
+        list_checkpoints(folder.path() / "stopped" / node / "checkpoints");
     ASSERT_EQ(list.size(), 1U) << node;
     ASSERT_TRUE(list[0].manifest) << list[0].problem;
     EXPECT_TRUE(verify_checkpoint(list[0].path, *list[0].manifest).empty());
     EXPECT_TRUE(fs::exists(list[0].path / "model.safetensors")) << node;
   }
 
-  EXPECT_THAT(run("steps=3").out, HasSubstr("loaded step 2\n"));
+  // The random state of each rank is in its own node's checkpoint, so that
+  // dropout goes on as if nothing had happened.
+  const std::string resumed = run("stopped", "steps=6 seed=2");
+  EXPECT_THAT(resumed, HasSubstr("loaded step 2\n"));
+  EXPECT_EQ(losses_after(2, resumed), losses_after(2, run("whole", "steps=6")));
+  EXPECT_EQ(losses_after(2, resumed).size(), 16U);
+}
+
+class Interrupted : public testing::TestWithParam<int> {};
+
+// Dropout differs from rank to rank: each must have its own random state back.
+TEST_P(Interrupted, ProcessesGoOnWithTheLossesTheyWouldHaveHad) {
+  const auto run = [](const fs::path& folder, const std::string& words) {
+    const auto result = run_command(launch_command(
+        "--num_processes " + std::to_string(GetParam()) +
+        " $PROGRAM folder=" + folder.string() + " losses " + words));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  const TemporaryFolder folder;
+  const auto whole = run(folder.path() / "whole", "steps=9");
+  for (const int stop : {1, 4, 8}) {
+    const fs::path at = folder.path() / std::to_string(stop);
+    const std::string steps = std::to_string(stop);
+    run(at,
+        "steps=" + steps + " every=" + steps +
+            (stop == 4 ? " background" : ""));
+    EXPECT_EQ(
+        losses_after(stop, run(at, "steps=9 seed=2")),
+        losses_after(stop, whole))
+        << "stopped at " << stop;
+  }
+  EXPECT_EQ(
+      losses_after(0, whole).size(), static_cast<std::size_t>(9 * GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, Interrupted, testing::Values(2, 3));
+
+// One process gets the signal, all of them stop, at the same step.
+TEST_F(Preemption, OfOneProcessIsHeardByAllInTheSameStep) {
+  const auto result = run_command(launch_command(
+      "--num_processes 3" + program("steps=50 request=leave ask=1@7")));
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* rank : {"rank 0", "rank 1", "rank 2"}) {
+    EXPECT_THAT(result.out, HasSubstr(std::string(rank) + " left at step 7\n"));
+  }
+  ASSERT_EQ(checkpoints().size(), 1U);
+  ASSERT_TRUE(checkpoints()[0].manifest);
+  EXPECT_EQ(checkpoints()[0].manifest->step, 7);
 }
 
 }  // namespace

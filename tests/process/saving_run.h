@@ -28,6 +28,12 @@ struct SaveCase {
   int earlier;  ///< saves that went well before
   bool blocking;
   std::int64_t width = 3;
+  /// Always under one name, in place of the last one.
+  bool replaces = false;
+  /// On a file system without flags for `renameat2`.
+  bool without_flags = false;
+  /// What is written at once may end in the middle.
+  bool torn = false;
 };
 
 /// One process that trains a little and saves.
@@ -35,6 +41,7 @@ class SavingRun {
  public:
   SavingRun(const fs::path& folder, const SaveCase& how)
       : how_(how),
+        folder_(folder),
         accelerator_(
             PartialState(Group()),
             {.project_config =
@@ -53,7 +60,12 @@ class SavingRun {
     optimizer_.zero_grad();
   }
   void save() {
-    accelerator_.save_state({.blocking = how_.blocking});
+    if (how_.replaces) {
+      accelerator_.save_state(
+          folder_ / "checkpoints" / "last", {.blocking = how_.blocking});
+    } else {
+      accelerator_.save_state({.blocking = how_.blocking});
+    }
     accelerator_.wait_for_checkpoint();
   }
   void step_and_save() {
@@ -72,6 +84,7 @@ class SavingRun {
 
  private:
   SaveCase how_;
+  fs::path folder_;
   Accelerator accelerator_;
   torch::nn::Linear net_;
   AdamW optimizer_;

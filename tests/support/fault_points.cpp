@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/fault_points.h"
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -24,6 +28,35 @@ std::atomic<int> calls = 0;
 std::atomic<int> limit = 0;
 std::atomic<int> failure = 0;
 std::function<void()> hold;
+std::atomic<bool> no_rename_flags = false;
+std::atomic<bool> torn = false;
+std::string kept;
+std::atomic<bool> recording = false;
+std::mutex record_mutex;
+std::vector<std::string> record;
+
+// The last part of a path; temporary folders have names by chance.
+std::string last_part(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.find(".tmp-") != name.npos ? "tmp" : name;
+}
+
+void note(const char* call, const char* path) {
+  if (recording) {
+    const std::lock_guard lock(record_mutex);
+    record.push_back(std::string(call) + " " + last_part(path));
+  }
+}
+
+void note(const char* call, const int fd) {
+  if (recording) {
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    std::array<char, 4096> path{};
+    if (::readlink(link.c_str(), path.data(), path.size() - 1) > 0) {
+      note(call, path.data());
+    }
+  }
+}
 
 // Counts a call; returns the error it must fail with, or 0.
 int count_call(const bool needs_room) {
@@ -42,6 +75,10 @@ int count_call(const bool needs_room) {
 template <typename Function>
 Function* real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+bool is_kept(const char* path) {
+  return !kept.empty() && std::string(path).find(kept) != std::string::npos;
 }
 
 bool is_file(const int fd) {
@@ -72,6 +109,30 @@ void hold_first_write(std::function<void()> wait) {
   hold = std::move(wait);
 }
 
+void refuse_rename_flags() {
+  no_rename_flags = true;
+}
+
+void keep_path(std::string part) {
+  kept = std::move(part);
+}
+
+void tear_writes() {
+  torn = true;
+}
+
+void record_calls() {
+  const std::lock_guard lock(record_mutex);
+  record.clear();
+  recording = true;
+}
+
+std::vector<std::string> recorded_calls() {
+  recording = false;
+  const std::lock_guard lock(record_mutex);
+  return record;
+}
+
 int disarm() {
   mode = Mode::off;
   return calls;
@@ -86,6 +147,15 @@ int disarm() {
     return -1;                                                \
   }
 
+#define ACCELERATE_FAIL_IF_KEPT(path) \
+  if (accelerate::is_kept(path)) {    \
+    errno = EPERM;                    \
+    return -1;                        \
+  }
+
+// Visible, or only this program's own calls would come here and not those of
+// the C++ library, which removes and renames.
+#pragma GCC visibility push(default)
 extern "C" {
 
 int open(const char* path, int flags, ...) {
@@ -105,13 +175,25 @@ ssize_t write(int fd, const void* data, std::size_t size) {
     if (const auto hold = std::exchange(accelerate::hold, nullptr)) {
       hold();
     }
+    accelerate::note("write", fd);
+    if (accelerate::torn && size > 256) {
+      size /= 2;  // The caller comes again with the rest.
+    }
     ACCELERATE_FAIL_IF_TOLD(true)
   }
   return accelerate::real<ssize_t(int, const void*, std::size_t)>("write")(
       fd, data, size);
 }
 
+int close(int fd) {
+  if (accelerate::is_file(fd)) {
+    ACCELERATE_FAIL_IF_TOLD(false)
+  }
+  return accelerate::real<int(int)>("close")(fd);
+}
+
 int fsync(int fd) {
+  accelerate::note("fsync", fd);
   ACCELERATE_FAIL_IF_TOLD(true)
   return accelerate::real<int(int)>("fsync")(fd);
 }
@@ -124,12 +206,18 @@ char* mkdtemp(char* path) {
   return accelerate::real<char*(char*)>("mkdtemp")(path);
 }
 
+int chmod(const char* path, mode_t permissions) {
+  ACCELERATE_FAIL_IF_TOLD(false)
+  return accelerate::real<int(const char*, mode_t)>("chmod")(path, permissions);
+}
+
 int mkdir(const char* path, mode_t permissions) {
   ACCELERATE_FAIL_IF_TOLD(true)
   return accelerate::real<int(const char*, mode_t)>("mkdir")(path, permissions);
 }
 
 int rename(const char* from, const char* to) {
+  accelerate::note("rename", to);
   ACCELERATE_FAIL_IF_TOLD(true)
   return accelerate::real<int(const char*, const char*)>("rename")(from, to);
 }
@@ -140,30 +228,44 @@ int renameat2(
     int to_folder,
     const char* to,
     unsigned flags) {
+  accelerate::note("rename", to);
+  if (flags != 0 && accelerate::no_rename_flags) {
+    errno = EINVAL;
+    return -1;
+  }
   ACCELERATE_FAIL_IF_TOLD(true)
   return accelerate::real<int(int, const char*, int, const char*, unsigned)>(
       "renameat2")(from_folder, from, to_folder, to, flags);
 }
 
 int unlink(const char* path) {
+  accelerate::note("unlink", path);
+  ACCELERATE_FAIL_IF_KEPT(path)
   ACCELERATE_FAIL_IF_TOLD(false)
   return accelerate::real<int(const char*)>("unlink")(path);
 }
 
 int unlinkat(int folder, const char* path, int flags) {
+  accelerate::note("unlink", path);
+  ACCELERATE_FAIL_IF_KEPT(path)
   ACCELERATE_FAIL_IF_TOLD(false)
   return accelerate::real<int(int, const char*, int)>("unlinkat")(
       folder, path, flags);
 }
 
 int rmdir(const char* path) {
+  accelerate::note("unlink", path);
+  ACCELERATE_FAIL_IF_KEPT(path)
   ACCELERATE_FAIL_IF_TOLD(false)
   return accelerate::real<int(const char*)>("rmdir")(path);
 }
 
 int remove(const char* path) {
+  accelerate::note("unlink", path);
+  ACCELERATE_FAIL_IF_KEPT(path)
   ACCELERATE_FAIL_IF_TOLD(false)
   return accelerate::real<int(const char*)>("remove")(path);
 }
 
 }  // extern "C"
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace accelerate {
 
@@ -16,6 +18,21 @@ void kill_at_call(int at);
 /// The call number `at` and all later ones that need room on the disk fail
 /// with that error.
 void fail_from_call(int at, int error);
+
+/// As if the file system knew no flags for `renameat2`, until the process ends.
+void refuse_rename_flags();
+
+/// Writes in small pieces from now on, so that the death of `kill_at_call` may
+/// come in the middle of what a program writes at once.
+void tear_writes();
+
+/// What has this in its path cannot be removed or renamed any more: EPERM.
+void keep_path(std::string part);
+
+/// Remembers calls from now on, as "fsync manifest.json": the name of the call
+/// and the last part of the path, which for a temporary folder is "tmp".
+void record_calls();
+std::vector<std::string> recorded_calls();
 
 /// Calls `wait` in the first write, in whatever thread it happens.
 void hold_first_write(std::function<void()> wait);

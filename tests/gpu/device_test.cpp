@@ -150,6 +150,74 @@ TEST(GpuCheckpoint, GoesOnWithTheSameRandomNumbers) {
   std::filesystem::remove_all(folder);
 }
 
+/// A run with dropout on the GPU; in fp16 the scale moves every other step.
+class GpuRun {
+ public:
+  explicit GpuRun(Precision precision)
+      : accelerator(
+            alone_on(gpu()),
+            {.mixed_precision = precision,
+             .scaler_kwargs =
+                 GradScalerKwargs{.init_scale = 64, .growth_interval = 2}}),
+        net_(make_net()),
+        optimizer_(net_->parameters(), 1e-2) {
+    accelerator.prepare(net_, optimizer_);
+  }
+
+  double step() {
+    const at::Tensor rows =
+        torch::dropout(batch_of(0, 0).to(gpu()), 0.5, /*train=*/true);
+    const at::Tensor loss = net_loss(net_, rows);
+    accelerator.backward(loss);
+    optimizer_.step();
+    optimizer_.zero_grad();
+    return loss.item<double>();
+  }
+
+  Accelerator accelerator;
+
+ private:
+  Net net_;
+  AdamW optimizer_;
+};
+
+// With new objects, in deterministic mode, saved in the foreground and, through
+// pinned memory, in the background.
+TEST(GpuCheckpoint, ResumesBitForBit) {
+  ACCELERATE_NEEDS_GPU();
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  constexpr int kSteps = 6;
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("gpu-resume-" + std::to_string(::getpid()));
+  for (const Precision precision :
+       {Precision::no, Precision::bf16, Precision::fp16}) {
+    std::vector<double> whole;
+    {
+      torch::manual_seed(7);
+      GpuRun run(precision);
+      for (int step = 1; step <= kSteps; ++step) {
+        whole.push_back(run.step());
+        run.accelerator.save_state(
+            folder / std::to_string(step), {.blocking = step % 2 == 0});
+      }
+      run.accelerator.wait_for_checkpoint();
+    }
+    for (int stop = 1; stop < kSteps; ++stop) {
+      torch::manual_seed(99);
+      GpuRun run(precision);
+      run.accelerator.load_state(folder / std::to_string(stop));
+      std::vector<double> resumed(whole.begin(), whole.begin() + stop);
+      while (resumed.size() < kSteps) {
+        resumed.push_back(run.step());
+      }
+      EXPECT_EQ(resumed, whole)
+          << name_of(precision) << ", stopped at " << stop;
+    }
+  }
+  at::globalContext().setDeterministicAlgorithms(false, false);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(GpuCollectives, OverNcclAndThroughTheHost) {
   ACCELERATE_NEEDS_GPU();
   const PartialState nccl = alone_over_nccl();

@@ -15,9 +15,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -108,6 +110,12 @@ void forget_peak() {
   std::ofstream("/proc/self/clear_refs") << 5;
 }
 
+void run_command(const std::string& command) {
+  if (std::system(command.c_str()) != 0) {
+    throw std::runtime_error(command + " failed");
+  }
+}
+
 double run_dd(const fs::path& folder, double bytes) {
   const fs::path file = folder / "dd";
   const std::string command = str_cat(
@@ -115,18 +123,73 @@ double run_dd(const fs::path& folder, double bytes) {
       file.string(),
       "' bs=1M conv=fsync status=none count=",
       static_cast<std::int64_t>(bytes / (1 << 20)));
-  int code = 0;
-  const double time = seconds([&] { code = std::system(command.c_str()); });
+  const double time = seconds([&] { run_command(command); });
   fs::remove(file);
-  if (code != 0) {
-    throw std::runtime_error("dd failed");
-  }
   return time;
 }
 
 // Everything that is dirty goes to the disk first, so that each begins alike.
 void settle() {
   ::sync();
+}
+
+/// Of the state, how much more memory than before `body` needed at most.
+void tell_memory(
+    const Run& run,
+    const Settings& settings,
+    const std::string& name,
+    const std::function<void()>& body) {
+  const double before = memory("VmRSS");
+  forget_peak();
+  body();
+  Report(settings.json)
+      .measure(
+          "peak extra memory of " + name + ", of the state",
+          100 * (memory("VmHWM") - before) / run.bytes(),
+          "%");
+}
+
+// The system's copies of the files go, so that the disk has to give them.
+void forget_files(const fs::path& folder) {
+  settle();
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(fd);
+  }
+}
+
+double read_with_dd(const fs::path& folder) {
+  return seconds([&] {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      run_command(str_cat(
+          "dd if='",
+          entry.path().string(),
+          "' of=/dev/null bs=1M status=none"));
+    }
+  });
+}
+
+void compare_loading(Run& run, const Settings& settings, double dd_write) {
+  const Report report(settings.json);
+  const fs::path folder = settings.folder / "blocking";
+  const auto load = [&] { run.accelerator.load_state(folder); };
+  for (const bool cold : {false, true}) {
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    const auto prepare = [&] { cold ? forget_files(folder) : settle(); };
+    for (int round = 0; round < settings.rounds; ++round) {
+      prepare();
+      ours.push_back(seconds(load));
+      prepare();
+      theirs.push_back(read_with_dd(folder));
+    }
+    const std::string name =
+        cold ? "load from the disk" : "load from the system's cache";
+    report.add({name + ", against dd reading", median(ours), median(theirs)});
+    report.add({name + ", against dd with fsync", median(ours), dd_write});
+  }
+  tell_memory(run, settings, "a load", load);
 }
 
 void compare_saving(Run& run, const Settings& settings) {
@@ -146,12 +209,7 @@ void compare_saving(Run& run, const Settings& settings) {
     round % 2 == 0 ? (save(), plain()) : (plain(), save());
   }
   report.add({"save, against dd with fsync", median(ours), median(theirs)});
-  ours.clear();
-  for (int round = 0; round < settings.rounds; ++round) {
-    ours.push_back(seconds(
-        [&] { run.accelerator.load_state(settings.folder / "blocking"); }));
-  }
-  report.add({"load, against dd with fsync", median(ours), median(theirs)});
+  compare_loading(run, settings, median(theirs));
 }
 
 double time_memcpy(const Run& run) {
@@ -181,16 +239,33 @@ void save_in_background(Run& run, const Settings& settings) {
       settings.folder / "background", {.blocking = false});
 }
 
+// Into memory that nobody has touched, as the first copy of a state is.
+double time_memcpy_into_fresh_memory(const Run& run) {
+  const auto bytes = static_cast<std::size_t>(run.bytes());
+  const std::unique_ptr<char[]> target(new char[bytes]);
+  const std::vector<at::Tensor> parameters = run.model->parameters();
+  return seconds([&] {
+    char* to = target.get();
+    for (int part = 0; part < 4; ++part) {
+      for (const at::Tensor& parameter : parameters) {
+        std::memcpy(to, parameter.const_data_ptr(), parameter.nbytes());
+        to += parameter.nbytes();
+      }
+    }
+  });
+}
+
 void compare_stop(Run& run, const Settings& settings) {
   const Report report(settings.json);
-  const double before = memory("VmRSS");
-  forget_peak();
-  const double first = seconds([&] { save_in_background(run, settings); });
-  run.accelerator.wait_for_checkpoint();
-  report.measure(
-      "peak extra memory, of the state",
-      100 * (memory("VmHWM") - before) / run.bytes(),
-      "%");
+  tell_memory(run, settings, "a save", [&] {
+    run.accelerator.save_state(settings.folder / "blocking");
+  });
+  const double fresh = time_memcpy_into_fresh_memory(run);
+  double first = 0;
+  tell_memory(run, settings, "a background save", [&] {
+    first = seconds([&] { save_in_background(run, settings); });
+    run.accelerator.wait_for_checkpoint();
+  });
   std::vector<double> stopped;
   std::vector<double> copies;
   for (int round = 0; round < settings.rounds; ++round) {
@@ -204,6 +279,10 @@ void compare_stop(Run& run, const Settings& settings) {
        median(stopped),
        median(copies)});
   report.add({"stopped by the first one", first, median(copies)});
+  report.add(
+      {"stopped by the first one, against a memcpy into fresh memory",
+       first,
+       fresh});
 }
 
 void compare_steps(Run& run, const Settings& settings) {
@@ -241,13 +320,16 @@ double processor_time() {
 }
 
 void print_one(
-    const Run& run,
-    const std::string& name,
-    const std::function<void()>& body) {
+    Run& run, const std::string& name, const std::function<void()>& body) {
   const double before = processor_time();
   const double time = seconds(body);
+  const double used = processor_time() - before;
+  // What comes with the first step belongs to it too.
+  const double step = seconds([&] { run.step(); });
   std::cout << Json::object({{name, time},
-                             {"processor", processor_time() - before},
+                             {"processor", used},
+                             {"and_step", time + step},
+                             {"processor_and_step", processor_time() - before},
                              {"bytes", run.bytes()},
                              {"peak_memory", memory("VmHWM")},
                              {"memory_after", memory("RssAnon")}})

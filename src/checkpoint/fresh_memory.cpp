@@ -13,8 +13,9 @@
 namespace accelerate {
 namespace {
 
-// Touched in one go.
-constexpr std::size_t kTouch = std::size_t{32} << 20;
+// Touched in one go: the system keeps this process from getting or giving back
+// memory meanwhile.
+constexpr std::size_t kTouch = std::size_t{256} << 10;
 
 }  // namespace
 

@@ -6,13 +6,13 @@
 
 #include <sys/mman.h>
 
-#include "checkpoint/yield.h"
-
 namespace accelerate {
 namespace {
 
-// Small enough that nobody waits long for the end of one.
-constexpr std::size_t kMoved = std::size_t{32} << 20;
+// The system keeps this process from getting or giving back memory meanwhile,
+// so a piece is short, and the thread's priority an ordinary one: one that
+// yields would make training wait for it.
+constexpr std::size_t kMoved = std::size_t{256} << 10;
 
 // Writes to every page, as far as the system is concerned: then it is ours. A
 // kernel that cannot do it leaves it to the first real write.
@@ -44,7 +44,6 @@ void Settling::start(const std::vector<std::weak_ptr<MappedFile>>& files) {
     return;
   }
   work_ = std::async(std::launch::async, [this, living = std::move(living)] {
-    yield_to_training();
     for (const auto& file : living) {
       move_into_memory(*file, stop_);
     }

@@ -14,7 +14,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "checkpoint/fresh_memory.h"
-#include "checkpoint/yield.h"
 
 namespace accelerate {
 namespace {
@@ -152,7 +151,6 @@ void Staging::prepare(const Part& part) {
   stop_preparing_ = false;
   preparing_ = std::async(
       std::launch::async, [this, bytes, pinned = !places.devices().empty()] {
-        yield_to_training();
         reserve(bytes, pinned);
         if (fresh_) {
           fresh_->touch(stop_preparing_);

@@ -173,6 +173,7 @@ class Accelerator:
 
     def prepare_optimizer(self, optimizer, device_placement: Optional[bool] = None):
         if id(optimizer) not in self._optimizer_mirrors:
+            optimizers.choose_kernel(optimizer)
             mirror = optimizers.mirror_optimizer(optimizer)
             self._core.prepare_optimizer(mirror)
             self._optimizer_mirrors[id(optimizer)] = mirror

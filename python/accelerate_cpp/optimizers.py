@@ -98,7 +98,7 @@ class OptimizerAdapter:
     def _take_over(self, parameter_of, states, groups):
         for group, saved in zip(self._optimizer.param_groups, groups):
             for key, value in saved.items():
-                if key != "params":
+                if key not in ("params", "foreach", "fused", "capturable", "differentiable"):  # how, not what
                     old = group.get(key)
                     group[key] = tuple(value) if isinstance(old, tuple) else value
         self._optimizer.state.clear()
@@ -139,6 +139,26 @@ def _slot_value(slot, value, parameter, group):
         kind = parameter.dtype if value.is_floating_point() and value.dim() > 0 else value.dtype
         return value.clone().to(device=parameter.device, dtype=kind)
     return value
+
+
+def choose_kernel(optimizer: torch.optim.Optimizer) -> None:
+    """Lets torch's Adam and AdamW on a CPU update in one pass, unless somebody chose how.
+
+    On a CPU torch goes through every parameter a dozen times by default: 25 ms for a BERT of 4 million, 3.6 ms in
+    one pass, with results that differ by a rounding (1e-7).
+    """
+    if type(optimizer) not in (torch.optim.Adam, torch.optim.AdamW):
+        return
+    groups = optimizer.param_groups
+    chosen = any(group["foreach"] is not None or group["fused"] is not None for group in groups)
+    special = any(
+        group["differentiable"] or group["capturable"] or isinstance(group["lr"], torch.Tensor) for group in groups
+    )
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    plain = all(p.device.type == "cpu" and p.is_floating_point() and p.layout == torch.strided for p in parameters)
+    if not chosen and not special and plain:
+        for group in groups:
+            group["fused"] = True
 
 
 def mirror_optimizer(optimizer: torch.optim.Optimizer):

@@ -50,7 +50,17 @@ class Training(unittest.TestCase):
             optimizer.zero_grad()
 
         for ours, theirs in zip(model.parameters(), plain.parameters()):
-            torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+    def test_adamw_updates_in_one_pass_unless_told_how(self):
+        def prepared(**options):
+            optimizer = torch.optim.AdamW(make_model().parameters(), **options)
+            return Accelerator(cpu=True).prepare(optimizer).param_groups[0]["fused"]
+
+        self.assertTrue(prepared())
+        self.assertFalse(prepared(fused=False))
+        self.assertIsNone(prepared(foreach=True))
+        self.assertIsNone(prepared(lr=torch.tensor(0.1), foreach=False))
 
     def test_accumulates_over_micro_steps(self):
         accelerator = Accelerator(cpu=True, gradient_accumulation_steps=3)

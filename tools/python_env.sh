@@ -7,8 +7,8 @@
 #
 # TEST_PYTHON=<interpreter>  use this one, install nothing
 #
-# Otherwise an environment of its own in .deps/venv, which is complete or
-# absent: made elsewhere and renamed, and made again when the list changes.
+# Otherwise an environment of its own in .deps/venv. The list of what it has is
+# written last, so that an interrupted call is repeated by the next one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -48,10 +48,8 @@ provide_python() {
 if [ "$(cat "$venv/requirements" 2>/dev/null)" != "$requirements" ]; then
   provide_python
   say "making an environment with $requirements"
-  rm -rf "$venv" "$venv.part"
+  rm -rf "$venv"
   mkdir -p "$(dirname "$venv")"
-  # A venv knows its own path, so it is made where it stays; the list of what
-  # it has is written last.
   python3 -m venv "$venv"
   # shellcheck disable=SC2086
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check $requirements >&2 ||

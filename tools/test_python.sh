@@ -15,7 +15,8 @@ make --no-print-directory python PRESET="${PRESET:-gcc}" PYTHON="$python"
 # A name after the file picks one class of it.
 tests=("test_accelerator" "test_processes Tutorial" "test_notebook Launching")
 if [ "$kind" = full ]; then
-  tests=(test_accelerator test_processes test_notebook test_cpp test_leaks test_gpu)
+  tests=(test_accelerator test_processes test_notebook test_cpp test_leaks
+    test_gpu test_cpp_functions test_cpp_magic)
 fi
 export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 for words in "${tests[@]}"; do

@@ -98,36 +98,38 @@ class CapturedErrors {
   int before_;
 };
 
-// An object of clang's, looked at as words; the first leads to its table of
+// An object of clang's is looked at as words; the first leads to its table of
 // virtual functions.
-using Word = std::uintptr_t;
+struct Word {
+  char* value = nullptr;
+};
 
 // Reads a word of this process at an address that may be none.
-bool peek(Word address, Word& value) {
-  iovec local = {&value, sizeof value};
-  iovec remote = {reinterpret_cast<void*>(address), sizeof value};
+bool peek(const void* address, Word& word) {
+  iovec local = {&word, sizeof word};
+  iovec remote = {const_cast<void*>(address), sizeof word};
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) ==
-         sizeof value;
+         sizeof word;
 }
 
 // The first pointer among the words at `object` that leads to an object with
 // the table `table`.
-Word* find_object(const void* object, std::size_t words, Word table) {
-  const auto first = reinterpret_cast<Word>(object);
+Word* find_object(const void* object, std::size_t words, const char* table) {
+  const auto* const first = static_cast<const Word*>(object);
   for (std::size_t i = 0; i < words; ++i) {
-    Word pointer = 0;
-    Word its_table = 0;
-    if (peek(first + i * sizeof(Word), pointer) && peek(pointer, its_table) &&
-        its_table == table) {
-      return reinterpret_cast<Word*>(pointer);
+    Word pointer;
+    Word its_table;
+    if (peek(first + i, pointer) && peek(pointer.value, its_table) &&
+        its_table.value == table) {
+      return reinterpret_cast<Word*>(pointer.value);
     }
   }
   return nullptr;
 }
 
 // Where objects point: behind the table's first two words.
-Word table_of(const char* name) {
-  return reinterpret_cast<Word>(find(name)) + 2 * sizeof(Word);
+const char* table_of(const char* name) {
+  return static_cast<const char*>(find(name)) + 2 * sizeof(Word);
 }
 
 // NOTE [Interesting declarations]
@@ -143,10 +145,9 @@ constexpr std::size_t kTableWords = 64;
 using Table = std::array<Word, kTableWords>;
 
 void keep_interesting(Word* consumer, Table& copy) {
-  const auto table = *consumer - 2 * sizeof(Word);
-  std::memcpy(copy.data(), reinterpret_cast<const void*>(table), sizeof copy);
+  std::memcpy(copy.data(), consumer->value - 2 * sizeof(Word), sizeof copy);
   copy[2 + kInterestingSlot] = copy[2 + kTopLevelSlot];
-  *consumer = reinterpret_cast<Word>(copy.data() + 2);
+  consumer->value = reinterpret_cast<char*>(copy.data() + 2);
 }
 
 }  // namespace

@@ -122,7 +122,8 @@ class Replay : public torch::autograd::Function<Replay> {
     return results;
   }
 
-  static variable_list backward(AutogradContext* context, variable_list d) {
+  static variable_list backward(
+      AutogradContext* context, const variable_list& d) {
     auto flight = c10::static_intrusive_pointer_cast<Flight>(
         context->saved_data["flight"].toCapsule());
     if (!flight->recording) {

@@ -14,7 +14,7 @@ void StepGraph::Graph::abandon(bool has_ended) {
   const auto quietly = [](const auto& call) {
     try {
       call();
-    } catch (const std::exception&) {
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
       // What broke the recording is the exception that counts.
     }
   };

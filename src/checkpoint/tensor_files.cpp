@@ -9,6 +9,7 @@
 #include <string_view>
 #include <thread>
 
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -23,6 +24,7 @@ namespace accelerate {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{2} << 20;
+constexpr std::size_t kAhead = 16 * kPiece;
 constexpr std::size_t kLength = 8;
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
@@ -121,12 +123,18 @@ class Reading {
     if (!file.mapping) {
       checksum_.add(file.front);
     }
+    ::readahead(file.fd.get(), 0, kAhead);
   }
 
   std::size_t size() const { return pieces_.size(); }
 
   void read(const std::size_t index) {
     const Piece& piece = pieces_[index];
+    // The disk is asked early enough to be busy all the time.
+    ::readahead(
+        file_.fd.get(),
+        static_cast<off64_t>(piece.offset + kAhead),
+        piece.bytes);
     std::string problem =
         file_.mapping
             ? bring_in(piece.to, piece.bytes)

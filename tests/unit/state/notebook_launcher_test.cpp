@@ -2,6 +2,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -127,8 +128,10 @@ TEST(NotebookProcesses, CountGpusWithoutTheDriver) {
   for (const char* name : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"}) {
     std::ofstream(folder / name) << "";
   }
+  using Variables = std::map<std::string, std::string>;
   const auto count = [&](const char* visible) {
-    return count_gpus(Environment({{"CUDA_VISIBLE_DEVICES", visible}}), folder);
+    const Variables variables = {{"CUDA_VISIBLE_DEVICES", visible}};
+    return count_gpus(Environment(variables), folder);
   };
 
   EXPECT_EQ(count_gpus(Environment(), folder), 2);
@@ -136,7 +139,8 @@ TEST(NotebookProcesses, CountGpusWithoutTheDriver) {
   EXPECT_EQ(count("0,1,2"), 2);
   EXPECT_EQ(count(""), 0);
   EXPECT_EQ(count("-1"), 0);
-  EXPECT_EQ(count_gpus(Environment({{"ACCELERATE_USE_CPU", "1"}}), folder), 0);
+  const Variables cpu = {{"ACCELERATE_USE_CPU", "1"}};
+  EXPECT_EQ(count_gpus(Environment(cpu), folder), 0);
   std::filesystem::remove_all(folder);
 }
 

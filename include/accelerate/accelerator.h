@@ -343,8 +343,10 @@ class ACCELERATE_API Accelerator {
       std::vector<std::map<std::string, Tensor>>& weights,
       const std::filesystem::path& folder)>;
   /// Called before weights are saved or loaded, with those of each model. What
-  /// a hook takes out is not saved, or not loaded. The result, when it is
-  /// destroyed, removes the hook.
+  /// a hook takes out is not saved, or not loaded. `folder` is the hooks' own
+  /// inside the checkpoint: files written there are part of it, complete and
+  /// verified like the others, and a load finds them there again. The result,
+  /// when it is destroyed, removes the hook.
   [[nodiscard]] Region register_save_state_pre_hook(StateHook hook);
   [[nodiscard]] Region register_load_state_pre_hook(StateHook hook);
 

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/json.h"
+
 namespace accelerate {
 namespace detail {
 
@@ -30,8 +32,9 @@ concept OrderOf = requires(const S& order, std::int64_t position) {
 /// Anything with `size()` and `operator()(position)`, without its type.
 ///
 /// `operator()` must be const and is called by several threads at once. It may
-/// depend on the position and, through `set_epoch(epoch)` if it has that, on
-/// the epoch; nothing else, or a resumed run would not repeat it.
+/// depend on the position, through `set_epoch(epoch)` if it has that on the
+/// epoch, and on what `state_dict()` and `load_state_dict(json)` carry if it
+/// has those; nothing else, or a resumed run would not repeat it.
 template <typename Result>
 class ErasedOrder {
  public:
@@ -46,6 +49,15 @@ class ErasedOrder {
     if constexpr (requires { shared->set_epoch(std::int64_t{}); }) {
       set_epoch_ = [shared](std::int64_t epoch) { shared->set_epoch(epoch); };
     }
+    if constexpr (requires(const Json& state) {
+                    { shared->state_dict() } -> std::convertible_to<Json>;
+                    shared->load_state_dict(state);
+                  }) {
+      state_dict_ = [shared] { return Json(shared->state_dict()); };
+      load_state_dict_ = [shared](const Json& state) {
+        shared->load_state_dict(state);
+      };
+    }
   }
   /// A list, used as it is.
   ErasedOrder(std::vector<Result> list)  // NOLINT
@@ -58,6 +70,10 @@ class ErasedOrder {
       set_epoch_(epoch);
     }
   }
+  bool has_state() const { return state_dict_ != nullptr; }
+  /// Only with `has_state`.
+  Json state_dict() const { return state_dict_(); }
+  void load_state_dict(const Json& state) const { load_state_dict_(state); }
 
  private:
   struct List {
@@ -73,6 +89,8 @@ class ErasedOrder {
   std::function<std::int64_t()> size_;
   std::function<Result(std::int64_t)> at_;
   std::function<void(std::int64_t)> set_epoch_;
+  std::function<Json()> state_dict_;
+  std::function<void(const Json&)> load_state_dict_;
 };
 
 }  // namespace detail

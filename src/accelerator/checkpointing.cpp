@@ -258,8 +258,17 @@ fs::path Accelerator::save_state(
   writer.choose_number(to);
   CheckpointContents contents = impl_->collect();
   std::vector<TensorMap> weights = impl_->take_model_weights(contents);
-  for (const StateHook& hook : *checkpoints.save_hooks) {
-    hook(weights, to.parent / to.name);
+  if (!checkpoints.save_hooks->empty()) {
+    const fs::path folder = with_living_writer(
+        checkpoints, [&] { return writer.open_for_hooks(to); });
+    try {
+      for (const StateHook& hook : *checkpoints.save_hooks) {
+        hook(weights, folder);
+      }
+    } catch (...) {
+      writer.discard_open();
+      throw;
+    }
   }
   impl_->put_model_weights(contents, std::move(weights));
   if (!options.blocking) {

@@ -15,6 +15,7 @@
 #include "accelerator/run_names.h"
 #include "base/str_cat.h"
 #include "folders/checksum.h"
+#include "folders/manifest.h"
 #include "optim/staged_state.h"
 
 namespace accelerate {
@@ -144,7 +145,7 @@ class Accelerator::Impl::Restorer {
     }
     const std::vector<TensorMap> before = weights;
     for (const auto& hook : *run_.checkpoints->load_hooks) {
-      hook(weights, path);
+      hook(weights, path / kHooksFolder);
     }
     for (std::size_t m = 0; m < run_.models.size(); ++m) {
       TensorMap now = m < weights.size() ? std::move(weights[m]) : TensorMap{};

@@ -14,7 +14,7 @@
 #include "base/str_cat.h"
 #include "checkpoint/yield.h"
 #include "folders/checkpoints.h"
-#include "folders/staged_folder.h"
+#include "folders/hook_files.h"
 #include "folders/summed_file.h"
 #include "tensor_io/safetensors_writer.h"
 
@@ -240,25 +240,48 @@ std::optional<Saved> CheckpointWriter::wait() {
   return under_way_.get();
 }
 
+fs::path CheckpointWriter::open_for_hooks(const Destination& to) {
+  wait();
+  return open_folder(to, Contents::with_hooks) / kHooksFolder;
+}
+
+void CheckpointWriter::discard_open() {
+  folder_.reset();
+  folder_path_.clear();
+}
+
+fs::path CheckpointWriter::open_folder(
+    const Destination& to, const Contents contents) {
+  if (!folder_path_.empty()) {
+    return folder_path_;
+  }
+  std::vector<Json> opened{outcome_of([&] {
+    if (group_.rank() != 0) {
+      return Json();
+    }
+    tidy(to.parent);
+    folder_ = std::make_unique<StagedFolder>(to.parent);
+    if (contents == Contents::with_hooks) {
+      fs::create_directory(folder_->path() / kHooksFolder);
+    }
+    return Json::object({{"path", folder_->path().string()}});
+  })};
+  group_.broadcast_object_list(opened);
+  check_outcomes(opened, to.parent / to.name);
+  folder_path_ = opened.front().at("path").as_string();
+  return folder_path_;
+}
+
 // 1. Rank 0 makes a folder under a temporary name. 2. Everybody writes.
 // 3. Rank 0 commits, and tells how it went.
 Saved CheckpointWriter::write(
     const Part& part, const Destination& to, Manifest manifest) {
   const bool is_main = group_.rank() == 0;
   const fs::path target = to.parent / to.name;
-  std::unique_ptr<StagedFolder> folder;
-  std::vector<Json> opened{outcome_of([&] {
-    if (!is_main) {
-      return Json();
-    }
-    tidy(to.parent);
-    folder = std::make_unique<StagedFolder>(to.parent);
-    return Json::object({{"path", folder->path().string()}});
-  })};
-  group_.broadcast_object_list(opened);
-  check_outcomes(opened, target);
-
-  const fs::path path = opened.front().at("path").as_string();
+  const fs::path path = open_folder(to, Contents::ours);
+  // Whatever comes of it, the next save has a folder of its own.
+  folder_path_.clear();
+  const std::unique_ptr<StagedFolder> folder = std::move(folder_);
   const Json sums = outcome_of([&] { return write_part(path, part); });
   const std::vector<Json> all = group_.gather_object({sums});
   check_outcomes(all, target);
@@ -268,6 +291,7 @@ Saved CheckpointWriter::write(
       return Json();
     }
     add_files(manifest, all);
+    manifest.hook_files = take_hook_files(path);
     const Saved saved = commit(*folder, manifest, to);
     prune(to, saved.path);
     return Json::object(

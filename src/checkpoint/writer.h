@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "checkpoint/parts.h"
 #include "checkpoint/staging.h"
 #include "folders/manifest.h"
+#include "folders/staged_folder.h"
 
 namespace accelerate {
 
@@ -70,6 +72,13 @@ class CheckpointWriter {
   /// same on every rank. Collective.
   void choose_number(Destination& to);
 
+  /// Makes the folder of the next save ahead of it, for hooks that write files
+  /// of their own; returns where, the same on every rank. They become part of
+  /// the checkpoint. Collective.
+  std::filesystem::path open_for_hooks(const Destination& to);
+  /// Removes that folder: there will be no save.
+  void discard_open();
+
   /// Waits for what is under way; throws what went wrong there, once. Says on
   /// stderr what it waits for when that takes long.
   std::optional<Saved> wait();
@@ -78,8 +87,15 @@ class CheckpointWriter {
   /// The manifest lacks the files only.
   Saved write(const Part& part, const Destination& to, Manifest manifest);
 
+  enum class Contents { ours, with_hooks };
+  /// Makes the folder on rank 0, unless there is one; returns its path.
+  std::filesystem::path open_folder(const Destination& to, Contents contents);
+
   Group group_;
   Staging staging_;
+  /// Between `open_folder` and the commit: the folder, on rank 0, and its path.
+  std::unique_ptr<StagedFolder> folder_;
+  std::filesystem::path folder_path_;
   std::chrono::milliseconds patience_;
   std::filesystem::path under_way_at_;
   std::future<Saved> under_way_;

@@ -32,6 +32,18 @@ void check_equal(
   }
 }
 
+// Calls `body` with the user's order, if it has a state.
+template <typename Body>
+void with_stateful_sampler(
+    const detail::LoaderSettings& settings, const Body& body) {
+  if (settings.sampler && settings.sampler->has_state()) {
+    body(*settings.sampler);
+  }
+  if (settings.batch_sampler && settings.batch_sampler->has_state()) {
+    body(*settings.batch_sampler);
+  }
+}
+
 }  // namespace
 
 void DataLoaderBase::Impl::check_shard(const ShardOptions& wanted) const {
@@ -132,6 +144,9 @@ Json DataLoaderBase::Impl::state_dict() const {
   if (!place_.stream_state.is_null()) {
     state["stream"] = place_.stream_state;
   }
+  with_stateful_sampler(settings, [&](const auto& sampler) {
+    state["sampler"] = sampler.state_dict();
+  });
   return state;
 }
 
@@ -181,6 +196,18 @@ void DataLoaderBase::Impl::load_state_dict(const Json& state) {
         str_cat("the data loader's state has seed `", text, "`"),
         "use a state that `state_dict()` returned");
   }
+  const Json* sampler = state.find("sampler");
+  if ((sampler != nullptr) != (current.find("sampler") != nullptr)) {
+    throw FormatError(
+        sampler != nullptr
+            ? "the data loader's state has one of its sampler, which this "
+              "sampler cannot load"
+            : "the data loader's state has none of its sampler, which this "
+              "sampler needs",
+        "give the loader the sampler that it had");
+  }
+  with_stateful_sampler(
+      settings, [&](const auto& order) { order.load_state_dict(*sampler); });
   seed_ = std::stoull(text);
   epoch = in_epoch;
   seed_is_loaded_ = true;

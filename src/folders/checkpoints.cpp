@@ -48,6 +48,19 @@ std::int64_t place_of(const CheckpointEntry& entry) {
   return entry.manifest ? entry.manifest->iteration : number.value_or(-1);
 }
 
+// Files of hooks may lie in folders, which must be there themselves.
+std::optional<std::string> link_on_the_way(
+    const fs::path& folder, const std::string& name) {
+  fs::path way = folder;
+  for (const fs::path& step : fs::path(name).parent_path()) {
+    way /= step;
+    if (fs::is_symlink(way)) {
+      return "lies behind a link";
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> damage_of(
     const fs::path& path, const FileSum& expected, const bool checksums) {
   std::error_code error;
@@ -114,8 +127,10 @@ std::vector<Damage> verify_checkpoint(
     const fs::path& folder,
     const Manifest& manifest,
     const VerifyOptions& options) {
-  const std::vector<std::pair<std::string, FileSum>> files(
+  std::vector<std::pair<std::string, FileSum>> files(
       manifest.files.begin(), manifest.files.end());
+  files.insert(
+      files.end(), manifest.hook_files.begin(), manifest.hook_files.end());
   std::vector<std::optional<std::string>> found(files.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
@@ -125,10 +140,13 @@ std::vector<Damage> verify_checkpoint(
               options.reader &&
           !options.without.contains(files[i].first);
       try {
-        found[i] = damage_of(
-            folder / files[i].first,
-            files[i].second,
-            options.checksums && mine);
+        found[i] = link_on_the_way(folder, files[i].first);
+        if (!found[i]) {
+          found[i] = damage_of(
+              folder / files[i].first,
+              files[i].second,
+              options.checksums && mine);
+        }
       } catch (const Error& error) {
         found[i] = error.what();
       }

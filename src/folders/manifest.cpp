@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "folders/manifest.h"
 
+#include <algorithm>
+
 #include "accelerate/error.h"
 #include "accelerate/json.h"
 #include "base/files.h"
@@ -63,17 +65,36 @@ std::int64_t count_of(
   return value;
 }
 
-void read_files(
-    const Json& json, Manifest& manifest, const std::string& source) {
-  for (const auto& [name, entry] : json.at("files").as_object()) {
-    if (!is_plain_name(name)) {
+// A path below the folder of the hooks.
+bool is_hook_path(const std::string& path) {
+  const std::vector<std::string> names = split(path, '/');
+  return names.size() > 1 && names.front() == kHooksFolder &&
+         std::ranges::all_of(names, is_plain_name);
+}
+
+std::map<std::string, FileSum> read_files(
+    const Json& list,
+    bool (*is_allowed)(const std::string&),
+    const std::string& source) {
+  std::map<std::string, FileSum> files;
+  for (const auto& [name, entry] : list.as_object()) {
+    if (!is_allowed(name)) {
       throw FormatError(str_cat(
           source, ": `", printable(name), "` is no file of this folder"));
     }
-    manifest.files[name] = {
+    files[name] = {
         static_cast<std::uint64_t>(count_of(entry, "bytes", source)),
         entry.at("xxh3").as_string()};
   }
+  return files;
+}
+
+Json list_of(const std::map<std::string, FileSum>& files) {
+  Json list = Json::object();
+  for (const auto& [name, file] : files) {
+    list[name] = Json::object({{"bytes", file.bytes}, {"xxh3", file.xxh3}});
+  }
+  return list;
 }
 
 }  // namespace
@@ -81,6 +102,9 @@ void read_files(
 std::uint64_t Manifest::bytes() const {
   std::uint64_t sum = 0;
   for (const auto& [name, file] : files) {
+    sum += file.bytes;
+  }
+  for (const auto& [name, file] : hook_files) {
     sum += file.bytes;
   }
   return sum;
@@ -95,10 +119,9 @@ std::string Manifest::to_json() const {
        {"iteration", iteration},
        {"world_size", world_size},
        {"created", created}});
-  Json& list = json["files"];
-  list = Json::object();
-  for (const auto& [name, file] : files) {
-    list[name] = Json::object({{"bytes", file.bytes}, {"xxh3", file.xxh3}});
+  json["files"] = list_of(files);
+  if (!hook_files.empty()) {
+    json["hook_files"] = list_of(hook_files);
   }
   json["checksum"] = checksum_of(json.dump());
   return json.dump({.indent = 2}) + "\n";
@@ -126,7 +149,10 @@ Manifest parse_manifest(const std::string& text, const std::string& source) {
     manifest.world_size =
         static_cast<int>(count_of(json, "world_size", source));
     manifest.created = json.at("created").as_string();
-    read_files(json, manifest, source);
+    manifest.files = read_files(json.at("files"), is_plain_name, source);
+    if (const Json* of_hooks = json.find("hook_files")) {
+      manifest.hook_files = read_files(*of_hooks, is_hook_path, source);
+    }
   } catch (const FormatError& error) {
     const std::string what = error.what();
     if (what.starts_with(source)) {

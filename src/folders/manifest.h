@@ -13,6 +13,8 @@
 namespace accelerate {
 
 inline constexpr const char* kManifestFile = "manifest.json";
+/// The folder inside a checkpoint that belongs to the user's hooks.
+inline constexpr const char* kHooksFolder = "hooks";
 
 /// The last file that is written into a checkpoint: one with it is complete.
 ///
@@ -29,6 +31,8 @@ struct Manifest {
   std::string created;
   /// Every other file of the folder that counts.
   std::map<std::string, FileSum> files;
+  /// What hooks wrote, by paths such as `hooks/adapter/weights.bin`.
+  std::map<std::string, FileSum> hook_files;
 
   std::uint64_t bytes() const;
   std::string to_json() const;

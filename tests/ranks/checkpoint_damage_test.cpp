@@ -379,6 +379,66 @@ TEST(Hooks, MayKeepWeightsOutUntilTheyAreRemoved) {
   EXPECT_TRUE(at::equal(run.net->bias, bias));
 }
 
+class FilesOfHooks : public testing::TestWithParam<bool> {};
+
+TEST_P(FilesOfHooks, ArePartOfTheCheckpoint) {
+  const TemporaryFolder folder;
+  LoneRun run(folder.path());
+  const Region saving = run.accelerator.register_save_state_pre_hook(
+      [](auto&, const fs::path& place) {
+        fs::create_directory(place / "adapter");
+        std::ofstream(place / "adapter" / "rank.txt") << "8";
+      });
+  const fs::path saved = run.accelerator.save_state({.blocking = GetParam()});
+  run.accelerator.wait_for_checkpoint();
+
+  EXPECT_TRUE(
+      read_manifest(saved).hook_files.contains("hooks/adapter/rank.txt"));
+  std::string found;
+  {
+    const Region loading = run.accelerator.register_load_state_pre_hook(
+        [&](auto&, const fs::path& place) {
+          std::ifstream(place / "adapter" / "rank.txt") >> found;
+        });
+    run.accelerator.load_state(saved);
+  }
+  EXPECT_EQ(found, "8");
+
+  std::ofstream(saved / "hooks" / "adapter" / "rank.txt") << "9";
+  EXPECT_THAT(
+      message_of<FormatError>([&] { run.accelerator.load_state(saved); }),
+      HasSubstr("hooks/adapter/rank.txt has checksum"));
+  fs::rename(saved / "hooks" / "adapter", folder.path() / "elsewhere");
+  fs::create_directory_symlink(
+      folder.path() / "elsewhere", saved / "hooks" / "adapter");
+  EXPECT_THAT(
+      message_of<FormatError>([&] { run.accelerator.load_state(saved); }),
+      HasSubstr("hooks/adapter/rank.txt lies behind a link"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, FilesOfHooks, testing::Bool(), [](const auto& test) {
+      return test.param ? "Blocking" : "InTheBackground";
+    });
+
+TEST(Hooks, ThatThrowLeaveNothingBehind) {
+  const TemporaryFolder folder;
+  LoneRun run(folder.path());
+  {
+    const Region hook = run.accelerator.register_save_state_pre_hook(
+        [](auto&, const fs::path& place) {
+          std::ofstream(place / "half") << "x";
+          throw std::runtime_error("no");
+        });
+    EXPECT_THROW(run.accelerator.save_state(), std::runtime_error);
+  }
+  const fs::path saved = run.accelerator.save_state();
+
+  EXPECT_FALSE(fs::exists(saved / "hooks"));
+  EXPECT_TRUE(verify_checkpoint(saved, read_manifest(saved)).empty());
+  EXPECT_EQ(list_checkpoints(saved.parent_path()).size(), 1);
+}
+
 TEST(SaveState, ReplacesACheckpointButNothingElse) {
   const TemporaryFolder folder;
   LoneRun run(folder.path());

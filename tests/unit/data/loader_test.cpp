@@ -117,6 +117,40 @@ TEST(DataLoader, FollowsASampler) {
   EXPECT_EQ(read_all(listed), (std::vector<Indices>{{4, 4, 0}}));
 }
 
+// Begins where it was told to; a checkpoint keeps where that is.
+struct Shifted {
+  std::int64_t n;
+  std::int64_t first = 0;
+  std::int64_t size() const { return n; }
+  std::int64_t operator()(std::int64_t position) const {
+    return (first + position) % n;
+  }
+  Json state_dict() const { return Json::object({{"first", first}}); }
+  void load_state_dict(const Json& state) {
+    first = state.at("first").as_integer();
+  }
+};
+
+TEST(DataLoader, KeepsTheStateOfASampler) {
+  DataLoader saved(Counting{4}, {.batch_size = 4, .sampler = Shifted{4, 3}});
+  DataLoader fresh(Counting{4}, {.batch_size = 4, .sampler = Shifted{4}});
+  DataLoader plain(Counting{4}, {.batch_size = 4, .sampler = Backwards{4}});
+
+  fresh.load_state_dict(saved.state_dict());
+
+  EXPECT_EQ(read_all(fresh), (std::vector<Indices>{{3, 0, 1, 2}}));
+  EXPECT_EQ(
+      message_of<FormatError>(
+          [&] { plain.load_state_dict(saved.state_dict()); }),
+      "the data loader's state has one of its sampler, which this sampler "
+      "cannot load");
+  EXPECT_EQ(
+      message_of<FormatError>(
+          [&] { fresh.load_state_dict(plain.state_dict()); }),
+      "the data loader's state has none of its sampler, which this sampler "
+      "needs");
+}
+
 TEST(DataLoader, FollowsABatchSampler) {
   DataLoader loader(
       Counting{5},

@@ -324,7 +324,7 @@ class Checkpoints(unittest.TestCase):
         accelerator.save_state(os.path.join(self.folder, "a"))
         handle.remove()
         accelerator.save_state(os.path.join(self.folder, "b"))
-        self.assertEqual(seen, [(True, ["0.bias", "0.weight", "2.bias", "2.weight"], "a")])
+        self.assertEqual(seen, [(True, ["0.bias", "0.weight", "2.bias", "2.weight"], "hooks")])
 
     def test_models_and_values_in_files(self):
         accelerator = Accelerator(cpu=True)

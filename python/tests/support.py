@@ -10,7 +10,8 @@ import unittest
 
 from accelerate_cpp import launch
 
-EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+EXAMPLES = os.path.join(ROOT, "examples", "python")
 LIMIT = 120
 
 

@@ -20,7 +20,7 @@ class Tutorial(support.ProcessTest):
         return float(out.split()[1])
 
     def test_the_script_trains_on_one_and_on_two_processes(self):
-        script = os.path.join(support.EXAMPLES, "train.py")
+        script = os.path.join(support.EXAMPLES, "base.py")
         for processes in ("1", "2"):
             self.assertGreater(self.accuracy(["--num_processes", processes, script]), 0.9)
 
@@ -32,7 +32,7 @@ class Tutorial(support.ProcessTest):
                 command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             )
 
-        self.assertGreater(self.accuracy([os.path.join(support.EXAMPLES, "train.py")], start), 0.9)
+        self.assertGreater(self.accuracy([os.path.join(support.EXAMPLES, "base.py")], start), 0.9)
 
 
 class Training(support.ProcessTest):

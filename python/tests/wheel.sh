@@ -48,7 +48,7 @@ expect() {
   text=$("$@" 2>&1) || fail "$* failed: $text"
   grep -E "$pattern" <<<"$text" || fail "$* printed: $text"
 }
-expect '^accuracy (0\.9|1\.).* on 101 samples' "${launch[@]}" "$here/../examples/train.py"
+expect '^accuracy (0\.9|1\.).* on 101 samples' "${launch[@]}" "$here/../../examples/python/base.py"
 cat >train.cpp <<'CPP'
 #include <accelerate/accelerate.h>
 int main() {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The tutorial's training loop. Run it with:
 #
-#     accelerate launch --cpu --num_processes 2 python/examples/train.py
+#     accelerate launch --cpu --num_processes 2 examples/python/base.py
 #
 # The model and the data are small and made here, so that nothing has to be
 # downloaded; with one of Transformers the loop is the same.

@@ -252,7 +252,6 @@ fs::path Accelerator::save_state(
     const fs::path& output_dir, const SaveStateOptions& options) {
   Checkpointing& checkpoints = *impl_->checkpoints;
   wait_for_checkpoint();
-  checkpoints.settling.finish();
   Destination to = checkpoints.destination(output_dir);
   CheckpointWriter& writer = checkpoints.writer(state());
   writer.choose_number(to);

@@ -13,7 +13,6 @@
 #include "accelerate/checkpoint.h"
 #include "accelerate/tensor_map.h"
 #include "checkpoint/contents.h"
-#include "checkpoint/settling.h"
 #include "checkpoint/writer.h"
 
 namespace accelerate {
@@ -56,9 +55,6 @@ class Checkpointing {
   CheckpointWriter& writer(const PartialState& state);
   bool has_writer() const { return writer_ != nullptr; }
   void close_writer() { writer_.reset(); }
-  /// What the run still has to move out of the files it was loaded from, before
-  /// a save may remove them.
-  Settling settling;
   /// Remembers what a finished save says.
   void note(const Saved& saved);
 

@@ -446,7 +446,6 @@ class Accelerator::Impl::Restorer {
 // Every rank checks before any rank changes something.
 LoadStateReport Accelerator::Impl::restore(
     LoadedCheckpoint loaded, const fs::path& path, const bool strict) {
-  const auto mapped = loaded.mapped;
   std::optional<Restorer> restorer;
   const auto agreed = [&](const std::function<void()>& work) {
     std::string problem;
@@ -489,7 +488,6 @@ LoadStateReport Accelerator::Impl::restore(
   restorer->apply();
   LoadStateReport report = restorer->report(path);
   restorer.reset();
-  checkpoints->settling.start(mapped);
   return report;
 }
 

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "accelerate/json.h"
 #include "accelerate/tensor_map.h"
-#include "base/mapped_file.h"
 
 namespace accelerate {
 
@@ -34,8 +32,8 @@ struct CheckpointContents {
   TensorMap own;
 };
 
-/// A checkpoint that was verified. Tensors may be written to and adopted; some
-/// look into files until they are written to.
+/// A checkpoint that was verified. `ranges` may be adopted; `weights` may look
+/// into files.
 struct LoadedCheckpoint {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
@@ -46,8 +44,6 @@ struct LoadedCheckpoint {
   /// By the rank that saved it; empty for ranks of other nodes, where each
   /// node has a checkpoint.
   std::vector<TensorMap> own;
-  /// The files that tensors of `weights` and `ranges` look into.
-  std::vector<std::weak_ptr<MappedFile>> mapped;
 
   int world_size() const { return static_cast<int>(own.size()); }
   bool has_all_ranks() const {

@@ -91,12 +91,7 @@ class Reader {
       const std::size_t first = files.size();
       for (const std::string& part : parts) {
         files.push_back(open_tensor_file(
-            folder_ / part,
-            manifest_.files.at(part),
-            access_to(stem, parts.size())));
-        if (files.back().mapping) {
-          loaded_.mapped.emplace_back(files.back().mapping);
-        }
+            folder_ / part, manifest_.files.at(part), access_to(stem)));
       }
       place(stem, std::span(files).subspan(first));
     }
@@ -131,11 +126,10 @@ class Reader {
     }
   }
 
-  // Ranges in several files have to be put together in memory.
-  FileAccess access_to(const std::string& stem, const std::size_t files) const {
+  // Weights are copied into those of the run; ranges become its own.
+  FileAccess access_to(const std::string& stem) const {
     const bool ranges = manifest_.files.contains(str_cat(stem, kShapes));
-    return is_local_ && (files == 1 || !ranges) ? FileAccess::map
-                                                : FileAccess::copy;
+    return is_local_ && !ranges ? FileAccess::map : FileAccess::copy;
   }
 
   void place(const std::string& stem, std::span<TensorFileToRead> files) {

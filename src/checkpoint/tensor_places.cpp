@@ -135,13 +135,6 @@ class Wholes {
     return bytes;
   }
 
-  /// Whether no tensor has more than one range.
-  bool are_undivided() const {
-    return std::ranges::all_of(wholes_, [](const auto& item) {
-      return item.second.ranges.size() <= 1;
-    });
-  }
-
   std::byte* target(
       const TensorFileToRead& file,
       const SafetensorsEntry& entry,
@@ -161,29 +154,6 @@ class Wholes {
               whole.shape,
               [memory](void*) {},
               at::TensorOptions(whole.dtype)));
-    }
-    return result;
-  }
-
-  /// The same, where each tensor is one range of a mapped file.
-  TensorMap tensors_of(const TensorFileToRead& file) const {
-    TensorMap result;
-    for (const SafetensorsEntry& entry : file.header.tensors) {
-      const std::string name = split_range_name(entry.name, file.path).tensor;
-      result.emplace(
-          name,
-          view_of(
-              entry,
-              file.mapping->data() + entry.begin,
-              file.mapping,
-              file.path.string())
-              .view(wholes_.at(name).shape));
-    }
-    for (const auto& [name, whole] : wholes_) {
-      if (whole.elements == 0) {
-        result.emplace(
-            name, at::empty(whole.shape, at::TensorOptions(whole.dtype)));
-      }
     }
     return result;
   }
@@ -260,12 +230,6 @@ TensorMap place_ranges(
     }
   }
   const std::size_t bytes = wholes.arrange();
-  if (files.size() == 1 && files.front().mapping) {
-    if (wholes.are_undivided()) {
-      return wholes.tensors_of(files.front());
-    }
-    files.front().mapping.reset();
-  }
   const auto memory = memory_for(bytes);
   for (TensorFileToRead& file : files) {
     for (const SafetensorsEntry& entry : file.header.tensors) {

@@ -18,7 +18,7 @@ TensorMap place_weights(std::span<TensorFileToRead> files);
 
 /// Tensors that lie in some files as ranges, whole and in the shapes of
 /// `shapes`. Sets the targets in memory of its own: a range is read to its
-/// place in the whole. One mapped file may hold every tensor as one range.
+/// place in the whole.
 ///
 /// Throws `FormatError` when ranges are missing, overlap or belong to nothing.
 TensorMap place_ranges(

@@ -91,9 +91,13 @@ StagedFolder::StagedFolder(const fs::path& parent) : parent_(parent) {
   }
   path_ = path;
   ::chmod(path.c_str(), 0755);
-  lock_ = UniqueFd(::open(
-      (path_ / kLock).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+  // Under another name until it is locked: somebody who tidies up takes a lock
+  // that nobody holds for that of a dead writer.
+  const fs::path unlocked = path_ / str_cat(kLock, "-");
+  lock_ = UniqueFd(
+      ::open(unlocked.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 ||
+      ::rename(unlocked.c_str(), (path_ / kLock).c_str()) != 0) {
     const int reason = errno;
     std::error_code ignored;
     fs::remove_all(path_, ignored);

@@ -98,6 +98,20 @@ def _check(function, args, mixed_precision, num_processes) -> None:
         )
 
 
+def _check_nodes(num_nodes: int, node_rank: int, rdzv_backend: str, rdzv_conf: Optional[dict]) -> None:
+    if num_nodes < 1:
+        raise errors.ArgumentError(f"num_nodes is {num_nodes}", "pass 1 or more, or leave it out")
+    if not 0 <= node_rank < num_nodes:
+        raise errors.ArgumentError(
+            f"node_rank is {node_rank}, and num_nodes is {num_nodes}", "pass the number of this machine, from 0"
+        )
+    if num_nodes == 1 and (rdzv_backend != "static" or rdzv_conf):
+        raise errors.ArgumentError(
+            f"rdzv_backend is `{rdzv_backend}` and rdzv_conf is `{rdzv_conf}`, but a single machine meets nobody",
+            "leave them out, or pass `num_nodes` too",
+        )
+
+
 def _announce(count: int, why: str) -> None:
     processes = "1 process" if count == 1 else f"{count} processes"
     print(f"Launching training on {processes} ({why})", flush=True)
@@ -129,6 +143,7 @@ def notebook_launcher(
     `WorkerError`, with the worker's traceback, once all have ended. Interrupting ends them all.
     """
     _check(function, args, mixed_precision, num_processes)
+    _check_nodes(num_nodes, node_rank, rdzv_backend, rdzv_conf)
     for name, value, inert in (
         ("rdzv_endpoint", rdzv_endpoint, ""),
         ("rdzv_id", rdzv_id, "none"),

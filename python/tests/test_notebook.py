@@ -161,6 +161,10 @@ class BadInput(unittest.TestCase):
             (dict(function=train, num_processes=0), "num_processes is 0"),
             (dict(function=train, mixed_precision="int8"), "mixed_precision is `int8`"),
             (dict(function=train, rdzv_id="x"), "`rdzv_id` has no counterpart"),
+            (dict(function=train, node_rank=1), "node_rank is 1, and num_nodes is 1"),
+            (dict(function=train, num_nodes=0), "num_nodes is 0"),
+            (dict(function=train, rdzv_backend="c10d"), "a single machine meets nobody"),
+            (dict(function=train, rdzv_conf={"a": 1}), "a single machine meets nobody"),
         ):
             with self.assertRaisesRegex(errors.Error, text):
                 notebook_launcher(**arguments)

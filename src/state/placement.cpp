@@ -87,6 +87,12 @@ void check_index(int index, const DeviceBackend& backend) {
 }  // namespace
 
 int device_index(int index, int processes, int devices, bool shares) {
+  if (devices == 0) {
+    throw UnsupportedError(
+        "a GPU was asked for, and this process sees none",
+        "CUDA_VISIBLE_DEVICES decides which are seen; train on the CPU with "
+        "`--cpu`");
+  }
   if (processes <= devices) {
     return index;
   }

@@ -34,6 +34,14 @@ TEST(Placement, MoreProcessesThanGpusAreRefused) {
       "2 processes on this host want a GPU each, and it has 1");
 }
 
+TEST(Placement, WhereNoGpuIsSeenNoneCanBeShared) {
+  for (const bool shares : {false, true}) {
+    EXPECT_EQ(
+        message_of<UnsupportedError>([&] { device_index(0, 2, 0, shares); }),
+        "a GPU was asked for, and this process sees none");
+  }
+}
+
 TEST(Placement, ProcessesShareAGpuWhenAskedTo) {
   EXPECT_EQ(device_index(1, 2, 1, true), 0);
   EXPECT_EQ(device_index(4, 5, 2, true), 0);

@@ -12,7 +12,9 @@
 #include "base/str_cat.h"
 #include "comm/launcher_link.h"
 #include "device/device_library.h"
+#include "device/fused_blocks.h"
 #include "device/recorded_calls.h"
+#include "optim/state_tensors.h"
 
 namespace accelerate {
 namespace {
@@ -138,6 +140,7 @@ Tensors detail::GraphedFunction::Impl::run(
     say(why);
     return without_graph(body(inputs));
   }
+  forget_if_moved();
   Recording& recording = recordings_[key_of(inputs)];
   if (recording.graph) {
     return replay(recording, inputs);
@@ -157,6 +160,29 @@ Tensors detail::GraphedFunction::Impl::run(
   --replays_;  // The one that makes up for recording.
   run_.updates -= recording.updates;
   return replay(recording, inputs);
+}
+
+std::vector<const void*> detail::GraphedFunction::Impl::places_now() const {
+  std::vector<const void*> places;
+  for (const PreparedModel& model : run_.models) {
+    for (const at::Tensor& one : model.parameters.tensors) {
+      places.push_back(one.const_data_ptr());
+    }
+  }
+  for (torch::optim::Optimizer* optimizer : run_.optimizers()) {
+    for (const at::Tensor& one : state_tensors(*optimizer)) {
+      places.push_back(one.defined() ? one.const_data_ptr() : nullptr);
+    }
+  }
+  return places;
+}
+
+void detail::GraphedFunction::Impl::forget_if_moved() {
+  if (graphs_ > 0 && places_ != places_now()) {
+    recordings_.clear();
+    first_ = nullptr;
+    graphs_ = 0;
+  }
 }
 
 bool detail::GraphedFunction::Impl::record(
@@ -192,6 +218,7 @@ bool detail::GraphedFunction::Impl::record(
   recording.outputs = std::move(outputs);
   recording.graph = std::move(graph);
   first_ = first_ != nullptr ? first_ : recording.graph.get();
+  places_ = places_now();
   ++graphs_;
   return true;
 }
@@ -204,6 +231,9 @@ Tensors detail::GraphedFunction::Impl::replay(
   }
   for (torch::optim::Optimizer* optimizer : run_.optimizers()) {
     dynamic_cast<FusedOptimizer&>(*optimizer).refresh_lr();
+  }
+  if (const FusedBlocks* const blocks = fused_blocks()) {
+    blocks->refresh();
   }
   recording.graph->replay();
   ++replays_;

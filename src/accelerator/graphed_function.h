@@ -21,6 +21,8 @@ namespace accelerate {
 /// 3. Each call copies its inputs there, brings what the host decides up to
 ///    date (learning rates lie in tensors), starts the recording, and copies
 ///    the results into tensors of the caller's.
+/// A recording knows parameters and the optimizers' state by where they lie:
+/// when one lies elsewhere, after `load_state` say, all are forgotten.
 /// What a recording cannot contain is refused before (`obstacle`), or makes
 /// recording fail, after which the body runs as it is.
 class detail::GraphedFunction::Impl {
@@ -43,6 +45,8 @@ class detail::GraphedFunction::Impl {
   };
 
   std::string obstacle(const Tensors& inputs) const;
+  std::vector<const void*> places_now() const;
+  void forget_if_moved();
   bool record(Recording& recording, const Tensors& inputs, const Body& body);
   Tensors replay(Recording& recording, const Tensors& inputs);
   void set_recording(bool on);
@@ -53,7 +57,8 @@ class detail::GraphedFunction::Impl {
   Accelerator::Impl& run_;
   GraphOptions options_;
   std::map<std::string, Recording> recordings_;
-  DeviceGraph* first_ = nullptr;  // Its memory is shared by all.
+  std::vector<const void*> places_;  // when the last one was made
+  DeviceGraph* first_ = nullptr;     // Its memory is shared by all.
   std::int64_t graphs_ = 0;
   std::int64_t replays_ = 0;
   std::string why_not_;

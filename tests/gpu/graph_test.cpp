@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that are recorded and replayed.
+#include <filesystem>
+
+#include <unistd.h>
+
 #include "accelerate/accelerate.h"
 #include "gpu/gpu.h"
 #include "support/training.h"
@@ -71,6 +75,48 @@ TEST(GpuGraph, GivesTheSameBitForBit) {
     EXPECT_EQ(graphed.graphs, 2);
     EXPECT_EQ(graphed.replays, 20 - 2 * 3);
   }
+}
+
+// A load puts new tensors in the place of the optimizer's: a recording that
+// still had the old addresses would train on memory that is no one's.
+TEST(GpuGraph, GoesOnAfterALoadBitForBit) {
+  ACCELERATE_NEEDS_GPU();
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("gpu-graph-" + std::to_string(::getpid()));
+  std::vector<std::vector<double>> runs;
+  for (const bool graphed : {false, true}) {
+    Accelerator accelerator(alone_on(gpu()), {});
+    Net net = make_net();
+    AdamW optimizer(net->parameters(), 1e-2);
+    accelerator.prepare(net, optimizer);
+    auto plain = [&](const at::Tensor& rows) {
+      const at::Tensor loss = net_loss(net, rows);
+      accelerator.backward(loss);
+      optimizer.step();
+      optimizer.zero_grad();
+      return loss.detach();
+    };
+    auto step = accelerator.graph(plain);
+    std::vector<double> losses;
+    const auto run = [&](int first, int last) {
+      for (int i = first; i < last; ++i) {
+        const at::Tensor rows = rows_of(i);
+        losses.push_back((graphed ? step(rows) : plain(rows)).item<double>());
+      }
+    };
+    run(0, 10);
+    accelerator.save_state(folder);
+    run(10, 20);
+    accelerator.load_state(folder);
+    run(10, 20);
+    EXPECT_EQ(
+        std::vector<double>(losses.begin() + 10, losses.begin() + 20),
+        std::vector<double>(losses.begin() + 20, losses.end()));
+    EXPECT_EQ(step.core().num_graphs(), graphed ? 2 : 0);
+    runs.push_back(std::move(losses));
+    std::filesystem::remove_all(folder);
+  }
+  EXPECT_EQ(runs[0], runs[1]);
 }
 
 TEST(GpuGraph, DrawsNewRandomNumbersEachTime) {

@@ -64,8 +64,12 @@ struct Losses {
 };
 
 template <typename Model>
-Losses train_model(Model model, const ModelCase& one, PartialState state) {
-  Accelerator accelerator(std::move(state), {});
+Losses train_model(
+    Model model,
+    const ModelCase& one,
+    PartialState state,
+    Precision precision = Precision::no) {
+  Accelerator accelerator(std::move(state), {.mixed_precision = precision});
   transformers::AdamW optimizer(model->parameters(), 1e-3);
   accelerator.prepare(model, optimizer);
   auto scheduler = transformers::get_scheduler(
@@ -124,6 +128,76 @@ TEST_P(GpuModels, LossesAreThoseOfTheCpuAndNothingWaits) {
   }
   EXPECT_THAT(there.waits, testing::IsEmpty());
   EXPECT_LT(there.values.back(), there.values.front());
+}
+
+// The fused, recorded loop.
+TEST_P(GpuModels, NothingWaitsInMixedPrecision) {
+  ACCELERATE_NEEDS_GPU();
+  const auto config =
+      transformers::Config::from_json(small_config(GetParam().type));
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    at::manual_seed(3);
+    const Losses there =
+        GetParam().classifies
+            ? train_model(
+                  transformers::AutoModelForSequenceClassification::from_config(
+                      config),
+                  GetParam(),
+                  alone_on(gpu()),
+                  precision)
+            : train_model(
+                  transformers::AutoModelForCausalLM::from_config(config),
+                  GetParam(),
+                  alone_on(gpu()),
+                  precision);
+
+    EXPECT_THAT(there.waits, testing::IsEmpty()) << name_of(precision);
+    EXPECT_LT(there.values.back(), there.values.front());
+  }
+}
+
+// A recorded step has bf16 copies of the parameters in it.
+TEST(GpuModelGraph, SeesParametersThatTheProgramChanged) {
+  ACCELERATE_NEEDS_GPU();
+  const auto config = transformers::Config::from_json(small_config("bert"));
+  const ModelCase one{"bert", true};
+  std::vector<std::vector<double>> runs;
+  for (const bool graphed : {false, true}) {
+    at::manual_seed(3);
+    auto model =
+        transformers::AutoModelForSequenceClassification::from_config(config);
+    Accelerator accelerator(
+        alone_on(gpu()),
+        {.mixed_precision = Precision::bf16, .record_steps = false});
+    transformers::AdamW optimizer(model->parameters(), 1e-3);
+    accelerator.prepare(model, optimizer);
+    model->train();
+    TensorMap batch = batch_for(one.classifies, accelerator.device());
+    const auto plain = [&](const TensorMap& given) {
+      auto outputs = model(given);
+      accelerator.backward(outputs.loss);
+      optimizer.step();
+      optimizer.zero_grad();
+      return outputs.loss.detach();
+    };
+    auto step = accelerator.graph(plain);
+    std::vector<double> losses;
+    for (int i = 0; i < 8; ++i) {
+      if (i == 6) {
+        const at::NoGradGuard no_grad;
+        for (const at::Tensor& parameter : model->parameters()) {
+          parameter.mul_(0.5);
+        }
+      }
+      losses.push_back((graphed ? step(batch) : plain(batch)).item<double>());
+    }
+    EXPECT_EQ(step.core().num_graphs(), graphed ? 1 : 0)
+        << step.core().why_not();
+    runs.push_back(std::move(losses));
+  }
+  for (std::size_t i = 0; i < runs[0].size(); ++i) {
+    EXPECT_NEAR(runs[0][i], runs[1][i], 1e-4) << "step " << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

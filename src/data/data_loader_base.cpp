@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "accelerate/data_loader_base.h"
 
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -114,19 +115,46 @@ class DataLoaderBase::Loop::State {
     if (!reader_) {
       return;
     }
-    std::optional<Step> step = read();
-    if (!step) {
+    Next next = ahead_ ? *std::exchange(ahead_, std::nullopt) : fetch();
+    if (next.error) {
+      std::rethrow_exception(next.error);
+    }
+    if (!next.step) {
       leave();
       loader_->complete_epoch();
       return;
     }
-    Portion& portion = step->portions.front();
-    move_to_device(portion.batch.get());
+    // The copy of the next batch begins before this one is used, and so runs
+    // while it is. A batch that workers do not have yet is not waited for.
+    if (copies_ && copies_->are_needed() && reader_->is_ready()) {
+      ahead_ = fetch();
+    }
+    Portion& portion = next.step->portions.front();
     batch_ = std::move(portion.batch);
-    loader_->take(portion, *step);
+    loader_->take(portion, *next.step);
   }
 
  private:
+  // A step that was read, and whose copy has begun.
+  struct Next {
+    std::optional<Step> step;
+    std::exception_ptr error;
+  };
+
+  // What goes wrong is thrown where the step is asked for.
+  Next fetch() {
+    Next next;
+    try {
+      next.step = read();
+      if (next.step) {
+        move_to_device(next.step->portions.front().batch.get());
+      }
+    } catch (...) {
+      next.error = std::current_exception();
+    }
+    return next;
+  }
+
   // A dataset's arithmetic is not the model's: it keeps its precision.
   std::optional<Step> read() {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(
@@ -148,6 +176,7 @@ class DataLoaderBase::Loop::State {
     if (!reader_) {
       return;
     }
+    ahead_.reset();
     reader_ = nullptr;  // Its threads end here.
     if (--loader_->loops > 0) {
       loader_->return_to(outer_);
@@ -161,6 +190,7 @@ class DataLoaderBase::Loop::State {
   std::shared_ptr<GradientState> gradient_state_;
   std::unique_ptr<StepReader> reader_;
   std::optional<DeviceCopies> copies_;
+  std::optional<Next> ahead_;
   // Of a loop over the same loader around this one.
   Impl::Place outer_;
   detail::Opaque batch_;

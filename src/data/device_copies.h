@@ -20,6 +20,8 @@ class DeviceCopies {
  public:
   explicit DeviceCopies(c10::Device device);
 
+  bool are_needed() const { return !device_.is_cpu(); }
+
   /// The same tensors on the device, for use on the current stream.
   /// `non_blocking` lets copies out of memory that is not pinned run on, too.
   std::vector<at::Tensor> copy(

@@ -38,6 +38,7 @@ class MapSteps : public StepReader {
  public:
   explicit MapSteps(MapEpoch epoch);
   std::optional<Step> next() override;
+  bool is_ready() override { return pool_ && pool_->is_ready(); }
 
  private:
   class Plan;

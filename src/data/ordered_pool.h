@@ -48,6 +48,8 @@ class OrderedPool {
   /// The result of the next job: nothing after the last, its exception if it
   /// threw. Throws `IoError` when it does not come in time.
   std::optional<Result> next() { return shared_->next(); }
+  /// Whether that would come without a wait.
+  bool is_ready() { return shared_->is_ready(); }
 
  private:
   struct Slot {
@@ -87,6 +89,11 @@ class OrderedPool {
         space_.notify_one();
       }
       return result;
+    }
+
+    bool is_ready() {
+      const std::lock_guard lock(mutex_);
+      return slot_of(taken_).ready;
     }
 
     void run(std::int64_t thread) {

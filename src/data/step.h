@@ -33,6 +33,9 @@ class StepReader {
  public:
   virtual ~StepReader() = default;
   virtual std::optional<Step> next() = 0;
+  /// Whether `next` neither reads anything itself nor waits: workers have the
+  /// step, or what it throws.
+  virtual bool is_ready() { return false; }
 };
 
 }  // namespace accelerate

@@ -38,6 +38,7 @@ class StreamSteps : public StepReader {
  public:
   explicit StreamSteps(StreamEpoch epoch);
   std::optional<Step> next() override;
+  bool is_ready() override { return pool_ && pool_->is_ready(); }
 
  private:
   class Reader;

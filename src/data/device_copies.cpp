@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "accelerate/operations.h"
+#include "device/out_of_memory.h"
 
 namespace accelerate {
 namespace {
@@ -39,10 +40,12 @@ std::vector<at::Tensor> DeviceCopies::copy(
     const c10::StreamGuard on_ours(stream_);
     for (at::Tensor& tensor : moved) {
       if (!is_here(tensor, device_)) {
-        tensor = tensor.to(
-            device_,
-            tensor.scalar_type(),
-            non_blocking || (tensor.is_cpu() && tensor.is_pinned()));
+        tensor = with_memory_errors(device_, [&] {
+          return tensor.to(
+              device_,
+              tensor.scalar_type(),
+              non_blocking || (tensor.is_cpu() && tensor.is_pinned()));
+        });
       }
     }
     done.record(stream_);

@@ -14,8 +14,8 @@ namespace accelerate {
 
 /// Our error for LibTorch's: which device, how much was asked for, how much is
 /// free, and the most that was in use.
-OutOfMemoryError out_of_memory(
-    const c10::OutOfMemoryError& error, c10::Device device);
+ACCELERATE_API OutOfMemoryError
+out_of_memory(const c10::OutOfMemoryError& error, c10::Device device);
 
 /// Calls `body`, with LibTorch's error replaced by ours.
 template <typename Body>

@@ -4,6 +4,7 @@
 
 #include "accelerate/error.h"
 #include "accelerate/optim.h"
+#include "device/out_of_memory.h"
 #include "optim/group_options.h"
 
 namespace accelerate {
@@ -47,7 +48,11 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
     refresh_lr();
   }
   for (std::size_t group = 0; group < param_groups_.size(); ++group) {
-    step_group(group);
+    const auto& parameters = param_groups_[group].params();
+    if (!parameters.empty()) {
+      with_memory_errors(
+          parameters.front().device(), [&] { step_group(group); });
+    }
   }
   return loss;
 }

@@ -6,6 +6,7 @@
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "device/out_of_memory.h"
 #include "transformers/checkpointing.h"
 
 namespace transformers {
@@ -93,7 +94,12 @@ ModelModule::ModelModule(Config the_config) : config(std::move(the_config)) {
 }
 
 ModelResult ModelModule::forward(const ModelInputs& inputs) {
-  return with_autocast([&] { return compute(inputs); });
+  const at::Tensor& first =
+      inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
+  const c10::Device device =
+      first.defined() ? first.device() : c10::Device(c10::kCPU);
+  return accelerate::with_memory_errors(
+      device, [&] { return with_autocast([&] { return compute(inputs); }); });
 }
 
 at::Tensor Backbone::embed(const ModelInputs& inputs) const {

@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The examples, unchanged, on a GPU: one process, and two that share it through
+# Gloo and learn the same.
+#
+#     launch_on_gpu.sh <accelerate> <folder of the examples>
+set -euo pipefail
+if [ ! -e /dev/nvidiactl ]; then
+  echo "skipped: there is no GPU"
+  exit 77
+fi
+accelerate=$1
+examples=$2
+export CUDA_VISIBLE_DEVICES=0 NO_COLOR=1
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+fail() {
+  cat "$log"
+  echo "error: $1" >&2
+  exit 1
+}
+
+# launch <text that must come> <words>...
+launch() {
+  local text=$1
+  shift
+  "$accelerate" launch "$@" >"$log" 2>&1 || fail "exit $? of: launch $*"
+  grep -q -- "$text" "$log" || fail "no \`$text\` from: launch $*"
+}
+
+# What the last epoch got right.
+accuracy() { sed -n 's/.*accuracy[^0-9]*\([0-9.]*\).*/\1/p' "$log" | tail -1; }
+
+launch '564/564' --num_processes 1 "$examples/train"
+ACCELERATE_BACKEND=gloo launch '282/282' --num_processes 2 "$examples/train"
+
+if "$accelerate" launch --num_processes 2 "$examples/train" >"$log" 2>&1; then
+  fail "two processes on one GPU over NCCL were not refused"
+fi
+grep -q '2 processes on this host want a GPU each, and it has 1' "$log" ||
+  fail "the refusal does not say why"
+
+launch accuracy --num_processes 1 "$examples/nlp_example" --num_epochs 6
+one=$(accuracy)
+ACCELERATE_BACKEND=gloo launch accuracy --num_processes 2 "$examples/nlp_example" --num_epochs 6
+two=$(accuracy)
+echo "accuracy: $one with one process, $two with two"
+python3 - "$one" "$two" <<'END' || fail "they did not learn the same"
+import sys
+one, two = map(float, sys.argv[1:])
+sys.exit(not (one > 0.9 and two > 0.9 and abs(one - two) < 0.05))
+END

@@ -165,8 +165,10 @@ Tensors detail::GraphedFunction::Impl::run(
 std::vector<const void*> detail::GraphedFunction::Impl::places_now() const {
   std::vector<const void*> places;
   for (const PreparedModel& model : run_.models) {
-    for (const at::Tensor& one : model.parameters.tensors) {
-      places.push_back(one.const_data_ptr());
+    for (const NamedTensors* known : {&model.parameters, &model.buffers}) {
+      for (const at::Tensor& one : known->tensors) {
+        places.push_back(one.const_data_ptr());
+      }
     }
   }
   for (torch::optim::Optimizer* optimizer : run_.optimizers()) {

@@ -106,8 +106,30 @@ TEST(GpuMemory, RunningOutSaysHowMuchWasMissing) {
   clear_device_cache();
 }
 
+TEST(GpuMemory, TheFirstStepSaysWhatItsStateWanted) {
+  ACCELERATE_NEEDS_GPU();
+  const auto on_gpu = at::TensorOptions(gpu());
+  auto weight = at::ones({1LL << 28}, on_gpu).requires_grad_();
+  weight.mutable_grad() = at::ones_like(weight);
+  AdamW optimizer({weight}, 1e-3);
+  const std::int64_t left = 1LL << 29;  // Half of one moment.
+  at::Tensor others = at::empty(
+      {cuda_backend().memory(0).free - left}, on_gpu.dtype(at::kByte));
+
+  const std::string text =
+      message_of<OutOfMemoryError>([&] { optimizer.step(); });
+
+  EXPECT_THAT(
+      text, testing::HasSubstr("is out of memory: 1024.00 MB requested"));
+  others.reset();
+  clear_device_cache();
+  optimizer.step();
+  EXPECT_NEAR(weight[0].item<double>(), 1 - 1e-3 - 1e-5, 1e-6);
+}
+
 TEST(GpuMemory, ABatchThatFitsIsFound) {
   ACCELERATE_NEEDS_GPU();
+  clear_device_cache();
   const std::int64_t free = cuda_backend().memory(0).free;
 
   const auto found = find_executable_batch_size(

@@ -32,6 +32,9 @@ constexpr ExitCode kExitCodes[] = {
     {"70",
      "A bug of ours; `accelerate env` is what a report needs.",
      "`InternalError`"},
+    {"75",
+     "A program that was asked to (SIGTERM, SIGUSR1) saved a checkpoint and "
+     "left; start it again (`accelerate::kPreemptedExitCode`)."},
     {"128+n", "Killed by signal n: 130 after Ctrl-C, 137 after SIGKILL."},
     {"other",
      "`accelerate launch`: the exit code of the worker that failed first."},

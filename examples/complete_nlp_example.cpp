@@ -210,6 +210,10 @@ Scores evaluate(
   return {.accuracy = accuracy.compute(), .f1 = f1.compute().f1};
 }
 
+// New code
+int exit_code = 0;  // What the program ends with.
+// End of new code
+
 void train(const Settings& settings) {
   // A batch is that of all processes together: more of them change nothing
   // but the time.
@@ -335,10 +339,13 @@ void train(const Settings& settings) {
       if (profiler) {
         profiler->step();
       }
+      // region: preemption
       if (save() && accelerator.checkpoint_requested()) {
         stopped = true;
+        exit_code = accelerate::kPreemptedExitCode;
         break;
       }
+      // endregion
       // End of new code
     }
 
@@ -381,4 +388,7 @@ void train(const Settings& settings) {
 
 int main(int argc, char** argv) {
   train(parse(argc, argv));
+  // New code
+  return exit_code;
+  // End of new code
 }

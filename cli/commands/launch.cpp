@@ -22,7 +22,8 @@ ReservedPort mpirun_port(const Settings& settings) {
 }
 
 void print_failure(const Failure& failure, Console& console) {
-  console.error(Error(failure_title(failure)));
+  failure.is_preemption() ? console.warning(failure_title(failure))
+                          : console.error(Error(failure_title(failure)));
   if (const std::string body = failure_body(failure); !body.empty()) {
     console.write_error("\n" + body);
   }

@@ -351,8 +351,9 @@ class ACCELERATE_API Accelerator {
   [[nodiscard]] Region register_load_state_pre_hook(StateHook hook);
 
   /// Whether this process or another was asked to save and stop, by SIGTERM or
-  /// SIGUSR1: true on every process at the same step. The first call installs
-  /// the handlers. Collective.
+  /// SIGUSR1: true on every process at the same step, and from then on. The
+  /// first call installs the handlers. End the program with
+  /// `kPreemptedExitCode` to have it started again. Collective.
   bool checkpoint_requested();
 
   /// Counts the loop's steps and saves when it is time, or when
@@ -375,7 +376,8 @@ class ACCELERATE_API Accelerator {
   /// Writes a model's weights as Hugging Face lays them out:
   /// `model.safetensors`, or `model-00001-of-0000n.safetensors` and so on with
   /// an index. Files of an earlier save are removed. A tied weight is written
-  /// once; `load_safetensors` gives it back under each name.
+  /// once, and a warning names it; `load_safetensors` gives it back under each
+  /// name.
   ///
   /// The main process writes, or the main process of each node with
   /// `save_on_each_node`; not collective. Throws `StateError` for a model
@@ -399,6 +401,15 @@ class ACCELERATE_API Accelerator {
 
   /// Where checkpoints go, and the number of the next.
   const ProjectConfiguration& project_configuration() const;
+  const std::filesystem::path& project_dir() const {
+    return project_configuration().project_dir;
+  }
+  const std::filesystem::path& logging_dir() const {
+    return project_configuration().logging_dir;
+  }
+  std::int64_t save_iteration() const {
+    return project_configuration().iteration;
+  }
   /// Updates of the optimizers so far, those of loaded runs included.
   std::int64_t step() const;
 

@@ -10,9 +10,18 @@
 
 namespace accelerate {
 
+/// What a program ends with that saved because it was asked to (see
+/// `Accelerator::checkpoint_requested`) and wants to be started again.
+/// `accelerate launch` takes it for that: it waits for the other processes,
+/// restarts nothing and ends with the same code.
+inline constexpr int kPreemptedExitCode = 75;
+
 /// Where a run keeps its files.
 struct ProjectConfiguration {
   std::filesystem::path project_dir = {};
+  /// Where a program and its trackers write their logs; left out it is
+  /// `project_dir`.
+  std::filesystem::path logging_dir = {};
   /// Names checkpoints `<project_dir>/checkpoints/checkpoint_<iteration>`.
   bool automatic_checkpoint_naming = false;
   /// So many complete checkpoints are kept; older ones go once a new one is

@@ -6,6 +6,9 @@ import datetime
 import os
 from typing import Optional, Union
 
+# What a script ends with that saved because it was asked to; `accelerate launch` passes it on.
+PREEMPTED_EXIT_CODE = 75
+
 
 class KwargsHandler:
     """Base of what `Accelerator(kwargs_handlers=[…])` takes."""
@@ -45,9 +48,10 @@ class GradientAccumulationPlugin:
 
 @dataclasses.dataclass
 class ProjectConfiguration:
-    """Where a run keeps its checkpoints."""
+    """Where a run keeps its checkpoints, and its logs (`logging_dir`, left out: `project_dir`)."""
 
     project_dir: Optional[Union[str, os.PathLike]] = None
+    logging_dir: Optional[Union[str, os.PathLike]] = None
     automatic_checkpoint_naming: bool = False
     total_limit: Optional[int] = None
     iteration: int = 0

@@ -338,7 +338,10 @@ class Accelerator:
         return removable
 
     def checkpoint_requested(self) -> bool:
-        """Whether this process or another was asked to save and stop, by SIGTERM or SIGUSR1."""
+        """Whether this process or another was asked to save and stop, by SIGTERM or SIGUSR1.
+
+        Save, then leave with `sys.exit(PREEMPTED_EXIT_CODE)`.
+        """
         return self._core.checkpoint_requested()
 
     def save_every(self, steps: Optional[int] = None, minutes: Optional[float] = None, blocking: bool = False):
@@ -429,6 +432,7 @@ class Accelerator:
     use_seedable_sampler = property(lambda self: self._core.use_seedable_sampler)
     non_blocking = property(lambda self: self._core.non_blocking)
     project_dir = property(lambda self: self.project_configuration.project_dir)
+    logging_dir = property(lambda self: self._core.logging_dir or None)
 
     @property
     def sync_gradients(self) -> bool:

@@ -298,8 +298,11 @@ void bind_checkpoints(CoreClass& core) {
           },
           py::call_guard<Waiting>())
       .def_property_readonly("step", [](Core& self) { return self->step(); })
-      .def_property_readonly("iteration", [](Core& self) {
-        return self->project_configuration().iteration;
+      .def_property_readonly(
+          "iteration",
+          [](Core& self) { return self->project_configuration().iteration; })
+      .def_property_readonly("logging_dir", [](Core& self) {
+        return self->logging_dir().string();
       });
 }
 

@@ -153,6 +153,9 @@ ProjectConfiguration project_configuration(const py::dict& given) {
   std::string folder;
   fields.read("project_dir", folder);
   result.project_dir = folder;
+  std::string logs;
+  fields.read("logging_dir", logs);
+  result.logging_dir = logs;
   fields.read(
       "automatic_checkpoint_naming", result.automatic_checkpoint_naming);
   fields.read("total_limit", result.total_limit);

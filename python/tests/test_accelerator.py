@@ -301,6 +301,7 @@ class Checkpoints(unittest.TestCase):
             sorted(os.listdir(os.path.join(self.folder, "checkpoints"))), ["checkpoint_1", "checkpoint_2"]
         )
         self.assertEqual(accelerator.save_iteration, 3)
+        self.assertEqual(accelerator.logging_dir, self.folder)
         self.assertTrue(accelerator.load_state()["path"].endswith("checkpoint_2"))
 
     def test_what_does_not_fit_is_listed_and_nothing_changes(self):

@@ -36,6 +36,9 @@ ProjectConfiguration chosen_project(const AcceleratorOptions& options) {
     }
     project.project_dir = *options.project_dir;
   }
+  if (project.logging_dir.empty()) {
+    project.logging_dir = project.project_dir;
+  }
   return project;
 }
 

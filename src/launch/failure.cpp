@@ -56,6 +56,13 @@ std::string failure_title(const Failure& failure) {
         format_seconds(failure.seconds),
         " into the run; the workers here were stopped");
   }
+  if (failure.is_preemption()) {
+    return str_cat(
+        "the program left because it was asked to, ",
+        format_seconds(failure.seconds),
+        " into the run",
+        failure.step ? str_cat(", at step ", *failure.step) : std::string());
+  }
   if (failure.interrupt != 0) {
     return str_cat(
         "interrupted by ",
@@ -88,6 +95,9 @@ std::string failure_body(const Failure& failure) {
   if (!failure.lost_machine.empty()) {
     return "  its connection ended without a word; the workers there are not "
            "known to have failed\n";
+  }
+  if (failure.is_preemption()) {
+    return "";
   }
   if (failure.is_plain_interrupt()) {
     return failure.step ? str_cat(
@@ -140,6 +150,9 @@ std::vector<std::string> failure_hints(const Failure& failure) {
     return {
         "look for an error on that machine first, then at the network "
         "between the two"};
+  }
+  if (failure.is_preemption()) {
+    return {"start it again to go on from its checkpoint"};
   }
   if (failure.interrupt != 0) {
     return hints;

@@ -9,6 +9,8 @@
 
 #include <sys/types.h>
 
+#include "accelerate/checkpoint.h"
+
 namespace accelerate {
 
 struct Failure {
@@ -37,6 +39,10 @@ struct Failure {
     return interrupt != 0 &&
            (signal == interrupt || exit_code == 128 + interrupt ||
             signal == 9);  // Of the second one.
+  }
+  /// It saved because it was asked to, and wants to be started again.
+  bool is_preemption() const {
+    return signal == 0 && exit_code == kPreemptedExitCode;
   }
   int code() const { return signal != 0 ? 128 + signal : exit_code; }
 };

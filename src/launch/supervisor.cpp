@@ -87,6 +87,9 @@ class Generation {
     } else if (first_failure_) {
       result.failure = describe(*first_failure_);
       result.exit_code = result.failure->code();
+    } else if (first_left_) {
+      result.failure = describe(*first_left_);
+      result.exit_code = result.failure->code();
     }
     return result;
   }
@@ -207,7 +210,10 @@ class Generation {
     ::epoll_ctl(
         epoll_.get(), EPOLL_CTL_DEL, worker.process.handle.get(), nullptr);
     --running_;
-    if (worker.end->is_failure() && !first_failure_ && !remote_failure_) {
+    if (worker.end->is_preemption()) {
+      let_others_leave(worker);
+    } else if (
+        worker.end->is_failure() && !first_failure_ && !remote_failure_) {
       first_failure_ = static_cast<std::size_t>(&worker - workers_.data());
       const std::string reason = str_cat(
           "rank ",
@@ -225,6 +231,18 @@ class Generation {
     }
   }
 
+  // All processes leave at the same step: who has not done so when the time is
+  // over will not. A failure among them says more than this.
+  void let_others_leave(const Worker& worker) {
+    if (!first_left_) {
+      first_left_ = static_cast<std::size_t>(&worker - workers_.data());
+    }
+    if (!grace_end_) {
+      grace_end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      options_.grace_period);
+    }
+  }
+
   bool ended_as_told(const WorkerProcess::End& end) const {
     return interrupt_ != 0 &&
            (end.signal == interrupt_ || end.exit_code == 128 + interrupt_);
@@ -236,11 +254,11 @@ class Generation {
     options_.others->report_done();
     const auto limit =
         std::chrono::duration_cast<Clock::duration>(
-            interrupt_ != 0 ? options_.grace_period : options_.stop_timeout) +
+            grace_end_ ? options_.grace_period : options_.stop_timeout) +
         std::chrono::seconds(5);
     std::optional<Clock::time_point> deadline;
     while (!options_.others->all_done()) {
-      const bool ending = kill_at_ || interrupt_ != 0;
+      const bool ending = kill_at_ || grace_end_;
       if (ending && !deadline) {
         deadline = Clock::now() + limit;
       }
@@ -385,7 +403,8 @@ class Generation {
     }
     double best = workers_[*first_failure_].end_epoch;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
-      if (!workers_[i].end || !workers_[i].end->is_failure()) {
+      if (!workers_[i].end || !workers_[i].end->is_failure() ||
+          workers_[i].end->is_preemption()) {
         continue;
       }
       const auto reported = reported_time(workers_[i]);
@@ -457,7 +476,7 @@ class Generation {
       }
       if (other.was_stopped || !other.end) {
         ++failure.others_stopped;
-      } else if (other.end->is_failure()) {
+      } else if (other.end->is_failure() && !other.end->is_preemption()) {
         ++failure.others_failed;
       }
     }
@@ -506,9 +525,11 @@ class Generation {
   std::vector<Worker> workers_;
   std::size_t running_ = 0;
   std::optional<std::size_t> first_failure_;
+  std::optional<std::size_t> first_left_;  // After a checkpoint.
   std::optional<Failure> remote_failure_;
-  std::optional<Clock::time_point> kill_at_;    // After a failure.
-  std::optional<Clock::time_point> grace_end_;  // After an interrupt.
+  std::optional<Clock::time_point> kill_at_;  // After a failure.
+  // After an interrupt, or when the first has left.
+  std::optional<Clock::time_point> grace_end_;
   bool killed_ = false;
   int interrupt_ = 0;
 };
@@ -619,7 +640,7 @@ SupervisorResult supervise(
     SupervisorResult result = generation.result();
     // A machine that is lost cannot come to the next start.
     if (!result.failure || generation.was_interrupted() ||
-        restart >= options.max_restarts ||
+        result.failure->is_preemption() || restart >= options.max_restarts ||
         !result.failure->lost_machine.empty()) {
       return result;
     }

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include "accelerate/checkpoint.h"
 #include "base/unique_fd.h"
 
 namespace accelerate {
@@ -47,6 +48,9 @@ struct WorkerProcess {
     int signal = 0;
 
     bool is_failure() const { return exit_code != 0 || signal != 0; }
+    bool is_preemption() const {
+      return signal == 0 && exit_code == kPreemptedExitCode;
+    }
     /// What a shell would report.
     int code() const { return signal != 0 ? 128 + signal : exit_code; }
   };

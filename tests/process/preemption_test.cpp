@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "accelerate/checkpoint.h"
 #include "folders/checkpoints.h"
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -22,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 CommandOptions launch_command(const std::string& options) {
   CommandOptions command;
@@ -92,8 +94,14 @@ TEST_F(Preemption, LeavesTimeToSaveOnEveryProcess) {
             program("steps=1000000 request=leave"),
         signal);
 
-    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.exit_code, kPreemptedExitCode) << result.err;
     EXPECT_THAT(result.out, HasSubstr("left at step ")) << result.err;
+    EXPECT_THAT(
+        result.err,
+        HasSubstr("warning: the program left because it was asked to, "));
+    EXPECT_THAT(
+        result.err,
+        HasSubstr("hint: start it again to go on from its checkpoint"));
     ASSERT_EQ(checkpoints().size(), before + 1);
     const auto newest = checkpoints().back();
     ASSERT_TRUE(newest.manifest) << newest.problem;
@@ -123,6 +131,30 @@ TEST_F(Preemption, EndsWhoDoesNotCareWhenTheTimeIsOver) {
           "warning: 2 of 2 workers did not end within the grace period of "
           "1.5 s and were killed"));
   EXPECT_THAT(result.err, HasSubstr("interrupted by SIGTERM"));
+}
+
+// The first one's code is no reason to stop the others, who may still save.
+TEST_F(Preemption, EndsWhoStaysBehindWhenTheTimeIsOver) {
+  const auto result = run_command(launch_command(
+      "--num_processes 2 --grace_period 1.5" +
+      program("steps=50 request=leave_or_hang ask=1@7")));
+
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit_code, 137) << result.err;
+  EXPECT_THAT(
+      result.err,
+      HasSubstr(
+          "warning: 1 of 2 workers did not end within the grace period of "
+          "1.5 s and were killed"));
+}
+
+TEST_F(Preemption, HidesNoFailure) {
+  const auto result = run_command(launch_command(
+      "--num_processes 3" + program("steps=50 request=leave_or_fail ask=1@7")));
+
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("error: rank 1 failed first, "));
+  EXPECT_THAT(result.err, HasSubstr("after the checkpoint"));
 }
 
 // Both on this host, but each node's processes write to a folder of its own.
@@ -197,9 +229,12 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, Interrupted, testing::Values(2, 3));
 // One process gets the signal, all of them stop, at the same step.
 TEST_F(Preemption, OfOneProcessIsHeardByAllInTheSameStep) {
   const auto result = run_command(launch_command(
-      "--num_processes 3" + program("steps=50 request=leave ask=1@7")));
+      "--num_processes 3 --max_restarts 3" +
+      program("steps=50 request=leave ask=1@7")));
 
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  // Nothing failed, so that nothing is started again here.
+  EXPECT_EQ(result.exit_code, kPreemptedExitCode) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("restart")));
   for (const char* rank : {"rank 0", "rank 1", "rank 2"}) {
     EXPECT_THAT(result.out, HasSubstr(std::string(rank) + " left at step 7\n"));
   }

@@ -30,6 +30,7 @@ std::atomic<int> failure = 0;
 std::function<void()> hold;
 std::atomic<bool> no_rename_flags = false;
 std::atomic<bool> torn = false;
+std::atomic<int> slowness = 0;  // milliseconds
 std::string kept;
 std::atomic<bool> recording = false;
 std::mutex record_mutex;
@@ -72,6 +73,13 @@ int count_call(const bool needs_room) {
                                                             : 0;
 }
 
+// As a disk that is busy with somebody else's work.
+void take_time() {
+  if (slowness > 0) {
+    ::usleep(static_cast<useconds_t>(slowness) * 1000);
+  }
+}
+
 template <typename Function>
 Function* real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
@@ -107,6 +115,10 @@ void fail_from_call(const int at, const int error) {
 
 void hold_first_write(std::function<void()> wait) {
   hold = std::move(wait);
+}
+
+void slow_down(const std::chrono::milliseconds each) {
+  slowness = static_cast<int>(each.count());
 }
 
 void refuse_rename_flags() {
@@ -175,6 +187,7 @@ ssize_t write(int fd, const void* data, std::size_t size) {
     if (const auto hold = std::exchange(accelerate::hold, nullptr)) {
       hold();
     }
+    accelerate::take_time();
     accelerate::note("write", fd);
     if (accelerate::torn && size > 256) {
       size /= 2;  // The caller comes again with the rest.
@@ -193,6 +206,7 @@ int close(int fd) {
 }
 
 int fsync(int fd) {
+  accelerate::take_time();
   accelerate::note("fsync", fd);
   ACCELERATE_FAIL_IF_TOLD(true)
   return accelerate::real<int(int)>("fsync")(fd);

@@ -5,6 +5,7 @@
 // before the C library does.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ std::vector<std::string> recorded_calls();
 
 /// Calls `wait` in the first write, in whatever thread it happens.
 void hold_first_write(std::function<void()> wait);
+
+/// Every write and every fsync takes so much longer, until the process ends.
+void slow_down(std::chrono::milliseconds each);
 
 /// Everything works again. Returns how many calls were counted.
 int disarm();

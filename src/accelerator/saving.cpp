@@ -2,8 +2,14 @@
 // Models and single files, without the rest of a run.
 #include "accelerate/saving.h"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
+#include <iostream>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
@@ -49,6 +55,49 @@ void refuse_meta(const TensorMap& tensors) {
     throw StateError(
         str_cat("cannot save the model: without values (on meta): ", names),
         "load or initialise its weights first");
+  }
+}
+
+// Names of one piece of memory in one form, in the order of the map.
+std::vector<std::vector<std::string>> tied_names(const TensorMap& tensors) {
+  using Shape = std::vector<std::int64_t>;
+  std::map<
+      std::tuple<const void*, c10::ScalarType, Shape, Shape>,
+      std::vector<std::string>>
+      all;
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.layout() == c10::kStrided && tensor.numel() > 0) {
+      all[{tensor.const_data_ptr(),
+           tensor.scalar_type(),
+           tensor.sizes().vec(),
+           tensor.strides().vec()}]
+          .push_back(name);
+    }
+  }
+  std::vector<std::vector<std::string>> tied;
+  for (auto& [memory, names] : all) {
+    if (names.size() > 1) {
+      tied.push_back(std::move(names));
+    }
+  }
+  std::ranges::sort(tied);
+  return tied;
+}
+
+// A reader that does not tie them itself misses all but the first.
+void warn_of_tied(const TensorMap& tensors) {
+  std::string list;
+  for (const auto& names : tied_names(tensors)) {
+    list += str_cat(
+        list.empty() ? "`" : "; `", names[0], "` holds the values of `");
+    for (std::size_t i = 1; i < names.size(); ++i) {
+      list += str_cat(i == 1 ? "" : ", `", names[i], "`");
+    }
+  }
+  if (!list.empty()) {
+    std::cerr
+        << str_cat("warning: save_model wrote tied weights once: ", list, "\n")
+        << std::flush;
   }
 }
 
@@ -101,6 +150,7 @@ void Accelerator::save_module(
         state,
         save_directory,
         {.max_shard_size = options.max_shard_size.bytes()});
+    warn_of_tied(state);
   }
 }
 

@@ -49,8 +49,17 @@ TEST(SaveModel, WritesWhatLoadsAgain) {
     Net net = make_net();
     accelerator.prepare(net);
 
+    if (group.rank() == 0) {
+      testing::internal::CaptureStderr();
+    }
     accelerator.save_model(net, folder.path() / "deep" / "m");
     accelerator.wait_for_everyone();
+    if (group.rank() == 0) {
+      EXPECT_EQ(
+          testing::internal::GetCapturedStderr(),
+          "warning: save_model wrote tied weights once: `second.weight` holds "
+          "the values of `tied`\n");
+    }
 
     const TensorMap loaded = load_sharded(folder.path() / "deep" / "m");
     const TensorMap expected = accelerator.get_state_dict(net);

@@ -96,6 +96,9 @@ class Accelerator::Impl {
   CheckpointContents collect();
   /// Of that the models and the optimizers, which are nearly all.
   CheckpointContents collect_models();
+  /// `collect`, and what the user's hooks make of it, all ranks together: when
+  /// an object or a hook throws on one, all throw. Collective.
+  void collect_for_hooks(CheckpointContents& contents, const Destination& to);
   /// The weights of each model, out of `contents` and back into it: what hooks
   /// may change.
   std::vector<TensorMap> take_model_weights(CheckpointContents& contents) const;

@@ -2,15 +2,12 @@
 #include "accelerator/checkpointing.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <utility>
 
-#include <ATen/ATen.h>
-
 #include "accelerate/error.h"
 #include "accelerator/accelerator_impl.h"
-#include "accelerator/preemption.h"
+#include "accelerator/run_together.h"
 #include "base/str_cat.h"
 #include "checkpoint/reader.h"
 #include "folders/checkpoints.h"
@@ -135,6 +132,12 @@ Region hook_region(
   });
 }
 
+bool is_anywhere(const Group& group, const bool here) {
+  return std::ranges::any_of(
+      group.gather_object({Json(here)}),
+      [](const Json& there) { return there.as_bool(); });
+}
+
 // A writer whose group has failed is of no use; the next save makes another.
 template <typename Work>
 auto with_living_writer(Checkpointing& checkpoints, const Work& work) {
@@ -143,52 +146,6 @@ auto with_living_writer(Checkpointing& checkpoints, const Work& work) {
   } catch (const DistributedError&) {
     checkpoints.close_writer();
     throw;
-  }
-}
-
-/// Decides when it is time; the same on every rank.
-class SaveClock {
- public:
-  explicit SaveClock(const SaveEveryOptions& options) : options_(options) {}
-
-  bool is_due(const Group& group) {
-    ++steps_;
-    if (options_.steps && steps_ % *options_.steps == 0) {
-      return true;
-    }
-    if (!options_.minutes) {
-      return false;
-    }
-    const std::chrono::duration<double, std::ratio<60>> passed =
-        std::chrono::steady_clock::now() - last_;
-    std::vector<Json> due{Json(passed.count() >= *options_.minutes)};
-    group.broadcast_object_list(due);
-    return due.front().as_bool();
-  }
-
-  void saved() { last_ = std::chrono::steady_clock::now(); }
-
- private:
-  SaveEveryOptions options_;
-  std::int64_t steps_ = 0;
-  std::chrono::steady_clock::time_point last_ =
-      std::chrono::steady_clock::now();
-};
-
-void check_every(const SaveEveryOptions& options) {
-  if (!options.steps && !options.minutes) {
-    throw ArgumentError(
-        "save_every needs `steps` or `minutes`", "pass one of the two");
-  }
-  if ((options.steps && *options.steps < 1) ||
-      (options.minutes && !(*options.minutes > 0))) {
-    throw ArgumentError(
-        str_cat(
-            "save_every: ",
-            options.steps && *options.steps < 1
-                ? str_cat("steps is ", *options.steps)
-                : str_cat("minutes is ", *options.minutes)),
-        "pass a number above 0");
   }
 }
 
@@ -251,6 +208,33 @@ fs::path Accelerator::save_state(const SaveStateOptions& options) {
   return save_state(fs::path(), options);
 }
 
+// Weights go into `contents` as hooks leave them. Hooks and objects are the
+// user's, and may throw on one process alone.
+void Accelerator::Impl::collect_for_hooks(
+    CheckpointContents& contents, const Destination& to) {
+  const std::string none =
+      str_cat("no checkpoint at ", (to.parent / to.name).string());
+  run_together(state.group(), none, [&] { contents = collect(); });
+  if (!is_anywhere(state.group(), !checkpoints->save_hooks->empty())) {
+    return;
+  }
+  CheckpointWriter& writer = checkpoints->writer(state);
+  const fs::path folder = with_living_writer(
+      *checkpoints, [&] { return writer.open_for_hooks(to); });
+  std::vector<TensorMap> weights = take_model_weights(contents);
+  try {
+    run_together(state.group(), none + ": a hook threw", [&] {
+      for (const StateHook& hook : *checkpoints->save_hooks) {
+        hook(weights, folder);
+      }
+    });
+  } catch (...) {
+    writer.discard_open();
+    throw;
+  }
+  put_model_weights(contents, std::move(weights));
+}
+
 fs::path Accelerator::save_state(
     const fs::path& output_dir, const SaveStateOptions& options) {
   Checkpointing& checkpoints = *impl_->checkpoints;
@@ -258,21 +242,8 @@ fs::path Accelerator::save_state(
   Destination to = checkpoints.destination(output_dir);
   CheckpointWriter& writer = checkpoints.writer(state());
   writer.choose_number(to);
-  CheckpointContents contents = impl_->collect();
-  std::vector<TensorMap> weights = impl_->take_model_weights(contents);
-  if (!checkpoints.save_hooks->empty()) {
-    const fs::path folder = with_living_writer(
-        checkpoints, [&] { return writer.open_for_hooks(to); });
-    try {
-      for (const StateHook& hook : *checkpoints.save_hooks) {
-        hook(weights, folder);
-      }
-    } catch (...) {
-      writer.discard_open();
-      throw;
-    }
-  }
-  impl_->put_model_weights(contents, std::move(weights));
+  CheckpointContents contents;
+  impl_->collect_for_hooks(contents, to);
   if (!options.blocking) {
     writer.save_in_background(contents, to);
     // Numbers go on although the outcome is open.
@@ -366,36 +337,6 @@ Region Accelerator::register_save_state_pre_hook(StateHook hook) {
 
 Region Accelerator::register_load_state_pre_hook(StateHook hook) {
   return hook_region(impl_->checkpoints->load_hooks, std::move(hook));
-}
-
-bool Accelerator::checkpoint_requested() {
-  install_preemption_handlers();
-  const auto mine = at::full({1}, preemption_requested() ? 1 : 0, at::kLong);
-  return group().reduce({mine}, Reduction::max)[0].item<std::int64_t>() > 0;
-}
-
-std::function<bool()> Accelerator::save_every(const SaveEveryOptions& options) {
-  check_every(options);
-  // A folder is needed at the first save; say so now.
-  static_cast<void>(impl_->checkpoints->folder());
-  return [this,
-          options,
-          clock = SaveClock(options),
-          asked = false,
-          prepared = options.blocking]() mutable {
-    const bool due = clock.is_due(group());
-    const bool stop = checkpoint_requested() && !std::exchange(asked, true);
-    if (due || stop) {
-      // Who was asked to stop may not live to see a background save end.
-      save_state(SaveStateOptions{.blocking = options.blocking || stop});
-      clock.saved();
-    } else if (!prepared) {
-      // After the first step, when optimizers have a state.
-      impl_->checkpoints->writer(state()).prepare(impl_->collect_models());
-    }
-    prepared = true;
-    return due || stop;
-  };
 }
 
 const ProjectConfiguration& Accelerator::project_configuration() const {

@@ -13,6 +13,7 @@
 #include "accelerator/accelerator_impl.h"
 #include "accelerator/checkpointing.h"
 #include "accelerator/run_names.h"
+#include "accelerator/run_together.h"
 #include "base/str_cat.h"
 #include "folders/checksum.h"
 #include "folders/manifest.h"
@@ -144,8 +145,12 @@ class Accelerator::Impl::Restorer {
       weights.push_back(saved_models_.back() ? found->second : TensorMap{});
     }
     const std::vector<TensorMap> before = weights;
-    for (const auto& hook : *run_.checkpoints->load_hooks) {
-      hook(weights, path / kHooksFolder);
+    try {
+      for (const auto& hook : *run_.checkpoints->load_hooks) {
+        hook(weights, path / kHooksFolder);
+      }
+    } catch (const std::exception& error) {
+      throw StateError(str_cat("a hook threw: ", error.what()));
     }
     for (std::size_t m = 0; m < run_.models.size(); ++m) {
       TensorMap now = m < weights.size() ? std::move(weights[m]) : TensorMap{};
@@ -448,23 +453,16 @@ LoadStateReport Accelerator::Impl::restore(
     LoadedCheckpoint loaded, const fs::path& path, const bool strict) {
   std::optional<Restorer> restorer;
   const auto agreed = [&](const std::function<void()>& work) {
-    std::string problem;
-    try {
-      work();
-    } catch (const std::exception& error) {
-      problem = error.what();
-    }
-    for (const Json& theirs : state.group().gather_object({Json(problem)})) {
-      if (!theirs.as_string().empty()) {
-        return theirs.as_string();
-      }
-    }
-    return std::string();
+    return problems_of(state.group(), work);
   };
   const auto fail = [&](const std::string& why) {
     if (!why.empty()) {
       throw FormatError(
-          str_cat("cannot load ", path.string(), ": ", why),
+          str_cat(
+              "cannot load ",
+              path.string(),
+              why.starts_with("\n") ? ":" : ": ",
+              why),
           "nothing was changed; prepare what the saved run had prepared, or "
           "pass `{.strict = false}` to leave out what does not fit");
     }

@@ -276,6 +276,21 @@ fs::path CheckpointWriter::open_folder(
 // 3. Rank 0 commits, and tells how it went.
 Saved CheckpointWriter::write(
     const Part& part, const Destination& to, Manifest manifest) {
+  try {
+    return write_and_commit(part, to, std::move(manifest));
+  } catch (const DistributedError& error) {
+    throw DistributedError(
+        str_cat(
+            "no checkpoint at ",
+            (to.parent / to.name).string(),
+            ": ",
+            error.what()),
+        error.hint());
+  }
+}
+
+Saved CheckpointWriter::write_and_commit(
+    const Part& part, const Destination& to, Manifest manifest) {
   const bool is_main = group_.rank() == 0;
   const fs::path target = to.parent / to.name;
   const fs::path path = open_folder(to, Contents::ours);

@@ -86,6 +86,8 @@ class CheckpointWriter {
  private:
   /// The manifest lacks the files only.
   Saved write(const Part& part, const Destination& to, Manifest manifest);
+  Saved write_and_commit(
+      const Part& part, const Destination& to, Manifest manifest);
 
   enum class Contents { ours, with_hooks };
   /// Makes the folder on rank 0, unless there is one; returns its path.

@@ -5,6 +5,8 @@
 //                                       compute, for Python to load
 //     parity_models train <folder>      models that were trained, each saved
 //                                       by `save_state` and by `save_model`
+//     parity_models divide <folder>     the same on several processes, which
+//                                       write a large state together
 //     parity_models tokenizers <folders> <folder>  tokenizers, loaded and
 //                                       saved again, for Python to load
 //     parity_models embed <model> <sentences> <file>  compares ids and
@@ -87,6 +89,21 @@ void write(const Config& config, const std::string& head, const fs::path& out) {
 }
 
 // Two steps, so that nothing has the value it was made with.
+template <typename Model>
+void take_steps(
+    accelerate::Accelerator& accelerator,
+    Model& model,
+    accelerate::AdamW& optimizer,
+    const TensorMap& batch) {
+  accelerator.prepare(model, optimizer);
+  for (int step = 0; step < 2; ++step) {
+    accelerator.backward(main_output(model(batch)).pow(2).mean());
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  model->eval();
+}
+
 template <typename Auto>
 void train(const Config& config, const std::string& head, const fs::path& out) {
   const std::string type(config.model_type());
@@ -94,14 +111,8 @@ void train(const Config& config, const std::string& head, const fs::path& out) {
   auto model = Auto::from_config(config);
   accelerate::AdamW optimizer(model->parameters(), 0.01);
   accelerate::Accelerator accelerator;
-  accelerator.prepare(model, optimizer);
   const TensorMap batch = make_batch(type);
-  for (int step = 0; step < 2; ++step) {
-    accelerator.backward(main_output(model(batch)).pow(2).mean());
-    optimizer.step();
-    optimizer.zero_grad();
-  }
-  model->eval();
+  take_steps(accelerator, model, optimizer, batch);
   accelerator.save_state(out / "state" / name);
   accelerator.save_model(
       model, out / "model" / name, {.max_shard_size = "3KB"});
@@ -113,6 +124,55 @@ void train(const Config& config, const std::string& head, const fs::path& out) {
         out / kind / name / "config.json");
     write_golden(model, batch, out / kind / name);
   }
+}
+
+// A folder that several processes write, each its part.
+template <typename Auto>
+void divide(
+    const Config& config, const std::string& head, const fs::path& out) {
+  const std::string type(config.model_type());
+  auto model = Auto::from_config(config);
+  accelerate::AdamW optimizer(model->parameters(), 0.01);
+  accelerate::Accelerator accelerator;
+  const TensorMap batch = make_batch(type);
+  take_steps(accelerator, model, optimizer, batch);
+  const fs::path folder = accelerator.save_state(out / (type + "_" + head));
+  if (!accelerator.is_main_process()) {
+    return;
+  }
+  if (!fs::exists(folder / "model.safetensors.index.json")) {
+    throw accelerate::StateError(folder.string() + " was not divided");
+  }
+  model->save_pretrained(out / "config");
+  fs::copy_file(out / "config" / "config.json", folder / "config.json");
+  fs::remove_all(out / "config");
+  write_golden(model, batch, folder);
+}
+
+// Under `accelerate launch`; large enough for a file of each of three.
+int run_divide(const fs::path& out) {
+  torch::manual_seed(7);
+  divide<AutoModelForSequenceClassification>(
+      BertConfig{
+          .vocab_size = 24000,
+          .hidden_size = 256,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 4,
+          .intermediate_size = 512,
+          .max_position_embeddings = 16},
+      "sequence_classification",
+      out);
+  divide<AutoModelForCausalLM>(
+      GPT2Config{
+          .vocab_size = 24000,
+          .n_positions = 16,
+          .n_embd = 256,
+          .n_layer = 2,
+          .n_head = 4,
+          .pad_token_id = 0},
+      "causal_lm",
+      out);
+  return EXIT_SUCCESS;
 }
 
 void write_all(Config config, const fs::path& out) {
@@ -271,6 +331,9 @@ int main(int argc, char** argv) {
     if (command == "train" && argc == 3) {
       return run_train(argv[2]);
     }
+    if (command == "divide" && argc == 3) {
+      return run_divide(argv[2]);
+    }
     if (command == "tokenizers" && argc == 4) {
       return run_tokenizers(argv[2], argv[3]);
     }
@@ -282,7 +345,7 @@ int main(int argc, char** argv) {
     return error.exit_code();
   }
   std::cerr << "usage: parity_models {export <folder> | train <folder> | "
-               "tokenizers <folders> <folder> | "
+               "divide <folder> | tokenizers <folders> <folder> | "
                "embed <model> <sentences> <file>}\n";
   return 2;
 }

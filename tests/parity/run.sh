@@ -51,6 +51,16 @@ for kind in state model exported; do
   "$python" "$here/check_models.py" "$work/trained/$kind" 2
 done
 
+echo "parity: our checkpoints that two and three processes wrote, each its part"
+rm -rf "$work/divided"
+for count in 2 3; do
+  "$build/bin/accelerate" launch --cpu --num_processes "$count" \
+    "$build/bin/tests/parity_models" divide "$work/divided/$count"
+  shards=$(ls "$work/divided/$count"/*/model-*-of-0000"$count".safetensors | wc -l)
+  [ "$shards" -eq $((2 * count)) ]
+  "$python" "$here/check_models.py" "$work/divided/$count" 2
+done
+
 echo "parity: our tokenizers, saved here and loaded in Python"
 rm -rf "$work/tokenizers"
 "$build/bin/tests/parity_models" tokenizers "$here/golden/tokenizers/folders" \

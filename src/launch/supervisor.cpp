@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
-#include <future>
 
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -17,6 +16,7 @@
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "launch/interruptible_meeting.h"
 #include "launch/memory_kill.h"
 #include "launch/signal_queue.h"
 #include "launch/signals.h"
@@ -532,90 +532,6 @@ class Generation {
   std::optional<Clock::time_point> grace_end_;
   bool killed_ = false;
   int interrupt_ = 0;
-};
-
-// Meeting the other machines may take minutes, and signals are for us: a
-// second thread meets, this one looks at them.
-class InterruptibleMeeting {
- public:
-  InterruptibleMeeting(
-      const SupervisorOptions& options, Output& output, SignalQueue& signals)
-      : options_(options), output_(output), signals_(signals) {}
-
-  // None: it was interrupted, by `interrupt()`.
-  std::optional<std::vector<WorkerCommand>> run(std::int64_t restart) {
-    auto meeting = std::async(
-        std::launch::async, [&] { return options_.commands(restart); });
-    while (meeting.wait_for(std::chrono::milliseconds(20)) !=
-           std::future_status::ready) {
-      take_signals();
-      end_when_stuck();
-      tick();
-    }
-    take_signals();
-    try {
-      auto commands = meeting.get();
-      return interrupt_ == 0 ? std::optional(std::move(commands))
-                             : std::nullopt;
-    } catch (const Error&) {
-      if (interrupt_ == 0) {
-        throw;
-      }
-      return std::nullopt;
-    }
-  }
-
-  int interrupt() const { return interrupt_; }
-
- private:
-  // A connection that is being made cannot be called off. There are no workers
-  // yet, and the guardian clears up behind us.
-  void end_when_stuck() const {
-    constexpr std::chrono::seconds kGrace(1);
-    if (interrupt_ != 0 && Clock::now() - interrupted_at_ > kGrace) {
-      std::_Exit(128 + interrupt_);
-    }
-  }
-
-  void tick() {
-    if (Clock::now() - ticked_at_ > std::chrono::seconds(1)) {
-      ticked_at_ = Clock::now();
-      options_.others->tick();
-    }
-  }
-
-  void take_signals() {
-    while (const auto arrival = signals_.take()) {
-      switch (arrival->signal) {
-        case SIGQUIT:
-          output_.announce(
-              "status: no workers run; waiting for the other machines");
-          break;
-        case SIGTSTP:
-          ::raise(SIGSTOP);
-          break;
-        case SIGINT:
-        case SIGTERM:
-        case SIGHUP:
-          if (interrupt_ != 0) {
-            std::_Exit(128 + interrupt_);
-          }
-          interrupt_ = arrival->signal;
-          interrupted_at_ = Clock::now();
-          options_.others->cancel_meeting();
-          break;
-        default:
-          break;
-      }
-    }
-  }
-
-  const SupervisorOptions& options_;
-  Output& output_;
-  SignalQueue& signals_;
-  int interrupt_ = 0;
-  Clock::time_point interrupted_at_;
-  Clock::time_point ticked_at_;
 };
 
 }  // namespace

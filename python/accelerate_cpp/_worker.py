@@ -6,6 +6,8 @@ import pickle
 import sys
 import traceback
 
+from accelerate_cpp import errors
+
 
 def _write(path: str, data: bytes) -> None:
     with open(path + ".part", "wb") as file:
@@ -37,14 +39,17 @@ def main(folder: str) -> int:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
-        _write(os.path.join(folder, f"error_{rank}"), pickle.dumps((text, _own_frames(error))))
+        is_about_others = isinstance(error, errors.DistributedError)
+        report = pickle.dumps((is_about_others, text, _own_frames(error)))
+        _write(os.path.join(folder, f"error_{rank}"), report)
         print(text, file=sys.stderr)  # what the launcher's report shows
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    code = main(sys.argv[1])
+    # Not an argument: the machines of a run compare their commands, and each has a folder of its own.
+    code = main(os.environ["ACCELERATE_NOTEBOOK_FOLDER"])
     sys.stdout.flush()
     sys.stderr.flush()
     sys.exit(code)

@@ -46,13 +46,27 @@ class WorkerError(errors.Error):
         self.rank = rank
         self.traceback = traceback
 
+    def __reduce__(self):
+        return type(self), (self.message, self.hint, self.rank, self.traceback)
+
     def __str__(self) -> str:
         return f"{super().__str__()}\n\n{self.traceback}" if self.traceback else super().__str__()
 
 
-def _default_processes() -> tuple:
-    """How many processes suit this machine, and why."""
-    gpus = torch.cuda.device_count()
+def _number_of_gpus(gpus: int) -> str:
+    return "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+
+
+def _choose(asked: Optional[int], gpus: int) -> tuple:
+    """How many processes, and why so many and there."""
+    if asked is None:
+        return _default_processes(gpus)
+    if 0 < gpus < asked:
+        return asked, f"on the CPU: {asked} were asked for, and this machine has {_number_of_gpus(gpus)}"
+    return asked, "as asked for"
+
+
+def _default_processes(gpus: int) -> tuple:
     if gpus > 0:
         return gpus, f"one for each of {gpus} GPUs" if gpus > 1 else "one GPU"
     cores = len(os.sched_getaffinity(0))
@@ -77,7 +91,7 @@ def _dump(function: Callable, args: tuple) -> bytes:
         ) from error
 
 
-def _check(function, args, mixed_precision, num_processes) -> None:
+def _check(function, args, mixed_precision, num_processes, gpus) -> None:
     if not callable(function):
         raise errors.ArgumentError(f"notebook_launcher got a `{type(function).__name__}`", "pass a function")
     if not isinstance(args, (tuple, list)):
@@ -86,15 +100,14 @@ def _check(function, args, mixed_precision, num_processes) -> None:
         )
     if mixed_precision not in ("no", "fp16", "bf16"):
         raise errors.ArgumentError(f"mixed_precision is `{mixed_precision}`", "use `no`, `fp16` or `bf16`")
-    gpus = torch.cuda.device_count()
     if mixed_precision == "fp16" and gpus == 0:
         raise errors.UnsupportedError("`fp16` needs a GPU, and there is none here", "use `bf16`, or `no`")
     if num_processes is not None and num_processes < 1:
         raise errors.ArgumentError(f"num_processes is {num_processes}", "pass 1 or more, or leave it out")
-    if num_processes is not None and 0 < gpus < num_processes:
-        raise errors.ArgumentError(
-            f"num_processes is {num_processes}, and this machine has {gpus} GPUs",
-            "pass at most one process per GPU, or hide the GPUs with CUDA_VISIBLE_DEVICES=",
+    if mixed_precision == "fp16" and num_processes is not None and gpus < num_processes:
+        raise errors.UnsupportedError(
+            f"`fp16` needs a GPU for each of {num_processes} processes, and this machine has {_number_of_gpus(gpus)}",
+            "pass at most one process per GPU, or use `bf16`",
         )
 
 
@@ -136,13 +149,15 @@ def notebook_launcher(
     monitor_interval: float = 0.1,
     log_line_prefix_template: Optional[str] = None,
 ) -> Any:
-    """Runs `function(*args)` in `num_processes` fresh processes and returns what the first one returns.
+    """Runs `function(*args)` in `num_processes` fresh processes of this machine; returns what the first one returns.
 
     Nothing of this process is inherited, so it works after CUDA was used here, a second time, and after an
     exception. Their output appears here as it comes. The first exception of a worker is raised here as
-    `WorkerError`, with the worker's traceback, once all have ended. Interrupting ends them all.
+    `WorkerError`, with the worker's traceback, once all have ended. Interrupting ends them all. More processes
+    than this machine has GPUs train on the CPU, and it says so.
     """
-    _check(function, args, mixed_precision, num_processes)
+    gpus = torch.cuda.device_count()
+    _check(function, args, mixed_precision, num_processes, gpus)
     _check_nodes(num_nodes, node_rank, rdzv_backend, rdzv_conf)
     for name, value, inert in (
         ("rdzv_endpoint", rdzv_endpoint, ""),
@@ -151,30 +166,41 @@ def notebook_launcher(
     ):
         if value != inert:
             raise errors.UnsupportedError(f"`{name}` has no counterpart in accelerate_cpp", "leave it out")
-    why = "as asked for"
-    if num_processes is None:
-        num_processes, why = _default_processes()
-    data = _dump(function, args)
-    _announce(num_processes, why)
-    words = ["--num_processes", str(num_processes), "--mixed_precision", mixed_precision]
+    num_processes, why = _choose(num_processes, gpus)
+    words = ["--mixed_precision", mixed_precision]
     words += ["--max_restarts", str(max_restarts), "--monitor_interval", str(monitor_interval)]
-    if torch.cuda.device_count() == 0:
+    if gpus < num_processes:
         words.append("--cpu")
     if num_nodes > 1:
+        why += f", on each of {num_nodes} machines"
         words += ["--num_machines", str(num_nodes), "--machine_rank", str(node_rank)]
         words += ["--main_process_ip", master_addr, "--rdzv_backend", rdzv_backend]
         if rdzv_conf:
             words += ["--rdzv_conf", ",".join(f"{key}={value}" for key, value in rdzv_conf.items())]
     if use_port is not None:
         words += ["--main_process_port", str(use_port)]
+    return _launch(function, args, num_processes, num_nodes, why, words, is_first_node=node_rank == 0)
+
+
+def debug_launcher(function: Callable, args: tuple = (), num_processes: int = 2) -> Any:
+    """`notebook_launcher` on the CPU, for tests."""
+    _check(function, args, "no", num_processes, gpus=0)
+    return _launch(function, args, num_processes, 1, "on the CPU", ["--cpu"], hide_gpus=True)
+
+
+def _launch(function, args, num_processes, num_nodes, why, words, *, is_first_node=True, hide_gpus=False) -> Any:
+    data = _dump(function, args)
+    _announce(num_processes, why)
+    total = num_processes * num_nodes
+    words = ["--num_processes", str(total), *words]
     folder = tempfile.mkdtemp(prefix="accelerate_notebook_")
     try:
         with open(os.path.join(folder, "function"), "wb") as file:
             file.write(data)
-        code, report = _run(words, folder)
-        _raise_failure(code, report, folder, num_processes)
+        code, report = _run(words, folder, hide_gpus)
+        _raise_failure(code, report, folder, total)
         path = os.path.join(folder, "result")
-        if node_rank != 0 or not os.path.exists(path):
+        if not is_first_node or not os.path.exists(path):
             return None
         with open(path, "rb") as file:
             return pickle.load(file)
@@ -182,35 +208,18 @@ def notebook_launcher(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def debug_launcher(function: Callable, args: tuple = (), num_processes: int = 2) -> Any:
-    """`notebook_launcher` on the CPU, for tests."""
-    with _without_gpus():
-        return notebook_launcher(function, args, num_processes)
-
-
-@contextlib.contextmanager
-def _without_gpus():
-    before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["CUDA_VISIBLE_DEVICES"]
-        else:
-            os.environ["CUDA_VISIBLE_DEVICES"] = before
-
-
-def _run(words: list, folder: str) -> tuple:
+def _run(words: list, folder: str, hide_gpus: bool) -> tuple:
     """Runs the launcher; returns its exit code and what it wrote to stderr."""
     variables = launch.environment()
     variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     variables[progress.FOLDER_VARIABLE] = folder
     variables["NO_COLOR"] = "1"
+    if hide_gpus:
+        variables["CUDA_VISIBLE_DEVICES"] = ""
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         variables.pop(name, None)
     command = [launch.command_path(), "launch", "--quiet", *words, "--stop_timeout", "3", "--grace_period", "3"]
-    command += ["--no_python", sys.executable, "-u", "-m", "accelerate_cpp._worker", folder]
+    command += ["--no_python", sys.executable, "-u", "-m", "accelerate_cpp._worker"]
     with _terminal() as (screen, theirs):
         process = subprocess.Popen(
             [sys.executable, "-c", _SHIM, str(os.getpid()), *command],
@@ -294,11 +303,12 @@ def _raise_failure(code: int, report: str, folder: str, num_processes: int) -> N
     for name in os.listdir(folder):
         if name.startswith("error_") and not name.endswith(".part"):
             path = os.path.join(folder, name)
-            failures.append((os.stat(path).st_mtime_ns, int(name[len("error_") :]), path))
+            with open(path, "rb") as file:
+                is_about_others, text, trace = pickle.load(file)
+            failures.append((is_about_others, os.stat(path).st_mtime_ns, int(name[len("error_") :]), text, trace))
     if failures:
-        _, rank, path = min(failures)
-        with open(path, "rb") as file:
-            text, trace = pickle.load(file)
+        # A process that only noticed another's end may have been the first to say so.
+        _, _, rank, text, trace = min(failures)
         raise WorkerError(f"process {rank} of {num_processes} raised {text}", rank=rank, traceback=trace)
     lines = [line for line in report.splitlines() if line.startswith("error:")]
     what = lines[-1][len("error: ") :] if lines else f"the processes ended with code {code}"

@@ -4,18 +4,21 @@
 import contextlib
 import io
 import os
+import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import torch
 
 import accelerate_cpp
-from accelerate_cpp import Accelerator, WorkerError, errors, launch, notebook_launcher
+from accelerate_cpp import Accelerator, WorkerError, debug_launcher, errors, launch, launchers, notebook_launcher
 
 LIMIT = 60
 
@@ -29,9 +32,57 @@ def train(epochs, offset=0):
     return {"rank": accelerator.process_index, "processes": accelerator.num_processes, "offset": offset}
 
 
-def fail_on_one():
-    if Accelerator(cpu=True).process_index == 1:
+def fail_on_one(folder=None):
+    accelerator = Accelerator(cpu=True)
+    note_pid(folder, accelerator.process_index)
+    accelerator.wait_for_everyone()
+    if accelerator.process_index == 1:
         raise LookupError("no such sample")
+    accelerator.wait_for_everyone()
+
+
+def note_pid(folder, rank):
+    if folder is not None:
+        with open(os.path.join(folder, str(rank)), "w") as file:
+            file.write(str(os.getpid()))
+
+
+def die(folder):
+    state = accelerate_cpp.PartialState(cpu=True)
+    note_pid(folder, state.process_index)
+    state.wait_for_everyone()
+    if state.process_index == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    state.wait_for_everyone()
+
+
+def surroundings():
+    accelerator = Accelerator(cpu=True)
+    model = accelerator.prepare(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+    seen = []
+    model[0].register_forward_hook(lambda module, given, result: seen.append(str(result.dtype)))
+    model(torch.ones(1, 2))
+    return {
+        "precision": accelerator.mixed_precision,
+        "dtype": seen[0],
+        "port": os.environ.get("MASTER_PORT"),
+        "ranks": accelerate_cpp.utils.gather_object([(accelerator.process_index, accelerator.local_process_index)]),
+        "nodes": accelerator.state.num_nodes,
+    }
+
+
+def fail_once(folder):
+    flag = os.path.join(folder, "failed")
+    if not os.path.exists(flag):
+        open(flag, "w").close()
+        raise OSError("for the first time")
+    return "second time"
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def launched(*args, **kwargs):
@@ -148,6 +199,108 @@ class Launching(unittest.TestCase):
             self.assertNotIn("\x1b", err.getvalue())
 
 
+class Settings(unittest.TestCase):
+    """What the caller says, as the workers see it."""
+
+    def test_precision_and_port(self):
+        port = str(free_port())
+        result, _ = launched(surroundings, num_processes=2, mixed_precision="bf16", use_port=port)
+        self.assertEqual((result["precision"], result["dtype"]), ("bf16", "torch.bfloat16"))
+        self.assertEqual((result["port"], result["nodes"]), (port, 1))
+
+    def test_a_failed_run_is_started_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(launched(fail_once, (folder,), num_processes=1, max_restarts=1)[0], "second time")
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(WorkerError, "for the first time"):
+                launched(fail_once, (folder,), num_processes=1)
+
+    def test_processes_are_counted_for_each_machine(self):
+        options = dict(num_processes=2, num_nodes=2, use_port=str(free_port()))
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1]); import test_notebook\n"
+            f"test_notebook.notebook_launcher(test_notebook.surroundings, node_rank=1, **{options!r})"
+        )
+        second = subprocess.Popen(
+            [sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__))],
+            env={**launch.environment(), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.addCleanup(second.stdout.close)
+        self.addCleanup(second.wait)
+        self.addCleanup(second.kill)
+        result, shown = launched(surroundings, node_rank=0, **options)
+        self.assertEqual((result["nodes"], result["ranks"]), (2, [(0, 0), (1, 1), (2, 0), (3, 1)]))
+        self.assertIn("Launching training on 2 processes (as asked for, on each of 2 machines)", shown)
+        said = second.communicate(timeout=LIMIT)[0]
+        self.assertEqual(second.returncode, 0, said)
+
+
+class Gpus(unittest.TestCase):
+    """With one GPU, as torch remembers it from before."""
+
+    def setUp(self):
+        patch = mock.patch.object(torch.cuda, "device_count", return_value=1)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_more_processes_than_gpus_train_on_the_cpu_and_it_says_so(self):
+        result, shown = launched(train, (1,), num_processes=2)
+        self.assertEqual(result["processes"], 2)
+        self.assertIn("(on the CPU: 2 were asked for, and this machine has 1 GPU)", shown)
+
+    def test_fp16_wants_a_gpu_for_each(self):
+        with self.assertRaisesRegex(errors.UnsupportedError, "a GPU for each of 2 processes.* has 1 GPU"):
+            notebook_launcher(train, (1,), num_processes=2, mixed_precision="fp16")
+
+    def test_debug_launcher_needs_none(self):
+        def where():
+            state = accelerate_cpp.PartialState()
+            return state.num_processes, str(state.device), os.environ["CUDA_VISIBLE_DEVICES"]
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(debug_launcher(where, num_processes=2), (2, "cpu", ""))
+
+
+class Failures(unittest.TestCase):
+    def report(self, folder, rank, is_about_others, text, seconds):
+        path = os.path.join(folder, f"error_{rank}")
+        with open(path, "wb") as file:
+            pickle.dump((is_about_others, text, "trace"), file)
+        os.utime(path, (seconds, seconds))
+
+    def test_the_culprit_is_named_not_who_noticed_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.report(folder, 0, True, "PeerError: rank 1 failed", 1)
+            self.report(folder, 1, False, "ValueError: bad batch", 2)
+            with self.assertRaises(WorkerError) as caught:
+                launchers._raise_failure(1, "", folder, 2)
+        self.assertEqual((caught.exception.rank, caught.exception.traceback), (1, "trace"))
+
+    def test_workers_say_whether_it_is_about_others(self):
+        from accelerate_cpp import _worker
+
+        def notice():
+            raise errors.PeerError("rank 1 failed")
+
+        for function, expected in ((notice, True), (lambda: 1 / 0, False)):
+            with tempfile.TemporaryDirectory() as folder:
+                import cloudpickle
+
+                with open(os.path.join(folder, "function"), "wb") as file:
+                    cloudpickle.dump((function, ()), file)
+                with contextlib.redirect_stderr(io.StringIO()), mock.patch.dict(os.environ, {"RANK": "3"}):
+                    self.assertEqual(_worker.main(folder), 1)
+                with open(os.path.join(folder, "error_3"), "rb") as file:
+                    self.assertEqual(pickle.load(file)[0], expected)
+
+    def test_the_exception_travels(self):
+        error = pickle.loads(pickle.dumps(WorkerError("process 1 raised", "look", rank=1, traceback="line 3")))
+        self.assertEqual((error.message, error.hint, error.rank, error.traceback), ("process 1 raised", "look", 1, "line 3"))
+
+
 class BadInput(unittest.TestCase):
     def test_what_does_not_pickle_is_named(self):
         lock = threading.Lock()
@@ -227,21 +380,20 @@ except KeyboardInterrupt:
             kernel.kill()
             self.assertTrue(gone_within(workers, 5))
 
-    def test_a_worker_that_is_killed_fails_the_cell_once(self):
-        def die():
-            import os
-            import signal
+    def ended(self, function):
+        """The failure of a function that notes its processes, none of which is left."""
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(WorkerError) as caught:
+                launched(function, (folder,), num_processes=2)
+            workers = [int(read(os.path.join(folder, rank))) for rank in "01"]
+        self.assertTrue(gone_within(workers, 5))
+        return caught.exception
 
-            from accelerate_cpp import PartialState
+    def test_a_worker_that_is_killed_fails_the_cell_once_and_nobody_stays(self):
+        self.assertIn("rank 1 failed first", str(self.ended(die)))
 
-            state = PartialState()
-            if state.process_index == 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            state.wait_for_everyone()
-
-        with self.assertRaises(WorkerError) as caught:
-            launched(die, num_processes=2)
-        self.assertIn("rank 1 failed first", str(caught.exception))
+    def test_after_an_exception_nobody_stays(self):
+        self.assertEqual(self.ended(fail_on_one).rank, 1)
 
 
 class Progress(unittest.TestCase):

@@ -79,6 +79,13 @@ class _Bytes:
         self.set(json.loads(bytes(state.tolist())))
 
 
+class RandomState:
+    """A generator that only two functions of the script's know."""
+
+    def __init__(self, save, load):
+        self.save, self.load = save, load
+
+
 class PythonRandom(_Bytes):
     """The generator of the module `random`."""
 
@@ -105,6 +112,13 @@ class NumpyRandom(_Bytes):
             name, keys, position, has_gauss, gauss = state
             numpy = sys.modules["numpy"]
             numpy.random.set_state((name, numpy.array(keys, dtype=numpy.uint32), position, has_gauss, gauss))
+
+
+def check_safe(safe_serialization: bool) -> None:
+    if not safe_serialization:
+        raise errors.UnsupportedError(
+            "`safe_serialization=False` asks for pickle, and files here are safetensors and JSON", "leave it out"
+        )
 
 
 def save(item, path: str, core) -> None:

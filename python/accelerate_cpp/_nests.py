@@ -51,8 +51,18 @@ def with_tensors(nest: Any, tensors: list) -> Any:
     return map_tensors(lambda _: next(rest), nest)
 
 
-def send_to_device(nest: Any, device, non_blocking: bool = False) -> Any:
-    """The same nest with its tensors, and objects with a `to` of their own, on `device`."""
-    if not isinstance(nest, (torch.Tensor, torch.nn.Module)) and hasattr(nest, "to") and isinstance(nest, Mapping):
-        return nest.to(device)  # what a tokenizer returns
-    return map_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking), nest)
+def send_to_device(tensor: Any, device, non_blocking: bool = False, skip_keys=None) -> Any:
+    """The same nest with its tensors, and objects with a `to` of their own, on `device`.
+
+    The entries of dicts named in `skip_keys` stay where they are.
+    """
+    if skip_keys and isinstance(tensor, Mapping):
+        skipped = [skip_keys] if isinstance(skip_keys, str) else skip_keys
+        moved = {
+            key: value if key in skipped else send_to_device(value, device, non_blocking, skipped)
+            for key, value in tensor.items()
+        }
+        return type(tensor)(moved)
+    if not isinstance(tensor, (torch.Tensor, torch.nn.Module)) and hasattr(tensor, "to") and isinstance(tensor, Mapping):
+        return tensor.to(device)  # what a tokenizer returns
+    return map_tensors(lambda item: item.to(device, non_blocking=non_blocking), tensor)

@@ -8,7 +8,8 @@ from typing import Any, Callable, Optional, Union
 
 import torch
 
-from . import _checkpoints, _kwargs, _nests, data_loader, errors, modules, operations, optimizers
+from . import _checkpoints, _kwargs, _nests, errors, graph, modules, operations, optimizers
+from . import data_loader as loaders
 from ._native import core as _core
 from .state import DistributedType, PartialState
 
@@ -36,10 +37,10 @@ def _handlers(given) -> dict:
     return result
 
 
-def _refuse(absent: dict) -> None:
+def _refuse(absent: dict, inert: tuple = (None,)) -> None:
     """The peer's arguments for what is not here: nothing is accepted and ignored."""
     for name, value in absent.items():
-        if value is not None:
+        if value not in inert:
             raise errors.UnsupportedError(f"`{name}` has no counterpart in accelerate_cpp", "leave it out")
 
 
@@ -61,6 +62,7 @@ class Accelerator:
         dataloader_config: Optional[_kwargs.DataLoaderConfiguration] = None,
         deepspeed_plugin=None,
         fsdp_plugin=None,
+        torch_tp_plugin=None,
         megatron_lm_plugin=None,
         rng_types: Optional[list] = None,
         log_with=None,
@@ -75,23 +77,31 @@ class Accelerator:
         parallelism_config=None,
         *,
         allow_tf32: Optional[bool] = None,
+        autocast_scope: str = "forward",
         scheduler_unit: str = "per_process",
     ):
         _refuse(
             dict(
                 deepspeed_plugin=deepspeed_plugin,
                 fsdp_plugin=fsdp_plugin,
+                torch_tp_plugin=torch_tp_plugin,
                 megatron_lm_plugin=megatron_lm_plugin,
                 log_with=log_with,
-                dynamo_backend=dynamo_backend,
                 dynamo_plugin=dynamo_plugin,
                 deepspeed_plugins=deepspeed_plugins,
                 parallelism_config=parallelism_config,
             )
         )
+        _refuse(dict(dynamo_backend=getattr(dynamo_backend, "value", dynamo_backend)), (None, "no", "NO"))
+        if autocast_scope not in ("forward", "manual"):
+            raise errors.ArgumentError(
+                f"autocast_scope is `{autocast_scope}`",
+                "use `forward`, for the forward of prepared models, or `manual`, for inside `autocast()` only",
+            )
         if gradient_accumulation_plugin is not None and gradient_accumulation_steps == 1:
             gradient_accumulation_steps = None  # the peer's default, which says nothing
         handlers = _handlers(kwargs_handlers)
+        self._project_configuration = _project(project_dir, project_config)
         self._autocast_kwargs = handlers.get("autocast_kwargs", _kwargs.AutocastKwargs())
         self._profile_kwargs = handlers.get("profile_kwargs", _kwargs.ProfileKwargs())
         self._core = _core.Core(
@@ -108,13 +118,13 @@ class Accelerator:
                 scheduler_unit=scheduler_unit,
                 rng_types=None if rng_types is None else [str(getattr(kind, "value", kind)) for kind in rng_types],
                 project_dir=None if project_dir is None else os.fspath(project_dir),
-                project_config=_kwargs.to_dict(project_config),
+                project_config=_kwargs.to_dict(self._project_configuration),
                 **{name: _kwargs.to_dict(handler) for name, handler in handlers.items()},
             )
         )
         self.state = PartialState(_state=self._core.state)
         self.device_placement = device_placement
-        self.project_configuration = project_config or _kwargs.ProjectConfiguration(project_dir=project_dir)
+        self._autocast_scope = autocast_scope
         self._core.register_random_state("python", _checkpoints.PythonRandom())
         self._core.register_random_state("numpy", _checkpoints.NumpyRandom())
         self._hooks: list = []
@@ -159,7 +169,7 @@ class Accelerator:
         if self.device_placement if device_placement is None else device_placement:
             model.to(self.device)
         self._mirror_model(model, evaluation_mode)
-        if self.mixed_precision != "no":
+        if self.mixed_precision != "no" and self._autocast_scope == "forward":
             modules.wrap_forward(model, self.device.type, self.mixed_precision, self._autocast_kwargs)
         return model
 
@@ -188,12 +198,19 @@ class Accelerator:
             self._schedulers.append(scheduler)
         return scheduler
 
-    def prepare_data_loader(self, data_loader_, device_placement: Optional[bool] = None, slice_fn_for_dispatch=None):
+    def prepare_parameters(self, names: list, tensors: list, buffers: list = ()) -> None:
+        """What `prepare_model` does, for a model that is no `nn.Module`: names and tensors in equal order.
+
+        Collective.
+        """
+        self._core.prepare_parameters(list(names), list(tensors), list(buffers))
+
+    def prepare_data_loader(self, data_loader, device_placement: Optional[bool] = None, slice_fn_for_dispatch=None):
         _refuse(dict(slice_fn_for_dispatch=slice_fn_for_dispatch))
-        if isinstance(data_loader_, data_loader.DataLoaderBase) and any(data_loader_ is d for d in self._dataloaders):
-            return data_loader_
+        if isinstance(data_loader, loaders.DataLoaderBase) and any(data_loader is d for d in self._dataloaders):
+            return data_loader
         place = self.device_placement if device_placement is None else device_placement
-        prepared = data_loader.prepare(data_loader_, self._core, self.device if place else None)
+        prepared = loaders.prepare(data_loader, self._core, self.device if place else None)
         self._dataloaders.append(prepared)
         return prepared
 
@@ -259,6 +276,10 @@ class Accelerator:
             cache_enabled=how.cache_enabled,
         )
 
+    def graph(self, function: Callable, *, warmup_steps: int = 2, max_graphs: int = 16) -> graph.GraphedFunction:
+        """Lets a GPU start all that `function` does at once; see `GraphedFunction`."""
+        return graph.GraphedFunction(self._core, function, warmup_steps, max_graphs)
+
     # Results ----------------------------------------------------------------------------------
 
     def gather(self, tensor: Any) -> Any:
@@ -288,7 +309,7 @@ class Accelerator:
             profiler.stop()
 
     def skip_first_batches(self, dataloader, num_batches: int = 0):
-        return data_loader.skip_first_batches(dataloader, num_batches)
+        return loaders.skip_first_batches(dataloader, num_batches)
 
     def set_trigger(self) -> None:
         self._core.set_trigger()
@@ -300,12 +321,24 @@ class Accelerator:
 
     def save_state(self, output_dir: Optional[str] = None, safe_serialization: bool = True, *, blocking: bool = True):
         """Saves everything a run needs to go on; returns the folder, complete or absent."""
-        if not safe_serialization:
-            raise errors.UnsupportedError("`safe_serialization=False`: checkpoints are safetensors", "leave it out")
+        _checkpoints.check_safe(safe_serialization)
         return self._core.save_state(None if output_dir is None else os.fspath(output_dir), blocking)
 
-    def load_state(self, input_dir: Optional[str] = None, *, strict: bool = True) -> dict:
-        """Goes back to a saved state, at any number of processes; returns what was loaded."""
+    def load_state(
+        self,
+        input_dir: Optional[str] = None,
+        load_kwargs: Optional[dict] = None,
+        *,
+        strict: bool = True,
+        map_location: Optional[str] = None,
+    ) -> dict:
+        """Goes back to a saved state, at any number of processes; returns what was loaded.
+
+        `load_kwargs` and `map_location` are the peer's: nothing is unpickled here, and tensors go where those of the
+        run are, so that only `{"weights_only": True}`, and `cpu` or `on_device`, can be met.
+        """
+        _refuse(dict(load_kwargs=load_kwargs), (None, {}, {"weights_only": True}))
+        _refuse(dict(map_location=map_location), (None, "cpu", "on_device"))
         return self._core.load_state(None if input_dir is None else os.fspath(input_dir), strict)
 
     def wait_for_checkpoint(self) -> None:
@@ -319,6 +352,10 @@ class Accelerator:
             self._core.register_values(adapter)
             if adapter.has_tensors:
                 self._core.register_tensors(adapter)
+
+    def register_random_state(self, name: str, save: Callable, load: Callable) -> None:
+        """Saves and loads random numbers that torch does not know: a tensor of bytes, of each process its own."""
+        self._core.register_random_state(name, _checkpoints.RandomState(save, load))
 
     def register_save_state_pre_hook(self, hook: Callable) -> "_RemovableHook":
         """`hook(models, weights, folder)` before weights are saved; what it takes out is not saved."""
@@ -354,12 +391,12 @@ class Accelerator:
 
     def save_model(self, model, save_directory, max_shard_size: str = "10GB", safe_serialization: bool = True) -> None:
         """Writes a model's weights as Hugging Face lays them out, on the main process."""
-        if not safe_serialization:
-            raise errors.UnsupportedError("`safe_serialization=False`: weights are safetensors", "leave it out")
+        _checkpoints.check_safe(safe_serialization)
         self._core.save_model(modules.mirror(model), os.fspath(save_directory), str(max_shard_size))
 
     def save(self, obj, f, safe_serialization: bool = True) -> None:
-        """Writes tensors by name, or plain values, to a file, on the main process."""
+        """Writes tensors by name as safetensors, or plain values as JSON, to a file, on the main process."""
+        _checkpoints.check_safe(safe_serialization)
         each_node = self.project_configuration.save_on_each_node
         if self.is_local_main_process if each_node else self.is_main_process:
             _checkpoints.save(obj, os.fspath(f), _core)
@@ -369,11 +406,22 @@ class Accelerator:
         return self._core.iteration
 
     @property
+    def project_configuration(self) -> _kwargs.ProjectConfiguration:
+        """Where checkpoints go, and the number of the next."""
+        self._project_configuration.iteration = self.save_iteration
+        return self._project_configuration
+
+    @property
     def step(self) -> int:
         """Updates of the optimizers so far, those of loaded runs included."""
         return self._core.step
 
     # Processes --------------------------------------------------------------------------------
+
+    @property
+    def group(self):
+        """The group of all processes, see `PartialState.group`."""
+        return self.state.group
 
     @property
     def device(self) -> torch.device:
@@ -401,10 +449,10 @@ class Accelerator:
     def local_main_process_first(self):
         return self.state.local_main_process_first()
 
-    def on_main_process(self, function):
+    def on_main_process(self, function=None):
         return self.state.on_main_process(function)
 
-    def on_local_main_process(self, function):
+    def on_local_main_process(self, function=None):
         return self.state.on_local_main_process(function)
 
     def on_last_process(self, function):
@@ -431,7 +479,7 @@ class Accelerator:
     dispatch_batches = property(lambda self: self._core.dispatch_batches)
     use_seedable_sampler = property(lambda self: self._core.use_seedable_sampler)
     non_blocking = property(lambda self: self._core.non_blocking)
-    project_dir = property(lambda self: self.project_configuration.project_dir)
+    project_dir = property(lambda self: self._project_configuration.project_dir)
     logging_dir = property(lambda self: self._core.logging_dir or None)
 
     @property
@@ -488,6 +536,14 @@ class Accelerator:
         if mirror is None:
             raise errors.StateError(f"{who} got a model that was not prepared", "call prepare() with it first")
         return mirror
+
+
+def _project(project_dir, project_config) -> _kwargs.ProjectConfiguration:
+    if project_config is None:
+        return _kwargs.ProjectConfiguration(project_dir=project_dir)
+    if project_config.project_dir is None:
+        project_config.set_directories(project_dir)
+    return project_config
 
 
 class _RemovableHook:

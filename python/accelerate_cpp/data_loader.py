@@ -25,6 +25,7 @@ _KEPT = (
     "prefetch_factor",
     "persistent_workers",
     "pin_memory_device",
+    "in_order",
 )
 
 

@@ -27,8 +27,25 @@ class PartialState:
     The first one of a process reads the launcher's variables and joins the others; later ones are the same.
     """
 
-    def __init__(self, cpu: Optional[bool] = None, *, kwargs: Optional[InitProcessGroupKwargs] = None, _state=None):
-        self._state = _state or _core.PartialState(cpu, to_dict(kwargs) or {})
+    def __init__(
+        self,
+        cpu: Optional[bool] = None,
+        *,
+        kwargs: Optional[InitProcessGroupKwargs] = None,
+        _state=None,
+        **init_process_group_kwargs,
+    ):
+        if kwargs is not None and init_process_group_kwargs:
+            raise errors.ArgumentError(
+                f"PartialState got `kwargs` and `{next(iter(init_process_group_kwargs))}`", "pass one or the other"
+            )
+        try:
+            kwargs = kwargs or InitProcessGroupKwargs(**init_process_group_kwargs)
+        except TypeError as error:
+            raise errors.ArgumentError(
+                f"PartialState: {str(error).split(') ')[-1]}", "pass the fields of InitProcessGroupKwargs"
+            ) from None
+        self._state = _state or _core.PartialState(cpu, to_dict(kwargs))
 
     def __repr__(self) -> str:
         return (
@@ -59,6 +76,7 @@ class PartialState:
     num_nodes = property(lambda self: self._state.num_nodes)
     backend = property(lambda self: self._state.backend)
     launcher = property(lambda self: self._state.launcher)
+    fork_launched = property(lambda self: self._state.fork_launched)
     debug = property(lambda self: self._state.debug)
     is_main_process = property(lambda self: self.process_index == 0)
     is_local_main_process = property(lambda self: self.local_process_index == 0)
@@ -70,8 +88,11 @@ class PartialState:
         return _core.PartialState.is_initialized()
 
     @staticmethod
-    def _reset_state() -> None:
+    def reset() -> None:
+        """Forgets the state of this process; the next `PartialState` joins anew."""
         _core.PartialState.reset()
+
+    _reset_state = reset  # the peer's name
 
     # Together ---------------------------------------------------------------------------------
 
@@ -126,10 +147,14 @@ class PartialState:
             "pass a list, a tuple, a tensor, a dataset, or a dict of them",
         )
 
-    def on_main_process(self, function: Callable) -> Callable:
+    def on_main_process(self, function: Optional[Callable] = None) -> Callable:
+        if function is None:
+            return self.on_main_process
         return _only(lambda: self.is_main_process, function)
 
-    def on_local_main_process(self, function: Callable) -> Callable:
+    def on_local_main_process(self, function: Optional[Callable] = None) -> Callable:
+        if function is None:
+            return self.on_local_main_process
         return _only(lambda: self.is_local_main_process, function)
 
     def on_last_process(self, function: Callable) -> Callable:
@@ -150,8 +175,10 @@ class PartialState:
         if self.is_local_main_process:
             print(*args, **kwargs)
 
-    def destroy_process_group(self) -> None:
+    def destroy_process_group(self, group=None) -> None:
         """Leaves the run; later collectives raise `StateError`."""
+        if group is not None:
+            raise errors.UnsupportedError("destroy_process_group of one group", "leave `group` out")
         self._state.destroy_process_group()
 
 

@@ -80,14 +80,19 @@ def set_seed(seed: int, device_specific: bool = False, deterministic: bool = Fal
     torch.manual_seed(seed)
 
 
-def save(obj, f) -> None:
-    """Tensors by name as safetensors, plain values as JSON."""
-    _checkpoints.save(obj, str(f), _core)
+def save(obj, f, save_on_each_node: bool = False, safe_serialization: bool = True) -> None:
+    """Tensors by name as safetensors, plain values as JSON, on the main process, or that of each node."""
+    _checkpoints.check_safe(safe_serialization)
+    # Before there are processes there is one.
+    state = PartialState() if PartialState.is_initialized() else None
+    if state is None or (state.is_local_main_process if save_on_each_node else state.is_main_process):
+        _checkpoints.save(obj, str(f), _core)
 
 
-def load(f):
-    """What `save` wrote."""
-    return _checkpoints.load(str(f), _core)
+def load(f, map_location=None):
+    """What `save` wrote, on the CPU or on the device that `map_location` names."""
+    value = _checkpoints.load(str(f), _core)
+    return value if map_location is None else send_to_device(value, map_location)
 
 
 def wait_for_everyone() -> None:

@@ -121,6 +121,22 @@ py::dict load_state(
   return report_of(report);
 }
 
+/// What a Python function does with tensors, recorded.
+using Graph = detail::GraphedCall<std::function<TensorList(const TensorList&)>>;
+
+Graph make_graph(
+    Core& core,
+    const py::object& function,
+    std::int64_t warmup_steps,
+    std::int64_t max_graphs) {
+  return core->graph(
+      std::function<TensorList(const TensorList&)>(
+          [body = Adapter(function)](const TensorList& tensors) {
+            return body.call<TensorList>("__call__", tensors);
+          }),
+      {.warmup_steps = warmup_steps, .max_graphs = max_graphs});
+}
+
 using CoreClass = py::class_<Core>;
 
 void bind_preparing(CoreClass& core) {
@@ -133,6 +149,15 @@ void bind_preparing(CoreClass& core) {
                 *module,
                 {.device_placement = false,
                  .evaluation_mode = evaluation_mode});
+          },
+          py::call_guard<Waiting>())
+      .def(
+          "prepare_parameters",
+          [](Core& self,
+             const std::vector<std::string>& names,
+             const TensorList& tensors,
+             const TensorList& buffers) {
+            self->prepare_parameters(names, tensors, buffers);
           },
           py::call_guard<Waiting>())
       .def(
@@ -371,6 +396,22 @@ void bind_accelerator(py::module_& module) {
   bind_training(core);
   bind_checkpoints(core);
   bind_settings(core);
+  py::class_<Graph>(module, "Graph")
+      .def(
+          "__call__",
+          [](Graph& graph, const TensorList& tensors) {
+            return graph(tensors);
+          },
+          py::call_guard<Waiting>())
+      .def_property_readonly(
+          "num_graphs",
+          [](const Graph& graph) { return graph.core().num_graphs(); })
+      .def_property_readonly(
+          "num_replays",
+          [](const Graph& graph) { return graph.core().num_replays(); })
+      .def_property_readonly(
+          "why_not", [](const Graph& graph) { return graph.core().why_not(); });
+  core.def("graph", &make_graph, py::keep_alive<0, 1>());
   py::class_<PythonLocalSGD>(module, "LocalSGD")
       .def(
           py::init<Core&, std::shared_ptr<PythonModule>, std::int64_t, bool>(),

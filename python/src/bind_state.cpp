@@ -110,6 +110,7 @@ void bind_state(py::module_& module) {
           })
       .def_property_readonly("backend", &PartialState::backend)
       .def_property_readonly("launcher", &PartialState::launcher)
+      .def_property_readonly("fork_launched", &PartialState::fork_launched)
       .def_property_readonly("debug", &PartialState::debug)
       .def_property_readonly(
           "group", [](const PartialState& state) { return state.group(); })

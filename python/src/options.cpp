@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "accelerate/error.h"
+#include "python_optimizer.h"
 
 namespace accelerate::python {
 namespace {
@@ -209,6 +210,13 @@ ProfileKwargs profile_kwargs(const py::dict& given) {
     parts.read("skip_first", to.skip_first);
     parts.finish();
   });
+  if (const py::object function = fields.take("on_trace_ready");
+      !function.is_none()) {
+    result.on_trace_ready = [held = Adapter(function)](Profiler& profiler) {
+      const py::gil_scoped_acquire gil;
+      held.object()(py::cast(&profiler, py::return_value_policy::reference));
+    };
+  }
   fields.read("record_shapes", result.record_shapes);
   fields.read("profile_memory", result.profile_memory);
   fields.read("with_stack", result.with_stack);

@@ -11,7 +11,14 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import accelerate_cpp
-from accelerate_cpp import Accelerator, GradientAccumulationPlugin, ProjectConfiguration, errors
+from accelerate_cpp import (
+    Accelerator,
+    DistributedDataParallelKwargs,
+    GradientAccumulationPlugin,
+    PartialState,
+    ProjectConfiguration,
+    errors,
+)
 
 
 def data(size=24, batch_size=4, **kwargs):
@@ -198,6 +205,11 @@ class Loaders(unittest.TestCase):
         self.assertEqual(self.read(accelerator.skip_first_batches(loader, 2)), [[8, 9]])
         self.assertEqual(len(self.read(loader)), 3)
 
+    def test_keep_what_the_loader_was_made_with(self):
+        plain = self.loader(batch_size=4, num_workers=1, in_order=False, prefetch_factor=3, timeout=7)
+        loader = Accelerator(cpu=True).prepare(plain)
+        self.assertEqual((loader.in_order, loader.prefetch_factor, loader.timeout), (False, 3, 7))
+
     def test_continue_where_a_state_was_saved(self):
         loader = Accelerator(cpu=True).prepare(self.loader(batch_size=3, shuffle=True))
         whole = []
@@ -350,8 +362,38 @@ class BadInput(unittest.TestCase):
         )
         self.assertIsInstance(caught.exception, ValueError)
 
+    def test_settings_of_the_peer_are_met_or_refused(self):
+        met = DistributedDataParallelKwargs(find_unused_parameters=True, gradient_as_bucket_view=True, static_graph=True)
+        Accelerator(cpu=True, kwargs_handlers=[met], dynamo_backend="no")
+        for handler in (
+            DistributedDataParallelKwargs(dim=1),
+            DistributedDataParallelKwargs(comm_wrapper="fp16"),
+            DistributedDataParallelKwargs(comm_state_option={"rank": 1}),
+        ):
+            with self.assertRaisesRegex(errors.UnsupportedError, "has no counterpart"):
+                Accelerator(cpu=True, kwargs_handlers=[handler])
+        with self.assertRaisesRegex(errors.ArgumentError, "autocast_scope is `thread`"):
+            Accelerator(cpu=True, autocast_scope="thread")
+        with self.assertRaisesRegex(errors.UnsupportedError, "`load_kwargs`"):
+            Accelerator(cpu=True).load_state("x", {"weights_only": False})
+        with self.assertRaisesRegex(errors.UnsupportedError, "`map_location`"):
+            Accelerator(cpu=True).load_state("x", map_location="cuda:1")
+        with self.assertRaisesRegex(errors.ArgumentError, "unexpected keyword argument 'x'"):
+            PartialState(cpu=True, x=1)
+
+    def test_project_folders(self):
+        for project_config, expected in (
+            (None, ("here", "here")),
+            (ProjectConfiguration(iteration=2), ("here", "here")),
+            (ProjectConfiguration(logging_dir="logs"), ("here", "logs")),
+        ):
+            accelerator = Accelerator(cpu=True, project_dir="here", project_config=project_config)
+            self.assertEqual((accelerator.project_dir, accelerator.logging_dir), expected)
+        with self.assertRaisesRegex(errors.ArgumentError, "project_dir"):
+            Accelerator(cpu=True, project_dir="here", project_config=ProjectConfiguration(project_dir="there"))
+
     def test_arguments_without_a_counterpart_are_refused(self):
-        for name in ("log_with", "fsdp_plugin", "dynamo_backend"):
+        for name in ("log_with", "fsdp_plugin", "torch_tp_plugin", "dynamo_backend"):
             with self.assertRaisesRegex(errors.UnsupportedError, f"`{name}`"):
                 Accelerator(cpu=True, **{name: "x"})
         with self.assertRaisesRegex(errors.ArgumentError, "`fp7`"):

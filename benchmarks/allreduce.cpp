@@ -19,6 +19,7 @@
 #include "accelerate/group.h"
 #include "accelerate/launchers.h"
 #include "base/str_cat.h"
+#include "support/arguments.h"
 #include "support/join.h"
 #include "support/report.h"
 
@@ -141,7 +142,13 @@ class Bench {
 }  // namespace accelerate::benchmarks
 
 int main(int argc, char** argv) {
-  using accelerate::benchmarks::has_flag;
+  using namespace accelerate::benchmarks;
+  check_arguments(
+      argc,
+      argv,
+      {.text = "allreduce [--json] [--quick]\n\n"
+               "All-reduce between processes of this host: shared memory "
+               "against Gloo."});
   const bool json = has_flag(argc, argv, "--json");
   const bool quick = has_flag(argc, argv, "--quick");
   for (const int processes : {2, 4}) {

@@ -24,6 +24,7 @@
 #include <torch/data/transforms/stack.h>
 
 #include "base/str_cat.h"
+#include "support/arguments.h"
 #include "support/report.h"
 
 namespace accelerate::benchmarks {
@@ -170,6 +171,11 @@ void resume(const Report& report) {
 
 int main(int argc, char** argv) {
   using namespace accelerate::benchmarks;
+  check_arguments(
+      argc,
+      argv,
+      {.text = "data_loader [--json] [--quick]\n\n"
+               "Reading a dataset in batches: our loader against LibTorch's."});
   at::set_num_threads(1);
   const bool quick = has_flag(argc, argv, "--quick");
   const Report report(has_flag(argc, argv, "--json"));

@@ -26,6 +26,7 @@
 #include "cuda/blocks/aside.h"
 #include "gpu_step_models.h"
 #include "gpu_step_profile.h"
+#include "support/arguments.h"
 
 namespace {
 
@@ -210,6 +211,13 @@ void measure(const Options& options, const WorkloadMaker& maker) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  accelerate::benchmarks::check_arguments(
+      argc,
+      argv,
+      {.text = "gpu_step [--json] [--profile] [--eager] [--aside ROWS]\n"
+               "           [--only TEXT] [--skip TEXT]\n\n"
+               "A training step on one GPU, as one captured graph.",
+       .takes_words = true});
   const Options options = parse(argc, argv);
   for (const WorkloadMaker& maker : workloads()) {
     if (maker.name.starts_with(options.only) &&

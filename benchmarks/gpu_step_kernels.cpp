@@ -18,6 +18,7 @@
 #include "cuda/kernels/embedding.h"
 #include "cuda/kernels/heads.h"
 #include "cuda/kernels/norm.h"
+#include "support/arguments.h"
 
 namespace {
 
@@ -286,7 +287,12 @@ void time_adamw() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  accelerate::benchmarks::check_arguments(
+      argc,
+      argv,
+      {.text = "gpu_step_kernels\n\n"
+               "Our kernels against the speed of memory."});
   const auto a = random({1 << 28}), b = at::empty_like(a);
   report("copy of 512 MiB", static_cast<double>(a.nbytes()) * 2, [&] {
     b.copy_(a);

@@ -18,6 +18,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 
 #include "accelerate/accelerate.h"
+#include "support/arguments.h"
 #include "transformers/transformers.h"
 
 namespace {
@@ -240,6 +241,13 @@ void llama(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  accelerate::benchmarks::check_arguments(
+      argc,
+      argv,
+      {.text = "gpu_step_loop [--json] [--mode MODE] [--only TEXT]\n\n"
+               "The tutorial's loop on one GPU; modes are `loop`, `plain` and "
+               "`graph`.",
+       .takes_words = true});
   const Options options = parse(argc, argv);
   // Opens the CUDA half before the first tensor is made.
   const accelerate::Accelerator accelerator(

@@ -20,6 +20,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "config/config_file.h"
+#include "support/arguments.h"
 #include "support/report.h"
 
 namespace accelerate::benchmarks {
@@ -138,6 +139,12 @@ void bench(const Report& report, int repeats) {
 
 int main(int argc, char** argv) {
   using namespace accelerate::benchmarks;
+  check_arguments(
+      argc,
+      argv,
+      {.text =
+           "launch [--json] [--quick]\n\n"
+           "How long the command line takes, beside starting Python at all."});
   const Report report(has_flag(argc, argv, "--json"));
   bench(report, has_flag(argc, argv, "--quick") ? 3 : 21);
   return 0;

@@ -25,6 +25,7 @@
 
 #include "accelerate/json.h"
 #include "accelerate/safetensors.h"
+#include "support/arguments.h"
 #include "support/report.h"
 #include "transformers/transformers.h"
 
@@ -132,6 +133,15 @@ void load_file(const fs::path& path, int repeats) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  accelerate::benchmarks::check_arguments(
+      argc,
+      argv,
+      {.text = "load make <folder> MEGABYTES\n"
+               "       load model <folder>\n"
+               "       load file <file>\n"
+               "       load --quick\n\n"
+               "A checkpoint from a file into a model.",
+       .takes_words = true});
   at::set_num_threads(1);
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "make" && argc == 4) {

@@ -21,6 +21,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/json.h"
+#include "support/arguments.h"
 #include "support/report.h"
 #include "transformers/transformers.h"
 
@@ -128,6 +129,14 @@ void run(const Sizes& sizes) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  using namespace accelerate::benchmarks;
+  check_arguments(
+      argc,
+      argv,
+      {.text = "model_step LAYERS HIDDEN HEADS BATCH LENGTH STEPS\n"
+               "       model_step --quick\n\n"
+               "A training step of BERT for classification on CPU processes.",
+       .takes_words = true});
   if (argc != 7 && !accelerate::benchmarks::has_flag(argc, argv, "--quick")) {
     std::cerr << "usage: model_step LAYERS HIDDEN HEADS BATCH LENGTH STEPS\n";
     return 2;

@@ -22,6 +22,7 @@
 #include "accelerate/error.h"
 #include "accelerate/json.h"
 #include "base/files.h"
+#include "support/arguments.h"
 #include "support/report.h"
 
 namespace {
@@ -135,6 +136,15 @@ Json load(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  accelerate::benchmarks::check_arguments(
+      argc,
+      argv,
+      {.text =
+           "tokenizer load <tokenizer.json>\n"
+           "       tokenizer encode <tokenizer.json> <texts> [--threads 1]\n"
+           "           [--repeats 5] [--offsets] [--ids <file>]\n\n"
+           "How fast a tokenizer is loaded and encodes.",
+       .takes_words = true});
   try {
     const std::string mode = argc > 1 ? argv[1] : "";
     if (mode == "load" && argc > 2) {

@@ -29,6 +29,7 @@
 #include "accelerate/launchers.h"
 #include "accelerate/optim.h"
 #include "base/str_cat.h"
+#include "support/arguments.h"
 #include "support/join.h"
 #include "support/report.h"
 
@@ -333,6 +334,12 @@ void run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   using namespace accelerate::benchmarks;
+  check_arguments(
+      argc,
+      argv,
+      {.text =
+           "train_step [--json] [--quick]\n\n"
+           "A training step of a small model, against LibTorch's own pieces."});
   const Settings settings{
       has_flag(argc, argv, "--json"), has_flag(argc, argv, "--quick")};
   for (const int processes : {1, 2}) {

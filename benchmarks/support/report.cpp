@@ -73,10 +73,6 @@ void Report::note(const std::string& text) const {
   }
 }
 
-bool has_flag(int argc, char** argv, const std::string& name) {
-  return std::find(argv + 1, argv + argc, name) != argv + argc;
-}
-
 double seconds_of(int repeats, const std::function<void()>& body) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> times;

@@ -33,9 +33,6 @@ class Report {
   bool json_;
 };
 
-/// Whether `name` is among the arguments.
-bool has_flag(int argc, char** argv, const std::string& name);
-
 /// Seconds that one call of `body` takes: the median over `repeats`.
 double seconds_of(int repeats, const std::function<void()>& body);
 

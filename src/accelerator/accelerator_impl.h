@@ -94,8 +94,10 @@ class Accelerator::Impl {
 
   /// What a checkpoint keeps. Tensors are those in use, not copies.
   CheckpointContents collect();
-  /// Of that the models and the optimizers, which are nearly all.
+  /// Of that the models and the optimizers, which are nearly all, and the
+  /// sums of an accumulation; `collect_large` does without those.
   CheckpointContents collect_models();
+  CheckpointContents collect_large();
   /// `collect`, and what the user's hooks make of it, all ranks together: when
   /// an object or a hook throws on one, all throw. Collective.
   void collect_for_hooks(CheckpointContents& contents, const Destination& to);
@@ -138,6 +140,7 @@ class Accelerator::Impl {
   void begin_paths(Sync sync);
   void run_engine(const at::Tensor& loss, const BackwardOptions& options);
   void finish_update(Sync sync);
+  void get_checkpoint_memory();
   void check_thread() const;
   Sync local_sync() const;
   bool is_update(Sync sync) const;

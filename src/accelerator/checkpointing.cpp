@@ -9,6 +9,7 @@
 #include "accelerator/accelerator_impl.h"
 #include "accelerator/run_together.h"
 #include "base/str_cat.h"
+#include "checkpoint/parts.h"
 #include "checkpoint/reader.h"
 #include "folders/checkpoints.h"
 
@@ -193,9 +194,21 @@ Destination Checkpointing::destination(const fs::path& given) const {
 CheckpointWriter& Checkpointing::writer(const PartialState& state) {
   if (!writer_) {
     writer_ = std::make_unique<CheckpointWriter>(
-        writers_of(state, project.save_on_each_node));
+        writers_of(state, project.save_on_each_node), staging_);
   }
   return *writer_;
+}
+
+// Other runs may never save in the background.
+bool Checkpointing::wants_memory() const {
+  return project.automatic_checkpoint_naming && !project.save_on_each_node &&
+         !writer_ && !got_memory_;
+}
+
+void Checkpointing::get_memory(const CheckpointContents& contents) {
+  got_memory_ = true;
+  staging_->prepare(
+      part_of(contents, contents.process_index, contents.num_processes));
 }
 
 void Checkpointing::note(const Saved& saved) {

@@ -54,11 +54,19 @@ class Checkpointing {
   /// Collective at its first call.
   CheckpointWriter& writer(const PartialState& state);
   bool has_writer() const { return writer_ != nullptr; }
+  /// Gets memory for the copies that background saves make, beside training:
+  /// before the first save, once, for numbered checkpoints of all processes.
+  bool wants_memory() const;
+  bool has_memory() const { return got_memory_; }
+  void forgo_memory() { got_memory_ = true; }
+  void get_memory(const CheckpointContents& contents);
   void close_writer() { writer_.reset(); }
   /// Remembers what a finished save says.
   void note(const Saved& saved);
 
  private:
+  std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();
+  bool got_memory_ = false;
   std::unique_ptr<CheckpointWriter> writer_;
 };
 

@@ -76,12 +76,8 @@ std::vector<std::pair<std::string, at::Tensor>> named_parameters(
 }
 
 CheckpointContents Accelerator::Impl::collect_models() {
-  CheckpointContents contents;
-  contents.step = updates;
-  contents.process_index = static_cast<int>(state.process_index());
-  contents.num_processes = static_cast<int>(state.num_processes());
+  CheckpointContents contents = collect_large();
   for (std::size_t m = 0; m < models.size(); ++m) {
-    contents.weights[numbered("model", m)] = weights_of(models[m]);
     if (!models[m].path) {
       continue;
     }
@@ -92,6 +88,17 @@ CheckpointContents Accelerator::Impl::collect_models() {
         contents.own[gradient_name(m, parameters.names[i])] = sums[i];
       }
     }
+  }
+  return contents;
+}
+
+CheckpointContents Accelerator::Impl::collect_large() {
+  CheckpointContents contents;
+  contents.step = updates;
+  contents.process_index = static_cast<int>(state.process_index());
+  contents.num_processes = static_cast<int>(state.num_processes());
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    contents.weights[numbered("model", m)] = weights_of(models[m]);
   }
   const auto all_optimizers = optimizers();
   const auto named = named_parameters(models);

@@ -83,7 +83,7 @@ std::function<bool()> Accelerator::save_every(const SaveEveryOptions& options) {
       // Who was asked to stop may not live to see a background save end.
       save_state(SaveStateOptions{.blocking = options.blocking || stop});
       clock.saved();
-    } else if (!prepared) {
+    } else if (!prepared && !impl_->checkpoints->has_memory()) {
       // After the first step, when optimizers have a state.
       impl_->checkpoints->writer(state()).prepare(impl_->collect_models());
     }

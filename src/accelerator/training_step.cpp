@@ -178,6 +178,20 @@ void Accelerator::Impl::run_engine(
   }
 }
 
+// In the second update optimizers have a state. Memory of the host that
+// devices copy to cannot be taken back, so it waits for the first save.
+void Accelerator::Impl::get_checkpoint_memory() {
+  if (updates < 2 || !state.device().is_cpu() || !checkpoints->wants_memory()) {
+    return;
+  }
+  try {
+    checkpoints->get_memory(collect_large());
+  } catch (const Error&) {
+    // A save will say it, and may never come.
+    checkpoints->forgo_memory();
+  }
+}
+
 void Accelerator::Impl::finish_update(Sync sync) {
   const at::NoGradGuard guard;
   const double local = accumulation.local_gradient_factor();
@@ -192,6 +206,7 @@ void Accelerator::Impl::finish_update(Sync sync) {
     scaling->finish(trained_parameters());
   }
   updates += is_update(sync) ? 1 : 0;
+  get_checkpoint_memory();
   if (sync != Sync::now) {
     return;
   }

@@ -30,8 +30,13 @@ class FreshMemory {
   FreshMemory& operator=(const FreshMemory&) = delete;
   ~FreshMemory();
 
-  /// Has the system give every page now, until `stop` says otherwise.
+  /// Has the system give every page now, until `stop` says otherwise. Where
+  /// memory is short it may take them back until somebody writes there.
   void touch(const std::atomic<bool>& stop) const;
+  /// The bytes at the beginning that were touched so, or by somebody who says
+  /// so.
+  std::size_t touched() const { return touched_; }
+  void set_touched() const { touched_ = size_; }
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
@@ -39,6 +44,7 @@ class FreshMemory {
  private:
   std::size_t size_;
   std::byte* data_;
+  mutable std::atomic<std::size_t> touched_ = 0;
 };
 
 }  // namespace accelerate

@@ -136,7 +136,7 @@ class Reader {
     const std::string shapes = str_cat(stem, kShapes);
     if (manifest_.files.contains(shapes)) {
       loaded_.ranges[stem] =
-          place_ranges(files, read_json(folder_ / shapes), folder_);
+          place_ranges(files, read_json(folder_ / shapes), folder_, is_local_);
     } else {
       loaded_.weights[stem] = place_weights(files);
     }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -14,13 +15,15 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "checkpoint/fresh_memory.h"
+#include "checkpoint/page_filler.h"
 
 namespace accelerate {
 namespace {
 
 constexpr std::size_t kSlack = std::size_t{1} << 20;
 // Bytes that are worth a thread.
-constexpr std::int64_t kGrain = std::int64_t{8} << 20;
+constexpr std::size_t kGrain = std::size_t{8} << 20;
+constexpr std::size_t kWorthPages = std::size_t{64} << 10;
 
 std::shared_ptr<const FreshMemory> fresh_memory(const std::size_t bytes) {
   return std::make_shared<const FreshMemory>(
@@ -52,22 +55,37 @@ Identity identity_of(const at::Tensor& tensor) {
       tensor.strides().vec()};
 }
 
-void copy(at::Tensor& to, const at::Tensor& from) {
-  if (!from.is_cpu() || !from.is_contiguous()) {
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.is_contiguous();
+}
+
+// Worth to begin a page.
+bool is_large(const at::Tensor& tensor) {
+  return is_plain(tensor) && tensor.nbytes() >= kWorthPages;
+}
+
+// `filler`, if there is one, covers all of `to`.
+void copy(at::Tensor& to, const at::Tensor& from, PageFiller* filler) {
+  if (!is_plain(from)) {
     to.copy_(from, /*non_blocking=*/true);
     return;
   }
-  auto* target = static_cast<char*>(to.mutable_data_ptr());
-  const auto* source = static_cast<const char*>(from.const_data_ptr());
+  auto* target = static_cast<std::byte*>(to.mutable_data_ptr());
+  const auto* source = static_cast<const std::byte*>(from.const_data_ptr());
+  const std::size_t bytes = from.nbytes();
+  const std::size_t page = page_bytes();
   at::parallel_for(
       0,
-      static_cast<std::int64_t>(from.nbytes()),
-      kGrain,
-      [&](const std::int64_t begin, const std::int64_t end) {
-        std::memcpy(
-            target + begin,
-            source + begin,
-            static_cast<std::size_t>(end - begin));
+      static_cast<std::int64_t>(aligned_to_pages(bytes) / page),
+      static_cast<std::int64_t>(kGrain / page),
+      [&](const std::int64_t first, const std::int64_t last) {
+        const std::size_t begin = static_cast<std::size_t>(first) * page;
+        const std::size_t end =
+            std::min(bytes, static_cast<std::size_t>(last) * page);
+        if (filler == nullptr ||
+            !filler->fill(target + begin, source + begin, end - begin)) {
+          std::memcpy(target + begin, source + begin, end - begin);
+        }
       });
 }
 
@@ -82,18 +100,33 @@ class Places {
     }
   }
 
-  std::size_t bytes() const { return bytes_; }
+  std::size_t bytes() const { return large_bytes_ + small_bytes_; }
   const std::vector<c10::Device>& devices() const { return devices_; }
 
+  /// Large ones come first, each at the beginning of a page.
   std::size_t of(const at::Tensor& tensor) const {
-    return offsets_.at(identity_of(tensor));
+    const std::size_t offset = offsets_.at(identity_of(tensor));
+    return is_large(tensor) ? offset : large_bytes_ + offset;
+  }
+
+  /// The large ones from the first on that begins at `reached` or later.
+  std::pair<std::size_t, std::size_t> large_from(std::size_t reached) const {
+    const auto begin = std::ranges::lower_bound(large_offsets_, reached);
+    return {
+        begin == large_offsets_.end() ? large_bytes_ : *begin, large_bytes_};
   }
 
  private:
   void add(const at::Tensor& tensor) {
+    const bool large = is_large(tensor);
+    std::size_t& end = large ? large_bytes_ : small_bytes_;
     if (tensor.numel() > 0 &&
-        offsets_.try_emplace(identity_of(tensor), bytes_).second) {
-      bytes_ += aligned_for_tensors(tensor.nbytes());
+        offsets_.try_emplace(identity_of(tensor), end).second) {
+      if (large) {
+        large_offsets_.push_back(end);
+      }
+      end += large ? aligned_to_pages(tensor.nbytes())
+                   : aligned_for_tensors(tensor.nbytes());
     }
     if (!tensor.is_cpu() &&
         std::ranges::count(devices_, tensor.device()) == 0) {
@@ -102,7 +135,9 @@ class Places {
   }
 
   std::map<Identity, std::size_t> offsets_;
-  std::size_t bytes_ = 0;
+  std::vector<std::size_t> large_offsets_;
+  std::size_t large_bytes_ = 0;
+  std::size_t small_bytes_ = 0;
   std::vector<c10::Device> devices_;
 };
 
@@ -172,6 +207,11 @@ void Staging::take(Part& part) {
   const Places places(part);
   reserve(
       std::max(places.bytes(), kTensorAlignment), !places.devices().empty());
+  std::unique_ptr<PageFiller> filler;
+  if (fresh_ && fresh_->touched() < fresh_->size()) {
+    const auto [begin, end] = places.large_from(fresh_->touched());
+    filler = PageFiller::over(fresh_->data() + begin, end - begin);
+  }
   std::set<std::size_t> copied;
   for (TensorFile& file : part.tensors) {
     for (auto& [name, tensor] : file.tensors) {
@@ -182,10 +222,14 @@ void Staging::take(Part& part) {
       const std::size_t offset = places.of(tensor);
       at::Tensor staged = place_for(tensor, offset);
       if (copied.insert(offset).second) {
-        copy(staged, tensor.detach());
+        const bool fills = filler && filler->covers(fresh_->data() + offset);
+        copy(staged, tensor.detach(), fills ? filler.get() : nullptr);
       }
       tensor = std::move(staged);
     }
+  }
+  if (fresh_) {
+    fresh_->set_touched();
   }
   for (const c10::Device& device : places.devices()) {
     c10::impl::VirtualGuardImpl(device.type())

@@ -54,17 +54,29 @@ std::string read_at(
 // Brings in mapped pages by a call that can fail: looking at a page that the
 // disk cannot read would end the process. Returns what is wrong, or nothing.
 std::string bring_in(std::byte* from, const std::size_t bytes) {
-  if (::madvise(from, bytes, MADV_POPULATE_READ) != 0) {
+  const auto before = reinterpret_cast<std::uintptr_t>(from) % page_bytes();
+  if (::madvise(from - before, bytes + before, MADV_POPULATE_READ) != 0) {
     return str_cat(
         "cannot be read: ", errno_text(errno == EFAULT ? EIO : errno));
   }
   return "";
 }
 
+// The process has no use for these pages any more; the system keeps the file's
+// content as long as it likes. Those at the edges may be another piece's too.
+void let_go(std::byte* from, const std::size_t bytes) {
+  const auto begin = aligned_to_pages(reinterpret_cast<std::uintptr_t>(from));
+  const auto end = (reinterpret_cast<std::uintptr_t>(from) + bytes) /
+                   page_bytes() * page_bytes();
+  if (begin < end) {
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+}
+
 // Nothing where the kernel has no such call.
-std::shared_ptr<MappedFile> map_file(const TensorFileToRead& file) {
-  auto mapping = std::make_shared<MappedFile>(
-      file.fd.get(), file.path, MappedFile::Mode::writable_copy);
+std::shared_ptr<MappedFile> map_file(
+    const TensorFileToRead& file, const MappedFile::Mode mode) {
+  auto mapping = std::make_shared<MappedFile>(file.fd.get(), file.path, mode);
   const bool fails = ::madvise(mapping->data(), 1, MADV_POPULATE_READ) != 0;
   return fails && errno == EINVAL ? nullptr : mapping;
 }
@@ -135,10 +147,7 @@ class Reading {
         file_.fd.get(),
         static_cast<off64_t>(piece.offset + kAhead),
         piece.bytes);
-    std::string problem =
-        file_.mapping
-            ? bring_in(piece.to, piece.bytes)
-            : read_at(file_.fd.get(), piece.to, piece.bytes, piece.offset);
+    std::string problem = bring(piece);
     std::unique_lock lock(mutex_);
     if (!problem.empty()) {
       problem_ = std::move(problem);
@@ -148,7 +157,8 @@ class Reading {
       return;
     }
     is_adding_ = true;
-    while (added_ < pieces_.size() && there_[added_]) {
+    // What could not be read may be memory that nobody may look at.
+    while (added_ < pieces_.size() && there_[added_] && problem_.empty()) {
       lock.unlock();
       add(pieces_[added_]);
       lock.lock();
@@ -172,6 +182,23 @@ class Reading {
   }
 
  private:
+  std::string bring(const Piece& piece) {
+    if (file_.mapping) {
+      return bring_in(piece.to, piece.bytes);
+    }
+    if (file_.filler && file_.filler->covers(piece.to)) {
+      std::byte* from = file_.source->data() + piece.offset;
+      std::string problem = bring_in(from, piece.bytes);
+      const bool filled =
+          problem.empty() && file_.filler->fill(piece.to, from, piece.bytes);
+      let_go(from, piece.bytes);
+      if (filled || !problem.empty()) {
+        return problem;
+      }
+    }
+    return read_at(file_.fd.get(), piece.to, piece.bytes, piece.offset);
+  }
+
   void add(const Piece& piece) {
     checksum_.add({reinterpret_cast<const char*>(piece.to), piece.bytes});
   }
@@ -243,9 +270,15 @@ TensorFileToRead open_tensor_file(
   file.header = parse_safetensors_header(
       std::string_view(file.front).substr(kLength), size, path.string());
   if (access == FileAccess::map) {
-    file.mapping = map_file(file);
+    file.mapping = map_file(file, MappedFile::Mode::writable_copy);
   }
   return file;
+}
+
+void fill_from_mapping(
+    TensorFileToRead& file, const std::shared_ptr<PageFiller>& filler) {
+  file.source = map_file(file, MappedFile::Mode::read_only);
+  file.filler = file.source ? filler : nullptr;
 }
 
 std::vector<std::string> read_tensor_files(

@@ -11,6 +11,7 @@
 #include "base/mapped_file.h"
 #include "base/safetensors_header.h"
 #include "base/unique_fd.h"
+#include "checkpoint/page_filler.h"
 #include "folders/checksum.h"
 
 namespace accelerate {
@@ -37,7 +38,15 @@ struct TensorFileToRead {
   std::shared_ptr<MappedFile> mapping;
   /// Otherwise where the bytes of each tensor of the header go.
   std::vector<std::byte*> targets;
+  /// Targets that it covers are filled by it, from `source`: the whole file.
+  std::shared_ptr<PageFiller> filler;
+  std::shared_ptr<MappedFile> source;
 };
+
+/// Has targets that `filler` covers filled by it, where the system lets us map
+/// the file in a way that reports errors.
+void fill_from_mapping(
+    TensorFileToRead& file, const std::shared_ptr<PageFiller>& filler);
 
 /// Throws `IoError` when it cannot be read and `FormatError` when it is not
 /// what it claims; nobody has compared its checksum yet. Copies where the

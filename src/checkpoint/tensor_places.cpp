@@ -124,15 +124,30 @@ class Wholes {
         first, bytes_of(entry) / c10::elementSize(found->second.dtype));
   }
 
-  /// Throws unless the ranges make up each tensor; the bytes of all.
-  std::size_t arrange() {
+  /// Throws unless the ranges make up each tensor; the bytes of all. First
+  /// come those that a `PageFiller` can fill: large ones in one piece, each at
+  /// the beginning of a page.
+  struct Arranged {
     std::size_t bytes = 0;
+    std::size_t fillable = 0;
+  };
+  Arranged arrange() {
+    Arranged arranged;
     for (auto& [name, whole] : wholes_) {
       check_ranges(name, whole);
-      whole.place = bytes;
-      bytes += aligned_for_tensors(whole.bytes());
+      if (is_fillable(whole)) {
+        whole.place = arranged.fillable;
+        arranged.fillable += aligned_to_pages(whole.bytes());
+      }
     }
-    return bytes;
+    arranged.bytes = arranged.fillable;
+    for (auto& [name, whole] : wholes_) {
+      if (!is_fillable(whole)) {
+        whole.place = arranged.bytes;
+        arranged.bytes += aligned_for_tensors(whole.bytes());
+      }
+    }
+    return arranged;
   }
 
   std::byte* target(
@@ -159,6 +174,11 @@ class Wholes {
   }
 
  private:
+  static bool is_fillable(const Whole& whole) {
+    constexpr std::size_t kWorthPages = std::size_t{64} << 10;
+    return whole.ranges.size() == 1 && whole.bytes() >= kWorthPages;
+  }
+
   void check_ranges(const std::string& name, Whole& whole) const {
     std::ranges::sort(whole.ranges);
     std::size_t reached = 0;
@@ -222,16 +242,22 @@ TensorMap place_weights(const std::span<TensorFileToRead> files) {
 TensorMap place_ranges(
     const std::span<TensorFileToRead> files,
     const Json& shapes,
-    const fs::path& folder) {
+    const fs::path& folder,
+    const bool may_map) {
   Wholes wholes(shapes, folder);
   for (const TensorFileToRead& file : files) {
     for (const SafetensorsEntry& entry : file.header.tensors) {
       wholes.add_range(file, entry);
     }
   }
-  const std::size_t bytes = wholes.arrange();
-  const auto memory = memory_for(bytes);
+  const auto arranged = wholes.arrange();
+  const auto memory = memory_for(arranged.bytes);
+  const std::shared_ptr<PageFiller> filler =
+      may_map ? PageFiller::over(memory->data(), arranged.fillable) : nullptr;
   for (TensorFileToRead& file : files) {
+    if (filler) {
+      fill_from_mapping(file, filler);
+    }
     for (const SafetensorsEntry& entry : file.header.tensors) {
       file.targets.push_back(wholes.target(file, entry, memory->data()));
     }

@@ -18,12 +18,13 @@ TensorMap place_weights(std::span<TensorFileToRead> files);
 
 /// Tensors that lie in some files as ranges, whole and in the shapes of
 /// `shapes`. Sets the targets in memory of its own: a range is read to its
-/// place in the whole.
+/// place in the whole. `may_map`: the files are on a local disk.
 ///
 /// Throws `FormatError` when ranges are missing, overlap or belong to nothing.
 TensorMap place_ranges(
     std::span<TensorFileToRead> files,
     const Json& shapes,
-    const std::filesystem::path& folder);
+    const std::filesystem::path& folder,
+    bool may_map);
 
 }  // namespace accelerate

@@ -169,8 +169,12 @@ void prune(const Destination& to, const fs::path& newest) {
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(
-    Group group, const std::chrono::milliseconds patience)
-    : group_(std::move(group)), patience_(patience) {
+    Group group,
+    std::shared_ptr<Staging> staging,
+    const std::chrono::milliseconds patience)
+    : group_(std::move(group)),
+      staging_(std::move(staging)),
+      patience_(patience) {
 }
 
 CheckpointWriter::~CheckpointWriter() {
@@ -192,7 +196,7 @@ void CheckpointWriter::save_in_background(
     const CheckpointContents& contents, const Destination& to) {
   wait();
   Part part = part_of(contents, group_.rank(), group_.size());
-  staging_.take(part);
+  staging_->take(part);
   under_way_at_ = to.parent / to.name;
   under_way_ = std::async(
       std::launch::async,
@@ -220,7 +224,7 @@ void CheckpointWriter::choose_number(Destination& to) {
 
 void CheckpointWriter::prepare(const CheckpointContents& contents) {
   wait();
-  staging_.prepare(part_of(contents, group_.rank(), group_.size()));
+  staging_->prepare(part_of(contents, group_.rank(), group_.size()));
 }
 
 // A disk may take its time, and may never answer: then somebody should know

@@ -46,9 +46,11 @@ struct Saved {
 /// Thread safety: one thread at a time.
 class CheckpointWriter {
  public:
-  /// `patience` is how long a wait may take before it is worth a warning.
+  /// `staging` holds the copies of background saves. `patience` is how long a
+  /// wait may take before it is worth a warning.
   explicit CheckpointWriter(
       Group group,
+      std::shared_ptr<Staging> staging = std::make_shared<Staging>(),
       std::chrono::milliseconds patience = std::chrono::seconds(30));
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -94,7 +96,7 @@ class CheckpointWriter {
   std::filesystem::path open_folder(const Destination& to, Contents contents);
 
   Group group_;
-  Staging staging_;
+  std::shared_ptr<Staging> staging_;
   /// Between `open_folder` and the commit: the folder, on rank 0, and its path.
   std::unique_ptr<StagedFolder> folder_;
   std::filesystem::path folder_path_;

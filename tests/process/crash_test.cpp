@@ -468,7 +468,10 @@ TEST(SlowDisk, IsNamedWhenTrainingWaitsForIt) {
         std::latch waited(1);
         CheckpointContents contents;
         contents.own["x"] = torch::ones({1});
-        CheckpointWriter writer(Group(), std::chrono::milliseconds(20));
+        CheckpointWriter writer(
+            Group(),
+            std::make_shared<Staging>(),
+            std::chrono::milliseconds(20));
         hold_first_write([&] { waited.wait(); });
         writer.save_in_background(
             contents, {.parent = folder.path(), .name = "slow"});

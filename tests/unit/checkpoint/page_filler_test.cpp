@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/page_filler.h"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "checkpoint/fresh_memory.h"
+
+namespace accelerate {
+namespace {
+
+std::vector<std::byte> numbered_bytes(std::size_t count) {
+  std::vector<std::byte> bytes(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    bytes[i] = static_cast<std::byte>(i * 31 + i / 4096);
+  }
+  return bytes;
+}
+
+class Filling : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!filler_) {
+      GTEST_SKIP() << "the system lets nobody fill pages";
+    }
+  }
+
+  const std::size_t page_ = page_bytes();
+  FreshMemory memory_{64 * page_, "for a test", ""};
+  // The last pages are not its own.
+  std::unique_ptr<PageFiller> filler_ =
+      PageFiller::over(memory_.data(), 60 * page_);
+};
+
+TEST_F(Filling, GivesPagesTheirContentAndZerosAfterIt) {
+  // From an odd place, with an end in the middle of a page.
+  const auto source = numbered_bytes(5 * page_ + 123);
+  ASSERT_TRUE(filler_->fill(
+      memory_.data() + page_, source.data() + 1, source.size() - 1));
+  EXPECT_TRUE(
+      std::equal(source.begin() + 1, source.end(), memory_.data() + page_));
+  EXPECT_EQ(memory_.data()[page_ + source.size()], std::byte{0});
+
+  EXPECT_TRUE(filler_->covers(memory_.data()));
+  EXPECT_FALSE(filler_->covers(memory_.data() + 60 * page_));
+  memory_.data()[60 * page_] = std::byte{1};
+
+  // What it did not fill is fresh memory again.
+  filler_.reset();
+  EXPECT_EQ(memory_.data()[0], std::byte{0});
+}
+
+TEST_F(Filling, IsRefusedForMemoryInUseAndLetsItBeTouched) {
+  const auto source = numbered_bytes(2 * page_);
+  ASSERT_TRUE(filler_->fill(memory_.data(), source.data(), page_));
+  EXPECT_FALSE(filler_->fill(memory_.data(), source.data(), 2 * page_));
+  memory_.data()[page_] = std::byte{7};
+  EXPECT_FALSE(filler_->fill(memory_.data() + 3 * page_, source.data(), page_));
+}
+
+TEST_F(Filling, FromSeveralThreadsKeepsThemApart) {
+  const auto source = numbered_bytes(60 * page_);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t at = t * page_; at < source.size(); at += 3 * page_) {
+        EXPECT_TRUE(
+            filler_->fill(memory_.data() + at, source.data() + at, page_));
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_TRUE(std::equal(source.begin(), source.end(), memory_.data()));
+}
+
+}  // namespace
+}  // namespace accelerate

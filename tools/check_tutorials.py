@@ -9,6 +9,7 @@ docs/tutorials/<language>/<page>.md is a translation of docs/tutorials/<page>.md
 - a page that is translated is there in all of LANGUAGES
 - its first lines link to the page in the other languages
 - its blocks are those of the English page, in the same order
+- it links to what the English page links to
 - a block of C++, CMake or Python equals the region or notebook cell it names,
   a diff is that of the two regions it names:
   `<!-- diff: examples/a.cpp#loop examples/b.cpp#loop -->`
@@ -102,6 +103,19 @@ def check_same_blocks(root, original, name):
         yield f"{name}: has {len(theirs)} blocks, and {original} has {len(ours)}"
 
 
+def targets(root, name):
+    """The files that a page links to, apart from addresses."""
+    links = check_tree.LINK.findall((root / name).read_text())
+    return {(root / name.parent / link).resolve() for link in links if "://" not in link}
+
+
+def check_same_links(root, original, name, family):
+    own = {(root / other).resolve() for other in family}
+    missing = targets(root, original) - targets(root, name) - own
+    for target in sorted(missing):
+        yield f"{name}: does not link to {target.relative_to(root)}, and {original} does"
+
+
 def check_language_line(root, name, family):
     """Each page leads to its translations."""
     head = "\n".join((root / name).read_text().splitlines()[:HEAD_LINES])
@@ -125,6 +139,7 @@ def check_page(root, page):
         yield from check_blocks(root, name)
         if name != original:
             yield from check_same_blocks(root, original, name)
+            yield from check_same_links(root, original, name, family)
 
 
 def code_of(cell):

@@ -62,6 +62,7 @@ def training_function(num_epochs):
 
 
 # region: launch
-accuracy = notebook_launcher(training_function, (3,), num_processes=2)
+num_processes = torch.cuda.device_count() or 2  # one for each GPU, or two on the CPU
+accuracy = notebook_launcher(training_function, (3,), num_processes)
 print(f"accuracy {accuracy:.3f}")
 # endregion

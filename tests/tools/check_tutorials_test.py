@@ -56,6 +56,18 @@ class CheckTutorials(TreeTest):
         self.assert_findings(
             self.check(), f"docs/tutorials/fr/a.md:11: block 3 is not that of {PAGE}")
 
+    def test_finds_a_link_that_is_missing(self):
+        more = "[b](../../b.py)\n"
+        self.translate("en", CODE + DIFF + SHELL + "[b](../../b.py)\n")
+        for language in check_tutorials.LANGUAGES:
+            self.translate(language, CODE + DIFF + SHELL + more.replace("../..", "../../.."))
+        self.assert_findings(self.check())
+
+        self.translate("pt", CODE + DIFF + SHELL)
+
+        self.assert_findings(
+            self.check(), f"docs/tutorials/pt/a.md: does not link to b.py, and {PAGE} does")
+
     def test_finds_blocks_in_another_order(self):
         self.translate("it", DIFF + CODE + SHELL)
 

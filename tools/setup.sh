@@ -3,7 +3,8 @@
 # Puts on this host what a build needs, and nothing that is there already.
 #
 #   tools/setup.sh demo    what `make demo` and `make build` need
-#   tools/setup.sh full    the same plus what the tests need (Open MPI)
+#   tools/setup.sh full    the same plus what the tests need (Open MPI, and
+#                          clang-repl 19 where the distribution has it)
 #
 # Nothing is remembered: each call looks at the packages and folders that
 # exist, so an interrupted call is completed by the next one and a finished
@@ -117,7 +118,12 @@ missing_packages() {
     nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev
     libutf8proc-dev libpcre2-dev libcurl4-openssl-dev libxxhash-dev
     libgtest-dev libgmock-dev libbenchmark-dev libzmq3-dev)
-  if [ "$1" = full ]; then libraries+=(libopenmpi-dev openmpi-bin); fi
+  if [ "$1" = full ]; then
+    libraries+=(libopenmpi-dev openmpi-bin)
+    if ! command -v clang-repl-19 >/dev/null && [ "$(distribution)" != ubuntu-22.04 ]; then
+      libraries+=(clang-tools-19)
+    fi
+  fi
 
   if ! has_compiler; then
     if [ "$(distribution)" = ubuntu-22.04 ]; then echo g++-12; else echo g++; fi

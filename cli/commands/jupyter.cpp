@@ -116,7 +116,7 @@ int run_jupyter(const ParsedArgs& arguments, CommandContext& context) {
     if (!is_on_path(context.environment, "clang-repl-19")) {
       context.console.warning(
           "clang-repl 19, which runs the cells, is missing");
-      context.console.hint("apt-get install clang-19");
+      context.console.hint("apt-get install clang-tools-19");
     }
     return 0;
   }

@@ -49,7 +49,7 @@ fs::path find_program(
   }
   throw UnsupportedError(
       str_cat("`", name, "` is not on this host; C++ notebooks need it"),
-      "install clang 19: `apt-get install clang-19`");
+      "install clang 19: `apt-get install clang-tools-19`");
 }
 
 // When the newest of our headers changed: a source tree has no other sign.

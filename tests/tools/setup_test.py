@@ -17,7 +17,7 @@ REAL = ("bash basename cat chmod cp dirname env flock getconf grep head ln mkdir
 LIBRARIES = ("nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev "
              "libutf8proc-dev libpcre2-dev libcurl4-openssl-dev libxxhash-dev "
              "libgtest-dev libgmock-dev libbenchmark-dev libzmq3-dev")
-OPEN_MPI = "libopenmpi-dev openmpi-bin"
+FOR_TESTS = "libopenmpi-dev openmpi-bin clang-tools-19"
 EVERYTHING = f"g++ cmake ninja-build python3-pip {LIBRARIES}"
 APT = "apt-get install -y --no-install-recommends"
 SIMULATE = "apt-get install --simulate"
@@ -140,14 +140,14 @@ class Setup(TreeTest):
         self.assert_works(self.run_setup("demo"))
         self.assertIn("nvidia-nccl-cu13==2.28.9", self.downloads())
 
-    def test_adds_open_mpi_for_the_tests_only(self):
+    def test_adds_what_only_the_tests_need(self):
         self.run_setup("demo")
 
         self.run_setup("full")
 
         self.assertEqual(
             self.calls("apt-get"),
-            [f"{SIMULATE} {OPEN_MPI}", f"{APT} {OPEN_MPI}"])
+            [f"{SIMULATE} {FOR_TESTS}", f"{APT} {FOR_TESTS}"])
 
     def test_takes_up_an_interrupted_download(self):
         self.write("host/killed_in", "nvidia-cuda-cupti==13.*")

@@ -10,6 +10,7 @@ from typing import Any, Iterable, Optional
 import torch
 
 from ._native import core as _core
+from .picture import svg
 
 # Set by `notebook_launcher` for its workers: where the first one tells the cell how it goes.
 FOLDER_VARIABLE = "ACCELERATE_NOTEBOOK_FOLDER"
@@ -231,48 +232,3 @@ class Receiver:
             return
         self._seen = now
         self._picture.show(values)
-
-
-# ---- the picture --------------------------------------------------------------------------------
-
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 560, 180, 56, 24, 22
-
-
-def _line(points: list, low: float, high: float, last: float, colour: str) -> str:
-    span, length = (high - low) or 1.0, max(last, 1)
-    places = " ".join(
-        f"{_LEFT + (_WIDTH - _LEFT - 8) * step / length:.1f},"
-        f"{_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (value - low) / span):.1f}"
-        for step, value in points
-    )
-    return f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{places}"/>'
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "currentColor") -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="{colour}">{text}</text>'
-
-
-def svg(values: dict) -> str:
-    """Loss and learning rate over steps, with the throughput; plain SVG."""
-    finite = [(s, v) for s, v, _ in values["points"] if v is not None and abs(v) < float("inf")]
-    rates = [(s, r) for s, _, r in values["points"] if r is not None]
-    last = values["total"] or values["step"]
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="11" role="img" '
-        'aria-label="loss and learning rate over steps">',
-        f'<path d="M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH - 8}" fill="none" stroke="#999"/>',
-        _text(_LEFT, _HEIGHT - 8, "0"),
-        _text(_WIDTH - 8, _HEIGHT - 8, f"step {last}", "end"),
-    ]
-    if rates:
-        parts.append(_line(rates, 0, max(r for _, r in rates) or 1, last, "#d98c26"))
-        parts.append(_text(_WIDTH - 8, 14, f"lr {rates[-1][1]:.3g}", "end", "#d98c26"))
-    if finite:
-        low, high = min(v for _, v in finite), max(v for _, v in finite)
-        parts.append(_line(finite, low, high, last, "#2f6fb3"))
-        parts.append(_text(_LEFT - 4, _TOP + 8, f"{high:.3g}", "end"))
-        parts.append(_text(_LEFT - 4, _HEIGHT - _BOTTOM, f"{low:.3g}", "end"))
-        parts.append(_text(_LEFT, 14, f"loss {finite[-1][1]:.4g}", "start", "#2f6fb3"))
-    parts.append(_text(_WIDTH / 2, 14, f"{values['rate']:.1f} {values['unit']}", "middle"))
-    return "".join(parts) + "</svg>"

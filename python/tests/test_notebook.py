@@ -12,8 +12,10 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 from unittest import mock
+from xml.dom import minidom
 
 import torch
 
@@ -403,9 +405,78 @@ class Progress(unittest.TestCase):
         picture = progress.svg(
             dict(points=[(1, 2.0, 0.1), (2, 1.0, 0.05), (3, float("nan"), None)], step=3, total=10, rate=12.34, unit="samples/s")
         )
-        for part in ("<svg", "loss 1", "lr 0.05", "12.3 samples/s", "step 10", "polyline"):
+        for part in ("<svg", ">loss<", ">1<", ">learning rate<", ">0.05<", ">samples/s<", ">12.3<", ">step 3 of 10<", ">30 %<"):
             self.assertIn(part, picture)
+        self.assertEqual(picture.count("<polyline"), 3)  # loss, its average, learning rate
         self.assertNotIn("nan", picture)
+        minidom.parseString(picture)
+
+    def test_pictures_of_little(self):
+        from accelerate_cpp import progress
+
+        for points in ([], [(1, 3.0, None)], [(1, None, 0.0)], [(1, 2.0, 0.1), (2, 2.0, 0.1)], [(1, float("inf"), 0.1)]):
+            for total in (None, 0, 2):
+                picture = progress.svg(dict(points=points, step=2, total=total, rate=0.0, unit="steps/s"))
+                self.assertNotIn("inf", picture)
+                minidom.parseString(picture)
+
+    def test_the_axis_has_round_numbers(self):
+        from accelerate_cpp.picture import ticks
+
+        self.assertEqual(ticks(0, 1000, 6), [0, 200, 400, 600, 800, 1000])
+        self.assertEqual([round(tick, 9) for tick in ticks(0.13, 0.71)], [0.2, 0.4, 0.6])
+        self.assertEqual(ticks(3, 3), [3])
+
+    def test_the_picture_is_drawn_at_most_twice_a_second(self):
+        from accelerate_cpp import progress
+
+        now, shown = [0.0], []
+        sink = types.SimpleNamespace(show=lambda values: shown.append((now[0], values["step"], len(values["points"]))))
+        clock = types.SimpleNamespace(monotonic=lambda: now[0])
+        with (
+            contextlib.redirect_stderr(io.StringIO()),
+            mock.patch.object(progress, "time", clock),
+            mock.patch.object(progress.TrainingProgress, "_choose_sink", staticmethod(lambda: sink)),
+        ):
+            with progress.TrainingProgress(100) as bar:
+                for step in range(100):
+                    now[0] += 0.0625
+                    bar.update(loss=torch.tensor(1.0 / (step + 1)))
+        times = [time for time, _, _ in shown]
+        self.assertEqual(times[:3], [0.5, 1.0, 1.5])
+        self.assertEqual(len(times), 13)  # twelve in 6.25 seconds, and the end
+        self.assertEqual(shown[-1], (6.25, 100, 100))
+
+    def test_a_cell_has_one_picture_that_changes(self):
+        from accelerate_cpp import progress
+
+        values = dict(points=[(1, 2.0, 0.1)], step=1, total=2, rate=1.0, unit="steps/s")
+        with mock.patch("IPython.display.display") as display:
+            picture = progress.Picture()
+            picture.show(values)
+            picture.show({**values, "step": 2})
+        (html,), options = display.call_args
+        self.assertEqual(display.call_count, 1)
+        self.assertEqual(options, {"display_id": True})
+        self.assertIn("step 1 of 2", html.data)
+        ((later,), _), = display.return_value.update.call_args_list
+        self.assertIn("step 2 of 2", later.data)
+
+    def test_the_cell_shows_what_the_worker_told_once(self):
+        from accelerate_cpp import progress
+
+        shown = []
+        with tempfile.TemporaryDirectory() as folder:
+            receiver = progress.Receiver(folder)
+            receiver._picture = types.SimpleNamespace(show=shown.append)
+            receiver.look()
+            progress._Telegraph(folder).show({"step": 1})
+            receiver.look()
+            receiver.look()
+            self.assertEqual(shown, [{"step": 1}])
+            progress._Telegraph(folder).show({"step": 2})
+            receiver.look()
+        self.assertEqual(shown, [{"step": 1}, {"step": 2}])
 
     def test_a_terminal_gets_the_bar_alone(self):
         with contextlib.redirect_stderr(io.StringIO()) as err:

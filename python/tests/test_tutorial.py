@@ -67,8 +67,14 @@ class Notebooks(unittest.TestCase):
         client.execute(env=environment())
         return {cell.id: cell for cell in notebook.cells if cell.cell_type == "code"}
 
-    def printed(self, cell) -> str:
-        return "".join(output["text"] for output in cell.outputs if output.get("name") == "stdout")
+    def printed(self, cell, stream: str = "stdout") -> str:
+        return "".join(output["text"] for output in cell.outputs if output.get("name") == stream)
+
+    def picture(self, cell) -> str:
+        """The one picture that `TrainingProgress` drew again and again."""
+        (picture,) = [output["data"]["text/html"] for output in cell.outputs if "text/html" in output.get("data", {})]
+        self.assertTrue(picture.startswith("<svg"), picture[:100])
+        return picture
 
     def value(self, cell) -> str:
         return next(output["data"]["text/plain"] for output in cell.outputs if output.output_type == "execute_result")
@@ -76,15 +82,21 @@ class Notebooks(unittest.TestCase):
     def test_the_tutorial(self):
         cells = self.execute("tutorial_python.ipynb")
         self.assertIn("Launching training on 2 processes", self.printed(cells["launch"]))
+        self.assertRegex(self.printed(cells["launch"], "stderr"), r"100%\|█+\| (\d+)/\1 ")
         self.assertGreater(float(re.search(r"^accuracy ([0-9.]+)", self.printed(cells["launch"]), re.M)[1]), 0.8)
         self.assertIn("trained on 2 processes", self.printed(cells["cpp-launch"]))
 
     def test_the_full_example(self):
         cells = self.execute("simple_nlp_example.ipynb")
         self.assertIn("6000 pairs", self.printed(cells["data"]))
+        self.assertRegex(self.value(cells["batch"]), r"'labels': torch\.Size\(\[24\]\)")
+        self.assertRegex(self.value(cells["batch"]), r"'input_ids': torch\.Size\(\[24, \d+\]\)")
+        self.assertGreater(int(self.value(cells["model"])), 100_000)
         history = ast.literal_eval(self.value(cells["launch"]))
         self.assertEqual(len(history), 4)
         self.assertGreater(history[-1], 0.9)
+        self.assertIn("1000/1000", self.printed(cells["launch"], "stderr"))
+        self.assertIn("step 1000 of 1000", self.picture(cells["launch"]))
 
 
 if __name__ == "__main__":

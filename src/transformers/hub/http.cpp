@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <exception>
-#include <mutex>
 #include <utility>
-
-#include <curl/curl.h>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "transformers/hub/curl_library.h"
 
 namespace transformers::hub {
 namespace {
@@ -21,17 +19,19 @@ using accelerate::str_cat;
 constexpr int kMostRedirects = 10;
 constexpr std::size_t kMostHeaders = 200;
 
-void start_curl() {
-  static std::once_flag once;
-  std::call_once(once, [] { ::curl_global_init(CURL_GLOBAL_DEFAULT); });
-}
+// CURLOPT_PROTOCOLS_STR, and CURLOPT_PROTOCOLS for a libcurl before 7.85. By
+// number: headers know one of them or advise against the other, and the library
+// that is found need not be that of the headers.
+constexpr auto kProtocolNames =
+    static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 318);
+constexpr auto kProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
 
 struct Headers {
   curl_slist* list = nullptr;
 
-  ~Headers() { ::curl_slist_free_all(list); }
+  ~Headers() { curl_library().slist_free_all(list); }
   void add(const std::string& line) {
-    list = ::curl_slist_append(list, line.c_str());
+    list = curl_library().slist_append(list, line.c_str());
   }
 };
 
@@ -80,7 +80,7 @@ std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
   return transfer.guarded(size, [&] {
     Response& response = transfer.response;
     long status = 0;
-    ::curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_library().easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
     response.status = static_cast<int>(status);
     const std::string_view bytes(data, size);
     if (transfer.request.sink && (status == 200 || status == 206)) {
@@ -107,8 +107,8 @@ bool is_redirect(int status) {
 }  // namespace
 
 struct HttpClient::Handle {
-  CURL* curl = ::curl_easy_init();
-  ~Handle() { ::curl_easy_cleanup(curl); }
+  CURL* curl = curl_library().easy_init();
+  ~Handle() { curl_library().easy_cleanup(curl); }
 };
 
 std::optional<std::string> Response::header(const std::string& name) const {
@@ -152,7 +152,6 @@ std::string resolve_url(std::string_view base, std::string_view location) {
 }
 
 HttpClient::HttpClient(const Settings& settings) : settings_(settings) {
-  start_curl();
   handle_ = std::make_unique<Handle>();
   if (handle_->curl == nullptr) {
     throw accelerate::InternalError("libcurl gives no handle");
@@ -164,7 +163,7 @@ HttpClient::~HttpClient() = default;
 Response HttpClient::send_once(
     const Request& request, const std::string& url, bool with_token) {
   CURL* curl = handle_->curl;
-  ::curl_easy_reset(curl);
+  curl_library().easy_reset(curl);
   Response response;
   response.url = url;
   Transfer transfer{request, response, curl, nullptr};
@@ -178,7 +177,7 @@ Response HttpClient::send_once(
     headers.add(str_cat("Range: bytes=", request.from, "-"));
   }
   const auto set = [&](CURLoption option, auto value) {
-    ::curl_easy_setopt(curl, option, value);
+    return curl_library().easy_setopt(curl, option, value) == CURLE_OK;
   };
   char reason[CURL_ERROR_SIZE] = {};
   set(CURLOPT_ERRORBUFFER, reason);
@@ -187,11 +186,10 @@ Response HttpClient::send_once(
   set(CURLOPT_USERAGENT, "accelerate-cpp");
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_NOBODY, request.head ? 1L : 0L);
-#if LIBCURL_VERSION_NUM >= 0x075500
-  set(CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-  set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
+  if (!set(kProtocolNames, "http,https") &&
+      !set(kProtocols, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS))) {
+    throw accelerate::InternalError("libcurl cannot be kept to HTTP");
+  }
   set(CURLOPT_CONNECTTIMEOUT_MS,
       static_cast<long>(settings_.connect_timeout.count()));
   if (request.sink) {
@@ -209,16 +207,16 @@ Response HttpClient::send_once(
   set(CURLOPT_WRITEFUNCTION, on_body);
   set(CURLOPT_WRITEDATA, &transfer);
 
-  const CURLcode code = ::curl_easy_perform(curl);
+  const CURLcode code = curl_library().easy_perform(curl);
   if (transfer.error) {
     std::rethrow_exception(transfer.error);
   }
   if (code != CURLE_OK) {
     throw ConnectionLost(
-        reason[0] != '\0' ? reason : ::curl_easy_strerror(code));
+        reason[0] != '\0' ? reason : curl_library().easy_strerror(code));
   }
   long status = 0;
-  ::curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  curl_library().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   response.status = static_cast<int>(status);
   return response;
 }

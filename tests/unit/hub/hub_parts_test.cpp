@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
 #include "support/message_of.h"
 #include "support/temporary_folder.h"
+#include "transformers/hub/curl_library.h"
 #include "transformers/hub/download.h"
 #include "transformers/hub/http.h"
 #include "transformers/hub/model_files.h"
@@ -180,6 +182,19 @@ TEST(ModelFiles, RefuseAnIndexThatLeavesTheFolder) {
   }
   EXPECT_THROW(
       shards_of(folder.write("i.json", "{}")), accelerate::FormatError);
+}
+
+TEST(CurlLibrary, IsOpenedWhenItIsNeededAndMissedInWords) {
+  EXPECT_NE(curl_library().easy_perform, nullptr);
+  try {
+    (void)open_curl("libcurl_of_nobody.so.4");
+    FAIL() << "there is such a library";
+  } catch (const accelerate::UnsupportedError& error) {
+    EXPECT_THAT(
+        error.what(),
+        testing::HasSubstr("downloads need libcurl, which cannot be loaded"));
+    EXPECT_THAT(error.hint(), testing::HasSubstr("apt-get install libcurl4"));
+  }
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ import zipfile
 from pathlib import Path
 
 import wheel_files
+import wheel_libraries
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "accelerate_cpp"
@@ -56,9 +57,10 @@ def _build() -> Path:
     return folder
 
 
-def _tag() -> str:
+def _tag(package: Path) -> str:
+    """For this Python, on every Linux with a glibc that is new enough."""
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    return f"{python}-{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+    return f"{python}-{python}-manylinux_2_{wheel_libraries.oldest_glibc(package)}_{os.uname().machine}"
 
 
 def _torch_version(build: Path) -> str:
@@ -87,12 +89,12 @@ accelerate = accelerate_cpp.launch:main_unless_peer
 """
 
 
-def _dist_info(folder: Path, build: Path) -> Path:
+def _dist_info(folder: Path, build: Path, tag: str) -> Path:
     info = folder / f"accelerate_cpp-{_version()}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(_metadata(_torch_version(build)))
     (info / "WHEEL").write_text(
-        f"Wheel-Version: 1.0\nGenerator: accelerate_build\nRoot-Is-Purelib: false\nTag: {_tag()}\n"
+        f"Wheel-Version: 1.0\nGenerator: accelerate_build\nRoot-Is-Purelib: false\nTag: {tag}\n"
     )
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     shutil.copy(ROOT / "LICENSE", info / "LICENSE")
@@ -117,11 +119,14 @@ def _pack(folder: Path, info: Path, path: Path) -> None:
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     build = _build()
-    name = f"accelerate_cpp-{_version()}-{_tag()}.whl"
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         wheel_files.stage(build, PACKAGE, folder / "accelerate_cpp")
-        _pack(folder, _dist_info(folder, build), Path(wheel_directory) / name)
+        tag = _tag(folder / "accelerate_cpp")
+        name = f"accelerate_cpp-{_version()}-{tag}.whl"
+        for old in Path(wheel_directory).glob(f"accelerate_cpp-*-{tag.split('-')[0]}-*.whl"):
+            old.unlink()
+        _pack(folder, _dist_info(folder, build, tag), Path(wheel_directory) / name)
     return name
 
 

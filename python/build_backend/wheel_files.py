@@ -11,8 +11,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-# What a minimal system does not have, of what our libraries need.
-BUNDLED = ("libyaml-cpp", "libutf8proc", "libpcre2-8", "libxxhash")
+import wheel_libraries
+from wheel_libraries import elf_files
 
 
 def stage(build: Path, package: Path, target: Path) -> None:
@@ -23,10 +23,9 @@ def stage(build: Path, package: Path, target: Path) -> None:
         shutil.copy(extension, target)
         subprocess.run(["strip", "--strip-unneeded", str(target / extension.name)], check=True)
     _resolve_links(target)
-    for file in _elf_files(target):
+    wheel_libraries.bundle(target)
+    for file in elf_files(target):
         _set_runpath(file, target)
-    for file in _elf_files(target):
-        _bundle(file, target)
     for file in [target / "share/accelerate/toolchain.json", *target.rglob("*.cmake")]:
         _move_paths(file, target, torch)
     _check(target, build, torch)
@@ -52,10 +51,6 @@ def _resolve_links(target: Path) -> None:
             shutil.copy(source, link)
     for library in list((target / "lib").glob("*.so.*.*.*")):
         library.unlink()
-
-
-def _elf_files(target: Path) -> list:
-    return [path for path in target.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
 
 
 def _runpath(file: Path) -> str:
@@ -90,18 +85,12 @@ def _set_runpath(file: Path, target: Path) -> None:
     file.write_bytes(data.replace(place, new.encode() + b"\0" * (len(place) - len(new))))
 
 
-def _bundle(file: Path, target: Path) -> None:
-    text = subprocess.run(["ldd", str(file)], capture_output=True, text=True).stdout
-    for name, path in re.findall(r"(\S+) => (/\S+)", text):
-        if name.startswith(BUNDLED) and not (target / "lib" / name).exists():
-            shutil.copy(path, target / "lib" / name)
-
-
 def _move_paths(file: Path, target: Path, torch: str) -> None:
     """What names the build's torch names the one beside the package."""
     text = file.read_text()
     if file.suffix == ".json":
         text = text.replace(str(torch), "@PREFIX@/../torch")
+        text = re.sub(r'("compiler": ")/\S*/', r"\1", text)  # the host's own, by its name
     else:
         text = text.replace(f'"{torch}"', '"${CMAKE_CURRENT_LIST_DIR}/../../../../torch"')
         text = re.sub(r"(lib\w+\.so\.\d+\.\d+)\.\d+", r"\1", text)
@@ -109,10 +98,11 @@ def _move_paths(file: Path, target: Path, torch: str) -> None:
 
 
 def _check(target: Path, build: Path, torch: str) -> None:
+    programs = set(elf_files(target))
     for file in target.rglob("*"):
         if not file.is_file():
             continue
-        if file in _elf_files(target):
+        if file in programs:
             bad = [part for part in _runpath(file).split(":") if part.startswith("/")]
         else:
             text = file.read_bytes()

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the wheel into an empty environment beside torch, and uses it as in
-# a notebook service: both kinds of program, far from the build.
+# a notebook service: both kinds of program, far from the build, the C++
+# libraries by CMake, notebooks, and beside the peer.
 #
 #   python/tests/wheel.sh <wheel> <python that has torch>
 set -euo pipefail
@@ -16,26 +17,41 @@ fail() {
   exit 1
 }
 
-# An environment of its own; torch is not downloaded again: links stand for an
-# installation of it beside ours.
-"$python" -m venv "$work/venv"
-site=$(echo "$work"/venv/lib/python*/site-packages)
-from=$("$python" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))')
-for item in "$from"/*; do
-  name=$(basename "$item")
-  case $name in
-    accelerate* | pip* | setuptools* | __pycache__) ;;
-    *) [ -e "$site/$name" ] || ln -s "$item" "$site/$name" ;;
-  esac
-done
-"$work/venv/bin/python" -m pip install --quiet --no-index --disable-pip-version-check "$wheel"
+# What the wheel says of itself: torch alone, and any Linux with that C library.
+metadata=$("$python" "$here/wheel_support.py" metadata "$wheel")
+[ "$(grep -c '^Requires-Dist:' <<<"$(grep -v extra <<<"$metadata")")" = 1 ] &&
+  grep -qx 'Requires-Dist: torch==2.11.\*' <<<"$metadata" || fail "the wheel requires: $metadata"
+[[ $wheel == *-manylinux_2_[0-9][0-9]_*.whl ]] || fail "$wheel is for this system alone"
+tag=$(grep -o 'manylinux_2_[0-9]*_[a-z0-9_]*' <<<"$(basename "$wheel" .whl)")
+policy=$("$python" "$here/wheel_support.py" policy "$wheel")
+[ "$policy" = "$tag" ] || fail "the wheel says $tag, and auditwheel $policy"
 
+# An environment of its own with torch, numpy, without which torch complains,
+# and what they need, nothing else; they are not downloaded again: links stand
+# for an installation of them beside ours.
+make_environment() {
+  local folder=$1 site from item
+  shift
+  "$python" -m venv "$folder"
+  site=$(echo "$folder"/lib/python*/site-packages)
+  from=$("$python" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))')
+  "$python" "$here/wheel_support.py" needs torch numpy "$@" | while read -r item; do
+    [ -e "$site/$item" ] || ln -s "$from/$item" "$site/$item"
+  done
+}
+make_environment "$work/venv"
+site=$(echo "$work"/venv/lib/python*/site-packages)
+pip=("$work/venv/bin/python" -m pip --quiet --disable-pip-version-check)
+"${pip[@]}" install --no-index "$wheel"
+"${pip[@]}" check
+
+cmake=$(command -v cmake)
 unset PYTHONPATH
 export HOME=$work/home PATH=$work/venv/bin:/usr/bin:/bin OMP_NUM_THREADS=1
 mkdir "$HOME"
 cd "$work"
 for file in "$site"/accelerate_cpp/_core*.so "$site"/accelerate_cpp/lib/*.so* \
-  "$site/accelerate_cpp/bin/accelerate"; do
+  "$site"/accelerate_cpp/bin/*; do
   if readelf -d "$file" | grep -E 'R(UN)?PATH' | grep -E '\[/|:/'; then
     fail "$file looks for libraries at a fixed path"
   fi
@@ -60,12 +76,57 @@ expect '^C\+\+ on 2' "${launch[@]}" train.cpp
 expect . accelerate-cpp --version
 expect '^Usage: accelerate launch' python -m accelerate_cpp.launch --help
 
-# A peer comes: the name `accelerate` is the peer's, whoever owns the file.
-info=$site/accelerate-9.9.dist-info
-mkdir "$info" "$site/accelerate"
-printf 'Metadata-Version: 2.1\nName: accelerate\nVersion: 9.9\n' >"$info/METADATA"
-printf '[console_scripts]\naccelerate = accelerate:main\n' >"$info/entry_points.txt"
-echo 'def main(): print("the peer")' >"$site/accelerate/__init__.py"
-[ "$(accelerate)" = "the peer" ] || fail "accelerate is not the peer's where the peer is"
-accelerate-cpp --version >/dev/null
+# Without a compiler it says so; a program that was compiled before still runs.
+mkdir "$work/bare"
+ln -s "$work/venv/bin/python" "$work/venv/bin/accelerate-cpp" "$(command -v env)" "$work/bare/"
+echo '// another' >>train.cpp
+if text=$(PATH=$work/bare accelerate-cpp launch --cpu train.cpp 2>&1); then
+  fail "a source was compiled without a compiler: $text"
+fi
+grep -q 'cannot run the compiler g++: No such file' <<<"$text" && grep -q '^hint: install it' <<<"$text" ||
+  fail "without a compiler the command says: $text"
+
+# The libraries, headers and the CMake package, from a project of one's own.
+"$cmake" -S "$here/../../tests/consumer/installed" -B consumer -G Ninja \
+  -DCMAKE_PREFIX_PATH="$site/accelerate_cpp" >consumer.log 2>&1 &&
+  "$cmake" --build consumer >>consumer.log 2>&1 || fail "a CMake project does not build: $(tail -n 30 consumer.log)"
+
+# Notebooks: the kernel starts with what is in the wheel, and Python's launcher.
+accelerate jupyter install --prefix "$work/jupyter" 2>/dev/null
+kernel=$site/accelerate_cpp/bin/accelerate-jupyter-kernel
+grep -q "$kernel" "$work/jupyter/share/jupyter/kernels/accelerate-cpp/kernel.json" ||
+  fail "the kernel of notebooks is not that of the wheel"
+if ldd "$kernel" | grep -v "$site" | grep -E 'not found|zmq|sodium|krb5'; then
+  fail "the kernel of notebooks needs libraries of this host"
+fi
+status=0
+"$kernel" /dev/null 2>/dev/null || status=$?
+[ "$status" = 2 ] || fail "the kernel of notebooks does not start: exit code $status"
+
+# cloudpickle is the notebook's own: without it there is a clear word.
+cat >notebook.py <<'PY'
+from accelerate_cpp import errors, notebook_launcher
+try:
+    print(notebook_launcher(lambda: 42, num_processes=2))
+except errors.UnsupportedError as error:
+    print(error)
+PY
+expect 'run `pip install cloudpickle`' python notebook.py
+make_environment "$work/venv" cloudpickle
+expect '^42$' python notebook.py
+
+# The peer, in both orders: `accelerate` is the peer's, `accelerate-cpp` ours.
+peer=$("$python" "$here/wheel_support.py" peer "$work")
+for order in "$wheel $peer" "$peer $wheel"; do
+  "${pip[@]}" uninstall -y accelerate accelerate-cpp
+  for what in $order; do
+    "${pip[@]}" install --no-index --no-deps --force-reinstall "$what"
+  done
+  [ "$(accelerate)" = "the peer" ] || fail "accelerate is not the peer's after $order"
+  accelerate-cpp --version >/dev/null || fail "accelerate-cpp does not run after $order"
+done
+# Without the peer, and after what the guide advises, it is ours again.
+"${pip[@]}" uninstall -y accelerate
+"${pip[@]}" install --no-index --no-deps --force-reinstall "$wheel"
+expect '^Usage: accelerate' accelerate --help
 echo "python: the wheel works in an environment of its own"

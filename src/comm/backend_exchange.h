@@ -37,6 +37,11 @@ class BackendWait {
       const Call& call,
       const Patience& patience) const;
 
+  /// Throws `DistributedError` for an operation that broke: names the ranks
+  /// that are gone, or says `why` where all of them live.
+  [[noreturn]] void rethrow(
+      const Call& call, const Patience& patience, const std::string& why) const;
+
  private:
   void watch(
       const c10::intrusive_ptr<c10d::Work>& work,
@@ -46,8 +51,6 @@ class BackendWait {
   // Those that lost no connection themselves, after one was lost.
   std::vector<int> silent_ranks() const;
   void ask_who_is_late(BoundedCall& store, const Call& call, Wait& wait) const;
-  [[noreturn]] void rethrow(
-      const Call& call, const Patience& patience, const std::string& why) const;
 
   Seat seat_;
   std::shared_ptr<SharedMemory> memory_;

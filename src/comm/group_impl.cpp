@@ -11,6 +11,7 @@
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "comm/backends/connection.h"
+#include "comm/backends/device_work.h"
 #include "comm/backends/fake_transport.h"
 #include "comm/backends/gloo_backend.h"
 #include "comm/backends/shm_transport.h"
@@ -52,6 +53,13 @@ PluginGroupOptions plugin_options(const Seat& seat, const Patience& patience) {
   return options;
 }
 
+std::string words_of(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  const std::string text =
+      torch != nullptr ? torch->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
+}
+
 bool is_empty(const std::string& text) {
   return text.empty();
 }
@@ -80,6 +88,29 @@ std::unique_ptr<FakeTransport> join_fake_hub(
         "use backend `shm` or `gloo` between processes");
   }
   return transport;
+}
+
+// NCCL would say so too, of bus numbers.
+void check_own_devices(
+    const std::vector<std::string>& identities, const std::string& text) {
+  for (std::size_t rank = 0; rank < identities.size(); ++rank) {
+    std::vector<int> same;
+    for (std::size_t other = rank; other < identities.size(); ++other) {
+      if (identities[other] == identities[rank]) {
+        same.push_back(static_cast<int>(other));
+      }
+    }
+    if (same.size() > 1) {
+      throw UnsupportedError(
+          str_cat(
+              name_ranks(same),
+              " are on one GPU, ",
+              text,
+              ", and NCCL wants one for each"),
+          "unset ACCELERATE_TORCH_DEVICE, which each process gets the same "
+          "of, or set ACCELERATE_BACKEND=gloo to let processes share a GPU");
+    }
+  }
 }
 
 // Gloo writes to sockets whose other end may be gone. Unless the program has
@@ -154,6 +185,9 @@ void Group::Impl::make_device_backend() {
         "leave the backend out, or set `GroupOptions::device`");
   }
   DeviceBackend* device = device_backend_of(*options.device);
+  check_own_devices(
+      meet(seat, "gpu", device->identity(options.device->index()), patience),
+      device->describe(options.device->index()));
   const auto store =
       c10::make_intrusive<c10d::PrefixStore>("device", seat.store);
   device_backend =
@@ -301,16 +335,7 @@ void Group::Impl::wait_on_device(
   try {
     work->wait();
   } catch (const std::exception& error) {
-    throw DistributedError(
-        str_cat(
-            call.operation,
-            " #",
-            call.sequence,
-            ": rank ",
-            seat.rank,
-            " lost a peer: ",
-            error.what()),
-        "look for the own error of the other ranks first");
+    backend_wait->rethrow(call, patience, words_of(error));
   }
 }
 
@@ -329,7 +354,8 @@ void Group::Impl::run(
   if (tensor.is_cpu()) {
     wait(start(*backend), call);
   } else {
-    wait_on_device(start(*device_backend), call);
+    wait_on_device(
+        started_on_device([&] { return start(*device_backend); }), call);
   }
 }
 

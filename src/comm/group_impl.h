@@ -67,7 +67,8 @@ class Group::Impl {
   Call last_call(const char* operation) const { return {operation, sequence_}; }
   /// Returns when `work` has ended; throws what it threw, with ranks named.
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const Call& call);
-  /// The same for the device's backend: only the current stream waits.
+  /// The same for the device's backend: only the current stream waits. What
+  /// goes wrong there is said as on the host.
   void wait_on_device(
       const c10::intrusive_ptr<c10d::Work>& work, const Call& call) const;
 

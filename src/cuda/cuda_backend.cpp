@@ -10,17 +10,21 @@
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include "accelerate/error.h"
-#include "base/str_cat.h"
 #include "cuda/kernels/probe.h"
 #include "cuda/nccl_group.h"
 #include "cuda/step_graph.h"
+#include "device/cuda_facts.h"
 
 namespace accelerate::cuda {
 namespace {
 
 c10::DeviceIndex index_of(int index) {
   return static_cast<c10::DeviceIndex>(index);
+}
+
+GpuFacts facts_of(int index) {
+  const cudaDeviceProp* device = at::cuda::getDeviceProperties(index_of(index));
+  return {index, device->name, device->major, device->minor};
 }
 
 }  // namespace
@@ -34,8 +38,18 @@ int CudaBackend::device_count() const {
 }
 
 std::string CudaBackend::describe(int index) const {
+  return gpu_text(facts_of(index));
+}
+
+std::string CudaBackend::identity(int index) const {
   const cudaDeviceProp* device = at::cuda::getDeviceProperties(index_of(index));
-  return str_cat(device->name, " (sm_", device->major, device->minor, ")");
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char byte : device->uuid.bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    text += {kDigits[value / 16], kDigits[value % 16]};
+  }
+  return text;
 }
 
 void CudaBackend::use_device(int index) const {
@@ -43,34 +57,13 @@ void CudaBackend::use_device(int index) const {
   c10::cuda::set_device(index_of(index));
   const cudaError_t status = kernels::probe();
   if (status != cudaSuccess) {
-    throw UnsupportedError(
-        str_cat(
-            "this build has kernels for ",
-            kernels::architectures(),
-            ", which GPU ",
-            index,
-            ", ",
-            describe(index),
-            ", cannot run: ",
-            cudaGetErrorString(status)),
-        "rebuild with -DACCELERATE_CUDA_ARCHITECTURES set to what the GPU has");
+    throw kernels_missing(
+        facts_of(index), kernels::architectures(), cudaGetErrorString(status));
   }
 }
 
-// Tensor cores for bf16 came with sm_80; before, LibTorch emulates it.
 bool CudaBackend::computes_in(c10::ScalarType type, int index) const {
-  const cudaDeviceProp* device = at::cuda::getDeviceProperties(index_of(index));
-  switch (type) {
-    case c10::ScalarType::BFloat16:
-      return device->major >= 8;
-    case c10::ScalarType::Half:
-      return device->major >= 6;
-    case c10::ScalarType::Float8_e4m3fn:
-    case c10::ScalarType::Float8_e5m2:
-      return device->major * 10 + device->minor >= 89;
-    default:
-      return true;
-  }
+  return gpu_computes_in(type, facts_of(index));
 }
 
 DeviceMemory CudaBackend::memory(int index) const {

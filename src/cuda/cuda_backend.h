@@ -16,6 +16,7 @@ class CudaBackend : public DeviceBackend {
   c10::DeviceType type() const override { return c10::kCUDA; }
   int device_count() const override;
   std::string describe(int index) const override;
+  std::string identity(int index) const override;
   void use_device(int index) const override;
   bool computes_in(c10::ScalarType type, int index) const override;
   DeviceMemory memory(int index) const override;

@@ -93,6 +93,51 @@ std::optional<UnsupportedError> cuda_problem(const CudaFacts& facts) {
   return std::nullopt;
 }
 
+std::string gpu_text(const GpuFacts& gpu) {
+  return str_cat(gpu.name, " (sm_", gpu.major, gpu.minor, ")");
+}
+
+bool gpu_computes_in(c10::ScalarType type, const GpuFacts& gpu) {
+  const int capability = gpu.major * 10 + gpu.minor;
+  switch (type) {
+    case c10::ScalarType::BFloat16:
+      return capability >= 80;
+    case c10::ScalarType::Half:
+      return capability >= 60;
+    case c10::ScalarType::Float8_e4m3fn:
+    case c10::ScalarType::Float8_e5m2:
+      return capability >= 89;
+    default:
+      return true;
+  }
+}
+
+UnsupportedError kernels_missing(
+    const GpuFacts& gpu,
+    const std::string& architectures,
+    const std::string& why) {
+  return UnsupportedError(
+      str_cat(
+          "this build has kernels for ",
+          architectures,
+          ", which GPU ",
+          gpu.index,
+          ", ",
+          gpu_text(gpu),
+          ", cannot run: ",
+          why),
+      gpu.major * 10 + gpu.minor < kOldestGpu
+          ? str_cat(
+                "train on the CPU with `--cpu`: kernels need sm_",
+                kOldestGpu,
+                " or later")
+          : str_cat(
+                "rebuild with -DACCELERATE_CUDA_ARCHITECTURES=",
+                gpu.major,
+                gpu.minor,
+                ", or train on the CPU with `--cpu`"));
+}
+
 void check_nccl_versions(
     const NcclVersion& compiled, const NcclVersion& loaded) {
   const auto text = [](const NcclVersion& version) {

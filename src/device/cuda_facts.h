@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include <c10/core/ScalarType.h>
+
 #include "accelerate/error.h"
 
 namespace accelerate {
@@ -27,6 +29,9 @@ struct CudaFacts {
 /// What the CUDA that we are built with asks of a driver.
 inline constexpr int kNeededDriver = 13000;
 
+/// What our kernels are written for: sm_80 and later.
+inline constexpr int kOldestGpu = 80;
+
 /// Looks at this host and this build.
 CudaFacts collect_cuda_facts();
 
@@ -42,6 +47,29 @@ using NcclVersion = std::array<int, 3>;
 /// structure of NCCL's.
 ACCELERATE_API void check_nccl_versions(
     const NcclVersion& compiled, const NcclVersion& loaded);
+
+/// One GPU, as it describes itself.
+struct GpuFacts {
+  int index = 0;
+  std::string name;
+  /// Compute capability: 9 and 0 for sm_90.
+  int major = 0;
+  int minor = 0;
+};
+
+/// `NVIDIA H200 (sm_90)`.
+ACCELERATE_API std::string gpu_text(const GpuFacts& gpu);
+
+/// Whether it multiplies matrices in `type` by itself: fp16 from sm_60 on, bf16
+/// from sm_80, fp8 from sm_89. LibTorch would emulate what is missing, slowly.
+ACCELERATE_API bool gpu_computes_in(c10::ScalarType type, const GpuFacts& gpu);
+
+/// What to throw when the driver refuses this build's kernels, which are for
+/// `architectures` (`sm_90,sm_100`), for the reason `why`.
+ACCELERATE_API UnsupportedError kernels_missing(
+    const GpuFacts& gpu,
+    const std::string& architectures,
+    const std::string& why);
 
 /// `13000` → `13.0`.
 std::string cuda_version_text(int version);

@@ -66,6 +66,9 @@ class DeviceBackend {
   virtual int device_count() const = 0;
   /// `NVIDIA H200 (sm_90)`.
   virtual std::string describe(int index) const = 0;
+  /// The same for the same device in every process, whatever number it has
+  /// there, and for no other.
+  virtual std::string identity(int index) const = 0;
 
   /// Makes the device the current one of this thread and starts it.
   ///
@@ -93,7 +96,7 @@ class DeviceBackend {
 };
 
 /// Changes whenever one of the classes above does.
-inline constexpr std::uint32_t kDeviceAbi = 2;
+inline constexpr std::uint32_t kDeviceAbi = 3;
 
 /// What a library with a device backend hands out. The first two members are
 /// compared before anything else is touched, as in comm/plugin.h.

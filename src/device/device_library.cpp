@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device_library.h"
 
+#include <array>
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -117,6 +119,13 @@ Found& find_once() {
   return found;
 }
 
+std::atomic<DeviceBackend*>& offered_for(c10::DeviceType type) {
+  static std::
+      array<std::atomic<DeviceBackend*>, c10::COMPILE_TIME_MAX_DEVICE_TYPES>
+          all{};
+  return all[static_cast<std::size_t>(type)];
+}
+
 }  // namespace
 
 const std::string& load_cuda_libraries() {
@@ -153,7 +162,15 @@ std::string device_problem() {
              : "";
 }
 
+void offer_device_backend(c10::DeviceType type, DeviceBackend* backend) {
+  offered_for(type).store(backend, std::memory_order_release);
+}
+
 DeviceBackend* device_backend_of(c10::Device device) {
+  if (auto* backend =
+          offered_for(device.type()).load(std::memory_order_acquire)) {
+    return backend;
+  }
   return device.is_cuda() ? &cuda_backend() : nullptr;
 }
 

@@ -32,6 +32,12 @@ ACCELERATE_API std::string device_problem();
 /// kinds that have none.
 ACCELERATE_API DeviceBackend* device_backend_of(c10::Device device);
 
+/// Takes `backend` for the devices of a kind, before any library is asked; null
+/// takes it away again. For kinds that no library of ours knows, and for tests
+/// that stand in for one. Not while tensors of that kind are in use.
+ACCELERATE_API void offer_device_backend(
+    c10::DeviceType type, DeviceBackend* backend);
+
 /// Opens a library and returns its backend; `cuda_backend` does it for ours.
 ACCELERATE_API DeviceBackend& open_device_library(const std::string& library);
 

@@ -13,6 +13,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/backends/device_work.h"
 #include "comm/patience.h"
 
 namespace accelerate {
@@ -269,9 +270,12 @@ void Reducer::start(std::size_t index, bool async) {
   if (group_.size() == 1 && bucket.wire.is_cpu()) {
     works_.emplace_back();  // Nobody to tell; only the device goes its way.
   } else {
-    c10d::Backend& carrier =
-        bucket.wire.is_cpu() ? group_.backend() : *group_.device_backend();
-    works_.push_back(carrier.allreduce(one, options));
+    works_.push_back(
+        bucket.wire.is_cpu()
+            ? group_.backend().allreduce(one, options)
+            : started_on_device([&] {
+                return group_.device_backend()->allreduce(one, options);
+              }));
   }
   next_ = index + 1;
 }
@@ -401,7 +405,9 @@ void Reducer::reduce_now(const at::Tensor& tensor) {
   const Call call{"backward", group_.last_call()};
   const CallScope scope(call);
   if (device != nullptr) {
-    group_.wait_on_device(device->allreduce(one, options), "backward");
+    group_.wait_on_device(
+        started_on_device([&] { return device->allreduce(one, options); }),
+        "backward");
   } else {
     group_.wait(group_.backend().allreduce(one, options), "backward");
   }

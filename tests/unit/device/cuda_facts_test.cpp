@@ -25,6 +25,11 @@ std::string problem_of(const CudaFacts& facts) {
   return problem ? problem->what() : "none";
 }
 
+std::string hint_of(const CudaFacts& facts) {
+  const auto problem = cuda_problem(facts);
+  return problem ? problem->hint() : "none";
+}
+
 TEST(CudaFacts, NothingIsMissing) {
   EXPECT_EQ(problem_of(everything()), "none");
 }
@@ -38,6 +43,7 @@ TEST(CudaFacts, SaysThatThereIsNoDriver) {
       problem_of(facts),
       "there is no NVIDIA driver here: libcuda.so.1: cannot open shared "
       "object file");
+  EXPECT_EQ(hint_of(facts), "install one, or train on the CPU with `--cpu`");
 }
 
 TEST(CudaFacts, SaysThatTheDriverIsTooOld) {
@@ -47,6 +53,9 @@ TEST(CudaFacts, SaysThatTheDriverIsTooOld) {
   EXPECT_EQ(
       problem_of(facts),
       "the NVIDIA driver runs CUDA up to 12.4, this build needs 13.0");
+  EXPECT_EQ(
+      hint_of(facts),
+      "install driver 580 or later, or train on the CPU with `--cpu`");
 }
 
 TEST(CudaFacts, SaysThatLibTorchHasNoCuda) {
@@ -55,6 +64,10 @@ TEST(CudaFacts, SaysThatLibTorchHasNoCuda) {
 
   EXPECT_EQ(
       problem_of(facts), "LibTorch in /opt/torch/lib is built without CUDA");
+  EXPECT_EQ(
+      hint_of(facts),
+      "build with the LibTorch of `make deps`, or with another that has "
+      "libtorch_cuda.so");
 }
 
 TEST(CudaFacts, SaysThatTheHalfIsNotBuilt) {
@@ -65,6 +78,10 @@ TEST(CudaFacts, SaysThatTheHalfIsNotBuilt) {
       problem_of(facts),
       "this build has no CUDA half: there is no "
       "/opt/lib/libaccelerate_cuda.so");
+  EXPECT_EQ(
+      hint_of(facts),
+      "install a CUDA toolkit 13 and rebuild, with -DACCELERATE_CUDA=ON to be "
+      "told what is missing");
 }
 
 TEST(CudaFacts, NcclOfAnotherReleaseIsRefused) {

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which order gradients of several GPUs travel, with a stand-in for NCCL.
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include "accelerate/error.h"
+#include "parallel/reducer.h"
+#include "support/fake_device.h"
+#include "support/fake_device_group.h"
+#include "support/message_of.h"
+#include "support/run_on_ranks.h"
+
+namespace accelerate {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int kLayers = 3;
+
+// Buckets of one layer each; a layer of n² numbers, to tell them apart.
+class DeviceTraining {
+ public:
+  DeviceTraining(Group& group, const FakeDevice& gpu)
+      : reducer_(group, parameters_of(group, gpu), {.buckets = one_layer()}),
+        gpu_(gpu),
+        rank_(group.rank()) {}
+
+  void step() {
+    at::Tensor x = at::ones({16, 16}, at::TensorOptions(c10::kMeta));
+    gpu_.note(rank_, "step");
+    reducer_.begin(Sync::now);
+    for (const at::Tensor& weight : reducer_.parameters().tensors) {
+      x = x.mul(weight.sum()).sin();
+    }
+    x.sum().backward();
+    gpu_.note(rank_, "end");
+    reducer_.end();
+  }
+
+  const NamedTensors& parameters() const { return reducer_.parameters(); }
+
+ private:
+  static BucketOptions one_layer() {
+    BucketOptions options;
+    options.bytes = 1;
+    options.first_bytes = 1;
+    return options;
+  }
+
+  static NamedTensors parameters_of(const Group& group, const FakeDevice& gpu) {
+    NamedTensors result;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      at::Tensor weight =
+          at::zeros({16, layer + 1}, at::TensorOptions(c10::kMeta));
+      weight.set_requires_grad(true);
+      weight.register_hook(
+          [&gpu, layer, rank = group.rank()](const at::Tensor&) {
+            gpu.note(rank, "gradient " + std::to_string(layer));
+          });
+      result.names.push_back("layer" + std::to_string(layer));
+      result.tensors.push_back(std::move(weight));
+    }
+    return result;
+  }
+
+  Reducer reducer_;
+  const FakeDevice& gpu_;
+  int rank_;
+};
+
+GroupOptions ranks_with_a_gpu_each() {
+  GroupOptions options = quick(Backend::nccl);
+  options.device = c10::Device(c10::kMeta, 0);
+  return options;
+}
+
+std::vector<std::string> of_step(
+    const std::vector<std::string>& log, int number) {
+  std::vector<std::string> lines;
+  int step = 0;
+  for (const std::string& line : log) {
+    step += line == "step" ? 1 : 0;
+    if (step == number && line != "step") {
+      lines.push_back(line);
+    }
+  }
+  return lines;
+}
+
+// The first backward learns the order. From then on a bucket travels when its
+// gradients and those of the buckets before it are there, the last gradient of
+// the backward still to come; nobody waits before the end.
+TEST(DeviceReducer, BucketsTravelInOneOrderWhileBackwardRuns) {
+  const FakeDevice gpu(c10::kMeta);
+
+  run_on_ranks(2, ranks_with_a_gpu_each(), [&](Group& group) {
+    DeviceTraining training(group, gpu);
+    training.step();
+    group.barrier();
+    training.step();
+    EXPECT_TRUE(training.parameters().tensors[0].grad().is_meta());
+    group.barrier();
+  });
+
+  for (const int rank : {0, 1}) {
+    EXPECT_THAT(
+        of_step(gpu.log(rank), 1),
+        ElementsAre(
+            "gradient 2",
+            "gradient 1",
+            "gradient 0",
+            "end",
+            "allreduce 48",
+            "allreduce 32",
+            "allreduce 16",
+            "wait 48",
+            "wait 32",
+            "wait 16"))
+        << "rank " << rank;
+    const auto second = of_step(gpu.log(rank), 2);
+    std::vector<std::string> on_the_wire;
+    for (const std::string& line : second) {
+      if (line.starts_with("allreduce") || line.starts_with("wait")) {
+        on_the_wire.push_back(line);
+      }
+    }
+    EXPECT_THAT(
+        on_the_wire,
+        ElementsAre(
+            "allreduce 48",
+            "allreduce 32",
+            "allreduce 16",
+            "wait 48",
+            "wait 32",
+            "wait 16"))
+        << "rank " << rank;
+  }
+}
+
+// One rank alone never waits for an agreement: the order is exact.
+TEST(DeviceReducer, ABucketStartsBeforeTheNextGradientIsThere) {
+  const FakeDevice gpu(c10::kMeta);
+
+  run_on_ranks(1, ranks_with_a_gpu_each(), [&](Group& group) {
+    DeviceTraining training(group, gpu);
+    training.step();
+    training.step();
+  });
+
+  EXPECT_THAT(
+      of_step(gpu.log(0), 2),
+      ElementsAre(
+          "gradient 2",
+          "allreduce 48",
+          "gradient 1",
+          "allreduce 32",
+          "gradient 0",
+          "allreduce 16",
+          "end",
+          "wait 48",
+          "wait 32",
+          "wait 16",
+          "shutdown"));
+}
+
+// The communicator breaks after the ranks have agreed: the message is that of
+// the host, and the gradients of the step are dropped.
+TEST(DeviceReducer, ABrokenCommunicatorEndsTheBackward) {
+  const FakeDevice gpu(c10::kMeta);
+
+  run_on_ranks(1, ranks_with_a_gpu_each(), [&](Group& group) {
+    DeviceTraining training(group, gpu);
+    training.step();
+    dynamic_cast<FakeDeviceGroup&>(*group.device_backend())
+        .break_with("unhandled cuda error");
+
+    EXPECT_EQ(
+        message_of<DistributedError>([&] { training.step(); }),
+        "backward #0: rank 0 lost the connection to a peer: unhandled cuda "
+        "error");
+  });
+
+  EXPECT_EQ(gpu.log(0).back(), "abort");
+}
+
+}  // namespace
+}  // namespace accelerate

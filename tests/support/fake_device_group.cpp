@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/fake_device_group.h"
+
+#include <stdexcept>
+
+#include "base/str_cat.h"
+
+namespace accelerate {
+namespace {
+
+class FakeWork : public c10d::Work {
+ public:
+  FakeWork(const FakeDevice& device, int rank, std::int64_t length)
+      : device_(device), of_(rank), length_(length) {}
+
+  bool wait(std::chrono::milliseconds /*timeout*/) override {
+    device_.note(of_, str_cat("wait ", length_));
+    return true;
+  }
+
+ private:
+  const FakeDevice& device_;
+  int of_;
+  std::int64_t length_;
+};
+
+}  // namespace
+
+FakeDeviceGroup::FakeDeviceGroup(
+    const DeviceGroupOptions& options, const FakeDevice& device)
+    : Backend(options.rank, options.size), device_(device) {
+}
+
+c10::intrusive_ptr<c10d::Work> FakeDeviceGroup::allreduce(
+    std::vector<at::Tensor>& tensors,
+    const c10d::AllreduceOptions& /*options*/) {
+  const std::lock_guard lock(mutex_);
+  if (!broken_.empty()) {
+    throw std::runtime_error(broken_);
+  }
+  const std::int64_t length = tensors.front().numel();
+  device_.note(getRank(), str_cat("allreduce ", length));
+  return c10::make_intrusive<FakeWork>(device_, getRank(), length);
+}
+
+void FakeDeviceGroup::abort() {
+  device_.note(getRank(), "abort");
+  const std::lock_guard lock(mutex_);
+  aborted_ = true;
+  broken_ = str_cat(
+      "NCCL communicator was aborted on rank ", getRank(), ".\nstack: …");
+  changed_.notify_all();
+}
+
+void FakeDeviceGroup::shutdown() {
+  device_.note(getRank(), "shutdown");
+}
+
+bool FakeDeviceGroup::synchronize(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [&] { return aborted_; });
+}
+
+void FakeDeviceGroup::break_with(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  broken_ = why;
+}
+
+}  // namespace accelerate

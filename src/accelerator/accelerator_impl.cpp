@@ -15,30 +15,13 @@
 #include "device/device_library.h"
 #include "parallel/local_gradients.h"
 #include "parallel/model_sync.h"
+#include "precision/device_precision.h"
 
 namespace accelerate {
 namespace {
 
 // The Accelerator whose autocast is on in some thread; one at a time.
 std::atomic<const void*> autocast_owner = nullptr;
-
-void check_device_precision(Precision precision, c10::Device device) {
-  const DeviceBackend* backend =
-      precision == Precision::no ? nullptr : device_backend_of(device);
-  const auto type = precision == Precision::bf16 ? at::kBFloat16 : at::kHalf;
-  if (backend != nullptr && !backend->computes_in(type, device.index())) {
-    throw UnsupportedError(
-        str_cat(
-            "GPU ",
-            static_cast<int>(device.index()),
-            ", ",
-            backend->describe(device.index()),
-            ", does not compute in `",
-            name_of(precision),
-            "`"),
-        precision == Precision::bf16 ? "use `fp16`, or `no`" : "use `no`");
-  }
-}
 
 Precision chosen_precision(
     const AcceleratorOptions& options,
@@ -51,7 +34,9 @@ Precision chosen_precision(
     precision = parse_precision(*name);
   }
   check_precision(precision, device.type());
-  check_device_precision(precision, device);
+  if (const DeviceBackend* backend = device_backend_of(device)) {
+    check_device_precision(precision, *backend, device.index());
+  }
   return precision;
 }
 

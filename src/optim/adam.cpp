@@ -106,7 +106,7 @@ bool step_on_device(
     const Scalars& scalars) {
   const FusedBlocks* const fused = fused_blocks();
   const at::Tensor& first = tensors.values.front();
-  if (fused == nullptr || !first.is_cuda() ||
+  if (fused == nullptr || first.is_cpu() ||
       first.scalar_type() != at::kFloat || options.amsgrad) {
     return false;
   }

@@ -90,8 +90,8 @@ int device_index(int index, int processes, int devices, bool shares) {
   if (devices == 0) {
     throw UnsupportedError(
         "a GPU was asked for, and this process sees none",
-        "CUDA_VISIBLE_DEVICES decides which are seen; train on the CPU with "
-        "`--cpu`");
+        "look at CUDA_VISIBLE_DEVICES and `nvidia-smi`, or train on the CPU "
+        "with `--cpu`");
   }
   if (processes <= devices) {
     return index;

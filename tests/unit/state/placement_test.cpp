@@ -34,7 +34,8 @@ TEST(Placement, MoreProcessesThanGpusAreRefused) {
       "2 processes on this host want a GPU each, and it has 1");
 }
 
-TEST(Placement, WhereNoGpuIsSeenNoneCanBeShared) {
+// A driver, and CUDA_VISIBLE_DEVICES empty.
+TEST(Placement, NoGpuToBeSeenIsAnErrorAlsoWhereTheyAreShared) {
   for (const bool shares : {false, true}) {
     EXPECT_EQ(
         message_of<UnsupportedError>([&] { device_index(0, 2, 0, shares); }),

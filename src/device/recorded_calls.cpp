@@ -14,6 +14,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 #include "device/device_library.h"
 #include "device/fused_blocks.h"
 
@@ -68,6 +69,15 @@ bool lie_on(const Tensors& tensors, c10::Device device) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const auto& one) {
     return !one.defined() || one.device() == device;
   });
+}
+
+// Each recording has gradients of its own.
+std::int64_t gradient_bytes(const Tensors& parameters) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& one : parameters) {
+    bytes += one.requires_grad() ? static_cast<std::int64_t>(one.nbytes()) : 0;
+  }
+  return bytes;
 }
 
 // Hooks see each gradient once; a recording would show it to them twice.
@@ -318,6 +328,18 @@ bool RecordedCalls::record(
   }
   const c10::Device where = parameters.front().device();
   DeviceBackend& device = *device_backend_of(where);
+  const std::int64_t bytes = gradient_bytes(parameters);
+  const std::int64_t room = device.memory(where.index()).total / 4;
+  if (room > 0 && (recorded_ + 1) * bytes > room) {
+    say(str_cat(
+        "with ",
+        format_bytes(static_cast<double>(bytes)),
+        " of gradients for each, more than ",
+        recorded_,
+        " combinations of shapes would take over a quarter of the GPU's "
+        "memory"));
+    return false;
+  }
   Recording made;
   try {
     const NewAccumulators only(parameters);

@@ -41,6 +41,7 @@ class ACCELERATE_API RecordedCalls {
   /// when it is called. Returns no undefined tensor.
   using Body = std::function<Tensors(const Tensors& inputs)>;
 
+  /// Fewer where their gradients would take a quarter of the device's memory.
   static constexpr std::int64_t kMostRecordings = 32;
 
   RecordedCalls();

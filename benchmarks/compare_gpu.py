@@ -24,12 +24,15 @@ def read(path):
 
 
 def cell(ours, peer):
-    """Milliseconds of the peer, how often ours fit into them, its memory."""
+    """Milliseconds of the peer, how often ours fit into them, its memory, and
+    what it took to get there where that is long."""
     if peer is None:
         return "–"
     text = f"{peer['ms']:.1f} ({peer['ms'] / ours['ms']:.1f} ×)"
     if "peak_gb" in peer:
         text += f", {peer['peak_gb']:.1f} GB"
+    if peer.get("warm_up_s", 0) >= 10:
+        text += f", after {peer['warm_up_s']:.0f} s"
     return text
 
 

@@ -3,11 +3,12 @@
 # Our training steps and the Python peer's, one after the other on one GPU.
 #
 #   benchmarks/compare_gpu.sh [-b <gpu_step_loop>] [-o <text>] \
-#     [-m "<modes>"] <peer's script>...
+#     [-m "<modes>"] [-c <text>] <peer's script>...
 #
 #   -b  our binary (build/bin/benchmarks/gpu_step_loop)
 #   -o  only works whose names begin so: bert, gpt2, llama
 #   -m  the peer's modes ("eager compile reduce-overhead")
+#   -c  the same as -o for the modes that compile, which take minutes
 #
 # A peer's script takes modes and `--only`, and prints a JSON line for each
 # work with `work`, `mode`, `ms`, and, where it has them, `peak_gb` and `loss`.
@@ -15,12 +16,14 @@ set -euo pipefail
 
 binary=build/bin/benchmarks/gpu_step_loop
 only=
+only_compiled=
 modes="eager compile reduce-overhead"
-while getopts b:o:m: option; do
+while getopts b:o:m:c: option; do
   case $option in
     b) binary=$OPTARG ;;
     o) only=$OPTARG ;;
     m) modes=$OPTARG ;;
+    c) only_compiled=$OPTARG ;;
     *) exit 2 ;;
   esac
 done
@@ -36,7 +39,9 @@ trap 'rm -f "$lines"' EXIT
 for script in "$@"; do
   # Each mode in a process of its own: what one compiled slows the next.
   for mode in $modes; do
-    python3 "$script" "$mode" ${only:+--only "$only"} |
+    which=$only
+    if [ "$mode" != eager ]; then which=${only_compiled:-$only}; fi
+    python3 "$script" "$mode" ${which:+--only "$which"} |
       { grep '^{' || true; } | tee /dev/stderr >>"$lines"
   done
 done

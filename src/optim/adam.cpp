@@ -106,8 +106,8 @@ bool step_on_device(
     const Scalars& scalars) {
   const FusedBlocks* const fused = fused_blocks();
   const at::Tensor& first = tensors.values.front();
-  if (fused == nullptr || first.is_cpu() ||
-      first.scalar_type() != at::kFloat || options.amsgrad) {
+  if (fused == nullptr || first.is_cpu() || first.scalar_type() != at::kFloat ||
+      options.amsgrad) {
     return false;
   }
   for (std::size_t i = 0; i < tensors.values.size(); ++i) {

@@ -70,6 +70,12 @@ ENVIRONMENT = re.compile(
 MAY_TOUCH_ENVIRONMENT = (
     "src/config/environment.", "src/launch/", "src/jupyter/",
     "src/state/forked_ranks.", "src/comm/backends/mpi/runtime.")
+# Everybody else asks the device layer. The profiler's activities and the word
+# `cuda` in a variable are LibTorch's; fused.cpp asks for autocast by device.
+CUDA = re.compile(r"\bis_cuda\(\)|\bhasCUDA\(|\bkCUDA\b")
+MAY_ASK_FOR_CUDA = (
+    "src/cuda/", "src/device/", "src/state/placement.", "src/state/profiler.",
+    "src/transformers/fused.")
 
 
 def includes(path):
@@ -150,6 +156,17 @@ def check_environment(root, name):
             yield f"{name}:{number}: only config/environment may use `{match[0]}`"
 
 
+def check_cuda(root, name):
+    """Yields each place outside cuda and the device layer that asks for it."""
+    if name.parts[0] not in ("src", "cli", "include") or \
+            str(name).startswith(MAY_ASK_FOR_CUDA):
+        return
+    for number, line in enumerate((root / name).read_text().splitlines(), 1):
+        match = CUDA.search(line.split("//")[0])
+        if match:
+            yield f"{name}:{number}: only src/device may ask for `{match[0]}`"
+
+
 def check_parsers(root, names):
     """Yields every header, and every second source, with a costly parser."""
     users = {}
@@ -176,6 +193,7 @@ def check(root):
     for name in names:
         findings += check_file(root, name, headers)
         findings += check_environment(root, name)
+        findings += check_cuda(root, name)
     return findings + list(check_parsers(root, names))
 
 

@@ -100,6 +100,14 @@ class CheckLayers(TreeTest):
             self.check(),
             "src/comm/a.cpp:2: only config/environment may use `getenv(`")
 
+    def test_finds_whoever_else_asks_for_cuda(self):
+        self.write("src/device/a.cpp", "device.is_cuda();\n")
+        self.write("src/optim/a.cpp", "// is_cuda() is fine here\nif (x.is_cuda()) {}\n")
+
+        self.assert_findings(
+            self.check(),
+            "src/optim/a.cpp:2: only src/device may ask for `is_cuda()`")
+
     def test_keeps_a_costly_parser_in_one_source(self):
         self.write("src/base/json.h", "#include <nlohmann/json.hpp>\n")
         self.write("src/base/json.cpp", "#include <nlohmann/json.hpp>\n")

@@ -37,7 +37,8 @@ ACCELERATE_API void debug_launcher(
 
 struct NotebookLauncherOptions {
   /// Left out: one for each GPU, or without any one for every four cores, at
-  /// most eight; what was chosen is said on the standard error.
+  /// most eight. More than there are GPUs train on the CPU. What was chosen
+  /// is said on the standard error.
   std::optional<int> num_processes = std::nullopt;
   /// `no`, `fp16` or `bf16`.
   std::string mixed_precision = "no";
@@ -66,7 +67,8 @@ ACCELERATE_API void run_notebook_function(
 /// at any time.
 ///
 /// Throws `DistributedError` with the rank that failed first and what it threw,
-/// after the others were stopped.
+/// after the others were stopped; `UnsupportedError` for `fp16` without a GPU
+/// for each process.
 template <typename Function, typename... Args>
 void notebook_launcher(
     Function function,

@@ -36,6 +36,24 @@ void check_options(const NotebookLauncherOptions& options) {
   }
 }
 
+void check_gpus(
+    const NotebookLauncherOptions& options,
+    const NotebookProcesses& processes,
+    int gpus) {
+  if (options.mixed_precision != "fp16" || !processes.cpu) {
+    return;
+  }
+  throw UnsupportedError(
+      str_cat(
+          "`fp16` needs a GPU for each process: there are ",
+          processes.count,
+          " and ",
+          gpus,
+          " GPUs"),
+      gpus == 0 ? "use `bf16`, or `no`"
+                : str_cat("use `bf16`, or at most ", gpus, " processes"));
+}
+
 // In a worker of a notebook: the rest of the cell belongs to the notebook.
 [[noreturn]] void run_as_worker(const std::function<void()>& function) {
   function();
@@ -67,10 +85,10 @@ void detail::run_notebook_function(
     const std::function<void()>& function,
     const NotebookLauncherOptions& options) {
   check_options(options);
+  const int gpus = count_gpus(Environment::of_this_process());
   const auto processes = choose_processes(
-      options.num_processes,
-      count_gpus(Environment::of_this_process()),
-      static_cast<int>(allowed_cpus().size()));
+      options.num_processes, gpus, static_cast<int>(allowed_cpus().size()));
+  check_gpus(options, processes, gpus);
   // The symbol is a function's: POSIX lets dlsym hand it out as a pointer.
   const auto host =
       reinterpret_cast<NotebookHost>(::dlsym(RTLD_DEFAULT, kNotebookHost));

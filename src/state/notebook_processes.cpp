@@ -21,6 +21,14 @@ bool is_gpu(const std::string& name) {
 constexpr int kCpusEach = 4;
 constexpr int kMostOnCpu = 8;
 
+std::string too_few_gpus(int asked, int gpus) {
+  return str_cat(
+      "training on the CPU: ",
+      asked,
+      " processes were asked for, and there ",
+      gpus == 1 ? "is 1 GPU" : str_cat("are ", gpus, " GPUs"));
+}
+
 }  // namespace
 
 int count_gpus(
@@ -48,8 +56,11 @@ int count_gpus(
 
 NotebookProcesses choose_processes(
     std::optional<int> asked, int gpus, int cpus) {
+  if (asked && *asked > gpus) {
+    return {*asked, true, gpus == 0 ? "" : too_few_gpus(*asked, gpus)};
+  }
   if (asked) {
-    return {*asked, *asked > gpus, ""};
+    return {*asked, false, ""};
   }
   if (gpus > 0) {
     return {

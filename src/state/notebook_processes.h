@@ -13,7 +13,7 @@ namespace accelerate {
 struct NotebookProcesses {
   int count = 1;
   bool cpu = true;
-  /// What was chosen and why; empty when the caller chose.
+  /// What was chosen and why; empty when it is what the caller asked for.
   std::string notice;
 };
 

@@ -95,6 +95,16 @@ TEST(NotebookLauncher, SaysWhatItCannotDo) {
       "mixed_precision `f16` is not one of no, fp16, bf16");
 }
 
+TEST(NotebookLauncher, RefusesFp16WithoutAGpuForEachProcess) {
+  // More than any host has.
+  EXPECT_THAT(
+      message_of<UnsupportedError>([] {
+        notebook_launcher(
+            [] {}, {.num_processes = 4096, .mixed_precision = "fp16"});
+      }),
+      HasSubstr("`fp16` needs a GPU for each process: there are 4096 and "));
+}
+
 TEST(NotebookLauncher, NeedsAProcessWithoutThreads) {
   std::jthread other([](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
@@ -116,9 +126,20 @@ TEST(NotebookProcesses, ArePerGpuElsePerCore) {
       "training on the CPU with 2 processes, of 11 cores");
   EXPECT_EQ(choose_processes(std::nullopt, 0, 2).count, 1);
   EXPECT_EQ(choose_processes(std::nullopt, 0, 64).count, 8);
-  EXPECT_TRUE(choose_processes(3, 2, 16).cpu);
+  EXPECT_TRUE(choose_processes(3, 0, 16).cpu);
+  EXPECT_EQ(choose_processes(3, 0, 16).notice, "");
   EXPECT_FALSE(choose_processes(2, 2, 16).cpu);
   EXPECT_EQ(choose_processes(2, 2, 16).notice, "");
+}
+
+TEST(NotebookProcesses, SayThatThereAreTooFewGpus) {
+  EXPECT_TRUE(choose_processes(3, 2, 16).cpu);
+  EXPECT_EQ(
+      choose_processes(3, 2, 16).notice,
+      "training on the CPU: 3 processes were asked for, and there are 2 GPUs");
+  EXPECT_EQ(
+      choose_processes(2, 1, 16).notice,
+      "training on the CPU: 2 processes were asked for, and there is 1 GPU");
 }
 
 TEST(NotebookProcesses, CountGpusWithoutTheDriver) {

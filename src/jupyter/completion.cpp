@@ -96,6 +96,11 @@ Completion complete(
   // Also right where there is no line end: npos + 1 is 0.
   const auto column = before.size() - (before.rfind('\n') + 1) + 1;
   try {
+    // While it is being made, names wait: the kernel has to answer.
+    const auto header = existing_header(setup);
+    if (!header) {
+      return result;
+    }
     const TemporaryFile file(text, ".cpp");
     const TemporaryFile output("", ".txt");
     // Names of a large namespace are more than a pipe is read for.
@@ -112,7 +117,7 @@ Completion complete(
         {"-Xclang",
          "-fincremental-extensions",
          "-include-pch",
-         precompiled_header(setup).string(),
+         header->string(),
          "-fsyntax-only",
          "-Xclang",
          str_cat(

@@ -17,7 +17,8 @@ struct Completion {
 
 /// Completes `code` at the byte `cursor`, knowing the cells before. Runs the
 /// compiler beside the interpreter, so that nothing is changed there; finds
-/// nothing when that takes longer than 15 s.
+/// nothing when that takes longer than 15 s, or while the precompiled header is
+/// not there yet.
 Completion complete(
     const InterpreterSetup& setup,
     const std::vector<std::string>& cells,

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <iostream>
 #include <map>
+#include <thread>
 
 #include <spawn.h>
 #include <sys/mman.h>
@@ -25,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::minutes kLongestCompile{15};
+constexpr const char* kHeader = "notebook.pch";
 
 // How the header is compiled, beside the flags of cells. The last one halves
 // the time in which an interpreter starts.
@@ -107,7 +109,33 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
-int run_compiler(std::vector<std::string> words) {
+// The status of `process` when it has ended; killed when that takes longer.
+int wait_for_compiler(pid_t process, std::chrono::milliseconds longest) {
+  const auto deadline = std::chrono::steady_clock::now() + longest;
+  int status = 0;
+  pid_t ended = 0;
+  while ((ended = ::waitpid(process, &status, WNOHANG)) == 0) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      ::kill(process, SIGKILL);
+      (void)::waitpid(process, &status, 0);
+      throw ConfigError(
+          str_cat(
+              "the headers of C++ notebooks did not compile within ",
+              longest.count() / 1000.0,
+              " s"),
+          "close what else the machine computes, then start the kernel again");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  if (ended < 0) {
+    throw ConfigError(
+        str_cat("cannot wait for the compiler: ", errno_text(errno)));
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int run_compiler(
+    std::vector<std::string> words, std::chrono::milliseconds longest) {
   pid_t process = -1;
   const auto pointers = pointers_to(words);
   const int error = ::posix_spawn(
@@ -116,14 +144,14 @@ int run_compiler(std::vector<std::string> words) {
     throw ConfigError(
         str_cat("cannot run ", words[0], ": ", errno_text(error)));
   }
-  int status = 0;
-  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return wait_for_compiler(process, longest);
 }
 
 void compile_header(
-    const InterpreterSetup& setup, const fs::path& clang, const fs::path& to) {
+    const InterpreterSetup& setup,
+    const fs::path& clang,
+    const fs::path& to,
+    std::chrono::milliseconds longest) {
   const fs::path header = to.parent_path() / "notebook.h";
   write_file(header, prelude_header(setup.plain));
   const fs::path temporary = to.string() + ".new";
@@ -135,7 +163,7 @@ void compile_header(
   words.insert(
       words.end(),
       {"-x", "c++-header", header.string(), "-o", temporary.string()});
-  if (run_compiler(words) != 0) {
+  if (run_compiler(words, longest) != 0) {
     throw ConfigError(
         "the headers of C++ notebooks do not compile",
         "the compiler's own messages are above");
@@ -167,20 +195,27 @@ std::vector<std::string> cell_flags(const InterpreterSetup& setup) {
   return flags;
 }
 
-fs::path precompiled_header(const InterpreterSetup& setup) {
+fs::path precompiled_header(
+    const InterpreterSetup& setup, std::chrono::milliseconds longest) {
   const fs::path clang = find_clang(setup.environment);
   const fs::path folder = header_folder(setup, clang);
-  const fs::path result = folder / "notebook.pch";
-  const FileLock lock(folder / "lock", kLongestCompile);
+  const fs::path result = folder / kHeader;
+  const FileLock lock(folder / "lock", longest);
   if (!fs::exists(result)) {
     if (!setup.plain) {
       std::cerr << "Precompiling LibTorch's headers for C++ notebooks, once "
                    "for this installation …"
                 << std::endl;
     }
-    compile_header(setup, clang, result);
+    compile_header(setup, clang, result, longest);
   }
   return result;
+}
+
+std::optional<fs::path> existing_header(const InterpreterSetup& setup) {
+  const fs::path path =
+      header_folder(setup, find_clang(setup.environment)) / kHeader;
+  return fs::exists(path) ? std::optional(path) : std::nullopt;
 }
 
 std::string setup_text(const InterpreterSetup& setup) {

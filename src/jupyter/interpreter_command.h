@@ -3,7 +3,9 @@
 // precompiled header.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +35,15 @@ std::vector<std::string> cell_flags(const InterpreterSetup& setup);
 /// The precompiled header, made if need be; that takes half a minute, once
 /// for an installation, and is said on the standard error.
 ///
-/// Throws `ConfigError` when the headers do not compile.
-std::filesystem::path precompiled_header(const InterpreterSetup& setup);
+/// Throws `ConfigError` when the headers do not compile, or not within
+/// `longest`; `IoError` when another process is at it for that long.
+std::filesystem::path precompiled_header(
+    const InterpreterSetup& setup,
+    std::chrono::milliseconds longest = std::chrono::minutes(15));
+
+/// The same where it has been made already; waits for nobody.
+std::optional<std::filesystem::path> existing_header(
+    const InterpreterSetup& setup);
 
 /// The first request of an interpreter: see `link.h`.
 std::string setup_text(const InterpreterSetup& setup);

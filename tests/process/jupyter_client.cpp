@@ -189,10 +189,11 @@ CellResult JupyterClient::run(const std::string& code) {
   return finish();
 }
 
-void JupyterClient::await_output(const std::string& text) {
+std::string JupyterClient::await_output(const std::string& text) {
   while (result_.output.find(text) == std::string::npos) {
     take_published(receive(iopub_));
   }
+  return result_.output;
 }
 
 void JupyterClient::send_forged(const std::string& code) {

@@ -44,7 +44,8 @@ class JupyterClient {
   void begin(const std::string& code);
   CellResult finish();
   /// Waits until the cell that runs has printed `text`.
-  void await_output(const std::string& text);
+  /// All that it has printed then.
+  std::string await_output(const std::string& text);
   /// Sends a request that is signed with another key.
   void send_forged(const std::string& code);
   bool heartbeat();

@@ -349,6 +349,93 @@ TEST_F(Jupyter, WorkersEndWhenTheCellIsInterrupted) {
   EXPECT_EQ(client.run("1 + 1").output, "2\n");
 }
 
+// The processes that a cell has named with `pid <number> x`.
+std::vector<pid_t> named_pids(const std::string& output) {
+  std::vector<pid_t> pids;
+  for (auto at = output.find("pid "); at != std::string::npos;
+       at = output.find("pid ", at + 1)) {
+    pids.push_back(std::stoi(output.substr(at + 4)));
+  }
+  return pids;
+}
+
+TEST_F(Jupyter, AKilledWorkerFailsTheCellAndTakesTheOthersAlong) {
+  JupyterClient client({});
+  const CellResult defined = client.run(
+      "#include <csignal>\n"
+      "void die_on_one() {\n"
+      "  accelerate::PartialState state;\n"
+      "  std::cout << \"pid \" << ::getpid() << std::endl;\n"
+      "  state.wait_for_everyone();\n"
+      "  if (state.process_index() == 1) {\n"
+      "    ::kill(::getpid(), SIGKILL);\n"
+      "  }\n"
+      "  state.wait_for_everyone();\n"
+      "}");
+  ASSERT_EQ(status(defined), "ok") << traceback(defined);
+
+  const CellResult result = client.run(
+      "accelerate::notebook_launcher(die_on_one, {.num_processes = 2});");
+
+  EXPECT_EQ(field(result, "ename"), "accelerate::DistributedError")
+      << traceback(result);
+  EXPECT_THAT(result.errors, HasSubstr("rank 1 failed first"));
+  EXPECT_THAT(result.errors, HasSubstr("SIGKILL"));
+  const auto pids = named_pids(result.output);
+  EXPECT_EQ(pids.size(), 2u) << result.output;
+  for (const pid_t pid : pids) {
+    EXPECT_TRUE(ends_within(pid, std::chrono::seconds(5)));
+  }
+  EXPECT_EQ(client.run("1 + 1").output, "2\n");
+}
+
+TEST_F(Jupyter, WorkersEndWithAKernelThatIsKilled) {
+  JupyterClient client({});
+
+  // Asked for a checkpoint, such a worker goes on; the launcher ends it.
+  client.begin(
+      "accelerate::notebook_launcher([] {\n"
+      "  accelerate::Accelerator accelerator;\n"
+      "  accelerator.checkpoint_requested();\n"
+      "  accelerator.wait_for_everyone();\n"
+      "  const auto pids = accelerate::gather_object("
+      "{accelerate::Json(::getpid())});\n"
+      "  accelerator.print(\"pid \", pids[0].as_integer(), \" pid \", "
+      "pids[1].as_integer(), \" x\");\n"
+      "  while (true) {}\n"
+      "}, {.num_processes = 2});");
+  const auto pids = named_pids(client.await_output(" x"));
+  ASSERT_EQ(pids.size(), 2u);
+
+  ::kill(client.kernel(), SIGKILL);
+
+  EXPECT_TRUE(client.wait_for_end(std::chrono::seconds(5)));
+  for (const pid_t pid : pids) {
+    EXPECT_TRUE(ends_within(pid, std::chrono::seconds(5)));
+  }
+}
+
+TEST_F(Jupyter, CompletesNamesOfLibTorchAndOurs) {
+  JupyterClient client({});
+  client.run("torch::Tensor weight = torch::ones({2});");
+
+  const auto matches = [&](const std::string& code) {
+    return client
+        .ask(
+            "complete_request",
+            Json::object(
+                {{"code", code},
+                 {"cursor_pos", static_cast<std::int64_t>(code.size())}}))
+        .at("matches")
+        .dump();
+  };
+  EXPECT_EQ(
+      matches("weight.requires_gra"), R"(["requires_grad","requires_grad_"])");
+  EXPECT_EQ(
+      matches("accelerate::Accelerator a;\na.gather_for_m"),
+      R"(["gather_for_metrics"])");
+}
+
 TEST_F(Jupyter, ShowsErrorsOfLibTorchWithoutItsStack) {
   JupyterClient client({});
 

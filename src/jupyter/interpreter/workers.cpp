@@ -42,7 +42,12 @@ std::vector<std::string> launch_words(
       "--num_processes",
       std::to_string(launch.num_processes),
       "--mixed_precision",
-      launch.mixed_precision};
+      launch.mixed_precision,
+      // A notebook's workers end within 5 s of it, whatever they do.
+      "--stop_timeout",
+      "3",
+      "--grace_period",
+      "3"};
   if (launch.cpu != 0) {
     words.emplace_back("--cpu");
   }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The header of C++ notebooks, with a compiler that never ends.
+#include "jupyter/interpreter_command.h"
+
+#include <chrono>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "base/file_lock.h"
+#include "jupyter/completion.h"
+#include "support/message_of.h"
+#include "support/temporary_folder.h"
+
+namespace accelerate::jupyter {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+class SlowCompiler : public testing::Test {
+ protected:
+  SlowCompiler() {
+    const auto compiler =
+        folder_.write("bin/clang++-19", "#!/bin/sh\nexec sleep 1000\n");
+    std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+    setup_.environment = Environment(
+        {{"PATH", (folder_.path() / "bin").string()},
+         {"XDG_CACHE_HOME", (folder_.path() / "cache").string()}});
+    setup_.plain = true;
+  }
+
+  TemporaryFolder folder_;
+  InterpreterSetup setup_;
+};
+
+TEST_F(SlowCompiler, IsEndedAtTheLimit) {
+  EXPECT_EQ(
+      message_of<ConfigError>(
+          [&] { (void)precompiled_header(setup_, milliseconds(200)); }),
+      "the headers of C++ notebooks did not compile within 0.2 s");
+  EXPECT_EQ(existing_header(setup_), std::nullopt);
+}
+
+TEST_F(SlowCompiler, OfAnotherProcessIsNotAwaitedForLonger) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW((void)precompiled_header(setup_, milliseconds(50)), ConfigError);
+  std::filesystem::path lock_file;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           folder_.path() / "cache")) {
+    lock_file = entry.path().filename() == "lock" ? entry.path() : lock_file;
+  }
+  const FileLock held(lock_file, milliseconds(0));
+
+  EXPECT_THROW((void)precompiled_header(setup_, milliseconds(50)), IoError);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
+// The kernel completes on the thread that answers the heartbeat.
+TEST_F(SlowCompiler, LeavesCompletionEmpty) {
+  const auto begin = std::chrono::steady_clock::now();
+
+  const Completion found = complete(setup_, {}, "int a_na", 8);
+
+  EXPECT_TRUE(found.matches.empty());
+  EXPECT_EQ(found.begin, 4u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+}  // namespace
+}  // namespace accelerate::jupyter

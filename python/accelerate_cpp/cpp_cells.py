@@ -9,11 +9,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import cpp_functions
+from . import cpp_functions, errors
 
 # Parsed once for an installation; every cell begins with it.
 PRELUDE = """\
@@ -29,7 +30,10 @@ PRELUDE = """\
 #include <vector>
 """
 
-# Exceptions keep their hint, and lose LibTorch's stack.
+# A base before what derives from it.
+_ERRORS = [name for name, kind in vars(errors).items() if isinstance(kind, type) and kind.__base__ is not RuntimeError]
+
+# Our exceptions become those of the package, LibTorch's lose their stack.
 _TRANSLATOR = """
   pybind11::register_local_exception_translator([](std::exception_ptr pointer) {
     try {
@@ -37,14 +41,20 @@ _TRANSLATOR = """
         std::rethrow_exception(pointer);
       }
     } catch (const accelerate::Error& error) {
-      const std::string text =
-          error.hint().empty() ? error.what() : error.what() + std::string("\\nhint: ") + error.hint();
-      PyErr_SetString(PyExc_RuntimeError, text.c_str());
+      const char* name = "Error";
+@NAMES@      const pybind11::object type = pybind11::module_::import("accelerate_cpp.errors").attr(name);
+      PyErr_SetObject(type.ptr(), type(error.what(), error.hint()).ptr());
     } catch (const c10::Error& error) {
       PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
     }
   });
-"""
+""".replace(
+    "@NAMES@",
+    "".join(
+        f'      name = dynamic_cast<const accelerate::{name}*>(&error) != nullptr ? "{name}" : name;\n'
+        for name in _ERRORS
+    ),
+)
 
 LONGEST_COMPILE = 600  # seconds
 
@@ -153,10 +163,26 @@ def _key(*texts: str) -> str:
 
 @contextmanager
 def _locked(folder: Path):
+    """Only this process compiles into `folder`; waits as long as another may take."""
     folder.mkdir(parents=True, exist_ok=True)
+    limit = time.monotonic() + LONGEST_COMPILE
     with open(folder / "lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while not _lock(file):
+            if time.monotonic() > limit:
+                raise CompilerError(
+                    f"another process has been compiling for {LONGEST_COMPILE} s and holds {file.name}\n"
+                    "hint: end that process, then run the cell again"
+                )
+            time.sleep(0.1)
         yield
+
+
+def _lock(file) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _execute(words: list) -> str:
@@ -210,7 +236,7 @@ def compile_cell(code: str, flags: list, program: bool, say) -> Cell:
             "the cell defines no function, so there is nothing to call\n"
             "hint: define one, or run a program with `%%cpp --run`"
         )
-    key = _key(code, str(program), fingerprint, *all_flags)
+    key = _key(_source(code, functions, "cell"), fingerprint, *all_flags)
     folder = cache_folder() / key
     module = f"cell_{key}"
     result = folder / ("program" if program else f"{module}.so")

@@ -19,7 +19,12 @@ class Parameter:
     def argument(self) -> str:
         if not self.name:
             return ""
-        return f', pybind11::arg("{self.name}")' + (f" = {self.default}" if self.default else "")
+        return f', pybind11::arg("{self.name}")' + (f" = {self._value()}" if self.default else "")
+
+    def _value(self) -> str:
+        """The default with its type, which `{}` alone has not."""
+        kind = f"std::remove_cvref_t<{self.type}>"
+        return kind + self.default if self.default.startswith("{") else f"static_cast<{kind}>({self.default})"
 
 
 @dataclass

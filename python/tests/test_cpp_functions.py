@@ -49,8 +49,13 @@ class FindFunctions(unittest.TestCase):
     def test_bindings_name_arguments_and_choose_among_overloads(self):
         self.assertEqual(
             find_functions('void f(int epochs, std::string name = "a, b") {}')[0].binding(),
-            '  module.def("f", &::f, pybind11::arg("epochs"), pybind11::arg("name") = "a, b", '
+            '  module.def("f", &::f, pybind11::arg("epochs"), pybind11::arg("name") = '
+            'static_cast<std::remove_cvref_t<std::string>>("a, b"), '
             "pybind11::call_guard<pybind11::gil_scoped_release>());\n",
+        )
+        self.assertIn(
+            'pybind11::arg("x") = std::remove_cvref_t<const std::vector<int>&>{1, 2}, ',
+            find_functions("void f(const std::vector<int>& x = {1, 2}) {}")[0].binding(),
         )
         self.assertIn(
             "static_cast<double (*)(double)>(&::f)",

@@ -4,6 +4,7 @@
 The first run precompiles LibTorch's headers, which takes half a minute; ACCELERATE_CELL_CACHE keeps them.
 """
 
+import fcntl
 import os
 import pickle
 import subprocess
@@ -12,10 +13,11 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import torch
 
-from accelerate_cpp import cpp_cells, cpp_magic
+from accelerate_cpp import cpp_cells, cpp_magic, errors
 
 
 class CppMagic(unittest.TestCase):
@@ -76,12 +78,53 @@ class CppMagic(unittest.TestCase):
         with self.assertRaisesRegex(cpp_magic.CppCompileError, "no option `--num_processes`"):
             self.cell("int f() { return 1; }", "--num_processes 2")
 
+    def test_defaults_have_the_types_of_their_arguments(self):
+        names = self.cell(
+            "int count(std::vector<int> x = {}) { return static_cast<int>(x.size()); }\n"
+            "int total(const std::map<std::string, int>& x = {{\"a\", 1}, {\"b\", 2}}) {\n"
+            "  int sum = 0;\n  for (const auto& [key, value] : x) { sum += value; }\n  return sum;\n}\n"
+            "bool is_empty(const std::optional<torch::Tensor>& x = {}) { return !x.has_value(); }\n"
+            'std::string word(std::string x = "a, b", double = 1) { return x; }\n'
+            "double half(double x = 1) { return x / 2; }"
+        )
+        self.assertEqual((names["count"](), names["count"]([1, 2])), (0, 2))
+        self.assertEqual((names["total"](), names["total"]({"c": 5})), (3, 5))
+        self.assertEqual((names["is_empty"](), names["is_empty"](torch.ones(1))), (True, False))
+        self.assertEqual(names["word"]("x", 2.0), "x")
+        self.assertEqual(names["half"](), 0.5)
+
+    def test_a_lock_is_not_awaited_for_ever(self):
+        with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "lock", "w") as holder:
+            fcntl.flock(holder, fcntl.LOCK_EX)
+            with mock.patch.object(cpp_cells, "LONGEST_COMPILE", 0.3):
+                with self.assertRaisesRegex(cpp_cells.CompilerError, "another process has been compiling for 0.3 s"):
+                    with cpp_cells._locked(Path(folder)):
+                        pass
+            holder.close()
+            with cpp_cells._locked(Path(folder)):
+                pass
+
+    def test_exceptions_are_those_of_the_package(self):
+        lines = [f'  if (name == "{name}") {{ throw accelerate::{name}("it", "do"); }}\n' for name in cpp_cells._ERRORS]
+        fail = self.cell(
+            f"struct Mine : accelerate::PeerError {{ using PeerError::PeerError; }};\n"
+            f"void fail(const std::string& name) {{\n{''.join(lines)}"
+            '  if (name == "Mine") { throw Mine("it", "do"); }\n  throw accelerate::Error("it", "do");\n}'
+        )["fail"]
+        for name in [*cpp_cells._ERRORS, "Error"]:
+            with self.assertRaises(errors.Error) as caught:
+                fail(name)
+            self.assertIs(type(caught.exception), getattr(errors, name))
+            self.assertEqual((caught.exception.message, caught.exception.hint), ("it", "do"))
+        with self.assertRaises(errors.PeerError):
+            fail("Mine")
+
     def test_exceptions_keep_their_hint(self):
         names = self.cell(
             'void ours() { throw accelerate::ArgumentError("`lr` is -1", "raise it"); }\n'
             "void theirs() { torch::ones({2, 3}).matmul(torch::ones({2, 3})); }"
         )
-        with self.assertRaisesRegex(RuntimeError, "^`lr` is -1\nhint: raise it$"):
+        with self.assertRaisesRegex(ValueError, "^`lr` is -1\nhint: raise it$"):
             names["ours"]()
         with self.assertRaisesRegex(RuntimeError, r"^mat1 and mat2 shapes cannot be multiplied \(2x3 and 2x3\)$"):
             names["theirs"]()

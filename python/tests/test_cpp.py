@@ -7,7 +7,7 @@ import unittest
 
 import support
 import torch
-from accelerate_cpp import Accelerator
+from accelerate_cpp import Accelerator, utils
 
 
 # The first launch of a source precompiles the headers, too.
@@ -70,6 +70,65 @@ class Checkpoints(unittest.TestCase):
                 self.assertAlmostEqual(value, expected[name], places=5)
             self.assertEqual(int(optimizer.state[model.first.weight]["step"]), 4)
             self.assertEqual(optimizer.param_groups[0]["lr"], 0.01)
+
+
+class Loops(support.ProcessTest):
+    """A run of two processes with loader and scheduler, from the middle of an epoch on."""
+
+    CODE = """
+        import sys, torch
+        from torch.utils.data import DataLoader, TensorDataset
+        from accelerate_cpp import Accelerator
+        mode, folder, target = sys.argv[1:]
+        accelerator = Accelerator(cpu=True, scheduler_unit="per_optimizer_step")
+        torch.manual_seed(0)
+        samples = torch.tensor([[i / 48, i * 7 % 48 / 48, i * 11 % 48 / 48] for i in range(48)])
+        loader = DataLoader(TensorDataset(samples), batch_size=8 // accelerator.num_processes, shuffle=True)
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, weight_decay=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+        loader, model, optimizer, scheduler = accelerator.prepare(loader, model, optimizer, scheduler)
+        if mode == "resume":
+            accelerator.load_state(folder)
+        for (x,) in loader:
+            accelerator.backward(model(x).pow(2).mean())
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+            if mode == "begin" and accelerator.step == 3:
+                accelerator.save_state(folder)
+        accelerator.save_state(target)
+        accelerator.print(accelerator.step, optimizer.param_groups[0]["lr"], scheduler.get_last_lr()[0])
+    """
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def assert_same_run(self, one, other):
+        """Weights and moments of two checkpoints."""
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            here, there = (utils.load(os.path.join(self.path(run), name)) for run in (one, other))
+            self.assertEqual(sorted(here), sorted(there))
+            for key in here:
+                torch.testing.assert_close(here[key], there[key], rtol=1e-5, atol=1e-6)
+
+    def test_python_goes_on_in_cpp_in_the_middle_of_an_epoch_and_back(self):
+        began = self.run_on(2, self.CODE, "begin", self.path("saved"), self.path("expected"))
+        # 6 steps of an epoch; halved after 2, 4 and 6.
+        self.assertEqual([float(word) for word in began.split()], [6, 0.05 / 8, 0.05 / 8])
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resume_loop.cpp")
+        for processes in ("2", "1"):
+            later = "later_" + processes
+            words = ["--num_processes", processes, source, self.path("saved"), self.path(later)]
+            code, out, err = support.finish(support.start(words), COMPILES)
+            self.assertEqual(code, 0, out + err)
+            self.assertEqual(len(out.split()), 3, out)  # batches, after the three of Python's
+            self.assert_same_run("expected", later)
+        # A whole epoch more, from where each ended.
+        for run in ("expected", "later_2"):
+            ended = self.run_on(2, self.CODE, "resume", self.path(run), self.path(run + "_on"))
+            self.assertEqual([float(word) for word in ended.split()], [12, 0.05 / 64, 0.05 / 64])
+        self.assert_same_run("expected_on", "later_2_on")
 
 
 if __name__ == "__main__":

@@ -286,8 +286,11 @@ class Kernel::Impl {
       if (n <= 0) {
         return;
       }
-      const std::string text = valid_utf8(
-          stream.rest + std::string(buffer.data(), static_cast<std::size_t>(n)),
+      const std::string text = for_cell(
+          valid_utf8(
+              stream.rest +
+                  std::string(buffer.data(), static_cast<std::size_t>(n)),
+              stream.rest),
           stream.rest);
       if (!text.empty() && !silent_) {
         publish(

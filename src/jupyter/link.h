@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <unistd.h>
 
@@ -24,6 +25,9 @@ namespace accelerate::jupyter {
 
 inline constexpr int kRequests = 3;
 inline constexpr int kReplies = 4;
+// The terminal of workers, and what clears a line of it.
+inline constexpr int kScreenColumns = 100;
+inline constexpr std::string_view kClearLine = "\r\x1b[K";
 
 struct Packet {
   std::string word;

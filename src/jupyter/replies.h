@@ -32,4 +32,9 @@ CellError lost_state(const std::string& how, bool interrupted);
 /// beginning of a character at the end in `rest`.
 std::string valid_utf8(const std::string& text, std::string& rest);
 
+/// What a terminal is told, for a cell, which knows the carriage return alone:
+/// blanks instead of the code that clears a line. Leaves the beginning of that
+/// code at the end in `rest`, where there is nothing yet.
+std::string for_cell(std::string text, std::string& rest);
+
 }  // namespace accelerate::jupyter

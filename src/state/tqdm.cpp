@@ -3,9 +3,11 @@
 
 #include <iostream>
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include "accelerate/partial_state.h"
+#include "base/notebook_host.h"
 #include "state/progress_line.h"
 
 namespace accelerate {
@@ -16,6 +18,12 @@ using Clock = std::chrono::steady_clock;
 // On a terminal ten drawings a second look continuous; a log file wants few.
 constexpr std::chrono::milliseconds kTerminalInterval{100};
 constexpr std::chrono::milliseconds kLogInterval{5000};
+
+// The cells of a C++ notebook show a line that is drawn again, like a terminal.
+bool can_draw_again() {
+  return ::isatty(STDERR_FILENO) != 0 ||
+         ::dlsym(RTLD_DEFAULT, kNotebookHost) != nullptr;
+}
 
 bool is_shown_here() {
   return !PartialState::is_initialized() ||
@@ -30,7 +38,7 @@ class tqdm::Impl {
       : options_(std::move(options)),
         stream_(options_.stream != nullptr ? options_.stream : &std::cerr),
         terminal_(options_.terminal.value_or(
-            options_.stream == nullptr && ::isatty(STDERR_FILENO) != 0)),
+            options_.stream == nullptr && can_draw_again())),
         interval_(options_.interval.value_or(
             terminal_ ? kTerminalInterval : kLogInterval)),
         start_(now()),

@@ -311,6 +311,26 @@ TEST_F(Jupyter, TrainsOnWorkersThatRepeatTheCells) {
   }
 }
 
+TEST_F(Jupyter, BarsAreDrawnAgainInTheCell) {
+  JupyterClient client({});
+
+  // Of the first worker, and of a cell alone.
+  for (const char* code :
+       {"accelerate::notebook_launcher([] {\n"
+        "  accelerate::PartialState state;\n"
+        "  accelerate::tqdm bar(2);\n"
+        "  bar.update(2);\n"
+        "}, {.num_processes = 2});",
+        "{ accelerate::tqdm bar(2); bar.update(2); }"}) {
+    const CellResult result = client.run(code);
+
+    EXPECT_EQ(status(result), "ok") << traceback(result) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr("0/2"));
+    EXPECT_THAT(result.errors, HasSubstr(" \r100%|"));
+    EXPECT_THAT(result.errors, testing::Not(HasSubstr("\x1b")));
+  }
+}
+
 TEST_F(Jupyter, AWorkersExceptionFailsTheCellAndNamesItsRank) {
   JupyterClient client({});
 

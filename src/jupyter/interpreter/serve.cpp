@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes over clang-repl's process: runs what the kernel asks for.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -159,6 +160,10 @@ Packet repeat_cell(ClangBridge& clang, const Packet& request) {
   Packet result = run(clang, request.text);
   if (!is_target) {
     return result;
+  }
+  if (result.word == "interrupted") {
+    flush_all();
+    ::_exit(128 + SIGINT);  // The launcher says what happened.
   }
   std::cerr << "error: "
             << (result.word == "exception"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jupyter/interpreter/workers.h"
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +14,7 @@
 
 #include "base/notebook_host.h"
 #include "jupyter/interpreter/interrupt.h"
+#include "jupyter/interpreter/screen.h"
 #include "jupyter/link.h"
 
 namespace accelerate::jupyter {
@@ -59,11 +59,14 @@ std::vector<std::string> launch_words(
   return words;
 }
 
-[[noreturn]] void become(std::vector<std::string> words, pid_t parent) {
+[[noreturn]] void become(
+    std::vector<std::string> words, pid_t parent, int errors) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) {
     ::_exit(1);
   }
+  ::dup2(errors, STDERR_FILENO);
+  ::setenv("NO_COLOR", "1", 1);
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGALRM, SIG_DFL);
   std::vector<char*> pointers;
@@ -85,10 +88,11 @@ std::int32_t start_workers(const NotebookLaunch& launch) {
   std::cout << std::flush;
   std::fflush(nullptr);
   auto words = launch_words(launch, requests);
+  Screen screen;
   const pid_t parent = ::getpid();
   const pid_t process = ::fork();
   if (process == 0) {
-    become(std::move(words), parent);
+    become(std::move(words), parent, screen.end());
   }
   if (process < 0) {
     std::perror("cannot start the workers");
@@ -96,9 +100,7 @@ std::int32_t start_workers(const NotebookLaunch& launch) {
     return 1;
   }
   send_interrupts_to(process);
-  int status = 0;
-  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = screen.watch(process);
   send_interrupts_to(0);
   ::close(requests);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

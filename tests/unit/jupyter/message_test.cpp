@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jupyter/message.h"
 
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "jupyter/completion.h"
@@ -86,6 +88,20 @@ TEST(ValidUtf8, ReplacesBytesAndKeepsTheBeginningOfACharacter) {
   EXPECT_EQ(valid_utf8("a\xC3", rest), "a");
   EXPECT_EQ(rest, "\xC3");
   EXPECT_EQ(valid_utf8(rest + "\xA9", rest), "é");
+  EXPECT_EQ(rest, "");
+}
+
+TEST(ForCell, BlanksALineThatATerminalWouldClear) {
+  std::string rest;
+  const std::string blanks = "\r" + std::string(kScreenColumns, ' ') + "\r";
+
+  EXPECT_EQ(for_cell("a\r\x1b[Kb\r\x1b[K", rest), "a" + blanks + "b" + blanks);
+  EXPECT_EQ(rest, "");
+  EXPECT_EQ(for_cell("50%\r", rest), "50%\r");
+  EXPECT_EQ(for_cell("50%\r\x1b[", rest), "50%");
+  EXPECT_EQ(rest, "\r\x1b[");
+  const std::string next = std::exchange(rest, "") + "K60%";
+  EXPECT_EQ(for_cell(next, rest), blanks + "60%");
   EXPECT_EQ(rest, "");
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Places are sorted by id, so that those of one id lie together as a run. A
-// block sums the runs of 64 sorted places. Runs that end inside are finished;
-// what a run leaves in each block it crosses goes to `partial`, and one block
-// for each such run adds that up.
+// block sums the runs of a chunk of sorted places. Runs that end inside are
+// finished; what a run leaves in each block it crosses goes to `partial`, and
+// one block for each such run adds that up.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "cuda/kernels/common.cuh"
@@ -11,8 +11,14 @@
 namespace accelerate::cuda::kernels {
 namespace {
 
-constexpr int kChunk = 64;
 constexpr int kThreads = 128;
+
+// A block goes through its chunk place by place, so few places want many blocks
+// and many places few parts.
+constexpr std::int64_t kFew = 8192;
+constexpr int chunk_of(std::int64_t count) {
+  return count <= kFew ? 16 : 64;
+}
 
 struct Layout {
   std::size_t keys, sorted_keys, places, sorted_places, partial, sort, end;
@@ -49,7 +55,7 @@ Layout layout_of(std::int64_t count, std::int64_t rows, std::int64_t width) {
   const std::size_t list =
       padded(static_cast<std::size_t>(count) * sizeof(int));
   const std::size_t partial = padded(
-      static_cast<std::size_t>(ceil_div(count, kChunk) * 2 * width) *
+      static_cast<std::size_t>(ceil_div(count, chunk_of(count)) * 2 * width) *
       sizeof(float));
   Layout at = {};
   at.sorted_keys = list;
@@ -102,7 +108,7 @@ struct RunEnds {
 };
 
 // blockIdx.x: the chunk; blockIdx.y: kThreads columns.
-template <typename T>
+template <typename T, int kChunk>
 __global__ void __launch_bounds__(kThreads) runs_kernel(
     const int* __restrict__ keys,
     const int* __restrict__ places,
@@ -161,19 +167,20 @@ __global__ void __launch_bounds__(kThreads) crossing_kernel(
     const int* __restrict__ keys,
     int count,
     int rows,
+    int size,
     std::int64_t width,
     float* d_table,
     const float* __restrict__ partial) {
   const std::int64_t j =
       static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   const int chunk = static_cast<int>(blockIdx.x);
-  const int end = (chunk + 1) * kChunk;
+  const int end = (chunk + 1) * size;
   if (j >= width || end >= count) {
     return;
   }
   const int key = keys[end];
   const bool goes_on = key < rows && keys[end - 1] == key;
-  const int begin = chunk * kChunk;
+  const int begin = chunk * size;
   const bool began_before =
       begin > 0 && keys[begin - 1] == key && keys[begin] == key;
   if (!goes_on || began_before) {
@@ -182,7 +189,7 @@ __global__ void __launch_bounds__(kThreads) crossing_kernel(
   float sum = partial[(2 * static_cast<std::int64_t>(chunk) + 1) * width + j];
   // All chunks up to the one where the run ends.
   int last = chunk + 1;
-  while ((last + 1) * kChunk < count && keys[(last + 1) * kChunk] == key) {
+  while ((last + 1) * size < count && keys[(last + 1) * size] == key) {
     ++last;
   }
 #pragma unroll 8
@@ -234,11 +241,13 @@ cudaError_t embedding_backward(
     return sorted;
   }
   const dim3 grid(
-      static_cast<unsigned>(ceil_div(count, kChunk)),
+      static_cast<unsigned>(ceil_div(count, chunk_of(count))),
       static_cast<unsigned>(ceil_div(work.width, kThreads)));
   with_type(work.type, [&](auto* pointer) {
     using T = std::remove_pointer_t<decltype(pointer)>;
-    runs_kernel<T><<<grid, kThreads, 0, stream>>>(
+    const auto kernel =
+        chunk_of(count) == 16 ? runs_kernel<T, 16> : runs_kernel<T, 64>;
+    kernel<<<grid, kThreads, 0, stream>>>(
         sorted_keys,
         sorted_places,
         static_cast<const T*>(work.dy),
@@ -249,7 +258,13 @@ cudaError_t embedding_backward(
         partial);
   });
   crossing_kernel<<<grid, kThreads, 0, stream>>>(
-      sorted_keys, count, rows, work.width, work.d_table, partial);
+      sorted_keys,
+      count,
+      rows,
+      chunk_of(count),
+      work.width,
+      work.d_table,
+      partial);
   return cudaGetLastError();
 }
 

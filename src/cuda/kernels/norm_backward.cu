@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // With g = dy * weight, a row's gradient is
 //     d_sum = rstd (g - mean(g) - xhat mean(g xhat)) + d_extra,
-// for RMSNorm without mean(g). A block takes row after row, so that the sums
-// over rows stay in its registers; the next row is on its way while one is
-// worked on.
+// for RMSNorm without mean(g). A block has groups of threads that take row
+// after row, so that the sums over rows stay in registers; the next row is on
+// its way while one is worked on. At the end a block adds up its groups' sums.
 #include <algorithm>
 
 #include "cuda/kernels/column_sum.h"
@@ -15,13 +15,23 @@ namespace {
 
 constexpr int kSlices = ColumnSums::kMost;  // d_weight, d_shift, d_bias
 
-// `kThreads` threads hold a row, `kVectors` vectors of eight each.
-template <int kThreadsOfRow, int kVectorsOfThread>
+// `kThreads` threads hold a row, `kVectors` vectors of eight each, and
+// `kGroups` of them are a block.
+template <int kThreadsOfRow, int kVectorsOfThread, int kGroupsOfBlock>
 struct Shape {
   static constexpr int kThreads = kThreadsOfRow;
   static constexpr int kVectors = kVectorsOfThread;
+  static constexpr int kGroups = kGroupsOfBlock;
+  static constexpr int kBlock = kThreads * kGroups;
+  static constexpr int kColumns = kThreads * kVectors * kVector;
+  __device__ static int group() {
+    return static_cast<int>(threadIdx.x) / kThreads;
+  }
+  __device__ static int thread() {
+    return static_cast<int>(threadIdx.x) % kThreads;
+  }
   __device__ static int column(int vector) {
-    return (static_cast<int>(threadIdx.x) + vector * kThreads) * kVector;
+    return (thread() + vector * kThreads) * kVector;
   }
 };
 
@@ -29,19 +39,19 @@ struct Shape {
 template <typename F>
 bool with_shape(std::int64_t width, F f) {
   if (width <= 256) {
-    f(Shape<32, 1>());
+    f(Shape<32, 1, 8>());
   } else if (width <= 512) {
-    f(Shape<64, 1>());
+    f(Shape<64, 1, 8>());
   } else if (width <= 768) {
-    f(Shape<96, 1>());
+    f(Shape<96, 1, 6>());
   } else if (width <= 1024) {
-    f(Shape<128, 1>());
+    f(Shape<128, 1, 4>());
   } else if (width <= 2048) {
-    f(Shape<256, 1>());
+    f(Shape<256, 1, 1>());
   } else if (width <= 4096) {
-    f(Shape<512, 1>());
+    f(Shape<512, 1, 1>());
   } else if (width <= 8192) {
-    f(Shape<512, 2>());
+    f(Shape<512, 2, 1>());
   } else {
     return false;
   }
@@ -52,20 +62,20 @@ struct Means {
   float g, gx;
 };
 
-// Two sums over the block at once. `scratch` alternates between rows, so one
+// Two sums over the group at once. `scratch` alternates between rows, so one
 // barrier a row is enough.
-template <int kThreads>
+template <typename S>
 __device__ __forceinline__ Means sums_of(Means mine, float2* scratch) {
   mine.g = warp_sum(mine.g);
   mine.gx = warp_sum(mine.gx);
-  if constexpr (kThreads > kWarp) {
-    if (threadIdx.x % kWarp == 0) {
-      scratch[threadIdx.x / kWarp] = {mine.g, mine.gx};
+  if constexpr (S::kThreads > kWarp) {
+    if (S::thread() % kWarp == 0) {
+      scratch[S::thread() / kWarp] = {mine.g, mine.gx};
     }
     __syncthreads();
     mine = {0.0F, 0.0F};
 #pragma unroll
-    for (int i = 0; i < kThreads / kWarp; ++i) {
+    for (int i = 0; i < S::kThreads / kWarp; ++i) {
       mine.g += scratch[i].x;
       mine.gx += scratch[i].y;
     }
@@ -113,10 +123,36 @@ __device__ __forceinline__ void add8(
   }
 }
 
+// The groups' sums over rows, added up, to this block's part.
+template <typename S>
+__device__ __forceinline__ void write_part(
+    const Float8 (&sums)[kSlices][S::kVectors], const NormBackward& w) {
+  __shared__ float folded[S::kGroups][S::kColumns];
+  float* const part =
+      w.workspace + static_cast<std::int64_t>(blockIdx.x) * kSlices * w.width;
+#pragma unroll
+  for (int slice = 0; slice < kSlices; ++slice) {
+    __syncthreads();
+#pragma unroll
+    for (int v = 0; v < S::kVectors; ++v) {
+      store8(&folded[S::group()][S::column(v)], sums[slice][v]);
+    }
+    __syncthreads();
+    for (int j = static_cast<int>(threadIdx.x); j < w.width; j += S::kBlock) {
+      float sum = 0.0F;
+#pragma unroll
+      for (int i = 0; i < S::kGroups; ++i) {
+        sum += folded[i][j];
+      }
+      part[slice * w.width + j] = sum;
+    }
+  }
+}
+
 template <typename T, typename S>
-__global__ void __launch_bounds__(S::kThreads)
+__global__ void __launch_bounds__(S::kBlock)
     norm_backward_kernel(const __grid_constant__ NormBackward w) {
-  __shared__ float2 scratch[2][S::kThreads / kWarp];
+  __shared__ float2 scratch[S::kGroups][2][S::kThreads / kWarp];
   const Mask mask(w.dropout);
   const float inverse_width = 1.0F / static_cast<float>(w.width);
   Float8 sums[kSlices][S::kVectors] = {};
@@ -127,17 +163,24 @@ __global__ void __launch_bounds__(S::kThreads)
         S::column(v) < w.width ? load8(w.weight + S::column(v)) : Float8{};
   }
   PackedRow<T, S::kVectors> next;
-  next.template load<S>(w, blockIdx.x);
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * S::kGroups;
+  std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * S::kGroups + S::group();
+  if (row < w.rows) {
+    next.template load<S>(w, row);
+  }
   int turn = 0;
-  for (std::int64_t row = blockIdx.x; row < w.rows; row += gridDim.x) {
+  // All groups go on until the last is done: they share barriers.
+  for (; row - S::group() < w.rows; row += step) {
+    const bool is_there = row < w.rows;
     const PackedRow<T, S::kVectors> r = next;
-    if (row + gridDim.x < w.rows) {
-      next.template load<S>(w, row + gridDim.x);
+    if (row + step < w.rows) {
+      next.template load<S>(w, row + step);
     }
     Means means = {0.0F, 0.0F};
 #pragma unroll
     for (int v = 0; v < S::kVectors; ++v) {
-      if (S::column(v) < w.width) {
+      if (is_there && S::column(v) < w.width) {
         const Float8 dy = unpack(r.dy[v]);
         const Float8 xhat = r.xhat(v);
 #pragma unroll
@@ -150,13 +193,13 @@ __global__ void __launch_bounds__(S::kThreads)
         }
       }
     }
-    means = sums_of<S::kThreads>(means, scratch[turn]);
+    means = sums_of<S>(means, scratch[S::group()][turn]);
     turn ^= 1;
     means.g = w.mean != nullptr ? means.g * inverse_width : 0.0F;
     means.gx *= inverse_width;
 #pragma unroll
     for (int v = 0; v < S::kVectors; ++v) {
-      if (S::column(v) < w.width) {
+      if (is_there && S::column(v) < w.width) {
         const std::int64_t at = row * w.width + S::column(v);
         const Float8 dy = unpack(r.dy[v]);
         Float8 d = r.xhat(v);
@@ -180,17 +223,7 @@ __global__ void __launch_bounds__(S::kThreads)
       }
     }
   }
-  float* const part =
-      w.workspace + static_cast<std::int64_t>(blockIdx.x) * kSlices * w.width;
-#pragma unroll
-  for (int slice = 0; slice < kSlices; ++slice) {
-#pragma unroll
-    for (int v = 0; v < S::kVectors; ++v) {
-      if (S::column(v) < w.width) {
-        store8(part + slice * w.width + S::column(v), sums[slice][v]);
-      }
-    }
-  }
+  write_part<S>(sums, w);
 }
 
 constexpr int kAnyBlock = 256;
@@ -250,10 +283,15 @@ bool can_use_vectors(const NormBackward& w) {
          is_aligned(w.weight) && is_aligned(w.workspace);
 }
 
-// At least two rows a block, or the parts weigh more than the rows.
+// As many as there is room for at once: more would only leave more parts.
 int blocks_of(std::int64_t rows, std::int64_t width) {
-  const int of_processor = width <= 1024 ? 6 : width <= 2048 ? 3 : 2;
-  return grid_of(ceil_div(rows, 2), of_processor);
+  int groups = 1;
+  int of_processor = 1;
+  with_shape(width, [&](auto shape) {
+    groups = decltype(shape)::kGroups;
+    of_processor = decltype(shape)::kBlock <= 256 ? 2 : 1;
+  });
+  return grid_of(ceil_div(rows, groups), of_processor);
 }
 
 }  // namespace
@@ -272,7 +310,7 @@ void norm_backward(const NormBackward& work, cudaStream_t stream) {
     const bool done =
         can_use_vectors(work) && with_shape(work.width, [&](auto shape) {
           using S = decltype(shape);
-          norm_backward_kernel<T, S><<<blocks, S::kThreads, 0, stream>>>(work);
+          norm_backward_kernel<T, S><<<blocks, S::kBlock, 0, stream>>>(work);
         });
     if (!done) {
       norm_backward_any_kernel<T><<<blocks, kAnyBlock, 0, stream>>>(work);

@@ -92,8 +92,7 @@ Workload bert(std::int64_t batch, std::int64_t tokens, int steps) {
                           .to(at::kBFloat16)
                           .mul(30000)
                           .view({batch, 1, 1, tokens})
-                          .expand({batch, 1, tokens, tokens})
-                          .contiguous();
+                          .expand({batch, 1, tokens, tokens});
     const auto fixed_TD =
         (places.slice(0, 0, tokens) + types.slice(0, 0, 1)).to(at::kBFloat16);
     auto hidden = dropout(

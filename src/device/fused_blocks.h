@@ -17,7 +17,11 @@ namespace accelerate {
 
 // Shapes: B batch, T tokens, D width. Results are [B, T, D] in bf16 and can be
 // differentiated once. `mask_bias` is added to attention's scores: [B, 1, T, T]
-// in bf16, or undefined.
+// in bf16, or undefined; up to `kShortSequence` tokens it may be expanded, and
+// should be where it is the same for all queries.
+
+/// Tokens of sequences that attention keeps on one processor.
+inline constexpr std::int64_t kShortSequence = 128;
 
 /// A layer of BERT. Dropout rates are those of one call, here and below: 0
 /// unless training.
@@ -26,6 +30,18 @@ struct EncoderBlockOptions {
   double layer_norm_eps = 1e-12;
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
+  /// Where sequences of up to `kShortSequence` tokens begin among the T rows of
+  /// a batch of 1, and where the last one ends: an `UnpaddedBatch`'s.
+  /// Undefined: each row of the batch is one. Heads are then 32 or 64 wide, and
+  /// there is no mask.
+  at::Tensor starts = {};
+};
+
+/// Which rows of a batch are real tokens, [B, T] seen as B T rows.
+struct UnpaddedBatch {
+  at::Tensor sources;  ///< Of each row without padding: where it was, or -1.
+  at::Tensor places;   ///< Of each of the B T rows: where it is, or -1.
+  at::Tensor starts;   ///< For `EncoderBlockOptions`; spare rows are sequences.
 };
 
 /// A layer of GPT-2.
@@ -101,6 +117,12 @@ struct FusedBlocks {
   /// Brings the bf16 copies of parameters up to date that something else than
   /// `adamw_step` has changed. Whoever starts recorded blocks calls it before.
   void (*refresh)();
+  /// `mask_BT` is not 0 for at most `rows` tokens; all in int32.
+  UnpaddedBatch (*unpad)(const at::Tensor& mask_BT, std::int64_t rows);
+  /// Rows of the matrix x, zeros for -1; `inverse` says for each row of x which
+  /// of the result it is, or -1.
+  at::Tensor (*take_rows)(
+      const at::Tensor& x, const at::Tensor& index, const at::Tensor& inverse);
 };
 
 /// What the open library offers; null where none is open, or none offers it.

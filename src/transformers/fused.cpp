@@ -37,11 +37,13 @@ at::Tensor mask_bias(const AttentionMask& mask, const at::Tensor& hidden_BTD) {
   constexpr double kHidden = -30000.0;
   const std::int64_t tokens = hidden_BTD.size(1);
   const at::NoGradGuard no_grad;
-  return mask.allowed.logical_not()
-      .to(at::kBFloat16)
-      .mul(kHidden)
-      .expand({hidden_BTD.size(0), mask.allowed.size(1), tokens, tokens})
-      .contiguous();
+  const auto bias =
+      mask.allowed.logical_not()
+          .to(at::kBFloat16)
+          .mul(kHidden)
+          .expand({hidden_BTD.size(0), mask.allowed.size(1), tokens, tokens});
+  // Short sequences are looked at without a row for each query.
+  return tokens <= accelerate::kShortSequence ? bias : bias.contiguous();
 }
 
 }  // namespace transformers

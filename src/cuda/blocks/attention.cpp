@@ -9,18 +9,27 @@
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention_backward.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "cuda/blocks/ops.h"
+#include "cuda/kernels/column_sum.h"
 #include "cuda/kernels/heads.h"
+#include "cuda/kernels/short_attention.h"
 
 namespace accelerate::cuda {
 namespace {
 
+kernels::Type kernel_type(at::ScalarType type) {
+  return type == at::kBFloat16 ? kernels::Type::bf16 : kernels::Type::f16;
+}
+
 kernels::HeadSizes kernel_sizes(
     const AttentionSizes& s, const at::Tensor& like) {
   return {
-      like.scalar_type() == at::kBFloat16 ? kernels::Type::bf16
-                                          : kernels::Type::f16,
+      kernel_type(like.scalar_type()),
       s.batch,
       s.tokens,
       static_cast<int>(s.query_heads),
@@ -104,14 +113,125 @@ at::Tensor packed_gradient(
   return d_packed;
 }
 
-}  // namespace
+// The same for all queries.
+bool is_of_keys(const at::Tensor& bias) {
+  return !bias.defined() ||
+         (bias.size(1) == 1 && (bias.stride(2) == 0 || bias.size(2) == 1));
+}
 
-AttentionState attention(
+bool is_short(
     const at::Tensor& packed,
     const at::Tensor& bias,
     const at::Tensor& cos,
+    const AttentionSettings& settings) {
+  const AttentionSizes& s = settings.sizes;
+  return !settings.is_causal && !cos.defined() &&
+         s.query_heads == s.key_heads && is_of_keys(bias) &&
+         attends_to_sequences(packed.scalar_type(), s.tokens, s.head_dim);
+}
+
+kernels::ShortAttention short_work(
+    const at::Tensor& packed,
+    const at::Tensor& bias,
+    const AttentionSettings& settings,
+    const kernels::Dropout& dropout) {
+  const AttentionSizes& s = settings.sizes;
+  return {
+      .type = kernel_type(packed.scalar_type()),
+      .sequences = s.batch,
+      .tokens = s.tokens,
+      .heads = static_cast<int>(s.query_heads),
+      .width = static_cast<int>(s.head_dim),
+      .starts =
+          settings.starts.defined() ? settings.starts.data_ptr<int>() : nullptr,
+      .key_bias = bias.defined() ? bias.data_ptr() : nullptr,
+      .key_bias_stride = bias.defined() ? bias.stride(0) : 0,
+      .scale = static_cast<float>(settings.scale),
+      .dropout = dropout,
+      .packed = packed.data_ptr()};
+}
+
+void check(cudaError_t status) {
+  if (status != cudaSuccess) {
+    throw InternalError(str_cat("attention: ", cudaGetErrorString(status)));
+  }
+}
+
+AttentionState short_attention(
+    const at::Tensor& packed,
+    const at::Tensor& bias,
+    const AttentionSettings& settings) {
+  const AttentionSizes& s = settings.sizes;
+  AttentionState state;
+  state.out =
+      at::empty({packed.size(0), s.query_heads * s.head_dim}, packed.options());
+  state.logsumexp = at::empty(
+      {packed.size(0), s.query_heads}, packed.options().dtype(at::kFloat));
+  state.dropout = draw_dropout(settings.dropout);
+  check(kernels::short_attention_forward(
+      short_work(packed, bias, settings, state.dropout),
+      state.out.data_ptr(),
+      state.logsumexp.data_ptr<float>(),
+      stream()));
+  return state;
+}
+
+AttentionGradients short_attention_gradients(
+    const at::Tensor& d_out,
+    const at::Tensor& packed,
+    const at::Tensor& bias,
+    const AttentionState& state,
+    const AttentionSettings& settings,
+    Aside& aside) {
+  const std::int64_t width = packed.size(1);
+  const std::int64_t sequences = settings.sizes.batch;
+  const auto floats = packed.options().dtype(at::kFloat);
+  AttentionGradients g = {at::empty_like(packed), at::empty({width}, floats)};
+  const at::Tensor sums = at::empty({sequences, width}, floats);
+  check(kernels::short_attention_backward(
+      short_work(packed, bias, settings, state.dropout),
+      state.out.data_ptr(),
+      state.logsumexp.data_ptr<float>(),
+      d_out.data_ptr(),
+      g.d_packed.data_ptr(),
+      sums.data_ptr<float>(),
+      stream()));
+  aside.hold(sums);
+  aside.run([&] {
+    kernels::reduce_parts(
+        sums.data_ptr<float>(),
+        sequences,
+        1,
+        width,
+        {{g.d_bias.data_ptr<float>()}},
+        stream());
+  });
+  return g;
+}
+
+// What cuDNN and its stand-in want.
+at::Tensor of_queries(const at::Tensor& bias) {
+  return bias.defined() ? bias.contiguous() : bias;
+}
+
+}  // namespace
+
+bool attends_to_sequences(
+    at::ScalarType type, std::int64_t tokens, std::int64_t head_dim) {
+  return type != at::kFloat &&
+         kernels::can_be_short_attention(kernel_type(type), tokens, head_dim);
+}
+
+AttentionState attention(
+    const at::Tensor& packed,
+    const at::Tensor& given_bias,
+    const at::Tensor& cos,
     const at::Tensor& sin,
     const AttentionSettings& settings) {
+  if (is_short(packed, given_bias, cos, settings)) {
+    return short_attention(packed, given_bias, settings);
+  }
+  const at::Tensor bias = of_queries(given_bias);
   const AttentionSizes& s = settings.sizes;
   if (cos.defined()) {
     kernels::rotate_packed(
@@ -135,7 +255,8 @@ AttentionState attention(
         as_rows(std::get<0>(result), s),
         std::get<1>(result),
         std::get<2>(result),
-        std::get<3>(result)};
+        std::get<3>(result),
+        {}};
   }
   auto result = at::_scaled_dot_product_cudnn_attention(
       q,
@@ -151,17 +272,24 @@ AttentionState attention(
       as_rows(std::get<0>(result), s),
       std::get<1>(result),
       std::get<6>(result),
-      std::get<7>(result)};
+      std::get<7>(result),
+      {}};
 }
 
-at::Tensor attention_gradient(
+AttentionGradients attention_gradients(
     const at::Tensor& d_out,
     const at::Tensor& packed,
-    const at::Tensor& bias,
+    const at::Tensor& given_bias,
     const at::Tensor& cos,
     const at::Tensor& sin,
     const AttentionState& state,
-    const AttentionSettings& settings) {
+    const AttentionSettings& settings,
+    Aside& aside) {
+  if (is_short(packed, given_bias, cos, settings)) {
+    return short_attention_gradients(
+        d_out, packed, given_bias, state, settings, aside);
+  }
+  const at::Tensor bias = of_queries(given_bias);
   const AttentionSizes& s = settings.sizes;
   const auto [q, k, v] = in_heads(packed, s);
   const auto as_heads = [&](const at::Tensor& rows) {
@@ -184,13 +312,14 @@ at::Tensor attention_gradient(
             {true, true, true, false},
             settings.is_causal,
             settings.scale);
-    return packed_gradient(
+    const auto d_packed = packed_gradient(
         dq,
         sum_over_group(dk, s),
         sum_over_group(dv, s),
         packed,
         rotation_of(cos, sin),
         s);
+    return {d_packed, {}};
   }
   const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
       as_heads(d_out),
@@ -209,7 +338,9 @@ at::Tensor attention_gradient(
       settings.dropout,
       settings.is_causal,
       settings.scale);
-  return packed_gradient(dq, dk, dv, packed, rotation_of(cos, sin), s);
+  const auto d_packed =
+      packed_gradient(dq, dk, dv, packed, rotation_of(cos, sin), s);
+  return {d_packed, {}};
 }
 
 }  // namespace accelerate::cuda

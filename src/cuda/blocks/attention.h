@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's attention between packed rows: each holds a token's query heads, key
-// heads and value heads side by side.
+// Attention between packed rows: each holds a token's query heads, key heads
+// and value heads side by side. Short sequences that see all of themselves have
+// kernels of our own, the rest goes to cuDNN.
 //
 // Shapes: B batch, T tokens, N = B T, K width of a head.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
+#include "cuda/blocks/aside.h"
+#include "cuda/kernels/types.h"
 
 namespace accelerate::cuda {
 
@@ -25,7 +29,15 @@ struct AttentionSettings {
   double dropout = 0.0;
   double scale = 1.0;
   bool is_causal = false;
+  /// Where sequences of any length up to T begin in N rows that are not B T,
+  /// and where the last one ends: [B + 1] in int32. Undefined: each has T.
+  /// Only where `attends_to_sequences`, and without a bias.
+  at::Tensor starts = {};
 };
+
+/// Whether heads of this type and width may have `starts`.
+bool attends_to_sequences(
+    at::ScalarType type, std::int64_t tokens, std::int64_t head_dim);
 
 /// What backward wants again.
 struct AttentionState {
@@ -33,11 +45,13 @@ struct AttentionState {
   at::Tensor logsumexp;
   at::Tensor seed;
   at::Tensor offset;
+  kernels::Dropout dropout;  ///< Where there is no seed.
 };
 
 /// `bias` is added to the scores, [B, 1, T, T] in the type of `packed`; may be
-/// undefined. `cos` and `sin` ([1 or B, T, K] in fp32) turn queries and keys
-/// first, in `packed` itself; undefined: nothing is turned.
+/// undefined, and is best left expanded where it is the same for all queries.
+/// `cos` and `sin` ([1 or B, T, K] in fp32) turn queries and keys first, in
+/// `packed` itself; undefined: nothing is turned.
 AttentionState attention(
     const at::Tensor& packed,
     const at::Tensor& bias,
@@ -45,14 +59,21 @@ AttentionState attention(
     const at::Tensor& sin,
     const AttentionSettings& settings);
 
-/// The gradient of the packed rows as they were before they were turned.
-at::Tensor attention_gradient(
+struct AttentionGradients {
+  at::Tensor d_packed;  ///< Of the packed rows as before they were turned.
+  /// Its sums over rows in fp32, made aside; undefined where they are not at
+  /// hand.
+  at::Tensor d_bias;
+};
+
+AttentionGradients attention_gradients(
     const at::Tensor& d_out,
     const at::Tensor& packed,
     const at::Tensor& bias,
     const at::Tensor& cos,
     const at::Tensor& sin,
     const AttentionState& state,
-    const AttentionSettings& settings);
+    const AttentionSettings& settings,
+    Aside& aside);
 
 }  // namespace accelerate::cuda

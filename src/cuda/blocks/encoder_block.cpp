@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "accelerate/error.h"
+#include "base/str_cat.h"
 #include "cuda/blocks/aside.h"
 #include "cuda/blocks/attention.h"
 #include "cuda/blocks/gemm.h"
@@ -63,6 +65,7 @@ enum Saved {
   kNorm1,
   kNorm2,
   kInnerBias,
+  kStarts,
   kSavedCount
 };
 
@@ -72,11 +75,35 @@ AttentionSettings attention_settings(
     std::int64_t width,
     const EncoderBlockOptions& options) {
   const std::int64_t head_dim = width / options.heads;
+  const bool has_starts = options.starts.defined();
   return {
-      {batch, tokens, options.heads, options.heads, head_dim},
+      {has_starts ? options.starts.size(0) - 1 : batch,
+       has_starts ? kShortSequence : tokens,
+       options.heads,
+       options.heads,
+       head_dim},
       options.attention_dropout,
       1.0 / std::sqrt(static_cast<double>(head_dim)),
-      /*is_causal=*/false};
+      /*is_causal=*/false,
+      options.starts};
+}
+
+void check_starts(
+    const at::Tensor& x_BTD,
+    const at::Tensor& mask_bias,
+    const EncoderBlockOptions& options) {
+  if (options.starts.defined() &&
+      (mask_bias.defined() || x_BTD.size(0) != 1 ||
+       !attends_to_sequences(
+           at::kBFloat16, kShortSequence, x_BTD.size(2) / options.heads))) {
+    throw ArgumentError(str_cat(
+        "a batch without padding is one row of tokens, without a mask and "
+        "with heads of 32 or 64; this one is ",
+        x_BTD.sizes(),
+        " with ",
+        options.heads,
+        " heads"));
+  }
 }
 
 class EncoderBlock : public torch::autograd::Function<EncoderBlock> {
@@ -88,11 +115,13 @@ class EncoderBlock : public torch::autograd::Function<EncoderBlock> {
       const EncoderBlockOptions& options,
       at::TensorList p) {
     const at::Tensor mask_bias = mask.value_or(at::Tensor());
+    check_starts(x_BTD, mask_bias, options);
     const auto settings = attention_settings(
         x_BTD.size(0), x_BTD.size(1), x_BTD.size(2), options);
     variable_list s(kSavedCount);
     s[kX] = as_rows(x_BTD);
     s[kMask] = mask_bias;
+    s[kStarts] = options.starts;
     s[kPackedW] = shadow_of({p[kQueryW], p[kKeyW], p[kValueW]});
     s[kOutShadow] = shadow_of(p[kOutW]);
     s[kInnerShadow] = shadow_of(p[kInnerW]);
@@ -140,6 +169,7 @@ class EncoderBlock : public torch::autograd::Function<EncoderBlock> {
     s[kRstd2] = second.rstd;
 
     context->save_for_backward(s);
+    keep(*context, "attention", mixed.dropout);
     keep(*context, "dropout1", dropout1);
     keep(*context, "dropout2", dropout2);
     context->saved_data["batch"] = x_BTD.size(0);
@@ -156,7 +186,8 @@ class EncoderBlock : public torch::autograd::Function<EncoderBlock> {
     const EncoderBlockOptions options = {
         .heads = context->saved_data["heads"].toInt(),
         .attention_dropout =
-            context->saved_data["attention_dropout"].toDouble()};
+            context->saved_data["attention_dropout"].toDouble(),
+        .starts = s[kStarts]};
     const auto settings = attention_settings(
         batch, rows / std::max<std::int64_t>(batch, 1), width, options);
     variable_list g(kParameters);
@@ -205,19 +236,25 @@ class EncoderBlock : public torch::autograd::Function<EncoderBlock> {
     g[kNorm1B] = first.d_shift;
     g[kOutB] = first.d_bias;
     weight_gradient(kOutW, first.dx, s[kMixed]);
-    const auto d_packed = attention_gradient(
+    const auto [d_packed, sums] = attention_gradients(
         gemm(first.dx, s[kOutShadow]),
         s[kPacked],
         s[kMask],
         {},
         {},
-        {s[kMixed], s[kLogSumExp], s[kSeed], s[kOffset]},
-        settings);
+        {s[kMixed],
+         s[kLogSumExp],
+         s[kSeed],
+         s[kOffset],
+         kept(*context, "attention")},
+        settings,
+        aside);
     const auto d_packed_w =
         at::empty({3 * width, width}, dy.options().dtype(at::kFloat));
-    aside.run(
-        [&] { gemm_into(d_packed_w, d_packed, s[kX], {.transpose_a = true}); });
-    const auto d_packed_b = column_sum(d_packed, aside);
+    aside.run([&, &d = d_packed] {
+      gemm_into(d_packed_w, d, s[kX], {.transpose_a = true});
+    });
+    const auto d_packed_b = sums.defined() ? sums : column_sum(d_packed, aside);
     for (int part = 0; part < 3; ++part) {
       g[kQueryW + 2 * part] = d_packed_w.narrow(0, part * width, width);
       g[kQueryB + 2 * part] = d_packed_b.narrow(0, part * width, width);

@@ -222,14 +222,17 @@ class Gpt2Block : public torch::autograd::Function<Gpt2Block> {
     g[kNorm2B] = second.d_shift;
     g[kOutB] = second.d_bias;
     weight_gradient(kOutW, s[kMixed], second.dx);
-    const auto d_packed = attention_gradient(
-        gemm(second.dx, s[kOutShadow], transposed),
-        s[kPacked],
-        s[kMask],
-        {},
-        {},
-        {s[kMixed], s[kLogSumExp], s[kSeed], s[kOffset]},
-        settings);
+    const auto d_packed =
+        attention_gradients(
+            gemm(second.dx, s[kOutShadow], transposed),
+            s[kPacked],
+            s[kMask],
+            {},
+            {},
+            {s[kMixed], s[kLogSumExp], s[kSeed], s[kOffset], {}},
+            settings,
+            aside)
+            .d_packed;
     weight_gradient(kPackedW, s[kY1], d_packed);
     g[kPackedB] = column_sum(d_packed, aside);
     const auto first = norm_gradients(

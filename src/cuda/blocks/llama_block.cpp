@@ -162,14 +162,17 @@ class LlamaBlock : public torch::autograd::Function<LlamaBlock> {
         aside);
     g[kNorm2W] = second.d_weight;
     g[kOutW] = gemm_weight_gradient(second.d_sum, s[kMixed]);
-    const auto d_packed = attention_gradient(
-        gemm(second.d_sum, s[kOutShadow]),
-        s[kPacked],
-        s[kMask],
-        s[kCos],
-        s[kSin],
-        {s[kMixed], s[kLogSumExp], s[kSeed], s[kOffset]},
-        settings);
+    const auto d_packed =
+        attention_gradients(
+            gemm(second.d_sum, s[kOutShadow]),
+            s[kPacked],
+            s[kMask],
+            s[kCos],
+            s[kSin],
+            {s[kMixed], s[kLogSumExp], s[kSeed], s[kOffset], {}},
+            settings,
+            aside)
+            .d_packed;
     const auto d_packed_w = gemm_weight_gradient(d_packed, s[kY1]);
     const std::int64_t queries = options.query_heads * settings.sizes.head_dim;
     const std::int64_t keys = options.key_heads * settings.sizes.head_dim;

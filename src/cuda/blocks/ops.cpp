@@ -22,20 +22,6 @@ cudaStream_t stream() {
   return at::cuda::getCurrentCUDAStream().stream();
 }
 
-kernels::Type type_of(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kBFloat16:
-      return kernels::Type::bf16;
-    case at::kHalf:
-      return kernels::Type::f16;
-    case at::kFloat:
-      return kernels::Type::f32;
-    default:
-      throw ArgumentError(
-          str_cat("no kernel for values of type ", tensor.scalar_type()));
-  }
-}
-
 float* floats(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
 }
@@ -62,6 +48,20 @@ void add_parts(
 }
 
 }  // namespace
+
+kernels::Type type_of(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kBFloat16:
+      return kernels::Type::bf16;
+    case at::kHalf:
+      return kernels::Type::f16;
+    case at::kFloat:
+      return kernels::Type::f32;
+    default:
+      throw ArgumentError(
+          str_cat("no kernel for values of type ", tensor.scalar_type()));
+  }
+}
 
 kernels::Dropout draw_dropout(double rate) {
   if (rate <= 0.0) {

@@ -14,6 +14,9 @@
 
 namespace accelerate::cuda {
 
+/// Throws `ArgumentError` for a type that no kernel has.
+kernels::Type type_of(const at::Tensor& tensor);
+
 /// Dropout of `rate` with the next numbers of LibTorch's CUDA generator; a
 /// captured graph draws new ones in each replay.
 kernels::Dropout draw_dropout(double rate);

@@ -9,6 +9,7 @@
 #include "cuda/blocks/llama_block.h"
 #include "cuda/blocks/norm_function.h"
 #include "cuda/blocks/shadows.h"
+#include "cuda/blocks/unpadding.h"
 
 namespace accelerate::cuda {
 
@@ -22,7 +23,9 @@ const FusedBlocks& fused_block_table() {
       .dropout = dropout,
       .linear_cross_entropy = linear_cross_entropy,
       .adamw_step = adamw_step,
-      .refresh = refresh_shadows};
+      .refresh = refresh_shadows,
+      .unpad = unpad,
+      .take_rows = take_rows};
   return kTable;
 }
 

@@ -206,20 +206,22 @@ const std::vector<std::string> kEncoderNames = {
     "norm2.w",
     "norm2.b"};
 
-// Adds nothing where a token may be looked at.
-at::Tensor as_bias(const at::Tensor& allowed_B11T, std::int64_t tokens) {
-  return at::where(
-             allowed_B11T,
-             at::zeros({}, on_gpu()),
-             at::full({}, -30000.0, on_gpu()))
-      .to(at::kBFloat16)
-      .expand({-1, 1, tokens, tokens})
-      .contiguous();
+// Adds nothing where a token may be looked at. Expanded or, as masks of long
+// sequences are, with a row for each query.
+at::Tensor as_bias(
+    const at::Tensor& allowed_B11T, std::int64_t tokens, bool has_rows) {
+  const auto bias = at::where(
+                        allowed_B11T,
+                        at::zeros({}, on_gpu()),
+                        at::full({}, -30000.0, on_gpu()))
+                        .to(at::kBFloat16)
+                        .expand({-1, 1, tokens, tokens});
+  return has_rows ? bias.contiguous() : bias;
 }
 
 TEST(EncoderBlock, IsAsExactAsPlainOps) {
   for (const Sizes& s : kSizes) {
-    for (const bool padded : {false, true}) {
+    for (const int padded : {0, 1, 2}) {
       SCOPED_TRACE(name_of(s));
       std::printf("encoder %s padded %d\n", name_of(s).c_str(), padded);
       at::Tensor allowed, bias;
@@ -227,7 +229,7 @@ TEST(EncoderBlock, IsAsExactAsPlainOps) {
         allowed =
             at::ones({s.batch, 1, 1, s.tokens}, on_gpu().dtype(at::kBool));
         allowed[0].slice(-1, s.tokens / 2).fill_(false);
-        bias = as_bias(allowed, s.tokens);
+        bias = as_bias(allowed, s.tokens, padded == 2);
       }
       compare(
           plain_encoder(s, allowed),
@@ -245,12 +247,17 @@ TEST(EncoderBlock, AnEmptySequenceGivesNumbers) {
   const Sizes s = kSizes[1];
   auto allowed = at::ones({s.batch, 1, 1, s.tokens}, on_gpu().dtype(at::kBool));
   allowed[1].fill_(false);
-  auto x = draw({s.batch, s.tokens, s.width}, 1.0).requires_grad_(true);
-  const auto y = encoder_block(
-      x, as_bias(allowed, s.tokens), encoder_parameters(s), {.heads = s.heads});
-  y.sum().backward();
-  EXPECT_TRUE(y.isfinite().all().item<bool>());
-  EXPECT_TRUE(x.grad().isfinite().all().item<bool>());
+  for (const bool has_rows : {false, true}) {
+    auto x = draw({s.batch, s.tokens, s.width}, 1.0).requires_grad_(true);
+    const auto y = encoder_block(
+        x,
+        as_bias(allowed, s.tokens, has_rows),
+        encoder_parameters(s),
+        {.heads = s.heads});
+    y.sum().backward();
+    EXPECT_TRUE(y.isfinite().all().item<bool>());
+    EXPECT_TRUE(x.grad().isfinite().all().item<bool>());
+  }
 }
 
 TEST(EncoderBlock, DropsTheSameInForwardAndBackward) {

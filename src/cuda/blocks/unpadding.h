@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches without their padding.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "device/fused_blocks.h"
+
+namespace accelerate::cuda {
+
+/// See `FusedBlocks::unpad`.
+UnpaddedBatch unpad(const at::Tensor& mask_BT, std::int64_t rows);
+
+/// See `FusedBlocks::take_rows`.
+at::Tensor take_rows(
+    const at::Tensor& x, const at::Tensor& index, const at::Tensor& inverse);
+
+}  // namespace accelerate::cuda

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of short sequences against plain ops: the error against fp64 may
+// be twice that of the same ops in the type.
+//
+// Shapes: S sequences, T tokens, N rows, H heads, K width of a head.
+#include "cuda/kernels/short_attention.h"
+
+#include <numeric>
+
+#include "gpu/kernels/kernel_support.h"
+
+namespace accelerate::cuda::kernels {
+namespace {
+
+struct Case {
+  std::vector<int> lengths;
+  int heads, width;
+  at::ScalarType type;
+  bool by_starts = false;
+  bool has_bias = false;
+  double dropout = 0.0;
+
+  std::int64_t rows() const {
+    return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  }
+};
+
+std::string name_of(const Case& c) {
+  std::string name = at::toString(c.type);
+  name += " H" + std::to_string(c.heads) + " K" + std::to_string(c.width) +
+          (c.by_starts ? " starts" : "") + (c.has_bias ? " bias" : "") + " T";
+  for (const int length : c.lengths) {
+    name += " " + std::to_string(length);
+  }
+  return name;
+}
+
+struct Inputs {
+  at::Tensor packed, key_bias, starts, d_out;
+};
+
+Inputs draw(const Case& c) {
+  Inputs in;
+  const std::int64_t width = c.heads * c.width;
+  in.packed = random({c.rows(), 3 * width}, c.type);
+  in.d_out = random({c.rows(), width}, c.type);
+  if (c.has_bias) {
+    const std::int64_t tokens = c.lengths.front();
+    in.key_bias = at::zeros(
+        {static_cast<std::int64_t>(c.lengths.size()), tokens}, on_gpu(c.type));
+    in.key_bias[0].slice(0, tokens / 2).fill_(-30000.0);
+    if (c.lengths.size() > 1) {
+      in.key_bias[1].fill_(-30000.0);  // Nothing to look at.
+    }
+  }
+  if (c.by_starts) {
+    std::vector<int> starts = {0};
+    for (const int length : c.lengths) {
+      starts.push_back(starts.back() + length);
+    }
+    in.starts = at::tensor(starts, at::kInt).to(at::kCUDA);
+  }
+  return in;
+}
+
+ShortAttention work_of(const Case& c, const Inputs& in) {
+  return {
+      .type = type_of(c.type),
+      .sequences = static_cast<std::int64_t>(c.lengths.size()),
+      .tokens = c.by_starts ? kShortTokens : c.lengths.front(),
+      .heads = c.heads,
+      .width = c.width,
+      .starts = c.by_starts ? in.starts.data_ptr<int>() : nullptr,
+      .key_bias = bytes(in.key_bias),
+      .key_bias_stride = c.has_bias ? in.key_bias.stride(0) : 0,
+      .scale = 1.0F / std::sqrt(static_cast<float>(c.width)),
+      .dropout =
+          {.rate = static_cast<float>(c.dropout),
+           .random = {nullptr, nullptr, 77, 4}},
+      .packed = bytes(in.packed)};
+}
+
+// One sequence step by step; `factors_HTT` multiplies the weights.
+at::Tensor plain_sequence(
+    const at::Tensor& rows,
+    const Case& c,
+    const at::Tensor& bias_T,
+    const at::Tensor& factors_HTT) {
+  const auto parts = rows.view({rows.size(0), 3, c.heads, c.width});
+  const auto heads = [&](int i) { return parts.select(1, i).transpose(0, 1); };
+  auto scores = at::matmul(heads(0), heads(1).transpose(-1, -2)) /
+                std::sqrt(static_cast<double>(c.width));
+  if (bias_T.defined()) {
+    scores = scores + bias_T.to(scores.scalar_type());
+  }
+  auto weights =
+      at::softmax(
+          scores.scalar_type() == at::kDouble ? scores : scores.to(at::kFloat),
+          -1)
+          .to(rows.scalar_type());
+  if (factors_HTT.defined()) {
+    weights = weights * factors_HTT.to(rows.scalar_type());
+  }
+  return at::matmul(weights, heads(2))
+      .transpose(0, 1)
+      .reshape({rows.size(0), c.heads * c.width});
+}
+
+struct Outcome {
+  at::Tensor out, gradient, sums;  // The last over each sequence, ours.
+};
+
+Outcome plain(
+    const Case& c,
+    const Inputs& in,
+    at::ScalarType type,
+    const at::Tensor& factors_SHTT = {}) {
+  const auto leaf = in.packed.to(type).clone().requires_grad_(true);
+  std::vector<at::Tensor> results;
+  std::int64_t row = 0;
+  for (std::size_t i = 0; i < c.lengths.size(); ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    results.push_back(plain_sequence(
+        leaf.narrow(0, row, c.lengths[i]),
+        c,
+        c.has_bias ? in.key_bias[index] : at::Tensor(),
+        factors_SHTT.defined() ? factors_SHTT[index] : at::Tensor()));
+    row += c.lengths[i];
+  }
+  const auto out = at::cat(results);
+  out.backward(in.d_out.to(type));
+  return {out.detach(), leaf.grad(), {}};
+}
+
+Outcome ours(const Case& c, const Inputs& in) {
+  const std::int64_t width = c.heads * c.width;
+  const ShortAttention work = work_of(c, in);
+  Outcome o = {
+      poisoned({c.rows(), width}, c.type),
+      poisoned({c.rows(), 3 * width}, c.type),
+      poisoned({static_cast<std::int64_t>(c.lengths.size()), 3 * width})};
+  const auto log_sum = poisoned({c.rows(), c.heads});
+  EXPECT_EQ(
+      short_attention_forward(work, bytes(o.out), floats(log_sum), stream()),
+      cudaSuccess);
+  EXPECT_EQ(
+      short_attention_backward(
+          work,
+          bytes(o.out),
+          floats(log_sum),
+          bytes(in.d_out),
+          bytes(o.gradient),
+          floats(o.sums),
+          stream()),
+      cudaSuccess);
+  return o;
+}
+
+void check(
+    const Case& c, const Inputs& in, const at::Tensor& factors_SHTT = {}) {
+  SCOPED_TRACE(name_of(c));
+  const auto truth = plain(c, in, at::kDouble, factors_SHTT);
+  const auto usual = plain(c, in, c.type, factors_SHTT);
+  const auto mine = ours(c, in);
+  const auto compare =
+      [&](const at::Tensor& a, const at::Tensor& b, const at::Tensor& t) {
+        return std::make_pair(error_of(a, t), error_of(b, t));
+      };
+  const auto out = compare(mine.out, usual.out, truth.out);
+  EXPECT_LE(out.first, 2 * out.second + rounding_of(c.type));
+  std::int64_t row = 0;
+  for (std::size_t i = 0; i < c.lengths.size(); ++i) {
+    const auto terms =
+        mine.gradient.narrow(0, row, c.lengths[i]).to(at::kDouble);
+    EXPECT_LE(
+        (mine.sums[static_cast<std::int64_t>(i)] - terms.sum(0))
+            .abs()
+            .max()
+            .item<double>(),
+        1e-5 * (1 + terms.abs().sum(0).max().item<double>()));
+    row += c.lengths[i];
+  }
+  const auto parts = [&](const at::Tensor& d, int i) {
+    return d.view({-1, 3, c.heads * c.width}).select(1, i);
+  };
+  for (int i = 0; i < 3; ++i) {
+    const auto t = parts(truth.gradient, i);
+    if (t.norm().item<double>() < 1e-9) {
+      // One token: the weight is 1 whatever the score.
+      EXPECT_LE(
+          parts(mine.gradient, i).to(at::kDouble).norm().item<double>(), 0.05);
+      continue;
+    }
+    const auto d =
+        compare(parts(mine.gradient, i), parts(usual.gradient, i), t);
+    EXPECT_LE(d.first, 2 * d.second + rounding_of(c.type)) << "part " << i;
+  }
+}
+
+const std::vector<at::ScalarType> kTypes = {at::kHalf, at::kBFloat16};
+
+TEST(ShortAttentionKernel, IsAsExactAsPlainOps) {
+  at::manual_seed(1);
+  for (const auto type : kTypes) {
+    for (const int width : {32, 64}) {
+      for (const int tokens : {1, 7, 16, 17, 40, 64, 65, 100, 127, 128}) {
+        const Case c = {{tokens, tokens, tokens}, 2, width, type};
+        check(c, draw(c));
+        Case biased = c;
+        biased.has_bias = true;
+        if (tokens > 1) {
+          check(biased, draw(biased));
+        }
+      }
+    }
+  }
+}
+
+TEST(ShortAttentionKernel, TakesSequencesOfAnyLength) {
+  at::manual_seed(2);
+  for (const auto type : kTypes) {
+    for (const int width : {32, 64}) {
+      const Case c = {
+          {5, 128, 0, 64, 1, 33, 90, 16, 127},
+          3,
+          width,
+          type,
+          /*by_starts=*/true};
+      check(c, draw(c));
+    }
+  }
+}
+
+TEST(ShortAttentionKernel, TakesManyTokens) {
+  at::manual_seed(3);
+  const Case c = {std::vector<int>(512, 128), 1, 64, at::kBFloat16};
+  check(c, draw(c));
+}
+
+TEST(ShortAttentionKernel, NothingIsNothing) {
+  const Case c = {{}, 2, 64, at::kBFloat16, /*by_starts=*/true};
+  Inputs in = draw(c);
+  EXPECT_EQ(ours(c, in).out.numel(), 0);
+  ShortAttention work = work_of(c, in);
+  work.width = 48;
+  EXPECT_EQ(
+      short_attention_forward(work, nullptr, nullptr, stream()),
+      cudaErrorInvalidValue);
+}
+
+// What dropout multiplies the weights with: queries of zeros weigh all keys
+// alike, and values of one key each show a column.
+at::Tensor factors_of(const Case& c) {
+  Inputs in = draw(c);
+  const std::int64_t tokens = c.lengths.front();
+  const auto sequences = static_cast<std::int64_t>(c.lengths.size());
+  auto parts = in.packed.view({sequences, tokens, 3, c.heads, c.width});
+  std::vector<at::Tensor> columns;
+  for (std::int64_t key = 0; key < tokens; key += c.width) {
+    in.packed.zero_();
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(c.width, tokens - key);
+         ++i) {
+      parts.select(1, key + i).select(1, 2).select(-1, i).fill_(1.0);
+    }
+    columns.push_back(
+        ours(c, in).out.view({sequences, tokens, c.heads, c.width}));
+  }
+  return at::cat(columns, -1)
+             .slice(-1, 0, tokens)
+             .permute({0, 2, 1, 3})
+             .to(at::kDouble) *
+         static_cast<double>(tokens);
+}
+
+TEST(ShortAttentionKernel, DropsTheSameInForwardAndBackward) {
+  at::manual_seed(4);
+  for (const int tokens : {128, 50}) {
+    const Case c = {
+        {tokens, tokens, tokens, tokens}, 4, 64, at::kHalf, false, false, 0.25};
+    const auto drawn = factors_of(c);
+    const double count = static_cast<double>(drawn.numel());
+    const double kept = drawn.gt(0.5).sum().item<double>() / count;
+    EXPECT_NEAR(kept, 0.75, 5 * std::sqrt(0.75 * 0.25 / count));
+    const auto factors = drawn.gt(0.5).to(at::kDouble) / 0.75;
+    EXPECT_LE((drawn - factors).abs().max().item<double>(), 2e-3);
+    // Neighbours, heads and sequences have masks of their own.
+    EXPECT_FALSE(at::equal(factors[0][0], factors[0][1]));
+    EXPECT_FALSE(at::equal(factors[0][0], factors[1][0]));
+    const auto rows = factors[0][0].sum(0);
+    EXPECT_LT(rows.max().item<double>() / tokens, 1.5);
+    check(c, draw(c), factors);
+  }
+}
+
+}  // namespace
+}  // namespace accelerate::cuda::kernels

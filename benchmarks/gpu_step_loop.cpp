@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -165,20 +166,76 @@ TensorMap sentences(std::int64_t batch) {
 }
 
 // Lengths from 20 to 128, padded to the batch's longest.
-Batches sentences_of_all_lengths(int count) {
-  Batches batches;
-  for (int i = 0; i < count; ++i) {
-    const auto lengths = at::randint(20, 129, {32}, at::kLong);
-    const auto width = lengths.max().item<std::int64_t>();
-    const auto mask =
-        at::arange(width).unsqueeze(0).lt(lengths.unsqueeze(1)).to(at::kLong);
-    const auto ids = at::randint(30522, {32, width}, at::kLong) * mask;
-    batches.push_back(
-        {{"input_ids", ids.to(at::kCUDA)},
-         {"attention_mask", mask.to(at::kCUDA)},
-         {"labels", draw(2, {32})}});
+struct Sentences {
+  explicit Sentences(std::int64_t count)
+      : lengths(at::randint(20, 129, {count}, at::kLong)),
+        ids(at::randint(30522, {count, 128}, at::kLong)),
+        labels(at::randint(2, {count}, at::kLong)) {}
+  std::size_t size() const { return static_cast<std::size_t>(ids.size(0)); }
+  std::int64_t get(std::size_t index) const {
+    return static_cast<std::int64_t>(index);
   }
-  return batches;
+  TensorMap batch(const std::vector<std::int64_t>& rows) const {
+    const auto index = at::tensor(rows, at::kLong);
+    const auto length = lengths.index_select(0, index);
+    const auto width = length.max().item<std::int64_t>();
+    const auto mask =
+        at::arange(width).unsqueeze(0).lt(length.unsqueeze(1)).to(at::kLong);
+    return {
+        {"input_ids", ids.index_select(0, index).slice(1, 0, width) * mask},
+        {"attention_mask", mask},
+        {"labels", labels.index_select(0, index)}};
+  }
+  at::Tensor lengths, ids, labels;
+};
+
+// Batches as a program has them: from a loader.
+template <typename Make>
+void measure_lengths(
+    const Options& options, const std::string& mode, const Make& make) {
+  const Work work = {"bert B32 lengths 20-128", 32, {}, 60, 120};
+  if (!work.name.starts_with(options.only) ||
+      !(options.mode.empty() || options.mode == mode)) {
+    return;
+  }
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  c10::cuda::CUDACachingAllocator::resetPeakStats(0);
+  accelerate::Accelerator accelerator(
+      {.mixed_precision = accelerate::Precision::bf16,
+       .record_steps = mode == "loop"});
+  accelerate::set_seed(0);
+  auto model = make();
+  transformers::AdamW optimizer(model->parameters(), 1e-4);
+  const auto data =
+      std::make_shared<Sentences>(work.units * (work.warm_up + work.steps));
+  accelerate::DataLoader loader(
+      data,
+      {.batch_size = work.units, .num_workers = 2},
+      [data](const std::vector<std::int64_t>& rows) {
+        return data->batch(rows);
+      });
+  accelerator.prepare(loader, model, optimizer);
+  model->train();
+  Measured result;
+  at::Tensor loss;
+  int step = 0;
+  auto start = Clock::now();
+  for (auto& batch : loader) {
+    if (step++ == work.warm_up) {
+      c10::cuda::device_synchronize();
+      result.warm_up_s = seconds_since(start);
+      start = Clock::now();
+    }
+    auto outputs = model(batch);
+    accelerator.backward(outputs.loss);
+    optimizer.step();
+    optimizer.zero_grad();
+    loss = outputs.loss.detach();
+  }
+  c10::cuda::device_synchronize();
+  result.ms = seconds_since(start) * 1e3 / work.steps;
+  result.loss = loss.item<double>();
+  print(options, work, mode.c_str(), result);
 }
 
 void bert(const Options& options) {
@@ -196,10 +253,9 @@ void bert(const Options& options) {
          batch < 256 ? 60 : 20},
         make);
   }
-  measure(
-      options,
-      {"bert B32 lengths 20-128", 32, sentences_of_all_lengths(180), 60, 120},
-      make);
+  for (const char* mode : {"loop", "plain"}) {
+    measure_lengths(options, mode, make);
+  }
 }
 
 void gpt2(const Options& options, const char* name, bool is_medium, double p) {

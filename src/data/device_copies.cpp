@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "accelerate/operations.h"
+#include "device/host_copies.h"
 #include "device/out_of_memory.h"
 
 namespace accelerate {
@@ -15,6 +16,14 @@ c10::Stream stream_for(c10::Device device) {
   const c10::impl::VirtualGuardImpl guard(device.type());
   return device.is_cpu() ? guard.getStream(device)
                          : guard.getStreamFromGlobalPool(device);
+}
+
+// Ids and masks: little to keep, and what shapes of later steps follow from.
+bool is_worth_keeping(const at::Tensor& tensor) {
+  constexpr std::int64_t kMost = 1 << 16;
+  return tensor.is_cpu() && tensor.dim() == 2 && tensor.numel() <= kMost &&
+         !tensor.is_inference() &&
+         c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
 }
 
 bool is_here(const at::Tensor& tensor, c10::Device device) {
@@ -55,6 +64,9 @@ std::vector<at::Tensor> DeviceCopies::copy(
     // Its memory belongs to our stream and is used on the user's.
     if (!is_here(tensors[i], device_)) {
       moved[i].record_stream(user);
+      if (is_worth_keeping(tensors[i]) && !moved[i].is_inference()) {
+        remember_host_copy(moved[i], tensors[i]);
+      }
     }
   }
   return moved;

@@ -8,6 +8,11 @@
 namespace transformers {
 namespace {
 
+// The one activation that the fused block has.
+bool has_fused_activation(const EncoderConfig& config) {
+  return config.hidden_act == "gelu" || config.hidden_act == "gelu_python";
+}
+
 class SelfAttention : public torch::nn::Module {
  public:
   explicit SelfAttention(const EncoderConfig& config)
@@ -101,10 +106,7 @@ class Intermediate : public torch::nn::Module {
 class EncoderLayer : public Block {
  public:
   explicit EncoderLayer(const EncoderConfig& config)
-      : config_(config),
-        // The one activation that the fused block has.
-        can_fuse_(
-            config.hidden_act == "gelu" || config.hidden_act == "gelu_python") {
+      : config_(config), can_fuse_(has_fused_activation(config)) {
     attention_ =
         register_module("attention", std::make_shared<Attention>(config));
     intermediate_ =
@@ -126,7 +128,8 @@ class EncoderLayer : public Block {
           {.heads = config_.num_attention_heads,
            .layer_norm_eps = config_.layer_norm_eps,
            .attention_dropout = is_training() ? config_.attention_dropout : 0.0,
-           .hidden_dropout = is_training() ? config_.hidden_dropout : 0.0});
+           .hidden_dropout = is_training() ? config_.hidden_dropout : 0.0,
+           .starts = context.starts});
     }
     const auto attended_BTD = (*attention_->output)(
         (*attention_->self)(hidden_BTD, context), hidden_BTD);
@@ -162,6 +165,11 @@ class EncoderLayer : public Block {
 };
 
 }  // namespace
+
+bool can_unpad(const EncoderConfig& config) {
+  const auto head_dim = config.hidden_size / config.num_attention_heads;
+  return has_fused_activation(config) && (head_dim == 32 || head_dim == 64);
+}
 
 Encoder::Encoder(const EncoderConfig& config) {
   layer_ = register_module(

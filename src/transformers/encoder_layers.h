@@ -36,6 +36,9 @@ struct EncoderConfig {
   double layer_norm_eps;
 };
 
+/// Whether fused layers take a batch without its padding.
+bool can_unpad(const EncoderConfig& config);
+
 /// `encoder` with its `layer.0`, `layer.1`, …
 class Encoder : public torch::nn::Module {
  public:

@@ -37,7 +37,9 @@ ModelResult HeadModule::forward(const ModelInputs& inputs) {
   if (!recorder_) {
     recorder_ = std::make_unique<ModelRecorder>(*this);
   }
-  return recorder_->run(inputs, padding(), [this](const ModelInputs& in) {
+  Padding how = padding();
+  how.can_unpad &= autocast_policy()->precision == accelerate::Precision::bf16;
+  return recorder_->run(inputs, how, [this](const ModelInputs& in) {
     return ModelModule::forward(in);
   });
 }

@@ -133,7 +133,7 @@ LayerContext Backbone::layer_context(
   if (!context.eager && hidden_BTD.numel() > 0) {
     context.fused = fused_path(input_embeddings().weight_VD);
   }
-  if (context.fused != nullptr) {
+  if (context.fused != nullptr && inputs.unpadded_rows == 0) {
     context.mask_bias = mask_bias(context.mask, hidden_BTD);
   }
   return context;
@@ -166,6 +166,31 @@ at::Tensor Backbone::run(
     }
   }
   return hidden_BTD;
+}
+
+at::Tensor Backbone::run_encoder(
+    const std::vector<std::shared_ptr<Block>>& blocks,
+    const at::Tensor& hidden_BTD,
+    const LayerContext& context,
+    const ModelInputs& inputs,
+    ModelResult& result) const {
+  if (inputs.unpadded_rows == 0 || context.fused == nullptr) {
+    return run(blocks, hidden_BTD, context, inputs, result);
+  }
+  const auto unpadded =
+      context.fused->unpad(inputs.attention_mask, inputs.unpadded_rows);
+  LayerContext inner = context;
+  inner.mask = {};
+  inner.starts = unpadded.starts;
+  const auto rows_1ND =
+      context.fused
+          ->take_rows(
+              hidden_BTD.flatten(0, 1), unpadded.sources, unpadded.places)
+          .unsqueeze(0);
+  const auto out_1ND = run(blocks, rows_1ND, inner, inputs, result);
+  return context.fused
+      ->take_rows(out_1ND.squeeze(0), unpadded.places, unpadded.sources)
+      .view(hidden_BTD.sizes());
 }
 
 void BlockList::check_count(std::int64_t count) {

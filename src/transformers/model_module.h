@@ -35,6 +35,9 @@ struct ModelInputs {
   at::Tensor start_positions;
   at::Tensor end_positions;
   CallOptions options;
+  /// Rows that hold all tokens which `attention_mask` leaves; 0: layers work
+  /// on the batch as it is. Only the first token's result is then wanted.
+  std::int64_t unpadded_rows = 0;
 
   std::int64_t batch() const;
   std::int64_t tokens() const;
@@ -102,6 +105,7 @@ struct LayerContext {
   /// Computes whole blocks; null: the blocks do it themselves.
   const accelerate::FusedBlocks* fused = nullptr;
   at::Tensor mask_bias;  ///< For it.
+  at::Tensor starts;     ///< The same: the batch has no padding.
 
   AttentionOptions attention(double dropout, double scale) const {
     return {
@@ -143,6 +147,13 @@ class Backbone : public ModelModule {
   at::Tensor run(
       const std::vector<std::shared_ptr<Block>>& blocks,
       at::Tensor hidden_BTD,
+      const LayerContext& context,
+      const ModelInputs& inputs,
+      ModelResult& result) const;
+  /// The same, without padding where `inputs` ask for that.
+  at::Tensor run_encoder(
+      const std::vector<std::shared_ptr<Block>>& blocks,
+      const at::Tensor& hidden_BTD,
       const LayerContext& context,
       const ModelInputs& inputs,
       ModelResult& result) const;

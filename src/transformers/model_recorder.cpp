@@ -8,6 +8,9 @@
 #include <ATen/Context.h>
 #include <torch/types.h>
 
+#include "device/fused_blocks.h"
+#include "device/host_copies.h"
+
 namespace transformers {
 namespace {
 
@@ -31,17 +34,51 @@ bool is_deterministic() {
   return at::globalContext().deterministicAlgorithms();
 }
 
+// `given` with other tensors.
 ModelInputs inputs_of(
-    const std::vector<at::Tensor>& tensors, const CallOptions& options) {
+    const std::vector<at::Tensor>& tensors, const ModelInputs& given) {
   ModelInputs inputs;
-  inputs.options = options;
+  inputs.options = given.options;
+  inputs.unpadded_rows = given.unpadded_rows;
   for (std::size_t i = 0; i < kSlots.size(); ++i) {
     inputs.*kSlots[i] = tensors[i];
   }
   return inputs;
 }
 
+// Tokens that a mask leaves; -1 where it hides a first one.
+std::int64_t count_tokens(const at::Tensor& mask_BT) {
+  const at::Tensor is_real = mask_BT.ne(0).contiguous();
+  const bool* const values = is_real.const_data_ptr<bool>();
+  const std::int64_t tokens = is_real.size(1);
+  std::int64_t count = 0;
+  for (std::int64_t row = 0; row < is_real.size(0); ++row) {
+    const bool* const begin = values + row * tokens;
+    if (!*begin) {
+      return -1;
+    }
+    count += std::count(begin, begin + tokens, true);
+  }
+  return count;
+}
+
 }  // namespace
+
+std::int64_t unpadded_rows(const at::Tensor& mask_BT, std::int64_t all) {
+  const at::Tensor known = accelerate::host_copy_of(mask_BT);
+  const std::int64_t count =
+      known.defined() && known.numel() > 0 ? count_tokens(known) : -1;
+  if (count <= 0) {
+    return 0;
+  }
+  // Four to eight numbers for each doubling.
+  const auto power = std::bit_ceil(static_cast<std::uint64_t>(count));
+  const auto step = std::max<std::int64_t>(
+      static_cast<std::int64_t>(power / 8), std::int64_t{64});
+  const std::int64_t rows = (count + step - 1) / step * step;
+  // A tenth pays for moving rows.
+  return rows <= all - all / 10 ? rows : 0;
+}
 
 std::int64_t padded_length(std::int64_t tokens, std::int64_t most) {
   // An eighth to a quarter of the length: four to eight steps for each
@@ -73,9 +110,10 @@ ModelRecorder::ModelRecorder(const torch::nn::Module& model)
       modules_(model.modules(/*include_self=*/false)) {
 }
 
-std::string ModelRecorder::key(const CallOptions& options) const {
+std::string ModelRecorder::key(const ModelInputs& inputs) const {
   std::string key = is_deterministic() ? "d" : "-";
-  key += options.output_logits ? 'l' : '-';
+  key += std::to_string(inputs.unpadded_rows);
+  key += inputs.options.output_logits ? 'l' : '-';
   key += accelerate::fused_blocks() != nullptr ? 'f' : '-';
   for (const auto& module : modules_) {
     key += module->is_training() ? 't' : 'e';
@@ -95,9 +133,21 @@ ModelResult ModelRecorder::run(
                        given.attention_mask.dim() == 2 &&
                        given.input_ids.defined();
   if (may_pad) {
-    const auto length = padded_length(given.tokens(), padding.most_tokens);
+    std::int64_t length = padded_length(given.tokens(), padding.most_tokens);
+    if (padding.can_unpad && length <= accelerate::kShortSequence &&
+        accelerate::fused_blocks() != nullptr) {
+      inputs.unpadded_rows =
+          unpadded_rows(given.attention_mask, given.batch() * length);
+    }
+    if (inputs.unpadded_rows > 0) {
+      // Padding is left out again: one length will do for many.
+      length = std::max(
+          length, std::min(accelerate::kShortSequence, padding.most_tokens));
+    }
     if (length > given.tokens()) {
+      const std::int64_t rows = inputs.unpadded_rows;
       inputs = padded(given, length, padding.id);
+      inputs.unpadded_rows = rows;
     }
   }
   std::vector<at::Tensor> tensors;
@@ -105,7 +155,7 @@ ModelResult ModelRecorder::run(
     tensors.push_back(inputs.*slot);
   }
   const auto body = [&](const std::vector<at::Tensor>& in) {
-    const ModelResult result = compute(inputs_of(in, inputs.options));
+    const ModelResult result = compute(inputs_of(in, inputs));
     std::vector<at::Tensor> out;
     returned_.clear();
     for (const auto one : kResults) {
@@ -116,8 +166,7 @@ ModelResult ModelRecorder::run(
     }
     return out;
   };
-  const auto computed =
-      calls_.run(key(inputs.options), tensors, parameters_, body);
+  const auto computed = calls_.run(key(inputs), tensors, parameters_, body);
   ModelResult result;
   for (std::size_t i = 0; i < returned_.size(); ++i) {
     result.*returned_[i] = computed[i];

@@ -17,11 +17,20 @@ namespace transformers {
 struct Padding {
   std::int64_t most_tokens = 0;  ///< 0: they may not.
   std::int64_t id = 0;           ///< What the new tokens are.
+  /// Whether only the first token's result counts, so that layers may leave
+  /// padding out.
+  bool can_unpad = false;
 };
 
 /// Tokens that a batch of `tokens` is padded to, so that batches of any length
 /// are of a few; not more than `most`.
 std::int64_t padded_length(std::int64_t tokens, std::int64_t most);
+
+/// Rows for the tokens that a mask leaves, so that batches have a few numbers
+/// of them; 0 where a batch of `all` tokens is as well left as it is, where the
+/// mask is not known without waiting for the device, or where it hides a first
+/// token.
+std::int64_t unpadded_rows(const at::Tensor& mask_BT, std::int64_t all);
 
 /// `inputs` with `tokens` tokens, the new ones masked; needs a mask.
 ModelInputs padded(
@@ -44,7 +53,7 @@ class ModelRecorder {
 
  private:
   /// What the result depends on besides inputs and the parameters' values.
-  std::string key(const CallOptions& options) const;
+  std::string key(const ModelInputs& inputs) const;
 
   std::vector<at::Tensor> parameters_;
   std::vector<std::shared_ptr<torch::nn::Module>> modules_;

@@ -78,7 +78,8 @@ class BertModel : public Backbone {
         (*embeddings_)(embed(inputs), inputs.token_type_ids, positions(inputs));
     const auto context =
         layer_context(inputs, hidden_BTD, config_.is_decoder, result);
-    hidden_BTD = run(encoder_->blocks(), hidden_BTD, context, inputs, result);
+    hidden_BTD =
+        run_encoder(encoder_->blocks(), hidden_BTD, context, inputs, result);
     if (inputs.options.output_hidden_states) {
       result.hidden_states.push_back(hidden_BTD);
     }
@@ -119,7 +120,9 @@ class BertForSequenceClassification : public HeadModule {
       : HeadModule(std::make_shared<BertModel>(typed)),
         dropout_(classifier_dropout(typed)),
         padding_{
-            typed.max_position_embeddings, typed.pad_token_id.value_or(0)} {
+            typed.max_position_embeddings,
+            typed.pad_token_id.value_or(0),
+            !typed.is_decoder && can_unpad(EncoderConfig(typed))} {
     classifier_ = register_module(
         "classifier",
         std::make_shared<Linear>(typed.hidden_size, typed.common.num_labels));

@@ -73,7 +73,8 @@ class RobertaModel : public Backbone {
         embed(inputs), inputs.token_type_ids, position_ids_BT(inputs));
     const auto context =
         layer_context(inputs, hidden_BTD, config_.is_decoder, result);
-    hidden_BTD = run(encoder_->blocks(), hidden_BTD, context, inputs, result);
+    hidden_BTD =
+        run_encoder(encoder_->blocks(), hidden_BTD, context, inputs, result);
     if (inputs.options.output_hidden_states) {
       result.hidden_states.push_back(hidden_BTD);
     }
@@ -146,7 +147,10 @@ class RobertaForSequenceClassification : public HeadModule {
       : HeadModule(without_pooler(typed)) {
     // Positions begin after that of padding.
     const auto id = typed.pad_token_id.value_or(0);
-    padding_ = {typed.max_position_embeddings - id - 1, id};
+    padding_ = {
+        typed.max_position_embeddings - id - 1,
+        id,
+        !typed.is_decoder && can_unpad(EncoderConfig(typed))};
     classifier_ = register_module(
         "classifier", std::make_shared<RobertaClassificationHead>(typed));
   }

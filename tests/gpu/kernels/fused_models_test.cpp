@@ -17,6 +17,7 @@
 #include "accelerate/autocast.h"
 #include "device/device_library.h"
 #include "device/fused_blocks.h"
+#include "device/host_copies.h"
 #include "gpu/kernels/readable.h"
 #include "transformers/transformers.h"
 
@@ -121,6 +122,65 @@ TEST(FusedModels, Bert) {
        {"attention_mask", mask},
        {"token_type_ids", draw(2, {4, 48})},
        {"labels", draw(2, {4})}});
+}
+
+// A recorded step leaves padding out where the mask is known on the host.
+TEST(FusedModels, BertWithoutPadding) {
+  accelerate::cuda_backend().use_device(0);
+  at::manual_seed(4);
+  BertConfig config;
+  config.vocab_size = 1000;
+  config.hidden_size = 256;
+  config.num_hidden_layers = 3;
+  config.num_attention_heads = 4;
+  config.intermediate_size = 1024;
+  config.hidden_dropout_prob = 0.0;
+  config.attention_probs_dropout_prob = 0.0;
+  auto model = AutoModelForSequenceClassification::from_config(config);
+  const auto lengths = at::randint(3, 60, {12, 1}, at::kLong);
+  const auto mask = at::arange(60).unsqueeze(0).lt(lengths).to(at::kLong);
+  const TensorMap batch = {
+      {"input_ids", (draw(999, {12, 60}) + 1) * mask},
+      {"attention_mask", mask},
+      {"token_type_ids", draw(2, {12, 60})},
+      {"labels", draw(2, {12})}};
+  TensorMap on_gpu;
+  for (const auto& [name, tensor] : batch) {
+    on_gpu.insert_or_assign(name, tensor.to(at::kCUDA));
+  }
+  model.module()->to(at::Device(at::kCUDA, 0));
+  model->train();
+  Outcome truth;
+  Outcome readable;
+  {
+    const Readable only;
+    truth = run(model, on_gpu, Precision::no);
+    readable = run(model, on_gpu, Precision::bf16);
+  }
+  accelerate::Accelerator accelerator({.mixed_precision = Precision::bf16});
+  accelerator.prepare(model);
+  const auto padded = run(model, on_gpu, Precision::bf16);
+  accelerate::remember_host_copy(on_gpu.at("attention_mask"), mask);
+  for (int call = 0; call < 4; ++call) {
+    SCOPED_TRACE(call);
+    const auto unpadded = run(model, on_gpu, Precision::bf16);
+    EXPECT_NEAR(unpadded.loss, truth.loss, 5e-3 * truth.loss);
+    for (const auto& [name, gradient] : truth.gradients) {
+      if (gradient.norm().item<double>() > 1e-6) {
+        EXPECT_LE(
+            error_of(unpadded.gradients.at(name), gradient),
+            2 * error_of(readable.gradients.at(name), gradient) + 1e-6)
+            << name;
+      }
+    }
+    std::printf(
+        "  loss %.5f (fp32 %.5f, padded %.5f)\n",
+        unpadded.loss,
+        truth.loss,
+        padded.loss);
+  }
+  // The first call of each kind chooses kernels, the second records.
+  EXPECT_EQ(model->recorded_steps(), 3);
 }
 
 TEST(FusedModels, Gpt2) {

@@ -121,7 +121,7 @@ int wait_for_compiler(pid_t process, std::chrono::milliseconds longest) {
       throw ConfigError(
           str_cat(
               "the headers of C++ notebooks did not compile within ",
-              longest.count() / 1000.0,
+              std::chrono::duration<double>(longest).count(),
               " s"),
           "close what else the machine computes, then start the kernel again");
     }

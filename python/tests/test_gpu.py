@@ -49,6 +49,21 @@ class Gpu(unittest.TestCase):
         self.assertTrue(accelerator.optimizer_step_was_skipped)
         self.assertTrue(torch.equal(model.weight, before))
 
+    def test_a_function_is_recorded(self):
+        accelerator = Accelerator()
+        model = accelerator.prepare(torch.nn.Linear(4, 4))
+
+        def evaluate(x):
+            with torch.no_grad():
+                return {"y": model(x["x"])}
+
+        step = accelerator.graph(evaluate)
+        for value in range(6):
+            x = torch.full((2, 4), float(value), device=accelerator.device)
+            torch.testing.assert_close(step({"x": x})["y"], evaluate({"x": x})["y"])
+        self.assertEqual((step.num_graphs, step.why_not), (1, ""))
+        self.assertGreaterEqual(step.num_replays, 3)
+
     def test_a_notebook_that_used_cuda_launches(self):
         torch.ones(1, device="cuda")
         for _ in range(2):

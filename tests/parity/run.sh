@@ -56,7 +56,8 @@ rm -rf "$work/divided"
 for count in 2 3; do
   "$build/bin/accelerate" launch --cpu --num_processes "$count" \
     "$build/bin/tests/parity_models" divide "$work/divided/$count"
-  shards=$(ls "$work/divided/$count"/*/model-*-of-0000"$count".safetensors | wc -l)
+  shards=$(find "$work/divided/$count" \
+    -name "model-*-of-0000$count.safetensors" | wc -l)
   [ "$shards" -eq $((2 * count)) ]
   "$python" "$here/check_models.py" "$work/divided/$count" 2
 done

@@ -8,6 +8,7 @@
 #include "accelerate/error.h"
 #include "accelerator/accelerator_impl.h"
 #include "accelerator/run_together.h"
+#include "base/available_memory.h"
 #include "base/str_cat.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/reader.h"
@@ -207,8 +208,19 @@ bool Checkpointing::wants_memory() const {
 
 void Checkpointing::get_memory(const CheckpointContents& contents) {
   got_memory_ = true;
-  staging_->prepare(
-      part_of(contents, contents.process_index, contents.num_processes));
+  const Part part =
+      part_of(contents, contents.process_index, contents.num_processes);
+  std::uint64_t bytes = 0;
+  for (const TensorFile& file : part.tensors) {
+    for (const auto& [name, tensor] : file.tensors) {
+      bytes += tensor.nbytes();
+    }
+  }
+  // Not where it could be the last: perhaps every save will be a blocking one.
+  constexpr std::uint64_t kPlenty = 4;
+  if (bytes * kPlenty <= available_bytes()) {
+    staging_->prepare(part);
+  }
 }
 
 void Checkpointing::note(const Saved& saved) {

@@ -16,8 +16,6 @@ namespace {
 // Touched in one go: the system keeps this process from getting or giving back
 // memory meanwhile.
 constexpr std::size_t kTouch = std::size_t{256} << 10;
-// Given back in one go, to be taken only by a system that is short of memory.
-constexpr std::size_t kLend = std::size_t{8} << 20;
 
 }  // namespace
 
@@ -41,7 +39,6 @@ FreshMemory::FreshMemory(
 }
 
 void FreshMemory::touch(const std::atomic<bool>& stop) const {
-  std::size_t lent = 0;
   for (std::size_t at = 0; at < size_ && !stop; at += kTouch) {
     const std::size_t bytes = std::min(kTouch, size_ - at);
     // An old kernel does not know it: then the first copy has to do it.
@@ -49,10 +46,6 @@ void FreshMemory::touch(const std::atomic<bool>& stop) const {
       return;
     }
     touched_ = at + bytes;
-    if (touched_ - lent >= kLend || touched_ == size_) {
-      ::madvise(data_ + lent, touched_ - lent, MADV_FREE);
-      lent = touched_;
-    }
   }
 }
 

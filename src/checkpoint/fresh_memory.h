@@ -30,8 +30,7 @@ class FreshMemory {
   FreshMemory& operator=(const FreshMemory&) = delete;
   ~FreshMemory();
 
-  /// Has the system give every page now, until `stop` says otherwise. Where
-  /// memory is short it may take them back until somebody writes there.
+  /// Has the system give every page now, until `stop` says otherwise.
   void touch(const std::atomic<bool>& stop) const;
   /// The bytes at the beginning that were touched so, or by somebody who says
   /// so.

@@ -10,6 +10,9 @@
 
 namespace accelerate {
 
+/// Bytes of a tensor for which it pays to begin a page.
+inline constexpr std::size_t kWorthPages = std::size_t{64} << 10;
+
 std::size_t page_bytes();
 std::size_t aligned_to_pages(std::size_t bytes);
 

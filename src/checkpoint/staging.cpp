@@ -23,7 +23,6 @@ namespace {
 constexpr std::size_t kSlack = std::size_t{1} << 20;
 // Bytes that are worth a thread.
 constexpr std::size_t kGrain = std::size_t{8} << 20;
-constexpr std::size_t kWorthPages = std::size_t{64} << 10;
 
 std::shared_ptr<const FreshMemory> fresh_memory(const std::size_t bytes) {
   return std::make_shared<const FreshMemory>(

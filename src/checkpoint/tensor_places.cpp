@@ -175,8 +175,7 @@ class Wholes {
 
  private:
   static bool is_fillable(const Whole& whole) {
-    constexpr std::size_t kWorthFilling = std::size_t{64} << 10;
-    return whole.ranges.size() == 1 && whole.bytes() >= kWorthFilling;
+    return whole.ranges.size() == 1 && whole.bytes() >= kWorthPages;
   }
 
   void check_ranges(const std::string& name, Whole& whole) const {

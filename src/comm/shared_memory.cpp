@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/shared_memory.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <iomanip>
-#include <optional>
 #include <sstream>
 
 #include <fcntl.h>
@@ -18,6 +15,7 @@
 #include <unistd.h>
 
 #include "accelerate/error.h"
+#include "base/available_memory.h"
 #include "base/str_cat.h"
 
 namespace accelerate {
@@ -44,33 +42,6 @@ std::string to_hex(const Nonce& nonce) {
         << static_cast<unsigned>(byte);
   }
   return std::move(out).str();
-}
-
-// The first whole number of a file; empty when there is none ("max").
-std::optional<std::uint64_t> number_in(const char* path) {
-  std::ifstream file(path);
-  std::uint64_t value = 0;
-  return file >> value ? std::optional(value) : std::nullopt;
-}
-
-// What the kernel could give without ending a process for it.
-std::uint64_t available_bytes() {
-  std::uint64_t available = UINT64_MAX;
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream fields(line);
-    std::string name;
-    std::uint64_t kibibytes = 0;
-    if (fields >> name >> kibibytes && name == "MemAvailable:") {
-      available = kibibytes * 1024;
-    }
-  }
-  const auto most = number_in("/sys/fs/cgroup/memory.max");
-  const auto used = number_in("/sys/fs/cgroup/memory.current");
-  if (most && used) {
-    available = std::min(available, *most - std::min(*most, *used));
-  }
-  return available;
 }
 
 struct flock presence_lock(int rank, short type) {

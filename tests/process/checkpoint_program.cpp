@@ -102,7 +102,7 @@ class SlowDisk {
   }
 
   void after_step(int step) {
-    if (step == step_ + 3) {
+    if (step_ > 0 && step == step_ + 3) {
       std::cerr << "trained on" << std::endl;
       trained_.count_down();
     }

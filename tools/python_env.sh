@@ -3,16 +3,18 @@
 # Prints a Python that has what the tests of the Python package need: torch
 # with its dependencies, numpy, cloudpickle, and what executes notebooks.
 #
-#   tools/python_env.sh
+#   tools/python_env.sh            for the package, and for notebooks
+#   tools/python_env.sh browser    also JupyterLab, Chromium and what steers it
 #
 # TEST_PYTHON=<interpreter>  use this one, install nothing
 #
-# Otherwise an environment of its own in .deps/venv. The list of what it has is
-# written last, so that an interrupted call is repeated by the next one.
+# Otherwise an environment of its own in .deps/venv. The lists of what it has
+# are written last, so that an interrupted call is repeated by the next one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly requirements="torch==2.11.0 numpy cloudpickle nbclient ipykernel"
+readonly browser_requirements="jupyterlab==4.* playwright auditwheel==6.*"
 readonly venv=$PWD/.deps/venv
 
 say() { printf '%s\n' "python: $*" >&2; }
@@ -33,27 +35,44 @@ has_headers() {
 raise SystemExit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null
 }
 
-provide_python() {
-  if has_headers; then return; fi
-  local as_root=()
+# provide_packages <what is missing without them> <package>...
+provide_packages() {
+  local lack=$1 as_root=()
+  shift
   if [ "$(id -u)" != 0 ]; then as_root=(sudo -n); fi
-  say "installing python3-dev and python3-venv"
-  "${as_root[@]}" apt-get install -y --no-install-recommends python3-dev python3-venv >&2 ||
+  say "installing $*"
+  "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >&2 ||
     { "${as_root[@]}" apt-get update >&2 &&
-      "${as_root[@]}" apt-get install -y --no-install-recommends python3-dev python3-venv >&2; } ||
-    fail "python3 has no headers or no venv, and they cannot be installed" \
-      "install python3-dev and python3-venv, then repeat"
+      "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >&2; } ||
+    fail "$lack, and $* cannot be installed" "install $*, then repeat"
+}
+
+# provide_modules <stamp> <requirement>...
+provide_modules() {
+  local stamp=$1
+  shift
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@" >&2 ||
+    fail "could not install $*" "check the network and repeat"
+  echo "$*" >"$stamp"
 }
 
 if [ "$(cat "$venv/requirements" 2>/dev/null)" != "$requirements" ]; then
-  provide_python
+  has_headers || provide_packages "python3 has no headers or no venv" python3-dev python3-venv
   say "making an environment with $requirements"
   rm -rf "$venv"
   mkdir -p "$(dirname "$venv")"
   python3 -m venv "$venv"
   # shellcheck disable=SC2086
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check $requirements >&2 ||
-    fail "could not install $requirements" "check the network and repeat"
-  echo "$requirements" >"$venv/requirements"
+  provide_modules "$venv/requirements" $requirements
+fi
+if [ "${1:-}" = browser ]; then
+  if [ "$(cat "$venv/browser_requirements" 2>/dev/null)" != "$browser_requirements" ]; then
+    say "adding $browser_requirements"
+    # shellcheck disable=SC2086
+    provide_modules "$venv/browser_requirements" $browser_requirements
+  fi
+  # Debian's; Ubuntu's package of that name is a snap, which needs its daemon.
+  command -v chromium chromium-browser google-chrome >/dev/null ||
+    provide_packages "there is no Chromium" chromium fonts-dejavu-core
 fi
 echo "$venv/bin/python"

@@ -9,16 +9,25 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build=$(realpath "$1")
 kind=$2
-python=$(tools/python_env.sh)
+with=()
+if [ "$kind" = full ]; then with=(browser); fi
+python=$(tools/python_env.sh "${with[@]}")
 make --no-print-directory python PRESET="${PRESET:-gcc}" PYTHON="$python"
 
 # A name after the file picks one class of it.
 tests=("test_accelerator" "test_processes Tutorial" "test_notebook Launching")
 if [ "$kind" = full ]; then
-  tests=(test_accelerator test_processes test_notebook test_cpp test_leaks
-    test_gpu test_cpp_functions test_cpp_magic)
+  tests=()
+  for file in python/tests/test_*.py; do
+    case $(basename "$file" .py) in
+      test_tutorial* | test_jupyterlab) ;; # the long ones, below
+      *) tests+=("$(basename "$file" .py)") ;;
+    esac
+  done
 fi
 export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+# The kernel of C++ notebooks is that of this build.
+export ACCELERATE_BIN=$build/bin
 for words in "${tests[@]}"; do
   read -r name class <<<"$words"
   echo "python: $words"
@@ -27,7 +36,15 @@ done
 if [ "$kind" = full ]; then
   make --no-print-directory wheel PRESET="${PRESET:-gcc}" PYTHON="$python"
   python/tests/wheel.sh "$build"/dist/accelerate_cpp-*.whl "$python"
-  echo "python: test_tutorial"
-  timeout 2400 "$python" python/tests/test_tutorial.py
+  long=(test_tutorial)
+  if command -v clang-repl-19 >/dev/null; then
+    long+=(test_tutorial_cpp)
+  else
+    echo "python: test_tutorial_cpp is left out, there is no clang-repl-19 here"
+  fi
+  for name in "${long[@]}" test_jupyterlab; do
+    echo "python: $name"
+    timeout 2400 "$python" "python/tests/$name.py"
+  done
 fi
 echo "python: all tests passed"

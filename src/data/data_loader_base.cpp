@@ -129,6 +129,9 @@ class DataLoaderBase::Loop::State {
     if (copies_ && copies_->are_needed() && reader_->is_ready()) {
       ahead_ = fetch();
     }
+    if (copies_) {
+      copies_->finish(next.begun);
+    }
     Portion& portion = next.step->portions.front();
     batch_ = std::move(portion.batch);
     loader_->take(portion, *next.step);
@@ -138,6 +141,7 @@ class DataLoaderBase::Loop::State {
   // A step that was read, and whose copy has begun.
   struct Next {
     std::optional<Step> step;
+    DeviceCopies::Begun begun;
     std::exception_ptr error;
   };
 
@@ -147,7 +151,7 @@ class DataLoaderBase::Loop::State {
     try {
       next.step = read();
       if (next.step) {
-        move_to_device(next.step->portions.front().batch.get());
+        next.begun = begin_copy(next.step->portions.front().batch.get());
       }
     } catch (...) {
       next.error = std::current_exception();
@@ -162,14 +166,15 @@ class DataLoaderBase::Loop::State {
     return reader_->next();
   }
 
-  void move_to_device(void* batch) const {
-    if (copies_) {
-      loader_->source->set_tensors(
-          batch,
-          copies_->copy(
-              loader_->source->tensors(batch),
-              loader_->options.configuration.non_blocking));
+  DeviceCopies::Begun begin_copy(void* batch) const {
+    if (!copies_) {
+      return {};
     }
+    auto begun = copies_->begin(
+        loader_->source->tensors(batch),
+        loader_->options.configuration.non_blocking);
+    loader_->source->set_tensors(batch, begun.tensors);
+    return begun;
   }
 
   void leave() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/device_copies.h"
 
-#include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -36,40 +35,53 @@ DeviceCopies::DeviceCopies(c10::Device device)
     : device_(device), stream_(stream_for(device)) {
 }
 
-std::vector<at::Tensor> DeviceCopies::copy(
+DeviceCopies::Begun DeviceCopies::begin(
     const std::vector<at::Tensor>& tensors, bool non_blocking) const {
   if (device_.is_cpu()) {
-    return detail::to_device(tensors, device_, non_blocking);
+    return {detail::to_device(tensors, device_, non_blocking), {}, nullptr};
+  }
+  Begun begun{tensors, {}, std::make_shared<c10::Event>(device_.type())};
+  const c10::StreamGuard on_ours(stream_);
+  for (at::Tensor& tensor : begun.tensors) {
+    begun.are_copies.push_back(!is_here(tensor, device_));
+    if (!begun.are_copies.back()) {
+      continue;
+    }
+    const at::Tensor on_host = tensor;
+    tensor = with_memory_errors(device_, [&] {
+      return on_host.to(
+          device_,
+          on_host.scalar_type(),
+          non_blocking || (on_host.is_cpu() && on_host.is_pinned()));
+    });
+    if (is_worth_keeping(on_host) && !tensor.is_inference()) {
+      remember_host_copy(tensor, on_host);
+    }
+  }
+  begun.done->record(stream_);
+  return begun;
+}
+
+void DeviceCopies::finish(const Begun& begun) const {
+  if (!begun.done) {
+    return;
   }
   const c10::impl::VirtualGuardImpl guard(device_.type());
   const c10::Stream user = guard.getStream(device_);
-  std::vector<at::Tensor> moved = tensors;
-  c10::Event done(device_.type());
-  {
-    const c10::StreamGuard on_ours(stream_);
-    for (at::Tensor& tensor : moved) {
-      if (!is_here(tensor, device_)) {
-        tensor = with_memory_errors(device_, [&] {
-          return tensor.to(
-              device_,
-              tensor.scalar_type(),
-              non_blocking || (tensor.is_cpu() && tensor.is_pinned()));
-        });
-      }
-    }
-    done.record(stream_);
-  }
-  done.block(user);
-  for (std::size_t i = 0; i < moved.size(); ++i) {
+  begun.done->block(user);
+  for (std::size_t i = 0; i < begun.tensors.size(); ++i) {
     // Its memory belongs to our stream and is used on the user's.
-    if (!is_here(tensors[i], device_)) {
-      moved[i].record_stream(user);
-      if (is_worth_keeping(tensors[i]) && !moved[i].is_inference()) {
-        remember_host_copy(moved[i], tensors[i]);
-      }
+    if (begun.are_copies[i]) {
+      at::Tensor(begun.tensors[i]).record_stream(user);
     }
   }
-  return moved;
+}
+
+std::vector<at::Tensor> DeviceCopies::copy(
+    const std::vector<at::Tensor>& tensors, bool non_blocking) const {
+  Begun begun = begin(tensors, non_blocking);
+  finish(begun);
+  return std::move(begun.tensors);
 }
 
 }  // namespace accelerate

@@ -2,10 +2,12 @@
 // Batches on their way to a device.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
+#include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
 namespace accelerate {
@@ -21,6 +23,18 @@ class DeviceCopies {
   explicit DeviceCopies(c10::Device device);
 
   bool are_needed() const { return !device_.is_cpu(); }
+
+  /// Tensors whose copies have begun; not to be used before `finish`.
+  struct Begun {
+    std::vector<at::Tensor> tensors;
+    std::vector<bool> are_copies;
+    std::shared_ptr<c10::Event> done;  // Null on the CPU.
+  };
+  Begun begin(const std::vector<at::Tensor>& tensors, bool non_blocking) const;
+  /// Lets the current stream wait for them, and what it does next use them.
+  /// Begun and finished apart, the copies run beside what the stream was given
+  /// in between.
+  void finish(const Begun& begun) const;
 
   /// The same tensors on the device, for use on the current stream.
   /// `non_blocking` lets copies out of memory that is not pinned run on, too.

@@ -170,7 +170,7 @@ Group::Impl::~Impl() {
     } else {
       device_backend->abort();
     }
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
     // It is on its way out.
   }
 }

@@ -470,7 +470,7 @@ void Reducer::fail() noexcept {
       write_tail(/*failed=*/true);
       finish_all();
     }
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
     // The caller's own exception is the one that counts.
   }
   forget_sums();

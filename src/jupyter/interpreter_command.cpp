@@ -56,7 +56,8 @@ fs::path find_program(
 
 // When the newest of our headers changed: a source tree has no other sign.
 std::string newest_header(const Toolchain& toolchain) {
-  fs::file_time_type newest{};
+  // The clock of files counts from 2174.
+  fs::file_time_type newest = fs::file_time_type::min();
   std::error_code ignored;
   for (const std::string& flag : toolchain.flags) {
     for (const char* name : {"accelerate", "transformers"}) {

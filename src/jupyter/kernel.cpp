@@ -233,6 +233,7 @@ class Kernel::Impl {
   void execute(const Message& message) {
     const std::string code = text_in(message.content, "code");
     silent_ = flag_in(message.content, "silent", false);
+    stop_on_error_ = flag_in(message.content, "stop_on_error", true);
     if (!silent_) {
       ++count_;
       publish(
@@ -321,6 +322,27 @@ class Kernel::Impl {
     Json content = error.content();
     content["execution_count"] = count_;
     finish(std::move(content));
+    if (stop_on_error_) {
+      abort_waiting();
+    }
+  }
+
+  // Cells that were sent together with the one that failed do not run.
+  void abort_waiting() {
+    while (!ended_ && !running_) {
+      const auto message = sockets_.receive(Channel::shell);
+      if (!message) {
+        return;
+      }
+      if (message->type() != "execute_request") {
+        handle(Channel::shell, *message);
+        continue;
+      }
+      parent_ = *message;
+      publish("status", Json::object({{"execution_state", "busy"}}));
+      reply(Channel::shell, *message, Json::object({{"status", "aborted"}}));
+      publish("status", Json::object({{"execution_state", "idle"}}));
+    }
   }
 
   void finish(Json content) {
@@ -370,6 +392,7 @@ class Kernel::Impl {
   bool ended_ = false;
   bool running_ = false;
   bool silent_ = false;
+  bool stop_on_error_ = true;
   std::int64_t count_ = 0;
   std::string code_;
   std::vector<std::string> cells_;  // For completion.

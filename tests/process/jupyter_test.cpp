@@ -117,6 +117,26 @@ TEST_F(Jupyter, AnExceptionFailsTheCellAlone) {
   EXPECT_EQ(client.run("before").output, "3\n");
 }
 
+TEST_F(Jupyter, CellsSentWithOneThatFailsDoNotRun) {
+  JupyterClient client({"--plain"});
+  const auto file = client.folder() / "go_on";
+
+  client.begin(str_cat(
+      "#include <fstream>\nwhile (!std::ifstream(\"",
+      file.string(),
+      "\").good()) {}\nthrow std::runtime_error(\"too bad\");"));
+  client.begin("int after = 3;");
+  std::ofstream(file) << "go";
+
+  // The replies come in the order of the requests.
+  EXPECT_EQ(status(client.finish()), "error");
+  EXPECT_EQ(
+      client.ask("kernel_info_request", Json::object())
+          .at("status")
+          .as_string(),
+      "aborted");
+}
+
 TEST_F(Jupyter, TheLastCellCanBeRunAgainWithChanges) {
   JupyterClient client({"--plain"});
   client.run("int first() { return 1; }");

@@ -130,9 +130,12 @@ class Notebook:
         """Whether it has a number: `[3]:`, no star and no blank."""
         return re.fullmatch(r"\[\d+\]:", cell.locator(".jp-InputPrompt").inner_text().strip()) is not None
 
-    def errors(self) -> list:
-        """What failed, anywhere in the notebook: the cells below it do not run."""
-        return self._panel.locator('[data-mime-type="application/vnd.jupyter.error"]').all_inner_texts()
+    def is_at_rest(self) -> bool:
+        """Whether no cell runs or waits: none has a star."""
+        return not any("*" in prompt for prompt in self._panel.locator(".jp-InputPrompt").all_inner_texts())
+
+    def outputs(self) -> str:
+        return "\n".join(self._panel.locator(".jp-OutputArea").all_inner_texts())
 
     def output(self, cell) -> str:
         return cell.locator(".jp-OutputArea").first.inner_text() if cell.locator(".jp-OutputArea").count() else ""

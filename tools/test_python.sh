@@ -15,7 +15,7 @@ python=$(tools/python_env.sh "${with[@]}")
 make --no-print-directory python PRESET="${PRESET:-gcc}" PYTHON="$python"
 
 # A name after the file picks one class of it.
-tests=("test_accelerator" "test_processes Tutorial" "test_notebook Launching")
+tests=("test_names" "test_accelerator" "test_processes Tutorial" "test_notebook Launching")
 if [ "$kind" = full ]; then
   tests=()
   for file in python/tests/test_*.py; do

@@ -65,11 +65,11 @@ std::string bring_in(std::byte* from, const std::size_t bytes) {
 // The process has no use for these pages any more; the system keeps the file's
 // content as long as it likes. Those at the edges may be another piece's too.
 void let_go(std::byte* from, const std::size_t bytes) {
-  const auto begin = aligned_to_pages(reinterpret_cast<std::uintptr_t>(from));
-  const auto end = (reinterpret_cast<std::uintptr_t>(from) + bytes) /
-                   page_bytes() * page_bytes();
-  if (begin < end) {
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const auto address = reinterpret_cast<std::uintptr_t>(from);
+  const std::size_t before = aligned_to_pages(address) - address;
+  const std::size_t after = (address + bytes) % page_bytes();
+  if (before + after < bytes) {
+    ::madvise(from + before, bytes - before - after, MADV_DONTNEED);
   }
 }
 

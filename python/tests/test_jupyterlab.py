@@ -153,7 +153,7 @@ class JupyterLab(unittest.TestCase):
         notebook.press("Interrupt the kernel")
         lab.watch(lambda: notebook.is_done(cell), lambda: None, 30)
         self.assertIn("interrupted by SIGINT", notebook.output(cell))
-        first = notebook.cell("tokenizer.size()")
+        first = notebook.cell("const auto tokenizer")
         last = notebook.cell("notebook_launcher(training_function")
         self.assertIn("87", notebook.output(first))
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
+#include <torch/nn/modules/linear.h>
 
 #include "device/fused_blocks.h"
 #include "device/host_copies.h"
@@ -86,7 +87,10 @@ TEST(UnpaddedRows, AHiddenFirstTokenStaysWhereItIs) {
 
 class RecorderTest : public testing::Test {
  protected:
-  RecorderTest() { accelerate::set_fused_blocks(&blocks_); }
+  RecorderTest() {
+    blocks_.refresh = [] {};
+    accelerate::set_fused_blocks(&blocks_);
+  }
   ~RecorderTest() override { accelerate::set_fused_blocks(nullptr); }
 
   // What the model is asked to compute.
@@ -107,8 +111,8 @@ class RecorderTest : public testing::Test {
  private:
   accelerate::FakeDevice gpu_{c10::kCPU};
   accelerate::FusedBlocks blocks_ = {};
-  torch::nn::Module model_;
-  ModelRecorder recorder_{model_};
+  torch::nn::Linear model_{1, 1};
+  ModelRecorder recorder_{*model_};
 };
 
 TEST_F(RecorderTest, ShortBatchesWithPaddingAreUnpadded) {

@@ -18,6 +18,10 @@ elseif(NOT ACCELERATE_CUDA)
 elseif(NOT TARGET LibTorch::torch_cuda)
   set(_cuda_missing "LibTorch in ${TORCH_DIR} is built without CUDA")
 else()
+  # CMake 3.25 sets a property of this target, which toolkit 13 does not have.
+  if(NOT TARGET CUDA::nvToolsExt)
+    add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
+  endif()
   find_package(CUDAToolkit 13 QUIET)
   find_path(ACCELERATE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
     ${TORCH_DIR}/../nvidia/nccl/include)

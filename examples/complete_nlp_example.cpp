@@ -212,8 +212,8 @@ Scores evaluate(
 
 // New code
 int exit_code = 0;  // What the program ends with.
-// End of new code
 
+// End of new code
 void train(const Settings& settings) {
   // A batch is that of all processes together: more of them change nothing
   // but the time.

@@ -61,7 +61,7 @@ Region::~Region() {
   try {
     end();
   } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << std::endl;
+    std::cerr << str_cat("error: ", error.what(), "\n") << std::flush;
   }
 }
 

@@ -306,7 +306,8 @@ LoadStateReport Accelerator::load_state(const LoadStateOptions& options) {
     } catch (const Error& error) {
       passed_over.emplace_back(error.what());
       if (is_main_process()) {
-        std::cerr << "warning: passed over: " << error.what() << std::endl;
+        std::cerr << str_cat("warning: passed over: ", error.what(), "\n")
+                  << std::flush;
       }
       continue;
     }

@@ -36,7 +36,7 @@ LocalSGD::~LocalSGD() {
       finish();
     }
   } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << std::endl;
+    std::cerr << str_cat("error: ", error.what(), "\n") << std::flush;
   }
 }
 

@@ -123,7 +123,7 @@ void add_files(Manifest& manifest, const std::vector<Json>& sums) {
 }
 
 void warn(const std::string& text) {
-  std::cerr << "warning: " << text << std::endl;
+  std::cerr << str_cat("warning: ", text, "\n") << std::flush;
 }
 
 void tidy(const fs::path& parent) {
@@ -181,7 +181,7 @@ CheckpointWriter::~CheckpointWriter() {
   try {
     wait();
   } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << std::endl;
+    std::cerr << str_cat("error: ", error.what(), "\n") << std::flush;
   }
 }
 

@@ -162,7 +162,7 @@ void Wait::go_on(const Absence& absence) {
   if (patience_.warn) {
     patience_.warn(text);
   } else {
-    std::cerr << "warning: " << text << std::endl;
+    std::cerr << str_cat("warning: ", text, "\n") << std::flush;
   }
 }
 

@@ -439,7 +439,7 @@ ProcessOrder::~ProcessOrder() {
   try {
     finish();
   } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << std::endl;
+    std::cerr << str_cat("error: ", error.what(), "\n") << std::flush;
   }
 }
 

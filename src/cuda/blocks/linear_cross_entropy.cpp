@@ -8,6 +8,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
+#include "accelerate/error.h"
+#include "base/str_cat.h"
 #include "cuda/blocks/gemm.h"
 #include "cuda/blocks/saved.h"
 #include "cuda/blocks/shadows.h"
@@ -30,6 +32,23 @@ std::int64_t rows_at_once(std::int64_t rows, std::int64_t stride) {
   return ((rows + parts - 1) / parts + 127) / 128 * 128;
 }
 
+// The kernels read a label for each row, wherever that is.
+void check_labels(const at::Tensor& labels, const at::Tensor& x) {
+  if (labels.numel() != x.size(0) || labels.device() != x.device()) {
+    throw ArgumentError(
+        str_cat(
+            "`labels` are ",
+            labels.numel(),
+            " on ",
+            labels.device().str(),
+            " for ",
+            x.size(0),
+            " tokens on ",
+            x.device().str()),
+        "pass one label for each token, on the device of the model");
+  }
+}
+
 class LinearCrossEntropy
     : public torch::autograd::Function<LinearCrossEntropy> {
  public:
@@ -39,6 +58,7 @@ class LinearCrossEntropy
       const at::Tensor& weight,
       const at::Tensor& labels) {
     const auto x = as_rows(hidden);
+    check_labels(labels, x);
     const auto w = padded_shadow_of(weight);
     const auto targets = labels.contiguous();
     const std::int64_t rows = x.size(0);

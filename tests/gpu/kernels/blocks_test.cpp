@@ -13,6 +13,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 
+#include "accelerate/error.h"
 #include "cuda/blocks/adamw_step.h"
 #include "cuda/blocks/embedding.h"
 #include "cuda/blocks/encoder_block.h"
@@ -501,6 +502,17 @@ TEST(LinearCrossEntropy, NoLabelThatCountsGivesZero) {
   loss.backward();
   EXPECT_EQ(loss.item<double>(), 0.0);
   EXPECT_EQ(x.grad().abs().sum().item<double>(), 0.0);
+}
+
+TEST(LinearCrossEntropy, RefusesLabelsThatItCannotRead) {
+  const auto x = draw({4, 64}, 1.0);
+  const auto w = draw({32, 64}, 1.0);
+  const auto longs = on_gpu().dtype(at::kLong);
+  EXPECT_THROW(
+      linear_cross_entropy(x, w, at::zeros({3}, longs)), ArgumentError);
+  EXPECT_THROW(
+      linear_cross_entropy(x, w, at::zeros({4}, longs.device(at::kCPU))),
+      ArgumentError);
 }
 
 TEST(Embedding, HasTheGradientOfTheLibrarys) {

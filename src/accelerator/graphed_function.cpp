@@ -12,6 +12,7 @@
 #include "base/str_cat.h"
 #include "comm/launcher_link.h"
 #include "device/device_library.h"
+#include "device/error_line.h"
 #include "device/fused_blocks.h"
 #include "device/recorded_calls.h"
 #include "optim/state_tensors.h"
@@ -45,13 +46,6 @@ Tensors copies_of(const Tensors& tensors) {
     copies.push_back(tensor.detach().clone());
   }
   return copies;
-}
-
-std::string first_line(const std::exception& error) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text =
-      torch != nullptr ? torch->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
 }
 
 }  // namespace
@@ -206,7 +200,7 @@ bool detail::GraphedFunction::Impl::record(
                                 "inside"
                               : "";
   } catch (const std::exception& error) {
-    failure = first_line(error);
+    failure = error_line(error);
   }
   set_recording(false);
   if (!failure.empty()) {

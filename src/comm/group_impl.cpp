@@ -20,6 +20,7 @@
 #include "comm/plugin.h"
 #include "comm/shm_exchange.h"
 #include "device/device_library.h"
+#include "device/error_line.h"
 
 namespace accelerate {
 namespace {
@@ -51,13 +52,6 @@ PluginGroupOptions plugin_options(const Seat& seat, const Patience& patience) {
   options.timeout = patience.timeout + kGrace;
   options.store = seat.store.get();
   return options;
-}
-
-std::string words_of(const std::exception& error) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text =
-      torch != nullptr ? torch->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
 }
 
 bool is_empty(const std::string& text) {
@@ -335,7 +329,7 @@ void Group::Impl::wait_on_device(
   try {
     work->wait();
   } catch (const std::exception& error) {
-    backend_wait->rethrow(call, patience, words_of(error));
+    backend_wait->rethrow(call, patience, error_line(error));
   }
 }
 

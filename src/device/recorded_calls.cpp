@@ -16,6 +16,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "device/device_library.h"
+#include "device/error_line.h"
 #include "device/fused_blocks.h"
 
 namespace accelerate {
@@ -46,13 +47,6 @@ struct Flight : torch::CustomClassHolder {
 };
 
 thread_local int pauses = 0;
-
-std::string first_line(const std::exception& error) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text =
-      torch != nullptr ? torch->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
-}
 
 std::string key_of(const std::string& key, const Tensors& inputs) {
   std::string all = key;
@@ -364,7 +358,7 @@ bool RecordedCalls::record(
       made.gradients = differentiate(live, made.d_outputs, parameters);
     });
   } catch (const std::exception& error) {
-    say(first_line(error));
+    say(error_line(error));
     return false;
   }
   made.was_called = true;

@@ -12,7 +12,8 @@
 
 namespace accelerate {
 
-/// Remembers `on_host` for as long as `on_device` lives. Thread-safe.
+/// Remembers `on_host` for as long as `on_device` lives, and until some later
+/// call sweeps up after it. Thread-safe.
 ACCELERATE_API void remember_host_copy(
     const at::Tensor& on_device, const at::Tensor& on_host);
 

@@ -112,6 +112,11 @@ wants_pip() {
     { cmake_comes_from_pypi && ! has_cmake; }
 }
 
+# Whether the package lists of this host have a version of it to install.
+offers() {
+  grep -q 'Candidate: [0-9]' <<<"$(apt-cache policy "$1" 2>/dev/null)"
+}
+
 # The packages of a set that this host does not have, one a line.
 missing_packages() {
   local libraries=(
@@ -120,7 +125,8 @@ missing_packages() {
     libgtest-dev libgmock-dev libbenchmark-dev libzmq3-dev)
   if [ "$1" = full ]; then
     libraries+=(libopenmpi-dev openmpi-bin)
-    if ! command -v clang-repl-19 >/dev/null && [ "$(distribution)" != ubuntu-22.04 ]; then
+    # C++ notebooks need it; not every release of every distribution has it.
+    if ! command -v clang-repl-19 >/dev/null && offers clang-tools-19; then
       libraries+=(clang-tools-19)
     fi
   fi
@@ -185,7 +191,8 @@ install_packages() {
     return
   fi
   # shellcheck disable=SC2086
-  { $as_root apt-get update >&2 && apt_install "$as_root" "${packages[@]}"; } ||
+  { $as_root apt-get update >&2 && mapfile -t packages < <(missing_packages "$1") &&
+    apt_install "$as_root" "${packages[@]}"; } ||
     fail "apt-get could not install: ${packages[*]}" \
       "run this line as root and see what it says:" "$line"
 }

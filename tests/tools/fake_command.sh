@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Stands for the commands that tools/setup.sh calls, under their names. What
 # the pretended host has lies in $HOST: `log` of the calls, `installed`
-# packages, `lists` once apt-get has fetched them, `bin/` of commands.
+# packages, `lists` once apt-get has fetched them, `unknown` packages that no
+# list has, `bin/` of commands.
 set -euo pipefail
 
 name=$(basename "$0")
@@ -30,6 +31,12 @@ apt_get() {
   for word in "${@:2}"; do
     case $word in -*) ;; *) install_package "$word" ;; esac
   done
+}
+
+apt_policy() {
+  if [ ! -e "$HOST/lists" ]; then return; fi
+  if grep -qx "$1" "$HOST/unknown" 2>/dev/null; then return; fi
+  printf '%s:\n  Installed: (none)\n  Candidate: 1.0\n' "$1"
 }
 
 # download_wheel … --dest <folder> … <requirement>
@@ -97,6 +104,7 @@ case "$name $*" in
   "id -u") cat "$HOST/user" ;;
   "sudo -n "*) "${@:2}" ;;
   "apt-get "*) apt_get "$@" ;;
+  "apt-cache policy "*) apt_policy "$2" ;;
   "dpkg-query "*) cat "$HOST/installed" ;;
   "g++ "*) echo 12.2.0 ;;
   "g++-12 "*) echo 12.3.0 ;;

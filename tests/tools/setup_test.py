@@ -31,7 +31,7 @@ class Setup(TreeTest):
         (self.host / "bin").mkdir(parents=True)
         for name in REAL:
             (self.host / "bin" / name).symlink_to(shutil.which(name))
-        self.give("apt-get", "dpkg-query", "id", "python3")
+        self.give("apt-cache", "apt-get", "dpkg-query", "id", "python3")
         self.write("host/installed")
         self.write("host/user", "0\n")
         self.write("host/os-release", "ID=debian\nVERSION_ID=12\n")
@@ -148,6 +148,21 @@ class Setup(TreeTest):
         self.assertEqual(
             self.calls("apt-get"),
             [f"{SIMULATE} {FOR_TESTS}", f"{APT} {FOR_TESTS}"])
+
+    def test_asks_again_what_there_is_once_it_has_the_lists(self):
+        self.run_setup("full")
+
+        self.assertEqual(
+            self.calls("apt-get")[-1], f"{APT} {EVERYTHING} {FOR_TESTS}")
+
+    def test_does_without_an_interpreter_that_the_distribution_lacks(self):
+        self.write("host/unknown", "clang-tools-19\n")
+
+        self.assert_works(self.run_setup("full"))
+
+        self.assertNotIn("clang-tools-19", self.calls("apt-get")[-1])
+        self.assert_works(self.run_setup("full"))
+        self.assertEqual(self.calls("apt-get", "sudo", "python3"), [])
 
     def test_takes_up_an_interrupted_download(self):
         self.write("host/killed_in", "nvidia-cuda-cupti==13.*")

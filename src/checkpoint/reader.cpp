@@ -16,6 +16,7 @@
 #include "checkpoint/parts.h"
 #include "checkpoint/tensor_files.h"
 #include "checkpoint/tensor_places.h"
+#include "folders/local_disk.h"
 
 namespace accelerate {
 namespace {

@@ -2,7 +2,6 @@
 #include "checkpoint/tensor_files.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
@@ -10,9 +9,7 @@
 #include <thread>
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/mman.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "accelerate/error.h"
@@ -26,9 +23,6 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{2} << 20;
 constexpr std::size_t kAhead = 16 * kPiece;
 constexpr std::size_t kLength = 8;
-#ifndef XFS_SUPER_MAGIC
-#define XFS_SUPER_MAGIC 0x58465342
-#endif
 
 // Fills `to` from a place of a file; returns what is wrong, or nothing.
 std::string read_at(
@@ -238,20 +232,6 @@ class Queue {
 };
 
 }  // namespace
-
-bool is_on_local_disk(const std::filesystem::path& folder) {
-  constexpr std::array<std::uint64_t, 6> kLocal{
-      EXT4_SUPER_MAGIC,
-      XFS_SUPER_MAGIC,
-      BTRFS_SUPER_MAGIC,
-      F2FS_SUPER_MAGIC,
-      OVERLAYFS_SUPER_MAGIC,
-      TMPFS_MAGIC};
-  struct statfs status{};
-  return ::statfs(folder.c_str(), &status) == 0 &&
-         std::ranges::count(kLocal, static_cast<std::uint64_t>(status.f_type)) >
-             0;
-}
 
 TensorFileToRead open_tensor_file(
     const std::filesystem::path& path,

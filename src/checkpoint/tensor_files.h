@@ -22,10 +22,6 @@ enum class FileAccess {
   map,   ///< not at all: tensors look at the system's copy of the file
 };
 
-/// Whether files of this folder may be mapped: those of other machines may go
-/// away under a program that looks at them.
-bool is_on_local_disk(const std::filesystem::path& folder);
-
 /// A file whose header was read.
 struct TensorFileToRead {
   std::filesystem::path path;

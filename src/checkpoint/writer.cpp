@@ -34,8 +34,9 @@ std::string utc_now() {
   return text;
 }
 
-FileSum write_tensors(const fs::path& path, const TensorMap& tensors) {
-  SummedFile file(path);
+FileSum write_tensors(
+    const fs::path& path, const TensorMap& tensors, const WriteVia via) {
+  SummedFile file(path, via);
   write_safetensors(tensors, {{"format", "pt"}}, [&](std::string_view bytes) {
     file.write(bytes);
   });
@@ -43,7 +44,7 @@ FileSum write_tensors(const fs::path& path, const TensorMap& tensors) {
 }
 
 // Writes a rank's files; returns their sums as the other ranks hear of them.
-Json write_part(const fs::path& folder, const Part& part) {
+Json write_part(const fs::path& folder, const Part& part, const WriteVia via) {
   Json sums = Json::object();
   const auto add = [&](const std::string& name, const FileSum& sum) {
     sums[name] = Json::object({{"bytes", sum.bytes}, {"xxh3", sum.xxh3}});
@@ -55,7 +56,7 @@ Json write_part(const fs::path& folder, const Part& part) {
         "`ProjectConfiguration::save_on_each_node`");
   }
   for (const TensorFile& file : part.tensors) {
-    add(file.name, write_tensors(folder / file.name, file.tensors));
+    add(file.name, write_tensors(folder / file.name, file.tensors, via));
   }
   for (const auto& [name, document] : part.documents) {
     add(name,
@@ -189,7 +190,10 @@ Saved CheckpointWriter::save(
     const CheckpointContents& contents, const Destination& to) {
   wait();
   return write(
-      part_of(contents, group_.rank(), group_.size()), to, run_of(contents));
+      part_of(contents, group_.rank(), group_.size()),
+      to,
+      run_of(contents),
+      WriteVia::cache);
 }
 
 void CheckpointWriter::save_in_background(
@@ -202,7 +206,7 @@ void CheckpointWriter::save_in_background(
       std::launch::async,
       [this, part = std::move(part), to, run = run_of(contents)] {
         yield_to_training();
-        return write(part, to, run);
+        return write(part, to, run, WriteVia::disk);
       });
 }
 
@@ -279,9 +283,12 @@ fs::path CheckpointWriter::open_folder(
 // 1. Rank 0 makes a folder under a temporary name. 2. Everybody writes.
 // 3. Rank 0 commits, and tells how it went.
 Saved CheckpointWriter::write(
-    const Part& part, const Destination& to, Manifest manifest) {
+    const Part& part,
+    const Destination& to,
+    Manifest manifest,
+    const WriteVia via) {
   try {
-    return write_and_commit(part, to, std::move(manifest));
+    return write_and_commit(part, to, std::move(manifest), via);
   } catch (const DistributedError& error) {
     throw DistributedError(
         str_cat(
@@ -294,14 +301,17 @@ Saved CheckpointWriter::write(
 }
 
 Saved CheckpointWriter::write_and_commit(
-    const Part& part, const Destination& to, Manifest manifest) {
+    const Part& part,
+    const Destination& to,
+    Manifest manifest,
+    const WriteVia via) {
   const bool is_main = group_.rank() == 0;
   const fs::path target = to.parent / to.name;
   const fs::path path = open_folder(to, Contents::ours);
   // Whatever comes of it, the next save has a folder of its own.
   folder_path_.clear();
   const std::unique_ptr<StagedFolder> folder = std::move(folder_);
-  const Json sums = outcome_of([&] { return write_part(path, part); });
+  const Json sums = outcome_of([&] { return write_part(path, part, via); });
   const std::vector<Json> all = group_.gather_object({sums});
   check_outcomes(all, target);
 

@@ -16,6 +16,7 @@
 #include "checkpoint/staging.h"
 #include "folders/manifest.h"
 #include "folders/staged_folder.h"
+#include "folders/summed_file.h"
 
 namespace accelerate {
 
@@ -87,9 +88,10 @@ class CheckpointWriter {
 
  private:
   /// The manifest lacks the files only.
-  Saved write(const Part& part, const Destination& to, Manifest manifest);
+  Saved write(
+      const Part& part, const Destination& to, Manifest manifest, WriteVia via);
   Saved write_and_commit(
-      const Part& part, const Destination& to, Manifest manifest);
+      const Part& part, const Destination& to, Manifest manifest, WriteVia via);
 
   enum class Contents { ours, with_hooks };
   /// Makes the folder on rank 0, unless there is one; returns its path.

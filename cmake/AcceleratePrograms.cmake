@@ -99,8 +99,10 @@ function(accelerate_add_example name)
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/examples)
   if(ACCELERATE_TESTS)
     add_test(NAME examples/${name} COMMAND ${target} ${arg_ARGS})
+    # One thread, as the launcher gives to each of two processes: tests run
+    # side by side, and threads of two of them would wait for each other.
     set_tests_properties(examples/${name} PROPERTIES
-      LABELS examples TIMEOUT ${arg_TIMEOUT})
+      LABELS examples TIMEOUT ${arg_TIMEOUT} ENVIRONMENT OMP_NUM_THREADS=1)
   endif()
 endfunction()
 

@@ -36,6 +36,7 @@ done
 if [ "$kind" = full ]; then
   make --no-print-directory wheel PRESET="${PRESET:-gcc}" PYTHON="$python"
   python/tests/wheel.sh "$build"/dist/accelerate_cpp-*.whl "$python"
+  python/tests/pip_install.sh "$python"
   long=(test_tutorial)
   if command -v clang-repl-19 >/dev/null; then
     long+=(test_tutorial_cpp)

@@ -47,13 +47,20 @@ def _build() -> Path:
     """The folder of a build for this Python."""
     if os.environ.get("ACCELERATE_BUILD_DIR"):
         return Path(os.environ["ACCELERATE_BUILD_DIR"])
+    # Where `make deps` puts a CMake if the distribution's is too old.
+    path = os.pathsep.join([str(ROOT / ".deps" / "bin"), os.environ.get("PATH", os.defpath)])
+    for tool in ("cmake", "ninja"):
+        if not shutil.which(tool, path=path):
+            _fail(f"there is no {tool}", f"run `make deps` in {ROOT} first: it installs what a build needs")
+    environment = dict(os.environ, PATH=path)
     folder = ROOT / "build-python"
     off = [f"-DACCELERATE_{part}=OFF" for part in ("TESTS", "EXAMPLES", "BENCHMARKS")]
     command = ["cmake", "--preset", "gcc", "-B", str(folder), f"-DTORCH_DIR={_torch_dir()}"]
     command += [f"-DACCELERATE_PYTHON={sys.executable}", *off]
-    subprocess.run(command, cwd=ROOT, check=True)
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
     targets = ["--target", "accelerate_package", "accelerate_python"]
-    subprocess.run(["cmake", "--build", str(folder), "-j", str(os.cpu_count()), *targets], check=True)
+    command = ["cmake", "--build", str(folder), "-j", str(os.cpu_count()), *targets]
+    subprocess.run(command, env=environment, check=True)
     return folder
 
 

@@ -26,19 +26,8 @@ tag=$(grep -o 'manylinux_2_[0-9]*_[a-z0-9_]*' <<<"$(basename "$wheel" .whl)")
 policy=$("$python" "$here/wheel_support.py" policy "$wheel")
 [ "$policy" = "$tag" ] || fail "the wheel says $tag, and auditwheel $policy"
 
-# An environment of its own with torch, numpy, without which torch complains,
-# and what they need, nothing else; they are not downloaded again: links stand
-# for an installation of them beside ours.
-make_environment() {
-  local folder=$1 site from item
-  shift
-  "$python" -m venv "$folder"
-  site=$(echo "$folder"/lib/python*/site-packages)
-  from=$("$python" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))')
-  "$python" "$here/wheel_support.py" needs torch numpy "$@" | while read -r item; do
-    [ -e "$site/$item" ] || ln -s "$from/$item" "$site/$item"
-  done
-}
+# shellcheck source=python/tests/environment.sh
+. "$here/environment.sh"
 make_environment "$work/venv"
 site=$(echo "$work"/venv/lib/python*/site-packages)
 pip=("$work/venv/bin/python" -m pip --quiet --disable-pip-version-check)

@@ -116,6 +116,8 @@ struct FusedBlocks {
   void (*adamw_step)(const AdamWStep& work);
   /// Brings the bf16 copies of parameters up to date that something else than
   /// `adamw_step` has changed. Whoever starts recorded blocks calls it before.
+  /// Throws `ArgumentError` for a wrong label of an earlier loss, as the loss
+  /// itself does.
   void (*refresh)();
   /// `mask_BT` is not 0 for at most `rows` tokens; all in int32.
   UnpaddedBatch (*unpad)(const at::Tensor& mask_BT, std::int64_t rows);

@@ -2,10 +2,13 @@
 #include "cuda/blocks/linear_cross_entropy.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include "accelerate/error.h"
@@ -49,6 +52,18 @@ void check_labels(const at::Tensor& labels, const at::Tensor& x) {
   }
 }
 
+// In memory that the device writes to as well. It stays until the process ends,
+// as recorded steps know its place.
+kernels::WrongLabel& wrong_label() {
+  static auto* const one = [] {
+    const auto* memory = new at::Tensor(at::zeros(
+        {sizeof(kernels::WrongLabel)},
+        at::TensorOptions(at::kByte).pinned_memory(true)));
+    return static_cast<kernels::WrongLabel*>(memory->data_ptr());
+  }();
+  return *one;
+}
+
 class LinearCrossEntropy
     : public torch::autograd::Function<LinearCrossEntropy> {
  public:
@@ -59,6 +74,7 @@ class LinearCrossEntropy
       const at::Tensor& labels) {
     const auto x = as_rows(hidden);
     check_labels(labels, x);
+    refuse_wrong_label();
     const auto w = padded_shadow_of(weight);
     const auto targets = labels.contiguous();
     const std::int64_t rows = x.size(0);
@@ -75,6 +91,7 @@ class LinearCrossEntropy
         rows,
         classes,
         counts.data_ptr<float>(),
+        &wrong_label(),
         stream);
     const std::int64_t step = rows_at_once(rows, stride);
     const auto buffer = at::empty({std::min(step, rows), stride}, x.options());
@@ -114,7 +131,7 @@ class LinearCrossEntropy
       context->save_for_backward({dx, dw.narrow(0, 0, classes)});
       context->saved_data["sizes"] = hidden.sizes().vec();
     }
-    return losses.sum();
+    return rows > 0 ? losses.sum() : at::full({}, NAN, float_options);
   }
 
   static variable_list backward(AutogradContext* context, variable_list d) {
@@ -125,6 +142,24 @@ class LinearCrossEntropy
 };
 
 }  // namespace
+
+void refuse_wrong_label() {
+  kernels::WrongLabel& wrong = wrong_label();
+  const std::int64_t classes = std::atomic_ref(wrong.classes).exchange(0);
+  if (classes != 0) {
+    throw ArgumentError(
+        str_cat(
+            "a label of an earlier step is ",
+            std::atomic_ref(wrong.label).load(),
+            ", and the vocabulary has ",
+            classes,
+            " entries"),
+        str_cat(
+            "pass labels from 0 to ",
+            classes - 1,
+            ", or -100 for tokens that do not count"));
+  }
+}
 
 at::Tensor linear_cross_entropy(
     const at::Tensor& hidden,

@@ -12,6 +12,14 @@
 #include "cuda/blocks/unpadding.h"
 
 namespace accelerate::cuda {
+namespace {
+
+void before_replay() {
+  refuse_wrong_label();
+  refresh_shadows();
+}
+
+}  // namespace
 
 const FusedBlocks& fused_block_table() {
   static constexpr FusedBlocks kTable = {
@@ -23,7 +31,7 @@ const FusedBlocks& fused_block_table() {
       .dropout = dropout,
       .linear_cross_entropy = linear_cross_entropy,
       .adamw_step = adamw_step,
-      .refresh = refresh_shadows,
+      .refresh = before_replay,
       .unpad = unpad,
       .take_rows = take_rows};
   return kTable;

@@ -80,6 +80,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t row = blockIdx.x;
   T* const logits = static_cast<T*>(w.logits) + row * w.stride;
   const std::int64_t label = w.labels[row];
+  const float scale = *w.scale;
   const std::int64_t whole =
       kIsVector ? w.classes / kVector * kVector : std::int64_t{0};
   if (label < 0 || label >= w.classes) {
@@ -91,11 +92,10 @@ __global__ void __launch_bounds__(kThreads)
       logits[j] = from_float<T>(0.0F);
     }
     if (threadIdx.x == 0) {
-      w.losses[row] = 0.0F;
+      w.losses[row] = scale > 0.0F ? 0.0F : NAN;
     }
     return;
   }
-  const float scale = *w.scale;
   const float target = to_float(logits[label]);
   Softmax mine;
 #pragma unroll 4
@@ -136,7 +136,10 @@ __global__ void __launch_bounds__(kThreads)
     logits[j] = from_float<T>(0.0F);
   }
   if (threadIdx.x == 0) {
-    w.losses[row] = ((all.largest + __log2f(all.sum)) * kLn2 - target) * scale;
+    w.losses[row] =
+        scale > 0.0F
+            ? ((all.largest + __log2f(all.sum)) * kLn2 - target) * scale
+            : NAN;
   }
 }
 
@@ -146,25 +149,36 @@ __global__ void __launch_bounds__(kCountThreads) count_labels_kernel(
     const std::int64_t* labels,
     std::int64_t count,
     std::int64_t classes,
-    float* out) {
+    float* out,
+    WrongLabel* wrong) {
   __shared__ int scratch[kCountThreads / kWarp];
   int mine = 0;
+  std::int64_t wrong_label = kIgnoredLabel;
 #pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < count; i += kCountThreads) {
-    mine += labels[i] >= 0 && labels[i] < classes ? 1 : 0;
+    const std::int64_t label = labels[i];
+    const bool is_class = label >= 0 && label < classes;
+    mine += is_class ? 1 : 0;
+    wrong_label = is_class || label == kIgnoredLabel ? wrong_label : label;
   }
+  const bool is_wrong = wrong_label != kIgnoredLabel;
   mine = __reduce_add_sync(0xffffffffU, mine);
   if (threadIdx.x % kWarp == 0) {
     scratch[threadIdx.x / kWarp] = mine;
   }
-  __syncthreads();
+  const bool any_wrong = __syncthreads_or(is_wrong ? 1 : 0) != 0;
+  if (is_wrong) {  // Any of them will do.
+    *const_cast<volatile std::int64_t*>(&wrong->label) = wrong_label;
+    __threadfence_system();
+    *const_cast<volatile std::int64_t*>(&wrong->classes) = classes;
+  }
   if (threadIdx.x == 0) {
     int sum = 0;
     for (int part : scratch) {
       sum += part;
     }
     out[0] = static_cast<float>(sum);
-    out[1] = sum > 0 ? 1.0F / static_cast<float>(sum) : 0.0F;
+    out[1] = sum > 0 && !any_wrong ? 1.0F / static_cast<float>(sum) : 0.0F;
   }
 }
 
@@ -175,9 +189,10 @@ void count_labels(
     std::int64_t count,
     std::int64_t classes,
     float* out,
+    WrongLabel* wrong,
     cudaStream_t stream) {
   count_labels_kernel<<<1, kCountThreads, 0, stream>>>(
-      labels, count, classes, out);
+      labels, count, classes, out, wrong);
 }
 
 void cross_entropy(const CrossEntropy& work, cudaStream_t stream) {

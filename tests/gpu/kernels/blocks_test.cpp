@@ -494,14 +494,50 @@ TEST(LinearCrossEntropy, IsAsExactAsPlainOps) {
   compare_losses(30000, 64, 50257);  // Several turns.
 }
 
-TEST(LinearCrossEntropy, NoLabelThatCountsGivesZero) {
+// As the library's own, also where nothing is left to take the mean of.
+TEST(LinearCrossEntropy, NoLabelThatCountsGivesNanAndNoGradient) {
+  for (const std::int64_t rows : {4, 0}) {
+    const auto labels = at::full({rows}, -100, on_gpu().dtype(at::kLong));
+    auto x = draw({rows, 64}, 1.0).requires_grad_(true);
+    auto w = draw({32, 64}, 1.0).requires_grad_(true);
+    const auto ours = linear_cross_entropy(x, w, labels);
+    ours.backward();
+    auto x2 = x.detach().clone().requires_grad_(true);
+    const auto theirs = at::cross_entropy_loss(
+        at::linear(x2, w.detach()), labels, {}, at::Reduction::Mean, -100);
+    theirs.backward();
+    EXPECT_TRUE(std::isnan(ours.item<double>()));
+    EXPECT_TRUE(std::isnan(theirs.item<double>()));
+    EXPECT_TRUE(at::equal(x.grad(), x2.grad())) << rows;
+    EXPECT_FALSE(w.grad().any().item<bool>()) << rows;
+  }
+}
+
+TEST(LinearCrossEntropy, AWrongLabelIsRefusedByTheNextStep) {
   auto x = draw({4, 64}, 1.0).requires_grad_(true);
-  const auto w = draw({32, 64}, 1.0);
-  const auto loss = linear_cross_entropy(
-      x, w, at::full({4}, -100, on_gpu().dtype(at::kLong)));
-  loss.backward();
-  EXPECT_EQ(loss.item<double>(), 0.0);
-  EXPECT_EQ(x.grad().abs().sum().item<double>(), 0.0);
+  auto w = draw({32, 64}, 1.0).requires_grad_(true);
+  const auto good = at::zeros({4}, on_gpu().dtype(at::kLong));
+  for (const std::int64_t label : {32, -1}) {
+    auto labels = good.clone();
+    labels[2].fill_(label);
+    const auto loss = linear_cross_entropy(x, w, labels);
+    loss.backward();
+    EXPECT_TRUE(std::isnan(loss.item<double>()));
+    EXPECT_FALSE(x.grad().any().item<bool>());
+    std::string told;
+    try {
+      linear_cross_entropy(x, w, good);
+    } catch (const ArgumentError& error) {
+      told = error.what();
+    }
+    EXPECT_NE(
+        told.find(
+            "a label of an earlier step is " + std::to_string(label) +
+            ", and the vocabulary has 32 entries"),
+        std::string::npos)
+        << told;
+    EXPECT_TRUE(std::isfinite(linear_cross_entropy(x, w, good).item<double>()));
+  }
 }
 
 TEST(LinearCrossEntropy, RefusesLabelsThatItCannotRead) {

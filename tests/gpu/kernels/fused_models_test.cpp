@@ -202,6 +202,36 @@ TEST(FusedModels, Gpt2) {
       model, {{"input_ids", ids}, {"labels", ids}, {"attention_mask", mask}});
 }
 
+// Both paths give nan where no label counts, and gradients of zeros.
+TEST(FusedModels, CausalLossesOfNoLabel) {
+  accelerate::cuda_backend().use_device(0);
+  GPT2Config config;
+  config.vocab_size = 1001;
+  config.n_embd = 64;
+  config.n_layer = 1;
+  config.n_head = 2;
+  auto model = AutoModelForCausalLM::from_config(config);
+  model.module()->to(at::Device(at::kCUDA, 0));
+  model->train();
+  const auto ids = draw(1001, {2, 16}).to(at::kCUDA);
+  // The first label is of a token that nothing predicts.
+  auto labels = at::full_like(ids, -100);
+  labels.select(1, 0).fill_(7);
+  const TensorMap batch = {{"input_ids", ids}, {"labels", labels}};
+  Outcome readable;
+  {
+    const Readable only;
+    readable = run(model, batch, Precision::bf16);
+  }
+  const Outcome fused = run(model, batch, Precision::bf16);
+  EXPECT_TRUE(std::isnan(readable.loss));
+  EXPECT_TRUE(std::isnan(fused.loss));
+  for (const auto& [name, gradient] : readable.gradients) {
+    EXPECT_FALSE(gradient.any().item<bool>()) << name;
+    EXPECT_FALSE(fused.gradients.at(name).any().item<bool>()) << name;
+  }
+}
+
 TEST(FusedModels, Llama) {
   at::manual_seed(3);
   LlamaConfig config;

@@ -268,8 +268,14 @@ void check_cross_entropy(
   const auto expected = at::cross_entropy_loss(logits64, labels);
   const auto counts = poisoned({2});
   const auto losses = poisoned({rows});
+  const auto wrong = at::zeros({2}, on_gpu(at::kLong));
   count_labels(
-      labels.data_ptr<std::int64_t>(), rows, classes, floats(counts), stream());
+      labels.data_ptr<std::int64_t>(),
+      rows,
+      classes,
+      floats(counts),
+      static_cast<WrongLabel*>(bytes(wrong)),
+      stream());
   cross_entropy(
       {.type = type_of(type),
        .rows = rows,
@@ -289,6 +295,7 @@ void check_cross_entropy(
   EXPECT_EQ(
       counts[0].item<double>(),
       static_cast<double>(rows > 2 ? rows - 1 : rows));
+  EXPECT_FALSE(wrong.any().item<bool>());
   EXPECT_CLOSE(losses.sum(), expected, 1e-5);
   EXPECT_CLOSE(logits, logits64.grad(), bound_of(type) + 2e-6);
   EXPECT_TRUE(at::equal(buffer.slice(1, columns), behind));
@@ -304,6 +311,40 @@ TEST(CrossEntropyKernel, LossAndGradient) {
     check_cross_entropy(0, 16, 16, type);
   }
   check_cross_entropy(4096, 128256, 128256, at::kBFloat16);
+}
+
+TEST(CrossEntropyKernel, AWrongLabelIsToldAndMakesNoGradient) {
+  for (const std::int64_t label : {-1, -99, -101, 16, 50000}) {
+    const auto logits = random({3000, 16}, at::kBFloat16);
+    auto labels = at::randint(16, {3000}, on_gpu(at::kLong));
+    labels[7].fill_(-100);
+    labels[2500].fill_(label);
+    const auto counts = poisoned({2});
+    const auto losses = poisoned({3000});
+    const auto wrong = at::zeros({2}, on_gpu(at::kLong));
+    count_labels(
+        labels.data_ptr<std::int64_t>(),
+        3000,
+        16,
+        floats(counts),
+        static_cast<WrongLabel*>(bytes(wrong)),
+        stream());
+    cross_entropy(
+        {.type = Type::bf16,
+         .rows = 3000,
+         .classes = 16,
+         .stride = 16,
+         .columns = 16,
+         .logits = bytes(logits),
+         .labels = labels.data_ptr<std::int64_t>(),
+         .scale = floats(counts) + 1,
+         .losses = floats(losses)},
+        stream());
+    EXPECT_EQ(wrong[0].item<std::int64_t>(), 16);
+    EXPECT_EQ(wrong[1].item<std::int64_t>(), label);
+    EXPECT_TRUE(losses.isnan().all().item<bool>());
+    EXPECT_FALSE(logits.any().item<bool>());
+  }
 }
 
 TEST(CrossEntropyKernel, SmallCases) {  // For the memory checker.

@@ -72,6 +72,10 @@ class ACCELERATE_API GradScaler {
   /// once a step.
   bool step_was_skipped() const;
 
+  /// What `step_was_skipped` reads: 1 or 0, one float on the device, which
+  /// later steps change. Undefined before the first step.
+  at::Tensor skip_flag() const { return combined(); }
+
   /// A recorded step ran: what `step_was_skipped` has read is not its result.
   void forget_reading() { skipped_.reset(); }
 

@@ -9,6 +9,8 @@
 // Alone, a scheduler steps once per call. Once an Accelerator has prepared it,
 // a call follows the optimizer: nothing between synchronising steps, nothing
 // when the optimizer skipped, otherwise as many steps as `SchedulerUnit` says.
+// Where only a GPU knows whether it skipped (fp16), the rate is chosen there
+// and nobody waits, unless the scheduler is asked for its position or rates.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +40,7 @@ enum class SchedulerUnit {
 };
 
 struct SchedulerContext;
+class PendingSteps;
 
 /// Base class of schedulers. Sets the learning rate of each parameter group.
 ///
@@ -57,15 +60,15 @@ class ACCELERATE_API LRScheduler {
   /// The learning rate of each parameter group at position `last_epoch()`.
   virtual std::vector<double> get_lr() const = 0;
   /// The learning rates that the last step set.
-  const std::vector<double>& get_last_lr() const { return last_lr_; }
+  const std::vector<double>& get_last_lr() const;
   /// Prints the learning rates to stdout, a line for each group.
   void print_lr() const;
 
   /// Steps taken since the start.
-  std::int64_t last_epoch() const { return last_epoch_; }
+  std::int64_t last_epoch() const;
   /// Calls that counted, the initial one included; ahead of `last_epoch` when
   /// a prepared scheduler counts the micro-steps of an accumulation.
-  std::int64_t step_count() const { return step_count_; }
+  std::int64_t step_count() const;
   /// The learning rates of the groups when the scheduler was made.
   const std::vector<double>& base_lrs() const { return base_lrs_; }
   torch::optim::Optimizer& optimizer() const { return *optimizer_; }
@@ -80,6 +83,11 @@ class ACCELERATE_API LRScheduler {
   void attach(std::shared_ptr<const SchedulerContext> context);
   bool is_attached() const { return context_ != nullptr; }
 
+  /// Until then the groups' `lr` is that of a run without skipped steps. Waits
+  /// for what a GPU has not told yet; `state_dict` and the questions above do
+  /// it too.
+  void settle() const;
+
  protected:
   explicit LRScheduler(torch::optim::Optimizer& optimizer);
 
@@ -89,18 +97,27 @@ class ACCELERATE_API LRScheduler {
   virtual void advance();
   /// The end of a schedule that must not be stepped past it.
   virtual std::optional<std::int64_t> total_steps() const;
+  /// Whether `get_lr` depends on `last_epoch_` alone and `advance` is the base
+  /// class': only then can steps be taken back, so that nobody has to wait.
+  virtual bool follows_position() const { return false; }
   void set_lr(const std::vector<double>& rates);
   /// The learning rates of the optimizer now.
   std::vector<double> current_lr() const;
 
-  std::int64_t last_epoch_ = -1;
-  std::int64_t step_count_ = 0;
+  // As if all pending steps counted; `settle` makes them what they are.
+  mutable std::int64_t last_epoch_ = -1;
+  mutable std::int64_t step_count_ = 0;
   std::vector<double> base_lrs_;
-  std::vector<double> last_lr_;
+  mutable std::vector<double> last_lr_;
 
  private:
+  bool step_later();
+  void take_oldest() const;
+  std::vector<double> rates_at(std::int64_t position) const;
+
   torch::optim::Optimizer* optimizer_;
   std::shared_ptr<const SchedulerContext> context_;
+  std::unique_ptr<PendingSteps> pending_;
 };
 
 /// The initial learning rate times a function of the position.
@@ -118,6 +135,9 @@ class ACCELERATE_API LambdaLR : public LRScheduler {
 
   std::vector<double> get_lr() const override;
 
+ protected:
+  bool follows_position() const override { return true; }
+
  private:
   std::vector<Lambda> lambdas_;
 };
@@ -133,6 +153,9 @@ class ACCELERATE_API StepLR : public LRScheduler {
   StepLR(torch::optim::Optimizer& optimizer, const StepLROptions& options);
 
   std::vector<double> get_lr() const override;
+
+ protected:
+  bool follows_position() const override { return true; }
 
  private:
   StepLROptions options_;

@@ -117,6 +117,11 @@ class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
   /// while the device records (`Accelerator::graph`): a recorded step reads
   /// what was written last.
   void refresh_lr();
+  /// Of a group, for a schedule that only the device knows the position of: one
+  /// float on its device, which steps use for as long as the group's `lr` stays
+  /// as it is now. Undefined: the float stays, and the group's `lr` is taken to
+  /// be the same.
+  void set_device_lr(std::size_t group, const at::Tensor& rate);
   void set_recording(bool on) { recording_ = on; }
 
   /// The state by parameter name; see `optimizer_state`.

@@ -84,6 +84,9 @@ class TRANSFORMERS_API Scheduler : public accelerate::LRScheduler {
   accelerate::Json state_dict() const override;
   void load_state_dict(const accelerate::Json& state) override;
 
+ protected:
+  bool follows_position() const override { return plateau_ == nullptr; }
+
  private:
   void follow_plateau();
 

@@ -150,6 +150,9 @@ void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
   context->step_was_skipped = [scaling = impl_->scaling] {
     return scaling->step_was_skipped();
   };
+  context->skipped_later = [scaling = impl_->scaling] {
+    return scaling->skipped_later();
+  };
   context->num_processes = num_processes();
   context->split_batches = split_batches();
   context->step_with_optimizer = impl_->options.step_scheduler_with_optimizer;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "accelerate/optim.h"
+#include "device/device_library.h"
 
 namespace accelerate {
 
@@ -67,6 +68,21 @@ void LossScaling::settle() {
 
 bool LossScaling::step_was_skipped() const {
   return scaler_ && scaler_->step_was_skipped();
+}
+
+// A foreign optimizer's step has waited already. While the device records,
+// nothing comes back from it.
+std::shared_ptr<const SkipFlag> LossScaling::skipped_later() const {
+  if (!scaler_ || !scaler_->is_enabled() || foreign_optimizer_) {
+    return nullptr;
+  }
+  const at::Tensor flag = scaler_->skip_flag();
+  if (!flag.defined() || flag.is_cpu()) {
+    return nullptr;
+  }
+  const DeviceBackend* const device = device_backend_of(flag.device());
+  return device != nullptr && device->is_recording() ? nullptr
+                                                     : skip_flag_from(flag);
 }
 
 }  // namespace accelerate

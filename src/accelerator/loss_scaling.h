@@ -2,6 +2,7 @@
 // The gradient scaler's place in a step.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -9,6 +10,7 @@
 
 #include "accelerate/fwd.h"
 #include "accelerate/grad_scaler.h"
+#include "optim/skip_flag.h"
 
 namespace accelerate {
 
@@ -44,6 +46,9 @@ class LossScaling {
   void settle();
 
   bool step_was_skipped() const;
+  /// The same without waiting for the device; null where there is nothing to
+  /// wait for.
+  std::shared_ptr<const SkipFlag> skipped_later() const;
   GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
 
  private:

@@ -112,6 +112,9 @@ CheckpointContents Accelerator::Impl::collect_large() {
 }
 
 CheckpointContents Accelerator::Impl::collect() {
+  for (const LRScheduler* scheduler : schedulers()) {
+    scheduler->settle();  // The optimizers' learning rates are saved first.
+  }
   CheckpointContents contents = collect_models();
   const auto all_loaders = loaders();
   if (!all_loaders.empty()) {

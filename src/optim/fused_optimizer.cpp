@@ -61,12 +61,13 @@ void FusedOptimizer::refresh_lr() {
   device_lr_.resize(param_groups_.size());
   for (std::size_t i = 0; i < param_groups_.size(); ++i) {
     const auto& group = param_groups_[i];
-    if (group.params().empty() || group.params().front().is_cpu()) {
+    DeviceLr& known = device_lr_[i];
+    if (group.params().empty() ||
+        (group.params().front().is_cpu() && !known.tensor.defined())) {
       continue;
     }
     const c10::Device device = group.params().front().device();
     const double lr = group.options().get_lr();
-    DeviceLr& known = device_lr_[i];
     if (!known.tensor.defined() || known.tensor.device() != device) {
       known.tensor =
           at::full({}, lr, at::TensorOptions(device).dtype(at::kFloat));
@@ -74,6 +75,21 @@ void FusedOptimizer::refresh_lr() {
       known.tensor.fill_(lr);
     }
     known.value = lr;
+  }
+}
+
+void FusedOptimizer::set_device_lr(std::size_t group, const at::Tensor& rate) {
+  device_lr_.resize(param_groups_.size());
+  DeviceLr& known = device_lr_.at(group);
+  known.value = param_groups_[group].options().get_lr();
+  if (!rate.defined()) {
+    return;
+  }
+  check_scalar("rate", rate);
+  if (known.tensor.defined() && known.tensor.device() == rate.device()) {
+    known.tensor.copy_(rate.squeeze());
+  } else {
+    known.tensor = rate.squeeze().clone();
   }
 }
 

@@ -3,11 +3,14 @@
 
 #include <cmath>
 #include <iostream>
+#include <utility>
 
 #include <torch/optim/optimizer.h>
 
 #include "accelerate/error.h"
+#include "accelerate/optim.h"
 #include "base/str_cat.h"
+#include "optim/pending_steps.h"
 #include "optim/scheduler_context.h"
 
 namespace accelerate {
@@ -101,6 +104,10 @@ void LRScheduler::step() {
     step_count_ += context_->adjust_scheduler ? 1 : 0;
     return;
   }
+  if (step_later()) {
+    return;
+  }
+  settle();
   if (context_->step_was_skipped()) {
     return;
   }
@@ -112,13 +119,90 @@ void LRScheduler::step() {
   }
 }
 
+// See NOTE [Pending steps].
+bool LRScheduler::step_later() {
+  auto* const ours = dynamic_cast<FusedOptimizer*>(optimizer_);
+  if (!context_->skipped_later || ours == nullptr || !follows_position() ||
+      total_steps()) {
+    return false;
+  }
+  auto flag = context_->skipped_later();
+  if (!flag) {
+    return false;
+  }
+  if (!pending_) {
+    pending_ = std::make_unique<PendingSteps>(*ours);
+  }
+  while (pending_->has_come() || pending_->is_full()) {
+    take_oldest();
+  }
+  const std::int64_t steps = context_->steps_per_call();
+  for (std::int64_t i = 0; i < steps; ++i) {
+    advance();
+  }
+  const std::int64_t pending = 1 + pending_->size();
+  pending_->add(std::move(flag), [&](std::int64_t counted) {
+    return rates_at(last_epoch_ - (pending - counted) * steps);
+  });
+  return true;
+}
+
+std::vector<double> LRScheduler::rates_at(std::int64_t position) const {
+  const std::int64_t now = std::exchange(last_epoch_, position);
+  try {
+    std::vector<double> rates = get_lr();
+    last_epoch_ = now;
+    return rates;
+  } catch (...) {
+    last_epoch_ = now;
+    throw;
+  }
+}
+
+void LRScheduler::take_oldest() const {
+  if (!pending_->take()) {
+    return;
+  }
+  const std::int64_t steps = context_->steps_per_call();
+  last_epoch_ -= steps;
+  step_count_ -= steps;
+  last_lr_ = get_lr();
+  auto& groups = optimizer_->param_groups();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i].options().set_lr(last_lr_[i]);
+    // The device has chosen already.
+    dynamic_cast<FusedOptimizer&>(*optimizer_).set_device_lr(i, {});
+  }
+}
+
+void LRScheduler::settle() const {
+  while (pending_ && !pending_->is_empty()) {
+    take_oldest();
+  }
+}
+
+const std::vector<double>& LRScheduler::get_last_lr() const {
+  settle();
+  return last_lr_;
+}
+std::int64_t LRScheduler::last_epoch() const {
+  settle();
+  return last_epoch_;
+}
+std::int64_t LRScheduler::step_count() const {
+  settle();
+  return step_count_;
+}
+
 void LRScheduler::print_lr() const {
+  settle();
   for (std::size_t i = 0; i < last_lr_.size(); ++i) {
     std::cout << str_cat("learning rate of group ", i, ": ", last_lr_[i], "\n");
   }
 }
 
 Json LRScheduler::state_dict() const {
+  settle();
   return Json::object(
       {{"base_lrs", base_lrs_},
        {"last_epoch", last_epoch_},
@@ -143,6 +227,7 @@ void LRScheduler::load_state_dict(const Json& state) {
         groups,
         " parameter groups"));
   }
+  settle();
   base_lrs_ = base;
   last_epoch_ = last_epoch;
   step_count_ = step_count;
@@ -150,6 +235,7 @@ void LRScheduler::load_state_dict(const Json& state) {
 }
 
 void LRScheduler::attach(std::shared_ptr<const SchedulerContext> context) {
+  settle();
   context_ = std::move(context);
 }
 

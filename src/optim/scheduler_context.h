@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "accelerate/lr_scheduler.h"
+#include "optim/skip_flag.h"
 
 namespace accelerate {
 
@@ -16,6 +18,8 @@ struct SchedulerContext {
   std::function<bool()> sync_gradients = {};
   /// Whether any of the scheduler's optimizers skipped its last step.
   std::function<bool()> step_was_skipped = {};
+  /// The same, to be known later; null where it is known at once. May be empty.
+  std::function<std::shared_ptr<const SkipFlag>()> skipped_later = {};
   std::int64_t num_processes = 1;
   bool split_batches = false;
   /// `step_scheduler_with_optimizer`: false makes each call one plain step.

@@ -71,9 +71,9 @@ Losses train_model(
     Precision precision = Precision::no) {
   Accelerator accelerator(std::move(state), {.mixed_precision = precision});
   transformers::AdamW optimizer(model->parameters(), 1e-3);
-  accelerator.prepare(model, optimizer);
   auto scheduler = transformers::get_scheduler(
       "linear", optimizer, {.num_warmup_steps = 2, .num_training_steps = 8});
+  accelerator.prepare(model, optimizer, scheduler);
   const TensorMap batch = batch_for(one.classifies, accelerator.device());
   model->train();
   std::unique_ptr<WaitCounter> counter;

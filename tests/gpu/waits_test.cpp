@@ -70,6 +70,70 @@ TEST(GpuWaits, NoneInAStepOfAnyPrecision) {
   }
 }
 
+struct Scheduled {
+  std::vector<double> losses;
+  std::vector<std::string> waits;  // in the last eight steps
+  std::int64_t position = 0;
+  int skipped = 0;
+};
+
+// From a scale that overflows often; `asks` each step what it did.
+Scheduled schedule_in_fp16(bool asks) {
+  Accelerator accelerator(
+      alone_on(gpu()),
+      {.mixed_precision = Precision::fp16,
+       .scaler_kwargs =
+           GradScalerKwargs{.init_scale = 0x1p24, .growth_interval = 3}});
+  Net net = make_net();
+  AdamW optimizer(net->parameters(), 1e-2);
+  LambdaLR scheduler(optimizer, [](std::int64_t step) {
+    return 1.0 / static_cast<double>(1 + step);
+  });
+  accelerator.prepare(net, optimizer, scheduler);
+  Scheduled run;
+  std::vector<at::Tensor> losses;
+  std::unique_ptr<WaitCounter> counter;
+  const at::Tensor rows = batch_of(0, 0).mul(4.0).to(gpu());
+  for (int step = 0; step < 5 * kSteps; ++step) {
+    if (step == 4 * kSteps && !asks) {
+      counter = std::make_unique<WaitCounter>();
+    }
+    const at::Tensor loss = net_loss(net, rows);
+    accelerator.backward(loss);
+    optimizer.step();
+    scheduler.step();
+    optimizer.zero_grad();
+    losses.push_back(loss.detach());
+    if (asks) {
+      run.skipped += accelerator.optimizer_step_was_skipped() ? 1 : 0;
+      EXPECT_EQ(scheduler.last_epoch(), step + 1 - run.skipped);
+    }
+  }
+  if (counter) {
+    run.waits = counter->calls();
+    counter.reset();
+  }
+  for (const at::Tensor& loss : losses) {
+    run.losses.push_back(loss.item<double>());
+  }
+  run.position = scheduler.last_epoch();
+  return run;
+}
+
+// The GPU knows which steps count before the program does.
+TEST(GpuWaits, NoneWithAPreparedSchedulerInFp16) {
+  ACCELERATE_NEEDS_GPU();
+  const Scheduled asked = schedule_in_fp16(true);
+  const Scheduled unasked = schedule_in_fp16(false);
+
+  EXPECT_THAT(unasked.waits, testing::IsEmpty());
+  EXPECT_EQ(unasked.position, asked.position);
+  EXPECT_EQ(unasked.losses, asked.losses);
+  EXPECT_GT(asked.skipped, 3);
+  EXPECT_LT(asked.skipped, 5 * kSteps - 8);
+  std::cout << asked.skipped << " of " << 5 * kSteps << " steps skipped\n";
+}
+
 TEST(GpuWaits, NoneWithMomentum) {
   ACCELERATE_NEEDS_GPU();
   Net net = make_net();

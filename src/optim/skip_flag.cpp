@@ -24,7 +24,9 @@ class DeviceSkipFlag : public SkipFlag {
 
   bool has_come() const override { return done_.query(); }
   bool value() const override {
-    done_.synchronize();
+    if (!done_.query()) {
+      done_.synchronize();
+    }
     return on_host_.item<float>() != 0.0F;
   }
   const at::Tensor& on_device() const override { return on_device_; }

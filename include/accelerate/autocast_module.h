@@ -13,6 +13,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct AutocastPolicy {
   AutocastKwargs autocast = {};
   /// Whether a model that can record its steps on the device may do so.
   bool record_steps = false;
+  /// Why it may not, where the user did not ask for that: for the model to say.
+  std::string why_not_recorded = {};
 };
 
 namespace detail {

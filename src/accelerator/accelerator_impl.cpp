@@ -362,14 +362,29 @@ bool Accelerator::Impl::records_steps() const {
          !state.use_distributed() && state.group().device_backend() == nullptr;
 }
 
+std::string Accelerator::Impl::why_not_recorded() const {
+  const bool is_said = options.record_steps && !state.device().is_cpu() &&
+                       !records_steps() && state.is_main_process();
+  return is_said ? str_cat(
+                       "gradients of ",
+                       state.num_processes(),
+                       " processes are averaged while backward runs")
+                 : "";
+}
+
 void Accelerator::Impl::prepare_autocast(torch::nn::Module& module) {
   const bool records = records_steps();
-  if (precision == Precision::no && !records) {
+  const std::string why_not = why_not_recorded();
+  if (precision == Precision::no && !records && why_not.empty()) {
     return;
   }
   if (auto* knows = dynamic_cast<AutocastModule*>(&module)) {
     knows->set_autocast(AutocastPolicy{
-        state.device().type(), precision, options.autocast_kwargs, records});
+        state.device().type(),
+        precision,
+        options.autocast_kwargs,
+        records,
+        why_not});
     return;
   }
   if (precision == Precision::no) {

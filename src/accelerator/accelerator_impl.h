@@ -148,6 +148,8 @@ class Accelerator::Impl {
   bool announce_joint_step(bool trains);
   void end_autocast();
   bool records_steps() const;
+  /// Empty where it does, or was not asked to.
+  std::string why_not_recorded() const;
   std::shared_ptr<LossScaling> make_scaling() const;
   /// Those with a gradient path, of all models.
   std::vector<at::Tensor> trained_parameters() const;

@@ -248,9 +248,9 @@ RecordedCalls::Pause::~Pause() {
 RecordedCalls::RecordedCalls() = default;
 RecordedCalls::~RecordedCalls() = default;
 
-void RecordedCalls::say(const std::string& why) {
+void RecordedCalls::say(const std::string& why, const char* how) {
   if (std::exchange(why_not_, why).empty()) {
-    std::cerr << str_cat("warning: steps are not recorded: ", why, "\n")
+    std::cerr << str_cat(how, ": steps are not recorded: ", why, "\n")
               << std::flush;
   }
 }

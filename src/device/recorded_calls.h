@@ -57,6 +57,10 @@ class ACCELERATE_API RecordedCalls {
       const Tensors& parameters,
       const Body& body);
 
+  /// A call that could have been recorded is not brought here: says why, once
+  /// for all reasons.
+  void decline(const std::string& why) { say(why, "note"); }
+
   std::int64_t num_recordings() const { return recorded_; }
   std::int64_t num_replays() const { return replays_; }
   /// Why calls run as they are; empty while nothing speaks against recording.
@@ -85,7 +89,7 @@ class ACCELERATE_API RecordedCalls {
       const Tensors& inputs,
       const Tensors& parameters);
   void forget_if_moved(const Tensors& parameters);
-  void say(const std::string& why);
+  void say(const std::string& why, const char* how = "warning");
 
   std::map<std::string, std::shared_ptr<Recording>> recordings_;
   std::vector<const void*> places_;   // of the parameters

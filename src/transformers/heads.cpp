@@ -14,20 +14,38 @@ HeadModule::HeadModule(const std::shared_ptr<Backbone>& backbone)
       backbone_(register_module(backbone->base_model_prefix(), backbone)) {
 }
 
-// A long step has kernels that take longer than starting them: nothing to win,
-// and its memory is better left to others.
 bool HeadModule::may_record(const ModelInputs& inputs) const {
-  constexpr std::int64_t kMostValues = std::int64_t{8} << 20;
   const auto& policy = autocast_policy();
   const bool has_loss =
       inputs.labels.defined() ||
       (inputs.start_positions.defined() && inputs.end_positions.defined());
-  return policy && policy->record_steps && has_loss && is_training() &&
-         at::GradMode::is_enabled() && !checkpoints_ &&
+  return policy &&
+         (policy->record_steps || !policy->why_not_recorded.empty()) &&
+         has_loss && is_training() && at::GradMode::is_enabled() &&
          !inputs.options.output_hidden_states &&
          !inputs.options.output_attentions && !inputs.inputs_embeds.defined() &&
-         inputs.batch() > 0 && inputs.tokens() > 0 &&
-         inputs.batch() * inputs.tokens() * backbone_->width() <= kMostValues;
+         inputs.batch() > 0 && inputs.tokens() > 0;
+}
+
+std::string HeadModule::why_not(const ModelInputs& inputs) const {
+  // A long step has kernels that take longer than starting them: nothing to
+  // win, and its memory is better left to others.
+  constexpr std::int64_t kMostValues = std::int64_t{8} << 20;
+  if (!autocast_policy()->record_steps) {
+    return autocast_policy()->why_not_recorded;
+  }
+  if (checkpoints_) {
+    return "gradient checkpointing computes layers a second time";
+  }
+  if (inputs.batch() * inputs.tokens() * backbone_->width() > kMostValues) {
+    return accelerate::str_cat(
+        "a batch of ",
+        inputs.batch(),
+        " x ",
+        inputs.tokens(),
+        " tokens keeps the device busy without that");
+  }
+  return {};
 }
 
 ModelResult HeadModule::forward(const ModelInputs& inputs) {
@@ -37,11 +55,21 @@ ModelResult HeadModule::forward(const ModelInputs& inputs) {
   if (!recorder_) {
     recorder_ = std::make_unique<ModelRecorder>(*this);
   }
+  if (const std::string why = why_not(inputs); !why.empty()) {
+    recorder_->decline(why);
+    return ModelModule::forward(inputs);
+  }
   Padding how = padding();
   how.can_unpad &= autocast_policy()->precision == accelerate::Precision::bf16;
   return recorder_->run(inputs, how, [this](const ModelInputs& in) {
     return ModelModule::forward(in);
   });
+}
+
+Padding HeadModule::padding_of_tokens() const {
+  Padding how = backbone_->padding();
+  how.of_tokens = true;
+  return how;
 }
 
 std::int64_t HeadModule::recorded_steps() const {
@@ -127,6 +155,13 @@ LastTokenClassifier::LastTokenClassifier(
       "score",
       std::make_shared<Linear>(
           backbone->width(), common().num_labels, /*with_bias=*/false));
+}
+
+// The padding's id is how the last token is found.
+Padding LastTokenClassifier::padding() const {
+  Padding how = pad_token_id_ ? backbone().padding() : Padding{};
+  how.id = pad_token_id_.value_or(0);
+  return how;
 }
 
 at::Tensor LastTokenClassifier::last_tokens_B(const ModelInputs& inputs) const {

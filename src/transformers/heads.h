@@ -32,11 +32,16 @@ class HeadModule : public ModelModule {
  protected:
   PretrainedConfig& common() { return config.common(); }
   Backbone& backbone() { return *backbone_; }
+  const Backbone& backbone() const { return *backbone_; }
   /// How a recorded step may pad its batch.
   virtual Padding padding() const { return {}; }
+  /// That of heads with a label and a result for each token.
+  Padding padding_of_tokens() const;
 
  private:
   bool may_record(const ModelInputs& inputs) const;
+  /// Why a step of a kind that is recorded is not; empty where it is.
+  std::string why_not(const ModelInputs& inputs) const;
 
   std::shared_ptr<Backbone> backbone_;
   std::unique_ptr<ModelRecorder> recorder_;
@@ -51,6 +56,9 @@ class TokenClassifier : public HeadModule {
       const std::string& name,
       double dropout);
   ModelResult compute(const ModelInputs& inputs) override;
+
+ protected:
+  Padding padding() const override { return padding_of_tokens(); }
 
  private:
   std::shared_ptr<Linear> classifier_;
@@ -77,6 +85,9 @@ class LastTokenClassifier : public HeadModule {
       std::optional<std::int64_t> pad_token_id);
   ModelResult compute(const ModelInputs& inputs) override;
 
+ protected:
+  Padding padding() const override;
+
  private:
   at::Tensor last_tokens_B(const ModelInputs& inputs) const;
 
@@ -94,6 +105,9 @@ class CausalLM : public HeadModule {
       std::string embedding_name);
   ModelResult compute(const ModelInputs& inputs) override;
   std::map<std::string, std::string> tied_names() const override;
+
+ protected:
+  Padding padding() const override { return padding_of_tokens(); }
 
  private:
   std::shared_ptr<Linear> lm_head_;  ///< Null when tied.

@@ -48,6 +48,19 @@ struct ModelInputs {
 ModelInputs model_inputs(
     const accelerate::TensorMap& tensors, const CallOptions& options);
 
+/// How rows may be made longer without a change of the result.
+struct Padding {
+  std::int64_t most_tokens = 0;  ///< 0: they may not.
+  std::int64_t id = 0;           ///< What the new tokens are.
+  /// Whether only the first token's result counts, so that layers may leave
+  /// padding out.
+  bool can_unpad = false;
+  /// Whether no token sees those after it: rows then need no mask.
+  bool is_causal = false;
+  /// Whether each token has a label and a result.
+  bool of_tokens = false;
+};
+
 /// What any model computes; a head leaves undefined what is not its own.
 struct ModelResult {
   at::Tensor loss;
@@ -130,6 +143,8 @@ class Backbone : public ModelModule {
 
   virtual const Embedding& input_embeddings() const = 0;
   virtual std::int64_t width() const = 0;
+  /// How a head whose result does not look at new tokens may pad rows.
+  virtual Padding padding() const { return {}; }
   void set_gradient_checkpointing(bool on) override { checkpointing_ = on; }
   void set_eager_attention(bool on) override { eager_ = on; }
 

@@ -24,6 +24,8 @@ constexpr std::array kSlots = {
     &ModelInputs::start_positions,
     &ModelInputs::end_positions};
 
+constexpr std::int64_t kIgnoredLabel = -100;
+
 constexpr std::array kResults = {
     &ModelResult::loss,
     &ModelResult::logits,
@@ -32,6 +34,21 @@ constexpr std::array kResults = {
 
 bool is_deterministic() {
   return at::globalContext().deterministicAlgorithms();
+}
+
+// Whether a row for each sequence and a column for each token.
+bool is_matrix(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.dim() == 2;
+}
+
+bool may_pad(const ModelInputs& given, const Padding& padding) {
+  const bool hides_new = given.attention_mask.defined()
+                             ? is_matrix(given.attention_mask)
+                             : padding.is_causal;
+  // Another length changes the last bits.
+  return padding.most_tokens > 0 && !is_deterministic() && hides_new &&
+         given.input_ids.defined() &&
+         (!padding.of_tokens || is_matrix(given.labels));
 }
 
 // `given` with other tensors.
@@ -91,17 +108,20 @@ std::int64_t padded_length(std::int64_t tokens, std::int64_t most) {
 }
 
 ModelInputs padded(
-    const ModelInputs& inputs, std::int64_t tokens, std::int64_t id) {
+    const ModelInputs& inputs, std::int64_t tokens, const Padding& padding) {
   ModelInputs longer = inputs;
   const auto lengthen = [&](at::Tensor& rows, std::int64_t value) {
     if (rows.defined()) {
       rows = at::constant_pad_nd(rows, {0, tokens - rows.size(1)}, value);
     }
   };
-  lengthen(longer.input_ids, id);
+  lengthen(longer.input_ids, padding.id);
   lengthen(longer.attention_mask, 0);
   lengthen(longer.token_type_ids, 0);
   lengthen(longer.position_ids, 0);
+  if (padding.of_tokens) {
+    lengthen(longer.labels, kIgnoredLabel);
+  }
   return longer;
 }
 
@@ -127,12 +147,7 @@ std::string ModelRecorder::key(const ModelInputs& inputs) const {
 ModelResult ModelRecorder::run(
     const ModelInputs& given, const Padding& padding, const Compute& compute) {
   ModelInputs inputs = given;
-  // Another length changes the last bits.
-  const bool may_pad = padding.most_tokens > 0 && !is_deterministic() &&
-                       given.attention_mask.defined() &&
-                       given.attention_mask.dim() == 2 &&
-                       given.input_ids.defined();
-  if (may_pad) {
+  if (may_pad(given, padding)) {
     std::int64_t length = padded_length(given.tokens(), padding.most_tokens);
     if (padding.can_unpad && length <= accelerate::kShortSequence &&
         accelerate::fused_blocks() != nullptr) {
@@ -146,7 +161,7 @@ ModelResult ModelRecorder::run(
     }
     if (length > given.tokens()) {
       const std::int64_t rows = inputs.unpadded_rows;
-      inputs = padded(given, length, padding.id);
+      inputs = padded(given, length, padding);
       inputs.unpadded_rows = rows;
     }
   }
@@ -170,6 +185,10 @@ ModelResult ModelRecorder::run(
   ModelResult result;
   for (std::size_t i = 0; i < returned_.size(); ++i) {
     result.*returned_[i] = computed[i];
+  }
+  if (padding.of_tokens && inputs.tokens() > given.tokens() &&
+      result.logits.defined()) {
+    result.logits = result.logits.narrow(1, 0, given.tokens());
   }
   return result;
 }

@@ -13,15 +13,6 @@
 
 namespace transformers {
 
-/// How rows may be made longer without a change of the result.
-struct Padding {
-  std::int64_t most_tokens = 0;  ///< 0: they may not.
-  std::int64_t id = 0;           ///< What the new tokens are.
-  /// Whether only the first token's result counts, so that layers may leave
-  /// padding out.
-  bool can_unpad = false;
-};
-
 /// Tokens that a batch of `tokens` is padded to, so that batches of any length
 /// are of a few; not more than `most`.
 std::int64_t padded_length(std::int64_t tokens, std::int64_t most);
@@ -32,9 +23,10 @@ std::int64_t padded_length(std::int64_t tokens, std::int64_t most);
 /// token.
 std::int64_t unpadded_rows(const at::Tensor& mask_BT, std::int64_t all);
 
-/// `inputs` with `tokens` tokens, the new ones masked; needs a mask.
+/// `inputs` with `tokens` tokens, the new ones masked where there is a mask,
+/// and without labels where each token has one.
 ModelInputs padded(
-    const ModelInputs& inputs, std::int64_t tokens, std::int64_t id);
+    const ModelInputs& inputs, std::int64_t tokens, const Padding& padding);
 
 /// Records forward and backward of a model whose result is a loss and logits.
 class ModelRecorder {
@@ -50,6 +42,8 @@ class ModelRecorder {
       const Compute& compute);
 
   const accelerate::RecordedCalls& calls() const { return calls_; }
+  /// A step was not given to `run`: says why, once.
+  void decline(const std::string& why) { calls_.decline(why); }
 
  private:
   /// What the result depends on besides inputs and the parameters' values.

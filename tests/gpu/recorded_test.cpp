@@ -331,6 +331,32 @@ TEST(GpuRecordedModel, PadsToAFewLengths) {
   EXPECT_EQ(model->recorded_steps(), 23 - 3);
 }
 
+// A causal model needs no mask for it, and gives as many logits as tokens.
+TEST(GpuRecordedModel, PadsTokensToAFewLengths) {
+  ACCELERATE_NEEDS_GPU();
+  Accelerator accelerator(
+      alone_on(gpu()), {.mixed_precision = Precision::bf16});
+  auto model = small_gpt2(0.0);
+  accelerator.prepare(model);
+  model->train();
+  const at::Tensor ids = batch_of(2, false).at("input_ids");
+  for (std::int64_t tokens = 10; tokens <= 32; ++tokens) {
+    const at::Tensor some = ids.narrow(1, 0, tokens);
+    const TensorMap batch = {{"input_ids", some}, {"labels", some}};
+    const auto padded = model(batch, {.output_logits = true});
+    model->eval();
+    const auto as_it_is = model(batch);
+    model->train();
+
+    EXPECT_NEAR(padded.loss.item<double>(), as_it_is.loss.item<double>(), 1e-2)
+        << tokens;
+    ASSERT_EQ(padded.logits.sizes(), as_it_is.logits.sizes());
+    EXPECT_TRUE(at::allclose(padded.logits, as_it_is.logits, 2e-2, 2e-2));
+    accelerator.backward(padded.loss);
+  }
+  EXPECT_EQ(model->recorded_steps(), 23 - 3);
+}
+
 TEST(GpuRecordedModel, RefusesASecondBackward) {
   ACCELERATE_NEEDS_GPU();
   Accelerator accelerator(

@@ -98,6 +98,9 @@ class BertModel : public Backbone {
     return config_.initializer_range;
   }
   std::string base_model_prefix() const override { return "bert"; }
+  Padding padding() const override {
+    return {config_.max_position_embeddings, config_.pad_token_id.value_or(0)};
+  }
 
  private:
   BertConfig config_;
@@ -119,10 +122,7 @@ class BertForSequenceClassification : public HeadModule {
   explicit BertForSequenceClassification(const BertConfig& typed)
       : HeadModule(std::make_shared<BertModel>(typed)),
         dropout_(classifier_dropout(typed)),
-        padding_{
-            typed.max_position_embeddings,
-            typed.pad_token_id.value_or(0),
-            !typed.is_decoder && can_unpad(EncoderConfig(typed))} {
+        can_unpad_(!typed.is_decoder && can_unpad(EncoderConfig(typed))) {
     classifier_ = register_module(
         "classifier",
         std::make_shared<Linear>(typed.hidden_size, typed.common.num_labels));
@@ -139,11 +139,15 @@ class BertForSequenceClassification : public HeadModule {
   }
 
  protected:
-  Padding padding() const override { return padding_; }
+  Padding padding() const override {
+    Padding how = backbone().padding();
+    how.can_unpad = can_unpad_;
+    return how;
+  }
 
  private:
   double dropout_;
-  Padding padding_;
+  bool can_unpad_;
   std::shared_ptr<Linear> classifier_;
 };
 
@@ -224,6 +228,9 @@ class BertForMaskedLM : public HeadModule {
          "bert.embeddings.word_embeddings.weight"},
         {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
   }
+
+ protected:
+  Padding padding() const override { return padding_of_tokens(); }
 
  private:
   std::shared_ptr<BertPredictionHead> cls_;

@@ -207,6 +207,9 @@ class Gpt2Model : public Backbone {
     return config_.initializer_range;
   }
   std::string base_model_prefix() const override { return "transformer"; }
+  Padding padding() const override {
+    return {.most_tokens = config_.n_positions, .is_causal = true};
+  }
 
  private:
   GPT2Config config_;

@@ -217,6 +217,16 @@ class LlamaModel : public Backbone {
     return config_.initializer_range;
   }
   std::string base_model_prefix() const override { return "model"; }
+  // Some angles are others beyond the length of the first training.
+  Padding padding() const override {
+    const auto most = config_.max_position_embeddings;
+    return {
+        .most_tokens = std::min(
+            most,
+            config_.rope_parameters.original_max_position_embeddings.value_or(
+                most)),
+        .is_causal = true};
+  }
 
  private:
   LlamaConfig config_;

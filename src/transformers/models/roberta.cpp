@@ -93,6 +93,11 @@ class RobertaModel : public Backbone {
     return config_.initializer_range;
   }
   std::string base_model_prefix() const override { return "roberta"; }
+  // Positions begin after that of padding.
+  Padding padding() const override {
+    const auto id = config_.pad_token_id.value_or(0);
+    return {config_.max_position_embeddings - id - 1, id};
+  }
 
  private:
   // Real tokens count from the padding's id plus one; padding stays on its id.
@@ -144,13 +149,8 @@ class RobertaClassificationHead : public torch::nn::Module {
 class RobertaForSequenceClassification : public HeadModule {
  public:
   explicit RobertaForSequenceClassification(const RobertaConfig& typed)
-      : HeadModule(without_pooler(typed)) {
-    // Positions begin after that of padding.
-    const auto id = typed.pad_token_id.value_or(0);
-    padding_ = {
-        typed.max_position_embeddings - id - 1,
-        id,
-        !typed.is_decoder && can_unpad(EncoderConfig(typed))};
+      : HeadModule(without_pooler(typed)),
+        can_unpad_(!typed.is_decoder && can_unpad(EncoderConfig(typed))) {
     classifier_ = register_module(
         "classifier", std::make_shared<RobertaClassificationHead>(typed));
   }
@@ -165,10 +165,14 @@ class RobertaForSequenceClassification : public HeadModule {
   }
 
  protected:
-  Padding padding() const override { return padding_; }
+  Padding padding() const override {
+    Padding how = backbone().padding();
+    how.can_unpad = can_unpad_;
+    return how;
+  }
 
  private:
-  Padding padding_;
+  bool can_unpad_;
   std::shared_ptr<RobertaClassificationHead> classifier_;
 };
 
@@ -229,6 +233,9 @@ class RobertaForMaskedLM : public HeadModule {
         {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"},
         {"lm_head.decoder.bias", "lm_head.bias"}};
   }
+
+ protected:
+  Padding padding() const override { return padding_of_tokens(); }
 
  private:
   std::shared_ptr<RobertaLMHead> lm_head_;

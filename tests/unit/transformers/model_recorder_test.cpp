@@ -68,7 +68,7 @@ TEST(Padded, NewTokensAreMasked) {
   ModelInputs inputs = batch(3);
   inputs.token_type_ids = at::ones({2, 3}, at::kLong);
 
-  const ModelInputs longer = padded(inputs, 5, /*id=*/7);
+  const ModelInputs longer = padded(inputs, 5, {.id = 7});
 
   EXPECT_TRUE(longer.input_ids.equal(
       at::tensor({0, 1, 2, 7, 7, 3, 4, 5, 7, 7}, at::kLong).view({2, 5})));

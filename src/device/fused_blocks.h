@@ -30,6 +30,8 @@ struct EncoderBlockOptions {
   double layer_norm_eps = 1e-12;
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
+  /// Whether that goes for what attention gives too; DistilBERT's is kept.
+  bool drops_attended = true;
   /// Where sequences of up to `kShortSequence` tokens begin among the T rows of
   /// a batch of 1, and where the last one ends: an `UnpaddedBatch`'s.
   /// Undefined: each row of the batch is one. Heads are then 32 or 64 wide, and

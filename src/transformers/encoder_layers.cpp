@@ -8,11 +8,6 @@
 namespace transformers {
 namespace {
 
-// The one activation that the fused block has.
-bool has_fused_activation(const EncoderConfig& config) {
-  return config.hidden_act == "gelu" || config.hidden_act == "gelu_python";
-}
-
 class SelfAttention : public torch::nn::Module {
  public:
   explicit SelfAttention(const EncoderConfig& config)
@@ -106,7 +101,7 @@ class Intermediate : public torch::nn::Module {
 class EncoderLayer : public Block {
  public:
   explicit EncoderLayer(const EncoderConfig& config)
-      : config_(config), can_fuse_(has_fused_activation(config)) {
+      : config_(config), can_fuse_(has_fused_activation(config.hidden_act)) {
     attention_ =
         register_module("attention", std::make_shared<Attention>(config));
     intermediate_ =
@@ -166,9 +161,14 @@ class EncoderLayer : public Block {
 
 }  // namespace
 
-bool can_unpad(const EncoderConfig& config) {
-  const auto head_dim = config.hidden_size / config.num_attention_heads;
-  return has_fused_activation(config) && (head_dim == 32 || head_dim == 64);
+bool has_fused_activation(const std::string& name) {
+  return name == "gelu" || name == "gelu_python";
+}
+
+bool can_unpad(
+    std::int64_t width, std::int64_t heads, const std::string& activation) {
+  const auto head_dim = width / heads;
+  return has_fused_activation(activation) && (head_dim == 32 || head_dim == 64);
 }
 
 Encoder::Encoder(const EncoderConfig& config) {

@@ -36,8 +36,16 @@ struct EncoderConfig {
   double layer_norm_eps;
 };
 
+/// Whether fused layers have this activation.
+bool has_fused_activation(const std::string& name);
+
 /// Whether fused layers take a batch without its padding.
-bool can_unpad(const EncoderConfig& config);
+bool can_unpad(
+    std::int64_t width, std::int64_t heads, const std::string& activation);
+inline bool can_unpad(const EncoderConfig& config) {
+  return can_unpad(
+      config.hidden_size, config.num_attention_heads, config.hidden_act);
+}
 
 /// `encoder` with its `layer.0`, `layer.1`, …
 class Encoder : public torch::nn::Module {

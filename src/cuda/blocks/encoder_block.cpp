@@ -140,7 +140,8 @@ class EncoderBlock : public torch::autograd::Function<EncoderBlock> {
     s[kLogSumExp] = mixed.logsumexp;
     s[kSeed] = mixed.seed;
     s[kOffset] = mixed.offset;
-    const auto dropout1 = draw_dropout(options.hidden_dropout);
+    const auto dropout1 =
+        draw_dropout(options.drops_attended ? options.hidden_dropout : 0.0);
     const auto first = norm(
         {.x = gemm(s[kMixed], s[kOutShadow], {.transpose_b = true}),
          .bias = p[kOutB].detach(),

@@ -8,6 +8,7 @@
 
 #include "accelerate/error.h"
 #include "transformers/activations.h"
+#include "transformers/encoder_layers.h"
 #include "transformers/heads.h"
 #include "transformers/losses.h"
 #include "transformers/models/registry.h"
@@ -92,6 +93,11 @@ class DistilBertAttention : public torch::nn::Module {
             1.0 / std::sqrt(static_cast<double>(head_dim_)))));
   }
 
+  /// In the order of a fused layer's parameters.
+  std::vector<std::shared_ptr<Linear>> parts() const {
+    return {q_lin_, k_lin_, v_lin_, out_lin_};
+  }
+
  private:
   std::int64_t head_dim_;
   double dropout_;
@@ -111,6 +117,9 @@ class DistilBertFfn : public torch::nn::Module {
     return dropout((*lin2_)(activation_((*lin1_)(x_BTD))), dropout_, *this);
   }
 
+  const Linear& inner() const { return *lin1_; }
+  const Linear& outer() const { return *lin2_; }
+
  private:
   double dropout_;
   Activation activation_;
@@ -119,7 +128,8 @@ class DistilBertFfn : public torch::nn::Module {
 
 class DistilBertBlock : public Block {
  public:
-  explicit DistilBertBlock(const DistilBertConfig& config) {
+  explicit DistilBertBlock(const DistilBertConfig& config)
+      : config_(config), can_fuse_(has_fused_activation(config.activation)) {
     attention_ = register_module(
         "attention", std::make_shared<DistilBertAttention>(config));
     attention_norm_ = register_module(
@@ -131,12 +141,44 @@ class DistilBertBlock : public Block {
 
   at::Tensor forward(
       const at::Tensor& hidden_BTD, const LayerContext& context) override {
+    if (context.fused != nullptr && can_fuse_ &&
+        can_fuse_heads(config_.dim / config_.n_heads, hidden_BTD.size(1))) {
+      return context.fused->encoder_block(
+          hidden_BTD,
+          context.mask_bias,
+          fused_parameters(),
+          {.heads = config_.n_heads,
+           .layer_norm_eps = kEps,
+           .attention_dropout = is_training() ? config_.attention_dropout : 0.0,
+           .hidden_dropout = is_training() ? config_.dropout : 0.0,
+           .drops_attended = false,
+           .starts = context.starts});
+    }
     const auto attended_BTD =
         (*attention_norm_)((*attention_)(hidden_BTD, context) + hidden_BTD);
     return (*output_norm_)((*ffn_)(attended_BTD) + attended_BTD);
   }
 
  private:
+  // In the order of `FusedBlocks::encoder_block`.
+  std::vector<at::Tensor> fused_parameters() const {
+    std::vector<at::Tensor> all;
+    const auto add = [&](const at::Tensor& weight, const at::Tensor& bias) {
+      all.push_back(weight);
+      all.push_back(bias);
+    };
+    for (const auto& part : attention_->parts()) {
+      add(part->weight_ED, part->bias_E);
+    }
+    add(attention_norm_->weight_D, attention_norm_->bias_D);
+    add(ffn_->inner().weight_ED, ffn_->inner().bias_E);
+    add(ffn_->outer().weight_ED, ffn_->outer().bias_E);
+    add(output_norm_->weight_D, output_norm_->bias_D);
+    return all;
+  }
+
+  DistilBertConfig config_;
+  bool can_fuse_;
   std::shared_ptr<DistilBertAttention> attention_;
   std::shared_ptr<LayerNorm> attention_norm_;
   std::shared_ptr<DistilBertFfn> ffn_;
@@ -169,8 +211,8 @@ class DistilBertModel : public Backbone {
     auto hidden_BTD = (*embeddings_)(embed(inputs), positions(inputs));
     const auto context =
         layer_context(inputs, hidden_BTD, /*is_causal=*/false, result);
-    hidden_BTD =
-        run(transformer_->layer->blocks, hidden_BTD, context, inputs, result);
+    hidden_BTD = run_encoder(
+        transformer_->layer->blocks, hidden_BTD, context, inputs, result);
     if (inputs.options.output_hidden_states) {
       result.hidden_states.push_back(hidden_BTD);
     }
@@ -186,6 +228,9 @@ class DistilBertModel : public Backbone {
     return config_.initializer_range;
   }
   std::string base_model_prefix() const override { return "distilbert"; }
+  Padding padding() const override {
+    return {config_.max_position_embeddings, config_.pad_token_id.value_or(0)};
+  }
 
  private:
   DistilBertConfig config_;
@@ -198,8 +243,7 @@ class DistilBertForSequenceClassification : public HeadModule {
   explicit DistilBertForSequenceClassification(const DistilBertConfig& typed)
       : HeadModule(std::make_shared<DistilBertModel>(typed)),
         dropout_(typed.seq_classif_dropout),
-        padding_{
-            typed.max_position_embeddings, typed.pad_token_id.value_or(0)} {
+        can_unpad_(can_unpad(typed.dim, typed.n_heads, typed.activation)) {
     pre_classifier_ = register_module(
         "pre_classifier", std::make_shared<Linear>(typed.dim, typed.dim));
     classifier_ = register_module(
@@ -219,11 +263,15 @@ class DistilBertForSequenceClassification : public HeadModule {
   }
 
  protected:
-  Padding padding() const override { return padding_; }
+  Padding padding() const override {
+    Padding how = backbone().padding();
+    how.can_unpad = can_unpad_;
+    return how;
+  }
 
  private:
   double dropout_;
-  Padding padding_;
+  bool can_unpad_;
   std::shared_ptr<Linear> pre_classifier_, classifier_;
 };
 
@@ -263,6 +311,9 @@ class DistilBertForMaskedLM : public HeadModule {
         {"vocab_projector.weight",
          "distilbert.embeddings.word_embeddings.weight"}};
   }
+
+ protected:
+  Padding padding() const override { return padding_of_tokens(); }
 
  private:
   // Its bias is its own even when the weight is the embeddings'.

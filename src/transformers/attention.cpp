@@ -132,7 +132,8 @@ at::Tensor attend(
 }
 
 at::Tensor split_heads(const at::Tensor& x_BTE, std::int64_t head_dim) {
-  return x_BTE.view({x_BTE.size(0), x_BTE.size(1), -1, head_dim})
+  return x_BTE
+      .view({x_BTE.size(0), x_BTE.size(1), x_BTE.size(2) / head_dim, head_dim})
       .transpose(1, 2);
 }
 

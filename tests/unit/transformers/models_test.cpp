@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include <torch/nn/module.h>
@@ -114,6 +116,30 @@ TEST(Models, Gpt2DrawsResidualLayersNarrower) {
       EXPECT_NEAR(parameter.std().item<double>(), 0.02, 0.001) << name;
     }
   }
+}
+
+TEST(Models, AnEmptyBatchHasNoLoss) {
+  const auto check = [](const auto& model, const at::Tensor& labels) {
+    model->train();
+    const auto result = model(TensorMap{
+        {"input_ids", at::empty({0, 6}, at::kLong)}, {"labels", labels}});
+    result.loss.backward();
+
+    EXPECT_TRUE(std::isnan(result.loss.template item<double>()));
+    EXPECT_EQ(result.logits.size(0), 0);
+    for (const auto& [name, parameter] : model->named_parameters()) {
+      EXPECT_FALSE(
+          parameter.grad().defined() &&
+          parameter.grad().any().template item<bool>())
+          << name;
+    }
+  };
+  check(
+      AutoModelForSequenceClassification::from_config(tiny_bert()),
+      at::empty({0}, at::kLong));
+  check(
+      AutoModelForCausalLM::from_config(tiny_gpt2()),
+      at::empty({0, 6}, at::kLong));
 }
 
 TEST(Models, DropOutAtTheConfigsRate) {

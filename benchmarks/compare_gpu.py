@@ -4,14 +4,14 @@
 
     benchmarks/compare_gpu.py <file>
 
-Ours are the lines of mode `loop`; `benchmarks/compare_gpu.sh` makes the file.
+Ours are the lines of mode `ours`; `benchmarks/compare_gpu.sh` makes the file.
 """
 
 import json
 import sys
 from pathlib import Path
 
-OURS = "loop"
+OURS = "ours"
 
 
 def read(path):

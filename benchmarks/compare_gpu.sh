@@ -2,19 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Our training steps and the Python peer's, one after the other on one GPU.
 #
-#   benchmarks/compare_gpu.sh [-b <gpu_step_loop>] [-o <text>] \
+#   benchmarks/compare_gpu.sh [-b <gpu_step>] [-o <text>] \
 #     [-m "<modes>"] [-c <text>] <peer's script>...
 #
-#   -b  our binary (build/bin/benchmarks/gpu_step_loop)
-#   -o  only works whose names begin so: bert, gpt2, llama
+#   -b  our binary (build/bin/benchmarks/gpu_step)
+#   -o  only works whose names begin so: bert, gpt2, llama, module
 #   -m  the peer's modes ("eager compile reduce-overhead")
 #   -c  the same as -o for the modes that compile, which take minutes
 #
 # A peer's script takes modes and `--only`, and prints a JSON line for each
-# work with `work`, `mode`, `ms`, and, where it has them, `peak_gb` and `loss`.
+# work with `work`, `mode`, `ms`, and, where it has them, `peak_gb` and `loss`;
+# gpu_step_module.py here is one, for the plain module.
 set -euo pipefail
 
-binary=build/bin/benchmarks/gpu_step_loop
+binary=build/bin/benchmarks/gpu_step
 only=
 only_compiled=
 modes="eager compile reduce-overhead"
@@ -35,7 +36,7 @@ fi
 
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
-"$binary" --json --mode loop ${only:+--only "$only"} | tee -a /dev/stderr >>"$lines"
+"$binary" --json ${only:+--only "$only"} | tee -a /dev/stderr >>"$lines"
 for script in "$@"; do
   # Each mode in a process of its own: what one compiled slows the next.
   for mode in $modes; do

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu_step_profile.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -77,4 +79,32 @@ std::map<std::string, KernelTime> profile_kernels(
     }
   }
   return kinds;
+}
+
+void print_profile(const std::function<void()>& step) {
+  std::map<std::string, KernelTime> names;
+  const auto kinds = profile_kernels(step, 3, names);
+  KernelTime sum;
+  for (const auto& [kind, time] : kinds) {
+    std::printf(
+        "    %-14s %8.3f ms %6.0f\n", kind.c_str(), time.ms, time.count);
+    sum.ms += time.ms;
+    sum.count += time.count;
+  }
+  std::printf("    %-14s %8.3f ms %6.0f\n", "all kernels", sum.ms, sum.count);
+  std::vector<std::pair<double, std::string>> largest;
+  for (const auto& [name, time] : names) {
+    largest.emplace_back(time.ms, name);
+  }
+  std::sort(largest.rbegin(), largest.rend());
+  for (std::size_t i = 0; i < std::min<std::size_t>(largest.size(), 26); ++i) {
+    std::string text = largest[i].second;
+    const auto place = text.find("(anonymous namespace)::");
+    text = place == std::string::npos ? text : text.substr(place + 23);
+    std::printf(
+        "      %8.3f %5.0f  %s\n",
+        largest[i].first,
+        names[largest[i].second].count,
+        text.substr(0, 80).c_str());
+  }
 }

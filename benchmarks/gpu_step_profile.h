@@ -17,3 +17,6 @@ std::map<std::string, KernelTime> profile_kernels(
     const std::function<void()>& step,
     int steps,
     std::map<std::string, KernelTime>& names);
+
+/// Prints the kinds, and the kernels that take longest.
+void print_profile(const std::function<void()>& step);

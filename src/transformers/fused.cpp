@@ -32,8 +32,8 @@ at::Tensor mask_bias(const AttentionMask& mask, const at::Tensor& hidden_BTD) {
   if (!mask.allowed.defined()) {
     return {};
   }
-  // Far below any score, yet finite: a row that may look at nothing gets a
-  // mean, not nan.
+  // Far below any score, yet finite: a row that may look at nothing looks at
+  // everything, and is no nan.
   constexpr double kHidden = -30000.0;
   const std::int64_t tokens = hidden_BTD.size(1);
   const at::NoGradGuard no_grad;

@@ -46,6 +46,22 @@ struct UnpaddedBatch {
   at::Tensor starts;   ///< For `EncoderBlockOptions`; spare rows are sequences.
 };
 
+/// What BERT begins with: norm(words + positions + types), then dropout.
+/// Tables are fp32, [V, D]; a token's place in its row is its position.
+struct SummedEmbedding {
+  at::Tensor words;
+  at::Tensor positions;  ///< No fewer rows than there are tokens.
+  at::Tensor types;
+  at::Tensor weight;  ///< The norm's, as `shift`.
+  at::Tensor shift;
+  at::Tensor ids;       ///< [B, T] in int64, as `type_ids`.
+  at::Tensor type_ids;  ///< Undefined: all 0.
+  std::int64_t padding_id =
+      -1;  ///< A word without a gradient, if not negative.
+  double eps = 1e-12;
+  double dropout = 0.0;
+};
+
 /// A layer of GPT-2.
 struct Gpt2BlockOptions {
   std::int64_t heads = 1;
@@ -127,6 +143,11 @@ struct FusedBlocks {
   /// of the result it is, or -1.
   at::Tensor (*take_rows)(
       const at::Tensor& x, const at::Tensor& index, const at::Tensor& inverse);
+  /// Undefined where the readable path has to do it.
+  at::Tensor (*summed_embedding)(const SummedEmbedding& input);
+  /// x W^T + b; `bias` may be undefined.
+  at::Tensor (*linear)(
+      const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 };
 
 /// What the open library offers; null where none is open, or none offers it.

@@ -5,6 +5,8 @@
 
 #include <torch/types.h>
 
+#include "transformers/fused.h"
+
 namespace transformers {
 namespace {
 
@@ -184,7 +186,7 @@ Pooler::Pooler(std::int64_t width) {
 }
 
 at::Tensor Pooler::operator()(const at::Tensor& hidden_BTD) const {
-  return (*dense_)(hidden_BTD.select(1, 0)).tanh();
+  return one_linear(*dense_, hidden_BTD.select(1, 0)).tanh();
 }
 
 }  // namespace transformers

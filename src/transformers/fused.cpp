@@ -5,6 +5,8 @@
 #include <ATen/autocast_mode.h>
 #include <torch/types.h>
 
+#include "transformers/layers.h"
+
 namespace transformers {
 
 const accelerate::FusedBlocks* fused_path_of(c10::Device device) {
@@ -18,6 +20,12 @@ const accelerate::FusedBlocks* fused_path(const at::Tensor& parameter) {
   return parameter.scalar_type() == at::kFloat
              ? fused_path_of(parameter.device())
              : nullptr;
+}
+
+at::Tensor one_linear(const Linear& layer, const at::Tensor& x) {
+  const auto* const fused = fused_path(layer.weight_ED);
+  return fused != nullptr ? fused->linear(x, layer.weight_ED, layer.bias_E)
+                          : layer(x);
 }
 
 bool can_fuse_heads(std::int64_t head_dim, std::int64_t tokens) {
@@ -38,9 +46,7 @@ at::Tensor mask_bias(const AttentionMask& mask, const at::Tensor& hidden_BTD) {
   const std::int64_t tokens = hidden_BTD.size(1);
   const at::NoGradGuard no_grad;
   const auto bias =
-      mask.allowed.logical_not()
-          .to(at::kBFloat16)
-          .mul(kHidden)
+      at::rsub(mask.allowed.to(at::kBFloat16), kHidden, kHidden)
           .expand({hidden_BTD.size(0), mask.allowed.size(1), tokens, tokens});
   // Short sequences are looked at without a row for each query.
   return tokens <= accelerate::kShortSequence ? bias : bias.contiguous();

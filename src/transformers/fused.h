@@ -12,10 +12,16 @@
 
 namespace transformers {
 
+class Linear;
+
 /// What computes on a device now; null: the layers themselves.
 const accelerate::FusedBlocks* fused_path_of(c10::Device device);
 /// The same for a parameter, which must be fp32.
 const accelerate::FusedBlocks* fused_path(const at::Tensor& parameter);
+
+/// A layer of a head, with its gradient as one function where that is offered:
+/// in bf16, or in fp32 for a few outputs.
+at::Tensor one_linear(const Linear& layer, const at::Tensor& x);
 
 /// Whether attention of such heads can be fused.
 bool can_fuse_heads(std::int64_t head_dim, std::int64_t tokens);

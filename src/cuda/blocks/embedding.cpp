@@ -1,22 +1,130 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/blocks/embedding.h"
 
+#include <optional>
+
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/cuda/CUDAGuard.h>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "cuda/blocks/aside.h"
+#include "cuda/blocks/backward_start.h"
+#include "cuda/blocks/ops.h"
 #include "cuda/blocks/saved.h"
 #include "cuda/blocks/shadows.h"
 #include "cuda/kernels/embedding.h"
+#include "cuda/kernels/summed_embedding.h"
 
 namespace accelerate::cuda {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+void check(cudaError_t status) {
+  if (status != cudaSuccess) {
+    throw InternalError(
+        str_cat("the gradient of an embedding: ", cudaGetErrorString(status)));
+  }
+}
+
+cudaStream_t stream() {
+  return at::cuda::getCurrentCUDAStream().stream();
+}
+
+// Of a table [rows, width] that was looked up at `ids`.
+class TableGradient {
+ public:
+  TableGradient(
+      const at::Tensor& ids,
+      std::int64_t rows,
+      std::int64_t width,
+      std::int64_t padding_id)
+      : ids_(ids),
+        workspace_(at::empty(
+            {static_cast<std::int64_t>(
+                kernels::embedding_workspace_bytes(ids.numel(), rows, width))},
+            ids.options().dtype(at::kByte))),
+        d_table_(at::empty({rows, width}, ids.options().dtype(at::kFloat))) {
+    work_ = {
+        .type = kernels::Type::bf16,
+        .ids = ids_.data_ptr<std::int64_t>(),
+        .count = ids_.numel(),
+        .rows = rows,
+        .width = width,
+        .padding_id = padding_id,
+        .d_table = d_table_.data_ptr<float>(),
+        .workspace = workspace_.data_ptr(),
+        .workspace_bytes = static_cast<std::size_t>(workspace_.numel())};
+  }
+
+  // Memory of the current stream that another one uses as well.
+  void share_with(c10::cuda::CUDAStream stream) {
+    workspace_.record_stream(stream);
+    d_table_.record_stream(stream);
+  }
+
+  // What the rows of dy are not wanted for.
+  void prepare() {
+    d_table_.zero_();
+    check(kernels::embedding_sort(work_, stream()));
+  }
+
+  at::Tensor add(const at::Tensor& dy) {
+    work_.dy = dy.data_ptr();
+    check(kernels::embedding_sums(work_, stream()));
+    return d_table_;
+  }
+
+ private:
+  at::Tensor ids_, workspace_, d_table_;
+  kernels::EmbeddingBackward work_;
+};
+
+// What wants the ids alone need not wait for the gradient: in a captured graph
+// it runs beside backward, from its beginning on.
+class PreparedTable {
+ public:
+  PreparedTable(
+      const at::Tensor& ids,
+      std::int64_t rows,
+      std::int64_t width,
+      std::int64_t padding_id) {
+    c10::cuda::OptionalCUDAStreamGuard guard;
+    const auto here = c10::cuda::getCurrentCUDAStream();
+    at::cuda::CUDAEvent* const start = start_of_backward();
+    if (start != nullptr) {
+      thread_local const c10::cuda::CUDAStream beside =
+          c10::cuda::getStreamFromPool();
+      start->block(beside);
+      guard.reset_stream(beside);
+    }
+    // With memory of its own: what backward has freed by now, it was still
+    // using then.
+    gradient_.emplace(ids, rows, width, padding_id);
+    gradient_->prepare();
+    if (start != nullptr) {
+      gradient_->share_with(here);
+      done_.record(c10::cuda::getCurrentCUDAStream());
+    }
+  }
+
+  at::Tensor add(const at::Tensor& dy) {
+    if (done_.isCreated()) {
+      done_.block(c10::cuda::getCurrentCUDAStream());
+    }
+    return gradient_->add(dy);
+  }
+
+ private:
+  std::optional<TableGradient> gradient_;
+  at::cuda::CUDAEvent done_;
+};
 
 class Embedding : public torch::autograd::Function<Embedding> {
  public:
@@ -28,40 +136,153 @@ class Embedding : public torch::autograd::Function<Embedding> {
     context->save_for_backward({ids});
     context->saved_data["rows"] = table.size(0);
     context->saved_data["padding_id"] = padding_id;
-    return at::embedding(shadow_of(table), ids);
+    // A copy in bf16 pays where something else has one: a tied head.
+    const at::Tensor shadow = find_shadow(table);
+    return shadow.defined() ? at::embedding(shadow, ids)
+                            : at::embedding(table, ids).to(at::kBFloat16);
   }
 
   static variable_list backward(AutogradContext* context, variable_list d) {
     const auto ids = context->get_saved_variables()[0].contiguous();
     const auto dy = as_rows(d[0]);
-    const std::int64_t rows = context->saved_data["rows"].toInt();
-    const std::size_t size =
-        kernels::embedding_workspace_bytes(ids.numel(), rows, dy.size(1));
-    const auto workspace = at::empty(
-        {static_cast<std::int64_t>(size)}, dy.options().dtype(at::kByte));
-    const auto d_table =
-        at::zeros({rows, dy.size(1)}, dy.options().dtype(at::kFloat));
-    const cudaError_t status = kernels::embedding_backward(
-        {.type = kernels::Type::bf16,
-         .ids = ids.data_ptr<std::int64_t>(),
-         .dy = dy.data_ptr(),
-         .count = ids.numel(),
-         .rows = rows,
-         .width = dy.size(1),
-         .padding_id = context->saved_data["padding_id"].toInt(),
-         .d_table = d_table.data_ptr<float>(),
-         .workspace = workspace.data_ptr(),
-         .workspace_bytes = size},
-        at::cuda::getCurrentCUDAStream().stream());
-    if (status != cudaSuccess) {
-      throw InternalError(str_cat(
-          "the gradient of an embedding: ", cudaGetErrorString(status)));
-    }
-    return {d_table, at::Tensor(), at::Tensor()};
+    TableGradient gradient(
+        ids,
+        context->saved_data["rows"].toInt(),
+        dy.size(1),
+        context->saved_data["padding_id"].toInt());
+    gradient.prepare();
+    return {gradient.add(dy), at::Tensor(), at::Tensor()};
   }
 };
 
+enum Saved { kSum, kMean, kRstd, kWeight, kIds, kTypeIds, kSavedCount };
+
+class Summed : public torch::autograd::Function<Summed> {
+ public:
+  static at::Tensor forward(
+      AutogradContext* context,
+      const SummedEmbedding& in,
+      const at::Tensor& words,
+      const at::Tensor& positions,
+      const at::Tensor& types,
+      const at::Tensor& weight,
+      const at::Tensor& shift) {
+    const std::int64_t width = words.size(1);
+    const std::int64_t rows = in.ids.numel();
+    const auto options = words.options();
+    variable_list s(kSavedCount);
+    s[kSum] = at::empty({rows, width}, options.dtype(at::kBFloat16));
+    s[kMean] = at::empty({rows}, options);
+    s[kRstd] = at::empty({rows}, options);
+    s[kWeight] = weight.detach();
+    s[kIds] = in.ids.contiguous();
+    s[kTypeIds] =
+        in.type_ids.defined() ? in.type_ids.contiguous() : in.type_ids;
+    const at::Tensor y = at::empty_like(s[kSum]);
+    const auto drawn = draw_dropout(in.dropout);
+    kernels::summed_embedding(
+        {.rows = rows,
+         .tokens = in.ids.size(1),
+         .width = width,
+         .ids = s[kIds].data_ptr<std::int64_t>(),
+         .types = types_of(s[kTypeIds]),
+         .words = words.data_ptr<float>(),
+         .positions = positions.data_ptr<float>(),
+         .type_table = types.data_ptr<float>(),
+         .word_rows = words.size(0),
+         .type_rows = types.size(0),
+         .weight = weight.data_ptr<float>(),
+         .shift = shift.data_ptr<float>(),
+         .eps = static_cast<float>(in.eps),
+         .dropout = drawn,
+         .sum = s[kSum].data_ptr(),
+         .y = y.data_ptr(),
+         .mean = s[kMean].data_ptr<float>(),
+         .rstd = s[kRstd].data_ptr<float>()},
+        stream());
+    context->save_for_backward(s);
+    keep(*context, "dropout", drawn);
+    context->saved_data["tokens"] = in.ids.size(1);
+    context->saved_data["padding_id"] = in.padding_id;
+    context->saved_data["word_rows"] = words.size(0);
+    context->saved_data["position_rows"] = positions.size(0);
+    context->saved_data["type_rows"] = types.size(0);
+    return y.view({in.ids.size(0), in.ids.size(1), width});
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list d) {
+    const variable_list s = context->get_saved_variables();
+    const auto number = [&](const char* name) {
+      return context->saved_data[name].toInt();
+    };
+    const std::int64_t width = s[kSum].size(1);
+    const auto drawn = kept(*context, "dropout");
+    Aside aside(true);
+    PreparedTable d_words(
+        s[kIds], number("word_rows"), width, number("padding_id"));
+    const at::Tensor dy = as_rows(d[0]);
+    const auto g = norm_gradients(
+        drawn.rate > 0.0F ? residual_dropout(dy, {}, {}, drawn) : dy,
+        {},
+        {s[kSum], s[kMean], s[kRstd], s[kWeight], {}, false},
+        aside);
+    const auto floats = s[kMean].options();
+    const std::int64_t tokens = number("tokens");
+    const auto d_positions =
+        at::empty({number("position_rows"), width}, floats);
+    const auto d_types = at::empty({number("type_rows"), width}, floats);
+    const auto workspace =
+        at::empty({tokens * d_types.size(0) * width}, floats);
+    kernels::place_sums(
+        {.rows = dy.size(0),
+         .tokens = tokens,
+         .width = width,
+         .d_sum = g.d_sum.data_ptr(),
+         .types = types_of(s[kTypeIds]),
+         .d_positions = d_positions.data_ptr<float>(),
+         .position_rows = d_positions.size(0),
+         .d_types = d_types.data_ptr<float>(),
+         .type_rows = d_types.size(0),
+         .workspace = workspace.data_ptr<float>()},
+        stream());
+    aside.join();
+    return {
+        at::Tensor(),
+        d_words.add(g.d_sum),
+        d_positions,
+        d_types,
+        g.d_weight,
+        g.d_shift};
+  }
+
+ private:
+  static const std::int64_t* types_of(const at::Tensor& type_ids) {
+    return type_ids.defined() ? type_ids.data_ptr<std::int64_t>() : nullptr;
+  }
+};
+
+bool is_table(const at::Tensor& table, std::int64_t width) {
+  return table.scalar_type() == at::kFloat && table.is_contiguous() &&
+         table.size(-1) == width &&
+         reinterpret_cast<std::uintptr_t>(table.const_data_ptr()) % 16 == 0;
+}
+
 }  // namespace
+
+at::Tensor summed_embedding(const SummedEmbedding& in) {
+  constexpr std::int64_t kWidest = 8192;
+  const std::int64_t width = in.words.size(1);
+  const bool fits =
+      width % 8 == 0 && width <= kWidest && is_table(in.words, width) &&
+      is_table(in.positions, width) && is_table(in.types, width) &&
+      is_table(in.weight, width) && is_table(in.shift, width) &&
+      in.types.size(0) <= kernels::PlaceSums::kMostTypes && in.ids.dim() == 2 &&
+      in.ids.size(1) <= in.positions.size(0) &&
+      (!in.type_ids.defined() || in.type_ids.sizes() == in.ids.sizes());
+  return fits ? Summed::apply(
+                    in, in.words, in.positions, in.types, in.weight, in.shift)
+              : at::Tensor();
+}
 
 at::Tensor embedding(
     const at::Tensor& table, const at::Tensor& ids, std::int64_t padding_id) {

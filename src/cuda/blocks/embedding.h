@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "device/fused_blocks.h"
+
 namespace accelerate::cuda {
 
 /// table [V, D] at ids ([B, T], int64) as [B, T, D] in bf16; the row
@@ -12,5 +14,9 @@ at::Tensor embedding(
     const at::Tensor& table,
     const at::Tensor& ids,
     std::int64_t padding_id = -1);
+
+/// Words, positions and types of tokens, their sum's norm, dropout: see
+/// `SummedEmbedding`. Undefined where there is no kernel for these sizes.
+at::Tensor summed_embedding(const SummedEmbedding& input);
 
 }  // namespace accelerate::cuda

@@ -9,6 +9,7 @@
 #include "base/str_cat.h"
 #include "cuda/blocks/aside.h"
 #include "cuda/blocks/attention.h"
+#include "cuda/blocks/backward_start.h"
 #include "cuda/blocks/gemm.h"
 #include "cuda/blocks/ops.h"
 #include "cuda/blocks/saved.h"
@@ -180,6 +181,7 @@ class EncoderBlock : public torch::autograd::Function<EncoderBlock> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list d) {
+    note_start_of_backward();
     const variable_list s = context->get_saved_variables();
     const std::int64_t rows = s[kX].size(0);
     const std::int64_t width = s[kX].size(1);

@@ -5,6 +5,7 @@
 #include "cuda/blocks/embedding.h"
 #include "cuda/blocks/encoder_block.h"
 #include "cuda/blocks/gpt2_block.h"
+#include "cuda/blocks/linear.h"
 #include "cuda/blocks/linear_cross_entropy.h"
 #include "cuda/blocks/llama_block.h"
 #include "cuda/blocks/norm_function.h"
@@ -33,7 +34,9 @@ const FusedBlocks& fused_block_table() {
       .adamw_step = adamw_step,
       .refresh = before_replay,
       .unpad = unpad,
-      .take_rows = take_rows};
+      .take_rows = take_rows,
+      .summed_embedding = summed_embedding,
+      .linear = linear};
   return kTable;
 }
 

@@ -102,7 +102,8 @@ struct RunEnds {
     } else if (goes_on) {
       partial[(2 * chunk + 1) * width + column] = sum;
     } else {
-      d_table[key * width + column] += sum;
+      // The only one that adds here; nobody waits for what was there.
+      atomicAdd(d_table + key * width + column, sum);
     }
   }
 };
@@ -199,6 +200,25 @@ __global__ void __launch_bounds__(kThreads) crossing_kernel(
   d_table[key * width + j] += sum;
 }
 
+struct Lists {
+  int *keys, *sorted_keys, *places, *sorted_places;
+  float* partial;
+};
+
+Lists lists_of(const EmbeddingBackward& work, const Layout& at) {
+  auto* const base = static_cast<char*>(work.workspace);
+  return {
+      reinterpret_cast<int*>(base + at.keys),
+      reinterpret_cast<int*>(base + at.sorted_keys),
+      reinterpret_cast<int*>(base + at.places),
+      reinterpret_cast<int*>(base + at.sorted_places),
+      reinterpret_cast<float*>(base + at.partial)};
+}
+
+bool is_empty(const EmbeddingBackward& work) {
+  return work.count == 0 || work.width == 0 || work.rows == 0;
+}
+
 }  // namespace
 
 std::size_t embedding_workspace_bytes(
@@ -206,40 +226,41 @@ std::size_t embedding_workspace_bytes(
   return count == 0 ? 0 : layout_of(count, rows, width).end;
 }
 
-cudaError_t embedding_backward(
-    const EmbeddingBackward& work, cudaStream_t stream) {
-  if (work.count == 0 || work.width == 0 || work.rows == 0) {
+cudaError_t embedding_sort(const EmbeddingBackward& work, cudaStream_t stream) {
+  if (is_empty(work)) {
     return cudaSuccess;
   }
   const Layout at = layout_of(work.count, work.rows, work.width);
-  auto* const base = static_cast<char*>(work.workspace);
-  auto* const keys = reinterpret_cast<int*>(base + at.keys);
-  auto* const sorted_keys = reinterpret_cast<int*>(base + at.sorted_keys);
-  auto* const places = reinterpret_cast<int*>(base + at.places);
-  auto* const sorted_places = reinterpret_cast<int*>(base + at.sorted_places);
-  auto* const partial = reinterpret_cast<float*>(base + at.partial);
+  const Lists lists = lists_of(work, at);
   const int count = static_cast<int>(work.count);
-  const int rows = static_cast<int>(work.rows);
   keys_kernel<<<
       static_cast<unsigned>(ceil_div(count, kThreads)),
       kThreads,
       0,
-      stream>>>(work.ids, count, work.rows, work.padding_id, keys, places);
+      stream>>>(
+      work.ids, count, work.rows, work.padding_id, lists.keys, lists.places);
   std::size_t bytes = at.end - at.sort;
-  const cudaError_t sorted = cub::DeviceRadixSort::SortPairs(
-      base + at.sort,
+  return cub::DeviceRadixSort::SortPairs(
+      static_cast<char*>(work.workspace) + at.sort,
       bytes,
-      keys,
-      sorted_keys,
-      places,
-      sorted_places,
+      lists.keys,
+      lists.sorted_keys,
+      lists.places,
+      lists.sorted_places,
       count,
       0,
       bits_of(work.rows),
       stream);
-  if (sorted != cudaSuccess) {
-    return sorted;
+}
+
+cudaError_t embedding_sums(const EmbeddingBackward& work, cudaStream_t stream) {
+  if (is_empty(work)) {
+    return cudaSuccess;
   }
+  const Lists lists =
+      lists_of(work, layout_of(work.count, work.rows, work.width));
+  const int count = static_cast<int>(work.count);
+  const int rows = static_cast<int>(work.rows);
   const dim3 grid(
       static_cast<unsigned>(ceil_div(count, chunk_of(count))),
       static_cast<unsigned>(ceil_div(work.width, kThreads)));
@@ -248,24 +269,30 @@ cudaError_t embedding_backward(
     const auto kernel =
         chunk_of(count) == 16 ? runs_kernel<T, 16> : runs_kernel<T, 64>;
     kernel<<<grid, kThreads, 0, stream>>>(
-        sorted_keys,
-        sorted_places,
+        lists.sorted_keys,
+        lists.sorted_places,
         static_cast<const T*>(work.dy),
         count,
         rows,
         work.width,
         work.d_table,
-        partial);
+        lists.partial);
   });
   crossing_kernel<<<grid, kThreads, 0, stream>>>(
-      sorted_keys,
+      lists.sorted_keys,
       count,
       rows,
       chunk_of(count),
       work.width,
       work.d_table,
-      partial);
+      lists.partial);
   return cudaGetLastError();
+}
+
+cudaError_t embedding_backward(
+    const EmbeddingBackward& work, cudaStream_t stream) {
+  const cudaError_t sorted = embedding_sort(work, stream);
+  return sorted == cudaSuccess ? embedding_sums(work, stream) : sorted;
 }
 
 }  // namespace accelerate::cuda::kernels

@@ -27,7 +27,12 @@ struct EmbeddingBackward {
 std::size_t embedding_workspace_bytes(
     std::int64_t count, std::int64_t rows, std::int64_t width);
 
-/// Returns what the CUDA runtime says.
+/// The first half, which wants `ids` and the workspace alone. Returns what the
+/// CUDA runtime says, as the second.
+cudaError_t embedding_sort(const EmbeddingBackward& work, cudaStream_t stream);
+cudaError_t embedding_sums(const EmbeddingBackward& work, cudaStream_t stream);
+
+/// Both.
 cudaError_t embedding_backward(
     const EmbeddingBackward& work, cudaStream_t stream);
 

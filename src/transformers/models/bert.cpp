@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include "transformers/encoder_layers.h"
+#include "transformers/fused.h"
 #include "transformers/heads.h"
 #include "transformers/losses.h"
 #include "transformers/models/registry.h"
@@ -15,7 +16,9 @@ namespace {
 class BertEmbeddings : public torch::nn::Module {
  public:
   explicit BertEmbeddings(const BertConfig& config)
-      : dropout_(config.hidden_dropout_prob) {
+      : dropout_(config.hidden_dropout_prob),
+        eps_(config.layer_norm_eps),
+        padding_id_(config.pad_token_id.value_or(-1)) {
     const auto width = config.hidden_size;
     words = register_module(
         "word_embeddings",
@@ -48,10 +51,33 @@ class BertEmbeddings : public torch::nn::Module {
     return dropout((*norm_)(sum_BTD), dropout_, *this);
   }
 
+  // All of it as one function; undefined where that is not offered.
+  at::Tensor fused(const ModelInputs& inputs) const {
+    const auto* const blocks = fused_path(words->weight_VD);
+    if (blocks == nullptr || !inputs.input_ids.defined() ||
+        inputs.position_ids.defined()) {
+      return {};
+    }
+    const at::Tensor& types = inputs.token_type_ids;
+    return blocks->summed_embedding(
+        {.words = words->weight_VD,
+         .positions = positions_->weight_VD,
+         .types = types_->weight_VD,
+         .weight = norm_->weight_D,
+         .shift = norm_->bias_D,
+         .ids = inputs.input_ids.to(at::kLong),
+         .type_ids = types.defined() ? types.to(at::kLong) : types,
+         .padding_id = padding_id_,
+         .eps = eps_,
+         .dropout = is_training() ? dropout_ : 0.0});
+  }
+
   std::shared_ptr<Embedding> words;
 
  private:
   double dropout_;
+  double eps_;
+  std::int64_t padding_id_;
   std::shared_ptr<Embedding> positions_, types_;
   std::shared_ptr<LayerNorm> norm_;
 };
@@ -74,8 +100,11 @@ class BertModel : public Backbone {
 
   ModelResult compute(const ModelInputs& inputs) override {
     ModelResult result;
-    auto hidden_BTD =
-        (*embeddings_)(embed(inputs), inputs.token_type_ids, positions(inputs));
+    auto hidden_BTD = embeddings_->fused(inputs);
+    if (!hidden_BTD.defined()) {
+      hidden_BTD = (*embeddings_)(
+          embed(inputs), inputs.token_type_ids, positions(inputs));
+    }
     const auto context =
         layer_context(inputs, hidden_BTD, config_.is_decoder, result);
     hidden_BTD =
@@ -130,8 +159,11 @@ class BertForSequenceClassification : public HeadModule {
 
   ModelResult compute(const ModelInputs& inputs) override {
     ModelResult result = backbone().compute(inputs);
-    result.logits =
-        (*classifier_)(dropout(result.pooler_output, dropout_, *this));
+    result.logits = one_linear(
+        *classifier_, dropout(result.pooler_output, dropout_, *this));
+    // No part of this model's outputs: nobody need turn them into fp32.
+    result.last_hidden_state = at::Tensor();
+    result.pooler_output = at::Tensor();
     if (inputs.labels.defined()) {
       result.loss = sequence_loss(result.logits, inputs.labels, common());
     }

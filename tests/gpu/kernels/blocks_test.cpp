@@ -19,6 +19,7 @@
 #include "cuda/blocks/encoder_block.h"
 #include "cuda/blocks/gemm.h"
 #include "cuda/blocks/gpt2_block.h"
+#include "cuda/blocks/linear.h"
 #include "cuda/blocks/linear_cross_entropy.h"
 #include "cuda/blocks/llama_block.h"
 #include "cuda/blocks/norm_function.h"
@@ -266,6 +267,164 @@ TEST(Embedding, HasTheGradientOfTheLibrarys) {
   table.mutable_grad() = at::Tensor();
   at::embedding(table, ids, 3).backward(dy);
   EXPECT_LE(error_of(ours, table.grad()), 1e-5);
+}
+
+// Words, positions, types, norm; 40 words, 12 positions, 2 types.
+struct Embedded {
+  at::Tensor ids, types;
+  double dropout = 0.0;
+
+  // The words are x.
+  Tensors parameters() const {
+    return {
+        draw({12, 96}, 1.0),
+        draw({2, 96}, 1.0),
+        draw({96}, 1.0),
+        draw({96}, 1.0)};
+  }
+  at::Tensor plain(const at::Tensor& words, const Tensors& p) const {
+    const auto type_rows =
+        types.defined() ? at::embedding(p[1], types) : p[1].select(0, 0);
+    return at::layer_norm(
+        at::embedding(words, ids, 3) + p[0].slice(0, 0, ids.size(1)) +
+            type_rows,
+        {96},
+        p[2],
+        p[3],
+        1e-5);
+  }
+  at::Tensor fused(const at::Tensor& words, const Tensors& p) const {
+    return summed_embedding(
+        {.words = words,
+         .positions = p[0],
+         .types = p[1],
+         .weight = p[2],
+         .shift = p[3],
+         .ids = ids,
+         .type_ids = types,
+         .padding_id = 3,
+         .eps = 1e-5,
+         .dropout = dropout});
+  }
+};
+
+at::Tensor draw_ids(std::int64_t below, at::IntArrayRef sizes) {
+  return at::randint(below, sizes, on_gpu().dtype(at::kLong));
+}
+
+void compare_embedded(const Embedded& e) {
+  compare(
+      [&](const at::Tensor& x, const Tensors& p) { return e.plain(x, p); },
+      [&](const at::Tensor& x, const Tensors& p) { return e.fused(x, p); },
+      draw({40, 96}, 1.0),
+      e.parameters(),
+      {"positions", "types", "weight", "shift"});
+}
+
+TEST(SummedEmbedding, IsAsExactAsPlainOps) {
+  compare_embedded({draw_ids(40, {5, 11}), draw_ids(2, {5, 11})});
+  compare_embedded({draw_ids(40, {9, 12}), {}});
+  compare_embedded({draw_ids(40, {1, 1}), {}});
+  // Columns of a larger tensor.
+  compare_embedded(
+      {draw_ids(40, {4, 24}).slice(1, 0, 24, 2),
+       draw_ids(2, {4, 24}).slice(1, 0, 24, 2)});
+}
+
+TEST(SummedEmbedding, DropsTheSameInForwardAndBackward) {
+  const Embedded e = {draw_ids(40, {5, 11}), {}, 0.5};
+  const auto words = draw({40, 96}, 1.0).requires_grad_(true);
+  auto p = e.parameters();
+  p[3].add_(9.0).requires_grad_(true);  // No result is 0 by itself.
+  const auto y = e.fused(words, p);
+  const auto dy = draw({5, 11, 96}, 1.0);
+  y.backward(dy.to(at::kBFloat16));
+  const auto is_kept = y.detach().ne(0);
+  EXPECT_NEAR(is_kept.to(at::kFloat).mean().item<double>(), 0.5, 0.05);
+  EXPECT_LE(
+      error_of(p[3].grad(), (dy * is_kept * 2).sum(at::IntArrayRef({0, 1}))),
+      1e-2);
+}
+
+TEST(SummedEmbedding, AnEmptyBatchHasGradientsOfZero) {
+  const Embedded e = {draw_ids(40, {0, 11}), {}};
+  const auto words = draw({40, 96}, 1.0).requires_grad_(true);
+  auto p = e.parameters();
+  for (auto& one : p) {
+    one.requires_grad_(true);
+  }
+  const auto y = e.fused(words, p);
+  ASSERT_EQ(y.sizes(), at::IntArrayRef({0, 11, 96}));
+  y.backward(at::zeros_like(y));
+  EXPECT_EQ(words.grad().abs().max().item<double>(), 0.0);
+  for (const auto& one : p) {
+    EXPECT_EQ(one.grad().abs().max().item<double>(), 0.0);
+  }
+}
+
+TEST(SummedEmbedding, LeavesWhatItHasNoKernelForToTheReadablePath) {
+  const Embedded e = {draw_ids(40, {2, 13}), {}};  // 12 positions.
+  EXPECT_FALSE(e.fused(draw({40, 96}, 1.0), e.parameters()).defined());
+}
+
+void compare_linear(const at::Tensor& x, std::int64_t outputs) {
+  compare(
+      [](const at::Tensor& in, const Tensors& p) {
+        return at::linear(in, p[0], p[1]);
+      },
+      [](const at::Tensor& in, const Tensors& p) {
+        return accelerate::cuda::linear(in, p[0], p[1]);
+      },
+      x,
+      {draw({outputs, x.size(-1)}, 0.1), draw({outputs}, 1.0)},
+      {"weight", "bias"});
+}
+
+TEST(Linear, IsAsExactAsPlainOps) {
+  compare_linear(draw({3, 5, 768}, 1.0), 64);
+  compare_linear(draw({8, 768}, 1.0), 2);
+  compare_linear(draw({300, 96}, 1.0), 3);
+  compare_linear(draw({1, 33}, 1.0), 8);
+  compare_linear(draw({7, 40}, 1.0), 13);
+}
+
+TEST(Linear, TakesRowsThatAreApart) {
+  const auto all = draw({6, 5, 96}, 1.0).to(at::kBFloat16);
+  const auto wide = draw({64, 96}, 0.1);
+  EXPECT_LE(
+      error_of(
+          accelerate::cuda::linear(all.select(1, 0), wide, {}),
+          at::linear(all.select(1, 0).to(at::kFloat), wide)),
+      1e-2);
+}
+
+// Without a product of the library, whose kernels racecheck cannot follow.
+TEST(NarrowLinear, TakesRowsThatAreApart) {
+  const auto all =
+      draw({40, 5, 96}, 1.0).to(at::kBFloat16).requires_grad_(true);
+  const auto weight = draw({3, 96}, 0.1).requires_grad_(true);
+  const auto dy = draw({40, 3}, 1.0);
+  accelerate::cuda::linear(all.select(1, 2), weight, {}).backward(dy);
+  const auto x = all.detach().select(1, 2).to(at::kFloat);
+  EXPECT_LE(
+      error_of(weight.grad(), (dy.unsqueeze(2) * x.unsqueeze(1)).sum(0)), 1e-5);
+  EXPECT_LE(
+      error_of(
+          all.grad().select(1, 2), (dy.unsqueeze(2) * weight.detach()).sum(1)),
+      1e-2);
+  EXPECT_EQ(all.grad().select(1, 0).abs().max().item<double>(), 0.0);
+}
+
+TEST(Linear, AnEmptyBatchHasGradientsOfZero) {
+  for (const std::int64_t outputs : {2, 64}) {
+    const auto weight = draw({outputs, 96}, 0.1).requires_grad_(true);
+    const auto bias = draw({outputs}, 0.1).requires_grad_(true);
+    const auto y = accelerate::cuda::linear(draw({0, 96}, 1.0), weight, bias);
+    ASSERT_EQ(y.sizes(), at::IntArrayRef({0, outputs}));
+    y.backward(at::zeros_like(y));
+    EXPECT_EQ(weight.grad().abs().max().item<double>(), 0.0);
+    EXPECT_EQ(bias.grad().abs().max().item<double>(), 0.0);
+  }
 }
 
 TEST(Normalize, IsAsExactAsPlainOps) {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/blocks/backward_start.h"
+
+#include <optional>
+
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+namespace accelerate::cuda {
+namespace {
+
+struct Start {
+  int task = -1;
+  std::optional<at::cuda::CUDAEvent> event;
+};
+
+// An autograd thread of a device runs one backward at a time. Such a thread
+// ends after CUDA does, and an event must not: it is left.
+Start& start() {
+  thread_local Start* const one = new Start;
+  return *one;
+}
+
+}  // namespace
+
+void note_start_of_backward() {
+  const int task = torch::autograd::get_current_graph_task_id();
+  if (task < 0 || task == start().task ||
+      c10::cuda::currentStreamCaptureStatusMayInitCtx() ==
+          c10::cuda::CaptureStatus::None) {
+    return;
+  }
+  start().task = task;
+  start().event.emplace();
+  start().event->record(c10::cuda::getCurrentCUDAStream());
+}
+
+at::cuda::CUDAEvent* start_of_backward() {
+  const int task = torch::autograd::get_current_graph_task_id();
+  return task >= 0 && task == start().task ? &*start().event : nullptr;
+}
+
+}  // namespace accelerate::cuda

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/kernels/column_sum.h"
+#include "cuda/kernels/norm_rows.cuh"
+#include "cuda/kernels/summed_embedding.h"
+
+namespace accelerate::cuda::kernels {
+namespace {
+
+// The number of a table's row; there must be one.
+__device__ __forceinline__ std::int64_t checked(
+    std::int64_t id, std::int64_t rows) {
+  if (id < 0 || id >= rows) {
+    __trap();
+  }
+  return id;
+}
+
+__device__ __forceinline__ void add8(Float8& x, const float* from) {
+  const Float8 other = load8(from);
+#pragma unroll
+  for (int k = 0; k < kVector; ++k) {
+    x.at[k] += other.at[k];
+  }
+}
+
+struct RowStatistics {
+  float mean, rstd;
+};
+
+// Of a row that its threads hold; `scratch` has a float for each warp.
+template <typename Shape>
+__device__ __forceinline__ RowStatistics row_statistics(
+    const Float8 (&x)[Shape::kVectors],
+    std::int64_t width,
+    float eps,
+    float* scratch) {
+  const float inverse_width = 1.0F / static_cast<float>(width);
+  float sum = 0.0F;
+#pragma unroll
+  for (int v = 0; v < Shape::kVectors; ++v) {
+    if (Shape::column(v) < width) {
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        sum += x[v].at[k];
+      }
+    }
+  }
+  const float mean = block_sum<Shape::kThreads>(sum, scratch) * inverse_width;
+  float squares = 0.0F;
+#pragma unroll
+  for (int v = 0; v < Shape::kVectors; ++v) {
+    if (Shape::column(v) < width) {
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        const float centred = x[v].at[k] - mean;
+        squares += centred * centred;
+      }
+    }
+  }
+  return {
+      mean,
+      rsqrtf(
+          block_sum<Shape::kThreads>(squares, scratch) * inverse_width + eps)};
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kBlock)
+    summed_embedding_kernel(const __grid_constant__ SummedEmbedding w) {
+  __shared__ float scratch[Shape::kThreads / kWarp];
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * Shape::kRows +
+      Shape::row_in_block();
+  if (row >= w.rows) {
+    return;  // Whole warps, or whole blocks where there are barriers.
+  }
+  const std::int64_t type =
+      w.types != nullptr ? checked(w.types[row], w.type_rows) : 0;
+  const float* const word =
+      w.words + checked(w.ids[row], w.word_rows) * w.width;
+  const float* const position = w.positions + row % w.tokens * w.width;
+  const float* const type_row = w.type_table + type * w.width;
+  auto* const sums = static_cast<__nv_bfloat16*>(w.sum) + row * w.width;
+  Float8 x[Shape::kVectors];
+#pragma unroll
+  for (int v = 0; v < Shape::kVectors; ++v) {
+    const int column = Shape::column(v);
+    if (column < w.width) {
+      x[v] = load8(word + column);
+      add8(x[v], position + column);
+      add8(x[v], type_row + column);
+      store8(sums + column, x[v]);
+    }
+  }
+  const auto [mean, rstd] = row_statistics<Shape>(x, w.width, w.eps, scratch);
+  const Mask mask(w.dropout);
+#pragma unroll
+  for (int v = 0; v < Shape::kVectors; ++v) {
+    const int column = Shape::column(v);
+    if (column < w.width) {
+      Float8 y = load8(w.shift + column);
+      const Float8 weight = load8(w.weight + column);
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        y.at[k] += (x[v].at[k] - mean) * rstd * weight.at[k];
+      }
+      const std::int64_t at = row * w.width + column;
+      if (w.dropout.rate > 0.0F) {
+        mask.apply(y, static_cast<std::uint64_t>(at) / kVector);
+      }
+      store8(static_cast<__nv_bfloat16*>(w.y) + at, y);
+    }
+  }
+  if (Shape::lane() == 0) {
+    w.mean[row] = mean;
+    w.rstd[row] = rstd;
+  }
+}
+
+constexpr int kThreads = 32;  // Times eight columns.
+constexpr int kLines = 8;
+
+// blockIdx.x: a place; blockIdx.y: 256 columns. Eight lines of threads share
+// the sequences, then fold.
+__global__ void __launch_bounds__(kThreads* kLines)
+    place_sums_kernel(const __grid_constant__ PlaceSums w) {
+  __shared__ float folded[kLines][kVector][kThreads];
+  const std::int64_t place = blockIdx.x;
+  const std::int64_t column =
+      (static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x) *
+      kVector;
+  const bool is_there = column < w.width;
+  const bool is_used = place < w.tokens;
+  Float8 sums[PlaceSums::kMostTypes] = {};
+  if (is_there && is_used) {
+    const std::int64_t step = kLines * w.tokens;
+    for (std::int64_t row = place + threadIdx.y * w.tokens; row < w.rows;
+         row += step) {
+      const Float8 d = load8(
+          static_cast<const __nv_bfloat16*>(w.d_sum) + row * w.width + column);
+      const std::int64_t type = w.types != nullptr ? w.types[row] : 0;
+#pragma unroll
+      for (int t = 0; t < PlaceSums::kMostTypes; ++t) {
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) {
+          sums[t].at[k] += type == t ? d.at[k] : 0.0F;
+        }
+      }
+    }
+  }
+  float all = 0.0F;
+#pragma unroll
+  for (int t = 0; t < PlaceSums::kMostTypes; ++t) {
+    if (t < w.type_rows) {
+      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        folded[threadIdx.y][k][threadIdx.x] = sums[t].at[k];
+      }
+      __syncthreads();
+      // Eight lines of threads, eight places in a vector.
+      float total = 0.0F;
+#pragma unroll
+      for (int i = 0; i < kLines; ++i) {
+        total += folded[i][threadIdx.y][threadIdx.x];
+      }
+      if (is_there && is_used) {
+        w.workspace
+            [(place * w.type_rows + t) * w.width + column + threadIdx.y] =
+            total;
+      }
+      all += total;
+    }
+  }
+  if (is_there) {
+    w.d_positions[place * w.width + column + threadIdx.y] = all;
+  }
+}
+static_assert(kLines == kVector);
+
+}  // namespace
+
+void summed_embedding(const SummedEmbedding& work, cudaStream_t stream) {
+  if (work.rows == 0) {
+    return;
+  }
+  with_row_shape(work.width, [&](auto shape) {
+    using Shape = decltype(shape);
+    const auto grid = static_cast<unsigned>(ceil_div(work.rows, Shape::kRows));
+    summed_embedding_kernel<Shape><<<grid, Shape::kBlock, 0, stream>>>(work);
+  });
+}
+
+void place_sums(const PlaceSums& work, cudaStream_t stream) {
+  const dim3 grid(
+      static_cast<unsigned>(work.position_rows),
+      static_cast<unsigned>(ceil_div(work.width, kThreads * kVector)));
+  place_sums_kernel<<<grid, dim3(kThreads, kLines), 0, stream>>>(work);
+  ColumnSums sums;
+  for (std::int64_t t = 0; t < work.type_rows; ++t) {
+    sums.out[t] = work.d_types + t * work.width;
+  }
+  reduce_parts(
+      work.workspace,
+      work.rows == 0 ? 0 : work.tokens,
+      static_cast<int>(work.type_rows),
+      work.width,
+      sums,
+      stream);
+}
+
+}  // namespace accelerate::cuda::kernels

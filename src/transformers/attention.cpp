@@ -117,17 +117,19 @@ at::Tensor attend(
   const std::int64_t groups = q_BHTD.size(1) / k_BHTD.size(1);
   const auto k = repeat_heads(k_BHTD, groups);
   const auto v = repeat_heads(v_BHTD, groups);
+  // For nothing at all, LibTorch's fused attention gives no tensor on a GPU.
   const auto mixed_BHTD =
-      options.eager ? eager_attention(q_BHTD, k, v, mask, options)
-                    : at::scaled_dot_product_attention(
-                          q_BHTD,
-                          k,
-                          v,
-                          mask.allowed.defined() ? std::optional(mask.allowed)
-                                                 : std::nullopt,
-                          options.dropout,
-                          mask.is_causal && q_BHTD.size(2) > 1,
-                          options.scale);
+      options.eager || q_BHTD.numel() == 0
+          ? eager_attention(q_BHTD, k, v, mask, options)
+          : at::scaled_dot_product_attention(
+                q_BHTD,
+                k,
+                v,
+                mask.allowed.defined() ? std::optional(mask.allowed)
+                                       : std::nullopt,
+                options.dropout,
+                mask.is_causal && q_BHTD.size(2) > 1,
+                options.scale);
   return mixed_BHTD.transpose(1, 2).flatten(2);
 }
 

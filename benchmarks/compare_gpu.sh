@@ -36,14 +36,14 @@ fi
 
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
-"$binary" --json ${only:+--only "$only"} | tee -a /dev/stderr >>"$lines"
+"$binary" --json ${only:+--only "$only"} | tee >(cat >&2) >>"$lines"
 for script in "$@"; do
   # Each mode in a process of its own: what one compiled slows the next.
   for mode in $modes; do
     which=$only
     if [ "$mode" != eager ]; then which=${only_compiled:-$only}; fi
     python3 "$script" "$mode" ${which:+--only "$which"} |
-      { grep '^{' || true; } | tee -a /dev/stderr >>"$lines"
+      { grep '^{' || true; } | tee >(cat >&2) >>"$lines"
   done
 done
 exec python3 "$(dirname "$0")/compare_gpu.py" "$lines"

@@ -11,6 +11,7 @@
 #   -t  tools ("memcheck racecheck")
 #   -f  a --gtest_filter ('*')
 #
+# What is not clean is run once more, alone.
 # A test that takes longer than SANITIZE_SECONDS (300) counts as not clean.
 set -euo pipefail
 jobs=8
@@ -62,15 +63,27 @@ one() {
 }
 export -f one
 
-result=$(
+# Lines "<tool> <binary> <test>", so many at a time.
+all() { xargs -r -P "$1" -L 1 bash -c 'one "$@"' one; }
+
+wanted=$(
   for tool in $tools; do
     for name in gpu_kernels gpu_blocks; do
       if [ "$tool $name" = "racecheck gpu_blocks" ]; then continue; fi
       binary=$build/bin/tests/$name
       tests_of "$binary" | sed "s|^|$tool $binary |"
     done
-  done | xargs -P "$jobs" -L 1 bash -c 'one "$@"' one | tee -a /dev/stderr
+  done
 )
+result=$(all "$jobs" <<<"$wanted" | tee >(cat >&2))
+# The tool stumbles at times where several run: once more, one after the other.
+again=$(sed -n 's/^NOT CLEAN \([^ ]*\) \([^ ]*\) .*/\1 [^ ]* \2$/p' <<<"$result")
+if [ -n "$again" ]; then
+  result=$(
+    grep '^clean' <<<"$result" || true
+    grep -x -f <(echo "$again") <<<"$wanted" | all 1 | tee >(cat >&2)
+  )
+fi
 total=$(grep -c . <<<"$result" || true)
 clean=$(grep -c '^clean' <<<"$result" || true)
 echo "$clean of $total clean"

@@ -2,8 +2,9 @@
 // Whole models: the fused path against the readable one.
 //
 // The truth is fp32 without autocast; the error of the fused path in all
-// gradients together may be twice that of the readable path under autocast.
-// Single ones, of some of which there are few values, scatter around that.
+// gradients together may be twice that of the readable path under autocast, and
+// that of each. Batches of a few tokens leave gradients of few values, which
+// scatter: three times.
 #include <cmath>
 #include <functional>
 #include <map>
@@ -62,7 +63,7 @@ double error_of(const at::Tensor& actual, const at::Tensor& expected) {
 }
 
 template <typename Model>
-void compare(const Model& model, const TensorMap& batch) {
+void compare(const Model& model, const TensorMap& batch, double each = 2.0) {
   accelerate::cuda_backend().use_device(0);
   ASSERT_NE(accelerate::fused_blocks(), nullptr);
   model.module()->to(at::Device(at::kCUDA, 0));
@@ -93,7 +94,7 @@ void compare(const Model& model, const TensorMap& batch) {
     const double theirs = error_of(readable.gradients.at(name), gradient);
     all_ours += ours * ours;
     all_theirs += theirs * theirs;
-    EXPECT_LE(ours, 2.5 * theirs + 1e-6) << name;
+    EXPECT_LE(ours, each * theirs + 1e-6) << name;
     if (ours / theirs > worst) {
       worst = ours / theirs;
       worst_name = name;
@@ -146,7 +147,7 @@ TEST(FusedModels, DistilBert) {
     SCOPED_TRACE(tokens);
     TensorMap batch = classified(tokens);
     batch.insert_or_assign("labels", draw(2, {4, tokens}));
-    compare(model, batch);
+    compare(model, batch, 3.0);
   }
 }
 
@@ -163,7 +164,7 @@ TEST(FusedModels, Roberta) {
   const auto model = AutoModelForSequenceClassification::from_config(config);
   for (const std::int64_t tokens : kLengths) {
     SCOPED_TRACE(tokens);
-    compare(model, classified(tokens));
+    compare(model, classified(tokens), 3.0);
   }
 }
 

@@ -30,7 +30,13 @@ void check_gelu(
   bias_activation_forward(work, bytes(y), stream());
   const auto x64 = leaf(x), bias64 = leaf(bias);
   const auto expected = at::gelu(x64 + bias64, is_tanh ? "tanh" : "none");
-  EXPECT_CLOSE(y, expected, bound_of(type, x.numel()));
+  // Where it is negative little is left of the input, and of its roundings all.
+  const double left =
+      rows > 0 ? ((x64 + bias64).norm() / expected.norm()).item<double>() : 1.0;
+  EXPECT_CLOSE(
+      y,
+      expected,
+      bound_of(type, x.numel()) + 20 * rounding_of(at::kFloat) * left);
 
   const auto dy = random({rows, width}, type);
   expected.backward(dy.to(at::kDouble));
@@ -99,7 +105,8 @@ TEST(ColumnSumKernel, SumsEveryRow) {
             floats(out),
             floats(workspace),
             stream());
-        EXPECT_CLOSE(out, x.to(at::kDouble).sum(0), 1e-5);
+        const auto x64 = x.to(at::kDouble);
+        EXPECT_CLOSE(out, x64.sum(0), std::max(1e-5, sum_bound(x64)));
       }
     }
   }

@@ -159,7 +159,7 @@ class JupyterLab(unittest.TestCase):
 
         # The arrow: another interpreter, which knows nothing yet.
         notebook.press("Restart the kernel")
-        self.page.locator(".jp-Dialog").get_by_role("button", name="Restart").click()
+        self.page.locator(".jp-Dialog .jp-mod-accept").click()
         notebook.wait_for_kernel(LIMIT)
         notebook.run(last)
         lab.watch(lambda: notebook.is_done(last), lambda: None, LIMIT)

@@ -38,8 +38,9 @@ class PageFiller {
   }
 
   /// Copies to a place that begins a page; the rest of the last page becomes
-  /// zeros. False: the system refused, and the memory may be touched as any
-  /// other, now and by others.
+  /// zeros. The system reads whole pages of `from` itself: one that cannot be
+  /// read ends nobody. False: it refused or could not read, and the memory may
+  /// be touched as any other, now and by others.
   bool fill(std::byte* to, const std::byte* from, std::size_t bytes);
 
  private:

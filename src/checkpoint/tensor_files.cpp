@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "accelerate/error.h"
@@ -43,6 +44,21 @@ std::string read_at(
     offset += static_cast<std::uint64_t>(got);
   }
   return "";
+}
+
+bool is_in_memory(const int fd, const std::uint64_t offset) {
+  char byte = 0;
+  const iovec to{&byte, 1};
+  return ::preadv2(fd, &to, 1, static_cast<off_t>(offset), RWF_NOWAIT) >= 0;
+}
+
+// Has the disk begin to read a piece of a file. Asking the system for each page
+// of one that it holds would take time too: its ends speak for the rest.
+void ask_for(
+    const int fd, const std::uint64_t offset, const std::size_t bytes) {
+  if (!is_in_memory(fd, offset) || !is_in_memory(fd, offset + bytes - 1)) {
+    ::readahead(fd, static_cast<off64_t>(offset), bytes);
+  }
 }
 
 // Brings in mapped pages by a call that can fail: looking at a page that the
@@ -129,7 +145,7 @@ class Reading {
     if (!file.mapping) {
       checksum_.add(file.front);
     }
-    ::readahead(file.fd.get(), 0, kAhead);
+    ask_for(file.fd.get(), 0, kAhead);
   }
 
   std::size_t size() const { return pieces_.size(); }
@@ -137,10 +153,7 @@ class Reading {
   void read(const std::size_t index) {
     const Piece& piece = pieces_[index];
     // The disk is asked early enough to be busy all the time.
-    ::readahead(
-        file_.fd.get(),
-        static_cast<off64_t>(piece.offset + kAhead),
-        piece.bytes);
+    ask_for(file_.fd.get(), piece.offset + kAhead, piece.bytes);
     std::string problem = bring(piece);
     std::unique_lock lock(mutex_);
     if (!problem.empty()) {
@@ -182,7 +195,8 @@ class Reading {
     }
     if (file_.filler && file_.filler->covers(piece.to)) {
       std::byte* from = file_.source->data() + piece.offset;
-      std::string problem = bring_in(from, piece.bytes);
+      const std::size_t end = piece.bytes % page_bytes();
+      std::string problem = bring_in(from + piece.bytes - end, end);
       const bool filled =
           problem.empty() && file_.filler->fill(piece.to, from, piece.bytes);
       let_go(from, piece.bytes);

@@ -2,12 +2,16 @@
 #include "checkpoint/page_filler.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/mapped_file.h"
 #include "checkpoint/fresh_memory.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
@@ -59,6 +63,16 @@ TEST_F(Filling, IsRefusedForMemoryInUseAndLetsItBeTouched) {
   EXPECT_FALSE(filler_->fill(memory_.data(), source.data(), 2 * page_));
   memory_.data()[page_] = std::byte{7};
   EXPECT_FALSE(filler_->fill(memory_.data() + 3 * page_, source.data(), page_));
+}
+
+TEST_F(Filling, OutlivesASourceThatCannotBeRead) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("source", std::string(3 * page_, 'a'));
+  const MappedFile source(path, MappedFile::Mode::read_only);
+  // Who looks at a page behind the end of a file is ended by the system.
+  std::filesystem::resize_file(path, page_);
+  EXPECT_FALSE(filler_->fill(memory_.data(), source.data(), 3 * page_));
+  memory_.data()[2 * page_] = std::byte{7};
 }
 
 TEST_F(Filling, FromSeveralThreadsKeepsThemApart) {

@@ -15,6 +15,7 @@
 #include "accelerator/run_names.h"
 #include "accelerator/run_together.h"
 #include "base/str_cat.h"
+#include "checkpoint/large_copies.h"
 #include "folders/checksum.h"
 #include "folders/manifest.h"
 #include "optim/staged_state.h"
@@ -202,7 +203,8 @@ class Accelerator::Impl::Restorer {
             ", in this run ",
             shape_text(here)));
       } else {
-        steps_.push_back([to = here, from = found->second] { to.copy_(from); });
+        steps_.push_back(
+            [to = here, from = found->second] { copy_large(to, from); });
       }
       if (found != saved.end()) {
         saved.erase(found);

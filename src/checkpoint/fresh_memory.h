@@ -19,8 +19,9 @@ inline std::size_t aligned_for_tensors(std::size_t bytes) {
 /// Zeros that nobody has touched. Goes back to the system as a whole, which an
 /// allocator's memory might not for long.
 ///
-/// In ordinary pages: where memory is in pieces, the system takes longer to
-/// find huge ones than it saves.
+/// In ordinary pages. Huge ones would halve the work where they are at hand,
+/// but take many times as long where memory is in pieces or a virtual machine
+/// has given large blocks back to its host.
 class FreshMemory {
  public:
   /// `what` it is for and `hint` are for the `OutOfMemoryError`.

@@ -2,27 +2,24 @@
 #include "checkpoint/staging.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "checkpoint/fresh_memory.h"
+#include "checkpoint/large_copies.h"
 #include "checkpoint/page_filler.h"
 
 namespace accelerate {
 namespace {
 
 constexpr std::size_t kSlack = std::size_t{1} << 20;
-// Bytes that are worth a thread.
-constexpr std::size_t kGrain = std::size_t{8} << 20;
 
 std::shared_ptr<const FreshMemory> fresh_memory(const std::size_t bytes) {
   return std::make_shared<const FreshMemory>(
@@ -71,21 +68,12 @@ void copy(at::Tensor& to, const at::Tensor& from, PageFiller* filler) {
   }
   auto* target = static_cast<std::byte*>(to.mutable_data_ptr());
   const auto* source = static_cast<const std::byte*>(from.const_data_ptr());
-  const std::size_t bytes = from.nbytes();
-  const std::size_t page = page_bytes();
-  at::parallel_for(
-      0,
-      static_cast<std::int64_t>(aligned_to_pages(bytes) / page),
-      static_cast<std::int64_t>(kGrain / page),
-      [&](const std::int64_t first, const std::int64_t last) {
-        const std::size_t begin = static_cast<std::size_t>(first) * page;
-        const std::size_t end =
-            std::min(bytes, static_cast<std::size_t>(last) * page);
-        if (filler == nullptr ||
-            !filler->fill(target + begin, source + begin, end - begin)) {
-          std::memcpy(target + begin, source + begin, end - begin);
-        }
-      });
+  in_parts(from.nbytes(), [&](const std::size_t begin, const std::size_t end) {
+    if (filler == nullptr ||
+        !filler->fill(target + begin, source + begin, end - begin)) {
+      copy_past_caches(target + begin, source + begin, end - begin);
+    }
+  });
 }
 
 // Where each tensor goes; those that are one have one place.

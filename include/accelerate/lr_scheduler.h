@@ -196,6 +196,7 @@ class ACCELERATE_API OneCycleLR : public LRScheduler {
  protected:
   void advance() override;
   std::optional<std::int64_t> total_steps() const override;
+  bool follows_position() const override { return !options_.cycle_momentum; }
 
  private:
   double at_position(double low, double high, double last) const;

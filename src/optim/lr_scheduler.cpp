@@ -122,8 +122,13 @@ void LRScheduler::step() {
 // See NOTE [Pending steps].
 bool LRScheduler::step_later() {
   auto* const ours = dynamic_cast<FusedOptimizer*>(optimizer_);
-  if (!context_->skipped_later || ours == nullptr || !follows_position() ||
-      total_steps()) {
+  if (!context_->skipped_later || ours == nullptr || !follows_position()) {
+    return false;
+  }
+  const std::int64_t steps = context_->steps_per_call();
+  // Whether a schedule may still move at its end depends on those pending.
+  if (const auto total = total_steps();
+      total && step_count_ + steps - 1 > *total) {
     return false;
   }
   auto flag = context_->skipped_later();
@@ -136,7 +141,6 @@ bool LRScheduler::step_later() {
   while (pending_->has_come() || pending_->is_full()) {
     take_oldest();
   }
-  const std::int64_t steps = context_->steps_per_call();
   for (std::int64_t i = 0; i < steps; ++i) {
     advance();
   }

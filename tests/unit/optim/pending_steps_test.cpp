@@ -40,20 +40,25 @@ double lr_at(std::int64_t position) {
 class PendingStepsTest : public testing::Test {
  protected:
   PendingStepsTest() {
-    auto context = std::make_shared<SchedulerContext>();
-    context->sync_gradients = [this] { return syncs; };
-    context->step_was_skipped = [] {
+    scheduler.attach(context([this] {
       ADD_FAILURE() << "somebody waited";
       return false;
-    };
-    context->skipped_later = [this]() -> std::shared_ptr<const SkipFlag> {
-      return flags.back();
-    };
-    scheduler.attach(std::move(context));
+    }));
   }
 
+  std::shared_ptr<SchedulerContext> context(std::function<bool()> was_skipped) {
+    auto result = std::make_shared<SchedulerContext>();
+    result->sync_gradients = [this] { return syncs; };
+    result->step_was_skipped = std::move(was_skipped);
+    result->skipped_later = [this]() -> std::shared_ptr<const SkipFlag> {
+      return flags.back();
+    };
+    return result;
+  }
+
+  double step(bool skipped) { return step(skipped, scheduler); }
   // The learning rate that the optimizer used.
-  double step(bool skipped) {
+  double step(bool skipped, LRScheduler& scheduler) {
     weight.mutable_grad() = at::ones({1});
     flags.push_back(std::make_shared<FakeFlag>(skipped));
     // The optimizer is not told of the flag, so that each step shows its rate.
@@ -137,6 +142,30 @@ TEST_F(PendingStepsTest, SavedAndLoadedStatesAreSettled) {
   scheduler.load_state_dict(saved);
   EXPECT_EQ(scheduler.last_epoch(), 1);
   EXPECT_NEAR(step(false), lr_at(1), 1e-7);
+}
+
+TEST_F(PendingStepsTest, AScheduleWithAnEndIsWaitedForThereAlone) {
+  const OneCycleLROptions options{
+      .max_lr = {1.0}, .total_steps = 6, .cycle_momentum = false};
+  SGD plain({at::zeros({1})}, 1.0);
+  OneCycleLR expected(plain, options);
+  OneCycleLR cycle(optimizer, options);
+  int asked = 0;
+  cycle.attach(context([&] {
+    ++asked;
+    return flags.back()->value();
+  }));
+
+  const std::vector<bool> skipped = {
+      false, true, false, false, true, false, false, true, false, false, false};
+  for (std::size_t i = 0; i < skipped.size(); ++i) {
+    EXPECT_NEAR(step(skipped[i], cycle), expected.get_last_lr()[0], 1e-7) << i;
+    if (!skipped[i] && expected.last_epoch() < 6) {
+      expected.step();
+    }
+    EXPECT_EQ(asked == 0, i < 6) << i;
+  }
+  EXPECT_EQ(cycle.last_epoch(), 6);
 }
 
 TEST_F(PendingStepsTest, TooManyAreWaitedFor) {

@@ -101,10 +101,11 @@ class Accelerator::Impl {
   /// `collect`, and what the user's hooks make of it, all ranks together: when
   /// an object or a hook throws on one, all throw. Collective.
   void collect_for_hooks(CheckpointContents& contents, const Destination& to);
-  /// The weights of each model, out of `contents` and back into it: what hooks
-  /// may change.
-  std::vector<TensorMap> take_model_weights(CheckpointContents& contents) const;
-  void put_model_weights(
+  /// The weights of each model, which hooks may change.
+  std::vector<TensorMap> model_weights(
+      const CheckpointContents& contents) const;
+  /// Those of process 0 are saved: a hook may have changed them there alone.
+  void take_hooked_weights(
       CheckpointContents& contents, std::vector<TensorMap> weights) const;
   /// Goes back to a verified checkpoint. Collective.
   LoadStateReport restore(
@@ -131,6 +132,7 @@ class Accelerator::Impl {
   std::int64_t join_steps = 0;
   bool triggered = false;
   bool said_incomplete = false;
+  bool said_apart = false;
 
  private:
   class Restorer;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <numeric>
 #include <utility>
 
 #include "accelerate/error.h"
@@ -65,8 +66,8 @@ void check_project(const ProjectConfiguration& project) {
   }
 }
 
-// The ranks that write one checkpoint together: all, or those of this node.
-Group writers_of(const PartialState& state, const bool on_each_node) {
+// Groups of the writer's own.
+WritingGroups writers_of(const PartialState& state, const bool on_each_node) {
   std::vector<int> ranks;
   const Group& world = state.group();
   if (world.size() == 1) {
@@ -92,7 +93,12 @@ Group writers_of(const PartialState& state, const bool on_each_node) {
       mine = std::move(group);
     }
   }
-  return *mine;
+  if (seen.size() == 1) {
+    return *mine;
+  }
+  ranks.resize(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return {*mine, *world.subgroup(ranks)};
 }
 
 // The folders that `load_state()` may take, newest first, as rank 0 sees them;
@@ -105,7 +111,7 @@ std::vector<fs::path> candidates(const fs::path& folder, const Group& group) {
       for (const CheckpointEntry& entry : list_checkpoints(folder)) {
         paths.insert(paths.begin(), Json(entry.path.filename().string()));
       }
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       problem = {Json(error.what())};
     }
   }
@@ -138,6 +144,15 @@ bool is_anywhere(const Group& group, const bool here) {
   return std::ranges::any_of(
       group.gather_object({Json(here)}),
       [](const Json& there) { return there.as_bool(); });
+}
+
+bool are_same(
+    const std::vector<TensorMap>& ours, const std::vector<TensorMap>& theirs) {
+  return std::ranges::equal(ours, theirs, [](const auto& one, const auto& two) {
+    return std::ranges::equal(one, two, [](const auto& a, const auto& b) {
+      return a.first == b.first && a.second.is_same(b.second);
+    });
+  });
 }
 
 // A writer whose group has failed is of no use; the next save makes another.
@@ -240,13 +255,23 @@ void Accelerator::Impl::collect_for_hooks(
   const std::string none =
       str_cat("no checkpoint at ", (to.parent / to.name).string());
   run_together(state.group(), none, [&] { contents = collect(); });
+  if (trains_locally > 0 && state.use_distributed()) {
+    contents.take_from_main();
+    if (!std::exchange(said_apart, true) && state.is_main_process()) {
+      std::cerr << "warning: a checkpoint that is saved while processes train "
+                   "apart (LocalSGD) has the weights and optimizers of process "
+                   "0; end LocalSGD first to keep what the others have learnt\n"
+                << std::flush;
+    }
+  }
   if (!is_anywhere(state.group(), !checkpoints->save_hooks->empty())) {
     return;
   }
   CheckpointWriter& writer = checkpoints->writer(state);
   const fs::path folder = with_living_writer(
       *checkpoints, [&] { return writer.open_for_hooks(to); });
-  std::vector<TensorMap> weights = take_model_weights(contents);
+  const std::vector<TensorMap> before = model_weights(contents);
+  std::vector<TensorMap> weights = before;
   try {
     run_together(state.group(), none + ": a hook threw", [&] {
       for (const StateHook& hook : *checkpoints->save_hooks) {
@@ -257,7 +282,9 @@ void Accelerator::Impl::collect_for_hooks(
     writer.discard_open();
     throw;
   }
-  put_model_weights(contents, std::move(weights));
+  if (is_anywhere(state.group(), !are_same(before, weights))) {
+    take_hooked_weights(contents, std::move(weights));
+  }
 }
 
 fs::path Accelerator::save_state(
@@ -303,6 +330,8 @@ LoadStateReport Accelerator::load_state(const LoadStateOptions& options) {
       loaded = load_together(path, group(), share);
     } catch (const DistributedError&) {
       throw;
+    } catch (const OutOfMemoryError&) {
+      throw;  // An older one is no smaller.
     } catch (const Error& error) {
       passed_over.emplace_back(error.what());
       if (is_main_process()) {

@@ -52,12 +52,15 @@ TensorMap joined(const NamedTensors& parameters, const NamedTensors& buffers) {
   return weights;
 }
 
-TensorMap weights_of(const PreparedModel& model) {
+// Each rank's forward may change them, until those of one go to all.
+NamedTensors buffers_of(const PreparedModel& model) {
   const auto* module = model.living_module();
-  return joined(
-      model.parameters,
-      module != nullptr ? named_tensors(module->named_buffers())
-                        : model.buffers);
+  return module != nullptr ? named_tensors(module->named_buffers())
+                           : model.buffers;
+}
+
+TensorMap weights_of(const PreparedModel& model) {
+  return joined(model.parameters, buffers_of(model));
 }
 
 std::vector<std::pair<std::string, at::Tensor>> named_parameters(
@@ -98,7 +101,9 @@ CheckpointContents Accelerator::Impl::collect_large() {
   contents.process_index = static_cast<int>(state.process_index());
   contents.num_processes = static_cast<int>(state.num_processes());
   for (std::size_t m = 0; m < models.size(); ++m) {
-    contents.weights[numbered("model", m)] = weights_of(models[m]);
+    const std::string name = numbered("model", m);
+    contents.weights[name] = joined(models[m].parameters, {});
+    contents.main_weights[name] = joined({}, buffers_of(models[m]));
   }
   const auto all_optimizers = optimizers();
   const auto named = named_parameters(models);
@@ -131,7 +136,9 @@ CheckpointContents Accelerator::Impl::collect() {
     const RegisteredObject& object = checkpoints->registered[i];
     registered.push_back(object.save ? object.save() : Json());
     if (object.save_tensors) {
-      contents.weights[str_cat("registered_", i)] = object.save_tensors();
+      const std::string name = str_cat("registered_", i);
+      contents.weights[name];
+      contents.main_weights[name] = object.save_tensors();
     }
   }
   contents.documents["registered"] = std::move(registered);
@@ -152,19 +159,24 @@ CheckpointContents Accelerator::Impl::collect() {
   return contents;
 }
 
-std::vector<TensorMap> Accelerator::Impl::take_model_weights(
-    CheckpointContents& contents) const {
+std::vector<TensorMap> Accelerator::Impl::model_weights(
+    const CheckpointContents& contents) const {
   std::vector<TensorMap> weights;
   for (std::size_t m = 0; m < models.size(); ++m) {
-    weights.push_back(std::move(contents.weights[numbered("model", m)]));
+    const std::string name = numbered("model", m);
+    weights.push_back(contents.weights.at(name));
+    const TensorMap& of_main = contents.main_weights.at(name);
+    weights.back().insert(of_main.begin(), of_main.end());
   }
   return weights;
 }
 
-void Accelerator::Impl::put_model_weights(
+void Accelerator::Impl::take_hooked_weights(
     CheckpointContents& contents, std::vector<TensorMap> weights) const {
   for (std::size_t m = 0; m < models.size(); ++m) {
-    contents.weights[numbered("model", m)] =
+    const std::string name = numbered("model", m);
+    contents.weights[name].clear();
+    contents.main_weights[name] =
         m < weights.size() ? std::move(weights[m]) : TensorMap{};
   }
 }

@@ -24,12 +24,20 @@ struct CheckpointContents {
   int num_processes = 1;
   /// Equal on every rank, kept as whole tensors under their own names.
   std::map<std::string, TensorMap> weights;
+  /// As rank 0 has it, beside `weights` of the same name: what ranks may have
+  /// of their own, such as buffers.
+  std::map<std::string, TensorMap> main_weights;
   /// Equal on every rank, kept as ranges of flat tensors.
   std::map<std::string, TensorMap> ranges;
-  /// Equal on every rank.
+  /// Otherwise `ranges` are as rank 0 has them, which writes them all.
+  bool divides_ranges = true;
+  /// As rank 0 has it.
   std::map<std::string, Json> documents;
   /// Of this rank alone.
   TensorMap own;
+
+  /// Has rank 0 write all but `own`: ranks are not equal.
+  void take_from_main();
 };
 
 /// A checkpoint that was verified. `ranges` may be adopted; `weights` may look

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/str_cat.h"
+#include "folders/checksum.h"
 #include "tensor_io/safetensors_dtype.h"
 
 namespace accelerate {
@@ -97,15 +98,23 @@ TensorMap ranges(const TensorMap& all, const int part, const int parts) {
   return mine;
 }
 
-Json weight_index(const std::string& name, const TensorMap& all, int parts) {
+Json weight_index(
+    const std::string& name,
+    const TensorMap& all,
+    const TensorMap& of_main,
+    const int parts) {
   Json map = Json::object();
   for (int part = 0; part < parts; ++part) {
     for (const auto& [tensor, value] : whole_tensors(all, part, parts)) {
       map[tensor] = tensor_file_name(name, part, parts);
     }
   }
+  for (const auto& [tensor, value] : of_main) {
+    map[tensor] = tensor_file_name(name, 0, parts);
+  }
+  const std::uint64_t bytes = bytes_of(all) + bytes_of(of_main);
   return Json::object(
-      {{"metadata", Json::object({{"total_size", bytes_of(all)}})},
+      {{"metadata", Json::object({{"total_size", bytes}})},
        {"weight_map", map}});
 }
 
@@ -120,6 +129,19 @@ Json shapes_of(const TensorMap& all) {
   return shapes;
 }
 
+// Short for names, types and shapes: from them follows who writes what.
+std::string form_of(const TensorMap& all) {
+  std::string text;
+  for (const auto& [name, tensor] : all) {
+    text += str_cat(name, " ", c10::toString(tensor.scalar_type()));
+    for (const std::int64_t size : tensor.sizes()) {
+      text += str_cat(" ", size);
+    }
+    text += "\n";
+  }
+  return str_cat(all.size(), " tensors, ", checksum_of(text));
+}
+
 void add_tensors(
     Part& part,
     const std::string& name,
@@ -128,13 +150,29 @@ void add_tensors(
     const int world_size,
     TensorMap (*choose)(const TensorMap&, int, int)) {
   const int parts = writers_for(bytes_of(all), world_size);
+  part.forms[name] = form_of(all);
   if (rank < parts) {
     part.tensors.push_back(
         {tensor_file_name(name, rank, parts), choose(all, rank, parts)});
   }
 }
 
+const TensorMap& main_weights_of(
+    const CheckpointContents& contents, const std::string& name) {
+  static const TensorMap none;
+  const auto found = contents.main_weights.find(name);
+  return found == contents.main_weights.end() ? none : found->second;
+}
+
 }  // namespace
+
+void CheckpointContents::take_from_main() {
+  for (auto& [name, tensors] : weights) {
+    main_weights[name].merge(tensors);
+    tensors.clear();
+  }
+  divides_ranges = false;
+}
 
 int writers_for(const std::uint64_t bytes, const int world_size) {
   return static_cast<int>(std::clamp<std::uint64_t>(
@@ -166,9 +204,18 @@ Part part_of(
   Part part;
   for (const auto& [name, tensors] : contents.weights) {
     add_tensors(part, name, tensors, rank, world_size, whole_tensors);
+    if (rank == 0) {
+      const TensorMap& more = main_weights_of(contents, name);
+      part.tensors.back().tensors.insert(more.begin(), more.end());
+    }
   }
   for (const auto& [name, tensors] : contents.ranges) {
-    add_tensors(part, name, tensors, rank, world_size, ranges);
+    if (contents.divides_ranges) {
+      add_tensors(part, name, tensors, rank, world_size, ranges);
+    } else if (rank == 0) {
+      add_tensors(part, name, tensors, rank, 1, ranges);
+      part.forms.erase(name);
+    }
   }
   part.tensors.push_back({own_file_name(contents.process_index), contents.own});
   if (rank != 0) {
@@ -178,7 +225,8 @@ Part part_of(
     const int parts = writers_for(bytes_of(tensors), world_size);
     if (parts > 1) {
       part.documents.emplace_back(
-          name + ".safetensors.index.json", weight_index(name, tensors, parts));
+          name + ".safetensors.index.json",
+          weight_index(name, tensors, main_weights_of(contents, name), parts));
     }
   }
   for (const auto& [name, tensors] : contents.ranges) {

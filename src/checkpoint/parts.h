@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Part {
   std::vector<TensorFile> tensors;
   /// Of rank 0 only.
   std::vector<std::pair<std::string, Json>> documents;
+  /// By file: what every rank must agree on for the parts to fit together.
+  std::map<std::string, std::string> forms;
 };
 
 /// How many ranks share the writing of so many bytes: all of them, unless
@@ -30,7 +33,8 @@ struct Part {
 int writers_for(std::uint64_t bytes, int world_size);
 
 /// Deals a checkpoint out. The parts of all ranks together are the whole, and
-/// each rank works out its own without asking.
+/// each rank works out its own without asking, so that `forms` has to be the
+/// same on all.
 ///
 /// The tensors of a part are those of `contents`, or views into them.
 Part part_of(const CheckpointContents& contents, int rank, int world_size);

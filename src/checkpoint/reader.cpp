@@ -2,6 +2,7 @@
 #include "checkpoint/reader.h"
 
 #include <algorithm>
+#include <new>
 #include <set>
 #include <span>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "accelerate/safetensors.h"
 #include "base/files.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/tensor_files.h"
 #include "checkpoint/tensor_places.h"
@@ -29,6 +31,10 @@ constexpr std::string_view kTensors = ".safetensors";
 constexpr std::string_view kShapes = ".shapes.json";
 constexpr std::string_view kIndex = ".safetensors.index.json";
 constexpr std::string_view kOwn = "rank-";
+// What ranks tell each other.
+constexpr const char* kProblems = "problems";
+constexpr const char* kNoMemory = "no memory";
+constexpr const char* kRun = "run";
 
 // `optimizer_1` for `optimizer_1-00002-of-00004.safetensors`.
 std::string stem_of(const std::string& file) {
@@ -89,6 +95,7 @@ class Reader {
     std::vector<TensorFileToRead> files;
     files.reserve(manifest_.files.size());
     for (const auto& [stem, parts] : names) {
+      check_family(stem, parts);
       const std::size_t first = files.size();
       for (const std::string& part : parts) {
         files.push_back(open_tensor_file(
@@ -109,6 +116,23 @@ class Reader {
   LoadedCheckpoint take() { return std::move(loaded_); }
 
  private:
+  // All of `model-00001-of-00003.safetensors` to `model-00003-of-00003…`.
+  void check_family(
+      const std::string& stem, const std::vector<std::string>& parts) const {
+    const auto count = static_cast<int>(parts.size());
+    for (int part = 0; part < count; ++part) {
+      if (parts[static_cast<std::size_t>(part)] !=
+          tensor_file_name(stem, part, count)) {
+        throw FormatError(str_cat(
+            folder_.string(),
+            " has not all parts of `",
+            stem,
+            "`, only ",
+            join(parts, ", ")));
+      }
+    }
+  }
+
   void read_own_files() {
     if (manifest_.world_size > kMaxProcesses) {
       throw FormatError(str_cat(
@@ -199,6 +223,51 @@ std::vector<Damage> read_checkpoint(
       "whole");
 }
 
+std::string run_text(const LoadedCheckpoint& loaded) {
+  return str_cat(
+      "step ",
+      loaded.step,
+      " of ",
+      loaded.world_size(),
+      " processes, number ",
+      loaded.iteration);
+}
+
+void check_memory(const std::vector<Json>& all, const fs::path& folder) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (const Json& error = all[rank].at(kNoMemory); !error.is_null()) {
+      throw OutOfMemoryError(
+          str_cat(
+              "rank ",
+              rank,
+              " has no memory to load ",
+              folder.string(),
+              ": ",
+              error.as_string()),
+          "free memory on that host, or start fewer processes there");
+    }
+  }
+}
+
+// Where each node has a checkpoint, one of that name may be of another save.
+void check_same_run(const std::vector<Json>& all, const fs::path& folder) {
+  const std::string first = all.front().at(kRun).as_string();
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (const auto other = all[rank].at(kRun).as_string(); other != first) {
+      throw FormatError(
+          str_cat(
+              folder.string(),
+              " is not the same checkpoint on every node: on rank 0 ",
+              first,
+              ", on rank ",
+              rank,
+              " ",
+              other),
+          "load one that all nodes have");
+    }
+  }
+}
+
 }  // namespace
 
 LoadedCheckpoint load_together(
@@ -210,22 +279,33 @@ LoadedCheckpoint load_together(
       .threads = at::get_num_threads()};
   std::optional<LoadedCheckpoint> loaded;
   Json found = Json::array();
+  Json no_memory;
   try {
     for (const auto& [file, what] : read_checkpoint(folder, mine, loaded)) {
       found.push_back(str_cat(file, " ", what));
     }
+  } catch (const OutOfMemoryError& error) {
+    no_memory = error.what();
+  } catch (const std::bad_alloc& error) {
+    no_memory = error.what();
   } catch (const std::exception& error) {
     found.push_back(error.what());
   }
+  const auto all = group.gather_object({Json::object(
+      {{kProblems, found},
+       {kNoMemory, no_memory},
+       {kRun, loaded ? run_text(*loaded) : ""}})});
+  check_memory(all, folder);
   std::set<std::string> damages;
-  for (const Json& theirs : group.gather_object({found})) {
-    for (const Json& damage : theirs.as_array()) {
+  for (const Json& theirs : all) {
+    for (const Json& damage : theirs.at(kProblems).as_array()) {
       damages.insert(damage.as_string());
     }
   }
   if (!damages.empty()) {
     throw_damaged(folder, damages);
   }
+  check_same_run(all, folder);
   return std::move(*loaded);
 }
 

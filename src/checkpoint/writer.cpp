@@ -24,6 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kError = "error";
+constexpr const char* kFiles = "files";
+constexpr const char* kForms = "forms";
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -43,9 +45,13 @@ FileSum write_tensors(
   return file.finish();
 }
 
-// Writes a rank's files; returns their sums as the other ranks hear of them.
+// Writes a rank's files; returns what the other ranks have to know of them.
 Json write_part(const fs::path& folder, const Part& part, const WriteVia via) {
   Json sums = Json::object();
+  Json forms = Json::object();
+  for (const auto& [name, form] : part.forms) {
+    forms[name] = form;
+  }
   const auto add = [&](const std::string& name, const FileSum& sum) {
     sums[name] = Json::object({{"bytes", sum.bytes}, {"xxh3", sum.xxh3}});
   };
@@ -64,7 +70,7 @@ Json write_part(const fs::path& folder, const Part& part, const WriteVia via) {
             folder / name,
             document.dump({.indent = 2, .allow_nan = true}) + "\n"));
   }
-  return sums;
+  return Json::object({{kFiles, sums}, {kForms, forms}});
 }
 
 // Runs `work` and returns its result, or what went wrong as a value that can
@@ -103,6 +109,34 @@ void check_outcomes(const std::vector<Json>& outcomes, const fs::path& target) {
   }
 }
 
+// Each rank has cut its part out of what it holds itself: the parts are a whole
+// if all hold the same.
+void check_forms(const std::vector<Json>& outcomes, const fs::path& target) {
+  const Json& first = outcomes.front().at(kForms);
+  for (std::size_t rank = 1; rank < outcomes.size(); ++rank) {
+    const Json& forms = outcomes[rank].at(kForms);
+    for (const auto& [name, form] : first.as_object()) {
+      const Json* theirs = forms.find(name);
+      if (theirs == nullptr || theirs->as_string() != form.as_string()) {
+        throw StateError(
+            str_cat(
+                "no checkpoint at ",
+                target.string(),
+                ": the processes hold different tensors in `",
+                name,
+                "`: rank 0 ",
+                form.as_string(),
+                ", rank ",
+                rank,
+                " ",
+                theirs == nullptr ? "none" : theirs->as_string()),
+            "give every process the same models and optimizers, trained on the "
+            "same parameters");
+      }
+    }
+  }
+}
+
 // What is known before anything is written.
 Manifest run_of(const CheckpointContents& contents) {
   Manifest manifest;
@@ -115,7 +149,7 @@ Manifest run_of(const CheckpointContents& contents) {
 void add_files(Manifest& manifest, const std::vector<Json>& sums) {
   manifest.created = utc_now();
   for (const Json& part : sums) {
-    for (const auto& [name, sum] : part.as_object()) {
+    for (const auto& [name, sum] : part.at(kFiles).as_object()) {
       manifest.files[name] = {
           static_cast<std::uint64_t>(sum.at("bytes").as_integer()),
           sum.at("xxh3").as_string()};
@@ -162,7 +196,7 @@ void prune(const Destination& to, const fs::path& newest) {
     if (to.keep) {
       prune_checkpoints(to.parent, {.keep = *to.keep, .newest = newest});
     }
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     warn(error.what());
   }
 }
@@ -170,10 +204,11 @@ void prune(const Destination& to, const fs::path& newest) {
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(
-    Group group,
+    WritingGroups groups,
     std::shared_ptr<Staging> staging,
     const std::chrono::milliseconds patience)
-    : group_(std::move(group)),
+    : group_(std::move(groups.together)),
+      all_(std::move(groups.all)),
       staging_(std::move(staging)),
       patience_(patience) {
 }
@@ -215,14 +250,17 @@ void CheckpointWriter::choose_number(Destination& to) {
   if (!to.numbered) {
     return;
   }
-  std::vector<Json> chosen{outcome_of([&] {
+  const auto chosen = all_.gather_object({outcome_of([&] {
     return group_.rank() == 0
                ? Json::object({{"next", next_checkpoint_number(to.parent)}})
-               : Json();
-  })};
-  group_.broadcast_object_list(chosen);
+               : Json::object();
+  })});
   check_outcomes(chosen, to.parent);
-  to.iteration = std::max(to.iteration, chosen.front().at("next").as_integer());
+  for (const Json& one : chosen) {
+    if (const Json* next = one.find("next")) {
+      to.iteration = std::max(to.iteration, next->as_integer());
+    }
+  }
   to.name = str_cat("checkpoint_", to.iteration);
 }
 
@@ -263,9 +301,9 @@ fs::path CheckpointWriter::open_folder(
   if (!folder_path_.empty()) {
     return folder_path_;
   }
-  std::vector<Json> opened{outcome_of([&] {
+  Json opened = outcome_of([&] {
     if (group_.rank() != 0) {
-      return Json();
+      return Json::object();
     }
     tidy(to.parent);
     folder_ = std::make_unique<StagedFolder>(to.parent);
@@ -273,10 +311,11 @@ fs::path CheckpointWriter::open_folder(
       fs::create_directory(folder_->path() / kHooksFolder);
     }
     return Json::object({{"path", folder_->path().string()}});
-  })};
-  group_.broadcast_object_list(opened);
-  check_outcomes(opened, to.parent / to.name);
-  folder_path_ = opened.front().at("path").as_string();
+  });
+  check_outcomes(all_.gather_object({opened}), to.parent / to.name);
+  std::vector<Json> path{std::move(opened)};
+  group_.broadcast_object_list(path);
+  folder_path_ = path.front().at("path").as_string();
   return folder_path_;
 }
 
@@ -311,26 +350,29 @@ Saved CheckpointWriter::write_and_commit(
   // Whatever comes of it, the next save has a folder of its own.
   folder_path_.clear();
   const std::unique_ptr<StagedFolder> folder = std::move(folder_);
-  const Json sums = outcome_of([&] { return write_part(path, part, via); });
-  const std::vector<Json> all = group_.gather_object({sums});
-  check_outcomes(all, target);
+  const Json written = outcome_of([&] { return write_part(path, part, via); });
+  check_outcomes(all_.gather_object({written}), target);
+  const std::vector<Json> parts = group_.gather_object({written});
+  check_forms(parts, target);
 
-  std::vector<Json> ended{outcome_of([&] {
+  Json ended = outcome_of([&] {
     if (!is_main) {
-      return Json();
+      return Json::object();
     }
-    add_files(manifest, all);
+    add_files(manifest, parts);
     manifest.hook_files = take_hook_files(path);
     const Saved saved = commit(*folder, manifest, to);
-    prune(to, saved.path);
     return Json::object(
         {{"path", saved.path.string()}, {"iteration", saved.iteration}});
-  })};
-  group_.broadcast_object_list(ended);
-  check_outcomes(ended, target);
-  return {
-      ended.front().at("path").as_string(),
-      ended.front().at("iteration").as_integer()};
+  });
+  check_outcomes(all_.gather_object({ended}), target);
+  std::vector<Json> saved{std::move(ended)};
+  group_.broadcast_object_list(saved);
+  const fs::path saved_at = saved.front().at("path").as_string();
+  if (is_main) {
+    prune(to, saved_at);
+  }
+  return {saved_at, saved.front().at("iteration").as_integer()};
 }
 
 }  // namespace accelerate

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "accelerate/group.h"
 #include "checkpoint/contents.h"
@@ -38,11 +39,24 @@ struct Saved {
   std::int64_t iteration = 0;
 };
 
+/// Who saves.
+struct WritingGroups {
+  // NOLINTNEXTLINE(google-explicit-constructor): most often they are one.
+  WritingGroups(const Group& one) : together(one), all(one) {}
+  WritingGroups(Group writers, Group everybody)
+      : together(std::move(writers)), all(std::move(everybody)) {}
+
+  /// The ranks that write one checkpoint together: all, or those of a node.
+  Group together;
+  /// All ranks: where each node has a checkpoint, all have it or none.
+  Group all;
+};
+
 /// Saves one checkpoint after the other.
 ///
-/// The group is the writer's own: its collectives run in a thread beside
+/// The groups are the writer's own: their collectives run in a thread beside
 /// training. Rank 0 makes the folder, each rank writes its part, rank 0 adds
-/// the manifest and gives the folder its name.
+/// the manifest and gives the folder its name once every rank has written.
 ///
 /// Thread safety: one thread at a time.
 class CheckpointWriter {
@@ -50,7 +64,7 @@ class CheckpointWriter {
   /// `staging` holds the copies of background saves. `patience` is how long a
   /// wait may take before it is worth a warning.
   explicit CheckpointWriter(
-      Group group,
+      WritingGroups groups,
       std::shared_ptr<Staging> staging = std::make_shared<Staging>(),
       std::chrono::milliseconds patience = std::chrono::seconds(30));
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -71,8 +85,8 @@ class CheckpointWriter {
   void save_in_background(
       const CheckpointContents& contents, const Destination& to);
 
-  /// Takes for a numbered checkpoint the number above all that are there, the
-  /// same on every rank. Collective.
+  /// Takes for a numbered checkpoint the number above all that are there, on
+  /// any node, the same on every rank. Collective.
   void choose_number(Destination& to);
 
   /// Makes the folder of the next save ahead of it, for hooks that write files
@@ -98,6 +112,7 @@ class CheckpointWriter {
   std::filesystem::path open_folder(const Destination& to, Contents contents);
 
   Group group_;
+  Group all_;
   std::shared_ptr<Staging> staging_;
   /// Between `open_folder` and the commit: the folder, on rank 0, and its path.
   std::unique_ptr<StagedFolder> folder_;

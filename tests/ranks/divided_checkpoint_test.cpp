@@ -11,7 +11,11 @@
 #include "accelerate/optim.h"
 #include "accelerate/optimizer_state.h"
 #include "accelerate/safetensors.h"
+#include "base/files.h"
+#include "folders/manifest.h"
 #include "folders/tensor_table.h"
+#include "support/lone_run.h"
+#include "support/message_of.h"
 #include "support/run_on_ranks.h"
 #include "support/temporary_folder.h"
 
@@ -51,6 +55,14 @@ void expect_same(const TensorMap& ours, const TensorMap& theirs) {
   }
 }
 
+TensorMap copy_of(const TensorMap& tensors) {
+  TensorMap copies;
+  for (const auto& [name, tensor] : tensors) {
+    copies[name] = tensor.detach().clone();
+  }
+  return copies;
+}
+
 TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
   const TemporaryFolder folder;
   TensorMap weights;
@@ -63,9 +75,7 @@ TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
     }
     run.accelerator.wait_for_checkpoint();
     if (group.rank() == 0) {
-      for (auto& [name, tensor] : Accelerator::get_state_dict(run.net)) {
-        weights[name] = tensor.detach().clone();
-      }
+      weights = copy_of(Accelerator::get_state_dict(run.net));
       state = optimizer_state(run.optimizer);
     }
   });
@@ -96,6 +106,69 @@ TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
       EXPECT_THAT(name, testing::StartsWith("rank-")) << what;
     }
   }
+}
+
+class DividedDamage : public testing::Test {
+ protected:
+  void SetUp() override {
+    run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
+      LargeRun run(group);
+      run.step();
+      run.accelerator.save_state(checkpoint_);
+    });
+  }
+
+  /// Every rank says `text`, and nothing changes on any.
+  void expect_refused(const std::string& text) const {
+    run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
+      LargeRun run(group);
+      const TensorMap before = copy_of(Accelerator::get_state_dict(run.net));
+      EXPECT_THAT(
+          message_of<Error>([&] { run.accelerator.load_state(checkpoint_); }),
+          testing::HasSubstr(text));
+      expect_same(Accelerator::get_state_dict(run.net), before);
+      EXPECT_TRUE(optimizer_state(run.optimizer).tensors.empty());
+      EXPECT_EQ(run.accelerator.step(), 0);
+    });
+  }
+
+  const TemporaryFolder folder_;
+  const std::filesystem::path checkpoint_ = folder_.path() / "c";
+};
+
+TEST_F(DividedDamage, InAnyPartIsNamedOnEveryRank) {
+  int damaged = 0;
+  for (const std::string& name : files_of(checkpoint_)) {
+    SCOPED_TRACE(name);
+    const auto bytes = std::filesystem::file_size(checkpoint_ / name);
+    if (bytes < (1 << 20)) {
+      continue;
+    }
+    // In the header, in the middle of a piece, at the end.
+    for (const std::uintmax_t at :
+         {std::uintmax_t{100}, bytes / 2, bytes - 1}) {
+      flip_bit(checkpoint_ / name, at);
+      expect_refused(name);
+      flip_bit(checkpoint_ / name, at);
+    }
+    ++damaged;
+  }
+  EXPECT_EQ(damaged, 6);
+}
+
+TEST_F(DividedDamage, OfTheLengthOrExistenceOfAPartIsNamedOnEveryRank) {
+  const auto part = checkpoint_ / "optimizer-00002-of-00003.safetensors";
+  std::filesystem::copy_file(part, folder_.path() / "kept");
+  std::filesystem::resize_file(part, 3 << 20);
+  expect_refused("optimizer-00002-of-00003.safetensors");
+  std::filesystem::remove(part);
+  expect_refused("optimizer-00002-of-00003.safetensors");
+
+  // A manifest that does not know of the part either.
+  Manifest manifest = read_manifest(checkpoint_);
+  manifest.files.erase("optimizer-00002-of-00003.safetensors");
+  write_file(checkpoint_ / kManifestFile, manifest.to_json());
+  expect_refused("has not all parts of `optimizer`");
 }
 
 }  // namespace

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints of ranks that do not hold the same.
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <torch/nn.h>
+
+#include "accelerate/accelerator.h"
+#include "accelerate/error.h"
+#include "accelerate/local_sgd.h"
+#include "accelerate/optim.h"
+#include "accelerate/optimizer_state.h"
+#include "accelerate/safetensors.h"
+#include "checkpoint/parts.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/writer.h"
+#include "folders/checkpoints.h"
+#include "support/message_of.h"
+#include "support/run_on_ranks.h"
+#include "support/temporary_folder.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr std::int64_t kUnevenWidth = 1300;
+
+/// 20 MB of weights, with a buffer after each layer: two ranks write them.
+struct Uneven {
+  explicit Uneven(const Group& group)
+      : accelerator(
+            PartialState(group), {.ddp_kwargs = {.broadcast_buffers = false}}) {
+    torch::manual_seed(1);
+    for (int i = 0; i < 3; ++i) {
+      net->push_back(torch::nn::Linear(kUnevenWidth, kUnevenWidth));
+      net->push_back(torch::nn::BatchNorm1d(kUnevenWidth));
+    }
+    optimizer.emplace(net->parameters(), 0.01);
+    accelerator.prepare(net, *optimizer);
+  }
+
+  void step() {
+    const at::Tensor rows =
+        at::rand({4, kUnevenWidth}) + accelerator.process_index() * 10;
+    accelerator.backward(net->forward(rows).pow(2).mean());
+    optimizer->step();
+    optimizer->zero_grad();
+  }
+
+  TensorMap weights() const {
+    TensorMap copies;
+    for (const auto& [name, tensor] : Accelerator::get_state_dict(net)) {
+      copies[name] = tensor.detach().clone();
+    }
+    return copies;
+  }
+
+  Accelerator accelerator;
+  torch::nn::Sequential net;
+  std::optional<AdamW> optimizer;
+};
+
+void expect_equal_maps(const TensorMap& ours, const TensorMap& theirs) {
+  ASSERT_EQ(ours.size(), theirs.size());
+  for (const auto& [name, tensor] : theirs) {
+    EXPECT_TRUE(at::equal(ours.at(name), tensor)) << name;
+  }
+}
+
+TEST(UnevenRanks, SaveTheBuffersOfTheMainProcess) {
+  const TemporaryFolder folder;
+  TensorMap weights;
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    Uneven run(group);
+    run.step();
+    run.accelerator.save_state(folder.path() / "c");
+    if (group.rank() == 0) {
+      weights = run.weights();
+    }
+  });
+  EXPECT_TRUE(fs::exists(folder.path() / "c/model-00002-of-00002.safetensors"));
+  expect_equal_maps(load_sharded(folder.path() / "c"), weights);
+}
+
+/// An average that the main process keeps for all.
+struct MainAverage {
+  TensorMap state_dict() const { return tensors; }
+  void load_state_dict(const TensorMap& now) { tensors = now; }
+  TensorMap tensors;
+};
+
+TEST(UnevenRanks, SaveRegisteredTensorsOfTheMainProcess) {
+  const TemporaryFolder folder;
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    Accelerator accelerator(PartialState(group), {});
+    MainAverage average;
+    if (group.rank() == 0) {
+      average.tensors["a"] = at::full({3'000'000}, 1.0);
+      average.tensors["b"] = at::full({3'000'000}, 2.0);
+    }
+    accelerator.register_for_checkpointing(average);
+    accelerator.save_state(folder.path() / "c");
+    average.tensors.clear();
+    accelerator.load_state(folder.path() / "c");
+    ASSERT_EQ(average.tensors.size(), 2U);
+    EXPECT_EQ(average.tensors.at("b").sum().item<double>(), 6e6);
+  });
+}
+
+TEST(UnevenRanks, SaveWhatAHookLeavesOnTheMainProcess) {
+  const TemporaryFolder folder;
+  TensorMap weights;
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    Uneven run(group);
+    const auto hook = run.accelerator.register_save_state_pre_hook(
+        [&](std::vector<TensorMap>& models, const fs::path&) {
+          if (group.rank() == 0) {
+            models[0].erase("0.weight");
+            models[0].at("2.weight") = models[0].at("2.weight").to(at::kHalf);
+            weights = models[0];
+          } else {
+            models[0].erase("4.weight");
+          }
+        });
+    run.accelerator.save_state(folder.path() / "c");
+  });
+  EXPECT_FALSE(weights.contains("0.weight"));
+  expect_equal_maps(
+      load_safetensors(folder.path() / "c/model.safetensors"), weights);
+}
+
+TEST(UnevenRanks, ThatTrainApartSaveTheMainProcess) {
+  const TemporaryFolder folder;
+  TensorMap weights;
+  TensorMap moments;
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    Uneven run(group);
+    run.step();
+    LocalSGD local(run.accelerator, *run.net, {.local_sgd_steps = 8});
+    run.step();
+    local.step();
+    run.accelerator.save_state(folder.path() / "c");
+    if (group.rank() == 0) {
+      weights = run.weights();
+      for (const auto& [name, tensor] :
+           optimizer_state(*run.optimizer).tensors) {
+        moments[name] = tensor.clone();
+      }
+    }
+  });
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    Uneven run(group);
+    run.accelerator.load_state(folder.path() / "c");
+    expect_equal_maps(run.weights(), weights);
+    expect_equal_maps(optimizer_state(*run.optimizer).tensors, moments);
+  });
+}
+
+// The writer trusts nobody: what would not fit together is not committed.
+TEST(UnevenRanks, WithOtherTensorsSaveNothing) {
+  const TemporaryFolder folder;
+  run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
+    CheckpointWriter writer(group);
+    CheckpointContents contents;
+    contents.process_index = group.rank();
+    contents.num_processes = group.size();
+    contents.ranges["optimizer"]["a"] =
+        at::ones({group.rank() == 2 ? 3'000'000 : 6'000'000});
+    contents.own["x"] = at::ones({1});
+    EXPECT_THAT(
+        message_of<StateError>([&] {
+          writer.save(contents, {.parent = folder.path(), .name = "c"});
+        }),
+        HasSubstr("the processes hold different tensors in `optimizer`: rank 0 "
+                  "1 tensors, "));
+    group.barrier();
+    EXPECT_TRUE(fs::is_empty(folder.path()));
+    contents.ranges["optimizer"]["a"] = at::ones({6'000'000});
+    writer.save(contents, {.parent = folder.path(), .name = "c"});
+  });
+  EXPECT_TRUE(fs::exists(folder.path() / "c" / kManifestFile));
+}
+
+// One rank's disk takes nothing: the others hear of it, what was there stays,
+// and training can go on.
+TEST(UnevenRanks, OfWhichOneCannotWriteSaveNothing) {
+  const TemporaryFolder folder;
+  for (const bool blocking : {true, false}) {
+    SCOPED_TRACE(blocking);
+    run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
+      CheckpointWriter writer(group);
+      CheckpointContents contents;
+      contents.process_index = group.rank();
+      contents.num_processes = group.size();
+      contents.own["x"] = at::ones({1});
+      const Destination to{.parent = folder.path(), .name = "c"};
+      contents.step = 1;
+      writer.save(contents, to);
+      contents.step = 2;
+      const fs::path taken = writer.open_for_hooks(to).parent_path();
+      if (group.rank() == 0) {
+        fs::create_directory(taken / own_file_name(1));
+      }
+      group.barrier();
+      EXPECT_THAT(
+          message_of<IoError>([&] {
+            if (blocking) {
+              writer.save(contents, to);
+            } else {
+              writer.save_in_background(contents, to);
+              writer.wait();
+            }
+          }),
+          testing::AllOf(
+              HasSubstr("no checkpoint at " + (folder.path() / "c").string()),
+              HasSubstr("\n  rank 1: "),
+              HasSubstr("rank-00001.safetensors: File exists")));
+      EXPECT_EQ(load_together(folder.path() / "c", group, true).step, 1);
+      writer.save(contents, to);
+      EXPECT_EQ(load_together(folder.path() / "c", group, true).step, 2);
+      group.barrier();
+    });
+  }
+}
+
+/// Two ranks, each a node with a folder of its own.
+class Nodes {
+ public:
+  explicit Nodes(const Group& group)
+      : writer_({*alone(group), group}), rank_(group.rank()) {}
+
+  static std::optional<Group> alone(const Group& group) {
+    std::optional<Group> mine;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      if (auto one = group.subgroup({rank})) {
+        mine = std::move(one);
+      }
+    }
+    return mine;
+  }
+
+  Saved save(const fs::path& parent, std::int64_t step) {
+    CheckpointContents contents;
+    contents.step = step;
+    contents.process_index = rank_;
+    contents.num_processes = 2;
+    contents.own["x"] = at::ones({1});
+    Destination to;
+    to.parent = parent;
+    to.numbered = true;
+    to.keep = 1;
+    writer_.choose_number(to);
+    return writer_.save(contents, to);
+  }
+
+ private:
+  CheckpointWriter writer_;
+  int rank_;
+};
+
+TEST(SaveOnEachNode, GivesAllNodesOneNumberAndOneOutcome) {
+  const TemporaryFolder folder;
+  const auto node = [&](int rank) {
+    return folder.path() / ("node_" + std::to_string(rank));
+  };
+  // An earlier run came further on node 1.
+  CheckpointContents earlier;
+  earlier.own["x"] = at::ones({1});
+  CheckpointWriter(Group()).save(
+      earlier,
+      {.parent = node(1),
+       .name = "checkpoint_4",
+       .numbered = true,
+       .iteration = 4});
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    Nodes nodes(group);
+    const fs::path mine = node(group.rank());
+    EXPECT_EQ(nodes.save(mine, 1).path, mine / "checkpoint_5");
+
+    // The disk of node 1 takes no more: no node has the next one, and each
+    // still has the last.
+    if (group.rank() == 1) {
+      fs::rename(mine, folder.path() / "away");
+      std::ofstream(mine) << "no folder";
+    }
+    group.barrier();
+    EXPECT_THAT(
+        message_of<IoError>([&] { nodes.save(mine, 2); }),
+        HasSubstr("rank 1:"));
+    if (group.rank() == 0) {
+      EXPECT_TRUE(fs::exists(mine / "checkpoint_5" / kManifestFile));
+      EXPECT_FALSE(fs::exists(mine / "checkpoint_6"));
+    } else {
+      fs::remove(mine);
+      fs::rename(folder.path() / "away", mine);
+    }
+    group.barrier();
+    EXPECT_EQ(nodes.save(mine, 3).path, mine / "checkpoint_6");
+    EXPECT_EQ(load_together(mine / "checkpoint_6", group, false).step, 3);
+  });
+}
+
+TEST(SaveOnEachNode, CheckpointsOfDifferentSavesAreNotLoadedTogether) {
+  const TemporaryFolder folder;
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    const fs::path mine =
+        folder.path() / ("node_" + std::to_string(group.rank()));
+    CheckpointWriter writer(*Nodes::alone(group));
+    CheckpointContents contents;
+    contents.step = group.rank() == 0 ? 5 : 7;
+    contents.process_index = group.rank();
+    contents.num_processes = 2;
+    contents.own["x"] = at::ones({1});
+    writer.save(contents, {.parent = mine, .name = "c"});
+    group.barrier();
+    EXPECT_THAT(
+        message_of<FormatError>(
+            [&] { load_together(mine / "c", group, false); }),
+        HasSubstr("is not the same checkpoint on every node: on rank 0 step 5 "
+                  "of 2 processes, number 0, on rank 1 step 7"));
+  });
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -136,7 +136,10 @@ std::string variables_markdown(const std::string& title, Variable::Use use) {
 }
 
 std::string environment_markdown() {
-  return "# Environment variables\n\nFrom `accelerate help environment`.\n" +
+  return "# Environment variables\n\nFrom `accelerate help environment`.\nWhat "
+         "a "
+         "program reads by itself (ranks, backend, device, log level) is in "
+         "[process variables](process-variables.md).\n" +
          variables_markdown("Settings", Variable::Use::setting) +
          variables_markdown("Read", Variable::Use::read) +
          variables_markdown("Given to workers", Variable::Use::given);
@@ -206,6 +209,7 @@ std::string overview_help() {
       "\nOptions:\n"
       "  -h, --help        Show this text, or that of a command.\n"
       "  -V, --version     Show the version.\n"
+      "      --verbose     With a command that fails, say where.\n"
       "\nExamples:\n"
       "  accelerate config\n"
       "  accelerate launch ./train --epochs 3\n"

@@ -3,6 +3,7 @@
 #include "cli/commands/test.h"
 
 #include <filesystem>
+#include <vector>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
@@ -24,6 +25,15 @@ std::string self_test_path(const std::string& executable) {
   return path.string();
 }
 
+// The program is ours: there is no choice of what runs it.
+std::vector<ArgOption> options() {
+  std::vector<ArgOption> all = launch_options();
+  std::erase_if(all, [](const ArgOption& option) {
+    return option.name == "module" || option.name == "no_python";
+  });
+  return all;
+}
+
 }  // namespace
 
 const CommandInfo& test_info() {
@@ -31,7 +41,7 @@ const CommandInfo& test_info() {
       .name = "test",
       .summary = "Check that processes on this machine train as one would.",
       .usage = "test [launch options]",
-      .options = launch_options(),
+      .options = options(),
       .notes =
           "Takes the options of `accelerate launch`, and says what it "
           "checks: how samples are shared out,\ncollectives, and that "

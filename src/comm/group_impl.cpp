@@ -211,7 +211,7 @@ void Group::Impl::make_backend(const CommonMemory& common) {
                 seat.size,
                 " ranks on one host, and they share no memory",
                 problem_table(common.problems)),
-            "use `--backend gloo`, or leave the backend out");
+            "use `ACCELERATE_BACKEND=gloo`, or leave the backend out");
       }
       backend = c10::make_intrusive<TransportBackend>(
           std::make_unique<ShmTransport>(

@@ -97,7 +97,7 @@ std::shared_ptr<SharedMemory> SharedMemory::create(std::size_t bytes) {
             " bytes of shared memory: ",
             available,
             " bytes are available on this host"),
-        "free memory on this host, or use `--backend gloo`");
+        "free memory on this host, or use `ACCELERATE_BACKEND=gloo`");
   }
   const int fd = ::memfd_create("accelerate", MFD_CLOEXEC);
   // Reserving the pages now turns "no memory" into an error here instead of a
@@ -116,7 +116,7 @@ std::shared_ptr<SharedMemory> SharedMemory::create(std::size_t bytes) {
             bytes,
             " bytes of shared memory: ",
             std::strerror(error)),
-        "free memory on this host, or use `--backend gloo`");
+        "free memory on this host, or use `ACCELERATE_BACKEND=gloo`");
   }
   std::shared_ptr<SharedMemory> memory(new SharedMemory(fd, bytes));
   const Nonce nonce = make_nonce();

@@ -42,8 +42,8 @@ std::vector<Setting> general_settings() {
        .variable = "ACCELERATE_DEBUG_MODE",
        .type = boolean,
        .default_text = "false",
-       .help = "Check every collective and the loss, and print the environment "
-               "of each worker.",
+       .help = "Throw when a loss is not finite, and print the environment of "
+               "each worker.",
        .group = group,
        .file = SettingFile::peer},
   };

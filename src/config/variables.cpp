@@ -17,13 +17,13 @@ const std::vector<Variable>& other_variables() {
        read,
        "Used without HF_HOME: `$XDG_CACHE_HOME/huggingface/accelerate`; also "
        "where compiled single-file programs are kept."},
-      {"HF_HUB_CACHE",
+      {"HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE",
        read,
        "Folder of downloaded models: `$HF_HOME/hub` unless set."},
       {"HF_ENDPOINT",
        read,
        "Server that models come from: https://huggingface.co unless set."},
-      {"HF_TOKEN, HF_TOKEN_PATH",
+      {"HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH",
        read,
        "Token for private and gated models, or the file it is in: "
        "`$HF_HOME/token` unless set."},
@@ -107,6 +107,10 @@ const std::vector<Variable>& other_variables() {
       {"ACCELERATE_RESTART_COUNT",
        given,
        "How often the workers were started again, also with a single process."},
+      {"NCCL_P2P_DISABLE, NCCL_IB_DISABLE",
+       given,
+       "1 for several processes on GeForce cards that cannot reach each "
+       "other's memory. Not when set already."},
       {"GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME",
        given,
        "`lo` on one machine; on several, for Gloo, the interface that reaches "

@@ -73,7 +73,7 @@ TEST(StaleAddress, OfOtherMemoryIsToldByTheNonce) {
             "  rank 1: shared memory `[0-9]+:[0-9]+:0+` cannot be opened here: "
             "/proc/[0-9]+/fd/[0-9]+ holds other memory \\(another host or an "
             "older run\\)\n"
-            "hint: use `--backend gloo`, or leave the backend out\n"));
+            "hint: use `ACCELERATE_BACKEND=gloo`, or leave the backend out\n"));
   }
 }
 

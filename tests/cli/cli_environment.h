@@ -12,21 +12,12 @@
 #include <gtest/gtest.h>
 
 #include "support/command.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate::test {
 
 class CliTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "cli-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    home_ = name;
-  }
-  void TearDown() override {
-    std::error_code error;
-    std::filesystem::remove_all(home_, error);
-  }
-
   std::map<std::string, std::string> environment() const {
     return {
         {"HOME", home_},
@@ -52,7 +43,8 @@ class CliTest : public testing::Test {
     return run_command(shell(line));
   }
 
-  std::string home_;
+  const TemporaryFolder folder_;
+  const std::string home_ = folder_.path();
 };
 
 }  // namespace accelerate::test

@@ -8,6 +8,7 @@
 #include "accelerate/error.h"
 #include "gpu/gpu.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -146,8 +147,7 @@ TEST(GpuMemory, ABatchThatFitsIsFound) {
 
 TEST(GpuCheckpoint, GoesOnWithTheSameRandomNumbers) {
   ACCELERATE_NEEDS_GPU();
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("gpu-checkpoint-" + std::to_string(::getpid()));
+  const std::filesystem::path folder = fresh_folder();
   Accelerator accelerator(alone_on(gpu()), {});
   Net net = make_net();
   AdamW optimizer(net->parameters(), 1e-2);
@@ -169,7 +169,6 @@ TEST(GpuCheckpoint, GoesOnWithTheSameRandomNumbers) {
   const std::vector<double> again = {step(), step()};
 
   EXPECT_EQ(first, again);
-  std::filesystem::remove_all(folder);
 }
 
 /// A run with dropout on the GPU; in fp16 the scale moves every other step.
@@ -209,8 +208,7 @@ TEST(GpuCheckpoint, ResumesBitForBit) {
   ACCELERATE_NEEDS_GPU();
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
   constexpr int kSteps = 6;
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("gpu-resume-" + std::to_string(::getpid()));
+  const std::filesystem::path folder = fresh_folder();
   for (const Precision precision :
        {Precision::no, Precision::bf16, Precision::fp16}) {
     std::vector<double> whole;
@@ -237,7 +235,6 @@ TEST(GpuCheckpoint, ResumesBitForBit) {
     }
   }
   at::globalContext().setDeterministicAlgorithms(false, false);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(GpuCollectives, OverNcclAndThroughTheHost) {

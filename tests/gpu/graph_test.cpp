@@ -6,6 +6,7 @@
 
 #include "accelerate/accelerate.h"
 #include "gpu/gpu.h"
+#include "support/temporary_folder.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -81,8 +82,7 @@ TEST(GpuGraph, GivesTheSameBitForBit) {
 // still had the old addresses would train on memory that is no one's.
 TEST(GpuGraph, GoesOnAfterALoadBitForBit) {
   ACCELERATE_NEEDS_GPU();
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("gpu-graph-" + std::to_string(::getpid()));
+  const std::filesystem::path folder = fresh_folder();
   std::vector<std::vector<double>> runs;
   for (const bool graphed : {false, true}) {
     Accelerator accelerator(alone_on(gpu()), {});
@@ -114,7 +114,6 @@ TEST(GpuGraph, GoesOnAfterALoadBitForBit) {
         std::vector<double>(losses.begin() + 20, losses.end()));
     EXPECT_EQ(step.core().num_graphs(), graphed ? 2 : 0);
     runs.push_back(std::move(losses));
-    std::filesystem::remove_all(folder);
   }
   EXPECT_EQ(runs[0], runs[1]);
 }

@@ -25,7 +25,7 @@ CommandResult launch_example(
           program + " " + options};
   // One thread each, also where the launcher would give more.
   command.environment = {
-      {"HOME", testing::TempDir()},
+      {"HOME", fresh_folder()},
       {"PATH", "/usr/bin:/bin"},
       {"CUDA_VISIBLE_DEVICES", ""},
       {"OMP_NUM_THREADS", "1"}};

@@ -20,6 +20,7 @@
 #include <gtest/gtest.h>
 
 #include "support/command.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate::test {
 namespace {
@@ -125,7 +126,7 @@ CommandOptions launch_command(const std::string& options) {
   command.words = {
       "/bin/sh", "-c", "exec " ACCELERATE_CLI " launch --cpu " + options};
   command.environment = {
-      {"HOME", testing::TempDir()},
+      {"HOME", fresh_folder()},
       {"PATH", "/usr/bin:/bin"},
       {"CUDA_VISIBLE_DEVICES", ""},
       {"OMP_NUM_THREADS", "1"},

@@ -12,6 +12,7 @@
 
 #include "support/command.h"
 #include "support/network_hosts.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate::test {
 namespace {
@@ -29,13 +30,6 @@ class TrainingHosts : public testing::Test {
     if (!hosts_.problem().empty()) {
       GTEST_SKIP() << hosts_.problem();
     }
-    std::string name = testing::TempDir() + "hosts-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    home_ = name;
-  }
-  void TearDown() override {
-    std::error_code error;
-    fs::remove_all(home_, error);
   }
 
   CommandOptions shell(const std::string& line) const {
@@ -108,7 +102,8 @@ class TrainingHosts : public testing::Test {
   }
 
   NetworkHosts hosts_{3};
-  std::string home_;
+  const TemporaryFolder folder_;
+  const std::string home_ = folder_.path();
 };
 
 TEST_F(TrainingHosts, TwoTrainAsOneProcessWould) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "support/command.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate::test {
 namespace {
@@ -19,7 +20,7 @@ CommandOptions launch_command(const std::string& options) {
       "-c",
       std::string(ACCELERATE_CLI) + " launch --cpu " + options};
   command.environment = {
-      {"HOME", testing::TempDir()},
+      {"HOME", fresh_folder()},
       {"PATH", "/usr/bin:/bin"},
       {"CUDA_VISIBLE_DEVICES", ""},
       {"PROGRAM", ACCELERATE_PROGRAM},

@@ -32,7 +32,7 @@ CommandOptions launch_command(const std::string& options) {
       "-c",
       std::string("exec ") + ACCELERATE_CLI + " launch --cpu " + options};
   command.environment = {
-      {"HOME", testing::TempDir()},
+      {"HOME", fresh_folder()},
       {"PATH", "/usr/bin:/bin"},
       {"CUDA_VISIBLE_DEVICES", ""},
       {"PROGRAM", ACCELERATE_PROGRAM}};

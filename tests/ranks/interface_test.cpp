@@ -23,6 +23,7 @@
 #include "support/counting_datasets.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
+#include "support/temporary_folder.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -245,8 +246,7 @@ TEST(Accelerator, SkipsFirstBatches) {
 }
 
 TEST(Accelerator, ProfilesAsItWasTold) {
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("accelerate-profile-" + std::to_string(::getpid()));
+  const std::filesystem::path folder = fresh_folder();
   AcceleratorOptions options;
   options.profile_kwargs.output_trace_dir = folder.string();
   const auto accelerator = alone(options);
@@ -256,7 +256,6 @@ TEST(Accelerator, ProfilesAsItWasTold) {
   }
 
   EXPECT_TRUE(std::filesystem::exists(folder / "profile_0.json"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Accelerator, ClipsValues) {

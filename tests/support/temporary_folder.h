@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -48,5 +49,11 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// A folder that goes with the program, for functions that return a path.
+inline std::filesystem::path fresh_folder() {
+  static std::list<TemporaryFolder> folders;
+  return folders.emplace_back().path();
+}
 
 }  // namespace accelerate

@@ -9,6 +9,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
@@ -26,9 +27,7 @@ std::string tensors_file(const std::string& json, std::size_t data = 0) {
 }
 
 std::string written(const std::string& content) {
-  // Each test is a process of its own, and they run side by side.
-  const std::string path = testing::TempDir() + "header_test." +
-                           std::to_string(::getpid()) + ".safetensors";
+  const std::string path = fresh_folder() / "model.safetensors";
   std::ofstream(path, std::ios::binary) << content;
   return path;
 }

@@ -6,6 +6,7 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/utf8.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
@@ -51,7 +52,7 @@ TEST(Utf8, FindsTheFirstBadByte) {
 }
 
 TEST(Files, ReadsBackWhatWasWrittenAndRefusesTooMuch) {
-  const std::string path = testing::TempDir() + "files_test/deep/a.txt";
+  const std::string path = fresh_folder() / "files_test/deep/a.txt";
   write_file(path, "hello", 0600);
 
   EXPECT_EQ(read_file(path, 5), "hello");

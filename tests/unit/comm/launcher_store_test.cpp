@@ -10,6 +10,7 @@
 
 #include "accelerate/error.h"
 #include "launch/store_server.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
@@ -24,10 +25,7 @@ class LauncherStoreTest : public testing::Test {
             .secret = "secret",
         }) {}
 
-  static std::string socket_path() {
-    return testing::TempDir() + "launcher." + std::to_string(::getpid()) + "." +
-           testing::UnitTest::GetInstance()->current_test_info()->name();
-  }
+  static std::string socket_path() { return fresh_folder() / "launcher"; }
 
   c10::intrusive_ptr<LauncherStore> open(std::uint32_t rank) const {
     StoreClientOptions options;

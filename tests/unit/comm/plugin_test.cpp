@@ -11,29 +11,12 @@
 #include <torch/headeronly/version.h>
 
 #include "accelerate/error.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
 
 const std::string kFixtures = FIXTURE_FOLDER;
-
-/// A folder that is removed again.
-class Folder {
- public:
-  Folder() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "plugin-XXXXXX");
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 UnsupportedError error_of(const std::string& name, const std::string& folder) {
   try {
@@ -45,13 +28,13 @@ UnsupportedError error_of(const std::string& name, const std::string& folder) {
 }
 
 TEST(LoadBackendPlugin, NamesTheMissingLibraryAndTheOption) {
-  const Folder folder;
+  const TemporaryFolder folder;
 
-  const auto error = error_of("mpi", folder.path());
+  const auto error = error_of("mpi", folder.path().string());
 
   EXPECT_EQ(
       error.what(),
-      "this build has no `mpi` backend: there is no " + folder.path() +
+      "this build has no `mpi` backend: there is no " + folder.path().string() +
           "/libaccelerate_mpi.so");
   EXPECT_EQ(
       error.hint(),
@@ -68,14 +51,15 @@ TEST(LoadBackendPlugin, LooksBesideLibaccelerate) {
 }
 
 TEST(LoadBackendPlugin, PassesOnWhatTheLoaderSays) {
-  const Folder folder;
-  std::ofstream(folder.path() + "/libaccelerate_text.so") << "not a library";
+  const TemporaryFolder folder;
+  std::ofstream(folder.path().string() + "/libaccelerate_text.so")
+      << "not a library";
 
-  const auto error = error_of("text", folder.path());
+  const auto error = error_of("text", folder.path().string());
 
   EXPECT_EQ(
       error.what(),
-      "the `text` backend cannot be loaded: " + folder.path() +
+      "the `text` backend cannot be loaded: " + folder.path().string() +
           "/libaccelerate_text.so: file too short");
   EXPECT_EQ(
       error.hint(),

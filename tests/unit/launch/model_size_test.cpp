@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
@@ -57,7 +58,7 @@ TEST(ModelSize, KnowsThePublishedModels) {
 }
 
 TEST(ModelSize, ReadsShapesFromSafetensors) {
-  const std::string path = testing::TempDir() + "model.safetensors";
+  const std::string path = fresh_folder() / "model.safetensors";
   const std::string header =
       R"({"__metadata__": {"format": "pt"},
           "a.weight": {"dtype": "F32", "shape": [3, 4], "data_offsets": [0, 48]},
@@ -77,7 +78,7 @@ TEST(ModelSize, ReadsShapesFromSafetensors) {
 }
 
 TEST(ModelSize, RefusesAHeaderLongerThanTheFile) {
-  const std::string path = testing::TempDir() + "bad.safetensors";
+  const std::string path = fresh_folder() / "bad.safetensors";
   std::ofstream(path, std::ios::binary) << "\xff\xff\xff\xff\xff\xff\xff\xff{}";
 
   EXPECT_THROW(read_model_size(path), FormatError);
@@ -154,20 +155,16 @@ void write_tensor(
 class ModelFolder : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = testing::TempDir() + "model-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
     write_tensor(folder_ / "one.safetensors", "a.weight", 3);
     write_tensor(folder_ / "two.safetensors", "b.weight", 5);
     write_tensor(folder_ / "old.safetensors", "a.weight", 100);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   void write_index(const std::string& text) const {
     std::ofstream(folder_ / "model.safetensors.index.json") << text;
   }
 
-  std::filesystem::path folder_;
+  const std::filesystem::path folder_ = fresh_folder();
 };
 
 TEST_F(ModelFolder, HasWhatItsIndexNames) {

@@ -9,6 +9,7 @@
 #include <pty.h>
 
 #include "base/files.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
@@ -43,7 +44,6 @@ class OutputTest : public testing::Test {
   }
 
   void start_with_files(std::int64_t ranks) {
-    path_ = testing::TempDir() + "output." + std::to_string(::getpid());
     file_.reset(::open(path_.c_str(), O_CREAT | O_TRUNC | O_RDWR, 0600));
     start(file_.get(), file_.get(), ranks);
   }
@@ -60,7 +60,7 @@ class OutputTest : public testing::Test {
     return read_file(path_, std::size_t{16} << 20);
   }
 
-  std::string path_;
+  const std::filesystem::path path_ = fresh_folder() / "output";
   UniqueFd file_;
   std::unique_ptr<Output> output_;
   std::vector<UniqueFd> out_;

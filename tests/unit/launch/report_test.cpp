@@ -12,6 +12,7 @@
 #include "launch/memory_kill.h"
 #include "launch/signals.h"
 #include "launch/status_text.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
@@ -116,8 +117,7 @@ TEST(StatusText, SaysWhoIsWhereAndWaitsForWhom) {
 }
 
 TEST(ProgressFile, IsReadWhileAndAfterItIsWritten) {
-  const std::string path =
-      testing::TempDir() + "step." + std::to_string(::getpid());
+  const std::string path = fresh_folder() / "step";
   EXPECT_EQ(read_progress(path), std::nullopt);
   create_progress_file(path);
   EXPECT_EQ(read_progress(path), std::nullopt);
@@ -155,7 +155,7 @@ TEST(FailureReport, ShowsControlCharactersInsteadOfObeyingThem) {
 }
 
 TEST(ErrorFile, IsReadAsTorchrunWritesIt) {
-  const std::string path = testing::TempDir() + "error.json";
+  const std::string path = fresh_folder() / "error.json";
   std::ofstream(path) << R"({"message": {"message": "ValueError: bad",
       "extraInfo": {"py_callstack": "…", "timestamp": "1731628800"}}})";
 
@@ -171,10 +171,10 @@ class FakeSystem : public testing::Test {
     std::filesystem::create_directories(full.parent_path());
     std::ofstream(full) << text;
   }
-  std::string root() const {
-    return testing::TempDir() + "memory_kill/" +
-           testing::UnitTest::GetInstance()->current_test_info()->name();
-  }
+  const std::string& root() const { return root_; }
+
+ private:
+  const std::string root_ = fresh_folder();
 };
 
 TEST_F(FakeSystem, MemoryKillsOfTheGroupAreCounted) {

@@ -10,6 +10,7 @@
 #include "accelerate/error.h"
 #include "base/hmac.h"
 #include "base/store_client.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
@@ -27,10 +28,7 @@ class StoreServerTest : public testing::Test {
             .max_strangers = 4,
         }) {}
 
-  static std::string path() {
-    return testing::TempDir() + "store." + std::to_string(::getpid()) + "." +
-           testing::UnitTest::GetInstance()->current_test_info()->name();
-  }
+  static std::string path() { return fresh_folder() / "store"; }
 
   StoreClientOptions options(
       std::uint32_t rank, std::uint32_t generation = 0) const {
@@ -290,8 +288,7 @@ TEST_F(StoreServerTest, ASilentStrangerIsSentAway) {
 }
 
 TEST(StoreServerEnd, AnswersGivenBeforeItStillArrive) {
-  const Endpoint endpoint{
-      true, testing::TempDir() + "end." + std::to_string(::getpid()), 0};
+  const Endpoint endpoint{true, fresh_folder() / "end", 0};
   for (int round = 0; round < 20; ++round) {
     auto server = std::make_unique<StoreServer>(
         StoreServerOptions{.endpoints = {endpoint}, .secret = "secret"});
@@ -317,8 +314,7 @@ TEST(StoreServerEnd, AnswersGivenBeforeItStillArrive) {
 
 // The store listens before the launcher is ready to meet machines.
 TEST(StoreServerStart, MachinesThatComeEarlyWait) {
-  const Endpoint endpoint{
-      true, testing::TempDir() + "early." + std::to_string(::getpid()), 0};
+  const Endpoint endpoint{true, fresh_folder() / "early", 0};
   for (int round = 0; round < 20; ++round) {
     StoreServer server(
         {.endpoints = {endpoint},

@@ -17,6 +17,7 @@
 #include "accelerate/partial_state.h"
 #include "state/notebook_processes.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
@@ -143,9 +144,7 @@ TEST(NotebookProcesses, SayThatThereAreTooFewGpus) {
 }
 
 TEST(NotebookProcesses, CountGpusWithoutTheDriver) {
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("notebook_gpus_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
+  const std::filesystem::path folder = fresh_folder();
   for (const char* name : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"}) {
     std::ofstream(folder / name) << "";
   }
@@ -162,7 +161,6 @@ TEST(NotebookProcesses, CountGpusWithoutTheDriver) {
   EXPECT_EQ(count("-1"), 0);
   const Variables cpu = {{"ACCELERATE_USE_CPU", "1"}};
   EXPECT_EQ(count_gpus(Environment(cpu), folder), 0);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -16,20 +16,10 @@
 #include "accelerate/json.h"
 #include "state/profile_schedule.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
-
-// A folder that goes away again.
-struct TraceFolder {
-  TraceFolder()
-      : path(
-            std::filesystem::temp_directory_path() /
-            ("accelerate_profile_" + std::to_string(::getpid()))) {}
-  ~TraceFolder() { std::filesystem::remove_all(path); }
-  std::string name() const { return path.string(); }
-  std::filesystem::path path;
-};
 
 Json read_trace(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -68,23 +58,23 @@ TEST(ProfileSchedule, RepeatsItsCycle) {
 }
 
 TEST(Profiler, WritesAChromeTracePerProcess) {
-  const TraceFolder folder;
+  const std::filesystem::path folder = fresh_folder();
   {
-    Profiler profiler({.output_trace_dir = folder.name()}, 3);
+    Profiler profiler({.output_trace_dir = folder.string()}, 3);
     work();
     work();
   }
-  const Json trace = read_trace(folder.path / "profile_3.json");
+  const Json trace = read_trace(folder / "profile_3.json");
   EXPECT_EQ(count_events(trace, "aten::mm"), 2);
 }
 
 TEST(Profiler, RecordsTheActiveSteps) {
-  const TraceFolder folder;
+  const std::filesystem::path folder = fresh_folder();
   std::vector<std::int64_t> recorded;
   ProfileKwargs options;
   options.schedule_option =
       ProfileSchedule{.wait = 1, .warmup = 1, .active = 2, .repeat = 2};
-  options.output_trace_dir = folder.name();
+  options.output_trace_dir = folder.string();
   options.on_trace_ready = [&](Profiler& profiler) {
     for (const ProfileEntry& entry : profiler.key_averages()) {
       if (entry.name == "aten::mm") {
@@ -105,17 +95,17 @@ TEST(Profiler, RecordsTheActiveSteps) {
 
   EXPECT_EQ(recorded, (std::vector<std::int64_t>{2, 6}));
   EXPECT_EQ(profiler.step_num(), 10);
-  const Json trace = read_trace(folder.path / "profile_0.json");
+  const Json trace = read_trace(folder / "profile_0.json");
   EXPECT_EQ(count_events(trace, "aten::mm"), 6);
 }
 
 TEST(Profiler, RecordsShapesMemoryAndFlopsWhenAsked) {
-  const TraceFolder folder;
+  const std::filesystem::path folder = fresh_folder();
   Profiler profiler({
       .record_shapes = true,
       .profile_memory = true,
       .with_flops = true,
-      .output_trace_dir = folder.name(),
+      .output_trace_dir = folder.string(),
   });
   work();
   profiler.stop();
@@ -127,7 +117,7 @@ TEST(Profiler, RecordsShapesMemoryAndFlopsWhenAsked) {
       });
   ASSERT_NE(mm, entries.end());
   EXPECT_EQ(mm->flops, 2 * 8 * 8 * 8);
-  const Json trace = read_trace(folder.path / "profile_0.json");
+  const Json trace = read_trace(folder / "profile_0.json");
   EXPECT_GT(count_events(trace, "[memory]"), 0);
   bool has_shapes = false;
   for (const Json& event : trace.at("traceEvents").as_array()) {
@@ -138,28 +128,27 @@ TEST(Profiler, RecordsShapesMemoryAndFlopsWhenAsked) {
 }
 
 TEST(Profiler, ExportsMoreThanOnce) {
-  const TraceFolder folder;
-  std::filesystem::create_directories(folder.path);
+  const std::filesystem::path folder = fresh_folder();
   Profiler profiler;
   work();
   profiler.stop();
-  profiler.export_chrome_trace(folder.path / "a.json");
-  profiler.export_chrome_trace(folder.path / "b.json");
+  profiler.export_chrome_trace(folder / "a.json");
+  profiler.export_chrome_trace(folder / "b.json");
   EXPECT_EQ(
-      count_events(read_trace(folder.path / "a.json"), "aten::mm"),
-      count_events(read_trace(folder.path / "b.json"), "aten::mm"));
+      count_events(read_trace(folder / "a.json"), "aten::mm"),
+      count_events(read_trace(folder / "b.json"), "aten::mm"));
 }
 
 TEST(Profiler, SaysWhenNothingWasRecorded) {
-  const TraceFolder folder;
+  const std::filesystem::path folder = fresh_folder();
   ProfileKwargs options;
   options.schedule_option = ProfileSchedule{.wait = 5, .warmup = 1};
-  options.output_trace_dir = folder.name();
+  options.output_trace_dir = folder.string();
   Profiler profiler(options, 0);
   profiler.step();
   EXPECT_EQ(
       message_of<StateError>([&] { profiler.stop(); }),
-      "there is no trace to write to `" + folder.name() +
+      "there is no trace to write to `" + folder.string() +
           "/profile_0.json`: after 1 steps nothing was recorded");
 }
 

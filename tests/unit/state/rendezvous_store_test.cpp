@@ -14,6 +14,7 @@
 #include "accelerate/error.h"
 #include "base/socket.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
@@ -27,11 +28,6 @@ Topology one_of_two(int rank) {
   topology.process_index = topology.local_process_index = rank;
   topology.num_processes = topology.local_num_processes = 2;
   return topology;
-}
-
-std::string fresh_folder() {
-  std::string path = testing::TempDir() + "rendezvous-XXXXXX";
-  return ::mkdtemp(path.data()) == nullptr ? "" : path;
 }
 
 class BadInitMethod : public testing::TestWithParam<std::string> {};

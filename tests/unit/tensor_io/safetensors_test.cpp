@@ -12,19 +12,13 @@
 #include "accelerate/json.h"
 #include "base/files.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
-
-fs::path fresh_folder(const std::string& name) {
-  const fs::path folder = fs::path(testing::TempDir()) / name;
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder;
-}
 
 std::vector<std::string> files_of(const fs::path& folder) {
   std::vector<std::string> names;
@@ -70,7 +64,7 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
 }
 
 TEST(Safetensors, KeepsEveryTypeToTheBit) {
-  const fs::path path = fresh_folder("every_type") / "a.safetensors";
+  const fs::path path = fresh_folder() / "a.safetensors";
   TensorMap tensors;
   for (const at::ScalarType dtype : dtypes()) {
     const auto size = static_cast<std::int64_t>(c10::elementSize(dtype));
@@ -93,7 +87,7 @@ TEST(Safetensors, KeepsEveryTypeToTheBit) {
 }
 
 TEST(Safetensors, KeepsScalarsEmptyAndStridedTensors) {
-  const fs::path path = fresh_folder("odd_shapes") / "a.safetensors";
+  const fs::path path = fresh_folder() / "a.safetensors";
   const at::Tensor matrix = at::arange(6.0).view({2, 3});
 
   save_safetensors(
@@ -109,7 +103,7 @@ TEST(Safetensors, KeepsScalarsEmptyAndStridedTensors) {
 }
 
 TEST(Safetensors, ATensorOutlivesItsFile) {
-  const fs::path path = fresh_folder("outlives") / "a.safetensors";
+  const fs::path path = fresh_folder() / "a.safetensors";
   save_safetensors({{"w", at::arange(1000.0)}}, path);
 
   const at::Tensor tensor = SafetensorsFile(path).tensor("w");
@@ -119,7 +113,7 @@ TEST(Safetensors, ATensorOutlivesItsFile) {
 }
 
 TEST(Safetensors, AWriteDoesNotReachTheFile) {
-  const fs::path path = fresh_folder("private") / "a.safetensors";
+  const fs::path path = fresh_folder() / "a.safetensors";
   save_safetensors({{"w", at::zeros({4})}}, path);
 
   load_safetensors(path).at("w").fill_(7);
@@ -128,7 +122,7 @@ TEST(Safetensors, AWriteDoesNotReachTheFile) {
 }
 
 TEST(Safetensors, LooksIntoTheFileWithoutACopy) {
-  const fs::path path = fresh_folder("no_copy") / "a.safetensors";
+  const fs::path path = fresh_folder() / "a.safetensors";
   save_safetensors({{"w", at::zeros({4})}}, path);
 
   const SafetensorsFile file(path);
@@ -137,7 +131,7 @@ TEST(Safetensors, LooksIntoTheFileWithoutACopy) {
 }
 
 TEST(Safetensors, StoresTiedWeightsOnce) {
-  const fs::path path = fresh_folder("tied") / "a.safetensors";
+  const fs::path path = fresh_folder() / "a.safetensors";
   const at::Tensor weight = at::rand({64, 64});
 
   save_safetensors(
@@ -151,7 +145,7 @@ TEST(Safetensors, StoresTiedWeightsOnce) {
 }
 
 TEST(Safetensors, RefusesWhatTheFormatCannotHold) {
-  const fs::path path = fresh_folder("refused") / "a.safetensors";
+  const fs::path path = fresh_folder() / "a.safetensors";
 
   EXPECT_EQ(
       message_of<ArgumentError>(
@@ -167,7 +161,7 @@ TEST(Safetensors, RefusesWhatTheFormatCannotHold) {
 }
 
 TEST(Safetensors, NamesATensorThatIsNotThere) {
-  const fs::path path = fresh_folder("absent") / "a.safetensors";
+  const fs::path path = fresh_folder() / "a.safetensors";
   save_safetensors({{"w", at::zeros({1})}}, path);
 
   EXPECT_EQ(
@@ -177,7 +171,7 @@ TEST(Safetensors, NamesATensorThatIsNotThere) {
 }
 
 TEST(Safetensors, CopiesATensorThatLiesOffItsAlignment) {
-  const fs::path path = fresh_folder("odd_place") / "a.safetensors";
+  const fs::path path = fresh_folder() / "a.safetensors";
   const std::string json =
       R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
       R"("b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})";
@@ -199,7 +193,7 @@ TensorMap three_tensors() {
 }
 
 TEST(Sharded, IsOneFileWhenItFits) {
-  const fs::path folder = fresh_folder("one_shard");
+  const fs::path folder = fresh_folder();
   const TensorMap tensors = three_tensors();
 
   save_sharded(tensors, folder);
@@ -209,7 +203,7 @@ TEST(Sharded, IsOneFileWhenItFits) {
 }
 
 TEST(Sharded, CutsAtTheSizeAndWritesAnIndex) {
-  const fs::path folder = fresh_folder("shards");
+  const fs::path folder = fresh_folder();
   const TensorMap tensors = three_tensors();
 
   save_sharded(tensors, folder, {.max_shard_size = 100});
@@ -234,7 +228,7 @@ TEST(Sharded, CutsAtTheSizeAndWritesAnIndex) {
 }
 
 TEST(Sharded, ASecondSaveLeavesNothingOfTheFirst) {
-  const fs::path folder = fresh_folder("second_save");
+  const fs::path folder = fresh_folder();
   save_sharded(three_tensors(), folder, {.max_shard_size = 40});
 
   save_sharded(three_tensors(), folder);
@@ -243,7 +237,7 @@ TEST(Sharded, ASecondSaveLeavesNothingOfTheFirst) {
 }
 
 TEST(Sharded, KeepsTiedWeightsTogether) {
-  const fs::path folder = fresh_folder("tied_shards");
+  const fs::path folder = fresh_folder();
   const at::Tensor weight = at::rand({30});
 
   save_sharded(
@@ -264,7 +258,7 @@ struct BadIndex {
 class BadIndexes : public testing::TestWithParam<BadIndex> {};
 
 TEST_P(BadIndexes, AreRefused) {
-  const fs::path folder = fresh_folder("bad_index");
+  const fs::path folder = fresh_folder();
   save_safetensors({{"a", at::zeros({1})}}, folder / "m1.safetensors");
   const fs::path index = folder / "model.safetensors.index.json";
   std::ofstream(index) << GetParam().map;
@@ -304,7 +298,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST(Sharded, SaysWhatAFolderLacks) {
-  const fs::path folder = fresh_folder("lacking");
+  const fs::path folder = fresh_folder();
   std::ofstream(folder / "pytorch_model.bin") << "x";
   try {
     (void)load_sharded(folder);

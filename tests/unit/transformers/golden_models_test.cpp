@@ -13,6 +13,7 @@
 #include "accelerate/json.h"
 #include "accelerate/safetensors.h"
 #include "base/files.h"
+#include "support/temporary_folder.h"
 #include "transformers/auto_model.h"
 #include "transformers/optimization.h"
 
@@ -284,9 +285,7 @@ TEST_P(GoldenModel, ComputesTheSameStepByStep) {
 
 TEST_P(GoldenModel, IsSavedAsPythonSavesIt) {
   const std::string python = golden_folder() + GetParam().name;
-  const std::string ours =
-      (std::filesystem::path(testing::TempDir()) / "golden_saved").string();
-  std::filesystem::remove_all(ours);
+  const std::string ours = accelerate::fresh_folder();
 
   loaded.model->save_pretrained(ours);
 

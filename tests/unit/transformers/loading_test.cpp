@@ -9,6 +9,7 @@
 #include "accelerate/error.h"
 #include "accelerate/safetensors.h"
 #include "support/message_of.h"
+#include "support/temporary_folder.h"
 #include "transformers/auto_model.h"
 #include "unit/transformers/tiny_models.h"
 
@@ -23,9 +24,7 @@ using accelerate::TensorMap;
 using testing::ElementsAre;
 
 fs::path model_folder(const std::string& name) {
-  const fs::path folder = fs::path(testing::TempDir()) / ("model_" + name);
-  fs::remove_all(folder);
-  return folder;
+  return accelerate::fresh_folder() / name;
 }
 
 /// What is written to stderr meanwhile.

@@ -9,6 +9,7 @@
 #include <torch/utils.h>
 
 #include "accelerate/accelerate.h"
+#include "support/temporary_folder.h"
 #include "transformers/transformers.h"
 
 namespace transformers {
@@ -29,8 +30,7 @@ struct EvenTokens {
 
 std::string saved_checkpoint() {
   torch::manual_seed(0);
-  const std::string folder =
-      (std::filesystem::path(testing::TempDir()) / "train_checkpoint").string();
+  const std::string folder = accelerate::fresh_folder();
   AutoModel::from_config(BertConfig{
                              .vocab_size = 20,
                              .hidden_size = 16,

@@ -10,6 +10,7 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "support/temporary_folder.h"
 #include "transformers/tokenizer.h"
 
 namespace transformers {
@@ -189,8 +190,7 @@ TEST_P(TokenizerCalls, DecodedText) {
 }
 
 TEST_P(TokenizerCalls, WhatIsSavedLoadsAgain) {
-  const auto folder =
-      std::filesystem::path(testing::TempDir()) / ("saved_" + name_);
+  const std::filesystem::path folder = accelerate::fresh_folder();
   const auto texts = strings(golden_calls().at("texts"));
   const TokenizerCallOptions options{.return_offsets_mapping = true};
 

@@ -346,8 +346,8 @@ class Accelerator::Impl::Restorer {
     }
   }
 
-  // At the same number of processes each takes its own sum; otherwise all
-  // take the mean, which is what averaging over ranks would have made of it.
+  // At the same number of processes each takes its own sum; otherwise all take
+  // an equal part of what the saved run had.
   void load_gradients() {
     const auto rank = static_cast<std::size_t>(run_.state.process_index());
     const bool same = has_own();
@@ -363,7 +363,7 @@ class Accelerator::Impl::Restorer {
         const std::string name = gradient_name(m, parameters.names[i]);
         sums.push_back(
             same       ? saved_by(rank, name)
-            : complete ? mean_over_ranks(name)
+            : complete ? part_for_each_rank(name)
                        : at::Tensor());
         parameters.tensors[i].mutable_grad().reset();
       }
@@ -392,7 +392,14 @@ class Accelerator::Impl::Restorer {
     return found == loaded_.own[rank].end() ? at::Tensor() : found->second;
   }
 
-  at::Tensor mean_over_ranks(const std::string& name) const {
+  // Fixed weights are those of a mean over the ranks of a micro-step, which
+  // were those that saved. With others the update is one sum over everything,
+  // divided by its weight: the parts add up to what was saved.
+  at::Tensor part_for_each_rank(const std::string& name) const {
+    const bool fixed =
+        run_.accumulation.plugin().weighting == AccumulationWeighting::fixed;
+    const auto parts =
+        fixed ? loaded_.world_size() : run_.state.num_processes();
     at::Tensor sum;
     for (std::size_t rank = 0; rank < loaded_.own.size(); ++rank) {
       const at::Tensor part = saved_by(rank, name);
@@ -400,7 +407,7 @@ class Accelerator::Impl::Restorer {
         sum = sum.defined() ? sum.add(part) : part.clone();
       }
     }
-    return sum.defined() ? sum.div(loaded_.world_size()) : sum;
+    return sum.defined() ? sum.div(parts) : sum;
   }
 
   void load_random_state() {

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accumulations that some processes begin and others finish.
+#include <array>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <torch/nn.h>
+
+#include "accelerate/accelerator.h"
+#include "accelerate/optim.h"
+#include "support/run_on_ranks.h"
+#include "support/temporary_folder.h"
+#include "support/training.h"
+
+namespace accelerate {
+namespace {
+
+constexpr int kGroup = 3;
+constexpr double kRate = 0.05;
+
+/// Who saw which rows: every rank others in every micro-step.
+at::Tensor rows_at(int ranks, int rank, int micro) {
+  return batch_of(rank + 5 * ranks, micro);
+}
+
+double weight_at(int rank, int micro) {
+  return 1 + rank + 2 * micro;
+}
+
+/// Two models, each with an optimizer, and one loss of both.
+struct TwoNets {
+  explicit TwoNets(std::int64_t seed)
+      : first(make_net(seed)), second(make_net(seed + 1)) {}
+
+  at::Tensor loss(const at::Tensor& rows) {
+    return net_loss(first, rows).add(net_loss(second, rows.mul(2)));
+  }
+
+  std::vector<at::Tensor> parameters() const {
+    std::vector<at::Tensor> all = first->parameters();
+    for (const at::Tensor& parameter : second->parameters()) {
+      all.push_back(parameter);
+    }
+    return all;
+  }
+
+  Net first;
+  Net second;
+};
+
+/// Whether sums are averaged in every micro-step, or only the finished ones.
+enum class When { at_the_end, each_batch };
+
+class AccumulatingRun {
+ public:
+  AccumulatingRun(
+      const Group& group,
+      AccumulationWeighting weighting,
+      When when,
+      std::int64_t seed)
+      : accelerator(
+            PartialState(group),
+            {.gradient_accumulation_plugin =
+                 GradientAccumulationPlugin{
+                     .num_steps = kGroup,
+                     .sync_each_batch = when == When::each_batch,
+                     .weighting = weighting}}),
+        nets(seed),
+        group_(group),
+        weighted_(weighting == AccumulationWeighting::weighted),
+        first_(nets.first->parameters(), kRate),
+        second_(nets.second->parameters(), kRate) {
+    accelerator.prepare(nets.first, nets.second, first_, second_);
+  }
+
+  void step(int micro) {
+    const int rank = group_.rank();
+    const Region region = weighted_
+                              ? accelerator.accumulate(weight_at(rank, micro))
+                              : accelerator.accumulate();
+    accelerator.backward(nets.loss(rows_at(group_.size(), rank, micro)));
+    for (SGD* optimizer : {&first_, &second_}) {
+      optimizer->step();
+      optimizer->zero_grad();
+    }
+  }
+
+  Accelerator accelerator;
+  TwoNets nets;
+
+ private:
+  const Group& group_;
+  bool weighted_;
+  SGD first_;
+  SGD second_;
+};
+
+/// The first so many micro-steps of a group by some ranks, the rest by others.
+struct Division {
+  int before;
+  int after;
+  int stop;
+
+  int ranks_at(int micro) const { return micro < stop ? before : after; }
+
+  template <typename Work>
+  void for_each(const Work& work) const {
+    for (int micro = 0; micro < kGroup; ++micro) {
+      for (int rank = 0; rank < ranks_at(micro); ++rank) {
+        work(rank, micro);
+      }
+    }
+  }
+
+  /// The part that one micro-batch has of the gradient.
+  double share(AccumulationWeighting weighting, int rank, int micro) const {
+    const auto weight = [&](int r, int m) {
+      return weighting == AccumulationWeighting::weighted ? weight_at(r, m) : 1;
+    };
+    if (weighting == AccumulationWeighting::fixed) {
+      return 1.0 / kGroup / ranks_at(micro);
+    }
+    double sum = 0;
+    for_each([&](int r, int m) { sum += weight(r, m); });
+    return weight(rank, micro) / sum;
+  }
+
+  /// The same update in one process, by hand.
+  std::vector<at::Tensor> update(AccumulationWeighting weighting) const {
+    TwoNets nets(7);
+    for_each([&](int rank, int micro) {
+      nets.loss(rows_at(ranks_at(micro), rank, micro))
+          .mul(share(weighting, rank, micro))
+          .backward();
+    });
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> updated;
+    for (const at::Tensor& parameter : nets.parameters()) {
+      updated.push_back(
+          parameter.grad().defined() ? parameter.sub(parameter.grad(), kRate)
+                                     : parameter.clone());
+    }
+    return updated;
+  }
+};
+
+using AccumulationCase = std::tuple<AccumulationWeighting, When, int, int>;
+class RestoredAccumulation : public testing::TestWithParam<AccumulationCase> {};
+
+TEST_P(RestoredAccumulation, IsFinishedAsIfAllHadBegunIt) {
+  const auto [weighting, when, after, stop] = GetParam();
+  const Division division{3, after, stop};
+  const TemporaryFolder folder;
+  run_on_ranks(
+      division.before, quick(Backend::shm), [&, w = weighting](Group& group) {
+        AccumulatingRun run(group, w, std::get<1>(GetParam()), /*seed=*/7);
+        for (int micro = 0; micro < division.stop; ++micro) {
+          run.step(micro);
+        }
+        run.accelerator.save_state(folder.path() / "c");
+      });
+
+  const std::vector<at::Tensor> expected = division.update(weighting);
+  run_on_ranks(
+      division.after, quick(Backend::shm), [&, w = weighting](Group& group) {
+        AccumulatingRun run(group, w, std::get<1>(GetParam()), /*seed=*/99);
+        run.accelerator.load_state(folder.path() / "c");
+        for (int micro = division.stop; micro < kGroup; ++micro) {
+          EXPECT_FALSE(run.accelerator.sync_gradients());
+          run.step(micro);
+        }
+        EXPECT_TRUE(run.accelerator.sync_gradients());
+        EXPECT_LT(largest_difference(run.nets.parameters(), expected), 2e-7);
+      });
+}
+
+std::string name_of_accumulation(
+    const testing::TestParamInfo<AccumulationCase>& test) {
+  const auto [weighting, when, after, stop] = test.param;
+  const std::array names{"Fixed", "Group", "Weighted"};
+  return std::string(names.at(static_cast<std::size_t>(weighting))) +
+         (when == When::each_batch ? "EachBatch" : "") + "To" +
+         std::to_string(after) + "At" + std::to_string(stop);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints,
+    RestoredAccumulation,
+    testing::Combine(
+        testing::Values(
+            AccumulationWeighting::fixed,
+            AccumulationWeighting::group,
+            AccumulationWeighting::weighted),
+        testing::Values(When::at_the_end, When::each_batch),
+        testing::Values(1, 2, 3, 4),
+        testing::Values(1, 2)),
+    name_of_accumulation);
+
+}  // namespace
+}  // namespace accelerate

@@ -56,6 +56,7 @@ class Accelerator::Impl::Restorer {
   Restorer(Impl& run, LoadedCheckpoint loaded, const fs::path& path)
       : run_(run), loaded_(std::move(loaded)), optimizers_(run.optimizers()) {
     run_hooks(path);
+    read_kept_out();
     check_models();
     check_optimizers();
     check_count("schedulers", run_.schedulers().size());
@@ -166,6 +167,19 @@ class Accelerator::Impl::Restorer {
     }
   }
 
+  // What hooks of the saved run took out, to keep it elsewhere or not at all.
+  void read_kept_out() {
+    const Json* models = loaded_.documents["run"].find(kKeptOut);
+    if (models == nullptr) {
+      return;
+    }
+    for (std::size_t m = 0; m < models->size(); ++m) {
+      for (const Json& name : models->at(m).as_array()) {
+        kept_out_.insert({m, name.as_string()});
+      }
+    }
+  }
+
   void check_models() {
     const auto saved = static_cast<std::size_t>(
         loaded_.documents["run"].at("models").as_integer());
@@ -189,10 +203,7 @@ class Accelerator::Impl::Restorer {
     for (const auto& [name, here] : weights_of(run_.models[index])) {
       const auto found = saved.find(name);
       if (found == saved.end()) {
-        if (!hooked_.contains({index, name})) {
-          problems_.push_back(
-              str_cat(label, ": the checkpoint has no `", name, "`"));
-        }
+        check_missing(index, name);
       } else if (found->second.sizes() != here.sizes()) {
         problems_.push_back(str_cat(
             label,
@@ -213,6 +224,27 @@ class Accelerator::Impl::Restorer {
     for (const auto& [name, tensor] : saved) {
       problems_.push_back(str_cat(label, ": this run has no `", name, "`"));
     }
+  }
+
+  // A weight of this run that is not loaded, which may be what hooks want.
+  void check_missing(const std::size_t model, const std::string& name) {
+    const bool kept_out = kept_out_.contains({model, name});
+    const bool has_hooks = !run_.checkpoints->load_hooks->empty();
+    if (hooked_.contains({model, name}) || (kept_out && has_hooks)) {
+      return;
+    }
+    problems_.push_back(
+        kept_out ? str_cat(
+                       numbered("model", model),
+                       ": a hook kept `",
+                       name,
+                       "` out of the checkpoint, and this run has no hook "
+                       "that could load it")
+                 : str_cat(
+                       numbered("model", model),
+                       ": the checkpoint has no `",
+                       name,
+                       "`"));
   }
 
   void check_optimizers() {
@@ -449,7 +481,10 @@ class Accelerator::Impl::Restorer {
   LoadedCheckpoint loaded_;
   std::vector<torch::optim::Optimizer*> optimizers_;
   std::vector<bool> saved_models_;
+  // Weights by model and name: those that hooks took out now, and those that
+  // hooks took out when it was saved.
   std::set<std::pair<std::size_t, std::string>> hooked_;
+  std::set<std::pair<std::size_t, std::string>> kept_out_;
   std::vector<std::function<void()>> steps_;
   std::vector<std::function<void()>> undo_;
   std::vector<std::string> problems_;

@@ -20,6 +20,9 @@ inline constexpr const char* kGroupWeight = "group_weight";
 /// How the names of gradients begin.
 inline constexpr const char* kGradient = "gradient.";
 
+/// In `run`: by model, the weights that hooks took out.
+inline constexpr const char* kKeptOut = "kept_out";
+
 /// `model`, `model_1`, …
 std::string numbered(const char* name, std::size_t index);
 

@@ -30,6 +30,16 @@ Json states_of(const auto& objects) {
   return states;
 }
 
+Json missing_from(const TensorMap& some, const TensorMap& all) {
+  Json names = Json::array();
+  for (const auto& [name, tensor] : all) {
+    if (!some.contains(name)) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 std::string numbered(const char* name, const std::size_t index) {
@@ -173,11 +183,18 @@ std::vector<TensorMap> Accelerator::Impl::model_weights(
 
 void Accelerator::Impl::take_hooked_weights(
     CheckpointContents& contents, std::vector<TensorMap> weights) const {
+  weights.resize(models.size());
+  Json kept_out = Json::array();
+  bool any = false;
   for (std::size_t m = 0; m < models.size(); ++m) {
     const std::string name = numbered("model", m);
+    kept_out.push_back(missing_from(weights[m], weights_of(models[m])));
+    any = any || kept_out.at(m).size() > 0;
     contents.weights[name].clear();
-    contents.main_weights[name] =
-        m < weights.size() ? std::move(weights[m]) : TensorMap{};
+    contents.main_weights[name] = std::move(weights[m]);
+  }
+  if (any) {
+    contents.documents["run"][kKeptOut] = std::move(kept_out);
   }
 }
 

@@ -47,6 +47,118 @@ TEST(Hooks, MayKeepWeightsOutUntilTheyAreRemoved) {
   EXPECT_TRUE(at::equal(run.net->bias, bias));
 }
 
+/// Hooks that keep the bias in a file of their own.
+struct BiasApart {
+  enum class Back { into_the_model, among_the_weights };
+
+  Region save_with(Accelerator& accelerator) const {
+    return accelerator.register_save_state_pre_hook(
+        [](auto& weights, const fs::path& place) {
+          const at::Tensor bias = weights[0].at("bias");
+          save_safetensors({{"mine", bias}}, place / "bias.safetensors");
+          weights[0].erase("bias");
+        });
+  }
+
+  Region load_with(Accelerator& accelerator, torch::nn::Linear& net) const {
+    return accelerator.register_load_state_pre_hook(
+        [&net, way = back](auto& weights, const fs::path& place) {
+          const at::Tensor bias =
+              load_safetensors(place / "bias.safetensors").at("mine");
+          if (way == Back::into_the_model) {
+            const at::NoGradGuard no_grad;
+            net->bias.copy_(bias);
+            weights[0].erase("bias");
+          } else {
+            weights[0]["bias"] = bias;
+          }
+        });
+  }
+
+  Back back = Back::into_the_model;
+};
+
+TEST(Hooks, BringBackWhatOthersKeptApart) {
+  for (const auto back :
+       {BiasApart::Back::into_the_model, BiasApart::Back::among_the_weights}) {
+    const TemporaryFolder folder;
+    const BiasApart hooks{back};
+    LoneRun run(folder.path());
+    run.step();
+    const Region saving = hooks.save_with(run.accelerator);
+    const fs::path saved = run.accelerator.save_state();
+    EXPECT_FALSE(
+        load_safetensors(saved / "model.safetensors").contains("bias"));
+
+    LoneRun other(folder.path());
+    const Region loading = hooks.load_with(other.accelerator, other.net);
+    const LoadStateReport report = other.accelerator.load_state(saved);
+
+    EXPECT_THAT(report.left_out, testing::IsEmpty());
+    EXPECT_TRUE(at::equal(other.net->bias, run.net->bias));
+    EXPECT_TRUE(at::equal(other.net->weight, run.net->weight));
+  }
+}
+
+TEST(Hooks, MayKeepAWholeModelApart) {
+  const TemporaryFolder folder;
+  Accelerator accelerator{PartialState(Group()), {}};
+  torch::nn::Linear first(2, 3);
+  torch::nn::Linear second(3, 4);
+  accelerator.prepare(first, second);
+  const at::Tensor weight = first->weight.detach().clone();
+  const Region saving = accelerator.register_save_state_pre_hook(
+      [](auto& weights, const fs::path&) { weights.pop_back(); });
+  accelerator.save_state(folder.path() / "c");
+  {
+    const at::NoGradGuard no_grad;
+    first->weight.zero_();
+    second->weight.zero_();
+  }
+  const Region loading = accelerator.register_load_state_pre_hook(
+      [](auto& weights, const fs::path&) { weights.pop_back(); });
+
+  accelerator.load_state(folder.path() / "c");
+
+  EXPECT_TRUE(at::equal(first->weight, weight));
+  EXPECT_EQ(second->weight.abs().max().item<float>(), 0);
+}
+
+TEST(Hooks, ThatAreMissingWhenOthersKeptSomethingApartAreAnError) {
+  const TemporaryFolder folder;
+  LoneRun run(folder.path());
+  const Region saving = BiasApart().save_with(run.accelerator);
+  const fs::path saved = run.accelerator.save_state();
+  constexpr const char* kText =
+      "model: a hook kept `bias` out of the checkpoint, and this run has no "
+      "hook that could load it";
+
+  EXPECT_THAT(
+      message_of<FormatError>([&] { run.accelerator.load_state(saved); }),
+      HasSubstr(kText));
+  EXPECT_THAT(
+      run.accelerator.load_state(saved, {.strict = false}).left_out,
+      testing::ElementsAre(kText));
+}
+
+TEST(Hooks, DoNotExcuseWhatNobodyKeptOut) {
+  const TemporaryFolder folder;
+  LoneRun run(folder.path());
+  const Region saving = BiasApart().save_with(run.accelerator);
+  const fs::path saved = run.accelerator.save_state();
+
+  LoneRun more(folder.path());
+  more.net->register_parameter("late", at::zeros({2}));
+  more.accelerator.free_memory();
+  more.accelerator.prepare(more.net, more.optimizer);
+  const Region loading = BiasApart().load_with(more.accelerator, more.net);
+  EXPECT_THAT(
+      message_of<FormatError>([&] { more.accelerator.load_state(saved); }),
+      testing::AllOf(
+          HasSubstr("model: the checkpoint has no `late`"),
+          testing::Not(HasSubstr("`bias`"))));
+}
+
 class FilesOfHooks : public testing::TestWithParam<bool> {};
 
 TEST_P(FilesOfHooks, ArePartOfTheCheckpoint) {

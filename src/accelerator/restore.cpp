@@ -2,21 +2,22 @@
 // A run that goes on where a checkpoint was saved.
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include "accelerate/error.h"
 #include "accelerate/optimizer_state.h"
 #include "accelerator/accelerator_impl.h"
 #include "accelerator/checkpointing.h"
+#include "accelerator/random_states.h"
+#include "accelerator/restored_gradients.h"
 #include "accelerator/run_names.h"
 #include "accelerator/run_together.h"
 #include "base/str_cat.h"
 #include "checkpoint/large_copies.h"
-#include "folders/checksum.h"
 #include "folders/manifest.h"
 #include "optim/staged_state.h"
 
@@ -24,28 +25,6 @@ namespace accelerate {
 namespace {
 
 namespace fs = std::filesystem;
-
-void set_random_state(const at::Tensor& state, c10::Device device) {
-  at::Generator generator = at::globalContext().defaultGenerator(device);
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state.clone());
-}
-
-// For a rank that the saved run did not have: random, and the same each time.
-void set_derived_random_state(
-    const at::Tensor& state, const int rank, c10::Device device) {
-  const std::string sum = checksum_of(
-      {static_cast<const char*>(state.const_data_ptr()),
-       static_cast<std::size_t>(state.nbytes())});
-  at::Generator generator = at::globalContext().defaultGenerator(device);
-  const std::lock_guard lock(generator.mutex());
-  generator.set_current_seed(
-      std::stoull(sum, nullptr, 16) + static_cast<std::uint64_t>(rank));
-}
-
-std::string shape_text(const at::Tensor& tensor) {
-  return str_cat(tensor.scalar_type(), tensor.sizes());
-}
 
 }  // namespace
 
@@ -63,7 +42,7 @@ class Accelerator::Impl::Restorer {
     check_count("loaders", run_.loaders().size());
     check_count("registered", run_.checkpoints->registered.size());
     check_registered();
-    check_own();
+    check_gradients();
     if (loaded_.documents.contains("scaler") !=
         (run_.scaling->scaler() != nullptr)) {
       problems_.push_back(
@@ -75,9 +54,10 @@ class Accelerator::Impl::Restorer {
 
   const std::vector<std::string>& problems() const { return problems_; }
 
-  /// Schedulers, loaders, scaler and registered values: small, so that the old
-  /// state is kept and `undo` can bring it back. What refuses its state is left
-  /// out unless `strict`.
+  /// Schedulers, loaders, scaler, registered values, the place in an
+  /// accumulation and random numbers: small, so that the old state is kept and
+  /// `undo` can bring it back. What refuses its state is left out unless
+  /// `strict`.
   void load_small(const bool strict) {
     strict_ = strict;
     const auto load_list = [&](const char* name, auto objects) {
@@ -103,26 +83,22 @@ class Accelerator::Impl::Restorer {
         load_registered(run_.checkpoints->registered[i], i, states[i]);
       });
     }
+    attempt("run", [&] { load_accumulation(); });
+    load_random_states();  // Last: the others may draw some.
   }
 
-  void undo() {
-    while (!undo_.empty()) {
-      undo_.back()();
-      undo_.pop_back();
-    }
-  }
+  /// Brings back what was there before `load_small`; returns what objects said
+  /// that refused it.
+  std::string undo() { return undo_to(0); }
 
+  /// The rest, where nothing can fail any more.
   void apply() {
     const at::NoGradGuard guard;
     for (const auto& step : steps_) {
       step();
     }
-    const Json& run = loaded_.documents["run"];
-    run_.accumulation.load_state_dict(run.at("accumulation"));
-    run_.gradients->sync_gradients = run.at("sync_gradients").as_bool();
+    gradients_->apply();
     run_.updates = loaded_.step;
-    load_gradients();
-    load_random_state();
     auto& project = run_.checkpoints->project;
     project.iteration = std::max(project.iteration, loaded_.iteration + 1);
   }
@@ -210,9 +186,9 @@ class Accelerator::Impl::Restorer {
             ": `",
             name,
             "` is ",
-            shape_text(found->second),
+            type_and_shape(found->second),
             ", in this run ",
-            shape_text(here)));
+            type_and_shape(here)));
       } else {
         steps_.push_back(
             [to = here, from = found->second] { copy_large(to, from); });
@@ -276,30 +252,20 @@ class Accelerator::Impl::Restorer {
     }
   }
 
-  bool has_own() const {
-    const auto rank = static_cast<std::size_t>(run_.state.process_index());
-    return loaded_.world_size() == run_.state.num_processes() &&
-           !loaded_.own[rank].empty();
+  void check_gradients() {
+    gradients_.emplace(
+        loaded_,
+        run_.models,
+        RestoredGradients::Place{
+            rank(), static_cast<std::size_t>(run_.state.num_processes())},
+        run_.accumulation.plugin().weighting);
+    for (const std::string& problem : gradients_->problems()) {
+      problems_.push_back(problem);
+    }
   }
 
-  static bool has_gradients(const TensorMap& own) {
-    const auto next = own.lower_bound(kGradient);
-    return next != own.end() && next->first.starts_with(kGradient);
-  }
-
-  // A checkpoint of one node has the sums of its own ranks alone.
-  void check_own() {
-    if (has_own() || loaded_.has_all_ranks()) {
-      return;
-    }
-    for (const TensorMap& own : loaded_.own) {
-      if (has_gradients(own)) {
-        problems_.push_back(
-            "the checkpoint of one node, saved in the middle of an "
-            "accumulation, has the gradients of that node's processes only");
-        return;
-      }
-    }
+  std::size_t rank() const {
+    return static_cast<std::size_t>(run_.state.process_index());
   }
 
   void check_count(const char* name, const std::size_t here) {
@@ -338,12 +304,23 @@ class Accelerator::Impl::Restorer {
       if (strict_) {
         throw;
       }
-      while (undo_.size() > before) {
-        undo_.back()();
-        undo_.pop_back();
-      }
-      problems_.push_back(str_cat(name, ": ", error.what()));
+      problems_.push_back(str_cat(name, ": ", error.what(), undo_to(before)));
     }
+  }
+
+  std::string undo_to(const std::size_t size) {
+    std::string refused;
+    while (undo_.size() > size) {
+      const auto step = std::move(undo_.back());
+      undo_.pop_back();
+      try {
+        step();
+      } catch (const std::exception& error) {
+        refused += str_cat(
+            "\n  the state from before was refused, too: ", error.what());
+      }
+    }
+    return refused;
   }
 
   template <typename Object>
@@ -378,103 +355,77 @@ class Accelerator::Impl::Restorer {
     }
   }
 
-  // At the same number of processes each takes its own sum; otherwise all take
-  // an equal part of what the saved run had.
-  void load_gradients() {
-    const auto rank = static_cast<std::size_t>(run_.state.process_index());
-    const bool same = has_own();
-    // The sums of some ranks only are no sum: they are among the problems.
-    const bool complete = loaded_.has_all_ranks();
-    for (std::size_t m = 0; m < run_.models.size(); ++m) {
-      if (!run_.models[m].path) {
-        continue;
-      }
-      const NamedTensors& parameters = run_.models[m].path->parameters();
-      std::vector<at::Tensor> sums;
-      for (std::size_t i = 0; i < parameters.size(); ++i) {
-        const std::string name = gradient_name(m, parameters.names[i]);
-        sums.push_back(
-            same       ? saved_by(rank, name)
-            : complete ? part_for_each_rank(name)
-                       : at::Tensor());
-        parameters.tensors[i].mutable_grad().reset();
-      }
-      run_.models[m].path->set_sums(sums);
-    }
-    run_.accumulation.set_group_weight(
-        same       ? group_weight_of(loaded_.own[rank])
-        : complete ? weight_for_each_rank()
-                   : 0);
+  void load_accumulation() {
+    const Json& run = loaded_.documents["run"];
+    undo_.push_back([this,
+                     accumulation = run_.accumulation,
+                     sync = run_.gradients->sync_gradients] {
+      run_.accumulation = accumulation;
+      run_.gradients->sync_gradients = sync;
+    });
+    run_.accumulation.load_state_dict(run.at("accumulation"));
+    run_.accumulation.set_group_weight(gradients_->group_weight());
+    run_.gradients->sync_gradients = run.at("sync_gradients").as_bool();
   }
 
-  static double group_weight_of(const TensorMap& own) {
-    return own.at(kGroupWeight).item<double>();
-  }
-
-  double weight_for_each_rank() const {
-    double sum = 0;
-    for (const TensorMap& own : loaded_.own) {
-      sum += group_weight_of(own);
-    }
-    return sum / static_cast<double>(run_.state.num_processes());
-  }
-
-  at::Tensor saved_by(const std::size_t rank, const std::string& name) const {
-    const auto found = loaded_.own[rank].find(name);
-    return found == loaded_.own[rank].end() ? at::Tensor() : found->second;
-  }
-
-  // Fixed weights are those of a mean over the ranks of a micro-step, which
-  // were those that saved. With others the update is one sum over everything,
-  // divided by its weight: the parts add up to what was saved.
-  at::Tensor part_for_each_rank(const std::string& name) const {
-    const bool fixed =
-        run_.accumulation.plugin().weighting == AccumulationWeighting::fixed;
-    const auto parts =
-        fixed ? loaded_.world_size() : run_.state.num_processes();
-    at::Tensor sum;
-    for (std::size_t rank = 0; rank < loaded_.own.size(); ++rank) {
-      const at::Tensor part = saved_by(rank, name);
-      if (part.defined()) {
-        sum = sum.defined() ? sum.add(part) : part.clone();
-      }
-    }
-    return sum.defined() ? sum.div(parts) : sum;
-  }
-
-  void load_random_state() {
+  void load_random_states() {
     load_random_state(kRandomState, c10::Device(c10::kCPU));
     if (!run_.state.device().is_cpu()) {
       load_random_state(kDeviceRandomState, run_.state.device());
     }
-    const auto rank = static_cast<std::size_t>(run_.state.process_index());
     for (const auto& [name, random] : run_.checkpoints->random_states) {
-      const std::string key = str_cat(kOtherRandomState, name);
-      if (rank < loaded_.own.size() && loaded_.own[rank].count(key) > 0) {
-        random.load(loaded_.own[rank].at(key).clone());
+      const at::Tensor* saved = own(str_cat(kOtherRandomState, name));
+      if (saved != nullptr) {
+        attempt(str_cat("random state `", name, "`"), [&, &object = random] {
+          undo_.push_back([&object, before = object.save().clone()] {
+            object.load(before);
+          });
+          object.load(saved->clone());
+        });
       }
     }
   }
 
+  void load_random_state(const char* name, c10::Device device) {
+    attempt(str_cat("`", name, "` of rank ", rank()), [&] {
+      undo_.push_back([device, before = random_state(device)] {
+        set_random_state(before, device);
+      });
+      if (const at::Tensor* saved = own(name)) {
+        set_random_state(*saved, device);
+      } else {
+        derive_random_state(device);
+      }
+    });
+  }
+
   // A run that was saved on another kind of device has no state for this one:
   // it begins at what the CPU's stands for.
-  void load_random_state(const char* name, c10::Device device) {
-    const auto rank = static_cast<std::size_t>(run_.state.process_index());
-    if (rank < loaded_.own.size() && loaded_.own[rank].count(name) > 0) {
-      set_random_state(loaded_.own[rank].at(name), device);
-      return;
-    }
+  void derive_random_state(c10::Device device) {
     const auto other = std::ranges::find_if(
-        loaded_.own, [](const TensorMap& own) { return !own.empty(); });
+        loaded_.own,
+        [](const TensorMap& own) { return own.contains(kRandomState); });
+    if (other == loaded_.own.end()) {
+      throw FormatError(str_cat("no process has saved `", kRandomState, "`"));
+    }
+    set_derived_random_state(
+        other->at(kRandomState), static_cast<int>(rank()), device);
     derived_.push_back(str_cat(
         "the random state of rank ",
-        rank,
+        rank(),
         " on ",
         device.str(),
         ": the checkpoint has none, so it was derived from that of rank ",
         other - loaded_.own.begin()));
-    set_derived_random_state(
-        other->at(kRandomState), static_cast<int>(rank), device);
+  }
+
+  /// What this rank has saved; null if nothing.
+  const at::Tensor* own(const std::string& name) const {
+    if (rank() >= loaded_.own.size()) {
+      return nullptr;
+    }
+    const auto found = loaded_.own[rank()].find(name);
+    return found == loaded_.own[rank()].end() ? nullptr : &found->second;
   }
 
   Impl& run_;
@@ -485,6 +436,7 @@ class Accelerator::Impl::Restorer {
   // hooks took out when it was saved.
   std::set<std::pair<std::size_t, std::string>> hooked_;
   std::set<std::pair<std::size_t, std::string>> kept_out_;
+  std::optional<RestoredGradients> gradients_;
   std::vector<std::function<void()>> steps_;
   std::vector<std::function<void()>> undo_;
   std::vector<std::string> problems_;
@@ -499,15 +451,17 @@ LoadStateReport Accelerator::Impl::restore(
   const auto agreed = [&](const std::function<void()>& work) {
     return problems_of(state.group(), work);
   };
-  const auto fail = [&](const std::string& why) {
+  const auto fail = [&](const std::string& why, const std::string& kept = "") {
     if (!why.empty()) {
       throw FormatError(
           str_cat(
               "cannot load ",
               path.string(),
               why.starts_with("\n") ? ":" : ": ",
-              why),
-          "nothing was changed; prepare what the saved run had prepared, or "
+              why,
+              kept),
+          "nothing else was changed; prepare what the saved run had prepared, "
+          "or "
           "pass `{.strict = false}` to leave out what does not fit");
     }
   };
@@ -524,8 +478,7 @@ LoadStateReport Accelerator::Impl::restore(
   scaling->settle();
   const std::string problem = agreed([&] { restorer->load_small(strict); });
   if (!problem.empty()) {
-    restorer->undo();
-    fail(problem);
+    fail(problem, restorer->undo());
   }
   restorer->apply();
   LoadStateReport report = restorer->report(path);

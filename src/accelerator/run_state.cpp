@@ -4,23 +4,17 @@
 #include <utility>
 
 #include <ATen/ATen.h>
-#include <ATen/Context.h>
 
 #include "accelerate/error.h"
 #include "accelerate/optimizer_state.h"
 #include "accelerator/accelerator_impl.h"
 #include "accelerator/checkpointing.h"
+#include "accelerator/random_states.h"
 #include "accelerator/run_names.h"
 #include "base/str_cat.h"
 
 namespace accelerate {
 namespace {
-
-at::Tensor random_state(c10::Device device) {
-  at::Generator generator = at::globalContext().defaultGenerator(device);
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
 
 Json states_of(const auto& objects) {
   Json states = Json::array();
@@ -48,6 +42,10 @@ std::string numbered(const char* name, const std::size_t index) {
 
 std::string gradient_name(const std::size_t model, const std::string& name) {
   return str_cat(kGradient, model, ".", name);
+}
+
+std::string type_and_shape(const at::Tensor& tensor) {
+  return str_cat(tensor.scalar_type(), tensor.sizes());
 }
 
 TensorMap joined(const NamedTensors& parameters, const NamedTensors& buffers) {

@@ -43,6 +43,7 @@ class Accelerator::Impl::Restorer {
     check_count("registered", run_.checkpoints->registered.size());
     check_registered();
     check_gradients();
+    check_random_states();
     if (loaded_.documents.contains("scaler") !=
         (run_.scaling->scaler() != nullptr)) {
       problems_.push_back(
@@ -180,18 +181,8 @@ class Accelerator::Impl::Restorer {
       const auto found = saved.find(name);
       if (found == saved.end()) {
         check_missing(index, name);
-      } else if (found->second.sizes() != here.sizes()) {
-        problems_.push_back(str_cat(
-            label,
-            ": `",
-            name,
-            "` is ",
-            type_and_shape(found->second),
-            ", in this run ",
-            type_and_shape(here)));
       } else {
-        steps_.push_back(
-            [to = here, from = found->second] { copy_large(to, from); });
+        check_weight(label, name, here, found->second);
       }
       if (found != saved.end()) {
         saved.erase(found);
@@ -199,6 +190,28 @@ class Accelerator::Impl::Restorer {
     }
     for (const auto& [name, tensor] : saved) {
       problems_.push_back(str_cat(label, ": this run has no `", name, "`"));
+    }
+  }
+
+  // One of another type is converted where that was asked for, and listed.
+  void check_weight(
+      const std::string& label,
+      const std::string& name,
+      const at::Tensor& here,
+      const at::Tensor& saved) {
+    if (saved.sizes() != here.sizes() ||
+        saved.scalar_type() != here.scalar_type()) {
+      problems_.push_back(str_cat(
+          label,
+          ": `",
+          name,
+          "` is ",
+          type_and_shape(saved),
+          ", in this run ",
+          type_and_shape(here)));
+    }
+    if (saved.sizes() == here.sizes()) {
+      steps_.push_back([to = here, from = saved] { copy_large(to, from); });
     }
   }
 
@@ -262,6 +275,30 @@ class Accelerator::Impl::Restorer {
     for (const std::string& problem : gradients_->problems()) {
       problems_.push_back(problem);
     }
+  }
+
+  // A run that registered some has forgotten one, or calls it otherwise. One
+  // that registered none, of another language for example, had none.
+  void check_random_states() {
+    const bool had_some =
+        has_own() && any_name_begins(loaded_.own[rank()], kOtherRandomState);
+    for (const auto& [name, random] : run_.checkpoints->random_states) {
+      if (own(str_cat(kOtherRandomState, name)) != nullptr) {
+        continue;
+      }
+      const std::string text = str_cat(
+          "random state `",
+          name,
+          "`: rank ",
+          rank(),
+          " of the saved run had none");
+      had_some ? problems_.push_back(text)
+               : derived_.push_back(text + ", so it stays as it is");
+    }
+  }
+
+  bool has_own() const {
+    return rank() < loaded_.own.size() && !loaded_.own[rank()].empty();
   }
 
   std::size_t rank() const {

@@ -10,14 +10,6 @@
 #include "base/str_cat.h"
 
 namespace accelerate {
-namespace {
-
-bool has_gradients(const TensorMap& own) {
-  const auto next = own.lower_bound(kGradient);
-  return next != own.end() && next->first.starts_with(kGradient);
-}
-
-}  // namespace
 
 RestoredGradients::RestoredGradients(
     const LoadedCheckpoint& loaded,
@@ -50,7 +42,9 @@ void RestoredGradients::find_sources() {
     return;
   }
   // A checkpoint of one node has the sums of its own ranks alone.
-  if (std::ranges::any_of(loaded_.own, has_gradients)) {
+  if (std::ranges::any_of(loaded_.own, [](const TensorMap& own) {
+        return any_name_begins(own, kGradient);
+      })) {
     problems_.emplace_back(
         "the checkpoint of one node, saved in the middle of an accumulation, "
         "has the gradients of that node's processes only");

@@ -29,6 +29,9 @@ std::string numbered(const char* name, std::size_t index);
 /// A sum that waits for a backward that synchronises.
 std::string gradient_name(std::size_t model, const std::string& name);
 
+/// Whether a name begins like that.
+bool any_name_begins(const TensorMap& tensors, const char* name);
+
 /// `Float[30, 160]`, for messages.
 std::string type_and_shape(const at::Tensor& tensor);
 

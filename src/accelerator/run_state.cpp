@@ -44,6 +44,11 @@ std::string gradient_name(const std::size_t model, const std::string& name) {
   return str_cat(kGradient, model, ".", name);
 }
 
+bool any_name_begins(const TensorMap& tensors, const char* name) {
+  const auto next = tensors.lower_bound(name);
+  return next != tensors.end() && next->first.starts_with(name);
+}
+
 std::string type_and_shape(const at::Tensor& tensor) {
   return str_cat(tensor.scalar_type(), tensor.sizes());
 }

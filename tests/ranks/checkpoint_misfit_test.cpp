@@ -46,6 +46,102 @@ TEST(Misfit, IsLeftOutWhenAsked) {
   EXPECT_THAT(report.left_out, testing::Contains(HasSubstr("optimizer")));
 }
 
+/// A model of some type, trained once or not yet.
+struct TypedRun {
+  explicit TypedRun(at::ScalarType type) {
+    net->to(type);
+    accelerator.prepare(net, optimizer);
+  }
+
+  void step() {
+    const auto rows = at::ones({2, 4}, net->weight.options());
+    accelerator.backward(net->forward(rows).sum());
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+
+  Accelerator accelerator{PartialState(Group()), {}};
+  torch::nn::Linear net{4, 3};
+  AdamW optimizer{net->parameters(), 0.1};
+};
+
+TEST(Misfit, OfTheTypeOfWeightsIsNamedAndConvertedWhenAsked) {
+  const TemporaryFolder folder;
+  TypedRun first(at::kDouble);
+  first.step();
+  const fs::path saved = first.accelerator.save_state(folder.path() / "c");
+
+  TypedRun run(at::kFloat);
+  const at::Tensor before = run.net->weight.detach().clone();
+  EXPECT_THAT(
+      message_of<FormatError>([&] { run.accelerator.load_state(saved); }),
+      testing::AllOf(
+          HasSubstr("model: `weight` is Double[3, 4], in this run Float[3, 4]"),
+          HasSubstr("model: `bias` is Double[3], in this run Float[3]")));
+  EXPECT_TRUE(at::equal(run.net->weight, before));
+
+  const auto report = run.accelerator.load_state(saved, {.strict = false});
+  EXPECT_THAT(
+      report.left_out,
+      testing::IsSupersetOf(
+          {"model: `bias` is Double[3], in this run Float[3]",
+           "model: `weight` is Double[3, 4], in this run Float[3, 4]"}));
+  EXPECT_TRUE(at::equal(run.net->weight, first.net->weight.to(at::kFloat)));
+  EXPECT_EQ(run.net->weight.scalar_type(), at::kFloat);
+  run.step();
+  EXPECT_TRUE(run.net->weight.isfinite().all().item<bool>());
+}
+
+/// One run with random numbers of its own under these names, all of them 1.
+struct RandomRun {
+  explicit RandomRun(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      std::int64_t& value = values[name] = 1;
+      accelerator.register_random_state(
+          name,
+          [&value] { return at::full({1}, value, at::kByte); },
+          [&value](const at::Tensor& t) { value = t.item<std::int64_t>(); });
+    }
+  }
+
+  Accelerator accelerator{PartialState(Group()), {}};
+  std::map<std::string, std::int64_t> values;
+};
+
+TEST(Misfit, OfTheNamesOfRandomNumbersIsNamed) {
+  const TemporaryFolder folder;
+  RandomRun first({"one", "two"});
+  first.values["one"] = 5;
+  const fs::path saved = first.accelerator.save_state(folder.path() / "c");
+
+  RandomRun run({"one", "three"});
+  constexpr const char* kText =
+      "random state `three`: rank 0 of the saved run had none";
+  EXPECT_THAT(
+      message_of<FormatError>([&] { run.accelerator.load_state(saved); }),
+      HasSubstr(kText));
+  EXPECT_EQ(run.values["one"], 1);
+  EXPECT_THAT(
+      run.accelerator.load_state(saved, {.strict = false}).left_out,
+      testing::ElementsAre(kText));
+  EXPECT_EQ(run.values["one"], 5);
+}
+
+// A checkpoint of a C++ program is loaded in Python, which registers its own.
+TEST(Misfit, OfRandomNumbersThatTheSavedRunDidNotKnowIsReported) {
+  const TemporaryFolder folder;
+  RandomRun first({});
+  const fs::path saved = first.accelerator.save_state(folder.path() / "c");
+
+  RandomRun run({"one"});
+  EXPECT_THAT(
+      run.accelerator.load_state(saved).derived,
+      testing::ElementsAre(
+          "random state `one`: rank 0 of the saved run had none, so it stays "
+          "as it is"));
+  EXPECT_EQ(run.values["one"], 1);
+}
+
 /// Refuses what it is given.
 struct Stubborn {
   Json state_dict() const { return Json("kept"); }

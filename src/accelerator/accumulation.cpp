@@ -23,6 +23,18 @@ double weight_over(const Group& group, double mine) {
   return group.reduce({at::full({1}, mine, at::kDouble)})[0].item<double>();
 }
 
+const char* name_of(AccumulationWeighting weighting) {
+  switch (weighting) {
+    case AccumulationWeighting::fixed:
+      return "fixed";
+    case AccumulationWeighting::group:
+      return "group";
+    case AccumulationWeighting::weighted:
+      return "weighted";
+  }
+  throw InternalError("a weighting without a name");
+}
+
 }  // namespace
 
 Accumulation::Accumulation(const GradientAccumulationPlugin& plugin)
@@ -101,13 +113,41 @@ void Accumulation::restart() {
 }
 
 Json Accumulation::state_dict() const {
-  return Json::object({{"step", step_}, {"in_group", in_group_}});
+  return Json::object(
+      {{"step", step_},
+       {"in_group", in_group_},
+       {"num_steps", plugin_.num_steps},
+       {"weighting", name_of(plugin_.weighting)}});
 }
 
 void Accumulation::load_state_dict(const Json& state) {
   step_ = state.at("step").as_integer();
   in_group_ = state.at("in_group").as_integer();
   incomplete_ = false;
+}
+
+// Only fixed weights depend on how many micro-steps there will be.
+std::string Accumulation::misfit(const Json& state) const {
+  const Json* weighting = state.find("weighting");
+  const Json* steps = state.find("num_steps");
+  if (weighting == nullptr || steps == nullptr) {
+    return {};  // Before they were saved.
+  }
+  const bool fixed = plugin_.weighting == AccumulationWeighting::fixed;
+  if (weighting->as_string() == name_of(plugin_.weighting) &&
+      (!fixed || steps->as_integer() == plugin_.num_steps)) {
+    return {};
+  }
+  return str_cat(
+      "the checkpoint is from the middle of an accumulation of ",
+      steps->as_integer(),
+      " micro-steps with weighting `",
+      weighting->as_string(),
+      "`; this run has ",
+      plugin_.num_steps,
+      " with `",
+      name_of(plugin_.weighting),
+      "`");
 }
 
 }  // namespace accelerate

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "accelerate/accelerator_options.h"
 #include "accelerate/group.h"
@@ -45,6 +47,9 @@ class Accumulation {
   /// it is given apart.
   Json state_dict() const;
   void load_state_dict(const Json& state);
+  /// Why sums that were made in such a state are none for this one; empty if
+  /// they are.
+  std::string misfit(const Json& state) const;
   double group_weight() const { return group_weight_; }
   void set_group_weight(double weight) { group_weight_ = weight; }
 

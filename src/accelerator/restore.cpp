@@ -272,6 +272,12 @@ class Accelerator::Impl::Restorer {
         RestoredGradients::Place{
             rank(), static_cast<std::size_t>(run_.state.num_processes())},
         run_.accumulation.plugin().weighting);
+    const Json* saved = loaded_.documents["run"].find("accumulation");
+    if (saved != nullptr && gradients_->any()) {
+      if (const auto why = run_.accumulation.misfit(*saved); !why.empty()) {
+        gradients_->discard(why);
+      }
+    }
     for (const std::string& problem : gradients_->problems()) {
       problems_.push_back(problem);
     }

@@ -51,6 +51,18 @@ void RestoredGradients::find_sources() {
   }
 }
 
+bool RestoredGradients::any() const {
+  return std::ranges::any_of(sources_, [](const TensorMap* own) {
+    return any_name_begins(*own, kGradient);
+  });
+}
+
+void RestoredGradients::discard(const std::string& why) {
+  problems_.push_back(why);
+  sources_.clear();
+  group_weight_ = 0;
+}
+
 void RestoredGradients::check_weights() {
   double sum = 0;
   for (const TensorMap* own : sources_) {

@@ -34,6 +34,11 @@ class RestoredGradients {
   /// What does not, and is left out.
   const std::vector<std::string>& problems() const { return problems_; }
 
+  /// Whether the checkpoint is from the middle of an accumulation.
+  bool any() const;
+  /// Leaves all of it out.
+  void discard(const std::string& why);
+
   /// What the micro-batches so far weigh, this rank's part of it.
   double group_weight() const { return group_weight_; }
 

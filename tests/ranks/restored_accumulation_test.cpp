@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accumulations that some processes begin and others finish.
 #include <array>
+#include <filesystem>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -11,7 +12,9 @@
 #include <torch/nn.h>
 
 #include "accelerate/accelerator.h"
+#include "accelerate/error.h"
 #include "accelerate/optim.h"
+#include "support/message_of.h"
 #include "support/run_on_ranks.h"
 #include "support/temporary_folder.h"
 #include "support/training.h"
@@ -176,6 +179,62 @@ TEST_P(RestoredAccumulation, IsFinishedAsIfAllHadBegunIt) {
         EXPECT_TRUE(run.accelerator.sync_gradients());
         EXPECT_LT(largest_difference(run.nets.parameters(), expected), 2e-7);
       });
+}
+
+/// A lone run that is in the first of so many micro-steps, or not there yet.
+struct Begun {
+  Begun(
+      std::int64_t num_steps,
+      AccumulationWeighting weighting,
+      bool half = false)
+      : accelerator(
+            PartialState(Group()),
+            {.gradient_accumulation_plugin = GradientAccumulationPlugin{
+                 .num_steps = num_steps, .weighting = weighting}}) {
+    accelerator.prepare(net);
+    if (half) {
+      auto region = accelerator.accumulate();
+      accelerator.backward(net_loss(net, batch_of(0, 0)));
+    }
+  }
+
+  Accelerator accelerator;
+  Net net = make_net();
+};
+
+TEST(RestoredAccumulations, WithOtherWeightsAreRefused) {
+  using enum AccumulationWeighting;
+  const TemporaryFolder folder;
+  const auto from = [&](std::int64_t steps, AccumulationWeighting weighting) {
+    Begun run(steps, weighting, /*half=*/true);
+    return run.accelerator.save_state(folder.path() / "c");
+  };
+  const auto why_not = [](const std::filesystem::path& saved, Begun&& run) {
+    return message_of<FormatError>([&] { run.accelerator.load_state(saved); });
+  };
+
+  const auto place = from(3, fixed);
+  constexpr const char* kBegin =
+      "the checkpoint is from the middle of an accumulation of 3 micro-steps "
+      "with weighting `fixed`; this run has ";
+  EXPECT_THAT(
+      why_not(place, Begun(2, fixed)),
+      testing::HasSubstr(std::string(kBegin) + "2 with `fixed`"));
+  EXPECT_THAT(
+      why_not(place, Begun(3, group)),
+      testing::HasSubstr(std::string(kBegin) + "3 with `group`"));
+
+  Begun other(2, fixed);
+  EXPECT_THAT(
+      other.accelerator.load_state(place, {.strict = false}).left_out,
+      testing::ElementsAre(testing::StartsWith(kBegin)));
+  // How many there will be matters to fixed weights alone.
+  EXPECT_TRUE(
+      Begun(2, group).accelerator.load_state(from(3, group)).left_out.empty());
+  // Between accumulations there is nothing to weigh.
+  Begun between(3, fixed);
+  const auto whole = between.accelerator.save_state(folder.path() / "d");
+  EXPECT_TRUE(Begun(2, group).accelerator.load_state(whole).left_out.empty());
 }
 
 std::string name_of_accumulation(

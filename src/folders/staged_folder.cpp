@@ -54,12 +54,30 @@ void create_folders(const fs::path& folder) {
   }
 }
 
+/// These return 0 or what went wrong; `errno` would not outlive the next call.
 int rename_with(const fs::path& from, const fs::path& to, unsigned flags) {
-  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags);
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0
+             ? 0
+             : errno;
+}
+
+int rename_plainly(const fs::path& from, const fs::path& to) {
+  return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
 bool is_unknown(const int error) {
   return error == EINVAL || error == ENOSYS || error == ENOTSUP;
+}
+
+// What a name that is taken says; the last one when it is a file's.
+bool is_taken(const int error) {
+  return error == EEXIST || error == ENOTEMPTY || error == ENOTDIR;
+}
+
+// A link counts, wherever it points to.
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
 }
 
 [[noreturn]] void throw_taken(const fs::path& path) {
@@ -132,18 +150,17 @@ fs::path StagedFolder::commit(
 }
 
 void StagedFolder::give_name(const fs::path& final, const Existing existing) {
-  if (rename_with(path_, final, RENAME_NOREPLACE) == 0) {
-    return;
-  }
-  if (is_unknown(errno) && !fs::exists(final)) {
+  int error = rename_with(path_, final, RENAME_NOREPLACE);
+  if (is_unknown(error)) {
     // A file system that cannot promise it: a folder that appears between the
     // two calls is not replaced either, unless it is empty.
-    if (::rename(path_.c_str(), final.c_str()) == 0) {
-      return;
-    }
+    error = is_there(final) ? EEXIST : rename_plainly(path_, final);
   }
-  if (!fs::exists(final)) {
-    throw_errno("write", final, errno);
+  if (error == 0) {
+    return;
+  }
+  if (!is_taken(error)) {
+    throw_errno("write", final, error);
   }
   if (existing == Existing::refuse) {
     throw_taken(final);
@@ -157,15 +174,22 @@ void StagedFolder::give_name(const fs::path& final, const Existing existing) {
       final.string(),
       kReplaced,
       path_.string().substr(path_.string().size() - 6));
-  if (rename_with(path_, final, RENAME_EXCHANGE) == 0) {
+  error = rename_with(path_, final, RENAME_EXCHANGE);
+  if (error == 0) {
     sync_folder(parent_);
     remove_folder(path_);
     return;
   }
-  // Between these two the old one has its other name, which counts as complete.
-  if (::rename(final.c_str(), old.c_str()) != 0 ||
-      ::rename(path_.c_str(), final.c_str()) != 0) {
-    throw_errno("write", final, errno);
+  if (is_unknown(error)) {
+    // Between these two the old one has its other name, which counts as
+    // complete.
+    error = rename_plainly(final, old);
+    if (error == 0) {
+      error = rename_plainly(path_, final);
+    }
+  }
+  if (error != 0) {
+    throw_errno("write", final, error);
   }
   sync_folder(parent_);
   remove_folder(old);

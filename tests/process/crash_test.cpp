@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
+#include "base/files.h"
 #include "checkpoint/writer.h"
 #include "process/saving_run.h"
 #include "support/fault_points.h"
@@ -103,6 +104,21 @@ TEST_P(Crash, LeavesTheOldCheckpointOrTheNew) {
   EXPECT_GT(killed, 25);
 }
 
+/// Whether an error says where it happened and what the system said.
+bool names(const Error& problem, const fs::path& folder, const int error) {
+  const std::string text = problem.what();
+  if (text.find(folder.string()) != text.npos &&
+      text.find(errno_text(error)) != text.npos) {
+    return true;
+  }
+  std::fprintf(
+      stderr,
+      "no path or no `%s` in: %s\n",
+      errno_text(error).c_str(),
+      text.c_str());
+  return false;
+}
+
 TEST_P(Crash, AnErrorLeavesTheOldCheckpointAndTrainingGoesOn) {
   for (const int error : {ENOSPC, EIO, EROFS, EDQUOT}) {
     const TemporaryFolder folder;
@@ -121,9 +137,7 @@ TEST_P(Crash, AnErrorLeavesTheOldCheckpointAndTrainingGoesOn) {
           run.save();
         } catch (const IoError& problem) {
           threw = true;
-          if (std::string(problem.what()).find(folder.path().string()) ==
-              std::string::npos) {
-            std::fprintf(stderr, "no path in: %s\n", problem.what());
+          if (!names(problem, folder.path(), error)) {
             return 2;
           }
         }

@@ -4,12 +4,17 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "base/unique_fd.h"
+#include "folders/leftovers.h"
 #include "folders/manifest.h"
 
 namespace accelerate {
+
+/// In the name of a folder that is no checkpoint yet, or no more.
+inline constexpr const char* kTemporary = ".tmp-";
+/// Locked by who writes into a folder.
+inline constexpr const char* kLockFile = ".lock";
 
 /// What becomes of a folder that already has the name.
 enum class Existing {
@@ -33,36 +38,27 @@ class StagedFolder {
   const std::filesystem::path& path() const { return path_; }
 
   /// Returns the final path. With `Existing::refuse` and a name that is taken
-  /// it throws `StateError`, and may be called again with another name.
+  /// it throws `StateError`, and may be called again with another name. After
+  /// an error the name is free, or has what it had. What was replaced and
+  /// cannot be removed is a warning on stderr: the new one is safe by then.
   std::filesystem::path commit(
       const Manifest& manifest, const std::string& name, Existing existing);
 
  private:
-  void give_name(const std::filesystem::path& final, Existing existing);
+  void complete(const Manifest& manifest);
+  // These return where what had the name is now; empty when nothing had it.
+  std::filesystem::path give_name(
+      const std::filesystem::path& final, Existing existing);
+  std::filesystem::path replace(const std::filesystem::path& final);
+  std::filesystem::path replace_in_two_steps(
+      const std::filesystem::path& final);
+  void take_name_back(
+      const std::filesystem::path& final, const std::filesystem::path& old);
 
   std::filesystem::path parent_;
   std::filesystem::path path_;
   UniqueFd lock_;
   bool has_manifest_ = false;
 };
-
-/// Whether a name is one of a folder that was not finished, or that was
-/// replaced and not yet removed.
-bool is_temporary_name(const std::string& name);
-
-/// What became of the folders that dead writers left.
-struct Abandoned {
-  std::vector<std::string> removed;
-  /// Why others could not be; they are in nobody's way.
-  std::vector<std::string> problems;
-};
-
-/// Removes what dead writers left in `parent`.
-Abandoned remove_abandoned(const std::filesystem::path& parent);
-
-/// Removes a folder. It loses its name first, so that a crash in the middle
-/// leaves only what `remove_abandoned` removes later. Of a link only the link
-/// goes.
-void remove_folder(const std::filesystem::path& folder);
 
 }  // namespace accelerate

@@ -17,12 +17,24 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "checkpoint/writer.h"
+#include "folders/leftovers.h"
 #include "process/saving_run.h"
 #include "support/fault_points.h"
 #include "support/temporary_folder.h"
 
 namespace accelerate {
 namespace {
+
+/// Nothing that was replaced is left, apart from what a writer that lives
+/// may still be busy with.
+bool has_only_the_last(const fs::path& folder) {
+  bool only = true;
+  for (const auto& entry : fs::directory_iterator(folder / "checkpoints")) {
+    const std::string name = entry.path().filename().string();
+    only = only && (name == "last" || is_temporary_name(name));
+  }
+  return only;
+}
 
 class Crash : public testing::TestWithParam<SaveCase> {
  protected:
@@ -55,6 +67,9 @@ class Crash : public testing::TestWithParam<SaveCase> {
         EXPECT_EQ(how_.earlier, 0);
       }
       run.step_and_save();
+      if (how_.replaces && !has_only_the_last(folder)) {
+        return 97;
+      }
       SavingRun next(folder, how_);
       const auto expected = found == 50 ? 1 : found + 1;
       return next.load() == expected ? found : 98;
@@ -131,6 +146,9 @@ TEST_P(Crash, AnErrorLeavesTheOldCheckpointAndTrainingGoesOn) {
           run.load();
         }
         run.step();
+        if (how_.without_flags) {
+          refuse_rename_flags();
+        }
         fail_from_call(at, error);
         bool threw = false;
         try {
@@ -152,6 +170,9 @@ TEST_P(Crash, AnErrorLeavesTheOldCheckpointAndTrainingGoesOn) {
           return 4;
         }
         run.step_and_save();
+        if (how_.replaces && !has_only_the_last(folder.path())) {
+          return 6;
+        }
         return whole_steps(folder.path()).back() == how_.earlier + 2 ? 0 : 5;
       });
       if (code_of(status) == 7) {
@@ -191,6 +212,77 @@ INSTANTIATE_TEST_SUITE_P(
              (test.param.replaces ? "_replacing" : "") +
              (test.param.without_flags ? "_without_flags" : "") +
              (test.param.torn ? "_torn" : "");
+    });
+
+class Replacing : public testing::TestWithParam<SaveCase> {
+ protected:
+  /// Saves a second time; `fault` comes in between.
+  template <typename Fault>
+  int save_with(const Fault& fault) const {
+    return code_of(in_child([&] {
+      SavingRun run(folder_.path(), GetParam());
+      run.step_and_save();
+      run.step();
+      if (GetParam().without_flags) {
+        refuse_rename_flags();
+      }
+      return fault(run);
+    }));
+  }
+
+  const TemporaryFolder folder_;
+  const fs::path last_ = folder_.path() / "checkpoints" / "last";
+};
+
+TEST_P(Replacing, AnErrorLeavesTheOldOneUnderItsName) {
+  int at = 1;
+  for (int code = 0; code == 0; ++at) {
+    fs::remove_all(folder_.path() / "checkpoints");
+    code = save_with([&](SavingRun& run) {
+      fail_at_call(at, ENOSPC);
+      bool threw = false;
+      try {
+        run.save();
+      } catch (const IoError& problem) {
+        threw = true;
+        if (!names(problem, folder_.path(), ENOSPC)) {
+          return 2;
+        }
+      }
+      if (disarm() < at) {
+        return 7;
+      }
+      return read_manifest(last_).step == (threw ? 1 : 2) ? 0 : 3;
+    });
+    ASSERT_TRUE(code == 0 || code == 7) << code << " at call " << at;
+  }
+  EXPECT_GT(at, 25);
+}
+
+TEST_P(Replacing, IsDoneThoughTheOldOneCannotBeRemoved) {
+  const int code = save_with([&](SavingRun& run) {
+    keep_path(GetParam().without_flags ? "last.old-" : "checkpoint.tmp-");
+    run.save();
+    return read_manifest(last_).step == 2 ? 0 : 1;
+  });
+
+  EXPECT_EQ(code, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints,
+    Replacing,
+    testing::Values(
+        SaveCase{
+            .total_limit = 9, .earlier = 0, .blocking = true, .replaces = true},
+        SaveCase{
+            .total_limit = 9,
+            .earlier = 0,
+            .blocking = true,
+            .replaces = true,
+            .without_flags = true}),
+    [](const auto& test) {
+      return test.param.without_flags ? "in_two_steps" : "in_one";
     });
 
 /// The calls of a child, in order.

@@ -21,7 +21,7 @@
 namespace accelerate {
 namespace {
 
-enum class Mode { off, kill, fail };
+enum class Mode { off, kill, fail, fail_once };
 
 std::atomic<Mode> mode = Mode::off;
 std::atomic<int> calls = 0;
@@ -69,8 +69,10 @@ int count_call(const bool needs_room) {
   if (now == Mode::kill && number == limit) {
     ::raise(SIGKILL);
   }
-  return now == Mode::fail && number >= limit && needs_room ? failure.load()
-                                                            : 0;
+  const bool fails = now == Mode::fail_once
+                         ? number == limit
+                         : now == Mode::fail && number >= limit && needs_room;
+  return fails ? failure.load() : 0;
 }
 
 // As a disk that is busy with somebody else's work.
@@ -111,6 +113,13 @@ void fail_from_call(const int at, const int error) {
   limit = at;
   failure = error;
   mode = Mode::fail;
+}
+
+void fail_at_call(const int at, const int error) {
+  calls = 0;
+  limit = at;
+  failure = error;
+  mode = Mode::fail_once;
 }
 
 void hold_first_write(std::function<void()> wait) {

@@ -20,6 +20,10 @@ void kill_at_call(int at);
 /// with that error.
 void fail_from_call(int at, int error);
 
+/// The call number `at` alone fails with that error, whatever it is: what
+/// nobody looks at is not hidden by the next one that fails.
+void fail_at_call(int at, int error);
+
 /// As if the file system knew no flags for `renameat2`, until the process ends.
 void refuse_rename_flags();
 

@@ -10,7 +10,8 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/str_cat.h"
-#include "folders/staged_folder.h"
+#include "folders/leftovers.h"
+#include "folders/renames.h"
 
 namespace accelerate {
 namespace {
@@ -19,11 +20,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kName = "checkpoint";
 
-bool may_be_checkpoint(const fs::directory_entry& entry) {
-  const std::string name = entry.path().filename().string();
-  return entry.is_directory() && !entry.is_symlink() &&
-         !is_temporary_name(name) &&
-         (name.starts_with(kName) || fs::exists(entry.path() / kManifestFile));
+// A folder that may not be looked into is somebody else's.
+bool may_be_checkpoint(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  return !is_temporary_name(name) &&
+         (name.starts_with(kName) || is_there(folder / kManifestFile));
 }
 
 CheckpointEntry examine(const fs::path& path) {
@@ -37,7 +38,7 @@ CheckpointEntry examine(const fs::path& path) {
       entry.problem = str_cat(damages.front().file, ": ", damages.front().what);
       entry.manifest.reset();
     }
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     entry.problem = error.what();
   }
   return entry;
@@ -52,9 +53,10 @@ std::int64_t place_of(const CheckpointEntry& entry) {
 std::optional<std::string> link_on_the_way(
     const fs::path& folder, const std::string& name) {
   fs::path way = folder;
+  std::error_code error;
   for (const fs::path& step : fs::path(name).parent_path()) {
     way /= step;
-    if (fs::is_symlink(way)) {
+    if (fs::is_symlink(way, error)) {
       return "lies behind a link";
     }
   }
@@ -65,8 +67,11 @@ std::optional<std::string> damage_of(
     const fs::path& path, const FileSum& expected, const bool checksums) {
   std::error_code error;
   const auto status = fs::symlink_status(path, error);
-  if (error || status.type() == fs::file_type::not_found) {
+  if (status.type() == fs::file_type::not_found) {
     return "is missing";
+  }
+  if (error) {
+    return str_cat("cannot be read: ", errno_text(error.value()));
   }
   if (status.type() == fs::file_type::symlink) {
     return "is a link, not a file";
@@ -107,9 +112,9 @@ std::optional<std::int64_t> checkpoint_number(const std::string& name) {
 std::vector<CheckpointEntry> list_checkpoints(const fs::path& folder) {
   std::error_code error;
   std::vector<CheckpointEntry> entries;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (may_be_checkpoint(entry)) {
-      entries.push_back(examine(entry.path()));
+  for (const fs::path& found : folders_in(folder, error)) {
+    if (may_be_checkpoint(found)) {
+      entries.push_back(examine(found));
     }
   }
   if (error) {
@@ -147,7 +152,7 @@ std::vector<Damage> verify_checkpoint(
               files[i].second,
               options.checksums && mine);
         }
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {
         found[i] = error.what();
       }
     }
@@ -200,7 +205,7 @@ std::vector<fs::path> prune_checkpoints(
 
 std::int64_t next_checkpoint_number(const fs::path& folder) {
   std::int64_t next = 0;
-  if (!fs::exists(folder)) {
+  if (!is_there(folder)) {
     return next;
   }
   for (const CheckpointEntry& entry : list_checkpoints(folder)) {

@@ -40,20 +40,6 @@ bool is_in_use(const fs::path& folder) {
   return !error && fs::file_time_type::clock::now() - written < kYoung;
 }
 
-/// The folders in one, links to some left out. What cannot be read has none.
-std::vector<fs::path> folders_in(const fs::path& parent) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  fs::directory_iterator entry(parent, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    std::error_code unknown;
-    if (entry->symlink_status(unknown).type() == fs::file_type::directory) {
-      found.push_back(entry->path());
-    }
-  }
-  return found;
-}
-
 /// Whose replaced checkpoint this is; nothing for any other folder.
 std::optional<fs::path> replaced_by(const fs::path& folder) {
   const std::string name = folder.filename().string();
@@ -146,7 +132,8 @@ Abandoned remove_abandoned(const fs::path& parent) {
   Abandoned found;
   std::map<fs::path, std::vector<fs::path>> replaced;
   bool busy = false;
-  for (const fs::path& folder : folders_in(parent)) {
+  std::error_code ignored;
+  for (const fs::path& folder : folders_in(parent, ignored)) {
     if (is_temporary_name(folder.filename().string())) {
       const bool alive = is_in_use(folder);
       busy = busy || alive;
@@ -173,7 +160,8 @@ Abandoned remove_abandoned(const fs::path& parent) {
 
 Abandoned remove_replaced(const fs::path& checkpoint) {
   Abandoned found;
-  for (const fs::path& folder : folders_in(checkpoint.parent_path())) {
+  std::error_code ignored;
+  for (const fs::path& folder : folders_in(checkpoint.parent_path(), ignored)) {
     if (replaced_by(folder) == checkpoint) {
       try_to_remove(folder, found);
     }

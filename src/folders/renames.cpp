@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,6 +17,19 @@ namespace fs = std::filesystem;
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(fs::symlink_status(path, error));
+}
+
+std::vector<fs::path> folders_in(
+    const fs::path& parent, std::error_code& error) {
+  std::vector<fs::path> found;
+  fs::directory_iterator entry(parent, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    std::error_code unknown;
+    if (entry->symlink_status(unknown).type() == fs::file_type::directory) {
+      found.push_back(entry->path());
+    }
+  }
+  return found;
 }
 
 int rename_with(

@@ -3,12 +3,18 @@
 #pragma once
 
 #include <filesystem>
+#include <system_error>
+#include <vector>
 
 namespace accelerate {
 
 /// Whether there is something of that name. A link counts, wherever it points
 /// to.
 bool is_there(const std::filesystem::path& path);
+
+/// The folders in one; links to some are none.
+std::vector<std::filesystem::path> folders_in(
+    const std::filesystem::path& parent, std::error_code& error);
 
 /// The `rename_` functions return 0 or what went wrong: `errno` would not
 /// outlive the next call. With flags as for `renameat2`.

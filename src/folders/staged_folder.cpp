@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 void create_folders(const fs::path& folder) {
   std::vector<fs::path> missing;
   for (fs::path at = fs::absolute(folder).lexically_normal();
-       !fs::exists(at) && at.has_relative_path();
+       !is_there(at) && at.has_relative_path();
        at = at.parent_path()) {
     missing.push_back(at);
   }

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A checkpoint with one file.
-fs::path make_checkpoint(
+fs::path save_checkpoint(
     const fs::path& parent, const std::string& name, std::int64_t step) {
   StagedFolder folder(parent);
   Manifest manifest;
@@ -29,7 +29,7 @@ fs::path make_checkpoint(
 /// As a writer leaves it that dies between its two renames.
 fs::path make_replaced(
     const fs::path& parent, const std::string& name, std::int64_t step) {
-  const fs::path checkpoint = make_checkpoint(parent, name, step);
+  const fs::path checkpoint = save_checkpoint(parent, name, step);
   fs::path old = replaced_path(checkpoint);
   fs::rename(checkpoint, old);
   return old;
@@ -46,7 +46,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 TEST(Replaced, GoesWhenTheNewOneIsComplete) {
   const TemporaryFolder folder;
   const fs::path old = make_replaced(folder.path(), "last", 1);
-  make_checkpoint(folder.path(), "last", 2);
+  save_checkpoint(folder.path(), "last", 2);
 
   const Abandoned found = remove_abandoned(folder.path());
 
@@ -58,7 +58,7 @@ TEST(Replaced, GoesWhenTheNewOneIsComplete) {
 TEST(Replaced, StaysWhenTheNewOneIsDamaged) {
   const TemporaryFolder folder;
   const fs::path old = make_replaced(folder.path(), "last", 1);
-  fs::remove(make_checkpoint(folder.path(), "last", 2) / "run.json");
+  fs::remove(save_checkpoint(folder.path(), "last", 2) / "run.json");
 
   remove_abandoned(folder.path());
 
@@ -103,9 +103,9 @@ TEST(Replaced, StayWhenItIsNotClearWhichIsTheNewest) {
 // Copies under names of the user's own.
 TEST(Replaced, IsNothingThatOnlyLooksLikeIt) {
   const TemporaryFolder folder;
-  make_checkpoint(folder.path(), "last", 2);
-  make_checkpoint(folder.path(), "last.old-backup", 1);
-  make_checkpoint(folder.path(), "last.old-0123456789abcdef", 1);
+  save_checkpoint(folder.path(), "last", 2);
+  save_checkpoint(folder.path(), "last.old-backup", 1);
+  save_checkpoint(folder.path(), "last.old-0123456789abcdef", 1);
   fs::create_directory(folder.path() / "last.old-thesis");
 
   EXPECT_EQ(

@@ -30,8 +30,9 @@ constexpr std::chrono::minutes kYoung(10);
 
 // True when somebody holds the lock of a folder, or may be about to.
 bool is_in_use(const fs::path& folder) {
-  const UniqueFd lock(
-      ::open((folder / kLockFile).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd lock(::open(
+      (folder / kLockFile).c_str(),
+      O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (lock) {
     return ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
   }

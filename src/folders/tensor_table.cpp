@@ -14,11 +14,27 @@
 #include "base/mapped_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "folders/plain_file.h"
 
 namespace accelerate {
 namespace {
 
 namespace fs = std::filesystem;
+
+// No link may stand for a part of a checkpoint, as for those who load it.
+MappedFile map_plain_file(const fs::path& path) {
+  const UniqueFd fd = open_plain_file(path);
+  return {fd.get(), path, MappedFile::Mode::read_only};
+}
+
+SafetensorsHeader header_of(const fs::path& path) {
+  const MappedFile file = map_plain_file(path);
+  constexpr std::size_t kLength = 8;
+  const auto length = static_cast<std::size_t>(safetensors_header_length(
+      file.text().substr(0, kLength), file.size(), path.string()));
+  return parse_safetensors_header(
+      file.text().substr(kLength, length), file.size(), path.string());
+}
 
 float half_to_float(const std::uint16_t half) {
   const std::uint32_t sign = static_cast<std::uint32_t>(half >> 15) << 31;
@@ -139,7 +155,7 @@ class Content {
   const std::byte* bytes_of(const TensorPlace& place) {
     auto& file = files_[place.file];
     if (!file) {
-      file = std::make_unique<MappedFile>(folder_ / place.file);
+      file = std::make_unique<MappedFile>(map_plain_file(folder_ / place.file));
     }
     return file->data() + place.entry.begin;
   }
@@ -201,7 +217,7 @@ std::vector<TensorPlace> tensors_of_checkpoint(
     if (!name.ends_with(".safetensors")) {
       continue;
     }
-    for (auto& entry : read_safetensors_header(folder / name).tensors) {
+    for (auto& entry : header_of(folder / name).tensors) {
       places.push_back({name, std::move(entry)});
     }
   }

@@ -12,7 +12,8 @@
 #include "base/text.h"
 #include "cli/commands/export_checkpoint.h"
 #include "folders/checkpoints.h"
-#include "folders/staged_folder.h"
+#include "folders/documents.h"
+#include "folders/leftovers.h"
 #include "folders/tensor_table.h"
 #include "launch/meeting.h"
 
@@ -187,25 +188,55 @@ int inspect(const ParsedArgs& arguments, CommandContext& context) {
   return 0;
 }
 
-int diff(const ParsedArgs& arguments, CommandContext& context) {
-  const auto differences = compare_checkpoints(
-      folder_argument(arguments, 0), folder_argument(arguments, 1));
-  if (arguments.has("json")) {
-    Json list = Json::array();
-    for (const auto& [name, what] : differences) {
-      list.push_back(Json::object({{"tensor", name}, {"difference", what}}));
-    }
-    context.console.print(list.dump({.indent = 2}));
-  } else if (differences.empty()) {
-    context.console.print("every tensor is equal");
-  } else {
+Json json_of(
+    const std::vector<TensorDifference>& tensors,
+    const std::vector<DocumentDifference>& documents) {
+  Json list = Json::array();
+  for (const auto& [name, what] : tensors) {
+    list.push_back(Json::object({{"tensor", name}, {"difference", what}}));
+  }
+  for (const auto& [document, key, what] : documents) {
+    list.push_back(Json::object(
+        {{"document", document}, {"key", key}, {"difference", what}}));
+  }
+  return list;
+}
+
+std::string tables_of(
+    const std::vector<TensorDifference>& tensors,
+    const std::vector<DocumentDifference>& documents) {
+  std::vector<std::string> tables;
+  if (!tensors.empty()) {
     Rows rows = {{"tensor", "difference"}};
-    for (const auto& [name, what] : differences) {
+    for (const auto& [name, what] : tensors) {
       rows.push_back({name, what});
     }
-    context.console.print(format_table(rows));
+    tables.push_back(format_table(rows));
   }
-  return differences.empty() ? 0 : 1;
+  if (!documents.empty()) {
+    Rows rows = {{"document", "key", "difference"}};
+    for (const auto& [document, key, what] : documents) {
+      rows.push_back({printable(document), printable(key), what});
+    }
+    tables.push_back(format_table(rows));
+  }
+  return join(tables, "\n\n");
+}
+
+int diff(const ParsedArgs& arguments, CommandContext& context) {
+  const fs::path first = folder_argument(arguments, 0);
+  const fs::path second = folder_argument(arguments, 1);
+  const auto tensors = compare_checkpoints(first, second);
+  const auto documents = compare_documents(first, second);
+  const bool equal = tensors.empty() && documents.empty();
+  if (arguments.has("json")) {
+    context.console.print(json_of(tensors, documents).dump({.indent = 2}));
+  } else {
+    context.console.print(
+        equal ? "every tensor and every document is equal"
+              : tables_of(tensors, documents));
+  }
+  return equal ? 0 : 1;
 }
 
 int prune(const ParsedArgs& arguments, CommandContext& context) {
@@ -318,7 +349,8 @@ const CommandInfo& checkpoint_info() {
       .notes =
           "list shows step, epoch, size, age and whether each is complete. "
           "verify compares every byte with the manifest's checksums. inspect "
-          "lists tensors. diff compares tensors and ends with 1 when they "
+          "lists tensors. diff compares tensors and documents (optimizer "
+          "settings, schedulers, loaders, step) and ends with 1 when any "
           "differ. export writes the model as a Hugging Face folder.",
       .examples =
           {"accelerate checkpoint list runs/first",

@@ -26,7 +26,7 @@ struct CheckpointContents {
   std::map<std::string, TensorMap> weights;
   /// As rank 0 has it, beside `weights` of the same name: what ranks may have
   /// of their own, such as buffers.
-  std::map<std::string, TensorMap> main_weights;
+  std::map<std::string, TensorMap> main_weights = {};
   /// Equal on every rank, kept as ranges of flat tensors.
   std::map<std::string, TensorMap> ranges;
   /// Otherwise `ranges` are as rank 0 has them, which writes them all.

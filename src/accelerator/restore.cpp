@@ -121,7 +121,9 @@ class Accelerator::Impl::Restorer {
     for (std::size_t m = 0; m < run_.models.size(); ++m) {
       const auto found = loaded_.weights.find(numbered("model", m));
       saved_models_.push_back(found != loaded_.weights.end());
-      weights.push_back(saved_models_.back() ? found->second : TensorMap{});
+      weights.push_back(
+          saved_models_.back() ? with_own_buffers(m, found->second)
+                               : TensorMap{});
     }
     const std::vector<TensorMap> before = weights;
     try {
@@ -142,6 +144,20 @@ class Accelerator::Impl::Restorer {
         loaded_.weights[numbered("model", m)] = std::move(now);
       }
     }
+  }
+
+  // The model's file has the buffers of one rank.
+  TensorMap with_own_buffers(const std::size_t model, TensorMap weights) const {
+    const bool same =
+        loaded_.world_size() == static_cast<int>(run_.state.num_processes());
+    for (auto& [name, tensor] : weights) {
+      const at::Tensor* mine = same ? own(buffer_name(model, name)) : nullptr;
+      if (mine != nullptr && mine->sizes() == tensor.sizes() &&
+          mine->scalar_type() == tensor.scalar_type()) {
+        tensor = *mine;
+      }
+    }
+    return weights;
   }
 
   // What hooks of the saved run took out, to keep it elsewhere or not at all.

@@ -44,6 +44,10 @@ std::string gradient_name(const std::size_t model, const std::string& name) {
   return str_cat(kGradient, model, ".", name);
 }
 
+std::string buffer_name(const std::size_t model, const std::string& name) {
+  return str_cat(kBuffer, model, ".", name);
+}
+
 bool any_name_begins(const TensorMap& tensors, const char* name) {
   const auto next = tensors.lower_bound(name);
   return next != tensors.end() && next->first.starts_with(name);
@@ -105,7 +109,20 @@ CheckpointContents Accelerator::Impl::collect_models() {
       }
     }
   }
+  if (state.use_distributed() && !buffers_are_equal()) {
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      for (const auto& [name, buffer] : joined({}, buffers_of(models[m]))) {
+        contents.own[buffer_name(m, name)] = buffer;
+      }
+    }
+  }
   return contents;
+}
+
+// An update makes them so; from then on each rank has seen other rows.
+bool Accelerator::Impl::buffers_are_equal() const {
+  return options.ddp_kwargs.broadcast_buffers && gradients->sync_gradients &&
+         no_sync_depth == 0 && trains_locally == 0;
 }
 
 CheckpointContents Accelerator::Impl::collect_large() {

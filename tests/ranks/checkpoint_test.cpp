@@ -17,6 +17,7 @@
 #include "accelerate/lr_scheduler.h"
 #include "accelerate/optim.h"
 #include "accelerate/optimizer_state.h"
+#include "accelerate/safetensors.h"
 #include "accelerate/tensor_map.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
@@ -107,11 +108,13 @@ class TrainingRun {
     micro_ = static_cast<int>(state.as_integer());
   }
 
-  /// Parameters and learning rate, for comparison bit for bit.
+  /// Parameters, buffers and learning rate, for comparison bit for bit.
   std::vector<at::Tensor> result() const {
     std::vector<at::Tensor> all;
-    for (const at::Tensor& parameter : net->parameters()) {
-      all.push_back(parameter.detach().clone());
+    for (const auto& tensors : {net->parameters(), net->buffers()}) {
+      for (const at::Tensor& tensor : tensors) {
+        all.push_back(tensor.detach().clone());
+      }
     }
     all.push_back(at::full({1}, scheduler.get_last_lr()[0], at::kDouble));
     return all;
@@ -197,6 +200,25 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values(Method::adamw, Method::momentum, Method::libtorch_adam),
         testing::Values(1, 3)));
 
+TEST(Resume, KeepsTheBuffersOfEachRankWhereNobodyMakesThemEqual) {
+  const TemporaryFolder folder;
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    Accelerator accelerator(
+        PartialState(group), {.ddp_kwargs = {.broadcast_buffers = false}});
+    torch::nn::BatchNorm1d net(3);
+    accelerator.prepare(net);
+    const at::Tensor rows = at::arange(6, at::kFloat).view({2, 3});
+    accelerator.backward(net(rows.add(group.rank())).sum());
+    const at::Tensor mean = net->running_mean.clone();
+    for (const bool blocking : {true, false}) {
+      accelerator.save_state(folder.path() / "c", {.blocking = blocking});
+      net->running_mean.zero_();
+      accelerator.load_state(folder.path() / "c");
+      EXPECT_TRUE(at::equal(net->running_mean, mean)) << group.rank();
+    }
+  });
+}
+
 /// What several ranks saw and got, put together.
 class Together {
  public:
@@ -223,7 +245,8 @@ class Together {
   std::vector<std::vector<std::vector<std::int64_t>>> ranks_;
 };
 
-/// A state handed over in memory, without a checkpoint.
+/// A state handed over in memory; of a checkpoint it takes only what each rank
+/// has of its own in the middle of an accumulation.
 struct HandedOver {
   explicit HandedOver(TrainingRun& run)
       : optimizer(optimizer_state(*run.optimizer)),
@@ -238,7 +261,28 @@ struct HandedOver {
     }
   }
 
-  void give(TrainingRun& run) const {
+  void read_own(const fs::path& checkpoint, const int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto file = "rank-0000" + std::to_string(rank) + ".safetensors";
+      own.push_back(load_safetensors(checkpoint / file));
+    }
+  }
+
+  bool has_sums() const { return own[0].contains("gradient.0.0.weight"); }
+
+  /// At the same number of ranks each goes on with its own.
+  at::Tensor of_rank(const Group& group, const std::string& name) const {
+    if (static_cast<std::size_t>(group.size()) == own.size()) {
+      return own[static_cast<std::size_t>(group.rank())].at(name).clone();
+    }
+    at::Tensor sum = own[0].at(name).clone();
+    for (std::size_t rank = 1; rank < own.size(); ++rank) {
+      sum = sum.add(own[rank].at(name));
+    }
+    return sum.div(static_cast<std::int64_t>(own.size()));
+  }
+
+  void give(const Group& group, TrainingRun& run) const {
     const at::NoGradGuard no_grad;
     for (auto& [name, tensor] : Accelerator::get_state_dict(run.net)) {
       tensor.copy_(weights.at(name));
@@ -247,8 +291,23 @@ struct HandedOver {
     run.scheduler.load_state_dict(scheduler);
     run.loader.load_state_dict(loader);
     run.load_state_dict(micro);
+    if (!has_sums()) {
+      return;
+    }
+    // The micro-step whose gradients these are.
+    const auto region = run.accelerator.accumulate();
+    for (auto& item : run.net->named_parameters()) {
+      item.value().mutable_grad() = of_rank(group, "gradient.0." + item.key());
+    }
+    if (static_cast<std::size_t>(group.size()) == own.size() &&
+        own.size() > 1) {
+      for (auto& item : run.net->named_buffers()) {
+        item.value().copy_(of_rank(group, "buffer.0." + item.key()));
+      }
+    }
   }
 
+  std::vector<TensorMap> own;
   TensorMap weights;
   OptimizerState optimizer;
   Json scheduler;
@@ -269,12 +328,13 @@ std::vector<std::int64_t> order_of_an_epoch() {
 using OtherSizeCase = std::tuple<int, int, Method, int>;
 class OtherSize : public testing::TestWithParam<OtherSizeCase> {};
 
-// An update at P, the rest of the epoch at another P: the samples follow each
-// other as on one process, and every loss and weight is that of a run which
-// got the state without a file.
+// Four micro-steps at P, the rest of the epoch at another P: the samples follow
+// each other as on one process, and every loss and weight is that of a run
+// which got the state without a file. With three micro-steps to an update the
+// first of the second group is among what is handed over.
 TEST_P(OtherSize, ContinuesWithTheNextSampleAndTheSameState) {
   const auto [before, after, method, accumulation] = GetParam();
-  const int stop = 3;
+  const int stop = 4;
   const int end = stop + (46 - 2 * stop * before + 2 * after - 1) / (2 * after);
   const TemporaryFolder folder;
   Together first(before);
@@ -289,6 +349,8 @@ TEST_P(OtherSize, ContinuesWithTheNextSampleAndTheSameState) {
       state.emplace(run);
     }
   });
+  state->read_own(folder.path() / "c", before);
+  EXPECT_EQ(state->has_sums(), accumulation == 3);
   run_on_ranks(after, quick(Backend::shm), [&](Group& group) {
     TrainingRun loaded(group, method, accumulation, /*seed=*/99, kMany);
     const auto report = loaded.accelerator.load_state(folder.path() / "c");
@@ -298,7 +360,7 @@ TEST_P(OtherSize, ContinuesWithTheNextSampleAndTheSameState) {
     second.add(group, loaded);
 
     TrainingRun given(group, method, accumulation, /*seed=*/98, kMany);
-    state->give(given);
+    state->give(group, given);
     given.train(end);
     EXPECT_EQ(loaded.losses, given.losses);
     expect_equal(loaded.result(), given.result());

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resuming runs with more than one simple loader: streams, several loaders,
 // dropout.
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <numeric>
 
@@ -12,6 +14,7 @@
 
 #include "accelerate/accelerator.h"
 #include "accelerate/data_loader.h"
+#include "accelerate/grad_scaler.h"
 #include "accelerate/optim.h"
 #include "accelerate/tensor_map.h"
 #include "support/counting_datasets.h"
@@ -68,25 +71,35 @@ Indices walk_to(std::int64_t n) {
   return all;
 }
 
-/// What all ranks together read, in the order of the stream: a walk grows.
+/// What all ranks together read: step after step, each in the order of ranks.
 class Seen {
  public:
-  void add(const DataLoaderBase& loader, const at::Tensor& batch) {
-    const Indices values = to_indices(batch.slice(0, 0, loader.valid_rows()));
+  void add(
+      const Group& group,
+      const DataLoaderBase& loader,
+      std::size_t step,
+      const at::Tensor& batch) {
     const std::lock_guard lock(mutex_);
-    all_.insert(all_.end(), values.begin(), values.end());
+    by_step_[{step, group.rank()}] =
+        to_indices(batch.slice(0, 0, loader.valid_rows()));
   }
-  Indices sorted() const { return accelerate::sorted(all_); }
+  Indices in_order() const {
+    Indices all;
+    for (const auto& [place, values] : by_step_) {
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
 
  private:
   std::mutex mutex_;
-  Indices all_;
+  std::map<std::pair<std::size_t, int>, Indices> by_step_;
 };
 
 using StreamCase = std::tuple<int, int, bool, int>;
 class ResumedStream : public testing::TestWithParam<StreamCase> {};
 
-TEST_P(ResumedStream, GivesEachSampleOnceAndReadsOnlyTheRest) {
+TEST_P(ResumedStream, GivesTheSamplesInOrderAndReadsOnlyTheRest) {
   const auto [before, after, dispatch, workers] = GetParam();
   const TemporaryFolder folder;
   constexpr std::int64_t kSize = 61;
@@ -105,9 +118,9 @@ TEST_P(ResumedStream, GivesEachSampleOnceAndReadsOnlyTheRest) {
   };
   run_on_ranks(before, quick(Backend::shm), [&](Group& group) {
     run(group, [&](Accelerator& accelerator, auto& loader, const int&) {
-      int steps = 0;
+      std::size_t steps = 0;
       for (at::Tensor& batch : loader) {
-        seen.add(loader, batch);
+        seen.add(group, loader, steps, batch);
         if (++steps == 4) {
           accelerator.save_state(folder.path() / "c");
           break;
@@ -118,15 +131,16 @@ TEST_P(ResumedStream, GivesEachSampleOnceAndReadsOnlyTheRest) {
   run_on_ranks(after, quick(Backend::shm), [&](Group& group) {
     run(group, [&](Accelerator& accelerator, auto& loader, const int& reads) {
       accelerator.load_state(folder.path() / "c");
+      std::size_t steps = 4;
       for (at::Tensor& batch : loader) {
-        seen.add(loader, batch);
+        seen.add(group, loader, steps++, batch);
       }
       // The rest, the end, and the first step to complete the last.
       EXPECT_LE(reads, kSize - 4 * 3 * before + 1 + 3 * after);
     });
   });
 
-  EXPECT_EQ(seen.sorted(), walk_to(kSize));
+  EXPECT_EQ(seen.in_order(), walk_to(kSize));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -258,6 +272,118 @@ TEST(Resume, RepeatsDropoutRandomNumbersAndEveryLoader) {
         whole.losses.end());
     EXPECT_EQ(resumed.losses, expected) << "stopped at " << stop;
   }
+}
+
+/// One rank with two loaders that are read by turns, and both left in the
+/// middle: of one two batches a step, of the other one.
+class TurnsRun {
+ public:
+  explicit TurnsRun(const Group& group)
+      : accelerator_(PartialState(group), {}),
+        long_(Counting{44}, {.batch_size = 2, .shuffle = true, .seed = 5}),
+        short_(Counting{28}, {.batch_size = 4, .shuffle = true, .seed = 6}) {
+    accelerator_.prepare(long_, short_);
+    accelerator_.register_for_checkpointing(*this);
+  }
+
+  /// Goes on to that step; `at` is called after each.
+  void read(int until, const std::function<void(int)>& at = {}) {
+    while (step_ < until) {
+      next_of(long_, in_long_);
+      next_of(long_, in_long_);
+      next_of(short_, in_short_);
+      ++step_;
+      if (at) {
+        at(step_);
+      }
+    }
+  }
+
+  Accelerator& accelerator() { return accelerator_; }
+  Json state_dict() const { return Json(step_); }
+  void load_state_dict(const Json& state) {
+    step_ = static_cast<int>(state.as_integer());
+  }
+
+  std::vector<Indices> seen;
+
+ private:
+  using Loader = DataLoader<Counting>;
+
+  void next_of(Loader& loader, std::optional<Loader::Iterator>& place) {
+    if (place) {
+      ++*place;
+    }
+    // After a load the rest of an epoch may be empty.
+    while (!place || *place == std::default_sentinel) {
+      place.reset();
+      place.emplace(loader.begin());
+    }
+    seen.push_back(to_indices(**place));
+  }
+
+  Accelerator accelerator_;
+  Loader long_;
+  Loader short_;
+  std::optional<Loader::Iterator> in_long_;
+  std::optional<Loader::Iterator> in_short_;
+  int step_ = 0;
+};
+
+TEST(Resume, GoesOnInTheMiddleOfSeveralLoadersOnSeveralRanks) {
+  const TemporaryFolder folder;
+  constexpr int kSteps = 14;
+  std::vector<std::vector<Indices>> whole(2);
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    TurnsRun run(group);
+    run.read(kSteps, [&](int step) {
+      run.accelerator().save_state(folder.path() / std::to_string(step));
+    });
+    whole[static_cast<std::size_t>(group.rank())] = run.seen;
+  });
+  EXPECT_NE(whole[0], whole[1]);
+
+  for (int stop = 1; stop < kSteps; ++stop) {
+    run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+      TurnsRun run(group);
+      run.accelerator().load_state(folder.path() / std::to_string(stop));
+      run.read(kSteps);
+      const auto& all = whole[static_cast<std::size_t>(group.rank())];
+      EXPECT_EQ(
+          run.seen, (std::vector<Indices>(all.begin() + 3 * stop, all.end())))
+          << "rank " << group.rank() << ", stopped at " << stop;
+    });
+  }
+}
+
+TEST(Resume, BringsBackAGradientScaler) {
+  const TemporaryFolder folder;
+  const GradScalerKwargs kwargs{.init_scale = 1024, .growth_interval = 2};
+  const auto step = [](GradScaler& scaler, double gradient) {
+    scaler.unscale_({at::full({2}, gradient)}, &scaler);
+    scaler.update();
+  };
+  const auto ends = [&](GradScaler& scaler) {
+    step(scaler, 1);
+    step(scaler, INFINITY);
+    step(scaler, 1);
+    return scaler.state_dict();
+  };
+  GradScaler whole(kwargs);
+  Accelerator first{PartialState(Group()), {}};
+  first.register_for_checkpointing(whole);
+  step(whole, INFINITY);
+  step(whole, 1);
+  first.save_state(folder.path() / "c");
+
+  GradScaler resumed(kwargs);
+  Accelerator second{PartialState(Group()), {}};
+  second.register_for_checkpointing(resumed);
+  second.load_state(folder.path() / "c");
+
+  EXPECT_EQ(resumed.get_scale(), 512);
+  EXPECT_EQ(ends(resumed), ends(whole));
+  EXPECT_EQ(resumed.get_scale(), 512);
 }
 
 TEST(Resume, BringsBackRandomNumbersThatWereRegistered) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops that save by the clock, on several ranks.
+#include <filesystem>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "accelerate/accelerator.h"
+#include "folders/checkpoints.h"
+#include "support/run_on_ranks.h"
+#include "support/temporary_folder.h"
+#include "support/training.h"
+
+namespace accelerate {
+namespace {
+
+/// How many checkpoints three ranks make in four steps, where the time has
+/// come for some of them only.
+std::size_t saved_with(const std::vector<double>& minutes, bool blocking) {
+  const TemporaryFolder folder;
+  run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
+    const auto rank = static_cast<std::size_t>(group.rank());
+    Accelerator accelerator(
+        PartialState(group),
+        {.project_config = ProjectConfiguration{
+             .project_dir = folder.path(),
+             .automatic_checkpoint_naming = true}});
+    Net net = make_net();
+    SGD optimizer(net->parameters(), 0.1);
+    accelerator.prepare(net, optimizer);
+    auto save = accelerator.save_every(
+        {.minutes = minutes[rank], .blocking = blocking});
+    for (int step = 0; step < 4; ++step) {
+      accelerator.backward(net_loss(net, batch_of(group.rank(), step)));
+      optimizer.step();
+      optimizer.zero_grad();
+      EXPECT_EQ(save(), minutes[0] < 1) << "rank " << rank;
+    }
+    accelerator.end_training();
+  });
+  const auto place = folder.path() / "checkpoints";
+  return std::filesystem::exists(place) ? list_checkpoints(place).size() : 0;
+}
+
+// No two clocks are alike, and a save needs everybody: that of rank 0 counts.
+TEST(SaveEvery, FollowsOneClockOnAllRanks) {
+  for (const bool blocking : {true, false}) {
+    EXPECT_EQ(saved_with({1e-9, 1e6, 1e-9}, blocking), 4U);
+    EXPECT_EQ(saved_with({1e6, 1e-9, 1e6}, blocking), 0U);
+  }
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -332,8 +332,9 @@ class ACCELERATE_API Accelerator {
 
   /// Saves and loads random numbers that LibTorch does not know, of another
   /// language for example: a byte tensor, of each process its own. A run that
-  /// registers none leaves a saved one alone. A process that the saved run did
-  /// not have gets nothing.
+  /// registers none leaves a saved one alone. Where the saved process had
+  /// others, but not this one, it does not fit; where it had none, or did not
+  /// exist, this one stays as it is, and the report says so in `derived`.
   void register_random_state(
       const std::string& name,
       std::function<Tensor()> save,
@@ -345,8 +346,10 @@ class ACCELERATE_API Accelerator {
   /// Called before weights are saved or loaded, with those of each model. What
   /// a hook takes out is not saved, or not loaded. `folder` is the hooks' own
   /// inside the checkpoint: files written there are part of it, complete and
-  /// verified like the others, and a load finds them there again. The result,
-  /// when it is destroyed, removes the hook.
+  /// verified like the others, and a load finds them there again. A weight that
+  /// a hook kept out when it was saved is missing in a run without a hook for
+  /// loading; in others it is the hook's to bring back, into the model or among
+  /// `weights`. The result, when it is destroyed, removes the hook.
   [[nodiscard]] Region register_save_state_pre_hook(StateHook hook);
   [[nodiscard]] Region register_load_state_pre_hook(StateHook hook);
 

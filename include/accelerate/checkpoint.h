@@ -44,7 +44,8 @@ struct SaveStateOptions {
 
 struct LoadStateOptions {
   /// False: what the checkpoint has and this run has not, and the reverse, is
-  /// left out and listed in the report.
+  /// left out and listed in the report. Weights of another type are listed and
+  /// converted.
   bool strict = true;
 };
 
@@ -55,7 +56,7 @@ struct LoadStateReport {
   std::int64_t epoch = 0;
   /// How many processes had saved it.
   int world_size = 1;
-  /// What was left out; only with `strict = false`.
+  /// What did not fit; only with `strict = false`.
   std::vector<std::string> left_out;
   /// What the saved run did not have and this one needs, such as the random
   /// state of a further process: made from what there was, the same each time.

@@ -193,12 +193,12 @@ TEST_P(WrongState, IsFoundBeforeAnythingIsChanged) {
   const TemporaryFolder folder;
   const auto right = saved_half_way(folder, 1);
   LoadedCheckpoint loaded = load_together(right, Group(), true);
-  CheckpointContents contents{
-      .step = loaded.step,
-      .weights = loaded.weights,
-      .ranges = loaded.ranges,
-      .documents = loaded.documents,
-      .own = loaded.own.front()};
+  CheckpointContents contents;
+  contents.step = loaded.step;
+  contents.weights = loaded.weights;
+  contents.ranges = loaded.ranges;
+  contents.documents = loaded.documents;
+  contents.own = loaded.own.front();
   GetParam().change(contents);
   const auto wrong =
       CheckpointWriter(Group())

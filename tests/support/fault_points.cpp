@@ -35,6 +35,7 @@ std::string kept;
 std::atomic<bool> recording = false;
 std::mutex record_mutex;
 std::vector<std::string> record;
+std::string failed;
 
 // The last part of a path; temporary folders have names by chance.
 std::string last_part(const std::string& path) {
@@ -42,25 +43,26 @@ std::string last_part(const std::string& path) {
   return name.find(".tmp-") != name.npos ? "tmp" : name;
 }
 
-void note(const char* call, const char* path) {
-  if (recording) {
-    const std::lock_guard lock(record_mutex);
-    record.push_back(std::string(call) + " " + last_part(path));
-  }
+std::string last_part(const int fd) {
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  std::array<char, 4096> path{};
+  return ::readlink(link.c_str(), path.data(), path.size() - 1) > 0
+             ? last_part(std::string(path.data()))
+             : "";
 }
 
-void note(const char* call, const int fd) {
+/// `where` is a path or an open file.
+template <typename Where>
+void note(const char* call, const Where where) {
   if (recording) {
-    const std::string link = "/proc/self/fd/" + std::to_string(fd);
-    std::array<char, 4096> path{};
-    if (::readlink(link.c_str(), path.data(), path.size() - 1) > 0) {
-      note(call, path.data());
-    }
+    const std::lock_guard lock(record_mutex);
+    record.push_back(std::string(call) + " " + last_part(where));
   }
 }
 
 // Counts a call; returns the error it must fail with, or 0.
-int count_call(const bool needs_room) {
+template <typename Where>
+int count_call(const char* call, const Where where, const bool needs_room) {
   const Mode now = mode.load();
   if (now == Mode::off) {
     return 0;
@@ -69,10 +71,13 @@ int count_call(const bool needs_room) {
   if (now == Mode::kill && number == limit) {
     ::raise(SIGKILL);
   }
-  const bool fails = now == Mode::fail_once
-                         ? number == limit
-                         : now == Mode::fail && number >= limit && needs_room;
-  return fails ? failure.load() : 0;
+  if (now == Mode::fail_once && number == limit) {
+    const std::lock_guard lock(record_mutex);
+    failed = std::string(call) + " " + last_part(where);
+    return failure;
+  }
+  return now == Mode::fail && number >= limit && needs_room ? failure.load()
+                                                            : 0;
 }
 
 // As a disk that is busy with somebody else's work.
@@ -94,6 +99,10 @@ bool is_kept(const char* path) {
 bool is_file(const int fd) {
   struct stat status{};
   return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+bool is_written(const int fd) {
+  return (::fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
 }
 
 bool changes(const int flags) {
@@ -120,6 +129,11 @@ void fail_at_call(const int at, const int error) {
   limit = at;
   failure = error;
   mode = Mode::fail_once;
+}
+
+std::string failed_call() {
+  const std::lock_guard lock(record_mutex);
+  return failed;
 }
 
 void hold_first_write(std::function<void()> wait) {
@@ -162,10 +176,10 @@ int disarm() {
 }  // namespace accelerate
 
 // The calls themselves, under the C library's names.
-#define ACCELERATE_FAIL_IF_TOLD(needs_room)                   \
-  if (const int error = accelerate::count_call(needs_room)) { \
-    errno = error;                                            \
-    return -1;                                                \
+#define ACCELERATE_FAIL_IF_TOLD(call, where, needs_room)                   \
+  if (const int error = accelerate::count_call(call, where, needs_room)) { \
+    errno = error;                                                         \
+    return -1;                                                             \
   }
 
 #define ACCELERATE_FAIL_IF_KEPT(path) \
@@ -185,7 +199,7 @@ int open(const char* path, int flags, ...) {
   const auto permissions = va_arg(list, mode_t);
   va_end(list);
   if (accelerate::changes(flags)) {
-    ACCELERATE_FAIL_IF_TOLD(true)
+    ACCELERATE_FAIL_IF_TOLD("open", path, true)
   }
   return accelerate::real<int(const char*, int, mode_t)>("open")(
       path, flags, permissions);
@@ -201,28 +215,36 @@ ssize_t write(int fd, const void* data, std::size_t size) {
     if (accelerate::torn && size > 256) {
       size /= 2;  // The caller comes again with the rest.
     }
-    ACCELERATE_FAIL_IF_TOLD(true)
+    ACCELERATE_FAIL_IF_TOLD("write", fd, true)
   }
   return accelerate::real<ssize_t(int, const void*, std::size_t)>("write")(
       fd, data, size);
 }
 
+// Closed it is in any case; a quota is often told only here.
 int close(int fd) {
-  if (accelerate::is_file(fd)) {
-    ACCELERATE_FAIL_IF_TOLD(false)
+  const bool written = accelerate::is_written(fd);
+  const int told = accelerate::is_file(fd)
+                       ? accelerate::count_call(
+                             written ? "close" : "close read", fd, written)
+                       : 0;
+  const int result = accelerate::real<int(int)>("close")(fd);
+  if (told != 0) {
+    errno = told;
+    return -1;
   }
-  return accelerate::real<int(int)>("close")(fd);
+  return result;
 }
 
 int fsync(int fd) {
   accelerate::take_time();
   accelerate::note("fsync", fd);
-  ACCELERATE_FAIL_IF_TOLD(true)
+  ACCELERATE_FAIL_IF_TOLD("fsync", fd, true)
   return accelerate::real<int(int)>("fsync")(fd);
 }
 
 char* mkdtemp(char* path) {
-  if (const int error = accelerate::count_call(true)) {
+  if (const int error = accelerate::count_call("mkdtemp", path, true)) {
     errno = error;
     return nullptr;
   }
@@ -230,18 +252,18 @@ char* mkdtemp(char* path) {
 }
 
 int chmod(const char* path, mode_t permissions) {
-  ACCELERATE_FAIL_IF_TOLD(false)
+  ACCELERATE_FAIL_IF_TOLD("chmod", path, false)
   return accelerate::real<int(const char*, mode_t)>("chmod")(path, permissions);
 }
 
 int mkdir(const char* path, mode_t permissions) {
-  ACCELERATE_FAIL_IF_TOLD(true)
+  ACCELERATE_FAIL_IF_TOLD("mkdir", path, true)
   return accelerate::real<int(const char*, mode_t)>("mkdir")(path, permissions);
 }
 
 int rename(const char* from, const char* to) {
   accelerate::note("rename", to);
-  ACCELERATE_FAIL_IF_TOLD(true)
+  ACCELERATE_FAIL_IF_TOLD("rename", to, true)
   return accelerate::real<int(const char*, const char*)>("rename")(from, to);
 }
 
@@ -256,7 +278,7 @@ int renameat2(
     errno = EINVAL;
     return -1;
   }
-  ACCELERATE_FAIL_IF_TOLD(true)
+  ACCELERATE_FAIL_IF_TOLD("rename", to, true)
   return accelerate::real<int(int, const char*, int, const char*, unsigned)>(
       "renameat2")(from_folder, from, to_folder, to, flags);
 }
@@ -264,14 +286,14 @@ int renameat2(
 int unlink(const char* path) {
   accelerate::note("unlink", path);
   ACCELERATE_FAIL_IF_KEPT(path)
-  ACCELERATE_FAIL_IF_TOLD(false)
+  ACCELERATE_FAIL_IF_TOLD("unlink", path, false)
   return accelerate::real<int(const char*)>("unlink")(path);
 }
 
 int unlinkat(int folder, const char* path, int flags) {
   accelerate::note("unlink", path);
   ACCELERATE_FAIL_IF_KEPT(path)
-  ACCELERATE_FAIL_IF_TOLD(false)
+  ACCELERATE_FAIL_IF_TOLD("unlink", path, false)
   return accelerate::real<int(int, const char*, int)>("unlinkat")(
       folder, path, flags);
 }
@@ -279,14 +301,14 @@ int unlinkat(int folder, const char* path, int flags) {
 int rmdir(const char* path) {
   accelerate::note("unlink", path);
   ACCELERATE_FAIL_IF_KEPT(path)
-  ACCELERATE_FAIL_IF_TOLD(false)
+  ACCELERATE_FAIL_IF_TOLD("unlink", path, false)
   return accelerate::real<int(const char*)>("rmdir")(path);
 }
 
 int remove(const char* path) {
   accelerate::note("unlink", path);
   ACCELERATE_FAIL_IF_KEPT(path)
-  ACCELERATE_FAIL_IF_TOLD(false)
+  ACCELERATE_FAIL_IF_TOLD("unlink", path, false)
   return accelerate::real<int(const char*)>("remove")(path);
 }
 

@@ -23,6 +23,8 @@ void fail_from_call(int at, int error);
 /// The call number `at` alone fails with that error, whatever it is: what
 /// nobody looks at is not hidden by the next one that fails.
 void fail_at_call(int at, int error);
+/// Which call that was, as `record_calls` tells it; empty before.
+std::string failed_call();
 
 /// As if the file system knew no flags for `renameat2`, until the process ends.
 void refuse_rename_flags();
@@ -36,6 +38,7 @@ void keep_path(std::string part);
 
 /// Remembers calls from now on, as "fsync manifest.json": the name of the call
 /// and the last part of the path, which for a temporary folder is "tmp".
+/// "close" is of a file that was written.
 void record_calls();
 std::vector<std::string> recorded_calls();
 

@@ -146,7 +146,7 @@ class Accelerator::Impl {
   void check_thread() const;
   Sync local_sync() const;
   bool is_update(Sync sync) const;
-  bool buffers_are_equal() const;
+  bool has_own_buffers() const;
   /// Whether any rank trains on. Collective.
   bool announce_joint_step(bool trains);
   void end_autocast();

@@ -109,7 +109,7 @@ CheckpointContents Accelerator::Impl::collect_models() {
       }
     }
   }
-  if (state.use_distributed() && !buffers_are_equal()) {
+  if (has_own_buffers()) {
     for (std::size_t m = 0; m < models.size(); ++m) {
       for (const auto& [name, buffer] : joined({}, buffers_of(models[m]))) {
         contents.own[buffer_name(m, name)] = buffer;
@@ -119,10 +119,13 @@ CheckpointContents Accelerator::Impl::collect_models() {
   return contents;
 }
 
-// An update makes them so; from then on each rank has seen other rows.
-bool Accelerator::Impl::buffers_are_equal() const {
-  return options.ddp_kwargs.broadcast_buffers && gradients->sync_gradients &&
-         no_sync_depth == 0 && trains_locally == 0;
+// An update makes buffers equal; from then on each rank has seen other rows.
+// Where ranks train apart, all go on with the main process's parameters, and
+// with the buffers that belong to them.
+bool Accelerator::Impl::has_own_buffers() const {
+  const bool are_equal = options.ddp_kwargs.broadcast_buffers &&
+                         gradients->sync_gradients && no_sync_depth == 0;
+  return state.use_distributed() && !are_equal && trains_locally == 0;
 }
 
 CheckpointContents Accelerator::Impl::collect_large() {

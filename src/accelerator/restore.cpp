@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -14,10 +13,10 @@
 #include "accelerator/checkpointing.h"
 #include "accelerator/random_states.h"
 #include "accelerator/restored_gradients.h"
+#include "accelerator/restored_weights.h"
 #include "accelerator/run_names.h"
 #include "accelerator/run_together.h"
 #include "base/str_cat.h"
-#include "checkpoint/large_copies.h"
 #include "folders/manifest.h"
 #include "optim/staged_state.h"
 
@@ -33,10 +32,16 @@ namespace fs = std::filesystem;
 class Accelerator::Impl::Restorer {
  public:
   Restorer(Impl& run, LoadedCheckpoint loaded, const fs::path& path)
-      : run_(run), loaded_(std::move(loaded)), optimizers_(run.optimizers()) {
-    run_hooks(path);
-    read_kept_out();
-    check_models();
+      : run_(run),
+        loaded_(std::move(loaded)),
+        optimizers_(run.optimizers()),
+        weights_(
+            loaded_,
+            run_.models,
+            own_of_same_size(),
+            *run_.checkpoints->load_hooks,
+            path / kHooksFolder) {
+    take_problems(weights_.problems());
     check_optimizers();
     check_count("schedulers", run_.schedulers().size());
     check_count("loaders", run_.loaders().size());
@@ -95,6 +100,7 @@ class Accelerator::Impl::Restorer {
   /// The rest, where nothing can fail any more.
   void apply() {
     const at::NoGradGuard guard;
+    weights_.apply();
     for (const auto& step : steps_) {
       step();
     }
@@ -116,140 +122,15 @@ class Accelerator::Impl::Restorer {
   }
 
  private:
-  void run_hooks(const fs::path& path) {
-    std::vector<TensorMap> weights;
-    for (std::size_t m = 0; m < run_.models.size(); ++m) {
-      const auto found = loaded_.weights.find(numbered("model", m));
-      saved_models_.push_back(found != loaded_.weights.end());
-      weights.push_back(
-          saved_models_.back() ? with_own_buffers(m, found->second)
-                               : TensorMap{});
-    }
-    const std::vector<TensorMap> before = weights;
-    try {
-      for (const auto& hook : *run_.checkpoints->load_hooks) {
-        hook(weights, path / kHooksFolder);
-      }
-    } catch (const std::exception& error) {
-      throw StateError(str_cat("a hook threw: ", error.what()));
-    }
-    for (std::size_t m = 0; m < run_.models.size(); ++m) {
-      TensorMap now = m < weights.size() ? std::move(weights[m]) : TensorMap{};
-      for (const auto& [name, tensor] : before[m]) {
-        if (!now.contains(name)) {
-          hooked_.insert({m, name});
-        }
-      }
-      if (saved_models_[m]) {
-        loaded_.weights[numbered("model", m)] = std::move(now);
-      }
-    }
+  /// What this rank has saved, at the same number of processes.
+  const TensorMap* own_of_same_size() const {
+    return loaded_.world_size() == run_.state.num_processes()
+               ? &loaded_.own[rank()]
+               : nullptr;
   }
 
-  // The model's file has the buffers of one rank.
-  TensorMap with_own_buffers(const std::size_t model, TensorMap weights) const {
-    const bool same =
-        loaded_.world_size() == static_cast<int>(run_.state.num_processes());
-    for (auto& [name, tensor] : weights) {
-      const at::Tensor* mine = same ? own(buffer_name(model, name)) : nullptr;
-      if (mine != nullptr && mine->sizes() == tensor.sizes() &&
-          mine->scalar_type() == tensor.scalar_type()) {
-        tensor = *mine;
-      }
-    }
-    return weights;
-  }
-
-  // What hooks of the saved run took out, to keep it elsewhere or not at all.
-  void read_kept_out() {
-    const Json* models = loaded_.documents["run"].find(kKeptOut);
-    if (models == nullptr) {
-      return;
-    }
-    for (std::size_t m = 0; m < models->size(); ++m) {
-      for (const Json& name : models->at(m).as_array()) {
-        kept_out_.insert({m, name.as_string()});
-      }
-    }
-  }
-
-  void check_models() {
-    const auto saved = static_cast<std::size_t>(
-        loaded_.documents["run"].at("models").as_integer());
-    if (saved != run_.models.size()) {
-      problems_.push_back(str_cat(
-          "the checkpoint has ",
-          saved,
-          " models, this run has ",
-          run_.models.size()));
-    }
-    for (std::size_t m = 0; m < run_.models.size(); ++m) {
-      if (saved_models_[m]) {
-        check_model(m);
-      }
-    }
-  }
-
-  void check_model(const std::size_t index) {
-    TensorMap& saved = loaded_.weights[numbered("model", index)];
-    const std::string label = numbered("model", index);
-    for (const auto& [name, here] : weights_of(run_.models[index])) {
-      const auto found = saved.find(name);
-      if (found == saved.end()) {
-        check_missing(index, name);
-      } else {
-        check_weight(label, name, here, found->second);
-      }
-      if (found != saved.end()) {
-        saved.erase(found);
-      }
-    }
-    for (const auto& [name, tensor] : saved) {
-      problems_.push_back(str_cat(label, ": this run has no `", name, "`"));
-    }
-  }
-
-  // One of another type is converted where that was asked for, and listed.
-  void check_weight(
-      const std::string& label,
-      const std::string& name,
-      const at::Tensor& here,
-      const at::Tensor& saved) {
-    if (saved.sizes() != here.sizes() ||
-        saved.scalar_type() != here.scalar_type()) {
-      problems_.push_back(str_cat(
-          label,
-          ": `",
-          name,
-          "` is ",
-          type_and_shape(saved),
-          ", in this run ",
-          type_and_shape(here)));
-    }
-    if (saved.sizes() == here.sizes()) {
-      steps_.push_back([to = here, from = saved] { copy_large(to, from); });
-    }
-  }
-
-  // A weight of this run that is not loaded, which may be what hooks want.
-  void check_missing(const std::size_t model, const std::string& name) {
-    const bool kept_out = kept_out_.contains({model, name});
-    const bool has_hooks = !run_.checkpoints->load_hooks->empty();
-    if (hooked_.contains({model, name}) || (kept_out && has_hooks)) {
-      return;
-    }
-    problems_.push_back(
-        kept_out ? str_cat(
-                       numbered("model", model),
-                       ": a hook kept `",
-                       name,
-                       "` out of the checkpoint, and this run has no hook "
-                       "that could load it")
-                 : str_cat(
-                       numbered("model", model),
-                       ": the checkpoint has no `",
-                       name,
-                       "`"));
+  void take_problems(const std::vector<std::string>& problems) {
+    problems_.insert(problems_.end(), problems.begin(), problems.end());
   }
 
   void check_optimizers() {
@@ -294,9 +175,7 @@ class Accelerator::Impl::Restorer {
         gradients_->discard(why);
       }
     }
-    for (const std::string& problem : gradients_->problems()) {
-      problems_.push_back(problem);
-    }
+    take_problems(gradients_->problems());
   }
 
   // A run that registered some has forgotten one, or calls it otherwise. One
@@ -490,11 +369,7 @@ class Accelerator::Impl::Restorer {
   Impl& run_;
   LoadedCheckpoint loaded_;
   std::vector<torch::optim::Optimizer*> optimizers_;
-  std::vector<bool> saved_models_;
-  // Weights by model and name: those that hooks took out now, and those that
-  // hooks took out when it was saved.
-  std::set<std::pair<std::size_t, std::string>> hooked_;
-  std::set<std::pair<std::size_t, std::string>> kept_out_;
+  RestoredWeights weights_;
   std::optional<RestoredGradients> gradients_;
   std::vector<std::function<void()>> steps_;
   std::vector<std::function<void()>> undo_;

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Saves that are killed, or fail, at each call they make to the file system.
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <future>
-#include <iostream>
-#include <latch>
-#include <set>
-#include <thread>
+#include <string>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
 #include "base/files.h"
-#include "checkpoint/writer.h"
 #include "folders/leftovers.h"
 #include "process/saving_run.h"
 #include "support/fault_points.h"
@@ -378,193 +372,6 @@ INSTANTIATE_TEST_SUITE_P(
       return test.param.without_flags ? "in_two_steps" : "in_one";
     });
 
-/// The calls of a child, in order.
-class Calls {
- public:
-  explicit Calls(const fs::path& file) {
-    std::ifstream in(file);
-    for (std::string line; std::getline(in, line);) {
-      lines_.push_back(line);
-    }
-  }
-
-  /// In the child.
-  static void write(const fs::path& file) {
-    std::ofstream out(file);
-    for (const std::string& call : recorded_calls()) {
-      out << call << "\n";
-    }
-  }
-
-  std::size_t first(const std::string& call) const {
-    return static_cast<std::size_t>(
-        std::find(lines_.begin(), lines_.end(), call) - lines_.begin());
-  }
-  std::size_t last(const std::string& call) const {
-    const auto found = std::find(lines_.rbegin(), lines_.rend(), call);
-    return static_cast<std::size_t>(lines_.rend() - found) - 1;
-  }
-  bool has(const std::string& call) const {
-    return first(call) != lines_.size();
-  }
-  std::set<std::string> written() const {
-    std::set<std::string> names;
-    for (const std::string& line : lines_) {
-      if (line.starts_with("write ")) {
-        names.insert(line.substr(6));
-      }
-    }
-    return names;
-  }
-
- private:
-  std::vector<std::string> lines_;
-};
-
-// A machine that loses power forgets what was not synced; a process that is
-// killed does not, so the order itself is looked at.
-TEST(Durability, TheDiskHasEachPartBeforeTheNext) {
-  const TemporaryFolder folder;
-  const TemporaryFolder notes;
-  ASSERT_EQ(
-      code_of(in_child([&] {
-        SavingRun run(folder.path(), {1, 0, true});
-        run.step_and_save();
-        run.step();
-        record_calls();
-        run.save();
-        Calls::write(notes.path() / "calls");
-        return 0;
-      })),
-      0);
-
-  const Calls calls(notes.path() / "calls");
-  const auto files = calls.written();
-  EXPECT_GT(files.size(), 5U);
-  for (const std::string& file : files) {
-    ASSERT_TRUE(calls.has("fsync " + file)) << file;
-    EXPECT_GT(calls.first("fsync " + file), calls.last("write " + file));
-    EXPECT_LE(calls.first("fsync " + file), calls.first("fsync manifest.json"));
-    if (file != "manifest.json") {
-      EXPECT_LT(
-          calls.first("fsync " + file), calls.first("write manifest.json"));
-    }
-  }
-  ASSERT_TRUE(calls.has("fsync tmp"));
-  ASSERT_TRUE(calls.has("rename checkpoint_1"));
-  ASSERT_TRUE(calls.has("fsync checkpoints"));
-  ASSERT_TRUE(calls.has("rename tmp"));  // The old one loses its name.
-  EXPECT_LT(calls.first("fsync manifest.json"), calls.first("fsync tmp"));
-  EXPECT_LT(calls.first("fsync tmp"), calls.first("rename checkpoint_1"));
-  EXPECT_LT(
-      calls.first("rename checkpoint_1"), calls.first("fsync checkpoints"));
-  EXPECT_LT(calls.first("fsync checkpoints"), calls.first("rename tmp"));
-  EXPECT_LT(calls.first("rename tmp"), calls.first("unlink manifest.json"));
-}
-
-TEST(Durability, NewFoldersAreInTheirParentsFirst) {
-  const TemporaryFolder folder;
-  const TemporaryFolder notes;
-  ASSERT_EQ(
-      code_of(in_child([&] {
-        SavingRun run(folder.path() / "runs" / "first", {1, 0, true});
-        record_calls();
-        run.save();
-        Calls::write(notes.path() / "calls");
-        return 0;
-      })),
-      0);
-
-  const Calls calls(notes.path() / "calls");
-  const std::string top = folder.path().filename().string();
-  for (const std::string& parent :
-       {top, std::string("runs"), std::string("first")}) {
-    EXPECT_TRUE(calls.has("fsync " + parent)) << parent;
-    EXPECT_LT(
-        calls.first("fsync " + parent), calls.first("rename checkpoint_0"));
-  }
-}
-
-// The write waits until training has gone on: if the save did so too, this
-// would not end.
-TEST(BackgroundSave, LetsTrainingGoOnWhileTheDiskIsSlow) {
-  const TemporaryFolder folder;
-  EXPECT_EQ(
-      code_of(in_child([&] {
-        std::latch trained(1);
-        SavingRun run(folder.path(), {1, 0, false});
-        hold_first_write([&] { trained.wait(); });
-        run.save_in_background();
-        run.step();
-        trained.count_down();
-        run.save();
-        return whole_steps(folder.path()) == std::vector<std::int64_t>{2} ? 0
-                                                                          : 1;
-      })),
-      0);
-}
-
-TEST(BackgroundSave, TheNextSaveWaits) {
-  const TemporaryFolder folder;
-  EXPECT_EQ(
-      code_of(in_child([&] {
-        std::latch asked(1);
-        SavingRun run(folder.path(), {2, 0, false});
-        hold_first_write([&] { asked.wait(); });
-        run.save_in_background();
-        auto second =
-            std::async(std::launch::async, [&] { run.save_in_background(); });
-        // It cannot end before the first one does.
-        const bool waits = second.wait_for(std::chrono::milliseconds(100)) ==
-                           std::future_status::timeout;
-        asked.count_down();
-        second.get();
-        run.finish();
-        return waits && whole_steps(folder.path()) ==
-                            std::vector<std::int64_t>{1, 2}
-                   ? 0
-                   : 1;
-      })),
-      0);
-}
-
-TEST(BackgroundSave, IsFinishedWhenTheAcceleratorEnds) {
-  const TemporaryFolder folder;
-  EXPECT_EQ(
-      code_of(in_child([&] {
-        {
-          SavingRun run(folder.path(), {1, 0, false});
-          run.save_in_background();
-        }
-        return whole_steps(folder.path()) == std::vector<std::int64_t>{1} ? 0
-                                                                          : 1;
-      })),
-      0);
-}
-
-TEST(BackgroundSave, AnErrorComesWithTheNextCallAndAtTheEnd) {
-  for (const bool at_end : {false, true}) {
-    const TemporaryFolder folder;
-    EXPECT_EQ(
-        code_of(in_child([&] {
-          SavingRun run(folder.path(), {1, 0, false});
-          fail_from_call(1, EIO);
-          run.save_in_background();
-          try {
-            at_end ? run.finish() : run.save_in_background();
-            return 1;
-          } catch (const IoError&) {
-            disarm();
-            // Once: the run goes on.
-            run.step_and_save();
-            return whole_steps(folder.path()).size() == 1 ? 0 : 2;
-          }
-        })),
-        0)
-        << at_end;
-  }
-}
-
 // What a cluster's scheduler sends before it takes the machine away.
 TEST(Preemption, SavesAtTheNextStepAndOnce) {
   for (const int signal : {SIGTERM, SIGUSR1}) {
@@ -656,45 +463,6 @@ TEST(Abandoned, FoldersThatCannotBeRemovedAreInNobodysWay) {
   });
   EXPECT_EQ(code_of(status), 0);
   EXPECT_TRUE(fs::exists(stale));
-}
-
-// A wait that takes long says for which checkpoint.
-TEST(SlowDisk, IsNamedWhenTrainingWaitsForIt) {
-  const TemporaryFolder folder;
-  const fs::path said = folder.path() / "said";
-  EXPECT_EQ(
-      code_of(in_child([&] {
-        std::latch waited(1);
-        CheckpointContents contents;
-        contents.own["x"] = torch::ones({1});
-        CheckpointWriter writer(
-            Group(),
-            std::make_shared<Staging>(),
-            std::chrono::milliseconds(20));
-        hold_first_write([&] { waited.wait(); });
-        writer.save_in_background(
-            contents, {.parent = folder.path(), .name = "slow"});
-        std::ofstream out(said);
-        auto* before = std::cerr.rdbuf(out.rdbuf());
-        // The disk answers once somebody has complained.
-        const std::jthread disk([&] {
-          while (fs::file_size(said) == 0) {
-            std::this_thread::yield();
-          }
-          waited.count_down();
-        });
-        writer.wait();
-        std::cerr.rdbuf(before);
-        return fs::exists(folder.path() / "slow" / kManifestFile) ? 0 : 1;
-      })),
-      0);
-  std::ifstream in(said);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  EXPECT_THAT(
-      text,
-      testing::HasSubstr(
-          "training waits for the checkpoint " +
-          (folder.path() / "slow").string()));
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include <sys/wait.h>
@@ -34,6 +36,8 @@ struct SaveCase {
   bool without_flags = false;
   /// What is written at once may end in the middle.
   bool torn = false;
+  /// A hook adds files of its own.
+  bool hooks = false;
 };
 
 /// One process that trains a little and saves.
@@ -52,6 +56,13 @@ class SavingRun {
         net_(how.width, 2),
         optimizer_(net_->parameters(), 0.1) {
     accelerator_.prepare(net_, optimizer_);
+    if (how.hooks) {
+      hook_.emplace(accelerator_.register_save_state_pre_hook(
+          [](auto&, const fs::path& place) {
+            fs::create_directory(place / "adapter");
+            std::ofstream(place / "adapter" / "notes.txt") << "8";
+          }));
+    }
   }
 
   void step() {
@@ -88,6 +99,7 @@ class SavingRun {
   Accelerator accelerator_;
   torch::nn::Linear net_;
   AdamW optimizer_;
+  std::optional<Region> hook_;
 };
 
 /// Runs `body` in a child; returns how it ended, as `waitpid` tells it.

@@ -212,6 +212,9 @@ ssize_t write(int fd, const void* data, std::size_t size) {
     }
     accelerate::take_time();
     accelerate::note("write", fd);
+    if ((::fcntl(fd, F_GETFL) & O_DIRECT) != 0) {
+      accelerate::note("direct", fd);
+    }
     if (accelerate::torn && size > 256) {
       size /= 2;  // The caller comes again with the rest.
     }

@@ -38,7 +38,7 @@ void keep_path(std::string part);
 
 /// Remembers calls from now on, as "fsync manifest.json": the name of the call
 /// and the last part of the path, which for a temporary folder is "tmp".
-/// "close" is of a file that was written.
+/// "close" is of a file that was written, "direct" a write past the cache.
 void record_calls();
 std::vector<std::string> recorded_calls();
 

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saves that go on while training does.
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <future>
+#include <iostream>
+#include <latch>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "accelerate/error.h"
+#include "checkpoint/writer.h"
+#include "process/saving_run.h"
+#include "support/fault_points.h"
+#include "support/temporary_folder.h"
+
+namespace accelerate {
+namespace {
+
+// The write waits until training has gone on: if the save did so too, this
+// would not end.
+TEST(BackgroundSave, LetsTrainingGoOnWhileTheDiskIsSlow) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(
+      code_of(in_child([&] {
+        std::latch trained(1);
+        SavingRun run(folder.path(), {1, 0, false});
+        hold_first_write([&] { trained.wait(); });
+        run.save_in_background();
+        run.step();
+        trained.count_down();
+        run.save();
+        return whole_steps(folder.path()) == std::vector<std::int64_t>{2} ? 0
+                                                                          : 1;
+      })),
+      0);
+}
+
+TEST(BackgroundSave, TheNextSaveWaits) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(
+      code_of(in_child([&] {
+        std::latch asked(1);
+        SavingRun run(folder.path(), {2, 0, false});
+        hold_first_write([&] { asked.wait(); });
+        run.save_in_background();
+        auto second =
+            std::async(std::launch::async, [&] { run.save_in_background(); });
+        // It cannot end before the first one does.
+        const bool waits = second.wait_for(std::chrono::milliseconds(100)) ==
+                           std::future_status::timeout;
+        asked.count_down();
+        second.get();
+        run.finish();
+        return waits && whole_steps(folder.path()) ==
+                            std::vector<std::int64_t>{1, 2}
+                   ? 0
+                   : 1;
+      })),
+      0);
+}
+
+TEST(BackgroundSave, IsFinishedWhenTheAcceleratorEnds) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(
+      code_of(in_child([&] {
+        {
+          SavingRun run(folder.path(), {1, 0, false});
+          run.save_in_background();
+        }
+        return whole_steps(folder.path()) == std::vector<std::int64_t>{1} ? 0
+                                                                          : 1;
+      })),
+      0);
+}
+
+TEST(BackgroundSave, AnErrorComesWithTheNextCallAndAtTheEnd) {
+  for (const bool at_end : {false, true}) {
+    const TemporaryFolder folder;
+    EXPECT_EQ(
+        code_of(in_child([&] {
+          SavingRun run(folder.path(), {1, 0, false});
+          fail_from_call(1, EIO);
+          run.save_in_background();
+          try {
+            at_end ? run.finish() : run.save_in_background();
+            return 1;
+          } catch (const IoError&) {
+            disarm();
+            // Once: the run goes on.
+            run.step_and_save();
+            return whole_steps(folder.path()).size() == 1 ? 0 : 2;
+          }
+        })),
+        0)
+        << at_end;
+  }
+}
+
+// A wait that takes long says for which checkpoint.
+TEST(SlowDisk, IsNamedWhenTrainingWaitsForIt) {
+  const TemporaryFolder folder;
+  const fs::path said = folder.path() / "said";
+  EXPECT_EQ(
+      code_of(in_child([&] {
+        std::latch waited(1);
+        CheckpointContents contents;
+        contents.own["x"] = torch::ones({1});
+        CheckpointWriter writer(
+            Group(),
+            std::make_shared<Staging>(),
+            std::chrono::milliseconds(20));
+        hold_first_write([&] { waited.wait(); });
+        writer.save_in_background(
+            contents, {.parent = folder.path(), .name = "slow"});
+        std::ofstream out(said);
+        auto* before = std::cerr.rdbuf(out.rdbuf());
+        // The disk answers once somebody has complained.
+        const std::jthread disk([&] {
+          while (fs::file_size(said) == 0) {
+            std::this_thread::yield();
+          }
+          waited.count_down();
+        });
+        writer.wait();
+        std::cerr.rdbuf(before);
+        return fs::exists(folder.path() / "slow" / kManifestFile) ? 0 : 1;
+      })),
+      0);
+  std::ifstream in(said);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_THAT(
+      text,
+      testing::HasSubstr(
+          "training waits for the checkpoint " +
+          (folder.path() / "slow").string()));
+}
+
+}  // namespace
+}  // namespace accelerate

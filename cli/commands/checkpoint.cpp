@@ -3,6 +3,7 @@
 #include "cli/commands/checkpoint.h"
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 
 #include "accelerate/error.h"
@@ -48,14 +49,16 @@ std::string age_of(const fs::path& path) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(
                            fs::file_time_type::clock::now() - written)
                            .count();
+  constexpr std::int64_t kHour = 3600;
+  constexpr std::int64_t kDay = 24 * kHour;
   if (seconds < 120) {
     return str_cat(seconds, " s");
   }
-  if (seconds < 2 * 3600) {
+  if (seconds < 2 * kHour) {
     return str_cat(seconds / 60, " min");
   }
-  return seconds < 2 * 86400 ? str_cat(seconds / 3600, " h")
-                             : str_cat(seconds / 86400, " d");
+  return seconds < 2 * kDay ? str_cat(seconds / kHour, " h")
+                            : str_cat(seconds / kDay, " d");
 }
 
 int list(const ParsedArgs& arguments, CommandContext& context) {

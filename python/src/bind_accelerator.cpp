@@ -106,6 +106,7 @@ py::dict report_of(const LoadStateReport& report) {
   result["world_size"] = report.world_size;
   result["left_out"] = report.left_out;
   result["passed_over"] = report.passed_over;
+  result["derived"] = report.derived;
   return result;
 }
 

@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "checkpoint/finite_json.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/tensor_files.h"
 #include "checkpoint/tensor_places.h"
@@ -79,7 +80,7 @@ class Reader {
       if (!name.ends_with(kTensors) && !name.ends_with(kIndex) &&
           !name.ends_with(kShapes)) {
         loaded_.documents[name.substr(0, name.rfind('.'))] =
-            read_json(folder_ / name);
+            with_infinities(read_json(folder_ / name));
       }
     }
     read_own_files();

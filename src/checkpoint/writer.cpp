@@ -12,6 +12,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "checkpoint/finite_json.h"
 #include "checkpoint/yield.h"
 #include "folders/checkpoints.h"
 #include "folders/hook_files.h"
@@ -68,7 +69,7 @@ Json write_part(const fs::path& folder, const Part& part, const WriteVia via) {
     add(name,
         write_summed(
             folder / name,
-            document.dump({.indent = 2, .allow_nan = true}) + "\n"));
+            without_infinities(document).dump({.indent = 2}) + "\n"));
   }
   return Json::object({{kFiles, sums}, {kForms, forms}});
 }

@@ -16,6 +16,8 @@ namespace {
 
 CommandResult launch_example(
     int processes, const std::string& program, const std::string& options) {
+  // Machines of one job share it, and the secret in it.
+  static const std::string home = fresh_folder();
   CommandOptions command;
   command.words = {
       "/bin/sh",
@@ -25,7 +27,7 @@ CommandResult launch_example(
           program + " " + options};
   // One thread each, also where the launcher would give more.
   command.environment = {
-      {"HOME", fresh_folder()},
+      {"HOME", home},
       {"PATH", "/usr/bin:/bin"},
       {"CUDA_VISIBLE_DEVICES", ""},
       {"OMP_NUM_THREADS", "1"}};

@@ -122,11 +122,13 @@ class Scanner {
 };
 
 CommandOptions launch_command(const std::string& options) {
+  // Machines of one job share it, and the secret in it.
+  static const std::string home = fresh_folder();
   CommandOptions command;
   command.words = {
       "/bin/sh", "-c", "exec " ACCELERATE_CLI " launch --cpu " + options};
   command.environment = {
-      {"HOME", fresh_folder()},
+      {"HOME", home},
       {"PATH", "/usr/bin:/bin"},
       {"CUDA_VISIBLE_DEVICES", ""},
       {"OMP_NUM_THREADS", "1"},

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints that do not fit the run.
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -206,6 +208,25 @@ struct Average {
   void load_state_dict(const TensorMap& state) { value = state.at("mean"); }
   at::Tensor value = at::ones({2});
 };
+
+struct BestLoss {
+  Json state_dict() const { return Json::object({{"best", value}}); }
+  void load_state_dict(const Json& state) {
+    value = state.at("best").as_double();
+  }
+  double value;
+};
+
+TEST(RegisteredObject, MayHaveANumberThatIsNotFinite) {
+  const TemporaryFolder folder;
+  LoneRun first(folder.path());
+  BestLoss best{INFINITY};
+  first.accelerator.register_for_checkpointing(best);
+  const fs::path whole = first.accelerator.save_state();
+  best.value = 1;
+  first.accelerator.load_state(whole);
+  EXPECT_EQ(best.value, INFINITY);
+}
 
 TEST(Misfit, OfTheKindOrNumberOfRegisteredObjectsIsNamed) {
   const TemporaryFolder folder;

@@ -58,14 +58,14 @@ class PendingStepsTest : public testing::Test {
 
   double step(bool skipped) { return step(skipped, scheduler); }
   // The learning rate that the optimizer used.
-  double step(bool skipped, LRScheduler& scheduler) {
+  double step(bool skipped, LRScheduler& schedule) {
     weight.mutable_grad() = at::ones({1});
     flags.push_back(std::make_shared<FakeFlag>(skipped));
     // The optimizer is not told of the flag, so that each step shows its rate.
     const double before = weight.item<double>();
     optimizer.step();
     const double used = before - weight.item<double>();
-    scheduler.step();
+    schedule.step();
     return used;
   }
 

@@ -106,6 +106,7 @@ TEST(SlowDisk, IsNamedWhenTrainingWaitsForIt) {
   const fs::path said = folder.path() / "said";
   EXPECT_EQ(
       code_of(in_child([&] {
+        std::latch reached(1);
         std::latch waited(1);
         CheckpointContents contents;
         contents.own["x"] = torch::ones({1});
@@ -113,9 +114,13 @@ TEST(SlowDisk, IsNamedWhenTrainingWaitsForIt) {
             Group(),
             std::make_shared<Staging>(),
             std::chrono::milliseconds(20));
-        hold_first_write([&] { waited.wait(); });
+        hold_first_write([&] {
+          reached.count_down();
+          waited.wait();
+        });
         writer.save_in_background(
             contents, {.parent = folder.path(), .name = "slow"});
+        reached.wait();  // The complaint is a write too.
         std::ofstream out(said);
         auto* before = std::cerr.rdbuf(out.rdbuf());
         // The disk answers once somebody has complained.

@@ -185,7 +185,7 @@ Saved commit(StagedFolder& folder, Manifest& manifest, const Destination& to) {
       return {
           folder.commit(manifest, name, Existing::refuse), manifest.iteration};
     } catch (const StateError&) {
-      // Another job took it in this moment.
+      continue;  // Another job took it in this moment.
     }
   }
 }

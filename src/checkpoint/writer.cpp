@@ -6,6 +6,7 @@
 #include <ctime>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -110,15 +111,24 @@ void check_outcomes(const std::vector<Json>& outcomes, const fs::path& target) {
   }
 }
 
+std::string form_in(const Json& outcome, const std::string& name) {
+  const Json* form = outcome.at(kForms).find(name);
+  return form == nullptr ? "none" : form->as_string();
+}
+
 // Each rank has cut its part out of what it holds itself: the parts are a whole
 // if all hold the same.
 void check_forms(const std::vector<Json>& outcomes, const fs::path& target) {
-  const Json& first = outcomes.front().at(kForms);
-  for (std::size_t rank = 1; rank < outcomes.size(); ++rank) {
-    const Json& forms = outcomes[rank].at(kForms);
-    for (const auto& [name, form] : first.as_object()) {
-      const Json* theirs = forms.find(name);
-      if (theirs == nullptr || theirs->as_string() != form.as_string()) {
+  std::set<std::string> names;
+  for (const Json& outcome : outcomes) {
+    for (const auto& [name, form] : outcome.at(kForms).as_object()) {
+      names.insert(name);
+    }
+  }
+  for (const std::string& name : names) {
+    const std::string first = form_in(outcomes.front(), name);
+    for (std::size_t rank = 1; rank < outcomes.size(); ++rank) {
+      if (const auto theirs = form_in(outcomes[rank], name); theirs != first) {
         throw StateError(
             str_cat(
                 "no checkpoint at ",
@@ -126,11 +136,11 @@ void check_forms(const std::vector<Json>& outcomes, const fs::path& target) {
                 ": the processes hold different tensors in `",
                 name,
                 "`: rank 0 ",
-                form.as_string(),
+                first,
                 ", rank ",
                 rank,
                 " ",
-                theirs == nullptr ? "none" : theirs->as_string()),
+                theirs),
             "give every process the same models and optimizers, trained on the "
             "same parameters");
       }
@@ -352,9 +362,10 @@ Saved CheckpointWriter::write_and_commit(
   folder_path_.clear();
   const std::unique_ptr<StagedFolder> folder = std::move(folder_);
   const Json written = outcome_of([&] { return write_part(path, part, via); });
-  check_outcomes(all_.gather_object({written}), target);
+  const std::vector<Json> all = all_.gather_object({written});
+  check_outcomes(all, target);
+  check_forms(all, target);
   const std::vector<Json> parts = group_.gather_object({written});
-  check_forms(parts, target);
 
   Json ended = outcome_of([&] {
     if (!is_main) {

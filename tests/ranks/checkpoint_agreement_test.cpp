@@ -21,6 +21,7 @@
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
 #include "support/temporary_folder.h"
+#include "support/tensor_maps.h"
 
 namespace accelerate {
 namespace {
@@ -53,24 +54,13 @@ struct Uneven {
   }
 
   TensorMap weights() const {
-    TensorMap copies;
-    for (const auto& [name, tensor] : Accelerator::get_state_dict(net)) {
-      copies[name] = tensor.detach().clone();
-    }
-    return copies;
+    return copies_of(Accelerator::get_state_dict(net));
   }
 
   Accelerator accelerator;
   torch::nn::Sequential net;
   std::optional<AdamW> optimizer;
 };
-
-void expect_equal_maps(const TensorMap& ours, const TensorMap& theirs) {
-  ASSERT_EQ(ours.size(), theirs.size());
-  for (const auto& [name, tensor] : theirs) {
-    EXPECT_TRUE(at::equal(ours.at(name), tensor)) << name;
-  }
-}
 
 TEST(UnevenRanks, SaveTheBuffersOfTheMainProcess) {
   const TemporaryFolder folder;
@@ -84,7 +74,7 @@ TEST(UnevenRanks, SaveTheBuffersOfTheMainProcess) {
     }
   });
   EXPECT_TRUE(fs::exists(folder.path() / "c/model-00002-of-00002.safetensors"));
-  expect_equal_maps(load_sharded(folder.path() / "c"), weights);
+  expect_same_tensors(load_sharded(folder.path() / "c"), weights);
 }
 
 /// An average that the main process keeps for all.
@@ -130,7 +120,7 @@ TEST(UnevenRanks, SaveWhatAHookLeavesOnTheMainProcess) {
     run.accelerator.save_state(folder.path() / "c");
   });
   EXPECT_FALSE(weights.contains("0.weight"));
-  expect_equal_maps(
+  expect_same_tensors(
       load_safetensors(folder.path() / "c/model.safetensors"), weights);
 }
 
@@ -147,17 +137,14 @@ TEST(UnevenRanks, ThatTrainApartSaveTheMainProcess) {
     run.accelerator.save_state(folder.path() / "c");
     if (group.rank() == 0) {
       weights = run.weights();
-      for (const auto& [name, tensor] :
-           optimizer_state(*run.optimizer).tensors) {
-        moments[name] = tensor.clone();
-      }
+      moments = copies_of(optimizer_state(*run.optimizer).tensors);
     }
   });
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
     Uneven run(group);
     run.accelerator.load_state(folder.path() / "c");
-    expect_equal_maps(run.weights(), weights);
-    expect_equal_maps(optimizer_state(*run.optimizer).tensors, moments);
+    expect_same_tensors(run.weights(), weights);
+    expect_same_tensors(optimizer_state(*run.optimizer).tensors, moments);
   });
 }
 
@@ -244,8 +231,12 @@ class Nodes {
     return mine;
   }
 
-  Saved save(const fs::path& parent, std::int64_t step) {
+  Saved save(
+      const fs::path& parent,
+      std::int64_t step,
+      const std::string& held = "optimizer") {
     CheckpointContents contents;
+    contents.ranges[held]["a"] = at::ones({3});
     contents.step = step;
     contents.process_index = rank_;
     contents.num_processes = 2;
@@ -302,6 +293,21 @@ TEST(SaveOnEachNode, GivesAllNodesOneNumberAndOneOutcome) {
     group.barrier();
     EXPECT_EQ(nodes.save(mine, 3).path, mine / "checkpoint_6");
     EXPECT_EQ(load_together(mine / "checkpoint_6", group, false).step, 3);
+  });
+}
+
+TEST(SaveOnEachNode, OtherTensorsOnOneNodeEndTheSaveOnAll) {
+  const TemporaryFolder folder;
+  run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
+    const fs::path mine =
+        folder.path() / ("node_" + std::to_string(group.rank()));
+    Nodes nodes(group);
+    EXPECT_THAT(
+        message_of<StateError>([&] {
+          nodes.save(mine, 1, group.rank() == 0 ? "optimizer" : "optimizer_1");
+        }),
+        HasSubstr("hold different tensors in `optimizer`: rank 0 1 tensors, "));
+    EXPECT_TRUE(fs::is_empty(mine));
   });
 }
 

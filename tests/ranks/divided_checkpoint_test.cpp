@@ -18,6 +18,7 @@
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
 #include "support/temporary_folder.h"
+#include "support/tensor_maps.h"
 
 namespace accelerate {
 namespace {
@@ -48,21 +49,6 @@ struct LargeRun {
   AdamW optimizer{net->parameters(), 0.01};
 };
 
-void expect_same(const TensorMap& ours, const TensorMap& theirs) {
-  ASSERT_EQ(ours.size(), theirs.size());
-  for (const auto& [name, tensor] : theirs) {
-    EXPECT_TRUE(at::equal(ours.at(name), tensor)) << name;
-  }
-}
-
-TensorMap copy_of(const TensorMap& tensors) {
-  TensorMap copies;
-  for (const auto& [name, tensor] : tensors) {
-    copies[name] = tensor.detach().clone();
-  }
-  return copies;
-}
-
 TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
   const TemporaryFolder folder;
   TensorMap weights;
@@ -75,7 +61,7 @@ TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
     }
     run.accelerator.wait_for_checkpoint();
     if (group.rank() == 0) {
-      weights = copy_of(Accelerator::get_state_dict(run.net));
+      weights = copies_of(Accelerator::get_state_dict(run.net));
       state = optimizer_state(run.optimizer);
     }
   });
@@ -88,14 +74,15 @@ TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
     }
   }
   // What `from_pretrained` reads.
-  expect_same(load_sharded(folder.path() / "c"), weights);
+  expect_same_tensors(load_sharded(folder.path() / "c"), weights);
 
   for (const int size : {1, 2, 4}) {
     run_on_ranks(size, quick(Backend::shm), [&](Group& group) {
       LargeRun run(group);
       run.accelerator.load_state(folder.path() / "c");
-      expect_same(Accelerator::get_state_dict(run.net), weights);
-      expect_same(optimizer_state(run.optimizer).tensors, state.tensors);
+      expect_same_tensors(Accelerator::get_state_dict(run.net), weights);
+      expect_same_tensors(
+          optimizer_state(run.optimizer).tensors, state.tensors);
       run.accelerator.save_state(
           folder.path() / ("at_" + std::to_string(size)));
     });
@@ -122,11 +109,11 @@ class DividedDamage : public testing::Test {
   void expect_refused(const std::string& text) const {
     run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
       LargeRun run(group);
-      const TensorMap before = copy_of(Accelerator::get_state_dict(run.net));
+      const TensorMap before = copies_of(Accelerator::get_state_dict(run.net));
       EXPECT_THAT(
           message_of<Error>([&] { run.accelerator.load_state(checkpoint_); }),
           testing::HasSubstr(text));
-      expect_same(Accelerator::get_state_dict(run.net), before);
+      expect_same_tensors(Accelerator::get_state_dict(run.net), before);
       EXPECT_TRUE(optimizer_state(run.optimizer).tensors.empty());
       EXPECT_EQ(run.accelerator.step(), 0);
     });

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include "accelerate/tensor_map.h"
+
+namespace accelerate {
+
+inline void expect_same_tensors(
+    const TensorMap& ours, const TensorMap& theirs) {
+  ASSERT_EQ(ours.size(), theirs.size());
+  for (const auto& [name, tensor] : theirs) {
+    EXPECT_TRUE(at::equal(ours.at(name), tensor)) << name;
+  }
+}
+
+inline TensorMap copies_of(const TensorMap& tensors) {
+  TensorMap copies;
+  for (const auto& [name, tensor] : tensors) {
+    copies[name] = tensor.detach().clone();
+  }
+  return copies;
+}
+
+}  // namespace accelerate

@@ -136,9 +136,9 @@ std::string variables_markdown(const std::string& title, Variable::Use use) {
 }
 
 std::string environment_markdown() {
-  return "# Environment variables\n\nFrom `accelerate help environment`.\nWhat "
-         "a "
-         "program reads by itself (ranks, backend, device, log level) is in "
+  return "# Environment variables\n\nFrom `accelerate help environment`.\n"
+         "What a program reads by itself (ranks, backend, device, log level) "
+         "is in "
          "[process variables](process-variables.md).\n" +
          variables_markdown("Settings", Variable::Use::setting) +
          variables_markdown("Read", Variable::Use::read) +

@@ -244,6 +244,17 @@ std::string name_of_case(const testing::TestParamInfo<SaveCase>& test) {
          (test.param.torn ? "_torn" : "");
 }
 
+constexpr SaveCase kReplacing{
+    .total_limit = 9, .earlier = 2, .blocking = true, .replaces = true};
+constexpr SaveCase kReplacingWithoutFlags{
+    .total_limit = 9,
+    .earlier = 2,
+    .blocking = false,
+    .replaces = true,
+    .without_flags = true};
+constexpr SaveCase kTorn{
+    .total_limit = 1, .earlier = 2, .blocking = true, .torn = true};
+
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints,
     Crash,
@@ -256,16 +267,9 @@ INSTANTIATE_TEST_SUITE_P(
         SaveCase{2, 0, false},
         SaveCase{2, 2, true},
         SaveCase{2, 2, false},
-        SaveCase{
-            .total_limit = 9, .earlier = 2, .blocking = true, .replaces = true},
-        SaveCase{
-            .total_limit = 9,
-            .earlier = 2,
-            .blocking = false,
-            .replaces = true,
-            .without_flags = true},
-        SaveCase{
-            .total_limit = 1, .earlier = 2, .blocking = true, .torn = true}),
+        kReplacing,
+        kReplacingWithoutFlags,
+        kTorn),
     name_of_case);
 
 /// In memory where that can be: here it is the calls that count, and there
@@ -314,16 +318,9 @@ INSTANTIATE_TEST_SUITE_P(
         SaveCase{1, 0, true},
         SaveCase{1, 2, false},
         SaveCase{2, 2, true},
-        SaveCase{
-            .total_limit = 9, .earlier = 2, .blocking = true, .replaces = true},
-        SaveCase{
-            .total_limit = 9,
-            .earlier = 2,
-            .blocking = false,
-            .replaces = true,
-            .without_flags = true},
-        SaveCase{
-            .total_limit = 1, .earlier = 2, .blocking = true, .torn = true}),
+        kReplacing,
+        kReplacingWithoutFlags,
+        kTorn),
     name_of_case);
 
 class Replacing : public testing::TestWithParam<SaveCase> {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/kernels/activation.h"
-#include "cuda/kernels/column_sum.h"
-#include "cuda/kernels/common.cuh"
+#include "cuda/kernels/strips.cuh"
 
 namespace accelerate::cuda::kernels {
 namespace {
@@ -55,7 +54,7 @@ __global__ void __launch_bounds__(kThreads) bias_activation_kernel(
     const float* bias,
     T* y,
     std::int64_t vectors,
-    int row_vectors) {
+    std::int64_t row_vectors) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t i =
            static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -63,11 +62,7 @@ __global__ void __launch_bounds__(kThreads) bias_activation_kernel(
        i += step) {
     Float8 v = load8(x + i * kVector);
     if (bias != nullptr) {
-      const Float8 b = load8(bias + i % row_vectors * kVector);
-#pragma unroll
-      for (int k = 0; k < kVector; ++k) {
-        v.at[k] += b.at[k];
-      }
+      add(v, load8(bias + place_in_row(i, row_vectors) * kVector));
     }
 #pragma unroll
     for (int k = 0; k < kVector; ++k) {
@@ -93,12 +88,9 @@ __global__ void __launch_bounds__(kThreads) bias_activation_any_kernel(
   }
 }
 
-constexpr int kStripThreads = 32;  // Times eight columns.
-constexpr int kStripLines = 8;
-
 // As column_sum_kernel, with the slope in between.
 template <typename T, typename A, bool kIsAligned>
-__global__ void __launch_bounds__(kStripThreads* kStripLines)
+__global__ void __launch_bounds__(kStripBlock, kStripsAtOnce)
     bias_activation_backward_kernel(
         const T* x,
         const float* bias,
@@ -107,42 +99,38 @@ __global__ void __launch_bounds__(kStripThreads* kStripLines)
         std::int64_t rows,
         std::int64_t width,
         float* partial) {
-  __shared__ float folded[kStripLines][kVector][kStripThreads];
-  const std::int64_t column =
-      (static_cast<std::int64_t>(blockIdx.x) * kStripThreads + threadIdx.x) *
-      kVector;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * kStripLines;
+  const Strip strip;
+  const std::int64_t column = strip.column;
   Float8 sum = {};
-  Float8 b = {};
-#pragma unroll
-  for (int k = 0; k < kVector; ++k) {
-    b.at[k] = bias != nullptr && column + k < width ? bias[column + k] : 0.0F;
-  }
-  std::int64_t i = blockIdx.y * kStripLines + threadIdx.y;
+  std::int64_t i = strip.row;
   if (kIsAligned && column + kVector <= width) {
+    const Float8 b = bias != nullptr ? load8(bias + column) : Float8{};
+    const std::int64_t step = strip.step * width;
+    std::int64_t at = i * width + column;
     // The next row is on its way while one is worked on.
     Packed8<T> next_x = {};
     Packed8<T> next_dy = {};
     if (i < rows) {
-      next_x = load_packed(x + i * width + column);
-      next_dy = load_packed(dy + i * width + column);
+      next_x = load_packed(x + at);
+      next_dy = load_packed(dy + at);
     }
-    for (; i < rows; i += step) {
-      const Float8 v = unpack(next_x);
+    for (; i < rows; i += strip.step, at += step) {
+      Float8 v = unpack(next_x);
       Float8 d = unpack(next_dy);
-      if (i + step < rows) {
-        next_x = load_packed(x + (i + step) * width + column);
-        next_dy = load_packed(dy + (i + step) * width + column);
+      if (i + strip.step < rows) {
+        next_x = load_packed(x + at + step);
+        next_dy = load_packed(dy + at + step);
       }
+      add(v, b);
 #pragma unroll
       for (int k = 0; k < kVector; ++k) {
-        d.at[k] *= A::slope(v.at[k] + b.at[k]);
-        sum.at[k] += d.at[k];
+        d.at[k] *= A::slope(v.at[k]);
       }
-      store8(dx + i * width + column, d);
+      add(sum, d);
+      store8(dx + at, d);
     }
   }
-  for (; i < rows && column < width; i += step) {
+  for (; i < rows && column < width; i += strip.step) {
     for (int k = 0; k < kVector && column + k < width; ++k) {
       const std::int64_t at = i * width + column + k;
       const float d =
@@ -156,19 +144,7 @@ __global__ void __launch_bounds__(kStripThreads* kStripLines)
       }
     }
   }
-#pragma unroll
-  for (int k = 0; k < kVector; ++k) {
-    folded[threadIdx.y][k][threadIdx.x] = sum.at[k];
-  }
-  __syncthreads();
-  float total = 0.0F;
-#pragma unroll
-  for (int i = 0; i < kStripLines; ++i) {
-    total += folded[i][threadIdx.y][threadIdx.x];
-  }
-  if (column + threadIdx.y < width) {
-    partial[blockIdx.y * width + column + threadIdx.y] = total;
-  }
+  write_strip(strip, sum, width, partial);
 }
 
 template <typename F>
@@ -296,12 +272,8 @@ void bias_activation_forward(
           is_aligned(work.bias)) {
         const std::int64_t vectors = size / kVector;
         bias_activation_kernel<T, A>
-            <<<grid_of(ceil_div(vectors, kThreads), 8), kThreads, 0, stream>>>(
-                x,
-                work.bias,
-                to,
-                vectors,
-                static_cast<int>(work.width / kVector));
+            <<<grid_of(ceil_div(vectors, kThreads), 16), kThreads, 0, stream>>>(
+                x, work.bias, to, vectors, work.width / kVector);
       } else {
         bias_activation_any_kernel<T, A>
             <<<grid_of(ceil_div(size, kThreads), 8), kThreads, 0, stream>>>(
@@ -317,14 +289,10 @@ void bias_activation_backward(
     void* dx,
     float* workspace,
     cudaStream_t stream) {
-  const std::int64_t parts = column_parts(work.rows, work.width);
   if (work.rows > 0 && work.width > 0) {
-    const dim3 grid(
-        static_cast<unsigned>(ceil_div(work.width, kStripThreads * kVector)),
-        static_cast<unsigned>(parts));
-    const dim3 block(kStripThreads, kStripLines);
     const bool aligned = work.width % kVector == 0 && is_aligned(work.x) &&
-                         is_aligned(dy) && is_aligned(dx);
+                         is_aligned(work.bias) && is_aligned(dy) &&
+                         is_aligned(dx);
     with_type(work.type, [&](auto* pointer) {
       using T = std::remove_pointer_t<decltype(pointer)>;
       with_activation(work.activation, [&](auto a) {
@@ -333,7 +301,11 @@ void bias_activation_backward(
         if (aligned) {
           kernel = bias_activation_backward_kernel<T, A, true>;
         }
-        kernel<<<grid, block, 0, stream>>>(
+        kernel<<<
+            strip_grid(work.rows, work.width),
+            strip_block(),
+            0,
+            stream>>>(
             static_cast<const T*>(work.x),
             work.bias,
             static_cast<const T*>(dy),

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "cuda/kernels/column_sum.h"
-#include "cuda/kernels/common.cuh"
+#include "cuda/kernels/strips.cuh"
 
 namespace accelerate::cuda::kernels {
 namespace {
@@ -42,67 +41,42 @@ __global__ void __launch_bounds__(kColumns* kLines) reduce_parts_kernel(
   }
 }
 
-constexpr int kStripThreads = 32;  // Times eight columns.
-constexpr int kStripLines = 8;
-
 template <typename T>
-__global__ void __launch_bounds__(kStripThreads* kStripLines) column_sum_kernel(
+__global__ void __launch_bounds__(kStripBlock) column_sum_kernel(
     const T* __restrict__ x,
     std::int64_t rows,
     std::int64_t width,
     std::int64_t stride,
     bool is_aligned_x,
     float* __restrict__ partial) {
-  __shared__ float folded[kStripLines][kVector][kStripThreads];
-  const std::int64_t column =
-      (static_cast<std::int64_t>(blockIdx.x) * kStripThreads + threadIdx.x) *
-      kVector;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * kStripLines;
+  const Strip strip;
   Float8 sum = {};
-  if (is_aligned_x && column + kVector <= width) {
-#pragma unroll 4
-    for (std::int64_t i = blockIdx.y * kStripLines + threadIdx.y; i < rows;
-         i += step) {
-      const Float8 value = load8(x + i * stride + column);
-#pragma unroll
-      for (int k = 0; k < kVector; ++k) {
-        sum.at[k] += value.at[k];
-      }
-    }
+  if (is_aligned_x && strip.column + kVector <= width) {
+    walk<8>(
+        strip,
+        x + strip.column,
+        stride,
+        rows,
+        [&](std::int64_t, const Float8& values) { add(sum, values); });
   } else {
-    for (std::int64_t i = blockIdx.y * kStripLines + threadIdx.y; i < rows;
-         i += step) {
+    for (std::int64_t i = strip.row; i < rows; i += strip.step) {
 #pragma unroll
       for (int k = 0; k < kVector; ++k) {
-        if (column + k < width) {
-          sum.at[k] += to_float(x[i * stride + column + k]);
+        if (strip.column + k < width) {
+          sum.at[k] += to_float(x[i * stride + strip.column + k]);
         }
       }
     }
   }
-#pragma unroll
-  for (int k = 0; k < kVector; ++k) {
-    folded[threadIdx.y][k][threadIdx.x] = sum.at[k];
-  }
-  __syncthreads();
-  // Eight lines of threads, eight places in a vector: a line folds a place.
-  float total = 0.0F;
-#pragma unroll
-  for (int i = 0; i < kStripLines; ++i) {
-    total += folded[i][threadIdx.y][threadIdx.x];
-  }
-  if (column + threadIdx.y < width) {
-    partial[blockIdx.y * width + column + threadIdx.y] = total;
-  }
+  write_strip(strip, sum, width, partial);
 }
-static_assert(kStripLines == kVector);
 
 }  // namespace
 
 std::int64_t column_parts(std::int64_t rows, std::int64_t width) {
-  const std::int64_t strips = ceil_div(width, kStripThreads * kVector);
+  const std::int64_t strips = ceil_div(width, kStripWidth);
   const std::int64_t wanted =
-      grid_of(1 << 20, 8) / std::max<std::int64_t>(strips, 1);
+      grid_of(1 << 20, kStripsAtOnce) / std::max<std::int64_t>(strips, 1);
   const std::int64_t most = ceil_div(rows, 2 * kStripLines);
   return std::clamp<std::int64_t>(std::min(wanted, most), 1, 256);
 }
@@ -138,13 +112,10 @@ void column_sum(
     float* workspace,
     cudaStream_t stream) {
   if (rows > 0 && width > 0) {
-    const dim3 grid(
-        static_cast<unsigned>(ceil_div(width, kStripThreads * kVector)),
-        static_cast<unsigned>(column_parts(rows, width)));
     with_type(type, [&](auto* pointer) {
       using T = std::remove_pointer_t<decltype(pointer)>;
       column_sum_kernel<T>
-          <<<grid, dim3(kStripThreads, kStripLines), 0, stream>>>(
+          <<<strip_grid(rows, width), strip_block(), 0, stream>>>(
               static_cast<const T*>(x),
               rows,
               width,

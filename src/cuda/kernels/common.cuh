@@ -34,6 +34,16 @@ inline int grid_of(std::int64_t work, int blocks_per_processor) {
   return static_cast<int>(work < most ? work : most);
 }
 
+/// Which vector of its row the i-th of a matrix is. A division in 64 bits would
+/// take as long as bringing the vector from memory.
+__device__ __forceinline__ std::int64_t place_in_row(
+    std::int64_t i, std::int64_t row_vectors) {
+  return i >> 32 == 0 ? static_cast<std::int64_t>(
+                            static_cast<unsigned>(i) %
+                            static_cast<unsigned>(row_vectors))
+                      : i % row_vectors;
+}
+
 template <typename T>
 __device__ __forceinline__ float to_float(T value) {
   return static_cast<float>(value);
@@ -55,6 +65,13 @@ __device__ __forceinline__ __half from_float(float value) {
 struct Float8 {
   float at[kVector];
 };
+
+__device__ __forceinline__ void add(Float8& x, const Float8& other) {
+#pragma unroll
+  for (int k = 0; k < kVector; ++k) {
+    x.at[k] += other.at[k];
+  }
+}
 
 /// Eight neighbours as they are stored: what waits in registers stays small.
 template <typename T>

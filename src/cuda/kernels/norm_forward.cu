@@ -10,21 +10,13 @@ __device__ __forceinline__ Float8
 summed(const NormForward& w, const Mask& mask, std::int64_t at, int column) {
   Float8 x = load8(static_cast<const T*>(w.x) + at);
   if (w.bias != nullptr) {
-    const Float8 bias = load8(w.bias + column);
-#pragma unroll
-    for (int k = 0; k < kVector; ++k) {
-      x.at[k] += bias.at[k];
-    }
+    add(x, load8(w.bias + column));
   }
   if (w.dropout.rate > 0.0F) {
     mask.apply(x, static_cast<std::uint64_t>(at) / kVector);
   }
   if (w.residual != nullptr) {
-    const Float8 residual = load8(static_cast<const T*>(w.residual) + at);
-#pragma unroll
-    for (int k = 0; k < kVector; ++k) {
-      x.at[k] += residual.at[k];
-    }
+    add(x, load8(static_cast<const T*>(w.residual) + at));
   }
   return x;
 }
@@ -38,11 +30,7 @@ __device__ __forceinline__ Float8 normed(
     y.at[k] = (x.at[k] - mean) * rstd * weight.at[k];
   }
   if (w.shift != nullptr) {
-    const Float8 shift = load8(w.shift + column);
-#pragma unroll
-    for (int k = 0; k < kVector; ++k) {
-      y.at[k] += shift.at[k];
-    }
+    add(y, load8(w.shift + column));
   }
   return y;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/kernels/column_sum.h"
-#include "cuda/kernels/common.cuh"
 #include "cuda/kernels/residual.h"
+#include "cuda/kernels/strips.cuh"
 
 namespace accelerate::cuda::kernels {
 namespace {
@@ -20,21 +19,13 @@ __global__ void __launch_bounds__(kThreads)
        i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
     Float8 x = load8(static_cast<const T*>(w.x) + i * kVector);
     if (w.bias != nullptr) {
-      const Float8 bias = load8(w.bias + i % row_vectors * kVector);
-#pragma unroll
-      for (int k = 0; k < kVector; ++k) {
-        x.at[k] += bias.at[k];
-      }
+      add(x, load8(w.bias + place_in_row(i, row_vectors) * kVector));
     }
     if (w.dropout.rate > 0.0F) {
       mask.apply(x, static_cast<std::uint64_t>(i));
     }
     if (w.residual != nullptr) {
-      const Float8 r = load8(static_cast<const T*>(w.residual) + i * kVector);
-#pragma unroll
-      for (int k = 0; k < kVector; ++k) {
-        x.at[k] += r.at[k];
-      }
+      add(x, load8(static_cast<const T*>(w.residual) + i * kVector));
     }
     store8(y + i * kVector, x);
   }
@@ -58,65 +49,46 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-constexpr int kStripThreads = 32;  // Times eight columns.
-constexpr int kStripLines = 8;
-
 template <typename T, bool kIsAligned>
-__global__ void __launch_bounds__(kStripThreads* kStripLines)
+__global__ void __launch_bounds__(kStripBlock)
     residual_backward_kernel(
         const __grid_constant__ Residual w,
         const T* dy,
         T* dx,
         float* partial) {
-  __shared__ float folded[kStripLines][kVector][kStripThreads];
+  const Strip strip;
   const Mask mask(w.dropout);
-  const std::int64_t column =
-      (static_cast<std::int64_t>(blockIdx.x) * kStripThreads + threadIdx.x) *
-      kVector;
-  const bool is_whole = kIsAligned && column + kVector <= w.width;
   Float8 sum = {};
-#pragma unroll 2
-  for (std::int64_t i = blockIdx.y * kStripLines + threadIdx.y;
-       i < w.rows && column < w.width;
-       i += static_cast<std::int64_t>(gridDim.y) * kStripLines) {
-    const std::int64_t at = i * w.width + column;
-    if (is_whole) {
-      Float8 d = load8(dy + at);
-      if (w.dropout.rate > 0.0F) {
-        mask.apply(d, static_cast<std::uint64_t>(at) / kVector);
-      }
-      store8(dx + at, d);
+  if (kIsAligned && strip.column + kVector <= w.width) {
+    walk<2>(
+        strip,
+        dy + strip.column,
+        w.width,
+        w.rows,
+        [&](std::int64_t row, Float8 d) {
+          const std::int64_t at = row * w.width + strip.column;
+          if (w.dropout.rate > 0.0F) {
+            mask.apply(d, static_cast<std::uint64_t>(at) / kVector);
+          }
+          store8(dx + at, d);
+          add(sum, d);
+        });
+  } else {
+    for (std::int64_t i = strip.row; i < w.rows; i += strip.step) {
 #pragma unroll
       for (int k = 0; k < kVector; ++k) {
-        sum.at[k] += d.at[k];
-      }
-    } else {
-#pragma unroll
-      for (int k = 0; k < kVector; ++k) {
-        if (column + k < w.width) {
-          float d = to_float(dy[at + k]);
-          d *= w.dropout.rate > 0.0F
-                   ? mask.at(static_cast<std::uint64_t>(at + k))
-                   : 1.0F;
-          dx[at + k] = from_float<T>(d);
+        if (strip.column + k < w.width) {
+          const std::int64_t at = i * w.width + strip.column + k;
+          float d = to_float(dy[at]);
+          d *= w.dropout.rate > 0.0F ? mask.at(static_cast<std::uint64_t>(at))
+                                     : 1.0F;
+          dx[at] = from_float<T>(d);
           sum.at[k] += d;
         }
       }
     }
   }
-#pragma unroll
-  for (int k = 0; k < kVector; ++k) {
-    folded[threadIdx.y][k][threadIdx.x] = sum.at[k];
-  }
-  __syncthreads();
-  float total = 0.0F;
-#pragma unroll
-  for (int i = 0; i < kStripLines; ++i) {
-    total += folded[i][threadIdx.y][threadIdx.x];
-  }
-  if (column + threadIdx.y < w.width) {
-    partial[blockIdx.y * w.width + column + threadIdx.y] = total;
-  }
+  write_strip(strip, sum, w.width, partial);
 }
 
 }  // namespace
@@ -149,18 +121,18 @@ void residual_backward(
     void* dx,
     float* workspace,
     cudaStream_t stream) {
-  const std::int64_t parts = column_parts(work.rows, work.width);
   if (work.rows > 0 && work.width > 0) {
-    const dim3 grid(
-        static_cast<unsigned>(ceil_div(work.width, kStripThreads * kVector)),
-        static_cast<unsigned>(parts));
     with_type(work.type, [&](auto* pointer) {
       using T = std::remove_pointer_t<decltype(pointer)>;
       auto kernel = residual_backward_kernel<T, false>;
       if (work.width % kVector == 0 && is_aligned(dy) && is_aligned(dx)) {
         kernel = residual_backward_kernel<T, true>;
       }
-      kernel<<<grid, dim3(kStripThreads, kStripLines), 0, stream>>>(
+      kernel<<<
+          strip_grid(work.rows, work.width),
+          strip_block(),
+          0,
+          stream>>>(
           work, static_cast<const T*>(dy), static_cast<T*>(dx), workspace);
     });
   }

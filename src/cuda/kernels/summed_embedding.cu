@@ -15,14 +15,6 @@ __device__ __forceinline__ std::int64_t checked(
   return id;
 }
 
-__device__ __forceinline__ void add8(Float8& x, const float* from) {
-  const Float8 other = load8(from);
-#pragma unroll
-  for (int k = 0; k < kVector; ++k) {
-    x.at[k] += other.at[k];
-  }
-}
-
 struct RowStatistics {
   float mean, rstd;
 };
@@ -86,8 +78,8 @@ __global__ void __launch_bounds__(Shape::kBlock)
     const int column = Shape::column(v);
     if (column < w.width) {
       x[v] = load8(word + column);
-      add8(x[v], position + column);
-      add8(x[v], type_row + column);
+      add(x[v], load8(position + column));
+      add(x[v], load8(type_row + column));
       store8(sums + column, x[v]);
     }
   }

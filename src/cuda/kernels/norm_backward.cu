@@ -2,8 +2,9 @@
 // With g = dy * weight, a row's gradient is
 //     d_sum = rstd (g - mean(g) - xhat mean(g xhat)) + d_extra,
 // for RMSNorm without mean(g). A block has groups of threads that take row
-// after row, so that the sums over rows stay in registers; the next row is on
-// its way while one is worked on. At the end a block adds up its groups' sums.
+// after row, each at its own pace, so that the sums over rows stay in
+// registers; the next row is on its way while one is worked on. At the end a
+// block adds up its groups' sums.
 #include <algorithm>
 
 #include "cuda/kernels/column_sum.h"
@@ -16,7 +17,8 @@ namespace {
 constexpr int kSlices = ColumnSums::kMost;  // d_weight, d_shift, d_bias
 
 // `kThreads` threads hold a row, `kVectors` vectors of eight each, and
-// `kGroups` of them are a block.
+// `kGroups` of them are a block. Two blocks share a processor where the sums
+// of so many threads fit into its registers.
 template <int kThreadsOfRow, int kVectorsOfThread, int kGroupsOfBlock>
 struct Shape {
   static constexpr int kThreads = kThreadsOfRow;
@@ -24,6 +26,7 @@ struct Shape {
   static constexpr int kGroups = kGroupsOfBlock;
   static constexpr int kBlock = kThreads * kGroups;
   static constexpr int kColumns = kThreads * kVectors * kVector;
+  static constexpr int kAtOnce = kBlock <= 384 ? 2 : 1;
   __device__ static int group() {
     return static_cast<int>(threadIdx.x) / kThreads;
   }
@@ -35,17 +38,18 @@ struct Shape {
   }
 };
 
-// How a launch looks; false where no shape fits.
-template <typename F>
+// How a launch looks; false where no shape fits. With a gradient from elsewhere
+// a thread has more on its way, and fewer of them fit.
+template <bool kHasExtra, typename F>
 bool with_shape(std::int64_t width, F f) {
   if (width <= 256) {
     f(Shape<32, 1, 8>());
   } else if (width <= 512) {
-    f(Shape<64, 1, 8>());
+    f(Shape<64, 1, kHasExtra ? 4 : 6>());
   } else if (width <= 768) {
-    f(Shape<96, 1, 6>());
+    f(Shape<96, 1, kHasExtra ? 3 : 4>());
   } else if (width <= 1024) {
-    f(Shape<128, 1, 4>());
+    f(Shape<128, 1, kHasExtra ? 2 : 3>());
   } else if (width <= 2048) {
     f(Shape<256, 1, 1>());
   } else if (width <= 4096) {
@@ -62,6 +66,13 @@ struct Means {
   float g, gx;
 };
 
+// Waits for the threads of one group; barrier 0 is the whole block's.
+template <typename S>
+__device__ __forceinline__ void wait_for_group() {
+  asm volatile("bar.sync %0, %1;" ::"r"(S::group() + 1), "n"(S::kThreads)
+               : "memory");
+}
+
 // Two sums over the group at once. `scratch` alternates between rows, so one
 // barrier a row is enough.
 template <typename S>
@@ -72,7 +83,7 @@ __device__ __forceinline__ Means sums_of(Means mine, float2* scratch) {
     if (S::thread() % kWarp == 0) {
       scratch[S::thread() / kWarp] = {mine.g, mine.gx};
     }
-    __syncthreads();
+    wait_for_group<S>();
     mine = {0.0F, 0.0F};
 #pragma unroll
     for (int i = 0; i < S::kThreads / kWarp; ++i) {
@@ -83,13 +94,22 @@ __device__ __forceinline__ Means sums_of(Means mine, float2* scratch) {
   return mine;
 }
 
+// What a call needs beyond the norm: registers are scarce, so each kind of call
+// has its kernel.
+template <bool kHasDropout, bool kHasExtra>
+struct Kind {
+  static constexpr bool kDrops = kHasDropout;
+  static constexpr bool kAdds = kHasExtra;
+};
+
 template <typename T, int kVectors>
 struct PackedRow {
   Packed8<T> dy[kVectors];
   Packed8<T> sum[kVectors];
+  Packed8<T> extra[kVectors];
   float mean, rstd;
 
-  template <typename S>
+  template <typename S, typename K>
   __device__ __forceinline__ void load(
       const NormBackward& w, std::int64_t row) {
     mean = w.mean != nullptr ? w.mean[row] : 0.0F;
@@ -100,6 +120,9 @@ struct PackedRow {
         const std::int64_t at = row * w.width + S::column(v);
         dy[v] = load_packed(static_cast<const T*>(w.dy) + at);
         sum[v] = load_packed(static_cast<const T*>(w.sum) + at);
+        if constexpr (K::kAdds) {
+          extra[v] = load_packed(static_cast<const T*>(w.d_extra) + at);
+        }
       }
     }
   }
@@ -112,16 +135,6 @@ struct PackedRow {
     return x;
   }
 };
-
-template <typename T>
-__device__ __forceinline__ void add8(
-    Float8& x, const void* from, std::int64_t at) {
-  const Float8 other = load8(static_cast<const T*>(from) + at);
-#pragma unroll
-  for (int k = 0; k < kVector; ++k) {
-    x.at[k] += other.at[k];
-  }
-}
 
 // The groups' sums over rows, added up, to this block's part.
 template <typename S>
@@ -149,8 +162,8 @@ __device__ __forceinline__ void write_part(
   }
 }
 
-template <typename T, typename S>
-__global__ void __launch_bounds__(S::kBlock)
+template <typename T, typename S, typename K>
+__global__ void __launch_bounds__(S::kBlock, sizeof(T) == 2 ? S::kAtOnce : 1)
     norm_backward_kernel(const __grid_constant__ NormBackward w) {
   __shared__ float2 scratch[S::kGroups][2][S::kThreads / kWarp];
   const Mask mask(w.dropout);
@@ -167,20 +180,18 @@ __global__ void __launch_bounds__(S::kBlock)
   std::int64_t row =
       static_cast<std::int64_t>(blockIdx.x) * S::kGroups + S::group();
   if (row < w.rows) {
-    next.template load<S>(w, row);
+    next.template load<S, K>(w, row);
   }
   int turn = 0;
-  // All groups go on until the last is done: they share barriers.
-  for (; row - S::group() < w.rows; row += step) {
-    const bool is_there = row < w.rows;
+  for (; row < w.rows; row += step) {
     const PackedRow<T, S::kVectors> r = next;
     if (row + step < w.rows) {
-      next.template load<S>(w, row + step);
+      next.template load<S, K>(w, row + step);
     }
     Means means = {0.0F, 0.0F};
 #pragma unroll
     for (int v = 0; v < S::kVectors; ++v) {
-      if (is_there && S::column(v) < w.width) {
+      if (S::column(v) < w.width) {
         const Float8 dy = unpack(r.dy[v]);
         const Float8 xhat = r.xhat(v);
 #pragma unroll
@@ -199,7 +210,7 @@ __global__ void __launch_bounds__(S::kBlock)
     means.gx *= inverse_width;
 #pragma unroll
     for (int v = 0; v < S::kVectors; ++v) {
-      if (is_there && S::column(v) < w.width) {
+      if (S::column(v) < w.width) {
         const std::int64_t at = row * w.width + S::column(v);
         const Float8 dy = unpack(r.dy[v]);
         Float8 d = r.xhat(v);
@@ -208,18 +219,15 @@ __global__ void __launch_bounds__(S::kBlock)
           d.at[k] = r.rstd *
                     (dy.at[k] * weight[v].at[k] - means.g - d.at[k] * means.gx);
         }
-        if (w.d_extra != nullptr) {
-          add8<T>(d, w.d_extra, at);
+        if constexpr (K::kAdds) {
+          add(d, unpack(r.extra[v]));
         }
         store8(static_cast<T*>(w.d_sum) + at, d);
-        if (w.dx != nullptr) {
+        if constexpr (K::kDrops) {
           mask.apply(d, static_cast<std::uint64_t>(at) / kVector);
           store8(static_cast<T*>(w.dx) + at, d);
         }
-#pragma unroll
-        for (int k = 0; k < kVector; ++k) {
-          sums[2][v].at[k] += d.at[k];
-        }
+        add(sums[2][v], d);
       }
     }
   }
@@ -283,36 +291,58 @@ bool can_use_vectors(const NormBackward& w) {
          is_aligned(w.weight) && is_aligned(w.workspace);
 }
 
-// As many as there is room for at once: more would only leave more parts.
-int blocks_of(std::int64_t rows, std::int64_t width) {
+// As many as there is room for at once, with two rows or more for a group: more
+// would only leave more parts.
+int blocks_of(std::int64_t rows, std::int64_t width, bool has_extra) {
   int groups = 1;
   int of_processor = 1;
-  with_shape(width, [&](auto shape) {
+  const auto read = [&](auto shape) {
     groups = decltype(shape)::kGroups;
-    of_processor = decltype(shape)::kBlock <= 256 ? 2 : 1;
+    of_processor = decltype(shape)::kAtOnce;
+  };
+  has_extra ? with_shape<true>(width, read) : with_shape<false>(width, read);
+  return grid_of(ceil_div(rows, 2 * groups), of_processor);
+}
+
+template <typename T, typename K>
+bool launch_in_shape(const NormBackward& work, int blocks, cudaStream_t stream) {
+  return with_shape<K::kAdds>(work.width, [&](auto shape) {
+    using S = decltype(shape);
+    norm_backward_kernel<T, S, K><<<blocks, S::kBlock, 0, stream>>>(work);
   });
-  return grid_of(ceil_div(rows, groups), of_processor);
+}
+
+template <typename T>
+bool launch_vectors(const NormBackward& work, int blocks, cudaStream_t stream) {
+  if (!can_use_vectors(work)) {
+    return false;
+  }
+  if (work.dx != nullptr) {
+    return work.d_extra != nullptr
+               ? launch_in_shape<T, Kind<true, true>>(work, blocks, stream)
+               : launch_in_shape<T, Kind<true, false>>(work, blocks, stream);
+  }
+  return work.d_extra != nullptr
+             ? launch_in_shape<T, Kind<false, true>>(work, blocks, stream)
+             : launch_in_shape<T, Kind<false, false>>(work, blocks, stream);
 }
 
 }  // namespace
 
 std::int64_t norm_workspace(std::int64_t rows, std::int64_t width) {
-  return static_cast<std::int64_t>(blocks_of(rows, width)) * kSlices * width;
+  const int most =
+      std::max(blocks_of(rows, width, true), blocks_of(rows, width, false));
+  return static_cast<std::int64_t>(most) * kSlices * width;
 }
 
 void norm_backward(const NormBackward& work, cudaStream_t stream) {
   if (work.rows == 0 || work.width == 0) {
     return;
   }
-  const int blocks = blocks_of(work.rows, work.width);
+  const int blocks = blocks_of(work.rows, work.width, work.d_extra != nullptr);
   with_type(work.type, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const bool done =
-        can_use_vectors(work) && with_shape(work.width, [&](auto shape) {
-          using S = decltype(shape);
-          norm_backward_kernel<T, S><<<blocks, S::kBlock, 0, stream>>>(work);
-        });
-    if (!done) {
+    if (!launch_vectors<T>(work, blocks, stream)) {
       norm_backward_any_kernel<T><<<blocks, kAnyBlock, 0, stream>>>(work);
     }
   });
@@ -321,7 +351,9 @@ void norm_backward(const NormBackward& work, cudaStream_t stream) {
 void norm_backward_sums(const NormBackward& work, cudaStream_t stream) {
   reduce_parts(
       work.workspace,
-      work.rows == 0 ? 0 : blocks_of(work.rows, work.width),
+      work.rows == 0
+          ? 0
+          : blocks_of(work.rows, work.width, work.d_extra != nullptr),
       kSlices,
       work.width,
       {{work.d_weight, work.d_shift, work.d_bias}},

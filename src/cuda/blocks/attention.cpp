@@ -94,23 +94,44 @@ at::Tensor as_rows(const at::Tensor& heads, const AttentionSizes& s) {
       {s.batch * s.tokens, s.query_heads * s.head_dim});
 }
 
-at::Tensor packed_gradient(
+AttentionGradients packed_gradients(
     const at::Tensor& dq,
     const at::Tensor& dk,
     const at::Tensor& dv,
     const at::Tensor& packed,
     const kernels::Rotation& rotation,
-    const AttentionSizes& s) {
-  at::Tensor d_packed = at::empty_like(packed);
+    const AttentionSizes& s,
+    Aside& aside) {
+  const at::Tensor d_packed = at::empty_like(packed);
+  const auto sizes = kernel_sizes(s, packed);
+  if (rotation.cos == nullptr) {
+    const std::int64_t rows = packed.size(0);
+    const std::int64_t width = packed.size(1);
+    const auto floats = packed.options().dtype(at::kFloat);
+    const at::Tensor workspace =
+        at::empty({kernels::column_sum_workspace(rows, width)}, floats);
+    if (kernels::pack_and_sum_gradients(
+            sizes,
+            view_of(dq),
+            view_of(dk),
+            view_of(dv),
+            d_packed.data_ptr(),
+            workspace.data_ptr<float>(),
+            stream())) {
+      const at::Tensor d_bias = at::empty({width}, floats);
+      finish_column_sum(rows, width, workspace, d_bias, aside);
+      return {d_packed, d_bias};
+    }
+  }
   kernels::pack_gradients(
-      kernel_sizes(s, packed),
+      sizes,
       view_of(dq),
       view_of(dk),
       view_of(dv),
       rotation,
       d_packed.data_ptr(),
       stream());
-  return d_packed;
+  return {d_packed, {}};
 }
 
 // The same for all queries.
@@ -312,14 +333,14 @@ AttentionGradients attention_gradients(
             {true, true, true, false},
             settings.is_causal,
             settings.scale);
-    const auto d_packed = packed_gradient(
+    return packed_gradients(
         dq,
         sum_over_group(dk, s),
         sum_over_group(dv, s),
         packed,
         rotation_of(cos, sin),
-        s);
-    return {d_packed, {}};
+        s,
+        aside);
   }
   const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
       as_heads(d_out),
@@ -338,9 +359,8 @@ AttentionGradients attention_gradients(
       settings.dropout,
       settings.is_causal,
       settings.scale);
-  const auto d_packed =
-      packed_gradient(dq, dk, dv, packed, rotation_of(cos, sin), s);
-  return {d_packed, {}};
+  return packed_gradients(
+      dq, dk, dv, packed, rotation_of(cos, sin), s, aside);
 }
 
 }  // namespace accelerate::cuda

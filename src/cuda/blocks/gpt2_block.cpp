@@ -222,19 +222,18 @@ class Gpt2Block : public torch::autograd::Function<Gpt2Block> {
     g[kNorm2B] = second.d_shift;
     g[kOutB] = second.d_bias;
     weight_gradient(kOutW, s[kMixed], second.dx);
-    const auto d_packed =
-        attention_gradients(
-            gemm(second.dx, s[kOutShadow], transposed),
-            s[kPacked],
-            s[kMask],
-            {},
-            {},
-            {s[kMixed], s[kLogSumExp], s[kSeed], s[kOffset], {}},
-            settings,
-            aside)
-            .d_packed;
+    const auto [d_packed, d_packed_bias] = attention_gradients(
+        gemm(second.dx, s[kOutShadow], transposed),
+        s[kPacked],
+        s[kMask],
+        {},
+        {},
+        {s[kMixed], s[kLogSumExp], s[kSeed], s[kOffset], {}},
+        settings,
+        aside);
     weight_gradient(kPackedW, s[kY1], d_packed);
-    g[kPackedB] = column_sum(d_packed, aside);
+    g[kPackedB] = d_packed_bias.defined() ? d_packed_bias
+                                          : column_sum(d_packed, aside);
     const auto first = norm_gradients(
         gemm(d_packed, s[kPackedShadow], transposed),
         second.d_sum,

@@ -33,20 +33,6 @@ at::Tensor make_floats(const at::Tensor& like, std::int64_t count) {
   return at::empty({count}, like.options().dtype(at::kFloat));
 }
 
-// The second half of a sum over rows, whose parts a kernel has left.
-void add_parts(
-    std::int64_t rows,
-    std::int64_t width,
-    const at::Tensor& workspace,
-    const at::Tensor& out,
-    Aside& aside) {
-  aside.hold(workspace);
-  aside.run([&] {
-    kernels::column_sum_parts(
-        rows, width, floats(workspace), floats(out), stream());
-  });
-}
-
 }  // namespace
 
 kernels::Type type_of(const at::Tensor& tensor) {
@@ -183,7 +169,7 @@ std::tuple<at::Tensor, at::Tensor> bias_activation_gradients(
       bytes(dy),
       floats(workspace),
       stream());
-  add_parts(rows, width, workspace, d_bias, aside);
+  finish_column_sum(rows, width, workspace, d_bias, aside);
   return {dy, d_bias};
 }
 
@@ -241,8 +227,21 @@ std::tuple<at::Tensor, at::Tensor> residual_dropout_gradients(
       bytes(dx),
       floats(workspace),
       stream());
-  add_parts(rows, width, workspace, d_bias, aside);
+  finish_column_sum(rows, width, workspace, d_bias, aside);
   return {dx, d_bias};
+}
+
+void finish_column_sum(
+    std::int64_t rows,
+    std::int64_t width,
+    const at::Tensor& workspace,
+    const at::Tensor& out,
+    Aside& aside) {
+  aside.hold(workspace);
+  aside.run([&] {
+    kernels::column_sum_parts(
+        rows, width, floats(workspace), floats(out), stream());
+  });
 }
 
 at::Tensor column_sum(const at::Tensor& x, Aside& aside) {

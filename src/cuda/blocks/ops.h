@@ -90,5 +90,13 @@ std::tuple<at::Tensor, at::Tensor> residual_dropout_gradients(
     const at::Tensor& dy, const kernels::Dropout& dropout, Aside& aside);
 
 at::Tensor column_sum(const at::Tensor& x, Aside& aside);
+/// The second half of it, into `out`: a kernel has left the parts in
+/// `workspace`.
+void finish_column_sum(
+    std::int64_t rows,
+    std::int64_t width,
+    const at::Tensor& workspace,
+    const at::Tensor& out,
+    Aside& aside);
 
 }  // namespace accelerate::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/kernels/common.cuh"
 #include "cuda/kernels/heads.h"
+#include "cuda/kernels/strips.cuh"
 
 namespace accelerate::cuda::kernels {
 namespace {
@@ -118,34 +118,80 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+struct Source {
+  const HeadsView& view;
+  int head;
+  bool is_value;
+};
+
+// Where a head of a packed row comes from.
+__device__ __forceinline__ Source source_of(const Work& w, int head) {
+  const int queries = w.sizes.query_heads;
+  const int keys = w.sizes.key_heads;
+  if (head < queries) {
+    return {w.from[0], head, false};
+  }
+  return head < queries + keys ? Source{w.from[1], head - queries, false}
+                               : Source{w.from[2], head - queries - keys, true};
+}
+
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     pack_kernel(const __grid_constant__ Work w, T* packed) {
   const int half = w.sizes.width / 2;
-  const int queries = w.sizes.query_heads;
-  const int keys = w.sizes.key_heads;
   for (std::int64_t i =
            static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
        i < w.count;
        i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
     const Place p = place_of<kWidth>(w, i);
-    const int part = p.head < queries ? 0 : p.head < queries + keys ? 1 : 2;
-    const int head = p.head - (part == 0   ? 0
-                               : part == 1 ? queries
-                                           : queries + keys);
-    const HeadsView& from = w.from[part];
-    const T* const source =
-        static_cast<const T*>(from.data) + p.sequence * from.batch_stride +
-        head * from.head_stride + p.token * from.token_stride + p.channel;
+    const Source from = source_of(w, p.head);
+    const T* const source = static_cast<const T*>(from.view.data) +
+                            p.sequence * from.view.batch_stride +
+                            from.head * from.view.head_stride +
+                            p.token * from.view.token_stride + p.channel;
     auto a = Piece<kWidth, T>::load(source);
     auto b = Piece<kWidth, T>::load(source + half);
-    if (part < 2 && w.rotation.cos != nullptr) {
+    if (!from.is_value && w.rotation.cos != nullptr) {
       turn<true>(w, p, a, b);
     }
     T* const at = packed + packed_at(w.sizes, p);
     a.store(at);
     b.store(at + half);
   }
+}
+
+// Views whose rows lie evenly apart; nothing is turned.
+template <typename T>
+__global__ void __launch_bounds__(kStripBlock, kStripsAtOnce)
+    pack_and_sum_kernel(
+        const __grid_constant__ Work w,
+        std::int64_t rows,
+        std::int64_t width,
+        T* packed,
+        float* partial) {
+  const Strip strip;
+  Float8 sum = {};
+  if (strip.column < width) {
+    const int column = static_cast<int>(strip.column);
+    const Source from = source_of(w, column / w.sizes.width);
+    const T* const source = static_cast<const T*>(from.view.data) +
+                            from.head * from.view.head_stride +
+                            column % w.sizes.width;
+    walk<4>(
+        strip,
+        source,
+        from.view.token_stride,
+        rows,
+        [&](std::int64_t row, const Float8& x) {
+          store8(packed + row * width + column, x);
+          add(sum, x);
+        });
+  }
+  write_strip(strip, sum, width, partial);
+}
+
+bool lies_evenly(const HeadsView& v, const HeadSizes& sizes) {
+  return sizes.batch == 1 || v.batch_stride == sizes.tokens * v.token_stride;
 }
 
 bool is_view_aligned(const HeadsView& v) {
@@ -216,6 +262,33 @@ void pack_gradients(
           <<<grid, kThreads, 0, stream>>>(w, static_cast<T*>(d_packed));
     });
   });
+}
+
+bool pack_and_sum_gradients(
+    const HeadSizes& sizes,
+    const HeadsView& dq,
+    const HeadsView& dk,
+    const HeadsView& dv,
+    void* d_packed,
+    float* workspace,
+    cudaStream_t stream) {
+  const Work work = {sizes, {}, {dq, dk, dv}, 0, 0, 0};
+  const std::int64_t rows = sizes.batch * sizes.tokens;
+  const std::int64_t width = static_cast<std::int64_t>(sizes.width) *
+                             (sizes.query_heads + 2 * sizes.key_heads);
+  if (!lies_evenly(dq, sizes) || !lies_evenly(dk, sizes) ||
+      !lies_evenly(dv, sizes) || !can_use_vectors(work, d_packed)) {
+    return false;
+  }
+  if (rows > 0 && width > 0) {
+    with_type(sizes.type, [&](auto* pointer) {
+      using T = std::remove_pointer_t<decltype(pointer)>;
+      pack_and_sum_kernel<T>
+          <<<strip_grid(rows, width), strip_block(), 0, stream>>>(
+              work, rows, width, static_cast<T*>(d_packed), workspace);
+    });
+  }
+  return true;
 }
 
 }  // namespace accelerate::cuda::kernels

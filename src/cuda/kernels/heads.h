@@ -52,4 +52,17 @@ void pack_gradients(
     void* d_packed,
     cudaStream_t stream);
 
+/// The same where nothing is turned, and beside it the parts of its sums over
+/// rows into `workspace`, of `column_sum_workspace(rows, row width)` floats;
+/// `column_sum_parts` adds them up, on any stream. False, with nothing done,
+/// where the three do not lie well for it.
+bool pack_and_sum_gradients(
+    const HeadSizes& sizes,
+    const HeadsView& dq,
+    const HeadsView& dk,
+    const HeadsView& dv,
+    void* d_packed,
+    float* workspace,
+    cudaStream_t stream);
+
 }  // namespace accelerate::cuda::kernels

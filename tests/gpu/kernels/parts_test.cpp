@@ -184,6 +184,67 @@ void check_heads(const HeadCase& c) {
   EXPECT_CLOSE(plain, at::cat({dq, dk, dv}, 1).transpose(1, 2), 0.0);
 }
 
+void check_sums(const HeadCase& c) {
+  SCOPED_TRACE(
+      std::to_string(c.batch) + "x" + std::to_string(c.tokens) + " " +
+      c10::toString(c.type));
+  const int heads = c.queries + 2 * c.keys;
+  const auto heads_of = [&](int count) {
+    return random({c.batch, c.tokens, count, c.width}, c.type).transpose(1, 2);
+  };
+  const auto dq = heads_of(c.queries);
+  const auto dk = heads_of(c.keys);
+  const auto dv = heads_of(c.keys);
+  const std::int64_t rows = c.batch * c.tokens;
+  const std::int64_t width = static_cast<std::int64_t>(heads) * c.width;
+  const auto d = poisoned({rows, width}, c.type);
+  const auto workspace = poisoned({column_sum_workspace(rows, width)});
+  const auto sums = poisoned({width});
+  ASSERT_TRUE(pack_and_sum_gradients(
+      sizes_of(c),
+      view_of(dq),
+      view_of(dk),
+      view_of(dv),
+      bytes(d),
+      floats(workspace),
+      stream()));
+  column_sum_parts(rows, width, floats(workspace), floats(sums), stream());
+  const auto expected =
+      at::cat({dq, dk, dv}, 1).transpose(1, 2).reshape({rows, width});
+  EXPECT_CLOSE(d, expected, 0.0);
+  if (rows > 0) {
+    const auto expected64 = expected.to(at::kDouble);
+    EXPECT_CLOSE(sums, expected64.sum(0), sum_bound(expected64));
+  }
+}
+
+TEST(HeadsKernel, PacksAndSums) {
+  for (const auto type : activation_types()) {
+    check_sums({2, 7, 4, 2, 64, type});
+    check_sums({1, 1, 1, 1, 128, type});
+    check_sums({5, 300, 3, 1, 16, type});
+    check_sums({0, 3, 2, 1, 64, type});
+  }
+  check_sums({16, 1024, 16, 16, 64, at::kBFloat16});
+}
+
+TEST(HeadsKernel, LeavesWhatDoesNotLieEvenly) {
+  const HeadCase c = {2, 7, 4, 4, 64, at::kBFloat16};
+  const auto by_token = random({2, 7, 4, 64}, c.type).transpose(1, 2);
+  const auto by_head = random({2, 4, 7, 64}, c.type);
+  const auto d = poisoned({14, 768}, c.type);
+  const auto workspace = poisoned({column_sum_workspace(14, 768)});
+  EXPECT_FALSE(pack_and_sum_gradients(
+      sizes_of(c),
+      view_of(by_token),
+      view_of(by_head),
+      view_of(by_token),
+      bytes(d),
+      floats(workspace),
+      stream()));
+  EXPECT_TRUE(d.isnan().all().item<bool>());
+}
+
 TEST(HeadsKernel, TurnsAndPacks) {
   for (const auto type : activation_types()) {
     check_heads({2, 7, 4, 2, 64, type});

@@ -7,6 +7,8 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -107,6 +109,24 @@ void set_d_outputs(Recording& recording, const variable_list& d) {
   }
 }
 
+// The device copies tensors of one type in one start, and a start is what a
+// copy of a few bytes costs.
+void copy_all(const Tensors& to, const Tensors& from) {
+  if (!to.empty()) {
+    at::_foreach_copy_(to, from);
+  }
+}
+
+Tensors copies_of(const Tensors& tensors) {
+  Tensors copies;
+  copies.reserve(tensors.size());
+  for (const at::Tensor& one : tensors) {
+    copies.push_back(at::empty_like(one));
+  }
+  copy_all(copies, tensors);
+  return copies;
+}
+
 // What stands behind the results of a recorded call.
 class Replay : public torch::autograd::Function<Replay> {
  public:
@@ -117,13 +137,13 @@ class Replay : public torch::autograd::Function<Replay> {
     context->set_materialize_grads(false);
     context->saved_data["flight"] = c10::IValue::make_capsule(flight);
     flight->recording->forward->replay();
-    variable_list results;
+    Tensors outputs;
     for (std::size_t i = 0; i < flight->recording->outputs.size(); ++i) {
       if (flight->recording->d_outputs[i].defined()) {
-        results.push_back(flight->recording->outputs[i].clone());
+        outputs.push_back(flight->recording->outputs[i]);
       }
     }
-    return results;
+    return copies_of(outputs);
   }
 
   static variable_list backward(
@@ -372,11 +392,15 @@ Tensors RecordedCalls::replay(
     const Tensors& parameters) {
   {
     const at::NoGradGuard no_grad;
+    Tensors to;
+    Tensors from;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].defined()) {
-        recording->inputs[i].copy_(inputs[i]);
+        to.push_back(recording->inputs[i]);
+        from.push_back(inputs[i]);
       }
     }
+    copy_all(to, from);
   }
   if (const FusedBlocks* const blocks = fused_blocks()) {
     blocks->refresh();

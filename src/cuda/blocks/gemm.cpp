@@ -236,24 +236,28 @@ class Call {
   Description description_;
 };
 
-// Some 30 microseconds: what weights take to come from memory counts.
-bool is_short(const Problem& p) {
+double operations_of(const Problem& p) {
   return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) *
-             static_cast<double>(p.k) <
-         2e10;
+         static_cast<double>(p.k);
 }
 
-// Milliseconds of a few runs, one after the other.
-float time_of(const std::function<void()>& run) {
+// Some 30 microseconds: what weights take to come from memory counts.
+bool is_short(const Problem& p) {
+  return operations_of(p) < 2e10;
+}
+
+// Milliseconds that a run takes, of a few; one is enough from a millisecond on.
+float time_of(const Problem& problem, const std::function<void()>& run) {
+  const int runs = operations_of(problem) < 1e12 ? 3 : 1;
   at::cuda::CUDAEvent begin(cudaEventDefault);
   at::cuda::CUDAEvent end(cudaEventDefault);
   begin.record();
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < runs; ++i) {
     run();
   }
   end.record();
   end.synchronize();
-  return begin.elapsed_time(end);
+  return begin.elapsed_time(end) / static_cast<float>(runs);
 }
 
 // Milliseconds of a run before which the cache was filled with something else,
@@ -313,7 +317,8 @@ cublasLtMatmulAlgo_t fastest(
           : at::Tensor();
   const auto time = [&](const cublasLtMatmulAlgo_t& algorithm) {
     const auto run = [&] { call.run(at, algorithm, workspace, stream); };
-    return other.defined() ? cold_time_of(run, other, stream) : time_of(run);
+    return other.defined() ? cold_time_of(run, other, stream)
+                           : time_of(problem, run);
   };
   std::vector<Timed> timed;
   for (const auto& algorithm : call.candidates(kCandidates)) {

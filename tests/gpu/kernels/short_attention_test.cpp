@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of short sequences against plain ops: the error against fp64 may
-// be twice that of the same ops in the type.
+// be twice that of the same ops in the type. Those run on the CPU: racecheck
+// cannot follow the GPU library's products.
 //
 // Shapes: S sequences, T tokens, N rows, H heads, K width of a head.
 #include "cuda/kernels/short_attention.h"
@@ -115,7 +116,12 @@ Outcome plain(
     const Inputs& in,
     at::ScalarType type,
     const at::Tensor& factors_SHTT = {}) {
-  const auto leaf = in.packed.to(type).clone().requires_grad_(true);
+  const auto on_cpu = [](const at::Tensor& t) {
+    return t.defined() ? t.to(at::kCPU) : t;
+  };
+  const auto key_bias = on_cpu(in.key_bias);
+  const auto factors = on_cpu(factors_SHTT);
+  const auto leaf = on_cpu(in.packed).to(type).clone().requires_grad_(true);
   std::vector<at::Tensor> results;
   std::int64_t row = 0;
   for (std::size_t i = 0; i < c.lengths.size(); ++i) {
@@ -123,13 +129,13 @@ Outcome plain(
     results.push_back(plain_sequence(
         leaf.narrow(0, row, c.lengths[i]),
         c,
-        c.has_bias ? in.key_bias[index] : at::Tensor(),
-        factors_SHTT.defined() ? factors_SHTT[index] : at::Tensor()));
+        c.has_bias ? key_bias[index] : at::Tensor(),
+        factors.defined() ? factors[index] : at::Tensor()));
     row += c.lengths[i];
   }
   const auto out = at::cat(results);
-  out.backward(in.d_out.to(type));
-  return {out.detach(), leaf.grad(), {}};
+  out.backward(on_cpu(in.d_out).to(type));
+  return {out.detach().to(at::kCUDA), leaf.grad().to(at::kCUDA), {}};
 }
 
 Outcome ours(const Case& c, const Inputs& in) {

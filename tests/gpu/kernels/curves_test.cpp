@@ -2,12 +2,12 @@
 // 200 steps of training: the losses of fused and recorded steps beside those
 // of the readable path.
 //
-// The readable path is run five times in bf16, each with sums in another order:
-// the batch as a whole, its rows turned, in two parts that are accumulated,
-// with attention step by step, and on the CPU. How far those runs come apart
-// is how far rounding carries; the fused run may be off the nearest by twice
-// that, since it rounds the sums between layers too, which autocast leaves in
-// fp32. What it was off stands in benchmarks/RESULTS.md.
+// The readable path is run nine times in bf16, each with sums in another order:
+// the batch as a whole, its rows turned, in parts that are accumulated, with
+// attention step by step, and on the CPU. How far those runs come apart is how
+// far rounding carries; the fused run may be off the nearest by twice that,
+// since it rounds the sums between layers too, which autocast leaves in fp32.
+// What it was off stands in benchmarks/RESULTS.md.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -143,8 +143,12 @@ void compare_curves(Make make, Batch batch) {
     for (const Order& order :
          {Order{},
           Order{.turn = 5},
+          Order{.turn = 11},
           Order{.parts = 2},
+          Order{.turn = 3, .parts = 2},
+          Order{.parts = 4},
           Order{.attention = "eager"},
+          Order{.turn = 7, .attention = "eager"},
           Order{.device = c10::Device(c10::kCPU)}}) {
       readable.push_back(train(make, batch, order));
     }

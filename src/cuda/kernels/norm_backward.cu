@@ -2,7 +2,7 @@
 // With g = dy * weight, a row's gradient is
 //     d_sum = rstd (g - mean(g) - xhat mean(g xhat)) + d_extra,
 // for RMSNorm without mean(g). A block has groups of threads that take row
-// after row, each at its own pace, so that the sums over rows stay in
+// after row, with a barrier of their own, so that the sums over rows stay in
 // registers; the next row is on its way while one is worked on. At the end a
 // block adds up its groups' sums.
 #include <algorithm>

@@ -139,7 +139,8 @@ void set(
     cublasLtMatmulDescAttributes_t name,
     const Value& value) {
   check(
-      cublasLtMatmulDescSetAttribute(d.get(), name, &value, sizeof value),
+      cublasLtMatmulDescSetAttribute(
+          d.get(), name, static_cast<const void*>(&value), sizeof value),
       "an attribute");
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A thin front for the presets of CMakePresets.json: `make help`.
+# A thin wrapper around the presets in CMakePresets.json; see `make help`.
 
 PRESET ?= gcc
 PREFIX ?= /usr/local
@@ -11,9 +11,9 @@ PYTHON ?= python3
 # `smoke` or `full`, for `make test-python`.
 PYTHON_TESTS ?= full
 
-# `build` for the main lane, `build-<preset>` for the others.
+# `build` for the default preset, `build-<preset>` for the others.
 BUILD := $(if $(filter gcc,$(PRESET)),build,build-$(PRESET))
-# A CMake from PyPI lies here where the distribution's is too old.
+# Holds CMake from PyPI if the distribution's CMake is too old.
 export PATH := $(CURDIR)/.deps/bin:$(PATH)
 ifdef TORCH_DIR
 export TORCH_DIR
@@ -40,7 +40,7 @@ help: ## List these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | \
 		awk -F'\t' '{ printf "  %-16s %s\n", $$1, $$2 }'
 
-deps: ## Install what is missing: packages, and LibTorch into .deps/
+deps: ## Install missing system packages, and LibTorch into .deps/
 	@tools/setup.sh full
 
 configure:
@@ -54,16 +54,16 @@ configure-full:
 build: configure ## Build everything, or TARGETS=<names>
 	@$(BUILD_COMMAND) $(if $(TARGETS),--target $(TARGETS))
 
-demo: configure ## Train a classifier of sentence pairs on two processes
+demo: configure ## Train a sentence-pair classifier in two processes
 	@$(BUILD_COMMAND) --target nlp_example accelerate_cli
 	@$(DEMO)
 
-demo-pretrained: configure ## Fine-tune MiniLM, a real checkpoint, the same way
+demo-pretrained: configure ## Fine-tune MiniLM, a pretrained checkpoint, in two processes
 	@tools/minilm.sh .deps/minilm
 	@$(BUILD_COMMAND) --target nlp_example accelerate_cli
 	@$(DEMO) --checkpoint .deps/minilm --num_epochs 1 --learning_rate 1e-4
 
-test: configure-full ## Build, then run the tests (TESTS=<regex> picks some)
+test: configure-full ## Build, then run all tests, or those that match TESTS=<regex>
 	@$(BUILD_COMMAND)
 	@$(CTEST)
 
@@ -74,7 +74,7 @@ install: configure ## Install the CMake package into PREFIX=<folder>
 benchmarks: configure ## Build the benchmarks into build/bin/benchmarks/
 	@$(BUILD_COMMAND) --target benchmarks
 
-fuzz: ## Fuzz files, arguments and the store with clang, FUZZ_SECONDS=60 each
+fuzz: ## Fuzz the parsers and the store with clang (FUZZ_SECONDS=60 each)
 	@cmake --preset dev -B build-fuzz -DACCELERATE_FUZZ=ON
 	@cmake --build build-fuzz -j $(JOBS) --target \
 		fuzz_args fuzz_config fuzz_csv fuzz_model_config fuzz_safetensors fuzz_store \
@@ -97,19 +97,19 @@ python: configure ## Build the Python package into build/python (PYTHON=<interpr
 wheel: python ## Pack the Python package into build/dist
 	@ACCELERATE_BUILD_DIR=$(CURDIR)/$(BUILD) $(PYTHON) python/build_backend/accelerate_build.py $(BUILD)/dist
 
-test-python: configure ## Test the Python package in an environment of its own (PYTHON_TESTS=smoke)
+test-python: configure ## Test the Python package in its own virtual environment (PYTHON_TESTS=smoke)
 	@PRESET=$(PRESET) tools/test_python.sh $(BUILD) $(PYTHON_TESTS)
 
-slowest: ## Print the ten slowest files of the last builds
+slowest: ## Print the ten files that took longest to build
 	@tools/slowest.py $(BUILD)
 
 format: ## Format the C++ files in place
 	@tools/format.sh --fix
 
-check: ## Check format, layers, tree and documents (seconds, no build)
+check: ## Check format, layers, tree and documents (takes seconds, needs no build)
 	@tools/check.sh
 
-headers: configure ## Check that public headers are light and compile alone
+headers: configure ## Check that public headers are light and compile on their own
 	@$(BUILD_COMMAND) --target all_verify_interface_header_sets
 	@ctest --preset $(PRESET) -R '^tools/header_budget$$'
 
@@ -120,18 +120,18 @@ consumer: configure ## Build a small project against the installed package
 tidy: configure ## Run clang-tidy 19 on the files changed since main
 	@tools/tidy.sh $(BUILD)
 
-asan: ## Unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory sanitized PRESET=asan LANE=unit
+asan: ## Run the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory sanitized PRESET=asan SUITE=unit
 
-tsan: ## Rank tests under ThreadSanitizer
-	@$(MAKE) --no-print-directory sanitized PRESET=tsan LANE=ranks
+tsan: ## Run the rank tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory sanitized PRESET=tsan SUITE=ranks
 
 .PHONY: sanitized
 sanitized: configure-full
-	@$(BUILD_COMMAND) --target accelerate_tests_$(LANE)
+	@$(BUILD_COMMAND) --target accelerate_tests_$(SUITE)
 	@$(CTEST)
 
-ci-full: ## Everything .ci/run does, and what it leaves out for time
+ci-full: ## Run everything .ci/run does, plus the stages it skips to save time
 	@.ci/run --full
 
 clean: ## Remove the build folders; .deps/ stays

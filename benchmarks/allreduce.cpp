@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduce between processes of this host: shared memory against Gloo.
+// All-reduce between processes on this machine: compares shared memory with
+// Gloo.
 //
 //     build/bin/benchmarks/allreduce [--json] [--quick]
 //
-// Each case runs in fresh processes that hold both groups and take turns, so
-// that a busy host slows both down alike. Beside them: the time of a plain
-// copy of the same bytes, and what the agreement before a public collective
-// adds.
+// Each case runs in fresh processes that have both process groups and take
+// turns, so that a busy machine slows down both equally. Also reports the time
+// of a plain copy of the same bytes, and the cost of the consistency check
+// before a public collective.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -20,17 +21,17 @@
 #include "accelerate/launchers.h"
 #include "base/str_cat.h"
 #include "support/arguments.h"
-#include "support/join.h"
+#include "support/make_group.h"
 #include "support/report.h"
 
 namespace accelerate::benchmarks {
 namespace {
 
 void all_reduce(const Group& group, at::Tensor& tensor) {
-  std::vector<at::Tensor> one = {tensor};
+  std::vector<at::Tensor> tensors = {tensor};
   c10d::AllreduceOptions options;
   options.asyncOp = false;
-  group.backend().allreduce(one, options)->wait();
+  group.backend().allreduce(tensors, options)->wait();
 }
 
 std::string name_bytes(std::int64_t bytes) {
@@ -41,10 +42,10 @@ std::string name_bytes(std::int64_t bytes) {
 class Bench {
  public:
   Bench(bool json, bool quick)
-      : ours_(join("shm", Backend::shm)),
-        gloo_(join("gloo", Backend::gloo)),
+      : shm_(make_group("shm", Backend::shm)),
+        gloo_(make_group("gloo", Backend::gloo)),
         quick_(quick) {
-    if (ours_.rank() == 0) {
+    if (shm_.rank() == 0) {
       report_.emplace(json);
     }
   }
@@ -52,44 +53,45 @@ class Bench {
   void run(std::int64_t bytes) {
     const std::int64_t count = bytes / 4;
     at::Tensor plain = at::ones({count});
-    at::Tensor shared = ours_.allocate(count, plain);
-    at::Tensor theirs = at::ones({count});
+    at::Tensor shared = shm_.allocate(count, plain);
+    at::Tensor gloo_tensor = at::ones({count});
     shared.fill_(1);
     const int repeats = repeats_for(bytes);
     const auto [any, in_segment, gloo] = take_turns(
         repeats,
-        [&] { all_reduce(ours_, plain); },
-        [&] { all_reduce(ours_, shared); },
-        [&] { all_reduce(gloo_, theirs); });
+        [&] { all_reduce(shm_, plain); },
+        [&] { all_reduce(shm_, shared); },
+        [&] { all_reduce(gloo_, gloo_tensor); });
     const std::string size =
-        str_cat(name_bytes(bytes), ", ", ours_.size(), " processes");
+        str_cat(name_bytes(bytes), ", ", shm_.size(), " processes");
     add({str_cat("allreduce ", size), any, gloo});
     add({str_cat("allreduce in segment ", size), in_segment, gloo});
-    const double copy = seconds_of(repeats, [&] { theirs.copy_(plain); });
+    const double copy = seconds_of(repeats, [&] { gloo_tensor.copy_(plain); });
     add({str_cat("memcpy ", size), copy, gloo});
   }
 
-  // What the comparison of operation, types and shapes adds to a reduction.
+  // Measures what the comparison of operation, types and shapes adds to a
+  // reduction.
   void agreement() {
     at::Tensor tensor = at::ones({16});
     const auto [checked, bare, barrier] = take_turns(
         quick_ ? 200 : 4000,
-        [&] { static_cast<void>(ours_.reduce({tensor})); },
+        [&] { static_cast<void>(shm_.reduce({tensor})); },
         [&] {
           at::Tensor copy = tensor.detach().clone();
-          all_reduce(ours_, copy);
+          all_reduce(shm_, copy);
         },
-        [&] { ours_.barrier(); });
+        [&] { shm_.barrier(); });
     if (report_) {
       report_->add(
           {str_cat(
-               "checked against bare allreduce of 64 B, ",
-               ours_.size(),
+               "checked vs. bare allreduce of 64 B, ",
+               shm_.size(),
                " processes"),
            checked,
            bare});
       report_->note(str_cat(
-          "  the agreement adds ",
+          "  the consistency check adds ",
           (checked - bare) * 1e6,
           " µs; alone it takes ",
           barrier * 1e6,
@@ -105,7 +107,7 @@ class Bench {
   }
 
   // Medians of three bodies that run alternately, forwards and backwards, each
-  // several times in a row and warm.
+  // several times in a row and warmed up.
   template <typename A, typename B, typename C>
   std::tuple<double, double, double> take_turns(
       int repeats, const A& a, const B& b, const C& c) {
@@ -132,7 +134,7 @@ class Bench {
     }
   }
 
-  Group ours_;
+  Group shm_;
   Group gloo_;
   bool quick_;
   std::optional<Report> report_;
@@ -147,8 +149,8 @@ int main(int argc, char** argv) {
       argc,
       argv,
       {.text = "allreduce [--json] [--quick]\n\n"
-               "All-reduce between processes of this host: shared memory "
-               "against Gloo."});
+               "All-reduce between processes on this machine: compares shared "
+               "memory with Gloo."});
   const bool json = has_flag(argc, argv, "--json");
   const bool quick = has_flag(argc, argv, "--quick");
   for (const int processes : {2, 4}) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saving and loading a model of 400 MB with the state of AdamW (amsgrad), 1.6
-// GB in all.
+// Saves and loads a 400 MB model with the state of AdamW (amsgrad), 1.6 GB in
+// total.
 //
 //     build/bin/benchmarks/checkpoint [--json] [--quick] [folder=DIR]
 //                                       [rounds=N]
 //     build/bin/benchmarks/checkpoint {save | load} folder=DIR
 //
 // The first form compares with what the machine can do: `dd` with fsync into
-// the same folder, and one memcpy of the state. The second does one thing for
-// compare_checkpoint.py, which runs the peer beside it.
+// the same folder, and one memcpy of the state. The second runs one operation
+// for compare_checkpoint.py, which also runs Hugging Face Accelerate.
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -40,7 +40,7 @@ namespace fs = std::filesystem;
 constexpr int kSteps = 20;
 constexpr std::int64_t kWidth = 2000;
 
-struct Settings {
+struct Options {
   bool json = false;
   bool quick = false;
   fs::path folder;
@@ -50,7 +50,7 @@ struct Settings {
   int layers() const { return quick ? 2 : 25; }
 };
 
-/// What is saved.
+/// The run that is saved.
 class Run {
  public:
   explicit Run(int layers, const fs::path& project = {})
@@ -100,7 +100,7 @@ double seconds(const std::function<void()>& body) {
   return seconds_of(1, body);
 }
 
-// A line of /proc/self/status, in bytes.
+// A value from /proc/self/status, in bytes.
 double memory(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -112,7 +112,7 @@ double memory(const std::string& name) {
   return 0;
 }
 
-void forget_peak() {
+void reset_peak() {
   std::ofstream("/proc/self/clear_refs") << 5;
 }
 
@@ -134,30 +134,32 @@ double run_dd(const fs::path& folder, double bytes) {
   return time;
 }
 
-// Everything that is dirty goes to the disk first, so that each begins alike.
-void settle() {
+// Writes all dirty pages to the disk, so that all measurements start in the
+// same state.
+void sync_disks() {
   ::sync();
 }
 
-/// Of the state, how much more memory than before `body` needed at most.
-void tell_memory(
+/// Reports the peak additional memory during `body`, relative to the size of
+/// the saved state.
+void report_memory(
     const Run& run,
-    const Settings& settings,
+    const Options& options,
     const std::string& name,
     const std::function<void()>& body) {
   const double before = memory("VmRSS");
-  forget_peak();
+  reset_peak();
   body();
-  Report(settings.json)
+  Report(options.json)
       .measure(
-          "peak extra memory of " + name + ", of the state",
+          "peak extra memory during " + name + ", relative to the state",
           100 * (memory("VmHWM") - before) / run.bytes(),
           "%");
 }
 
-// The system's copies of the files go, so that the disk has to give them.
-void forget_files(const fs::path& folder) {
-  settle();
+// Drops the files from the page cache, so that they are read from the disk.
+void drop_from_page_cache(const fs::path& folder) {
+  sync_disks();
   for (const auto& entry : fs::directory_iterator(folder)) {
     const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
     ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -176,46 +178,49 @@ double read_with_dd(const fs::path& folder) {
   });
 }
 
-void compare_loading(Run& run, const Settings& settings, double dd_write) {
-  const Report report(settings.json);
-  const fs::path folder = settings.folder / "blocking";
+void compare_loading(Run& run, const Options& options, double dd_write) {
+  const Report report(options.json);
+  const fs::path folder = options.folder / "blocking";
   const auto load = [&] { run.accelerator.load_state(folder); };
   for (const bool cold : {false, true}) {
-    std::vector<double> ours;
-    std::vector<double> theirs;
-    const auto prepare = [&] { cold ? forget_files(folder) : settle(); };
-    for (int round = 0; round < settings.rounds; ++round) {
+    std::vector<double> our_times;
+    std::vector<double> dd_times;
+    const auto prepare = [&] {
+      cold ? drop_from_page_cache(folder) : sync_disks();
+    };
+    for (int round = 0; round < options.rounds; ++round) {
       prepare();
-      ours.push_back(seconds(load));
+      our_times.push_back(seconds(load));
       prepare();
-      theirs.push_back(read_with_dd(folder));
+      dd_times.push_back(read_with_dd(folder));
     }
     const std::string name =
-        cold ? "load from the disk" : "load from the system's cache";
-    report.add({name + ", against dd reading", median(ours), median(theirs)});
-    report.add({name + ", against dd with fsync", median(ours), dd_write});
+        cold ? "load from the disk" : "load from the page cache";
+    report.add(
+        {name + " vs. reading with dd", median(our_times), median(dd_times)});
+    report.add({name + " vs. dd with fsync", median(our_times), dd_write});
   }
-  tell_memory(run, settings, "a load", load);
+  report_memory(run, options, "a load", load);
 }
 
-void compare_saving(Run& run, const Settings& settings) {
-  const Report report(settings.json);
-  std::vector<double> ours;
-  std::vector<double> theirs;
+void compare_saving(Run& run, const Options& options) {
+  const Report report(options.json);
+  std::vector<double> our_times;
+  std::vector<double> dd_times;
   const auto save = [&] {
-    settle();
-    ours.push_back(seconds(
-        [&] { run.accelerator.save_state(settings.folder / "blocking"); }));
+    sync_disks();
+    our_times.push_back(seconds(
+        [&] { run.accelerator.save_state(options.folder / "blocking"); }));
   };
   const auto plain = [&] {
-    settle();
-    theirs.push_back(run_dd(settings.folder, run.bytes()));
+    sync_disks();
+    dd_times.push_back(run_dd(options.folder, run.bytes()));
   };
-  for (int round = 0; round < settings.rounds; ++round) {
+  for (int round = 0; round < options.rounds; ++round) {
     round % 2 == 0 ? (save(), plain()) : (plain(), save());
   }
-  report.add({"save, against dd with fsync", median(ours), median(theirs)});
-  compare_loading(run, settings, median(theirs));
+  report.add({"save vs. dd with fsync", median(our_times), median(dd_times)});
+  compare_loading(run, options, median(dd_times));
 }
 
 double time_memcpy(const Run& run) {
@@ -240,12 +245,12 @@ double time_steps(Run& run) {
   });
 }
 
-void save_in_background(Run& run, const Settings& settings) {
+void save_in_background(Run& run, const Options& options) {
   run.accelerator.save_state(
-      settings.folder / "background", {.blocking = false});
+      options.folder / "background", {.blocking = false});
 }
 
-// Into memory that nobody has touched, as the first copy of a state is.
+// Copies into untouched memory, like the first background save of a state.
 double time_memcpy_into_fresh_memory(const Run& run) {
   const auto bytes = static_cast<std::size_t>(run.bytes());
   const std::unique_ptr<char[]> target(new char[bytes]);
@@ -261,84 +266,89 @@ double time_memcpy_into_fresh_memory(const Run& run) {
   });
 }
 
-// Outside of a project nobody knows that there will be one.
-void compare_first_stop(const Settings& settings) {
-  Run run(settings.layers());
+// Without a project folder, no memory is reserved before the first background
+// save.
+void compare_first_pause(const Options& options) {
+  Run run(options.layers());
   run.step();
   const double fresh = time_memcpy_into_fresh_memory(run);
   const double copy = time_memcpy(run);
   double first = 0;
-  tell_memory(run, settings, "a background save", [&] {
-    first = seconds([&] { save_in_background(run, settings); });
+  report_memory(run, options, "a background save", [&] {
+    first = seconds([&] { save_in_background(run, options); });
     run.accelerator.wait_for_checkpoint();
   });
-  const Report report(settings.json);
-  report.add({"stopped by the first one, without a project", first, copy});
-  report.add({"the same, against a memcpy into fresh memory", first, fresh});
+  const Report report(options.json);
+  report.add({"pause of the first background save, no project", first, copy});
+  report.add({"the same vs. a memcpy into fresh memory", first, fresh});
 }
 
-// The memory for it was got beside the steps before.
-void compare_first_stop_of_project(const Settings& settings) {
-  Run run(settings.layers(), settings.folder / "project");
+// With a project folder, the memory is reserved during the steps before the
+// save.
+void compare_first_pause_of_project(const Options& options) {
+  Run run(options.layers(), options.folder / "project");
   run.step();
   double first = 0;
-  tell_memory(run, settings, "a background save of a project", [&] {
+  report_memory(run, options, "a background save in a project", [&] {
     for (int step = 0; step < kSteps; ++step) {
       run.step();
     }
     first = seconds([&] { run.accelerator.save_state({.blocking = false}); });
     run.accelerator.wait_for_checkpoint();
   });
-  Report(settings.json)
-      .add({"stopped by the first one of a project", first, time_memcpy(run)});
-  fs::remove_all(settings.folder / "project");
+  Report(options.json)
+      .add(
+          {"pause of the first background save, project",
+           first,
+           time_memcpy(run)});
+  fs::remove_all(options.folder / "project");
 }
 
-void compare_stop(Run& run, const Settings& settings) {
-  const Report report(settings.json);
-  tell_memory(run, settings, "a save", [&] {
-    run.accelerator.save_state(settings.folder / "blocking");
+void compare_pause(Run& run, const Options& options) {
+  const Report report(options.json);
+  report_memory(run, options, "a save", [&] {
+    run.accelerator.save_state(options.folder / "blocking");
   });
-  save_in_background(run, settings);
+  save_in_background(run, options);
   run.accelerator.wait_for_checkpoint();
-  std::vector<double> stopped;
+  std::vector<double> blocked;
   std::vector<double> copies;
-  for (int round = 0; round < settings.rounds; ++round) {
+  for (int round = 0; round < options.rounds; ++round) {
     copies.push_back(time_memcpy(run));
-    stopped.push_back(seconds([&] { save_in_background(run, settings); }));
+    blocked.push_back(seconds([&] { save_in_background(run, options); }));
     run.accelerator.wait_for_checkpoint();
     copies.push_back(time_memcpy(run));
   }
   report.add(
-      {"stopped by a background save, against a memcpy",
-       median(stopped),
+      {"pause of a background save vs. a memcpy",
+       median(blocked),
        median(copies)});
 }
 
-void compare_steps(Run& run, const Settings& settings) {
-  const Report report(settings.json);
+void compare_steps(Run& run, const Options& options) {
+  const Report report(options.json);
   std::vector<double> alone;
-  std::vector<double> beside;
+  std::vector<double> while_saving;
   const auto with = [&] {
-    settle();
-    save_in_background(run, settings);
-    beside.push_back(time_steps(run));
+    sync_disks();
+    save_in_background(run, options);
+    while_saving.push_back(time_steps(run));
     run.accelerator.wait_for_checkpoint();
   };
   const auto without = [&] {
-    settle();
+    sync_disks();
     alone.push_back(time_steps(run));
   };
-  for (int round = 0; round < settings.rounds; ++round) {
+  for (int round = 0; round < options.rounds; ++round) {
     round % 2 == 0 ? (with(), without()) : (without(), with());
   }
   report.add(
-      {"20 steps while it writes, against 20 steps",
-       median(beside),
+      {"20 steps during a background save vs. 20 steps",
+       median(while_saving),
        median(alone)});
 }
 
-// Seconds of all processors that this process has used.
+// The CPU seconds that this process has used, on all cores.
 double processor_time() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -354,7 +364,7 @@ void print_one(
   const double before = processor_time();
   const double time = seconds(body);
   const double used = processor_time() - before;
-  // What comes with the first step belongs to it too.
+  // Includes work that is deferred to the first step.
   const double step = seconds([&] { run.step(); });
   std::cout << Json::object({{name, time},
                              {"processor", used},
@@ -367,27 +377,27 @@ void print_one(
             << "\n";
 }
 
-int run_one(const std::string& what, const Settings& settings) {
-  Run run(settings.layers());
-  const fs::path folder = settings.folder / "ours";
-  if (what == "save") {
+int run_one(const std::string& operation, const Options& options) {
+  Run run(options.layers());
+  const fs::path folder = options.folder / "ours";
+  if (operation == "save") {
     run.step();
-    settle();
-    print_one(run, what, [&] { run.accelerator.save_state(folder); });
+    sync_disks();
+    print_one(run, operation, [&] { run.accelerator.save_state(folder); });
   } else {
-    print_one(run, what, [&] { run.accelerator.load_state(folder); });
+    print_one(run, operation, [&] { run.accelerator.load_state(folder); });
   }
   return 0;
 }
 
-int run_all(const Settings& settings) {
-  compare_first_stop(settings);
-  compare_first_stop_of_project(settings);
-  Run run(settings.layers());
+int run_all(const Options& options) {
+  compare_first_pause(options);
+  compare_first_pause_of_project(options);
+  Run run(options.layers());
   run.step();
-  compare_saving(run, settings);
-  compare_stop(run, settings);
-  compare_steps(run, settings);
+  compare_saving(run, options);
+  compare_pause(run, options);
+  compare_steps(run, options);
   return 0;
 }
 
@@ -401,33 +411,33 @@ int main(int argc, char** argv) {
       argv,
       {.text = "checkpoint [--json] [--quick] [folder=DIR] [rounds=N]\n"
                "       checkpoint {save | load} [--quick] folder=DIR\n\n"
-               "Saving and loading a model of 400 MB with AdamW's state, 1.6 "
-               "GB in all, against dd and memcpy."});
-  Settings settings;
-  settings.json = has_flag(argc, argv, "--json");
-  settings.quick = has_flag(argc, argv, "--quick");
-  settings.folder = value_of(argc, argv, "folder");
+               "Saves and loads a 400 MB model with AdamW's state, 1.6 GB "
+               "in total, compared with dd and memcpy."});
+  Options options;
+  options.json = has_flag(argc, argv, "--json");
+  options.quick = has_flag(argc, argv, "--quick");
+  options.folder = value_of(argc, argv, "folder");
   if (const auto rounds = value_of(argc, argv, "rounds"); !rounds.empty()) {
-    settings.rounds = std::stoi(rounds);
+    options.rounds = std::stoi(rounds);
   }
-  for (const char* what : {"save", "load"}) {
-    if (has_flag(argc, argv, what)) {
-      if (settings.folder.empty()) {
-        std::cerr << "error: `" << what << "` needs folder=DIR\n";
+  for (const char* operation : {"save", "load"}) {
+    if (has_flag(argc, argv, operation)) {
+      if (options.folder.empty()) {
+        std::cerr << "error: `" << operation << "` needs folder=DIR\n";
         return 2;
       }
-      return run_one(what, settings);
+      return run_one(operation, options);
     }
   }
-  const bool own = settings.folder.empty();
-  if (own) {
-    settings.folder = std::filesystem::temp_directory_path() /
-                      ("checkpoint_benchmark_" + std::to_string(::getpid()));
+  const bool is_temporary = options.folder.empty();
+  if (is_temporary) {
+    options.folder = std::filesystem::temp_directory_path() /
+                     ("checkpoint_benchmark_" + std::to_string(::getpid()));
   }
-  std::filesystem::create_directories(settings.folder);
-  const int code = run_all(settings);
-  if (own) {
-    std::filesystem::remove_all(settings.folder);
+  std::filesystem::create_directories(options.folder);
+  const int code = run_all(options);
+  if (is_temporary) {
+    std::filesystem::remove_all(options.folder);
   }
   return code;
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Our checkpoints and the peer's in turns: a model of 400 MB with the state of
-AdamW (amsgrad), 1.6 GB in all.
+"""Compares checkpoints with Hugging Face Accelerate's: a 400 MB model with the
+state of AdamW (amsgrad), 1.6 GB in total.
 
     benchmarks/compare_checkpoint.py build [--python <interpreter>]
         [--folder DIR] [--rounds 3] [--json]
 
-Times count as ratios of runs that took turns on one machine. The interpreter
-needs Accelerate and torch.
+Both take turns on one machine; only the ratio of their times counts. The
+interpreter needs Hugging Face Accelerate and torch.
 """
 
 import argparse
@@ -19,22 +19,22 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-PEER = '''
+HF_PROGRAM = '''
 import json, os, sys, time
 import torch
 from accelerate import Accelerator
-what, folder, layers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+operation, folder, layers = sys.argv[1], sys.argv[2], int(sys.argv[3])
 accelerator = Accelerator(cpu=True)
 model = torch.nn.Sequential(*(torch.nn.Linear(2000, 2000) for _ in range(layers)))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, amsgrad=True)
 model, optimizer = accelerator.prepare(model, optimizer)
-folder = os.path.join(folder, "peer")
+folder = os.path.join(folder, "hugging_face")
 def step():
     accelerator.backward(model(torch.ones(8, 2000)).pow(2).mean())
     optimizer.step()
     optimizer.zero_grad()
 
-if what == "save":
+if operation == "save":
     step()
     os.sync()
     start, used = time.time(), time.process_time()
@@ -45,7 +45,7 @@ else:
     accelerator.load_state(folder)
 took, cpu = time.time() - start, time.process_time() - used
 step()
-print(json.dumps({what: took, "processor": cpu,
+print(json.dumps({operation: took, "processor": cpu,
                   "and_step": time.time() - start,
                   "processor_and_step": time.process_time() - used}))
 '''
@@ -59,23 +59,23 @@ def run(*command):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def in_turns(ours, peer, rounds):
-    """Pairs of results; who goes first changes."""
+def run_alternately(cpp, python, rounds):
+    """Yields pairs of results; the two programs take turns running first."""
     for turn in range(rounds):
-        first, second = (ours, peer) if turn % 2 == 0 else (peer, ours)
-        one, other = run(*first), run(*second)
-        yield (one, other) if turn % 2 == 0 else (other, one)
+        first, second = (cpp, python) if turn % 2 == 0 else (python, cpp)
+        results = run(*first), run(*second)
+        yield results if turn % 2 == 0 else results[::-1]
 
 
-def tell(case, key, pairs, as_json):
+def report(case, key, pairs, as_json):
     result = {"case": case,
-              "ours": median(ours[key] for ours, _ in pairs),
-              "peer": median(peer[key] for _, peer in pairs),
-              "ratio": median(ours[key] / peer[key] for ours, peer in pairs)}
+              "cpp": median(cpp[key] for cpp, _ in pairs),
+              "python": median(python[key] for _, python in pairs),
+              "ratio": median(cpp[key] / python[key] for cpp, python in pairs)}
     if as_json:
         print(json.dumps(result), flush=True)
     else:
-        print("{case:24} ours {ours:7.2f} s   peer {peer:7.2f} s   "
+        print("{case:24} C++ {cpp:7.2f} s   Python {python:7.2f} s   "
               "ratio {ratio:.2f}".format(**result), flush=True)
 
 
@@ -89,19 +89,20 @@ def main():
     arguments = parser.parse_args()
     program = arguments.build / "bin" / "benchmarks" / "checkpoint"
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        for what in ("save", "load"):
-            pairs = list(in_turns(
-                (program, what, f"folder={folder}"),
-                (arguments.python, "-c", PEER, what, folder, 25),
+        for operation in ("save", "load"):
+            pairs = list(run_alternately(
+                (program, operation, f"folder={folder}"),
+                (arguments.python, "-c", HF_PROGRAM, operation, folder, 25),
                 arguments.rounds))
-            tell(f"{what} of 1.6 GB", what, pairs, arguments.json)
-            # What a busy machine does not change.
-            tell(f"{what}, processor time", "processor", pairs, arguments.json)
-            if what == "load":
-                # The first step may have to do what a load put off.
-                tell("load and a step", "and_step", pairs, arguments.json)
-                tell("the same, processor time", "processor_and_step", pairs,
-                     arguments.json)
+            report(f"{operation} of 1.6 GB", operation, pairs, arguments.json)
+            # CPU time does not depend on how busy the machine is.
+            report(f"{operation}, CPU time", "processor", pairs,
+                   arguments.json)
+            if operation == "load":
+                # A load may defer work to the first step.
+                report("load and a step", "and_step", pairs, arguments.json)
+                report("the same, CPU time", "processor_and_step", pairs,
+                       arguments.json)
 
 
 if __name__ == "__main__":

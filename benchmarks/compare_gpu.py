@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A table of our steps beside the peer's, from JSON lines.
+"""Prints a table of our steps and Hugging Face Accelerate's from JSON lines.
 
     benchmarks/compare_gpu.py <file>
 
-Ours are the lines of mode `ours`; `benchmarks/compare_gpu.sh` makes the file.
+Our lines have the mode `ours`; `benchmarks/compare_gpu.sh` writes the file.
 """
 
 import json
@@ -23,16 +23,16 @@ def read(path):
     return works
 
 
-def cell(ours, peer):
-    """Milliseconds of the peer, how often ours fit into them, its memory, and
-    what it took to get there where that is long."""
-    if peer is None:
+def cell(ours, hf):
+    """Milliseconds of Hugging Face Accelerate, our speed-up, its memory, and its
+    warm-up time where that is long."""
+    if hf is None:
         return "–"
-    text = f"{peer['ms']:.1f} ({peer['ms'] / ours['ms']:.1f} ×)"
-    if "peak_gb" in peer:
-        text += f", {peer['peak_gb']:.1f} GB"
-    if peer.get("warm_up_s", 0) >= 10:
-        text += f", after {peer['warm_up_s']:.0f} s"
+    text = f"{hf['ms']:.1f} ({hf['ms'] / ours['ms']:.1f} ×)"
+    if "peak_gb" in hf:
+        text += f", {hf['peak_gb']:.1f} GB"
+    if hf.get("warm_up_s", 0) >= 10:
+        text += f", warm-up {hf['warm_up_s']:.0f} s"
     return text
 
 

@@ -1,18 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Our training steps and the Python peer's, one after the other on one GPU.
+# Measures our training steps and Hugging Face Accelerate's, one after the other
+# on one GPU.
 #
 #   benchmarks/compare_gpu.sh [-b <gpu_step>] [-o <text>] \
-#     [-m "<modes>"] [-c <text>] <peer's script>...
+#     [-m "<modes>"] [-c <text>] <Python script>...
 #
 #   -b  our binary (build/bin/benchmarks/gpu_step)
-#   -o  only works whose names begin so: bert, gpt2, llama, module
-#   -m  the peer's modes ("eager compile reduce-overhead")
-#   -c  the same as -o for the modes that compile, which take minutes
+#   -o  only workloads whose names start with this: bert, gpt2, llama, module
+#   -m  modes of the Python scripts ("eager compile reduce-overhead")
+#   -c  like -o, for the modes that compile, which take minutes
 #
-# A peer's script takes modes and `--only`, and prints a JSON line for each
-# work with `work`, `mode`, `ms`, and, where it has them, `peak_gb` and `loss`;
-# gpu_step_module.py here is one, for the plain module.
+# A Python script takes modes and `--only`, and prints a JSON line for each
+# workload with `work`, `mode`, `ms` and, where available, `peak_gb` and `loss`.
+# gpu_step_module.py is such a script, for the plain module.
 set -euo pipefail
 
 binary=build/bin/benchmarks/gpu_step
@@ -30,7 +31,7 @@ while getopts b:o:m:c: option; do
 done
 shift $((OPTIND - 1))
 if [ $# -eq 0 ]; then
-  echo "error: no script of the peer was given" >&2
+  echo "error: no Python script to compare with was given" >&2
   exit 2
 fi
 
@@ -38,7 +39,7 @@ lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 "$binary" --json ${only:+--only "$only"} | tee >(cat >&2) >>"$lines"
 for script in "$@"; do
-  # Each mode in a process of its own: what one compiled slows the next.
+  # Each mode runs in its own process: what one mode compiled slows the next.
   for mode in $modes; do
     which=$only
     if [ "$mode" != eager ]; then which=${only_compiled:-$only}; fi

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Our models and Python's in turns: a training step.
+"""Compares the time of a training step with Hugging Face Transformers.
 
     benchmarks/compare_models.py build [--python <interpreter>] [--rounds 3]
 
-Times count as ratios of runs that took turns on one machine. The interpreter
-needs Accelerate, Transformers 5.22.2 and torch.
+Both sides run alternately on the same machine; ratios are medians of the ratios
+of adjacent runs. The interpreter needs Accelerate, Transformers 5.22.2 and
+torch.
 """
 
 import argparse
@@ -44,8 +45,8 @@ loader, model, optimizer = accelerator.prepare(loader, model, optimizer)
 scheduler = get_scheduler("linear", optimizer, 0, steps)
 model.train()
 times, first, before = [], None, time.time()
-for one in loader:
-    accelerator.backward(model(**one).loss)
+for inputs in loader:
+    accelerator.backward(model(**inputs).loss)
     optimizer.step()
     scheduler.step()
     optimizer.zero_grad()
@@ -60,21 +61,21 @@ print(json.dumps(dict(step=times[len(times) // 2], first=first, memory=
 
 def run(*command):
     environment = dict(os.environ, OMP_NUM_THREADS="1", ACCELERATE_USE_CPU="1")
-    done = subprocess.run(list(map(str, command)), env=environment, check=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=900)
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    result = subprocess.run(list(map(str, command)), env=environment, check=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, timeout=900)
+    return json.loads(result.stdout.strip().splitlines()[-1])
 
 
-def compare(name, ours, peer, keys, rounds):
-    """Takes turns and prints the medians, and the median of the ratios."""
-    pairs = [(run(*ours), run(*peer)) for _ in range(rounds)]
+def compare(name, cpp_command, python_command, keys, rounds):
+    """Runs C++ and Python alternately; prints the medians and the median of the ratios."""
+    pairs = [(run(*cpp_command), run(*python_command)) for _ in range(rounds)]
     for key in keys:
-        left = median(a[key] for a, _ in pairs)
-        right = median(b[key] for _, b in pairs)
-        ratio = median(a[key] / b[key] for a, b in pairs)
-        print(f"{name:32} {key:14} ours {left * 1e3:9.1f} ms   "
-              f"peer {right * 1e3:9.1f} ms   ratio {ratio:.2f}", flush=True)
+        cpp_time = median(cpp[key] for cpp, _ in pairs)
+        python_time = median(python[key] for _, python in pairs)
+        ratio = median(cpp[key] / python[key] for cpp, python in pairs)
+        print(f"{name:32} {key:14} C++ {cpp_time * 1e3:9.1f} ms   "
+              f"Python {python_time * 1e3:9.1f} ms   ratio {ratio:.2f}", flush=True)
 
 
 def main():

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A Python loop with accelerate_cpp beside the same loop with the peer: two CPU processes each, in turn.
+"""Compares a Python training loop with accelerate_cpp to the same loop with Hugging Face Accelerate.
+
+Each runs on two CPU processes; the runs alternate.
 
     benchmarks/compare_python.py --python <python with torch, transformers, accelerate> --build <build folder>
 
-BERT with 2 layers of 128, batches of 8 × 64, fp32, one thread a process, torch's AdamW, linear schedule. Both start
-from the same weights, draw the same samples in the same order and the same dropout. Prints the median step of each
-run, the ratio of the medians over all runs, and the largest difference of a loss; exits 1 when a goal is missed.
+BERT with 2 layers of 128, batches of 8 × 64, fp32, one thread per process, torch's AdamW, linear schedule. Both start
+from the same weights and use the same samples, order and dropout. Prints the median step time of each run, the ratio
+of the medians over all runs, and the largest loss difference; exits 1 when a goal is missed.
 
-accelerate_cpp lets AdamW on a CPU update in one pass where nobody chose how; `--fused` chooses that in both, so that
-what is left is the reducer and the loop.
+By default, accelerate_cpp uses the fused AdamW on a CPU. `--fused` selects it for both libraries, so that only the
+reducer and the loop differ.
 """
 
 import argparse
@@ -64,7 +66,7 @@ def work(package: str, steps: int, fused: Optional[bool]) -> None:
     model.train()
     times, losses, before = [], [], time.perf_counter()
     for step, batch in enumerate(loader):
-        torch.manual_seed(step)  # the same dropout in both packages
+        torch.manual_seed(step)  # the same dropout in both libraries
         loss = model(**batch).loss
         accelerator.backward(loss)
         optimizer.step()
@@ -100,7 +102,7 @@ def main() -> int:
     parser.add_argument("--build", default="build")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--fused", action="store_true", help="AdamW in one pass for both")
+    parser.add_argument("--fused", action="store_true", help="use the fused AdamW in both libraries")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -113,11 +115,11 @@ def main() -> int:
         results = {package: run(package, options) for package in medians}
         for package, result in results.items():
             medians[package].append(result["ms"])
-            print(f"{package:15s} {result['ms']:8.1f} ms a step  last loss {result['losses'][-1]:.6f}", flush=True)
+            print(f"{package:15s} {result['ms']:8.1f} ms per step  last loss {result['losses'][-1]:.6f}", flush=True)
         pairs = zip(results["accelerate"]["losses"], results["accelerate_cpp"]["losses"])
         difference = max(difference, *(abs(a - b) for a, b in pairs))
     ratio = statistics.median(medians["accelerate_cpp"]) / statistics.median(medians["accelerate"])
-    print(f"ratio {ratio:.2f} (goal {GOAL}), largest difference of a loss {difference:.1e} (goal {LOSS_GOAL:.0e})")
+    print(f"ratio {ratio:.2f} (goal {GOAL}), largest loss difference {difference:.1e} (goal {LOSS_GOAL:.0e})")
     return 0 if ratio <= GOAL and difference <= LOSS_GOAL else 1
 
 

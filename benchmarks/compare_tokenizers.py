@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Our tokenizers beside Python's (Rust), on one thread, with equal ids.
+"""Compares our speed with Hugging Face `tokenizers` (Rust), on one thread.
 
     benchmarks/compare_tokenizers.py [--binary build/bin/benchmarks/tokenizer]
                                      [--folder build/tokenizers] [--mib 6]
 
-Trains a WordPiece of 30 000 and a byte-level BPE of 50 000 entries on text
-found on this host plus made-up text in several scripts, once; encodes it with
-both sides in both orders, takes medians of the processor time, and compares
-every id. One JSON object a line: `case`, `ours`, `peer` (MiB/s), `ratio` (how
-many times faster ours is), `unit`. Fails when ids differ or ours is less than
-8 times as fast. Needs Python `tokenizers`.
+Trains a WordPiece vocabulary of 30 000 entries and a byte-level BPE vocabulary
+of 50 000 entries once, on text found on this machine and random text in several
+scripts. Encodes the text with both libraries in both orders, takes the median
+CPU time, and compares every id. Prints one JSON object per line: `case`, `cpp`
+and `python` (MiB/s), `ratio` (how many times faster C++ is), `unit`. Fails when
+ids differ or C++ is less than 8 times as fast. Needs Python `tokenizers`.
 """
 
 import argparse
@@ -40,12 +40,12 @@ SCRIPTS = ["abcdefghijklmnopqrstuvwxyz", "абвгдежзийклмнопрст
 
 
 def found_text(size):
-    """Documentation and Python sources of this host."""
+    """Documentation and Python sources found on this machine."""
     texts, total = [], 0
-    places = [Path("/usr/share/doc"), Path("/usr/share/common-licenses"),
-              Path(sysconfig.get_paths()["stdlib"])]
-    for place in places:
-        for path in sorted(place.rglob("*")):
+    roots = [Path("/usr/share/doc"), Path("/usr/share/common-licenses"),
+             Path(sysconfig.get_paths()["stdlib"])]
+    for root in roots:
+        for path in sorted(root.rglob("*")):
             if total >= size:
                 return texts
             if path.suffix not in ("", ".txt", ".md", ".rst", ".py") or \
@@ -62,8 +62,8 @@ def found_text(size):
     return texts
 
 
-def made_up_text(size):
-    """Words of several scripts, frequent ones often, as in a language."""
+def random_text(size):
+    """Random words in several scripts, with the word frequencies of a language."""
     chance = random.Random(11)
     words = {letters: ["".join(chance.choices(letters, k=chance.randint(2, 9)))
                        for _ in range(3000)] for letters in SCRIPTS}
@@ -122,7 +122,7 @@ def trained(name, folder, texts):
 
 
 def large_file(folder):
-    """A tokenizer.json of about 9 MB, as large language models have it."""
+    """A tokenizer.json of about 9 MB, like those of large language models."""
     path = folder / "large.json"
     if path.exists():
         return path
@@ -144,7 +144,7 @@ def large_file(folder):
     return path
 
 
-def ours(binary, *arguments):
+def run_cpp(binary, *arguments):
     result = subprocess.run([binary, *map(str, arguments)], check=True,
                             capture_output=True, text=True)
     return json.loads(result.stdout)
@@ -169,8 +169,8 @@ def seconds_of(repeats, work):
     return statistics.median(times)
 
 
-def line(case, own, peer, unit, ratio):
-    print(json.dumps({"case": case, "ours": round(own, 4), "peer": round(peer, 4),
+def print_result(case, cpp, python, unit, ratio):
+    print(json.dumps({"case": case, "cpp": round(cpp, 4), "python": round(python, 4),
                       "ratio": round(ratio, 2), "unit": unit}), flush=True)
 
 
@@ -178,26 +178,26 @@ def compare_encoding(binary, name, path, texts, texts_file, folder):
     tokenizer = Tokenizer.from_file(str(path))
     expected = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
     ids_file = folder / "ids.bin"
-    ours(binary, "encode", path, texts_file, "--repeats", 1, "--ids", ids_file)
+    run_cpp(binary, "encode", path, texts_file, "--repeats", 1, "--ids", ids_file)
     if read_ids(ids_file) != expected:
-        sys.exit(f"{name}: the ids differ")
+        sys.exit(f"{name}: the ids differ from Hugging Face tokenizers")
     size = sum(len(text.encode()) for text in texts) / 2**20
     kinds = {
         "": (tokenizer.encode_batch_fast, []),
         "_with_offsets": (tokenizer.encode_batch, ["--offsets"]),
     }
     for suffix, (encode, flags) in kinds.items():
-        own, peer = [], []
-        for own_first in (True, False):
-            for side in (0, 1):
-                if (side == 0) == own_first:
-                    own.append(ours(binary, "encode", path, texts_file,
-                                    "--repeats", 7, *flags)["seconds"])
+        cpp_times, python_times = [], []
+        for cpp_first in (True, False):
+            for turn in (0, 1):
+                if (turn == 0) == cpp_first:
+                    cpp_times.append(run_cpp(binary, "encode", path, texts_file,
+                                             "--repeats", 7, *flags)["seconds"])
                 else:
-                    peer.append(seconds_of(3, lambda: encode(texts)))
-        own, peer = statistics.median(own), statistics.median(peer)
-        line(f"{name}{suffix}", size / own, size / peer, "MiB/s", peer / own)
-        if suffix == "" and peer / own < 8:
+                    python_times.append(seconds_of(3, lambda: encode(texts)))
+        cpp, python = statistics.median(cpp_times), statistics.median(python_times)
+        print_result(f"{name}{suffix}", size / cpp, size / python, "MiB/s", python / cpp)
+        if suffix == "" and python / cpp < 8:
             missed.append(name)
     return missed
 
@@ -210,7 +210,7 @@ def main():
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     size = int(arguments.mib * 2**20)
-    texts = found_text(size * 3 // 4) + made_up_text(size // 4)
+    texts = found_text(size * 3 // 4) + random_text(size // 4)
     random.Random(5).shuffle(texts)
     texts_file = arguments.folder / "texts.bin"
     texts_file.write_bytes(b"".join(text.encode() + b"\0" for text in texts))

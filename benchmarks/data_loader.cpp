@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a dataset in batches: our loader against LibTorch's.
+// Reads a dataset in batches and compares our loader with LibTorch's.
 //
 //     build/bin/benchmarks/data_loader [--json] [--quick]
 //
-// Both read the same shuffled dataset and stack the same tensors, taking
-// turns, so that a busy host slows both down alike. Times are of one epoch.
-// Beside them: how much memory ten epochs add, and how long it takes to
-// continue far inside a very large dataset.
+// Both read the same shuffled dataset and stack the same tensors. They take
+// turns, so that a busy machine slows down both equally. Times are for
+// one epoch. Also reports how much memory ten epochs add, and how long it takes
+// to resume far into a very large dataset.
 #include "accelerate/data_loader.h"
 
 #include <cstdint>
@@ -33,7 +33,7 @@ namespace {
 constexpr std::int64_t kSamples = 20'000;
 constexpr std::int64_t kBatch = 32;
 
-/// Rows of a matrix and their labels, as LibTorch's loader wants them.
+/// Rows of a matrix and their labels, as a LibTorch dataset.
 class Rows : public torch::data::datasets::Dataset<Rows> {
  public:
   explicit Rows(std::int64_t width)
@@ -51,7 +51,8 @@ class Rows : public torch::data::datasets::Dataset<Rows> {
   at::Tensor labels_;
 };
 
-/// An index and nothing behind it: what the loader itself costs.
+/// A dataset that only returns indices, to measure the cost of the loader
+/// itself.
 struct Huge {
   std::int64_t n = 0;
   std::int64_t size() const { return n; }
@@ -60,7 +61,7 @@ struct Huge {
 
 std::int64_t rows_seen = 0;
 
-void take(const torch::data::Example<>& batch) {
+void count_rows(const torch::data::Example<>& batch) {
   rows_seen += batch.data.size(0);
 }
 
@@ -76,12 +77,12 @@ std::int64_t resident_kib() {
   return 0;
 }
 
-auto ours_over(const Rows& rows, std::int64_t workers) {
+auto make_our_loader(const Rows& rows, std::int64_t workers) {
   return DataLoader(
       rows, {.batch_size = kBatch, .shuffle = true, .num_workers = workers});
 }
 
-auto theirs_over(const Rows& rows, std::int64_t workers) {
+auto make_libtorch_loader(const Rows& rows, std::int64_t workers) {
   return torch::data::make_data_loader<torch::data::samplers::RandomSampler>(
       Rows(rows).map(torch::data::transforms::Stack<>()),
       torch::data::DataLoaderOptions()
@@ -95,44 +96,44 @@ void compare(
     std::int64_t workers,
     int rounds) {
   const Rows rows(width);
-  auto ours = ours_over(rows, workers);
-  auto theirs = theirs_over(rows, workers);
+  auto ours = make_our_loader(rows, workers);
+  auto libtorch = make_libtorch_loader(rows, workers);
   const auto our_epoch = [&] {
     for (auto& batch : ours) {
-      take(batch);
+      count_rows(batch);
     }
   };
-  const auto their_epoch = [&] {
-    for (auto& batch : *theirs) {
-      take(batch);
+  const auto libtorch_epoch = [&] {
+    for (auto& batch : *libtorch) {
+      count_rows(batch);
     }
   };
   our_epoch();
-  their_epoch();
+  libtorch_epoch();
   std::vector<double> our_times;
-  std::vector<double> their_times;
+  std::vector<double> libtorch_times;
   for (int i = 0; i < rounds; ++i) {
     our_times.push_back(seconds_of(1, our_epoch));
-    their_times.push_back(seconds_of(1, their_epoch));
-    their_times.push_back(seconds_of(1, their_epoch));
+    libtorch_times.push_back(seconds_of(1, libtorch_epoch));
+    libtorch_times.push_back(seconds_of(1, libtorch_epoch));
     our_times.push_back(seconds_of(1, our_epoch));
   }
   const double seconds = median(our_times);
   report.add(
       {str_cat("epoch, ", width, " floats, ", workers, " workers"),
        seconds,
-       median(their_times)});
+       median(libtorch_times)});
   report.note(str_cat(
       "  ", static_cast<std::int64_t>(kSamples / seconds), " samples/s"));
 }
 
 void memory(const Report& report) {
   const Rows rows(128);
-  auto loader = ours_over(rows, 2);
+  auto loader = make_our_loader(rows, 2);
   const auto epochs = [&](int count) {
     for (int i = 0; i < count; ++i) {
       for (auto& batch : loader) {
-        take(batch);
+        count_rows(batch);
       }
     }
   };
@@ -174,8 +175,9 @@ int main(int argc, char** argv) {
   check_arguments(
       argc,
       argv,
-      {.text = "data_loader [--json] [--quick]\n\n"
-               "Reading a dataset in batches: our loader against LibTorch's."});
+      {.text =
+           "data_loader [--json] [--quick]\n\n"
+           "Reads a dataset in batches; compares our loader with LibTorch's."});
   at::set_num_threads(1);
   const bool quick = has_flag(argc, argv, "--quick");
   const Report report(has_flag(argc, argv, "--json"));

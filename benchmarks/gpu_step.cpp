@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps on one GPU, our AdamW, bf16: the tutorial's loop as it stands
-// over models of `transformers`, and a module of `torch::nn` inside
+// Training steps on one GPU with our AdamW in bf16: the unchanged tutorial loop
+// over models from `transformers`, and a `torch::nn` module inside
 // `accelerator.graph`.
 //
 //     build/bin/benchmarks/gpu_step [--json] [--profile] [--mode MODE]
 //         [--only TEXT]
 //
-// Prints a row for each work, with its goals; the peak is that of the timed
-// steps, as in the peer's script. Other modes: `loop` is the
-// tutorial's loop for all of them, `plain` the same with `record_steps` off,
-// `graph` the step inside `accelerator.graph`.
+// Prints a row for each workload, with its goals. The peak memory is measured
+// over the timed steps, as in the script for Hugging Face Accelerate. Other
+// modes: `loop` uses the tutorial loop for all workloads; `plain` does the same
+// with `record_steps` off; `graph` puts each step inside `accelerator.graph`.
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -46,15 +46,15 @@ struct Options {
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word == "--json") {
+    const std::string argument = argv[i];
+    if (argument == "--json") {
       options.json = true;
-    } else if (word == "--profile") {
+    } else if (argument == "--profile") {
       options.profile = true;
-    } else if ((word == "--mode" || word == "--only") && i + 1 < argc) {
-      (word == "--mode" ? options.mode : options.only) = argv[++i];
+    } else if ((argument == "--mode" || argument == "--only") && i + 1 < argc) {
+      (argument == "--mode" ? options.mode : options.only) = argv[++i];
     } else {
-      std::fprintf(stderr, "error: unknown option `%s`\n", word.c_str());
+      std::fprintf(stderr, "error: unknown option `%s`\n", argument.c_str());
       std::exit(2);
     }
   }
@@ -65,11 +65,10 @@ at::TensorOptions numbers() {
   return at::TensorOptions(at::kLong).device(at::kCUDA);
 }
 
-// The same numbers in every process, whatever was drawn before: losses can be
-// compared.
+// Returns the same numbers in every process, no matter what was drawn before,
+// so that losses can be compared.
 at::Tensor draw(std::int64_t below, at::IntArrayRef sizes) {
-  return at::randint(
-             below, sizes, at::detail::createCPUGenerator(7), at::kLong)
+  return at::randint(below, sizes, at::detail::createCPUGenerator(7), at::kLong)
       .to(at::kCUDA);
 }
 
@@ -77,23 +76,23 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-struct Work {
+struct Workload {
   std::string name;
-  std::int64_t units = 0;  // of a step
-  Batches batches;         // taken in turn
+  std::int64_t units = 0;  // Per step.
+  Batches batches;         // Used in turn.
   int warm_up = 5;
   int steps = 40;
 };
 
-struct Measured {
+struct Measurement {
   double ms = 0.0;
   double warm_up_s = 0.0;
   double loss = 0.0;
 };
 
 template <typename Step>
-Measured time_steps(const Work& work, Step step) {
-  Measured result;
+Measurement time_steps(const Workload& work, Step step) {
+  Measurement result;
   at::Tensor loss;
   auto start = Clock::now();
   for (int i = 0; i < work.warm_up + work.steps; ++i) {
@@ -113,34 +112,37 @@ Measured time_steps(const Work& work, Step step) {
 }
 
 StepReport& report_of(const Options& options) {
-  static StepReport one(options.json);
-  return one;
+  static StepReport report(options.json);
+  return report;
 }
 
-void print(const Options& options, const Work& work, const Measured& measured) {
+void print(
+    const Options& options,
+    const Workload& work,
+    const Measurement& measurement) {
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(0);
   report_of(options).add(
       {work.name,
        options.mode,
-       measured.ms,
+       measurement.ms,
        work.units,
-       measured.warm_up_s,
+       measurement.warm_up_s,
        static_cast<double>(stats.allocated_bytes[0].peak) / 1e9,
-       measured.loss});
+       measurement.loss});
 }
 
-accelerate::AcceleratorOptions settings_of(const Options& options) {
+accelerate::AcceleratorOptions accelerator_options(const Options& options) {
   c10::cuda::CUDACachingAllocator::emptyCache();
   return {
       .mixed_precision = accelerate::Precision::bf16,
       .record_steps = options.mode == "ours" || options.mode == "loop"};
 }
 
-// A body runs as it is, or recorded as a whole.
+// Runs the body eagerly, or as one CUDA graph.
 template <typename Body>
 void measure_body(
     const Options& options,
-    const Work& work,
+    const Workload& work,
     accelerate::Accelerator& accelerator,
     bool is_graphed,
     const Body& body) {
@@ -155,11 +157,11 @@ void measure_body(
 }
 
 template <typename Make>
-void measure(const Options& options, const Work& work, const Make& make) {
+void measure(const Options& options, const Workload& work, const Make& make) {
   if (!work.name.starts_with(options.only)) {
     return;
   }
-  accelerate::Accelerator accelerator(settings_of(options));
+  accelerate::Accelerator accelerator(accelerator_options(options));
   accelerate::set_seed(0);
   auto model = make();
   transformers::AdamW optimizer(model->parameters(), 1e-4);
@@ -186,7 +188,7 @@ TensorMap sentences(std::int64_t batch) {
       {"labels", draw(2, {batch})}};
 }
 
-// Lengths from 20 to 128, padded to the batch's longest.
+// Rows of 20 to 128 tokens, padded to the longest row in the batch.
 struct Sentences {
   explicit Sentences(std::int64_t count)
       : lengths(at::randint(20, 129, {count}, at::kLong)),
@@ -210,14 +212,14 @@ struct Sentences {
   at::Tensor lengths, ids, labels;
 };
 
-// Batches as a program has them: from a loader.
+// With batches from a data loader, as in a program.
 template <typename Make>
 void measure_lengths(const Options& options, const Make& make) {
-  const Work work = {"bert B32 lengths 20-128", 32, {}, 60, 120};
+  const Workload work = {"bert B32 lengths 20-128", 32, {}, 60, 120};
   if (!work.name.starts_with(options.only) || options.mode == "graph") {
     return;
   }
-  accelerate::Accelerator accelerator(settings_of(options));
+  accelerate::Accelerator accelerator(accelerator_options(options));
   accelerate::set_seed(0);
   auto model = make();
   transformers::AdamW optimizer(model->parameters(), 1e-4);
@@ -231,7 +233,7 @@ void measure_lengths(const Options& options, const Make& make) {
       });
   accelerator.prepare(loader, model, optimizer);
   model->train();
-  Measured result;
+  Measurement result;
   at::Tensor loss;
   int step = 0;
   auto start = Clock::now();
@@ -309,7 +311,7 @@ void llama(const Options& options) {
 }
 
 void module(const Options& options) {
-  const Work work = {
+  const Workload work = {
       "module B8 T128",
       8,
       {{{"x", at::randn({128, 8, 768}, numbers().dtype(at::kFloat))},
@@ -319,7 +321,7 @@ void module(const Options& options) {
   if (!work.name.starts_with(options.only)) {
     return;
   }
-  accelerate::Accelerator accelerator(settings_of(options));
+  accelerate::Accelerator accelerator(accelerator_options(options));
   accelerate::set_seed(0);
   PlainModule model;
   accelerate::AdamW optimizer(model->parameters(), 1e-4);
@@ -347,11 +349,12 @@ int main(int argc, char** argv) {
       argc,
       argv,
       {.text = "gpu_step [--json] [--profile] [--mode MODE] [--only TEXT]\n\n"
-               "Training steps on one GPU, beside their goals. Modes: `ours` "
-               "(unless told), `loop`, `plain`, `graph`.",
-       .takes_words = true});
+               "Measures training steps on one GPU and compares them with "
+               "their goals. Modes: `ours` (default), `loop`, `plain`, "
+               "`graph`.",
+       .takes_positional = true});
   const Options options = parse(argc, argv);
-  // Opens the CUDA half before the first tensor is made.
+  // Loads libaccelerate_cuda.so before the first tensor is created.
   const accelerate::Accelerator accelerator(
       {.mixed_precision = accelerate::Precision::bf16});
   bert(options);

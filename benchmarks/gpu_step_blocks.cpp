@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step made of the fused blocks alone: forward, backward and AdamW
-// as one captured graph, in bf16 with fp32 parameters.
+// A training step that uses only the fused blocks: forward, backward and AdamW
+// as one CUDA graph, in bf16 with fp32 master weights.
 //
 //     build/bin/benchmarks/gpu_step_blocks [--json] [--profile] [--eager]
-//         [--only TEXT] [--skip TEXT]
+//         [--side-stream ROWS] [--only TEXT] [--skip TEXT]
 //
-// Prints a line for each workload of the peer's script.
+// Prints a line for each workload in the script for Hugging Face Accelerate.
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -22,7 +22,7 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include "cuda/blocks/adamw_step.h"
-#include "cuda/blocks/aside.h"
+#include "cuda/blocks/side_stream.h"
 #include "gpu_step_models.h"
 #include "gpu_step_profile.h"
 #include "gpu_step_report.h"
@@ -47,26 +47,26 @@ struct Options {
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word == "--json") {
+    const std::string argument = argv[i];
+    if (argument == "--json") {
       options.json = true;
-    } else if (word == "--profile") {
+    } else if (argument == "--profile") {
       options.profile = true;
-    } else if (word == "--eager") {
+    } else if (argument == "--eager") {
       options.eager = true;
-    } else if (word == "--aside" && i + 1 < argc) {
-      accelerate::cuda::aside_rows() = std::stoll(argv[++i]);
-    } else if ((word == "--only" || word == "--skip") && i + 1 < argc) {
-      (word == "--only" ? options.only : options.skip) = argv[++i];
+    } else if (argument == "--side-stream" && i + 1 < argc) {
+      accelerate::cuda::side_stream_max_rows() = std::stoll(argv[++i]);
+    } else if ((argument == "--only" || argument == "--skip") && i + 1 < argc) {
+      (argument == "--only" ? options.only : options.skip) = argv[++i];
     } else {
-      std::fprintf(stderr, "error: unknown option `%s`\n", word.c_str());
+      std::fprintf(stderr, "error: unknown option `%s`\n", argument.c_str());
       std::exit(2);
     }
   }
   return options;
 }
 
-// A model with its optimizer's state.
+// A model with its optimizer state.
 class Training {
  public:
   explicit Training(Workload work) : work_(std::move(work)) {
@@ -146,7 +146,7 @@ void measure(
   Training training(maker.make());
   c10::cuda::CUDACachingAllocator::resetPeakStats(0);
   const auto start = Clock::now();
-  // Everything on the stream that is captured: gradients remember theirs.
+  // All steps use the capture stream: gradient nodes remember their stream.
   const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
   for (int i = 0; i < 3; ++i) {
     training.step();
@@ -179,10 +179,12 @@ int main(int argc, char** argv) {
       argc,
       argv,
       {.text =
-           "gpu_step_blocks [--json] [--profile] [--eager] [--aside ROWS]\n"
-           "                  [--only TEXT] [--skip TEXT]\n\n"
-           "A training step of the fused blocks alone, as one captured graph.",
-       .takes_words = true});
+           "gpu_step_blocks [--json] [--profile] [--eager]\n"
+           "                  [--side-stream ROWS] [--only TEXT] "
+           "[--skip TEXT]\n\n"
+           "Measures a training step with only the fused blocks, as one CUDA "
+           "graph.",
+       .takes_positional = true});
   const Options options = parse(argc, argv);
   StepReport report(options.json);
   for (const WorkloadMaker& maker : workloads()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our kernels against the speed of memory: the bytes each must move, over the
-// time it takes, beside a plain copy.
+// The memory throughput of our kernels: the bytes that each must move divided
+// by its time, compared with a plain copy.
 //
 //     build/bin/benchmarks/gpu_step_kernels
 #include <algorithm>
@@ -122,7 +122,7 @@ void time_norms(
   });
   const auto x32 = weight.to(at::kBFloat16), b32 = shift.to(at::kBFloat16);
   const auto result = at::native_layer_norm(x, {width}, x32, b32, 1e-5);
-  report("  the library's layer norm backward", matrix * 3, [&] {
+  report("  LibTorch's layer norm backward", matrix * 3, [&] {
     at::native_layer_norm_backward(
         y,
         x,
@@ -135,7 +135,7 @@ void time_norms(
   });
 }
 
-void time_parts(std::int64_t rows) {
+void time_layer_kernels(std::int64_t rows) {
   const std::int64_t inner = 3072;
   const double matrix = static_cast<double>(rows * inner) * 2;
   const auto x = random({rows, inner}), y = random({rows, inner});
@@ -157,7 +157,7 @@ void time_parts(std::int64_t rows) {
     report("bias + gelu backward, with bias gradient", matrix * 3, [&] {
       bias_activation_backward(
           work, y.data_ptr(), y.data_ptr(), floats(workspace), stream());
-      column_sum_parts(
+      finish_column_sum(
           rows, inner, floats(workspace), floats(d_bias), stream());
     });
   }
@@ -190,8 +190,9 @@ void time_parts(std::int64_t rows) {
   });
   const HeadSizes sizes = {Type::bf16, rows / 128, 128, 16, 16, 64};
   const auto cos = random({128, 64}, at::kFloat);
-  report("rotate", matrix * 4 / 3, [&] {
-    rotate_packed(sizes, d.data_ptr(), {floats(cos), floats(cos), 0}, stream());
+  report("rotary embedding", matrix * 4 / 3, [&] {
+    apply_rotary_embedding(
+        sizes, d.data_ptr(), {floats(cos), floats(cos), 0}, stream());
   });
   const HeadsView view = {x.data_ptr(), 128 * 1024, 64, 1024};
   report("pack gradients", matrix * 2, [&] {
@@ -209,10 +210,10 @@ void time_tables() {
   const auto workspace = at::empty(
       {static_cast<std::int64_t>(bytes)},
       at::TensorOptions(at::kByte).device(at::kCUDA));
-  const auto time_ids = [&](const char* name, const at::Tensor& which) {
+  const auto time_lookup = [&](const char* name, const at::Tensor& lookup) {
     report(name, static_cast<double>(tokens * width) * 2, [&] {
       embedding_backward(
-          {.ids = which.data_ptr<std::int64_t>(),
+          {.ids = lookup.data_ptr<std::int64_t>(),
            .dy = dy.data_ptr(),
            .count = tokens,
            .rows = rows,
@@ -223,16 +224,18 @@ void time_tables() {
           stream());
     });
   };
-  time_ids("embedding gradient, 50257 rows", ids);
-  time_ids("embedding gradient, one id", at::zeros_like(ids));
-  const std::int64_t stride = 50304, some = 8192;
-  const auto logits = random({some, stride});
-  const auto losses = random({some}, at::kFloat);
+  time_lookup("embedding gradient, 50257 rows", ids);
+  time_lookup("embedding gradient, one id", at::zeros_like(ids));
+  const std::int64_t stride = 50304, logit_rows = 8192;
+  const auto logits = random({logit_rows, stride});
+  const auto losses = random({logit_rows}, at::kFloat);
   const auto scale = at::ones({1}, losses.options());
   report(
-      "cross entropy, 8192 x 50257", static_cast<double>(some * rows) * 4, [&] {
+      "cross entropy, 8192 x 50257",
+      static_cast<double>(logit_rows * rows) * 4,
+      [&] {
         cross_entropy(
-            {.rows = some,
+            {.rows = logit_rows,
              .classes = rows,
              .stride = stride,
              .columns = stride,
@@ -245,7 +248,7 @@ void time_tables() {
 }
 
 void time_adamw() {
-  // BERT-base: 12 layers of small and large tensors, and its tables.
+  // BERT-base: the embedding tables, and 12 layers of small and large tensors.
   std::vector<std::int64_t> sizes = {30522 * 768, 512 * 768, 2 * 768, 768, 768};
   for (int i = 0; i < 12; ++i) {
     for (const std::int64_t size :
@@ -254,17 +257,17 @@ void time_adamw() {
       sizes.push_back(768);
     }
   }
-  std::vector<at::Tensor> keep;
+  std::vector<at::Tensor> storage;
   std::vector<AdamWTensor> tensors;
   double elements = 0;
   const auto step = at::ones({1}, random({1}, at::kFloat).options());
   for (const std::int64_t size : sizes) {
     for (int i = 0; i < 4; ++i) {
-      keep.push_back(random({size}, at::kFloat).abs());
+      storage.push_back(random({size}, at::kFloat).abs());
     }
-    keep.push_back(random({size}));
+    storage.push_back(random({size}));
     const auto at = [&](std::size_t back) {
-      return floats(keep[keep.size() - back]);
+      return floats(storage[storage.size() - back]);
     };
     tensors.push_back(
         {at(5),
@@ -272,7 +275,7 @@ void time_adamw() {
          at(3),
          at(2),
          floats(step),
-         keep.back().data_ptr(),
+         storage.back().data_ptr(),
          size});
     elements += static_cast<double>(size);
   }
@@ -292,7 +295,7 @@ int main(int argc, char** argv) {
       argc,
       argv,
       {.text = "gpu_step_kernels\n\n"
-               "Our kernels against the speed of memory."});
+               "Measures the memory throughput of our kernels."});
   const auto a = random({1 << 28}), b = at::empty_like(a);
   report("copy of 512 MiB", static_cast<double>(a.nbytes()) * 2, [&] {
     b.copy_(a);
@@ -302,8 +305,8 @@ int main(int argc, char** argv) {
   time_norms(16384, 1024, false, 0.0F);
   time_norms(1024, 768, false, 0.1F);
   time_norms(16384, 2048, true, 0.0F);
-  time_parts(32768);
-  time_parts(1024);
+  time_layer_kernels(32768);
+  time_layer_kernels(1024);
   time_tables();
   time_adamw();
   return 0;

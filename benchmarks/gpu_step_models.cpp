@@ -12,8 +12,8 @@
 #include "cuda/blocks/gpt2_block.h"
 #include "cuda/blocks/linear_cross_entropy.h"
 #include "cuda/blocks/llama_block.h"
+#include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/norm_function.h"
-#include "cuda/blocks/shadows.h"
 
 namespace {
 
@@ -24,7 +24,7 @@ at::TensorOptions on_gpu(at::ScalarType type = at::kFloat) {
   return at::TensorOptions(type).device(at::kCUDA);
 }
 
-// Hands out parameters and remembers them.
+// Creates parameters and collects them.
 class Parameters {
  public:
   at::Tensor weight(at::IntArrayRef sizes) {
@@ -72,7 +72,7 @@ Workload bert(std::int64_t batch, std::int64_t tokens, int steps) {
   constexpr double kDropout = 0.1;
   Parameters p;
   const auto words = p.weight({30522, kWidth});
-  const auto places = p.weight({512, kWidth});
+  const auto positions = p.weight({512, kWidth});
   const auto types = p.weight({2, kWidth});
   const auto norm_w = p.ones(kWidth);
   const auto norm_b = p.zeros(kWidth);
@@ -93,8 +93,8 @@ Workload bert(std::int64_t batch, std::int64_t tokens, int steps) {
                           .mul(30000)
                           .view({batch, 1, 1, tokens})
                           .expand({batch, 1, tokens, tokens});
-    const auto fixed_TD =
-        (places.slice(0, 0, tokens) + types.slice(0, 0, 1)).to(at::kBFloat16);
+    const auto fixed_TD = (positions.slice(0, 0, tokens) + types.slice(0, 0, 1))
+                              .to(at::kBFloat16);
     auto hidden = dropout(
         normalize(
             accelerate::cuda::embedding(words, ids, 0) + fixed_TD,
@@ -128,10 +128,10 @@ struct Gpt2Sizes {
 
 Workload gpt2(
     const Gpt2Sizes& s, std::int64_t batch, std::int64_t tokens, int steps) {
-  constexpr std::int64_t kWords = 50257;
+  constexpr std::int64_t kVocabulary = 50257;
   Parameters p;
-  const auto words = p.weight({kWords, s.width});
-  const auto places = p.weight({1024, s.width});
+  const auto words = p.weight({kVocabulary, s.width});
+  const auto positions = p.weight({1024, s.width});
   std::vector<Tensors> layers;
   for (std::int64_t i = 0; i < s.layers; ++i) {
     const std::int64_t d = s.width;
@@ -151,14 +151,14 @@ Workload gpt2(
   }
   const auto norm_w = p.ones(s.width);
   const auto norm_b = p.zeros(s.width);
-  const auto ids = draw_ids(kWords, {batch, tokens});
-  const auto next =
+  const auto ids = draw_ids(kVocabulary, {batch, tokens});
+  const auto next_ids =
       at::constant_pad_nd(ids.slice(1, 1), {0, 1}, -100).reshape({-1});
   const double scale = 1.0 / std::sqrt(static_cast<double>(s.width / s.heads));
   const auto loss = [=] {
     auto hidden = dropout(
         accelerate::cuda::embedding(words, ids) +
-            places.slice(0, 0, tokens).to(at::kBFloat16),
+            positions.slice(0, 0, tokens).to(at::kBFloat16),
         s.dropout);
     for (const Tensors& layer : layers) {
       hidden = gpt2_block(
@@ -171,16 +171,16 @@ Workload gpt2(
            .attention_scale = scale});
     }
     return linear_cross_entropy(
-        normalize(hidden, norm_w, norm_b, 1e-5), words, next);
+        normalize(hidden, norm_w, norm_b, 1e-5), words, next_ids);
   };
   return {"", p.all, loss, batch * tokens, steps};
 }
 
 Workload llama(std::int64_t batch, std::int64_t tokens, int steps) {
-  constexpr std::int64_t kWords = 128256, kWidth = 2048, kInner = 8192;
+  constexpr std::int64_t kVocabulary = 128256, kWidth = 2048, kInner = 8192;
   constexpr std::int64_t kHead = 64, kKeys = 8;
   Parameters p;
-  const auto words = p.weight({kWords, kWidth});
+  const auto words = p.weight({kVocabulary, kWidth});
   std::vector<Tensors> layers;
   for (int i = 0; i < 16; ++i) {
     layers.push_back(
@@ -195,8 +195,8 @@ Workload llama(std::int64_t batch, std::int64_t tokens, int steps) {
          p.weight({kWidth, kInner})});
   }
   const auto norm_w = p.ones(kWidth);
-  const auto ids = draw_ids(kWords, {batch, tokens});
-  const auto next =
+  const auto ids = draw_ids(kVocabulary, {batch, tokens});
+  const auto next_ids =
       at::constant_pad_nd(ids.slice(1, 1), {0, 1}, -100).reshape({-1});
   const auto angles =
       at::arange(tokens, on_gpu()).unsqueeze(1) *
@@ -211,7 +211,7 @@ Workload llama(std::int64_t batch, std::int64_t tokens, int steps) {
           hidden, {}, cos, sin, layer, {.query_heads = 32, .key_heads = kKeys});
     }
     return linear_cross_entropy(
-        normalize(hidden, norm_w, {}, 1e-6), words, next);
+        normalize(hidden, norm_w, {}, 1e-6), words, next_ids);
   };
   return {"", p.all, loss, batch * tokens, steps};
 }

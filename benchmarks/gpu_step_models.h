@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models of the GPU benchmark, made of fused blocks.
+// The models for the GPU benchmark, built from fused blocks.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 #include <ATen/core/Tensor.h>
 
-/// One line of the table: a model, its batch, and what counts as a unit.
+/// One row of the result table: a model and its batch.
 struct Workload {
   std::string name;
   std::vector<at::Tensor> parameters;
   std::function<at::Tensor()> loss;
-  std::int64_t units = 0;  ///< Samples or tokens of a step.
+  std::int64_t units = 0;  ///< Samples or tokens per step.
   int steps = 20;
 };
 
@@ -22,5 +22,6 @@ struct WorkloadMaker {
   std::function<Workload()> make;
 };
 
-/// In the order of the peer's script, under its names.
+/// Returns the workloads in the same order and with the same names as in the
+/// benchmark script for Hugging Face Accelerate.
 std::vector<WorkloadMaker> workloads();

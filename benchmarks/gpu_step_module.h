@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as a user writes one, of `torch::nn` alone; gpu_step_module.py is the
-// same in Python.
+// A user-written model that uses only `torch::nn`; gpu_step_module.py contains
+// the same model in Python.
 #pragma once
 
 #include <torch/nn.h>
 
-/// An encoder of 6 layers, 768 wide, that classifies [T, B, D] by its first
-/// token.
+/// An encoder with 6 layers and a width of 768. It classifies inputs of shape
+/// [T, B, D] by their first token.
 struct PlainModuleImpl : torch::nn::Module {
   PlainModuleImpl() {
     encoder = register_module(

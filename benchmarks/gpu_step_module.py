@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The plain module of gpu_step, in Python with the peer: a JSON line a mode.
+"""The plain module of gpu_step with Hugging Face Accelerate.
+
+Prints a JSON line for each mode.
 
     benchmarks/gpu_step_module.py [eager] [compile] [reduce-overhead]
 """

@@ -11,7 +11,7 @@
 
 namespace {
 
-// The first that a kernel's name contains decides.
+// A kernel belongs to the first entry whose text its name contains.
 const std::vector<std::pair<const char*, const char*>> kKinds = {
     {"adamw", "adamw"},
     {"cross_entropy", "loss"},
@@ -25,11 +25,11 @@ const std::vector<std::pair<const char*, const char*>> kKinds = {
     {"pack_kernel", "attention"},
     {"rotate_kernel", "attention"},
     {"norm_", "norms"},
-    {"reduce_parts", "norms"},
-    {"gemm", "products"},
-    {"nvjet", "products"},
-    {"cutlass", "products"},
-    {"splitK", "products"},
+    {"reduce_partial_sums", "norms"},
+    {"gemm", "matmuls"},
+    {"nvjet", "matmuls"},
+    {"cutlass", "matmuls"},
+    {"splitK", "matmuls"},
     {"runs_kernel", "embedding"},
     {"crossing_kernel", "embedding"},
     {"keys_kernel", "embedding"},
@@ -72,10 +72,10 @@ std::map<std::string, KernelTime> profile_kernels(
       continue;
     }
     const double ms = static_cast<double>(event.durationNs()) / 1e6 / steps;
-    for (KernelTime* one :
+    for (KernelTime* total :
          {&kinds[kind_of(event.name())], &names[event.name()]}) {
-      one->ms += ms;
-      one->count += 1.0 / steps;
+      total->ms += ms;
+      total->count += 1.0 / steps;
     }
   }
   return kinds;
@@ -99,8 +99,8 @@ void print_profile(const std::function<void()>& step) {
   std::sort(largest.rbegin(), largest.rend());
   for (std::size_t i = 0; i < std::min<std::size_t>(largest.size(), 26); ++i) {
     std::string text = largest[i].second;
-    const auto place = text.find("(anonymous namespace)::");
-    text = place == std::string::npos ? text : text.substr(place + 23);
+    const auto prefix = text.find("(anonymous namespace)::");
+    text = prefix == std::string::npos ? text : text.substr(prefix + 23);
     std::printf(
         "      %8.3f %5.0f  %s\n",
         largest[i].first,

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the time of a step goes, by kind of kernel.
+// Measures how much time of a step each kind of kernel takes.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <string>
 
-/// What a step spends.
+/// The time that a kind of kernel takes per step.
 struct KernelTime {
   double ms = 0.0;
-  double count = 0.0;  ///< of kernels
+  double count = 0.0;  ///< Kernels per step.
 };
 
-/// By kind; `names` gets those of each kernel.
+/// Runs `step` `steps` times. Returns the time per step for each kind of
+/// kernel; `names` receives the time per step for each kernel name.
 std::map<std::string, KernelTime> profile_kernels(
     const std::function<void()>& step,
     int steps,
     std::map<std::string, KernelTime>& names);
 
-/// Prints the kinds, and the kernels that take longest.
+/// Profiles `step`. Prints the time for each kind of kernel, and the kernels
+/// that take the most time.
 void print_profile(const std::function<void()>& step);

@@ -6,10 +6,11 @@
 
 namespace {
 
-// Milliseconds at most, or tokens a second at least; 0: none.
+// Limits: at most this many milliseconds, or at least this many tokens per
+// second. 0: no goal.
 struct Goals {
-  double reach = 0.0;
-  double beyond = 0.0;
+  double required = 0.0;
+  double stretch = 0.0;
   bool are_tokens = false;
   const char* text = "";
 };
@@ -24,7 +25,7 @@ Goals goals_of(const std::string& work) {
       {"gpt2 dropout 0 B32 T1024", {530e3, 580e3, true}},
       {"gpt2-350M dropout 0 B16 T1024", {225e3, 245e3, true}},
       {"llama B8 T2048", {67e3, 72e3, true}},
-      {"module B8 T128", {0, 0, false, "half of Python's, a quarter"}}};
+      {"module B8 T128", {0, 0, false, "1/2, 1/4 of PyTorch's time"}}};
   const auto found = all.find(work);
   return found == all.end() ? Goals{} : found->second;
 }
@@ -36,23 +37,25 @@ std::string number(const char* form, double value) {
 }
 
 std::string goal_text(const Goals& goals) {
-  if (goals.reach == 0.0) {
+  if (goals.required == 0.0) {
     return goals.text;
   }
-  return goals.are_tokens
-             ? number(">= %.0f k", goals.reach / 1e3) +
-                   number(", %.0f k", goals.beyond / 1e3)
-             : number("<= %.1f", goals.reach) + number(", %.1f", goals.beyond);
+  return goals.are_tokens ? number(">= %.0f k", goals.required / 1e3) +
+                                number(", %.0f k", goals.stretch / 1e3)
+                          : number("<= %.1f", goals.required) +
+                                number(", %.1f", goals.stretch);
 }
 
-const char* verdict(const Goals& goals, double ms, double rate) {
-  if (goals.reach == 0.0) {
+const char* goal_status(const Goals& goals, double ms, double rate) {
+  if (goals.required == 0.0) {
     return "";
   }
   const auto is_met = [&](double goal) {
     return goals.are_tokens ? rate >= goal : ms <= goal;
   };
-  return is_met(goals.beyond) ? "beyond" : is_met(goals.reach) ? "yes" : "no";
+  return is_met(goals.stretch)    ? "stretch"
+         : is_met(goals.required) ? "yes"
+                                  : "no";
 }
 
 }  // namespace
@@ -74,15 +77,15 @@ void StepReport::add(const StepResult& result) {
     std::fflush(stdout);
     return;
   }
-  if (!has_head_) {
-    has_head_ = true;
+  if (!has_header_) {
+    has_header_ = true;
     std::printf(
         "%-30s %-6s %9s %10s  %-28s %-6s %9s %9s %8s\n",
         "work",
         "mode",
         "ms/step",
         "units/s",
-        "goal, and then",
+        "goal, stretch goal",
         "met",
         "peak, GB",
         "warm-up",
@@ -96,7 +99,7 @@ void StepReport::add(const StepResult& result) {
       result.ms,
       rate,
       goal_text(goals).c_str(),
-      verdict(goals, result.ms, rate),
+      goal_status(goals, result.ms, rate),
       result.peak_gb,
       result.warm_up_s,
       result.loss);

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step took, beside its goals.
+// Prints the measurements of training steps next to their goals.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-/// One measurement.
+/// The measurements for one workload.
 struct StepResult {
   std::string work;
   std::string mode;
   double ms = 0.0;
-  std::int64_t units = 0;  ///< of a step: rows, or tokens
+  std::int64_t units = 0;  ///< Rows or tokens per step.
   double warm_up_s = 0.0;
   double peak_gb = 0.0;
   double loss = 0.0;
 };
 
-/// Prints lines as they come: JSON, or a table with the goals that a work has.
+/// Prints each result when it is added: as a JSON object, or as a table row
+/// that also shows the goals of the workload.
 class StepReport {
  public:
   explicit StepReport(bool json) : json_(json) {}
@@ -25,5 +26,5 @@ class StepReport {
 
  private:
   bool json_;
-  bool has_head_ = false;
+  bool has_header_ = false;
 };

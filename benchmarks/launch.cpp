@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long the command line takes, beside starting Python at all.
+// Times the command line, compared with starting Python.
 //
 //     build/bin/benchmarks/launch [--json] [--quick]
 //
-// Runs the `accelerate` that lies in the build's bin folder. "peer" is
-// `python3 -c pass` in the same run, or the program without a launcher.
+// Runs the `accelerate` in the build's bin folder. The baseline is `python3 -c
+// pass` in the same run, or the program without a launcher.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -28,11 +28,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Runs a command without output; ends the benchmark when it fails.
-void run(std::vector<std::string> words) {
+// Runs a command without output; exits the benchmark when it fails.
+void run(std::vector<std::string> arguments) {
   std::vector<char*> pointers;
-  for (std::string& word : words) {
-    pointers.push_back(word.data());
+  for (std::string& argument : arguments) {
+    pointers.push_back(argument.data());
   }
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t actions;
@@ -48,7 +48,7 @@ void run(std::vector<std::string> words) {
   }
   ::posix_spawn_file_actions_destroy(&actions);
   if (status != 0) {
-    std::cerr << join(words, " ") << " failed\n";
+    std::cerr << join(arguments, " ") << " failed\n";
     std::exit(1);
   }
 }
@@ -66,8 +66,8 @@ fs::path find_program(const fs::path& folder, const std::string& name) {
   std::exit(1);
 }
 
-// With this installation's compiler and flags: what it compiled, started from
-// its source and by itself.
+// Compiles a program with this installation's compiler and flags, and launches
+// it from its source and directly.
 void bench_source(
     const Report& report, const std::string& accelerate, int repeats) {
   const fs::path folder =
@@ -85,7 +85,7 @@ void bench_source(
       find_program(folder / "accelerate-cpp", "one").string();
   const double compiled = seconds_of(repeats, [&] { launch(program); });
   report.add(
-      {"second launch of a .cpp, against launching what it became",
+      {"second launch of a .cpp vs. its compiled program",
        seconds_of(repeats, [&] { launch(source); }),
        compiled});
   fs::remove_all(folder);
@@ -94,8 +94,8 @@ void bench_source(
 void bench(const Report& report, int repeats) {
   const std::string accelerate =
       (folder_of_this_binary().parent_path() / "accelerate").string();
-  const auto time = [&](const std::vector<std::string>& words) {
-    return seconds_of(repeats, [&] { run(words); });
+  const auto time = [&](const std::vector<std::string>& arguments) {
+    return seconds_of(repeats, [&] { run(arguments); });
   };
   const double python = time({"python3", "-c", "pass"});
   report.add({"launch --help", time({accelerate, "launch", "--help"}), python});
@@ -105,13 +105,13 @@ void bench(const Report& report, int repeats) {
       "num_processes: 2\nmixed_precision: bf16\nuse_cpu: true\n";
   const double load = seconds_of(repeats, [&] {
     Settings settings;
-    apply_config_text(settings, text, "c.yaml", SettingFile::peer);
+    apply_config_text(settings, text, "c.yaml", SettingFile::python);
   });
   report.add({"load a configuration", load, python});
 
   const double bare = time({"/bin/true"});
   report.add(
-      {"launch 2 workers, against the program alone",
+      {"launch 2 workers vs. the program alone",
        time(
            {accelerate,
             "launch",
@@ -121,7 +121,7 @@ void bench(const Report& report, int repeats) {
             "/bin/true"}),
        bare});
   report.add(
-      {"launch 64 workers, against python3",
+      {"launch 64 workers vs. python3",
        time(
            {accelerate,
             "launch",
@@ -142,9 +142,8 @@ int main(int argc, char** argv) {
   check_arguments(
       argc,
       argv,
-      {.text =
-           "launch [--json] [--quick]\n\n"
-           "How long the command line takes, beside starting Python at all."});
+      {.text = "launch [--json] [--quick]\n\n"
+               "Times the command line, compared with starting Python."});
   const Report report(has_flag(argc, argv, "--json"));
   bench(report, has_flag(argc, argv, "--quick") ? 3 : 21);
   return 0;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint from a file into a model. compare_loading.py runs Python beside
-// it.
+// Loads a checkpoint into a model. compare_loading.py also runs Python.
 //
 //     build/bin/benchmarks/load make <folder> MEGABYTES    writes a GPT-2
 //     build/bin/benchmarks/load model <folder>  loads it and runs one token
-//     build/bin/benchmarks/load file <file>     maps it and looks at each byte,
-//                                               against reading it
+//     build/bin/benchmarks/load file <file>     maps it and touches each byte,
+//                                               compared with reading it
 //     build/bin/benchmarks/load --quick
 #include <chrono>
 #include <filesystem>
@@ -84,7 +83,7 @@ void load_model(const std::string& folder) {
             << "\n";
 }
 
-// The sum of a file's words: what makes sure that each byte was there.
+// A checksum of a file, to ensure that each byte was read.
 std::int64_t sum_of(const at::Tensor& tensor) {
   const auto* words = static_cast<const std::int64_t*>(tensor.data_ptr());
   std::int64_t sum = 0;
@@ -121,11 +120,11 @@ std::int64_t read(const fs::path& path) {
 }
 
 void load_file(const fs::path& path, int repeats) {
-  const double ours = seconds_of(repeats, [&] { (void)mapped(path); });
+  const double mapping = seconds_of(repeats, [&] { (void)mapped(path); });
   const double reading = seconds_of(repeats, [&] { (void)read(path); });
-  std::cout << Json::object({{"mapped", ours},
+  std::cout << Json::object({{"mapped", mapping},
                              {"read", reading},
-                             {"ratio", ours / reading}})
+                             {"ratio", mapping / reading}})
                    .dump()
             << "\n";
 }
@@ -140,8 +139,8 @@ int main(int argc, char** argv) {
                "       load model <folder>\n"
                "       load file <file>\n"
                "       load --quick\n\n"
-               "A checkpoint from a file into a model.",
-       .takes_words = true});
+               "Loads a checkpoint into a model.",
+       .takes_positional = true});
   at::set_num_threads(1);
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "make" && argc == 4) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step of BERT for classification on CPU processes, fp32, one
-// thread: the tutorial's loop. compare_models.py runs the Python peer beside
-// it.
+// A training step of BERT for classification on CPU processes (fp32, one
+// thread), with the tutorial's loop. compare_models.py compares it with Hugging
+// Face Transformers.
 //
 //     build/bin/benchmarks/model_step LAYERS HIDDEN HEADS BATCH LENGTH STEPS
 //     build/bin/benchmarks/model_step --quick
 //
-// Prints one JSON object: seconds of a step (the median), from the program's
-// start to the end of the first one, and the peak memory.
+// Prints one JSON object: the median time of a step and the time from the
+// program's start to the end of the first step, both in seconds, and the peak
+// memory in GB.
 #include <chrono>
 #include <iostream>
 #include <string>
@@ -43,7 +44,7 @@ struct Sizes {
   std::int64_t steps = 5;
 };
 
-/// One item for each index, as the peer's script makes them.
+/// The same items as in compare_models.py.
 struct Items {
   std::int64_t count;
   std::int64_t length;
@@ -58,7 +59,7 @@ struct Items {
   }
 };
 
-Sizes sizes_of(int argc, char** argv) {
+Sizes parse_sizes(int argc, char** argv) {
   Sizes sizes;
   if (argc == 7) {
     std::int64_t* fields[] = {
@@ -135,11 +136,12 @@ int main(int argc, char** argv) {
       argv,
       {.text = "model_step LAYERS HIDDEN HEADS BATCH LENGTH STEPS\n"
                "       model_step --quick\n\n"
-               "A training step of BERT for classification on CPU processes.",
-       .takes_words = true});
+               "Measures a training step of BERT for classification on CPU "
+               "processes.",
+       .takes_positional = true});
   if (argc != 7 && !accelerate::benchmarks::has_flag(argc, argv, "--quick")) {
     std::cerr << "usage: model_step LAYERS HIDDEN HEADS BATCH LENGTH STEPS\n";
     return 2;
   }
-  run(sizes_of(argc, argv));
+  run(parse_sizes(argc, argv));
 }

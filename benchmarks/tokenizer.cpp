@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast a tokenizer is loaded and encodes, on one thread or more.
+// How fast a tokenizer loads and encodes, on one thread or more.
 //
 //   build/bin/benchmarks/tokenizer load <tokenizer.json>
 //   build/bin/benchmarks/tokenizer encode <tokenizer.json> <texts>
 //       [--threads 1] [--repeats 5] [--offsets] [--ids <file>]
 //
-// `texts` holds texts with a zero byte after each. Prints one JSON object.
-// benchmarks/compare_tokenizers.py and compare_loading.py run this beside
-// Python's tokenizers.
+// `texts` contains texts, each followed by a zero byte. Prints one JSON object.
+// benchmarks/compare_tokenizers.py and compare_loading.py compare this with
+// Hugging Face `tokenizers`.
 #include "transformers/tokenizer.h"
 
 #include <cstdio>
@@ -36,8 +36,8 @@ double cpu_seconds() {
          static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Processor time, the median over `repeats`: what else runs on the host does
-// not count. More than one thread is measured by the clock on the wall.
+// The median CPU time over `repeats` runs, which other load on the machine does
+// not affect. More than one thread is measured in wall time.
 template <typename Work>
 double seconds_of(int repeats, int threads, Work work) {
   if (threads != 1) {
@@ -64,13 +64,13 @@ std::vector<std::string> read_texts(const std::string& path) {
 }
 
 std::string flag(
-    int argc, char** argv, const std::string& name, const char* otherwise) {
+    int argc, char** argv, const std::string& name, const char* default_value) {
   for (int i = 1; i + 1 < argc; ++i) {
     if (argv[i] == name) {
       return argv[i + 1];
     }
   }
-  return otherwise;
+  return default_value;
 }
 
 void write_ids(
@@ -113,7 +113,7 @@ Json encode(int argc, char** argv) {
        {"mib_per_second", static_cast<double>(bytes) / 1048576 / seconds}});
 }
 
-// The most memory this program has had, in bytes.
+// Peak memory of this process in bytes.
 double peak_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -143,8 +143,8 @@ int main(int argc, char** argv) {
            "tokenizer load <tokenizer.json>\n"
            "       tokenizer encode <tokenizer.json> <texts> [--threads 1]\n"
            "           [--repeats 5] [--offsets] [--ids <file>]\n\n"
-           "How fast a tokenizer is loaded and encodes.",
-       .takes_words = true});
+           "Measures how fast a tokenizer loads and encodes.",
+       .takes_positional = true});
   try {
     const std::string mode = argc > 1 ? argv[1] : "";
     if (mode == "load" && argc > 2) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step of a small model: the Accelerator with our AdamW against
-// LibTorch's own pieces, c10d::Reducer over Gloo and torch::optim::AdamW.
+// A training step of a small model: compares the Accelerator and our AdamW with
+// LibTorch's c10d::Reducer over Gloo and torch::optim::AdamW.
 //
 //     build/bin/benchmarks/train_step [--json] [--quick]
 //
-// Both models live in the same processes and take turns, step by step. With one
-// process the peer is a plain LibTorch loop, once with its own AdamW and once
-// with ours: the second ratio is what the wrapping costs.
+// Both models run in the same processes and take turns, step by step. With one
+// process the baseline is a plain LibTorch loop, once with its own AdamW and
+// once with ours: the second ratio is the cost of the Accelerator.
 //
-// With two, also: by how much a backward that averages is longer than one that
-// does not (`no_sync`), as a share of the backward and of what the same
-// all-reduces take alone.
+// With two processes it also reports how much longer a backward that averages
+// takes than one that does not (`no_sync`), relative to the backward and to the
+// same all-reduces alone.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -30,7 +30,7 @@
 #include "accelerate/optim.h"
 #include "base/str_cat.h"
 #include "support/arguments.h"
-#include "support/join.h"
+#include "support/make_group.h"
 #include "support/report.h"
 
 namespace accelerate::benchmarks {
@@ -39,7 +39,7 @@ namespace {
 using torch::nn::Linear;
 using torch::nn::Sequential;
 
-// 200 small parameters.
+// A model of 200 small parameters.
 Sequential make_mlp() {
   Sequential model;
   for (int i = 0; i < 100; ++i) {
@@ -82,11 +82,11 @@ at::Tensor loss_of(Encoder& model) {
   return model(ids).pow(2).mean();
 }
 
-// What a LibTorch user writes by hand today.
+// The loop that a LibTorch user writes by hand.
 template <typename Model>
-class ByHand {
+class LibTorchLoop {
  public:
-  ByHand(Model model, const Group* gloo, bool our_optimizer)
+  LibTorchLoop(Model model, const Group* gloo, bool our_optimizer)
       : model_(model), parameters_(model->parameters()) {
     if (our_optimizer) {
       optimizer_ = std::make_unique<AdamW>(parameters_, 1e-4);
@@ -137,9 +137,9 @@ class ByHand {
 };
 
 template <typename Model>
-class Ours {
+class AcceleratorLoop {
  public:
-  Ours(Model model, const Group& group)
+  AcceleratorLoop(Model model, const Group& group)
       : accelerator_(PartialState(group), {}),
         model_(model),
         optimizer_(model->parameters(), 1e-4) {
@@ -153,7 +153,7 @@ class Ours {
     optimizer_.zero_grad();
   }
 
-  /// Seconds of the backward alone, all processes at once.
+  /// Seconds of the backward alone, on all processes at once.
   double backward(bool sync) {
     const at::Tensor loss = loss_of(model_);
     accelerator_.wait_for_everyone();
@@ -174,19 +174,20 @@ class Ours {
   AdamW optimizer_;
 };
 
-struct Settings {
+struct Options {
   bool json;
   bool quick;
 };
 
-// Each order of the three equally often: a neighbour leaves a warm cache, and
-// who is built first gets other memory.
+// All orders of the three loops, so that each order occurs equally often: the
+// previous loop leaves a warm cache, and the first one built gets different
+// memory.
 constexpr int kOrders[6][3] = {
     {0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
 
 using Times = std::array<std::vector<double>, 3>;
 
-// One set of the three, built in the given order.
+// Measures one set of the three loops, built in the given order.
 template <typename Model>
 void measure(
     const std::function<Model()>& make,
@@ -195,9 +196,9 @@ void measure(
     const int (&built)[3],
     int rounds,
     Times& times) {
-  std::optional<Ours<Model>> ours;
-  std::optional<ByHand<Model>> libtorch;
-  std::optional<ByHand<Model>> plain;
+  std::optional<AcceleratorLoop<Model>> ours;
+  std::optional<LibTorchLoop<Model>> libtorch;
+  std::optional<LibTorchLoop<Model>> plain;
   const std::function<void()> builders[] = {
       [&] { ours.emplace(make(), state.group()); },
       [&] { libtorch.emplace(make(), gloo, false); },
@@ -206,7 +207,7 @@ void measure(
       [&] { ours->step(); }, [&] { libtorch->step(); }, [&] { plain->step(); }};
   for (const int which : built) {
     builders[which]();
-    seconds_of(5, steps[which]);  // Until the buckets have their order.
+    seconds_of(5, steps[which]);  // Until the bucket order is final.
   }
   for (int round = 0; round < rounds; ++round) {
     for (const int which : kOrders[round % 6]) {
@@ -223,10 +224,10 @@ void compare(
     const std::function<Model()>& make,
     const PartialState& state,
     const Report* report,
-    const Settings& settings) {
+    const Options& options) {
   std::optional<Group> gloo;
   if (state.use_distributed()) {
-    gloo = join(name, Backend::gloo);
+    gloo = make_group(name, Backend::gloo);
   }
   Times times;
   for (const auto& built : kOrders) {
@@ -235,23 +236,23 @@ void compare(
         state,
         gloo ? &*gloo : nullptr,
         built,
-        settings.quick ? 1 : 42,
+        options.quick ? 1 : 42,
         times);
   }
   if (report != nullptr) {
     const auto processes = str_cat(state.num_processes(), " processes");
     report->add(
-        {str_cat(name, " against LibTorch's pieces, ", processes),
+        {str_cat(name, " vs. LibTorch's components, ", processes),
          median(times[0]),
          median(times[1])});
     report->add(
-        {str_cat(name, " against them with our AdamW, ", processes),
+        {str_cat(name, " vs. LibTorch with our AdamW, ", processes),
          median(times[0]),
          median(times[2])});
   }
 }
 
-// The all-reduces of a model's gradients, with nothing beside them.
+// The all-reduces of a model's gradients, without any other work.
 double communication(std::int64_t elements, const Group& group, int repeats) {
   std::vector<at::Tensor> buckets;
   for (std::int64_t limit = 1 << 18; elements > 0; limit = 25 << 18) {
@@ -259,16 +260,16 @@ double communication(std::int64_t elements, const Group& group, int repeats) {
         group.allocate(std::min(elements, limit), at::empty({0})).zero_());
     elements -= buckets.back().numel();
   }
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::AVG;
-  options.asyncOp = false;
+  c10d::AllreduceOptions allreduce;
+  allreduce.reduceOp = c10d::ReduceOp::AVG;
+  allreduce.asyncOp = false;
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {
     group.barrier();
     times.push_back(seconds_of(1, [&] {
       for (const at::Tensor& bucket : buckets) {
-        std::vector<at::Tensor> one = {bucket};
-        group.backend().allreduce(one, options)->wait();
+        std::vector<at::Tensor> tensors = {bucket};
+        group.backend().allreduce(tensors, allreduce)->wait();
       }
     }));
   }
@@ -276,19 +277,19 @@ double communication(std::int64_t elements, const Group& group, int repeats) {
 }
 
 template <typename Model>
-void hiding(
+void measure_overlap(
     const std::string& name,
     Model model,
     const PartialState& state,
     const Report* report,
-    const Settings& settings) {
+    const Options& options) {
   std::int64_t elements = 0;
   for (const at::Tensor& parameter : model->parameters()) {
     elements += parameter.numel();
   }
-  Ours<Model> ours(model, state.group());
+  AcceleratorLoop<Model> ours(model, state.group());
   std::vector<double> times[2];
-  const int repeats = settings.quick ? 5 : 200;
+  const int repeats = options.quick ? 5 : 200;
   for (int i = -5; i < repeats; ++i) {
     for (const int sync : {i % 2 == 0 ? 0 : 1, i % 2 == 0 ? 1 : 0}) {
       const double seconds = ours.backward(sync == 1);
@@ -300,32 +301,32 @@ void hiding(
   const double alone = communication(elements, state.group(), repeats);
   if (report != nullptr) {
     const double local = median(times[0]);
-    const double seen = median(times[1]) - local;
-    const auto share = [&](const std::string& what, double of) {
+    const double exposed = median(times[1]) - local;
+    const auto report_share = [&](const std::string& part, double seconds) {
       report->measure(
-          str_cat(name, ", communication not hidden, of ", what),
-          100 * seen / of,
+          str_cat(name, ", exposed communication, relative to ", part),
+          100 * exposed / seconds,
           "%");
     };
-    share("the backward", local);
-    share("the communication alone", alone);
+    report_share("the backward", local);
+    report_share("the communication alone", alone);
   }
 }
 
-void run(const Settings& settings) {
+void run(const Options& options) {
   at::set_num_threads(1);
   const PartialState state;
   std::optional<Report> report;
   if (state.is_main_process()) {
-    report.emplace(settings.json);
+    report.emplace(options.json);
   }
   const Report* out = report ? &*report : nullptr;
-  compare<Sequential>("MLP of 200 parameters", make_mlp, state, out, settings);
+  compare<Sequential>("MLP of 200 parameters", make_mlp, state, out, options);
   compare<Encoder>(
-      "small encoder", [] { return Encoder(); }, state, out, settings);
+      "small encoder", [] { return Encoder(); }, state, out, options);
   if (state.use_distributed()) {
-    hiding("MLP of 200 parameters", make_mlp(), state, out, settings);
-    hiding("small encoder", Encoder(), state, out, settings);
+    measure_overlap("MLP of 200 parameters", make_mlp(), state, out, options);
+    measure_overlap("small encoder", Encoder(), state, out, options);
   }
 }
 
@@ -337,13 +338,13 @@ int main(int argc, char** argv) {
   check_arguments(
       argc,
       argv,
-      {.text =
-           "train_step [--json] [--quick]\n\n"
-           "A training step of a small model, against LibTorch's own pieces."});
-  const Settings settings{
+      {.text = "train_step [--json] [--quick]\n\n"
+               "Measures a training step of a small model, compared with "
+               "LibTorch."});
+  const Options options{
       has_flag(argc, argv, "--json"), has_flag(argc, argv, "--quick")};
   for (const int processes : {1, 2}) {
     accelerate::debug_launcher(
-        [&] { run(settings); }, {.num_processes = processes});
+        [&] { run(options); }, {.num_processes = processes});
   }
 }

@@ -16,8 +16,8 @@ namespace {
 
 const std::vector<ArgOption>& common_options() {
   static const std::vector<ArgOption> all = {
-      {.name = "help", .letter = "h", .help = "Show this text."},
-      {.name = "verbose", .help = "With an error, say where it was thrown."},
+      {.name = "help", .letter = "h", .help = "Show this help."},
+      {.name = "verbose", .help = "Show where an error was thrown."},
   };
   return all;
 }
@@ -26,7 +26,7 @@ std::string spelling(const ArgOption& option) {
   return "--" + option.name;
 }
 
-// "-x,--a_b,--a-b": both spellings of every name.
+// "--a_b,--a-b,-x": both spellings of every name.
 std::string names_of(const ArgOption& option) {
   std::string names = spelling(option);
   if (option.name.find('_') != std::string::npos) {
@@ -49,15 +49,15 @@ std::vector<std::string> known_flags(const CommandInfo& info) {
 }
 
 [[noreturn]] void throw_unknown(
-    const CommandInfo& info, const std::string& word) {
-  const std::string flag = word.substr(0, word.find('='));
+    const CommandInfo& info, const std::string& argument) {
+  const std::string flag = argument.substr(0, argument.find('='));
   if (flag.starts_with("--")) {
-    if (const PeerSetting* peer = find_peer_flag(flag.substr(2))) {
+    if (const PythonSetting* setting = find_python_flag(flag.substr(2))) {
       throw ConfigError(str_cat(
           flag,
           " is for ",
-          peer->feature,
-          ", which this version does not have"));
+          setting->feature,
+          ", which this version does not support"));
     }
   }
   std::string hint = did_you_mean(flag, known_flags(info));
@@ -67,8 +67,8 @@ std::vector<std::string> known_flags(const CommandInfo& info) {
   throw ConfigError(str_cat("unknown option `", printable(flag), "`"), hint);
 }
 
-// CLI11's complaints in our words.
-[[noreturn]] void translate(
+// Turns CLI11's errors into ours.
+[[noreturn]] void throw_translated(
     const CommandInfo& info, const CLI::ParseError& error) {
   const std::string text = error.what();
   const std::string flag = text.substr(0, text.find_first_of(" :,="));
@@ -89,37 +89,37 @@ std::vector<std::string> known_flags(const CommandInfo& info) {
       printable(text), str_cat("see `accelerate ", info.name, " --help`"));
 }
 
-void check_words(const CommandInfo& info, const ParsedArgs& parsed) {
-  for (const std::string& word : parsed.words) {
+void check_positional(const CommandInfo& info, const ParsedArgs& parsed) {
+  for (const std::string& argument : parsed.positional) {
     if (info.runs_program) {
       break;
     }
-    if (word.size() > 1 && word[0] == '-') {
-      throw_unknown(info, word);
+    if (argument.size() > 1 && argument[0] == '-') {
+      throw_unknown(info, argument);
     }
   }
-  if (info.runs_program && !parsed.words.empty() &&
-      parsed.words[0].starts_with("-")) {
-    throw_unknown(info, parsed.words[0]);
+  if (info.runs_program && !parsed.positional.empty() &&
+      parsed.positional[0].starts_with("-")) {
+    throw_unknown(info, parsed.positional[0]);
   }
-  if (parsed.words.size() < info.least_words) {
+  if (parsed.positional.size() < info.min_positional) {
     throw ConfigError(
         str_cat("`accelerate ", info.name, "` needs an argument"),
         str_cat("usage: accelerate ", info.usage));
   }
-  if (parsed.words.size() > info.most_words && !info.runs_program) {
+  if (parsed.positional.size() > info.max_positional && !info.runs_program) {
     throw ConfigError(
         str_cat(
             "`accelerate ",
             info.name,
             "` does not take `",
-            printable(parsed.words[info.most_words]),
+            printable(parsed.positional[info.max_positional]),
             "`"),
         str_cat("usage: accelerate ", info.usage));
   }
 }
 
-// Holds what CLI11 writes into while it parses.
+// Holds the values that CLI11 parses.
 class Collector {
  public:
   Collector(CLI::App& app, const ArgOption& option) : option_(option) {
@@ -175,22 +175,22 @@ ParsedArgs parse_args(
   }
   ParsedArgs parsed;
   try {
-    // CLI11 takes the words from the back.
+    // CLI11 expects the arguments in reverse order.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
-    translate(info, error);
+    throw_translated(info, error);
   }
   for (const auto& collector : collectors) {
     collector->collect(parsed);
   }
-  parsed.words = app.remaining();
+  parsed.positional = app.remaining();
   parsed.wants_help = parsed.has("help");
   if (!parsed.wants_help) {
-    // `--` only separates; CLI11 hands it on in front of a program.
-    if (!parsed.words.empty() && parsed.words[0] == "--") {
-      parsed.words.erase(parsed.words.begin());
+    // CLI11 keeps a `--` separator in front of a program.
+    if (!parsed.positional.empty() && parsed.positional[0] == "--") {
+      parsed.positional.erase(parsed.positional.begin());
     }
-    check_words(info, parsed);
+    check_positional(info, parsed);
   }
   return parsed;
 }

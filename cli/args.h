@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a command's words to its options.
+// Parses the arguments of a command.
 #pragma once
 
 #include <optional>
@@ -11,28 +11,29 @@
 
 namespace accelerate {
 
-/// One option a command takes.
+/// An option of a command.
 struct ArgOption {
-  std::string name;             ///< Without dashes, with underscores.
-  std::string letter = {};      ///< `-x`, if any.
-  std::string value_name = {};  ///< Empty: a flag without a value.
+  std::string name;             ///< Without dashes: `num_processes`.
+  std::string letter = {};      ///< `x` for the short option `-x`, if any.
+  std::string value_name = {};  ///< Empty: the option takes no value.
   std::string help = {};
   std::string default_text = {};
   std::string group = {};
   std::vector<std::string> choices = {};
 };
 
-/// What a command takes, and what help says about it.
+/// The arguments of a command, and its help.
 struct CommandInfo {
   std::string name;
   std::string summary;
-  std::string usage;  ///< After "accelerate".
+  std::string usage;  ///< The usage, without the leading "accelerate".
   std::vector<ArgOption> options = {};
-  std::size_t least_words = 0;
-  std::size_t most_words = 0;
-  /// What the first one may be, where that is a closed list; for shells.
-  std::vector<std::string> first_words = {};
-  /// The first word ends our options: the rest belongs to a program.
+  std::size_t min_positional = 0;
+  std::size_t max_positional = 0;
+  /// Values that shell completion suggests for the first positional argument.
+  std::vector<std::string> first_choices = {};
+  /// Whether the first positional argument is a program and the other
+  /// positional arguments are passed to it.
   bool runs_program = false;
   std::string notes = {};
   std::vector<std::string> examples = {};
@@ -40,13 +41,13 @@ struct CommandInfo {
 
 struct ParsedOption {
   std::string name;
-  std::string text;     ///< "true" for a flag without a value.
-  std::string spelled;  ///< As the command's help shows it: "--num_processes".
+  std::string text;  ///< "true" for a flag without a value.
+  std::string flag;  ///< The flag as shown in help: "--num_processes".
 };
 
 struct ParsedArgs {
   std::vector<ParsedOption> options;
-  std::vector<std::string> words;
+  std::vector<std::string> positional;
   bool wants_help = false;
 
   const ParsedOption* find(std::string_view name) const;
@@ -54,15 +55,16 @@ struct ParsedArgs {
   std::optional<std::string> get(std::string_view name) const;
 };
 
-/// Splits `arguments` (without the command's own name).
+/// Parses `arguments`, which do not include the command's name.
 ///
-/// Throws `ConfigError` on unknown flags (with the nearest known one, or that
-/// the Python package's feature is missing here), missing values, options
-/// given twice, and too few or too many words.
+/// Throws `ConfigError` for unknown flags (the error gives the nearest known
+/// flag, or the feature of Hugging Face Accelerate that is not supported),
+/// missing values, options given twice, and too few or too many positional
+/// arguments.
 ParsedArgs parse_args(
     const CommandInfo& info, const std::vector<std::string>& arguments);
 
-/// The registry's entry as an option.
+/// Returns the command-line option for `setting`.
 ArgOption option_of(const Setting& setting);
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a command is, and the list of them.
+// The commands of the `accelerate` binary.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace accelerate {
 
-/// What a command may use of the outside.
+/// What a command needs to run.
 struct CommandContext {
   Console& console;
   Environment environment;
-  /// The binary itself, for files that lie beside it.
+  /// The path of this binary, for finding other files of the installation.
   std::string executable;
 };
 
 struct Command {
   const CommandInfo& (*info)();
-  /// Returns the exit code; throws `Error` otherwise.
+  /// Returns the exit code, or throws `Error`.
   int (*run)(const ParsedArgs& arguments, CommandContext& context);
 };
 

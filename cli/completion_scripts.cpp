@@ -13,7 +13,7 @@ namespace {
 
 const ArgOption& help_option() {
   static const ArgOption option = {
-      .name = "help", .letter = "h", .help = "Show this text."};
+      .name = "help", .letter = "h", .help = "Show this help."};
   return option;
 }
 
@@ -31,14 +31,14 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-// What may follow the command, when that is a closed list.
-std::vector<std::string> first_words(const CommandInfo& info) {
-  std::vector<std::string> words = info.first_words;
+// The values of the first positional argument; empty: any value.
+std::vector<std::string> first_choices(const CommandInfo& info) {
+  std::vector<std::string> choices = info.first_choices;
   if (info.name == "help") {
     const auto names = command_names();
-    words.insert(words.end(), names.begin(), names.end());
+    choices.insert(choices.end(), names.begin(), names.end());
   }
-  return words;
+  return choices;
 }
 
 enum class Value { none, choice, path, other };
@@ -62,7 +62,7 @@ std::string both_spellings(const std::string& name) {
 
 // ---------------------------------------------------------------------- bash
 
-// An option means the same in every command that has it.
+// Options with a value; an option means the same in every command.
 std::map<std::string, ArgOption> valued_options() {
   std::map<std::string, ArgOption> all;
   for (const Command& command : all_commands()) {
@@ -100,8 +100,8 @@ std::string bash_command_cases() {
       flags.push_back("--" + option.name);
     }
     cases += str_cat("    ", info.name, ") options=\"", join(flags, " "), "\"");
-    if (const auto words = first_words(info); !words.empty()) {
-      cases += str_cat(" words=\"", join(words, " "), "\"");
+    if (const auto choices = first_choices(info); !choices.empty()) {
+      cases += str_cat(" words=\"", join(choices, " "), "\"");
     }
     cases += info.runs_program ? " program=1 ;;\n" : " ;;\n";
   }
@@ -131,7 +131,7 @@ _accelerate() {
   if [ "$COMP_CWORD" -eq 1 ]; then
 )";
 
-// bash hands over `--a=b` as three words.
+// bash splits `--a=b` into three words.
 constexpr const char* kBashTail = R"(  esac
   if [ "$current" = "=" ]; then
     current=""
@@ -147,7 +147,7 @@ constexpr const char* kBashTail = R"(  esac
           i=$((i + 1))
         fi ;;
       *)
-        # A word: what follows it is a program's own.
+        # A positional argument; after a program come its own arguments.
         [ -z "$program" ] || { _accelerate_files; return; }
         words="" ;;
     esac
@@ -172,7 +172,7 @@ std::string in_quotes(const std::string& text) {
   return "'" + replace_all(text, "'", "'\\''") + "'";
 }
 
-// Characters that a specification gives a meaning.
+// Escapes characters with a meaning in a zsh specification.
 std::string zsh_escape(std::string text) {
   for (const char* special : {"\\", "[", "]", ":"}) {
     text = replace_all(text, special, str_cat("\\", special));
@@ -211,12 +211,12 @@ std::string zsh_command(const CommandInfo& info) {
       text += zsh_option(option, "-" + option.letter);
     }
   }
-  const auto words = first_words(info);
+  const auto choices = first_choices(info);
   if (info.runs_program) {
     text += " \\\n      '(-)1:program:_files' '(-)*:argument:_files'";
-  } else if (!words.empty()) {
-    text += str_cat(" \\\n      '1:word:(", join(words, " "), ")'");
-  } else if (info.most_words > 0) {
+  } else if (!choices.empty()) {
+    text += str_cat(" \\\n      '1:argument:(", join(choices, " "), ")'");
+  } else if (info.max_positional > 0) {
     text += " \\\n      '1:path:_files'";
   }
   return text + " ;;\n";
@@ -259,12 +259,12 @@ std::string fish_command(const CommandInfo& info) {
   for (const ArgOption& option : options_of(info)) {
     text += fish_option(info, option);
   }
-  if (const auto words = first_words(info); !words.empty()) {
+  if (const auto choices = first_choices(info); !choices.empty()) {
     text += str_cat(
         "complete -c accelerate -n '__fish_seen_subcommand_from ",
         info.name,
         "' -f -a ",
-        shell_quote(join(words, " ")),
+        shell_quote(join(choices, " ")),
         "\n");
   }
   return text;
@@ -296,7 +296,7 @@ std::string zsh_completion() {
         "\n");
     cases += zsh_command(info);
   }
-  // The last lines serve both ways in: a file in $fpath, and `eval`.
+  // The last lines support both a file in $fpath and `eval`.
   return str_cat(
       "#compdef accelerate\n"
       "_accelerate() {\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scripts that teach a shell our commands, options and their values; made from
-// what the commands say about themselves.
+// Shell completion scripts for commands, options and their values, generated
+// from the descriptions of the commands.
 #pragma once
 
 #include <string>

@@ -17,7 +17,7 @@ void write_all(int fd, std::string_view text) {
       continue;
     }
     if (written < 0) {
-      // Nobody is listening any more; there is no one left to tell.
+      // The stream has no reader; there is nowhere to report the error.
       return;
     }
     text.remove_prefix(static_cast<std::size_t>(written));

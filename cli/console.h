@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only part of the command line that writes to a stream.
+// All output of the `accelerate` command goes through this class.
 #pragma once
 
 #include <string>
@@ -10,22 +10,24 @@
 
 namespace accelerate {
 
-/// stdout is data, stderr is for people. Colour only on a terminal and only as
-/// decoration.
+/// The output of the `accelerate` command. Data goes to stdout; messages go to
+/// stderr. Only labels such as `error:` have a color, and only on a terminal.
 class Console {
  public:
-  /// Looks at the terminal, `NO_COLOR` and `TERM`.
+  /// `out` and `err` are descriptors. Disables color if `err` is not a
+  /// terminal, if `NO_COLOR` is set, or if `TERM` is `dumb`.
   Console(int out, int err, const Environment& environment);
 
-  /// Data, as one would pipe it; a line end is added.
+  /// Prints data and a newline to stdout.
   void print(std::string_view text);
-  /// For people; nothing with `--quiet`.
+  /// Prints a message to stderr, unless `--quiet` is set.
   void status(std::string_view text);
   void warning(std::string_view text);
   void hint(std::string_view text);
-  /// `error: …`, then `hint: …` after a blank line.
+  /// Prints `error: …` to stderr and, if the error has a hint, a blank line and
+  /// `hint: …`.
   void error(const Error& error);
-  /// Anything to stderr, as it is.
+  /// Writes text to stderr unchanged, even with `--quiet`.
   void write_error(std::string_view text);
 
   void set_quiet(bool quiet) { quiet_ = quiet; }

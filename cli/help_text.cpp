@@ -17,30 +17,32 @@ constexpr std::size_t kOptionColumn = 34;
 struct ExitCode {
   const char* code;
   const char* meaning;
-  const char* errors = "";  // The exceptions that lead to it.
+  const char* errors = "";  // The exceptions with this exit code.
 };
 constexpr ExitCode kExitCodes[] = {
-    {"0", "Done."},
+    {"0", "Success."},
     {"1",
-     "It failed: a file, a device, another machine. The text says which.",
+     "A file operation, a device or another machine failed; the message "
+     "says which.",
      "`StateError`, `UnsupportedError`, `IoError`, `FormatError`, "
      "`DistributedError`, `OutOfMemoryError`"},
     {"2",
-     "Usage or configuration: a flag, a variable or a file is wrong, or a "
+     "Usage or configuration error: a flag, a variable or a file is wrong, or "
+     "a "
      "single-file program does not compile.",
      "`ArgumentError`, `ConfigError`"},
     {"70",
-     "A bug of ours; `accelerate env` is what a report needs.",
+     "A bug in `accelerate`; report it with the output of `accelerate env`.",
      "`InternalError`"},
     {"75",
-     "A program that was asked to (SIGTERM, SIGUSR1) saved a checkpoint and "
-     "left; start it again (`accelerate::kPreemptedExitCode`)."},
+     "The program was preempted (SIGTERM, SIGUSR1), saved a checkpoint and "
+     "exited; start it again to resume (`accelerate::kPreemptedExitCode`)."},
     {"128+n", "Killed by signal n: 130 after Ctrl-C, 137 after SIGKILL."},
     {"other",
      "`accelerate launch`: the exit code of the worker that failed first."},
 };
 
-// How many columns UTF-8 text takes; our texts have no wide characters.
+// The number of columns of UTF-8 text without wide characters.
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) {
@@ -90,8 +92,8 @@ std::string options_help(const CommandInfo& info) {
 
 std::string exit_codes_markdown() {
   std::string text =
-      "# Exit codes\n\nWhat `accelerate` and programs that follow its "
-      "convention (`accelerate::Error::exit_code`) end with.\n\n"
+      "# Exit codes\n\nThe exit codes of `accelerate`, and of programs that "
+      "follow its convention (`accelerate::Error::exit_code`).\n\n"
       "| code | meaning | errors |\n|---|---|---|\n";
   for (const ExitCode& entry : kExitCodes) {
     text += str_cat(
@@ -136,13 +138,17 @@ std::string variables_markdown(const std::string& title, Variable::Use use) {
 }
 
 std::string environment_markdown() {
-  return "# Environment variables\n\nFrom `accelerate help environment`.\n"
-         "What a program reads by itself (ranks, backend, device, log level) "
-         "is in "
-         "[process variables](process-variables.md).\n" +
+  return "# Environment variables for settings, downloads and workers\n\n"
+         "From `accelerate help environment`.\n"
+         "The variables that `PartialState` and `get_logger` read are in "
+         "[Environment variables for ranks, rendezvous, device and logging]"
+         "(process-variables.md).\n" +
          variables_markdown("Settings", Variable::Use::setting) +
-         variables_markdown("Read", Variable::Use::read) +
-         variables_markdown("Given to workers", Variable::Use::given);
+         variables_markdown(
+             "Other variables that Accelerate reads", Variable::Use::read) +
+         variables_markdown(
+             "Variables that `accelerate launch` sets for workers",
+             Variable::Use::worker);
 }
 
 std::string setting_row(const Setting& setting) {
@@ -183,22 +189,23 @@ std::string settings_markdown(const std::string& title, SettingFile file) {
 }
 
 std::string configuration_markdown() {
-  return "# Configuration\n\nA flag goes before an environment variable, a "
-         "variable before a file, a file before the default.\n`accelerate "
-         "explain` shows every value in force and where it came from.\n" +
+  return "# Configuration\n\nA flag overrides an environment variable, a "
+         "variable overrides a file, and a file overrides the "
+         "default.\n`accelerate explain` shows the value of every setting and "
+         "where it came from.\n" +
          settings_markdown(
-             "`default_config.yaml`, shared with the Python package",
-             SettingFile::peer) +
+             "`default_config.yaml`, shared with Hugging Face Accelerate",
+             SettingFile::python) +
          settings_markdown(
-             "`accelerate_cpp.yaml`, beside it", SettingFile::own) +
-         settings_markdown("Only on the command line", SettingFile::none);
+             "`accelerate_cpp.yaml`, in the same folder", SettingFile::cpp) +
+         settings_markdown("Command line only", SettingFile::none);
 }
 
 }  // namespace
 
 std::string overview_help() {
   std::string text =
-      "Train on one CPU, many, or GPUs on many machines, with one program.\n\n"
+      "Run one training program on a CPU, on GPUs or on several machines.\n\n"
       "Usage: accelerate <command> [options]\n\nCommands:\n";
   for (const Command& command : all_commands()) {
     const std::string left = "  " + command.info().name;
@@ -207,9 +214,9 @@ std::string overview_help() {
   }
   text +=
       "\nOptions:\n"
-      "  -h, --help        Show this text, or that of a command.\n"
+      "  -h, --help        Show this help, or the help of a command.\n"
       "  -V, --version     Show the version.\n"
-      "      --verbose     With a command that fails, say where.\n"
+      "      --verbose     Show where an error was thrown.\n"
       "\nExamples:\n"
       "  accelerate config\n"
       "  accelerate launch ./train --epochs 3\n"
@@ -237,9 +244,10 @@ std::string command_help(const CommandInfo& info) {
 std::string environment_help() {
   std::string text;
   const std::pair<Variable::Use, const char*> parts[] = {
-      {Variable::Use::setting, "Settings (a flag goes before them):"},
-      {Variable::Use::read, "Read:"},
-      {Variable::Use::given, "Given to workers:"},
+      {Variable::Use::setting, "Settings (flags override them):"},
+      {Variable::Use::read, "Other variables that Accelerate reads:"},
+      {Variable::Use::worker,
+       "Variables that `accelerate launch` sets for workers:"},
   };
   for (const auto& [use, title] : parts) {
     text += str_cat(text.empty() ? "" : "\n", title, "\n");
@@ -273,8 +281,8 @@ std::string exit_codes_help() {
 }
 
 std::string reference_page(const std::string& name) {
-  const std::string note =
-      str_cat("<!-- Made by `accelerate help --markdown ", name, "`. -->\n\n");
+  const std::string note = str_cat(
+      "<!-- Generated by `accelerate help --markdown ", name, "`. -->\n\n");
   if (name == "cli") {
     return note + cli_markdown();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Help texts, from the same tables the parser reads.
+// Help texts, made from the same tables that the parser uses.
 #pragma once
 
 #include <string>
@@ -8,16 +8,18 @@
 
 namespace accelerate {
 
-/// `accelerate --help`.
+/// The output of `accelerate --help`.
 std::string overview_help();
-/// `accelerate <command> --help`, at most 100 columns.
+/// The output of `accelerate <command> --help`, at most 100 columns wide.
 std::string command_help(const CommandInfo& info);
-/// `accelerate help environment` and `accelerate help exit-codes`.
+/// The output of `accelerate help environment` and of `accelerate help
+/// exit-codes`.
 std::string environment_help();
 std::string exit_codes_help();
 
-/// The pages of docs/reference/, as Markdown: `cli`, `environment`,
-/// `exit-codes`, `configuration`. Empty for other names.
+/// The page `name` of docs/reference/ as Markdown. `name` is `cli`,
+/// `environment`, `exit-codes` or `configuration`; the result is empty for any
+/// other name.
 std::string reference_page(const std::string& name);
 
 }  // namespace accelerate

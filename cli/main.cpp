@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate <command>`: picks the command, and turns what it throws into text
-// and an exit code. Nothing else prints errors.
+// `accelerate <command>`: runs the command, prints its errors and returns the
+// exit code. No other code prints errors.
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -17,22 +17,22 @@
 namespace accelerate {
 namespace {
 
-// Commands of the peer for features we lack.
-constexpr const char* kMissing[][2] = {
+// Commands of Hugging Face Accelerate for features that we do not support.
+constexpr const char* kUnsupported[][2] = {
     {"merge-weights", "FSDP"},
     {"to-fsdp2", "FSDP"},
     {"tpu-config", "TPU training"},
 };
 
 [[noreturn]] void throw_unknown_command(const std::string& name) {
-  for (const auto& [missing, feature] : kMissing) {
-    if (name == missing) {
+  for (const auto& [command, feature] : kUnsupported) {
+    if (name == command) {
       throw ConfigError(str_cat(
           "`accelerate ",
           name,
           "` is for ",
           feature,
-          ", which this version does not have"));
+          ", which this version does not support"));
     }
   }
   std::vector<std::string> names;
@@ -62,17 +62,17 @@ int run_command(
   return command->run(parsed, context);
 }
 
-int dispatch(std::vector<std::string> words, CommandContext& context) {
-  // `accelerate-launch` and its kind are links to this binary.
-  const std::string self = std::filesystem::path(words[0]).filename().string();
+int dispatch(std::vector<std::string> argv, CommandContext& context) {
+  // `accelerate-launch` and similar names are links to this binary.
+  const std::string self = std::filesystem::path(argv[0]).filename().string();
   if (self.starts_with("accelerate-")) {
-    words.insert(words.begin() + 1, self.substr(11));
+    argv.insert(argv.begin() + 1, self.substr(11));
   }
-  if (words.size() < 2) {
+  if (argv.size() < 2) {
     context.console.write_error(overview_help() + "\n");
     return 2;
   }
-  const std::string& first = words[1];
+  const std::string& first = argv[1];
   if (first == "--help" || first == "-h") {
     context.console.print(overview_help());
     return 0;
@@ -84,9 +84,9 @@ int dispatch(std::vector<std::string> words, CommandContext& context) {
   if (first.starts_with("-")) {
     throw ConfigError(
         str_cat("unknown option `", printable(first), "`"),
-        "options come after the command; see `accelerate --help`");
+        "put options after the command; see `accelerate --help`");
   }
-  return run_command(first, {words.begin() + 2, words.end()}, context);
+  return run_command(first, {argv.begin() + 2, argv.end()}, context);
 }
 
 std::string path_of_this_binary() {

@@ -15,7 +15,7 @@
 namespace accelerate {
 namespace {
 
-// Keys one by one and unseen, until the guard goes. Ctrl-C keeps its meaning.
+// Reads keys one by one without echo, for its lifetime. Ctrl-C still works.
 class RawInput {
  public:
   RawInput() {
@@ -99,7 +99,7 @@ std::string Prompt::ask(
       parse(answer);
       return answer;
     } catch (const Error& error) {
-      // Nobody is there to give a better answer.
+      // At the end of input there is no other answer.
       if (!line) {
         throw;
       }
@@ -164,7 +164,7 @@ std::string Prompt::choose_by_keys(
     }
     console_.write_error(up + menu_text(choices, selected));
   }
-  // Collapse: the question stays, with its answer.
+  // Replaces the menu with the question and its answer.
   console_.write_error(str_cat(
       "\x1b[",
       choices.size() + 1,

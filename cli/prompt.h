@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions to a person, or to a pipe.
+// Asks questions on a terminal or through a pipe.
 #pragma once
 
 #include <functional>
@@ -11,20 +11,25 @@
 
 namespace accelerate {
 
-/// Asks on stderr and reads stdin. On a terminal, choices are a menu for the
-/// arrow keys that collapses to the answer; elsewhere each answer is a line.
-/// At the end of input every question is answered by its default.
+/// Asks questions on stderr and reads answers from stdin. On a terminal,
+/// choices are shown as a menu that the user navigates with the arrow keys;
+/// after a selection, the menu is replaced by the answer. Otherwise, each
+/// answer is read as one line of input. After the end of input, every question
+/// gets its default answer.
 class Prompt {
  public:
   explicit Prompt(Console& console);
 
-  /// Asks until `parse` accepts the answer; what it throws is shown.
+  /// Repeats `question` until `parse` accepts the answer, and returns the
+  /// answer. `parse` rejects an answer by throwing an `Error`, which is
+  /// printed; after the end of input, that error propagates instead. An empty
+  /// line means `default_answer`.
   std::string ask(
       const std::string& question,
       const std::string& default_answer,
       const std::function<void(const std::string&)>& parse);
 
-  /// Returns one of `choices`.
+  /// Asks the user to choose one of `choices`, and returns the chosen one.
   std::string choose(
       const std::string& question,
       const std::vector<std::string>& choices,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What other projects see of us: public headers, and the CMake package
+# What other projects can use: the public headers and the CMake package
 # `accelerate` that `make install` writes.
 
-# A library with a public face: its headers, C++20 and LibTorch come with it.
+# Makes a library public: its users get its headers, C++20 and LibTorch.
 #   accelerate_publish(<target> HEADERS <folder under include/>)
 function(accelerate_publish target)
   cmake_parse_arguments(arg "" "HEADERS" "" ${ARGN})
@@ -13,7 +13,7 @@ function(accelerate_publish target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target}
     PUBLIC LibTorch::torch_cpu PRIVATE accelerate_flags)
-  # `all_verify_interface_header_sets` compiles each header alone.
+  # `all_verify_interface_header_sets` compiles each header on its own.
   set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
 endfunction()
 
@@ -31,8 +31,8 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/accelerate)
 
-# Installed files find each other by relative paths, so the folder can move;
-# LibTorch stays where it is.
+# Installed files find each other by relative paths, so the folder can be
+# moved; LibTorch must stay where it is.
 foreach(_library IN ITEMS accelerate accelerate_libtransformers accelerate_mpi
     accelerate_cuda)
   if(TARGET ${_library})
@@ -80,5 +80,5 @@ if(TARGET self_test)
   list(APPEND _installed self_test)
 endif()
 
-# Everything `cmake --install` copies, and nothing else.
+# Builds exactly what `cmake --install` copies.
 add_custom_target(accelerate_package DEPENDS ${_installed})

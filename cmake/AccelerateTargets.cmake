@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-# How every target of the project is made: flags, precompiled headers, layers.
+# How every target of the project is built: flags, precompiled headers, layers.
 
-# Warnings, optimisation and sanitizers, as one interface for our own code.
+# The compiler flags for our own code: warnings and sanitizers.
 add_library(accelerate_flags INTERFACE)
 target_compile_features(accelerate_flags INTERFACE cxx_std_20)
 target_compile_options(accelerate_flags INTERFACE
-  # Libraries and programs alike, so that both can use a precompiled header.
+  # For libraries and programs, so that both can share a precompiled header.
   -fPIC
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-  # -Wpedantic takes the `##__VA_ARGS__` of LibTorch's logging macros for ours.
+  # LibTorch's logging macros use `##__VA_ARGS__`, which -Wpedantic reports in
+  # our code.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-zero-variadic-macro-arguments>
-  # Messages and installed files name sources, not the folder they lay in.
+  # Keeps the path of the source tree out of messages and installed files.
   -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
   $<$<BOOL:${ACCELERATE_WERROR}>:-Werror>)
 if(ACCELERATE_SANITIZER)
   set(_sanitize -fsanitize=${ACCELERATE_SANITIZER} -fno-omit-frame-pointer)
   if(ACCELERATE_SANITIZER MATCHES undefined)
-    # LibTorch is built without the type information that `vptr` wants.
+    # LibTorch is built without the type information that `vptr` needs.
     list(APPEND _sanitize -fno-sanitize=vptr -fno-sanitize-recover=undefined)
   endif()
   target_compile_options(accelerate_flags INTERFACE ${_sanitize})
@@ -44,10 +45,10 @@ foreach(_pch IN ITEMS tensor comm nn)
     PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch/${_pch}.h)
 endforeach()
 
-# Gives a target our flags, the private include folder and, if asked, a
-# precompiled header with the LibTorch it stands for.
-#   accelerate_own(<target> [PCH tensor|comm|nn])
-function(accelerate_own target)
+# Gives a target our flags, the private include folder and, with PCH, a
+# precompiled header and LibTorch.
+#   accelerate_set_target_defaults(<target> [PCH tensor|comm|nn])
+function(accelerate_set_target_defaults target)
   cmake_parse_arguments(arg "" "PCH" "" ${ARGN})
   target_include_directories(${target} PRIVATE
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
@@ -58,32 +59,32 @@ function(accelerate_own target)
   endif()
 endfunction()
 
-# Compiles the sources of a target several at a time where ACCELERATE_UNITY is
-# on: most of the price of a source is its headers. Names in anonymous
+# Compiles several sources of a target together if ACCELERATE_UNITY is on:
+# parsing headers is most of the cost of compiling a source. Names in anonymous
 # namespaces must then differ within the target.
-function(accelerate_unite target)
+function(accelerate_enable_unity_build target)
   if(NOT ACCELERATE_UNITY)
     return()
   endif()
   set_target_properties(${target} PROPERTIES
     UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-  # A class with a field of an anonymous type, in a file that is included:
-  # g++ takes it for a header's.
+  # g++ treats the included sources as headers and warns about classes that
+  # have members of types in an anonymous namespace.
   target_compile_options(${target} PRIVATE
     $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
-# One folder of `src/`, compiled once and linked into whatever needs it.
-# Those that are not APART become part of libaccelerate.so.
-#   accelerate_add_layer(<layer> [APART] [UNITY] [PCH tensor|comm|nn] SOURCES …)
+# Adds one folder of `src/`, compiled once and linked into every target that
+# needs it. A layer becomes part of libaccelerate.so unless it is SEPARATE.
+#   accelerate_add_layer(<layer> [SEPARATE] [UNITY] [PCH tensor|comm|nn] SOURCES …)
 function(accelerate_add_layer layer)
-  cmake_parse_arguments(arg "APART;UNITY" "PCH" "SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE;UNITY" "PCH" "SOURCES" ${ARGN})
   add_library(accelerate_${layer} OBJECT ${arg_SOURCES})
-  accelerate_own(accelerate_${layer} PCH ${arg_PCH})
+  accelerate_set_target_defaults(accelerate_${layer} PCH ${arg_PCH})
   if(arg_UNITY)
-    accelerate_unite(accelerate_${layer})
+    accelerate_enable_unity_build(accelerate_${layer})
   endif()
-  if(NOT arg_APART)
+  if(NOT arg_SEPARATE)
     set_property(GLOBAL APPEND PROPERTY accelerate_layers ${layer})
   endif()
 endfunction()

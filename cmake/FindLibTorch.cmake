@@ -2,15 +2,15 @@
 # Finds the LibTorch inside a PyPI wheel or an unpacked libtorch archive.
 #
 # `find_package(Torch)` is not used: in a CUDA wheel it enables the CUDA
-# language and stops without a toolkit, although CPU code needs neither.
+# language and fails without a toolkit, although CPU code needs neither.
 #
 # Input:   TORCH_DIR  the folder that holds `include/` and `lib/`
-#          (default: .deps/python/torch of the source tree)
-# Targets: LibTorch::c10, LibTorch::torch_cpu, and, if the build has them,
+#          (default: .deps/python/torch in the source tree)
+# Targets: LibTorch::c10, LibTorch::torch_cpu, and, if LibTorch has them,
 #          LibTorch::c10_cuda and LibTorch::torch_cuda
 #
-# The targets are global, so that a project which adds ours by
-# `add_subdirectory` can link them too.
+# The targets are global, so that a project that adds ours with
+# `add_subdirectory` can link to them too.
 
 if(NOT TORCH_DIR AND DEFINED ENV{TORCH_DIR})
   set(TORCH_DIR $ENV{TORCH_DIR})
@@ -48,8 +48,8 @@ foreach(_name IN ITEMS c10 torch_cpu c10_cuda torch_cuda)
   endif()
 endforeach()
 
-# Without these definitions the headers of the process groups are empty.
-# libtorch_cpu.so itself needs the CUDA runtime wheel that lies beside it.
+# Without these definitions the process group headers are empty.
+# libtorch_cpu.so itself needs the CUDA runtime wheel installed next to it.
 if(LibTorch_FOUND)
   get_filename_component(_libtorch_site ${TORCH_DIR} DIRECTORY)
   set_target_properties(LibTorch::torch_cpu PROPERTIES

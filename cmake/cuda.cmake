@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA half: whether it is built, and how its kernels are.
+# The CUDA library: whether it is built, and how its kernels are compiled.
 #
-# libaccelerate_cuda.so is built wherever a CUDA 13 toolkit and NCCL's header
-# are, GPU or not. ACCELERATE_CUDA_FOUND says so; without them nothing of
-# src/cuda is built, and libaccelerate.so is the same.
+# libaccelerate_cuda.so is built if a CUDA 13 toolkit and NCCL's header are
+# installed, with or without a GPU; ACCELERATE_CUDA_FOUND is then ON. Otherwise
+# nothing in src/cuda is built. libaccelerate.so is the same in both cases.
 
-set(ACCELERATE_CUDA AUTO CACHE STRING "Build the CUDA half: ON, OFF or AUTO")
+set(ACCELERATE_CUDA AUTO CACHE STRING "Build the CUDA library: ON, OFF or AUTO")
 set(ACCELERATE_CUDA_ARCHITECTURES 90-real CACHE STRING
-  "What kernels are compiled for; a release: 80-real 90-real 100")
+  "GPU architectures to compile kernels for; a release uses 80-real 90-real 100")
 
 set(ACCELERATE_CUDA_FOUND OFF)
 set(_cuda_missing "")
@@ -18,7 +18,7 @@ elseif(NOT ACCELERATE_CUDA)
 elseif(NOT TARGET LibTorch::torch_cuda)
   set(_cuda_missing "LibTorch in ${TORCH_DIR} is built without CUDA")
 else()
-  # CMake 3.25 sets a property of this target, which toolkit 13 does not have.
+  # CMake 3.25 sets a property on this target, which toolkit 13 does not have.
   if(NOT TARGET CUDA::nvToolsExt)
     add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
   endif()
@@ -26,9 +26,9 @@ else()
   find_path(ACCELERATE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
     ${TORCH_DIR}/../nvidia/nccl/include)
   if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
-    set(_cuda_missing "there is no CUDA toolkit 13 or later with nvcc")
+    set(_cuda_missing "no CUDA toolkit 13 or later with nvcc was found")
   elseif(NOT ACCELERATE_NCCL_INCLUDE)
-    set(_cuda_missing "there is no nccl.h")
+    set(_cuda_missing "nccl.h was not found")
   else()
     set(ACCELERATE_CUDA_FOUND ON)
   endif()
@@ -38,13 +38,13 @@ if(NOT ACCELERATE_CUDA_FOUND)
   if(ACCELERATE_CUDA AND NOT ACCELERATE_CUDA STREQUAL AUTO)
     message(FATAL_ERROR "ACCELERATE_CUDA is on, but ${_cuda_missing}")
   endif()
-  message(STATUS "CUDA half: not built, ${_cuda_missing}")
+  message(STATUS "CUDA library: not built, ${_cuda_missing}")
   return()
 endif()
-message(STATUS "CUDA half: toolkit ${CUDAToolkit_VERSION}, "
+message(STATUS "CUDA library: toolkit ${CUDAToolkit_VERSION}, "
   "kernels for ${ACCELERATE_CUDA_ARCHITECTURES}")
 
-# nvcc refuses compilers that are younger than itself; g++ 12 to 15 it knows.
+# nvcc rejects host compilers newer than itself; it supports g++ 12 to 15.
 find_program(ACCELERATE_CUDA_HOST_COMPILER NAMES g++ g++-12 g++-13 g++-14)
 
 set(_cuda_flags -std=c++20 -O3 -lineinfo --expt-relaxed-constexpr
@@ -72,9 +72,9 @@ list(APPEND _cuda_flags
   "-DACCELERATE_KERNEL_ARCHITECTURES=\"${_cuda_architectures}\"")
 set(ACCELERATE_NVCC_FLAGS "${_cuda_flags}" CACHE INTERNAL "")
 
-# An archive of kernels: `.cu` files, plain CUDA without ATen. They are
-# compiled by commands, not by CMake's language CUDA: that one wants to link a
-# program with nvcc, which does not know the linker flags of our presets.
+# Adds a static library of kernels: `.cu` files, plain CUDA without ATen.
+# Custom commands compile them, not CMake's CUDA language: enabling it links a
+# test program with nvcc, which rejects the linker flags in our presets.
 #   accelerate_add_kernels(<target> <file.cu>…)
 function(accelerate_add_kernels target)
   set(launcher "")

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains GPT-2 from scratch on text, and lets it write a sentence.
+// Trains a small GPT-2 from scratch on text, then generates a sentence.
 //
 //     cd build/bin
 //     ./accelerate launch --cpu --num_processes 2 examples/causal_lm
 //     ./accelerate launch examples/causal_lm
 //         --train_file book.txt --tokenizer gpt2 --block_size 256
 //
-// Without a file it learns the sentences of examples/data/, in half a minute.
+// Without a file it trains on the sentences in examples/data/, which takes half
+// a minute.
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -21,7 +22,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 
-// The build says where the text lies; a source that is launched does not know.
+// The build defines this path; `accelerate launch <file>.cpp` does not.
 #ifndef ACCELERATE_EXAMPLE_DATA
 #define ACCELERATE_EXAMPLE_DATA "examples/data"
 #endif
@@ -33,59 +34,59 @@ using transformers::Row;
 using transformers::Tokenizer;
 using Gpt2 = transformers::AutoModelForCausalLM;
 
-struct Settings {
-  std::string train_file = {};  // plain text; else the bundled sentences
+struct TrainingOptions {
+  std::string train_file = {};  // Plain text. Empty: the bundled sentences.
   std::string tokenizer = ACCELERATE_EXAMPLE_DATA;
   std::string output_dir = {};
   std::string prompt = "A doctor never";
   int num_epochs = 3;
-  std::int64_t batch_size = 16;  // of all processes together
+  std::int64_t batch_size = 16;  // Over all processes.
   std::int64_t block_size = 64;
   double learning_rate = 2e-3;
   std::uint64_t seed = 42;
 };
 
-[[noreturn]] void explain_and_exit() {
+[[noreturn]] void print_usage_and_exit() {
   std::cerr << "options, each with a value: --train_file --tokenizer "
                "--output_dir --prompt --num_epochs --batch_size --block_size "
                "--learning_rate --seed\n";
   std::exit(2);
 }
 
-Settings parse(int argc, char** argv) {
-  std::map<std::string, std::string> given;
+TrainingOptions parse(int argc, char** argv) {
+  std::map<std::string, std::string> arguments;
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
     if (!name.starts_with("--") || i + 1 == argc) {
-      explain_and_exit();
+      print_usage_and_exit();
     }
-    given[name.substr(2)] = argv[i + 1];
+    arguments[name.substr(2)] = argv[i + 1];
   }
-  const auto take = [&](const char* name, const std::string& otherwise) {
-    const auto found = given.extract(name);
-    return found ? found.mapped() : otherwise;
+  const auto take = [&](const char* name, const std::string& default_value) {
+    const auto found = arguments.extract(name);
+    return found ? found.mapped() : default_value;
   };
-  Settings settings;
-  settings.train_file = take("train_file", "");
-  settings.tokenizer = take("tokenizer", settings.tokenizer);
-  settings.output_dir = take("output_dir", "");
-  settings.prompt = take("prompt", settings.prompt);
-  settings.num_epochs = std::stoi(take("num_epochs", "3"));
-  settings.batch_size = std::stoll(take("batch_size", "16"));
-  settings.block_size = std::stoll(take("block_size", "64"));
-  settings.learning_rate = std::stod(take("learning_rate", "2e-3"));
-  settings.seed = std::stoull(take("seed", "42"));
-  if (!given.empty()) {
-    explain_and_exit();
+  TrainingOptions options;
+  options.train_file = take("train_file", "");
+  options.tokenizer = take("tokenizer", options.tokenizer);
+  options.output_dir = take("output_dir", "");
+  options.prompt = take("prompt", options.prompt);
+  options.num_epochs = std::stoi(take("num_epochs", "3"));
+  options.batch_size = std::stoll(take("batch_size", "16"));
+  options.block_size = std::stoll(take("block_size", "64"));
+  options.learning_rate = std::stod(take("learning_rate", "2e-3"));
+  options.seed = std::stoull(take("seed", "42"));
+  if (!arguments.empty()) {
+    print_usage_and_exit();
   }
-  return settings;
+  return options;
 }
 
 // region: text
-// One sentence or line a row, in a column `text`.
-Dataset load_text(const Settings& settings) {
-  if (!settings.train_file.empty()) {
-    return transformers::load_dataset("text", settings.train_file);
+// Each row is one sentence or line, in the column `text`.
+Dataset load_text(const TrainingOptions& options) {
+  if (!options.train_file.empty()) {
+    return transformers::load_dataset("text", options.train_file);
   }
   return transformers::load_dataset(
              "csv", std::string(ACCELERATE_EXAMPLE_DATA) + "/train.csv")
@@ -94,15 +95,16 @@ Dataset load_text(const Settings& settings) {
 }
 // endregion
 
-// All text in a row, cut into blocks of equal length; the rest is left out.
+// Concatenates all text and cuts it into blocks of equal length. Drops the
+// remainder.
 Dataset cut_into_blocks(
     const Dataset& text, const Tokenizer& tokenizer, std::int64_t block_size) {
   std::vector<Row> blocks;
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < text.size(); ++i) {
-    const auto more = tokenizer.encode(
+    const auto row_ids = tokenizer.encode(
         text[i].text("text") + "\n", {.add_special_tokens = false});
-    ids.insert(ids.end(), more.begin(), more.end());
+    ids.insert(ids.end(), row_ids.begin(), row_ids.end());
     while (static_cast<std::int64_t>(ids.size()) >= block_size) {
       const auto end = ids.begin() + block_size;
       blocks.push_back({{"input_ids", std::vector(ids.begin(), end)}});
@@ -121,7 +123,7 @@ transformers::Config small_gpt2(
        {"n_embd", 128},
        {"n_layer", 2},
        {"n_head", 4},
-       // So small a model has nothing to spare.
+       // A model this small learns better without dropout.
        {"resid_pdrop", 0.0},
        {"embd_pdrop", 0.0},
        {"attn_pdrop", 0.0}}));
@@ -145,16 +147,16 @@ double evaluate(
 }
 
 // region: generate
-// Goes on with what the model takes for likeliest, up to a full stop.
-std::string write_on(
+// Appends the most likely next token until the sentence ends.
+std::string generate(
     Gpt2& model,
     const Tokenizer& tokenizer,
-    const Settings& settings,
+    const TrainingOptions& options,
     const c10::Device& device) {
   const at::NoGradGuard no_grad;
-  auto ids = tokenizer.encode(settings.prompt, {.add_special_tokens = false});
+  auto ids = tokenizer.encode(options.prompt, {.add_special_tokens = false});
   const auto stop = tokenizer.token_to_id(".");
-  while (static_cast<std::int64_t>(ids.size()) < settings.block_size &&
+  while (static_cast<std::int64_t>(ids.size()) < options.block_size &&
          ids.back() != stop) {
     const auto inputs = at::tensor(ids).unsqueeze(0).to(device);
     const auto logits = model({{"input_ids", inputs}}).logits;
@@ -164,44 +166,42 @@ std::string write_on(
 }
 // endregion
 
-void train(const Settings& settings) {
+void train(const TrainingOptions& options) {
   accelerate::Accelerator accelerator({.split_batches = true});
-  accelerate::set_seed(settings.seed);
+  accelerate::set_seed(options.seed);
 
   const auto tokenizer =
-      transformers::AutoTokenizer::from_pretrained(settings.tokenizer);
+      transformers::AutoTokenizer::from_pretrained(options.tokenizer);
   // region: blocks
   const auto blocks =
-      cut_into_blocks(load_text(settings), tokenizer, settings.block_size)
-          .train_test_split({.test_size = 0.1, .seed = settings.seed});
+      cut_into_blocks(load_text(options), tokenizer, options.block_size)
+          .train_test_split({.test_size = 0.1, .seed = options.seed});
   // The labels are the tokens themselves.
   const transformers::DataCollatorForLanguageModeling collator(
       transformers::CollatorTokens{}, {.mlm = false});
   // endregion
   accelerate::DataLoader train_dataloader(
       blocks.train,
-      {.batch_size = settings.batch_size,
-       .shuffle = true,
-       .seed = settings.seed},
+      {.batch_size = options.batch_size, .shuffle = true, .seed = options.seed},
       collator);
   accelerate::DataLoader eval_dataloader(
-      blocks.test, {.batch_size = settings.batch_size}, collator);
+      blocks.test, {.batch_size = options.batch_size}, collator);
 
-  auto model = Gpt2::from_config(small_gpt2(tokenizer, settings.block_size));
-  transformers::AdamW optimizer(model->parameters(), settings.learning_rate);
+  auto model = Gpt2::from_config(small_gpt2(tokenizer, options.block_size));
+  transformers::AdamW optimizer(model->parameters(), options.learning_rate);
   auto lr_scheduler = transformers::get_scheduler(
       "cosine",
       optimizer,
       {.num_warmup_steps = 20,
-       .num_training_steps = settings.num_epochs * train_dataloader.size()});
+       .num_training_steps = options.num_epochs * train_dataloader.size()});
 
   accelerator.prepare(
       model, optimizer, train_dataloader, eval_dataloader, lr_scheduler);
 
   accelerator.print(
       "perplexity before: ", evaluate(accelerator, model, eval_dataloader));
-  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
-  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+  accelerate::tqdm progress_bar(options.num_epochs * train_dataloader.size());
+  for (int epoch = 0; epoch < options.num_epochs; ++epoch) {
     model->train();
     for (auto& batch : train_dataloader) {
       const auto outputs = model(batch);
@@ -219,10 +219,10 @@ void train(const Settings& settings) {
         evaluate(accelerator, model, eval_dataloader));
   }
 
-  accelerator.print(write_on(model, tokenizer, settings, accelerator.device()));
-  if (!settings.output_dir.empty() && accelerator.is_main_process()) {
-    model->save_pretrained(settings.output_dir);
-    tokenizer.save_pretrained(settings.output_dir);
+  accelerator.print(generate(model, tokenizer, options, accelerator.device()));
+  if (!options.output_dir.empty() && accelerator.is_main_process()) {
+    model->save_pretrained(options.output_dir);
+    tokenizer.save_pretrained(options.output_dir);
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that talk: who is there, a few collectives, how long they take,
-// and what a mistake looks like.
+// How processes communicate: a few collectives, how long they take, and the
+// error that a mistake causes.
 //
 //     make build TARGETS=collectives
-//     build/bin/examples/collectives [number of processes, 2 if left out]
+//     build/bin/examples/collectives [number of processes, default 2]
 //
 // `debug_launcher` starts the processes; under torchrun or srun the same
 // functions run without it.
@@ -29,30 +29,30 @@ using accelerate::Reduction;
 
 // region: collectives
 void collectives() {
-  const accelerate::PartialState state;  // Finds the others and joins them.
+  const accelerate::PartialState state;  // Joins the other processes.
   const auto rank = state.process_index();
   state.print(state.num_processes(), " processes over ", state.backend());
 
-  // Everybody's rows, in order; their number may differ.
+  // The rows from all processes, in rank order. Their counts may differ.
   const at::Tensor rows = accelerate::gather(at::full({rank + 1}, rank));
   state.print("gather: ", rows.numel(), " rows, the last is ", rows[-1].item());
 
-  // One number out of many.
+  // The mean over all processes.
   const at::Tensor loss = at::full({}, 1.0 + static_cast<double>(rank));
   state.print("mean loss: ", accelerate::reduce(loss).item());
 
-  // A share of the work for each; everybody hears who does what.
+  // Each process gets a share of the work, and all see every share.
   const std::vector<std::string> words = {"one", "two", "three", "four"};
   const auto share = state.split_between_processes(words);
-  const auto mine = accelerate::Json::object(
+  const auto summary = accelerate::Json::object(
       {{"process", rank}, {"device", state.device().str()}, {"share", share}});
-  for (const auto& theirs : accelerate::gather_object({mine})) {
-    state.print(theirs.dump());
+  for (const auto& gathered : accelerate::gather_object({summary})) {
+    state.print(gathered.dump());
   }
 }
 // endregion
 
-// Median time of a sum over all processes, in milliseconds.
+// The median time of a sum over all processes, in milliseconds.
 double time_reduce(std::int64_t bytes) {
   const at::Tensor tensor = at::ones({bytes / 4});
   const int repeats = bytes < (1 << 20) ? 200 : 10;
@@ -70,27 +70,28 @@ double time_reduce(std::int64_t bytes) {
   return times[static_cast<std::size_t>(repeats / 2)];
 }
 
-void show_times(const std::vector<double>& ours, std::int64_t first_bytes) {
+void show_times(const std::vector<double>& times, std::int64_t first_bytes) {
   // region: gloo
   const PartialState gloo(
       {.init_process_group = {.backend = accelerate::Backend::gloo}});
   // endregion
-  gloo.print("\nsum over all processes      ours        Gloo     ratio");
-  for (std::size_t i = 0; i < ours.size(); ++i) {
+  gloo.print("\nsum over all processes   default        Gloo     ratio");
+  for (std::size_t i = 0; i < times.size(); ++i) {
     const std::int64_t bytes = first_bytes << (4 * i);
-    const double theirs = time_reduce(bytes);
+    const double gloo_time = time_reduce(bytes);
     std::ostringstream line;
     line << std::fixed << std::setw(12) << bytes / 1024 << " KiB"
-         << std::setprecision(3) << std::setw(13) << ours[i] << " ms"
-         << std::setw(9) << theirs << " ms" << std::setprecision(2)
-         << std::setw(8) << ours[i] / theirs;
+         << std::setprecision(3) << std::setw(13) << times[i] << " ms"
+         << std::setw(9) << gloo_time << " ms" << std::setprecision(2)
+         << std::setw(8) << times[i] / gloo_time;
     gloo.print(line.str());
   }
 }
 
 void show_a_mistake() {
   const PartialState state;
-  state.print("\nprocesses that disagree get an error at once:");
+  state.print(
+      "\nif tensors do not match, all processes get an error immediately:");
   try {
     static_cast<void>(
         accelerate::gather(at::zeros({8, state.is_main_process() ? 4 : 3})));
@@ -102,12 +103,12 @@ void show_a_mistake() {
 void demo() {
   collectives();
   const std::int64_t first_bytes = 4 << 10;
-  std::vector<double> ours;
+  std::vector<double> times;
   for (std::int64_t bytes = first_bytes; bytes <= 16 << 20; bytes <<= 4) {
-    ours.push_back(time_reduce(bytes));
+    times.push_back(time_reduce(bytes));
   }
-  PartialState::reset();  // The next one may have another backend.
-  show_times(ours, first_bytes);
+  PartialState::reset();  // Allows another backend.
+  show_times(times, first_bytes);
   show_a_mistake();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// nlp_example.cpp with every feature there is: checkpoints and resuming,
-// accumulation, clipping, early stopping, a profile, worker threads, gradient
-// checkpointing, an orderly end when the machine is taken away.
+// nlp_example.cpp with every feature: checkpoints and resuming, gradient
+// accumulation, gradient clipping, early stopping, profiling, worker threads,
+// gradient checkpointing, and a clean exit on preemption.
 //
 //     cd build/bin
 //     program=examples/complete_nlp_example
@@ -9,7 +9,7 @@
 //     $launch $program --project_dir run --checkpointing_steps 100
 //     $launch $program --project_dir run --resume_from_checkpoint latest
 //
-// What is not in nlp_example.cpp stands between marks.
+// Code that is not in nlp_example.cpp is in marked blocks.
 #include <cstdlib>
 #include <filesystem>
 // New code
@@ -30,7 +30,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-// The build says where the pairs lie; a source that is launched does not know.
+// The build defines this path; `accelerate launch <file>.cpp` does not.
 #ifndef ACCELERATE_EXAMPLE_DATA
 #define ACCELERATE_EXAMPLE_DATA "examples/data"
 #endif
@@ -42,35 +42,35 @@ using transformers::Row;
 using transformers::Tokenizer;
 using Classifier = transformers::AutoModelForSequenceClassification;
 
-struct Settings {
-  std::string checkpoint = {};  // a folder or a name on the Hub
+struct TrainingOptions {
+  std::string checkpoint = {};  // A folder or a name on the Hub.
   std::string data = ACCELERATE_EXAMPLE_DATA;
   std::string output_dir = {};
   int num_epochs = 4;
-  std::int64_t batch_size = 24;  // of all processes together
+  std::int64_t batch_size = 24;  // Over all processes.
   double learning_rate = 1e-3;
   std::string lr_scheduler = "linear";
   std::uint64_t seed = 42;
   std::optional<accelerate::Precision> mixed_precision = std::nullopt;
   // New code
-  std::string project_dir = {};              // where checkpoints go
-  std::int64_t checkpointing_steps = 0;      // 0: after each epoch
-  std::int64_t checkpoints_total_limit = 3;  // older ones go
-  std::string resume_from_checkpoint = {};   // a folder, or `latest`
+  std::string project_dir = {};              // Saves checkpoints here.
+  std::int64_t checkpointing_steps = 0;      // 0: after each epoch.
+  std::int64_t checkpoints_total_limit = 3;  // Removes the oldest.
+  std::string resume_from_checkpoint = {};   // A folder, or `latest`.
   std::int64_t gradient_accumulation_steps = 1;
   double max_grad_norm = 1;
-  double stop_at_accuracy = 1;  // early
-  std::int64_t patience = 3;    // epochs without a better result
+  double stop_at_accuracy = 1;
+  std::int64_t patience = 3;  // Epochs without improvement before stopping.
   std::int64_t num_workers = 0;
-  std::string profile = {};  // where traces go
+  std::string profile = {};  // Writes traces here.
   bool gradient_checkpointing = false;
   // End of new code
 };
 // New code
 
-// The best result so far: part of the checkpoint, so that a resumed run stops
-// where the other would have.
-struct Best {
+// The best result so far. It is part of the checkpoint, so that a resumed run
+// stops in the same epoch as an uninterrupted one.
+struct BestResult {
   double accuracy = 0;
   std::int64_t epochs_since = 0;
 
@@ -82,20 +82,20 @@ struct Best {
     accuracy = state.at("accuracy").as_double();
     epochs_since = state.at("epochs_since").as_integer();
   }
-  void add(double next) {
-    const bool is_better = next > accuracy;
+  void add(double new_accuracy) {
+    const bool is_better = new_accuracy > accuracy;
     epochs_since = is_better ? 0 : epochs_since + 1;
-    accuracy = is_better ? next : accuracy;
+    accuracy = is_better ? new_accuracy : accuracy;
   }
 };
 // End of new code
 
-[[noreturn]] void explain_and_exit() {
+[[noreturn]] void print_usage_and_exit() {
   std::cerr << "options, each with a value: --checkpoint --data --output_dir "
                "--num_epochs --batch_size --learning_rate --lr_scheduler "
                "--seed --mixed_precision\n";
   // New code
-  std::cerr << "more of them: --project_dir --checkpointing_steps "
+  std::cerr << "more options: --project_dir --checkpointing_steps "
                "--checkpoints_total_limit --resume_from_checkpoint "
                "--gradient_accumulation_steps --max_grad_norm "
                "--stop_at_accuracy --patience --num_workers --profile "
@@ -104,30 +104,30 @@ struct Best {
   std::exit(2);
 }
 
-Settings parse(int argc, char** argv) {
-  std::map<std::string, std::string> given;
+TrainingOptions parse(int argc, char** argv) {
+  std::map<std::string, std::string> arguments;
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
     if (!name.starts_with("--") || i + 1 == argc) {
-      explain_and_exit();
+      print_usage_and_exit();
     }
-    given[name.substr(2)] = argv[i + 1];
+    arguments[name.substr(2)] = argv[i + 1];
   }
   const auto take = [&](const char* name) {
-    const auto found = given.extract(name);
+    const auto found = arguments.extract(name);
     return found ? std::optional(found.mapped()) : std::nullopt;
   };
-  Settings settings;
-  settings.checkpoint = take("checkpoint").value_or("");
-  settings.data = take("data").value_or(settings.data);
-  settings.output_dir = take("output_dir").value_or("");
-  settings.num_epochs = std::stoi(take("num_epochs").value_or("4"));
-  settings.batch_size = std::stoll(take("batch_size").value_or("24"));
-  settings.learning_rate = std::stod(take("learning_rate").value_or("1e-3"));
-  settings.lr_scheduler = take("lr_scheduler").value_or("linear");
-  settings.seed = std::stoull(take("seed").value_or("42"));
+  TrainingOptions options;
+  options.checkpoint = take("checkpoint").value_or("");
+  options.data = take("data").value_or(options.data);
+  options.output_dir = take("output_dir").value_or("");
+  options.num_epochs = std::stoi(take("num_epochs").value_or("4"));
+  options.batch_size = std::stoll(take("batch_size").value_or("24"));
+  options.learning_rate = std::stod(take("learning_rate").value_or("1e-3"));
+  options.lr_scheduler = take("lr_scheduler").value_or("linear");
+  options.seed = std::stoull(take("seed").value_or("42"));
   if (const auto name = take("mixed_precision")) {
-    settings.mixed_precision = accelerate::parse_precision(*name);
+    options.mixed_precision = accelerate::parse_precision(*name);
   }
   // New code
   const auto take_number = [&](const char* name, auto& field) {
@@ -135,27 +135,27 @@ Settings parse(int argc, char** argv) {
       field = static_cast<std::decay_t<decltype(field)>>(std::stod(*value));
     }
   };
-  settings.project_dir = take("project_dir").value_or("");
-  take_number("checkpointing_steps", settings.checkpointing_steps);
-  take_number("checkpoints_total_limit", settings.checkpoints_total_limit);
-  settings.resume_from_checkpoint = take("resume_from_checkpoint").value_or("");
+  options.project_dir = take("project_dir").value_or("");
+  take_number("checkpointing_steps", options.checkpointing_steps);
+  take_number("checkpoints_total_limit", options.checkpoints_total_limit);
+  options.resume_from_checkpoint = take("resume_from_checkpoint").value_or("");
   take_number(
-      "gradient_accumulation_steps", settings.gradient_accumulation_steps);
-  take_number("max_grad_norm", settings.max_grad_norm);
-  take_number("stop_at_accuracy", settings.stop_at_accuracy);
-  take_number("patience", settings.patience);
-  take_number("num_workers", settings.num_workers);
-  settings.profile = take("profile").value_or("");
-  settings.gradient_checkpointing =
+      "gradient_accumulation_steps", options.gradient_accumulation_steps);
+  take_number("max_grad_norm", options.max_grad_norm);
+  take_number("stop_at_accuracy", options.stop_at_accuracy);
+  take_number("patience", options.patience);
+  take_number("num_workers", options.num_workers);
+  options.profile = take("profile").value_or("");
+  options.gradient_checkpointing =
       take("gradient_checkpointing").value_or("no") == "yes";
   // End of new code
-  if (!given.empty()) {
-    explain_and_exit();
+  if (!arguments.empty()) {
+    print_usage_and_exit();
   }
-  return settings;
+  return options;
 }
 
-// A small BERT over the vocabulary of the data.
+// A small BERT with the vocabulary of the data.
 transformers::Config small_bert(const Tokenizer& tokenizer) {
   return transformers::Config::from_json(accelerate::Json::object(
       {{"model_type", "bert"},
@@ -165,7 +165,7 @@ transformers::Config small_bert(const Tokenizer& tokenizer) {
        {"num_attention_heads", 4},
        {"intermediate_size", 512},
        {"max_position_embeddings", 128},
-       // Small, so it needs larger weights and no dropout to learn fast.
+       // A model this small learns faster with larger weights and no dropout.
        {"initializer_range", 0.05},
        {"hidden_dropout_prob", 0.0},
        {"attention_probs_dropout_prob", 0.0}}));
@@ -193,7 +193,7 @@ struct Scores {
   double f1 = 0;
 };
 
-// On all processes together; padding that evens out the last batch is left out.
+// Evaluates on all processes, without the samples that pad the last batch.
 Scores evaluate(
     accelerate::Accelerator& accelerator, Classifier& model, auto& dataloader) {
   model->eval();
@@ -211,104 +211,103 @@ Scores evaluate(
 }
 
 // New code
-int exit_code = 0;  // What the program ends with.
+int exit_code = 0;
 
 // End of new code
-void train(const Settings& settings) {
-  // A batch is that of all processes together: more of them change nothing
-  // but the time.
+void train(const TrainingOptions& options) {
+  // `batch_size` is the total over all processes, so the number of processes
+  // does not change the result.
   accelerate::Accelerator accelerator({
       .split_batches = true,
-      .mixed_precision = settings.mixed_precision,
+      .mixed_precision = options.mixed_precision,
       // New code
-      .gradient_accumulation_steps = settings.gradient_accumulation_steps,
+      .gradient_accumulation_steps = options.gradient_accumulation_steps,
       .project_config =
-          settings.project_dir.empty()
+          options.project_dir.empty()
               ? std::nullopt
               : std::optional(accelerate::ProjectConfiguration{
-                    .project_dir = settings.project_dir,
+                    .project_dir = options.project_dir,
                     .automatic_checkpoint_naming = true,
-                    .total_limit = settings.checkpoints_total_limit}),
+                    .total_limit = options.checkpoints_total_limit}),
       // End of new code
   });
-  accelerate::set_seed(settings.seed);
+  accelerate::set_seed(options.seed);
 
-  const bool is_random = settings.checkpoint.empty();
+  const bool from_scratch = options.checkpoint.empty();
   const auto tokenizer = transformers::AutoTokenizer::from_pretrained(
-      is_random ? settings.data : settings.checkpoint);
-  // Every batch is padded to its own longest row.
+      from_scratch ? options.data : options.checkpoint);
+  // Pads each batch to its longest row.
   const transformers::DataCollatorWithPadding collator(tokenizer);
   accelerate::DataLoader train_dataloader(
-      tokenized(tokenizer, settings.data + "/train.csv"),
+      tokenized(tokenizer, options.data + "/train.csv"),
       {
-          .batch_size = settings.batch_size,
+          .batch_size = options.batch_size,
           .shuffle = true,
           // New code
-          .num_workers = settings.num_workers,
+          .num_workers = options.num_workers,
           // End of new code
-          .seed = settings.seed,
+          .seed = options.seed,
       },
       collator);
   accelerate::DataLoader eval_dataloader(
-      tokenized(tokenizer, settings.data + "/validation.csv"),
-      {.batch_size = settings.batch_size},
+      tokenized(tokenizer, options.data + "/validation.csv"),
+      {.batch_size = options.batch_size},
       collator);
 
-  auto model = is_random ? Classifier::from_config(small_bert(tokenizer))
-                         : Classifier::from_pretrained(
-                               settings.checkpoint, {.num_labels = 2});
+  auto model = from_scratch ? Classifier::from_config(small_bert(tokenizer))
+                            : Classifier::from_pretrained(
+                                  options.checkpoint, {.num_labels = 2});
   // New code
-  if (settings.gradient_checkpointing) {
+  if (options.gradient_checkpointing) {
     model->gradient_checkpointing_enable();
   }
   // End of new code
-  transformers::AdamW optimizer(model->parameters(), settings.learning_rate);
+  transformers::AdamW optimizer(model->parameters(), options.learning_rate);
   auto lr_scheduler = transformers::get_scheduler(
-      settings.lr_scheduler,
+      options.lr_scheduler,
       optimizer,
       {.num_warmup_steps = 100,
-       .num_training_steps = settings.num_epochs * train_dataloader.size()});
+       .num_training_steps = options.num_epochs * train_dataloader.size()});
 
   accelerator.prepare(
       model, optimizer, train_dataloader, eval_dataloader, lr_scheduler);
   // New code
-  Best best;
+  BestResult best;
   accelerator.register_for_checkpointing(best);
 
   std::int64_t first_epoch = 0;
-  if (!settings.resume_from_checkpoint.empty()) {
+  if (!options.resume_from_checkpoint.empty()) {
     const auto report =
-        settings.resume_from_checkpoint == "latest"
+        options.resume_from_checkpoint == "latest"
             ? accelerator.load_state()
-            : accelerator.load_state(settings.resume_from_checkpoint);
+            : accelerator.load_state(options.resume_from_checkpoint);
     first_epoch = report.epoch;
     accelerator.print(
         "resumed at step ", report.step, " in epoch ", report.epoch);
   }
-  // Saves in the middle of epochs, and when SIGTERM or SIGUSR1 ask to stop.
+  // Saves in the middle of an epoch, and on SIGTERM or SIGUSR1.
   std::function<bool()> save = [] { return false; };
-  if (!settings.project_dir.empty()) {
-    save = settings.checkpointing_steps > 0
-               ? accelerator.save_every({.steps = settings.checkpointing_steps})
+  if (!options.project_dir.empty()) {
+    save = options.checkpointing_steps > 0
+               ? accelerator.save_every({.steps = options.checkpointing_steps})
                : accelerator.save_every({.minutes = 10});
   }
   std::unique_ptr<accelerate::Profiler> profiler;
-  if (!settings.profile.empty()) {
+  if (!options.profile.empty()) {
     profiler = accelerator.profile(
         {.schedule_option =
              accelerate::ProfileSchedule{
                  .wait = 1, .warmup = 1, .active = 2, .repeat = 1},
-         .output_trace_dir = settings.profile});
+         .output_trace_dir = options.profile});
   }
   bool stopped = false;
   // End of new code
 
-  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
+  accelerate::tqdm progress_bar(options.num_epochs * train_dataloader.size());
   // New code
-  progress_bar.update(
-      accelerator.step() * settings.gradient_accumulation_steps);
+  progress_bar.update(accelerator.step() * options.gradient_accumulation_steps);
   // End of new code
-  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+  for (int epoch = 0; epoch < options.num_epochs; ++epoch) {
     // New code
     if (epoch < first_epoch || stopped) {
       continue;
@@ -323,8 +322,7 @@ void train(const Settings& settings) {
       accelerator.backward(outputs.loss);
       // New code
       if (accelerator.sync_gradients()) {
-        accelerator.clip_grad_norm_(
-            model->parameters(), settings.max_grad_norm);
+        accelerator.clip_grad_norm_(model->parameters(), options.max_grad_norm);
       }
       // End of new code
       optimizer.step();
@@ -332,7 +330,7 @@ void train(const Settings& settings) {
       optimizer.zero_grad();
       progress_bar.update(1);
       // New code
-      if (progress_bar.n() % 10 == 0) {  // Reading it waits for the device.
+      if (progress_bar.n() % 10 == 0) {  // item() waits for the device.
         progress_bar.set_postfix(
             "loss=" + std::to_string(outputs.loss.item<double>()));
       }
@@ -358,29 +356,29 @@ void train(const Settings& settings) {
     accelerator.print("epoch ", epoch, ": accuracy ", accuracy, ", F1 ", f1);
     // New code
     best.add(accuracy);
-    // The same number everywhere; a decision of one process alone would need
-    // this as well, since all have to leave the loop together.
-    if (best.accuracy >= settings.stop_at_accuracy ||
-        best.epochs_since >= settings.patience) {
+    // All processes have the same accuracy here, but they must leave the loop
+    // together. The trigger ensures this even if only one decides to stop.
+    if (best.accuracy >= options.stop_at_accuracy ||
+        best.epochs_since >= options.patience) {
       accelerator.set_trigger();
     }
     if (accelerator.check_trigger()) {
-      accelerator.print("stopped early, at accuracy ", best.accuracy);
+      accelerator.print("stopped early at accuracy ", best.accuracy);
       stopped = true;
     }
-    if (!settings.project_dir.empty() && settings.checkpointing_steps == 0) {
+    if (!options.project_dir.empty() && options.checkpointing_steps == 0) {
       accelerator.save_state({.blocking = false});
     }
     // End of new code
   }
 
-  if (!settings.output_dir.empty() && accelerator.is_main_process()) {
-    model->save_pretrained(settings.output_dir);
-    tokenizer.save_pretrained(settings.output_dir);
+  if (!options.output_dir.empty() && accelerator.is_main_process()) {
+    model->save_pretrained(options.output_dir);
+    tokenizer.save_pretrained(options.output_dir);
   }
   // New code
   profiler.reset();
-  accelerator.end_training();  // Waits for a checkpoint that is being written.
+  accelerator.end_training();  // Waits until the last checkpoint is written.
   // End of new code
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data of your own in batches: a dataset, a stream, random augmentation,
-// padding, worker threads, resuming, and two processes that share the work.
+// Batches of your own data: a dataset, a stream, random augmentation, padding,
+// worker threads, resuming, and two processes that share the work.
 //
 //     build/bin/examples/data_loader
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 struct Waves {
   std::int64_t size() const { return 100; }
 
-  // Called by several threads at once: const, and nothing shared changes.
+  // Several threads call this at the same time, so it must not change state.
   accelerate::TensorMap get(std::int64_t index) const {
     const at::Tensor x = at::linspace(0, 1, 8).add(static_cast<double>(index));
     return {{"inputs", x}, {"labels", x.sin()}};
@@ -61,7 +61,7 @@ struct Lines {
     }
     return next_number++;
   }
-  // Optional: an epoch begins.
+  // Optional: called at the beginning of an epoch.
   void reset() { next_number = 0; }
 };
 // endregion
@@ -70,7 +70,7 @@ void read_a_stream() {
   accelerate::DataLoader loader(Lines(), {.batch_size = 4});
   for (at::Tensor& batch : loader) {
     std::cout << "stream: " << batch.size(0) << " numbers"
-              << (loader.end_of_dataloader() ? ", the last ones\n" : "\n");
+              << (loader.end_of_dataloader() ? " (the last batch)\n" : "\n");
   }
 }
 
@@ -78,8 +78,8 @@ void read_a_stream() {
 struct Noisy {
   std::int64_t size() const { return 100; }
 
-  // The generator depends on seed, epoch and index alone: a resumed run, or
-  // one with other workers, draws the same numbers.
+  // The generator depends only on seed, epoch and index: a resumed run, or a
+  // run with a different number of workers, draws the same numbers.
   at::Tensor get(std::int64_t index, at::Generator& generator) const {
     return at::randn({8}, generator).add(static_cast<double>(index));
   }
@@ -155,14 +155,14 @@ void stop_and_resume() {
   accelerate::Json state;
   for (auto& batch : loader) {
     if (batch.size(0) == 8) {
-      state = loader.state_dict();  // A few numbers; counts this batch.
+      state = loader.state_dict();  // The position after this batch.
       break;
     }
   }
 
   auto resumed = make_loader();
   resumed.load_state_dict(state);
-  for (auto& batch : resumed) {  // Begins with the ninth sample of the epoch.
+  for (auto& batch : resumed) {  // Starts with the ninth sample of the epoch.
     std::cout << "resumed with " << batch.size(0) << " rows\n";
     break;
   }
@@ -184,24 +184,25 @@ void share_between_processes() {
        .num_processes = state.num_processes(),
        .group = state.group()});
 
-  std::int64_t real = 0;
+  std::int64_t num_samples = 0;
   for (auto& batch : loader) {
-    // The last step is completed with samples of the first: they come last,
-    // and do not count.
+    // The last batches are padded with samples from the beginning. The padding
+    // is at the end and is not counted.
     const at::Tensor labels = batch["labels"].narrow(0, 0, loader.valid_rows());
-    real += accelerate::gather(labels).size(0);
+    num_samples += accelerate::gather(labels).size(0);
   }
-  state.print("together the processes saw ", real, " samples");
+  state.print("together the processes saw ", num_samples, " samples");
 }
 // endregion
 
-void ask_the_arithmetic() {
+void show_sharding() {
   // region: sharding
   const accelerate::BatchSamplerShard shard(
       100, {.batch_size = 8, .num_processes = 3, .process_index = 0});
   const auto [begin, rows, valid_rows] = shard.at(4);
-  std::cout << shard.size() << " batches; the last begins at position " << begin
-            << " and has " << valid_rows << " real of " << rows << " rows\n";
+  std::cout << shard.size() << " batches; the last starts at position " << begin
+            << " and has " << rows << " rows, " << valid_rows
+            << " of them real\n";
   // endregion
 }
 
@@ -214,5 +215,5 @@ int main() {
   pad_batches();
   join_structs();
   stop_and_resume();
-  ask_the_arithmetic();
+  show_sharding();
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fine-tunes a classifier of sentence pairs and evaluates it after each epoch:
-// do the two sentences mean the same?
+// Fine-tunes a sentence-pair classifier (do two sentences mean the same?) and
+// evaluates it after each epoch.
 //
 //     cd build/bin
 //     ./accelerate launch --cpu --num_processes 2 examples/nlp_example
 //     ./accelerate launch examples/nlp_example --checkpoint bert-base-cased
 //
-// Without a checkpoint it starts from a small random BERT, which learns the
+// Without a checkpoint it trains a small BERT from scratch, which learns the
 // bundled pairs in a few epochs. complete_nlp_example.cpp is this program with
-// every feature there is.
+// every feature.
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -23,7 +23,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-// The build says where the pairs lie; a source that is launched does not know.
+// The build defines this path; `accelerate launch <file>.cpp` does not.
 #ifndef ACCELERATE_EXAMPLE_DATA
 #define ACCELERATE_EXAMPLE_DATA "examples/data"
 #endif
@@ -35,58 +35,58 @@ using transformers::Row;
 using transformers::Tokenizer;
 using Classifier = transformers::AutoModelForSequenceClassification;
 
-struct Settings {
-  std::string checkpoint = {};  // a folder or a name on the Hub
+struct TrainingOptions {
+  std::string checkpoint = {};  // A folder or a name on the Hub.
   std::string data = ACCELERATE_EXAMPLE_DATA;
   std::string output_dir = {};
   int num_epochs = 4;
-  std::int64_t batch_size = 24;  // of all processes together
+  std::int64_t batch_size = 24;  // Over all processes.
   double learning_rate = 1e-3;
   std::string lr_scheduler = "linear";
   std::uint64_t seed = 42;
   std::optional<accelerate::Precision> mixed_precision = std::nullopt;
 };
 
-[[noreturn]] void explain_and_exit() {
+[[noreturn]] void print_usage_and_exit() {
   std::cerr << "options, each with a value: --checkpoint --data --output_dir "
                "--num_epochs --batch_size --learning_rate --lr_scheduler "
                "--seed --mixed_precision\n";
   std::exit(2);
 }
 
-Settings parse(int argc, char** argv) {
-  std::map<std::string, std::string> given;
+TrainingOptions parse(int argc, char** argv) {
+  std::map<std::string, std::string> arguments;
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
     if (!name.starts_with("--") || i + 1 == argc) {
-      explain_and_exit();
+      print_usage_and_exit();
     }
-    given[name.substr(2)] = argv[i + 1];
+    arguments[name.substr(2)] = argv[i + 1];
   }
   const auto take = [&](const char* name) {
-    const auto found = given.extract(name);
+    const auto found = arguments.extract(name);
     return found ? std::optional(found.mapped()) : std::nullopt;
   };
-  Settings settings;
-  settings.checkpoint = take("checkpoint").value_or("");
-  settings.data = take("data").value_or(settings.data);
-  settings.output_dir = take("output_dir").value_or("");
-  settings.num_epochs = std::stoi(take("num_epochs").value_or("4"));
-  settings.batch_size = std::stoll(take("batch_size").value_or("24"));
-  settings.learning_rate = std::stod(take("learning_rate").value_or("1e-3"));
-  settings.lr_scheduler = take("lr_scheduler").value_or("linear");
-  settings.seed = std::stoull(take("seed").value_or("42"));
+  TrainingOptions options;
+  options.checkpoint = take("checkpoint").value_or("");
+  options.data = take("data").value_or(options.data);
+  options.output_dir = take("output_dir").value_or("");
+  options.num_epochs = std::stoi(take("num_epochs").value_or("4"));
+  options.batch_size = std::stoll(take("batch_size").value_or("24"));
+  options.learning_rate = std::stod(take("learning_rate").value_or("1e-3"));
+  options.lr_scheduler = take("lr_scheduler").value_or("linear");
+  options.seed = std::stoull(take("seed").value_or("42"));
   if (const auto name = take("mixed_precision")) {
-    settings.mixed_precision = accelerate::parse_precision(*name);
+    options.mixed_precision = accelerate::parse_precision(*name);
   }
-  if (!given.empty()) {
-    explain_and_exit();
+  if (!arguments.empty()) {
+    print_usage_and_exit();
   }
-  return settings;
+  return options;
 }
 
 // region: config
-// A small BERT over the vocabulary of the data.
+// A small BERT with the vocabulary of the data.
 transformers::Config small_bert(const Tokenizer& tokenizer) {
   return transformers::Config::from_json(accelerate::Json::object(
       {{"model_type", "bert"},
@@ -96,7 +96,7 @@ transformers::Config small_bert(const Tokenizer& tokenizer) {
        {"num_attention_heads", 4},
        {"intermediate_size", 512},
        {"max_position_embeddings", 128},
-       // Small, so it needs larger weights and no dropout to learn fast.
+       // A model this small learns faster with larger weights and no dropout.
        {"initializer_range", 0.05},
        {"hidden_dropout_prob", 0.0},
        {"attention_probs_dropout_prob", 0.0}}));
@@ -127,7 +127,7 @@ struct Scores {
   double f1 = 0;
 };
 
-// On all processes together; padding that evens out the last batch is left out.
+// Evaluates on all processes, without the samples that pad the last batch.
 Scores evaluate(
     accelerate::Accelerator& accelerator, Classifier& model, auto& dataloader) {
   model->eval();
@@ -144,52 +144,52 @@ Scores evaluate(
   return {.accuracy = accuracy.compute(), .f1 = f1.compute().f1};
 }
 
-void train(const Settings& settings) {
-  // A batch is that of all processes together: more of them change nothing
-  // but the time.
+void train(const TrainingOptions& options) {
+  // `batch_size` is the total over all processes, so the number of processes
+  // does not change the result.
   accelerate::Accelerator accelerator({
       .split_batches = true,
-      .mixed_precision = settings.mixed_precision,
+      .mixed_precision = options.mixed_precision,
   });
-  accelerate::set_seed(settings.seed);
+  accelerate::set_seed(options.seed);
 
-  const bool is_random = settings.checkpoint.empty();
+  const bool from_scratch = options.checkpoint.empty();
   const auto tokenizer = transformers::AutoTokenizer::from_pretrained(
-      is_random ? settings.data : settings.checkpoint);
+      from_scratch ? options.data : options.checkpoint);
   // region: loader
-  // Every batch is padded to its own longest row.
+  // Pads each batch to its longest row.
   const transformers::DataCollatorWithPadding collator(tokenizer);
   accelerate::DataLoader train_dataloader(
-      tokenized(tokenizer, settings.data + "/train.csv"),
+      tokenized(tokenizer, options.data + "/train.csv"),
       {
-          .batch_size = settings.batch_size,
+          .batch_size = options.batch_size,
           .shuffle = true,
-          .seed = settings.seed,
+          .seed = options.seed,
       },
       collator);
   // endregion
   accelerate::DataLoader eval_dataloader(
-      tokenized(tokenizer, settings.data + "/validation.csv"),
-      {.batch_size = settings.batch_size},
+      tokenized(tokenizer, options.data + "/validation.csv"),
+      {.batch_size = options.batch_size},
       collator);
 
   // region: model
-  auto model = is_random ? Classifier::from_config(small_bert(tokenizer))
-                         : Classifier::from_pretrained(
-                               settings.checkpoint, {.num_labels = 2});
+  auto model = from_scratch ? Classifier::from_config(small_bert(tokenizer))
+                            : Classifier::from_pretrained(
+                                  options.checkpoint, {.num_labels = 2});
   // endregion
-  transformers::AdamW optimizer(model->parameters(), settings.learning_rate);
+  transformers::AdamW optimizer(model->parameters(), options.learning_rate);
   auto lr_scheduler = transformers::get_scheduler(
-      settings.lr_scheduler,
+      options.lr_scheduler,
       optimizer,
       {.num_warmup_steps = 100,
-       .num_training_steps = settings.num_epochs * train_dataloader.size()});
+       .num_training_steps = options.num_epochs * train_dataloader.size()});
 
   accelerator.prepare(
       model, optimizer, train_dataloader, eval_dataloader, lr_scheduler);
 
-  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
-  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+  accelerate::tqdm progress_bar(options.num_epochs * train_dataloader.size());
+  for (int epoch = 0; epoch < options.num_epochs; ++epoch) {
     model->train();
     for (auto& batch : train_dataloader) {
       auto outputs = model(batch);
@@ -205,9 +205,9 @@ void train(const Settings& settings) {
   }
 
   // region: save
-  if (!settings.output_dir.empty() && accelerator.is_main_process()) {
-    model->save_pretrained(settings.output_dir);
-    tokenizer.save_pretrained(settings.output_dir);
+  if (!options.output_dir.empty() && accelerator.is_main_process()) {
+    model->save_pretrained(options.output_dir);
+    tokenizer.save_pretrained(options.output_dir);
   }
   // endregion
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tutorial's last step: a training function that is called in several
+// The last step of the tutorial: calls a training function in several
 // processes, from a C++ notebook or, as here, from a program.
 //
 //     build/bin/examples/notebook_train [data]
 //
-// notebooks/tutorial_python.ipynb has the same function in a cell of C++.
+// notebooks/tutorial_python.ipynb has the same function in a C++ cell.
 #include <string>
 #include <tuple>
 
 #include <accelerate/accelerate.h>
 #include <transformers/transformers.h>
 
-// The build says where the pairs lie; a source that is launched does not know.
+// The build defines this path; `accelerate launch <file>.cpp` does not.
 #ifndef ACCELERATE_EXAMPLE_DATA
 #define ACCELERATE_EXAMPLE_DATA "examples/data"
 #endif

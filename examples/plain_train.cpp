@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tutorial's script before it is changed: the loop of train.cpp for one
-// process, which puts model and batches on the device itself.
+// The tutorial's script before the changes: the loop of train.cpp for one
+// process, which moves the model and the batches to the device itself.
 //
 //     build/bin/examples/plain_train [model] [data]
 //
-// docs/tutorials/distributed_training.md shows what separates the two.
+// docs/tutorials/distributed_training.md shows the difference between the two.
 #include <filesystem>
 #include <string>
 
@@ -14,7 +14,7 @@
 #include <torch/cuda.h>
 #include <torch/types.h>
 
-// The build says where the pairs lie; a source that is launched does not know.
+// The build defines this path; `accelerate launch <file>.cpp` does not.
 #ifndef ACCELERATE_EXAMPLE_DATA
 #define ACCELERATE_EXAMPLE_DATA "examples/data"
 #endif
@@ -25,7 +25,7 @@ using transformers::Dataset;
 using transformers::Row;
 using transformers::Tokenizer;
 
-// A small BERT over the vocabulary of the data, where nothing else is given.
+// Makes a small BERT with the vocabulary of the data and random weights.
 std::string random_checkpoint(const std::string& data) {
   const auto folder = std::filesystem::temp_directory_path() /
                       "accelerate-example" / "plain_bert";

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `accelerate test` runs on every process: do they share the work, talk to
-// each other, and train as one process would?
+// The program that `accelerate test` runs in every process. It checks that the
+// processes share the work, communicate, and train like a single process.
 //
 //     accelerate test --cpu --num_processes 2
 //
-// A program of its own, because the command line does not link LibTorch.
+// It is a separate program because the command line does not link LibTorch.
 #include <cstdint>
 #include <iostream>
 #include <numeric>
@@ -30,29 +30,32 @@ constexpr std::int64_t kBatch = 4;
   throw InternalError(text);
 }
 
-void check(const PartialState& state, bool holds, const std::string& what) {
-  // Everybody hears of one rank's trouble, so that nobody waits for it.
-  const auto answers = gather_object({Json(holds)});
-  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
-    if (!answers[rank].as_bool()) {
-      fail(state, "rank " + std::to_string(rank) + ": " + what + " is wrong");
+void check(const PartialState& state, bool passed, const std::string& name) {
+  // Every rank learns of a failure, so that none waits for a failed rank.
+  const auto results = gather_object({Json(passed)});
+  for (std::size_t rank = 0; rank < results.size(); ++rank) {
+    if (!results[rank].as_bool()) {
+      fail(
+          state,
+          "this check failed on rank " + std::to_string(rank) + ": " + name);
     }
   }
-  state.print("ok: ", what);
+  state.print("ok: ", name);
 }
 
 void check_sharding(const PartialState& state) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(kRows) + 1);
   std::iota(rows.begin(), rows.end(), 0);
-  const auto mine = state.split_between_processes(rows);
+  const auto local_rows = state.split_between_processes(rows);
 
   std::vector<std::int64_t> all;
-  for (const Json& share : gather_object({Json(mine)})) {
+  for (const Json& share : gather_object({Json(local_rows)})) {
     for (const Json& row : share.as_array()) {
       all.push_back(row.as_integer());
     }
   }
-  check(state, all == rows, "every sample goes to one process, in order");
+  check(
+      state, all == rows, "every sample goes to exactly one process, in order");
 }
 
 void check_collectives(const PartialState& state) {
@@ -65,7 +68,7 @@ void check_collectives(const PartialState& state) {
       state,
       rows.numel() == world * (world + 1) / 2 &&
           rows.sum().item<std::int64_t>() == expected,
-      "gather of tensors of different sizes");
+      "gather tensors of different sizes");
 
   const at::Tensor mean =
       reduce(at::full({3}, static_cast<double>(rank), at::kDouble));
@@ -74,11 +77,11 @@ void check_collectives(const PartialState& state) {
       mean[2].item<double>() == static_cast<double>(world - 1) / 2,
       "reduce to the mean");
 
-  const at::Tensor word = at::full({2}, rank, at::kLong);
-  broadcast(word, static_cast<int>(world - 1));
+  const at::Tensor value = at::full({2}, rank, at::kLong);
+  broadcast(value, static_cast<int>(world - 1));
   check(
       state,
-      word[1].item<std::int64_t>() == world - 1,
+      value[1].item<std::int64_t>() == world - 1,
       "broadcast from the last process");
 }
 
@@ -97,7 +100,7 @@ struct Rows {
 };
 
 void check_loader(Accelerator& accelerator, const PartialState& state) {
-  // One row too many for even shares.
+  // One row more than the processes can share evenly.
   const Rows rows{kBatch * state.num_processes() * 3 + 1};
   DataLoader loader(rows, {.batch_size = kBatch});
   accelerator.prepare(loader);
@@ -112,7 +115,7 @@ void check_loader(Accelerator& accelerator, const PartialState& state) {
   check(
       state,
       at::cat(seen).equal(at::stack(expected)),
-      "a data loader's batches, gathered, are the data set in order");
+      "gathered data loader batches contain the dataset in order");
 }
 
 torch::nn::Linear make_model() {
@@ -128,42 +131,43 @@ at::Tensor loss_of(
   return torch::nn::functional::mse_loss(model->forward(x).flatten(), y);
 }
 
-// The same fit twice: prepared, on this process's share of each batch, and on
-// whole batches without the others.
+// Fits the same data twice: with a prepared model on this process's share of
+// each batch, and with a local model on global batches.
 void check_training(Accelerator& accelerator, const PartialState& state) {
-  const std::int64_t whole = kBatch * state.num_processes();
-  const Rows rows{whole * 10};
+  const std::int64_t global_batch = kBatch * state.num_processes();
+  const Rows rows{global_batch * 10};
   DataLoader loader(rows, {.batch_size = kBatch});
-  DataLoader whole_loader(rows, {.batch_size = whole});
-  auto together = make_model();
-  auto alone = make_model();
-  torch::optim::SGD optimizer(together->parameters(), 0.1);
-  torch::optim::SGD alone_optimizer(alone->parameters(), 0.1);
-  accelerator.prepare(loader, together, optimizer);
-  double first = 0;
-  double last = 0;
+  DataLoader local_loader(rows, {.batch_size = global_batch});
+  auto model = make_model();
+  auto local_model = make_model();
+  torch::optim::SGD optimizer(model->parameters(), 0.1);
+  torch::optim::SGD local_optimizer(local_model->parameters(), 0.1);
+  accelerator.prepare(loader, model, optimizer);
+  double first_loss = 0;
+  double last_loss = 0;
   for (int epoch = 0; epoch < 5; ++epoch) {
     for (auto& batch : loader) {
-      accelerator.backward(loss_of(together, batch.data, batch.target));
+      accelerator.backward(loss_of(model, batch.data, batch.target));
       optimizer.step();
       optimizer.zero_grad();
     }
-    for (auto& batch : whole_loader) {
-      const at::Tensor loss = loss_of(alone, batch.data, batch.target);
-      last = loss.item<double>();
-      first = first == 0 ? last : first;
+    for (auto& batch : local_loader) {
+      const at::Tensor loss = loss_of(local_model, batch.data, batch.target);
+      last_loss = loss.item<double>();
+      first_loss = first_loss == 0 ? last_loss : first_loss;
       loss.backward();
-      alone_optimizer.step();
-      alone_optimizer.zero_grad();
+      local_optimizer.step();
+      local_optimizer.zero_grad();
     }
   }
-  const double apart =
-      together->weight.sub(alone->weight).abs().max().item<double>();
-  // Sums in another order round differently; the fit must have improved.
+  const double difference =
+      model->weight.sub(local_model->weight).abs().max().item<double>();
+  // The tolerance allows for sums in a different order, which round
+  // differently.
   check(
       state,
-      apart < 1e-12 && last < 0.5 * first,
-      "50 steps of training equal those of one process");
+      difference < 1e-12 && last_loss < 0.5 * first_loss,
+      "50 training steps give the same result as in one process");
 }
 
 int run() {

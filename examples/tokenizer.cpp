@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to token ids and back, with a folder that Python's Transformers wrote.
+// Converts text to token ids and back, with a tokenizer folder written by
+// Hugging Face Transformers.
 //
 //   build/bin/examples/tokenizer <folder with tokenizer.json or vocab.txt>
 #include <iostream>
@@ -40,7 +41,7 @@ void show(const std::string& folder) {
   for (const auto& [begin, end] : encoding.offset_mapping) {
     std::cout << begin << "-" << end << " ";
   }
-  std::cout << "and " << encoding.overflowing.size() << " parts more\n";
+  std::cout << "and " << encoding.overflowing.size() << " more parts\n";
   // endregion
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tutorial's script: fine-tunes a classifier of sentence pairs.
+// The tutorial's script: fine-tunes a sentence-pair classifier.
 //
 //     cd build/bin
 //     ./accelerate launch --cpu --num_processes 2 examples/train [model] [data]
 //
 // `model` is a folder or a name on the Hub, `data` a folder of sentence pairs.
-// Without them it makes a small random model and takes examples/data/.
+// Without them it uses a small random model and examples/data/.
 #include <filesystem>
 #include <string>
 
 #include <accelerate/accelerate.h>
 #include <transformers/transformers.h>
 
-// The build says where the pairs lie; a source that is launched does not know.
+// The build defines this path; `accelerate launch <file>.cpp` does not.
 #ifndef ACCELERATE_EXAMPLE_DATA
 #define ACCELERATE_EXAMPLE_DATA "examples/data"
 #endif
@@ -23,12 +23,12 @@ using transformers::Dataset;
 using transformers::Row;
 using transformers::Tokenizer;
 
-// A small BERT over the vocabulary of the data, where nothing else is given.
+// Makes a small BERT with the vocabulary of the data and random weights.
 std::string random_checkpoint(const std::string& data) {
   const auto folder =
       std::filesystem::temp_directory_path() / "accelerate-example" / "bert";
   const auto order = accelerate::PartialState().main_process_first();
-  // What is written last.
+  // config.json is written last.
   if (!std::filesystem::exists(folder / "config.json")) {
     std::filesystem::create_directories(folder);
     std::filesystem::copy_file(

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that each feature example is the base program plus marked blocks.
 
-    tools/check_examples.py [folder of the tree]
+    tools/check_examples.py [root of the tree]
 
-Without its opening comment, its regions, and what stands between
-`// New code` and `// End of new code`, a file of examples/by_feature/ equals
-examples/base.cpp, and examples/complete_nlp_example.cpp equals
+Without its opening comment, its region marks, and the blocks between
+`// New code` and `// End of new code`, a file in examples/by_feature/ must
+equal examples/base.cpp, and examples/complete_nlp_example.cpp must equal
 examples/nlp_example.cpp.
 """
 
@@ -21,12 +21,12 @@ FEATURES = Path("examples/by_feature")
 NLP, COMPLETE = (Path("examples/nlp_example.cpp"),
                  Path("examples/complete_nlp_example.cpp"))
 BEGIN, END = "// New code", "// End of new code"
-# Files that need not equal the base, with a reason each: none.
+# Files that need not match the base, each with a reason; currently none.
 EXCLUDED = {}
 
 
 def program(lines):
-    """The lines after the opening comment, without marks of regions."""
+    """Yields the lines after the opening comment, without region marks."""
     first = next((i for i, line in enumerate(lines)
                   if not line.startswith("//")), len(lines))
     for line in lines[first:]:
@@ -36,37 +36,37 @@ def program(lines):
 
 
 def without_blocks(lines):
-    """The lines outside of marked blocks, and what is wrong with the marks."""
-    kept, blocks, inside, wrong = [], 0, False, []
+    """Returns the lines outside marked blocks, and the errors in the marks."""
+    kept, blocks, inside, errors = [], 0, False, []
     for line in lines:
         mark = line.strip()
         if mark == BEGIN:
             if inside:
-                wrong.append(f"`{BEGIN}` inside a block")
+                errors.append(f"`{BEGIN}` inside a block")
             inside, blocks = True, blocks + 1
         elif mark == END:
             if not inside:
-                wrong.append(f"`{END}` without `{BEGIN}`")
+                errors.append(f"`{END}` without `{BEGIN}`")
             inside = False
         elif not inside:
             kept.append(line)
     if inside:
-        wrong.append(f"a block without `{END}`")
+        errors.append(f"a block without `{END}`")
     if not blocks:
-        wrong.append(f"no block begins with `{BEGIN}`")
-    return kept, wrong
+        errors.append(f"no block begins with `{BEGIN}`")
+    return kept, errors
 
 
 def check_feature(root, name, base_name):
     base = list(program((root / base_name).read_text().splitlines()))
     lines = program((root / name).read_text().splitlines())
-    kept, wrong = without_blocks(lines)
-    for what in wrong:
-        yield f"{name}: {what}"
+    kept, errors = without_blocks(lines)
+    for error in errors:
+        yield f"{name}: {error}"
     difference = list(difflib.unified_diff(
         base, kept, str(base_name), f"{name} without its blocks", n=1, lineterm=""))
-    if difference and not wrong:
-        yield "\n  ".join([f"{name}: differs from the base outside of its blocks",
+    if difference and not errors:
+        yield "\n  ".join([f"{name}: differs from the base outside its marked blocks",
                            *difference])
 
 

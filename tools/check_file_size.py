@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Mentions files over 400 lines: a reason to look for two ideas in one file.
+"""Lists files of more than 400 lines, which may hold more than one idea.
 
-    tools/check_file_size.py [folder of the tree]
+    tools/check_file_size.py [root of the tree]
 
-Never fails: a long table or a protocol may be right as it is.
+Never fails: a long table or protocol may be fine as it is.
 """
 
 import sys
@@ -28,4 +28,4 @@ if __name__ == "__main__":
     for count, file in sorted(
             long_files(Path(sys.argv[1]) if len(sys.argv) > 1 else tree.ROOT),
             reverse=True):
-        print(f"size: {file} has {count} lines; are there two ideas in it?")
+        print(f"size: {file} has {count} lines; consider splitting it")

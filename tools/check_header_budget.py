@@ -4,10 +4,11 @@
 
     tools/check_header_budget.py --compiler g++ --torch .deps/python/torch
 
-Asks the compiler (`-M`) what each public header reads. A light header may
-read the small value types of LibTorch (`c10/core/Device.h` and its kind); a
-header on the tensor list also what `ATen/core/Tensor.h` and
-`torch/optim/optimizer.h` read. Nothing may read a parser or a test library.
+Asks the compiler (`-M`) which files each public header includes. A light
+header may include LibTorch's small value types (such as `c10/core/Device.h`).
+A header on the tensor list may also include everything that
+`ATen/core/Tensor.h` and `torch/optim/optimizer.h` include. No header may
+include a parser or a test library.
 """
 
 import argparse
@@ -22,15 +23,15 @@ import tree
 # Headers whose types hold tensors or derive from LibTorch's optimizer.
 TENSOR_HEADERS = tree.ROOT / "tools/tensor_headers.txt"
 TENSOR_BUDGET = ["ATen/core/Tensor.h", "torch/optim/optimizer.h"]
-# About a second each.
+# Each takes about a second to compile.
 LIGHT_BUDGET = ["c10/core/Device.h", "c10/core/ScalarType.h",
                 "c10/util/Exception.h", "c10/util/intrusive_ptr.h"]
 FORBIDDEN = ("nlohmann/", "yaml-cpp/", "CLI/", "gtest/", "gmock/", "openssl/",
              "mpi.h")
 
 
-def reads(compiler, folders, header):
-    """The files a header reads, as the compiler lists them."""
+def included_files(compiler, folders, header):
+    """The files that a header includes, as the compiler lists them."""
     with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
         source.write(f'#include "{header}"\n')
         source.flush()
@@ -39,12 +40,12 @@ def reads(compiler, folders, header):
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise RuntimeError(f"{header} does not compile:\n{result.stderr}")
-    words = result.stdout.replace("\\\n", " ").split()[2:]
-    return {str(Path(word)) for word in words}
+    paths = result.stdout.replace("\\\n", " ").split()[2:]
+    return {str(Path(path)) for path in paths}
 
 
 class Budget:
-    """What the two kinds of header may read of LibTorch."""
+    """The LibTorch headers that each of the two kinds of header may include."""
 
     def __init__(self, compiler, include, torch):
         self.compiler = compiler
@@ -58,7 +59,7 @@ class Budget:
         return set().union(*(self.read(header) for header in headers))
 
     def read(self, header):
-        return reads(self.compiler, self.folders, header)
+        return included_files(self.compiler, self.folders, header)
 
     def check(self, header, is_tensor_header):
         """Returns what is wrong with one public header."""
@@ -70,11 +71,11 @@ class Budget:
         if heavy:
             kind = "tensor" if is_tensor_header else "light"
             findings.append(
-                f"{header} is a {kind} header and reads {len(heavy)} headers "
-                f"too many of LibTorch, such as {heavy[0]}")
+                f"{header} is a {kind} header but includes {len(heavy)} "
+                f"heavier LibTorch headers, such as {heavy[0]}")
         for path in sorted(found):
             if any(f"/{name}" in path for name in FORBIDDEN):
-                findings.append(f"{header} reads {path}")
+                findings.append(f"{header} includes {path}")
                 break
         return findings
 

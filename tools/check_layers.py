@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that includes point downward, and who may use heavy headers.
+"""Checks that includes point downward, and which layers use heavy headers.
 
-    tools/check_layers.py [folder of the tree]
+    tools/check_layers.py [root of the tree]
 
 A private header belongs to its folder under src/. A public header belongs to
-the layer whose source includes it first (`error.h` to base, for error.cpp);
-one that no source implements counts as all that it includes.
+the layer of the source whose first include it is (`error.h` to base, because
+of error.cpp); a header without such a source counts as everything it
+includes.
 """
 
 import re
@@ -15,21 +16,21 @@ from pathlib import Path
 
 import tree
 
-HOST = {"base", "config", "folders"}
-LOW = HOST | {"compat", "device", "comm", "state"}
+CORE = {"base", "config", "checkpoint_directory"}
+LOW = CORE | {"compat", "device", "comm", "state"}
 
 # Layer -> the layers it may include, besides itself.
 LAYERS = {
     "base": set(),
     "config": {"base"},
-    "folders": {"base"},
-    "launch": HOST,
-    "tracking": HOST,
-    "jupyter": HOST | {"launch"},
+    "checkpoint_directory": {"base"},
+    "launch": CORE,
+    "tracking": CORE,
+    "jupyter": CORE | {"launch"},
     "compat": set(),
-    "device": HOST | {"compat"},
-    "comm": HOST | {"compat", "device"},
-    "state": HOST | {"compat", "device", "comm"},
+    "device": CORE | {"compat"},
+    "comm": CORE | {"compat", "device"},
+    "state": CORE | {"compat", "device", "comm"},
     "tensor_io": {"base", "compat"},
     "precision": LOW,
     "optim": LOW,
@@ -38,19 +39,19 @@ LAYERS = {
     "checkpoint": LOW | {"tensor_io"},
     "accelerator": LOW | {"tracking", "tensor_io", "precision", "optim", "data",
                           "parallel", "checkpoint"},
-    "transformers": HOST | {"compat", "device", "tensor_io", "precision",
+    "transformers": CORE | {"compat", "device", "tensor_io", "precision",
                             "optim", "data"},
     "cuda": LOW | {"tensor_io", "precision", "optim", "data", "parallel"},
-    "cli": HOST | {"launch", "tracking"},
+    "cli": CORE | {"launch", "tracking"},
 }
 WITHOUT_LIBTORCH = {
-    "base", "config", "folders", "launch", "tracking", "jupyter", "cli"}
-# Folders without LibTorch inside a layer that has it.
-HOST_FOLDERS = (
+    "base", "config", "checkpoint_directory", "launch", "tracking", "jupyter", "cli"}
+# Folders without LibTorch inside a layer that uses it.
+FOLDERS_WITHOUT_LIBTORCH = (
     "src/transformers/datasets/", "src/transformers/hub/",
     "src/transformers/tokenizers/")
 
-# (header, who may include it)
+# (header, folders that may include it)
 RESTRICTED = [
     (re.compile(r"torch/csrc/distributed/c10d/ProcessGroup\w*\.hpp"),
      ("src/comm/", "src/cuda/", "tests/", "benchmarks/", "cmake/pch/")),
@@ -59,19 +60,20 @@ RESTRICTED = [
       "benchmarks/", "examples/", "cmake/pch/", "python/")),
     (re.compile(r"torch/(torch|all)\.h"), ("examples/",)),
 ]
-# Each costs seconds: one source of ours, behind a type of ours.
+# Each takes seconds to compile: only one source may include it and wrap it.
 ONE_SOURCE = re.compile(r"nlohmann/.*|CLI/.*|CLI11\.hpp|yaml-cpp/.*")
 LIBTORCH = re.compile(r"(ATen|c10|torch|caffe2)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 ENVIRONMENT = re.compile(
     r"\b(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
-# Launchers write the environment of their children; Open MPI reads its options
-# there alone.
+# Launchers set the environment of their child processes; Open MPI reads its
+# options only from environment variables.
 MAY_TOUCH_ENVIRONMENT = (
     "src/config/environment.", "src/launch/", "src/jupyter/",
     "src/state/forked_ranks.", "src/comm/backends/mpi/runtime.")
-# Everybody else asks the device layer. The profiler's activities and the word
-# `cuda` in a variable are LibTorch's; fused.cpp asks for autocast by device.
+# Code outside these files asks the device layer. placement.cpp parses the name `cuda` in
+# a variable, profiler.cpp sets LibTorch's activities, and fused.cpp checks
+# autocast per device.
 CUDA = re.compile(r"\bis_cuda\(\)|\bhasCUDA\(|\bkCUDA\b")
 MAY_ASK_FOR_CUDA = (
     "src/cuda/", "src/device/", "src/state/placement.", "src/state/profiler.",
@@ -87,7 +89,7 @@ def includes(path):
 
 
 def layer_of(path):
-    """The layer a file lies in, or None outside the layers."""
+    """The layer of a file, or None for a file outside the layers."""
     parts = path.parts
     if parts[0] == "src" and len(parts) > 2:
         return parts[1]
@@ -95,7 +97,7 @@ def layer_of(path):
 
 
 class Headers:
-    """Which layers a public header stands for."""
+    """Maps each public header to the layers it counts as."""
 
     def __init__(self, root, names):
         self.includes = {}
@@ -108,7 +110,7 @@ class Headers:
                 self.owner.setdefault(headers[0], layer_of(name))
 
     def layers(self, header, seen=()):
-        """The layers that including `header` amounts to."""
+        """The layers that including `header` counts as."""
         if header not in self.includes:
             layer = header.split("/")[0]
             return {layer} if layer in LAYERS and "/" in header else set()
@@ -122,10 +124,10 @@ class Headers:
 
 
 def check_file(root, name, headers):
-    """Yields what is wrong with the includes of one file."""
+    """Yields the findings about the includes of one file."""
     layer = layer_of(name)
     if name.parts[0] == "src" and layer and layer not in LAYERS:
-        yield f"{name}: src/{layer} is no layer; add it to tools/check_layers.py"
+        yield f"{name}: src/{layer} is not a layer; add it to tools/check_layers.py"
         return
     owner = headers.owner.get("/".join(name.parts[1:]))
     for line, header in includes(root / name):
@@ -135,7 +137,7 @@ def check_file(root, name, headers):
             for other in sorted(headers.layers(header) - allowed - {layer, owner}):
                 yield f"{where}: {layer or owner} may not include {other} ({header})"
         if LIBTORCH.match(header) and (
-                layer in WITHOUT_LIBTORCH or str(name).startswith(HOST_FOLDERS)):
+                layer in WITHOUT_LIBTORCH or str(name).startswith(FOLDERS_WITHOUT_LIBTORCH)):
             yield f"{where}: {layer} may not include LibTorch ({header})"
         if name.parts[0] == "include" and header.split("/")[0] in LAYERS \
                 and header not in headers.includes:
@@ -146,7 +148,7 @@ def check_file(root, name, headers):
 
 
 def check_environment(root, name):
-    """Yields each place outside config/environment that touches it."""
+    """Yields each access to environment variables outside config/environment."""
     if name.parts[0] not in ("src", "cli", "include") or \
             str(name).startswith(MAY_TOUCH_ENVIRONMENT):
         return
@@ -157,18 +159,19 @@ def check_environment(root, name):
 
 
 def check_cuda(root, name):
-    """Yields each place outside cuda and the device layer that asks for it."""
+    """Yields each CUDA check outside src/cuda and the device layer."""
     if name.parts[0] not in ("src", "cli", "include") or \
             str(name).startswith(MAY_ASK_FOR_CUDA):
         return
     for number, line in enumerate((root / name).read_text().splitlines(), 1):
         match = CUDA.search(line.split("//")[0])
         if match:
-            yield f"{name}:{number}: only src/device may ask for `{match[0]}`"
+            yield f"{name}:{number}: only src/device may use `{match[0]}`"
 
 
 def check_parsers(root, names):
-    """Yields every header, and every second source, with a costly parser."""
+    """Yields each header that includes a costly parser, and each parser that
+    several sources include."""
     users = {}
     for name in names:
         if name.parts[0] not in ("src", "cli", "include"):
@@ -182,7 +185,8 @@ def check_parsers(root, names):
                 yield f"{name}:{line}: no header may include {header}"
     for library, found in users.items():
         if len(found) > 1:
-            yield f"{library} is included by {', '.join(sorted(found))}: keep it in one"
+            yield (f"{library} is included by {', '.join(sorted(found))}: "
+                   "include it in one source only")
 
 
 def check(root):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the tests that were skipped with those that may be.
+"""Checks that only tests on the list of expected skips were skipped.
 
     tools/check_skips.py <tests.xml of ctest> [tests/expected_skips.txt]
 
-A line of the list is `<test name or pattern>  # <reason>`. A skip that no line
-allows is an error, and so is a line that no test of this build matches.
+A line of the list is `<test name or pattern>  # <reason>`. A skipped test that
+matches no line is an error, and so is a line that matches no test.
 """
 
 import fnmatch
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import tree
 
-# GoogleTest says it inside a binary that runs many tests as one ctest test.
+# What GoogleTest prints in a binary that runs many tests as one ctest test.
 SKIPPED_INSIDE = re.compile(r"^\[  SKIPPED \] ([\w./]+)(?: \(|$)", re.MULTILINE)
 
 
@@ -33,7 +33,7 @@ def read_expected(path):
 
 
 def read_results(path):
-    """Returns ({every test}, {every skipped test})."""
+    """Returns ({all tests}, {all skipped tests})."""
     every, skipped = set(), set()
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name = case.get("name")
@@ -52,12 +52,12 @@ def check(results, expected):
     patterns, findings = read_expected(expected)
     every, skipped = read_results(results)
     if not every:
-        findings.append(f"{results} names no test at all")
+        findings.append(f"{results} contains no tests")
     for name in sorted(skipped):
         if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
-            findings.append(f"{name} was skipped and is not in {expected.name}")
+            findings.append(f"{name} was skipped but is not in {expected.name}")
     for pattern in patterns:
-        # Sharded tests show up by name only while they are skipped.
+        # A test in a sharded binary appears by name only if it is skipped.
         binary = pattern.split(".")[0]
         known = fnmatch.filter(every, pattern) or \
             fnmatch.filter(every, f"{binary}.shard_*")

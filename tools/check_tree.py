@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the tree is what its documents and CMake files say.
+"""Checks that the tree matches its documents and CMake files.
 
-    tools/check_tree.py [folder of the tree]
+    tools/check_tree.py [root of the tree]
 
-- every `*_test.cpp` and `*_test.py` is listed in a CMakeLists.txt of tests/
+- every `*_test.cpp` and `*_test.py` is listed in a CMakeLists.txt under tests/
 - every example is registered with `accelerate_add_example`, which runs it
-- the folder map of README.md and the code map of ARCHITECTURE.md are true
-- C++ and CMake blocks in documents equal the region they name
-- relative links lead somewhere, and docs/index.md leads to every page
-- sources carry the licence line
+- the folder map in README.md and the code map in ARCHITECTURE.md are correct
+- C++ and CMake blocks in documents equal the regions they name
+- relative links are valid, and docs/index.md links to every page
+- source files have the license line
 """
 
 import json
@@ -29,7 +29,7 @@ LICENSED = {".cpp", ".h", ".hpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
 
 
 def named_in_cmake(root, names, folder, pattern):
-    """The paths that the CMake files below `folder` name."""
+    """The paths that the CMake files under `folder` name."""
     found = set()
     for name in names:
         is_list = name.name == "CMakeLists.txt" or name.suffix == ".cmake"
@@ -44,7 +44,7 @@ def check_tests_listed(root, names):
     for name in names:
         if name.parts[0] == "tests" and TEST_NAME.fullmatch(name.name) \
                 and name not in listed:
-            yield f"{name}: no CMakeLists.txt below tests/ lists it"
+            yield f"{name}: no CMakeLists.txt under tests/ lists it"
 
 
 def check_examples_run(root, names):
@@ -52,34 +52,34 @@ def check_examples_run(root, names):
     for name in names:
         if name.parts[0] == "examples" and name.suffix == ".cpp" \
                 and name.with_suffix("") not in run:
-            yield f"{name}: no accelerate_add_example runs it"
+            yield f"{name}: not registered with accelerate_add_example"
 
 
 def read_map(root, document, marker):
-    """The folders that the block after `<!-- marker -->` names, in order."""
+    """The folders that the block after `<!-- marker -->` lists, in order."""
     path = root / document
     text = path.read_text() if path.exists() else ""
     _, found, rest = text.partition(f"<!-- {marker} -->\n")
     block = FENCE.match(rest)
     if not found or not block:
         return None
-    words = (line.split()[0] for line in block[2].splitlines() if line.strip())
-    return [Path(word) for word in words if word.endswith("/")]
+    entries = (line.split()[0] for line in block[2].splitlines() if line.strip())
+    return [Path(entry) for entry in entries if entry.endswith("/")]
 
 
-def check_map(root, document, marker, wanted):
-    """`wanted` folders must be in the map once, and the map's must exist."""
+def check_map(root, document, marker, expected):
+    """The map must list each `expected` folder once, and only folders that exist."""
     found = read_map(root, document, marker)
     if found is None:
         yield f"{document}: no block follows `<!-- {marker} -->`"
         return
-    for folder in sorted(wanted - set(found)):
-        yield f"{document}: the {marker} lacks {folder}/"
+    for folder in sorted(expected - set(found)):
+        yield f"{document}: {folder}/ is missing from the {marker}"
     for folder in sorted(set(found)):
         if found.count(folder) > 1:
-            yield f"{document}: the {marker} names {folder}/ twice"
+            yield f"{document}: the {marker} lists {folder}/ twice"
         if not (root / folder).is_dir():
-            yield f"{document}: the {marker} names {folder}/, which does not exist"
+            yield f"{document}: the {marker} lists {folder}/, which does not exist"
 
 
 def check_maps(root, names):
@@ -90,21 +90,21 @@ def check_maps(root, names):
     yield from check_map(root, "ARCHITECTURE.md", "code map", layers)
 
 
-def cell(path, name):
-    """The text of the notebook cell with that id, or None."""
-    for one in json.loads(path.read_text())["cells"]:
-        if one.get("id") == name:
-            return "".join(one["source"]) + "\n"
+def cell_text(path, cell_id):
+    """The text of the notebook cell with this id, or None."""
+    for cell in json.loads(path.read_text())["cells"]:
+        if cell.get("id") == cell_id:
+            return "".join(cell["source"]) + "\n"
     return None
 
 
 def region(path, name):
-    """The dedented text of a region without the marks of regions in it, or None.
+    """The dedented text of a region without the region marks in it, or None.
 
     In a notebook a region is a cell, named by its id.
     """
     if path.suffix == ".ipynb":
-        return cell(path, name)
+        return cell_text(path, name)
     lines, depth = [], 0
     for line in path.read_text().splitlines():
         mark = line.strip().lstrip("/# ").strip()
@@ -132,7 +132,7 @@ def check_snippets(root, names):
             where = f"{name}:{text.count(chr(10), 0, block.start()) + 1}"
             source = NAMES_REGION.search(text[:block.start()])
             if not source:
-                yield f"{where}: the block names no region"
+                yield f"{where}: the block does not name a region"
             elif not (root / source[1]).is_file():
                 yield f"{where}: {source[1]} does not exist"
             elif region(root / source[1], source[2]) is None:
@@ -153,7 +153,7 @@ def check_links(root, names):
         if name.suffix == ".md":
             for path, target in links(root, name):
                 if not path.exists():
-                    yield f"{name}: the link to {target} leads nowhere"
+                    yield f"{name}: the link to {target} is broken"
 
 
 def check_index(root, names):
@@ -165,25 +165,25 @@ def check_index(root, names):
     known = {path for path, _ in links(root, index)} if index in pages else set()
     for page in sorted(pages - {index}):
         if (root / page).resolve() not in known:
-            yield f"{page}: docs/index.md does not lead to it"
+            yield f"{page}: docs/index.md does not link to it"
 
 
-def check_licence(root, names):
+def check_license(root, names):
     for name in names:
         if name.suffix in LICENSED or name.name in ("CMakeLists.txt", "Makefile"):
             head = (root / name).read_text().splitlines()[:2]
             if not any("SPDX-License-Identifier: Apache-2.0" in line for line in head):
-                yield f"{name}: the SPDX line is missing from its top"
+                yield f"{name}: the SPDX line is missing from its first two lines"
 
 
 CHECKS = [check_tests_listed, check_examples_run, check_maps, check_snippets,
-          check_links, check_index, check_licence]
+          check_links, check_index, check_license]
 
 
 def check(root):
     root = root.resolve()
     names = tree.files(root)
-    return [finding for one in CHECKS for finding in one(root, names)]
+    return [finding for run_check in CHECKS for finding in run_check(root, names)]
 
 
 if __name__ == "__main__":

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a tutorial says the same in every language, in code that runs.
+"""Checks that the translations of a tutorial match, and that its code runs.
 
-    tools/check_tutorials.py [folder of the tree]
+    tools/check_tutorials.py [root of the tree]
 
 docs/tutorials/<language>/<page>.md is a translation of docs/tutorials/<page>.md.
 
-- a page that is translated is there in all of LANGUAGES
+- a translated page exists in all LANGUAGES
 - its first lines link to the page in the other languages
-- its blocks are those of the English page, in the same order
-- it links to what the English page links to
-- a block of C++, CMake or Python equals the region or notebook cell it names,
-  a diff is that of the two regions it names:
+- it has the same blocks as the English page, in the same order
+- it links to everything that the English page links to
+- a block of C++, CMake or Python equals the region or notebook cell it names;
+  a diff block is the difference between the two regions it names:
   `<!-- diff: examples/a.cpp#loop examples/b.cpp#loop -->`
-- a notebook cell whose metadata name a region (`"region": "a.py#loop"`) equals it,
-  below a first line with a magic (`%%cpp`) if it has one
+- a notebook cell whose metadata names a region (`"region": "a.py#loop"`) equals
+  it, apart from a magic (`%%cpp`) on the first line
 """
 
 import difflib
@@ -35,7 +35,7 @@ NAME = re.compile(r"([\w./-]+)#([\w-]+)")
 
 
 def blocks(text):
-    """The line, language, mark and text of each block."""
+    """Yields the line, language, mark and text of each block."""
     for block in check_tree.FENCE.finditer(text):
         mark = MARK.search(text[:block.start()])
         line = text.count("\n", 0, block.start()) + 1
@@ -43,7 +43,7 @@ def blocks(text):
 
 
 def lookup(root, name):
-    """The text of `file#region`. Raises LookupError that says what is wrong."""
+    """The text of `file#region`. Raises LookupError if there is none."""
     parts = NAME.fullmatch(name)
     if not parts:
         raise LookupError(f"`{name}` is not `file#region`")
@@ -56,12 +56,12 @@ def lookup(root, name):
 
 
 def difference(before, after):
-    """All lines of both, with `-`, `+` or a blank in front."""
+    """All lines of both texts, each with `-`, `+` or a space in front."""
     before, after = before.splitlines(), after.splitlines()
     lines = []
-    for what, a, b, c, d in difflib.SequenceMatcher(
+    for operation, a, b, c, d in difflib.SequenceMatcher(
             None, before, after, autojunk=False).get_opcodes():
-        if what == "equal":
+        if operation == "equal":
             lines += [f"  {line}".rstrip() for line in before[a:b]]
         else:
             lines += [f"- {line}".rstrip() for line in before[a:b]]
@@ -69,8 +69,8 @@ def difference(before, after):
     return "\n".join(lines) + "\n"
 
 
-def wanted(root, mark):
-    """What a block must be, from its mark."""
+def expected_text(root, mark):
+    """The text that a block must have, from its mark."""
     kind, names = mark
     if kind == "region":
         return lookup(root, names)
@@ -83,41 +83,41 @@ def check_blocks(root, name):
         if language not in TIED:
             continue
         if not mark:
-            yield f"{name}:{line}: the block names no region"
+            yield f"{name}:{line}: the block does not name a region"
             continue
         try:
-            if wanted(root, mark) != text:
+            if expected_text(root, mark) != text:
                 yield f"{name}:{line}: the block differs from {mark[1]}"
         except LookupError as error:
             yield f"{name}:{line}: {error}"
 
 
 def check_same_blocks(root, original, name):
-    ours = [block[1:] for block in blocks((root / original).read_text())]
-    theirs = list(blocks((root / name).read_text()))
-    for number, (block, other) in enumerate(zip(ours, theirs), 1):
-        if block != other[1:]:
-            yield f"{name}:{other[0]}: block {number} is not that of {original}"
+    expected = [block[1:] for block in blocks((root / original).read_text())]
+    found = list(blocks((root / name).read_text()))
+    for number, (block, translated) in enumerate(zip(expected, found), 1):
+        if block != translated[1:]:
+            yield f"{name}:{translated[0]}: block {number} differs from {original}"
             return
-    if len(ours) != len(theirs):
-        yield f"{name}: has {len(theirs)} blocks, and {original} has {len(ours)}"
+    if len(expected) != len(found):
+        yield f"{name}: has {len(found)} blocks, but {original} has {len(expected)}"
 
 
 def targets(root, name):
-    """The files that a page links to, apart from addresses."""
+    """The files that a page links to, without web addresses."""
     links = check_tree.LINK.findall((root / name).read_text())
     return {(root / name.parent / link).resolve() for link in links if "://" not in link}
 
 
 def check_same_links(root, original, name, family):
-    own = {(root / other).resolve() for other in family}
-    missing = targets(root, original) - targets(root, name) - own
+    translations = {(root / other).resolve() for other in family}
+    missing = targets(root, original) - targets(root, name) - translations
     for target in sorted(missing):
-        yield f"{name}: does not link to {target.relative_to(root)}, and {original} does"
+        yield f"{name}: does not link to {target.relative_to(root)}, but {original} does"
 
 
 def check_language_line(root, name, family):
-    """Each page leads to its translations."""
+    """Each page must link to its translations."""
     head = "\n".join((root / name).read_text().splitlines()[:HEAD_LINES])
     targets = {(root / name.parent / link).resolve() for link in check_tree.LINK.findall(head)}
     for other in family:
@@ -128,14 +128,14 @@ def check_language_line(root, name, family):
 def check_page(root, page):
     original = FOLDER / page
     family = [original, *(FOLDER / language / page for language in LANGUAGES)]
-    there = [name for name in family if (root / name).is_file()]
+    existing = [name for name in family if (root / name).is_file()]
     for name in family:
-        if name not in there:
-            yield f"{name}: does not exist, and {page} has translations"
-    if original not in there:
+        if name not in existing:
+            yield f"{name}: does not exist, but {page} has other translations"
+    if original not in existing:
         return
-    for name in there:
-        yield from check_language_line(root, name, there)
+    for name in existing:
+        yield from check_language_line(root, name, existing)
         yield from check_blocks(root, name)
         if name != original:
             yield from check_same_blocks(root, original, name)
@@ -143,7 +143,7 @@ def check_page(root, page):
 
 
 def code_of(cell):
-    """The text of a cell without the magic in its first line."""
+    """The text of a cell without a magic on its first line."""
     lines = "".join(cell["source"]).splitlines()
     return "\n".join(lines[1:] if lines[:1] and lines[0].startswith("%%") else lines) + "\n"
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Configures a preset when that is needed: the first time, after an
-# interruption, and when the presets or what a build depends on have changed.
-# Changes of CMake files are ninja's business.
+# Configures a preset if needed: the first time, after an interruption, and
+# after a change to the presets or to the inputs below. Ninja itself handles
+# changes to CMake files.
 #
 #   tools/configure.sh <preset> <build folder>
 set -euo pipefail
@@ -11,7 +11,7 @@ preset=$1
 folder=$2
 stamp=$folder/configured_with.txt
 
-# What CMake would not notice by itself.
+# Inputs whose changes CMake does not notice.
 inputs() {
   echo "TORCH_DIR=${TORCH_DIR:-}"
   echo "CMAKE_ARGS=${CMAKE_ARGS:-}"
@@ -20,7 +20,7 @@ inputs() {
   cksum CMakePresets.json cmake/toolchain/*.cmake
 }
 
-# build.ninja is the last file CMake writes, and it is renamed into place.
+# CMake writes build.ninja last and renames it to its final name.
 if [ -e "$folder/build.ninja" ] && [ -e "$stamp" ] &&
   [ "$(inputs)" = "$(cat "$stamp")" ]; then
   exit 0
@@ -29,7 +29,7 @@ fi
 rm -f "$stamp"
 arguments=()
 if [ -n "${TORCH_DIR:-}" ]; then arguments+=("-DTORCH_DIR=$TORCH_DIR"); fi
-# CMAKE_ARGS is a list of words, as on a command line.
+# CMAKE_ARGS holds arguments separated by spaces.
 # shellcheck disable=SC2086
 cmake --preset "$preset" "${arguments[@]}" ${CMAKE_ARGS:-}
 inputs >"$stamp"

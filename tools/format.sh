@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the format of the C++ files, or with --fix corrects it.
+# Checks the format of the C++ files; with --fix, formats them.
 #
-# Versions of clang-format disagree in details, so only version 19 decides.
+# Versions of clang-format differ in details, so only version 19 is used.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

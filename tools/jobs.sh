@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Prints how many compilers may run at once: one a core, and no more than the
-# memory holds. A file that includes LibTorch's heavier headers takes up to
-# 1.3 GB, hence 1.5 GB each.
+# Prints how many compilers may run in parallel: one per core, and no more than
+# fit in memory. Compiling LibTorch's heavier headers takes up to 1.3 GB, hence
+# 1.5 GB per compiler.
 set -eu
 
 gb_per_job_x10=15
@@ -11,7 +11,7 @@ available_kb() {
   awk '/^MemAvailable:/ { print $2 }' /proc/meminfo
 }
 
-# A container's own limit, where there is one; it is below the host's memory.
+# The memory limit of the container, if there is one.
 limit_kb() {
   limit=$(cat /sys/fs/cgroup/memory.max 2>/dev/null ||
     cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || echo max)

@@ -4,10 +4,10 @@
 
     tools/make_unicode_tables.py        (needs Python `tokenizers` 0.23)
 
-Each stage of Hugging Face `tokenizers` carries the tables of another Unicode
-version, so the tables are read off its behaviour, one code point at a time.
-Decompositions come from utf8proc at run time, for the code points that are
-listed here: later versions of it know more than `tokenizers` does.
+The stages of Hugging Face `tokenizers` use tables from different Unicode
+versions, so this script derives the tables from its behavior, one code point
+at a time. At run time utf8proc provides the decompositions, but only for the
+code points listed here: newer utf8proc versions decompose more.
 """
 
 import unicodedata
@@ -42,7 +42,7 @@ def matching(pattern):
 
 
 def removed_by(normalizer):
-    """Alone, so that decomposed code points are not asked."""
+    """Tests each code point alone, so that decompositions do not interfere."""
     return [c for c in POINTS if normalizer.normalize_str("a" + chr(c)) == "a"]
 
 
@@ -91,30 +91,30 @@ def lower_cases():
     return [(first, last, delta, step or 1) for first, last, delta, step in runs]
 
 
-def decomposing(form, ours):
-    """Code points that the peer takes apart, as utf8proc does."""
+def decomposing(normalizer, form):
+    """Code points that `tokenizers` decomposes, in the same way as utf8proc."""
     found = []
     for c in POINTS:
-        peer = form.normalize_str(chr(c))
-        if peer != chr(c):
-            assert peer == unicodedata.normalize(ours, chr(c)), hex(c)
+        decomposed = normalizer.normalize_str(chr(c))
+        if decomposed != chr(c):
+            assert decomposed == unicodedata.normalize(form, chr(c)), hex(c)
             found.append(c)
     return found
 
 
 def combining_classes():
-    """Runs of characters that the peer reorders, with their class."""
+    """Runs of characters that `tokenizers` reorders, with their class."""
     nfd = normalizers.NFD()
     runs = []
     for c in POINTS:
-        own = unicodedata.combining(chr(c))
+        combining_class = unicodedata.combining(chr(c))
         text = "a\u0345" + chr(c)
-        if not own or (c != 0x345 and nfd.normalize_str(text) == text):
+        if not combining_class or (c != 0x345 and nfd.normalize_str(text) == text):
             continue
-        if runs and runs[-1][1] == c - 1 and runs[-1][2] == own:
+        if runs and runs[-1][1] == c - 1 and runs[-1][2] == combining_class:
             runs[-1][1] = c
         else:
-            runs.append([c, c, own])
+            runs.append([c, c, combining_class])
     return runs
 
 
@@ -171,7 +171,8 @@ def main():
             for a, b, delta, step in lower_cases()]
     emit(out, "constexpr CaseRange kLowerCaseData[]", rows)
     out.append("const CaseRanges kLowerCase{kLowerCaseData};")
-    rows = [f"{{0x{a:X}, 0x{b:X}, {own}}}" for a, b, own in combining_classes()]
+    rows = [f"{{0x{a:X}, 0x{b:X}, {combining_class}}}"
+            for a, b, combining_class in combining_classes()]
     emit(out, "constexpr ClassRange kMarkClassesData[]", rows)
     out += ["const ClassRanges kMarkClasses{kMarkClassesData};", "",
             "}  // namespace transformers::tokenizers"]

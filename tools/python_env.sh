@@ -1,15 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints a Python that has what the tests of the Python package need: torch
-# with its dependencies, numpy, cloudpickle, and what executes notebooks.
+# Prints the path of a Python that has what the tests of the Python package
+# need: torch with its dependencies, numpy, cloudpickle, and nbclient and
+# ipykernel, which execute notebooks.
 #
-#   tools/python_env.sh            for the package, and for notebooks
-#   tools/python_env.sh browser    also JupyterLab, Chromium and what steers it
+#   tools/python_env.sh            for the package and the notebooks
+#   tools/python_env.sh browser    also installs JupyterLab, Playwright and
+#                                  Chromium
 #
-# TEST_PYTHON=<interpreter>  use this one, install nothing
+# TEST_PYTHON=<interpreter>  use this interpreter, install nothing
 #
-# Otherwise an environment of its own in .deps/venv. The lists of what it has
-# are written last, so that an interrupted call is repeated by the next one.
+# Without TEST_PYTHON, creates a virtual environment in .deps/venv. The lists
+# of its packages are written last, so an interrupted installation is repeated
+# by the next call.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,7 +28,7 @@ fail() {
 
 if [ -n "${TEST_PYTHON:-}" ]; then
   "$TEST_PYTHON" -c 'import torch, cloudpickle' || fail \
-    "$TEST_PYTHON lacks torch or cloudpickle" "install them, or leave TEST_PYTHON out"
+    "$TEST_PYTHON does not have both torch and cloudpickle" "install them, or unset TEST_PYTHON"
   echo "$TEST_PYTHON"
   exit
 fi
@@ -35,16 +38,16 @@ has_headers() {
 raise SystemExit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null
 }
 
-# provide_packages <what is missing without them> <package>...
+# provide_packages <problem that they solve> <package>...
 provide_packages() {
-  local lack=$1 as_root=()
+  local problem=$1 as_root=()
   shift
   if [ "$(id -u)" != 0 ]; then as_root=(sudo -n); fi
   say "installing $*"
   "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >&2 ||
     { "${as_root[@]}" apt-get update >&2 &&
       "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >&2; } ||
-    fail "$lack, and $* cannot be installed" "install $*, then repeat"
+    fail "$problem, and installing $* failed" "install $*, then repeat"
 }
 
 # provide_modules <stamp> <requirement>...
@@ -52,13 +55,13 @@ provide_modules() {
   local stamp=$1
   shift
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@" >&2 ||
-    fail "could not install $*" "check the network and repeat"
+    fail "could not install $*" "check the network connection, then repeat"
   echo "$*" >"$stamp"
 }
 
 if [ "$(cat "$venv/requirements" 2>/dev/null)" != "$requirements" ]; then
   has_headers || provide_packages "python3 has no headers or no venv" python3-dev python3-venv
-  say "making an environment with $requirements"
+  say "creating a virtual environment with $requirements"
   rm -rf "$venv"
   mkdir -p "$(dirname "$venv")"
   python3 -m venv "$venv"
@@ -71,8 +74,8 @@ if [ "${1:-}" = browser ]; then
     # shellcheck disable=SC2086
     provide_modules "$venv/browser_requirements" $browser_requirements
   fi
-  # Debian's; Ubuntu's package of that name is a snap, which needs its daemon.
+  # Debian's package; Ubuntu's `chromium` is a snap, which needs snapd.
   command -v chromium chromium-browser google-chrome >/dev/null ||
-    provide_packages "there is no Chromium" chromium fonts-dejavu-core
+    provide_packages "Chromium is not installed" chromium fonts-dejavu-core
 fi
 echo "$venv/bin/python"

@@ -1,35 +1,35 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Puts on this host what a build needs, and nothing that is there already.
+# Installs what a build needs and this machine does not have yet.
 #
 #   tools/setup.sh demo    what `make demo` and `make build` need
 #   tools/setup.sh full    the same plus what the tests need (Open MPI, and
-#                          clang-repl 19 where the distribution has it)
+#                          clang-repl 19 if the distribution has it)
 #
-# Nothing is remembered: each call looks at the packages and folders that
-# exist, so an interrupted call is completed by the next one and a finished
-# one costs milliseconds and no network.
+# The script keeps no state: each call checks which packages and folders exist.
+# The next call therefore finishes what an interrupted call left undone. A call
+# with nothing to do takes milliseconds and needs no network.
 #
-# TORCH_DIR=<folder>        use this LibTorch, download none
-# CUDA=1                    get the libraries that LibTorch's CUDA needs, 2 GB;
-#                           also without being asked where there is a GPU
-#                           (CUDA=0: not even there)
-# ACCELERATE_PACKAGES=skip  leave the distribution's packages alone
+# TORCH_DIR=<folder>        use this LibTorch instead of downloading one
+# CUDA=1                    install the libraries that LibTorch needs for CUDA
+#                           (2 GB); the default on a machine with a GPU
+#                           (CUDA=0: never install them)
+# ACCELERATE_PACKAGES=skip  install no packages from the distribution
 set -euo pipefail
 
 readonly torch_version=2.11.0
-# libtorch_cpu.so of the PyPI wheel wants these two libraries to load.
+# libtorch_cpu.so in the PyPI wheel needs these two libraries to load.
 readonly requirements=(
   "torch==$torch_version" "nvidia-cuda-runtime==13.*" "nvidia-cuda-cupti==13.*")
-# libtorch_cuda.so of that wheel wants these: the releases it was built with.
+# libtorch_cuda.so in that wheel needs these, in the releases it was built with.
 readonly cuda_requirements=(
   "nvidia-cublas==13.1.0.*" "nvidia-cufft==12.0.*" "nvidia-cufile==1.15.1.*"
   "nvidia-curand==10.4.0.*" "nvidia-cusolver==12.0.4.*" "nvidia-cusparse==12.6.3.*"
   "nvidia-nvjitlink==13.0.*" "nvidia-cuda-nvrtc==13.0.*" "nvidia-nvtx==13.0.*"
   "nvidia-cudnn-cu13==9.19.0.56" "nvidia-cusparselt-cu13==0.8.0"
   "nvidia-nccl-cu13==2.28.9" "nvidia-nvshmem-cu13==3.4.5")
-readonly least_gcc=12
-readonly least_cmake=3.25
+readonly min_gcc=12
+readonly min_cmake=3.25
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
@@ -48,7 +48,7 @@ fail() {
   exit 1
 }
 
-# at_least <version> <least>
+# at_least <version> <minimum>
 at_least() { [ "$(printf '%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
 distribution() {
@@ -63,7 +63,7 @@ has_compiler() {
   local name version
   for name in g++ g++-12 g++-13 g++-14 g++-15; do
     version=$("$name" -dumpfullversion -dumpversion 2>/dev/null) || continue
-    if at_least "$version" $least_gcc; then return 0; fi
+    if at_least "$version" $min_gcc; then return 0; fi
   done
   return 1
 }
@@ -71,12 +71,12 @@ has_compiler() {
 has_cmake() {
   local version
   version=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p') || return 1
-  [ -n "$version" ] && at_least "$version" $least_cmake
+  [ -n "$version" ] && at_least "$version" $min_cmake
 }
 
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 
-# This release's own CMake is too old; PyPI has a newer one.
+# Ubuntu 22.04's own CMake is too old; PyPI has a newer one.
 cmake_comes_from_pypi() { [ "$(distribution)" = ubuntu-22.04 ]; }
 
 has_libtorch() {
@@ -112,12 +112,12 @@ wants_pip() {
     { cmake_comes_from_pypi && ! has_cmake; }
 }
 
-# Whether the package lists of this host have a version of it to install.
+# Whether the package lists of this machine offer a version of a package.
 offers() {
   grep -q 'Candidate: [0-9]' <<<"$(apt-cache policy "$1" 2>/dev/null)"
 }
 
-# The packages of a set that this host does not have, one a line.
+# Prints the packages in a set that are not installed, one per line.
 missing_packages() {
   local libraries=(
     nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev
@@ -125,7 +125,7 @@ missing_packages() {
     libgtest-dev libgmock-dev libbenchmark-dev libzmq3-dev)
   if [ "$1" = full ]; then
     libraries+=(libopenmpi-dev openmpi-bin)
-    # C++ notebooks need it; not every release of every distribution has it.
+    # For C++ notebooks; not every distribution release has this package.
     if ! command -v clang-repl-19 >/dev/null && offers clang-tools-19; then
       libraries+=(clang-tools-19)
     fi
@@ -139,7 +139,7 @@ missing_packages() {
   if wants_pip && ! has_pip; then echo python3-pip; fi
 
   local installed package
-  # dpkg-query fails when it does not know one of the names: not our failure.
+  # dpkg-query fails if it does not know one of the names; ignore that.
   installed=$(dpkg-query -W -f '${Package}=${db:Status-Status}\n' \
     "${libraries[@]}" 2>/dev/null || true)
   for package in "${libraries[@]}"; do
@@ -147,9 +147,9 @@ missing_packages() {
   done
 }
 
-# ---- packages of the distribution -----------------------------------------
+# ---- packages from the distribution ---------------------------------------
 
-# Prints the words that make a command run as root; fails when there are none.
+# Prints the prefix that runs a command as root; fails if there is no way.
 become_root() {
   if [ "$(id -u)" = 0 ]; then
     return 0
@@ -178,14 +178,14 @@ install_packages() {
 
   line="apt-get update && apt-get install -y --no-install-recommends ${packages[*]}"
   command -v apt-get >/dev/null || fail \
-    "this host has no apt-get; missing, by their Debian names: ${packages[*]}" \
+    "this machine has no apt-get; these Debian packages are missing: ${packages[*]}" \
     "install their equivalents, then repeat with ACCELERATE_PACKAGES=skip"
   as_root=$(become_root) || fail \
-    "these packages are missing, and this user can neither act as root nor use sudo: ${packages[*]}" \
-    "run this line as root, then repeat:" "$line"
+    "these packages are missing, and installing them needs root or sudo: ${packages[*]}" \
+    "run this command as root, then repeat:" "$line"
 
   say "installing ${packages[*]}"
-  # The package lists are often fresh enough; fetching them is the slow part.
+  # Fetching the package lists is slow, so first try with the current lists.
   if apt-get install --simulate "${packages[@]}" >/dev/null 2>&1 &&
     apt_install "$as_root" "${packages[@]}"; then
     return
@@ -194,12 +194,12 @@ install_packages() {
   { $as_root apt-get update >&2 && mapfile -t packages < <(missing_packages "$1") &&
     apt_install "$as_root" "${packages[@]}"; } ||
     fail "apt-get could not install: ${packages[*]}" \
-      "run this line as root and see what it says:" "$line"
+      "run this command as root to see why:" "$line"
 }
 
 # ---- wheels from PyPI -----------------------------------------------------
 
-# pip's options for every platform tag this host's C library can load.
+# Prints pip's options for every platform tag that this C library supports.
 wheel_platforms() {
   local arch minor
   arch=$(uname -m)
@@ -210,8 +210,8 @@ wheel_platforms() {
   done
 }
 
-# download <requirement> <file pattern>: leaves a wheel in .deps/wheels. It is
-# downloaded elsewhere and renamed, so a wheel with its final name is complete.
+# download <requirement> <file pattern>: downloads a wheel and then moves it to
+# .deps/wheels, so every wheel there is complete.
 download() {
   local requirement=$1 pattern=$2 part=$deps/wheels/part platforms=()
   if compgen -G "$deps/wheels/$pattern" >/dev/null; then return; fi
@@ -219,25 +219,27 @@ download() {
   mkdir -p "$part"
   mapfile -t platforms < <(wheel_platforms)
   say "downloading $requirement"
-  # One fixed Python version: we want the C++ libraries inside, the same ones
-  # whatever Python the host has. TMPDIR: /tmp is often too small for 1 GB.
+  # A fixed Python version, since only the C++ libraries in the wheel matter
+  # and must not depend on the Python installed here. TMPDIR: /tmp is often too
+  # small for 1 GB.
   TMPDIR=$part python3 -m pip download --quiet --no-deps --dest "$part" \
     --only-binary=:all: --implementation cp --python-version 3.12 \
     --abi cp312 "${platforms[@]}" "$requirement" >&2 || fail \
     "could not download $requirement from the Python package index" \
-    "check the network and repeat: what is complete is kept"
+    "check the network connection, then repeat; complete downloads are kept"
   mv "$part"/*.whl "$deps/wheels/"
   rm -rf "$part"
 }
 
-# unpack <folder> <wheel>...: the folder is complete or absent.
+# unpack <folder> <wheel>...: unpacks wheels into a folder. An interruption
+# leaves the folder either complete or absent.
 unpack() {
   local folder=$1 wheel
   shift
   rm -rf "$folder.part"
   mkdir -p "$folder.part"
   for wheel in "$@"; do
-    # Checks each member's checksum; a damaged wheel must not stay.
+    # zipfile verifies checksums; a damaged wheel must not be used again.
     python3 -m zipfile -e "$wheel" "$folder.part" || {
       rm -f "$wheel"
       fail "$wheel is damaged and was removed" "repeat the command"
@@ -254,8 +256,8 @@ unpack() {
 provide_cmake() {
   has_cmake && return
   cmake_comes_from_pypi || fail \
-    "CMake $least_cmake or later is missing" "install it, then repeat"
-  download "cmake>=$least_cmake,<4" "cmake-*.whl"
+    "CMake $min_cmake or later is not installed" "install it, then repeat"
+  download "cmake>=$min_cmake,<4" "cmake-*.whl"
   unpack "$deps/cmake" "$deps"/wheels/cmake-*.whl
   chmod +x "$deps"/cmake/cmake/data/bin/*
   mkdir -p "$deps/bin"
@@ -264,15 +266,15 @@ provide_cmake() {
   rm -f "$deps"/wheels/cmake-*.whl
 }
 
-check_given_libtorch() {
+check_torch_dir() {
   [ -e "$TORCH_DIR/lib/libtorch_cpu.so" ] || fail \
     "TORCH_DIR is \`$TORCH_DIR\`, which has no lib/libtorch_cpu.so" \
-    "set it to the folder that holds LibTorch's include/ and lib/"
+    "set TORCH_DIR to the folder that holds LibTorch's include/ and lib/"
 }
 
 provide_libtorch() {
   if [ -n "${TORCH_DIR:-}" ]; then
-    check_given_libtorch
+    check_torch_dir
     return
   fi
   has_libtorch "$deps/python" && return
@@ -287,13 +289,13 @@ provide_libtorch() {
   say "unpacking LibTorch $torch_version"
   unpack "$deps/python" "$deps"/wheels/{torch,nvidia_cuda_runtime,nvidia_cuda_cupti}-*.whl
   has_libtorch "$deps/python" || fail \
-    "the wheels did not bring LibTorch $torch_version with its CUDA runtime" \
+    "the wheels do not contain LibTorch $torch_version with its CUDA runtime" \
     "remove $deps and repeat"
   rm -rf "$deps/wheels"
 }
 
-# They lie in a folder of their own, complete or absent, and are linked to
-# where LibTorch looks.
+# Unpacks the CUDA libraries into their own folder and links them into the
+# folder where LibTorch looks for them.
 provide_cuda_libraries() {
   lacks_cuda || return 0
   if [ ! -d "$deps/cuda" ]; then
@@ -304,7 +306,7 @@ provide_cuda_libraries() {
       mapfile -t -O "${#wheels[@]}" wheels < <(
         compgen -G "$deps/wheels/${name//-/_}-$version-*.whl")
     done
-    say "unpacking the libraries of CUDA"
+    say "unpacking the CUDA libraries"
     unpack "$deps/cuda" "${wheels[@]}"
     rm -rf "$deps/wheels"
   fi
@@ -313,7 +315,7 @@ provide_cuda_libraries() {
     ln -sfn "$library" "$deps/python/nvidia/cu13/lib/"
   done
   has_cuda_libraries || fail \
-    "the wheels did not bring the libraries that LibTorch's CUDA needs" \
+    "the wheels do not contain the libraries that LibTorch needs for CUDA" \
     "remove $deps/cuda and repeat"
 }
 
@@ -325,16 +327,16 @@ main() {
   esac
   install_packages "$set"
   if ! lacks_cuda && has_cmake && { [ -n "${TORCH_DIR:-}" ] || has_libtorch "$deps/python"; }; then
-    if [ -n "${TORCH_DIR:-}" ]; then check_given_libtorch; fi
+    if [ -n "${TORCH_DIR:-}" ]; then check_torch_dir; fi
     return
   fi
-  # Two calls at once would download into each other's folders.
+  # Two calls at the same time would download into each other's folders.
   mkdir -p "$deps"
   exec 9>"$deps/lock"
   if ! flock -n 9; then
-    say "another set-up works in $deps; waiting for it, 30 minutes at most"
-    flock -w 1800 9 || fail "another set-up has worked in $deps for 30 minutes" \
-      "end it, then call this again"
+    say "another setup is running in $deps; waiting up to 30 minutes for it"
+    flock -w 1800 9 || fail "another setup is still running in $deps after 30 minutes" \
+      "stop the other setup, then repeat"
   fi
   provide_cmake
   provide_libtorch

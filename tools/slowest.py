@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what took longest in the builds of a folder.
+"""Prints the slowest steps of the builds in a folder.
 
     tools/slowest.py build [count]
 
-Reads ninja's log: for each output the last time it was made.
+Reads ninja's log and uses the last time each output was built.
 """
 
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def read_log(path):
-    """Returns {output: seconds}; outputs of one command are named once."""
+    """Returns {output: seconds}, with one output per command."""
     by_output = {}
     for line in path.read_text().splitlines():
         if line.startswith("#"):
@@ -26,7 +26,8 @@ def read_log(path):
 
 
 def readable(output):
-    """`src/CMakeFiles/accelerate_base.dir/base/error.cpp.o` as a reader says it."""
+    """Turns `src/CMakeFiles/accelerate_base.dir/base/error.cpp.o` into the
+    source file and its target."""
     head, found, tail = output.partition("CMakeFiles/")
     if not found:
         return output
@@ -44,7 +45,7 @@ def main(arguments):
     slowest = sorted(times.items(), key=lambda item: -item[1])[:count]
     for output, seconds in slowest:
         print(f"{seconds:7.1f} s  {readable(output)}")
-    print(f"{sum(times.values()):7.1f} s  all {len(times)} steps, one after the other")
+    print(f"{sum(times.values()):7.1f} s  total of all {len(times)} steps")
     return 0
 
 

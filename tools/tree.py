@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks share: the files of the tree, and how a finding is shown."""
+"""Shared by the checks: lists the files of the tree and prints findings."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def files(root):
-    """Every file that is or could be committed, relative to `root`."""
+    """All files that git tracks or could track, relative to `root`."""
     git = subprocess.run(
         ["git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z"],
         capture_output=True, text=True, check=False)

@@ -16,7 +16,7 @@ bool is_flag(std::string_view word) {
   return word.starts_with("-");
 }
 
-// `folder=` of `folder=DIR`, else the word.
+// `folder=` of `folder=DIR`; otherwise the whole argument.
 std::string_view name_in(std::string_view word) {
   const auto end = word.find('=');
   return end == word.npos ? word : word.substr(0, end + 1);
@@ -36,15 +36,15 @@ std::set<std::string_view> names_in(std::string_view text) {
   return names;
 }
 
-// The first paragraph: how it is called.
-std::string_view calls_in(std::string_view text) {
+// The first paragraph: the command lines.
+std::string_view command_lines(std::string_view text) {
   return text.substr(0, text.find("\n\n"));
 }
 
 }  // namespace
 
 void check_arguments(int argc, char** argv, const Usage& usage) {
-  const auto names = names_in(calls_in(usage.text));
+  const auto names = names_in(command_lines(usage.text));
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--help" || word == "-h") {
@@ -52,7 +52,7 @@ void check_arguments(int argc, char** argv, const Usage& usage) {
       std::exit(0);
     }
     const bool known = names.contains(name_in(word)) ||
-                       (!is_option(word) && usage.takes_words);
+                       (!is_option(word) && usage.takes_positional);
     if (!known) {
       std::fprintf(
           stderr,

@@ -6,25 +6,26 @@
 
 namespace accelerate::benchmarks {
 
-/// How a benchmark is called, and what it measures.
+/// The usage of a benchmark.
 ///
-/// `text` begins with lines such as `checkpoint [--json] [folder=DIR]`; what
-/// looks like an option there (`--json`, `folder=`) is one, and nothing else.
+/// `text` begins with lines such as `checkpoint [--json] [folder=DIR]`. These
+/// lines define the options: only options that appear in these lines (`--json`,
+/// `folder=`) are accepted.
 struct Usage {
   const char* text;
-  /// It takes words that are no options, such as paths, and looks at them
+  /// The benchmark accepts positional arguments, such as paths, and checks them
   /// itself.
-  bool takes_words = false;
+  bool takes_positional = false;
 };
 
-/// Answers `--help` with the usage and ends the program; a word that the usage
-/// does not have ends it too, with an error and code 2.
+/// Prints the usage and exits on `--help`; exits with an error and code 2 on an
+/// unknown argument.
 void check_arguments(int argc, char** argv, const Usage& usage);
 
 /// Whether `name` is among the arguments.
 bool has_flag(int argc, char** argv, const std::string& name);
 
-/// What stands after `name=`; empty if it is not there.
+/// The text after `name=`; empty if there is no such argument.
 std::string value_of(int argc, char** argv, const std::string& name);
 
 }  // namespace accelerate::benchmarks

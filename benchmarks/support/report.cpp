@@ -31,26 +31,26 @@ double median(std::vector<double> values) {
 
 Report::Report(bool json) : json_(json) {
   if (!json_) {
-    std::printf("%-44s %12s %12s %8s\n", "case", "ours", "peer", "ratio");
+    std::printf("%-44s %12s %12s %8s\n", "case", "ours", "baseline", "ratio");
   }
 }
 
 void Report::add(const Comparison& comparison) const {
-  const double ratio = comparison.ours / comparison.peer;
+  const double ratio = comparison.ours / comparison.baseline;
   if (json_) {
     std::printf(
-        "{\"case\": \"%s\", \"ours\": %.9f, \"peer\": %.9f, "
+        "{\"case\": \"%s\", \"ours\": %.9f, \"baseline\": %.9f, "
         "\"ratio\": %.4f}\n",
         comparison.name.c_str(),
         comparison.ours,
-        comparison.peer,
+        comparison.baseline,
         ratio);
   } else {
     std::printf(
         "%-44s %12s %12s %8.3f\n",
         comparison.name.c_str(),
         human(comparison.ours).c_str(),
-        human(comparison.peer).c_str(),
+        human(comparison.baseline).c_str(),
         ratio);
   }
   std::fflush(stdout);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate checkpoint`: what there is, whether it is whole, what is in it.
+// `accelerate checkpoint`: lists, verifies, compares, prunes and exports
+// checkpoints.
 #include "cli/commands/checkpoint.h"
 
 #include <chrono>
@@ -11,12 +12,12 @@
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "checkpoint_directory/checkpoints.h"
+#include "checkpoint_directory/documents.h"
+#include "checkpoint_directory/leftovers.h"
+#include "checkpoint_directory/tensor_table.h"
 #include "cli/commands/export_checkpoint.h"
-#include "folders/checkpoints.h"
-#include "folders/documents.h"
-#include "folders/leftovers.h"
-#include "folders/tensor_table.h"
-#include "launch/meeting.h"
+#include "launch/machine_rendezvous.h"
 
 namespace accelerate {
 namespace {
@@ -24,20 +25,20 @@ namespace {
 namespace fs = std::filesystem;
 using Rows = std::vector<std::vector<std::string>>;
 
-/// The words after the action.
+/// The folder arguments after the action.
 fs::path folder_argument(const ParsedArgs& arguments, std::size_t index) {
-  if (index + 1 >= arguments.words.size()) {
+  if (index + 1 >= arguments.positional.size()) {
     throw ConfigError(
-        str_cat("`checkpoint ", arguments.words[0], "` needs a folder"),
+        str_cat("`checkpoint ", arguments.positional[0], "` needs a folder"),
         "see `accelerate checkpoint --help`");
   }
-  return arguments.words[index + 1];
+  return arguments.positional[index + 1];
 }
 
-/// The folder of checkpoints itself, or the project's folder above it.
-fs::path folder_of_checkpoints(const fs::path& given) {
-  const fs::path below = given / "checkpoints";
-  return fs::is_directory(below) ? below : given;
+/// Accepts the folder of checkpoints, or the project folder that contains it.
+fs::path checkpoints_folder(const fs::path& path) {
+  const fs::path subfolder = path / "checkpoints";
+  return fs::is_directory(subfolder) ? subfolder : path;
 }
 
 std::string age_of(const fs::path& path) {
@@ -63,7 +64,7 @@ std::string age_of(const fs::path& path) {
 
 int list(const ParsedArgs& arguments, CommandContext& context) {
   const auto entries =
-      list_checkpoints(folder_of_checkpoints(folder_argument(arguments, 0)));
+      list_checkpoints(checkpoints_folder(folder_argument(arguments, 0)));
   Json json = Json::array();
   Rows rows = {{"checkpoint", "step", "epoch", "size", "age", "complete"}};
   for (const CheckpointEntry& entry : entries) {
@@ -111,11 +112,11 @@ int verify(const ParsedArgs& arguments, CommandContext& context) {
   const auto damages = verify_checkpoint(folder, manifest);
   if (arguments.has("json")) {
     Json list = Json::array();
-    for (const auto& [file, what] : damages) {
-      list.push_back(Json::object({{"file", file}, {"problem", what}}));
+    for (const auto& [file, problem] : damages) {
+      list.push_back(Json::object({{"file", file}, {"problem", problem}}));
     }
     context.console.print(Json::object({{"path", folder.string()},
-                                        {"whole", damages.empty()},
+                                        {"intact", damages.empty()},
                                         {"damage", list}})
                               .dump({.indent = 2}));
     return damages.empty() ? 0 : 1;
@@ -127,11 +128,11 @@ int verify(const ParsedArgs& arguments, CommandContext& context) {
             folder.string(),
             " is damaged",
             describe(damages)),
-        "load another one that `accelerate checkpoint verify` finds whole");
+        "load a checkpoint that passes `accelerate checkpoint verify`");
   }
   context.console.print(str_cat(
       folder.string(),
-      ": whole, ",
+      ": intact, ",
       manifest.files.size(),
       " files, ",
       format_bytes(static_cast<double>(manifest.bytes()))));
@@ -149,10 +150,10 @@ std::string shape_text(const SafetensorsEntry& entry) {
 int inspect(const ParsedArgs& arguments, CommandContext& context) {
   const fs::path folder = folder_argument(arguments, 0);
   const Manifest manifest = read_manifest(folder);
-  const auto places = tensors_of_checkpoint(folder, manifest);
+  const auto tensors_by_file = tensors_of_checkpoint(folder, manifest);
   if (arguments.has("json")) {
     Json tensors = Json::array();
-    for (const auto& [file, entry] : places) {
+    for (const auto& [file, entry] : tensors_by_file) {
       tensors.push_back(Json::object(
           {{"file", file},
            {"name", entry.name},
@@ -168,7 +169,7 @@ int inspect(const ParsedArgs& arguments, CommandContext& context) {
     return 0;
   }
   Rows rows = {{"file", "tensor", "dtype", "shape", "size"}};
-  for (const auto& [file, entry] : places) {
+  for (const auto& [file, entry] : tensors_by_file) {
     rows.push_back(
         {file,
          entry.name,
@@ -195,12 +196,13 @@ Json json_of(
     const std::vector<TensorDifference>& tensors,
     const std::vector<DocumentDifference>& documents) {
   Json list = Json::array();
-  for (const auto& [name, what] : tensors) {
-    list.push_back(Json::object({{"tensor", name}, {"difference", what}}));
+  for (const auto& [name, difference] : tensors) {
+    list.push_back(
+        Json::object({{"tensor", name}, {"difference", difference}}));
   }
-  for (const auto& [document, key, what] : documents) {
+  for (const auto& [document, key, difference] : documents) {
     list.push_back(Json::object(
-        {{"document", document}, {"key", key}, {"difference", what}}));
+        {{"document", document}, {"key", key}, {"difference", difference}}));
   }
   return list;
 }
@@ -211,15 +213,15 @@ std::string tables_of(
   std::vector<std::string> tables;
   if (!tensors.empty()) {
     Rows rows = {{"tensor", "difference"}};
-    for (const auto& [name, what] : tensors) {
-      rows.push_back({name, what});
+    for (const auto& [name, difference] : tensors) {
+      rows.push_back({name, difference});
     }
     tables.push_back(format_table(rows));
   }
   if (!documents.empty()) {
     Rows rows = {{"document", "key", "difference"}};
-    for (const auto& [document, key, what] : documents) {
-      rows.push_back({printable(document), printable(key), what});
+    for (const auto& [document, key, difference] : documents) {
+      rows.push_back({printable(document), printable(key), difference});
     }
     tables.push_back(format_table(rows));
   }
@@ -236,7 +238,7 @@ int diff(const ParsedArgs& arguments, CommandContext& context) {
     context.console.print(json_of(tensors, documents).dump({.indent = 2}));
   } else {
     context.console.print(
-        equal ? "every tensor and every document is equal"
+        equal ? "all tensors and documents are equal"
               : tables_of(tensors, documents));
   }
   return equal ? 0 : 1;
@@ -246,19 +248,20 @@ int prune(const ParsedArgs& arguments, CommandContext& context) {
   const auto text = arguments.get("keep");
   if (!text) {
     throw ConfigError(
-        "`checkpoint prune` needs `--keep`", "add `--keep 3`, for example");
+        "`checkpoint prune` needs `--keep`", "add, for example, `--keep 3`");
   }
   if (text->empty() || text->size() > 9 ||
       text->find_first_not_of("0123456789") != text->npos ||
       std::stoul(*text) == 0) {
-    throw ConfigError(
-        str_cat("--keep `", printable(*text), "` is no number above 0"));
+    throw ConfigError(str_cat(
+        "--keep `", printable(*text), "` is not a positive whole number"));
   }
-  const fs::path folder = folder_of_checkpoints(folder_argument(arguments, 0));
+  const fs::path folder = checkpoints_folder(folder_argument(arguments, 0));
   for (const std::string& problem : remove_abandoned(folder).problems) {
     context.console.warning(problem);
   }
-  // Only what is whole to the last byte counts: the last good one must stay.
+  // Only checkpoints with correct checksums count as kept, so that the last
+  // good one stays.
   const auto removed =
       prune_checkpoints(folder, {.keep = std::stoul(*text), .checksums = true});
   if (arguments.has("json")) {
@@ -300,7 +303,7 @@ std::vector<std::string> action_names() {
   return names;
 }
 
-// An option that the action would not look at is refused.
+// Rejects options that the action does not use.
 void check_arguments(const Action& action, const ParsedArgs& arguments) {
   const std::string name = action.name;
   for (const auto& [option, owner] :
@@ -309,14 +312,14 @@ void check_arguments(const Action& action, const ParsedArgs& arguments) {
       throw ConfigError(str_cat(
           "`checkpoint ",
           name,
-          "` has no `--",
+          "` does not take `--",
           option,
-          "`; `checkpoint ",
+          "`; only `checkpoint ",
           owner,
-          "` has"));
+          "` does"));
     }
   }
-  if (arguments.words.size() != action.folders + 1) {
+  if (arguments.positional.size() != action.folders + 1) {
     throw ConfigError(
         str_cat(
             "`checkpoint ",
@@ -324,7 +327,7 @@ void check_arguments(const Action& action, const ParsedArgs& arguments) {
             "` takes ",
             action.folders == 1 ? "one folder" : "two folders",
             ", got ",
-            arguments.words.size() - 1),
+            arguments.positional.size() - 1),
         "see `accelerate checkpoint --help`");
   }
 }
@@ -341,20 +344,21 @@ const CommandInfo& checkpoint_info() {
       .options =
           {{.name = "keep",
             .value_name = "N",
-            .help = "prune: so many complete checkpoints stay."},
+            .help = "prune: keep this many complete checkpoints."},
            {.name = "config",
             .value_name = "FOLDER",
-            .help = "export: where config.json and the tokenizer's files are."},
+            .help = "export: folder with config.json and the tokenizer files."},
            {.name = "json", .help = "Print JSON."}},
-      .least_words = 1,
-      .most_words = 3,
-      .first_words = action_names(),
+      .min_positional = 1,
+      .max_positional = 3,
+      .first_choices = action_names(),
       .notes =
-          "list shows step, epoch, size, age and whether each is complete. "
-          "verify compares every byte with the manifest's checksums. inspect "
-          "lists tensors. diff compares tensors and documents (optimizer "
-          "settings, schedulers, loaders, step) and ends with 1 when any "
-          "differ. export writes the model as a Hugging Face folder.",
+          "list shows step, epoch, size, age and whether each checkpoint is "
+          "complete. verify compares every\nbyte with the checksums in the "
+          "manifest. inspect lists the tensors. diff compares tensors "
+          "and\ndocuments (optimizer settings, schedulers, loaders, step) and "
+          "exits with 1 if any differ. export\nwrites the model as a Hugging "
+          "Face folder. prune removes the oldest complete checkpoints.",
       .examples =
           {"accelerate checkpoint list runs/first",
            "accelerate checkpoint verify runs/first/checkpoints/checkpoint_3",
@@ -366,7 +370,7 @@ const CommandInfo& checkpoint_info() {
 }
 
 int run_checkpoint(const ParsedArgs& arguments, CommandContext& context) {
-  const std::string& name = arguments.words[0];
+  const std::string& name = arguments.positional[0];
   for (const Action& action : kActions) {
     if (name == action.name) {
       check_arguments(action, arguments);

@@ -11,11 +11,11 @@ namespace accelerate {
 const CommandInfo& completion_info() {
   static const CommandInfo info = {
       .name = "completion",
-      .summary = "Print the script that teaches a shell our commands.",
+      .summary = "Print the completion script for a shell.",
       .usage = "completion {bash | zsh | fish}",
-      .least_words = 1,
-      .most_words = 1,
-      .first_words = {"bash", "zsh", "fish"},
+      .min_positional = 1,
+      .max_positional = 1,
+      .first_choices = {"bash", "zsh", "fish"},
       .examples =
           {"eval \"$(accelerate completion bash)\"    # in ~/.bashrc",
            "eval \"$(accelerate completion zsh)\"     # in ~/.zshrc, after "
@@ -27,7 +27,7 @@ const CommandInfo& completion_info() {
 }
 
 int run_completion(const ParsedArgs& arguments, CommandContext& context) {
-  const std::string& shell = arguments.words[0];
+  const std::string& shell = arguments.positional[0];
   if (shell == "bash") {
     context.console.print(bash_completion());
   } else if (shell == "zsh") {
@@ -37,7 +37,7 @@ int run_completion(const ParsedArgs& arguments, CommandContext& context) {
   } else {
     throw ConfigError(
         str_cat("no completion for `", printable(shell), "`"),
-        "shells: bash, zsh, fish");
+        "use bash, zsh or fish");
   }
   return 0;
 }

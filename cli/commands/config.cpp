@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate config`: looks first, then asks what cannot be known.
+// `accelerate config`: detects what it can, and asks for the rest.
 #include "cli/commands/config.h"
 
 #include <filesystem>
@@ -28,10 +28,13 @@ class Questionnaire {
     ask_device();
     ask_number("num_machines", "How many machines train together?", "1");
     if (settings_.integer("num_machines") > 1) {
-      ask_number("machine_rank", "Which of them is this one, from 0?", "0");
+      ask_number(
+          "machine_rank", "What is the rank of this machine, from 0?", "0");
       ask_address();
       ask_number(
-          "main_process_port", "Which port do they meet at there?", "29500");
+          "main_process_port",
+          "Which port on machine 0 should the machines use?",
+          "29500");
     }
     if (uses_cpu()) {
       ask_number(
@@ -47,7 +50,7 @@ class Questionnaire {
     return settings_.flag("use_cpu") || hardware_.gpus.empty();
   }
 
-  // "Question? (--flag)": the flag that answers it without asking.
+  // "Question? (--flag)", with the flag that answers the question.
   std::string with_flag(const char* name, const std::string& question) const {
     return str_cat(question, " (--", find_setting(name)->flag, ")");
   }
@@ -61,13 +64,13 @@ class Questionnaire {
   }
 
   void ask_device() {
-    if (hardware_.gpus.empty() || settings_.is_given("use_cpu") ||
-        settings_.is_given("multi_gpu")) {
+    if (hardware_.gpus.empty() || settings_.is_set_by_user("use_cpu") ||
+        settings_.is_set_by_user("multi_gpu")) {
       return;
     }
     const std::string gpus = describe_gpus(hardware_.gpus);
-    const std::string choice =
-        prompt_.choose(with_flag("use_cpu", "Train on?"), {gpus, "CPU"}, gpus);
+    const std::string choice = prompt_.choose(
+        with_flag("use_cpu", "Train on which device?"), {gpus, "CPU"}, gpus);
     if (choice == "CPU") {
       put("use_cpu", "true");
     }
@@ -75,7 +78,7 @@ class Questionnaire {
 
   void ask_number(
       const char* name, const std::string& question, std::string fallback) {
-    if (settings_.is_given(name)) {
+    if (settings_.is_set_by_user(name)) {
       return;
     }
     if (settings_.origin(name).kind == Origin::Kind::found) {
@@ -88,7 +91,7 @@ class Questionnaire {
   }
 
   void ask_address() {
-    if (settings_.is_given("main_process_ip")) {
+    if (settings_.is_set_by_user("main_process_ip")) {
       return;
     }
     prompt_.ask(
@@ -96,14 +99,14 @@ class Questionnaire {
         settings_.text("main_process_ip"),
         [&](const std::string& answer) {
           if (answer.empty()) {
-            throw ConfigError("an address is needed, such as 10.0.0.1");
+            throw ConfigError("enter an address, such as 10.0.0.1");
           }
           put("main_process_ip", answer);
         });
   }
 
   void ask_precision() {
-    if (settings_.is_given("mixed_precision")) {
+    if (settings_.is_set_by_user("mixed_precision")) {
       return;
     }
     put("mixed_precision",
@@ -122,18 +125,18 @@ std::string summary(const Settings& settings) {
   const std::int64_t machines = settings.integer("num_machines");
   const std::int64_t processes = settings.integer("num_processes");
   const std::string precision = settings.text("mixed_precision");
-  std::string where = "1";
+  std::string machines_text = "1";
   if (machines > 1) {
-    where = str_cat(
+    machines_text = str_cat(
         machines,
-        ", this is number ",
+        ", this is machine ",
         settings.integer("machine_rank"),
-        "; they meet at ",
+        "; machine 0 is at ",
         settings.text("main_process_ip"));
   }
   return str_cat(
       "Machines:   ",
-      where,
+      machines_text,
       "\nProcesses:  ",
       processes,
       settings.flag("use_cpu") ? " on the CPU"
@@ -145,9 +148,9 @@ std::string summary(const Settings& settings) {
 
 std::filesystem::path target_path(
     const ParsedArgs& arguments, const Environment& environment) {
-  const auto typed = arguments.get("config_file");
-  return typed ? expand_home(*typed, environment)
-               : default_config_path(environment);
+  const auto path = arguments.get("config_file");
+  return path ? expand_home(*path, environment)
+              : default_config_path(environment);
 }
 
 void check_target(
@@ -158,21 +161,21 @@ void check_target(
   if (mode == "update" && !exists) {
     throw ConfigError(
         str_cat(path.string(), " does not exist"),
-        "make it with `accelerate config`");
+        "create it with `accelerate config`");
   }
   if (mode == "update" || arguments.has("overwrite")) {
     return;
   }
   if (exists) {
     throw ConfigError(
-        str_cat(path.string(), " exists already"),
+        str_cat(path.string(), " already exists"),
         "add `--overwrite`, or change it with `accelerate config update`");
   }
-  // It holds settings of another file in the same folder, or of its owner.
-  const auto own = own_config_path(path);
-  if (std::filesystem::exists(own)) {
+  // It may hold settings for another configuration file in the same folder.
+  const auto cpp_path = cpp_config_path(path);
+  if (std::filesystem::exists(cpp_path)) {
     throw ConfigError(
-        str_cat(own.string(), " exists already, and would be written too"),
+        str_cat(cpp_path.string(), " already exists and would be overwritten"),
         "add `--overwrite`, or write to another folder");
   }
 }
@@ -181,42 +184,42 @@ void apply_flags(Settings& settings, const ParsedArgs& arguments) {
   for (const ParsedOption& option : arguments.options) {
     const Setting* setting = find_setting_by_flag(option.name);
     if (setting != nullptr && option.name != "config_file") {
-      settings.apply_flag(*setting, option.text, option.spelled);
+      settings.apply_flag(*setting, option.text, option.flag);
     }
   }
 }
 
 void write_files(const Settings& settings, const std::filesystem::path& path) {
-  write_file(path, peer_file_text(settings, path));
-  const std::string own = own_file_text(settings);
-  const auto own_path = own_config_path(path);
-  if (!own.empty()) {
-    write_file(own_path, own);
+  write_file(path, python_file_text(settings, path));
+  const std::string cpp_text = cpp_file_text(settings);
+  const auto cpp_path = cpp_config_path(path);
+  if (!cpp_text.empty()) {
+    write_file(cpp_path, cpp_text);
   } else {
-    std::filesystem::remove(own_path);
+    std::filesystem::remove(cpp_path);
   }
 }
 
-// Threads depend on the machine a file is used on; they are found at launch.
-void forget_threads(Settings& settings) {
-  if (!settings.is_given("num_cpu_threads_per_process")) {
+// The number of threads depends on the machine, so `launch` detects it.
+void clear_threads(Settings& settings) {
+  if (!settings.is_set_by_user("num_cpu_threads_per_process")) {
     settings.set("num_cpu_threads_per_process", Json(), Origin());
   }
 }
 
-// Those of launch that a file can hold.
+// The options of `launch` that a file can hold.
 std::vector<ArgOption> config_options() {
   std::vector<ArgOption> options = {
       {.name = "config_file",
        .value_name = "PATH",
-       .help = "Write this file; a name that ends in .json makes it JSON.",
+       .help = "Write this file; JSON if its name ends in .json.",
        .default_text = "default_config.yaml in the cache folder"},
-      {.name = "overwrite", .help = "Replace a file that is there."},
+      {.name = "overwrite", .help = "Replace an existing file."},
   };
   for (const Setting& setting : all_settings()) {
-    const bool answers =
+    const bool is_saved =
         setting.file != SettingFile::none || setting.name == "multi_gpu";
-    if (!setting.flag.empty() && answers) {
+    if (!setting.flag.empty() && is_saved) {
       options.push_back(option_of(setting));
     }
   }
@@ -228,15 +231,16 @@ std::vector<ArgOption> config_options() {
 const CommandInfo& config_info() {
   static const CommandInfo info = {
       .name = "config",
-      .summary = "Ask how training should run, and save it.",
+      .summary = "Ask how training should run, and save the answers.",
       .usage = "config [{default | update}] [options]",
       .options = config_options(),
-      .most_words = 1,
-      .first_words = {"default", "update"},
+      .max_positional = 1,
+      .first_choices = {"default", "update"},
       .notes =
-          "Without a word it asks what it cannot find out; an option answers "
-          "its question. `default` asks\nnothing; `update` reads a file and "
-          "writes it again with today's keys and the options given.",
+          "Without an argument, asks for each setting that it cannot detect "
+          "and that no option sets. `default`\nasks nothing. `update` "
+          "rewrites an existing file with the current keys and the given "
+          "options.",
       .examples =
           {"accelerate config",
            "accelerate config default --mixed_precision bf16",
@@ -246,10 +250,11 @@ const CommandInfo& config_info() {
 }
 
 int run_config(const ParsedArgs& arguments, CommandContext& context) {
-  const std::string mode = arguments.words.empty() ? "ask" : arguments.words[0];
+  const std::string mode =
+      arguments.positional.empty() ? "ask" : arguments.positional[0];
   if (mode != "ask" && mode != "default" && mode != "update") {
     throw ConfigError(
-        str_cat("unknown word `", printable(mode), "`"),
+        str_cat("unknown argument `", printable(mode), "`"),
         did_you_mean(mode, {"default", "update"}));
   }
   const auto path = target_path(arguments, context.environment);
@@ -274,7 +279,7 @@ int run_config(const ParsedArgs& arguments, CommandContext& context) {
     Questionnaire(settings, hardware, console).run();
   }
   complete_settings(settings, hardware, context.environment);
-  forget_threads(settings);
+  clear_threads(settings);
   write_files(settings, path);
   console.status(summary(settings));
   console.status(str_cat("Saved ", path.string()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate env`: what a bug report needs.
+// `accelerate env`: the information a bug report needs.
 #include "cli/commands/env.h"
 
 #include <filesystem>
@@ -25,11 +25,12 @@ Json gpus_json(const Hardware& hardware) {
   return gpus;
 }
 
-// The file as it is: a report must show what a reader would see.
+// The unparsed file: a report must show it even if it is malformed.
 Json config_json(const ParsedArgs& arguments, const Environment& environment) {
-  const auto typed = arguments.get("config_file");
-  const std::filesystem::path path = typed ? expand_home(*typed, environment)
-                                           : default_config_path(environment);
+  const auto argument = arguments.get("config_file");
+  const std::filesystem::path path = argument
+                                         ? expand_home(*argument, environment)
+                                         : default_config_path(environment);
   Json result = Json::object({{"path", path.string()}});
   if (!std::filesystem::exists(path)) {
     result["content"] = nullptr;
@@ -39,17 +40,17 @@ Json config_json(const ParsedArgs& arguments, const Environment& environment) {
   return result;
 }
 
-// Only names that concern training; values of others may be secret.
+// Only variables that affect training; others may be secret.
 Json variables_json(const Environment& environment) {
   Json result = Json::object();
   for (const auto& [name, value] : environment.variables()) {
-    const bool ours = name.starts_with("ACCELERATE_") ||
-                      name.starts_with("CUDA_VISIBLE") ||
-                      name.starts_with("NCCL_") || name.starts_with("GLOO_") ||
-                      name.starts_with("OMP_") || name.starts_with("SLURM_JOB");
-    const bool secret = name.find("SECRET") != std::string::npos;
-    if (ours) {
-      result[name] = secret ? "(hidden)" : value;
+    const bool is_relevant =
+        name.starts_with("ACCELERATE_") || name.starts_with("CUDA_VISIBLE") ||
+        name.starts_with("NCCL_") || name.starts_with("GLOO_") ||
+        name.starts_with("OMP_") || name.starts_with("SLURM_JOB");
+    const bool is_secret = name.find("SECRET") != std::string::npos;
+    if (is_relevant) {
+      result[name] = is_secret ? "(hidden)" : value;
     }
   }
   return result;
@@ -104,7 +105,7 @@ std::string to_markdown(const Json& report) {
   const Json& config = report.at("config");
   text += str_cat("- config: ", config.at("path").as_string());
   if (config.at("content").is_null()) {
-    return text + " (not there)";
+    return text + " (does not exist)";
   }
   text += "\n\n```yaml\n" + config.at("content").as_string() + "```";
   return text;
@@ -115,7 +116,7 @@ std::string to_markdown(const Json& report) {
 const CommandInfo& env_info() {
   static const CommandInfo info = {
       .name = "env",
-      .summary = "Show what a bug report needs.",
+      .summary = "Show the information a bug report needs.",
       .usage = "env [--json] [--config_file PATH]",
       .options =
           {{.name = "json", .help = "Print JSON."},

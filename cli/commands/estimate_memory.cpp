@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate estimate-memory`: what a model needs, from its shapes alone.
+// `accelerate estimate-memory`: the memory a model needs, computed from its
+// shapes.
 #include "cli/commands/estimate_memory.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include "accelerate/json.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "launch/meeting.h"
+#include "launch/machine_rendezvous.h"
 #include "launch/model_size.h"
 
 namespace accelerate {
@@ -17,7 +18,7 @@ namespace {
 struct Type {
   const char* name;
   double bytes;
-  bool trains;  // Whole numbers have no gradients.
+  bool trains;  // Integers have no gradients.
 };
 constexpr Type kTypes[] = {
     {"float32", 4, true},
@@ -151,13 +152,13 @@ std::string to_text(
       size.parameters(),
       " parameters; the largest layer is ",
       size.largest().name,
-      "\n\nTo load it:\n\n",
+      "\n\nTo load the model:\n\n",
       format_table(loading_table(size, types)),
-      "\n\nTo train it with Adam, everything in that type, for each of ",
+      "\n\nTo train the model with Adam on ",
       processes,
       processes == 1 ? " process" : " processes",
-      ", without activations\n(mixed precision keeps all of this in "
-      "float32):\n\n",
+      " (memory per process, without activations;\nmixed precision needs as "
+      "much as float32):\n\n",
       format_table(training_table(size, types, processes)));
 }
 
@@ -166,22 +167,24 @@ std::string to_text(
 const CommandInfo& estimate_memory_info() {
   static const CommandInfo info = {
       .name = "estimate-memory",
-      .summary = "Show what a model needs to load and to train.",
+      .summary = "Show how much memory a model needs to load and to train.",
       .usage = "estimate-memory <folder | config.json | file.safetensors>",
       .options =
           {{.name = "dtypes",
             .value_name = "TYPES",
-            .help = "Types to load it in, with commas.",
+            .help = "Data types to load the model in, comma-separated.",
             .default_text = "float32,float16,int8,int4"},
            {.name = "num_processes",
             .value_name = "N",
-            .help = "Processes that share the training at ZeRO stages 1 to 3.",
+            .help =
+                "Processes that share the training state at ZeRO stages 1 to "
+                "3.",
             .default_text = "1"},
-           {.name = "json", .help = "Print JSON, in bytes."}},
-      .least_words = 1,
-      .most_words = 1,
+           {.name = "json", .help = "Print JSON, with sizes in bytes."}},
+      .min_positional = 1,
+      .max_positional = 1,
       .notes =
-          "No tensor is made: shapes come from the headers of safetensors "
+          "Creates no tensors: the shapes come from the headers of safetensors "
           "files, or from config.json.",
       .examples =
           {"accelerate estimate-memory models/bert-base-cased",
@@ -193,7 +196,7 @@ const CommandInfo& estimate_memory_info() {
 int run_estimate_memory(const ParsedArgs& arguments, CommandContext& context) {
   const auto types = chosen_types(arguments);
   const std::int64_t processes = chosen_processes(arguments);
-  const ModelSize size = read_model_size(arguments.words[0]);
+  const ModelSize size = read_model_size(arguments.positional[0]);
   context.console.print(
       arguments.has("json")
           ? to_json(size, types, processes).dump({.indent = 2})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate explain`: every value in force, where it came from, and what each
-// worker would get.
+// `accelerate explain`: the value of every setting, where it came from, and the
+// command and environment of each worker.
 #include "cli/commands/explain.h"
 
 #include "base/str_cat.h"
@@ -17,26 +17,26 @@ namespace {
 
 constexpr const char* kFreePort = "<free port>";
 
-// They meet at the port that was given; the one after it is the program's, if
-// it is free there. Machine 0 reaches its own store without the network.
-void describe_machines(const Settings& settings, RuntimeFacts& facts) {
+// The machines use the main port; the program gets the next port, if it is
+// free. Machine 0 reaches its store through a Unix socket.
+void set_machine_facts(const Settings& settings, RuntimeFacts& facts) {
   const Endpoint endpoint = main_endpoint(settings);
-  facts.main_address =
-      settings.flag("same_network") ? endpoint.host : "<address of machine 0>";
+  facts.main_address = settings.flag("same_network") ? endpoint.address
+                                                     : "<address of machine 0>";
   facts.main_port = std::to_string(main_port_on_machines(endpoint));
   if (settings.integer("machine_rank") > 0) {
     facts.store = endpoint.text();
   }
 }
 
-// Stands for what only a real start decides.
-RuntimeFacts unknown_facts(const Settings& settings) {
+// Placeholders for values that are known only when the job starts.
+RuntimeFacts placeholder_facts(const Settings& settings) {
   RuntimeFacts facts;
   facts.main_port = kFreePort;
   facts.network_interface = "<interface>";
   facts.store = "unix:<folder>/store";
   if (settings.integer("num_machines") > 1) {
-    describe_machines(settings, facts);
+    set_machine_facts(settings, facts);
   } else if (
       settings.has("main_process_port") &&
       settings.integer("main_process_port") > 0) {
@@ -64,30 +64,30 @@ Json workers_json(
     const ParsedArgs& arguments,
     CommandContext& context) {
   Json workers = Json::array();
-  if (arguments.words.empty()) {
+  if (arguments.positional.empty()) {
     return workers;
   }
-  Program program =
-      find_program(gathered.settings, arguments.words, context.environment);
+  Program program = find_program(
+      gathered.settings, arguments.positional, context.environment);
   Settings settings = gathered.settings;
   if (program.kind == Program::Kind::source) {
-    program.words[0] =
-        compiled_path(program.words[0], compile_options(settings, context))
+    program.argv[0] =
+        compiled_path(program.argv[0], compile_options(settings, context))
             .string();
   }
   use_mpirun(
       settings,
-      program.words,
+      program.argv,
       gathered.hardware,
       context.environment,
       kFreePort);
-  const RuntimeFacts facts = unknown_facts(settings);
+  const RuntimeFacts facts = placeholder_facts(settings);
   const auto commands = make_worker_commands(
       settings,
       gathered.hardware,
       context.environment,
       facts,
-      program.words,
+      program.argv,
       program.is_python());
   for (const WorkerCommand& command : commands) {
     Json variables = Json::object();
@@ -102,7 +102,7 @@ Json workers_json(
     }
     workers.push_back(Json::object(
         {{"rank", command.rank},
-         {"command", command.words},
+         {"command", command.argv},
          {"environment", variables},
          {"cpus", command.cpus}}));
   }
@@ -128,29 +128,30 @@ std::string worker_text(const Json& worker) {
   for (const auto& [name, value] : worker.at("environment").as_object()) {
     text += str_cat("  ", name, "=", value.as_string(), "\n");
   }
-  std::vector<std::string> words;
-  for (const Json& word : worker.at("command").as_array()) {
-    words.push_back(shell_quote(word.as_string()));
+  std::vector<std::string> argv;
+  for (const Json& argument : worker.at("command").as_array()) {
+    argv.push_back(shell_quote(argument.as_string()));
   }
   if (worker.at("cpus").size() > 0) {
     text += str_cat("  on CPUs ", worker.at("cpus").dump(), "\n");
   }
-  return text + "  " + join(words, " ") + "\n";
+  return text + "  " + join(argv, " ") + "\n";
 }
 
 }  // namespace
 
 const CommandInfo& explain_info() {
   static const CommandInfo info = [] {
-    CommandInfo made = {
+    CommandInfo result = {
         .name = "explain",
-        .summary = "Show every setting in force and where it came from.",
+        .summary = "Show the value of every setting and where it came from.",
         .usage = "explain [--json] [launch options] [<program> [arguments]]",
         .options = {{.name = "json", .help = "Print JSON."}},
         .runs_program = true,
         .notes =
-            "Takes the options of `accelerate launch`, and starts nothing. "
-            "With a program it also shows the\ncommand and environment of each "
+            "Takes the options of `accelerate launch` but starts nothing. With "
+            "a "
+            "program, it also shows the\ncommand and environment of each "
             "worker.",
         .examples =
             {"accelerate explain",
@@ -158,9 +159,9 @@ const CommandInfo& explain_info() {
              "accelerate explain --json | jq .settings.mixed_precision"},
     };
     for (ArgOption& option : launch_options()) {
-      made.options.push_back(std::move(option));
+      result.options.push_back(std::move(option));
     }
-    return made;
+    return result;
   }();
   return info;
 }

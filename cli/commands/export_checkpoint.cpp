@@ -13,17 +13,17 @@
 #include "accelerate/json.h"
 #include "base/files.h"
 #include "base/str_cat.h"
-#include "folders/checkpoints.h"
+#include "checkpoint_directory/checkpoints.h"
 
 namespace accelerate {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder under a name of its own, until it is complete.
-class Unfinished {
+/// A folder under a temporary name, until it is complete.
+class PartialDirectory {
  public:
-  explicit Unfinished(const fs::path& out) : out_(plain(out)) {
+  explicit PartialDirectory(const fs::path& out) : out_(without_slash(out)) {
     fs::create_directories(out_.parent_path());
     std::string name = str_cat(out_.string(), ".part-XXXXXX");
     if (::mkdtemp(name.data()) == nullptr) {
@@ -32,9 +32,9 @@ class Unfinished {
     path_ = name;
     ::chmod(path_.c_str(), 0755);
   }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-  ~Unfinished() {
+  PartialDirectory(const PartialDirectory&) = delete;
+  PartialDirectory& operator=(const PartialDirectory&) = delete;
+  ~PartialDirectory() {
     if (!path_.empty()) {
       std::error_code ignored;
       fs::remove_all(path_, ignored);
@@ -53,8 +53,8 @@ class Unfinished {
   }
 
  private:
-  // Without a slash at its end.
-  static fs::path plain(const fs::path& out) {
+  // Removes a trailing slash.
+  static fs::path without_slash(const fs::path& out) {
     const fs::path full = fs::absolute(out).lexically_normal();
     return full.has_filename() ? full : full.parent_path();
   }
@@ -63,23 +63,23 @@ class Unfinished {
   fs::path path_;
 };
 
-// What a Hugging Face folder has beside weights.
-bool is_description(const std::string& name) {
+// Files of a Hugging Face folder other than weights.
+bool is_config_file(const std::string& name) {
   return name == "config.json" || name == "generation_config.json" ||
          name == "special_tokens_map.json" || name == "vocab.txt" ||
          name == "vocab.json" || name == "merges.txt" ||
          name.starts_with("tokenizer");
 }
 
-void copy_descriptions(const fs::path& from, const fs::path& to) {
+void copy_config_files(const fs::path& from, const fs::path& to) {
   if (!fs::exists(from / "config.json")) {
     throw IoError(
         str_cat(from.string(), " has no config.json"),
-        "pass the folder the model came from with `--config`");
+        "pass the folder of the original model with `--config`");
   }
   for (const auto& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
-    if (is_description(name) && entry.is_regular_file()) {
+    if (is_config_file(name) && entry.is_regular_file()) {
       fs::copy_file(
           entry.path(), to / name, fs::copy_options::overwrite_existing);
     }
@@ -112,11 +112,11 @@ void check(
 }  // namespace
 
 int export_checkpoint(const ParsedArgs& arguments, CommandContext& context) {
-  const fs::path folder = arguments.words[1];
-  const fs::path out = arguments.words[2];
+  const fs::path folder = arguments.positional[1];
+  const fs::path out = arguments.positional[2];
   const Manifest manifest = read_manifest(folder);
   check(folder, manifest, out);
-  Unfinished part(out);
+  PartialDirectory part(out);
   Json left_out = Json::array();
   for (const auto& [name, sum] : manifest.files) {
     if (is_first_model(name)) {
@@ -126,7 +126,7 @@ int export_checkpoint(const ParsedArgs& arguments, CommandContext& context) {
     }
   }
   if (const auto config = arguments.get("config")) {
-    copy_descriptions(*config, part.path());
+    copy_config_files(*config, part.path());
   }
   part.finish();
   if (arguments.has("json")) {
@@ -141,7 +141,7 @@ int export_checkpoint(const ParsedArgs& arguments, CommandContext& context) {
     context.console.warning(str_cat(
         "left out ",
         name.as_string(),
-        ": a Hugging Face folder holds one model"));
+        ": a Hugging Face folder can hold only one model"));
   }
   if (!arguments.has("config")) {
     context.console.hint(

@@ -5,8 +5,9 @@
 
 namespace accelerate {
 
-/// `accelerate checkpoint export DIR OUT`: the first model of a checkpoint as a
-/// Hugging Face folder, which appears whole or not at all.
+/// `accelerate checkpoint export DIR OUT`: exports the first model in the
+/// checkpoint DIR to the new folder OUT, in the format of Hugging Face. OUT is
+/// complete as soon as it exists.
 int export_checkpoint(const ParsedArgs& arguments, CommandContext& context);
 
 }  // namespace accelerate

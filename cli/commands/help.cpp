@@ -27,8 +27,8 @@ std::string topic_text(const std::string& topic) {
   }
   std::string hint = did_you_mean(topic, topics);
   throw ConfigError(
-      str_cat("no help on `", printable(topic), "`"),
-      hint.empty() ? str_cat("topics: ", join(topics, ", ")) : hint);
+      str_cat("no help topic `", printable(topic), "`"),
+      hint.empty() ? str_cat("use one of ", join(topics, ", ")) : hint);
 }
 
 }  // namespace
@@ -40,10 +40,10 @@ const CommandInfo& help_info() {
       .usage = "help [{<command> | environment | exit-codes}]",
       .options =
           {{.name = "markdown",
-            .help = "Print a page of docs/reference/: cli, configuration, "
-                    "environment or exit-codes."}},
-      .most_words = 1,
-      .first_words = {"environment", "exit-codes"},
+            .help = "Print a page from docs/reference/ as Markdown: cli, "
+                    "configuration, environment or exit-codes."}},
+      .max_positional = 1,
+      .first_choices = {"environment", "exit-codes"},
       .examples =
           {"accelerate help launch",
            "accelerate help environment",
@@ -53,7 +53,8 @@ const CommandInfo& help_info() {
 }
 
 int run_help(const ParsedArgs& arguments, CommandContext& context) {
-  const std::string topic = arguments.words.empty() ? "" : arguments.words[0];
+  const std::string topic =
+      arguments.positional.empty() ? "" : arguments.positional[0];
   if (topic.empty()) {
     context.console.print(overview_help());
     return 0;

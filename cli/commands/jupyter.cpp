@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate jupyter`: tells Jupyter of the kernel for C++ notebooks.
+// `accelerate jupyter`: installs the kernel for C++ notebooks in Jupyter.
 #include "cli/commands/jupyter.h"
 
 #include <filesystem>
@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr char kFolder[] = "kernels/accelerate-cpp";
 
-// Where Jupyter looks: below the user's folder, the virtual environment, or
-// any other prefix.
+// Jupyter's data folder for the user, the virtual environment, or another
+// prefix.
 fs::path data_folder(
     const ParsedArgs& arguments, const Environment& environment) {
   const auto prefix = arguments.get("prefix");
@@ -27,7 +27,8 @@ fs::path data_folder(
                      (arguments.has("sys_prefix") ? 1 : 0);
   if (chosen > 1) {
     throw ConfigError(
-        "--user, --sys_prefix and --prefix are three places", "pass one");
+        "--user, --sys_prefix and --prefix contradict each other",
+        "pass only one of them");
   }
   if (prefix) {
     return expand_home(*prefix, environment) / "share/jupyter";
@@ -39,9 +40,9 @@ fs::path data_folder(
       }
     }
     throw ConfigError(
-        "--sys_prefix is for a virtual environment, and none is active "
-        "(neither VIRTUAL_ENV nor CONDA_PREFIX is set)",
-        "activate it first, or pass `--prefix <folder>`");
+        "--sys_prefix needs an active virtual environment, but neither "
+        "VIRTUAL_ENV nor CONDA_PREFIX is set",
+        "activate one first, or pass `--prefix <folder>`");
   }
   if (const auto folder = environment.get("JUPYTER_DATA_DIR")) {
     return *folder;
@@ -55,8 +56,9 @@ fs::path kernel_program(const CommandContext& context) {
       fs::path(context.executable).parent_path() / "accelerate-jupyter-kernel";
   if (!fs::exists(path)) {
     throw UnsupportedError(
-        str_cat("this build has no kernel for notebooks: ", path.string()),
-        "build it with ZeroMQ: `apt-get install libzmq3-dev`, then `make`");
+        str_cat(
+            "this build does not include the notebook kernel ", path.string()),
+        "install ZeroMQ with `apt-get install libzmq3-dev`, then run `make`");
   }
   return path;
 }
@@ -84,18 +86,22 @@ bool is_on_path(const Environment& environment, const std::string& name) {
 const CommandInfo& jupyter_info() {
   static const CommandInfo info = {
       .name = "jupyter",
-      .summary = "Install or remove the kernel for C++ notebooks.",
+      .summary = "Install or remove the Jupyter kernel for C++ notebooks.",
       .usage = "jupyter {install | uninstall} [options]",
       .options =
-          {{.name = "user", .help = "For this user; the default."},
+          {{.name = "user",
+            .help = "Use this user's Jupyter folder "
+                    "(default)."},
            {.name = "sys_prefix",
-            .help = "For the virtual environment that is active."},
+            .help = "Use the Jupyter folder of the active virtual "
+                    "environment."},
            {.name = "prefix",
             .value_name = "FOLDER",
-            .help = "For the Python that is installed there."}},
-      .least_words = 1,
-      .most_words = 1,
-      .first_words = {"install", "uninstall"},
+            .help = "Use the Jupyter folder of the Python installation in "
+                    "this folder."}},
+      .min_positional = 1,
+      .max_positional = 1,
+      .first_choices = {"install", "uninstall"},
       .notes = "The kernel runs cells with clang-repl 19.",
       .examples =
           {"accelerate jupyter install",
@@ -106,7 +112,7 @@ const CommandInfo& jupyter_info() {
 }
 
 int run_jupyter(const ParsedArgs& arguments, CommandContext& context) {
-  const std::string& action = arguments.words[0];
+  const std::string& action = arguments.positional[0];
   const fs::path folder = data_folder(arguments, context.environment) / kFolder;
   if (action == "install") {
     const Json spec = kernel_spec(kernel_program(context));
@@ -116,15 +122,15 @@ int run_jupyter(const ParsedArgs& arguments, CommandContext& context) {
     if (!is_on_path(context.environment, "clang-repl-19")) {
       context.console.warning(
           "clang-repl 19, which runs the cells, is missing");
-      context.console.hint("apt-get install clang-tools-19");
+      context.console.hint("install it with `apt-get install clang-tools-19`");
     }
     return 0;
   }
   if (action == "uninstall") {
     if (fs::remove_all(folder) == 0) {
       throw ConfigError(
-          str_cat("there is no kernel in ", folder.string()),
-          "pass the option it was installed with");
+          str_cat("no kernel is installed in ", folder.string()),
+          "pass the option that you used for `install`");
     }
     context.console.status(str_cat("Removed ", folder.string()));
     return 0;
@@ -132,7 +138,7 @@ int run_jupyter(const ParsedArgs& arguments, CommandContext& context) {
   throw ConfigError(
       str_cat(
           "`jupyter ", printable(action), "` is not one of install, uninstall"),
-      did_you_mean(action, jupyter_info().first_words));
+      did_you_mean(action, jupyter_info().first_choices));
 }
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate launch`: the program, on as many processes as it should have.
+// `accelerate launch`: runs a program on several processes.
 #include "cli/commands/launch.h"
 
 #include "accelerate/error.h"
@@ -15,7 +15,7 @@
 namespace accelerate {
 namespace {
 
-// A port nobody else is given while we hold it, where the job needs one.
+// Reserves a free port if the job needs one.
 ReservedPort mpirun_port(const Settings& settings) {
   return needs_free_mpirun_port(settings) ? reserve_port("127.0.0.1")
                                           : ReservedPort();
@@ -44,13 +44,14 @@ const CommandInfo& launch_info() {
       .summary = "Run a program on several processes, GPUs or machines.",
       .usage = "launch [options] <program> [arguments]",
       .options = launch_options(),
-      .least_words = 1,
+      .min_positional = 1,
       .runs_program = true,
       .notes =
-          "<program> is an executable, a single .cpp file (compiled once and "
-          "kept), a .py file, or with\n-m a Python module. Options come before "
-          "it. Ctrl-C ends all workers, twice at once; Ctrl-\\ shows\nwhat "
-          "each is doing.",
+          "<program> is an executable, a single .cpp file (compiled once "
+          "and cached), a .py file, or with -m\na Python module. Options "
+          "come before the program. Ctrl-C stops all workers; press it "
+          "twice to kill\nthem immediately. Ctrl-\\ shows what each worker "
+          "is doing.",
       .examples =
           {"accelerate launch ./train --epochs 3",
            "accelerate launch --cpu --num_processes 4 train.cpp",
@@ -66,31 +67,31 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
   Console& console = context.console;
   console.set_quiet(settings.flag("quiet"));
   Program program =
-      find_program(settings, arguments.words, context.environment);
-  if (gathered.files.empty() && !settings.is_given("num_processes")) {
+      find_program(settings, arguments.positional, context.environment);
+  if (gathered.files.empty() && !settings.is_set_by_user("num_processes")) {
     console.status(describe_choice(settings, gathered.hardware));
   }
   if (program.kind == Program::Kind::source) {
-    program.words[0] =
-        compile_program(program.words[0], compile_options(settings, context))
+    program.argv[0] =
+        compile_program(program.argv[0], compile_options(settings, context))
             .string();
   }
   SessionOptions session;
   session.settings = settings;
   session.hardware = gathered.hardware;
   session.environment = context.environment;
-  session.words = program.words;
+  session.argv = program.argv;
   session.is_python = program.is_python();
   session.version = version_text();
   if (settings.integer("num_machines") > 1) {
     session.torch_version = installed_toolchain(context).torch_version;
   }
-  session.say = [&](const std::string& text) { console.status(text); };
+  session.print_status = [&](const std::string& text) { console.status(text); };
   session.warn = [&](const std::string& text) { console.warning(text); };
   const ReservedPort port = mpirun_port(settings);
   use_mpirun(
       session.settings,
-      session.words,
+      session.argv,
       session.hardware,
       session.environment,
       std::to_string(port.port));

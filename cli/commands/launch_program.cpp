@@ -13,14 +13,14 @@ std::filesystem::path program_cache(const Environment& environment) {
          "accelerate-cpp" / "programs";
 }
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words;
-  for (const std::string& word : split(text, ' ')) {
-    if (!word.empty()) {
-      words.push_back(word);
+std::vector<std::string> split_flags(const std::string& text) {
+  std::vector<std::string> flags;
+  for (const std::string& flag : split(text, ' ')) {
+    if (!flag.empty()) {
+      flags.push_back(flag);
     }
   }
-  return words;
+  return flags;
 }
 
 }  // namespace
@@ -35,10 +35,12 @@ CompileOptions compile_options(
   CompileOptions options;
   options.toolchain = installed_toolchain(context);
   options.compiler = settings.text("cxx");
-  options.extra_flags = words_of(settings.text("cxx_flags"));
+  options.extra_flags = split_flags(settings.text("cxx_flags"));
   options.search_path = context.environment.get("PATH").value_or("");
   options.cache_folder = program_cache(context.environment);
-  options.say = [&](const std::string& text) { context.console.status(text); };
+  options.print_status = [&](const std::string& text) {
+    context.console.status(text);
+  };
   return options;
 }
 

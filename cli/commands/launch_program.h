@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A single source as the program of a launch.
+// Compile options for a launch whose program is a single source file.
 #pragma once
 
 #include "cli/command.h"
@@ -8,11 +8,12 @@
 
 namespace accelerate {
 
-/// How this installation compiles programs.
+/// The toolchain with which this installation compiles programs.
 Toolchain installed_toolchain(const CommandContext& context);
 
-/// How this installation compiles it, and where the result is kept.
-/// `context` must outlive the result, which prints through its console.
+/// The options for `compile_program`, from the settings and the toolchain of
+/// this installation. They print to the console of `context`, so `context` must
+/// outlive the returned options.
 CompileOptions compile_options(
     const Settings& settings, CommandContext& context);
 

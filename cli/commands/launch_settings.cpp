@@ -19,8 +19,8 @@ std::vector<ArgOption> launch_options() {
 LaunchSettings gather_settings(
     const ParsedArgs& arguments, const CommandContext& context) {
   LaunchSettings result;
-  // As in the Python package: a typed --cpu means the default file is for
-  // something else.
+  // As in Hugging Face Accelerate: with --cpu on the command line, the default
+  // file does not apply.
   const bool reads_file = arguments.has("config_file") || !arguments.has("cpu");
   if (reads_file) {
     result.files = apply_config_files(
@@ -29,7 +29,7 @@ LaunchSettings gather_settings(
   result.settings.apply(context.environment);
   for (const ParsedOption& option : arguments.options) {
     if (const Setting* setting = find_setting_by_flag(option.name)) {
-      result.settings.apply_flag(*setting, option.text, option.spelled);
+      result.settings.apply_flag(*setting, option.text, option.flag);
     }
   }
   result.hardware = detect_hardware(context.environment);

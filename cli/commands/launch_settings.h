@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `launch` and `explain` share: options, and how settings come together.
+// Options and settings that `launch` and `explain` share.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,17 @@
 
 namespace accelerate {
 
-/// Every flag of the registry.
+/// Returns a command-line option for each setting that has a flag.
 std::vector<ArgOption> launch_options();
 
 struct LaunchSettings {
-  Settings settings;  ///< Completed.
+  Settings settings;  ///< Completed by `complete_settings`.
   Hardware hardware;
-  std::vector<std::filesystem::path> files;  ///< Those that were read.
+  std::vector<std::filesystem::path> files;  ///< The configuration files read.
 };
 
-/// Files, environment and flags, in that order, then what was found.
+/// Applies configuration files, environment variables and flags, in that order.
+/// Then fills in the settings that are still unset with `complete_settings`.
 LaunchSettings gather_settings(
     const ParsedArgs& arguments, const CommandContext& context);
 

@@ -15,9 +15,9 @@
 namespace accelerate {
 namespace {
 
-// What we would do ourselves without `mpirun`. A file may hold them for other
-// launches.
-void check_options_of_our_own(const Settings& settings) {
+// Rejects flags for tasks that `mpirun` does itself. A file may hold these
+// settings for other launches.
+void check_launcher_flags(const Settings& settings) {
   for (const char* name :
        {"enable_cpu_affinity",
         "machine_rank",
@@ -26,19 +26,19 @@ void check_options_of_our_own(const Settings& settings) {
         "rdzv_conf",
         "rdzv_timeout",
         "job_secret_file"}) {
-    if (settings.is_typed(name)) {
+    if (settings.is_from_command_line(name)) {
       throw ConfigError(
           str_cat(
               settings.origin(name).where,
-              " has no meaning with ",
+              " has no effect with ",
               settings.origin("mpirun_hostfile").text(),
-              ": `mpirun` places the processes and brings them together"),
-          "leave one of the two out");
+              ": `mpirun` places and connects the processes"),
+          "remove one of them");
     }
   }
 }
 
-// Of what our workers get, what does not name our store or one rank.
+// The worker variables that are not specific to our store or to a rank.
 std::map<std::string, std::string> shared_variables(
     const Settings& settings,
     const Hardware& hardware,
@@ -49,7 +49,7 @@ std::map<std::string, std::string> shared_variables(
     const bool is_setting =
         name.starts_with("ACCELERATE_") || name.ends_with("_DISABLE") ||
         name == "OMP_NUM_THREADS" || name == "CUDA_VISIBLE_DEVICES" ||
-        (name == "ROLE_NAME" && settings.is_given("role"));
+        (name == "ROLE_NAME" && settings.is_set_by_user("role"));
     if (is_setting && name.find("STORE") == std::string::npos &&
         name != "ACCELERATE_LAUNCH_ID" && name != "ACCELERATE_RESTART_COUNT" &&
         name != "ACCELERATE_PROGRESS_FILE") {
@@ -59,12 +59,13 @@ std::map<std::string, std::string> shared_variables(
   return result;
 }
 
-std::string main_host(const Settings& settings, const std::string& hosts) {
+std::string main_address(
+    const Settings& settings, const std::string& hostfile_text) {
   if (settings.integer("num_machines") == 1) {
     return "127.0.0.1";
   }
   return settings.has("main_process_ip") ? settings.text("main_process_ip")
-                                         : first_mpi_host(hosts);
+                                         : first_hostfile_node(hostfile_text);
 }
 
 bool has_port(const Settings& settings) {
@@ -88,32 +89,33 @@ bool needs_free_mpirun_port(const Settings& settings) {
 
 void use_mpirun(
     Settings& settings,
-    std::vector<std::string>& words,
+    std::vector<std::string>& argv,
     const Hardware& hardware,
     const Environment& environment,
     const std::string& free_port) {
   if (!settings.has("mpirun_hostfile")) {
     return;
   }
-  check_options_of_our_own(settings);
+  check_launcher_flags(settings);
   MpirunOptions options;
   options.hostfile =
       expand_home(settings.text("mpirun_hostfile"), environment).string();
-  const std::string hosts = read_file(options.hostfile, std::size_t{1} << 20);
-  options.mpirun = find_program(Settings(), {"mpirun"}, environment).words[0];
+  const std::string hostfile_text =
+      read_file(options.hostfile, std::size_t{1} << 20);
+  options.mpirun = find_program(Settings(), {"mpirun"}, environment).argv[0];
   options.family = mpi_family(program_output({options.mpirun, "--version"}));
   options.num_processes = settings.integer("num_processes");
   options.num_machines = settings.integer("num_machines");
   options.variables = shared_variables(settings, hardware, environment);
-  options.variables["MASTER_ADDR"] = main_host(settings, hosts);
+  options.variables["MASTER_ADDR"] = main_address(settings, hostfile_text);
   options.variables["MASTER_PORT"] = main_port(settings, free_port);
-  options.words = words;
-  words = mpirun_words(options);
+  options.program_argv = argv;
+  argv = mpirun_argv(options);
   const Origin origin = settings.origin("mpirun_hostfile");
   settings.set("num_processes", 1, origin);
   settings.set("num_machines", 1, origin);
   settings.set("machine_rank", 0, origin);
-  // `mpirun` itself is bound to no cores.
+  // Do not bind `mpirun` itself to cores.
   settings.set("enable_cpu_affinity", false, origin);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job that `mpirun` starts: what we hand to it, and what is its business.
+// A job that `mpirun` starts.
 #pragma once
 
 #include <string>
@@ -12,20 +12,22 @@
 
 namespace accelerate {
 
-/// With a hostfile, hands the job to `mpirun`, which becomes the one process we
-/// watch: ranks and machines are its business, our settings travel with it.
+/// If a hostfile is set, replaces `argv` with an `mpirun` command, which
+/// becomes the only process that the launcher monitors. `mpirun` assigns ranks
+/// and machines to the processes of the job. The settings are passed to these
+/// processes as environment variables.
 ///
-/// `free_port` stands for MASTER_PORT where nobody chose one and the job stays
-/// on one machine. Throws `ConfigError` for typed options about what `mpirun`
-/// does in its own way.
+/// `free_port` becomes MASTER_PORT when the user set no port and the job runs
+/// on one machine. Throws `ConfigError` for flags that have no effect with
+/// `mpirun`.
 void use_mpirun(
     Settings& settings,
-    std::vector<std::string>& words,
+    std::vector<std::string>& argv,
     const Hardware& hardware,
     const Environment& environment,
     const std::string& free_port);
 
-/// Whether `use_mpirun` asks for a free port.
+/// Whether `use_mpirun` needs a free port.
 bool needs_free_mpirun_port(const Settings& settings);
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate test`: trains on this machine, through `launch`.
+// `accelerate test`: runs the self-test through `launch`.
 #include "cli/commands/test.h"
 
 #include <filesystem>
@@ -19,13 +19,13 @@ std::string self_test_path(const std::string& executable) {
   const auto path = prefix / "libexec" / "accelerate" / "self_test";
   if (!std::filesystem::exists(path)) {
     throw UnsupportedError(
-        str_cat("this installation lacks ", path.string()),
+        str_cat("this installation does not include ", path.string()),
         "install the libraries too, with `make install`");
   }
   return path.string();
 }
 
-// The program is ours: there is no choice of what runs it.
+// The self-test is an executable, so the Python options do not apply.
 std::vector<ArgOption> options() {
   std::vector<ArgOption> all = launch_options();
   std::erase_if(all, [](const ArgOption& option) {
@@ -39,13 +39,15 @@ std::vector<ArgOption> options() {
 const CommandInfo& test_info() {
   static const CommandInfo info = {
       .name = "test",
-      .summary = "Check that processes on this machine train as one would.",
+      .summary =
+          "Check that several processes on this machine train like "
+          "one process.",
       .usage = "test [launch options]",
       .options = options(),
       .notes =
-          "Takes the options of `accelerate launch`, and says what it "
-          "checks: how samples are shared out,\ncollectives, and that "
-          "training equals that of one process.",
+          "Takes the options of `accelerate launch` and prints each check: "
+          "the distribution of samples, the\ncollectives, and that training "
+          "gives the same result as with one process.",
       .examples =
           {"accelerate test", "accelerate test --cpu --num_processes 4"},
   };
@@ -54,7 +56,7 @@ const CommandInfo& test_info() {
 
 int run_test(const ParsedArgs& arguments, CommandContext& context) {
   ParsedArgs launch = arguments;
-  launch.words = {self_test_path(context.executable)};
+  launch.positional = {self_test_path(context.executable)};
   const int code = run_launch(launch, context);
   if (code == 0) {
     context.console.status("All checks passed.");

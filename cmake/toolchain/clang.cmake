@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# clang 19 or later with its own linker: the quick inner loop.
+# clang 19 or later with mold or lld: the fastest builds while developing.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 if(NOT CMAKE_CXX_COMPILER)
@@ -12,5 +12,5 @@ if(NOT CMAKE_CXX_COMPILER)
   endif()
 endif()
 accelerate_use_linker(mold lld-19 lld-20 lld-21 lld)
-# Otherwise the time stamp inside a precompiled header defeats ccache.
+# Without this, the timestamp inside a precompiled header defeats ccache.
 set(CMAKE_CXX_FLAGS_INIT "-Xclang -fno-pch-timestamp")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# What every preset's toolchain shares: the compiler cache and the linker.
-# Included by the files beside it, never by a project that embeds ours.
+# What the toolchains of all presets share: the compiler cache and the linker.
+# Included by the other files in this folder, never by a project that embeds
+# ours.
 
-# The first of the named programs whose version is at least `least`.
-function(accelerate_pick_compiler result least)
+# Finds the first of the named programs whose version is at least `minimum`.
+function(accelerate_pick_compiler result minimum)
   foreach(name IN LISTS ARGN)
     find_program(_compiler_${name} ${name})
     if(NOT _compiler_${name})
@@ -11,7 +12,7 @@ function(accelerate_pick_compiler result least)
     endif()
     execute_process(COMMAND ${_compiler_${name}} -dumpfullversion -dumpversion
       OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-    if(version VERSION_GREATER_EQUAL least)
+    if(version VERSION_GREATER_EQUAL minimum)
       set(${result} ${_compiler_${name}} PARENT_SCOPE)
       return()
     endif()
@@ -19,8 +20,8 @@ function(accelerate_pick_compiler result least)
   set(${result} "" PARENT_SCOPE)
 endfunction()
 
-# ccache, when it is there. Without this sloppiness it would not cache a file
-# that uses a precompiled header; no source of ours uses __TIME__.
+# Uses ccache if it is installed. Without this sloppiness setting, ccache does
+# not cache files that use a precompiled header. Our sources never use __TIME__.
 find_program(ACCELERATE_CCACHE ccache)
 if(ACCELERATE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER
@@ -29,8 +30,8 @@ if(ACCELERATE_CCACHE)
     ${ACCELERATE_CCACHE})
 endif()
 
-# A linker faster than the default, when there is one: reading the symbols of
-# LibTorch's libraries is most of the time of a link.
+# Uses a linker that is faster than the default, if there is one: most of the
+# link time is spent reading the symbols of LibTorch's libraries.
 macro(accelerate_use_linker)
   foreach(_linker IN ITEMS ${ARGN})
     find_program(_linker_${_linker} NAMES ld.${_linker})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# g++ 12 or later, under whatever name the host has it.
+# g++ 12 or later, under whatever name it is installed.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 if(NOT CMAKE_CXX_COMPILER)

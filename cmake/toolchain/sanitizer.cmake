@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# clang 19 where its sanitizer runtime is installed (it compiles faster), g++
+# clang 19 if its sanitizer runtime is installed (it compiles faster), g++
 # otherwise.
 find_program(_clang_19 clang++-19)
 if(_clang_19)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Automatic gradient accumulation: tries batch sizes until one fits into
-// memory, and accumulates as many batches as make up the size that was wanted.
-// The result is the same whatever fits.
+// Automatic gradient accumulation: finds a batch size that fits in memory and
+// accumulates gradients until they add up to the target batch size. The result
+// does not depend on which batch size fits.
 //
 //     cd build/bin
 //     program=examples/by_feature/automatic_gradient_accumulation
@@ -23,9 +23,9 @@
 
 namespace {
 
-// Points of a spiral: which of the two arms do they belong to?
+// Points on a spiral with two arms. The label is the point's arm, 0 or 1.
 struct Spiral {
-  std::vector<std::int64_t> numbers;  // of the points, from 0 to 1999
+  std::vector<std::int64_t> numbers;  // Point numbers, from 0 to 1999.
 
   std::int64_t size() const {
     return static_cast<std::int64_t>(numbers.size());
@@ -45,7 +45,7 @@ struct Split {
   Spiral eval;
 };
 
-// Every fifth pair of points is kept for the evaluation.
+// Keeps every fifth pair of points for evaluation.
 Split split_spiral(std::int64_t fold) {
   Split split;
   for (std::int64_t number = 0; number < 2000; ++number) {
@@ -64,30 +64,30 @@ torch::nn::Sequential make_model() {
       torch::nn::Linear(64, 2));
 }
 
-struct Settings {
+struct TrainingOptions {
   int num_epochs = 30;
   std::int64_t batch_size = 25;
 };
 // New code
 
-// A CPU has memory enough for this small model: this stands for a device that
-// has not. LibTorch throws an error like it when an allocation fails.
+// Simulates a device with too little memory, since a CPU has enough for this
+// small model. LibTorch throws a similar error when an allocation fails.
 void allocate_for(const torch::Tensor& rows) {
-  constexpr std::int64_t kRoom = 30;
-  if (rows.size(0) > kRoom) {
-    throw accelerate::OutOfMemoryError("no room for so many rows");
+  constexpr std::int64_t kMaxRows = 30;
+  if (rows.size(0) > kMaxRows) {
+    throw accelerate::OutOfMemoryError("not enough memory for this many rows");
   }
 }
 // End of new code
 
-// Returns the share of points of `split.eval` that the model gets right.
+// Returns the fraction of `split.eval` that the model classifies correctly.
 double train(
     accelerate::Accelerator& accelerator,
     const Split& split,
-    const Settings& settings) {
+    const TrainingOptions& options) {
   accelerate::set_seed(42);
   accelerate::DataLoader train_dataloader(
-      split.train, {.batch_size = settings.batch_size, .shuffle = true});
+      split.train, {.batch_size = options.batch_size, .shuffle = true});
   accelerate::DataLoader eval_dataloader(split.eval, {.batch_size = 64});
   auto model = make_model();
   accelerate::AdamW optimizer(model->parameters(), 1e-2);
@@ -95,8 +95,8 @@ double train(
   accelerator.prepare(
       train_dataloader, eval_dataloader, model, optimizer);  // added
 
-  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
-  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+  accelerate::tqdm progress_bar(options.num_epochs * train_dataloader.size());
+  for (int epoch = 0; epoch < options.num_epochs; ++epoch) {
     model->train();
     for (auto& batch : train_dataloader) {
       // New code
@@ -132,32 +132,32 @@ double train(
 
 int main() {
   accelerate::Accelerator accelerator;  // added
-  Settings settings;
+  TrainingOptions options;
   const Split split = split_spiral(0);
   // New code
   // region: find
-  const std::int64_t wanted_batch_size = 50;
-  settings.batch_size = accelerate::find_executable_batch_size(
+  const std::int64_t target_batch_size = 50;
+  options.batch_size = accelerate::find_executable_batch_size(
       [&](std::int64_t batch_size) {
-        accelerator.free_memory();  // What a failed attempt has prepared.
+        accelerator.free_memory();  // Discards a failed attempt.
         train(accelerator, split, {.num_epochs = 1, .batch_size = batch_size});
         return batch_size;
       },
-      wanted_batch_size,
+      target_batch_size,
       [](std::int64_t batch_size) { return batch_size / 2; });
   accelerator.free_memory();
   accelerator.set_gradient_accumulation_steps(
-      std::max<std::int64_t>(1, wanted_batch_size / settings.batch_size));
+      std::max<std::int64_t>(1, target_batch_size / options.batch_size));
   // endregion
-  settings.num_epochs *= 2;  // For as many updates as without.
+  options.num_epochs *= 2;  // Keeps the number of updates the same.
   accelerator.print(
       accelerator.gradient_accumulation_steps(),
       " batches of ",
-      settings.batch_size,
+      options.batch_size,
       " make one update of ",
-      wanted_batch_size);
+      target_batch_size);
   // End of new code
-  const double accuracy = train(accelerator, split, settings);
+  const double accuracy = train(accelerator, split, options);
   accelerator.print(
       "accuracy on ", split.eval.size(), " points: ", 100 * accuracy, " %");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: the run saves itself while it trains, and a second run that
-// starts in the middle ends with the same accuracy.
+// Checkpoints: the first run saves a checkpoint while it trains. A second run
+// resumes from it and reaches the same accuracy.
 //
 //     cd build/bin
 //     program=examples/by_feature/checkpointing
@@ -22,9 +22,9 @@
 
 namespace {
 
-// Points of a spiral: which of the two arms do they belong to?
+// Points on a spiral with two arms. The label is the point's arm, 0 or 1.
 struct Spiral {
-  std::vector<std::int64_t> numbers;  // of the points, from 0 to 1999
+  std::vector<std::int64_t> numbers;  // Point numbers, from 0 to 1999.
 
   std::int64_t size() const {
     return static_cast<std::int64_t>(numbers.size());
@@ -44,7 +44,7 @@ struct Split {
   Spiral eval;
 };
 
-// Every fifth pair of points is kept for the evaluation.
+// Keeps every fifth pair of points for evaluation.
 Split split_spiral(std::int64_t fold) {
   Split split;
   for (std::int64_t number = 0; number < 2000; ++number) {
@@ -63,24 +63,24 @@ torch::nn::Sequential make_model() {
       torch::nn::Linear(64, 2));
 }
 
-struct Settings {
+struct TrainingOptions {
   int num_epochs = 30;
   std::int64_t batch_size = 25;
   // New code
-  std::filesystem::path save_to = {};      // at step 500
-  std::filesystem::path resume_from = {};  // if there is one
+  std::filesystem::path save_to = {};      // Saves here at step 500.
+  std::filesystem::path resume_from = {};  // Empty: starts from scratch.
   // End of new code
 };
 
 // region: loop
-// Returns the share of points of `split.eval` that the model gets right.
+// Returns the fraction of `split.eval` that the model classifies correctly.
 double train(
     accelerate::Accelerator& accelerator,
     const Split& split,
-    const Settings& settings) {
+    const TrainingOptions& options) {
   accelerate::set_seed(42);
   accelerate::DataLoader train_dataloader(
-      split.train, {.batch_size = settings.batch_size, .shuffle = true});
+      split.train, {.batch_size = options.batch_size, .shuffle = true});
   accelerate::DataLoader eval_dataloader(split.eval, {.batch_size = 64});
   auto model = make_model();
   accelerate::AdamW optimizer(model->parameters(), 1e-2);
@@ -91,16 +91,16 @@ double train(
   // New code
   // region: resume
   std::int64_t first_epoch = 0;
-  if (!settings.resume_from.empty()) {
-    const auto report = accelerator.load_state(settings.resume_from);
+  if (!options.resume_from.empty()) {
+    const auto report = accelerator.load_state(options.resume_from);
     first_epoch = report.epoch;
     accelerator.print("resumed in epoch ", report.epoch);
   }
   // endregion
   std::int64_t steps = 0;
   // End of new code
-  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
-  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+  accelerate::tqdm progress_bar(options.num_epochs * train_dataloader.size());
+  for (int epoch = 0; epoch < options.num_epochs; ++epoch) {
     // New code
     if (epoch < first_epoch) {
       continue;
@@ -118,9 +118,9 @@ double train(
       progress_bar.update(1);
       // New code
       // region: save
-      // In the middle of an epoch, while training goes on.
-      if (!settings.save_to.empty() && ++steps == 500) {
-        accelerator.save_state(settings.save_to, {.blocking = false});
+      // Saves in the middle of an epoch while training continues.
+      if (!options.save_to.empty() && ++steps == 500) {
+        accelerator.save_state(options.save_to, {.blocking = false});
       }
       // endregion
       // End of new code
@@ -149,21 +149,21 @@ double train(
 // region: main
 int main() {
   accelerate::Accelerator accelerator;  // added
-  Settings settings;
+  TrainingOptions options;
   const Split split = split_spiral(0);
-  const double accuracy = train(accelerator, split, settings);
+  const double accuracy = train(accelerator, split, options);
   accelerator.print(
       "accuracy on ", split.eval.size(), " points: ", 100 * accuracy, " %");
   // New code
   const auto folder = std::filesystem::temp_directory_path() /
                       "accelerate-example" / "checkpoint";
-  settings.save_to = folder;
-  const double first = train(accelerator, split, settings);
-  settings.save_to.clear();
-  settings.resume_from = folder;
-  const double second = train(accelerator, split, settings);
+  options.save_to = folder;
+  const double first = train(accelerator, split, options);
+  options.save_to.clear();
+  options.resume_from = folder;
+  const double second = train(accelerator, split, options);
   accelerator.print(
-      first == second ? "the resumed run ended like the first"
-                      : "the resumed run ended differently");
+      first == second ? "the resumed run reached the same accuracy"
+                      : "the resumed run reached a different accuracy");
   // End of new code
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Early stopping: any process may ask to stop, and all stop at the same step.
-// A process that left its loop alone would keep the others waiting.
+// Early stopping: any process can ask to stop, and all stop at the same step.
+// If only one process left its loop, the others would wait for it forever.
 //
 //     cd build/bin
 //     program=examples/by_feature/early_stopping
@@ -19,9 +19,9 @@
 
 namespace {
 
-// Points of a spiral: which of the two arms do they belong to?
+// Points on a spiral with two arms. The label is the point's arm, 0 or 1.
 struct Spiral {
-  std::vector<std::int64_t> numbers;  // of the points, from 0 to 1999
+  std::vector<std::int64_t> numbers;  // Point numbers, from 0 to 1999.
 
   std::int64_t size() const {
     return static_cast<std::int64_t>(numbers.size());
@@ -41,7 +41,7 @@ struct Split {
   Spiral eval;
 };
 
-// Every fifth pair of points is kept for the evaluation.
+// Keeps every fifth pair of points for evaluation.
 Split split_spiral(std::int64_t fold) {
   Split split;
   for (std::int64_t number = 0; number < 2000; ++number) {
@@ -60,19 +60,19 @@ torch::nn::Sequential make_model() {
       torch::nn::Linear(64, 2));
 }
 
-struct Settings {
+struct TrainingOptions {
   int num_epochs = 30;
   std::int64_t batch_size = 25;
 };
 
-// Returns the share of points of `split.eval` that the model gets right.
+// Returns the fraction of `split.eval` that the model classifies correctly.
 double train(
     accelerate::Accelerator& accelerator,
     const Split& split,
-    const Settings& settings) {
+    const TrainingOptions& options) {
   accelerate::set_seed(42);
   accelerate::DataLoader train_dataloader(
-      split.train, {.batch_size = settings.batch_size, .shuffle = true});
+      split.train, {.batch_size = options.batch_size, .shuffle = true});
   accelerate::DataLoader eval_dataloader(split.eval, {.batch_size = 64});
   auto model = make_model();
   accelerate::AdamW optimizer(model->parameters(), 1e-2);
@@ -80,11 +80,11 @@ double train(
   accelerator.prepare(
       train_dataloader, eval_dataloader, model, optimizer);  // added
 
-  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
+  accelerate::tqdm progress_bar(options.num_epochs * train_dataloader.size());
   // New code
   bool stopped = false;
   // End of new code
-  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+  for (int epoch = 0; epoch < options.num_epochs; ++epoch) {
     model->train();
     for (auto& batch : train_dataloader) {
       const auto logits = model->forward(batch.data);
@@ -97,10 +97,10 @@ double train(
       progress_bar.update(1);
       // New code
       // region: trigger
-      if (loss.item<double>() < 0.05) {  // On this process's batch.
+      if (loss.item<double>() < 0.05) {  // The loss of this process.
         accelerator.set_trigger();
       }
-      if (accelerator.check_trigger()) {  // The same answer on all of them.
+      if (accelerator.check_trigger()) {  // The same on all processes.
         stopped = true;
         break;
       }
@@ -133,9 +133,9 @@ double train(
 
 int main() {
   accelerate::Accelerator accelerator;  // added
-  Settings settings;
+  TrainingOptions options;
   const Split split = split_spiral(0);
-  const double accuracy = train(accelerator, split, settings);
+  const double accuracy = train(accelerator, split, options);
   accelerator.print(
       "accuracy on ", split.eval.size(), " points: ", 100 * accuracy, " %");
 }

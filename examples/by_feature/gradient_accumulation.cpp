@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient accumulation: two batches make one update, so that a small batch
-// in memory trains like a large one. On the batches in between, `backward` only
-// adds up, `optimizer.step()` and `zero_grad()` do nothing, and the processes
-// do not talk.
+// Gradient accumulation: two batches make up one update, so that small batches
+// train like a large one. For the first of the two, `backward` only accumulates
+// gradients, `optimizer.step()` and `zero_grad()` do nothing, and the processes
+// do not communicate.
 //
 //     cd build/bin
 //     program=examples/by_feature/gradient_accumulation
@@ -21,9 +21,9 @@
 
 namespace {
 
-// Points of a spiral: which of the two arms do they belong to?
+// Points on a spiral with two arms. The label is the point's arm, 0 or 1.
 struct Spiral {
-  std::vector<std::int64_t> numbers;  // of the points, from 0 to 1999
+  std::vector<std::int64_t> numbers;  // Point numbers, from 0 to 1999.
 
   std::int64_t size() const {
     return static_cast<std::int64_t>(numbers.size());
@@ -43,7 +43,7 @@ struct Split {
   Spiral eval;
 };
 
-// Every fifth pair of points is kept for the evaluation.
+// Keeps every fifth pair of points for evaluation.
 Split split_spiral(std::int64_t fold) {
   Split split;
   for (std::int64_t number = 0; number < 2000; ++number) {
@@ -62,19 +62,19 @@ torch::nn::Sequential make_model() {
       torch::nn::Linear(64, 2));
 }
 
-struct Settings {
+struct TrainingOptions {
   int num_epochs = 30;
   std::int64_t batch_size = 25;
 };
 
-// Returns the share of points of `split.eval` that the model gets right.
+// Returns the fraction of `split.eval` that the model classifies correctly.
 double train(
     accelerate::Accelerator& accelerator,
     const Split& split,
-    const Settings& settings) {
+    const TrainingOptions& options) {
   accelerate::set_seed(42);
   accelerate::DataLoader train_dataloader(
-      split.train, {.batch_size = settings.batch_size, .shuffle = true});
+      split.train, {.batch_size = options.batch_size, .shuffle = true});
   accelerate::DataLoader eval_dataloader(split.eval, {.batch_size = 64});
   auto model = make_model();
   accelerate::AdamW optimizer(model->parameters(), 1e-2);
@@ -82,8 +82,8 @@ double train(
   accelerator.prepare(
       train_dataloader, eval_dataloader, model, optimizer);  // added
 
-  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
-  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+  accelerate::tqdm progress_bar(options.num_epochs * train_dataloader.size());
+  for (int epoch = 0; epoch < options.num_epochs; ++epoch) {
     model->train();
     for (auto& batch : train_dataloader) {
       // New code
@@ -120,15 +120,15 @@ double train(
 
 int main() {
   accelerate::Accelerator accelerator;  // added
-  Settings settings;
+  TrainingOptions options;
   // New code
   // region: steps
   accelerator.set_gradient_accumulation_steps(2);
-  settings.num_epochs *= 2;  // For as many updates as without.
+  options.num_epochs *= 2;  // Keeps the number of updates the same.
   // endregion
   // End of new code
   const Split split = split_spiral(0);
-  const double accuracy = train(accelerator, split, settings);
+  const double accuracy = train(accelerator, split, options);
   accelerator.print(
       "accuracy on ", split.eval.size(), " points: ", 100 * accuracy, " %");
 }

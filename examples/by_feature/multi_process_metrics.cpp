@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics over all processes: predictions and labels of every point, gathered
-// once each, make a table of confusion. Samples that only filled up the last
-// batches are not counted.
+// Metrics over all processes: gathers the prediction and label of every point
+// exactly once for a confusion matrix. Samples that only pad the last batches
+// are not counted.
 //
 //     cd build/bin
 //     program=examples/by_feature/multi_process_metrics
@@ -24,9 +24,9 @@
 
 namespace {
 
-// Points of a spiral: which of the two arms do they belong to?
+// Points on a spiral with two arms. The label is the point's arm, 0 or 1.
 struct Spiral {
-  std::vector<std::int64_t> numbers;  // of the points, from 0 to 1999
+  std::vector<std::int64_t> numbers;  // Point numbers, from 0 to 1999.
 
   std::int64_t size() const {
     return static_cast<std::int64_t>(numbers.size());
@@ -46,7 +46,7 @@ struct Split {
   Spiral eval;
 };
 
-// Every fifth pair of points is kept for the evaluation.
+// Keeps every fifth pair of points for evaluation.
 Split split_spiral(std::int64_t fold) {
   Split split;
   for (std::int64_t number = 0; number < 2000; ++number) {
@@ -65,19 +65,19 @@ torch::nn::Sequential make_model() {
       torch::nn::Linear(64, 2));
 }
 
-struct Settings {
+struct TrainingOptions {
   int num_epochs = 30;
   std::int64_t batch_size = 25;
 };
 
-// Returns the share of points of `split.eval` that the model gets right.
+// Returns the fraction of `split.eval` that the model classifies correctly.
 double train(
     accelerate::Accelerator& accelerator,
     const Split& split,
-    const Settings& settings) {
+    const TrainingOptions& options) {
   accelerate::set_seed(42);
   accelerate::DataLoader train_dataloader(
-      split.train, {.batch_size = settings.batch_size, .shuffle = true});
+      split.train, {.batch_size = options.batch_size, .shuffle = true});
   accelerate::DataLoader eval_dataloader(split.eval, {.batch_size = 64});
   auto model = make_model();
   accelerate::AdamW optimizer(model->parameters(), 1e-2);
@@ -85,8 +85,8 @@ double train(
   accelerator.prepare(
       train_dataloader, eval_dataloader, model, optimizer);  // added
 
-  accelerate::tqdm progress_bar(settings.num_epochs * train_dataloader.size());
-  for (int epoch = 0; epoch < settings.num_epochs; ++epoch) {
+  accelerate::tqdm progress_bar(options.num_epochs * train_dataloader.size());
+  for (int epoch = 0; epoch < options.num_epochs; ++epoch) {
     model->train();
     for (auto& batch : train_dataloader) {
       const auto logits = model->forward(batch.data);
@@ -115,13 +115,13 @@ double train(
     seen += all.size(0);
     // New code
     // region: gather
-    const std::map<std::string, torch::Tensor> mine = {
+    const std::map<std::string, torch::Tensor> results = {
         {"prediction", predictions}, {"label", batch.target}};
-    const auto everybody = accelerator.gather_for_metrics(mine);
-    for (std::int64_t i = 0; i < everybody.at("label").size(0); ++i) {
-      const auto label = everybody.at("label")[i].item<std::int64_t>();
-      const auto guess = everybody.at("prediction")[i].item<std::int64_t>();
-      confusion[label][guess] += 1;
+    const auto gathered = accelerator.gather_for_metrics(results);
+    for (std::int64_t i = 0; i < gathered.at("label").size(0); ++i) {
+      const auto label = gathered.at("label")[i].item<std::int64_t>();
+      const auto prediction = gathered.at("prediction")[i].item<std::int64_t>();
+      confusion[label][prediction] += 1;
     }
     // endregion
     // End of new code
@@ -135,9 +135,9 @@ double train(
       confusion.sum().item<std::int64_t>(),
       " points in ",
       batches.item<std::int64_t>(),
-      " batches; arm 0 taken for arm 1: ",
+      " batches; arm 0 classified as arm 1: ",
       confusion[0][1].item<std::int64_t>(),
-      ", arm 1 for arm 0: ",
+      ", arm 1 as arm 0: ",
       confusion[1][0].item<std::int64_t>());
   // End of new code
   return static_cast<double>(correct) / static_cast<double>(seen);
@@ -147,9 +147,9 @@ double train(
 
 int main() {
   accelerate::Accelerator accelerator;  // added
-  Settings settings;
+  TrainingOptions options;
   const Split split = split_spiral(0);
-  const double accuracy = train(accelerator, split, settings);
+  const double accuracy = train(accelerator, split, options);
   accelerator.print(
       "accuracy on ", split.eval.size(), " points: ", 100 * accuracy, " %");
 }

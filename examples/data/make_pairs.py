@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the data set of this folder: pairs of sentences that mean the same or not.
+"""Makes the data set in this folder: pairs of sentences that do or do not mean the same.
 
     examples/data/make_pairs.py [--check]
 
-Writes train.csv, validation.csv and vocab.txt beside itself; the same files on
-every host and with every Python from 3.8 on. With --check nothing is written:
-the exit code tells whether the files are what the script makes.
+Writes train.csv, validation.csv and vocab.txt into this folder, identical on
+every machine and with Python 3.8 or later. With --check it writes nothing,
+and the exit code is 0 if the files are up to date.
 
-A meaning is who does what to what, and whether they ever do. Persons, deeds and
-things have two names each, and a sentence speaks of one, of many, or in the
-passive. Two sentences of one meaning are a pair with label 1. For label 0 one
-part of the meaning is exchanged, or two, or all. No sentence alone tells the
-label, and no pair of validation.csv is in train.csv, in either order.
+A meaning is who does what to which object, and whether they ever do it. Each
+person, action and object has two names, and a sentence is in the singular, the
+plural or the passive. A pair with label 1 has two sentences with the same
+meaning. In a pair with label 0, one part of the meaning differs, or two, or all.
+A single sentence does not reveal the label, and train.csv contains no pair from
+validation.csv, in either order.
 """
 
 import argparse
@@ -26,28 +27,28 @@ TRAIN_ROWS = 6000
 VALIDATION_ROWS = 800
 SEED = 20261
 
-# The usual name of each, and the other one.
+# The usual name and the alternative name of each.
 PERSONS = [("doctor", "medic"), ("lawyer", "attorney"), ("teacher", "tutor")]
-DEEDS = [("clean", "polish"), ("want", "request"), ("paint", "sketch")]
-THINGS = [("car", "sedan"), ("photo", "picture"), ("sofa", "couch")]
-PARTS = ["person", "deed", "thing", "ever"]
+ACTIONS = [("clean", "polish"), ("want", "request"), ("paint", "sketch")]
+OBJECTS = [("car", "sedan"), ("photo", "picture"), ("sofa", "couch")]
+PARTS = ["person", "action", "object", "ever"]
 OTHER_NAME_PERCENT = 25
 PASSIVE_PERCENT = 10
 NEVER_PERCENT = 35
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-# Words are made of a stem and one of these, as in a real vocabulary.
+# A word is a stem plus an optional ending, as in a real vocabulary.
 ENDINGS = ["ed", "es", "s"]
 
 
 class Random:
-    """A generator of our own, so that no version of Python changes the data."""
+    """A generator that does not depend on the Python version."""
 
     def __init__(self, seed):
         self.state = seed
 
     def below(self, bound):
-        """A whole number from 0 to bound - 1 (splitmix64)."""
+        """An integer from 0 to bound - 1 (splitmix64)."""
         mask = (1 << 64) - 1
         self.state = (self.state + 0x9E3779B97F4A7C15) & mask
         z = self.state
@@ -59,7 +60,7 @@ class Random:
         return self.below(100) < percent
 
     def other(self, count, index):
-        """A number below `count` that is not `index`."""
+        """An integer below `count` other than `index`."""
         return (index + 1 + self.below(count - 1)) % count
 
     def shuffle(self, items):
@@ -69,27 +70,27 @@ class Random:
 
 
 def make_meaning(random):
-    """A meaning as a dictionary of numbers into the tables above."""
-    return {"person": random.below(len(PERSONS)), "deed": random.below(len(DEEDS)),
-            "thing": random.below(len(THINGS)), "ever": not random.chance(NEVER_PERCENT)}
+    """A meaning, as a dictionary of indices into the tables above."""
+    return {"person": random.below(len(PERSONS)), "action": random.below(len(ACTIONS)),
+            "object": random.below(len(OBJECTS)), "ever": not random.chance(NEVER_PERCENT)}
 
 
-def exchange(random, meaning, part):
-    """Makes one part of a meaning another."""
+def change_part(random, meaning, part):
+    """Changes one part of a meaning."""
     if part == "ever":
         meaning["ever"] = not meaning["ever"]
     else:
-        table = {"person": PERSONS, "deed": DEEDS, "thing": THINGS}[part]
+        table = {"person": PERSONS, "action": ACTIONS, "object": OBJECTS}[part]
         meaning[part] = random.other(len(table), meaning[part])
 
 
 def other_meaning(random, meaning):
-    """A meaning that differs: in any way, in two respects, or in one."""
+    """A different meaning: a random one, or one with one or two parts changed."""
     kind = random.below(10)
     while True:
         changed = make_meaning(random) if kind < 5 else dict(meaning)
         for _ in range(0 if kind < 5 else 2 if kind < 8 else 1):
-            exchange(random, changed, PARTS[random.below(len(PARTS))])
+            change_part(random, changed, PARTS[random.below(len(PARTS))])
         if changed != meaning:
             return changed
 
@@ -106,34 +107,34 @@ def with_s(word):
     return word + ("es" if word.endswith(("ch", "sh")) else "s")
 
 
-def say(random, meaning):
-    """One of the sentences that express a meaning."""
+def make_sentence(random, meaning):
+    """A random sentence that expresses the meaning."""
     person = name(random, PERSONS[meaning["person"]])
-    deed = name(random, DEEDS[meaning["deed"]])
-    thing = name(random, THINGS[meaning["thing"]])
+    action = name(random, ACTIONS[meaning["action"]])
+    object_name = name(random, OBJECTS[meaning["object"]])
     never = "" if meaning["ever"] else "never "
     if random.chance(PASSIVE_PERCENT):
-        text = f"{with_s(thing)} are {never}{deed}ed by {with_s(person)}."
+        text = f"{with_s(object_name)} are {never}{action}ed by {with_s(person)}."
     elif random.chance(50):
-        text = f"{with_s(person)} {never}{deed} {with_s(thing)}."
+        text = f"{with_s(person)} {never}{action} {with_s(object_name)}."
     else:
-        text = f"{with_article(person)} {never}{with_s(deed)} {with_article(thing)}."
+        text = f"{with_article(person)} {never}{with_s(action)} {with_article(object_name)}."
     return text[0].upper() + text[1:]
 
 
-def make_rows(random, count, taken):
-    """`count` rows, half of each label, no pair of `taken`, which grows."""
+def make_rows(random, count, used_pairs):
+    """`count` rows, half with each label. Skips pairs in `used_pairs`, and adds its own."""
     rows = []
     for label in (1, 0):
         made = 0
         while made < count // 2:
             meaning = make_meaning(random)
-            first = say(random, meaning)
-            second = say(random, meaning if label else other_meaning(random, meaning))
+            first = make_sentence(random, meaning)
+            second = make_sentence(random, meaning if label else other_meaning(random, meaning))
             pair = tuple(sorted((first, second)))
-            if first == second or pair in taken:
+            if first == second or pair in used_pairs:
                 continue
-            taken.add(pair)
+            used_pairs.add(pair)
             rows.append((first, second, label))
             made += 1
     random.shuffle(rows)
@@ -149,8 +150,8 @@ def to_csv(rows):
 
 
 def make_vocabulary(rows):
-    """A WordPiece vocabulary: stems, endings, and letters for all other words."""
-    stems = {word for table in (PERSONS, DEEDS, THINGS) for names in table for word in names}
+    """A WordPiece vocabulary: stems, endings, and single letters for other words."""
+    stems = {word for table in (PERSONS, ACTIONS, OBJECTS) for names in table for word in names}
     words = set()
     for first, second, _ in rows:
         words.update((first + " " + second).lower().replace(".", "").split())
@@ -165,10 +166,10 @@ def make_vocabulary(rows):
 
 
 def make_files():
-    """Each file's name and text."""
+    """Returns {file name: text}."""
     random = Random(SEED)
-    taken = set()
-    rows = make_rows(random, VALIDATION_ROWS + TRAIN_ROWS, taken)
+    used_pairs = set()
+    rows = make_rows(random, VALIDATION_ROWS + TRAIN_ROWS, used_pairs)
     validation, train = rows[:VALIDATION_ROWS], rows[VALIDATION_ROWS:]
     return {
         "train.csv": to_csv(train),
@@ -180,7 +181,7 @@ def make_files():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true",
-                        help="write nothing, compare with the files there are")
+                        help="write nothing; check that the files are up to date")
     arguments = parser.parse_args()
     differ = []
     for file, text in make_files().items():
@@ -190,7 +191,7 @@ def main():
         elif not path.exists() or path.read_bytes() != text.encode("utf-8"):
             differ.append(file)
     if differ:
-        print(f"{', '.join(differ)}: not what make_pairs.py makes; run it")
+        print(f"{', '.join(differ)}: not up to date; run make_pairs.py")
     return 1 if differ else 0
 
 

@@ -3,8 +3,8 @@
 #
 #     accelerate launch --cpu --num_processes 2 examples/python/base.py
 #
-# The model and the data are small and made here, so that nothing has to be
-# downloaded; with one of Transformers the loop is the same.
+# The model and the data are small and defined here, so nothing has to be
+# downloaded. The loop is the same with a model from Hugging Face Transformers.
 import types
 
 import torch
@@ -15,7 +15,7 @@ from accelerate_cpp import Accelerator, tqdm  # changed
 
 
 class Pairs(Dataset):
-    """Two numbers; the label says whether the first is larger."""
+    """Pairs of numbers. The label is 1 if the first number is larger."""
 
     def __init__(self, size: int):
         self.values = torch.randn(size, 2, generator=torch.Generator().manual_seed(0))
@@ -74,12 +74,12 @@ for epoch in range(num_epochs):
 progress_bar.close()
 
 model.eval()
-right = seen = 0
+correct = seen = 0
 for batch in eval_dataloader:
     with torch.no_grad():
         predictions = model(**batch).logits.argmax(-1)
     predictions, labels = accelerator.gather_for_metrics((predictions, batch["labels"]))
-    right += (predictions == labels).sum().item()
+    correct += (predictions == labels).sum().item()
     seen += len(labels)
-accelerator.print(f"accuracy {right / seen:.3f} on {seen} samples")
+accelerator.print(f"accuracy {correct / seen:.3f} on {seen} samples")
 accelerator.end_training()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tutorial's last step, as a script: training from a notebook.
+"""The last step of the tutorial as a script: training from a notebook.
 
     python3 examples/python/notebook_train.py
 
-notebooks/tutorial_python.ipynb has these lines in its cells.
+The cells of notebooks/tutorial_python.ipynb contain these lines.
 """
 
 # region: imports
@@ -17,16 +17,16 @@ from torch.optim.lr_scheduler import LinearLR
 
 # region: evaluate
 def evaluate(accelerator, model, dataloader):
-    """The share of pairs that the model gets right, over all processes."""
+    """The fraction of pairs that the model classifies correctly, over all processes."""
     model.eval()
-    right = seen = 0
+    correct = seen = 0
     for batch in dataloader:
         with torch.no_grad():
             predictions = model(**batch).logits.argmax(-1)
         predictions, labels = accelerator.gather_for_metrics((predictions, batch["labels"]))
-        right += (predictions == labels).sum().item()
+        correct += (predictions == labels).sum().item()
         seen += len(labels)
-    return right / seen
+    return correct / seen
 # endregion
 
 
@@ -62,7 +62,7 @@ def training_function(num_epochs):
 
 
 # region: launch
-num_processes = torch.cuda.device_count() or 2  # one for each GPU, or two on the CPU
+num_processes = torch.cuda.device_count() or 2  # one per GPU, or two on the CPU
 accuracy = notebook_launcher(training_function, (3,), num_processes)
 print(f"accuracy {accuracy:.3f}")
 # endregion

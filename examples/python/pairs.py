@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sentence pairs of examples/data/ for PyTorch, and a small model for them.
+"""The sentence pairs in examples/data/ for PyTorch, and a small model for them.
 
-Nothing beyond torch is needed: the words are cut by the bundled vocabulary, and
-the model is a Transformer of two layers with random weights.
+This needs only torch: the bundled vocabulary tokenizes the sentences, and the
+model is a two-layer Transformer with random weights.
 """
 
 import csv
@@ -19,7 +19,7 @@ PAD, UNK, CLS, SEP = range(4)
 
 
 class Vocabulary:
-    """Cuts sentences into the longest pieces of vocab.txt."""
+    """Splits sentences into the longest pieces in vocab.txt."""
 
     def __init__(self, file=DATA / "vocab.txt"):
         self.ids = {piece: number for number, piece in enumerate(file.read_text().split())}
@@ -40,7 +40,7 @@ class Vocabulary:
 
 
 def load_pairs(split, vocabulary):
-    """One dictionary per row of `<split>.csv`: the ids of both sentences, and the label."""
+    """One dictionary per row of `<split>.csv`: the ids of both sentences and the label."""
     pairs = []
     with open(DATA / f"{split}.csv", newline="") as file:
         for row in csv.DictReader(file):
@@ -54,7 +54,7 @@ def load_pairs(split, vocabulary):
 
 
 def collate(pairs):
-    """Pads the rows of a batch to the longest of them."""
+    """Pads the rows of a batch to the longest row."""
     batch = {name: pad_sequence([pair[name] for pair in pairs], batch_first=True, padding_value=PAD)
              for name in ("input_ids", "token_type_ids")}
     batch["labels"] = torch.tensor([pair["labels"] for pair in pairs])
@@ -62,7 +62,7 @@ def collate(pairs):
 
 
 def make_dataloaders(batch_size):
-    """One for training, one for evaluation."""
+    """One loader for training and one for evaluation."""
     vocabulary = Vocabulary()
     train, validation = load_pairs("train", vocabulary), load_pairs("validation", vocabulary)
     return (DataLoader(train, batch_size=batch_size, shuffle=True, collate_fn=collate),
@@ -70,12 +70,12 @@ def make_dataloaders(batch_size):
 
 
 class PairClassifier(torch.nn.Module):
-    """Do the two sentences mean the same? Returns `.logits`, and `.loss` where labels are given."""
+    """Predicts whether two sentences mean the same. Returns `.logits`, and `.loss` if labels are passed."""
 
-    def __init__(self, vocabulary_size=87, width=128, layers=2, heads=4, longest=128):
+    def __init__(self, vocabulary_size=87, width=128, layers=2, heads=4, max_length=128):
         super().__init__()
         self.words = torch.nn.Embedding(vocabulary_size, width)
-        self.positions = torch.nn.Embedding(longest, width)
+        self.positions = torch.nn.Embedding(max_length, width)
         self.sentences = torch.nn.Embedding(2, width)
         self.norm = torch.nn.LayerNorm(width)
         layer = torch.nn.TransformerEncoderLayer(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tutorial's script before it is changed: the loop of train.py for one process.
+"""The tutorial's script before the changes: the loop of train.py for one process.
 
     python3 examples/python/plain_train.py
 """

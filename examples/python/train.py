@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tutorial's script: trains a classifier of sentence pairs.
+"""The tutorial's script: trains a sentence-pair classifier.
 
     accelerate launch --cpu --num_processes 2 examples/python/train.py
 
-plain_train.py is the same loop for one process. pairs.py has data and model.
+plain_train.py is the same loop for one process. pairs.py has the data and the model.
 """
 
 import torch
@@ -55,12 +55,12 @@ for epoch in range(num_epochs):
 progress_bar.close()
 
 model.eval()
-right = seen = 0
+correct = seen = 0
 for batch in eval_dataloader:
     with torch.no_grad():
         predictions = model(**batch).logits.argmax(-1)
     predictions, labels = accelerator.gather_for_metrics((predictions, batch["labels"]))
-    right += (predictions == labels).sum().item()
+    correct += (predictions == labels).sum().item()
     seen += len(labels)
-accelerator.print(f"accuracy {right / seen:.3f} on {seen} pairs")
+accelerator.print(f"accuracy {correct / seen:.3f} on {seen} pairs")
 accelerator.end_training()

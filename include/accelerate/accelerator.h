@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training loop's one point of contact with devices, precision and peers.
+// The entry point of the library. With an Accelerator, the same training loop
+// runs on any device, in any precision and with any number of processes.
 //
 //     accelerate::Accelerator accelerator;
 //     accelerator.prepare(loader, model, optimizer);
@@ -69,7 +70,8 @@ template <typename T>
 concept ModelLike = PointsTo<T, torch::nn::Module> || GivesModule<T> ||
                     HoldsModule<T> || PointerToModule<T>;
 
-/// The module that a model, its holder or its handle stands for.
+/// Returns the module itself, or the module that a holder, a pointer or an
+/// object with `.module()` refers to.
 template <ModelLike T>
 decltype(auto) module_of(T& object) {
   if constexpr (PointsTo<T, torch::nn::Module>) {
@@ -101,17 +103,19 @@ concept HasTensorState =
 
 }  // namespace detail
 
-/// Ends a region that `Accelerator` opened: `no_sync`, `accumulate`,
-/// `join_uneven_inputs`.
+/// A region that begins with a call to a function of `Accelerator`, such as
+/// `no_sync` or `accumulate`. It lasts until `end` is called or this object is
+/// destroyed.
 class ACCELERATE_API Region {
  public:
   explicit Region(std::function<void()> at_end);
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
   Region(Region&& other) noexcept;
-  /// Ends the region; an error goes to stderr.
+  /// Same as `end`, but prints errors to stderr instead of throwing.
   ~Region();
-  /// Ends the region now; throws what goes wrong.
+  /// Ends the region now. Later calls do nothing. Throws if the work at the end
+  /// of the region fails.
   void end();
 
  private:
@@ -120,54 +124,60 @@ class ACCELERATE_API Region {
 
 /// One process's view of a training run.
 ///
-/// Construct one per process. It joins the run (see `PartialState`), and what
-/// `prepare` was given trains on all its processes as on one: `backward`
-/// averages the gradients, loaders deal out the batches, schedulers count
-/// right. Nothing is wrapped; `model`, `optimizer` and loaders are used as
-/// before.
+/// Construct one Accelerator per process; the constructor joins the run (see
+/// `PartialState`). Objects passed to `prepare` work the same way with any
+/// number of processes: `backward` averages the gradients, loaders give each
+/// process its share of the batches, and schedulers take the right number of
+/// steps. The objects are not wrapped; use them as before.
 ///
-/// Gradients: after `backward`, `.grad` holds the average over processes. On a
-/// micro-step of an accumulation it stays undefined, so that
-/// `optimizer.step()` and `zero_grad()` do nothing by themselves, whatever
-/// optimizer it is.
+/// Gradients: after `backward`, `.grad` holds the average over all processes.
+/// During gradient accumulation, `.grad` stays undefined until the last
+/// micro-step. Until then, `optimizer.step()` and `zero_grad()` do nothing,
+/// whichever optimizer is used.
 ///
-/// Thread safety: one thread, the one that trains.
+/// Thread safety: use an Accelerator only from the thread that runs the
+/// training loop.
 class ACCELERATE_API Accelerator {
  public:
   explicit Accelerator(const AcceleratorOptions& options = {});
-  /// Over a state of its own; for tests with ranks as threads.
+  /// Uses `state` instead of the state of this process. For tests that run each
+  /// rank as a thread.
   Accelerator(PartialState state, const AcceleratorOptions& options);
   Accelerator(const Accelerator&) = delete;
   Accelerator& operator=(const Accelerator&) = delete;
   ~Accelerator();
 
-  // Getting ready ------------------------------------------------------------
+  // Preparation --------------------------------------------------------------
 
-  /// Readies each object in place; the order does not matter, and neither does
-  /// doing it twice. Takes modules (also holders, `shared_ptr`s and anything
-  /// with `.module()`), optimizers, `DataLoader`s and `LRScheduler`s.
+  /// Prepares each object in place. The order does not matter, and preparing an
+  /// object twice is harmless. Takes modules (also module holders,
+  /// `shared_ptr`s to modules and objects with `.module()`), optimizers,
+  /// `DataLoader`s and `LRScheduler`s.
   ///
-  /// Collective for modules: parameters and buffers become those of process 0.
-  /// Throws `MismatchError` with a list when processes have different models.
+  /// Collective for modules and loaders. The parameters and buffers of a module
+  /// are copied from process 0 to all processes. Throws a `MismatchError` that
+  /// lists the differences if the models differ between processes.
   template <typename... Objects>
   void prepare(Objects&... objects) {
     (prepare_any(objects), ...);
   }
 
-  /// The single-object forms.
+  /// Prepares a single model; see `prepare`.
   void prepare_model(
       torch::nn::Module& model, const PrepareModelOptions& options = {});
   void prepare_optimizer(torch::optim::Optimizer& optimizer);
-  /// `device_placement`: whether batches move to the device; left out: as the
-  /// Accelerator was told.
+  /// Prepares a single loader; see `prepare`. `device_placement`: whether
+  /// batches are moved to the Accelerator's device. Empty: uses
+  /// `AcceleratorOptions::device_placement`.
   void prepare_data_loader(
       DataLoaderBase& loader,
       std::optional<bool> device_placement = std::nullopt);
   void prepare_scheduler(LRScheduler& scheduler);
 
-  /// What `prepare_model` does, for a model that is no `torch::nn::Module`:
-  /// the binding of another language, say. Names and tensors in equal order;
-  /// tensors that need no gradient are only made equal.
+  /// Prepares a model that is not a `torch::nn::Module`, such as a model from a
+  /// binding to another language. `names[i]` is the name of `tensors[i]`.
+  /// Tensors that do not require gradients are copied from process 0 but not
+  /// trained.
   ///
   /// Collective.
   void prepare_parameters(
@@ -177,26 +187,29 @@ class ACCELERATE_API Accelerator {
 
   // Training -----------------------------------------------------------------
 
-  /// Adds the gradients of `loss`, scaled so that the micro-steps of one
-  /// update equal one large batch.
+  /// Computes the gradients of `loss` and adds them to the accumulated
+  /// gradients. The gradients are scaled so that the micro-steps of one update
+  /// together are equivalent to one large batch.
   ///
-  /// Collective. Throws `ArgumentError` unless `loss` is a scalar that needs
-  /// gradients, `PeerError` when another process failed in its backward.
+  /// Collective. Throws `ArgumentError` unless `loss` is a scalar that requires
+  /// gradients, and `RankError` if another process failed in its backward pass.
   void backward(const Tensor& loss, const BackwardOptions& options = {});
 
-  /// Opens one micro-step of gradient accumulation, for everything that was
-  /// prepared; decides whether its backward synchronises.
+  /// Opens a region for one micro-step of gradient accumulation, and decides
+  /// whether the backward pass of this micro-step synchronizes gradients.
+  /// Applies to all prepared objects.
   ///
   ///     for (auto& batch : loader) {
   ///       auto step = accelerator.accumulate();
   ///       …
   ///     }
   [[nodiscard]] Region accumulate();
-  /// As `accumulate`, with the weight of this micro-batch (tokens, say) for
-  /// `AccumulationWeighting::weighted`.
+  /// Like `accumulate()`, but also sets the weight of this micro-batch (such as
+  /// its number of tokens). For use with `AccumulationWeighting::weighted`.
   [[nodiscard]] Region accumulate(double weight);
-  /// The same, as the peer writes it. Everything that was prepared accumulates;
-  /// throws `StateError` for a model that was not.
+  /// Like `accumulate()`, but takes models, as Python's API does. All prepared
+  /// models accumulate gradients, not only the given models. Throws
+  /// `StateError` for a model that was not prepared.
   template <detail::ModelLike... Models>
     requires(sizeof...(Models) > 0)
   [[nodiscard]] Region accumulate(Models&... models) {
@@ -204,49 +217,58 @@ class ACCELERATE_API Accelerator {
     return accumulate();
   }
 
-  /// Keeps gradients of the backwards inside local, and visible in `.grad`:
-  /// those of all models, or of the one given.
+  /// Opens a region in which backward passes do not synchronize gradients:
+  /// `.grad` holds only this process's gradients. Applies to all prepared
+  /// models, or only to the given model.
   [[nodiscard]] Region no_sync();
   template <detail::ModelLike Model>
   [[nodiscard]] Region no_sync(Model& model) {
     return no_sync_of(detail::module_of(model));
   }
-  /// Makes the next backward inside `no_sync` synchronise after all.
+  /// Makes the next backward pass synchronize gradients, even inside a
+  /// `no_sync` region.
   void trigger_sync_in_backward();
 
-  /// Lets processes run out of batches at different times: those that are done
-  /// take part in the others' reductions. At the end all have the parameters
-  /// of the process that trained longest. Collective.
+  /// Opens a region in which processes may run out of batches at different
+  /// times. Processes without batches still take part in the gradient
+  /// reductions of the other processes. At the end of the region, all processes
+  /// get the parameters and buffers of the process that took the most steps. If
+  /// `even_batches` is set, it replaces the setting of all prepared loaders
+  /// inside the region. Collective.
   [[nodiscard]] Region join_uneven_inputs(
       std::optional<bool> even_batches = std::nullopt);
 
-  /// Scales the gradients so that their norm is at most `max_norm`; returns
-  /// the norm before, as a tensor.
+  /// Scales the gradients of `parameters` so that their total norm is at most
+  /// `max_norm`. Returns the total norm before scaling, as a tensor.
   Tensor clip_grad_norm_(
       const std::vector<Tensor>& parameters,
       double max_norm,
       double norm_type = 2);
   void clip_grad_value_(
       const std::vector<Tensor>& parameters, double clip_value);
-  /// Does nothing: after a `backward` that synchronises, `.grad` holds real
-  /// values already, also with fp16. Here so that ported loops compile.
+  /// Does nothing: after a `backward` that synchronizes gradients, `.grad`
+  /// already holds unscaled values, even with fp16. Exists so that training
+  /// loops ported from Python compile.
   void unscale_gradients() {}
 
-  /// Switches autocast on for a scope, with the precision of this Accelerator.
+  /// Enables autocast, in the precision of this Accelerator, until the returned
+  /// guard is destroyed.
   [[nodiscard]] std::unique_ptr<AutocastGuard> autocast(
       const AutocastKwargs& kwargs = {});
 
-  /// Lets a GPU start a whole step at once. Returns a function that calls
-  /// `function` with the same arguments, nests of tensors, and after a few
-  /// calls records what it does on the GPU and replays that, once for each
-  /// combination of shapes. `function` does a whole step (forward, `backward`,
-  /// `optimizer.step()`, `zero_grad()`) and nothing that the host has to do
-  /// each time; learning rates may change between calls, random numbers do. It
-  /// returns nests of tensors or nothing. What cannot be recorded runs as it
-  /// is, and a warning says why, once. See graph.h.
+  /// Makes a whole training step run as one CUDA graph. Returns a function that
+  /// takes the same arguments as `function`: tensors or nested containers of
+  /// tensors (see nest.h). The first calls run `function` eagerly. A later call
+  /// captures the GPU work of `function`, once for each combination of shapes,
+  /// and all further calls replay this work. `function` runs a whole step
+  /// (forward, `backward`, `optimizer.step()`, `zero_grad()`) and returns a
+  /// nest of tensors or nothing. `function` must not contain work that the CPU
+  /// has to do in every step. Learning rates may change between calls; random
+  /// numbers differ in every call. If `function` cannot be captured, it runs
+  /// eagerly, and a single warning gives the reason. See graph.h.
   ///
-  /// The result must not outlive the Accelerator or `free_memory`. Defined in
-  /// accelerator_nests.h.
+  /// Do not use the returned function after `free_memory` or after the
+  /// Accelerator is destroyed. Defined in accelerator_nests.h.
   template <typename Function>
   [[nodiscard]] auto graph(Function function, const GraphOptions& options = {});
 
@@ -254,12 +276,14 @@ class ACCELERATE_API Accelerator {
 
   template <typename Nest>
   [[nodiscard]] Nest gather(const Nest& nest) const;
-  /// Gathers exactly the real rows: tensors with a row per sample of the
-  /// current batch lose the rows that padding repeated, others are gathered
-  /// as they are. Collective.
+  /// Gathers tensors without padding rows, which repeat samples to fill the
+  /// last batch. Padding rows are dropped only from tensors with one row per
+  /// sample in the current batch; other tensors are gathered completely.
+  /// Collective.
   template <typename Nest>
   [[nodiscard]] Nest gather_for_metrics(const Nest& nest) const;
-  /// The same for a list of objects, one per sample.
+  /// Gathers lists with one element per sample in the current batch, without
+  /// the elements that belong to padding rows. Collective.
   [[nodiscard]] std::vector<Json> gather_for_metrics(
       const std::vector<Json>& objects) const;
   template <typename Nest>
@@ -271,70 +295,82 @@ class ACCELERATE_API Accelerator {
   [[nodiscard]] Nest pad_across_processes(
       const Nest& nest, const PadOptions& options = {}) const;
 
-  /// Records what LibTorch does until the result is destroyed or stopped, a
-  /// trace per process; without an argument, as `profile_kwargs` says.
+  /// Records LibTorch's operations until the returned profiler is stopped or
+  /// destroyed. Each process has its own trace. Without `kwargs`, uses
+  /// `AcceleratorOptions::profile_kwargs`.
   [[nodiscard]] std::unique_ptr<Profiler> profile() const;
   [[nodiscard]] std::unique_ptr<Profiler> profile(
       const ProfileKwargs& kwargs) const;
 
-  /// A loader like this one whose first loop begins `batches` batches later.
+  /// Returns a copy of the loader whose first loop skips the first `batches`
+  /// batches.
   template <typename Loader>
   [[nodiscard]] static Loader skip_first_batches(
       const Loader& loader, std::int64_t batches) {
     return loader.without_first(batches);
   }
 
-  /// Tells every process, at its next `check_trigger`, that this one asked.
+  /// Sets the trigger: the next call to `check_trigger` returns true on every
+  /// process.
   void set_trigger();
-  /// Whether any process has set the trigger since the last call. Collective.
+  /// Returns whether any process has set the trigger since the last call to
+  /// `check_trigger`. Collective.
   bool check_trigger();
 
   // Checkpoints --------------------------------------------------------------
 
-  /// Saves everything a run needs to go on as if it had never stopped: models,
-  /// optimizers, schedulers and loaders that were prepared, the scaler, random
-  /// numbers, a half-finished accumulation, and what was registered. Without a
-  /// folder it takes the next name of `ProjectConfiguration`. Returns the
-  /// folder; it is complete when it has that name, or absent.
+  /// Saves everything a run needs to continue as if it had never stopped:
+  /// prepared models, optimizers, schedulers and loaders, the gradient scaler,
+  /// random states, unfinished gradient accumulation, and registered objects.
+  /// Without `output_dir`, `ProjectConfiguration` determines the folder.
+  /// Returns the path of the folder. If a folder exists at this path, it is a
+  /// complete checkpoint.
   ///
-  /// Call it where the loop is between two steps: after `optimizer.step()` and
-  /// `zero_grad()`. What was prepared must still exist, or have gone together
-  /// with its model.
+  /// Call `save_state` between two steps of the training loop, after
+  /// `optimizer.step()` and `zero_grad()`. Each prepared object must still
+  /// exist, unless it was destroyed together with its model.
   ///
-  /// Collective. Throws `IoError` on every process when one cannot write.
+  /// Collective. Throws `IoError` on every process if any process cannot write.
   std::filesystem::path save_state(
       const std::filesystem::path& output_dir,
       const SaveStateOptions& options = {});
   std::filesystem::path save_state(const SaveStateOptions& options = {});
 
-  /// Goes back to a saved state, at any number of processes; without a folder
-  /// to the newest complete one of `ProjectConfiguration`. Call it after
-  /// `prepare`, outside of loops. Everything is checked before anything is
-  /// changed.
+  /// Restores a saved state. The number of processes may differ from the saved
+  /// run. Without `input_dir`, loads the newest complete checkpoint in the
+  /// folder that `ProjectConfiguration` determines. Call `load_state` after
+  /// `prepare`, outside of any loop over a prepared loader. The whole
+  /// checkpoint is checked before anything is changed.
   ///
-  /// Collective. Throws `FormatError` that lists what is damaged or does not
-  /// fit, `IoError` when there is no checkpoint.
+  /// Collective. Throws a `FormatError` that lists everything that is damaged
+  /// or does not fit this run, and `IoError` if there is no checkpoint.
   LoadStateReport load_state(
       const std::filesystem::path& input_dir,
       const LoadStateOptions& options = {});
   LoadStateReport load_state(const LoadStateOptions& options = {});
 
-  /// Waits for a save in the background; throws what went wrong there.
+  /// Waits until a background save has finished. If the save failed, rethrows
+  /// its error.
   void wait_for_checkpoint();
 
-  /// Saves and loads these objects too. Each has `state_dict()`, which returns
-  /// `Json` or `TensorMap`, and a `load_state_dict` that takes it; the values
-  /// are those of process 0. They must outlive the last call about checkpoints.
+  /// Includes the state of these objects in checkpoints. Each object must have
+  /// `state_dict()`, which returns `Json` or `TensorMap`, and
+  /// `load_state_dict`, which takes the same type. Only the state on process 0
+  /// is saved. The objects must outlive the last call that saves or loads a
+  /// checkpoint.
   template <typename... Objects>
   void register_for_checkpointing(Objects&... objects) {
     (register_one(objects), ...);
   }
 
-  /// Saves and loads random numbers that LibTorch does not know, of another
-  /// language for example: a byte tensor, of each process its own. A run that
-  /// registers none leaves a saved one alone. Where the saved process had
-  /// others, but not this one, it does not fit; where it had none, or did not
-  /// exist, this one stays as it is, and the report says so in `derived`.
+  /// Includes the state of a random number generator outside LibTorch, such as
+  /// a generator in another language, in checkpoints. `save` returns the state
+  /// on this process as a byte tensor, and `load` restores the state. Loading a
+  /// checkpoint ignores saved states whose names are not registered. If this
+  /// rank saved other registered states but not this state, the checkpoint does
+  /// not fit. If this rank saved no registered state, or did not exist in the
+  /// saved run, this state stays unchanged and is listed in
+  /// `LoadStateReport::derived`.
   void register_random_state(
       const std::string& name,
       std::function<Tensor()> save,
@@ -343,48 +379,50 @@ class ACCELERATE_API Accelerator {
   using StateHook = std::function<void(
       std::vector<std::map<std::string, Tensor>>& weights,
       const std::filesystem::path& folder)>;
-  /// Called before weights are saved or loaded, with those of each model. What
-  /// a hook takes out is not saved, or not loaded. `folder` is the hooks' own
-  /// inside the checkpoint: files written there are part of it, complete and
-  /// verified like the others, and a load finds them there again. A weight that
-  /// a hook kept out when it was saved is missing in a run without a hook for
-  /// loading; in others it is the hook's to bring back, into the model or among
-  /// `weights`. The result, when it is destroyed, removes the hook.
+  /// Registers a hook that is called before weights are saved (or loaded).
+  /// `weights` holds the weights of each model. Weights that the hook removes
+  /// from `weights` are not saved (or not loaded). `folder` is the folder for
+  /// hooks inside the checkpoint: files that a hook writes to `folder` are part
+  /// of the checkpoint, are verified like its other files, and are available
+  /// when the checkpoint is loaded. If a save hook removed a weight, a load
+  /// hook must restore this weight, in the model or in `weights`. Without a
+  /// load hook, the weight counts as missing. Destroying the returned `Region`
+  /// removes the hook.
   [[nodiscard]] Region register_save_state_pre_hook(StateHook hook);
   [[nodiscard]] Region register_load_state_pre_hook(StateHook hook);
 
-  /// Whether this process or another was asked to save and stop, by SIGTERM or
-  /// SIGUSR1: true on every process at the same step, and from then on. The
-  /// first call installs the handlers. End the program with
-  /// `kPreemptedExitCode` to have it started again. Collective.
+  /// Returns whether any process has received SIGTERM or SIGUSR1, which ask the
+  /// run to save and stop. The result is the same on every process; once it is
+  /// true, it stays true. The first call installs the signal handlers. After
+  /// saving, exit with `kPreemptedExitCode` to request a restart. Collective.
   bool checkpoint_requested();
 
-  /// Counts the loop's steps and saves when it is time, or when
-  /// `checkpoint_requested`. Call the result once per step; it returns whether
-  /// it saved.
+  /// Returns a function that saves the state when a save is due, or when
+  /// `checkpoint_requested` returns true for the first time. Call this function
+  /// once in each step of the training loop; it returns whether it saved.
   ///
   ///     auto save = accelerator.save_every({.minutes = 10});
   ///     for (auto& batch : loader) { …; save(); }
   [[nodiscard]] std::function<bool()> save_every(
       const SaveEveryOptions& options);
 
-  /// Parameters and buffers under the model's own names. The tensors are the
-  /// model's, not copies; a tied one is there under each of its names.
+  /// Returns the parameters and buffers of a model by name. The tensors are not
+  /// copied. A tied weight appears under each of its names.
   template <detail::ModelLike Model>
   [[nodiscard]] static std::map<std::string, Tensor> get_state_dict(
       Model& model) {
     return state_dict_of(detail::module_of(model));
   }
 
-  /// Writes a model's weights as Hugging Face lays them out:
-  /// `model.safetensors`, or `model-00001-of-0000n.safetensors` and so on with
-  /// an index. Files of an earlier save are removed. A tied weight is written
-  /// once, and a warning names it; `load_safetensors` gives it back under each
-  /// name.
+  /// Writes a model's weights in Hugging Face's layout: `model.safetensors`, or
+  /// `model-00001-of-0000n.safetensors` and so on with an index. Files from an
+  /// earlier save are removed. A tied weight is written once, and a warning
+  /// names it; `load_safetensors` returns it under each of its names.
   ///
-  /// The main process writes, or the main process of each node with
-  /// `save_on_each_node`; not collective. Throws `StateError` for a model
-  /// without values (on `meta`), `ArgumentError` when the folder is a file.
+  /// Only the main process writes or, with `save_on_each_node`, the local main
+  /// process of each node. Not collective. Throws `StateError` for a model on
+  /// the `meta` device, which has no values, and `ArgumentError` when
+  /// `save_directory` is a file.
   template <detail::ModelLike Model>
   void save_model(
       Model& model,
@@ -393,8 +431,8 @@ class ACCELERATE_API Accelerator {
     save_module(detail::module_of(model), save_directory, options);
   }
 
-  /// Writes tensors or `Json` to a file, on the processes that `save_model`
-  /// writes on. Not collective.
+  /// Writes tensors or a `Json` value to a file, but only on the processes on
+  /// which `save_model` writes. Not collective.
   template <typename Object>
   void save(const Object& object, const std::filesystem::path& path) const {
     if (saves_files()) {
@@ -402,7 +440,7 @@ class ACCELERATE_API Accelerator {
     }
   }
 
-  /// Where checkpoints go, and the number of the next.
+  /// Returns the folders of this run and the number of the next checkpoint.
   const ProjectConfiguration& project_configuration() const;
   const std::filesystem::path& project_dir() const {
     return project_configuration().project_dir;
@@ -413,7 +451,8 @@ class ACCELERATE_API Accelerator {
   std::int64_t save_iteration() const {
     return project_configuration().iteration;
   }
-  /// Updates of the optimizers so far, those of loaded runs included.
+  /// Returns the number of optimizer updates so far. After `load_state`, this
+  /// includes the updates of the saved run.
   std::int64_t step() const;
 
   // Processes ----------------------------------------------------------------
@@ -433,7 +472,8 @@ class ACCELERATE_API Accelerator {
   bool is_local_main_process() const { return state().is_local_main_process(); }
   bool is_last_process() const { return state().is_last_process(); }
   bool use_distributed() const { return state().use_distributed(); }
-  /// Whether several processes each drive an accelerator of their own.
+  /// Whether there are several processes and they use accelerator devices, not
+  /// the CPU.
   bool multi_device() const {
     return use_distributed() && device().type() != c10::kCPU;
   }
@@ -481,7 +521,7 @@ class ACCELERATE_API Accelerator {
   void set_sync_gradients(bool sync);
   std::int64_t gradient_accumulation_steps() const;
   void set_gradient_accumulation_steps(std::int64_t steps);
-  /// Whether the last optimizer step was dropped because of an overflow.
+  /// Whether the last optimizer step was skipped because gradients overflowed.
   bool optimizer_step_was_skipped() const;
   bool split_batches() const;
   std::optional<bool> dispatch_batches() const;
@@ -490,16 +530,17 @@ class ACCELERATE_API Accelerator {
   bool use_seedable_sampler() const;
   bool non_blocking() const;
 
-  // The end ------------------------------------------------------------------
+  // Cleanup ------------------------------------------------------------------
 
-  /// Returns its argument: nothing was wrapped.
+  /// Returns `model` itself, because `prepare` does not wrap models.
   template <typename Model>
   static Model& unwrap_model(Model& model) {
     return model;
   }
-  /// Forgets everything that was prepared; what was prepared works on as it
-  /// is, on its own. What was registered for checkpoints and hooks stay.
-  /// Objects that are given are let go of (`release_memory`).
+  /// Forgets all prepared objects and releases `objects` (see
+  /// `release_memory`). Prepared objects that still exist keep working without
+  /// this Accelerator. Hooks, and objects registered for checkpoints, stay
+  /// registered.
   template <typename... Objects>
   void free_memory(Objects&... objects) {
     forget_prepared();
@@ -509,7 +550,8 @@ class ACCELERATE_API Accelerator {
   void clear(Objects&... objects) {
     free_memory(objects...);
   }
-  /// Waits for everyone and leaves the run. Collective.
+  /// Waits for a background save and for all processes, then destroys the
+  /// process group. Collective.
   void end_training();
 
  private:
@@ -536,7 +578,7 @@ class ACCELERATE_API Accelerator {
           "LibTorch's own schedulers with accelerate::adapt() first");
     }
   }
-  void check_prepared(const torch::nn::Module& model, const char* who) const;
+  void check_prepared(const torch::nn::Module& model, const char* caller) const;
   friend class detail::GraphedFunction;
   detail::GraphedFunction make_graph(const GraphOptions& options);
   Region no_sync_of(const torch::nn::Module& model);
@@ -568,7 +610,8 @@ class ACCELERATE_API Accelerator {
       static_assert(
           detail::kNotPreparable<Object>,
           "register_for_checkpointing takes objects with `Json state_dict()` "
-          "and `load_state_dict(const Json&)`, or the same with TensorMap");
+          "and `load_state_dict(const Json&)`, or the same "
+          "functions with TensorMap");
     }
   }
   void register_json(

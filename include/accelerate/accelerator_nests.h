@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Accelerator's functions over any nest of tensors.
+// Defines the Accelerator's functions that take nests: tensors or nested
+// containers of tensors (see nest.h).
 #pragma once
 
 #include <memory>
@@ -38,7 +39,8 @@ Nest Accelerator::pad_across_processes(
 
 namespace detail {
 
-/// Turns nests into tensors and back around a `GraphedFunction`.
+/// Wraps a `GraphedFunction`, which takes and returns lists of tensors, so that
+/// it takes and returns nests of tensors (see nest.h).
 template <typename Function>
 class GraphedCall {
  public:
@@ -48,30 +50,32 @@ class GraphedCall {
   template <typename... Nests>
   auto operator()(const Nests&... nests) {
     using Result = std::invoke_result_t<Function&, const Nests&...>;
-    const std::tuple<Nests...> given(nests...);
-    // A replay does not call the function: the form of its result is that of
-    // the last call that did.
+    const std::tuple<Nests...> arguments(nests...);
+    // A replay does not call the function: its result has the structure of the
+    // last call that did.
     static_assert(
         std::is_void_v<Result> ||
             std::is_same_v<Result, std::remove_cvref_t<Result>>,
         "a graphed function returns a nest by value, or nothing");
     if constexpr (std::is_void_v<Result>) {
-      core_.run(tensors_of(given), [&](const auto& now) {
-        std::apply(function_, with_tensors(given, now));
+      core_.run(tensors_of(arguments), [&](const auto& inputs) {
+        std::apply(function_, with_tensors(arguments, inputs));
         return std::vector<at::Tensor>();
       });
     } else {
-      const auto results = core_.run(tensors_of(given), [&](const auto& now) {
-        auto form = std::make_shared<Result>(
-            std::apply(function_, with_tensors(given, now)));
-        const auto tensors = tensors_of(*form);
-        // Without the tensors, which would keep their graph.
-        *form = with_tensors(*form, std::vector<at::Tensor>(tensors.size()));
-        form_ = form;
-        return tensors;
-      });
+      const auto results =
+          core_.run(tensors_of(arguments), [&](const auto& inputs) {
+            auto structure = std::make_shared<Result>(
+                std::apply(function_, with_tensors(arguments, inputs)));
+            const auto tensors = tensors_of(*structure);
+            // Without the tensors, which would keep the autograd graph alive.
+            *structure = with_tensors(
+                *structure, std::vector<at::Tensor>(tensors.size()));
+            structure_ = structure;
+            return tensors;
+          });
       return with_tensors(
-          *std::static_pointer_cast<const Result>(form_), results);
+          *std::static_pointer_cast<const Result>(structure_), results);
     }
   }
 
@@ -80,7 +84,7 @@ class GraphedCall {
  private:
   GraphedFunction core_;
   Function function_;
-  std::shared_ptr<const void> form_;
+  std::shared_ptr<const void> structure_;
 };
 
 }  // namespace detail

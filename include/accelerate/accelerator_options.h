@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an Accelerator is set up.
+// Options for an Accelerator.
 #pragma once
 
 #include <cstdint>
@@ -17,81 +17,89 @@
 
 namespace accelerate {
 
-/// What the micro-batches of one update weigh.
+/// How the micro-batches of one update are weighted.
 enum class AccumulationWeighting {
-  fixed,     ///< 1 / num_steps each, also in an incomplete last group
-  group,     ///< 1 / micro-batches that the group really has
-  weighted,  ///< the weight given to `accumulate`, over all processes
+  fixed,     ///< 1 / `num_steps`, even in an incomplete last group
+  group,     ///< 1 / number of micro-batches in this group
+  weighted,  ///< `accumulate` weight / sum of the weights on all processes
 };
 
 struct GradientAccumulationPlugin {
   std::int64_t num_steps = 1;
-  /// Lets prepared schedulers count micro-steps that did not synchronise.
+  /// The `step_count()` of prepared schedulers includes micro-steps that did
+  /// not synchronize gradients.
   bool adjust_scheduler = true;
-  /// The last batch of a loader always completes an update.
+  /// The last batch of a loader always completes an update, even after fewer
+  /// than `num_steps` micro-batches.
   bool sync_with_dataloader = true;
-  /// Reduces after every micro-batch; the optimizer still steps once per
-  /// group.
+  /// Reduces gradients across processes after every micro-batch. The optimizer
+  /// still steps only once per micro-batch group.
   bool sync_each_batch = false;
   AccumulationWeighting weighting = AccumulationWeighting::fixed;
 };
 
-/// Narrower gradients on the wire.
+/// The data type in which gradients are sent between processes.
 enum class CommHook { no, fp16, bf16 };
 
 struct DistributedDataParallelKwargs {
-  /// Broadcasts the buffers of process 0 after each update.
+  /// Copies the buffers of process 0 to all processes at the end of each
+  /// backward pass that synchronizes gradients.
   bool broadcast_buffers = true;
   double bucket_cap_mb = 25;
   CommHook comm_hook = CommHook::no;
 };
 
-/// Where autocast is on for prepared modules that do not know it themselves.
+/// Where autocast is enabled for prepared modules that do not manage autocast
+/// themselves.
 enum class AutocastScope {
-  thread,  ///< from `prepare` on, in the thread that prepared
+  thread,  ///< in the thread that called `prepare`, from then on
   manual,  ///< only inside `Accelerator::autocast()`
 };
 
-/// A field left out keeps the launcher's choice, or the default.
+/// Options for an `Accelerator`. For an empty field, the launcher's choice is
+/// used, or else the default.
 struct AcceleratorOptions {
   bool device_placement = true;
   std::optional<bool> split_batches = std::nullopt;
   std::optional<Precision> mixed_precision = std::nullopt;
   std::optional<std::int64_t> gradient_accumulation_steps = std::nullopt;
   std::optional<bool> cpu = std::nullopt;
-  /// Whether GPUs may round the factors of fp32 products to ten bits, which is
-  /// several times faster; left out: as LibTorch does, for convolutions only.
+  /// Whether GPUs may use TF32, which rounds the inputs of fp32 matmuls to 10
+  /// mantissa bits and is several times faster. Empty: LibTorch's default,
+  /// which uses TF32 only for convolutions.
   std::optional<bool> allow_tf32 = std::nullopt;
-  /// Whether models of `transformers` that train on one GPU have it record
-  /// forward and backward, once for each shape, and start the recording from
-  /// then on: short steps are several times faster.
+  /// Whether models from `transformers` that train on one GPU capture their
+  /// forward and backward passes as CUDA graphs, one graph per input shape, and
+  /// replay the graphs. This makes short steps several times faster.
   bool record_steps = true;
   std::optional<DataLoaderConfiguration> dataloader_config = std::nullopt;
   std::optional<GradientAccumulationPlugin> gradient_accumulation_plugin =
       std::nullopt;
-  /// Off: a prepared scheduler steps once per call, whatever happens.
+  /// False: each call to `step` of a prepared scheduler is one step, whether or
+  /// not the optimizer stepped.
   bool step_scheduler_with_optimizer = true;
-  /// What one call of a prepared scheduler's `step` means.
+  /// How many steps a prepared scheduler takes for each optimizer step.
   SchedulerUnit scheduler_unit = SchedulerUnit::per_process;
-  /// Random numbers that get the state of process 0 when a loop over a prepared
-  /// loader begins.
+  /// Random number generators whose state is copied from process 0 when a loop
+  /// over a prepared loader begins.
   std::vector<RngType> rng_types = {};
   AutocastScope autocast_scope = AutocastScope::thread;
   DistributedDataParallelKwargs ddp_kwargs = {};
   GradScalerKwargs scaler_kwargs = {};
   AutocastKwargs autocast_kwargs = {};
   InitProcessGroupKwargs init_process_group_kwargs = {};
-  /// Where checkpoints go; `project_config` says more.
+  /// The folder for checkpoints; `project_config` has more options.
   std::optional<std::filesystem::path> project_dir = std::nullopt;
   std::optional<ProjectConfiguration> project_config = std::nullopt;
-  /// What `profile()` records when it is not told otherwise.
+  /// The default options for `profile()`.
   ProfileKwargs profile_kwargs = {};
 };
 
 struct PrepareModelOptions {
-  /// Moves the model to the device; left out: as the Accelerator was told.
+  /// Whether to move the model to the Accelerator's device. Empty: uses
+  /// `AcceleratorOptions::device_placement`.
   std::optional<bool> device_placement = std::nullopt;
-  /// Leaves gradients alone.
+  /// True: the gradients of this model are not synchronized.
   bool evaluation_mode = false;
 };
 

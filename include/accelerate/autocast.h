@@ -3,7 +3,7 @@
 //
 //     {
 //       accelerate::AutocastGuard guard(at::kCPU, accelerate::Precision::bf16);
-//       loss = model->forward(batch);   // matrix products in bf16
+//       loss = model->forward(batch);   // matmuls in bf16
 //     }
 #pragma once
 
@@ -15,15 +15,16 @@
 
 namespace accelerate {
 
-/// Sets this thread's autocast for one kind of device and puts everything back
-/// at the end of the scope, also when that is an exception.
+/// Sets this thread's autocast state for one device type, and restores the
+/// previous state at the end of the scope, even after an exception.
 ///
-/// With `Precision::no` nothing changes; with `enabled = false` autocast is
-/// off inside, whatever the precision. Guards nest. Cast weights are forgotten
-/// at the end of the outermost guard, and of a guard that switched the cache
-/// on, so that none outlives an optimizer step.
+/// If `options.enabled` is false, autocast is off inside the scope, whatever
+/// the precision. Otherwise, `Precision::no` changes nothing. Guards may be
+/// nested. The cache of cast weights is cleared at the end of the outermost
+/// guard, and at the end of a guard that enabled the cache, so no cast weight
+/// outlives an optimizer step.
 ///
-/// Thread safety: belongs to the thread that made it, and ends there.
+/// Thread safety: create and destroy a guard on the same thread.
 class ACCELERATE_API AutocastGuard {
  public:
   AutocastGuard(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meant for subclassing: a second base class of modules that know autocast.
+// Meant for subclassing: a second base class for modules that run `forward`
+// under autocast.
 //
 //     struct Net : torch::nn::Module, accelerate::AutocastModule {
 //       at::Tensor forward(const at::Tensor& x) {
@@ -8,8 +9,8 @@
 //       torch::nn::Linear head = nullptr;
 //     };
 //
-// `prepare` finds the base class, hands it the precision, and leaves autocast
-// off everywhere else: exactly what the Python peer does with `forward`.
+// `prepare` detects the base class and sets its precision. Outside `forward`,
+// autocast stays off, as in Hugging Face Accelerate.
 #pragma once
 
 #include <optional>
@@ -26,25 +27,26 @@
 
 namespace accelerate {
 
-/// What a module needs to know to switch autocast on by itself.
+/// The autocast settings for a module.
 struct AutocastPolicy {
   c10::DeviceType device = c10::DeviceType::CPU;
   Precision precision = Precision::no;
   AutocastKwargs autocast = {};
-  /// Whether a model that can record its steps on the device may do so.
+  /// Whether the model may capture its steps as CUDA graphs.
   bool record_steps = false;
-  /// Why it may not, where the user did not ask for that: for the model to say.
-  std::string why_not_recorded = {};
+  /// Why the model may not capture its steps; the model prints this reason in a
+  /// note. Empty: no note.
+  std::string record_steps_disabled_reason = {};
 };
 
 namespace detail {
-/// Each 16-bit float tensor as fp32.
+/// Converts each 16-bit float tensor to fp32.
 ACCELERATE_API std::vector<at::Tensor> outputs_to_fp32(
     const std::vector<at::Tensor>& tensors);
 }  // namespace detail
 
-/// A module whose `forward` runs in the precision it was given and returns
-/// fp32. Without `set_autocast` it computes as if this class were not there.
+/// A module whose `forward` computes in the precision of its policy and returns
+/// fp32. Until `set_autocast` is called, this class has no effect.
 class ACCELERATE_API AutocastModule {
  public:
   AutocastModule() = default;
@@ -52,23 +54,24 @@ class ACCELERATE_API AutocastModule {
   AutocastModule& operator=(const AutocastModule&) = default;
   virtual ~AutocastModule();
 
-  /// The Accelerator calls this once, in `prepare`, and again with nothing
-  /// when it ends. Override it to hand the policy on to parts with a `forward`
-  /// of their own that is called from outside.
+  /// Sets the policy. The Accelerator calls this once in `prepare`, and again
+  /// with `std::nullopt` when the Accelerator is destroyed. Override it to
+  /// forward the policy to submodules whose `forward` is called directly.
   virtual void set_autocast(std::optional<AutocastPolicy> policy);
   const std::optional<AutocastPolicy>& autocast_policy() const {
     return policy_;
   }
 
  protected:
-  /// Runs `body` under the policy; 16-bit floats in what it returns (any nest
-  /// of tensors) become fp32.
+  /// Runs `body` under the policy. Converts 16-bit floats in the result of
+  /// `body` to fp32. The result may be a tensor or nested containers of tensors
+  /// (see nest.h).
   template <typename Body>
   auto with_autocast(Body&& body) const {
     if (!policy_ || policy_->precision == Precision::no) {
       return std::forward<Body>(body)();
     }
-    // The conversion comes after the guard, so that its backward is that of a
+    // The conversion happens outside the guard, so that its backward pass is a
     // plain cast.
     auto outputs = [&] {
       const AutocastGuard guard(

@@ -11,12 +11,12 @@
 
 namespace accelerate {
 
-/// A size of a file. Converts from numbers and from text, so that options read
-/// `{.max_shard_size = "5GB"}`.
+/// A file size. Converts from numbers and from text, so that an option can be
+/// written as `{.max_shard_size = "5GB"}`.
 ///
 /// Units are KB, MB, GB and TB (powers of 1000) and KiB, MiB, GiB and TiB
-/// (powers of 1024). Throws `ArgumentError` for anything else, also for the
-/// `Gb` of network speeds, which counts bits.
+/// (powers of 1024). Throws `ArgumentError` for any other unit, including `Gb`,
+/// which means gigabits.
 class ACCELERATE_API ByteSize {
  public:
   template <std::unsigned_integral Number>

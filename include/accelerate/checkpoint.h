@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How checkpoints are named, saved and loaded; see `Accelerator::save_state`.
+// Options for naming, saving and loading checkpoints; see
+// `Accelerator::save_state`.
 #pragma once
 
 #include <cstdint>
@@ -10,62 +11,63 @@
 
 namespace accelerate {
 
-/// What a program ends with that saved because it was asked to (see
-/// `Accelerator::checkpoint_requested`) and wants to be started again.
-/// `accelerate launch` takes it for that: it waits for the other processes,
-/// restarts nothing and ends with the same code.
+/// Exit code of a program that saved a checkpoint on request (see
+/// `Accelerator::checkpoint_requested`) and should be restarted later. If a
+/// process exits with this code, `accelerate launch` waits for the other
+/// processes, restarts no process and exits with the same code.
 inline constexpr int kPreemptedExitCode = 75;
 
 /// Where a run keeps its files.
 struct ProjectConfiguration {
   std::filesystem::path project_dir = {};
-  /// Where a program and its trackers write their logs; left out it is
-  /// `project_dir`.
+  /// The folder for logs of the program and its trackers. Empty: `project_dir`.
   std::filesystem::path logging_dir = {};
   /// Names checkpoints `<project_dir>/checkpoints/checkpoint_<iteration>`.
   bool automatic_checkpoint_naming = false;
-  /// So many complete checkpoints are kept; older ones go once a new one is
-  /// complete. Needs automatic naming.
+  /// Number of complete checkpoints to keep. Older checkpoints are removed once
+  /// a new checkpoint is complete. Needs `automatic_checkpoint_naming`.
   std::optional<std::int64_t> total_limit = std::nullopt;
-  /// The number of the next checkpoint, or of a later one: it is always above
-  /// those that are there.
+  /// The number of the next checkpoint. It is raised above the numbers of all
+  /// existing checkpoints if necessary.
   std::int64_t iteration = 0;
-  /// Every node writes a checkpoint of its own, for nodes without a common
-  /// disk.
+  /// Every node writes its own checkpoint, for nodes without a shared disk.
   bool save_on_each_node = false;
 };
 
 struct SaveStateOptions {
-  /// False: the state is copied and written while training goes on. The next
-  /// save waits for it; what goes wrong is thrown by the next call about
-  /// checkpoints, `wait_for_checkpoint` or `end_training`.
+  /// False: the state is copied, and the copy is written during training. The
+  /// next save waits until the copy is written. A write error is thrown by the
+  /// next call that saves or loads a checkpoint, by `wait_for_checkpoint` or by
+  /// `end_training`.
   bool blocking = true;
 };
 
 struct LoadStateOptions {
-  /// False: what the checkpoint has and this run has not, and the reverse, is
-  /// left out and listed in the report. Weights of another type are listed and
-  /// converted.
+  /// False: state that exists only in the checkpoint or only in this run is
+  /// skipped and listed in the report. Weights whose data type differs between
+  /// the checkpoint and this run are converted and listed.
   bool strict = true;
 };
 
-/// What `load_state` did.
+/// The result of `load_state`.
 struct LoadStateReport {
   std::filesystem::path path;
   std::int64_t step = 0;
   std::int64_t epoch = 0;
-  /// How many processes had saved it.
+  /// Number of processes that saved the checkpoint.
   int world_size = 1;
-  /// What did not fit; only with `strict = false`.
+  /// State that did not fit and was skipped; empty unless `strict` is false.
   std::vector<std::string> left_out;
-  /// What the saved run did not have and this one needs, such as the random
-  /// state of a further process: made from what there was, the same each time.
+  /// State that this run needs but the saved run did not have, such as the
+  /// random state of an additional process. It is derived from the saved state,
+  /// the same way each time.
   std::vector<std::string> derived;
-  /// Newer checkpoints that were passed over, with the reason.
+  /// Checkpoints that are newer than the loaded checkpoint but were skipped,
+  /// each with the reason.
   std::vector<std::string> passed_over;
 };
 
-/// When `Accelerator::save_every` saves; one of the two or both.
+/// When `Accelerator::save_every` saves; set `steps`, `minutes` or both.
 struct SaveEveryOptions {
   std::optional<std::int64_t> steps = std::nullopt;
   std::optional<double> minutes = std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits gradients without waiting for the device.
+// Gradient clipping without waiting for the device.
 //
 //     const auto norm = accelerate::clip_grad_norm(gradients, 1.0);
 #pragma once
@@ -12,16 +12,16 @@
 namespace accelerate {
 
 struct ClipGradNormOptions {
-  /// The p of the p-norm; `INFINITY` for the largest absolute value.
+  /// The p of the p-norm. `INFINITY`: the largest absolute value.
   double norm_type = 2.0;
-  /// Throws `StateError` when the norm is inf or NaN. Reads from the device.
+  /// Throws `StateError` when the norm is inf or NaN. Waits for the device.
   bool error_if_nonfinite = false;
 };
 
-/// Scales the gradients in place so that the norm of all of them together is
-/// at most `max_norm`, and returns the norm they had, as a 0-d tensor.
+/// Scales the gradients in place so that their total norm is at most
+/// `max_norm`. Returns the previous norm as a 0-d tensor.
 ///
-/// Undefined tensors are passed over; without any the norm is 0. Throws
+/// Skips undefined tensors; the norm of an empty list is 0. Throws
 /// `ArgumentError` for a negative `max_norm` or a `norm_type` that is not
 /// positive.
 ACCELERATE_API Tensor clip_grad_norm(
@@ -29,7 +29,9 @@ ACCELERATE_API Tensor clip_grad_norm(
     double max_norm,
     const ClipGradNormOptions& options = {});
 
-/// The two halves of it, for gradients whose norm is made of several parts.
+/// The two steps of `clip_grad_norm`, for gradients whose norm is combined from
+/// several parts: `grad_norm` returns the norm, and `clip_grads_with_norm`
+/// scales the gradients.
 [[nodiscard]] ACCELERATE_API Tensor
 grad_norm(const std::vector<Tensor>& gradients, double norm_type = 2.0);
 ACCELERATE_API void clip_grads_with_norm(
@@ -37,9 +39,9 @@ ACCELERATE_API void clip_grads_with_norm(
     double max_norm,
     const Tensor& total_norm);
 
-/// Clamps each element to [-clip_value, clip_value], in place.
+/// Clamps each element of the gradients to [-clip_value, clip_value], in place.
 ///
-/// Throws `ArgumentError` for a negative value.
+/// Throws `ArgumentError` for a negative `clip_value`.
 ACCELERATE_API void clip_grad_value(
     const std::vector<Tensor>& gradients, double clip_value);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples become a batch.
+// Joins samples into a batch.
 //
 //     // vector<pair<Tensor [3], int>> of 8 → pair<Tensor [8, 3], Tensor [8]>
 //     auto [inputs, labels] = accelerate::default_collate(samples);
@@ -24,17 +24,18 @@
 namespace accelerate {
 namespace detail {
 
-/// `at::stack` with an error that speaks of samples.
+/// Like `at::stack`, but with error messages about samples instead of tensors.
 ACCELERATE_API at::Tensor stack_samples(const std::vector<at::Tensor>& samples);
-/// A tensor with a copy of `count` numbers.
+/// Returns a tensor with a copy of `count` numbers.
 ACCELERATE_API at::Tensor tensor_of(
     const void* numbers, std::int64_t count, c10::ScalarType type);
 [[noreturn]] ACCELERATE_API void refuse_unequal(
-    const char* what, std::size_t one, std::size_t other);
+    const char* item, std::size_t first, std::size_t other);
 
 [[noreturn]] ACCELERATE_API void refuse_missing_key(const std::string& key);
 
-/// As Python has it: whole numbers are int64 whatever their C++ type.
+/// The element type of a tensor of numbers of type `T`. As in Python, all
+/// integers become int64.
 template <typename T>
 struct Number {
   using Stored = std::conditional_t<
@@ -63,7 +64,7 @@ template <typename T>
 concept NumberSequence =
     IsSequence<T>::value && std::is_arithmetic_v<typename T::value_type>;
 
-/// Whether `default_collate` knows samples of this type.
+/// Whether `default_collate` supports samples of this type.
 template <typename T>
 struct IsCollatable
     : std::bool_constant<
@@ -89,7 +90,7 @@ struct IsCollatable<torch::data::Example<D, T>>
 template <typename D>
 struct IsCollatable<torch::data::Example<D, void>> : IsCollatable<D> {};
 
-/// What `pick` takes out of each sample, as a list.
+/// Returns a list with `pick(sample)` for each sample.
 template <typename Sample, typename Pick>
 auto column(std::vector<Sample>& samples, const Pick& pick) {
   std::vector<std::remove_cvref_t<decltype(pick(samples.front()))>> values;
@@ -108,8 +109,8 @@ struct Collator {
         "default_collate takes samples made of tensors, numbers, "
         "std::vector, array, tuple, pair, map, unordered_map, optional, "
         "torch::data::Example, and structs with a function "
-        "`for_each_tensor(YourStruct&, F f)`; for others pass a collate "
-        "function as third argument of the DataLoader");
+        "`for_each_tensor(YourStruct&, F f)`; for other types pass a collate "
+        "function as the third argument of the DataLoader");
     if constexpr (std::is_same_v<T, at::Tensor>) {
       return stack_samples(samples);
     } else if constexpr (std::is_arithmetic_v<T>) {
@@ -132,7 +133,7 @@ struct Collator {
   }
 
  private:
-  // The other members of a struct are those of its first sample.
+  // The other members of a struct are taken from the first sample.
   template <typename T>
   T hooked(std::vector<T>& samples) const {
     std::vector<std::vector<at::Tensor>> lists;
@@ -256,18 +257,18 @@ struct Collator {
   }
 
   static void check_equal(
-      const char* what, std::size_t one, std::size_t other) {
-    if (one != other) {
-      refuse_unequal(what, one, other);
+      const char* item, std::size_t first, std::size_t other) {
+    if (first != other) {
+      refuse_unequal(item, first, other);
     }
   }
 };
 
 }  // namespace detail
 
-/// Joins samples to a batch: tensors are stacked along a new first dimension,
-/// numbers (and vectors of numbers) become tensors, containers keep their
-/// kind.
+/// Joins samples into a batch. Tensors are stacked along a new first dimension,
+/// numbers and vectors of numbers become tensors, and other containers are
+/// joined element by element.
 ///
 /// Throws `ArgumentError` when samples do not fit together, for example
 /// sequences of different lengths.

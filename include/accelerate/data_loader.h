@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches from any dataset, in any order, on any number of processes.
+// Reads batches from any dataset, in any order, on any number of processes.
 //
 //     accelerate::DataLoader loader(
 //         dataset, {.batch_size = 8, .shuffle = true, .num_workers = 2});
@@ -29,9 +29,10 @@
 namespace accelerate {
 namespace detail {
 
-/// Stands where a collate function of a type of its own can be given.
+/// Placeholder type for loaders without a custom collate function.
 struct DefaultCollate {};
-/// Samples of this type need a collate function.
+/// Stands for the batch or the collate function where `default_collate` cannot
+/// be used.
 struct NoDefaultCollate {};
 
 template <typename Sample>
@@ -76,51 +77,60 @@ struct BatchOf<Dataset, DefaultCollate> {
 
 }  // namespace detail
 
-/// How a `DataLoader` reads.
+/// Options for a `DataLoader`.
 template <typename Dataset>
 struct DataLoaderOptions {
-  /// Samples of a batch; on several processes see `split_batches`.
+  /// Samples per batch. With several processes, see
+  /// `DataLoaderConfiguration::split_batches`.
   std::int64_t batch_size = 1;
-  /// Another order in each epoch, from `seed`.
+  /// Shuffles the samples, in a different order in each epoch. The orders
+  /// depend only on `seed` and the epoch.
   bool shuffle = false;
-  /// An order of your own, instead of `shuffle`.
+  /// A custom sample order, instead of `shuffle`.
   std::optional<Sampler> sampler = std::nullopt;
-  /// Batches of your own, instead of `batch_size`, `shuffle` and `sampler`.
+  /// Custom batches, instead of `batch_size`, `shuffle` and `sampler`.
   std::optional<BatchSampler> batch_sampler = std::nullopt;
-  /// Threads that read ahead; 0: the loop reads. A stream is read by one.
+  /// Number of worker threads that prefetch batches. 0: the thread that runs
+  /// the loop reads the batches. A stream uses at most one worker thread.
   std::int64_t num_workers = 0;
-  /// Leaves out a last batch that is not full (on several processes: a last
-  /// step that is not).
+  /// Drops the last batch if it is incomplete. With several processes, drops
+  /// the last step if any process's batch is incomplete.
   bool drop_last = false;
-  /// Joins samples, `Batch(std::vector<Sample>)`, called by several threads at
-  /// once; left out: `default_collate`. One that returns another type than
-  /// that goes into the loader's third argument.
+  /// A function `Batch(std::vector<Sample>)` that joins samples into a batch.
+  /// Several threads may call the function at once. Empty: `default_collate`.
+  /// If the function returns a different type than `default_collate`, pass it
+  /// as the loader's third argument instead.
   typename detail::CollateOption<Dataset>::type collate = {};
-  /// Batches that each worker may be ahead; left out: 2. Only with workers.
+  /// Number of batches that each worker may prefetch. Empty: 2. Needs at least
+  /// one worker.
   std::optional<std::int64_t> prefetch_factor = std::nullopt;
-  /// Batches in memory that a GPU reads while the program goes on. Left out:
-  /// on when `prepare` sends them to one.
+  /// Puts batches into pinned memory, so that the program can continue while
+  /// batches are copied to a GPU. Empty: true if `prepare` makes the loader
+  /// send batches to a GPU.
   std::optional<bool> pin_memory = std::nullopt;
-  /// How long the loop waits for a batch of its workers: an `IoError` that
-  /// names the sample then, and a warning before. Without workers the loop
-  /// itself reads, and nothing can end a `get` that hangs.
+  /// How long the loop waits for its workers before it throws an `IoError` that
+  /// names the sample that is being read. Without workers there is no limit:
+  /// nothing can interrupt a `get` that hangs.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// How long the loop waits for its workers before it prints a warning.
   std::chrono::milliseconds warn_after = std::chrono::seconds(30);
-  /// Of the order and of random augmentation. Left out: `data_seed`, else that
-  /// of LibTorch's default generator when the first loop begins.
+  /// Seed for the sample order and for random augmentation. Empty:
+  /// `DataLoaderConfiguration::data_seed`, or else the seed that LibTorch's
+  /// default generator has when the first loop begins.
   std::optional<std::uint64_t> seed = std::nullopt;
-  /// A generator whose seed is taken instead.
+  /// A generator whose seed is used if `seed` is empty.
   std::optional<at::Generator> generator = std::nullopt;
 };
 
 /// Reads a dataset in batches.
 ///
-/// The dataset is moved in; pass a `std::shared_ptr` to share it. A loader
-/// works alone; `Accelerator::prepare` gives each process its part. A loop can
-/// be left at any time, its threads end with it; the next one begins the epoch
-/// anew. An error in `get` comes out of the loop with the sample's index.
+/// The loader owns the dataset; pass a `std::shared_ptr` to share a dataset. A
+/// loader works without an Accelerator; `Accelerator::prepare` gives each
+/// process its share of the batches. Leaving a loop early ends its worker
+/// threads; the next loop starts the same epoch from the beginning. An error in
+/// `get` is rethrown from the loop with the sample's index.
 ///
-/// Thread safety: one thread, that of the loop.
+/// Thread safety: use a loader only from the thread that runs the loop.
 template <typename Dataset, typename Collate = detail::DefaultCollate>
 class DataLoader : public DataLoaderBase {
   using D = detail::DatasetOf<Dataset>;
@@ -129,7 +139,7 @@ class DataLoader : public DataLoaderBase {
       "a DataLoader needs a dataset with `size()` and a const, thread-safe "
       "`get(std::int64_t index) const` (or `get(std::int64_t index, "
       "at::Generator& generator) const`), a stream with `next()` that returns "
-      "a std::optional, or a dataset of LibTorch's");
+      "a std::optional, or a LibTorch dataset");
 
  public:
   using Options = DataLoaderOptions<Dataset>;
@@ -137,23 +147,24 @@ class DataLoader : public DataLoaderBase {
   using Batch = typename detail::BatchOf<Dataset, Collate>::type;
   static_assert(
       !std::is_same_v<Batch, detail::NoDefaultCollate>,
-      "samples of this type cannot be joined by default: pass a collate "
-      "function as third argument of the DataLoader");
+      "default_collate does not support samples of this type: pass a collate "
+      "function as the third argument of the DataLoader");
 
-  /// Throws `ArgumentError` for options that cannot work together.
+  /// Throws `ArgumentError` for options that contradict each other.
   explicit DataLoader(Dataset dataset, Options options = {})
     requires(std::is_same_v<Collate, detail::DefaultCollate>)
       : DataLoaderBase(
-            make_source(std::move(dataset), joiner(options)),
-            settings(options)) {}
+            make_source(std::move(dataset), collate_function(options)),
+            config(options)) {}
 
-  /// Joins samples with `collate`, whatever it returns.
+  /// Joins samples with `collate`, which may return any type.
   DataLoader(Dataset dataset, Options options, Collate collate)
       : DataLoaderBase(
             make_source(std::move(dataset), std::move(collate)),
-            settings(options)) {}
+            config(options)) {}
 
-  /// Goes through one epoch; `*iterator` may be moved from.
+  /// Iterates over the batches of one epoch. The caller may move the batch out
+  /// of `*iterator`.
   class Iterator {
    public:
     using value_type = Batch;
@@ -188,7 +199,7 @@ class DataLoader : public DataLoaderBase {
   explicit DataLoader(std::shared_ptr<Impl> impl)
       : DataLoaderBase(std::move(impl)) {}
 
-  static auto joiner(Options& options) {
+  static auto collate_function(Options& options) {
     if constexpr (detail::YieldsBatches<D>) {
       return detail::NoDefaultCollate();
     } else {
@@ -200,20 +211,20 @@ class DataLoader : public DataLoaderBase {
     }
   }
 
-  template <typename Join>
+  template <typename CollateFn>
   static std::shared_ptr<detail::BatchSource> make_source(
-      Dataset dataset, Join join) {
+      Dataset dataset, CollateFn collate) {
     auto shared = detail::share_dataset(std::move(dataset));
     if constexpr (detail::MapDataset<D>) {
-      return std::make_shared<detail::MapSource<D, Batch, Join>>(
-          std::move(shared), std::move(join));
+      return std::make_shared<detail::MapSource<D, Batch, CollateFn>>(
+          std::move(shared), std::move(collate));
     } else {
-      return std::make_shared<detail::StreamSource<D, Batch, Join>>(
-          std::move(shared), std::move(join));
+      return std::make_shared<detail::StreamSource<D, Batch, CollateFn>>(
+          std::move(shared), std::move(collate));
     }
   }
 
-  static detail::LoaderSettings settings(const Options& options) {
+  static detail::LoaderConfig config(const Options& options) {
     return {
         .batch_size = options.batch_size,
         .shuffle = options.shuffle,
@@ -230,11 +241,12 @@ class DataLoader : public DataLoaderBase {
   }
 };
 
-/// A loader like this one, shard, epoch and all, whose first loop begins
-/// `batches` batches later; its later loops are whole epochs again.
+/// Returns a copy of the loader with the same shard and epoch. The first loop
+/// over the copy skips the first `batches` batches; later loops are whole
+/// epochs.
 ///
-/// Nothing is read of a dataset with an index; of a stream, the samples are
-/// read and dropped.
+/// Skipped samples of an indexed dataset are not read; skipped samples of a
+/// stream are read and dropped.
 template <typename Dataset, typename Collate>
 [[nodiscard]] DataLoader<Dataset, Collate> skip_first_batches(
     const DataLoader<Dataset, Collate>& loader, std::int64_t batches) {

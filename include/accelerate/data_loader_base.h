@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all data loaders have in common, whatever their dataset and batch.
+// The base class of all data loaders, independent of dataset and batch type.
 #pragma once
 
 #include <cstdint>
@@ -18,102 +18,112 @@
 
 namespace accelerate {
 
-class GradientState;  // Private: the step that an Accelerator is in.
+class GradientState;  // Private: the current step of an Accelerator.
 
-/// This process's place among those that share a loader's data.
+/// How several processes share the data of a loader; see
+/// `DataLoaderBase::shard`.
 struct ShardOptions {
-  /// Among the processes that get *different* data; those that get the same
-  /// (parts of one model) pass the same numbers.
+  /// The index of this process among the processes that get *different* data.
+  /// Processes that get the same data, because each of them holds a part of one
+  /// model, pass the same index.
   std::int64_t process_index = 0;
   std::int64_t num_processes = 1;
-  /// These processes, for what they do together.
+  /// The process group of the processes that share the data.
   Group group = {};
-  /// Where batches go; left out: they stay where the dataset made them, as do
-  /// those that are no nests of tensors.
+  /// The device to which batches are moved. Empty: batches stay on the device
+  /// on which the dataset created them. Only batches that are tensors or nested
+  /// containers of tensors (see nest.h) are moved.
   std::optional<c10::Device> device = std::nullopt;
   DataLoaderConfiguration configuration = {};
-  /// Generators that get the main process's state when a loop begins.
+  /// Random number generators whose state is copied from the main process when
+  /// a loop begins.
   std::vector<RngType> rng_types = {};
   std::shared_ptr<GradientState> gradient_state = nullptr;
 };
 
-/// A data loader without its types. `DataLoader` derives from it.
+/// A data loader for any dataset and batch type. `DataLoader` derives from this
+/// class.
 ///
-/// Thread safety: one thread, that of the training loop.
+/// Thread safety: use a loader only from the thread that runs the training
+/// loop.
 class ACCELERATE_API DataLoaderBase {
  public:
   DataLoaderBase(DataLoaderBase&&) noexcept;
   DataLoaderBase& operator=(DataLoaderBase&&) noexcept;
   virtual ~DataLoaderBase();
 
-  /// Batches of an epoch on this process.
+  /// Returns the number of batches per epoch on this process.
   ///
-  /// Throws `StateError` for a stream, whose length nobody knows.
+  /// Throws `StateError` for a stream, whose length is unknown.
   std::int64_t size() const;
-  /// Samples of the dataset, if known.
+  /// Returns the number of samples in the dataset, if known.
   std::optional<std::int64_t> dataset_size() const;
-  /// Samples that all processes together use in a step; with a batch sampler,
-  /// batches.
+  /// Returns the number of samples that all processes together use in a step.
+  /// With a batch sampler, returns the number of batches instead.
   std::int64_t total_batch_size() const;
 
-  /// Rows of the batch that the loop is processing; after the loop, of the
-  /// last one.
+  /// Returns the number of rows in the current batch; after the loop, in the
+  /// last batch.
   std::int64_t rows() const;
-  /// How many of these rows are real: those after them repeat other samples,
-  /// so that every process has a batch of the same size.
+  /// Returns how many rows of the current batch are real. The remaining rows
+  /// repeat other samples, so that every process has a batch of the same size.
   std::int64_t valid_rows() const;
-  /// Whether that batch is the last of the epoch on this process.
+  /// Whether the current batch is the last batch of the epoch on this process.
   bool end_of_dataloader() const;
 
-  /// The epoch of the current or next loop; each complete loop adds one.
+  /// Returns the epoch of the current or next loop; each complete loop
+  /// increases it by one.
   std::int64_t epoch() const;
-  /// Chooses the epoch, and with it the order, of the next loop. The place of
-  /// a loaded state stays if the epoch is the one it was saved in.
+  /// Sets the epoch of the next loop, which determines the sample order. A
+  /// position that `load_state_dict` restored is kept only if it belongs to the
+  /// same epoch.
   void set_epoch(std::int64_t epoch);
 
-  /// Seed, epoch, and how many samples all processes have used, the batch that
-  /// the loop is processing included. A few numbers, whatever the dataset.
+  /// Returns the seed, the epoch, and how many samples of the epoch all
+  /// processes have used, including the current batch. The size of the state
+  /// does not depend on the size of the dataset.
   Json state_dict() const;
-  /// Lets the next loop continue behind the last sample of the state, with any
-  /// number of processes.
+  /// Makes the next loop continue after the last sample used in `state`, with
+  /// any number of processes.
   ///
-  /// Throws `FormatError` when it is no such state, `ArgumentError` when it
-  /// belongs to another dataset or order, `StateError` inside a loop.
+  /// Throws `FormatError` for an invalid state, `ArgumentError` for a state
+  /// from another dataset or order, and `StateError` inside a loop.
   void load_state_dict(const Json& state);
 
-  /// Gives this process its share of the batches; `Accelerator::prepare` calls
-  /// it. Again with the same options is harmless, with others it replaces
-  /// them.
+  /// Gives this process its share of the batches. `Accelerator::prepare` calls
+  /// this function. A second call with the same options is harmless; a call
+  /// with other options replaces the earlier options.
   ///
-  /// Collective. Throws `ArgumentError` for rules that do not fit the loader,
-  /// `MismatchError` with the values when processes have datasets of different
-  /// sizes or different seeds, `StateError` inside a loop.
+  /// Collective. Throws `ArgumentError` for options that do not fit the loader,
+  /// and `StateError` inside a loop. Throws `MismatchError` with the values
+  /// from each process if dataset sizes or seeds differ between processes.
   void shard(const ShardOptions& options);
 
-  /// Expires with the loader.
+  /// Returns a pointer that expires when the loader is destroyed.
   std::weak_ptr<const void> lifetime() const { return impl_; }
 
-  /// Whether the last step is completed, for loops that begin from now on.
+  /// Whether the last step is filled up with repeated samples.
+  /// `set_even_batches` applies only to loops that begin later.
   bool even_batches() const;
   void set_even_batches(bool even);
 
  protected:
   DataLoaderBase(
-      std::shared_ptr<detail::BatchSource> source,
-      detail::LoaderSettings settings);
+      std::shared_ptr<detail::BatchSource> source, detail::LoaderConfig config);
   class Impl;
-  /// A loader of its own over the same dataset, which begins `batches` later.
+  /// Returns a separate loader for the same dataset. Its first loop skips the
+  /// first `batches` batches.
   std::shared_ptr<Impl> copy_without(std::int64_t batches) const;
   explicit DataLoaderBase(std::shared_ptr<Impl> impl);
 
-  /// A loop under way; ends when it is destroyed.
+  /// A running loop. Destroying this object ends the loop.
   class ACCELERATE_API Loop {
    public:
     explicit Loop(const std::shared_ptr<Impl>& loader);
     Loop(Loop&&) noexcept;
     Loop& operator=(Loop&&) noexcept;
     ~Loop();
-    /// The current batch; null after the last.
+    /// The current batch; null after the last batch.
     void* batch() const;
     void advance();
 
@@ -122,9 +132,9 @@ class ACCELERATE_API DataLoaderBase {
     std::unique_ptr<State> state_;
   };
   Loop begin_loop();
-  /// The next loop's batches, read by somebody else ahead of it: the
-  /// Accelerator does not see it, and the loader's place does not move. Begin
-  /// it before the loop it is for.
+  /// Starts a loop that reads the batches of the next loop in advance. The
+  /// Accelerator does not see this loop, and the loader's position does not
+  /// change. Call this function before the next loop begins.
   Loop begin_reading_ahead() const;
 
  private:

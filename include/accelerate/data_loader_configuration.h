@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an Accelerator deals the batches of its loaders to processes.
+// How an Accelerator distributes the batches of its loaders to processes.
 #pragma once
 
 #include <cstdint>
@@ -7,25 +7,27 @@
 
 namespace accelerate {
 
-/// The peer's `DataLoaderConfiguration`; applies to every prepared loader.
+/// Like Python's `DataLoaderConfiguration`; applies to every prepared loader.
 struct DataLoaderConfiguration {
-  /// On: a loader's `batch_size` is that of all processes together. Off: each
+  /// True: a loader's `batch_size` is the total over all processes. False: each
   /// process gets batches of `batch_size`.
   bool split_batches = false;
-  /// On: the main process reads and sends each process its batch. Off: each
-  /// process reads its own. Left out: on for streams, off for datasets with an
-  /// index.
+  /// True: the main process reads the data and sends each process its batch.
+  /// False: each process reads its own batches. Empty: true for streams, false
+  /// for indexed datasets.
   std::optional<bool> dispatch_batches = std::nullopt;
   /// Completes the last step with the epoch's first samples, so that every
-  /// process gets as many batches; `valid_rows()` tells which rows are real.
+  /// process gets the same number of batches. `DataLoaderBase::valid_rows`
+  /// returns how many rows of a batch are real.
   bool even_batches = true;
-  /// Shuffles in the order of the peer's seedable sampler: LibTorch's
-  /// `randperm` seeded with epoch + seed, a table of the dataset's length.
+  /// Shuffles in the same order as Python's `SeedableRandomSampler`, which uses
+  /// `randperm` seeded with epoch + seed. This needs a table with one entry per
+  /// sample.
   bool use_seedable_sampler = false;
-  /// Seed of the order for loaders that have none of their own; left out:
-  /// that of LibTorch's default generator on the main process.
+  /// Seed for the sample order of loaders that do not set `seed`. Empty: the
+  /// seed of LibTorch's default generator on the main process.
   std::optional<std::uint64_t> data_seed = std::nullopt;
-  /// Lets copies to a device run while the program goes on.
+  /// Copies batches to the device asynchronously.
   bool non_blocking = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a DataLoader can read.
+// Datasets that a DataLoader can read.
 //
 //     struct Squares {
 //       std::int64_t size() const { return 100; }
@@ -8,17 +8,18 @@
 //       }
 //     };
 //
-// `get` is called by several threads at once, so it must be const and must not
-// change anything without a lock. For random augmentation write
-// `get(std::int64_t index, at::Generator& generator) const`: the generator
-// depends on seed, epoch and index alone, so that a resumed run repeats it.
+// Several threads call `get` at once, so it must be const and must not change
+// anything without a lock. For random augmentation write `get(std::int64_t
+// index, at::Generator& generator) const`: the generator depends only on seed,
+// epoch and index, so that a resumed run repeats the same augmentation.
 //
-// A stream has `std::optional<Sample> next()` instead, and may have `reset()`,
-// which is called when an epoch begins. Either may have `set_epoch(epoch)`.
-// A stream that can say where it is, with `Json state_dict() const` and
-// `load_state_dict(const Json&)`, continues there when a run is resumed; any
-// other is read from its begin up to that place.
-// LibTorch's datasets work as they are.
+// A stream has `std::optional<Sample> next()` instead of `size` and `get`. It
+// may have `reset()`, which is called when an epoch begins. Datasets and
+// streams may have `set_epoch(epoch)`, which is also called when an epoch
+// begins. A stream with `Json state_dict() const` and `load_state_dict(const
+// Json&)` continues at the saved position when a run is resumed; any other
+// stream is read from its beginning up to the saved position. LibTorch's
+// datasets work unchanged.
 #pragma once
 
 #include <concepts>
@@ -43,11 +44,11 @@ template <typename T>
 struct Pointee<std::shared_ptr<T>> {
   using type = T;
 };
-/// The dataset itself, where a `shared_ptr` to one is given.
+/// The type of the dataset if `T` is a dataset or a `shared_ptr` to a dataset.
 template <typename T>
 using DatasetOf = typename Pointee<T>::type;
 
-/// LibTorch's datasets: their `get` is not const, so each worker has a copy.
+/// A LibTorch dataset. Its `get` is not const, so each worker has a copy.
 template <typename D>
 concept LibTorchDataset = requires { typename D::BatchRequestType; };
 
@@ -72,15 +73,16 @@ concept LibTorchGetBatch =
       dataset.get_batch(indices);
     };
 
-/// LibTorch's streams: `get_batch(count)` gives a vector, or an optional one.
+/// A LibTorch stream. Its `get_batch(count)` returns a vector or an optional
+/// vector.
 template <typename D>
 concept LibTorchStream =
     LibTorchDataset<D> &&
     std::same_as<typename D::BatchRequestType, std::size_t> &&
     requires(D& dataset, std::size_t count) { dataset.get_batch(count); };
 
-/// A vector of samples out of what a stream of LibTorch's gave; empty at its
-/// end.
+/// Returns the vector of samples that a LibTorch stream returned; empty at the
+/// end of the stream.
 template <typename Result>
 auto samples_of(Result result) {
   if constexpr (requires { result.has_value(); }) {
@@ -100,14 +102,14 @@ concept StreamDataset = LibTorchStream<D> || requires(D& dataset) {
   *dataset.next();
 };
 
-/// A stream that a checkpoint can take to its place.
+/// A stream that can save and restore its position.
 template <typename D>
 concept StatefulStream = requires(D& dataset, const Json& state) {
   { std::as_const(dataset).state_dict() } -> std::same_as<Json>;
   dataset.load_state_dict(state);
 };
 
-/// The type of a dataset's samples; `void` for what is no dataset.
+/// The type of a dataset's samples; `void` for types that are not datasets.
 template <typename D>
 auto sample_type() {
   if constexpr (RandomGet<D>) {
@@ -142,7 +144,8 @@ auto sample_type() {
 template <typename Dataset>
 using SampleOf = typename decltype(sample_type<DatasetOf<Dataset>>())::type;
 
-/// Whether a dataset of LibTorch's joins its samples itself, with `map(Stack)`.
+/// A LibTorch dataset that collates its samples itself, for example with
+/// `map(Stack)`.
 template <typename D>
 concept YieldsBatches =
     LibTorchGetBatch<D> && !LibTorchGet<D> &&
@@ -150,7 +153,8 @@ concept YieldsBatches =
       typename decltype(dataset.get_batch(indices))::value_type;
     };
 
-/// `size()` as a number: LibTorch's is optional.
+/// Returns `dataset.size()` as a number. The `size()` of LibTorch's datasets
+/// returns an optional.
 template <typename D>
 std::int64_t size_of(const D& dataset) {
   if constexpr (requires { dataset.size().value(); }) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every exception this library throws on purpose, by what the caller can do
-// about it.
+// The exceptions this library throws, classified by what the caller can do
+// about them.
 //
 //     try {
 //       accelerator.backward(loss);
@@ -17,7 +17,7 @@
 
 namespace accelerate {
 
-/// Base of every exception this library throws on purpose.
+/// Base class of all exceptions this library throws.
 class ACCELERATE_API Error : public std::runtime_error {
  public:
   explicit Error(
@@ -30,11 +30,14 @@ class ACCELERATE_API Error : public std::runtime_error {
   Error& operator=(Error&&) = default;
   ~Error() override;
 
-  /// What the reader can do about it, as an imperative; may be empty.
+  /// Returns what the user can do about the error, as an imperative; may be
+  /// empty.
   const std::string& hint() const noexcept { return hint_; }
-  /// Where it was thrown. Shown with `--verbose`, never part of `what()`.
+  /// Returns where the error was thrown. Command-line programs print this
+  /// location only with `--verbose`; `what()` does not contain it.
   const std::source_location& where() const noexcept { return where_; }
-  /// Exit code of a command-line program that ends with this error.
+  /// Returns the exit code of a command-line program that fails with this
+  /// error.
   virtual int exit_code() const noexcept { return 1; }
 
  private:
@@ -42,7 +45,7 @@ class ACCELERATE_API Error : public std::runtime_error {
   std::source_location where_;
 };
 
-/// This value can never work.
+/// An argument has a value that can never work.
 class ACCELERATE_API ArgumentError : public Error {
  public:
   using Error::Error;
@@ -50,7 +53,8 @@ class ACCELERATE_API ArgumentError : public Error {
   int exit_code() const noexcept override { return 2; }
 };
 
-/// A file, flag or environment variable is wrong; the text names it.
+/// A configuration file, flag or environment variable is wrong; the text says
+/// which one.
 class ACCELERATE_API ConfigError : public Error {
  public:
   using Error::Error;
@@ -58,64 +62,67 @@ class ACCELERATE_API ConfigError : public Error {
   int exit_code() const noexcept override { return 2; }
 };
 
-/// The right call at the wrong moment.
+/// A valid call was made at the wrong time.
 class ACCELERATE_API StateError : public Error {
  public:
   using Error::Error;
   ~StateError() override;
 };
 
-/// This build or device cannot do it; the text says which could.
+/// This build or device does not support the operation; the text says which
+/// build or device supports it.
 class ACCELERATE_API UnsupportedError : public Error {
  public:
   using Error::Error;
   ~UnsupportedError() override;
 };
 
-/// Something outside cannot be read or written.
+/// A file, socket or other external resource cannot be read or written.
 class ACCELERATE_API IoError : public Error {
  public:
   using Error::Error;
   ~IoError() override;
 };
 
-/// A file's content is not what it claims; path and byte offset are named.
+/// The content of a file or a saved state is malformed or does not fit; the
+/// text says where.
 class ACCELERATE_API FormatError : public Error {
  public:
   using Error::Error;
   ~FormatError() override;
 };
 
-/// A peer died or did not come in time; the group is unusable afterwards.
+/// Another rank died or timed out; the process group is unusable afterwards.
 class ACCELERATE_API DistributedError : public Error {
  public:
   using Error::Error;
   ~DistributedError() override;
 };
 
-/// The ranks of a group made different calls, or the same call with tensors
-/// that do not fit together. Every rank gets it; the group stays usable.
+/// The ranks made different calls, or the same call with tensors that do not
+/// match. Every rank throws this error; the process group stays usable.
 class ACCELERATE_API MismatchError : public DistributedError {
  public:
   using DistributedError::DistributedError;
   ~MismatchError() override;
 };
 
-/// Another rank threw while this one was fine. The group stays usable.
-class ACCELERATE_API PeerError : public DistributedError {
+/// Another rank threw an exception, but this rank did not. The process group
+/// stays usable.
+class ACCELERATE_API RankError : public DistributedError {
  public:
   using DistributedError::DistributedError;
-  ~PeerError() override;
+  ~RankError() override;
 };
 
-/// A device or the host has no memory left for the request.
+/// Device or host memory is exhausted.
 class ACCELERATE_API OutOfMemoryError : public Error {
  public:
   using Error::Error;
   ~OutOfMemoryError() override;
 };
 
-/// A bug of ours.
+/// A bug in this library.
 class ACCELERATE_API InternalError : public Error {
  public:
   using Error::Error;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libaccelerate.so shows to its users; everything else stays hidden.
+// Marks the symbols that libaccelerate.so exports; all others are hidden.
 #pragma once
 
 #define ACCELERATE_API __attribute__((visibility("default")))

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of the LibTorch types our public headers mention, not their
-// definitions.
+// Forward declarations of the LibTorch types that our public headers use.
 #pragma once
 
 namespace at {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the small gradients of fp16 alive: multiplies the loss, divides the
-// gradients, and skips steps that overflowed.
+// Loss scaling for fp16: multiplies the loss by a scale so that small gradients
+// do not underflow, divides the gradients by the scale, and skips steps whose
+// gradients overflowed.
 //
 //     accelerate::GradScaler scaler;
 //     scaler.scale(loss).backward();
@@ -25,19 +26,22 @@
 
 namespace accelerate {
 
-/// A loss scale that adapts. Scale, growth tracker and overflow flags are
-/// tensors on the device: nothing here waits for it, except where said.
+/// A dynamic loss scale. The scale, the growth tracker and the overflow flags
+/// are tensors on the device. Functions do not wait for the device unless their
+/// comment says so.
 ///
-/// A step is: `scale` and backward, `unscale_` for each owner of gradients,
-/// `update`. The flags stay as they are until the next step's `unscale_`, so
-/// the optimizers that read them may run before or after `update`. With
-/// `enabled = false` everything passes through.
+/// A step consists of a call to `scale`, the backward pass, a call to
+/// `unscale_` for each owner of gradients (such as an optimizer), and a call to
+/// `update`. The flags keep their values until the next step calls `unscale_`,
+/// so optimizers may read them before or after `update`. With `enabled =
+/// false`, nothing is scaled and no step is skipped.
 ///
-/// Thread safety: one thread at a time.
+/// Thread safety: use a scaler from only one thread at a time.
 class ACCELERATE_API GradScaler {
  public:
-  /// Throws `ArgumentError` for a growth factor up to 1, a backoff factor from
-  /// 1 on, a growth interval below 1 or a scale that is not positive.
+  /// Throws `ArgumentError` unless the growth factor is above 1, the backoff
+  /// factor is between 0 and 1, the growth interval is at least 1, and the
+  /// scale is positive.
   explicit GradScaler(
       const GradScalerKwargs& options = {},
       c10::Device device = c10::Device(c10::kCPU));
@@ -47,48 +51,56 @@ class ACCELERATE_API GradScaler {
   /// Returns the loss times the scale.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
 
-  /// Divides the gradients of an optimizer's parameters by the scale and notes
-  /// whether one is inf or NaN. A second call in the same step does nothing.
+  /// Divides the gradients of an optimizer's parameters by the scale and sets
+  /// the optimizer's overflow flag if a gradient is inf or NaN. A second call
+  /// in the same step does nothing.
   ///
-  /// Throws `ArgumentError` on an fp16 gradient: its parameter should be fp32.
+  /// Throws `ArgumentError` for an fp16 gradient: its parameter should be fp32.
   void unscale_(torch::optim::Optimizer& optimizer);
-  /// The same for any tensors, such as a reducer's buckets; `owner` stands for
-  /// them and is the optimizer's address in the function above. Undefined
-  /// tensors are passed over.
+  /// Divides any gradients, such as a reducer's buckets, by the scale and sets
+  /// the overflow flag of `owner` if a gradient is inf or NaN. The overload for
+  /// an optimizer uses the optimizer's address as `owner`. Skips undefined
+  /// tensors.
   void unscale_(const std::vector<at::Tensor>& gradients, const void* owner);
 
-  /// 1 if the gradients of `owner` overflowed in the present or last step, else
-  /// 0; one float on the device, the same tensor at each call. Undefined when
-  /// the scaler is not enabled.
+  /// Returns a tensor with one float on the device: 1 if the gradients of
+  /// `owner` overflowed in the current or last step, otherwise 0. Every call
+  /// with the same `owner` returns the same tensor. The tensor is undefined
+  /// when the scaler is not enabled.
   at::Tensor found_inf(const void* owner);
 
-  /// Ends the step: shrinks the scale if a flag is set, else grows it when it
-  /// is time.
+  /// Ends the step: reduces the scale if an overflow flag is set, and increases
+  /// it after `growth_interval` steps without overflow.
   ///
-  /// Throws `StateError` when nothing was unscaled since the last call.
+  /// Throws `StateError` when `unscale_` has not been called since the last
+  /// update.
   void update();
 
-  /// Whether a flag is set in the present or last step. Reads from the device
-  /// once a step.
+  /// Returns whether any gradients overflowed in the current or last step.
+  /// Waits for the device once per step.
   bool step_was_skipped() const;
 
-  /// What `step_was_skipped` reads: 1 or 0, one float on the device, which
-  /// later steps change. Undefined before the first step.
+  /// The tensor that `step_was_skipped` reads: one float on the device, 1 or 0.
+  /// Later steps change the tensor. It is undefined before the first step.
   at::Tensor skip_flag() const { return combined(); }
 
-  /// A recorded step ran: what `step_was_skipped` has read is not its result.
-  void forget_reading() { skipped_.reset(); }
+  /// Makes `step_was_skipped` read the flag from the device again. Call it
+  /// after replaying a captured step.
+  void clear_cached_skip() { skipped_.reset(); }
 
-  /// The present scale; 1 when not enabled. Reads from the device.
+  /// Returns the current scale; 1 when the scaler is not enabled. Waits for the
+  /// device.
   double get_scale() const;
-  /// The scale as a tensor; undefined when not enabled.
+  /// Returns the scale as a tensor; undefined when the scaler is not enabled.
   const at::Tensor& scale_tensor() const { return scale_; }
 
-  /// The peer's keys: `scale`, `growth_factor`, `backoff_factor`,
-  /// `growth_interval`, `_growth_tracker`; empty when not enabled.
+  /// Returns the state with PyTorch's keys: `scale`, `growth_factor`,
+  /// `backoff_factor`, `growth_interval`, `_growth_tracker`. Empty when the
+  /// scaler is not enabled.
   Json state_dict() const;
-  /// Throws `FormatError` when a key is missing or of another type,
-  /// `StateError` when one side is enabled and the other is not.
+  /// Loads a saved state. Throws `FormatError` when a key is missing or has the
+  /// wrong type, and `StateError` when the saved scaler was enabled and this
+  /// scaler is not, or vice versa.
   void load_state_dict(const Json& state);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps that a GPU starts as a whole.
+// Captures training steps as CUDA graphs and replays the graphs.
 //
 //     auto step = accelerator.graph([&](const TensorMap& batch) {
 //       auto outputs = model(batch);
@@ -26,17 +26,19 @@
 namespace accelerate {
 
 struct GraphOptions {
-  /// Calls with the same shapes that run as they are before one is recorded:
-  /// they make the optimizer's state and choose kernels.
+  /// How many calls with the same shapes run eagerly before a call is captured.
+  /// Eager calls create the optimizer's state and choose kernels.
   std::int64_t warmup_steps = 2;
-  /// Shapes that are recorded; others run as they are.
+  /// At most this many combinations of shapes are captured; calls with other
+  /// shapes run eagerly.
   std::int64_t max_graphs = 16;
 };
 
 namespace detail {
 
-/// Records a function over tensors, once for each combination of shapes, and
-/// replays it. What `Accelerator::graph` gives out is a thin shell over this.
+/// Captures a function of tensors once for each combination of shapes, and
+/// replays it. The object that `Accelerator::graph` returns is a thin wrapper
+/// around this class.
 class ACCELERATE_API GraphedFunction {
  public:
   using Tensors = std::vector<Tensor>;
@@ -45,16 +47,16 @@ class ACCELERATE_API GraphedFunction {
   class Impl;
   explicit GraphedFunction(std::shared_ptr<Impl> impl);
 
-  /// `body(inputs)`, or a replay of what it did before. The results are the
-  /// caller's: a later call does not change them. They have no graph behind
-  /// them.
+  /// Calls `body(inputs)`, or replays its captured graph. The caller owns the
+  /// results: a later call does not change them. The results have no autograd
+  /// graph.
   Tensors run(const Tensors& inputs, const Body& body) const;
 
-  /// How many combinations of shapes were recorded.
+  /// How many combinations of shapes were captured.
   std::int64_t num_graphs() const;
   /// How many calls were replays.
   std::int64_t num_replays() const;
-  /// Why calls run as they are; empty while nothing speaks against recording.
+  /// Why calls run eagerly; empty while nothing prevents capture.
   std::string why_not() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that talk to each other.
+// Process groups and their collectives.
 //
 //     accelerate::PartialState state;
 //     const accelerate::Group& world = state.group();
@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-// Small, without tensors; the second for the handles of c10d.
+// Small headers without tensors; the second one is for c10d's handles.
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
@@ -26,84 +26,89 @@
 
 namespace accelerate {
 
-/// What carries tensors between the ranks of a group.
+/// The library that transfers tensors between the ranks of a process group.
 enum class Backend {
-  shm,   ///< shared memory of one host; the default there
-  gloo,  ///< LibTorch's TCP collectives; the default across hosts
-  nccl,  ///< between GPUs; what lies in host memory goes as without it
-  mpi,   ///< Open MPI, under `mpirun` or when asked for
-  fake,  ///< threads of one process, for tests
+  shm,   ///< shared memory; the default on one machine
+  gloo,  ///< LibTorch's TCP collectives; the default across machines
+  nccl,  ///< for GPU tensors; CPU tensors use `shm` or `gloo`
+  mpi,   ///< Open MPI; used under `mpirun` or on request
+  fake,  ///< between threads of one process, for tests
 };
 
 /// Parses `shm`, `gloo`, `nccl`, `mpi` or `fake`.
 ///
-/// Throws `ArgumentError` that names the choices on anything else.
+/// Throws `ArgumentError` with the list of choices for any other name.
 ACCELERATE_API Backend parse_backend(std::string_view name);
 ACCELERATE_API std::string_view name_of(Backend backend);
 
-/// How tensors of all ranks become one.
+/// How tensors from all ranks are combined.
 enum class Reduction { sum, mean, max, min };
 
-/// Parses `sum`, `mean`, `max` or `min`; throws `ArgumentError` otherwise.
+/// Parses `sum`, `mean`, `max` or `min`.
+///
+/// Throws `ArgumentError` with the list of choices for any other name.
 ACCELERATE_API Reduction parse_reduction(std::string_view name);
 ACCELERATE_API std::string_view name_of(Reduction reduction);
 
-/// How a group is set up.
+/// Options for a process group.
 struct GroupOptions {
-  /// Left out: `shm` if all ranks prove to be on one host, else `gloo`.
+  /// Default: `shm` if all ranks are on one machine, else `gloo`.
   std::optional<Backend> backend = std::nullopt;
-  /// A rank that is later than this makes the others throw.
+  /// If a rank is later than this, the other ranks throw `DistributedError`.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// A rank that is later than this is named in a warning. Left out: 30 s, or
-  /// the timeout where that is shorter.
+  /// If a rank is later than this, a warning names the rank. Default: 30 s, or
+  /// `timeout` if `timeout` is shorter.
   std::optional<std::chrono::milliseconds> warn_after = std::nullopt;
-  /// Takes the warnings; left out: they go to stderr.
+  /// Called with each warning about late ranks. Empty: warnings are written to
+  /// stderr.
   std::function<void(const std::string&)> warn = {};
-  /// Network interface for Gloo between hosts; left out: LibTorch's choice.
+  /// Network interface for Gloo between machines. Default: LibTorch's choice.
   std::optional<std::string> network_interface = std::nullopt;
-  /// All ranks are known to be on this host: Gloo then listens on loopback
-  /// alone, also where they share no memory.
-  bool one_host = false;
-  /// The device whose tensors `nccl` carries.
+  /// True: the caller guarantees that all ranks are on this machine, so Gloo
+  /// listens only on loopback even if the ranks cannot share memory.
+  bool one_machine = false;
+  /// The GPU whose tensors the backend `nccl` transfers.
   std::optional<c10::Device> device = std::nullopt;
-  /// Off: ranks do not look for common memory, as if each had its own host.
+  /// False: ranks do not try to share memory, as if each were on a different
+  /// machine.
   bool shared_memory = true;
 };
 
-/// Throws `ArgumentError` unless the times of `options` are positive, the
-/// warning comes before the timeout, and the network interface exists.
+/// Throws `ArgumentError` unless `timeout` and `warn_after` are positive,
+/// `warn_after` is at most `timeout`, and the network interface exists.
 ACCELERATE_API void check_group_options(const GroupOptions& options);
 
-/// Padding of `Group::pad_across_processes`.
+/// Options for `Group::pad_across_processes`.
 struct PadOptions {
   std::int64_t dim = 0;
   double pad_index = 0;
   bool pad_first = false;
 };
 
-/// The ranks 0 … size-1 that take part in the same collectives.
+/// A process group: the ranks 0 … size-1 that call the same collectives.
 ///
-/// A handle: copies mean the same group. In a group of one every collective
-/// returns at once. The functions marked *Collective* must be called by every
-/// rank in the same order. Before any data moves, the ranks compare operation,
-/// sequence number, types and shapes: if they differ, every rank throws
-/// `MismatchError` with a table, and the group stays usable. A rank that died
-/// or does not come makes the others throw `DistributedError`, and then the
-/// group refuses further calls. Tensors may lie on any device: those that no
-/// backend of the group can reach are copied to the host and back.
+/// A handle: copies refer to the same process group. In a group of one rank
+/// every collective returns immediately. Every rank must call the functions
+/// marked *Collective* in the same order. Before any data moves, the ranks
+/// compare the operation, sequence number, types and shapes of their calls. If
+/// the calls differ, every rank throws `MismatchError` with a table of the
+/// calls, and the group stays usable. If a rank dies or times out, the other
+/// ranks throw `DistributedError`, and the group refuses further calls. Tensors
+/// may be on any device: if no backend of the group supports the device, the
+/// tensors are copied to host memory and back.
 ///
-/// Thread safety: one thread at a time.
+/// Thread safety: use a group from only one thread at a time.
 class ACCELERATE_API Group {
  public:
   using Tensors = std::vector<Tensor>;
 
-  /// A group of one.
+  /// A group of one rank.
   Group();
-  /// Joins `size` ranks that share `store`.
+  /// Joins the process group of `size` ranks that share `store`.
   ///
-  /// Collective. Throws `DistributedError` that names the ranks which did not
-  /// come within the timeout, `UnsupportedError` when the ranks cannot use the
-  /// backend that was asked for.
+  /// Collective. Throws a `DistributedError` that names the missing ranks after
+  /// the timeout, and `UnsupportedError` if the ranks cannot use the requested
+  /// backend.
   Group(
       const c10::intrusive_ptr<c10d::Store>& store,
       int rank,
@@ -117,86 +122,96 @@ class ACCELERATE_API Group {
 
   int rank() const;
   int size() const;
-  /// Name of the backend; `none` in a group of one.
+  /// Name of the backend; `none` in a group of one rank.
   std::string backend_name() const;
-  /// Whether all ranks proved to share this host's memory.
-  bool on_one_host() const;
+  /// Whether all ranks are on this machine and share memory.
+  bool on_one_machine() const;
   const GroupOptions& options() const;
 
-  /// Makes a group of some ranks of this one, in the order given.
+  /// Creates a group that consists of the given ranks of this group, in the
+  /// given order.
   ///
-  /// Collective on this group: ranks outside `ranks` get nothing. Throws
-  /// `ArgumentError` on a rank that is not in the group or named twice.
+  /// Collective: every rank of this group must call it. Ranks that are not in
+  /// `ranks` get `nullopt`. Throws `ArgumentError` if a rank is not in this
+  /// group or is listed twice.
   std::optional<Group> subgroup(const std::vector<int>& ranks) const;
 
-  /// Returns when every rank has called it. Collective.
+  /// Returns when every rank has called `barrier`. Collective.
   void barrier() const;
 
-  /// Concatenates each tensor across ranks along dimension 0, where sizes may
-  /// differ; a 0-d tensor counts as one row. Collective.
+  /// Concatenates each tensor across ranks along dimension 0. Ranks may have
+  /// different sizes in dimension 0; a 0-d tensor counts as one row.
+  /// Collective.
   [[nodiscard]] Tensors gather(const Tensors& tensors) const;
 
   /// Reduces each tensor across ranks and multiplies by `scale`. Collective.
   ///
-  /// Throws `ArgumentError` for the mean of integers.
+  /// Throws `ArgumentError` for `Reduction::mean` of integer tensors.
   [[nodiscard]] Tensors reduce(
       const Tensors& tensors,
       Reduction reduction = Reduction::sum,
       double scale = 1.0) const;
 
-  /// Overwrites the tensors with those of rank `from`. Collective.
+  /// Overwrites the tensors with the tensors from rank `from`. Collective.
   void broadcast(const Tensors& tensors, int from = 0) const;
 
-  /// Pads each tensor to the largest size that any rank has in `dim`; tensors
-  /// without such a dimension stay as they are. Collective.
+  /// Pads each tensor in dimension `options.dim` to the largest size that this
+  /// tensor has on any rank. Tensors without this dimension are returned
+  /// unchanged. Collective.
   [[nodiscard]] Tensors pad_across_processes(
       const Tensors& tensors, const PadOptions& options = {}) const;
 
-  /// Concatenates the lists of all ranks. Collective.
+  /// Concatenates the lists from all ranks. Collective.
   [[nodiscard]] std::vector<Json> gather_object(
       const std::vector<Json>& objects) const;
 
-  /// Overwrites the list with that of rank `from`. Collective.
+  /// Overwrites the list with the list from rank `from`. Collective.
   void broadcast_object_list(std::vector<Json>& objects, int from = 0) const;
 
-  /// Returns a tensor of `count` elements of the type of `like` in memory that
-  /// the ranks share, where `backend().allreduce` works without a copy; an
-  /// ordinary tensor where the backend has no such memory. Collective.
+  /// Returns a tensor of `count` elements with the type of `like`. The tensor
+  /// is in shared memory, so that `backend().allreduce` does not copy it. If
+  /// the backend has no shared memory, returns an ordinary tensor. Collective.
   [[nodiscard]] Tensor allocate(std::int64_t count, const Tensor& like) const;
 
-  /// For code that starts operations of `backend()` itself. Says that this
-  /// rank begins `operation`, without waiting for the others.
+  /// Announces that this rank begins `operation`, without waiting for the other
+  /// ranks. For code that starts operations directly on `backend()`.
   void announce(const char* operation, const std::string& arguments = {}) const;
-  /// Whether every rank has announced something or called a collective; never
-  /// waits, and stays false between hosts.
+  /// Whether every rank has reached the operation that this rank announced
+  /// last. Returns true after `settle`. Never waits. Always false before
+  /// `settle` if the ranks are on several machines.
   bool all_announced() const;
-  /// Waits for the others' announcements and compares them. Collective.
+  /// Waits for the announcements from the other ranks and compares them.
+  /// Collective.
   ///
-  /// Throws `MismatchError` when they differ. Each later call of the group
-  /// begins with this one.
+  /// Throws `MismatchError` if the announcements differ. Every later call on
+  /// the group calls `settle` first.
   void settle() const;
-  /// The number of the group's last call, as messages show it.
+  /// Returns the sequence number of the last call on the group. Error messages
+  /// show this number.
   std::uint64_t last_call() const;
-  /// Waits for an operation that was started in the backend, with the limits
-  /// and the errors of a collective. `operation` names it in them.
+  /// Waits for an operation that was started on `backend()`, with the timeout
+  /// and errors of a collective. The error messages name `operation`.
   void wait(
       const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const;
-  /// The same for an operation of `device_backend()`: lets the current stream
-  /// wait, not the program.
+  /// Like `wait`, for an operation on `device_backend()`: only the current
+  /// stream waits; the program continues.
   void wait_on_device(
       const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const;
 
-  /// The backend itself, for code that starts operations and waits later; the
-  /// agreement above is then the caller's business: `announce`.
+  /// Returns the backend, for code that starts an operation and waits for it
+  /// later. The caller must `announce` each operation, so that the ranks can
+  /// compare their operations.
   ///
-  /// Throws `StateError` in a group of one, which has none.
+  /// Throws `StateError` in a group of one rank, which has no backend.
   c10d::Backend& backend() const;
-  /// The backend for tensors on a device, if the group has one.
+  /// Returns the backend for tensors on a device, or null if the group has no
+  /// such backend.
   c10d::Backend* device_backend() const;
-  /// The group as LibTorch's own classes want it.
+  /// Returns the group as a LibTorch process group.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
 
-  /// Makes every wait of this rank end with `DistributedError`, now and later.
+  /// Makes every current and later call on this rank that waits for other ranks
+  /// throw `DistributedError`.
   void abort() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends waits for other processes from outside: for programs whose Ctrl-C is an
-// exception, such as an interpreter.
+// Interrupts a process that waits for other processes. For programs that turn
+// Ctrl-C into an exception, such as an interpreter.
 //
 //     extern "C" void on_interrupt(int) { accelerate::interrupt_waits(); }
 #pragma once
@@ -10,7 +10,8 @@
 
 namespace accelerate {
 
-/// A wait for other ranks was ended from outside; the group is unusable.
+/// A call that waited for other ranks was interrupted; the process group is
+/// unusable afterwards.
 class ACCELERATE_API InterruptedError : public DistributedError {
  public:
   using DistributedError::DistributedError;
@@ -18,13 +19,14 @@ class ACCELERATE_API InterruptedError : public DistributedError {
   int exit_code() const noexcept override { return 130; }
 };
 
-/// Makes every wait of this process for others end within a tenth of a second,
-/// now and until `resume_waits`, with an `InterruptedError`. A group that was
-/// interrupted is unusable afterwards. Safe in a signal handler.
+/// Until `resume_waits` is called, every call in this process that waits for
+/// other ranks throws `InterruptedError` within a tenth of a second. An
+/// interrupted process group is unusable afterwards. Safe to call in a signal
+/// handler.
 ACCELERATE_API void interrupt_waits() noexcept;
-/// Lets later waits wait again.
+/// Ends the effect of `interrupt_waits`: later calls wait normally again.
 ACCELERATE_API void resume_waits() noexcept;
-/// Whether waits are interrupted now.
+/// Whether `interrupt_waits` is in effect.
 ACCELERATE_API bool waits_are_interrupted() noexcept;
 
 }  // namespace accelerate

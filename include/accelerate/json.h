@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A JSON value: what configuration files, model folders and objects exchanged
-// between ranks are made of.
+// A JSON value, for configuration files, model folders and objects that ranks
+// exchange.
 //
 //     const auto config = accelerate::Json::parse(text, {.source = "a.json"});
 //     const auto layers = config.at("num_hidden_layers").as_integer();
@@ -41,12 +41,14 @@ class ACCELERATE_API JsonObject {
 
   std::size_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }
-  /// Returns the member's value, or null when there is none of that name.
+  /// Returns the value of the member `key`, or a null pointer if there is no
+  /// such member.
   const Json* find(std::string_view key) const;
   Json* find(std::string_view key);
-  /// Returns the member's value, after adding a null one when there is none.
+  /// Returns the value of the member `key`. If there is no such member, adds
+  /// one with the value null.
   Json& operator[](std::string_view key);
-  /// Removes a member; returns whether there was one.
+  /// Removes the member `key`; returns whether it existed.
   bool erase(std::string_view key);
 
   const JsonMember* begin() const noexcept;
@@ -55,39 +57,40 @@ class ACCELERATE_API JsonObject {
   JsonMember* end() noexcept;
 
  private:
-  class Index;  // By name, once there are enough members to make it worth it.
+  class Index;  // Hash index by key; built for objects with many members.
   std::size_t position(std::string_view key) const;
 
   std::vector<JsonMember> members_;
   mutable std::unique_ptr<Index> index_;
 };
 
-/// What `Json::parse` and `Json::from_cbor` accept.
+/// Limits and error context for `Json::parse` and `Json::from_cbor`.
 struct JsonParseOptions {
-  /// Named in errors: a path, or what the text is.
+  /// The name of the input in errors: a path or a description.
   std::string source = "JSON text";
-  /// Deeper nesting is an error, so that no input can exhaust the stack.
+  /// The maximum nesting depth, so that no input can exhaust the stack.
   std::size_t max_depth = 256;
   std::size_t max_bytes = std::size_t{1} << 30;
-  /// For text inside a file: where it begins there. Errors then name the byte
-  /// of the file in place of line and column.
+  /// If the text is part of a file, the offset of the text in the file. Errors
+  /// then name the byte offset in the file instead of the line and column.
   std::optional<std::size_t> byte_offset = std::nullopt;
 };
 
 struct JsonDumpOptions {
-  /// Spaces per level; below 0 everything is on one line.
+  /// Spaces per nesting level; a negative number writes everything on one line.
   int indent = -1;
-  /// Writes every character outside ASCII as an escape, as Python does.
+  /// Escapes every character outside ASCII, as Python does by default.
   bool ensure_ascii = false;
-  /// Writes `NaN`, `Infinity` and `-Infinity` as Python does; without it they
-  /// are an error, because JSON has no word for them.
+  /// Writes `NaN`, `Infinity` and `-Infinity` as Python does. If false, `dump`
+  /// throws for these numbers, because JSON cannot represent them.
   bool allow_nan = false;
 };
 
 /// One JSON value. A plain value type: copies are deep, nothing is shared.
 ///
-/// Objects keep the order of their members. Whole numbers are 64-bit integers;
-/// those that do not fit become doubles. Not thread-safe while modified.
+/// Objects keep the order of their members. Integers have 64 bits; larger
+/// integers become doubles. Thread safety: concurrent reads are safe; a write
+/// must not overlap any other access.
 class ACCELERATE_API Json {
  public:
   using Array = std::vector<Json>;
@@ -126,41 +129,49 @@ class ACCELERATE_API Json {
   bool is_array() const noexcept { return type() == Type::array; }
   bool is_object() const noexcept { return type() == Type::object; }
 
-  /// Each throws `FormatError` naming the type there is and the one asked for.
+  /// Returns the value as a bool. Like all `as_…` functions, throws a
+  /// `FormatError` that names the expected and the actual type if the value has
+  /// another type.
   bool as_bool() const;
   std::int64_t as_integer() const;
-  double as_double() const;  ///< Integers too.
+  double as_double() const;  ///< Accepts integers too.
   const std::string& as_string() const;
   const Array& as_array() const;
   Array& as_array();
   const Object& as_object() const;
   Object& as_object();
 
-  /// Number of elements or members; 0 for everything else.
+  /// Returns the number of elements of an array or members of an object; 0 for
+  /// every other type.
   std::size_t size() const noexcept;
-  /// Returns a member, or null when this is no object or has none.
+  /// Returns the member `key`, or a null pointer if the member is missing or
+  /// this value is not an object.
   const Json* find(std::string_view key) const;
   bool contains(std::string_view key) const { return find(key) != nullptr; }
-  /// Throws `FormatError` naming the key, or the index and the size.
+  /// Returns the member `key` or the element at `index`. If it is missing,
+  /// throws a `FormatError` that names the key, or the index and the size.
   const Json& at(std::string_view key) const;
   const Json& at(std::size_t index) const;
-  /// Returns a member, adding it when missing; null turns into an object.
+  /// Returns the member `key`; adds the member if it is missing. If this value
+  /// is null, it becomes an object.
   Json& operator[](std::string_view key);
-  /// Appends an element; null turns into an array.
+  /// Appends an element. If this value is null, it becomes an array.
   void push_back(Json element);
 
-  /// Parses JSON as the standard has it: UTF-8, no comments, no duplicate
-  /// keys. Throws `FormatError` as `source:line:column: what is wrong`.
+  /// Parses standard JSON: UTF-8, no comments, no duplicate keys. Throws
+  /// `FormatError` with the text `source:line:column: what is wrong`.
   static Json parse(
       std::string_view text, const JsonParseOptions& options = {});
-  /// Throws `ArgumentError` when a string is not UTF-8, or on a number JSON
-  /// cannot write.
+  /// Returns the value as JSON text. Throws `ArgumentError` for a string that
+  /// is not UTF-8, and for a number that JSON cannot represent.
   std::string dump(const JsonDumpOptions& options = {}) const;
 
-  /// CBOR (RFC 8949), for exchange between processes. Every double survives,
-  /// NaN and the infinities too, and strings may hold any bytes.
+  /// Encodes the value as CBOR (RFC 8949), for exchange between processes.
+  /// Preserves every double, including NaN and the infinities; strings may
+  /// contain any bytes.
   std::vector<std::uint8_t> to_cbor() const;
-  /// Throws `FormatError` with the byte offset.
+  /// Decodes CBOR. Throws `FormatError` with the byte offset if the input is
+  /// malformed.
   static Json from_cbor(
       std::span<const std::uint8_t> bytes,
       const JsonParseOptions& options = {.source = "CBOR data"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several processes from inside one program.
+// Starts several processes from inside one program.
 //
 //     accelerate::debug_launcher([] {
 //       accelerate::PartialState state;
@@ -20,29 +20,29 @@ namespace accelerate {
 
 struct DebugLauncherOptions {
   int num_processes = 2;
-  /// The whole run may take this long.
+  /// Time limit for the whole run.
   std::chrono::milliseconds timeout = std::chrono::hours(24);
 };
 
-/// Runs `function` in forked processes of this host, on the CPU, and returns
-/// when all have ended.
+/// Runs `function` in forked processes on this machine, on the CPU, and returns
+/// when all of them have exited.
 ///
-/// Throws `StateError` when forking is not safe any more, because this process
-/// has a `PartialState` or threads (OpenMP and autograd make some); otherwise
-/// `DistributedError` with the rank that failed first and what it threw, after
-/// the others were stopped.
+/// Throws `StateError` when it is no longer safe to fork, because this process
+/// has a `PartialState` or several threads (OpenMP and autograd start threads).
+/// When a rank fails, stops the other ranks and throws `DistributedError` with
+/// the rank that failed first and its error.
 ACCELERATE_API void debug_launcher(
     const std::function<void()>& function,
     const DebugLauncherOptions& options = {});
 
 struct NotebookLauncherOptions {
-  /// Left out: one for each GPU, or without any one for every four cores, at
-  /// most eight. More than there are GPUs train on the CPU. What was chosen
-  /// is said on the standard error.
+  /// Default: one process per GPU; without a GPU, one process per four CPUs,
+  /// but at most eight processes. If there are more processes than GPUs, all
+  /// processes train on the CPU. The choice is printed to stderr.
   std::optional<int> num_processes = std::nullopt;
   /// `no`, `fp16` or `bf16`.
   std::string mixed_precision = "no";
-  /// The whole run may take this long.
+  /// Time limit for the whole run.
   std::chrono::milliseconds timeout = std::chrono::hours(24);
 };
 
@@ -52,23 +52,23 @@ ACCELERATE_API void run_notebook_function(
     const NotebookLauncherOptions& options);
 }  // namespace detail
 
-/// Trains from a notebook, or from the middle of any program: calls
-/// `function(args...)` in several processes of this host and returns when all
-/// have ended.
+/// Starts training from a notebook, or from inside any program: calls
+/// `function(args...)` in several processes on this machine and returns when
+/// all of them have exited.
 ///
 ///     void training_function(int epochs);
 ///     accelerate::notebook_launcher(
 ///         training_function, std::tuple(3), {.num_processes = 2});
 ///
-/// In a program the processes are forked, so that this is for the time before
-/// the first thread: `StateError` when this process has a `PartialState` or
-/// threads (OpenMP, autograd and CUDA make some). In a C++ notebook they are
-/// fresh interpreters that repeat the cells before this call, so that it works
-/// at any time.
+/// In a program the processes are forked. `notebook_launcher` therefore throws
+/// `StateError` when this process already has a `PartialState` or several
+/// threads (OpenMP, autograd and CUDA start threads). In a C++ notebook the
+/// processes are new interpreters that repeat the cells before this call, so
+/// the call works at any time.
 ///
-/// Throws `DistributedError` with the rank that failed first and what it threw,
-/// after the others were stopped; `UnsupportedError` for `fp16` without a GPU
-/// for each process.
+/// When a rank fails, stops the other ranks and throws `DistributedError` with
+/// the rank that failed first and its error. Throws `UnsupportedError` if
+/// `mixed_precision` is `fp16` and there are fewer GPUs than processes.
 template <typename Function, typename... Args>
 void notebook_launcher(
     Function function,

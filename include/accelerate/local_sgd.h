@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that train on their own and meet now and then.
+// Local SGD: processes train independently and average their parameters every
+// few steps.
 //
 //     accelerate::LocalSGD local(accelerator, *model, {.local_sgd_steps = 8});
 //     for (auto& batch : loader) {
@@ -20,32 +21,35 @@
 namespace accelerate {
 
 struct LocalSGDOptions {
-  /// Optimizer steps between two averagings of the parameters.
+  /// Number of optimizer steps after which the parameters are averaged.
   std::int64_t local_sgd_steps = 8;
-  /// Off: an ordinary run that averages gradients in each step.
+  /// False: an ordinary run that averages the gradients in each step.
   bool enabled = true;
 };
 
-/// Keeps gradients local while it lives, and averages parameters every few
-/// steps and at its end.
+/// While this object exists, each process uses only its own gradients. The
+/// parameters are averaged across processes every few steps and once more at
+/// the end.
 ///
-/// Thread safety: the thread of the training loop.
+/// Thread safety: use this object only from the thread that runs the training
+/// loop.
 class ACCELERATE_API LocalSGD {
  public:
-  /// Throws `ArgumentError` for fewer than one step.
+  /// Throws `ArgumentError` if `local_sgd_steps` is below 1.
   LocalSGD(
       Accelerator& accelerator,
       torch::nn::Module& model,
       const LocalSGDOptions& options = {});
   LocalSGD(const LocalSGD&) = delete;
   LocalSGD& operator=(const LocalSGD&) = delete;
-  /// As `finish`, but reports an error to stderr; does nothing while an
-  /// exception unwinds.
+  /// Same as `finish`, but prints errors to stderr instead of throwing. Does
+  /// nothing while an exception unwinds the stack.
   ~LocalSGD();
 
-  /// Counts one optimizer step. Collective every `local_sgd_steps` calls.
+  /// Counts one optimizer step. Every `local_sgd_steps` calls, averages the
+  /// parameters; only these calls are collective.
   void step();
-  /// Averages a last time and ends. Collective.
+  /// Averages the parameters one last time and ends local training. Collective.
   void finish();
 
  private:

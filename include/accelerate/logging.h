@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log lines of many processes that stay readable.
+// Logging that stays readable with many processes.
 //
 //     const auto logger = accelerate::get_logger("train");
 //     logger.info("12 steps done");                           // once
@@ -16,21 +16,21 @@ namespace accelerate {
 
 enum class LogLevel { debug, info, warning, error, critical };
 
-/// Parses a level in any case; throws `ArgumentError` that names the choices.
+/// Parses a log level name, ignoring case. Throws an `ArgumentError` that lists
+/// the valid names if `name` is unknown.
 ACCELERATE_API LogLevel parse_log_level(std::string_view name);
 ACCELERATE_API std::string_view name_of(LogLevel level);
 
 struct LogOptions {
   bool main_process_only = true;
-  /// One process after the other, by index. Collective; overrides
-  /// `main_process_only`.
+  /// Every process logs, one after the other, in the order of the process
+  /// indices. Logging is then collective. Overrides `main_process_only`.
   bool in_order = false;
 };
 
 /// Writes lines like `WARNING train: [RANK 0] low memory` to stderr.
 ///
-/// Thread safety: all members may be called from any thread, except with
-/// `in_order`.
+/// Thread safety: several threads may log at once, except with `in_order`.
 class ACCELERATE_API Logger {
  public:
   Logger(std::string name, LogLevel level);
@@ -44,7 +44,8 @@ class ACCELERATE_API Logger {
   void warning(const std::string& message, LogOptions options = {}) const;
   void error(const std::string& message, LogOptions options = {}) const;
   void critical(const std::string& message, LogOptions options = {}) const;
-  /// Says each message once per process, whichever logger was told.
+  /// Like `warning`, but logs each message only once per process, even if it is
+  /// passed to different loggers.
   void warning_once(const std::string& message, LogOptions options = {}) const;
 
   LogLevel level() const { return level_; }
@@ -55,8 +56,8 @@ class ACCELERATE_API Logger {
   LogLevel level_;
 };
 
-/// A logger; its level is `level`, else `ACCELERATE_LOG_LEVEL`, else
-/// `warning`.
+/// Returns a logger. Its level is `level` if set, otherwise the environment
+/// variable `ACCELERATE_LOG_LEVEL`, otherwise `warning`.
 ACCELERATE_API Logger
 get_logger(std::string name, std::optional<LogLevel> level = std::nullopt);
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning rates that change with the steps, for any LibTorch optimizer.
+// Learning-rate schedulers for any LibTorch optimizer.
 //
 //     accelerate::StepLR scheduler(optimizer, {.step_size = 30, .gamma = 0.1});
 //     …
 //     optimizer.step();
 //     scheduler.step();
 //
-// Alone, a scheduler steps once per call. Once an Accelerator has prepared it,
-// a call follows the optimizer: nothing between synchronising steps, nothing
-// when the optimizer skipped, otherwise as many steps as `SchedulerUnit` says.
-// Where only a GPU knows whether it skipped (fp16), the rate is chosen there
-// and nobody waits, unless the scheduler is asked for its position or rates.
+// On its own, a scheduler takes one step per call to `step`. After `prepare`,
+// `step` follows the optimizer: it does nothing while gradients accumulate or
+// when the optimizer skipped its step; otherwise it takes the number of steps
+// that `SchedulerUnit` defines. With fp16, only the GPU knows whether a step
+// was skipped. The GPU then selects the learning rate itself, and the program
+// waits for the GPU only when it reads the scheduler's position or learning
+// rates.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +32,13 @@ class LRScheduler;
 
 namespace accelerate {
 
-/// What one call of a prepared scheduler's `step` means.
+/// How many steps a prepared scheduler takes for each optimizer step.
 enum class SchedulerUnit {
-  /// One step per process, so that a schedule written for the steps of one
-  /// process ends after the same number of samples. Once with `split_batches`.
+  /// As many steps as there are processes, so that a schedule written for one
+  /// process ends after the same number of samples. With `split_batches`, only
+  /// one step.
   per_process,
-  /// One step per optimizer step, however many processes there are.
+  /// One step, regardless of the number of processes.
   per_optimizer_step,
 };
 
@@ -47,72 +50,82 @@ class PendingSteps;
 /// A subclass implements `get_lr` and calls `initial_step` at the end of its
 /// constructor. The optimizer must outlive the scheduler.
 ///
-/// Thread safety: one thread at a time.
+/// Thread safety: use a scheduler from only one thread at a time.
 class ACCELERATE_API LRScheduler {
  public:
   LRScheduler(const LRScheduler&) = delete;
   LRScheduler& operator=(const LRScheduler&) = delete;
   virtual ~LRScheduler();
 
-  /// Moves on, by the rules at the top of this file.
+  /// Advances the schedule by one step. After `prepare`, does nothing while
+  /// gradients accumulate or when the optimizer skipped its step; otherwise
+  /// takes the number of steps that `SchedulerUnit` defines.
   virtual void step();
 
-  /// The learning rate of each parameter group at position `last_epoch()`.
+  /// Computes the learning rate of each parameter group at the position
+  /// `last_epoch()`.
   virtual std::vector<double> get_lr() const = 0;
-  /// The learning rates that the last step set.
+  /// Returns the learning rates that the last step set.
   const std::vector<double>& get_last_lr() const;
-  /// Prints the learning rates to stdout, a line for each group.
+  /// Prints the learning rates to stdout, one line per parameter group.
   void print_lr() const;
 
-  /// Steps taken since the start.
+  /// Returns the position: the number of steps taken.
   std::int64_t last_epoch() const;
-  /// Calls that counted, the initial one included; ahead of `last_epoch` when
-  /// a prepared scheduler counts the micro-steps of an accumulation.
+  /// Returns the number of steps taken, including the initial step. With
+  /// `GradientAccumulationPlugin::adjust_scheduler`, a prepared scheduler also
+  /// counts the micro-steps that did not synchronize gradients.
   std::int64_t step_count() const;
-  /// The learning rates of the groups when the scheduler was made.
+  /// Returns the initial learning rate of each parameter group.
   const std::vector<double>& base_lrs() const { return base_lrs_; }
   torch::optim::Optimizer& optimizer() const { return *optimizer_; }
 
-  /// Everything that changes. `load_state_dict` sets the learning rates too.
-  /// It throws `FormatError` when a key is missing or of another type, or when
-  /// the number of groups differs.
+  /// Returns the state, for `load_state_dict`. Loading a state also sets the
+  /// learning rates. `load_state_dict` throws `FormatError` when a key is
+  /// missing or has the wrong type, or when the number of parameter groups
+  /// differs.
   virtual Json state_dict() const;
   virtual void load_state_dict(const Json& state);
 
-  /// Follow an Accelerator's steps; null makes it a plain scheduler again.
+  /// Makes the scheduler follow an Accelerator's steps. A null `context`
+  /// detaches the scheduler from the Accelerator.
   void attach(std::shared_ptr<const SchedulerContext> context);
   bool is_attached() const { return context_ != nullptr; }
 
-  /// Until then the groups' `lr` is that of a run without skipped steps. Waits
-  /// for what a GPU has not told yet; `state_dict` and the questions above do
-  /// it too.
-  void settle() const;
+  /// Waits until the GPU has reported which pending steps were skipped, and
+  /// corrects the `lr` of the parameter groups. Until then, `lr` assumes that
+  /// no pending step was skipped. The functions that return the position, the
+  /// learning rates or the state call this function.
+  void resolve_pending_steps() const;
 
  protected:
   explicit LRScheduler(torch::optim::Optimizer& optimizer);
 
-  /// Sets the learning rates of position 0.
+  /// Sets the learning rates for position 0.
   void initial_step();
-  /// One step, whatever the Accelerator says.
+  /// Takes one step, regardless of the Accelerator.
   virtual void advance();
-  /// The end of a schedule that must not be stepped past it.
+  /// Returns the number of steps after which the schedule ends; empty if the
+  /// schedule never ends.
   virtual std::optional<std::int64_t> total_steps() const;
-  /// Whether `get_lr` depends on `last_epoch_` alone and `advance` is the base
-  /// class': only then can steps be taken back, so that nobody has to wait.
+  /// Returns whether `get_lr` depends only on `last_epoch_` and `advance` is
+  /// not overridden. Only then can a step be undone, so that `step` does not
+  /// need to wait for the GPU.
   virtual bool follows_position() const { return false; }
   void set_lr(const std::vector<double>& rates);
-  /// The learning rates of the optimizer now.
+  /// Returns the optimizer's current learning rates.
   std::vector<double> current_lr() const;
 
-  // As if all pending steps counted; `settle` makes them what they are.
+  // The mutable members assume that all pending steps count;
+  // `resolve_pending_steps` corrects them.
   mutable std::int64_t last_epoch_ = -1;
   mutable std::int64_t step_count_ = 0;
   std::vector<double> base_lrs_;
   mutable std::vector<double> last_lr_;
 
  private:
-  bool step_later();
-  void take_oldest() const;
+  bool defer_step();
+  void resolve_oldest_step() const;
   std::vector<double> rates_at(std::int64_t position) const;
 
   torch::optim::Optimizer* optimizer_;
@@ -120,17 +133,19 @@ class ACCELERATE_API LRScheduler {
   std::unique_ptr<PendingSteps> pending_;
 };
 
-/// The initial learning rate times a function of the position.
+/// Sets the learning rate to its initial value times a function of the
+/// position.
 ///
-///     LambdaLR scheduler(optimizer, [](auto step) { return 1.0 / (1 + step);
-///     });
+///     LambdaLR scheduler(
+///         optimizer, [](auto step) { return 1.0 / (1 + step); });
 ///
-/// The functions are not part of the state.
+/// `state_dict` does not include the functions.
 class ACCELERATE_API LambdaLR : public LRScheduler {
  public:
   using Lambda = std::function<double(std::int64_t)>;
   LambdaLR(torch::optim::Optimizer& optimizer, const Lambda& lambda);
-  /// One for each group; `ArgumentError` when there are not as many.
+  /// Takes one function for each parameter group. Throws `ArgumentError` for
+  /// any other number of functions.
   LambdaLR(torch::optim::Optimizer& optimizer, std::vector<Lambda> lambdas);
 
   std::vector<double> get_lr() const override;
@@ -164,33 +179,34 @@ class ACCELERATE_API StepLR : public LRScheduler {
 enum class AnnealStrategy { cos, linear };
 
 struct OneCycleLROptions {
-  /// One value, or one for each group.
+  /// The highest learning rate: one value, or one for each parameter group.
   std::vector<double> max_lr = {};
   std::int64_t total_steps = 0;
-  /// Share of the steps in which the learning rate rises.
+  /// Fraction of the steps during which the learning rate rises.
   double pct_start = 0.3;
   AnnealStrategy anneal_strategy = AnnealStrategy::cos;
-  /// Moves the momentum (Adam's first beta) against the learning rate.
+  /// Varies the momentum (Adam's first beta) inversely to the learning rate.
   bool cycle_momentum = true;
   double base_momentum = 0.85;
   double max_momentum = 0.95;
   /// Initial learning rate: `max_lr / div_factor`.
   double div_factor = 25.0;
-  /// Last learning rate: the initial one `/ final_div_factor`.
+  /// Final learning rate: the initial learning rate divided by this factor.
   double final_div_factor = 1e4;
   bool three_phase = false;
 };
 
-/// One rise to `max_lr` and one fall to almost nothing.
+/// Raises the learning rate to `max_lr` and then lowers it to almost 0.
 ///
-/// A step past `total_steps` is a `StateError`; a prepared one stops there.
+/// A step past `total_steps` throws `StateError`; a prepared scheduler stops at
+/// `total_steps` instead.
 class ACCELERATE_API OneCycleLR : public LRScheduler {
  public:
   OneCycleLR(
       torch::optim::Optimizer& optimizer, const OneCycleLROptions& options);
 
   std::vector<double> get_lr() const override;
-  /// The momentum at position `last_epoch()`.
+  /// Computes the momentum at the position `last_epoch()`.
   double get_momentum() const;
 
  protected:
@@ -210,21 +226,23 @@ struct ReduceLROnPlateauOptions {
   /// Whether a smaller or a larger metric is better.
   Mode mode = Mode::min;
   double factor = 0.1;
-  /// So many calls without improvement are waited for.
+  /// Number of calls to `step` without improvement that are tolerated before
+  /// the learning rate is reduced.
   std::int64_t patience = 10;
   double threshold = 1e-4;
   ThresholdMode threshold_mode = ThresholdMode::rel;
-  /// Calls after a reduction in which nothing is counted.
+  /// Number of calls to `step` after a reduction that do not count against
+  /// `patience`.
   std::int64_t cooldown = 0;
-  /// One value, or one for each group.
+  /// The lowest learning rate: one value, or one for each parameter group.
   std::vector<double> min_lr = {0.0};
-  /// Smaller changes are not made.
+  /// A reduction of the learning rate by this amount or less is not applied.
   double eps = 1e-8;
 };
 
-/// Reduces the learning rate when a metric stops improving. Each call is
-/// exactly one step, prepared or not: the metric is the same on any number of
-/// processes.
+/// Reduces the learning rate when a metric stops improving. Each call to `step`
+/// is exactly one step, even after `prepare`, because the metric does not
+/// depend on the number of processes.
 class ACCELERATE_API ReduceLROnPlateau : public LRScheduler {
  public:
   explicit ReduceLROnPlateau(
@@ -232,7 +250,7 @@ class ACCELERATE_API ReduceLROnPlateau : public LRScheduler {
       const ReduceLROnPlateauOptions& options = {});
 
   void step(double metric);
-  /// Throws `StateError`: it needs the metric.
+  /// Throws `StateError`, because the metric is missing.
   void step() override;
 
   std::vector<double> get_lr() const override;
@@ -251,7 +269,7 @@ class ACCELERATE_API ReduceLROnPlateau : public LRScheduler {
   std::int64_t cooldown_counter_ = 0;
 };
 
-/// A scheduler of LibTorch as one of ours; made by `adapt`.
+/// Wraps a LibTorch scheduler for use with `prepare`; made by `adapt`.
 class ACCELERATE_API AdaptedScheduler : public LRScheduler {
  public:
   AdaptedScheduler(
@@ -268,8 +286,9 @@ class ACCELERATE_API AdaptedScheduler : public LRScheduler {
   torch::optim::LRScheduler* scheduler_;
 };
 
-/// Makes a scheduler of LibTorch, over that optimizer, one that `prepare`
-/// takes. Call the result's `step` from then on. Both must outlive it.
+/// Wraps a LibTorch scheduler for `optimizer` so that `prepare` accepts it.
+/// Afterwards, call `step` on the result, not on `scheduler`. Both arguments
+/// must outlive the result.
 [[nodiscard]] ACCELERATE_API AdaptedScheduler
 adapt(torch::optim::LRScheduler& scheduler, torch::optim::Optimizer& optimizer);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training that fits into memory.
+// Helpers to train within the available memory.
 //
 //     accelerate::find_executable_batch_size([&](std::int64_t batch_size) {
 //       accelerator.free_memory();
@@ -18,26 +18,28 @@
 
 namespace accelerate {
 
-/// Whether an exception means that memory ran out: an `OutOfMemoryError` of
-/// ours or LibTorch's, `std::bad_alloc`, or an error whose text says so.
+/// Returns whether an exception means that memory ran out: this library's or
+/// LibTorch's `OutOfMemoryError`, `std::bad_alloc`, or an error whose text says
+/// that memory ran out.
 ACCELERATE_API bool is_out_of_memory(const std::exception_ptr& error);
 
-/// Gives memory that the accelerator's allocator holds in reserve back to the
-/// device. Does nothing without an accelerator.
+/// Returns unused memory in the caching allocator to the device. Does nothing
+/// without an accelerator.
 ACCELERATE_API void clear_device_cache();
 
-/// The next batch size to try after one that did not fit.
+/// A function that takes a batch size that did not fit in memory and returns
+/// the batch size to try next.
 using ReduceBatchSize = std::function<std::int64_t(std::int64_t)>;
 
 namespace detail {
 
-/// The batch sizes that are tried, one after the other.
+/// The sequence of batch sizes to try.
 class ACCELERATE_API BatchSizeSearch {
  public:
   BatchSizeSearch(std::int64_t starting_batch_size, ReduceBatchSize reduce);
   std::int64_t batch_size() const { return batch_size_; }
-  /// Moves on to the next size, or throws: `error` itself when it is not about
-  /// memory.
+  /// Moves to the next batch size. Rethrows `error` if it is not an
+  /// out-of-memory error.
   void failed(const std::exception_ptr& error);
 
  private:
@@ -47,14 +49,14 @@ class ACCELERATE_API BatchSizeSearch {
 
 }  // namespace detail
 
-/// Calls `function(batch_size)` with smaller and smaller sizes until one does
-/// not run out of memory, and returns what it returns.
+/// Calls `function(batch_size)` with decreasing sizes until a call fits in
+/// memory, and returns the result of that call.
 ///
-/// `reduce` gives the next size; nine tenths, rounded down, if left out. What
-/// a failed call made is gone before the next one: keep nothing of it outside
-/// `function`. Throws `OutOfMemoryError` when no size is left,
-/// `ArgumentError` for a `reduce` that does not reduce, and everything that is
-/// not about memory as it is.
+/// `reduce` returns the next size; the default is nine tenths of the previous
+/// size, rounded down. Objects that a failed call created must be freed before
+/// the next call, so do not keep them outside `function`. Throws
+/// `OutOfMemoryError` when no size is left, and `ArgumentError` when `reduce`
+/// does not return a smaller size. Rethrows all other errors unchanged.
 template <typename Function>
 auto find_executable_batch_size(
     Function&& function,
@@ -76,8 +78,8 @@ auto find_executable_batch_size(
   }
 }
 
-/// Lets go of objects (`shared_ptr`s, module holders, tensors, containers) and
-/// clears the device's cache.
+/// Releases objects (`shared_ptr`s, module holders, tensors, containers) and
+/// clears the device's memory cache.
 ///
 ///     accelerate::release_memory(model, optimizer, outputs);
 template <typename... Objects>

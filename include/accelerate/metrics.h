@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How good predictions are, over many batches and all processes.
+// Metrics over many batches and all processes.
 //
 //     accelerate::Accuracy accuracy;
 //     for (auto& batch : eval_dataloader) {
@@ -10,14 +10,15 @@
 //     }
 //     accelerator.print(accuracy.compute());
 //
-// Rows can also stay on the process that computed them: then `compute` is
-// given the group, and joins what each process has added. What `prepare`d
-// loaders repeat to fill the last batch would count twice then.
+// Each process can also add only its own rows, without gathering. In that case,
+// pass the process group to `compute`, which combines the rows from all
+// processes. The samples that prepared loaders repeat to fill the last batch
+// then count twice.
 //
-// Each `compute` ends an evaluation: the next `add_batch` begins another. It
-// throws `StateError` when nothing was added, on any process. Predictions and
-// references have the same shape, whatever it is; each `add_batch` throws
-// `ArgumentError` otherwise. Thread safety: one thread at a time.
+// Each call to `compute` ends an evaluation: the next `add_batch` starts a new
+// evaluation. `compute` throws `StateError` if no rows were added. Predictions
+// and references must have the same shape; otherwise `add_batch` throws
+// `ArgumentError`. Thread safety: use a metric from only one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +34,13 @@
 
 namespace accelerate {
 
-/// The share of predictions that equal their reference. Both are integers or
-/// truth values.
+/// The fraction of predictions that equal their reference. Predictions and
+/// references are integers or booleans.
 class ACCELERATE_API Accuracy {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);
   double compute();
-  /// Collective.
+  /// Includes the rows from all processes. Collective.
   double compute(const Group& group);
 
  private:
@@ -47,25 +48,27 @@ class ACCELERATE_API Accuracy {
   std::int64_t total_ = 0;
 };
 
-/// How often each reference met each prediction.
+/// How often each pair of reference and prediction occurred.
 using Confusion = std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t>;
 
-/// How scores of classes become one score.
+/// How the scores of classes are combined.
 enum class Average {
-  binary,    ///< that of `pos_label`; there may be two classes
-  micro,     ///< of all decisions, whatever the class
+  binary,    ///< the score of `pos_label`; at most two classes
+  micro,     ///< the score over all predictions, whatever the class
   macro,     ///< the mean over classes
-  weighted,  ///< the mean over rows: a class counts by its references
+  weighted,  ///< the mean over classes, weighted by their number of references
 };
 
-/// Parses `binary`, `micro`, `macro` or `weighted`; throws `ArgumentError`
-/// that names the choices otherwise.
+/// Parses `binary`, `micro`, `macro` or `weighted`; otherwise throws an
+/// `ArgumentError` that names the choices.
 ACCELERATE_API Average parse_average(std::string_view name);
 
 struct F1Options {
   Average average = Average::binary;
   std::int64_t pos_label = 1;
-  /// The score of what was never predicted, or never there.
+  /// The score where the definition would divide by 0: the precision of a class
+  /// that was never predicted, the recall of a class that never occurred, and
+  /// the F1 score if both are the case.
   double zero_division = 0;
 };
 
@@ -75,16 +78,16 @@ struct F1Scores {
   double f1 = 0;
 };
 
-/// Precision, recall and their harmonic mean, as scikit-learn has them.
+/// Precision, recall and their harmonic mean, as in scikit-learn.
 class ACCELERATE_API F1 {
  public:
   explicit F1(const F1Options& options = {});
 
   void add_batch(const Tensor& predictions, const Tensor& references);
-  /// Throws `ArgumentError` when there are more than two classes, or others
-  /// than `pos_label` and one more, and the average is `binary`.
+  /// With the average `binary`, throws `ArgumentError` if there are more than
+  /// two classes, or two classes that do not include `pos_label`.
   F1Scores compute();
-  /// Collective.
+  /// Includes the rows from all processes. Collective.
   F1Scores compute(const Group& group);
 
  private:
@@ -92,27 +95,27 @@ class ACCELERATE_API F1 {
   Confusion counts_;
 };
 
-/// The correlation of predicted and true classes, of two classes or more: 1 if
-/// all are right, 0 if they are as by chance, and where only one class is
-/// predicted or there.
+/// The Matthews correlation of predicted and true classes, for two or more
+/// classes: 1 if all predictions are right, 0 if they are no better than chance
+/// or if only one class is predicted or occurs.
 class ACCELERATE_API MatthewsCorrelation {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);
   double compute();
-  /// Collective.
+  /// Includes the rows from all processes. Collective.
   double compute(const Group& group);
 
  private:
   Confusion counts_;
 };
 
-/// The linear correlation of numbers; NaN where one side is constant.
-/// `compute` wants two rows.
+/// The linear correlation of predicted and true numbers; NaN if the predictions
+/// or the references are constant. `compute` needs at least two rows.
 class ACCELERATE_API PearsonCorrelation {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);
   double compute();
-  /// Collective.
+  /// Includes the rows from all processes. Collective.
   double compute(const Group& group);
 
  private:
@@ -120,13 +123,13 @@ class ACCELERATE_API PearsonCorrelation {
   std::vector<double> references_;
 };
 
-/// The correlation of ranks; equal values share their mean rank. As
-/// `PearsonCorrelation` otherwise.
+/// The correlation of the ranks of predicted and true numbers; equal numbers
+/// share their mean rank. Otherwise like `PearsonCorrelation`.
 class ACCELERATE_API SpearmanCorrelation {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);
   double compute();
-  /// Collective.
+  /// Includes the rows from all processes. Collective.
   double compute(const Group& group);
 
  private:
@@ -134,19 +137,20 @@ class ACCELERATE_API SpearmanCorrelation {
   std::vector<double> references_;
 };
 
-/// The exponential of the mean cross entropy of tokens.
+/// The exponential of the mean cross-entropy per token.
 class ACCELERATE_API Perplexity {
  public:
-  /// Tokens with this reference do not count.
+  /// Tokens whose reference is `ignore_index` do not count.
   explicit Perplexity(std::int64_t ignore_index = -100);
 
-  /// Logits of shape `[…, classes]` and references of shape `[…]`. For a
-  /// causal model, shift them first: position i predicts token i + 1.
+  /// Adds logits of shape `[…, classes]` and references of shape `[…]`. For a
+  /// causal model, align the two first, because the logits at position i
+  /// predict token i + 1.
   void add_batch(const Tensor& logits, const Tensor& references);
-  /// A mean loss over so many tokens, where a model computed it already.
+  /// Adds a mean loss over `tokens` tokens that a model has already computed.
   void add_loss(const Tensor& mean_loss, std::int64_t tokens);
   double compute();
-  /// Collective.
+  /// Includes the rows from all processes. Collective.
   double compute(const Group& group);
 
  private:

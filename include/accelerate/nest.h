@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors inside containers inside containers.
+// Nests: tensors or nested containers of tensors.
 //
 //     struct Batch { at::Tensor ids; std::vector<at::Tensor> images; };
 //
 //     template <typename F>
-//     void for_each_tensor(Batch& batch, F f) { f(batch.ids); f(batch.images);
+//     void for_each_tensor(Batch& batch, F f) {
+//       f(batch.ids);
+//       f(batch.images);
 //     }
 //
-// makes `Batch` work wherever a nest does, like the standard containers.
+// The function `for_each_tensor` makes `Batch` a nest: every function that
+// accepts nests then accepts a `Batch`, as it accepts the standard containers.
 #pragma once
 
 #include <array>
@@ -70,11 +73,11 @@ inline constexpr bool kAlwaysFalse = false;
 
 }  // namespace detail
 
-/// Calls `f(at::Tensor&)` for each tensor of a nest, in a fixed order.
+/// Calls `f(at::Tensor&)` for each tensor in a nest, in a fixed order.
 ///
 /// A nest is a tensor; a vector, array, tuple, pair, map or optional of nests;
-/// LibTorch's `Example`; or a struct with a `for_each_tensor` function beside
-/// it. Anything else does not compile.
+/// LibTorch's `Example`; or a struct with a `for_each_tensor` function in its
+/// namespace. Any other type does not compile.
 template <typename Nest, typename F>
 void visit_tensors(Nest& nest, F&& f) {
   using T = std::remove_cv_t<Nest>;
@@ -111,16 +114,17 @@ void visit_tensors(Nest& nest, F&& f) {
   }
 }
 
-/// The tensors of a nest, in the order of `visit_tensors`.
+/// Returns the tensors in a nest, in the order of `visit_tensors`.
 template <typename Nest>
 std::vector<at::Tensor> tensors_of(const Nest& nest) {
-  Nest copy = nest;  // Handles only; the data is not copied.
+  Nest copy = nest;  // Copies tensor handles, not data.
   std::vector<at::Tensor> tensors;
   visit_tensors(copy, [&](at::Tensor& tensor) { tensors.push_back(tensor); });
   return tensors;
 }
 
-/// A nest of the same shape with other tensors.
+/// Returns a copy of `nest` whose tensors are replaced by `tensors`, in the
+/// order of `visit_tensors`.
 template <typename Nest>
 Nest with_tensors(const Nest& nest, const std::vector<at::Tensor>& tensors) {
   Nest result = nest;

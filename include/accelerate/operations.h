@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives and small helpers over any nest of tensors.
+// Collectives and small helpers for nests: tensors or nested containers of
+// tensors (see nest.h).
 //
-//     auto logits = accelerate::gather(outputs);        // all processes' rows
-//     auto loss = accelerate::reduce(loss, {.reduction = Reduction::mean});
+//     auto logits = accelerate::gather(outputs);  // rows from all processes
+//     auto mean = accelerate::reduce(loss, {.reduction = Reduction::mean});
 //     batch = accelerate::send_to_device(batch, state.device());
 //
-// The collectives run over the group of all processes unless they are given
-// another one. What they agree on and how they fail: see `Group`.
+// The collectives run over the process group of all processes unless the caller
+// passes another group. The class `Group` documents the requirements and errors
+// of collectives.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +26,12 @@
 
 namespace accelerate {
 
-/// The group of all processes of this run; joins it the first time.
+/// Returns the process group of all processes in this run. The first call joins
+/// the run.
 ACCELERATE_API const Group& world();
 
-/// Concatenates each tensor across processes along dimension 0, where sizes
-/// may differ; 0-d tensors count as one row.
+/// Concatenates each tensor across processes along dimension 0. Processes may
+/// have different sizes in dimension 0; a 0-d tensor counts as one row.
 ///
 /// Collective.
 template <typename Nest>
@@ -53,8 +56,8 @@ template <typename Nest>
       nest, group.reduce(tensors_of(nest), options.reduction, options.scale));
 }
 
-/// Overwrites the data of each tensor with that of process `from_process`, and
-/// returns the nest.
+/// Overwrites the data of each tensor with the data from process
+/// `from_process`, and returns the nest.
 ///
 /// Collective.
 template <typename Nest>
@@ -64,7 +67,8 @@ Nest broadcast(
   return nest;
 }
 
-/// Pads each tensor to the largest size of any process in one dimension.
+/// Pads each tensor in dimension `options.dim` to the largest size that this
+/// tensor has on any process.
 ///
 /// Collective.
 template <typename Nest>
@@ -76,7 +80,8 @@ template <typename Nest>
       nest, group.pad_across_processes(tensors_of(nest), options));
 }
 
-/// Concatenates the lists of all processes. Values only, never code.
+/// Concatenates the lists from all processes. The objects are plain JSON
+/// values, never code.
 ///
 /// Collective.
 [[nodiscard]] inline std::vector<Json> gather_object(
@@ -84,7 +89,7 @@ template <typename Nest>
   return group.gather_object(objects);
 }
 
-/// Overwrites the list with that of process `from_process`.
+/// Overwrites the list with the list from process `from_process`.
 ///
 /// Collective.
 inline void broadcast_object_list(
@@ -111,8 +116,8 @@ ACCELERATE_API std::vector<at::Tensor> to_fp32(
 
 namespace detail {
 
-/// Puts the entries of `from` that `keys` name back into `to`, a nest of the
-/// same shape.
+/// Copies the map entries whose keys are in `keys` from `from` to `to`. Both
+/// nests must have the same structure.
 template <typename Nest>
 void keep_entries(
     const Nest& from, Nest& to, const std::set<std::string>& keys) {
@@ -145,12 +150,13 @@ void keep_entries(
 
 struct SendToDeviceOptions {
   bool non_blocking = false;
-  /// Entries of maps that stay where they are, in inner maps too. Maps with
-  /// other keys than strings and the inside of a user's struct have none.
+  /// Keys of map entries that stay on their device, in maps at any depth.
+  /// Applies only to maps with string keys. Maps inside a user-defined struct
+  /// are always moved completely.
   std::set<std::string> skip_keys = {};
 };
 
-/// Moves each tensor to `device`.
+/// Returns a copy of the nest with each tensor moved to `device`.
 template <typename Nest>
 [[nodiscard]] Nest send_to_device(
     const Nest& nest,
@@ -164,7 +170,8 @@ template <typename Nest>
   return result;
 }
 
-/// Size of dimension 0 of the first tensor that has one.
+/// Returns the size of dimension 0 of the first tensor that has at least one
+/// dimension; empty if there is no such tensor.
 template <typename Nest>
 [[nodiscard]] std::optional<std::int64_t> find_batch_size(const Nest& nest) {
   for (const at::Tensor& tensor : tensors_of(nest)) {
@@ -175,7 +182,8 @@ template <typename Nest>
   return std::nullopt;
 }
 
-/// Device of the first tensor.
+/// Returns the device of the first defined tensor; empty if there is no such
+/// tensor.
 template <typename Nest>
 [[nodiscard]] std::optional<c10::Device> find_device(const Nest& nest) {
   for (const at::Tensor& tensor : tensors_of(nest)) {
@@ -186,18 +194,19 @@ template <typename Nest>
   return std::nullopt;
 }
 
-/// Rows `begin` to `end` (not included) of each tensor.
+/// Returns rows `begin` to `end` (exclusive) of each tensor.
 ///
-/// Throws `ArgumentError` when a tensor has no such rows.
+/// Throws `ArgumentError` when a tensor does not have rows `begin` to `end`.
 template <typename Nest>
 [[nodiscard]] Nest slice_tensors(
     const Nest& nest, std::int64_t begin, std::int64_t end) {
   return with_tensors(nest, detail::slice(tensors_of(nest), begin, end));
 }
 
-/// Joins nests of the same shape, tensor by tensor.
+/// Concatenates nests with the same structure, tensor by tensor, along
+/// dimension `dim`.
 ///
-/// Throws `ArgumentError` when there is none, or when they differ in shape.
+/// Throws `ArgumentError` when `nests` is empty or the tensors do not match.
 template <typename Nest>
 [[nodiscard]] Nest concatenate(
     const std::vector<Nest>& nests, std::int64_t dim = 0) {
@@ -209,7 +218,7 @@ template <typename Nest>
   return with_tensors(nests.front(), joined);
 }
 
-/// Each 16-bit float tensor as fp32; the others stay as they are.
+/// Converts fp16 and bf16 tensors to fp32; does not change other tensors.
 template <typename Nest>
 [[nodiscard]] Nest convert_to_fp32(const Nest& nest) {
   return with_tensors(nest, detail::to_fp32(tensors_of(nest)));

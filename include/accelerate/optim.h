@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW, Adam and SGD that update all parameters of a group in one call.
+// AdamW, Adam and SGD that update all parameters of a parameter group in one
+// call.
 //
 //     accelerate::AdamW optimizer(model->parameters(), 3e-5);
 //     accelerate::AdamW by_group(
@@ -7,8 +8,9 @@
 //          accelerate::param_group(biases, {.lr = 3e-5, .weight_decay = 0})},
 //         3e-5);
 //
-// Results and defaults are those of `torch::optim`'s classes of these names;
-// `maximize` is ours. Each works alone, without an Accelerator.
+// Results and defaults match the classes of the same name in `torch::optim`,
+// which do not have the option `maximize`. The optimizers also work without an
+// Accelerator.
 #pragma once
 
 #include <array>
@@ -51,8 +53,8 @@ struct SGDOptions {
   bool maximize = false;
 };
 
-/// The options of one parameter group, as LibTorch's optimizers keep them.
-/// `values` may be changed between steps.
+/// The options of one parameter group, as LibTorch's optimizers store them.
+/// `values` may change between steps.
 template <typename Values>
 class ACCELERATE_API ParamGroupOptions : public torch::optim::OptimizerOptions {
  public:
@@ -67,8 +69,9 @@ extern template class ParamGroupOptions<AdamWOptions>;
 extern template class ParamGroupOptions<AdamOptions>;
 extern template class ParamGroupOptions<SGDOptions>;
 
-/// Parameters with options of their own. The options say everything: nothing
-/// is taken from the optimizer's defaults.
+/// Makes a parameter group with its own options. Fields that are left out of
+/// `options` have the defaults of the struct, not the values that were passed
+/// to the optimizer.
 ACCELERATE_API torch::optim::OptimizerParamGroup param_group(
     std::vector<at::Tensor> params, const AdamWOptions& options);
 ACCELERATE_API torch::optim::OptimizerParamGroup param_group(
@@ -76,8 +79,9 @@ ACCELERATE_API torch::optim::OptimizerParamGroup param_group(
 ACCELERATE_API torch::optim::OptimizerParamGroup param_group(
     std::vector<at::Tensor> params, const SGDOptions& options);
 
-/// What AdamW and Adam keep for a parameter. `step` is one float, a view of
-/// its group's counters; `max_exp_avg_sq` is undefined without amsgrad.
+/// The state of AdamW and Adam for one parameter. `step` is one float: a view
+/// into a tensor with the step counts of many parameters. `max_exp_avg_sq` is
+/// undefined without amsgrad.
 struct AdamParamState
     : torch::optim::OptimizerCloneableParamState<AdamParamState> {
   at::Tensor step;
@@ -86,50 +90,56 @@ struct AdamParamState
   at::Tensor max_exp_avg_sq;
 };
 
-/// What SGD with momentum keeps for a parameter.
+/// The state of SGD with momentum for one parameter.
 struct SGDParamState
     : torch::optim::OptimizerCloneableParamState<SGDParamState> {
   at::Tensor momentum_buffer;
 };
 
-/// What our optimizers share.
+/// The base class of AdamW, Adam and SGD.
 ///
-/// A parameter without gradient is passed over, as in LibTorch. One that is
-/// listed twice in a group (tied weights) counts once; in two groups it is an
-/// `ArgumentError`. State is made at a parameter's first gradient.
+/// A parameter without a gradient is skipped, as in LibTorch. A parameter that
+/// is listed twice in a parameter group (tied weights) is updated once; a
+/// parameter that is in two groups throws `ArgumentError`. The state of a
+/// parameter is created in the first step in which the parameter has a
+/// gradient.
 ///
-/// Thread safety: one thread at a time.
+/// Thread safety: use an optimizer from only one thread at a time.
 class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
  public:
-  /// Updates every parameter that has a gradient. A closure is called first,
-  /// with gradients enabled, and its loss returned.
+  /// Updates every parameter that has a gradient. If there is a closure, it is
+  /// called first, with gradients enabled, and its loss is returned.
   at::Tensor step(LossClosure closure = nullptr) override;
 
-  /// Tensors of a gradient scaler, one float each, read at each later step
-  /// without waiting for the device. Either may be undefined.
+  /// Sets the gradient scaler's tensors, each with one float. Later steps read
+  /// the tensors without waiting for the device. Either tensor may be
+  /// undefined.
   ///
-  /// `grad_scale`: gradients are divided by it as part of the step.
-  /// `found_inf`: when it is 1 the step changes nothing.
+  /// Each step divides the gradients by `grad_scale`. If `found_inf` is 1, the
+  /// step changes nothing.
   void set_scale(const at::Tensor& grad_scale, const at::Tensor& found_inf);
 
-  /// Learning rates of parameters on a device lie there, one float a group;
-  /// this writes those that have changed. `step` does it by itself, except
-  /// while the device records (`Accelerator::graph`): a recorded step reads
-  /// what was written last.
+  /// Copies changed learning rates to the device, which stores one float per
+  /// parameter group. `step` does this itself, except while a CUDA graph is
+  /// being captured (`Accelerator::graph`). A replayed step reads the values
+  /// that were copied last.
   void refresh_lr();
-  /// Of a group, for a schedule that only the device knows the position of: one
-  /// float on its device, which steps use for as long as the group's `lr` stays
-  /// as it is now. Undefined: the float stays, and the group's `lr` is taken to
-  /// be the same.
+  /// Sets the learning rate of a parameter group from one float on the device
+  /// of its parameters, for a schedule whose position only the device knows.
+  /// Steps use `rate` until the group's `lr` changes. If `rate` is undefined,
+  /// keeps the float that is on the device and assumes that it equals the
+  /// group's `lr`.
   void set_device_lr(std::size_t group, const at::Tensor& rate);
-  void set_recording(bool on) { recording_ = on; }
+  /// Tells `step` whether a CUDA graph is being captured.
+  void set_capturing(bool on) { capturing_ = on; }
 
-  /// The state by parameter name; see `optimizer_state`.
+  /// Returns the state by parameter name; see `optimizer_state`.
   OptimizerState state_dict(const std::vector<std::string>& names = {}) const;
   void load_state_dict(
       const OptimizerState& state, const std::vector<std::string>& names = {});
 
-  /// LibTorch's archives throw `UnsupportedError`: use `state_dict`.
+  /// Not supported: `save` and `load` throw `UnsupportedError`. Use
+  /// `state_dict` and `load_state_dict`.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
@@ -139,7 +149,8 @@ class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
       std::unique_ptr<torch::optim::OptimizerOptions> defaults);
 
   virtual void step_group(std::size_t group) = 0;
-  /// The learning rate of a group on `device`; undefined on the CPU.
+  /// Returns a parameter group's learning rate as a tensor on `device`;
+  /// undefined if `device` is the CPU.
   at::Tensor lr_on(std::size_t group, c10::Device device) const;
 
   at::Tensor grad_scale_;
@@ -151,7 +162,7 @@ class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
     at::Tensor tensor;
   };
   std::vector<DeviceLr> device_lr_;
-  bool recording_ = false;
+  bool capturing_ = false;
 };
 
 /// Adam with decoupled weight decay.
@@ -162,7 +173,7 @@ class ACCELERATE_API AdamW : public FusedOptimizer {
   AdamW(std::vector<at::Tensor> params, double lr);
   explicit AdamW(
       std::vector<at::Tensor> params, const AdamWOptions& options = {});
-  /// `options` are for groups that come without their own.
+  /// `lr` and `options` apply to parameter groups without their own options.
   AdamW(
       const std::vector<torch::optim::OptimizerParamGroup>& groups, double lr);
   explicit AdamW(
@@ -173,7 +184,7 @@ class ACCELERATE_API AdamW : public FusedOptimizer {
   void step_group(std::size_t group) override;
 };
 
-/// Adam; its weight decay is added to the gradient.
+/// Adam, with the weight decay added to the gradient.
 ///
 /// Throws `ArgumentError` for options out of range.
 class ACCELERATE_API Adam : public FusedOptimizer {
@@ -190,8 +201,8 @@ class ACCELERATE_API Adam : public FusedOptimizer {
   void step_group(std::size_t group) override;
 };
 
-/// Gradient descent with optional momentum. Takes sparse gradients too, without
-/// momentum and weight decay.
+/// Gradient descent with optional momentum. Without momentum and weight decay
+/// it also accepts sparse gradients.
 ///
 /// Throws `ArgumentError` for options out of range.
 class ACCELERATE_API SGD : public FusedOptimizer {

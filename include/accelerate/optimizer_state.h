@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an optimizer remembers, by parameter name: for checkpoints and for
-// bindings of other languages.
+// The state of an optimizer by parameter name, for checkpoints and for
+// bindings to other languages.
 //
 //     const auto names = accelerate::parameter_names(optimizer, named);
 //     auto state = accelerate::optimizer_state(optimizer, names);
 //     accelerate::load_optimizer_state(other_optimizer, state, names);
 //
-// Covers our AdamW, Adam and SGD and LibTorch's SGD, Adam, AdamW, RMSprop,
-// Adagrad and LBFGS, and any `StatefulOptimizer`. Ours and LibTorch's of one
-// name read each other's state.
+// Supports this library's AdamW, Adam and SGD; LibTorch's SGD, Adam, AdamW,
+// RMSprop, Adagrad and LBFGS; and any `StatefulOptimizer`. Optimizers with the
+// same name in both libraries can load each other's state.
 #pragma once
 
 #include <functional>
@@ -28,30 +28,32 @@ namespace accelerate {
 /// The state of an optimizer.
 ///
 /// `tensors` has an entry `<parameter>.<slot>`, such as `head.weight.exp_avg`,
-/// for each tensor. `scalars` is an object:
+/// for each tensor in the state. `scalars` is an object:
 ///
 ///     {"optimizer": "AdamW",
 ///      "state": {"head.weight": {"step": 12}},
 ///      "param_groups": [{"params": ["head.weight"], "lr": 0.001, …}]}
 ///
-/// A parameter that never had a gradient is in neither.
+/// A parameter that never had a gradient has no entry in `tensors` or `state`.
 struct OptimizerState {
   std::map<std::string, at::Tensor> tensors;
   Json scalars;
 };
 
-/// Meant for subclassing: a second base class of optimizers that keep their
-/// state in a way of their own, those of another language for example. With it
-/// `optimizer_state` and checkpoints know them too.
+/// Meant for subclassing: a second base class for optimizers that store their
+/// state in their own way, for example optimizers written in another language.
+/// It makes these optimizers work with `optimizer_state` and checkpoints.
 class ACCELERATE_API StatefulOptimizer {
  public:
   virtual ~StatefulOptimizer();
 
-  /// The state, with `names` for the parameters, group after group.
+  /// Returns the state. `names` are the parameter names, in the order of the
+  /// parameter groups.
   virtual OptimizerState save_optimizer_state(
       const std::vector<std::string>& names) const = 0;
-  /// Checks a state, throws `FormatError` when it does not fit, and returns
-  /// what takes it over. Nothing changes before that is called.
+  /// Checks a state and returns a function that loads it. The optimizer does
+  /// not change before the returned function is called. Throws `FormatError`
+  /// when the state does not fit the optimizer.
   virtual std::function<void()> stage_optimizer_state(
       const OptimizerState& state, const std::vector<std::string>& names) = 0;
 
@@ -61,30 +63,32 @@ class ACCELERATE_API StatefulOptimizer {
   StatefulOptimizer& operator=(const StatefulOptimizer&) = default;
 };
 
-/// The state of an optimizer. The tensors are those it works with, not copies.
+/// Returns the state of an optimizer. The tensors are not copied.
 ///
-/// `names` are those of its parameters, group after group; without any they
-/// are `0`, `1`, …. Throws `UnsupportedError` for a kind of optimizer that is
-/// not listed above, `ArgumentError` when there are not as many names as
-/// parameters or two are equal. Reads step counts from the device.
+/// `names` are the parameter names in the order of the parameter groups;
+/// default: `0`, `1`, …. Waits for the device, to read step counts. Throws
+/// `UnsupportedError` for an optimizer that is not listed at the top of
+/// optimizer_state.h, and `ArgumentError` when the number of names is wrong or
+/// two names are the same.
 [[nodiscard]] ACCELERATE_API OptimizerState optimizer_state(
     const torch::optim::Optimizer& optimizer,
     const std::vector<std::string>& names = {});
 
-/// Gives an optimizer the state and the options of another. Tensors are copied
-/// to the device and type of their parameter.
+/// Loads a state into an optimizer, including the options of its parameter
+/// groups. Tensors are copied to the device and data type of their parameter.
 ///
-/// Throws `FormatError` that lists what is missing, left over or of the wrong
-/// shape; then nothing has changed.
+/// Throws a `FormatError` that lists every missing or unexpected entry and
+/// every wrong shape. In that case the optimizer is unchanged.
 ACCELERATE_API void load_optimizer_state(
     torch::optim::Optimizer& optimizer,
     const OptimizerState& state,
     const std::vector<std::string>& names = {});
 
-/// The names of an optimizer's parameters, group after group, found by
-/// identity among `named`; the first name of a tied one.
+/// Returns the names of an optimizer's parameters, in the order of the
+/// parameter groups. Each parameter is looked up in `named` by identity. A tied
+/// parameter gets the first of its names.
 ///
-/// Throws `ArgumentError` that says which parameters have none.
+/// Throws an `ArgumentError` that lists the parameters without a name.
 [[nodiscard]] ACCELERATE_API std::vector<std::string> parameter_names(
     const torch::optim::Optimizer& optimizer,
     const std::vector<std::pair<std::string, at::Tensor>>& named);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who this process is among those of its run.
+// The rank, device and process group of this process.
 //
 //     accelerate::PartialState state;
 //     state.print("hello from ", state.num_processes(), " processes");
@@ -29,44 +29,48 @@
 
 namespace accelerate {
 
-/// How the processes of a run work together.
+/// Whether a run has several processes, and whether they use CPUs or GPUs.
 enum class DistributedType { no, multi_cpu, multi_gpu };
 
-/// The peer's word for it: `NO`, `MULTI_CPU`, `MULTI_GPU`.
+/// Returns the name that Hugging Face Accelerate uses for `type`: `NO`,
+/// `MULTI_CPU` or `MULTI_GPU`.
 ACCELERATE_API std::string_view name_of(DistributedType type);
 
-/// How processes find each other. A field left out keeps the launcher's
-/// choice, or the default.
+/// How the processes of a run connect. For a field that is not set, the
+/// launcher's choice is used, or else the default.
 struct InitProcessGroupKwargs {
   std::optional<Backend> backend = std::nullopt;
-  /// `env://`, `tcp://host:port` or `file:///path`.
+  /// How processes find each other: `env://`, `tcp://host:port` or
+  /// `file:///path`.
   std::optional<std::string> init_method = std::nullopt;
-  /// A rank that is later than this makes the others throw; 600 s.
+  /// How long a rank waits for other ranks before it throws. Default: 600 s.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  /// A rank that is later than this is named in a warning; 30 s, or the
-  /// timeout where that is shorter.
+  /// How long a rank waits before it prints a warning that names the late
+  /// ranks. Default: 30 s, or `timeout` if `timeout` is shorter.
   std::optional<std::chrono::milliseconds> warn_after = std::nullopt;
 };
 using InitProcessGroupOptions = InitProcessGroupKwargs;
 
-/// How a `PartialState` is set up. A field left out keeps the launcher's
-/// choice, or the default.
+/// Options for a `PartialState`. For a field that is not set, the launcher's
+/// choice is used, or else the default.
 struct PartialStateOptions {
   /// Use the CPU even if there is an accelerator.
   std::optional<bool> cpu = std::nullopt;
   InitProcessGroupKwargs init_process_group = {};
-  /// Variables to read instead of the process's own.
+  /// Environment variables to read instead of the environment of this process.
   std::optional<std::map<std::string, std::string>> environment = std::nullopt;
 };
 
-/// How `split_between_processes` deals with lengths that do not divide.
+/// How `split_between_processes` splits inputs whose length is not a multiple
+/// of the number of processes.
 struct SplitOptions {
-  /// Repeats the last element, so that each process gets equally many.
+  /// Repeats the last element of shorter blocks, so that every process gets the
+  /// same number of elements.
   bool apply_padding = false;
 };
 
-/// Some elements of a dataset that has `get(index)`: a dataset itself, which a
-/// `DataLoader` takes. Made by `split_between_processes`.
+/// A subset of a dataset that has `get(index)`. The subset is also a dataset,
+/// so a `DataLoader` accepts it. Returned by `split_between_processes`.
 template <typename Dataset>
 class DatasetPart {
  public:
@@ -79,7 +83,7 @@ class DatasetPart {
   {
     return dataset_.get(indices_.at(static_cast<std::size_t>(index)));
   }
-  /// LibTorch's datasets may change when they are read.
+  /// For datasets whose `get` is not const, such as LibTorch's.
   auto get(std::int64_t index)
     requires(!requires(const Dataset& dataset) { dataset.get(index); })
   {
@@ -92,14 +96,14 @@ class DatasetPart {
   std::vector<std::int64_t> indices_;
 };
 
-/// Lets one process through a block before the others. Made by
-/// `main_process_first`; see there.
+/// Lets one process run a block before the other processes. Returned by
+/// `PartialState::main_process_first`.
 class ACCELERATE_API ProcessOrder {
  public:
   ProcessOrder(Group group, bool goes_first);
   ProcessOrder(const ProcessOrder&) = delete;
   ProcessOrder& operator=(const ProcessOrder&) = delete;
-  /// As `finish`, but reports an error to stderr instead of throwing.
+  /// Same as `finish`, but prints errors to stderr instead of throwing.
   ~ProcessOrder();
 
   /// Ends the block before the end of the scope.
@@ -110,24 +114,30 @@ class ACCELERATE_API ProcessOrder {
   bool must_signal_;
 };
 
-/// One process of a run: its index, its device, and the group of all.
+/// One process of a run: its index, its device, and the process group of all
+/// processes.
 ///
-/// `PartialState state;` reads the launcher's variables (torchrun's, Open
-/// MPI's, MPICH's, Slurm's; none of them means a single process), joins the
-/// others and returns. Every object made this way is a handle to the one state
-/// of the process; a later one with options that differ throws `StateError`.
-/// Tests make separate states with the second constructor.
+/// `PartialState state;` reads the environment variables of the launcher
+/// (torchrun, Open MPI, MPICH, MVAPICH or Slurm) and joins the other processes.
+/// Without such variables, the run has a single process. All objects
+/// constructed this way are handles to the same state; constructing another
+/// object with different options throws `StateError`. The constructors that
+/// take a `Group` create separate states, for tests.
 ///
-/// Thread safety: one thread at a time, except the plain getters.
+/// Thread safety: several threads may call getters such as `device` at once.
+/// Use all other functions from only one thread at a time.
 class ACCELERATE_API PartialState {
  public:
-  /// The state of this process; the first one joins the run.
+  /// Creates a handle to the state of this process; the first call joins the
+  /// run.
   ///
-  /// Collective the first time. Throws `ConfigError` when the environment is
-  /// half set or contradicts itself, `DistributedError` when a rank is missing.
+  /// The first call is collective. Throws `ConfigError` when the environment
+  /// variables are incomplete or contradict each other, and `DistributedError`
+  /// when a rank is missing.
   explicit PartialState(const PartialStateOptions& options = {});
 
-  /// A state of its own over a group that exists, all ranks on one host.
+  /// Creates a separate state for an existing process group whose ranks are all
+  /// on one machine.
   explicit PartialState(Group group);
   PartialState(Group group, c10::Device device);
 
@@ -137,10 +147,10 @@ class ACCELERATE_API PartialState {
   PartialState& operator=(PartialState&&) noexcept;
   ~PartialState();
 
-  /// Forgets the state of this process; the next `PartialState` joins anew.
-  /// Handles that exist keep the old one alive.
+  /// Drops the state of this process; the next `PartialState` joins the run
+  /// again. Existing handles keep the old state alive.
   static void reset();
-  /// Whether this process has a state.
+  /// Returns whether this process has a state.
   static bool is_initialized();
 
   std::int64_t process_index() const;
@@ -151,13 +161,15 @@ class ACCELERATE_API PartialState {
   std::int64_t num_nodes() const;
   c10::Device device() const;
   DistributedType distributed_type() const;
-  /// Name of the backend; `none` with one process.
+  /// Returns the name of the backend, or `none` if there is only one process.
   std::string backend() const;
-  /// Who started this process: `none`, `torchrun`, `Open MPI`, …
+  /// Returns the launcher that started this process: `none`, `torchrun`,
+  /// `Open MPI`, …
   std::string launcher() const;
-  /// Whether `debug_launcher` forked this process.
+  /// Returns whether `debug_launcher` or `notebook_launcher` forked this
+  /// process.
   bool fork_launched() const;
-  /// Whether `ACCELERATE_DEBUG_MODE` is on.
+  /// Returns whether the environment variable `ACCELERATE_DEBUG_MODE` is true.
   bool debug() const;
   const Group& group() const;
 
@@ -168,11 +180,12 @@ class ACCELERATE_API PartialState {
     return process_index() == num_processes() - 1;
   }
 
-  /// Returns when every process has called it. Collective.
+  /// Blocks until every process has called `wait_for_everyone`. Collective.
   void wait_for_everyone() const;
 
-  /// Lets the main process run the rest of the scope before the others, for
-  /// work whose result the others then find done, like a download.
+  /// Lets the main process run the rest of the scope before the other
+  /// processes. Use it for work whose result the other processes reuse, such as
+  /// a download.
   ///
   ///     {
   ///       auto order = state.main_process_first();
@@ -181,11 +194,13 @@ class ACCELERATE_API PartialState {
   ///
   /// Collective.
   [[nodiscard]] ProcessOrder main_process_first() const;
-  /// The same, with the first process of each host going first.
+  /// Same as `main_process_first`, but the first process on each machine goes
+  /// first.
   [[nodiscard]] ProcessOrder local_main_process_first() const;
 
-  /// Wraps a function so that it runs on one process and does nothing on the
-  /// others. The wrapped function returns an `optional` of the result.
+  /// Wraps `function` so that it runs only on the main process. The wrapped
+  /// function returns an `optional` that is empty on all other processes, or
+  /// nothing if `function` returns nothing.
   template <typename F>
   [[nodiscard]] auto on_main_process(F function) const {
     return only_if(is_main_process(), std::move(function));
@@ -209,11 +224,12 @@ class ACCELERATE_API PartialState {
     return only_if(local_process_index() == index, std::move(function));
   }
 
-  /// This process's share of `inputs`: contiguous blocks, the first processes
-  /// get one element more when the length does not divide. Takes a vector, a
-  /// tuple or array of one type (and returns a vector), a tensor (along
-  /// dimension 0), a dataset with `size()` and `get(index)`, or a map of
-  /// vectors or tensors with equal lengths; the input stays as it is.
+  /// Returns this process's contiguous block of `inputs`. If the length is not
+  /// a multiple of the number of processes, the first processes get one more
+  /// element. Accepts a vector; a tuple or array with elements of one type
+  /// (returns a vector); a tensor (split along dimension 0); a dataset with
+  /// `size()` and `get(index)`; or a map whose values are vectors or tensors of
+  /// the same length. Does not change `inputs`.
   template <typename T>
   [[nodiscard]] std::vector<T> split_between_processes(
       const std::vector<T>& inputs, SplitOptions options = {}) const {
@@ -245,15 +261,16 @@ class ACCELERATE_API PartialState {
       const Dataset& inputs, SplitOptions options = {}) const {
     std::size_t length = 0;
     if constexpr (requires { inputs.size().value(); }) {
-      // LibTorch's may not know.
-      const auto known = inputs.size();
-      length = known.has_value() ? known.value() : refuse_unknown_length();
+      // `size()` of a LibTorch dataset may be empty.
+      const auto size = inputs.size();
+      length = size.has_value() ? size.value() : refuse_unknown_length();
     } else {
       length = static_cast<std::size_t>(inputs.size());
     }
     return {inputs, split_indices(length, options)};
   }
-  /// Throws `ArgumentError` with the lengths when they differ.
+  /// Splits each value in the map. If the lengths of the values differ, throws
+  /// an `ArgumentError` that lists the lengths.
   template <typename Value>
   [[nodiscard]] std::map<std::string, Value> split_between_processes(
       const std::map<std::string, Value>& inputs,
@@ -270,8 +287,8 @@ class ACCELERATE_API PartialState {
     return part;
   }
 
-  /// Prints its arguments and a line end to stdout, on the first process of
-  /// each host only.
+  /// Prints the arguments and a newline to stdout, but only on the first
+  /// process on each machine.
   template <typename... Args>
   void print(const Args&... args) const {
     if (is_local_main_process()) {
@@ -281,24 +298,24 @@ class ACCELERATE_API PartialState {
     }
   }
 
-  /// Leaves the run; later collectives throw `StateError`.
+  /// Leaves the process group; later collectives throw `StateError`.
   void destroy_process_group();
 
  private:
   class Impl;
 
   template <typename F>
-  static auto only_if(bool here, F function) {
-    return [here, function = std::move(function)](auto&&... args) mutable {
+  static auto only_if(bool runs_here, F function) {
+    return [runs_here, function = std::move(function)](auto&&... args) mutable {
       using Result = std::invoke_result_t<F&, decltype(args)...>;
       if constexpr (std::is_void_v<Result>) {
-        if (here) {
+        if (runs_here) {
           function(std::forward<decltype(args)>(args)...);
         }
       } else {
-        return here ? std::optional<Result>(
-                          function(std::forward<decltype(args)>(args)...))
-                    : std::nullopt;
+        return runs_here ? std::optional<Result>(
+                               function(std::forward<decltype(args)>(args)...))
+                         : std::nullopt;
       }
     };
   }
@@ -327,11 +344,13 @@ class ACCELERATE_API PartialState {
   std::shared_ptr<Impl> impl_;
 };
 
-/// The contiguous block of `length` elements that belongs to one process.
+/// One process's contiguous block of a sequence: `[begin, end)`.
 struct SplitRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
+/// Returns the block of process `process_index` in a sequence of `length`
+/// elements.
 ACCELERATE_API SplitRange split_range(
     std::int64_t length,
     std::int64_t process_index,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shuffled order without a table.
+// A shuffled order that needs no table of indices.
 //
 //     const accelerate::Permutation order(10'000'000'000, {seed, epoch});
-//     const auto index = order(1'000'000'000);  // at once, wherever it is
+//     const auto index = order(1'000'000'000);  // constant time
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@
 
 namespace accelerate {
 
-/// What an order depends on; equal keys give equal orders on every host.
+/// The key of a shuffled order; equal keys give the same order on every
+/// machine.
 struct OrderKey {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
@@ -20,18 +21,19 @@ struct OrderKey {
 
 /// A pseudo-random permutation of 0 … size-1.
 ///
-/// A Feistel network over the smallest power of two that holds `size` (at
-/// least 2^10, since few bits mix badly), applied again while its result lies
-/// outside. Not cryptographic.
+/// A Feistel network over 0 … 2^n-1 with the smallest n for which 2^n is at
+/// least `size` (but n is at least 10, because few bits mix badly). The network
+/// is applied again while its result is not below `size`. Not cryptographically
+/// secure.
 ///
-/// Thread safety: any number of threads.
+/// Thread safety: several threads may use a permutation at once.
 class ACCELERATE_API Permutation {
  public:
   /// Throws `ArgumentError` unless 0 ≤ `size` ≤ 2^62.
   Permutation(std::int64_t size, const OrderKey& key);
 
   std::int64_t size() const { return size_; }
-  /// The index at `position`, 0 ≤ `position` < `size()`.
+  /// Returns the index at `position`. Requires 0 ≤ `position` < `size()`.
   std::int64_t operator()(std::int64_t position) const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which number format a forward pass computes in, and how it is switched on.
+// The number format of a forward pass, and the options for autocast and loss
+// scaling.
 //
 //     const auto precision = accelerate::parse_precision("bf16");
 //     accelerate::check_precision(precision, device.type());
@@ -15,42 +16,42 @@
 
 namespace accelerate {
 
-/// The format of matrix products and convolutions under mixed precision.
+/// The number format of matmuls and convolutions in mixed precision.
 enum class Precision {
-  no,    ///< what the parameters have
-  fp16,  ///< with a gradient scaler, on an accelerator only
+  no,    ///< the format of the parameters
+  fp16,  ///< with loss scaling; needs a GPU
   bf16,
 };
 
-/// Parses `no`, `fp16` or `bf16`, in any case.
+/// Parses `no`, `fp16` or `bf16`, ignoring case.
 ///
-/// Throws `UnsupportedError` for `fp8`, `ArgumentError` with the choices for
-/// everything else.
+/// Throws `UnsupportedError` for `fp8`, and for any other name an
+/// `ArgumentError` that lists the choices.
 ACCELERATE_API Precision parse_precision(std::string_view name);
 ACCELERATE_API std::string_view name_of(Precision precision);
 
-/// Throws `UnsupportedError` when `device` cannot train in that precision:
-/// fp16 on a CPU.
+/// Throws `UnsupportedError` for fp16 on a CPU, the only combination that
+/// cannot train.
 ACCELERATE_API void check_precision(
     Precision precision, c10::DeviceType device);
 
-/// How autocast behaves inside a guard.
+/// Options for autocast inside a guard.
 struct AutocastKwargs {
-  /// False: a region in full precision inside one that is not.
+  /// False: computes in full precision inside the guard.
   bool enabled = true;
-  /// Whether a weight that is used twice is cast once; the setting outside
-  /// when left out.
+  /// Whether a weight that is used several times is cast only once. Default:
+  /// the current setting of the thread.
   std::optional<bool> cache_enabled = std::nullopt;
 };
 
-/// How the gradient scaler of fp16 moves.
+/// Options for the gradient scaler, which fp16 uses.
 struct GradScalerKwargs {
   double init_scale = 65536.0;
   double growth_factor = 2.0;
   double backoff_factor = 0.5;
-  /// So many steps without overflow before the scale grows.
+  /// Number of steps without overflow before the scale grows.
   std::int64_t growth_interval = 2000;
-  /// False: everything passes through unscaled.
+  /// False: the loss and the gradients are not scaled.
   bool enabled = true;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the time of a training step goes.
+// Measures where a training step spends its time.
 //
 //     {
 //       accelerate::Profiler profiler({.output_trace_dir = "trace"});
@@ -23,9 +23,10 @@ class Profiler;
 
 enum class ProfilerActivity { cpu, cuda };
 
-/// Which steps are recorded: after `skip_first`, again and again `wait` steps
-/// of nothing, `warmup` that are recorded and thrown away, `active` that are
-/// kept. `repeat` times, or as long as there are steps if 0.
+/// Which steps are recorded. After `skip_first` steps, cycles begin. Each cycle
+/// has `wait` idle steps, `warmup` steps whose recording is discarded, and
+/// `active` steps whose recording is kept. There are `repeat` cycles; if
+/// `repeat` is 0, cycles continue until the profiler stops.
 struct ProfileSchedule {
   std::int64_t wait = 0;
   std::int64_t warmup = 0;
@@ -35,59 +36,65 @@ struct ProfileSchedule {
 };
 
 struct ProfileKwargs {
-  /// The CPU, and CUDA where there is some, if left out.
+  /// What to record. Default: the CPU, and CUDA if available.
   std::optional<std::vector<ProfilerActivity>> activities = std::nullopt;
-  /// All from start to end if left out.
+  /// Which steps to record. Default: everything from the start to the end of
+  /// the profiler.
   std::optional<ProfileSchedule> schedule_option = std::nullopt;
-  /// Called at the end of each recording.
+  /// Called after each recording.
   std::function<void(Profiler&)> on_trace_ready = {};
   bool record_shapes = false;
   bool profile_memory = false;
-  /// Stacks and modules are those of Python: true is an `UnsupportedError`.
+  /// Applies only to Python; true throws `UnsupportedError`.
   bool with_stack = false;
   bool with_flops = false;
+  /// Applies only to TorchScript; true throws `UnsupportedError`.
   bool with_modules = false;
-  /// Where `profile_<process index>.json` is written in the end; the folder is
-  /// made. Nothing is written if left out.
+  /// The folder for `profile_<process index>.json`, which is written at the
+  /// end. A missing folder is created. Default: no file is written.
   std::optional<std::string> output_trace_dir = std::nullopt;
 };
 
-/// One operation, over all its calls.
+/// The totals for one operation over all its calls.
 struct ProfileEntry {
   std::string name;
   std::int64_t calls = 0;
   std::chrono::nanoseconds total_time{0};
-  std::uint64_t flops = 0;  ///< Known with `with_flops`.
+  std::uint64_t flops = 0;  ///< 0 unless `with_flops` is true.
 };
 
-/// Records what LibTorch does, from its construction to `stop` or the end of
-/// its scope.
+/// Records LibTorch's operations from its construction until `stop` is called
+/// or the profiler is destroyed.
 ///
-/// One at a time in a process (`StateError`), used on one thread.
+/// Throws `StateError` if another profiler is running in this process. Thread
+/// safety: use a profiler from only one thread at a time.
 class ACCELERATE_API Profiler {
  public:
-  /// `process_index` is in the file's name; that of the `PartialState`, else 0.
+  /// `process_index` is part of the file name. Default: the process index of
+  /// the `PartialState`, or 0 if there is none.
   explicit Profiler(
       ProfileKwargs options = {},
       std::optional<std::int64_t> process_index = std::nullopt);
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
-  /// As `stop`, but reports an error to stderr instead of throwing.
+  /// Same as `stop`, but prints errors to stderr instead of throwing.
   ~Profiler();
 
-  /// A training step ends; moves the schedule on.
+  /// Marks the end of a training step and advances the schedule.
   void step();
   std::int64_t step_num() const;
 
   /// Ends the recording and writes the trace. Later calls do nothing.
   ///
-  /// Throws `StateError` when a trace was asked for and the schedule never
-  /// came to an active step, `IoError` when it cannot be written.
+  /// Throws `StateError` when `output_trace_dir` is set but the schedule never
+  /// reached an active step, and `IoError` when the trace cannot be written.
   void stop();
 
-  /// Writes the last recording for chrome://tracing. Throws as `stop`.
+  /// Writes the last recording to the file `path`, for chrome://tracing. Throws
+  /// the same errors as `stop`.
   void export_chrome_trace(const std::string& path);
-  /// The operations of the last recording, the longest first.
+  /// Returns the totals for each operation in the last recording, longest total
+  /// time first.
   std::vector<ProfileEntry> key_averages() const;
 
  private:

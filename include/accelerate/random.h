@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers that agree between processes.
+// Random numbers that are the same on every process.
 #pragma once
 
 #include <vector>
@@ -13,16 +13,16 @@
 
 namespace accelerate {
 
-/// Gives every process the generator state of process 0.
+/// Copies the generator state from process 0 to every process.
 ///
-/// Collective. Throws `ArgumentError` for `RngType::generator` without one,
-/// `UnsupportedError` for `RngType::cuda` on a CPU.
+/// Collective. Throws `ArgumentError` for `RngType::generator` without a
+/// generator, and `UnsupportedError` for `RngType::cuda` on the CPU.
 ACCELERATE_API void synchronize_rng_state(
     RngType type,
     std::optional<at::Generator> generator = std::nullopt,
     const Group& group = world());
 
-/// The same for several kinds.
+/// Same as `synchronize_rng_state`, for several generators.
 ACCELERATE_API void synchronize_rng_states(
     const std::vector<RngType>& types,
     std::optional<at::Generator> generator = std::nullopt,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds of random numbers that processes can share.
+// Random number generators that processes can synchronize.
 #pragma once
 
 namespace accelerate {
 
-/// Which random numbers are meant.
+/// A random number generator whose state processes can synchronize.
 enum class RngType {
-  torch,      ///< LibTorch's default generator of the CPU
-  generator,  ///< one that the caller passes
-  cuda,       ///< LibTorch's default generator of this process's GPU
+  torch,      ///< LibTorch's default CPU generator
+  generator,  ///< a generator that the caller passes
+  cuda,       ///< LibTorch's default generator for this process's GPU
 };
 
 }  // namespace accelerate

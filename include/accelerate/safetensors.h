@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors in safetensors files, alone and in Hugging Face folders.
+// Reads and writes safetensors files and Hugging Face model folders.
 //
 //     accelerate::save_safetensors({{"w", w}, {"b", b}}, "model.safetensors");
 //     const auto tensors = accelerate::load_safetensors("model.safetensors");
 //     const auto weights = accelerate::load_sharded("checkpoint/");
 //
-// Reading maps the file: nothing is copied, and a page is read when it is
-// looked at. A tensor keeps its file mapped; writing to it changes this
-// process's copy of the page, never the file. Do not shorten a file that is
-// mapped: replace it, as everything here does.
+// Reading maps the file into memory: nothing is copied, and a page is read when
+// it is first accessed. A tensor keeps its file mapped. Writing to a tensor
+// changes only this process's copy of the page, never the file. Do not truncate
+// a mapped file: replace it with a new file, as the functions in this header
+// do.
 #pragma once
 
 #include <cstdint>
@@ -26,23 +27,25 @@ namespace accelerate {
 
 /// One safetensors file, open for reading.
 ///
-/// Thread safety: `tensor` may be called from any thread.
+/// Thread safety: several threads may call `tensor` at once.
 class ACCELERATE_API SafetensorsFile {
  public:
-  /// Throws `IoError` when it cannot be read, and `FormatError` naming path
-  /// and byte when it is not what it claims.
+  /// Throws `IoError` when the file cannot be read, and a `FormatError` with
+  /// path and byte offset when its contents are invalid.
   explicit SafetensorsFile(const std::filesystem::path& path);
   ~SafetensorsFile();
   SafetensorsFile(SafetensorsFile&&) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
 
-  /// The names in the order of their bytes.
+  /// Returns the tensor names in the order in which the file stores the
+  /// tensors.
   std::vector<std::string> names() const;
   bool contains(std::string_view name) const;
   const std::map<std::string, std::string>& metadata() const;
 
-  /// A tensor that looks into the file. Throws `ArgumentError` when there is
-  /// none of that name, `UnsupportedError` when LibTorch has no such type.
+  /// Returns a tensor that is a view into the file. Throws `ArgumentError` if
+  /// there is no tensor with this name, and `UnsupportedError` if LibTorch does
+  /// not support the type of the tensor.
   at::Tensor tensor(std::string_view name) const;
 
  private:
@@ -50,45 +53,46 @@ class ACCELERATE_API SafetensorsFile {
   std::unique_ptr<Impl> impl_;
 };
 
-/// All tensors of a file. Names that its metadata gives as aliases of others
-/// (tied weights) are there too, as the same tensor.
+/// Loads all tensors from a file. If the file's metadata lists several names
+/// for a tensor (tied weights), the result has the same tensor under each name.
 [[nodiscard]] ACCELERATE_API TensorMap
 load_safetensors(const std::filesystem::path& path);
 
 struct SaveSafetensorsOptions {
-  /// `{"format": "pt"}` is what Transformers asks for.
+  /// Hugging Face Transformers requires `{"format": "pt"}`.
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
 };
 
-/// Writes a file through a temporary one and a rename. Tensors that are the
-/// same memory are written once, under the first of their names; the metadata
-/// then holds the others as aliases.
+/// Writes a file through a temporary file and a rename. Tensors that share
+/// memory are written once, under the first of their names; the metadata then
+/// holds the other names as aliases.
 ///
-/// Throws `ArgumentError` for a tensor the format has no type for, or an
-/// undefined or sparse one.
+/// Throws `ArgumentError` for a tensor whose type the format does not support,
+/// and for an undefined or sparse tensor.
 ACCELERATE_API void save_safetensors(
     const TensorMap& tensors,
     const std::filesystem::path& path,
     const SaveSafetensorsOptions& options = {});
 
-/// The tensors of a folder: `<name>.safetensors`, or all that
+/// Loads the tensors from a folder: `<name>.safetensors`, or all files that
 /// `<name>.safetensors.index.json` lists.
 ///
-/// Throws `IoError` when it has neither, `FormatError` when the index names a
-/// file outside the folder or a tensor that its file does not hold.
+/// Throws `IoError` if the folder contains neither file, and `FormatError` if
+/// the index names a file outside the folder or a tensor that its file does not
+/// contain.
 [[nodiscard]] ACCELERATE_API TensorMap load_sharded(
     const std::filesystem::path& folder, const std::string& name = "model");
 
 struct SaveShardedOptions {
   std::string name = "model";
-  /// Bytes; a larger tensor gets a file of its own.
+  /// Maximum file size in bytes. A tensor larger than this gets its own file.
   std::uint64_t max_shard_size = std::uint64_t{50'000'000'000};
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
 };
 
-/// Writes `<name>.safetensors`, or when that would be larger than
-/// `max_shard_size`, `<name>-00001-of-0000n.safetensors` and so on with an
-/// index. Files of an earlier save under that name are removed at the end.
+/// Writes `<name>.safetensors`. If this file would exceed `max_shard_size`,
+/// instead writes `<name>-00001-of-0000n.safetensors` and so on with an index.
+/// Finally removes files from an earlier save under the same name.
 ACCELERATE_API void save_sharded(
     const TensorMap& tensors,
     const std::filesystem::path& folder,

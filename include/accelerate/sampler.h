@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orders of your own for a DataLoader.
+// Custom sample orders for a DataLoader.
 //
 //     struct Backwards {
 //       std::int64_t n;
@@ -29,12 +29,14 @@ concept OrderOf = requires(const S& order, std::int64_t position) {
   { order(position) } -> std::convertible_to<Result>;
 };
 
-/// Anything with `size()` and `operator()(position)`, without its type.
+/// A type-erased order. Wraps an object of any type that has `size()` and
+/// `operator()(position)`.
 ///
-/// `operator()` must be const and is called by several threads at once. It may
-/// depend on the position, through `set_epoch(epoch)` if it has that on the
-/// epoch, and on what `state_dict()` and `load_state_dict(json)` carry if it
-/// has those; nothing else, or a resumed run would not repeat it.
+/// `operator()` must be const, because several threads call it at once. Its
+/// result may depend only on the position, on the epoch (if the type has
+/// `set_epoch(epoch)`) and on the saved state (if the type has `state_dict()`
+/// and `load_state_dict(json)`). Otherwise a resumed run would not repeat the
+/// order.
 template <typename Result>
 class ErasedOrder {
  public:
@@ -59,7 +61,7 @@ class ErasedOrder {
       };
     }
   }
-  /// A list, used as it is.
+  /// Makes an order from a list with the result for each position.
   ErasedOrder(std::vector<Result> list)  // NOLINT
       : ErasedOrder(List{std::move(list)}) {}
 
@@ -71,7 +73,7 @@ class ErasedOrder {
     }
   }
   bool has_state() const { return state_dict_ != nullptr; }
-  /// Only with `has_state`.
+  /// Requires `has_state()`.
   Json state_dict() const { return state_dict_(); }
   void load_state_dict(const Json& state) const { load_state_dict_(state); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single files and models, without the rest of a run; for all of a run see
+// Saves and loads single files and models; for the whole state of a run see
 // `Accelerator::save_state`.
 //
 //     accelerator.save_model(model, "tuned", {.max_shard_size = "5GB"});
@@ -19,20 +19,22 @@
 namespace accelerate {
 
 struct SaveModelOptions {
-  /// A larger model is divided into files of at most this size, with an index;
-  /// a larger tensor gets a file of its own.
+  /// A model larger than this is split into files of at most this size, with an
+  /// index. A tensor larger than this gets its own file.
   ByteSize max_shard_size = "10GB";
 };
 
 /// Writes tensors as safetensors, or a value as JSON, through a temporary file
-/// and a rename. Creates missing folders. Throws `IoError`.
+/// and a rename. Creates missing folders. Throws `IoError` if the file cannot
+/// be written.
 ACCELERATE_API void save(
     const std::map<std::string, Tensor>& tensors,
     const std::filesystem::path& path);
 ACCELERATE_API void save(const Json& value, const std::filesystem::path& path);
 
-/// What `save` wrote: tensors, or with `load<Json>` a value. Nothing in a file
-/// is ever run; a pickle (`torch.save`) is refused with a `FormatError`.
+/// Loads a file that `save` wrote. `load` returns tensors, and `load<Json>`
+/// returns a JSON value. Code in a file is never executed; a pickle
+/// (`torch.save`) is refused with a `FormatError`.
 template <typename T = std::map<std::string, Tensor>>
 [[nodiscard]] T load(const std::filesystem::path& path);
 template <>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs that can be repeated.
+// Seeds the random number generators, for reproducible runs.
 //
 //     accelerate::set_seed(42);
 #pragma once
@@ -12,18 +12,21 @@
 namespace accelerate {
 
 struct SetSeedOptions {
-  /// Adds the process index, so that each process draws other numbers.
+  /// Adds the process index to the seed, so that every process draws different
+  /// random numbers.
   bool device_specific = false;
-  /// Refuses operations whose result depends on timing.
+  /// Makes every operation without a deterministic implementation throw.
   bool deterministic = false;
-  /// The index that `device_specific` adds; that of the `PartialState`.
+  /// The index that `device_specific` adds. Default: the process index of the
+  /// `PartialState`.
   std::optional<std::int64_t> process_index = std::nullopt;
 };
 
-/// Seeds the default generators of the CPU and of all devices.
+/// Seeds LibTorch's default random number generators for the CPU and for all
+/// devices.
 ///
-/// Throws `StateError` for `device_specific` when this process has no
-/// `PartialState` and no index was given.
+/// Throws `StateError` when `device_specific` is true, `process_index` is not
+/// set and this process has no `PartialState`.
 ACCELERATE_API void set_seed(
     std::uint64_t seed, const SetSeedOptions& options = {});
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which samples of an epoch each process gets: arithmetic on positions, the
-// same that `DataLoader` uses, for code that reads data in its own way.
+// Computes which samples of an epoch each process gets. `DataLoader` uses the
+// same arithmetic; this header is for code that reads data without a
+// `DataLoader`.
 //
 //     const accelerate::BatchSamplerShard shard(
 //         dataset_size,
@@ -16,30 +17,32 @@
 
 namespace accelerate {
 
-/// How an epoch is cut into batches and dealt to processes.
+/// How an epoch is divided into batches and distributed to processes.
 struct ShardRules {
   std::int64_t batch_size = 1;
   std::int64_t num_processes = 1;
   std::int64_t process_index = 0;
-  /// Off: each process gets batches of `batch_size`, a step uses
-  /// `batch_size × num_processes` samples. On: a step uses `batch_size`
-  /// samples, and each process gets its share of them.
+  /// False: each process gets batches of `batch_size`, and a step uses
+  /// `batch_size × num_processes` samples. True: a step uses `batch_size`
+  /// samples, and each process gets its share of these samples.
   bool split_batches = false;
   /// Completes the last step with the epoch's first samples, so that every
-  /// process gets as many batches, of the same size.
+  /// process gets the same number of batches of the same size.
   bool even_batches = true;
-  /// Leaves out a last step that is not complete.
+  /// Drops an incomplete last step.
   bool drop_last = false;
-  /// One process reads for all: an incomplete last step is dealt out in equal
-  /// parts instead of filling one process after the other.
+  /// True: one process reads for all processes, and the samples of an
+  /// incomplete last step are divided equally between the processes. False:
+  /// these samples fill the batch of one process after another.
   bool dispatch_batches = false;
 };
 
-/// A batch as positions `begin`, `begin + 1`, … of the epoch.
+/// A batch: the samples at the positions `begin`, …, `begin + rows - 1` of an
+/// epoch.
 ///
-/// The first `valid_rows` are real. The others are padding: they lie behind
-/// the end of the epoch and mean the sample at their position modulo the
-/// number of samples.
+/// The first `valid_rows` rows are real. The other rows are padding: their
+/// positions are past the end of the epoch, and they repeat the sample at their
+/// position modulo the number of samples.
 struct BatchRange {
   std::int64_t begin = 0;
   std::int64_t rows = 0;
@@ -48,18 +51,20 @@ struct BatchRange {
   bool operator==(const BatchRange&) const = default;
 };
 
-/// One process's slice of the samples of a step, for data of unknown length.
+/// Computes one process's slice of the samples in each step, for data of
+/// unknown length.
 class ACCELERATE_API IterableDatasetShard {
  public:
-  /// Throws `ArgumentError` for numbers that cannot work, such as a
-  /// `batch_size` that `split_batches` cannot divide.
+  /// Throws `ArgumentError` for invalid values, such as `split_batches` with a
+  /// `batch_size` that is not a multiple of `num_processes`.
   explicit IterableDatasetShard(const ShardRules& rules);
 
-  /// Samples that all processes together use in a step.
+  /// Returns the number of samples that all processes together use in a step.
   std::int64_t window() const { return window_; }
-  /// This process's slice of a step with `samples` samples (at most
-  /// `window()`; fewer only in the last step), relative to its begin. No rows:
-  /// the process has no part in it.
+  /// Returns this process's slice of a step with `samples` samples, relative to
+  /// the beginning of the step. `samples` is at most `window()`, and less than
+  /// `window()` only in the last step. If the result has no rows, this process
+  /// gets no samples in the step.
   BatchRange slice(std::int64_t samples) const;
   const ShardRules& rules() const { return rules_; }
 
@@ -68,22 +73,23 @@ class ACCELERATE_API IterableDatasetShard {
   std::int64_t window_;
 };
 
-/// All batches of one process, each found in constant time.
+/// All batches of one process. Each batch is computed in constant time.
 class ACCELERATE_API BatchSamplerShard {
  public:
-  /// An epoch of `samples` samples, of which the first `start` are left out
-  /// because they were used before.
+  /// Divides an epoch of `samples` samples, of which the first `start` are
+  /// skipped because they were already used.
   ///
-  /// Throws `ArgumentError` as above, and unless 0 ≤ `start` ≤ `samples`.
+  /// Throws `ArgumentError` for invalid `rules`, and unless 0 ≤ `start` ≤
+  /// `samples`.
   BatchSamplerShard(
       std::int64_t samples, const ShardRules& rules, std::int64_t start = 0);
 
-  /// Batches of this process.
+  /// Returns the number of batches of this process.
   std::int64_t size() const { return size_; }
-  /// Batch `k`, 0 ≤ `k` < `size()`.
+  /// Returns batch `k`. Requires 0 ≤ `k` < `size()`.
   BatchRange at(std::int64_t k) const;
-  /// Samples that all processes together have used after step `k`, counted
-  /// from the begin of the epoch.
+  /// Returns the number of samples that all processes together have used after
+  /// step `k`, counted from the beginning of the epoch.
   std::int64_t used_after(std::int64_t k) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors by name: what models take and most datasets give.
+// Tensors by name: the input to models, and the samples in most datasets.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One progress bar for all processes of a host.
+// One progress bar for all processes on a machine.
 //
 //     accelerate::tqdm progress_bar(num_training_steps);
 //     …
@@ -22,38 +22,41 @@
 
 namespace accelerate {
 
-/// How a bar looks and who shows it. A field left out is found out.
+/// How a bar looks and which process shows it. Optional fields left unset get a
+/// value that suits the process and the output stream.
 struct TqdmOptions {
-  /// Written in front of the bar.
+  /// Text printed in front of the bar.
   std::string description = {};
-  /// What is counted.
+  /// The unit of the count, such as `it` in `2.00it/s`.
   std::string unit = "it";
-  /// Whether this process shows the bar: the local main process of the
-  /// `PartialState` if there is one, else always.
+  /// Whether this process shows the bar. Default: the local main process if
+  /// there is a `PartialState`, otherwise every process.
   std::optional<bool> show = std::nullopt;
-  /// Where it is written; stderr.
+  /// The stream to write to. Default: stderr.
   std::ostream* stream = nullptr;
-  /// Whether that is a terminal, on which one line can be drawn again.
+  /// Whether the stream is a terminal, on which a line can be redrawn. Default:
+  /// detected if the bar is on stderr, otherwise false.
   std::optional<bool> terminal = std::nullopt;
-  /// Draws at most this often: 0.1 s on a terminal, else 5 s.
+  /// Minimum time between two redraws. Default: 0.1 s on a terminal, 5 s
+  /// elsewhere.
   std::optional<std::chrono::milliseconds> interval = std::nullopt;
-  /// Stays on the screen when it is closed.
+  /// Keeps the bar on the screen after it is closed.
   bool leave = true;
-  /// What it is, for tests.
+  /// The clock to use; for tests.
   std::function<std::chrono::steady_clock::time_point()> clock = {};
 };
 
-/// A progress bar: what is done, how fast, for how long, and how long still.
+/// A progress bar with count, rate, elapsed time and remaining time.
 ///
-/// `update` costs a clock reading between two drawings, and nothing where the
-/// bar is not shown. A count may pass its total. Thread safety: one thread at
-/// a time.
+/// Between redraws, `update` only counts and reads the clock; if the bar is
+/// hidden, `update` only counts. The count may exceed the total. Thread safety:
+/// use a bar from only one thread at a time.
 class ACCELERATE_API tqdm {  // NOLINT(readability-identifier-naming)
  public:
   template <typename Range>
   class Over;
 
-  /// Without a total there is a count and a rate, but no bar.
+  /// Without a total, shows the count and the rate but no bar.
   explicit tqdm(
       std::optional<std::int64_t> total = std::nullopt,
       TqdmOptions options = {});
@@ -62,19 +65,21 @@ class ACCELERATE_API tqdm {  // NOLINT(readability-identifier-naming)
   /// Closes the bar.
   ~tqdm();
 
-  /// Counts `n` more; n may be 0 or negative.
+  /// Adds `n` to the count; `n` may be 0 or negative.
   void update(std::int64_t n = 1);
   void set_description(const std::string& description);
-  /// Written after the rate, such as `loss=0.12`.
+  /// Sets the text after the rate, such as `loss=0.12`.
   void set_postfix(const std::string& postfix);
-  /// Draws the last state and ends the line; later calls do nothing.
+  /// Draws the final state and ends the line. Later calls to `close` do
+  /// nothing.
   void close();
 
-  /// The count so far.
+  /// Returns the current count.
   std::int64_t n() const;
   bool is_shown() const;
 
-  /// A range that counts as it is walked over, once.
+  /// Wraps a range so that iterating over it advances a progress bar. The
+  /// result can be iterated only once.
   template <typename Range>
   static Over<Range> over(Range&& range, TqdmOptions options = {}) {
     return Over<Range>(std::forward<Range>(range), std::move(options));
@@ -82,12 +87,12 @@ class ACCELERATE_API tqdm {  // NOLINT(readability-identifier-naming)
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;  // None where the bar is not shown.
+  std::unique_ptr<Impl> impl_;  // Null where the bar is hidden.
   std::int64_t hidden_n_ = 0;
 };
 
-/// See `tqdm::over`. Holds a reference to a range that has a name, and the
-/// range itself otherwise.
+/// The range that `tqdm::over` returns. Holds a reference to an lvalue range,
+/// and owns an rvalue range.
 template <typename Range>
 class tqdm::Over {
  public:

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models by what they are for; which architecture, the folder says.
+// Model classes, one for each task. The `config.json` in the model's folder
+// determines the architecture.
 //
 //     auto model = transformers::AutoModelForSequenceClassification::
 //         from_pretrained(checkpoint, {.num_labels = 2});
 //     accelerator.prepare(model);
 //     auto outputs = model(batch);
 //
-// A model takes a batch of tensors by name: `input_ids` (or `inputs_embeds`),
-// `attention_mask`, `token_type_ids`, `position_ids`, and the `labels` of its
-// head. Token types are left aside by architectures that have none, as the
-// peer does; another name is an error.
+// A model takes a batch of named tensors: `input_ids` (or `inputs_embeds`),
+// `attention_mask`, `token_type_ids`, `position_ids`, and the labels for its
+// head. A tensor with any other name is an error. Architectures without token
+// types ignore `token_type_ids`, as Hugging Face Transformers does.
 #pragma once
 
 #include <memory>
@@ -20,20 +21,22 @@
 
 namespace transformers {
 
-/// A model that returns an `Output`. Copies are handles to the same model.
+/// A handle to a model whose forward pass returns an `Output`. Copies of a
+/// handle share one model.
 template <typename Output>
 class TRANSFORMERS_API Model {
  public:
   PreTrainedModel* operator->() const { return model_.get(); }
   PreTrainedModel& operator*() const { return *model_; }
 
-  /// Runs the model. Throws `ArgumentError` naming what is wrong with the
-  /// batch.
+  /// Runs a forward pass. Throws `ArgumentError` when the model cannot process
+  /// the tensors in `inputs`.
   Output operator()(
       const accelerate::TensorMap& inputs,
       const CallOptions& options = {}) const;
 
-  /// The module itself, for `prepare` and for LibTorch's functions.
+  /// Returns the LibTorch module, for `prepare` and for functions that take a
+  /// module.
   std::shared_ptr<torch::nn::Module> module() const;
 
  protected:
@@ -47,15 +50,20 @@ extern template class Model<ModelOutput>;
 extern template class Model<QuestionAnsweringModelOutput>;
 extern template class Model<BaseModelOutput>;
 
-/// The model without a head.
+/// A model without a head. It returns hidden states.
 class TRANSFORMERS_API AutoModel : public Model<BaseModelOutput> {
  public:
-  /// From a Hugging Face folder. Throws `IoError` when there is none,
-  /// `FormatError` when a file is broken or a weight has another shape,
-  /// `UnsupportedError` when the architecture is unknown or has no such head.
+  /// Loads a model. `name` is a folder in Hugging Face's format or the name of
+  /// a model on the Hub.
+  ///
+  /// Throws `IoError` when the model does not exist, `FormatError` when a file
+  /// is damaged or the shape of a weight in a file does not match the config,
+  /// and `UnsupportedError` when the architecture is unknown or does not
+  /// support the task.
   static AutoModel from_pretrained(
       const std::string& name, const FromPretrainedOptions& options = {});
-  /// With random weights, drawn as the peer draws them.
+  /// Makes a model with random weights, drawn from the same distributions as
+  /// in Hugging Face Transformers.
   static AutoModel from_config(
       const Config& config, const FromConfigOptions& options = {});
 
@@ -63,8 +71,11 @@ class TRANSFORMERS_API AutoModel : public Model<BaseModelOutput> {
   using Model::Model;
 };
 
-/// `labels`: a class for each row (whole numbers), a value when `num_labels`
-/// is 1, or 0 and 1 for each of several classes (floats).
+/// A model that classifies each row of a batch.
+///
+/// `labels` contains one class per row (integers); if `num_labels` is 1, one
+/// value per row; or, for multi-label classification, a 0 or a 1 for each row
+/// and class (floats).
 class TRANSFORMERS_API AutoModelForSequenceClassification
     : public Model<SequenceClassifierOutput> {
  public:
@@ -77,7 +88,10 @@ class TRANSFORMERS_API AutoModelForSequenceClassification
   using Model::Model;
 };
 
-/// `labels`: a class for each token; -100 does not count.
+/// A model that classifies each token.
+///
+/// `labels` contains one class per token. The loss ignores tokens with the
+/// label -100.
 class TRANSFORMERS_API AutoModelForTokenClassification
     : public Model<TokenClassifierOutput> {
  public:
@@ -90,7 +104,10 @@ class TRANSFORMERS_API AutoModelForTokenClassification
   using Model::Model;
 };
 
-/// `start_positions` and `end_positions`: where the answer is.
+/// A model that finds the answer to a question in a text.
+///
+/// The labels are `start_positions` and `end_positions`: the indices of the
+/// first and the last token of each answer.
 class TRANSFORMERS_API AutoModelForQuestionAnswering
     : public Model<QuestionAnsweringModelOutput> {
  public:
@@ -103,7 +120,10 @@ class TRANSFORMERS_API AutoModelForQuestionAnswering
   using Model::Model;
 };
 
-/// `labels`: the token that stands at each place; -100 does not count.
+/// A model that predicts masked tokens.
+///
+/// `labels` contains the original token id at each position. The loss ignores
+/// positions with the label -100.
 class TRANSFORMERS_API AutoModelForMaskedLM : public Model<MaskedLMOutput> {
  public:
   static AutoModelForMaskedLM from_pretrained(
@@ -115,7 +135,10 @@ class TRANSFORMERS_API AutoModelForMaskedLM : public Model<MaskedLMOutput> {
   using Model::Model;
 };
 
-/// `labels`: the tokens themselves; the model moves them by one.
+/// A model that predicts the next token.
+///
+/// Pass the input ids as `labels`. The model shifts the labels by one position,
+/// so that each token predicts the next token.
 class TRANSFORMERS_API AutoModelForCausalLM : public Model<CausalLMOutput> {
  public:
   static AutoModelForCausalLM from_pretrained(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tokenizer's rows as the tensors a model takes.
+// Converts a tokenizer's output to the tensors that a model takes.
 //
 //     auto batch = tokenizer(sentences, {.padding = true});
 //     auto output = model(transformers::to_tensors(batch));
@@ -11,13 +11,15 @@
 
 namespace transformers {
 
-/// Returns `input_ids` and, where the rows have them, `attention_mask`,
-/// `token_type_ids` and `special_tokens_mask`: [rows, length] of int64, on the
-/// host. Throws `ArgumentError` when the rows differ in length.
+/// Returns the tensor `input_ids` and, if every row has them, the tensors
+/// `attention_mask`, `token_type_ids` and `special_tokens_mask`. Each is an
+/// int64 tensor of shape [rows, length] in host memory.
+///
+/// Throws `ArgumentError` when the rows differ in length.
 [[nodiscard]] TRANSFORMERS_API accelerate::TensorMap to_tensors(
     const BatchEncoding& batch);
 
-/// The same for one row, as a batch of one.
+/// Returns the same tensors for a single row. Each has the shape [1, length].
 [[nodiscard]] TRANSFORMERS_API accelerate::TensorMap to_tensors(
     const Encoding& encoding);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model is made of: the typed content of a Hugging Face `config.json`.
+// Model configurations: the typed content of a Hugging Face `config.json`.
 //
 //     auto config = transformers::AutoConfig::from_pretrained("bert-folder");
 //     config.as<transformers::BertConfig>().hidden_size;
@@ -9,8 +9,8 @@
 //                                  .num_attention_heads = 2,
 //                                  .intermediate_size = 512});
 //
-// Names and defaults are the Python peer's. A key that a struct does not have
-// is kept and written back.
+// Field names and defaults are the same as in Hugging Face Transformers. Keys
+// without a field are kept in `extra` and saved with the config.
 #pragma once
 
 #include <cstdint>
@@ -28,19 +28,21 @@
 
 namespace transformers {
 
-/// What every `config.json` may say.
+/// The fields that the configs of all architectures share.
 struct TRANSFORMERS_API PretrainedConfig {
   std::int64_t num_labels = 2;
-  /// Names of the labels; empty means LABEL_0, LABEL_1, …
+  /// Maps the index of each label to its name. Empty: the names are LABEL_0,
+  /// LABEL_1, …
   std::map<std::int64_t, std::string> id2label = {};
-  /// "regression", "single_label_classification" or
-  /// "multi_label_classification"; else the labels decide.
+  /// Selects the loss: "regression", "single_label_classification" or
+  /// "multi_label_classification". Default: derived from `num_labels` and the
+  /// data type of the first batch's labels.
   std::optional<std::string> problem_type = std::nullopt;
-  /// Type of the saved weights: "float32", "bfloat16", …
+  /// Data type of the saved weights: "float32", "bfloat16", …
   std::optional<std::string> dtype = std::nullopt;
-  /// The classes that can load the folder.
+  /// The Python classes that can load the model.
   std::vector<std::string> architectures = {};
-  /// Keys that no field stands for.
+  /// The entries in `config.json` for which this library has no field.
   accelerate::Json extra = accelerate::Json::object();
 };
 
@@ -113,7 +115,7 @@ struct TRANSFORMERS_API GPT2Config {
   std::int64_t n_embd = 768;
   std::int64_t n_layer = 12;
   std::int64_t n_head = 12;
-  /// Four times `n_embd` unless told.
+  /// Default: `4 * n_embd`.
   std::optional<std::int64_t> n_inner = std::nullopt;
   std::string activation_function = "gelu_new";
   double resid_pdrop = 0.1;
@@ -129,8 +131,8 @@ struct TRANSFORMERS_API GPT2Config {
   PretrainedConfig common = {};
 };
 
-/// How positions turn queries and keys. A field that its type does not use is
-/// left out.
+/// Parameters of the rotary position embedding (RoPE). Set only the fields that
+/// `rope_type` uses.
 struct TRANSFORMERS_API RopeParameters {
   /// "default", "linear", "dynamic", "yarn", "longrope" or "llama3".
   std::string rope_type = "default";
@@ -156,7 +158,7 @@ struct TRANSFORMERS_API LlamaConfig {
   std::int64_t intermediate_size = 11008;
   std::int64_t num_hidden_layers = 32;
   std::int64_t num_attention_heads = 32;
-  /// As many as attention heads unless told.
+  /// Default: `num_attention_heads`.
   std::optional<std::int64_t> num_key_value_heads = std::nullopt;
   std::string hidden_act = "silu";
   std::int64_t max_position_embeddings = 2048;
@@ -168,7 +170,7 @@ struct TRANSFORMERS_API LlamaConfig {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
-  /// `hidden_size / num_attention_heads` unless told.
+  /// Default: `hidden_size / num_attention_heads`.
   std::optional<std::int64_t> head_dim = std::nullopt;
   std::optional<double> classifier_dropout = std::nullopt;
   PretrainedConfig common = {};
@@ -176,7 +178,7 @@ struct TRANSFORMERS_API LlamaConfig {
 
 class ConfigValue;
 
-/// A config of any architecture. Copies are independent of each other.
+/// A config for any architecture. Copies are independent of each other.
 class TRANSFORMERS_API Config {
  public:
   Config(BertConfig config);        // NOLINT(google-explicit-constructor)
@@ -195,17 +197,21 @@ class TRANSFORMERS_API Config {
   const PretrainedConfig& common() const;
   PretrainedConfig& common();
 
-  /// The struct of the architecture, `BertConfig` and so on. Throws
-  /// `ArgumentError` when this is a config of another one.
+  /// Returns the struct for the architecture, such as `BertConfig`. Throws
+  /// `ArgumentError` when the config belongs to a different architecture.
   template <typename Typed>
   const Typed& as() const;
   template <typename Typed>
   Typed& as();
 
   accelerate::Json to_json() const;
-  /// By the `model_type` it names. Throws `UnsupportedError` listing the known
-  /// ones for another, and for a folder that wants to bring its own code;
-  /// `FormatError` for a value of the wrong type. `source` is named in both.
+  /// Reads a config from JSON. The member `model_type` selects the
+  /// architecture.
+  ///
+  /// Throws `UnsupportedError` for an unknown `model_type` (the message lists
+  /// the supported types) and for a model that needs its own Python code.
+  /// Throws `FormatError` for a value of the wrong type. Error messages name
+  /// `source`.
   static Config from_json(
       const accelerate::Json& json, const std::string& source = "config");
 
@@ -219,14 +225,15 @@ class TRANSFORMERS_API Config {
   std::unique_ptr<ConfigValue> value_;
 };
 
-/// Reads configs by the `model_type` in them.
+/// Reads the config of any architecture.
 class TRANSFORMERS_API AutoConfig {
  public:
-  /// From a folder's `config.json`, from that file, or from a model on the
-  /// Hub, of which nothing else is downloaded.
+  /// Reads a `config.json`. `name` is the path of the file, the folder that
+  /// contains the file, or the name of a model on the Hub. From the Hub, only
+  /// the config is downloaded.
   static Config from_pretrained(
       const std::string& name, hub::ResolveOptions options = {});
-  /// The values of `model_type` that are known.
+  /// Returns the supported values of `model_type`.
   static std::vector<std::string> model_types();
 };
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of token ids become a batch of tensors.
+// Collators turn rows of token ids into a batch of tensors.
 //
 //     transformers::DataCollatorWithPadding collator(tokenizer);
 //     accelerate::DataLoader loader(
 //         dataset, {.batch_size = 8, .shuffle = true}, collator);
 //
-// Every collator pads `input_ids` to the longest row of the batch, and with it
-// `attention_mask` (made when there is none), `token_type_ids` and
-// `special_tokens_mask`. Other columns become tensors as they are: integers
-// int64, real numbers float, truth values bool; `label` and `label_ids` are
-// called `labels`. Each throws `ArgumentError` that names row and column for
-// text, for a missing value and for lists of unequal lengths.
+// Every collator pads `input_ids`, `attention_mask` (created when missing),
+// `token_type_ids` and `special_tokens_mask` to the length of the longest row
+// in the batch. Other columns become tensors without padding: integers become
+// int64, real numbers float, and booleans bool. `label` and `label_ids` are
+// renamed to `labels`. A collator throws an `ArgumentError` that names the row
+// and the column if it finds text, a missing value, or lists of different
+// lengths in a column that is not padded.
 //
-// Thread safety: any number of threads.
+// Thread safety: any number of threads may use a collator at the same time.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@
 
 namespace transformers {
 
-/// What a collator must know of a tokenizer; each collator also takes the
-/// tokenizer itself.
+/// The properties of a tokenizer that collators need. The constructor of every
+/// collator also accepts the tokenizer itself.
 struct CollatorTokens {
   std::int64_t pad_token_id = 0;
   std::int64_t pad_token_type_id = 0;
@@ -37,22 +38,25 @@ struct CollatorTokens {
   std::vector<std::int64_t> special_token_ids = {};
 };
 
-/// Throws `ArgumentError` when the tokenizer has no padding token.
+/// Reads the fields of `CollatorTokens` from a tokenizer. Throws
+/// `ArgumentError` when the tokenizer has no padding token.
 [[nodiscard]] TRANSFORMERS_API CollatorTokens
 collator_tokens(const Tokenizer& tokenizer);
 
 struct PaddingOptions {
-  /// Pads to this length; left out: to the longest row. A longer row is an
-  /// error: collators do not truncate.
+  /// The length to pad to. Default: the length of the longest row in the batch.
+  /// A row that exceeds `max_length` is an error, because collators do not
+  /// truncate.
   std::optional<std::int64_t> max_length = std::nullopt;
-  /// Rounds the length up to a multiple of this.
+  /// Rounds the padded length up to a multiple of this number. Default: no
+  /// rounding.
   std::optional<std::int64_t> pad_to_multiple_of = std::nullopt;
 };
 
-/// Pads, and nothing more.
+/// Pads the rows of a batch to the same length.
 class TRANSFORMERS_API DataCollatorWithPadding {
  public:
-  /// Throws `ArgumentError` for lengths below 1.
+  /// Throws `ArgumentError` if `max_length` or `pad_to_multiple_of` is below 1.
   explicit DataCollatorWithPadding(
       CollatorTokens tokens, const PaddingOptions& options = {});
   explicit DataCollatorWithPadding(
@@ -68,28 +72,35 @@ class TRANSFORMERS_API DataCollatorWithPadding {
 };
 
 struct LanguageModelingOptions {
-  /// Masked language modeling; off: the labels are the inputs.
+  /// Whether to mask tokens for masked language modeling. False: `labels` is a
+  /// copy of `input_ids` with -100 for padding.
   bool mlm = true;
-  /// The share of tokens to predict.
+  /// The fraction of tokens that the model must predict.
   double mlm_probability = 0.15;
-  /// Of those, the shares that become the mask and another token; the rest
-  /// stays as it is.
+  /// The fraction of the predicted tokens that is replaced by the mask token.
   double mask_replace_prob = 0.8;
+  /// The fraction of the predicted tokens that is replaced by a random token.
+  /// The remaining predicted tokens stay unchanged.
   double random_replace_prob = 0.1;
-  /// Makes the choice a function of this and of the batch's ids, whichever
-  /// thread is asked. Left out: LibTorch's default generator chooses.
+  /// The seed for choosing and replacing tokens. With a seed, the result
+  /// depends only on the seed and the batch's token ids, not on the thread.
+  /// Default: the random numbers come from LibTorch's default generator.
   std::optional<std::uint64_t> seed = std::nullopt;
   PaddingOptions padding = {};
 };
 
-/// Adds `labels` to predict: -100 where there is nothing to learn.
+/// Pads the rows and adds `labels`: the original id of each token that the
+/// model must predict, and -100 for all other tokens.
 ///
-/// Special tokens are never chosen: those of the column `special_tokens_mask`,
-/// which goes, or else those of `CollatorTokens`.
+/// With `mlm`, special tokens are never masked or predicted. The column
+/// `special_tokens_mask` marks them and is removed from the batch. If there is
+/// no such column, `CollatorTokens::special_token_ids` lists the special
+/// tokens.
 class TRANSFORMERS_API DataCollatorForLanguageModeling {
  public:
-  /// Throws `ArgumentError` for shares that are none, and when masks are
-  /// wanted without a mask token or the size of the vocabulary.
+  /// Throws `ArgumentError` if a fraction, or the sum of the two replacement
+  /// fractions, is outside [0, 1]; and if `mlm` is true but `tokens` has no
+  /// `mask_token_id` or no `vocab_size`.
   explicit DataCollatorForLanguageModeling(
       CollatorTokens tokens, const LanguageModelingOptions& options = {});
   explicit DataCollatorForLanguageModeling(
@@ -109,7 +120,7 @@ struct TokenClassificationOptions {
   PaddingOptions padding = {};
 };
 
-/// Pads the lists of labels (`labels` or `label`) as well.
+/// Pads the rows and their lists of labels (`labels` or `label`).
 class TRANSFORMERS_API DataCollatorForTokenClassification {
  public:
   explicit DataCollatorForTokenClassification(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows from CSV, TSV, JSON lines and plain text, however large the files.
+// Datasets from CSV, TSV, JSON lines and plain text files of any size.
 //
 //     auto data = transformers::load_dataset("csv", "train.csv");
 //     auto tokenized = data.map(
@@ -28,7 +28,7 @@
 
 namespace transformers {
 
-/// What a column holds. A value may be missing, whatever the type.
+/// The type of a column. Values of any type may be missing.
 enum class ColumnType {
   string,
   integer,
@@ -41,7 +41,7 @@ enum class ColumnType {
 
 [[nodiscard]] TRANSFORMERS_API std::string_view name_of(ColumnType type);
 
-/// One cell; `std::monostate` where a value is missing.
+/// The value of one cell. `std::monostate` stands for a missing value.
 using Value = std::variant<
     std::monostate,
     bool,
@@ -52,7 +52,7 @@ using Value = std::variant<
     std::vector<double>,
     std::vector<std::string>>;
 
-/// One row: values by column, in the order of the columns. A plain value.
+/// One row: a value for each column, in the order of the columns.
 class TRANSFORMERS_API Row {
  public:
   using Cell = std::pair<std::string, Value>;
@@ -65,18 +65,20 @@ class TRANSFORMERS_API Row {
   auto end() const { return cells_.end(); }
 
   bool contains(std::string_view column) const;
-  /// Throws `ArgumentError` that lists the columns there are.
+  /// Throws `ArgumentError` for an unknown column; the message lists the
+  /// existing columns.
   const Value& at(std::string_view column) const;
   /// Replaces the column's value, or adds the column at the end.
   void set(std::string_view column, Value value);
-  /// Removes a column; returns whether there was one.
+  /// Removes a column. Returns whether it existed.
   bool erase(std::string_view column);
 
-  /// Each throws `ArgumentError` naming the column and what it holds when that
-  /// is something else, or missing.
+  /// Return the value of a column. Each function throws `ArgumentError` when
+  /// the value is missing or has a different type; the message names the
+  /// expected and the actual type.
   const std::string& text(std::string_view column) const;
   std::int64_t integer(std::string_view column) const;
-  double real(std::string_view column) const;  ///< Integers too.
+  double real(std::string_view column) const;  ///< Also accepts integers.
   bool boolean(std::string_view column) const;
   const std::vector<std::int64_t>& integers(std::string_view column) const;
   const std::vector<double>& reals(std::string_view column) const;
@@ -96,24 +98,28 @@ struct Column {
 };
 
 struct DatasetMapOptions {
-  /// Threads that call the function, which must then be safe to call so.
+  /// Number of threads that call the function passed to `map`. With more than
+  /// one thread, the function must be thread-safe.
   std::int64_t num_threads = 1;
-  /// Names what the function does. With one, the result is kept on disk and
-  /// found again by it and by the content of this dataset: change it whenever
-  /// the function changes. Without one the result ends with the program.
+  /// Identifies the function passed to `map`. The result is cached on disk
+  /// under a key that consists of this fingerprint, `remove_columns` and the
+  /// dataset's content, so change the fingerprint whenever the function
+  /// changes. Empty: the result is not cached; its temporary file is deleted
+  /// automatically.
   std::string fingerprint = {};
-  /// Columns of this dataset that the result shall not have.
+  /// Columns of the original dataset to leave out of the result.
   std::vector<std::string> remove_columns = {};
-  /// Where results are kept; `datasets/accelerate_cpp` of the cache of
-  /// Hugging Face unless told (HF_DATASETS_CACHE, HF_HOME).
+  /// The folder for cached results. Default: `accelerate_cpp` in
+  /// HF_DATASETS_CACHE, or else `datasets/accelerate_cpp` in HF_HOME.
   std::filesystem::path cache_dir = {};
-  /// Longest wait for another process that is making the same result.
+  /// How long to wait for another process that is computing the same result.
   double lock_timeout_seconds = 3600;
 };
 
 struct SplitOptions {
-  /// A share between 0 and 1, or a number of rows; 0.25 unless told.
+  /// The fraction of rows in the test part, between 0 and 1. Default: 0.25.
   std::optional<double> test_size = std::nullopt;
+  /// The number of rows in the test part. Set this instead of `test_size`.
   std::optional<std::int64_t> test_rows = std::nullopt;
   bool shuffle = true;
   std::uint64_t seed = 0;
@@ -121,17 +127,19 @@ struct SplitOptions {
 
 struct DatasetSplit;
 
-/// A table of rows. A handle: copies share the rows, which never change.
+/// An immutable table of rows. Copies of a dataset share the rows.
 ///
-/// Rows lie in files that are mapped into memory and are read when asked for;
-/// in memory there are 8 bytes a row. The files must not change meanwhile.
+/// The rows stay in their files, which are memory-mapped; a row is parsed when
+/// it is requested. The dataset itself needs 8 bytes of memory per row. The
+/// files must not change while the dataset exists.
 ///
-/// Thread safety: any number of threads.
+/// Thread safety: any number of threads may use a dataset at the same time.
 class TRANSFORMERS_API Dataset {
  public:
-  /// What `get` gives, given in memory; every row has the same columns.
+  /// Makes a dataset from rows in memory.
   ///
-  /// Throws `ArgumentError` that names the row otherwise.
+  /// Throws an `ArgumentError` that names the row when the columns or types in
+  /// a row differ from earlier rows.
   static Dataset from_rows(const std::vector<Row>& rows);
 
   std::int64_t size() const;
@@ -142,41 +150,46 @@ class TRANSFORMERS_API Dataset {
   const std::vector<Column>& columns() const;
   std::vector<std::string> column_names() const;
 
-  /// Calls `function` for every row; what it returns is put over the row:
-  /// columns are replaced or added.
+  /// Calls `function` for every row and returns the resulting dataset. Each
+  /// column that `function` returns replaces the row's column of the same name,
+  /// or is added to the row if there is none.
   ///
-  /// Every row must get the same columns. Throws what `function` throws, and
-  /// `ArgumentError` with the row's index when columns or types differ.
+  /// Every resulting row must have the same columns in the same order. Throws
+  /// an `ArgumentError` with the row's index when the columns or types in a row
+  /// differ from earlier rows. Rethrows exceptions from `function`.
   [[nodiscard]] Dataset map(
       const std::function<Row(const Row&)>& function,
       const DatasetMapOptions& options = {}) const;
 
-  /// The rows for which `keep` says true, in their order.
+  /// Returns the rows for which `keep` returns true, in their original order.
   [[nodiscard]] Dataset filter(
       const std::function<bool(const Row&)>& keep,
       std::int64_t num_threads = 1) const;
 
-  /// The rows with these indices, in this order; an index may repeat.
+  /// Returns the rows with these indices, in this order. An index may repeat.
   [[nodiscard]] Dataset select(const std::vector<std::int64_t>& indices) const;
 
-  /// All rows in an order that depends on size and seed alone.
+  /// Returns all rows in a random order that depends only on the seed and the
+  /// number of rows.
   [[nodiscard]] Dataset shuffle(std::uint64_t seed) const;
 
-  /// Two parts without a common row.
+  /// Splits the rows into two parts that share no rows.
   ///
-  /// Throws `ArgumentError` when one of them would be empty.
+  /// Throws `ArgumentError` when one part would be empty.
   [[nodiscard]] DatasetSplit train_test_split(
       const SplitOptions& options = {}) const;
 
-  /// Each throws `ArgumentError` for a column that is not there, or a name
-  /// that is there already.
+  /// Rename or remove columns. Both functions throw `ArgumentError` for an
+  /// unknown column. `rename_column` also throws it when the column `to`
+  /// already exists.
   [[nodiscard]] Dataset rename_column(
       std::string_view from, std::string_view to) const;
   [[nodiscard]] Dataset remove_columns(
       const std::vector<std::string>& names) const;
 
-  /// Equal for equal rows from equal files, whatever their paths: what cached
-  /// results are found by. Reads the files once.
+  /// Returns a digest of the rows, which `map` uses to find cached results. The
+  /// digest does not depend on the file paths. The first call reads each file
+  /// once.
   std::string fingerprint() const;
 
   class Impl;
@@ -191,7 +204,7 @@ struct DatasetSplit {
   Dataset test;
 };
 
-/// One path or several.
+/// The paths of one or more data files.
 class TRANSFORMERS_API DataFiles {
  public:
   DataFiles(const char* path);                              // NOLINT
@@ -207,27 +220,31 @@ class TRANSFORMERS_API DataFiles {
 };
 
 struct LoadDatasetOptions {
-  /// Types of columns, where they shall not be found out. A value that is not
-  /// of the type is an error then, and not a reason for another type.
+  /// The types of columns, by column name. In these columns, a value of a
+  /// different type is an error. The types of all other columns are inferred.
   std::map<std::string, ColumnType> column_types = {};
-  /// csv, tsv: the columns of files that have no header line.
+  /// csv, tsv: the column names for files without a header line.
   std::vector<std::string> column_names = {};
-  /// csv, tsv: what stands between cells, in place of `,` or a tab.
+  /// csv, tsv: the character between cells. Default: `,` for csv, tab for tsv.
   std::optional<char> delimiter = std::nullopt;
-  /// csv, tsv: whether `"` encloses cells. Off for files such as GLUE's.
+  /// csv, tsv: whether cells may be enclosed in `"`. Set this to false if `"`
+  /// is an ordinary character, as in the GLUE files.
   bool quoting = true;
 };
 
-/// Reads files as rows, one table made of all of them.
+/// Reads files as one table of rows. All files must be UTF-8.
 ///
-/// `csv`, `tsv`: RFC 4180, a header line first, LF or CRLF, empty lines left
-/// out; a column's type is found out from all its cells, and an empty cell is
-/// a missing value (in a column of strings, an empty one). `json`: an object
-/// a line. `text`: a column `text`, a row a line. All are UTF-8.
+/// - `csv`, `tsv`: RFC 4180 with a header line. Lines end with LF or CRLF;
+/// empty
+///   lines are skipped. The type of a column is inferred from all its cells. An
+///   empty cell is a missing value, except in a column of strings, where it is
+///   an empty string.
+/// - `json`: one JSON object per line.
+/// - `text`: one row per line, with a single column named `text`.
 ///
 /// Throws `IoError` for a file that cannot be read, `FormatError` with file,
-/// line and column for what is wrong in it, `ArgumentError` for another format
-/// or options that do not fit it.
+/// line and column for a malformed file, and `ArgumentError` for an unknown
+/// format or for options that the format does not use.
 [[nodiscard]] TRANSFORMERS_API Dataset load_dataset(
     std::string_view format,
     const DataFiles& files,

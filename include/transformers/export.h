@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libtransformers.so shows to its users; everything else stays hidden.
+// Marks the symbols that libtransformers.so exports; all others stay hidden.
 #pragma once
 
 #define TRANSFORMERS_API __attribute__((visibility("default")))

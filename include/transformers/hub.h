@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models from the Hugging Face Hub, by way of the cache that Python shares.
+// Downloads models from the Hugging Face Hub into the cache that the Python
+// libraries use.
 //
 //     const auto folder = transformers::hub::resolve_folder("org/name");
 //
-// The cache is HF_HUB_CACHE, else `hub` in HF_HOME, else in
-// `~/.cache/huggingface`. HF_ENDPOINT is another server, HF_TOKEN (or the file
-// that `hf auth login` writes) a token, HF_HUB_OFFLINE=1 forbids the network.
+// The cache is the folder HF_HUB_CACHE, or else `hub` in HF_HOME, or else `hub`
+// in `~/.cache/huggingface`. HF_ENDPOINT selects a different server. HF_TOKEN,
+// or the file that `hf auth login` writes, provides the access token.
+// HF_HUB_OFFLINE=1 disables network access.
 #pragma once
 
 #include <chrono>
@@ -18,46 +20,50 @@
 
 namespace transformers::hub {
 
-/// What a folder is wanted for.
+/// The parts of a model to fetch.
 enum class Content {
-  model,      ///< configuration, weights, and the tokenizer where there is one
+  model,      ///< configuration, weights, and the tokenizer if there is one
   tokenizer,  ///< configuration and tokenizer
-  config,     ///< `config.json` alone
+  config,     ///< only `config.json`
 };
 
 struct ResolveOptions {
-  /// A branch, a tag or a commit; `main` unless told.
+  /// A branch, a tag or a commit. Default: `main`.
   std::optional<std::string> revision = std::nullopt;
-  /// Instead of HF_TOKEN; an empty one sends none.
+  /// The access token. An empty string: no token is sent. Default: HF_TOKEN, or
+  /// else the token that `hf auth login` saved.
   std::optional<std::string> token = std::nullopt;
-  /// Instead of the cache that the environment names.
+  /// The cache folder. Default: the folder from the environment variables.
   std::filesystem::path cache_dir = {};
-  /// Uses what is in the cache and never the network.
+  /// Whether to use only the cache, never the network.
   bool local_files_only = false;
   Content content = Content::model;
-  /// Names of files, or shell patterns of them (`*.json`), instead of what
-  /// `content` says. A name must be there, a pattern may match nothing.
+  /// The names of the files to fetch, or shell patterns such as `*.json`. If
+  /// set, `content` is ignored. A named file must exist; a pattern may match
+  /// nothing.
   std::vector<std::string> files = {};
-  /// Whether a bar shows how far a download is; left out: when stderr is a
-  /// terminal and HF_HUB_DISABLE_PROGRESS_BARS is not set.
+  /// Whether to show a progress bar. Default: true if stderr is a terminal and
+  /// HF_HUB_DISABLE_PROGRESS_BARS is not set.
   std::optional<bool> progress = std::nullopt;
-  /// Longest wait for another process that is downloading the same file.
+  /// How long to wait for another process that is downloading the same file.
   std::chrono::seconds lock_timeout = std::chrono::hours(6);
 };
 
-/// Returns a folder with the files of a model: `name_or_folder` itself when it
-/// is a folder, else the snapshot of the model `org/name` in the cache, after
-/// downloading what is missing.
+/// Returns a folder with the files of a model: `name_or_folder` itself if it
+/// is a folder, otherwise the cached snapshot of the model `org/name`. Missing
+/// files are downloaded first.
 ///
-/// Of several processes one downloads a file and the others wait for it. A
-/// file is complete or absent; a download that was cut goes on where it ended.
-/// Weights come as safetensors only: pickled ones could run code.
+/// If several processes need a file, one downloads it and the others wait. A
+/// file in the cache is always complete; an interrupted download resumes.
+/// Only safetensors weights are downloaded, because pickle files can run code.
 ///
-/// Without a connection the cache is used as it is, if it has what is needed.
-/// Throws `ArgumentError` for a name that cannot be one, `IoError` that names
-/// address, status and remedy when the server refuses or cannot be reached,
-/// `FormatError` when what it sends is not what it promised,
-/// `UnsupportedError` for a model that has pickled weights alone.
+/// If the server cannot be reached, the cached snapshot is used if it is
+/// complete.
+///
+/// Throws `ArgumentError` for a malformed name; `IoError` with the URL, the
+/// status and a remedy when the server refuses the request or cannot be
+/// reached; `FormatError` when the server's response is inconsistent; and
+/// `UnsupportedError` for a model that has only pickled weights.
 [[nodiscard]] TRANSFORMERS_API std::filesystem::path resolve_folder(
     const std::string& name_or_folder, const ResolveOptions& options = {});
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of any architecture: its parameters, its mode, its folder.
+// The interface that models of all architectures share.
 //
 //     auto model = transformers::AutoModelForSequenceClassification::
 //         from_pretrained("bert-base-uncased", {.num_labels = 3});
@@ -29,66 +29,80 @@ namespace transformers {
 
 class ModelModule;
 
-/// How a model is loaded. A field left out keeps what the folder says.
+/// Options for `from_pretrained`. For an optional field that is not set, the
+/// model's config provides the value.
 struct FromPretrainedOptions {
-  /// How many classes a head tells apart.
+  /// Number of classes that the head predicts.
   std::optional<std::int64_t> num_labels = std::nullopt;
-  /// Their names; gives `num_labels` too.
+  /// Maps the index of each class to its name. Also sets `num_labels`.
   std::optional<std::map<std::int64_t, std::string>> id2label = std::nullopt;
-  /// "regression", "single_label_classification" or
+  /// Selects the loss: "regression", "single_label_classification" or
   /// "multi_label_classification".
   std::optional<std::string> problem_type = std::nullopt;
-  /// Type of the weights; else the config's, else the file's.
+  /// Data type of the weights. Default: the config's `dtype`, or else the type
+  /// of the weights in the file.
   std::optional<c10::ScalarType> dtype = std::nullopt;
-  /// "sdpa" (LibTorch's fused attention) or "eager" (step by step).
+  /// "sdpa" (LibTorch's fused attention) or "eager" (separate operations).
   std::optional<std::string> attn_implementation = std::nullopt;
-  /// Used in place of the folder's config.
+  /// The config to use instead of the `config.json` in the model's folder.
   std::optional<Config> config = std::nullopt;
-  /// Draws weights of another shape than the file's anew; else an error.
+  /// Whether to initialize a weight randomly if its shape in the file differs
+  /// from its shape in the model. False: such a difference is an error.
   bool ignore_mismatched_sizes = false;
-  /// Which revision of a model on the Hub, and how it is fetched.
+  /// For a model on the Hub: its revision, and how to download it.
   hub::ResolveOptions hub = {};
-  /// Says on stderr which weights were drawn anew and which not used; of
-  /// several processes, the first.
+  /// Whether to print to stderr which weights were initialized randomly and
+  /// which weights in the files were not used. Only the first process in a run
+  /// prints this report.
   bool report = true;
 };
 
-/// How a model with random weights is made.
+/// Options for `from_config`.
 struct FromConfigOptions {
   std::optional<c10::ScalarType> dtype = std::nullopt;
   std::optional<std::string> attn_implementation = std::nullopt;
 };
 
 struct SavePretrainedOptions {
-  /// Bytes of a file; larger models are cut into several.
+  /// Maximum size of a weights file in bytes. The weights of a larger model are
+  /// split into several files.
   std::uint64_t max_shard_size = std::uint64_t{50'000'000'000};
 };
 
-/// How a model is called.
+/// Options for one forward pass.
 struct CallOptions {
   bool output_hidden_states = false;
-  /// Attention is then computed step by step.
+  /// Whether to return the attention weights. If true, the model uses eager
+  /// attention.
   bool output_attentions = false;
-  /// Whether a causal model that trains with labels on a GPU computes the
-  /// logits too, which its loss does without. Otherwise `logits` has their
-  /// shape and no values: it lies on the device `meta`, and LibTorch throws
-  /// where its values are wanted.
+  /// Whether a causal model that trains with labels on a GPU computes its
+  /// logits, although its fused loss does not need them. False: such a model
+  /// returns `logits` with the correct shape but without values. The tensor is
+  /// on the device `meta`, and LibTorch throws when its values are read.
   bool output_logits = false;
 };
 
-/// How the weights of a model came to be.
+/// Describes how the weights in a model's files differ from the weights of the
+/// model.
 struct LoadingReport {
   std::string source;
-  std::string model;                    ///< Its class in Python.
-  std::vector<std::string> missing;     ///< Not in the file: drawn anew.
-  std::vector<std::string> mismatched;  ///< Of another shape: drawn anew.
-  std::vector<std::string> unexpected;  ///< In the file, without a place here.
+  std::string model;  ///< The Python class of the model.
+  /// Weights that are not in the files and were initialized randomly.
+  std::vector<std::string> missing;
+  /// Weights whose shape in the files differs from their shape in the model.
+  /// They were initialized randomly.
+  std::vector<std::string> mismatched;
+  /// Weights in the files that the model does not have.
+  std::vector<std::string> unexpected;
 
-  /// One line for each of the three that is not empty.
+  /// Returns one line for each list that is not empty.
   TRANSFORMERS_API std::string text() const;
 };
 
-/// What `->` of a model handle reaches. Not thread-safe.
+/// The model that a handle such as `AutoModel` refers to. Use the handle's `->`
+/// to call these functions.
+///
+/// Thread safety: only one thread at a time may use a model.
 class TRANSFORMERS_API PreTrainedModel {
  public:
   explicit PreTrainedModel(std::shared_ptr<ModelModule> module);
@@ -96,7 +110,8 @@ class TRANSFORMERS_API PreTrainedModel {
   PreTrainedModel& operator=(const PreTrainedModel&) = delete;
   ~PreTrainedModel();
 
-  /// Each parameter once, under Hugging Face's name.
+  /// Return all parameters; tied parameters are returned only once. Names are
+  /// the same as in Hugging Face Transformers.
   std::vector<at::Tensor> parameters() const;
   std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;
   std::int64_t num_parameters(bool only_trainable = false) const;
@@ -108,19 +123,21 @@ class TRANSFORMERS_API PreTrainedModel {
   void to(const c10::Device& device);
   void to(c10::ScalarType dtype);
 
-  /// Computes each layer a second time in backward in place of remembering it.
+  /// Saves memory: recomputes each layer in the backward pass instead of
+  /// storing its activations.
   void gradient_checkpointing_enable();
   void gradient_checkpointing_disable();
 
-  /// Forwards that a GPU started from a recording of an earlier one; see
+  /// Returns how many forward passes were replayed from a CUDA graph; see
   /// `AcceleratorOptions::record_steps`.
   std::int64_t recorded_steps() const;
 
   const Config& config() const;
-  /// Which weights were found, drawn anew and left over.
+  /// Returns which weights were missing from the files, mismatched or unused.
   const LoadingReport& loading_report() const;
 
-  /// Writes `config.json` and the weights as Python reads them.
+  /// Writes `config.json` and the weights in the format that Hugging Face
+  /// Transformers reads.
   void save_pretrained(
       const std::filesystem::path& folder,
       const SavePretrainedOptions& options = {}) const;

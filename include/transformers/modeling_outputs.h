@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What models return. The types are visible, as everything made of them is.
+// The structs that models return from a forward pass.
 #pragma once
 
 #include <vector>
@@ -10,17 +10,17 @@
 
 namespace transformers {
 
-/// What a model with a head returns. `loss` is undefined without labels;
-/// `hidden_states` and `attentions` are empty unless asked for. `logits` are
-/// undefined for a causal model in training on its fused path, which never
-/// holds them.
+/// The output of a model with a head. `loss` is undefined without labels;
+/// `hidden_states` and `attentions` are empty unless requested.
 struct TRANSFORMERS_API ModelOutput {
   at::Tensor loss;
-  /// Without values in some trainings: see `CallOptions::output_logits`.
+  /// For a causal model that trains with labels on a GPU, this tensor has no
+  /// values; see `CallOptions::output_logits`.
   at::Tensor logits;
-  /// The embeddings, then what each layer returns.
+  /// The output of the embedding layer, followed by the output of each layer.
   std::vector<at::Tensor> hidden_states;
-  /// [batch, heads, tokens, tokens] for each layer.
+  /// The attention weights: for each layer, a tensor of shape [batch, heads,
+  /// tokens, tokens].
   std::vector<at::Tensor> attentions;
 };
 
@@ -39,7 +39,8 @@ struct TRANSFORMERS_API QuestionAnsweringModelOutput {
 
 struct TRANSFORMERS_API BaseModelOutput {
   at::Tensor last_hidden_state;
-  /// Of the first token; undefined for models without a pooler.
+  /// The pooler's output for the first token of each row. Undefined for models
+  /// without a pooler.
   at::Tensor pooler_output;
   std::vector<at::Tensor> hidden_states;
   std::vector<at::Tensor> attentions;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer and the learning-rate schedules of a fine-tuning script.
+// The optimizer and the learning-rate schedules for fine-tuning.
 //
 //     transformers::AdamW optimizer(model->parameters(), 3e-5);
 //     auto lr_scheduler = transformers::get_scheduler(
@@ -24,49 +24,62 @@ namespace transformers {
 using accelerate::AdamW;
 using accelerate::AdamWOptions;
 
-/// How a schedule is shaped. The first two may be given for every schedule,
-/// so that a program can leave its name to a flag; the others only to those
-/// that use them.
+/// Options for a schedule. Every schedule accepts `num_warmup_steps` and
+/// `num_training_steps`, even if it does not use them, so that a program can
+/// select the schedule by name at run time. Every other option is accepted only
+/// by the schedules that use it.
 struct SchedulerOptions {
-  /// Steps in which the learning rate rises from 0.
+  /// Number of warm-up steps, during which the learning rate rises to the
+  /// optimizer's learning rate.
   std::optional<std::int64_t> num_warmup_steps = std::nullopt;
-  /// Steps in all, warm-up included.
+  /// Total number of steps, including the warm-up.
   std::optional<std::int64_t> num_training_steps = std::nullopt;
 
-  /// The cosines and warmup_stable_decay: waves, half a one unless told.
-  /// cosine_with_restarts: falls to 0, one unless told.
+  /// cosine, cosine_with_min_lr, cosine_warmup_with_min_lr and
+  /// warmup_stable_decay: the number of cosine waves. Default: 0.5.
+  /// cosine_with_restarts: the number of decays to 0. Default: 1.
   std::optional<double> num_cycles = std::nullopt;
-  /// polynomial: 1 unless told.
+  /// polynomial: the exponent. Default: 1.
   std::optional<double> power = std::nullopt;
-  /// polynomial: the last learning rate, 1e-7 unless told.
+  /// polynomial: the final learning rate. Default: 1e-7.
   std::optional<double> lr_end = std::nullopt;
-  /// cosine_with_min_lr, cosine_warmup_with_min_lr: the last learning rate, as
-  /// itself or as a share of the first; one of the two is needed.
+  /// cosine_with_min_lr, cosine_warmup_with_min_lr: the final learning rate.
+  /// Set either this or `min_lr_rate`.
   std::optional<double> min_lr = std::nullopt;
+  /// cosine_with_min_lr, cosine_warmup_with_min_lr: the final learning rate, as
+  /// a fraction of the optimizer's learning rate. Set either this or `min_lr`.
   std::optional<double> min_lr_rate = std::nullopt;
-  /// cosine_warmup_with_min_lr: the first learning rate as a share of the
-  /// highest; one step's worth unless told.
+  /// cosine_warmup_with_min_lr: the learning rate at the first step, as a
+  /// fraction of the optimizer's learning rate. Default:
+  /// `1 / num_warmup_steps`.
   std::optional<double> warmup_lr_rate = std::nullopt;
-  /// inverse_sqrt: the number of warm-up steps, or 10 000 without warm-up.
+  /// inverse_sqrt: the time scale of the decay, in steps. Default:
+  /// `num_warmup_steps`, or 10 000 without warm-up.
   std::optional<std::int64_t> timescale = std::nullopt;
-  /// warmup_stable_decay: the decay is needed; the stable part is what is left
-  /// of `num_training_steps` unless told.
+  /// warmup_stable_decay: the number of decay steps (required).
   std::optional<std::int64_t> num_decay_steps = std::nullopt;
+  /// warmup_stable_decay: the number of steps at the optimizer's learning rate.
+  /// Default: `num_training_steps` minus the warm-up and decay steps.
   std::optional<std::int64_t> num_stable_steps = std::nullopt;
-  /// warmup_stable_decay: "linear" (the warm-up unless told), "cosine" (the
-  /// decay unless told) or "1-sqrt".
+  /// warmup_stable_decay: the shape of the warm-up, "linear", "cosine" or
+  /// "1-sqrt". Default: "linear".
   std::optional<std::string> warmup_type = std::nullopt;
+  /// warmup_stable_decay: the shape of the decay, "linear", "cosine" or
+  /// "1-sqrt". Default: "cosine".
   std::optional<std::string> decay_type = std::nullopt;
-  /// warmup_stable_decay: the last learning rate as a share of the first.
+  /// warmup_stable_decay: the learning rate at the start of the warm-up and
+  /// after the decay, as a fraction of the optimizer's learning rate. Default:
+  /// 0.
   std::optional<double> min_lr_ratio = std::nullopt;
-  /// reduce_lr_on_plateau: see there.
+  /// reduce_lr_on_plateau: the options for `ReduceLROnPlateau`.
   std::optional<accelerate::ReduceLROnPlateauOptions> plateau = std::nullopt;
 };
 
-/// One of the schedules by name; made by `get_scheduler`.
+/// A learning-rate schedule. `get_scheduler` creates it.
 class TRANSFORMERS_API Scheduler : public accelerate::LRScheduler {
  public:
-  /// The share of the initial learning rate at a position.
+  /// A function that returns the learning rate at a step, as a fraction of the
+  /// initial learning rate.
   using Factor = std::function<double(std::int64_t)>;
 
   Scheduler(torch::optim::Optimizer& optimizer, Factor factor);
@@ -75,9 +88,11 @@ class TRANSFORMERS_API Scheduler : public accelerate::LRScheduler {
       const accelerate::ReduceLROnPlateauOptions& options);
   ~Scheduler() override;
 
-  /// Throws `StateError` for "reduce_lr_on_plateau", which needs the metric.
+  /// Takes one step. Throws `StateError` for the schedule
+  /// "reduce_lr_on_plateau", which needs a metric.
   void step() override;
-  /// For "reduce_lr_on_plateau"; throws `StateError` for the others.
+  /// Takes one step of the schedule "reduce_lr_on_plateau". Throws `StateError`
+  /// for all other schedules.
   void step(double metric);
 
   std::vector<double> get_lr() const override;
@@ -94,19 +109,19 @@ class TRANSFORMERS_API Scheduler : public accelerate::LRScheduler {
   std::unique_ptr<accelerate::ReduceLROnPlateau> plateau_;
 };
 
-/// Returns the schedule of that name: linear, cosine, cosine_with_restarts,
+/// Creates the schedule with this name: linear, cosine, cosine_with_restarts,
 /// polynomial, constant, constant_with_warmup, inverse_sqrt,
 /// reduce_lr_on_plateau, cosine_with_min_lr, cosine_warmup_with_min_lr or
 /// warmup_stable_decay.
 ///
-/// Throws `ArgumentError` for another name, for an option that is missing or
-/// out of range, and for one that the schedule would not look at.
+/// Throws `ArgumentError` for an unknown name, for an option that is missing or
+/// out of range, and for an option that the schedule does not use.
 [[nodiscard]] TRANSFORMERS_API Scheduler get_scheduler(
     std::string_view name,
     torch::optim::Optimizer& optimizer,
     const SchedulerOptions& options = {});
 
-/// The names that `get_scheduler` knows.
+/// Returns the names that `get_scheduler` accepts.
 [[nodiscard]] TRANSFORMERS_API std::vector<std::string> scheduler_names();
 
 }  // namespace transformers

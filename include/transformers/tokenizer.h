@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to token ids and back, equal to Python's in ids and offsets.
+// Converts text to token ids and back. Token ids and offsets are the same as in
+// Hugging Face Transformers.
 //
 //     auto tokenizer = transformers::AutoTokenizer::from_pretrained("folder");
 //     auto batch = tokenizer(
@@ -24,16 +25,18 @@
 
 namespace transformers {
 
-/// A tokenizer. Copies share it; nothing changes it once it is loaded.
+/// A tokenizer. It is immutable once loaded; copies share the same data.
 ///
-/// Thread-safe: any number of threads may call one tokenizer. Every function
-/// that takes text throws `ArgumentError` when it is not UTF-8.
+/// Every function that takes text throws `ArgumentError` when the text is not
+/// UTF-8.
+///
+/// Thread safety: any number of threads may use a tokenizer at the same time.
 class TRANSFORMERS_API Tokenizer {
  public:
-  /// Encodes one text, or a pair of texts that go into the model together.
+  /// Encodes one text, or a pair of texts that the model receives together.
   ///
   /// Throws `ArgumentError` when the options contradict each other, or when
-  /// the text cannot be truncated as they ask.
+  /// the text cannot be truncated as requested.
   [[nodiscard]] Encoding operator()(
       std::string_view text, const TokenizerCallOptions& options = {}) const;
   template <std::convertible_to<std::string_view> Text>
@@ -44,8 +47,8 @@ class TRANSFORMERS_API Tokenizer {
     return encode_pair(text, text_pair, options);
   }
 
-  /// Encodes many texts, or pairs, in parallel: as many threads as
-  /// `num_threads` says.
+  /// Encodes a batch of texts, or of pairs of texts, in parallel on
+  /// `options.num_threads` threads.
   [[nodiscard]] BatchEncoding operator()(
       const std::vector<std::string>& texts,
       const TokenizerCallOptions& options = {}) const;
@@ -60,8 +63,9 @@ class TRANSFORMERS_API Tokenizer {
       std::initializer_list<std::string> texts,
       const TokenizerCallOptions& options = {}) const;
 
-  /// Encodes a text that comes as words, for labels by word: `word_ids` says
-  /// which word a token belongs to.
+  /// Encodes a text that is already split into words. For word-level labels,
+  /// set `return_word_ids`: `word_ids` then has the word that each token
+  /// belongs to.
   [[nodiscard]] Encoding encode_words(
       const std::vector<std::string>& words,
       const TokenizerCallOptions& options = {}) const;
@@ -69,11 +73,11 @@ class TRANSFORMERS_API Tokenizer {
       const std::vector<std::vector<std::string>>& texts,
       const TokenizerCallOptions& options = {}) const;
 
-  /// The ids alone.
+  /// Encodes a text and returns only the token ids.
   [[nodiscard]] std::vector<std::int64_t> encode(
       std::string_view text, const TokenizerCallOptions& options = {}) const;
 
-  /// Returns the text of ids; ids of no token are left out.
+  /// Converts token ids to text. Skips ids that are not in the vocabulary.
   [[nodiscard]] std::string decode(
       const std::vector<std::int64_t>& ids,
       const DecodeOptions& options = {}) const;
@@ -81,41 +85,47 @@ class TRANSFORMERS_API Tokenizer {
       const std::vector<std::vector<std::int64_t>>& rows,
       const DecodeOptions& options = {}) const;
 
-  /// Pads rows that were encoded apart to one length; what a data collator
-  /// does. Throws `ArgumentError` when there is no padding token.
+  /// Pads separately encoded rows to the same length, as a data collator does.
+  /// Throws `ArgumentError` when the tokenizer has no padding token.
   [[nodiscard]] BatchEncoding pad(
       std::vector<Encoding> rows, const PadOptions& options = {}) const;
 
-  /// Returns the token of a text or the text of an id, or nothing.
+  /// Convert a token to its id, or an id to its token. Both functions return
+  /// nothing when the vocabulary does not contain the token or the id.
   [[nodiscard]] std::optional<std::int64_t> token_to_id(
       std::string_view token) const;
   [[nodiscard]] std::optional<std::string> id_to_token(std::int64_t id) const;
-  /// As above; an unknown token is the unknown token's id, when there is one.
+  /// Convert tokens to ids, or ids to tokens. A token that is not in the
+  /// vocabulary gets the id of the unknown token, or is left out if the
+  /// tokenizer has no unknown token. An id that is not in the vocabulary
+  /// becomes an empty string.
   [[nodiscard]] std::vector<std::int64_t> convert_tokens_to_ids(
       const std::vector<std::string>& tokens) const;
   [[nodiscard]] std::vector<std::string> convert_ids_to_tokens(
       const std::vector<std::int64_t>& ids) const;
-  /// The tokens of a text, without special tokens.
+  /// Splits a text into tokens, without adding special tokens.
   [[nodiscard]] std::vector<std::string> tokenize(std::string_view text) const;
 
-  /// Number of tokens, added ones included; Python's `len(tokenizer)`.
+  /// Number of tokens, including added tokens. Corresponds to `len(tokenizer)`
+  /// in Python.
   [[nodiscard]] std::int64_t size() const;
-  /// Number of tokens of the model's own vocabulary.
+  /// Number of tokens in the model's vocabulary, without added tokens.
   [[nodiscard]] std::int64_t vocab_size() const;
   [[nodiscard]] std::int64_t num_special_tokens_to_add(bool pair = false) const;
 
-  /// The longest input of the model, or nothing when no file says.
+  /// The model's maximum input length; empty when no file specifies it.
   [[nodiscard]] std::optional<std::int64_t> model_max_length() const;
   [[nodiscard]] Side padding_side() const;
   [[nodiscard]] Side truncation_side() const;
   [[nodiscard]] const std::vector<std::string>& model_input_names() const;
 
-  /// The special tokens by their part: "bos_token", "eos_token", "unk_token",
-  /// "sep_token", "pad_token", "cls_token", "mask_token".
+  /// Returns the special token with this name: "bos_token", "eos_token",
+  /// "unk_token", "sep_token", "pad_token", "cls_token" or "mask_token".
+  /// Returns nothing if the tokenizer does not have this token.
   [[nodiscard]] std::optional<std::string> special_token(
-      std::string_view part) const;
+      std::string_view name) const;
   [[nodiscard]] std::optional<std::int64_t> special_token_id(
-      std::string_view part) const;
+      std::string_view name) const;
   [[nodiscard]] std::optional<std::int64_t> pad_token_id() const;
   [[nodiscard]] std::optional<std::int64_t> unk_token_id() const;
   [[nodiscard]] std::optional<std::int64_t> bos_token_id() const;
@@ -123,18 +133,20 @@ class TRANSFORMERS_API Tokenizer {
   [[nodiscard]] std::optional<std::int64_t> cls_token_id() const;
   [[nodiscard]] std::optional<std::int64_t> sep_token_id() const;
   [[nodiscard]] std::optional<std::int64_t> mask_token_id() const;
-  /// Every special token's id, smallest first.
+  /// Returns the ids of all special tokens in ascending order.
   [[nodiscard]] std::vector<std::int64_t> all_special_ids() const;
 
-  /// Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json,
-  /// which Python loads. Creates the folder.
+  /// Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json
+  /// in the format that Hugging Face Transformers loads. Creates the folder if
+  /// it does not exist.
   void save_pretrained(const std::filesystem::path& folder) const;
 
   class Impl;
   explicit Tokenizer(std::shared_ptr<const Impl> impl);
 
  private:
-  // Behind templates, so that options in braces are never taken for a text.
+  // The public overloads are templates, so that options in braces are never
+  // mistaken for a text.
   Encoding encode_pair(
       std::string_view text,
       std::string_view text_pair,
@@ -147,16 +159,17 @@ class TRANSFORMERS_API Tokenizer {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Finds out which tokenizer a folder holds.
+/// Loads any supported type of tokenizer.
 class TRANSFORMERS_API AutoTokenizer {
  public:
-  /// Loads from a folder with tokenizer.json, or with vocab.txt, or with
-  /// vocab.json and merges.txt; from the path of a tokenizer.json; or from the
-  /// Hub by its name there.
-  /// tokenizer_config.json and special_tokens_map.json are read where present.
+  /// Loads a tokenizer. `name_or_path` is a folder, the path of a
+  /// tokenizer.json, or the name of a model on the Hub. A folder must contain
+  /// tokenizer.json, or vocab.txt, or both vocab.json and merges.txt.
+  /// tokenizer_config.json and special_tokens_map.json are also read if they
+  /// exist.
   ///
-  /// Throws `IoError` when nothing there is a tokenizer, `FormatError` naming
-  /// file and JSON path when one cannot be read.
+  /// Throws `IoError` when the folder contains no tokenizer, and `FormatError`
+  /// with the file and the JSON path when a file is malformed.
   [[nodiscard]] static Tokenizer from_pretrained(
       const std::string& name_or_path, const TokenizerOptions& options = {});
 };

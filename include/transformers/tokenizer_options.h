@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a tokenizer is loaded and called.
+// Options for loading and calling a tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,10 @@ namespace transformers {
 
 enum class Side { right, left };
 
-/// Which rows are padded, and to what. Also written `true` (the longest row
-/// of the batch), `false`, or as Python's words.
+/// How rows are padded: `longest` (or `true`) pads to the length of the longest
+/// row in the batch, `max_length` pads to the option `max_length`, and
+/// `do_not_pad` (or `false`) does not pad. The names are also accepted as
+/// strings.
 class TRANSFORMERS_API PaddingStrategy {
  public:
   enum Value { do_not_pad, longest, max_length };
@@ -24,16 +26,19 @@ class TRANSFORMERS_API PaddingStrategy {
   constexpr PaddingStrategy(Value value) : value_(value) {}  // NOLINT
   constexpr PaddingStrategy(bool pad)                        // NOLINT
       : value_(pad ? longest : do_not_pad) {}
-  /// Throws `ArgumentError` for another word.
-  PaddingStrategy(const char* word);  // NOLINT
+  /// Throws `ArgumentError` for an unknown name.
+  PaddingStrategy(const char* name);  // NOLINT
   constexpr operator Value() const { return value_; }
 
  private:
   Value value_;
 };
 
-/// What is cut when a text is too long. Also written `true` (the longer text
-/// of a pair first), `false`, or as Python's words.
+/// Which text of a pair is shortened when the input is too long:
+/// `longest_first` (or `true`) shortens the longer text first, `only_first`
+/// shortens only the first text, `only_second` only the second text, and
+/// `do_not_truncate` (or `false`) shortens neither. The names are also accepted
+/// as strings.
 class TRANSFORMERS_API TruncationStrategy {
  public:
   enum Value { do_not_truncate, longest_first, only_first, only_second };
@@ -41,42 +46,51 @@ class TRANSFORMERS_API TruncationStrategy {
   constexpr TruncationStrategy(Value value) : value_(value) {}  // NOLINT
   constexpr TruncationStrategy(bool truncate)                   // NOLINT
       : value_(truncate ? longest_first : do_not_truncate) {}
-  /// Throws `ArgumentError` for another word.
-  TruncationStrategy(const char* word);  // NOLINT
+  /// Throws `ArgumentError` for an unknown name.
+  TruncationStrategy(const char* name);  // NOLINT
   constexpr operator Value() const { return value_; }
 
  private:
   Value value_;
 };
 
-/// How text is encoded. A field left out follows the tokenizer's own files.
+/// Options for encoding text. Unless a field says otherwise, an optional field
+/// that is not set takes its value from the tokenizer's files.
 struct TokenizerCallOptions {
   bool add_special_tokens = true;
   PaddingStrategy padding = false;
-  /// Left out, a `max_length` without padding truncates the longest first.
+  /// Default: `longest_first` if `max_length` is set and `padding` is off;
+  /// otherwise `do_not_truncate`.
   std::optional<TruncationStrategy> truncation = std::nullopt;
-  /// Left out, the model's longest input.
+  /// The maximum number of tokens in a row, including special tokens. Default:
+  /// the model's maximum input length.
   std::optional<std::int64_t> max_length = std::nullopt;
-  /// Tokens that a part cut off has in common with the part before.
+  /// Number of tokens that each overflowing part shares with the part before
+  /// it.
   std::int64_t stride = 0;
+  /// Rounds the padded length up to a multiple of this number. Default: no
+  /// rounding.
   std::optional<std::int64_t> pad_to_multiple_of = std::nullopt;
   std::optional<Side> padding_side = std::nullopt;
   std::optional<bool> return_token_type_ids = std::nullopt;
   std::optional<bool> return_attention_mask = std::nullopt;
   bool return_special_tokens_mask = false;
-  /// The characters each token stands for.
+  /// Whether to return the range of characters that each token covers.
   bool return_offsets_mapping = false;
-  /// The word and the text (0 or 1) each token belongs to.
+  /// Whether to return `word_ids` and `sequence_ids`: the word and the text (0
+  /// or 1) that each token belongs to.
   bool return_word_ids = false;
-  /// What was cut off, as further rows.
+  /// Whether to return the parts that truncation cut off: as additional rows in
+  /// a batch, or in `Encoding::overflowing` for a single text.
   bool return_overflowing_tokens = false;
-  /// Threads for a batch; 0 is one per processor.
+  /// Number of threads that encode a batch. 0: at most one per processor.
   int num_threads = 0;
 };
 
 struct DecodeOptions {
   bool skip_special_tokens = false;
-  /// Left out, what tokenizer_config.json says.
+  /// Whether to remove spaces before punctuation. Default: the value in
+  /// tokenizer_config.json.
   std::optional<bool> clean_up_tokenization_spaces = std::nullopt;
 };
 
@@ -87,17 +101,18 @@ struct PadOptions {
   std::optional<Side> padding_side = std::nullopt;
 };
 
-/// How a tokenizer is loaded. A field left out follows the files.
+/// Options for loading a tokenizer. If an optional field is not set, its value
+/// comes from the tokenizer's files.
 struct TokenizerOptions {
   std::optional<Side> padding_side = std::nullopt;
   std::optional<Side> truncation_side = std::nullopt;
   std::optional<std::int64_t> model_max_length = std::nullopt;
-  /// Whether the first word gets a space before it (GPT-2, RoBERTa).
+  /// Whether to insert a space before the first word (GPT-2, RoBERTa).
   std::optional<bool> add_prefix_space = std::nullopt;
-  /// Special tokens by part: {{"pad_token", "<|endoftext|>"}}. A token that
-  /// the vocabulary lacks is added to it.
+  /// Special tokens by name, such as `{{"pad_token", "<|endoftext|>"}}`. A
+  /// token that is not in the vocabulary is added to it.
   std::map<std::string, std::string> special_tokens = {};
-  /// Which revision of a model on the Hub, and how it is fetched.
+  /// For a model on the Hub: its revision, and how to download it.
   hub::ResolveOptions hub = {.content = hub::Content::tokenizer};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything a program that trains a transformer needs beside `accelerate`.
+// All headers of the transformers library.
 #pragma once
 
 #include "transformers/auto_model.h"

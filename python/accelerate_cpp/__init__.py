@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training loops of PyTorch on any number of processes, on a core of C++.
+"""Runs PyTorch training loops in any number of processes, with a C++ core.
 
     from accelerate_cpp import Accelerator
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from .state import DistributedType, PartialState
     from .utils import find_executable_batch_size, release_memory, set_seed
 
-# Where each name lives. Loaded when it is asked for, so that the command starts without torch.
-_HOMES = {
+# The module that defines each name. Modules are imported on first use, so that `accelerate` starts without torch.
+_NAMES_BY_MODULE = {
     "accelerator": ["Accelerator"],
     "_kwargs": [
         "AutocastKwargs",
@@ -60,7 +60,7 @@ _HOMES = {
     "state": ["DistributedType", "PartialState"],
     "utils": ["find_executable_batch_size", "release_memory", "set_seed"],
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 __all__ = [
     "Accelerator",
@@ -96,8 +96,8 @@ __all__ = [
 def __getattr__(name: str):
     if name in ("errors", "logging", "utils"):
         return importlib.import_module(f".{name}", __name__)
-    if name in _HOME_OF:
-        value = getattr(importlib.import_module(f".{_HOME_OF[name]}", __name__), name)
+    if name in _MODULE_OF:
+        value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of Python's in checkpoints: values as JSON, tensors as safetensors, never pickle."""
+"""Python objects in checkpoints: values as JSON, tensors as safetensors, never pickle."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from . import errors
 
 
 def _split(state, path, values, tensors):
-    """Copies `state` into `values` with tensors replaced by their names in `tensors`."""
+    """Returns a copy of `state` with each tensor replaced by its name in `tensors`."""
     if isinstance(state, torch.Tensor):
         tensors[path] = state
         return {"__tensor__": path}
@@ -20,7 +20,8 @@ def _split(state, path, values, tensors):
         for key in state:
             if not isinstance(key, str):
                 raise errors.ArgumentError(
-                    f"`state_dict()` has the key {key!r}, a `{type(key).__name__}`", "use strings as keys"
+                    f"the key {key!r} in `state_dict()` has type `{type(key).__name__}`, not `str`",
+                    "use strings as keys",
                 )
         return {key: _split(value, f"{path}.{key}" if path else key, values, tensors) for key, value in state.items()}
     if isinstance(state, (list, tuple)):
@@ -39,13 +40,14 @@ def _join(values, tensors):
 
 
 class Registered:
-    """An object with `state_dict` and `load_state_dict`, in two halves: values, then tensors."""
+    """Saves and loads an object with `state_dict` and `load_state_dict` in two parts: values, then tensors."""
 
     def __init__(self, item):
         for method in ("state_dict", "load_state_dict"):
             if not callable(getattr(item, method, None)):
                 raise errors.ArgumentError(
-                    f"`{type(item).__name__}` has no `{method}`", "register objects that have both methods"
+                    f"`{type(item).__name__}` has no `{method}`",
+                    "register only objects with `state_dict` and `load_state_dict`",
                 )
         self._item = item
         self._values = None
@@ -69,8 +71,8 @@ class Registered:
         self._item.load_state_dict(_join(self._values, copies))
 
 
-class _Bytes:
-    """A generator's state as bytes in a tensor."""
+class _ByteTensorState:
+    """Saves the state of a random generator as a byte tensor."""
 
     def save(self) -> torch.Tensor:
         return torch.frombuffer(bytearray(json.dumps(self.get()).encode()), dtype=torch.uint8)
@@ -80,14 +82,14 @@ class _Bytes:
 
 
 class RandomState:
-    """A generator that only two functions of the script's know."""
+    """A random generator that the script saves and loads with two functions."""
 
     def __init__(self, save, load):
         self.save, self.load = save, load
 
 
-class PythonRandom(_Bytes):
-    """The generator of the module `random`."""
+class PythonRandom(_ByteTensorState):
+    """Python's global generator, in the module `random`."""
 
     def get(self):
         return random.getstate()
@@ -97,8 +99,8 @@ class PythonRandom(_Bytes):
         random.setstate((version, tuple(internal), gauss))
 
 
-class NumpyRandom(_Bytes):
-    """The global generator of numpy, once the program has loaded numpy."""
+class NumpyRandom(_ByteTensorState):
+    """numpy's global generator, if the program has imported numpy."""
 
     def get(self):
         numpy = sys.modules.get("numpy")
@@ -117,12 +119,13 @@ class NumpyRandom(_Bytes):
 def check_safe(safe_serialization: bool) -> None:
     if not safe_serialization:
         raise errors.UnsupportedError(
-            "`safe_serialization=False` asks for pickle, and files here are safetensors and JSON", "leave it out"
+            "`safe_serialization=False` asks for pickle, but this library only writes safetensors and JSON",
+            "remove the argument",
         )
 
 
 def save(item, path: str, core) -> None:
-    """Tensors by name as safetensors, anything else as JSON."""
+    """Writes a dict of tensors as safetensors, anything else as JSON."""
     if isinstance(item, dict) and item and all(isinstance(value, torch.Tensor) for value in item.values()):
         core.save_tensors(item, path)
     else:
@@ -130,7 +133,7 @@ def save(item, path: str, core) -> None:
 
 
 def load(path: str, core):
-    """What `save` wrote."""
+    """Reads a file that `save` wrote."""
     with io.open(path, "rb") as file:
         start = file.read(9)
     is_json = start[:1] in b'{["' or start[8:9] != b"{"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension: what the package is made of. Use the package, not this."""
+"""The extension module behind the package. Use the package, not this module."""
 
 from typing import Any, Callable, Optional
 
@@ -76,7 +76,7 @@ class Loader:
         seed: Optional[int],
         sampler_size: Optional[int],
         batch_sampler_size: Optional[int],
-        reads: Optional[object],
+        reader: Optional[object],
     ) -> None: ...
     def size(self) -> int: ...
     def total_batch_size(self) -> int: ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of settings that `Accelerator` takes, with the peer's names."""
+"""Option classes for `Accelerator`, with the names that Hugging Face Accelerate uses."""
 
 import copy
 import dataclasses
@@ -10,35 +10,38 @@ from typing import Any, Callable, Optional, Union
 from . import errors
 
 
-def _absent(inert: Any, hint: str = "leave it out"):
-    """A field of the peer's that can only have the value that changes nothing."""
-    return dataclasses.field(default_factory=lambda: copy.copy(inert), metadata={"inert": inert, "hint": hint})
+def _unsupported(default: Any, hint: str = "leave it out"):
+    """A field that Hugging Face Accelerate has but this library does not support: it accepts only the default."""
+    return dataclasses.field(
+        default_factory=lambda: copy.copy(default), metadata={"only_value": default, "hint": hint}
+    )
 
 
-def _met(default: Any):
-    """A field of the peer's whose every value asks for no more than what is done anyway."""
-    return dataclasses.field(default=default, metadata={"met": True})
+def _no_effect(default: Any):
+    """A field from Hugging Face Accelerate that changes nothing: this library always does what the field asks for."""
+    return dataclasses.field(default=default, metadata={"no_effect": True})
 
-# What a script ends with that saved because it was asked to; `accelerate launch` passes it on.
+
+# The exit code of a script that saved a checkpoint because of a preemption; `accelerate launch` returns it too.
 PREEMPTED_EXIT_CODE = 75
 
 
 class KwargsHandler:
-    """Base of what `Accelerator(kwargs_handlers=[…])` takes."""
+    """Base class of the objects in `Accelerator(kwargs_handlers=[…])`."""
 
     def to_kwargs(self) -> dict:
         """The fields that differ from their defaults."""
-        plain = type(self)()
+        defaults = type(self)()
         return {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if getattr(self, field.name) != getattr(plain, field.name)
+            if getattr(self, field.name) != getattr(defaults, field.name)
         }
 
 
 @dataclasses.dataclass
 class DataLoaderConfiguration:
-    """How batches are dealt to processes; applies to every prepared loader."""
+    """How batches are distributed to the processes; applies to every prepared loader."""
 
     split_batches: bool = False
     dispatch_batches: Optional[bool] = None
@@ -46,12 +49,12 @@ class DataLoaderConfiguration:
     use_seedable_sampler: bool = False
     data_seed: Optional[int] = None
     non_blocking: bool = False
-    use_stateful_dataloader: bool = _met(False)  # prepared loaders have `state_dict` anyway
+    use_stateful_dataloader: bool = _no_effect(False)  # prepared loaders always have `state_dict`
 
 
 @dataclasses.dataclass
 class GradientAccumulationPlugin:
-    """When micro-batches become an update, and what each weighs (`fixed`, `group` or `weighted`)."""
+    """How many micro-batches make up an update, and how each is weighted (`fixed`, `group` or `weighted`)."""
 
     num_steps: int = 1
     adjust_scheduler: bool = True
@@ -62,7 +65,7 @@ class GradientAccumulationPlugin:
 
 @dataclasses.dataclass
 class ProjectConfiguration:
-    """Where a run keeps its checkpoints, and its logs (`logging_dir`, left out: `project_dir`)."""
+    """Where a run saves its checkpoints and its logs (`logging_dir`, default: `project_dir`)."""
 
     project_dir: Optional[Union[str, os.PathLike]] = None
     logging_dir: Optional[Union[str, os.PathLike]] = None
@@ -75,7 +78,7 @@ class ProjectConfiguration:
         self.set_directories(self.project_dir)
 
     def set_directories(self, project_dir: Optional[Union[str, os.PathLike]] = None) -> None:
-        """Sets `project_dir`, and `logging_dir` where it is not set yet."""
+        """Sets `project_dir`, and `logging_dir` if it is not set yet."""
         self.project_dir = project_dir
         if self.logging_dir is None:
             self.logging_dir = project_dir
@@ -83,23 +86,23 @@ class ProjectConfiguration:
 
 @dataclasses.dataclass
 class DistributedDataParallelKwargs(KwargsHandler):
-    """How gradients travel. Unused parameters are always found, and `.grad` always is a part of a bucket."""
+    """How gradients are reduced. Unused parameters are always detected, and `.grad` is always a view of a bucket."""
 
-    dim: int = _absent(0)
+    dim: int = _unsupported(0)
     broadcast_buffers: bool = True
     bucket_cap_mb: float = 25
-    find_unused_parameters: bool = _met(False)
-    check_reduction: bool = _absent(False)
-    gradient_as_bucket_view: bool = _met(False)
-    static_graph: bool = _met(False)  # a promise of the script's, that nothing needs here
+    find_unused_parameters: bool = _no_effect(False)
+    check_reduction: bool = _unsupported(False)
+    gradient_as_bucket_view: bool = _no_effect(False)
+    static_graph: bool = _no_effect(False)  # this library does not need to know
     comm_hook: str = "no"
-    comm_wrapper: str = _absent("no", "use `comm_hook`")
-    comm_state_option: dict = _absent({})
+    comm_wrapper: str = _unsupported("no", "use `comm_hook`")
+    comm_state_option: dict = _unsupported({})
 
 
 @dataclasses.dataclass
 class GradScalerKwargs(KwargsHandler):
-    """How the gradient scaler of fp16 moves."""
+    """How the fp16 gradient scaler adjusts its scale."""
 
     init_scale: float = 65536.0
     growth_factor: float = 2.0
@@ -110,7 +113,7 @@ class GradScalerKwargs(KwargsHandler):
 
 @dataclasses.dataclass
 class AutocastKwargs(KwargsHandler):
-    """How autocast behaves."""
+    """Options for autocast."""
 
     enabled: bool = True
     cache_enabled: Optional[bool] = None
@@ -128,7 +131,7 @@ class InitProcessGroupKwargs(KwargsHandler):
 
 @dataclasses.dataclass
 class ProfileKwargs(KwargsHandler):
-    """What `Accelerator.profile` records."""
+    """Options for `Accelerator.profile`."""
 
     activities: Optional[list] = None
     schedule_option: Optional[dict] = None
@@ -141,18 +144,18 @@ class ProfileKwargs(KwargsHandler):
     output_trace_dir: Optional[str] = None
 
 
-def to_dict(settings) -> Optional[dict]:
-    """The fields as the core reads them."""
-    if settings is None:
+def to_dict(options) -> Optional[dict]:
+    """Converts an option class to the dict that the core reads."""
+    if options is None:
         return None
     result = {}
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        value = getattr(value, "value", value)  # of the peer's enumerations
-        if "met" in field.metadata:
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        value = getattr(value, "value", value)  # Hugging Face Accelerate uses enumerations
+        if "no_effect" in field.metadata:
             continue
-        if "inert" in field.metadata:
-            _check_inert(settings, field, value)
+        if "only_value" in field.metadata:
+            _check_unsupported(options, field, value)
             continue
         if isinstance(value, datetime.timedelta):
             value = value.total_seconds()
@@ -162,9 +165,9 @@ def to_dict(settings) -> Optional[dict]:
     return result
 
 
-def _check_inert(settings, field, value) -> None:
-    if value != field.metadata["inert"]:
+def _check_unsupported(options, field, value) -> None:
+    if value != field.metadata["only_value"]:
         raise errors.UnsupportedError(
-            f"`{type(settings).__name__}({field.name}={value!r})` has no counterpart in accelerate_cpp",
+            f"accelerate_cpp does not support `{type(options).__name__}({field.name}={value!r})`",
             field.metadata["hint"],
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the extension with the LibTorch that it was built for."""
+"""Loads the extension module and checks that it was built for this torch."""
 
 import torch
 
@@ -11,14 +11,14 @@ def _load():
         from . import _core
     except ImportError as error:
         raise errors.UnsupportedError(
-            f"accelerate_cpp does not load with torch {torch.__version__}: {error}",
-            "install the torch that this package was built for, see its metadata, or build it with "
+            f"accelerate_cpp cannot be loaded with torch {torch.__version__}: {error}",
+            "install the torch version that this package requires, or rebuild the package with "
             "`pip install ./python`",
         ) from error
-    built, here = (version.split("+")[0].split(".")[:2] for version in (_core.torch_version, torch.__version__))
-    if built != here:
+    built, installed = (version.split("+")[0].split(".")[:2] for version in (_core.torch_version, torch.__version__))
+    if built != installed:
         raise errors.UnsupportedError(
-            f"accelerate_cpp was built for torch {_core.torch_version}, here is torch {torch.__version__}",
+            f"accelerate_cpp was built for torch {_core.torch_version}, but torch {torch.__version__} is installed",
             f"install torch=={'.'.join(built)}.*",
         )
     return _core

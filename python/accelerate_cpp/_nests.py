@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors inside lists, tuples, dicts and objects like them."""
+"""Nests: lists, tuples, dicts and similar objects that contain tensors."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ import torch
 
 
 def map_tensors(function: Callable, nest: Any) -> Any:
-    """The same nest with `function` applied to each tensor; everything else stays as it is."""
+    """Returns the nest with `function` applied to each tensor; all other values stay the same."""
     if isinstance(nest, torch.Tensor):
         return function(nest)
     if isinstance(nest, tuple) and hasattr(nest, "_fields"):
@@ -34,27 +34,27 @@ def _map_items(function, nest):
     items = {key: map_tensors(function, value) for key, value in nest.items()}
     try:
         return type(nest)(items)
-    except TypeError:  # a mapping that is made in another way
+    except TypeError:  # a mapping with a different constructor
         return items
 
 
 def tensors_of(nest: Any) -> list:
-    """The tensors in the order in which `map_tensors` meets them."""
+    """Returns the tensors in the order in which `map_tensors` visits them."""
     found = []
     map_tensors(lambda tensor: found.append(tensor) or tensor, nest)
     return found
 
 
 def with_tensors(nest: Any, tensors: list) -> Any:
-    """The same nest with other tensors."""
-    rest = iter(tensors)
-    return map_tensors(lambda _: next(rest), nest)
+    """Returns the nest with its tensors replaced by `tensors`."""
+    remaining = iter(tensors)
+    return map_tensors(lambda _: next(remaining), nest)
 
 
 def send_to_device(tensor: Any, device, non_blocking: bool = False, skip_keys=None) -> Any:
-    """The same nest with its tensors, and objects with a `to` of their own, on `device`.
+    """Returns the nest with its tensors, and objects that have a `to` method, moved to `device`.
 
-    The entries of dicts named in `skip_keys` stay where they are.
+    Dict entries whose keys are in `skip_keys` are not moved.
     """
     if skip_keys and isinstance(tensor, Mapping):
         skipped = [skip_keys] if isinstance(skip_keys, str) else skip_keys
@@ -64,5 +64,5 @@ def send_to_device(tensor: Any, device, non_blocking: bool = False, skip_keys=No
         }
         return type(tensor)(moved)
     if not isinstance(tensor, (torch.Tensor, torch.nn.Module)) and hasattr(tensor, "to") and isinstance(tensor, Mapping):
-        return tensor.to(device)  # what a tokenizer returns
+        return tensor.to(device)  # such as the output of a tokenizer
     return map_tensors(lambda item: item.to(device, non_blocking=non_blocking), tensor)

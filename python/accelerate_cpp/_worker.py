@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One worker of `notebook_launcher`: reads a function from a folder, runs it, leaves its result there."""
+"""A worker process of `notebook_launcher`: reads a function from a folder, runs it, and writes its result there."""
 
 import os
 import pickle
@@ -15,8 +15,8 @@ def _write(path: str, data: bytes) -> None:
     os.replace(path + ".part", path)
 
 
-def _own_frames(error: BaseException) -> str:
-    """The traceback from the user's function on."""
+def _user_traceback(error: BaseException) -> str:
+    """The traceback, starting at the user's function."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
@@ -35,20 +35,20 @@ def main(folder: str) -> int:
             _write(os.path.join(folder, "result"), cloudpickle.dumps(result))
     except KeyboardInterrupt:
         return 130
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except SystemExit as exit:
+        return exit.code if isinstance(exit.code, int) else int(exit.code is not None)
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
-        is_about_others = isinstance(error, errors.DistributedError)
-        report = pickle.dumps((is_about_others, text, _own_frames(error)))
+        caused_by_other_rank = isinstance(error, errors.DistributedError)
+        report = pickle.dumps((caused_by_other_rank, text, _user_traceback(error)))
         _write(os.path.join(folder, f"error_{rank}"), report)
-        print(text, file=sys.stderr)  # what the launcher's report shows
+        print(text, file=sys.stderr)  # the launcher shows this in its report
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    # Not an argument: the machines of a run compare their commands, and each has a folder of its own.
+    # Not an argument: all machines in a job must run the same command, but each has its own folder.
     code = main(os.environ["ACCELERATE_NOTEBOOK_FOLDER"])
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training loop's one point of contact with devices, precision and peers."""
+"""`Accelerator`: the training loop's interface to devices, precision and the other ranks."""
 
 import contextlib
 import os
@@ -22,34 +22,38 @@ _HANDLERS = {
 }
 
 
-def _handlers(given) -> dict:
+def _handlers(kwargs_handlers) -> dict:
     result = {}
-    for handler in given or ():
+    for handler in kwargs_handlers or ():
         name = _HANDLERS.get(type(handler))
         if name is None:
             raise errors.ArgumentError(
-                f"kwargs_handlers has a `{type(handler).__name__}`",
-                "pass " + ", ".join(kind.__name__ for kind in _HANDLERS) + " of accelerate_cpp",
+                f"kwargs_handlers contains a `{type(handler).__name__}`, which is not supported",
+                "use these classes from accelerate_cpp: " + ", ".join(kind.__name__ for kind in _HANDLERS),
             )
         if name in result:
-            raise errors.ArgumentError(f"kwargs_handlers has two `{type(handler).__name__}`", "pass one")
+            raise errors.ArgumentError(
+                f"kwargs_handlers contains more than one `{type(handler).__name__}`", "pass only one"
+            )
         result[name] = handler
     return result
 
 
-def _refuse(absent: dict, inert: tuple = (None,)) -> None:
-    """The peer's arguments for what is not here: nothing is accepted and ignored."""
-    for name, value in absent.items():
-        if value not in inert:
-            raise errors.UnsupportedError(f"`{name}` has no counterpart in accelerate_cpp", "leave it out")
+def _reject_unsupported(arguments: dict, allowed_values: tuple = (None,)) -> None:
+    """Raises an error for arguments that only Hugging Face Accelerate supports, instead of ignoring them."""
+    for name, value in arguments.items():
+        if value not in allowed_values:
+            argument = name if allowed_values == (None,) else f"{name}={value!r}"
+            raise errors.UnsupportedError(f"accelerate_cpp does not support `{argument}`", "leave it out")
 
 
 class Accelerator:
     """One process's view of a training run.
 
-    `prepare` readies models, optimizers and schedulers in place and returns them; loaders are returned as new
-    objects that give this process its share. `backward` averages the gradients over all processes. On a micro-step
-    of an accumulation `.grad` stays None, so that `optimizer.step()` and `zero_grad()` do nothing by themselves.
+    `prepare` changes models, optimizers and schedulers in place and returns them. For loaders it returns new objects
+    that yield this process's share of the batches. `backward` averages the gradients over all processes. During
+    gradient accumulation `.grad` stays None until the last micro-batch of an update, so `optimizer.step()` and
+    `zero_grad()` do nothing before then.
     """
 
     def __init__(
@@ -80,7 +84,7 @@ class Accelerator:
         autocast_scope: str = "forward",
         scheduler_unit: str = "per_process",
     ):
-        _refuse(
+        _reject_unsupported(
             dict(
                 deepspeed_plugin=deepspeed_plugin,
                 fsdp_plugin=fsdp_plugin,
@@ -92,14 +96,15 @@ class Accelerator:
                 parallelism_config=parallelism_config,
             )
         )
-        _refuse(dict(dynamo_backend=getattr(dynamo_backend, "value", dynamo_backend)), (None, "no", "NO"))
+        _reject_unsupported(dict(dynamo_backend=getattr(dynamo_backend, "value", dynamo_backend)), (None, "no", "NO"))
         if autocast_scope not in ("forward", "manual"):
             raise errors.ArgumentError(
-                f"autocast_scope is `{autocast_scope}`",
-                "use `forward`, for the forward of prepared models, or `manual`, for inside `autocast()` only",
+                f"autocast_scope `{autocast_scope}` is not one of forward, manual",
+                "use `forward` to apply autocast when a prepared model is called, or `manual` to apply it only "
+                "inside `autocast()`",
             )
         if gradient_accumulation_plugin is not None and gradient_accumulation_steps == 1:
-            gradient_accumulation_steps = None  # the peer's default, which says nothing
+            gradient_accumulation_steps = None  # 1 is the default in Hugging Face Accelerate, so it means "not set"
         handlers = _handlers(kwargs_handlers)
         self._project_configuration = _project(project_dir, project_config)
         self._autocast_kwargs = handlers.get("autocast_kwargs", _kwargs.AutocastKwargs())
@@ -128,9 +133,9 @@ class Accelerator:
         self._core.register_random_state("python", _checkpoints.PythonRandom())
         self._core.register_random_state("numpy", _checkpoints.NumpyRandom())
         self._hooks: list = []
-        self._forget()
+        self._reset_prepared()
 
-    def _forget(self):
+    def _reset_prepared(self):
         self._models: list = []
         self._mirrors: dict = {}
         self._optimizers: list = []
@@ -138,32 +143,35 @@ class Accelerator:
         self._schedulers: list = []
         self._dataloaders: list = []
 
-    # Getting ready ----------------------------------------------------------------------------
+    # Preparation ------------------------------------------------------------------------------
 
     def prepare(self, *args, device_placement: Optional[list] = None):
-        """Readies models, optimizers, schedulers and loaders, in any order; returns them in the same order.
+        """Prepares models, optimizers, schedulers and loaders, in any order; returns them in the same order.
 
-        Collective for models: parameters and buffers become those of process 0.
+        Collective for models: all processes get the parameters and buffers from process 0.
         """
         if device_placement is not None and len(device_placement) != len(args):
             raise errors.ArgumentError(
-                f"prepare got {len(args)} objects and a `device_placement` of {len(device_placement)}",
-                "pass one value for each object",
+                f"`device_placement` has length {len(device_placement)}, but the number of objects is {len(args)}",
+                "pass one value per object",
             )
-        places = device_placement or [None] * len(args)
-        # Schedulers last: each needs its optimizer.
-        results = [None if optimizers.is_scheduler(item) else self._prepare_one(item, p) for item, p in zip(args, places)]
+        placements = device_placement or [None] * len(args)
+        # Schedulers come last, since each needs its prepared optimizer.
+        results = [
+            None if optimizers.is_scheduler(item) else self._prepare_item(item, placement)
+            for item, placement in zip(args, placements)
+        ]
         results = [self.prepare_scheduler(item) if optimizers.is_scheduler(item) else results[i] for i, item in enumerate(args)]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _prepare_one(self, item, place):
+    def _prepare_item(self, item, device_placement):
         if isinstance(item, torch.utils.data.DataLoader):
-            return self.prepare_data_loader(item, device_placement=place)
+            return self.prepare_data_loader(item, device_placement=device_placement)
         if isinstance(item, torch.nn.Module):
-            return self.prepare_model(item, device_placement=place)
+            return self.prepare_model(item, device_placement=device_placement)
         if isinstance(item, torch.optim.Optimizer):
-            return self.prepare_optimizer(item, device_placement=place)
-        return item  # as the peer: what needs nothing passes through
+            return self.prepare_optimizer(item, device_placement=device_placement)
+        return item  # like Hugging Face Accelerate, returns all other objects unchanged
 
     def prepare_model(self, model, device_placement: Optional[bool] = None, evaluation_mode: bool = False):
         if self.device_placement if device_placement is None else device_placement:
@@ -174,7 +182,7 @@ class Accelerator:
         return model
 
     def _mirror_model(self, model, evaluation_mode=False):
-        self._mirrors.pop(id(model), None)  # The core forgets the one it had.
+        self._mirrors.pop(id(model), None)  # The core drops the previous mirror.
         mirror = modules.mirror(model)
         self._core.prepare_model(mirror, evaluation_mode)
         if not any(known is model for known in self._models):
@@ -199,33 +207,33 @@ class Accelerator:
         return scheduler
 
     def prepare_parameters(self, names: list, tensors: list, buffers: list = ()) -> None:
-        """What `prepare_model` does, for a model that is no `nn.Module`: names and tensors in equal order.
+        """Like `prepare_model`, for a model that is not an `nn.Module`. `names` and `tensors` have the same order.
 
         Collective.
         """
         self._core.prepare_parameters(list(names), list(tensors), list(buffers))
 
     def prepare_data_loader(self, data_loader, device_placement: Optional[bool] = None, slice_fn_for_dispatch=None):
-        _refuse(dict(slice_fn_for_dispatch=slice_fn_for_dispatch))
+        _reject_unsupported(dict(slice_fn_for_dispatch=slice_fn_for_dispatch))
         if isinstance(data_loader, loaders.DataLoaderBase) and any(data_loader is d for d in self._dataloaders):
             return data_loader
-        place = self.device_placement if device_placement is None else device_placement
-        prepared = loaders.prepare(data_loader, self._core, self.device if place else None)
+        moves_batches = self.device_placement if device_placement is None else device_placement
+        prepared = loaders.prepare(data_loader, self._core, self.device if moves_batches else None)
         self._dataloaders.append(prepared)
         return prepared
 
     # Training ---------------------------------------------------------------------------------
 
     def backward(self, loss, **kwargs) -> None:
-        """Adds the gradients of `loss`, scaled so that the micro-steps of one update equal one large batch."""
+        """Computes the gradients of `loss`, scaled so that the micro-batches of an update act like one large batch."""
         unknown = set(kwargs) - {"retain_graph", "create_graph"}
         if unknown:
-            raise TypeError(f"backward got an unexpected argument `{sorted(unknown)[0]}`")
+            raise TypeError(f"backward() got an unexpected keyword argument `{sorted(unknown)[0]}`")
         self._core.backward(loss, bool(kwargs.get("retain_graph")), bool(kwargs.get("create_graph")))
 
     @contextlib.contextmanager
     def accumulate(self, *models, weight: Optional[float] = None):
-        """One micro-step of gradient accumulation, for everything that was prepared."""
+        """Runs the block as one micro-batch of gradient accumulation, for all prepared objects."""
         for model in models:
             self._mirror_of(model, "accumulate")
         self._core.accumulate(weight)
@@ -233,7 +241,7 @@ class Accelerator:
 
     @contextlib.contextmanager
     def no_sync(self, model=None):
-        """Keeps the gradients of the backwards inside local, and visible in `.grad`."""
+        """Disables gradient synchronization: backward passes inside the block only add to the local `.grad`."""
         region = self._core.no_sync(None if model is None else self._mirror_of(model, "no_sync"))
         try:
             yield
@@ -241,12 +249,12 @@ class Accelerator:
             region.end()
 
     def trigger_sync_in_backward(self, model=None) -> None:
-        """Makes the next backward inside `no_sync` synchronise after all."""
+        """Makes the next backward pass inside `no_sync` synchronize gradients."""
         self._core.trigger_sync_in_backward()
 
     @contextlib.contextmanager
     def join_uneven_inputs(self, joinables=None, even_batches: Optional[bool] = None):
-        """Lets processes run out of batches at different times."""
+        """Allows processes to have different numbers of batches inside the block."""
         region = self._core.join_uneven_inputs(even_batches)
         try:
             yield
@@ -256,28 +264,28 @@ class Accelerator:
         region.end()
 
     def clip_grad_norm_(self, parameters, max_norm: float, norm_type: float = 2) -> torch.Tensor:
-        """Scales the gradients so that their norm is at most `max_norm`; returns the norm before."""
+        """Scales the gradients so that their norm is at most `max_norm`; returns the norm before scaling."""
         return self._core.clip_grad_norm_(_list_of(parameters), float(max_norm), float(norm_type))
 
     def clip_grad_value_(self, parameters, clip_value: float) -> None:
         self._core.clip_grad_value_(_list_of(parameters), float(clip_value))
 
     def unscale_gradients(self, optimizer=None) -> None:
-        """Does nothing: after `backward`, `.grad` holds real values already, also with fp16."""
+        """Does nothing: after `backward`, `.grad` is already unscaled, even with fp16."""
 
     def autocast(self, autocast_handler: Optional[_kwargs.AutocastKwargs] = None):
-        """A context with the precision of this Accelerator."""
-        how = autocast_handler or self._autocast_kwargs
+        """Returns an autocast context with this Accelerator's mixed precision."""
+        handler = autocast_handler or self._autocast_kwargs
         precision = modules._PRECISIONS.get(self.mixed_precision)
         return torch.autocast(
             self.device.type,
             dtype=precision,
-            enabled=how.enabled and precision is not None,
-            cache_enabled=how.cache_enabled,
+            enabled=handler.enabled and precision is not None,
+            cache_enabled=handler.cache_enabled,
         )
 
     def graph(self, function: Callable, *, warmup_steps: int = 2, max_graphs: int = 16) -> graph.GraphedFunction:
-        """Lets a GPU start all that `function` does at once; see `GraphedFunction`."""
+        """Captures the GPU work of `function` in CUDA graphs and replays them; see `GraphedFunction`."""
         return graph.GraphedFunction(self._core, function, warmup_steps, max_graphs)
 
     # Results ----------------------------------------------------------------------------------
@@ -286,7 +294,7 @@ class Accelerator:
         return operations.gather(tensor, group=self._core.state.group)
 
     def gather_for_metrics(self, input_data: Any, use_gather_object: bool = False) -> Any:
-        """Gathers exactly the real rows of the current batch."""
+        """Gathers the rows of the current batch from all processes, without padding."""
         tensors = _nests.tensors_of(input_data)
         if tensors and not use_gather_object:
             return _nests.with_tensors(input_data, self._core.gather_for_metrics(tensors))
@@ -301,7 +309,7 @@ class Accelerator:
 
     @contextlib.contextmanager
     def profile(self, profile_handler: Optional[_kwargs.ProfileKwargs] = None):
-        """Records what LibTorch does inside, a trace per process."""
+        """Profiles the code inside the block; writes one trace per process."""
         profiler = _core.Profiler(_kwargs.to_dict(profile_handler or self._profile_kwargs), self.process_index)
         try:
             yield profiler
@@ -320,7 +328,7 @@ class Accelerator:
     # Checkpoints ------------------------------------------------------------------------------
 
     def save_state(self, output_dir: Optional[str] = None, safe_serialization: bool = True, *, blocking: bool = True):
-        """Saves everything a run needs to go on; returns the folder, complete or absent."""
+        """Saves everything a run needs to resume; returns the folder, which is never partially written."""
         _checkpoints.check_safe(safe_serialization)
         return self._core.save_state(None if output_dir is None else os.fspath(output_dir), blocking)
 
@@ -332,21 +340,22 @@ class Accelerator:
         strict: bool = True,
         map_location: Optional[str] = None,
     ) -> dict:
-        """Goes back to a saved state, at any number of processes; returns what was loaded.
+        """Restores a saved state, with any number of processes; returns a summary of what was loaded.
 
-        `load_kwargs` and `map_location` are the peer's: nothing is unpickled here, and tensors go where those of the
-        run are, so that only `{"weights_only": True}`, and `cpu` or `on_device`, can be met.
+        `load_kwargs` and `map_location` exist for compatibility with Hugging Face Accelerate. This library never
+        unpickles and loads each tensor onto the device it is used on, so `load_kwargs` can only be
+        `{"weights_only": True}`, and `map_location` only `cpu` or `on_device`.
         """
-        _refuse(dict(load_kwargs=load_kwargs), (None, {}, {"weights_only": True}))
-        _refuse(dict(map_location=map_location), (None, "cpu", "on_device"))
+        _reject_unsupported(dict(load_kwargs=load_kwargs), (None, {}, {"weights_only": True}))
+        _reject_unsupported(dict(map_location=map_location), (None, "cpu", "on_device"))
         return self._core.load_state(None if input_dir is None else os.fspath(input_dir), strict)
 
     def wait_for_checkpoint(self) -> None:
-        """Waits for a save in the background."""
+        """Waits until a background save has finished."""
         self._core.wait_for_checkpoint()
 
     def register_for_checkpointing(self, *objects) -> None:
-        """Saves and loads these too: `state_dict()` of plain values and tensors, those of process 0."""
+        """Adds objects with a `state_dict()` of plain values and tensors to the checkpoint; process 0 saves them."""
         for item in objects:
             adapter = _checkpoints.Registered(item)
             self._core.register_values(adapter)
@@ -354,15 +363,15 @@ class Accelerator:
                 self._core.register_tensors(adapter)
 
     def register_random_state(self, name: str, save: Callable, load: Callable) -> None:
-        """Saves and loads random numbers that torch does not know: a tensor of bytes, of each process its own."""
+        """Registers a random generator that torch does not manage: each process saves its state in the checkpoint."""
         self._core.register_random_state(name, _checkpoints.RandomState(save, load))
 
     def register_save_state_pre_hook(self, hook: Callable) -> "_RemovableHook":
-        """`hook(models, weights, folder)` before weights are saved; what it takes out is not saved."""
+        """Calls `hook(models, weights, folder)` before weights are saved; weights the hook removes are not saved."""
         return self._add_hook(self._core.register_save_state_pre_hook, hook)
 
     def register_load_state_pre_hook(self, hook: Callable) -> "_RemovableHook":
-        """`hook(models, weights, folder)` before weights are loaded."""
+        """Calls `hook(models, weights, folder)` before weights are loaded."""
         return self._add_hook(self._core.register_load_state_pre_hook, hook)
 
     def _add_hook(self, register, hook):
@@ -375,27 +384,27 @@ class Accelerator:
         return removable
 
     def checkpoint_requested(self) -> bool:
-        """Whether this process or another was asked to save and stop, by SIGTERM or SIGUSR1.
+        """Whether SIGTERM or SIGUSR1 asked this process or another one to save and stop.
 
-        Save, then leave with `sys.exit(PREEMPTED_EXIT_CODE)`.
+        If so, save a checkpoint, then call `sys.exit(PREEMPTED_EXIT_CODE)`.
         """
         return self._core.checkpoint_requested()
 
     def save_every(self, steps: Optional[int] = None, minutes: Optional[float] = None, blocking: bool = False):
-        """A function to call once per step; it saves when it is time, and returns whether it did."""
+        """Returns a function to call once per step. It saves when a save is due, and returns whether it saved."""
         return self._core.save_every(steps, minutes, blocking)
 
     def get_state_dict(self, model, unwrap: bool = True) -> dict:
-        """Parameters and buffers under the model's own names; the tensors are the model's."""
+        """Returns parameters and buffers by name; the tensors are shared with the model."""
         return self._core.get_state_dict(modules.mirror(model))
 
     def save_model(self, model, save_directory, max_shard_size: str = "10GB", safe_serialization: bool = True) -> None:
-        """Writes a model's weights as Hugging Face lays them out, on the main process."""
+        """Writes a model's weights in the Hugging Face layout, on the main process."""
         _checkpoints.check_safe(safe_serialization)
         self._core.save_model(modules.mirror(model), os.fspath(save_directory), str(max_shard_size))
 
     def save(self, obj, f, safe_serialization: bool = True) -> None:
-        """Writes tensors by name as safetensors, or plain values as JSON, to a file, on the main process."""
+        """Writes a dict of tensors as safetensors, or plain values as JSON, on the main process."""
         _checkpoints.check_safe(safe_serialization)
         each_node = self.project_configuration.save_on_each_node
         if self.is_local_main_process if each_node else self.is_main_process:
@@ -407,20 +416,20 @@ class Accelerator:
 
     @property
     def project_configuration(self) -> _kwargs.ProjectConfiguration:
-        """Where checkpoints go, and the number of the next."""
+        """Where checkpoints are saved, and the number of the next checkpoint."""
         self._project_configuration.iteration = self.save_iteration
         return self._project_configuration
 
     @property
     def step(self) -> int:
-        """Updates of the optimizers so far, those of loaded runs included."""
+        """The number of optimizer updates so far, including those before the run was resumed."""
         return self._core.step
 
     # Processes --------------------------------------------------------------------------------
 
     @property
     def group(self):
-        """The group of all processes, see `PartialState.group`."""
+        """The process group of all processes; see `PartialState.group`."""
         return self.state.group
 
     @property
@@ -468,7 +477,7 @@ class Accelerator:
         return self.state.split_between_processes(inputs, apply_padding)
 
     def print(self, *args, **kwargs) -> None:
-        """`print`, once per host."""
+        """Prints once per machine."""
         self.state.print(*args, **kwargs)
 
     # Settings ---------------------------------------------------------------------------------
@@ -506,35 +515,35 @@ class Accelerator:
     def even_batches(self, value: bool) -> None:
         self._core.even_batches = value
 
-    # The end ----------------------------------------------------------------------------------
+    # Cleanup ----------------------------------------------------------------------------------
 
     def unwrap_model(self, model, keep_fp32_wrapper: bool = True, keep_torch_compile: bool = True):
-        """The model itself: nothing was wrapped. Without `keep_fp32_wrapper`, autocast is taken off again."""
+        """Returns the model itself, since `prepare` does not wrap it. `keep_fp32_wrapper=False` removes autocast."""
         if not keep_fp32_wrapper:
             modules.unwrap_forward(model)
         return model
 
     def free_memory(self, *objects):
-        """Forgets everything that was prepared; it works on as it is, on its own."""
+        """Releases all prepared objects. They can still be used, without this Accelerator."""
         for model in self._models:
             modules.unwrap_forward(model)
         for scheduler in self._schedulers:
             optimizers.release_scheduler(scheduler)
         self._core.free_memory()
-        self._forget()
+        self._reset_prepared()
         return [None] * len(objects)
 
     def clear(self, *objects):
         return self.free_memory(*objects)
 
     def end_training(self) -> None:
-        """Waits for everyone and leaves the run."""
+        """Waits for all processes, then leaves the process group."""
         self._core.end_training()
 
-    def _mirror_of(self, model, who: str):
+    def _mirror_of(self, model, caller: str):
         mirror = self._mirrors.get(id(model))
         if mirror is None:
-            raise errors.StateError(f"{who} got a model that was not prepared", "call prepare() with it first")
+            raise errors.StateError(f"{caller} got a model that was not prepared", "pass it to prepare() first")
         return mirror
 
 

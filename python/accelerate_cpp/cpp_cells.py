@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ cells, compiled with a precompiled header and kept by their content."""
+"""Compiles C++ cells with a precompiled header, and caches them by their content."""
 
 import fcntl
 import hashlib
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import cpp_functions, errors
 
-# Parsed once for an installation; every cell begins with it.
+# Precompiled once per installation; included at the beginning of every cell.
 PRELUDE = """\
 #include <torch/extension.h>
 #include <accelerate/accelerate.h>
@@ -30,10 +30,10 @@ PRELUDE = """\
 #include <vector>
 """
 
-# A base before what derives from it.
+# Base classes come before the classes that derive from them.
 _ERRORS = [name for name, kind in vars(errors).items() if isinstance(kind, type) and kind.__base__ is not RuntimeError]
 
-# Our exceptions become those of the package, LibTorch's lose their stack.
+# Translates C++ exceptions to this package's Python exceptions, and strips the stack trace from LibTorch's exceptions.
 _TRANSLATOR = """
   pybind11::register_local_exception_translator([](std::exception_ptr pointer) {
     try {
@@ -56,11 +56,11 @@ _TRANSLATOR = """
     ),
 )
 
-LONGEST_COMPILE = 600  # seconds
+COMPILE_TIMEOUT = 600  # seconds
 
 
 class CompilerError(Exception):
-    """The compiler's messages."""
+    """A cell cannot be compiled; the text holds the compiler's messages."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Installation:
-    """Where headers and libraries are, from the file the command itself reads."""
+    """The locations of headers and libraries, from the file that the `accelerate` command also reads."""
 
     description: Path
     compiler: str
@@ -85,12 +85,12 @@ class Installation:
 
     @staticmethod
     def find() -> "Installation":
-        given = os.environ.get("ACCELERATE_TOOLCHAIN")
-        path = Path(given) if given else Path(__file__).parent / "share" / "accelerate" / "toolchain.json"
+        variable = os.environ.get("ACCELERATE_TOOLCHAIN")
+        path = Path(variable) if variable else Path(__file__).parent / "share" / "accelerate" / "toolchain.json"
         if not path.exists():
             raise CompilerError(
-                f"there is no {path}, which says where the C++ headers are\n"
-                "hint: install the package, or set ACCELERATE_TOOLCHAIN to the file of a build"
+                f"{path}, which contains the location of the C++ headers, does not exist\n"
+                "hint: install the package, or set ACCELERATE_TOOLCHAIN to the toolchain.json in a build folder"
             )
         text = path.read_text().replace("@PREFIX@", str(path.parents[2]))
         content = json.loads(text)
@@ -102,12 +102,12 @@ class Installation:
 
 
 def _compiler(preferred: str) -> str:
-    """clang 19 where there is one: it reads the header in a second, g++ in seven."""
+    """Prefers clang 19: it reads the precompiled header in one second, g++ in seven."""
     for name in (os.environ.get("ACCELERATE_CXX"), "clang++-19", preferred, "g++", "clang++"):
         found = shutil.which(name) if name else None
         if found:
             return found
-    raise CompilerError("there is no C++ compiler\nhint: install one: `apt-get install g++`, or clang-19")
+    raise CompilerError("no C++ compiler found\nhint: install clang-19 or g++, for example with `apt-get install g++`")
 
 
 def cache_folder() -> Path:
@@ -122,7 +122,7 @@ def _flags(installation: Installation) -> list:
     python = sysconfig.get_paths()["include"]
     if not (Path(python) / "Python.h").exists():
         raise CompilerError(
-            f"there is no Python.h in {python}\nhint: install Python's headers: `apt-get install python3-dev`"
+            f"{python} does not contain Python.h\nhint: install the Python headers: `apt-get install python3-dev`"
         )
     folders = [installation.include, headers, headers / "torch/csrc/api/include", python]
     flags = ["-std=c++20", "-O1", "-fPIC", "-pthread", "-fvisibility=hidden", "-DTORCH_API_INCLUDE_EXTENSION_H"]
@@ -144,7 +144,7 @@ def _link_flags(installation: Installation, program: bool) -> list:
 
 
 def _fingerprint(installation: Installation) -> str:
-    """What makes a header or a cell stale: the libraries, our headers, the compiler, torch."""
+    """A key that changes when the libraries, our headers, the compiler or torch change, to force a recompilation."""
     import torch
 
     parts = [installation.compiler, torch.__version__, torch.__file__, sys.version]
@@ -163,15 +163,15 @@ def _key(*texts: str) -> str:
 
 @contextmanager
 def _locked(folder: Path):
-    """Only this process compiles into `folder`; waits as long as another may take."""
+    """Locks `folder` for compiling; if another process is compiling, waits up to COMPILE_TIMEOUT."""
     folder.mkdir(parents=True, exist_ok=True)
-    limit = time.monotonic() + LONGEST_COMPILE
+    deadline = time.monotonic() + COMPILE_TIMEOUT
     with open(folder / "lock", "w") as file:
         while not _lock(file):
-            if time.monotonic() > limit:
+            if time.monotonic() > deadline:
                 raise CompilerError(
-                    f"another process has been compiling for {LONGEST_COMPILE} s and holds {file.name}\n"
-                    "hint: end that process, then run the cell again"
+                    f"another process has been compiling for {COMPILE_TIMEOUT} s and still locks {file.name}\n"
+                    "hint: stop that process, then run the cell again"
                 )
             time.sleep(0.1)
         yield
@@ -185,36 +185,36 @@ def _lock(file) -> bool:
     return True
 
 
-def _execute(words: list) -> str:
-    """Runs the compiler; returns its messages, raises with them."""
+def _execute(command: list) -> str:
+    """Runs the compiler and returns its messages. Raises CompilerError with the messages if it fails."""
     try:
-        done = subprocess.run(
-            list(map(str, words)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LONGEST_COMPILE
+        result = subprocess.run(
+            list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMPILE_TIMEOUT
         )
     except subprocess.TimeoutExpired:
-        raise CompilerError(f"the compiler did not end within {LONGEST_COMPILE} s") from None
-    if done.returncode != 0:
-        raise CompilerError(done.stderr or f"{words[0]} ended with code {done.returncode}")
-    return done.stderr
+        raise CompilerError(f"the compiler did not finish within {COMPILE_TIMEOUT} s") from None
+    if result.returncode != 0:
+        raise CompilerError(result.stderr or f"{command[0]} failed with exit code {result.returncode}")
+    return result.stderr
 
 
-def _precompiled_header(installation: Installation, flags: list, fingerprint: str, say) -> Path:
+def _precompiled_header(installation: Installation, flags: list, fingerprint: str, report) -> Path:
     folder = cache_folder() / "headers" / _key(PRELUDE, fingerprint, *flags)
     header = folder / "cell.h"
     result = folder / ("cell.h.pch" if "clang" in installation.compiler else "cell.h.gch")
     with _locked(folder):
         if not result.exists():
-            say("Precompiling the headers of LibTorch for C++ cells, once for this installation …")
+            report("Precompiling the LibTorch headers for C++ cells, once per installation …")
             header.write_text(PRELUDE)
             temporary = folder / "part"
-            words = [installation.compiler, *flags, "-x", "c++-header", header, "-o", temporary]
-            _execute(words + (["-fpch-instantiate-templates"] if "clang" in installation.compiler else []))
+            command = [installation.compiler, *flags, "-x", "c++-header", header, "-o", temporary]
+            _execute(command + (["-fpch-instantiate-templates"] if "clang" in installation.compiler else []))
             temporary.rename(result)
     return header
 
 
 def _source(code: str, functions: list, module: str) -> str:
-    """The cell with its own line numbers, then what makes its functions Python's."""
+    """The cell with its own line numbers, followed by the Python bindings of its functions."""
     text = f'#line 1 "cell"\n{code}\n'
     if functions is None:
         return text
@@ -222,10 +222,10 @@ def _source(code: str, functions: list, module: str) -> str:
     return text + f'#line 1 "bindings"\nPYBIND11_MODULE({module}, module) {{{_TRANSLATOR}{"".join(lines)}}}\n'
 
 
-def compile_cell(code: str, flags: list, program: bool, say) -> Cell:
-    """Compiles a cell into a library with its functions, or into a program. `say` is told what takes long.
+def compile_cell(code: str, flags: list, program: bool, report) -> Cell:
+    """Compiles a cell into a library that holds its functions, or into a program. Calls `report` before a slow step.
 
-    Raises `CompilerError` with lines of the cell.
+    Raises `CompilerError` with the cell's line numbers.
     """
     installation = Installation.find()
     all_flags = [*_flags(installation), *flags]
@@ -233,8 +233,8 @@ def compile_cell(code: str, flags: list, program: bool, say) -> Cell:
     functions = None if program else cpp_functions.find_functions(code)
     if functions == []:
         raise CompilerError(
-            "the cell defines no function, so there is nothing to call\n"
-            "hint: define one, or run a program with `%%cpp --run`"
+            "the cell does not define a function\n"
+            "hint: define a function, or run the cell as a program with `%%cpp --run`"
         )
     key = _key(_source(code, functions, "cell"), fingerprint, *all_flags)
     folder = cache_folder() / key
@@ -243,13 +243,13 @@ def compile_cell(code: str, flags: list, program: bool, say) -> Cell:
     names = tuple(dict.fromkeys(function.name for function in functions or []))
     if result.exists():
         return Cell(result, names)
-    header = _precompiled_header(installation, all_flags, fingerprint, say)
+    header = _precompiled_header(installation, all_flags, fingerprint, report)
     with _locked(folder):
         if not result.exists():
             source = folder / "cell.cpp"
             source.write_text(_source(code, functions, module))
             temporary = folder / "part"
-            words = [installation.compiler, *all_flags, "-include", header, source, "-o", temporary]
-            _execute([*words, *_link_flags(installation, program)])
+            command = [installation.compiler, *all_flags, "-include", header, source, "-o", temporary]
+            _execute([*command, *_link_flags(installation, program)])
             temporary.rename(result)
     return Cell(result, names)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that a C++ text defines, and how Python gets at them."""
+"""Finds the functions that C++ code defines, and generates their Python bindings."""
 
 import re
 from dataclasses import dataclass, field
 
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*$")
-# Heads of other things that end in a brace, and functions that are nobody else's.
-_OTHER = re.compile(r"^\s*(struct|class|union|enum|namespace|template|extern|static|using|typedef|concept|operator)\b")
+# Other declarations that end with a brace, and functions that are local to the cell.
+_NOT_A_FUNCTION = re.compile(r"^\s*(struct|class|union|enum|namespace|template|extern|static|using|typedef|concept|operator)\b")
 _KEYWORDS = {"if", "for", "while", "switch", "catch", "return", "main"}
 
 
@@ -22,9 +22,11 @@ class Parameter:
         return f', pybind11::arg("{self.name}")' + (f" = {self._value()}" if self.default else "")
 
     def _value(self) -> str:
-        """The default with its type, which `{}` alone has not."""
-        kind = f"std::remove_cvref_t<{self.type}>"
-        return kind + self.default if self.default.startswith("{") else f"static_cast<{kind}>({self.default})"
+        """The default value with its type, since `{}` alone has no type."""
+        value_type = f"std::remove_cvref_t<{self.type}>"
+        if self.default.startswith("{"):
+            return value_type + self.default
+        return f"static_cast<{value_type}>({self.default})"
 
 
 @dataclass
@@ -40,7 +42,7 @@ class Function:
         if self.is_overloaded:
             types = ", ".join(parameter.type for parameter in self.parameters)
             pointer = f"static_cast<{self.result} (*)({types})>({pointer})"
-        # pybind11 wants all arguments named, or none.
+        # pybind11 requires names for all arguments or for none.
         named = all(parameter.name for parameter in self.parameters)
         arguments = "".join(parameter.argument() for parameter in self.parameters) if named else ""
         return (
@@ -56,18 +58,21 @@ _NOT_CODE = re.compile(
 )
 
 
-def _blank(code: str, what: str) -> str:
-    """`code` with what begins with one of these characters as blanks: the same length, the same lines."""
+def _blank(code: str, first_characters: str) -> str:
+    """Replaces comments, strings and directives that start with one of `first_characters` with spaces.
+
+    The length and the lines of `code` stay the same.
+    """
 
     def replace(match) -> str:
         text = match.group()
-        return re.sub(r"[^\n]", " ", text) if text.lstrip()[0] in what else text
+        return re.sub(r"[^\n]", " ", text) if text.lstrip()[0] in first_characters else text
 
     return _NOT_CODE.sub(replace, code)
 
 
 def _split(text: str, blanked: str) -> list:
-    """Splits at the commas outside all brackets."""
+    """Splits at the commas that are not inside brackets."""
     parts, depth, begin = [], 0, 0
     for index, char in enumerate(blanked):
         depth += (char in "([{<") - (char in ")]}>" and blanked[index - 1 : index + 1] != "->")
@@ -81,7 +86,7 @@ def _parameter(text: str) -> Parameter:
     head, equals, default = text.partition("=")
     head = head.strip()
     found = _NAME.search(head)
-    # A name follows a type: `int` alone is a type, `const T& x` has both.
+    # The name follows the type: `int` is only a type, `const T& x` has both.
     before = head[: found.start()].strip() if found else ""
     if not found or not before or before in ("const", "unsigned", "signed", "volatile", "struct") or before.endswith("::"):
         return Parameter(head, "", default.strip())
@@ -89,8 +94,8 @@ def _parameter(text: str) -> Parameter:
 
 
 def _function(head: str, blanked: str):
-    """The function that a head at the outermost level begins, or None."""
-    if _OTHER.match(blanked):
+    """The function that the top-level text `head` declares, or None."""
+    if _NOT_A_FUNCTION.match(blanked):
         return None
     open_bracket = blanked.find("(")
     if open_bracket < 0:
@@ -99,7 +104,7 @@ def _function(head: str, blanked: str):
     if not found or found.group(1) in _KEYWORDS:
         return None
     result = head[: found.start()].strip()
-    # `A::f` is a member; without a type it is a constructor or a macro.
+    # `A::f` is a member function; without a result type it is a constructor or a macro.
     if not result or result.endswith("::") or "=" in blanked[: found.start()]:
         return None
     result = re.sub(r"\b(inline|constexpr|\[\[[^\]]*\]\])\s*", "", result).strip()
@@ -119,8 +124,8 @@ def _function(head: str, blanked: str):
 
 
 def find_functions(code: str) -> list:
-    """The free functions that `code` defines at its outermost level, `main` and static ones excepted."""
-    code = _blank(code, "/#")  # comments and the preprocessor's lines
+    """The free functions that `code` defines at the top level, except `main` and static functions."""
+    code = _blank(code, "/#")  # comments and preprocessor directives
     blanked = _blank(code, "R\"'")  # strings too
     functions, depth, brackets, begin = [], 0, 0, 0
     for index, char in enumerate(blanked):

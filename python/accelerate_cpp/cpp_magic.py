@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`%%cpp`: cells of C++ in a Python notebook.
+"""`%%cpp`: C++ cells in a Python notebook.
 
     %load_ext accelerate_cpp
 
@@ -8,8 +8,8 @@
 
     notebook_launcher(training_function, (3,), num_processes=2)
 
-A cell is compiled once for its content. The functions it defines become names of the notebook; a call passes
-`torch.Tensor`s as they are, without copying. `%%cpp --run --num_processes 2` compiles a program with a `main` and
+A cell is compiled only when its content changes. The functions it defines become Python functions in the notebook; a
+call passes `torch.Tensor`s without copying. `%%cpp --run --num_processes 2` compiles a program with a `main` and
 launches it.
 """
 
@@ -29,19 +29,19 @@ from . import cpp_cells
 
 
 class CppCompileError(Exception):
-    """A cell does not compile; `messages` are the compiler's, with the lines of the cell."""
+    """A cell does not compile. `messages` holds the compiler's messages, with the cell's line numbers."""
 
     def __init__(self, messages: str):
         super().__init__(messages)
         self.messages = messages
 
     def _render_traceback_(self) -> list:
-        """What a notebook shows: the frames of this module say nothing to the reader of a cell."""
+        """What a notebook shows: the messages without this module's stack frames."""
         return [self.messages.rstrip("\n")]
 
 
 class CppFunction:
-    """A function of a C++ cell. Travels to other processes as the path of its library and its name."""
+    """A function from a C++ cell. It is pickled as the path of its library and its name."""
 
     def __init__(self, library: str, name: str):
         self.library = library
@@ -53,7 +53,7 @@ class CppFunction:
         try:
             return self._function(*args, **kwargs)
         finally:
-            ctypes.CDLL(None).fflush(None)  # what the function printed, before what Python prints next
+            ctypes.CDLL(None).fflush(None)  # shows the output of the function before Python prints more
 
     def __reduce__(self):
         return CppFunction, (self.library, self.__name__)
@@ -64,7 +64,7 @@ class CppFunction:
 
 @functools.lru_cache(maxsize=None)
 def _load_library(path: str):
-    import torch  # noqa: F401  the library needs what torch loads
+    import torch  # noqa: F401  the library needs the libraries that torch loads
 
     loader = ExtensionFileLoader(Path(path).stem, path)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader, origin=path))
@@ -72,13 +72,13 @@ def _load_library(path: str):
     return module
 
 
-def _say(text: str) -> None:
+def _print_status(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
 def _compile(code: str, flags: list, program: bool) -> cpp_cells.Cell:
     try:
-        return cpp_cells.compile_cell(code, flags, program, _say)
+        return cpp_cells.compile_cell(code, flags, program, _print_status)
     except cpp_cells.CompilerError as error:
         raise CppCompileError(str(error)) from None
 
@@ -93,7 +93,7 @@ def run(code: str, launch_options: list, flags: list = ()) -> int:
     """Compiles a cell with a `main` and runs it with `accelerate launch`. Returns the exit code."""
     cell = _compile(code, list(flags), program=True)
     command = [str(cpp_cells.Installation.find().command), "launch", *launch_options, str(cell.path)]
-    # A group of its own: the interrupt of a notebook comes from us, once.
+    # In its own session, so that an interrupt in the notebook reaches the program only once, through this process.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     with process:
         try:
@@ -112,17 +112,17 @@ def run(code: str, launch_options: list, flags: list = ()) -> int:
 def _parse(line: str) -> tuple:
     parser = argparse.ArgumentParser(prog="%%cpp", add_help=False, exit_on_error=False)
     parser.add_argument("--run", action="store_true", help="compile a program and launch it")
-    parser.add_argument("--flags", default="", help="more flags for the compiler")
+    parser.add_argument("--flags", default="", help="additional compiler flags")
     options, rest = parser.parse_known_args(shlex.split(line))
     if rest and not options.run:
         raise CppCompileError(
-            f"%%cpp has no option `{rest[0]}`\nhint: `%%cpp --run` hands its options to `accelerate launch`"
+            f"%%cpp has no option `{rest[0]}`\nhint: add `--run` to pass options to `accelerate launch`"
         )
     return options, rest
 
 
 def cpp(line: str, cell: str, namespace: dict) -> None:
-    """The magic itself, for a notebook whose names are `namespace`."""
+    """Implements the magic for a notebook whose variables are in `namespace`."""
     options, rest = _parse(line)
     flags = shlex.split(options.flags)
     if not options.run:
@@ -130,11 +130,11 @@ def cpp(line: str, cell: str, namespace: dict) -> None:
         return
     code = run(cell, rest, flags)
     if code != 0:
-        raise CppCompileError(f"the program ended with exit code {code}")
+        raise CppCompileError(f"the program failed with exit code {code}")
 
 
 def load_ipython_extension(ipython) -> None:
-    """`%load_ext accelerate_cpp`."""
+    """Called by `%load_ext accelerate_cpp`."""
     ipython.register_magic_function(
         lambda line, cell: cpp(line, cell, ipython.user_ns), magic_kind="cell", magic_name="cpp"
     )

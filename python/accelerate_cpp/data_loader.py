@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.utils.data.DataLoader`s whose batches are dealt to processes by the core's arithmetic.
+"""`torch.utils.data.DataLoader`s whose batches the core distributes to the processes.
 
-Which samples a process gets, in which order, how many rows of a batch are real, and how a run goes on
-in the middle of an epoch is decided in C++. Reading, joining and worker processes are torch's.
+C++ decides which samples a process gets, in which order, how many rows of a batch are real, and how a run resumes in
+the middle of an epoch. Torch reads and collates the samples, and provides the worker processes.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, Seque
 from . import _nests, errors
 from ._native import core as _core
 
-_KEPT = (
+_COPIED_OPTIONS = (
     "num_workers",
     "collate_fn",
     "pin_memory",
@@ -29,9 +29,9 @@ _KEPT = (
 )
 
 
-def _kept_options(loader) -> dict:
-    """What a loader was made with, apart from its order."""
-    options = {name: getattr(loader, name) for name in _KEPT if hasattr(loader, name)}
+def _copied_options(loader) -> dict:
+    """The options that a loader was created with, except those for the sampling order."""
+    options = {name: getattr(loader, name) for name in _COPIED_OPTIONS if hasattr(loader, name)}
     if not options.get("pin_memory_device"):
         options.pop("pin_memory_device", None)
     return options
@@ -42,12 +42,12 @@ def _seed_of(sampler) -> Optional[int]:
     return None if generator is None else generator.initial_seed()
 
 
-class _Order:
-    """How a loader goes through its dataset, as the core takes it."""
+class _SamplingOrder:
+    """The order in which a loader reads its dataset, in the form that the core expects."""
 
     def __init__(self, loader):
         self.sampler = self.batch_sampler = None
-        self.settings = dict(
+        self.options = dict(
             batch_size=1,
             shuffle=False,
             drop_last=False,
@@ -56,24 +56,24 @@ class _Order:
             batch_sampler_size=None,
         )
         batches = loader.batch_sampler
-        if batches is None:  # batch_size=None: each sample is a batch already
+        if batches is None:  # batch_size=None: each sample is already a batch
             self._use(loader.sampler, loader)
         elif type(batches) is BatchSampler:
-            self.settings.update(batch_size=batches.batch_size, drop_last=batches.drop_last)
+            self.options.update(batch_size=batches.batch_size, drop_last=batches.drop_last)
             self._use(batches.sampler, loader)
         else:
             self.batch_sampler = batches
-            self.settings["batch_sampler_size"] = len(batches)
+            self.options["batch_sampler_size"] = len(batches)
 
     def _use(self, sampler, loader):
         if type(sampler) is RandomSampler and not sampler.replacement and len(sampler) == len(loader.dataset):
-            self.settings.update(shuffle=True, seed=_seed_of(sampler))
+            self.options.update(shuffle=True, seed=_seed_of(sampler))
         elif type(sampler) is not SequentialSampler:
             self.sampler = sampler
-            self.settings["sampler_size"] = len(sampler)
+            self.options["sampler_size"] = len(sampler)
 
-    def tell(self, loader, group) -> None:
-        """Writes a sampler's order of the coming epoch down; all processes take that of the first."""
+    def set_order(self, loader, group) -> None:
+        """Passes a sampler's order for the next epoch to the core; all processes use the order from process 0."""
         order = self.sampler if self.sampler is not None else self.batch_sampler
         if order is None:
             return
@@ -81,22 +81,22 @@ class _Order:
             order.set_epoch(loader.epoch())
         values = list(order)
         if group.size > 1:
-            values = _from_first(values, group)
+            values = _broadcast_from_first(values, group)
         if self.sampler is not None:
             loader.set_order([int(value) for value in values])
         else:
             loader.set_batch_order([[int(value) for value in batch] for batch in values])
 
 
-def _from_first(values, group):
+def _broadcast_from_first(values, group):
     import pickle
 
-    (own,) = group.broadcast_object_list([pickle.dumps(values)], 0)
-    return pickle.loads(own)
+    (data,) = group.broadcast_object_list([pickle.dumps(values)], 0)
+    return pickle.loads(data)
 
 
-class _Batches:
-    """A batch sampler for torch's loader: the indices of the loop that is about to begin."""
+class _IndexBatches:
+    """A batch sampler for torch's loader: yields the indices for the next loop."""
 
     def __init__(self, single: bool):
         self.cursor = None
@@ -109,12 +109,12 @@ class _Batches:
             yield indices[0] if self._single else indices
             cursor.advance()
 
-    def __getstate__(self):  # worker processes that are not forked get a copy, and never use it
+    def __getstate__(self):  # worker processes that are not forked get a copy but never use it
         return {"cursor": None, "_single": self._single}
 
 
 class DataLoaderBase(torch.utils.data.DataLoader):
-    """What prepared loaders have in common. Made by `Accelerator.prepare`."""
+    """Base class of prepared loaders. Created by `Accelerator.prepare`."""
 
     _core: Any
     _device: Any
@@ -122,7 +122,7 @@ class DataLoaderBase(torch.utils.data.DataLoader):
 
     @property
     def total_batch_size(self) -> int:
-        """Samples that all processes together use in a step."""
+        """The number of samples that all processes together use in a step."""
         return self._core.total_batch_size()
 
     @property
@@ -131,12 +131,12 @@ class DataLoaderBase(torch.utils.data.DataLoader):
 
     @property
     def end_of_dataloader(self) -> bool:
-        """Whether the batch that the loop is processing is the last."""
+        """Whether the current batch is the last one."""
         return self._core.end_of_dataloader()
 
     @property
     def valid_rows(self) -> int:
-        """How many rows of that batch are real; those after them repeat other samples."""
+        """How many rows of the current batch are real; the rows after them are padding."""
         return self._core.valid_rows()
 
     @property
@@ -144,7 +144,7 @@ class DataLoaderBase(torch.utils.data.DataLoader):
         return self._core.epoch()
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the order of the next loop."""
+        """Sets the epoch that determines the order of the next loop."""
         self._core.set_epoch(epoch)
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(epoch)
@@ -158,7 +158,7 @@ class DataLoaderBase(torch.utils.data.DataLoader):
     def __len__(self) -> int:
         return self._core.size()
 
-    def _place(self, batch):
+    def _to_device(self, batch):
         if self._device is None:
             return batch
         return _nests.send_to_device(batch, self._device, self._non_blocking)
@@ -167,23 +167,23 @@ class DataLoaderBase(torch.utils.data.DataLoader):
 class DataLoaderShard(DataLoaderBase):
     """Each process reads its own batches."""
 
-    def __init__(self, loader, order: _Order, core, group, device, non_blocking: bool):
+    def __init__(self, loader, order: _SamplingOrder, core, group, device, non_blocking: bool):
         single = loader.batch_sampler is None
-        batches = _Batches(single)
-        how = dict(batch_size=None, sampler=batches) if single else dict(batch_sampler=batches)
+        batches = _IndexBatches(single)
+        sampling = dict(batch_size=None, sampler=batches) if single else dict(batch_sampler=batches)
         object.__setattr__(self, "_core", core)
         self._batches = batches
         self._order = order
         self._group = group
         self._device = device
         self._non_blocking = non_blocking
-        super().__init__(loader.dataset, **how, **_kept_options(loader))
-        # The order comes from the seed; this generator seeds worker processes.
+        # The core's seed determines the order; the copied `generator` only seeds worker processes.
+        super().__init__(loader.dataset, **sampling, **_copied_options(loader))
         self._source = loader
 
     def _begin(self):
-        self._order.tell(self._core, self._group)
-        # Torch's loader asks for indices ahead of the loop, the Accelerator looks at the loop itself.
+        self._order.set_order(self._core, self._group)
+        # Torch's loader prefetches indices with its own cursor; the Accelerator tracks the position of the loop.
         self._batches.cursor = self._core.read_ahead()
         return self._core.begin()
 
@@ -191,7 +191,7 @@ class DataLoaderShard(DataLoaderBase):
         loop = self._begin()
         try:
             for batch in super().__iter__():
-                yield self._place(batch)
+                yield self._to_device(batch)
                 loop.advance()
         finally:
             loop.close()
@@ -208,7 +208,7 @@ class DataLoaderShard(DataLoaderBase):
 
 
 class _Reader:
-    """What the core asks when it reads itself: for streams, and where one process reads for all."""
+    """Reads samples for the core: for streams, and when one process reads for all processes."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -219,8 +219,8 @@ class _Reader:
         if hasattr(dataset, "set_epoch"):
             dataset.set_epoch(epoch)
         if isinstance(dataset, IterableDataset):
-            # Without batches, so that worker processes hand over single samples.
-            options = {**_kept_options(self._loader), "collate_fn": _same, "pin_memory": False}
+            # Without batching, so that worker processes return single samples.
+            options = {**_copied_options(self._loader), "collate_fn": _identity, "pin_memory": False}
             self._samples = iter(torch.utils.data.DataLoader(dataset, batch_size=None, **options))
 
     def next(self) -> tuple:
@@ -247,64 +247,64 @@ class _Reader:
     with_tensors = staticmethod(_nests.with_tensors)
 
     def describe(self, batch):
-        """Everything about a batch but the data of its tensors."""
+        """Serializes a batch without the data of its tensors."""
         import base64
         import pickle
 
-        shell = _nests.map_tensors(lambda tensor: _Shape(tensor.dtype, tuple(tensor.shape)), batch)
-        return base64.b64encode(pickle.dumps(shell)).decode()
+        skeleton = _nests.map_tensors(lambda tensor: _TensorShape(tensor.dtype, tuple(tensor.shape)), batch)
+        return base64.b64encode(pickle.dumps(skeleton)).decode()
 
-    def build(self, form):
+    def build(self, description):
         import base64
         import pickle
 
-        shell = pickle.loads(base64.b64decode(form))
-        return _fill(shell)
+        skeleton = pickle.loads(base64.b64decode(description))
+        return _fill(skeleton)
 
 
-class _Shape:
-    """Stands for a tensor in a description."""
+class _TensorShape:
+    """Replaces a tensor in a serialized batch."""
 
     def __init__(self, dtype, shape):
         self.dtype, self.shape = dtype, shape
 
 
-def _same(value):
+def _identity(value):
     return value
 
 
-def _fill(shell):
-    if isinstance(shell, _Shape):
-        return torch.empty(shell.shape, dtype=shell.dtype)
-    if isinstance(shell, tuple) and hasattr(shell, "_fields"):
-        return type(shell)(*map(_fill, shell))
-    if isinstance(shell, (list, tuple)):
-        return type(shell)(map(_fill, shell))
-    if isinstance(shell, dict) or hasattr(shell, "items"):
-        return type(shell)({key: _fill(value) for key, value in shell.items()})
-    return shell
+def _fill(skeleton):
+    if isinstance(skeleton, _TensorShape):
+        return torch.empty(skeleton.shape, dtype=skeleton.dtype)
+    if isinstance(skeleton, tuple) and hasattr(skeleton, "_fields"):
+        return type(skeleton)(*map(_fill, skeleton))
+    if isinstance(skeleton, (list, tuple)):
+        return type(skeleton)(map(_fill, skeleton))
+    if isinstance(skeleton, dict) or hasattr(skeleton, "items"):
+        return type(skeleton)({key: _fill(value) for key, value in skeleton.items()})
+    return skeleton
 
 
 class DataLoaderDispatcher(DataLoaderBase):
-    """The core reads: a stream, or one process for all."""
+    """A loader whose data the core reads: a stream, or a dataset that one process reads for all processes."""
 
-    def __init__(self, loader, order: Optional[_Order], core, group, device, non_blocking: bool):
+    def __init__(self, loader, order: Optional[_SamplingOrder], core, group, device, non_blocking: bool):
         object.__setattr__(self, "_core", core)
         self._order = order
         self._group = group
         self._device = device
         self._non_blocking = non_blocking
         self._source = loader
-        options = _kept_options(loader)
+        options = _copied_options(loader)
         super().__init__(loader.dataset, batch_size=loader.batch_size, **options)
 
     def __iter__(self):
         if self._order is not None:
-            self._order.tell(self._core, self._group)
+            self._order.set_order(self._core, self._group)
         loop = self._core.begin()
         try:
             while loop.has_batch():
-                yield self._place(loop.batch())
+                yield self._to_device(loop.batch())
                 loop.advance()
         finally:
             loop.close()
@@ -321,18 +321,17 @@ class DataLoaderDispatcher(DataLoaderBase):
 
 
 def prepare(loader, core, device) -> DataLoaderBase:
-    """A loader that deals batches as the Accelerator `core` says."""
+    """Returns a loader whose batches the core distributes to the processes."""
     group = core.state.group
     is_stream = isinstance(loader.dataset, IterableDataset)
     dispatches = is_stream or bool(core.dispatch_batches)
     if dispatches and not is_stream and loader.num_workers > 0 and core.state.num_processes > 1:
         raise errors.UnsupportedError(
-            f"`dispatch_batches` with `num_workers={loader.num_workers}`: the main process reads a dataset by index "
-            "itself",
+            f"`dispatch_batches` does not support `num_workers={loader.num_workers}` for a map-style dataset",
             "pass `num_workers=0`, or leave `dispatch_batches` out",
         )
     if is_stream:
-        settings = dict(
+        options = dict(
             batch_size=loader.batch_size or 1,
             shuffle=False,
             drop_last=bool(loader.drop_last),
@@ -342,27 +341,27 @@ def prepare(loader, core, device) -> DataLoaderBase:
         )
         order = None
     else:
-        order = _Order(loader)
-        settings = order.settings
+        order = _SamplingOrder(loader)
+        options = order.options
     mirror = _core.Loader(
         dataset_size=None if is_stream else len(loader.dataset),
-        reads=_Reader(loader) if dispatches else None,
-        **settings,
+        reader=_Reader(loader) if dispatches else None,
+        **options,
     )
     core.prepare_data_loader(mirror)
-    kind = DataLoaderDispatcher if dispatches else DataLoaderShard
-    return kind(loader, order, mirror, group, device, core.non_blocking)
+    loader_class = DataLoaderDispatcher if dispatches else DataLoaderShard
+    return loader_class(loader, order, mirror, group, device, core.non_blocking)
 
 
 def skip_first_batches(dataloader, num_batches: int = 0):
-    """A loader like this one whose first loop begins `num_batches` batches later."""
+    """Returns a loader like this one whose first loop skips `num_batches` batches."""
     if isinstance(dataloader, (DataLoaderShard, DataLoaderDispatcher)):
         return dataloader.without_first(num_batches)
-    return _Skipping(dataloader, num_batches)
+    return _SkippingLoader(dataloader, num_batches)
 
 
-class _Skipping:
-    """A plain loader without its first batches."""
+class _SkippingLoader:
+    """Skips the first `num_batches` batches of a loader that was not prepared."""
 
     def __init__(self, loader, num_batches: int):
         self._loader = loader

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every exception that this package raises on purpose, by what the caller can do about it.
+"""The exceptions that this package raises, classified by what the caller can do about them.
 
-Each has `hint`, an imperative that may be empty; `str(error)` shows both.
-They are the classes of `accelerate/error.h`, and Python's own where one fits.
+Each exception has a `hint`, which may be empty; `str(error)` shows the message and the hint.
+The classes mirror the classes in `accelerate/error.h`, and also derive from a built-in exception if one fits.
 """
 
 
 class Error(RuntimeError):
-    """Base of all others."""
+    """Base class of all exceptions that this package raises."""
 
     def __init__(self, message: str = "", hint: str = ""):
         super().__init__(message)
@@ -22,44 +22,44 @@ class Error(RuntimeError):
 
 
 class ArgumentError(Error, ValueError):
-    """This value can never work."""
+    """An argument has a value that can never work."""
 
 
 class ConfigError(Error, ValueError):
-    """A file, flag or environment variable is wrong."""
+    """A configuration file, flag or environment variable is wrong."""
 
 
 class StateError(Error):
-    """The right call at the wrong moment."""
+    """A valid call came at the wrong time."""
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """This build or device cannot do it."""
+    """This build or device does not support the operation."""
 
 
 class IoError(Error, OSError):
-    """Something outside cannot be read or written."""
+    """A file, socket or other external resource cannot be read or written."""
 
 
 class FormatError(Error, ValueError):
-    """A file's content is not what it claims."""
+    """The content of a file is malformed."""
 
 
 class DistributedError(Error):
-    """A peer died or did not come in time; the group is unusable afterwards."""
+    """Another rank died or timed out; the process group is unusable afterwards."""
 
 
 class MismatchError(DistributedError):
-    """The processes made different calls; the group stays usable."""
+    """The ranks made different calls, or calls with tensors that do not match; the process group stays usable."""
 
 
-class PeerError(DistributedError):
-    """Another process raised while this one was fine; the group stays usable."""
+class RankError(DistributedError):
+    """Another rank raised an exception, but this rank did not; the process group stays usable."""
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """A device or the host has no memory left for the request."""
+    """Device or host memory is exhausted."""
 
 
 class InternalError(Error):
-    """A bug of ours."""
+    """A bug in this library."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of tensors that a GPU starts as a whole."""
+"""Functions on tensors that are captured in CUDA graphs and replayed."""
 
 import weakref
 from collections.abc import Mapping
@@ -11,32 +11,33 @@ from . import _nests, errors
 
 
 class GraphedFunction:
-    """Calls a function of tensors; after a few calls with the same shapes a GPU records it and replays that.
+    """Calls a function on tensors; after a few calls with the same shapes, captures a CUDA graph and replays it.
 
-    Arguments and results are nests of tensors; results have no gradients behind them. The function does nothing that
-    the host has to do each time. What cannot be recorded runs as it is, and a warning says why, once: on a CPU, with
-    several processes, and with a prepared optimizer, since those of torch count their steps on the host. So this is
-    for evaluation, or for updates that the function makes itself. Do not use it after `free_memory()`.
+    Arguments and results are nests of tensors; gradients do not flow through the results. The function must not depend
+    on CPU code that has to run in each call. It cannot be captured on a CPU, with several processes, or if an
+    optimizer is prepared, since torch optimizers count their steps on the CPU. In these cases the function runs
+    eagerly, and one warning gives the reason. Capturing is therefore meant for evaluation, or for updates that the
+    function makes itself. Do not call the function after `free_memory()`.
     """
 
     def __init__(self, core, function: Callable, warmup_steps: int, max_graphs: int):
         self._function = function
-        self._how = (core, warmup_steps, max_graphs)
-        # Nests of one form each: shapes are the core's business.
+        self._options = (core, warmup_steps, max_graphs)
+        # One entry per structure of the arguments; the core distinguishes shapes.
         self._graphs: dict = {}
         self._call: Any = None
         self._result: Any = None
-        self._graph_of(((), {}))  # says at once what is wrong with the numbers
+        self._graph_of(((), {}))  # checks `warmup_steps` and `max_graphs` immediately
 
     def __call__(self, *args, **kwargs):
-        given = (args, kwargs)
-        graph = self._graph_of(given)
-        self._call = given
+        call_arguments = (args, kwargs)
+        graph = self._graph_of(call_arguments)
+        self._call = call_arguments
         try:
-            tensors = graph.core(_nests.tensors_of(given))
+            tensors = graph.core(_nests.tensors_of(call_arguments))
         finally:
             self._call = None
-        # A replay does not call the function: its result has the form of the last one.
+        # A replay does not call the function: the result has the same structure as the previous result.
         graph.result = self._result if self._result is not None else graph.result
         self._result = None
         return _nests.with_tensors(graph.result[0], tensors)
@@ -45,21 +46,22 @@ class GraphedFunction:
     num_replays = property(lambda self: sum(graph.core.num_replays for graph in self._graphs.values()))
     why_not = property(lambda self: next((g.core.why_not for g in self._graphs.values() if g.core.why_not), ""))
 
-    def _graph_of(self, given) -> "_Graph":
-        form = _form(given, "an argument")
-        if form not in self._graphs:
-            core, warmup_steps, max_graphs = self._how
-            itself = weakref.ref(self)  # the core holds what it is given, and is no garbage collector's business
-            body = core.graph(lambda tensors: itself()._body(tensors), warmup_steps, max_graphs)
-            self._graphs[form] = _Graph(body)
-        return self._graphs[form]
+    def _graph_of(self, call_arguments) -> "_Graph":
+        structure = _structure(call_arguments, "an argument")
+        if structure not in self._graphs:
+            core, warmup_steps, max_graphs = self._options
+            # Weak, since the garbage collector cannot see the reference that the core holds.
+            weak_self = weakref.ref(self)
+            body = core.graph(lambda tensors: weak_self()._body(tensors), warmup_steps, max_graphs)
+            self._graphs[structure] = _Graph(body)
+        return self._graphs[structure]
 
     def _body(self, tensors: list) -> list:
         args, kwargs = _nests.with_tensors(self._call, tensors)
         result = self._function(*args, **kwargs)
-        _form(result, "the result")
+        _structure(result, "the result")
         found = _nests.tensors_of(result)
-        # Without the tensors, which would keep their graph.
+        # Without the tensors, which would keep their autograd graph alive.
         self._result = (_nests.map_tensors(lambda tensor: torch.empty(0), result),)
         return found
 
@@ -70,24 +72,24 @@ class _Graph:
         self.result: Any = None
 
 
-def _form(nest, where: str) -> str:
-    """How tensors lie in a nest; refuses what a replay would freeze."""
-    form = _nests.map_tensors(lambda _: None, nest)
-    _check_leaves(form, where)
-    return repr(form)
+def _structure(nest, where: str) -> str:
+    """The structure of a nest without its tensors. Raises an error for values that a replay would not update."""
+    structure = _nests.map_tensors(lambda _: None, nest)
+    _check_leaves(structure, where)
+    return repr(structure)
 
 
-def _check_leaves(form, where: str) -> None:
-    if form is None:
+def _check_leaves(structure, where: str) -> None:
+    if structure is None:
         return
-    if isinstance(form, Mapping):
-        items = form.values()
-    elif isinstance(form, (list, tuple)):
-        items = form
+    if isinstance(structure, Mapping):
+        items = structure.values()
+    elif isinstance(structure, (list, tuple)):
+        items = structure
     else:
         raise errors.ArgumentError(
-            f"graph: {where} has a `{type(form).__name__}`, which would stay as it is in every replay",
-            "pass tensors, in lists, tuples and dicts",
+            f"graph: {where} contains a `{type(structure).__name__}`, whose value would be the same in every replay",
+            "use only tensors, in lists, tuples and dicts",
         )
     for item in items:
         _check_leaves(item, where)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m accelerate_cpp.launch train.py`: the command `accelerate launch`, with this Python.
+"""`python -m accelerate_cpp.launch train.py`: runs `accelerate launch` with this Python.
 
-The command itself is a program of C++; it lies in the package, in `bin/`.
+The `accelerate` command is a C++ program in the package's `bin/` folder.
 """
 
 import os
@@ -10,19 +10,19 @@ from typing import NoReturn, Optional
 
 
 def command_path() -> str:
-    """Where the command is."""
+    """The path of the command."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "accelerate")
 
 
 def environment(variables: Optional[dict] = None) -> dict:
-    """Variables with which the command runs scripts by this Python, and finds the LibTorch it has."""
+    """Environment variables that make the command run scripts with this Python and find its LibTorch."""
     result = dict(os.environ if variables is None else variables)
     result["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), result.get("PATH", os.defpath)])
     return result
 
 
 def run(arguments: list) -> NoReturn:
-    """Becomes the command."""
+    """Replaces this process with the command."""
     path = command_path()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -34,10 +34,10 @@ def main() -> NoReturn:
     run(sys.argv[1:])
 
 
-def main_unless_peer() -> NoReturn:
-    """The console script `accelerate`: the peer's command where the peer is installed, else ours.
+def main_unless_hugging_face() -> NoReturn:
+    """The console script `accelerate`: runs Hugging Face Accelerate's command if it is installed, else ours.
 
-    Whichever package was installed last owns the file, so ours hands over.
+    The package that was installed last owns the script file, so ours must defer to the other command.
     """
     from importlib import metadata
 

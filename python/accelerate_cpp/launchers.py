@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions on several processes, from a notebook or an interactive Python."""
+"""Runs functions in several processes, from a notebook or an interactive Python session."""
 
 import codecs
 import contextlib
@@ -23,7 +23,7 @@ import torch
 from . import errors, launch, progress
 from .state import PartialState
 
-# Runs the command so that it dies with the interpreter that started it: a kernel may be killed at any time.
+# Runs the command so that it dies with the interpreter that started it, since a kernel may be killed at any time.
 _SHIM = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -34,12 +34,12 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 _COLUMNS = 100
-# Clears a line of a terminal; cells know only the carriage return.
+# Clears a line in a terminal; notebook cells only support the carriage return.
 _CLEAR = "\r\x1b[K"
 
 
 class WorkerError(errors.Error):
-    """A worker of `notebook_launcher` failed; `rank` and `traceback` say where."""
+    """A worker process of `notebook_launcher` failed; see `rank` and `traceback`."""
 
     def __init__(self, message: str = "", hint: str = "", rank: Optional[int] = None, traceback: str = ""):
         super().__init__(message, hint)
@@ -57,18 +57,18 @@ def _number_of_gpus(gpus: int) -> str:
     return "1 GPU" if gpus == 1 else f"{gpus} GPUs"
 
 
-def _choose(asked: Optional[int], gpus: int) -> tuple:
-    """How many processes, and why so many and there."""
-    if asked is None:
+def _choose(requested: Optional[int], gpus: int) -> tuple:
+    """The number of processes, and the reason for the number and the device."""
+    if requested is None:
         return _default_processes(gpus)
-    if 0 < gpus < asked:
-        return asked, f"on the CPU: {asked} were asked for, and this machine has {_number_of_gpus(gpus)}"
-    return asked, "as asked for"
+    if 0 < gpus < requested:
+        return requested, f"on the CPU: {requested} were requested, but this machine has {_number_of_gpus(gpus)}"
+    return requested, "as requested"
 
 
 def _default_processes(gpus: int) -> tuple:
     if gpus > 0:
-        return gpus, f"one for each of {gpus} GPUs" if gpus > 1 else "one GPU"
+        return gpus, f"one on each of {gpus} GPUs" if gpus > 1 else "one GPU"
     cores = len(os.sched_getaffinity(0))
     count = max(1, min(8, cores // 4))
     return count, f"CPU, {cores} cores"
@@ -79,57 +79,69 @@ def _dump(function: Callable, args: tuple) -> bytes:
         import cloudpickle
     except ImportError:
         raise errors.UnsupportedError(
-            "notebook_launcher needs the package `cloudpickle` to hand the function to other processes",
+            "notebook_launcher needs the package `cloudpickle` to send the function to other processes",
             "run `pip install cloudpickle`",
         ) from None
     try:
         return cloudpickle.dumps((function, tuple(args)))
     except Exception as error:
         raise errors.ArgumentError(
-            f"the function or its arguments cannot be handed to other processes: {error}",
-            "make what does not pickle (files, locks, connections) inside the function",
+            f"the function and its arguments cannot be sent to other processes: {error}",
+            "create objects that cannot be pickled (files, locks, connections) inside the function",
         ) from error
 
 
 def _check(function, args, mixed_precision, num_processes, gpus) -> None:
     if not callable(function):
-        raise errors.ArgumentError(f"notebook_launcher got a `{type(function).__name__}`", "pass a function")
+        raise errors.ArgumentError(
+            f"notebook_launcher needs a function, but got a value of type `{type(function).__name__}`",
+            "pass a function",
+        )
     if not isinstance(args, (tuple, list)):
         raise errors.ArgumentError(
-            f"`args` is a `{type(args).__name__}`", "pass a tuple: `args=(value,)` for a single argument"
+            f"`args` has type `{type(args).__name__}`, not `tuple`", "pass `args=(value,)` for a single argument"
         )
     if mixed_precision not in ("no", "fp16", "bf16"):
-        raise errors.ArgumentError(f"mixed_precision is `{mixed_precision}`", "use `no`, `fp16` or `bf16`")
+        raise errors.ArgumentError(
+            f"mixed_precision `{mixed_precision}` is not one of no, fp16, bf16", "use `no`, `fp16` or `bf16`"
+        )
     if mixed_precision == "fp16" and gpus == 0:
-        raise errors.UnsupportedError("`fp16` needs a GPU, and there is none here", "use `bf16`, or `no`")
+        raise errors.UnsupportedError("`fp16` needs a GPU, but this machine has none", "use `bf16` or `no`")
     if num_processes is not None and num_processes < 1:
-        raise errors.ArgumentError(f"num_processes is {num_processes}", "pass 1 or more, or leave it out")
+        raise errors.ArgumentError(
+            f"num_processes is {num_processes}, but must be at least 1", "pass 1 or more, or leave it out"
+        )
     if mixed_precision == "fp16" and num_processes is not None and gpus < num_processes:
         raise errors.UnsupportedError(
-            f"`fp16` needs a GPU for each of {num_processes} processes, and this machine has {_number_of_gpus(gpus)}",
-            "pass at most one process per GPU, or use `bf16`",
+            f"`fp16` needs one GPU per process, but there are {num_processes} processes and "
+            f"{_number_of_gpus(gpus)}",
+            "start at most one process per GPU, or use `bf16`",
         )
 
 
 def _check_nodes(num_nodes: int, node_rank: int, rdzv_backend: str, rdzv_conf: Optional[dict]) -> None:
     if num_nodes < 1:
-        raise errors.ArgumentError(f"num_nodes is {num_nodes}", "pass 1 or more, or leave it out")
+        raise errors.ArgumentError(
+            f"num_nodes is {num_nodes}, but must be at least 1", "pass 1 or more, or leave it out"
+        )
     if not 0 <= node_rank < num_nodes:
         raise errors.ArgumentError(
-            f"node_rank is {node_rank}, and num_nodes is {num_nodes}", "pass the number of this machine, from 0"
+            f"node_rank is {node_rank}, but num_nodes is {num_nodes}",
+            "pass the number of machines as `num_nodes`, and a different `node_rank`, counted from 0, on each machine",
         )
     if num_nodes == 1 and (rdzv_backend != "static" or rdzv_conf):
         raise errors.ArgumentError(
-            f"rdzv_backend is `{rdzv_backend}` and rdzv_conf is `{rdzv_conf}`, but a single machine meets nobody",
+            f"rdzv_backend is `{rdzv_backend}` and rdzv_conf is `{rdzv_conf}`, "
+            "but a single machine needs no rendezvous",
             "leave them out, or pass `num_nodes` too",
         )
 
 
-def _announce(count: int, why: str) -> None:
+def _announce(count: int, reason: str) -> None:
     processes = "1 process" if count == 1 else f"{count} processes"
-    print(f"Launching training on {processes} ({why})", flush=True)
+    print(f"Launching training on {processes} ({reason})", flush=True)
     if PartialState.is_initialized():
-        print("The Accelerator of this notebook stays out of it: the processes make their own", flush=True)
+        print("The Accelerator in this notebook is not used: each process creates its own", flush=True)
 
 
 def notebook_launcher(
@@ -149,55 +161,55 @@ def notebook_launcher(
     monitor_interval: float = 0.1,
     log_line_prefix_template: Optional[str] = None,
 ) -> Any:
-    """Runs `function(*args)` in `num_processes` fresh processes of this machine; returns what the first one returns.
+    """Runs `function(*args)` in `num_processes` new processes; returns the result from process 0.
 
-    Nothing of this process is inherited, so it works after CUDA was used here, a second time, and after an
-    exception. Their output appears here as it comes. The first exception of a worker is raised here as
-    `WorkerError`, with the worker's traceback, once all have ended. Interrupting ends them all. More processes
-    than this machine has GPUs train on the CPU, and it says so.
+    The workers inherit nothing from this process, so a launch works after this process has used CUDA, repeatedly, and
+    after an exception. Their output appears here as they write it. If workers raise exceptions, the first one is
+    raised here as `WorkerError`, with the worker's traceback, after all workers have exited. An interrupt stops all
+    workers. If there are more processes than GPUs, they train on the CPU, with a note.
     """
     gpus = torch.cuda.device_count()
     _check(function, args, mixed_precision, num_processes, gpus)
     _check_nodes(num_nodes, node_rank, rdzv_backend, rdzv_conf)
-    for name, value, inert in (
+    for name, value, default in (
         ("rdzv_endpoint", rdzv_endpoint, ""),
         ("rdzv_id", rdzv_id, "none"),
         ("log_line_prefix_template", log_line_prefix_template, None),
     ):
-        if value != inert:
-            raise errors.UnsupportedError(f"`{name}` has no counterpart in accelerate_cpp", "leave it out")
-    num_processes, why = _choose(num_processes, gpus)
-    words = ["--mixed_precision", mixed_precision]
-    words += ["--max_restarts", str(max_restarts), "--monitor_interval", str(monitor_interval)]
+        if value != default:
+            raise errors.UnsupportedError(f"accelerate_cpp does not support `{name}`", "leave it out")
+    num_processes, reason = _choose(num_processes, gpus)
+    arguments = ["--mixed_precision", mixed_precision]
+    arguments += ["--max_restarts", str(max_restarts), "--monitor_interval", str(monitor_interval)]
     if gpus < num_processes:
-        words.append("--cpu")
+        arguments.append("--cpu")
     if num_nodes > 1:
-        why += f", on each of {num_nodes} machines"
-        words += ["--num_machines", str(num_nodes), "--machine_rank", str(node_rank)]
-        words += ["--main_process_ip", master_addr, "--rdzv_backend", rdzv_backend]
+        reason += f", on each of {num_nodes} machines"
+        arguments += ["--num_machines", str(num_nodes), "--machine_rank", str(node_rank)]
+        arguments += ["--main_process_ip", master_addr, "--rdzv_backend", rdzv_backend]
         if rdzv_conf:
-            words += ["--rdzv_conf", ",".join(f"{key}={value}" for key, value in rdzv_conf.items())]
+            arguments += ["--rdzv_conf", ",".join(f"{key}={value}" for key, value in rdzv_conf.items())]
     if use_port is not None:
-        words += ["--main_process_port", str(use_port)]
-    return _launch(function, args, num_processes, num_nodes, why, words, is_first_node=node_rank == 0)
+        arguments += ["--main_process_port", str(use_port)]
+    return _launch(function, args, num_processes, num_nodes, reason, arguments, is_first_node=node_rank == 0)
 
 
 def debug_launcher(function: Callable, args: tuple = (), num_processes: int = 2) -> Any:
-    """`notebook_launcher` on the CPU, for tests."""
+    """Like `notebook_launcher`, but always on the CPU, for tests."""
     _check(function, args, "no", num_processes, gpus=0)
     return _launch(function, args, num_processes, 1, "on the CPU", ["--cpu"], hide_gpus=True)
 
 
-def _launch(function, args, num_processes, num_nodes, why, words, *, is_first_node=True, hide_gpus=False) -> Any:
+def _launch(function, args, num_processes, num_nodes, reason, arguments, *, is_first_node=True, hide_gpus=False) -> Any:
     data = _dump(function, args)
-    _announce(num_processes, why)
+    _announce(num_processes, reason)
     total = num_processes * num_nodes
-    words = ["--num_processes", str(total), *words]
+    arguments = ["--num_processes", str(total), *arguments]
     folder = tempfile.mkdtemp(prefix="accelerate_notebook_")
     try:
         with open(os.path.join(folder, "function"), "wb") as file:
             file.write(data)
-        code, report = _run(words, folder, hide_gpus)
+        code, report = _run(arguments, folder, hide_gpus)
         _raise_failure(code, report, folder, total)
         path = os.path.join(folder, "result")
         if not is_first_node or not os.path.exists(path):
@@ -208,8 +220,8 @@ def _launch(function, args, num_processes, num_nodes, why, words, *, is_first_no
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(words: list, folder: str, hide_gpus: bool) -> tuple:
-    """Runs the launcher; returns its exit code and what it wrote to stderr."""
+def _run(arguments: list, folder: str, hide_gpus: bool) -> tuple:
+    """Runs the launcher; returns its exit code and its stderr output."""
     variables = launch.environment()
     variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     variables[progress.FOLDER_VARIABLE] = folder
@@ -218,21 +230,21 @@ def _run(words: list, folder: str, hide_gpus: bool) -> tuple:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         variables.pop(name, None)
-    command = [launch.command_path(), "launch", "--quiet", *words, "--stop_timeout", "3", "--grace_period", "3"]
+    command = [launch.command_path(), "launch", "--quiet", *arguments, "--stop_timeout", "3", "--grace_period", "3"]
     command += ["--no_python", sys.executable, "-u", "-m", "accelerate_cpp._worker"]
-    with _terminal() as (screen, theirs):
+    with _pseudo_terminal() as (terminal, launcher_side):
         process = subprocess.Popen(
             [sys.executable, "-c", _SHIM, str(os.getpid()), *command],
             env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=theirs,
+            stderr=launcher_side,
             start_new_session=True,
         )
-        os.close(theirs)
+        os.close(launcher_side)
         with process:
             try:
-                report = _forward(process.stdout.fileno(), screen, progress.Receiver(folder))
+                report = _forward(process.stdout.fileno(), terminal, progress.ProgressReader(folder))
                 return process.wait(), report
             except BaseException:
                 _stop(process)
@@ -240,54 +252,54 @@ def _run(words: list, folder: str, hide_gpus: bool) -> tuple:
 
 
 @contextlib.contextmanager
-def _terminal():
-    """A terminal that nobody sees, both ends: the launcher draws progress bars on a terminal only."""
-    ours, theirs = os.openpty()
+def _pseudo_terminal():
+    """Both ends of a pseudo-terminal, since the launcher draws progress bars only on a terminal."""
+    terminal, launcher_side = os.openpty()
     try:
-        tty.setraw(theirs)
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, _COLUMNS, 0, 0))
-        yield ours, theirs
+        tty.setraw(launcher_side)
+        fcntl.ioctl(launcher_side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, _COLUMNS, 0, 0))
+        yield terminal, launcher_side
     finally:
-        os.close(ours)
+        os.close(terminal)
 
 
 def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 65536)
     except OSError as error:
-        if error.errno == errno.EIO:  # a terminal whose other end is closed
+        if error.errno == errno.EIO:  # the other end of the pseudo-terminal is closed
             return b""
         raise
 
 
-def _forward(out: int, err: int, receiver) -> str:
-    """Writes what comes to this process's streams, which in a notebook are the cell's."""
-    said = []
+def _forward(out: int, err: int, progress_reader) -> str:
+    """Copies the output to the streams of this process (in a notebook: of the cell); returns the stderr output."""
+    stderr_parts = []
     with selectors.DefaultSelector() as selector:
         for descriptor, name in ((out, "stdout"), (err, "stderr")):
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
             selector.register(descriptor, selectors.EVENT_READ, (name, decoder))
         while selector.get_map():
-            receiver.look()
+            progress_reader.poll()
             for key, _ in selector.select(timeout=0.5):
                 name, decoder = key.data
                 data = _read(key.fd)
                 text = decoder.decode(data, final=not data)
                 if name == "stderr":
-                    said.append(text)
+                    stderr_parts.append(text)
                     text = text.replace(_CLEAR, "\r" + " " * _COLUMNS + "\r")
                 stream = getattr(sys, name)
                 stream.write(text)
                 stream.flush()
                 if not data:
                     selector.unregister(key.fileobj)
-    receiver.look()
-    return "".join(said).replace(_CLEAR, "\n")
+    progress_reader.poll()
+    return "".join(stderr_parts).replace(_CLEAR, "\n")
 
 
 def _stop(process) -> None:
-    """Ends the launcher and with it all workers."""
-    for _ in range(2):  # once is a request, twice is at once
+    """Stops the launcher and with it all workers."""
+    for _ in range(2):  # the first SIGINT asks the workers to stop, the second kills them
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.5)
@@ -304,12 +316,12 @@ def _raise_failure(code: int, report: str, folder: str, num_processes: int) -> N
         if name.startswith("error_") and not name.endswith(".part"):
             path = os.path.join(folder, name)
             with open(path, "rb") as file:
-                is_about_others, text, trace = pickle.load(file)
-            failures.append((is_about_others, os.stat(path).st_mtime_ns, int(name[len("error_") :]), text, trace))
+                caused_by_other_rank, text, trace = pickle.load(file)
+            failures.append((caused_by_other_rank, os.stat(path).st_mtime_ns, int(name[len("error_") :]), text, trace))
     if failures:
-        # A process that only noticed another's end may have been the first to say so.
+        # The first report may come from a process that only noticed that another one failed.
         _, _, rank, text, trace = min(failures)
         raise WorkerError(f"process {rank} of {num_processes} raised {text}", rank=rank, traceback=trace)
     lines = [line for line in report.splitlines() if line.startswith("error:")]
-    what = lines[-1][len("error: ") :] if lines else f"the processes ended with code {code}"
-    raise WorkerError(what, "see what the processes printed above")
+    message = lines[-1][len("error: ") :] if lines else f"the processes failed with exit code {code}"
+    raise WorkerError(message, "see the output of the processes above")

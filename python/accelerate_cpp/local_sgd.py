@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that train on their own and meet now and then."""
+"""Local SGD: processes train independently and average their parameters now and then."""
 
 from ._native import core as _core
 
@@ -8,11 +8,11 @@ class LocalSGD:
     """Keeps gradients local inside its block, and averages parameters every `local_sgd_steps` steps."""
 
     def __init__(self, accelerator, model, local_sgd_steps: int, enabled: bool = True):
-        self._how = (accelerator, model, local_sgd_steps, enabled)
+        self._options = (accelerator, model, local_sgd_steps, enabled)
         self._local = None
 
     def __enter__(self):
-        accelerator, model, steps, enabled = self._how
+        accelerator, model, steps, enabled = self._options
         self._local = _core.LocalSGD(accelerator._core, accelerator._mirror_of(model, "LocalSGD"), steps, enabled)
         return self
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log lines of many processes that stay readable, on Python's own `logging`."""
+"""Readable logs from many processes, based on Python's `logging`."""
 
 import functools
 import logging
@@ -11,11 +11,14 @@ from .state import PartialState
 
 
 class MultiProcessAdapter(logging.LoggerAdapter):
-    """Logs on the main process; `main_process_only=False` on all, `in_order=True` one after the other."""
+    """Logs on the main process. `main_process_only=False`: on all processes; `in_order=True`: one after the other."""
 
     def log(self, level, msg, *args, **kwargs):
         if not PartialState.is_initialized():
-            raise errors.StateError("logging before this process knows who it is", "make an Accelerator first")
+            raise errors.StateError(
+                f"logger `{self.logger.name}` was used before a PartialState was created",
+                "create an Accelerator or a PartialState first",
+            )
         main_only = kwargs.pop("main_process_only", True)
         in_order = kwargs.pop("in_order", False)
         kwargs.setdefault("stacklevel", 2)
@@ -36,12 +39,12 @@ class MultiProcessAdapter(logging.LoggerAdapter):
 
     @functools.lru_cache(None)
     def warning_once(self, *args, **kwargs):
-        """`warning`, for each message once."""
+        """Like `warning`, but logs each message only once."""
         self.warning(*args, **kwargs)
 
 
 def get_logger(name: str, log_level: Optional[str] = None) -> MultiProcessAdapter:
-    """A logger; its level is `log_level`, else ACCELERATE_LOG_LEVEL, else as `logging` has it."""
+    """Returns a logger with the level `log_level`; default: ACCELERATE_LOG_LEVEL, or else the default in `logging`."""
     level = log_level or os.environ.get("ACCELERATE_LOG_LEVEL")
     logger = logging.getLogger(name)
     if level is not None:

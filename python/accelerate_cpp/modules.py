@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python modules for the core: their tensors by name, and autocast around `forward`."""
+"""Prepares Python modules for the core: collects their tensors by name, and wraps `forward` in autocast."""
 
 import functools
 
@@ -12,14 +12,15 @@ _PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def _named(model: torch.nn.Module):
-    """Parameters and persistent buffers under the names of `state_dict`, module by module."""
+    """Parameters and persistent buffers with their names in `state_dict`, module by module."""
     parameters, buffers = [], []
     for prefix, module in model.named_modules(remove_duplicate=False):
         start = prefix + "." if prefix else ""
         for name, tensor in module._parameters.items():
             if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
                 raise errors.StateError(
-                    f"`{start}{name}` has no shape yet", "run one batch through the model before `prepare`"
+                    f"parameter `{start}{name}` is not initialized yet",
+                    "run one batch through the model before `prepare`",
                 )
             if tensor is not None:
                 parameters.append((start + name, tensor))
@@ -30,12 +31,12 @@ def _named(model: torch.nn.Module):
 
 
 def mirror(model: torch.nn.Module):
-    """The model as the core sees it: the same tensors under the same names."""
+    """Returns the core's view of the model: the same tensors with the same names."""
     return _core.Module(*_named(model))
 
 
 class AutocastForward:
-    """A model's `forward` in lower precision; its results are fp32."""
+    """Runs a model's `forward` in lower precision and converts its results to fp32."""
 
     def __init__(self, model, device_type: str, precision: str, kwargs):
         self.original = model.forward

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nests of tensors, and objects, across the processes of a run."""
+"""Collectives on nests of tensors and on Python objects."""
 
 import pickle
 from typing import Any, Optional
@@ -35,31 +35,31 @@ def _apply(nest, function):
 
 
 def gather(tensor: Any, *, group=None) -> Any:
-    """Concatenates each tensor of a nest over all processes; first dimensions may differ."""
+    """Concatenates each tensor in a nest over all processes; the first dimensions may differ."""
     return _apply(tensor, _world(group).gather)
 
 
 def gather_object(object: list, *, group=None) -> list:
-    """Concatenates the lists of all processes; the elements can be anything that pickles."""
+    """Concatenates the lists from all processes; the elements can be any picklable objects."""
     parts = _world(group).gather_object([pickle.dumps(item) for item in object])
     return [pickle.loads(part) for part in parts]
 
 
 def broadcast(tensor: Any, from_process: int = 0, *, group=None) -> Any:
-    """Overwrites the tensors of a nest with those of one process."""
+    """Overwrites the tensors in a nest with the tensors from one process."""
     _world(group).broadcast(_nests.tensors_of(tensor), from_process)
     return tensor
 
 
 def broadcast_object_list(object_list: list, from_process: int = 0, *, group=None) -> list:
-    """Overwrites a list with that of one process."""
+    """Overwrites a list with the list from one process."""
     parts = _world(group).broadcast_object_list([pickle.dumps(item) for item in object_list], from_process)
     object_list[:] = [pickle.loads(part) for part in parts]
     return object_list
 
 
 def reduce(tensor: Any, reduction: str = "mean", scale: float = 1.0, *, group=None) -> Any:
-    """Sums or averages each tensor of a nest over all processes."""
+    """Sums or averages each tensor in a nest over all processes."""
     return _apply(tensor, lambda tensors: _world(group).reduce(tensors, reduction, scale))
 
 
@@ -69,22 +69,22 @@ def pad_across_processes(tensor: Any, dim: int = 0, pad_index: int = 0, pad_firs
 
 
 def find_batch_size(data: Any) -> Optional[int]:
-    """The first dimension of the first tensor that has one."""
+    """The size of the first dimension of the first tensor that has one."""
     return next((tensor.shape[0] for tensor in _nests.tensors_of(data) if tensor.dim() > 0), None)
 
 
 def slice_tensors(data: Any, tensor_slice: slice) -> Any:
-    """Some rows of each tensor."""
+    """Slices the rows of each tensor."""
     return _nests.map_tensors(lambda tensor: tensor[tensor_slice], data)
 
 
 def concatenate(data: list, dim: int = 0) -> Any:
-    """Nests of one form joined tensor by tensor."""
+    """Concatenates nests that have the same structure, tensor by tensor."""
     columns = zip(*map(_nests.tensors_of, data))
     return _nests.with_tensors(data[0], [torch.cat(column, dim=dim) for column in columns])
 
 
 def convert_to_fp32(tensor: Any) -> Any:
-    """16-bit floats as fp32."""
-    low = (torch.float16, torch.bfloat16)
-    return _nests.map_tensors(lambda item: item.float() if item.dtype in low else item, tensor)
+    """Converts 16-bit floats to fp32."""
+    low_precision = (torch.float16, torch.bfloat16)
+    return _nests.map_tensors(lambda item: item.float() if item.dtype in low_precision else item, tensor)

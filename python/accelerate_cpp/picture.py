@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a training run: loss and learning rate over steps, as plain SVG.
+"""The plot of a training run: loss and learning rate over steps, as plain SVG.
 
-Text takes the colour of the page, so that it can be read on a light and on a dark one.
+Text has the text color of the page, so that it is readable on light and dark pages.
 """
 
 import math
 from html import escape
 
 WIDTH, HEIGHT = 640, 264
-LEFT, RIGHT, TOP, BOTTOM = 52, 586, 52, 216  # of the plot
+LEFT, RIGHT, TOP, BOTTOM = 52, 586, 52, 216  # edges of the plot area
 LOSS, RATE = "#2b7bba", "#d9822b"
 _SMOOTH = 0.9
 
 
 def svg(values: dict) -> str:
-    """`points` is a list of (step, loss, learning rate); `step`, `total`, `rate` and `unit` say how far it is."""
+    """Draws `values`: `points` is a list of (step, loss, learning rate); the rest is progress and throughput."""
     losses = [(s, v) for s, v, _ in values["points"] if v is not None and math.isfinite(v)]
     rates = [(s, r) for s, _, r in values["points"] if r is not None and math.isfinite(r)]
     last = max(values["total"] or values["step"], 1)
@@ -32,7 +32,7 @@ def svg(values: dict) -> str:
 
 
 def smoothed(points: list) -> list:
-    """A moving average whose beginning is no worse than its end."""
+    """An exponential moving average, corrected for its bias at the beginning."""
     average, weight, result = 0.0, 0.0, []
     for step, value in points:
         average = _SMOOTH * average + (1 - _SMOOTH) * value
@@ -41,13 +41,13 @@ def smoothed(points: list) -> list:
     return result
 
 
-def ticks(low: float, high: float, most: int = 5) -> list:
-    """Round numbers between the two, `most` or fewer."""
+def ticks(low: float, high: float, max_ticks: int = 5) -> list:
+    """Up to `max_ticks` round numbers from `low` to `high`."""
     span = high - low
     if span <= 0:
         return [low]
-    size = 10.0 ** math.floor(math.log10(span / most))
-    step = next(size * factor for factor in (1, 2, 5, 10, 20) if span / (size * factor) < most)
+    size = 10.0 ** math.floor(math.log10(span / max_ticks))
+    step = next(size * factor for factor in (1, 2, 5, 10, 20) if span / (size * factor) < max_ticks)
     first = math.ceil(low / step - 1e-9)
     return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
 
@@ -62,7 +62,7 @@ def _steps(last: int) -> str:
 
 def _loss_curve(points: list, last: int) -> str:
     low, high = min(v for _, v in points), max(v for _, v in points)
-    low = 0.0 if 0 <= low < 0.5 * high else low  # a loss that comes near zero is shown as that
+    low = 0.0 if 0 <= low < 0.5 * high else low  # the axis starts at zero if the loss gets close to it
     low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
     parts = []
     for tick in ticks(low, high):
@@ -95,12 +95,12 @@ def _headings(values: dict, losses: list, rates: list) -> str:
     return "".join(parts)
 
 
-def _heading(x: float, anchor: str, name: str, value: str, colour: str) -> str:
-    return _text(x, 14, name, anchor, opacity=0.7) + _text(x, 34, value, anchor, colour, 'font-size="19" font-weight="600"')
+def _heading(x: float, anchor: str, name: str, value: str, color: str) -> str:
+    return _text(x, 14, name, anchor, opacity=0.7) + _text(x, 34, value, anchor, color, 'font-size="19" font-weight="600"')
 
 
 def _bar(step: int, total) -> str:
-    """How far it is, below the curve."""
+    """The progress bar below the plot."""
     if not total:
         return _text(LEFT, HEIGHT - 10, f"step {step}")
     share = min(max(step / total, 0.0), 1.0)
@@ -121,15 +121,15 @@ def _y(value: float, low: float, high: float) -> float:
 
 
 def _line(points: list, low: float, high: float, last: int, style: str) -> str:
-    places = " ".join(f"{_x(step, last)},{_y(value, low, high)}" for step, value in points)
-    return f'<polyline fill="none" {style} stroke-linejoin="round" points="{places}"/>'
+    coordinates = " ".join(f"{_x(step, last)},{_y(value, low, high)}" for step, value in points)
+    return f'<polyline fill="none" {style} stroke-linejoin="round" points="{coordinates}"/>'
 
 
 def _number(value: float) -> str:
     return f"{value:.6g}" if abs(value) >= 1 else f"{value:.3g}"
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "", more: str = "", opacity: float = 1) -> str:
-    fill = f' fill="{colour}"' if colour else ""
+def _text(x: float, y: float, text: str, anchor: str = "start", color: str = "", attributes: str = "", opacity: float = 1) -> str:
+    fill = f' fill="{color}"' if color else ""
     fill += f' fill-opacity="{opacity}"' if opacity != 1 else ""
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{fill} {more}>{escape(text)}</text>'
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{fill} {attributes}>{escape(text)}</text>'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of a training run: a bar, and in a notebook the loss curve beside it."""
+"""Progress of a training run: a progress bar, and in a notebook also the loss curve."""
 
 import json
 import os
@@ -12,24 +12,24 @@ import torch
 from ._native import core as _core
 from .picture import svg
 
-# Set by `notebook_launcher` for its workers: where the first one tells the cell how it goes.
+# Set by `notebook_launcher` for its workers: the folder where rank 0 writes its progress for the cell.
 FOLDER_VARIABLE = "ACCELERATE_NOTEBOOK_FOLDER"
 _INTERVAL = 0.5
 
 
 def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook."""
+    """Whether this process is a notebook kernel."""
     shell = sys.modules.get("IPython")
     shell = shell.get_ipython() if shell is not None else None
     return shell is not None and hasattr(shell, "kernel")
 
 
-def _draws_lines_again() -> bool:
+def _can_redraw_lines() -> bool:
     return in_notebook() or FOLDER_VARIABLE in os.environ or sys.stderr.isatty()
 
 
 class tqdm:
-    """One progress bar for all processes of a host: `tqdm(iterable)`, or `tqdm(total=n)` and `update`."""
+    """One progress bar for all processes on a machine: `tqdm(iterable)`, or `tqdm(total=n)` and `update`."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class tqdm:
             unit=unit,
             show=False if disable else None,
             file=file or sys.stderr,
-            terminal=file.isatty() if file is not None else _draws_lines_again(),
+            terminal=file.isatty() if file is not None else _can_redraw_lines(),
             leave=leave,
         )
 
@@ -94,14 +94,14 @@ def _short(value) -> str:
 
 
 class TrainingProgress:
-    """Counts steps; in a notebook it also draws loss, learning rate and throughput as they come.
+    """Counts steps; in a notebook it also plots loss, learning rate and throughput during training.
 
         progress = TrainingProgress(num_training_steps)
         …
         progress.update(loss=loss, lr=scheduler.get_last_lr()[0], samples=8)
 
-    The picture is an SVG of its own and is drawn at most twice a second; until then losses stay on their device.
-    In a terminal there is the bar alone. With several processes the first one shows it.
+    The plot is an SVG that is drawn at most twice per second; between redraws, losses stay on their device. A terminal
+    only shows the bar. With several processes, only rank 0 shows progress.
     """
 
     def __init__(self, total: Optional[int] = None, desc: str = ""):
@@ -116,11 +116,11 @@ class TrainingProgress:
     @staticmethod
     def _choose_sink():
         if os.environ.get(FOLDER_VARIABLE):
-            return _Telegraph(os.environ[FOLDER_VARIABLE])
+            return _ProgressWriter(os.environ[FOLDER_VARIABLE])
         return Picture() if in_notebook() else None
 
     def update(self, n: int = 1, *, loss: Any = None, lr: Optional[float] = None, samples: int = 0) -> None:
-        """`n` more steps are done; the values are those of the last one."""
+        """Counts `n` more steps; the values belong to the last of these steps."""
         self._step += n
         self._samples += samples
         self._bar.update(n)
@@ -143,7 +143,7 @@ class TrainingProgress:
         self._drawn = time.monotonic()
 
     def close(self) -> None:
-        """Draws the last state."""
+        """Draws the final state."""
         if self._sink is not None:
             self._draw()
             self._sink = None
@@ -157,34 +157,34 @@ class TrainingProgress:
 
 
 def _read(points: list) -> list:
-    """Losses as numbers; those of a device are fetched in one go."""
+    """Converts losses to numbers; copies all losses on a device at once."""
     tensors = [loss.reshape(()).float() for _, loss, _ in points if isinstance(loss, torch.Tensor)]
     numbers = iter(torch.stack(tensors).tolist() if tensors else [])
     return [(step, next(numbers) if isinstance(loss, torch.Tensor) else loss, lr) for step, loss, lr in points]
 
 
 class _Curve:
-    """What has been seen so far, thinned out so that a picture stays small."""
+    """The points so far, thinned out to keep the plot small."""
 
     LIMIT = 400
 
     def __init__(self, total: Optional[int]):
         self._total = total
         self._points: list = []
-        self._rest: dict = {}
+        self._status: dict = {}
 
     def add(self, points: list, step: int, rate: float, unit: str) -> None:
         self._points += points
         while len(self._points) > self.LIMIT:
             self._points = self._points[:-1:2] + self._points[-1:]
-        self._rest = dict(step=step, total=self._total, rate=rate, unit=unit)
+        self._status = dict(step=step, total=self._total, rate=rate, unit=unit)
 
     def values(self) -> dict:
-        return dict(points=self._points, **self._rest)
+        return dict(points=self._points, **self._status)
 
 
-class _Telegraph:
-    """The first worker of a notebook tells the cell: a file that is replaced as a whole."""
+class _ProgressWriter:
+    """Writes the progress of rank 0 to a file that is replaced atomically; `ProgressReader` reads it."""
 
     def __init__(self, folder: str):
         self._path = os.path.join(folder, "progress")
@@ -196,7 +196,7 @@ class _Telegraph:
 
 
 class Picture:
-    """The curve in the cell of a notebook."""
+    """The plot in a notebook cell."""
 
     def __init__(self):
         self._handle = None
@@ -211,24 +211,24 @@ class Picture:
             self._handle.update(picture)
 
 
-class Receiver:
-    """The cell's end of `_Telegraph`."""
+class ProgressReader:
+    """Shows in the cell the progress that `_ProgressWriter` writes."""
 
     def __init__(self, folder: str):
         self._path = os.path.join(folder, "progress")
-        self._seen = None
+        self._last_modified = None
         self._picture = Picture() if in_notebook() else None
 
-    def look(self) -> None:
+    def poll(self) -> None:
         if self._picture is None:
             return
         try:
-            now = os.stat(self._path).st_mtime_ns
-            if now == self._seen:
+            modified = os.stat(self._path).st_mtime_ns
+            if modified == self._last_modified:
                 return
             with open(self._path) as file:
                 values = json.load(file)
         except FileNotFoundError:
             return
-        self._seen = now
+        self._last_modified = modified
         self._picture.show(values)

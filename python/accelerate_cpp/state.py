@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who this process is among those of its run."""
+"""`PartialState`: the rank of this process, its device and its process group."""
 
 import contextlib
 import enum
@@ -22,9 +22,10 @@ class DistributedType(str, enum.Enum):
 
 
 class PartialState:
-    """One process of a run: its index, its device, and the group of all.
+    """One process of a run: its index, its device, and the process group of all processes.
 
-    The first one of a process reads the launcher's variables and joins the others; later ones are the same.
+    The first PartialState in a process reads the launcher's variables and joins the other processes; later ones share
+    its state.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class PartialState:
     ):
         if kwargs is not None and init_process_group_kwargs:
             raise errors.ArgumentError(
-                f"PartialState got `kwargs` and `{next(iter(init_process_group_kwargs))}`", "pass one or the other"
+                f"PartialState got both `kwargs` and `{next(iter(init_process_group_kwargs))}`", "pass only one of them"
             )
         try:
             kwargs = kwargs or InitProcessGroupKwargs(**init_process_group_kwargs)
@@ -53,11 +54,11 @@ class PartialState:
             f"{self.distributed_type.value})"
         )
 
-    # What is known ----------------------------------------------------------------------------
+    # Properties -------------------------------------------------------------------------------
 
     @property
     def group(self):
-        """The group of all processes: `barrier`, `gather`, `reduce`, `broadcast` of lists of tensors."""
+        """The process group of all processes, with `barrier`, `gather`, `reduce`, `broadcast` for lists of tensors."""
         return self._state.group
 
     @property
@@ -89,20 +90,20 @@ class PartialState:
 
     @staticmethod
     def reset() -> None:
-        """Forgets the state of this process; the next `PartialState` joins anew."""
+        """Discards the state of this process; the next `PartialState` joins the other processes again."""
         _core.PartialState.reset()
 
-    _reset_state = reset  # the peer's name
+    _reset_state = reset  # the name in Hugging Face Accelerate
 
-    # Together ---------------------------------------------------------------------------------
+    # Coordination -----------------------------------------------------------------------------
 
     def wait_for_everyone(self) -> None:
-        """Returns when every process has called it."""
+        """Returns when every process has called this method."""
         self._state.wait_for_everyone()
 
     @contextlib.contextmanager
     def main_process_first(self):
-        """Lets the main process through the block before the others."""
+        """The main process runs the block before the other processes."""
         order = self._state.main_process_first()
         try:
             yield
@@ -111,7 +112,7 @@ class PartialState:
 
     @contextlib.contextmanager
     def local_main_process_first(self):
-        """Lets the main process of each host through the block before the others."""
+        """The main process on each machine runs the block before the other processes there."""
         order = self._state.local_main_process_first()
         try:
             yield
@@ -120,14 +121,17 @@ class PartialState:
 
     @contextlib.contextmanager
     def split_between_processes(self, inputs: Any, apply_padding: bool = False):
-        """This process's share of a list, tuple, tensor, dataset or dict of them."""
+        """Yields this process's share of a list, tuple, tensor or dataset, or of each value in a dict."""
         yield self._share(inputs, apply_padding)
 
     def _share(self, inputs, apply_padding):
         if isinstance(inputs, dict):
             lengths = {key: len(value) for key, value in inputs.items()}
             if len(set(lengths.values())) > 1:
-                raise errors.ArgumentError(f"split_between_processes: the lengths differ: {lengths}")
+                raise errors.ArgumentError(
+                    f"split_between_processes: the values in the dict have different lengths: {lengths}",
+                    "give all values in the dict the same length",
+                )
             return {key: self._share(value, apply_padding) for key, value in inputs.items()}
         begin, end = _core.split_range(len(inputs), self.process_index, self.num_processes)
         missing = -(-len(inputs) // self.num_processes) - (end - begin) if apply_padding else 0
@@ -138,13 +142,13 @@ class PartialState:
             part = inputs[begin:end]
             return torch.cat([part] + [inputs[-1:]] * missing) if missing else part
         indices = list(range(begin, end)) + [len(inputs) - 1] * missing
-        if hasattr(inputs, "select"):  # a dataset of `datasets`
+        if hasattr(inputs, "select"):  # a dataset from Hugging Face `datasets`
             return inputs.select(indices)
         if hasattr(inputs, "__getitem__"):
             return torch.utils.data.Subset(inputs, indices)
         raise errors.ArgumentError(
-            f"split_between_processes got a `{type(inputs).__name__}`",
-            "pass a list, a tuple, a tensor, a dataset, or a dict of them",
+            f"split_between_processes cannot split a `{type(inputs).__name__}`",
+            "pass a list, a tuple, a tensor, a dataset, or a dict of these",
         )
 
     def on_main_process(self, function: Optional[Callable] = None) -> Callable:
@@ -171,26 +175,28 @@ class PartialState:
         return _only(lambda: self.local_process_index == _index(local_process_index, self.local_num_processes), function)
 
     def print(self, *args, **kwargs) -> None:
-        """`print`, once per host."""
+        """Prints once per machine."""
         if self.is_local_main_process:
             print(*args, **kwargs)
 
     def destroy_process_group(self, group=None) -> None:
-        """Leaves the run; later collectives raise `StateError`."""
+        """Leaves the process group; later collectives raise `StateError`."""
         if group is not None:
-            raise errors.UnsupportedError("destroy_process_group of one group", "leave `group` out")
+            raise errors.UnsupportedError("destroy_process_group does not support `group`", "leave it out")
         self._state.destroy_process_group()
 
 
 def _index(index, count):
     if index is None or not 0 <= index < count:
-        raise errors.ArgumentError(f"there is no process {index} among {count}", f"pass 0 … {count - 1}")
+        raise errors.ArgumentError(
+            f"process index is {index}, but the number of processes is {count}", f"pass an index from 0 to {count - 1}"
+        )
     return index
 
 
-def _only(here, function):
+def _only(condition, function):
     @functools.wraps(function)
     def wrapped(*args, **kwargs):
-        return function(*args, **kwargs) if here() else None
+        return function(*args, **kwargs) if condition() else None
 
     return wrapped

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peer keeps in `accelerate.utils`."""
+"""The names of `accelerate.utils` in Hugging Face Accelerate."""
 
 import functools
 import gc
@@ -70,7 +70,7 @@ __all__ = [
 
 
 def set_seed(seed: int, device_specific: bool = False, deterministic: bool = False) -> None:
-    """Seeds `random`, numpy where it is loaded, and torch on all devices."""
+    """Seeds `random`, numpy (if it is loaded), and torch on all devices."""
     if device_specific:
         seed += PartialState().process_index
     random.seed(seed)
@@ -81,16 +81,16 @@ def set_seed(seed: int, device_specific: bool = False, deterministic: bool = Fal
 
 
 def save(obj, f, save_on_each_node: bool = False, safe_serialization: bool = True) -> None:
-    """Tensors by name as safetensors, plain values as JSON, on the main process, or that of each node."""
+    """Writes a dict of tensors as safetensors, or plain values as JSON, on the main process (or on one per node)."""
     _checkpoints.check_safe(safe_serialization)
-    # Before there are processes there is one.
+    # Without a PartialState, there is only this process.
     state = PartialState() if PartialState.is_initialized() else None
     if state is None or (state.is_local_main_process if save_on_each_node else state.is_main_process):
         _checkpoints.save(obj, str(f), _core)
 
 
 def load(f, map_location=None):
-    """What `save` wrote, on the CPU or on the device that `map_location` names."""
+    """Reads a file that `save` wrote; tensors are on the CPU, or on the device `map_location`."""
     value = _checkpoints.load(str(f), _core)
     return value if map_location is None else send_to_device(value, map_location)
 
@@ -100,14 +100,14 @@ def wait_for_everyone() -> None:
 
 
 def clear_device_cache(garbage_collection: bool = False) -> None:
-    """Gives memory that the accelerator's allocator holds in reserve back to the device."""
+    """Frees the unused device memory that the caching allocator holds."""
     if garbage_collection:
         gc.collect()
     _core.clear_device_cache()
 
 
 def release_memory(*objects) -> list:
-    """`a, b = release_memory(a, b)` lets go of both."""
+    """Releases objects and their memory: `a, b = release_memory(a, b)`."""
     result = [None] * len(objects)
     del objects
     clear_device_cache(garbage_collection=True)
@@ -126,7 +126,7 @@ def find_executable_batch_size(
     starting_batch_size: int = 128,
     reduce_batch_size_fn: Optional[Callable] = None,
 ):
-    """Calls `function(batch_size, …)` with smaller and smaller sizes until it does not run out of memory."""
+    """Calls `function(batch_size, …)` with smaller and smaller batch sizes until it no longer runs out of memory."""
     if function is None:
         return functools.partial(
             find_executable_batch_size,
@@ -146,6 +146,6 @@ def find_executable_batch_size(
                 if not _is_out_of_memory(error):
                     raise
             size = reduce_size() if reduce_batch_size_fn else size * 9 // 10
-        raise errors.OutOfMemoryError("no batch size fits into memory", "use a smaller model, or shorter samples")
+        raise errors.OutOfMemoryError("no batch size fits in memory", "use a smaller model or shorter samples")
 
     return search

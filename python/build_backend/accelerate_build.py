@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the wheel of `accelerate_cpp`: CMake makes the core, this packs it.
+"""Builds the wheel of `accelerate_cpp`: CMake builds the core, this module packs the wheel.
 
-    ACCELERATE_BUILD_DIR=<folder>   pack this build; otherwise one is made in `build-python`
-    TORCH_DIR=<folder>              the torch to build with; otherwise that of this environment
+    ACCELERATE_BUILD_DIR=<folder>   pack this build; default: build in `build-python`
+    TORCH_DIR=<folder>              the torch to build with; default: the torch in this environment
 """
 
 import base64
@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "accelerate_cpp"
 
 
-def _fail(what: str, hint: str):
-    sys.exit(f"error: {what}\nhint: {hint}")
+def _fail(message: str, hint: str):
+    sys.exit(f"error: {message}\nhint: {hint}")
 
 
 def _version() -> str:
@@ -40,18 +40,18 @@ def _torch_dir() -> Path:
         folder = Path(sysconfig.get_paths()[key]) / "torch"
         if (folder / "lib" / "libtorch_cpu.so").exists():
             return folder
-    _fail("there is no torch in this environment", "run `pip install torch==2.11.0` first, or set TORCH_DIR")
+    _fail("torch is not installed in this environment", "run `pip install torch==2.11.0` first, or set TORCH_DIR")
 
 
 def _build() -> Path:
-    """The folder of a build for this Python."""
+    """The build folder for this Python; builds if ACCELERATE_BUILD_DIR is not set."""
     if os.environ.get("ACCELERATE_BUILD_DIR"):
         return Path(os.environ["ACCELERATE_BUILD_DIR"])
-    # Where `make deps` puts a CMake if the distribution's is too old.
+    # `make deps` installs CMake there if the distribution's CMake is too old.
     path = os.pathsep.join([str(ROOT / ".deps" / "bin"), os.environ.get("PATH", os.defpath)])
     for tool in ("cmake", "ninja"):
         if not shutil.which(tool, path=path):
-            _fail(f"there is no {tool}", f"run `make deps` in {ROOT} first: it installs what a build needs")
+            _fail(f"{tool} is not installed", f"run `make deps` in {ROOT} first; it installs everything a build needs")
     environment = dict(os.environ, PATH=path)
     folder = ROOT / "build-python"
     off = [f"-DACCELERATE_{part}=OFF" for part in ("TESTS", "EXAMPLES", "BENCHMARKS")]
@@ -65,7 +65,7 @@ def _build() -> Path:
 
 
 def _tag(package: Path) -> str:
-    """For this Python, on every Linux with a glibc that is new enough."""
+    """The wheel tag: this Python version, any Linux whose glibc is new enough."""
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     return f"{python}-{python}-manylinux_2_{wheel_libraries.oldest_glibc(package)}_{os.uname().machine}"
 
@@ -80,7 +80,7 @@ def _metadata(torch: str) -> str:
         "Metadata-Version: 2.1",
         "Name: accelerate-cpp",
         f"Version: {_version()}",
-        "Summary: PyTorch training loops on any number of processes, on a core of C++",
+        "Summary: PyTorch training loops in any number of processes, with a C++ core",
         "License: Apache-2.0",
         f"Requires-Python: =={sys.version_info.major}.{sys.version_info.minor}.*",
         f"Requires-Dist: torch=={torch}.*",
@@ -92,7 +92,7 @@ def _metadata(torch: str) -> str:
 
 ENTRY_POINTS = """[console_scripts]
 accelerate-cpp = accelerate_cpp.launch:main
-accelerate = accelerate_cpp.launch:main_unless_peer
+accelerate = accelerate_cpp.launch:main_unless_hugging_face
 """
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the wheel: the package, an installation of the C++ side inside it, and no path of the build.
+"""Stages the files for the wheel: the Python package and an installation of the C++ part inside it.
 
-Installed, the package lies beside torch. Libraries find torch at `../torch/lib` of the package, programs
-that the command compiles get torch's folder from `share/accelerate/toolchain.json`.
+No file may contain a path from the build machine. The package is installed next to torch: libraries find torch at
+`../torch/lib`, relative to the package, and programs that the command compiles get torch's folder from
+`share/accelerate/toolchain.json`.
 """
 
 import os
@@ -37,17 +38,17 @@ def _cached(build: Path, name: str) -> str:
 
 
 def _torch_of(target: Path) -> str:
-    """Where the build had its torch."""
+    """The torch folder that the build used."""
     text = (target / "share/accelerate/toolchain.json").read_text()
     return re.search(r'"-L([^"@]*/torch/lib)"', text).group(1)[: -len("/lib")]
 
 
 def _resolve_links(target: Path) -> None:
-    """Wheels have no symbolic links: each library is there under its name for linking and its name for loading."""
+    """Replaces symbolic links with copies, since wheels cannot contain links; keeps the soname of libraries."""
     for link in [path for path in target.rglob("*") if path.is_symlink()]:
         source = link.resolve()
         link.unlink()
-        if link.parent.name != "bin":  # `accelerate-launch` and its like are scripts of the environment
+        if link.parent.name != "bin":  # the environment has scripts for `accelerate-launch` and the like
             shutil.copy(source, link)
     for library in list((target / "lib").glob("*.so.*.*.*")):
         library.unlink()
@@ -65,32 +66,32 @@ def _from_origin(folder: Path, start: Path) -> str:
 
 
 def _set_runpath(file: Path, target: Path) -> None:
-    """Relative paths alone; the new list must fit into the place of the old one."""
+    """Replaces the runpath of a file with relative paths; the new runpath must not be longer than the old one."""
     old = _runpath(file)
     if not old:
         return
-    beside = {
+    folders = {
         "lib": target / "lib",
         "torch": target.parent / "torch" / "lib",
         "nvidia": target.parent / "nvidia" / "cu13" / "lib",
     }
     kinds = ["lib"] + [kind for kind in ("torch", "nvidia") if kind in old]
-    new = ":".join(_from_origin(beside[kind], file.parent) for kind in kinds)
+    new = ":".join(_from_origin(folders[kind], file.parent) for kind in kinds)
     if len(new) > len(old):
-        raise SystemExit(f"error: {file.name} has no room for the path `{new}`, only for `{old}`")
+        raise SystemExit(f"error: the new runpath `{new}` of {file.name} is longer than the old one, `{old}`")
     data = file.read_bytes()
-    place = old.encode() + b"\0"
-    if data.count(place) != 1:
-        raise SystemExit(f"error: {file.name} has its path {data.count(place)} times")
-    file.write_bytes(data.replace(place, new.encode() + b"\0" * (len(place) - len(new))))
+    runpath = old.encode() + b"\0"
+    if data.count(runpath) != 1:
+        raise SystemExit(f"error: {file.name} contains its runpath {data.count(runpath)} times instead of once")
+    file.write_bytes(data.replace(runpath, new.encode() + b"\0" * (len(runpath) - len(new))))
 
 
 def _move_paths(file: Path, target: Path, torch: str) -> None:
-    """What names the build's torch names the one beside the package."""
+    """Replaces the path of the build's torch with the path of the torch next to the package."""
     text = file.read_text()
     if file.suffix == ".json":
         text = text.replace(str(torch), "@PREFIX@/../torch")
-        text = re.sub(r'("compiler": ")/\S*/', r"\1", text)  # the host's own, by its name
+        text = re.sub(r'("compiler": ")/\S*/', r"\1", text)  # the compiler's name only, found on PATH
     else:
         text = text.replace(f'"{torch}"', '"${CMAKE_CURRENT_LIST_DIR}/../../../../torch"')
         text = re.sub(r"(lib\w+\.so\.\d+\.\d+)\.\d+", r"\1", text)
@@ -103,9 +104,9 @@ def _check(target: Path, build: Path, torch: str) -> None:
         if not file.is_file():
             continue
         if file in programs:
-            bad = [part for part in _runpath(file).split(":") if part.startswith("/")]
+            absolute = [part for part in _runpath(file).split(":") if part.startswith("/")]
         else:
             text = file.read_bytes()
-            bad = [path for path in (str(build), str(torch)) if path.encode() in text]
-        if bad:
-            raise SystemExit(f"error: {file.relative_to(target)} names {bad[0]}, a folder of the build")
+            absolute = [path for path in (str(build), str(torch)) if path.encode() in text]
+        if absolute:
+            raise SystemExit(f"error: {file.relative_to(target)} contains {absolute[0]}, a path from the build machine")

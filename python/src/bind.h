@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the extension module.
+// Each of these functions adds a part of the Python API to the extension
+// module.
 #pragma once
 
 #include "torch.h"

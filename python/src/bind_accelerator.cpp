@@ -5,19 +5,19 @@
 #include "accelerate/accelerator_nests.h"
 #include "accelerate/local_sgd.h"
 #include "bind.h"
+#include "blocking_call.h"
 #include "json.h"
 #include "options.h"
 #include "python_loader.h"
 #include "python_module.h"
 #include "python_optimizer.h"
-#include "waiting.h"
 
 namespace accelerate::python {
 namespace {
 
 using TensorList = std::vector<at::Tensor>;
 
-/// An `Accelerator` and what only it keeps alive.
+/// An `Accelerator` and the objects that it must keep alive.
 class Core {
  public:
   explicit Core(const AcceleratorOptions& options) : accelerator_(options) {}
@@ -25,11 +25,11 @@ class Core {
   Accelerator* operator->() { return &accelerator_; }
   Accelerator& operator*() { return accelerator_; }
 
-  /// The core knows optimizers by their address.
+  /// The core refers to optimizers by address, so they must stay alive.
   void keep(std::shared_ptr<void> object) {
     kept_.push_back(std::move(object));
   }
-  /// What is registered stays, unlike what is prepared.
+  /// Registered objects outlive `free_memory`, unlike prepared ones.
   void keep_registered(std::shared_ptr<void> object) {
     registered_.push_back(std::move(object));
   }
@@ -44,13 +44,13 @@ class Core {
   Accelerator accelerator_;
 };
 
-std::unique_ptr<Core> make_core(const py::dict& given) {
-  const AcceleratorOptions options = accelerator_options(given);
-  const Waiting waiting;
+std::unique_ptr<Core> make_core(const py::dict& arguments) {
+  const AcceleratorOptions options = accelerator_options(arguments);
+  const BlockingCall blocking_call;
   return std::make_unique<Core>(options);
 }
 
-/// An object of Python's that a checkpoint keeps.
+/// The values of a Python object that is part of the checkpoint.
 class Registered {
  public:
   explicit Registered(const py::object& adapter) : adapter_(adapter) {}
@@ -74,7 +74,7 @@ class RegisteredTensors {
 
   Tensors state_dict() const { return adapter_.call<Tensors>("save_tensors"); }
   void load_state_dict(const Tensors& state) {
-    adapter_.tell("load_tensors", state);
+    adapter_.invoke("load_tensors", state);
   }
 
  private:
@@ -88,7 +88,7 @@ void register_object(Core& core, const py::object& adapter) {
   core.keep_registered(std::move(object));
 }
 
-// The hook gets lists and dicts, changes them, and hands them back.
+// The hook gets lists and dicts, changes them, and returns them.
 Accelerator::StateHook state_hook(const py::object& function) {
   return [hook = Adapter(function)](
              std::vector<Tensors>& weights,
@@ -114,7 +114,7 @@ py::dict load_state(
     Core& core, const std::optional<std::string>& folder, bool strict) {
   LoadStateReport report;
   {
-    const Waiting waiting;
+    const BlockingCall blocking_call;
     const LoadStateOptions options{.strict = strict};
     report =
         folder ? core->load_state(*folder, options) : core->load_state(options);
@@ -122,7 +122,7 @@ py::dict load_state(
   return report_of(report);
 }
 
-/// What a Python function does with tensors, recorded.
+/// A Python function of tensors, captured in CUDA graphs.
 using Graph = detail::GraphedCall<std::function<TensorList(const TensorList&)>>;
 
 Graph make_graph(
@@ -151,7 +151,7 @@ void bind_preparing(CoreClass& core) {
                 {.device_placement = false,
                  .evaluation_mode = evaluation_mode});
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def(
           "prepare_parameters",
           [](Core& self,
@@ -160,31 +160,31 @@ void bind_preparing(CoreClass& core) {
              const TensorList& buffers) {
             self->prepare_parameters(names, tensors, buffers);
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def(
           "prepare_optimizer",
           [](Core& self, const std::shared_ptr<PythonOptimizer>& optimizer) {
             self.keep(optimizer);
             self->prepare_optimizer(*optimizer);
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def(
           "prepare_data_loader",
           [](Core& self, PythonLoader& loader) {
             self->prepare_data_loader(loader, /*device_placement=*/false);
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def(
           "prepare_scheduler",
           [](Core& self, PythonScheduler& scheduler) {
             self->prepare_scheduler(scheduler);
           },
-          py::call_guard<Waiting>())
-      .def("free_memory", &Core::free_memory, py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
+      .def("free_memory", &Core::free_memory, py::call_guard<BlockingCall>())
       .def(
           "end_training",
           [](Core& self) { self->end_training(); },
-          py::call_guard<Waiting>());
+          py::call_guard<BlockingCall>());
 }
 
 void bind_training(CoreClass& core) {
@@ -198,7 +198,7 @@ void bind_training(CoreClass& core) {
                 loss,
                 {.retain_graph = retain_graph, .create_graph = create_graph});
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def(
           "accumulate",
           [](Core& self, std::optional<double> weight) {
@@ -225,25 +225,25 @@ void bind_training(CoreClass& core) {
              double norm_type) {
             return self->clip_grad_norm_(parameters, max_norm, norm_type);
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def(
           "clip_grad_value_",
           [](Core& self, const TensorList& parameters, double clip_value) {
             self->clip_grad_value_(parameters, clip_value);
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def(
           "gather_for_metrics",
           [](Core& self, const TensorList& tensors) {
             return self->gather_for_metrics(tensors);
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def(
           "gather_objects_for_metrics",
           [](Core& self, const std::vector<py::bytes>& objects) {
             auto list = as_json(objects);
             {
-              const Waiting waiting;
+              const BlockingCall blocking_call;
               list = self->gather_for_metrics(list);
             }
             return as_bytes(list);
@@ -252,7 +252,7 @@ void bind_training(CoreClass& core) {
       .def(
           "check_trigger",
           [](Core& self) { return self->check_trigger(); },
-          py::call_guard<Waiting>());
+          py::call_guard<BlockingCall>());
 }
 
 void bind_checkpoints(CoreClass& core) {
@@ -266,12 +266,12 @@ void bind_checkpoints(CoreClass& core) {
                            : self->save_state(options))
                 .string();
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def("load_state", &load_state)
       .def(
           "wait_for_checkpoint",
           [](Core& self) { self->wait_for_checkpoint(); },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def("register_values", &register_object<Registered>)
       .def("register_tensors", &register_object<RegisteredTensors>)
       .def(
@@ -281,7 +281,9 @@ void bind_checkpoints(CoreClass& core) {
             self->register_random_state(
                 name,
                 [held] { return held.call<at::Tensor>("save"); },
-                [held](const at::Tensor& state) { held.tell("load", state); });
+                [held](const at::Tensor& state) {
+                  held.invoke("load", state);
+                });
           })
       .def(
           "register_save_state_pre_hook",
@@ -296,7 +298,7 @@ void bind_checkpoints(CoreClass& core) {
       .def(
           "checkpoint_requested",
           [](Core& self) { return self->checkpoint_requested(); },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def(
           "save_every",
           [](Core& self,
@@ -306,7 +308,7 @@ void bind_checkpoints(CoreClass& core) {
             return py::cpp_function(
                 self->save_every(
                     {.steps = steps, .minutes = minutes, .blocking = blocking}),
-                py::call_guard<Waiting>());
+                py::call_guard<BlockingCall>());
           })
       .def(
           "get_state_dict",
@@ -322,7 +324,7 @@ void bind_checkpoints(CoreClass& core) {
             self->save_model(
                 module, folder, {.max_shard_size = max_shard_size.c_str()});
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def_property_readonly("step", [](Core& self) { return self->step(); })
       .def_property_readonly(
           "iteration",
@@ -332,7 +334,7 @@ void bind_checkpoints(CoreClass& core) {
       });
 }
 
-void bind_settings(CoreClass& core) {
+void bind_properties(CoreClass& core) {
   core.def_property_readonly(
           "state", [](Core& self) { return PartialState(self->state()); })
       .def_property_readonly(
@@ -369,7 +371,7 @@ void bind_settings(CoreClass& core) {
           "non_blocking", [](Core& self) { return self->non_blocking(); });
 }
 
-/// A `LocalSGD` with what it refers to.
+/// A `LocalSGD` and the module that it refers to.
 class PythonLocalSGD {
  public:
   PythonLocalSGD(
@@ -396,14 +398,14 @@ void bind_accelerator(py::module_& module) {
   bind_preparing(core);
   bind_training(core);
   bind_checkpoints(core);
-  bind_settings(core);
+  bind_properties(core);
   py::class_<Graph>(module, "Graph")
       .def(
           "__call__",
           [](Graph& graph, const TensorList& tensors) {
             return graph(tensors);
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def_property_readonly(
           "num_graphs",
           [](const Graph& graph) { return graph.core().num_graphs(); })
@@ -417,8 +419,8 @@ void bind_accelerator(py::module_& module) {
       .def(
           py::init<Core&, std::shared_ptr<PythonModule>, std::int64_t, bool>(),
           py::keep_alive<1, 2>())
-      .def("step", &PythonLocalSGD::step, py::call_guard<Waiting>())
-      .def("finish", &PythonLocalSGD::finish, py::call_guard<Waiting>());
+      .def("step", &PythonLocalSGD::step, py::call_guard<BlockingCall>())
+      .def("finish", &PythonLocalSGD::finish, py::call_guard<BlockingCall>());
 }
 
 }  // namespace accelerate::python

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that need no Accelerator.
+// Functions and classes that do not need an Accelerator.
 #include <fstream>
 
 #include "accelerate/logging.h"
@@ -11,9 +11,9 @@
 #include "accelerate/seed.h"
 #include "accelerate/sharding.h"
 #include "bind.h"
+#include "blocking_call.h"
 #include "json.h"
 #include "options.h"
-#include "waiting.h"
 
 namespace accelerate::python {
 namespace {
@@ -60,7 +60,10 @@ void bind_shards(py::module_& module) {
           "at",
           [](const BatchSamplerShard& shard, std::int64_t k) {
             if (k < 0 || k >= shard.size()) {
-              throw py::index_error("batch " + std::to_string(k));
+              throw py::index_error(
+                  "batch " + std::to_string(k) +
+                  " is out of range: the number of batches is " +
+                  std::to_string(shard.size()));
             }
             return as_tuple(shard.at(k));
           })
@@ -84,7 +87,9 @@ void bind_shards(py::module_& module) {
       .def("__len__", &Permutation::size)
       .def("__getitem__", [](const Permutation& order, std::int64_t position) {
         if (position < 0 || position >= order.size()) {
-          throw py::index_error("position " + std::to_string(position));
+          throw py::index_error(
+              "position " + std::to_string(position) +
+              " is out of range: the size is " + std::to_string(order.size()));
         }
         return order(position);
       });
@@ -98,11 +103,11 @@ void bind_profiler(py::module_& module) {
       }))
       .def("step", &Profiler::step)
       .def_property_readonly("step_num", &Profiler::step_num)
-      .def("stop", &Profiler::stop, py::call_guard<Waiting>())
+      .def("stop", &Profiler::stop, py::call_guard<BlockingCall>())
       .def(
           "export_chrome_trace",
           &Profiler::export_chrome_trace,
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def("key_averages", [](const Profiler& profiler) {
         py::list result;
         for (const ProfileEntry& entry : profiler.key_averages()) {

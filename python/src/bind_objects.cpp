@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands for Python's training objects in the core.
+// Bindings of the C++ objects that mirror Python's training objects.
 #include "accelerate/accelerator.h"
 #include "bind.h"
+#include "blocking_call.h"
 #include "json.h"
 #include "python_loader.h"
 #include "python_module.h"
 #include "python_optimizer.h"
-#include "waiting.h"
 
 namespace accelerate::python {
 namespace {
@@ -15,9 +15,9 @@ void bind_loader(py::module_& module) {
   using Cursor = PythonLoader::Cursor;
   py::class_<Cursor>(module, "Cursor")
       .def("has_batch", &Cursor::has_batch)
-      .def("advance", &Cursor::advance, py::call_guard<Waiting>())
+      .def("advance", &Cursor::advance, py::call_guard<BlockingCall>())
       .def("batch", &Cursor::batch)
-      .def("close", &Cursor::close, py::call_guard<Waiting>());
+      .def("close", &Cursor::close, py::call_guard<BlockingCall>());
   py::class_<PythonLoader>(module, "Loader")
       .def(
           py::init([](std::optional<std::int64_t> dataset_size,
@@ -27,7 +27,7 @@ void bind_loader(py::module_& module) {
                       std::optional<std::uint64_t> seed,
                       std::optional<std::int64_t> sampler_size,
                       std::optional<std::int64_t> batch_sampler_size,
-                      const py::object& reads) {
+                      const py::object& reader) {
             return std::make_unique<PythonLoader>(
                 LoaderOptions{
                     dataset_size,
@@ -37,8 +37,8 @@ void bind_loader(py::module_& module) {
                     seed,
                     sampler_size,
                     batch_sampler_size},
-                reads.is_none() ? std::nullopt
-                                : std::optional<Adapter>(Adapter(reads)));
+                reader.is_none() ? std::nullopt
+                                 : std::optional<Adapter>(Adapter(reader)));
           }),
           py::kw_only(),
           py::arg("dataset_size"),
@@ -48,7 +48,7 @@ void bind_loader(py::module_& module) {
           py::arg("seed"),
           py::arg("sampler_size"),
           py::arg("batch_sampler_size"),
-          py::arg("reads"))
+          py::arg("reader"))
       .def("size", &PythonLoader::size)
       .def("total_batch_size", &PythonLoader::total_batch_size)
       .def("rows", &PythonLoader::rows)
@@ -61,8 +61,11 @@ void bind_loader(py::module_& module) {
       .def("even_batches", &PythonLoader::even_batches)
       .def("set_order", &PythonLoader::set_order)
       .def("set_batch_order", &PythonLoader::set_batch_order)
-      .def("begin", &PythonLoader::begin, py::call_guard<Waiting>())
-      .def("read_ahead", &PythonLoader::read_ahead, py::call_guard<Waiting>())
+      .def("begin", &PythonLoader::begin, py::call_guard<BlockingCall>())
+      .def(
+          "read_ahead",
+          &PythonLoader::read_ahead,
+          py::call_guard<BlockingCall>())
       .def("without_first", &PythonLoader::without_first);
 }
 
@@ -80,15 +83,16 @@ void bind_objects(py::module_& module) {
       .def("step", py::overload_cast<>(&LRScheduler::step))
       .def("state_dict", &PythonScheduler::state_dict);
   bind_loader(module);
-  // An exception in the region's block: the others learn of it from this
-  // process's end, so that nothing collective may be done now. The core sees
-  // that by an exception of its own kind.
+  // `abandon` is called when the region's block raised an exception. The other
+  // ranks notice when this process exits, so the region must not start a
+  // collective now. The core skips the collective if a C++ exception is in
+  // flight, but not for a Python exception.
   py::class_<Region>(module, "Region")
-      .def("end", &Region::end, py::call_guard<Waiting>())
+      .def("end", &Region::end, py::call_guard<BlockingCall>())
       .def("abandon", [](Region& region) {
         struct Abandoned {};
         try {
-          const Region ends_here(std::move(region));
+          const Region ended_region(std::move(region));
           throw Abandoned();
         } catch (const Abandoned&) {
         }

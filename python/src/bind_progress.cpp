@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The progress bar, on a stream of Python's.
+// The progress bar, which writes to a Python stream.
 #include <ostream>
 
 #include <pybind11/iostream.h>
@@ -10,7 +10,7 @@
 namespace accelerate::python {
 namespace {
 
-/// A bar that writes to a Python file, which in a notebook is the cell.
+/// A progress bar that writes to a Python file: in a notebook, to the cell.
 class PythonBar {
  public:
   PythonBar(

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups and the state of a process.
+// Process groups and the state of a process.
 #include "accelerate/group.h"
 #include "accelerate/logging.h"
 #include "accelerate/partial_state.h"
 #include "bind.h"
+#include "blocking_call.h"
 #include "json.h"
 #include "options.h"
-#include "waiting.h"
 
 namespace accelerate::python {
 namespace {
@@ -15,7 +15,7 @@ PartialState make_state(const std::optional<bool>& cpu, const py::dict& init) {
   PartialStateOptions options;
   options.cpu = cpu;
   options.init_process_group = init_process_group_kwargs(init);
-  const Waiting waiting;
+  const BlockingCall blocking_call;
   return PartialState(options);
 }
 
@@ -25,8 +25,8 @@ void bind_group(py::module_& module) {
       .def_property_readonly("rank", &Group::rank)
       .def_property_readonly("size", &Group::size)
       .def_property_readonly("backend_name", &Group::backend_name)
-      .def("barrier", &Group::barrier, py::call_guard<Waiting>())
-      .def("gather", &Group::gather, py::call_guard<Waiting>())
+      .def("barrier", &Group::barrier, py::call_guard<BlockingCall>())
+      .def("gather", &Group::gather, py::call_guard<BlockingCall>())
       .def(
           "reduce",
           [](const Group& group,
@@ -35,8 +35,8 @@ void bind_group(py::module_& module) {
              double scale) {
             return group.reduce(tensors, parse_reduction(reduction), scale);
           },
-          py::call_guard<Waiting>())
-      .def("broadcast", &Group::broadcast, py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
+      .def("broadcast", &Group::broadcast, py::call_guard<BlockingCall>())
       .def(
           "pad_across_processes",
           [](const Group& group,
@@ -48,13 +48,13 @@ void bind_group(py::module_& module) {
                 tensors,
                 {.dim = dim, .pad_index = pad_index, .pad_first = pad_first});
           },
-          py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
       .def(
           "gather_object",
           [](const Group& group, const std::vector<py::bytes>& objects) {
             auto list = as_json(objects);
             {
-              const Waiting waiting;
+              const BlockingCall blocking_call;
               list = group.gather_object(list);
             }
             return as_bytes(list);
@@ -66,7 +66,7 @@ void bind_group(py::module_& module) {
              int from) {
             auto list = as_json(objects);
             {
-              const Waiting waiting;
+              const BlockingCall blocking_call;
               group.broadcast_object_list(list, from);
             }
             return as_bytes(list);
@@ -75,7 +75,7 @@ void bind_group(py::module_& module) {
 
 void bind_order(py::module_& module) {
   py::class_<ProcessOrder>(module, "ProcessOrder")
-      .def("finish", &ProcessOrder::finish, py::call_guard<Waiting>());
+      .def("finish", &ProcessOrder::finish, py::call_guard<BlockingCall>());
 }
 
 }  // namespace
@@ -117,13 +117,16 @@ void bind_state(py::module_& module) {
       .def(
           "wait_for_everyone",
           &PartialState::wait_for_everyone,
-          py::call_guard<Waiting>())
-      .def("main_process_first", first(false), py::call_guard<Waiting>())
-      .def("local_main_process_first", first(true), py::call_guard<Waiting>())
+          py::call_guard<BlockingCall>())
+      .def("main_process_first", first(false), py::call_guard<BlockingCall>())
+      .def(
+          "local_main_process_first",
+          first(true),
+          py::call_guard<BlockingCall>())
       .def(
           "destroy_process_group",
           &PartialState::destroy_process_group,
-          py::call_guard<Waiting>());
+          py::call_guard<BlockingCall>());
 }
 
 }  // namespace accelerate::python

@@ -12,7 +12,7 @@
 namespace accelerate::python {
 namespace {
 
-// The most special first.
+// Derived classes come before their base classes.
 const char* class_of(const Error& error) {
   const auto is = [&]<typename T>(const T*) {
     return dynamic_cast<const T*>(&error) != nullptr;
@@ -24,7 +24,7 @@ const char* class_of(const Error& error) {
          : is(static_cast<IoError*>(nullptr))          ? "IoError"
          : is(static_cast<FormatError*>(nullptr))      ? "FormatError"
          : is(static_cast<MismatchError*>(nullptr))    ? "MismatchError"
-         : is(static_cast<PeerError*>(nullptr))        ? "PeerError"
+         : is(static_cast<RankError*>(nullptr))        ? "RankError"
          : is(static_cast<DistributedError*>(nullptr)) ? "DistributedError"
          : is(static_cast<OutOfMemoryError*>(nullptr)) ? "OutOfMemoryError"
          : is(static_cast<InternalError*>(nullptr))    ? "InternalError"
@@ -38,8 +38,8 @@ void raise(const Error& error) {
   PyErr_SetObject(type.ptr(), value.ptr());
 }
 
-// The signal that interrupted the wait has a handler in Python: it says what
-// happens, and mostly that is `KeyboardInterrupt`.
+// The Python handler of the signal that interrupted the wait decides which
+// exception is raised, usually `KeyboardInterrupt`.
 void raise_interruption(const InterruptedError& error) {
   if (PyErr_CheckSignals() == 0) {
     raise(error);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our exceptions, and those that pass through LibTorch, as Python's.
+// Translates exceptions of this library and of LibTorch to Python exceptions.
 #pragma once
 
 namespace accelerate::python {
 
-/// From now on an `accelerate::Error` arrives as the class of its name in
-/// `accelerate_cpp.errors`, with its hint.
+/// Registers the translation of C++ exceptions. An `accelerate::Error` becomes
+/// the class of the same name in `accelerate_cpp.errors`, with the same hint.
 void register_exceptions();
 
 }  // namespace accelerate::python

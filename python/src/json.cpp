@@ -11,8 +11,9 @@ Json integer(py::handle value, const std::string& where) {
   const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
   if (overflow != 0) {
     throw ArgumentError(
-        where + " is " + std::string(py::str(value)),
-        "keep whole numbers below 2^63");
+        where + " is " + std::string(py::str(value)) +
+            ", which does not fit in 64 bits",
+        "use integers below 2^63");
   }
   return {static_cast<std::int64_t>(number)};
 }
@@ -22,7 +23,8 @@ Json object(const py::dict& items, const std::string& where) {
   for (const auto& [key, value] : items) {
     if (!py::isinstance<py::str>(key)) {
       throw ArgumentError(
-          where + " has the key " + std::string(py::repr(key)),
+          where + " has the key " + std::string(py::repr(key)) +
+              ", which is not a string",
           "use strings as keys");
     }
     const auto name = key.cast<std::string>();
@@ -68,8 +70,8 @@ Json to_json(py::handle value, const std::string& where) {
   throw ArgumentError(
       where + " is a `" +
           std::string(py::str(py::type::handle_of(value).attr("__name__"))) +
-          "`",
-      "use None, bool, int, float, str, lists and dicts of them");
+          "`, which JSON cannot represent",
+      "use only None, bool, int, float, str, and lists and dicts of these");
 }
 
 py::object from_json(const Json& value) {
@@ -99,7 +101,7 @@ py::object from_json(const Json& value) {
       return items;
     }
   }
-  throw InternalError("a JSON type without a meaning");
+  throw InternalError("unknown JSON type");
 }
 
 std::vector<Json> as_json(const std::vector<py::bytes>& objects) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python values as our `Json`, and back.
+// Converts Python values to `Json` and back.
 #pragma once
 
 #include <map>
@@ -11,12 +11,14 @@
 
 namespace accelerate::python {
 
-/// None, bool, int, float, str, list, tuple and dict with str keys. Throws
-/// `ArgumentError` that names the place of anything else, below `where`.
+/// Converts None, bool, int, float, str, list, tuple and dict with str keys.
+/// Throws `ArgumentError` for any other value; the error gives the path to that
+/// value. The path starts with `where`.
 Json to_json(py::handle value, const std::string& where);
 py::object from_json(const Json& value);
 
-/// Python objects travel as bytes of Python's own format.
+/// `as_json` stores pickled Python objects as JSON strings, so that they can be
+/// sent to other processes. `as_bytes` converts the strings back.
 std::vector<Json> as_json(const std::vector<py::bytes>& objects);
 std::vector<py::bytes> as_bytes(const std::vector<Json>& objects);
 
@@ -26,7 +28,7 @@ using Tensors = std::map<std::string, at::Tensor>;
 
 namespace pybind11::detail {
 
-/// What bindings return as `Json` arrives in Python as plain values.
+/// Converts between `Json` and plain Python values in bindings.
 template <>
 struct type_caster<accelerate::Json> {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate_cpp._core`: the public headers in Python. What a user sees is
-// made of it in the package's own files.
+// `accelerate_cpp._core`: Python bindings of the public headers. The package's
+// Python files build the user interface on top of it.
 #include <torch/version.h>
 
 #include "bind.h"

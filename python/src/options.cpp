@@ -12,66 +12,69 @@
 namespace accelerate::python {
 namespace {
 
-/// Takes the entries of a dict one by one, and knows which are left.
+/// Reads the entries of a dict one by one, and detects unknown ones.
 class Fields {
  public:
-  Fields(std::string name, const py::dict& given)
-      : name_(std::move(name)), left_(given.attr("copy")()) {}
+  Fields(std::string name, const py::dict& options)
+      : name_(std::move(name)), remaining_(options.attr("copy")()) {}
 
   template <typename T>
   void read(const char* field, T& value) {
-    if (const py::object given = take(field); !given.is_none()) {
-      value = given.cast<T>();
+    if (const py::object entry = take(field); !entry.is_none()) {
+      value = entry.cast<T>();
     }
   }
   template <typename T>
   void read(const char* field, std::optional<T>& value) {
-    if (const py::object given = take(field); !given.is_none()) {
-      value = given.cast<T>();
+    if (const py::object entry = take(field); !entry.is_none()) {
+      value = entry.cast<T>();
     }
   }
-  /// A word that stands for a value.
+  /// Reads the name of a value.
   template <typename T>
-  void read_word(
+  void read_choice(
       const char* field,
       T& value,
-      std::initializer_list<std::pair<const char*, T>> words) {
-    const py::object given = take(field);
-    if (given.is_none()) {
+      std::initializer_list<std::pair<const char*, T>> choices) {
+    const py::object entry = take(field);
+    if (entry.is_none()) {
       return;
     }
-    const auto word = given.cast<std::string>();
-    std::string choices;
-    for (const auto& [name, meaning] : words) {
-      if (word == name) {
-        value = meaning;
+    const auto chosen = entry.cast<std::string>();
+    std::string names;
+    for (const auto& [name, choice] : choices) {
+      if (chosen == name) {
+        value = choice;
         return;
       }
-      choices += (choices.empty() ? "`" : ", `") + std::string(name) + "`";
+      names += (names.empty() ? "`" : ", `") + std::string(name) + "`";
     }
     throw ArgumentError(
-        name_ + ": " + field + " is `" + word + "`", "use one of " + choices);
+        name_ + ": " + field + " is `" + chosen +
+            "`, which is not a valid value",
+        "use one of " + names);
   }
   py::object take(const char* field) {
-    return left_.contains(field) ? py::object(left_.attr("pop")(field))
-                                 : py::none();
+    return remaining_.contains(field)
+               ? py::object(remaining_.attr("pop")(field))
+               : py::none();
   }
   void finish() const {
-    for (const auto& [field, value] : left_) {
+    for (const auto& [field, value] : remaining_) {
       throw ArgumentError(
-          name_ + " has no `" + std::string(py::str(field)) + "`");
+          name_ + " has no option `" + std::string(py::str(field)) + "`");
     }
   }
 
  private:
   std::string name_;
-  py::dict left_;
+  py::dict remaining_;
 };
 
 template <typename Convert>
 void read_nested(Fields& fields, const char* field, const Convert& convert) {
-  if (const py::object given = fields.take(field); !given.is_none()) {
-    convert(given.cast<py::dict>());
+  if (const py::object entry = fields.take(field); !entry.is_none()) {
+    convert(entry.cast<py::dict>());
   }
 }
 
@@ -82,8 +85,8 @@ std::optional<std::chrono::milliseconds> duration(const py::object& seconds) {
                    static_cast<std::int64_t>(seconds.cast<double>() * 1000)));
 }
 
-DataLoaderConfiguration data_loader_configuration(const py::dict& given) {
-  Fields fields("DataLoaderConfiguration", given);
+DataLoaderConfiguration data_loader_configuration(const py::dict& options) {
+  Fields fields("DataLoaderConfiguration", options);
   DataLoaderConfiguration result;
   fields.read("split_batches", result.split_batches);
   fields.read("dispatch_batches", result.dispatch_batches);
@@ -95,14 +98,14 @@ DataLoaderConfiguration data_loader_configuration(const py::dict& given) {
   return result;
 }
 
-GradientAccumulationPlugin accumulation_plugin(const py::dict& given) {
-  Fields fields("GradientAccumulationPlugin", given);
+GradientAccumulationPlugin accumulation_plugin(const py::dict& options) {
+  Fields fields("GradientAccumulationPlugin", options);
   GradientAccumulationPlugin result;
   fields.read("num_steps", result.num_steps);
   fields.read("adjust_scheduler", result.adjust_scheduler);
   fields.read("sync_with_dataloader", result.sync_with_dataloader);
   fields.read("sync_each_batch", result.sync_each_batch);
-  fields.read_word(
+  fields.read_choice(
       "weighting",
       result.weighting,
       {{"fixed", AccumulationWeighting::fixed},
@@ -112,12 +115,12 @@ GradientAccumulationPlugin accumulation_plugin(const py::dict& given) {
   return result;
 }
 
-DistributedDataParallelKwargs ddp_kwargs(const py::dict& given) {
-  Fields fields("DistributedDataParallelKwargs", given);
+DistributedDataParallelKwargs ddp_kwargs(const py::dict& options) {
+  Fields fields("DistributedDataParallelKwargs", options);
   DistributedDataParallelKwargs result;
   fields.read("broadcast_buffers", result.broadcast_buffers);
   fields.read("bucket_cap_mb", result.bucket_cap_mb);
-  fields.read_word(
+  fields.read_choice(
       "comm_hook",
       result.comm_hook,
       {{"no", CommHook::no},
@@ -127,8 +130,8 @@ DistributedDataParallelKwargs ddp_kwargs(const py::dict& given) {
   return result;
 }
 
-GradScalerKwargs scaler_kwargs(const py::dict& given) {
-  Fields fields("GradScalerKwargs", given);
+GradScalerKwargs scaler_kwargs(const py::dict& options) {
+  Fields fields("GradScalerKwargs", options);
   GradScalerKwargs result;
   fields.read("init_scale", result.init_scale);
   fields.read("growth_factor", result.growth_factor);
@@ -139,8 +142,8 @@ GradScalerKwargs scaler_kwargs(const py::dict& given) {
   return result;
 }
 
-AutocastKwargs autocast_kwargs(const py::dict& given) {
-  Fields fields("AutocastKwargs", given);
+AutocastKwargs autocast_kwargs(const py::dict& options) {
+  Fields fields("AutocastKwargs", options);
   AutocastKwargs result;
   fields.read("enabled", result.enabled);
   fields.read("cache_enabled", result.cache_enabled);
@@ -148,8 +151,8 @@ AutocastKwargs autocast_kwargs(const py::dict& given) {
   return result;
 }
 
-ProjectConfiguration project_configuration(const py::dict& given) {
-  Fields fields("ProjectConfiguration", given);
+ProjectConfiguration project_configuration(const py::dict& options) {
+  Fields fields("ProjectConfiguration", options);
   ProjectConfiguration result;
   std::string folder;
   fields.read("project_dir", folder);
@@ -168,8 +171,8 @@ ProjectConfiguration project_configuration(const py::dict& given) {
 
 }  // namespace
 
-InitProcessGroupKwargs init_process_group_kwargs(const py::dict& given) {
-  Fields fields("InitProcessGroupKwargs", given);
+InitProcessGroupKwargs init_process_group_kwargs(const py::dict& options) {
+  Fields fields("InitProcessGroupKwargs", options);
   InitProcessGroupKwargs result;
   std::string backend;
   fields.read("backend", backend);
@@ -183,8 +186,8 @@ InitProcessGroupKwargs init_process_group_kwargs(const py::dict& given) {
   return result;
 }
 
-ProfileKwargs profile_kwargs(const py::dict& given) {
-  Fields fields("ProfileKwargs", given);
+ProfileKwargs profile_kwargs(const py::dict& options) {
+  Fields fields("ProfileKwargs", options);
   ProfileKwargs result;
   std::optional<std::vector<std::string>> activities;
   fields.read("activities", activities);
@@ -193,7 +196,7 @@ ProfileKwargs profile_kwargs(const py::dict& given) {
     for (const std::string& name : *activities) {
       if (name != "cpu" && name != "cuda") {
         throw ArgumentError(
-            "ProfileKwargs: `" + name + "` is no activity",
+            "ProfileKwargs: `" + name + "` is not a profiler activity",
             "use `cpu` or `cuda`");
       }
       result.activities->push_back(
@@ -202,12 +205,12 @@ ProfileKwargs profile_kwargs(const py::dict& given) {
   }
   read_nested(fields, "schedule_option", [&](const py::dict& schedule) {
     Fields parts("ProfileKwargs.schedule_option", schedule);
-    ProfileSchedule& to = result.schedule_option.emplace();
-    parts.read("wait", to.wait);
-    parts.read("warmup", to.warmup);
-    parts.read("active", to.active);
-    parts.read("repeat", to.repeat);
-    parts.read("skip_first", to.skip_first);
+    ProfileSchedule& result_schedule = result.schedule_option.emplace();
+    parts.read("wait", result_schedule.wait);
+    parts.read("warmup", result_schedule.warmup);
+    parts.read("active", result_schedule.active);
+    parts.read("repeat", result_schedule.repeat);
+    parts.read("skip_first", result_schedule.skip_first);
     parts.finish();
   });
   if (const py::object function = fields.take("on_trace_ready");
@@ -227,8 +230,8 @@ ProfileKwargs profile_kwargs(const py::dict& given) {
   return result;
 }
 
-AcceleratorOptions accelerator_options(const py::dict& given) {
-  Fields fields("Accelerator", given);
+AcceleratorOptions accelerator_options(const py::dict& options) {
+  Fields fields("Accelerator", options);
   AcceleratorOptions result;
   fields.read("device_placement", result.device_placement);
   fields.read("split_batches", result.split_batches);
@@ -249,7 +252,7 @@ AcceleratorOptions accelerator_options(const py::dict& given) {
   });
   fields.read(
       "step_scheduler_with_optimizer", result.step_scheduler_with_optimizer);
-  fields.read_word(
+  fields.read_choice(
       "scheduler_unit",
       result.scheduler_unit,
       {{"per_process", SchedulerUnit::per_process},
@@ -282,8 +285,8 @@ AcceleratorOptions accelerator_options(const py::dict& given) {
   for (const std::string& kind : kinds) {
     if (kind != "torch" && kind != "generator" && kind != "cuda") {
       throw ArgumentError(
-          "rng_types has `" + kind + "`",
-          "use `torch`, `generator` and `cuda`");
+          "rng_types contains `" + kind + "`, which is not supported",
+          "use only `torch`, `generator` and `cuda`");
     }
     result.rng_types.push_back(
         kind == "torch"  ? RngType::torch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keyword arguments as the structs of the public headers.
+// Converts keyword arguments to the option structs of the public headers.
 #pragma once
 
 #include "accelerate/accelerator_options.h"
@@ -7,11 +7,12 @@
 
 namespace accelerate::python {
 
-/// `given` has the names of the struct's fields; None means left out. Throws
-/// `ArgumentError` for a word that is not one of a list, and for a name that
-/// the struct does not have.
-AcceleratorOptions accelerator_options(const py::dict& given);
-InitProcessGroupKwargs init_process_group_kwargs(const py::dict& given);
-ProfileKwargs profile_kwargs(const py::dict& given);
+/// These functions convert `options` to an option struct. The keys of `options`
+/// are the names of the struct's fields; the value None selects the default.
+/// Throws `ArgumentError` for an unknown key, or a string that is not one of
+/// the allowed values.
+AcceleratorOptions accelerator_options(const py::dict& options);
+InitProcessGroupKwargs init_process_group_kwargs(const py::dict& options);
+ProfileKwargs profile_kwargs(const py::dict& options);
 
 }  // namespace accelerate::python

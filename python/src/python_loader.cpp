@@ -24,23 +24,23 @@ class IndexSource : public detail::BatchSource {
         request.indices.begin(), request.indices.end());
   }
 
-  Opaque next() override { return refuse(); }
-  Opaque collate(std::span<const Opaque>) override { return refuse(); }
+  Opaque next() override { fail(); }
+  Opaque collate(std::span<const Opaque>) override { fail(); }
   bool is_nest() const override { return false; }
-  bool can_travel() const override { return false; }
+  bool can_be_sent() const override { return false; }
   std::vector<Tensor> tensors(void*) const override { return {}; }
   void set_tensors(void*, const std::vector<Tensor>&) const override {}
   Json describe(void*) const override { return {}; }
-  Opaque build(const Json&) const override { return refuse(); }
+  Opaque build(const Json&) const override { fail(); }
 
  private:
-  [[noreturn]] static Opaque refuse() {
-    throw InternalError("a list of indices was read like a stream");
+  [[noreturn]] static void fail() {
+    throw InternalError("an index source was used as a stream");
   }
   std::int64_t size_;
 };
 
-/// Samples and batches as Python objects, made when the core asks.
+/// Samples and batches as Python objects, which Python reads on demand.
 class ReadingSource : public detail::BatchSource {
  public:
   ReadingSource(std::optional<std::int64_t> size, Adapter adapter)
@@ -48,7 +48,7 @@ class ReadingSource : public detail::BatchSource {
 
   std::optional<std::int64_t> size() const override { return size_; }
   void begin_epoch(std::int64_t epoch, std::int64_t) override {
-    adapter_.tell("begin_epoch", epoch);
+    adapter_.invoke("begin_epoch", epoch);
   }
   Opaque load(const detail::LoadRequest& request) override {
     const py::gil_scoped_acquire gil;
@@ -57,8 +57,8 @@ class ReadingSource : public detail::BatchSource {
   }
   Opaque next() override {
     const py::gil_scoped_acquire gil;
-    const py::tuple answer = adapter_.object().attr("next")();
-    return answer.empty() ? nullptr : hold(answer[0]);
+    const py::tuple sample = adapter_.object().attr("next")();
+    return sample.empty() ? nullptr : hold(sample[0]);
   }
   Opaque collate(std::span<const Opaque> samples) override {
     const py::gil_scoped_acquire gil;
@@ -70,7 +70,7 @@ class ReadingSource : public detail::BatchSource {
   }
 
   bool is_nest() const override { return true; }
-  bool can_travel() const override { return true; }
+  bool can_be_sent() const override { return true; }
   std::vector<Tensor> tensors(void* batch) const override {
     return adapter_.call<std::vector<Tensor>>("tensors", object_in(batch));
   }
@@ -85,9 +85,9 @@ class ReadingSource : public detail::BatchSource {
     return to_json(
         adapter_.object().attr("describe")(object_in(batch)), "the batch");
   }
-  Opaque build(const Json& form) const override {
+  Opaque build(const Json& description) const override {
     const py::gil_scoped_acquire gil;
-    return hold(adapter_.object().attr("build")(from_json(form)));
+    return hold(adapter_.object().attr("build")(from_json(description)));
   }
 
   static py::object& object_in(void* batch) {
@@ -107,9 +107,9 @@ class ReadingSource : public detail::BatchSource {
 };
 
 std::shared_ptr<detail::BatchSource> make_source(
-    const LoaderOptions& options, const std::optional<Adapter>& reads) {
-  if (reads) {
-    return std::make_shared<ReadingSource>(options.dataset_size, *reads);
+    const LoaderOptions& options, const std::optional<Adapter>& reader) {
+  if (reader) {
+    return std::make_shared<ReadingSource>(options.dataset_size, *reader);
   }
   return std::make_shared<IndexSource>(options.dataset_size.value());
 }
@@ -117,14 +117,14 @@ std::shared_ptr<detail::BatchSource> make_source(
 }  // namespace
 
 struct PythonLoader::Orders {
-  /// A list that Python writes before a loop and the core reads in it.
+  /// A list that Python sets before a loop and the core reads during the loop.
   template <typename Value>
   struct Table {
     std::int64_t expected = 0;
     std::vector<Value> values = {};
   };
 
-  /// The same as a sampler.
+  /// A sampler that reads a table.
   template <typename Value>
   struct TableOrder {
     std::shared_ptr<Table<Value>> table;
@@ -143,44 +143,46 @@ struct PythonLoader::Orders {
       std::make_shared<Table<std::int64_t>>();
   std::shared_ptr<Table<Indices>> batches = std::make_shared<Table<Indices>>();
 
-  detail::LoaderSettings settings(const LoaderOptions& options) const {
-    detail::LoaderSettings settings;
-    settings.batch_size = options.batch_size;
-    settings.shuffle = options.shuffle;
-    settings.drop_last = options.drop_last;
-    settings.seed = options.seed;
-    settings.pin_memory = false;  // Python pins what Python reads.
+  detail::LoaderConfig config(const LoaderOptions& options) const {
+    detail::LoaderConfig config;
+    config.batch_size = options.batch_size;
+    config.shuffle = options.shuffle;
+    config.drop_last = options.drop_last;
+    config.seed = options.seed;
+    config.pin_memory = false;  // Torch's Python loader pins its own batches.
     if (options.sampler_size) {
       samples->expected = *options.sampler_size;
-      settings.sampler = TableOrder<std::int64_t>{samples};
+      config.sampler = TableOrder<std::int64_t>{samples};
     }
     if (options.batch_sampler_size) {
       batches->expected = *options.batch_sampler_size;
-      settings.batch_sampler = TableOrder<Indices>{batches};
+      config.batch_sampler = TableOrder<Indices>{batches};
     }
-    return settings;
+    return config;
   }
 };
 
 PythonLoader::PythonLoader(
-    const LoaderOptions& options, std::optional<Adapter> reads)
-    : PythonLoader(std::make_shared<Orders>(), options, std::move(reads)) {
+    const LoaderOptions& options, std::optional<Adapter> reader)
+    : PythonLoader(std::make_shared<Orders>(), options, std::move(reader)) {
 }
 
 PythonLoader::PythonLoader(
     std::shared_ptr<Orders> orders,
     const LoaderOptions& options,
-    std::optional<Adapter> reads)
-    : DataLoaderBase(make_source(options, reads), orders->settings(options)),
+    std::optional<Adapter> reader)
+    : DataLoaderBase(make_source(options, reader), orders->config(options)),
       orders_(std::move(orders)),
-      reads_(reads.has_value()) {
+      uses_reader_(reader.has_value()) {
 }
 
 PythonLoader::PythonLoader(
-    std::shared_ptr<Impl> impl, std::shared_ptr<Orders> orders, bool reads)
+    std::shared_ptr<Impl> impl,
+    std::shared_ptr<Orders> orders,
+    bool uses_reader)
     : DataLoaderBase(std::move(impl)),
       orders_(std::move(orders)),
-      reads_(reads) {
+      uses_reader_(uses_reader) {
 }
 
 void PythonLoader::set_order(std::vector<std::int64_t> order) {
@@ -192,17 +194,17 @@ void PythonLoader::set_batch_order(std::vector<Indices> order) {
 }
 
 std::unique_ptr<PythonLoader::Cursor> PythonLoader::begin() {
-  return std::make_unique<Cursor>(begin_loop(), reads_);
+  return std::make_unique<Cursor>(begin_loop(), uses_reader_);
 }
 
 std::unique_ptr<PythonLoader::Cursor> PythonLoader::read_ahead() const {
-  return std::make_unique<Cursor>(begin_reading_ahead(), reads_);
+  return std::make_unique<Cursor>(begin_reading_ahead(), uses_reader_);
 }
 
 std::unique_ptr<PythonLoader> PythonLoader::without_first(
     std::int64_t batches) const {
   return std::unique_ptr<PythonLoader>(
-      new PythonLoader(copy_without(batches), orders_, reads_));
+      new PythonLoader(copy_without(batches), orders_, uses_reader_));
 }
 
 void PythonLoader::Cursor::advance() {
@@ -217,8 +219,8 @@ py::object PythonLoader::Cursor::batch() const {
   if (batch == nullptr) {
     return py::none();
   }
-  return reads_ ? ReadingSource::object_in(batch)
-                : py::object(py::cast(*static_cast<Indices*>(batch)));
+  return uses_reader_ ? ReadingSource::object_in(batch)
+                      : py::object(py::cast(*static_cast<Indices*>(batch)));
 }
 
 }  // namespace accelerate::python

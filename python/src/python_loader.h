@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Python DataLoader as the core sees it.
+// The C++ counterpart of a Python DataLoader.
 #pragma once
 
 #include <memory>
@@ -13,31 +13,34 @@
 
 namespace accelerate::python {
 
-/// How a Python DataLoader deals with its dataset.
+/// How a Python DataLoader samples its dataset.
 struct LoaderOptions {
-  std::optional<std::int64_t> dataset_size;  ///< none: a stream
+  std::optional<std::int64_t> dataset_size;  ///< Empty for a stream.
   std::int64_t batch_size = 1;
   bool shuffle = false;
   bool drop_last = false;
   std::optional<std::uint64_t> seed;
-  /// An order of Python's: its length. `set_order` tells the rest.
+  /// The length of a custom sampling order. `set_order` sets the order itself.
   std::optional<std::int64_t> sampler_size;
   std::optional<std::int64_t> batch_sampler_size;
 };
 
-/// Decides which samples each process gets. Two ways to read them:
+/// Decides which samples each process gets. There are two ways to read the
+/// samples:
 ///
-/// - `reads` is absent: a batch is the list of its indices, and LibTorch's
-///   Python loader reads them, in its own worker processes if it has some. It
-///   asks for them ahead of the loop (`indices_ahead`), while the loop moves
-///   the place that the Accelerator sees.
-/// - `reads` is an adapter that reads samples and batches when the core asks:
-///   for streams, and where one process reads for all.
+/// - Without a `reader`, a batch is a list of indices, and torch's Python
+///   loader reads the samples, in worker processes if it has any. The Python
+///   loader prefetches indices with a separate cursor (`read_ahead`); the
+///   Accelerator sees only the position of the loop's own cursor.
+/// - With a `reader`, the reader returns samples and batches as Python objects.
+///   Streams need a reader, and so does a loader that reads in one process for
+///   all processes.
 class PythonLoader : public DataLoaderBase {
  public:
-  PythonLoader(const LoaderOptions& options, std::optional<Adapter> reads);
+  PythonLoader(const LoaderOptions& options, std::optional<Adapter> reader);
 
-  /// The dataset index at each position of the next loops.
+  /// Sets the sampling order of the following loops: the dataset index at each
+  /// position.
   void set_order(std::vector<std::int64_t> order);
   void set_batch_order(std::vector<std::vector<std::int64_t>> order);
 
@@ -51,28 +54,32 @@ class PythonLoader : public DataLoaderBase {
   PythonLoader(
       std::shared_ptr<Orders> orders,
       const LoaderOptions& options,
-      std::optional<Adapter> reads);
+      std::optional<Adapter> reader);
   PythonLoader(
-      std::shared_ptr<Impl> impl, std::shared_ptr<Orders> orders, bool reads);
+      std::shared_ptr<Impl> impl,
+      std::shared_ptr<Orders> orders,
+      bool uses_reader);
 
   std::shared_ptr<Orders> orders_;
-  bool reads_ = false;
+  bool uses_reader_ = false;
 };
 
-/// A loop, batch after batch.
+/// The position of a loop over a `PythonLoader`.
 class PythonLoader::Cursor {
  public:
-  Cursor(Loop loop, bool reads) : loop_(std::move(loop)), reads_(reads) {}
+  Cursor(Loop loop, bool uses_reader)
+      : loop_(std::move(loop)), uses_reader_(uses_reader) {}
 
   bool has_batch() const { return loop_ && loop_->batch() != nullptr; }
   void advance();
-  /// The indices, or what Python read; takes the GIL.
+  /// Returns the batch: a list of indices or, with a reader, the batch that the
+  /// reader returned. Returns None after the last batch. Acquires the GIL.
   py::object batch() const;
   void close() { loop_.reset(); }
 
  private:
   std::optional<Loop> loop_;
-  bool reads_;
+  bool uses_reader_;
 };
 
 }  // namespace accelerate::python

@@ -4,8 +4,8 @@
 namespace accelerate::python {
 namespace {
 
-// The module that owns `name`, made where it is missing; `name` becomes what
-// it is called there.
+// Returns the module that owns `name` and creates it if necessary. Shortens
+// `name` to the name within that module.
 torch::nn::Module& owner_of(torch::nn::Module& root, std::string& name) {
   torch::nn::Module* owner = &root;
   for (auto dot = name.find('.'); dot != std::string::npos;
@@ -13,9 +13,9 @@ torch::nn::Module& owner_of(torch::nn::Module& root, std::string& name) {
     const std::string child = name.substr(0, dot);
     name.erase(0, dot + 1);
     const auto children = owner->named_children();
-    const auto* known = children.find(child);
-    owner = known != nullptr
-                ? known->get()
+    const auto* existing = children.find(child);
+    owner = existing != nullptr
+                ? existing->get()
                 : owner
                       ->register_module(
                           child, std::make_shared<torch::nn::Module>(child))

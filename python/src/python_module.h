@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Python `nn.Module` as the core sees it.
+// The C++ counterpart of a Python `nn.Module`.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,13 @@ namespace accelerate::python {
 
 using NamedTensorList = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// A tree of `torch::nn::Module`s with the tensors of a Python module under
-/// the same names: the same tensors, so that what happens to one happens to
-/// the other. It has no `forward`; Python's own knows autocast (see
-/// `accelerate_cpp.modules`), which is what the second base class says.
+/// A tree of `torch::nn::Module`s that shares the tensors of a Python module,
+/// under the same names. It has no `forward`. It derives from `AutocastModule`
+/// because Python's `forward` applies autocast itself (see
+/// `accelerate_cpp.modules`).
 class PythonModule : public torch::nn::Module, public AutocastModule {
  public:
-  /// Names have dots: `encoder.0.weight`.
+  /// The names are full names with dots, such as `encoder.0.weight`.
   PythonModule(
       const NamedTensorList& parameters, const NamedTensorList& buffers);
 };

@@ -8,18 +8,20 @@
 namespace accelerate::python {
 namespace {
 
-/// The learning rate of a group is the one in Python.
-class GroupOptions
-    : public torch::optim::OptimizerCloneableOptions<GroupOptions> {
+/// Reads and writes the learning rate of a parameter group in Python.
+class ParamGroupOptions
+    : public torch::optim::OptimizerCloneableOptions<ParamGroupOptions> {
  public:
-  GroupOptions(Adapter adapter, std::size_t group)
+  ParamGroupOptions(Adapter adapter, std::size_t group)
       : adapter_(std::move(adapter)), group_(group) {}
 
   double get_lr() const override {
     return adapter_.call<double>("get_lr", group_);
   }
   // NOLINTNEXTLINE(readability-avoid-const-params-in-decls)
-  void set_lr(const double lr) override { adapter_.tell("set_lr", group_, lr); }
+  void set_lr(const double lr) override {
+    adapter_.invoke("set_lr", group_, lr);
+  }
 
  private:
   Adapter adapter_;
@@ -31,7 +33,8 @@ std::vector<torch::optim::OptimizerParamGroup> param_groups_of(
     const std::vector<std::vector<at::Tensor>>& groups) {
   std::vector<torch::optim::OptimizerParamGroup> result;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    result.emplace_back(groups[i], std::make_unique<GroupOptions>(adapter, i));
+    result.emplace_back(
+        groups[i], std::make_unique<ParamGroupOptions>(adapter, i));
   }
   return result;
 }
@@ -40,7 +43,7 @@ std::vector<torch::optim::OptimizerParamGroup> param_groups_of(
 
 Adapter::Adapter(py::object object)
     : object_(new py::object(std::move(object)), [](py::object* held) {
-        // After the interpreter's end nobody is left to count.
+        // After the interpreter has shut down, the object must be leaked.
         if (Py_IsInitialized() != 0) {
           const py::gil_scoped_acquire gil;
           delete held;
@@ -52,13 +55,13 @@ PythonOptimizer::PythonOptimizer(
     py::object adapter, const std::vector<std::vector<at::Tensor>>& groups)
     : Optimizer(
           param_groups_of(Adapter(adapter), groups),
-          std::make_unique<GroupOptions>(Adapter(adapter), 0)),
+          std::make_unique<ParamGroupOptions>(Adapter(adapter), 0)),
       adapter_(std::move(adapter)) {
 }
 
 at::Tensor PythonOptimizer::step(LossClosure closure) {
   at::Tensor loss = closure ? closure() : at::Tensor();
-  adapter_.tell("step");
+  adapter_.invoke("step");
   return loss;
 }
 
@@ -74,7 +77,7 @@ std::function<void()> PythonOptimizer::stage_optimizer_state(
   const py::gil_scoped_acquire gil;
   const Adapter staged(adapter_.object().attr("stage")(
       state.tensors, from_json(state.scalars), names));
-  return [staged] { staged.tell("__call__"); };
+  return [staged] { staged.invoke("__call__"); };
 }
 
 PythonScheduler::PythonScheduler(
@@ -96,9 +99,9 @@ std::vector<double> PythonScheduler::get_lr() const {
   return adapter_.call<std::vector<double>>("last_lr");
 }
 
-// The micro-steps of an accumulation may have been counted here.
+// C++ may already have counted the steps for accumulated micro-batches.
 void PythonScheduler::advance() {
-  adapter_.tell("advance", step_count_);
+  adapter_.invoke("advance", step_count_);
   read_counts();
 }
 
@@ -106,7 +109,7 @@ std::optional<std::int64_t> PythonScheduler::total_steps() const {
   return adapter_.call<std::optional<std::int64_t>>("total_steps");
 }
 
-// Python's own values under their own names, which are mostly ours too.
+// The values from the Python scheduler; most have the same names as ours.
 Json PythonScheduler::state_dict() const {
   const py::gil_scoped_acquire gil;
   Json state =

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Python optimizer and its schedulers as the core sees them.
+// The C++ counterparts of a Python optimizer and its schedulers.
 //
-// Each holds an adapter, an object of `accelerate_cpp.optimizers` that knows
-// the Python original; calls to it take the GIL.
+// Each counterpart holds an adapter: an object from `accelerate_cpp.optimizers`
+// that refers to the Python optimizer or scheduler. Calls to the adapter
+// acquire the GIL.
 #pragma once
 
 #include <memory>
@@ -16,8 +17,8 @@
 
 namespace accelerate::python {
 
-/// A reference to a Python object that may be copied and dropped without the
-/// GIL.
+/// A reference to a Python object that can be copied and released without
+/// holding the GIL.
 class Adapter {
  public:
   explicit Adapter(py::object object);
@@ -28,7 +29,7 @@ class Adapter {
     return (*object_).attr(method)(args...).template cast<Result>();
   }
   template <typename... Args>
-  void tell(const char* method, const Args&... args) const {
+  void invoke(const char* method, const Args&... args) const {
     const py::gil_scoped_acquire gil;
     (*object_).attr(method)(args...);
   }
@@ -41,7 +42,7 @@ class Adapter {
 class PythonOptimizer : public torch::optim::Optimizer,
                         public StatefulOptimizer {
  public:
-  /// `groups`: the parameters of each group.
+  /// `groups` contains the parameters of each parameter group.
   PythonOptimizer(
       py::object adapter, const std::vector<std::vector<at::Tensor>>& groups);
 

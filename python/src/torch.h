@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every file of the extension reads: Python, pybind11 and tensors.
+// Includes Python, pybind11 and tensors for all files in the extension.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>

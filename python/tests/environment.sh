@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
-# For scripts that set `here`, this folder, and `python`, one that has torch.
+# For scripts that set `here` to this folder and `python` to a Python with torch.
 #
-# make_environment <folder> [module ...]: an environment of its own with torch,
-# numpy, without which torch complains, the modules and what they need, nothing
-# else. They are not downloaded again: links stand for an installation of them.
+# make_environment <folder> [module ...]: creates a virtual environment with
+# only torch, numpy (torch warns without it), the modules and their
+# dependencies. It links to the installed packages instead of downloading them.
 make_environment() {
   local folder=$1 site from item
   shift

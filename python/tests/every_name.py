@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every name of `Accelerator` on two processes, each with what it does there. `test_every_name.py` launches it.
+"""Tests every method of `Accelerator` in two processes. `test_every_name.py` launches it.
 
     every_name.py <folder>
 
-The first process prints the names that this file has used.
+The first process prints the names that this file used.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ USED = set()
 
 
 class Accelerator(accelerate_cpp.Accelerator):
-    """Notes what this file asks for."""
+    """Collects the attributes that this file uses."""
 
     def __getattribute__(self, name):
         if sys._getframe(1).f_code.co_filename == __file__:
@@ -79,7 +79,7 @@ def loader(size=8, **kwargs):
     return DataLoader(TensorDataset(torch.arange(size)), batch_size=2, **kwargs)
 
 
-# ---- who is who -----------------------------------------------------------------------------------
+# ---- processes ------------------------------------------------------------------------------------
 
 
 def processes():
@@ -137,8 +137,8 @@ def preparing():
     accelerator.backward(model(inputs()).sum())
     optimizer.step()
     scheduler.step()
-    assert model.weight.tolist() == [[-1.5, -1.5]]  # 0, the first process's, less the mean of 1 and 2
-    # As the peer: a step of a scheduler stands for one of each process.
+    assert model.weight.tolist() == [[-1.5, -1.5]]  # 0, from the first process, minus the mean of 1 and 2
+    # As in Hugging Face Accelerate, a scheduler step counts once per process.
     assert scheduler.get_last_lr() == [0.25]
     assert accelerator.step == 1 and not accelerator.optimizer_step_was_skipped
     batches = accelerator.prepare_data_loader(loader())
@@ -165,13 +165,13 @@ def plateau():
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.1, patience=1)
     optimizer, scheduler = accelerator.prepare(optimizer, scheduler)
     rates = []
-    for loss in (1.0, 1.0, 1.0):  # the second bad one is one too many
+    for loss in (1.0, 1.0, 1.0):  # the second epoch without improvement exceeds the patience
         scheduler.step(loss)
         rates.append(optimizer.param_groups[0]["lr"])
     assert rates == [1.0, 1.0, 0.1], rates
 
 
-def settings():
+def options():
     accelerator = Accelerator(
         gradient_accumulation_steps=4,
         dataloader_config=DataLoaderConfiguration(
@@ -250,22 +250,22 @@ def clipping():
 
 
 def precision():
-    def product():
+    def matmul():
         return torch.ones(2, 2) @ torch.ones(2, 2)
 
     accelerator = Accelerator(mixed_precision="bf16")
     assert accelerator.mixed_precision == "bf16"
     with accelerator.autocast():
-        assert product().dtype == torch.bfloat16
+        assert matmul().dtype == torch.bfloat16
     with accelerator.autocast(AutocastKwargs(enabled=False)):
-        assert product().dtype == torch.float32
+        assert matmul().dtype == torch.float32
 
     def inside(**options):
-        model, seen = linear(), []
-        # The hook of a part: that of the model itself comes after its results are fp32 again.
-        whole = torch.nn.Sequential(model)
-        model.register_forward_hook(lambda module, given, result: seen.append(result.dtype))
-        Accelerator(mixed_precision="bf16", **options).prepare(whole)(inputs())
+        layer, seen = linear(), []
+        # A hook on the layer, since a hook on the model sees the result after the conversion to fp32.
+        model = torch.nn.Sequential(layer)
+        layer.register_forward_hook(lambda module, args, result: seen.append(result.dtype))
+        Accelerator(mixed_precision="bf16", **options).prepare(model)(inputs())
         return seen[0]
 
     assert inside() == torch.bfloat16
@@ -273,13 +273,13 @@ def precision():
     assert inside(autocast_scope="manual") == torch.float32
 
 
-def narrow_gradients():
-    fine = 1 + 2.0**-12  # fp16 has ten bits after the point
-    for hook, expected in (("no", fine), ("fp16", 1.0)):
+def fp16_gradients():
+    value = 1 + 2.0**-12  # not representable in fp16, which has ten mantissa bits
+    for hook, expected in (("no", value), ("fp16", 1.0)):
         handler = DistributedDataParallelKwargs(comm_hook=hook, find_unused_parameters=True)
         accelerator = Accelerator(kwargs_handlers=[handler])
         model = accelerator.prepare(linear())
-        accelerator.backward(model(inputs(fine)).sum())
+        accelerator.backward(model(inputs(value)).sum())
         assert model.weight.grad.tolist() == [[expected] * 2], (hook, model.weight.grad)
 
 
@@ -331,8 +331,8 @@ def graphs():
         for value in (1.0, 2.0):
             result = step({"a": inputs(value)}, scale=torch.tensor(10.0))
             assert list(result) == ["y"] and result["y"].item() == 40 * value and result["y"].grad_fn is None
-    assert step.why_not == "there is no GPU to record on" and (step.num_graphs, step.num_replays) == (0, 0)
-    for call, text in ((lambda: step({"a": 1}, scale=2), "an argument has a `int`"),):
+    assert step.why_not == "there is no GPU" and (step.num_graphs, step.num_replays) == (0, 0)
+    for call, text in ((lambda: step({"a": 1}, scale=2), "an argument contains a `int`"),):
         try:
             call()
             raise AssertionError("accepted")
@@ -345,10 +345,10 @@ def graphs():
 
 def results():
     accelerator = Accelerator()
-    own = torch.full((RANK + 1,), float(RANK))
-    assert accelerator.gather(own).tolist() == [0, 1, 1]
+    local = torch.full((RANK + 1,), float(RANK))
+    assert accelerator.gather(local).tolist() == [0, 1, 1]
     assert accelerator.reduce(torch.tensor(RANK + 1.0), "sum", scale=2.0).item() == 6
-    padded = accelerator.pad_across_processes(own, pad_index=9)
+    padded = accelerator.pad_across_processes(local, pad_index=9)
     assert padded.tolist() == ([0, 9] if RANK == 0 else [1, 1])
     batches = accelerator.prepare(loader(5))
     seen = [value for (batch,) in batches for value in accelerator.gather_for_metrics(batch).tolist()]
@@ -383,7 +383,7 @@ def log_lines():
     handler.emit = lambda record: lines.append((record.levelname, record.getMessage()))
     logging.getLogger("every_name").addHandler(handler)
     logger = get_logger("every_name", log_level="INFO")
-    logger.debug("too little")
+    logger.debug("below the level")
     logger.info("main %d", 1)
     logger.info("all", main_process_only=False)
     logger.warning_once("twice")
@@ -435,9 +435,11 @@ def checkpoints():
     counter = Counter()
     counter.count = 5
     accelerator.register_for_checkpointing(counter)
-    own = [RANK]
+    random_state = [RANK]
     accelerator.register_random_state(
-        "mine", lambda: torch.tensor(own, dtype=torch.uint8), lambda state: own.__setitem__(slice(None), state.tolist())
+        "custom",
+        lambda: torch.tensor(random_state, dtype=torch.uint8),
+        lambda state: random_state.__setitem__(slice(None), state.tolist()),
     )
     seen = []
     saving = accelerator.register_save_state_pre_hook(lambda models, weights, to: seen.append(("save", models[0] is model)))
@@ -445,11 +447,11 @@ def checkpoints():
     folder = accelerator.save_state(path("state"), blocking=False)
     accelerator.wait_for_checkpoint()
     assert os.path.exists(os.path.join(folder, "manifest.json"))
-    counter.count, own[0] = 0, 77
+    counter.count, random_state[0] = 0, 77
     with torch.no_grad():
         model.weight.zero_()
     accelerator.load_state(path("state"), {"weights_only": True}, map_location="cpu")
-    assert model.weight.tolist() == [[1, 1]] and counter.count == 5 and own == [RANK]
+    assert model.weight.tolist() == [[1, 1]] and counter.count == 5 and random_state == [RANK]
     assert seen == [("save", True), ("load", ["weight"])], seen
     saving.remove()
     loading.remove()
@@ -472,7 +474,7 @@ def files():
 
 
 def names_and_requests():
-    """Last: who was asked to save and stop stays so."""
+    """Runs last, since a request to save and stop cannot be withdrawn."""
     project = ProjectConfiguration(automatic_checkpoint_naming=True, logging_dir=path("logs"))
     accelerator = Accelerator(project_dir=path("project"), project_config=project)
     assert accelerator.project_dir == path("project") and accelerator.logging_dir == path("logs")
@@ -486,7 +488,7 @@ def names_and_requests():
     assert accelerator.checkpoint_requested()
 
 
-def the_end():
+def end_training():
     accelerator = Accelerator()
     model = accelerator.prepare(linear())
     assert accelerator.free_memory(model) == [None]
@@ -495,7 +497,7 @@ def the_end():
     accelerator.end_training()
     try:
         accelerator.wait_for_everyone()
-        raise AssertionError("there is still a group")
+        raise AssertionError("the process group still exists")
     except errors.StateError:
         pass
 
@@ -507,13 +509,13 @@ TESTS = (
     preparing,
     parameters_without_a_module,
     plateau,
-    settings,
+    options,
     random_numbers,
     local_gradients,
     uneven_inputs,
     clipping,
     precision,
-    narrow_gradients,
+    fp16_gradients,
     buffers,
     weighted_accumulation,
     local_sgd,
@@ -526,7 +528,7 @@ TESTS = (
     checkpoints,
     files,
     names_and_requests,
-    the_end,
+    end_training,
 )
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JupyterLab of its own on loopback, and its page in a headless Chromium, for tests.
+"""A JupyterLab server on loopback and its page in a headless Chromium, for tests.
 
 Needs jupyterlab, playwright and a Chromium: `tools/python_env.sh browser` provides them.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 START_LIMIT = 120  # seconds until the server answers
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-# The user's settings: nothing is fetched, every cell is part of the page, and pictures look the same everywhere.
+# User settings: fetches nothing, renders every cell, and makes screenshots reproducible.
 SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "notebook-extension/tracker": {"windowingMode": "none"},
@@ -27,7 +27,7 @@ SETTINGS = {
 
 
 class Server:
-    """JupyterLab over a folder; `kernels` is where a prefix has kernels of its own."""
+    """A JupyterLab server for a folder; `kernels` is a prefix with additional kernels."""
 
     def __init__(self, work: Path, root: Path, variables: dict, kernels: Path):
         self.token = secrets.token_hex(24)
@@ -35,7 +35,7 @@ class Server:
         self._write_settings(work / "settings")
         variables = {
             **variables,
-            "JUPYTER_TOKEN": self.token,  # not in the command line, which anybody can read
+            "JUPYTER_TOKEN": self.token,  # not on the command line, which every user can read
             "JUPYTER_RUNTIME_DIR": str(self._runtime),
             "JUPYTER_CONFIG_DIR": str(work / "config"),
             "JUPYTER_DATA_DIR": str(work / "data"),
@@ -64,7 +64,7 @@ class Server:
             path.write_text(json.dumps(values))
 
     def _await_url(self) -> str:
-        """The server says where it listens in a file of its own."""
+        """Waits for the file in which the server publishes its address."""
         path = self._runtime / f"jpserver-{self._process.pid}.json"
         limit = time.monotonic() + START_LIMIT
         while time.monotonic() < limit and self._process.poll() is None:
@@ -72,12 +72,12 @@ class Server:
                 try:
                     return json.loads(path.read_text())["url"]
                 except (ValueError, KeyError):
-                    pass  # half written
+                    pass  # not completely written yet
             time.sleep(0.05)
         raise RuntimeError(f"JupyterLab did not start:\n{self.log.read_text()[-4000:]}")
 
     def close(self) -> None:
-        """Ends the server, and its kernels with it."""
+        """Stops the server and its kernels."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -90,12 +90,12 @@ class Server:
 def chromium() -> str:
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if found is None:
-        raise RuntimeError("there is no Chromium: run `tools/python_env.sh browser`")
+        raise RuntimeError("Chromium is not installed: run `tools/python_env.sh browser`")
     return found
 
 
 class Notebook:
-    """The page of a notebook, used as a person would use it."""
+    """The page of a notebook, operated like by a user."""
 
     def __init__(self, page, server: Server, path: str):
         self.page = page
@@ -105,33 +105,33 @@ class Notebook:
         self.wait_for_kernel()
 
     def wait_for_kernel(self, limit: float = 120) -> None:
-        """The page says `Idle` at the bottom; what stands elsewhere says so before there is a kernel."""
+        """Waits for `Idle` in the status bar; other indicators show it before there is a kernel."""
         self.page.locator("#jp-main-statusbar").get_by_text(re.compile(r"\| Idle$")).wait_for(timeout=1000 * limit)
 
     def cell(self, text: str):
-        """The code cell that has this text in its source."""
+        """The code cell whose source contains this text."""
         return self._panel.locator(".jp-CodeCell", has=self.page.locator(".jp-InputArea", has_text=text)).last
 
     def choose(self, menu: str, item: str) -> None:
-        """An item of the menus at the top."""
+        """Clicks an item of the main menu."""
         self.page.get_by_role("menuitem", name=menu, exact=True).click()
         self.page.locator(".lm-Menu").get_by_text(item, exact=True).click()
 
     def press(self, title: str) -> None:
-        """A button of the notebook's toolbar."""
+        """Clicks a button in the toolbar of the notebook."""
         self._panel.locator(f'.jp-NotebookPanel-toolbar [title^="{title}"], .jp-Toolbar [title^="{title}"]').first.click()
 
     def run(self, cell) -> None:
-        """Shift and Enter."""
+        """Runs a cell with Shift+Enter."""
         cell.locator(".jp-InputArea-editor").click()
         self.page.keyboard.press("Shift+Enter")
 
     def is_done(self, cell) -> bool:
-        """Whether it has a number: `[3]:`, no star and no blank."""
+        """Whether the prompt of the cell is a number, like `[3]:`, not a star or blank."""
         return re.fullmatch(r"\[\d+\]:", cell.locator(".jp-InputPrompt").inner_text().strip()) is not None
 
-    def is_at_rest(self) -> bool:
-        """Whether no cell runs or waits: none has a star."""
+    def is_idle(self) -> bool:
+        """Whether no cell is running or queued: none has a star."""
         return not any("*" in prompt for prompt in self._panel.locator(".jp-InputPrompt").all_inner_texts())
 
     def outputs(self) -> str:
@@ -141,13 +141,13 @@ class Notebook:
         return cell.locator(".jp-OutputArea").first.inner_text() if cell.locator(".jp-OutputArea").count() else ""
 
 
-def watch(condition, see, limit: float, interval: float = 0.4):
-    """Calls `see` again and again until the condition holds."""
+def watch(condition, observe, limit: float, interval: float = 0.4):
+    """Calls `observe` repeatedly until the condition holds."""
     end = time.monotonic() + limit
     while True:
-        see()
+        observe()
         if condition():
             return
         if time.monotonic() > end:
-            raise TimeoutError(f"not within {limit} seconds")
+            raise TimeoutError(f"the condition was not met within {limit} seconds")
         time.sleep(interval)

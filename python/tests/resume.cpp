@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goes on where `test_cpp.py` saved a run in Python: one step, then prints.
+// Resumes a run that `test_cpp.py` saved in Python: trains one step, then
+// prints the parameters.
 #include <iostream>
 
 #include <accelerate/accelerate.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goes on in the middle of an epoch that `test_cpp.py` began in Python, to the
-// end of it, with the same loader and scheduler.
+// Resumes in the middle of an epoch that `test_cpp.py` started in Python and
+// finishes the epoch, with the same loader and scheduler.
 //
-//     resume_loop <saved> <later>
+//     resume_loop <checkpoint to load> <checkpoint to save>
 #include <cstdint>
 
 #include <accelerate/accelerate.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers of one host for tests, started by the command as a user would."""
+"""Starts workers for tests with the command, as a user would."""
 
 import os
 import subprocess
@@ -15,14 +15,14 @@ EXAMPLES = os.path.join(ROOT, "examples", "python")
 LIMIT = 120
 
 
-def start(words: list, **kwargs) -> subprocess.Popen:
-    """`accelerate launch` on the CPU, with this Python and its modules."""
+def start(arguments: list, **kwargs) -> subprocess.Popen:
+    """Starts `accelerate launch` on the CPU, with this Python and its modules."""
     variables = launch.environment()
     variables["PYTHONPATH"] = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
     variables["OMP_NUM_THREADS"] = "1"
     variables["CUDA_VISIBLE_DEVICES"] = ""
     return subprocess.Popen(
-        [launch.command_path(), "launch", "--cpu", *words],
+        [launch.command_path(), "launch", "--cpu", *arguments],
         env=variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -42,7 +42,7 @@ def finish(process, limit: float = LIMIT) -> tuple:
 
 
 class ProcessTest(unittest.TestCase):
-    """Runs pieces of Python on several processes."""
+    """Runs Python code in several processes."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -56,8 +56,8 @@ class ProcessTest(unittest.TestCase):
         return path
 
     def run_on(self, processes: int, code: str, *args: str) -> str:
-        """What the processes print; fails unless all end well."""
-        words = ["--num_processes", str(processes), self.write(code), *args]
-        code_, out, err = finish(start(words))
-        self.assertEqual(code_, 0, out + err)
+        """Returns the output of the processes; fails unless all exit with code 0."""
+        arguments = ["--num_processes", str(processes), self.write(code), *args]
+        exit_code, out, err = finish(start(arguments))
+        self.assertEqual(exit_code, 0, out + err)
         return out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process: what `prepare` does to Python's objects, and what comes back as an exception."""
+"""The Accelerator in one process: how `prepare` changes Python objects, and which exceptions are raised."""
 
 import copy
 import os
@@ -56,10 +56,10 @@ class Training(unittest.TestCase):
             optimizer.step()
             optimizer.zero_grad()
 
-        for ours, theirs in zip(model.parameters(), plain.parameters()):
-            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+        for actual, expected in zip(model.parameters(), plain.parameters()):
+            torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
 
-    def test_adamw_updates_in_one_pass_unless_told_how(self):
+    def test_adamw_is_fused_unless_the_user_chose_an_implementation(self):
         def prepared(**options):
             optimizer = torch.optim.AdamW(make_model().parameters(), **options)
             return Accelerator(cpu=True).prepare(optimizer).param_groups[0]["fused"]
@@ -85,7 +85,7 @@ class Training(unittest.TestCase):
         self.assertEqual(synced, [False, False, True] * 2)
         self.assertEqual(accelerator.step, 2)
 
-    def test_weighs_micro_batches(self):
+    def test_weights_micro_batches(self):
         plugin = GradientAccumulationPlugin(num_steps=2, weighting="weighted")
         accelerator = Accelerator(cpu=True, gradient_accumulation_plugin=plugin)
         model = accelerator.prepare(torch.nn.Linear(1, 1, bias=False))
@@ -125,7 +125,7 @@ class Training(unittest.TestCase):
         self.assertEqual(rates, [1, 0.5, 0.5, 0.25, 0.25, 0.125])
         self.assertIsInstance(scheduler, torch.optim.lr_scheduler.StepLR)
 
-    def test_an_exception_in_a_python_function_of_autograd_arrives(self):
+    def test_propagates_an_exception_in_a_python_autograd_function(self):
         class Broken(torch.autograd.Function):
             @staticmethod
             def forward(context, x):
@@ -141,7 +141,7 @@ class Training(unittest.TestCase):
             accelerator.backward(Broken.apply(model(torch.ones(1, 3))).sum())
         accelerator.backward(model(torch.ones(1, 3)).sum())
 
-    def test_clips(self):
+    def test_clips_gradients(self):
         accelerator = Accelerator(cpu=True)
         model = accelerator.prepare(torch.nn.Linear(4, 1, bias=False))
         accelerator.backward(model(torch.full((1, 4), 3.0)).sum())
@@ -162,7 +162,7 @@ class Loaders(unittest.TestCase):
         self.assertEqual(self.read(loader), [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]])
         self.assertEqual(len(loader), 3)
 
-    def test_shuffle_each_epoch_anew(self):
+    def test_shuffle_differently_in_each_epoch(self):
         loader = Accelerator(cpu=True).prepare(self.loader(64, batch_size=64, shuffle=True))
         first, second = self.read(loader)[0], self.read(loader)[0]
         self.assertNotEqual(first, second)
@@ -178,14 +178,14 @@ class Loaders(unittest.TestCase):
                 self.assertEqual(self.read(loader), [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]])
             loader._iterator = None
 
-    def test_take_samplers_and_batch_samplers(self):
+    def test_support_samplers_and_batch_samplers(self):
         loader = Accelerator(cpu=True).prepare(self.loader(sampler=[5, 3, 1], batch_size=2))
         self.assertEqual(self.read(loader), [[5, 3], [1]])
         loader = Accelerator(cpu=True).prepare(self.loader(batch_sampler=[[1, 2], [7], [0, 9, 8]]))
         self.assertEqual(self.read(loader), [[1, 2], [7], [0, 9, 8]])
         self.assertEqual(len(loader), 3)
 
-    def test_take_streams(self):
+    def test_support_streams(self):
         class Stream(torch.utils.data.IterableDataset):
             def __iter__(self):
                 return iter(range(7))
@@ -195,7 +195,7 @@ class Loaders(unittest.TestCase):
         with self.assertRaises(errors.StateError):
             len(loader)
 
-    def test_know_the_last_batch_although_workers_read_ahead(self):
+    def test_detect_the_last_batch_while_workers_prefetch(self):
         loader = Accelerator(cpu=True).prepare(self.loader(batch_size=4, num_workers=1))
         self.assertEqual([loader.end_of_dataloader for _ in loader], [False, False, True])
 
@@ -205,20 +205,20 @@ class Loaders(unittest.TestCase):
         self.assertEqual(self.read(accelerator.skip_first_batches(loader, 2)), [[8, 9]])
         self.assertEqual(len(self.read(loader)), 3)
 
-    def test_keep_what_the_loader_was_made_with(self):
+    def test_keep_the_options_of_the_loader(self):
         plain = self.loader(batch_size=4, num_workers=1, in_order=False, prefetch_factor=3, timeout=7)
         loader = Accelerator(cpu=True).prepare(plain)
         self.assertEqual((loader.in_order, loader.prefetch_factor, loader.timeout), (False, 3, 7))
 
-    def test_continue_where_a_state_was_saved(self):
+    def test_resume_where_a_state_was_saved(self):
         loader = Accelerator(cpu=True).prepare(self.loader(batch_size=3, shuffle=True))
-        whole = []
+        batches = []
         for i, batch in enumerate(loader):
-            whole.append(batch[0].tolist())
+            batches.append(batch[0].tolist())
             if i == 1:
                 state = loader.state_dict()
         loader.load_state_dict(state)
-        self.assertEqual(self.read(loader), whole[2:])
+        self.assertEqual(self.read(loader), batches[2:])
 
 
 class Counter:
@@ -238,7 +238,7 @@ class Checkpoints(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def run_of(self, optimizer_type=torch.optim.AdamW, **options):
+    def prepare_run(self, optimizer_type=torch.optim.AdamW, **options):
         accelerator = Accelerator(cpu=True)
         model = make_model()
         optimizer = optimizer_type(model.parameters(), lr=0.05, **options)
@@ -247,7 +247,7 @@ class Checkpoints(unittest.TestCase):
         return accelerator, loader, model, optimizer, scheduler
 
     def steps(self, run, count, save_after=None, folder=None):
-        """The losses of so many steps, over the epochs they take."""
+        """Trains `count` steps, in as many epochs as necessary; returns the losses."""
         accelerator, loader, model, optimizer, scheduler = run
         losses = []
         while True:
@@ -263,7 +263,7 @@ class Checkpoints(unittest.TestCase):
                 if len(losses) == count:
                     return losses
 
-    def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(self):
+    def test_a_resumed_run_continues_like_an_uninterrupted_one(self):
         for kind, options in (
             (torch.optim.AdamW, {}),
             (torch.optim.AdamW, {"fused": True}),
@@ -274,17 +274,17 @@ class Checkpoints(unittest.TestCase):
             with self.subTest(kind=kind.__name__, **options):
                 folder = os.path.join(self.folder, kind.__name__)
                 torch.manual_seed(3)
-                first = self.run_of(kind, **options)
+                first = self.prepare_run(kind, **options)
                 expected = self.steps(first, 9, save_after=4, folder=folder)[4:]
 
                 torch.manual_seed(99)
-                second = self.run_of(kind, **options)
+                second = self.prepare_run(kind, **options)
                 report = second[0].load_state(folder)
                 self.assertEqual(self.steps(second, 5), expected)
                 self.assertEqual(second[4].get_last_lr(), first[4].get_last_lr())
                 self.assertEqual(report["step"], 4)
 
-    def test_random_numbers_come_back(self):
+    def test_restores_random_states(self):
         accelerator = Accelerator(cpu=True)
         random.seed(5)
         accelerator.save_state(os.path.join(self.folder, "a"))
@@ -292,7 +292,7 @@ class Checkpoints(unittest.TestCase):
         accelerator.load_state(os.path.join(self.folder, "a"))
         self.assertEqual((random.random(), torch.rand(1).item()), drawn)
 
-    def test_registered_objects_come_back(self):
+    def test_restores_registered_objects(self):
         accelerator = Accelerator(cpu=True)
         counter = Counter()
         accelerator.register_for_checkpointing(counter)
@@ -304,7 +304,7 @@ class Checkpoints(unittest.TestCase):
         with self.assertRaisesRegex(errors.ArgumentError, "`list` has no `state_dict`"):
             accelerator.register_for_checkpointing([])
 
-    def test_names_and_limits(self):
+    def test_names_checkpoints_and_limits_their_number(self):
         project = ProjectConfiguration(project_dir=self.folder, automatic_checkpoint_naming=True, total_limit=2)
         accelerator = Accelerator(cpu=True, project_config=project)
         for _ in range(3):
@@ -316,18 +316,18 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(accelerator.logging_dir, self.folder)
         self.assertTrue(accelerator.load_state()["path"].endswith("checkpoint_2"))
 
-    def test_what_does_not_fit_is_listed_and_nothing_changes(self):
-        first = self.run_of()
+    def test_a_checkpoint_that_does_not_match_is_reported_and_nothing_changes(self):
+        first = self.prepare_run()
         first[0].save_state(os.path.join(self.folder, "a"))
         accelerator = Accelerator(cpu=True)
         other = accelerator.prepare(torch.nn.Linear(7, 7))
         before = copy.deepcopy(other.state_dict())
-        with self.assertRaisesRegex(errors.FormatError, "the checkpoint has no `weight`"):
+        with self.assertRaisesRegex(errors.FormatError, "the checkpoint has no weight `weight`"):
             accelerator.load_state(os.path.join(self.folder, "a"))
         self.assertTrue(torch.equal(other.weight, before["weight"]))
 
     def test_hooks_see_and_change_the_weights(self):
-        accelerator, _, model, _, _ = self.run_of()
+        accelerator, _, model, _, _ = self.prepare_run()
         seen = []
 
         def hook(models, weights, folder):
@@ -339,7 +339,7 @@ class Checkpoints(unittest.TestCase):
         accelerator.save_state(os.path.join(self.folder, "b"))
         self.assertEqual(seen, [(True, ["0.bias", "0.weight", "2.bias", "2.weight"], "hooks")])
 
-    def test_models_and_values_in_files(self):
+    def test_saves_models_and_values_to_files(self):
         accelerator = Accelerator(cpu=True)
         model = make_model()
         accelerator.save_model(model, os.path.join(self.folder, "model"))
@@ -358,25 +358,27 @@ class BadInput(unittest.TestCase):
         self.assertEqual(caught.exception.hint, "reduce it first, for example with `loss.mean()`")
         self.assertEqual(
             str(caught.exception),
-            "backward needs a scalar loss, got shape [3]\nhint: reduce it first, for example with `loss.mean()`",
+            "backward needs a scalar loss, but got shape [3]\nhint: reduce it first, for example with `loss.mean()`",
         )
         self.assertIsInstance(caught.exception, ValueError)
 
-    def test_settings_of_the_peer_are_met_or_refused(self):
-        met = DistributedDataParallelKwargs(find_unused_parameters=True, gradient_as_bucket_view=True, static_graph=True)
-        Accelerator(cpu=True, kwargs_handlers=[met], dynamo_backend="no")
+    def test_options_of_hugging_face_accelerate_are_supported_or_rejected(self):
+        supported = DistributedDataParallelKwargs(
+            find_unused_parameters=True, gradient_as_bucket_view=True, static_graph=True
+        )
+        Accelerator(cpu=True, kwargs_handlers=[supported], dynamo_backend="no")
         for handler in (
             DistributedDataParallelKwargs(dim=1),
             DistributedDataParallelKwargs(comm_wrapper="fp16"),
             DistributedDataParallelKwargs(comm_state_option={"rank": 1}),
         ):
-            with self.assertRaisesRegex(errors.UnsupportedError, "has no counterpart"):
+            with self.assertRaisesRegex(errors.UnsupportedError, "does not support"):
                 Accelerator(cpu=True, kwargs_handlers=[handler])
-        with self.assertRaisesRegex(errors.ArgumentError, "autocast_scope is `thread`"):
+        with self.assertRaisesRegex(errors.ArgumentError, "autocast_scope `thread` is not one of"):
             Accelerator(cpu=True, autocast_scope="thread")
-        with self.assertRaisesRegex(errors.UnsupportedError, "`load_kwargs`"):
+        with self.assertRaisesRegex(errors.UnsupportedError, "`load_kwargs="):
             Accelerator(cpu=True).load_state("x", {"weights_only": False})
-        with self.assertRaisesRegex(errors.UnsupportedError, "`map_location`"):
+        with self.assertRaisesRegex(errors.UnsupportedError, "`map_location="):
             Accelerator(cpu=True).load_state("x", map_location="cuda:1")
         with self.assertRaisesRegex(errors.ArgumentError, "unexpected keyword argument 'x'"):
             PartialState(cpu=True, x=1)
@@ -392,26 +394,26 @@ class BadInput(unittest.TestCase):
         with self.assertRaisesRegex(errors.ArgumentError, "project_dir"):
             Accelerator(cpu=True, project_dir="here", project_config=ProjectConfiguration(project_dir="there"))
 
-    def test_arguments_without_a_counterpart_are_refused(self):
+    def test_rejects_unsupported_arguments(self):
         for name in ("log_with", "fsdp_plugin", "torch_tp_plugin", "dynamo_backend"):
-            with self.assertRaisesRegex(errors.UnsupportedError, f"`{name}`"):
+            with self.assertRaisesRegex(errors.UnsupportedError, f"does not support `{name}"):
                 Accelerator(cpu=True, **{name: "x"})
         with self.assertRaisesRegex(errors.ArgumentError, "`fp7`"):
             Accelerator(cpu=True, mixed_precision="fp7")
         with self.assertRaisesRegex(errors.UnsupportedError, "fp16"):
             Accelerator(cpu=True, mixed_precision="fp16")
-        with self.assertRaisesRegex(errors.ArgumentError, "kwargs_handlers has a `dict`"):
+        with self.assertRaisesRegex(errors.ArgumentError, "kwargs_handlers contains a `dict`"):
             Accelerator(cpu=True, kwargs_handlers=[{}])
-        with self.assertRaisesRegex(errors.ArgumentError, "weighting is `x`, use|weighting is `x`"):
+        with self.assertRaisesRegex(errors.ArgumentError, "weighting is `x`"):
             Accelerator(cpu=True, gradient_accumulation_plugin=GradientAccumulationPlugin(weighting="x"))
 
-    def test_models_that_were_not_prepared_are_refused(self):
+    def test_rejects_models_that_were_not_prepared(self):
         accelerator = Accelerator(cpu=True)
         with self.assertRaisesRegex(errors.StateError, "not prepared"):
             with accelerator.accumulate(make_model()):
                 pass
 
-    def test_a_model_prepared_twice_is_one(self):
+    def test_a_model_can_be_prepared_twice(self):
         accelerator = Accelerator(cpu=True, gradient_accumulation_steps=1)
         model = accelerator.prepare(accelerator.prepare(make_model()))
         accelerator.backward(model(torch.ones(1, 3)).sum())
@@ -419,7 +421,7 @@ class BadInput(unittest.TestCase):
         plain(torch.ones(1, 3)).sum().backward()
         torch.testing.assert_close(model[0].weight.grad, plain[0].weight.grad)
 
-    def test_what_needs_nothing_passes_through(self):
+    def test_prepare_returns_other_objects_unchanged(self):
         self.assertEqual(Accelerator(cpu=True).prepare(3, "x"), (3, "x"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint is the same in both languages."""
+"""Checkpoints are interchangeable between Python and C++."""
 
 import os
 import tempfile
@@ -10,8 +10,8 @@ import torch
 from accelerate_cpp import Accelerator, utils
 
 
-# The first launch of a source precompiles the headers, too.
-COMPILES = 900
+# Seconds. The first launch of a source file also precompiles the headers.
+COMPILE_LIMIT = 900
 
 
 class Model(torch.nn.Module):
@@ -36,7 +36,7 @@ def sums(model):
 
 
 class Checkpoints(unittest.TestCase):
-    def test_python_goes_on_in_cpp_and_back(self):
+    def test_cpp_resumes_a_python_run_and_python_resumes_it_again(self):
         with tempfile.TemporaryDirectory() as folder:
             saved, later = os.path.join(folder, "saved"), os.path.join(folder, "later")
             accelerator = Accelerator(cpu=True)
@@ -52,7 +52,7 @@ class Checkpoints(unittest.TestCase):
             optimizer.zero_grad()
 
             source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resume.cpp")
-            code, out, err = support.finish(support.start([source, saved, later]), COMPILES)
+            code, out, err = support.finish(support.start([source, saved, later]), COMPILE_LIMIT)
             self.assertEqual(code, 0, out + err)
             lines = out.splitlines()
             self.assertEqual(lines[0], "3")
@@ -73,7 +73,7 @@ class Checkpoints(unittest.TestCase):
 
 
 class Loops(support.ProcessTest):
-    """A run of two processes with loader and scheduler, from the middle of an epoch on."""
+    """A run of two processes with loader and scheduler, resumed in the middle of an epoch."""
 
     CODE = """
         import sys, torch
@@ -104,27 +104,27 @@ class Loops(support.ProcessTest):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def assert_same_run(self, one, other):
-        """Weights and moments of two checkpoints."""
+    def assert_same_run(self, expected, actual):
+        """Compares the weights and the optimizer states of two checkpoints."""
         for name in ("model.safetensors", "optimizer.safetensors"):
-            here, there = (utils.load(os.path.join(self.path(run), name)) for run in (one, other))
-            self.assertEqual(sorted(here), sorted(there))
-            for key in here:
-                torch.testing.assert_close(here[key], there[key], rtol=1e-5, atol=1e-6)
+            expected_tensors, tensors = (utils.load(os.path.join(self.path(run), name)) for run in (expected, actual))
+            self.assertEqual(sorted(expected_tensors), sorted(tensors))
+            for key in expected_tensors:
+                torch.testing.assert_close(tensors[key], expected_tensors[key], rtol=1e-5, atol=1e-6)
 
-    def test_python_goes_on_in_cpp_in_the_middle_of_an_epoch_and_back(self):
+    def test_cpp_resumes_a_python_run_in_the_middle_of_an_epoch_and_python_resumes_it_again(self):
         began = self.run_on(2, self.CODE, "begin", self.path("saved"), self.path("expected"))
-        # 6 steps of an epoch; halved after 2, 4 and 6.
+        # An epoch has 6 steps; the learning rate is halved after steps 2, 4 and 6.
         self.assertEqual([float(word) for word in began.split()], [6, 0.05 / 8, 0.05 / 8])
         source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resume_loop.cpp")
         for processes in ("2", "1"):
             later = "later_" + processes
-            words = ["--num_processes", processes, source, self.path("saved"), self.path(later)]
-            code, out, err = support.finish(support.start(words), COMPILES)
+            arguments = ["--num_processes", processes, source, self.path("saved"), self.path(later)]
+            code, out, err = support.finish(support.start(arguments), COMPILE_LIMIT)
             self.assertEqual(code, 0, out + err)
-            self.assertEqual(len(out.split()), 3, out)  # batches, after the three of Python's
+            self.assertEqual(len(out.split()), 3, out)  # the three batches that Python did not process
             self.assert_same_run("expected", later)
-        # A whole epoch more, from where each ended.
+        # Both train one more epoch.
         for run in ("expected", "later_2"):
             ended = self.run_on(2, self.CODE, "resume", self.path(run), self.path(run + "_on"))
             self.assertEqual([float(word) for word in ended.split()], [12, 0.05 / 64, 0.05 / 64])

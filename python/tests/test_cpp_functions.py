@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which functions a C++ cell has. Needs neither torch nor a compiler."""
+"""Finds the functions in a C++ cell. Needs neither torch nor a compiler."""
 
 import unittest
 
@@ -26,14 +26,14 @@ class FindFunctions(unittest.TestCase):
             ],
         )
 
-    def test_what_is_no_function_of_the_notebook(self):
+    def test_ignores_code_that_is_not_a_free_function(self):
         self.assertEqual(names("struct A { int f() { return 1; } };\nint A::g() { return 2; }"), [])
         self.assertEqual(names("static int f() { return 1; }\nint main() { return 0; }"), [])
         self.assertEqual(names("template <typename T>\nT f(T x) { return x; }"), [])
         self.assertEqual(names("namespace n { int f() { return 1; } }"), [])
         self.assertEqual(names("auto f = [](int x) { return x; };\nint x = g();\nint declared(int);"), [])
 
-    def test_text_that_looks_like_code(self):
+    def test_ignores_functions_in_comments_and_strings(self):
         code = (
             '#define BODY {\n// int a() {\n/* int b() { */\nconst char* text = "int c() {";\n'
             "const char* raw = R\"x(int d() {)x\";\nchar brace = '{';\nint million = 1'000'000;\nvoid real() {}\n"

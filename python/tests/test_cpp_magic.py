@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ cells: compiled, kept, called and launched. Needs torch, a compiler and ACCELERATE_TOOLCHAIN or the package.
+"""C++ cells: compiled, cached, called and launched. Needs torch, a compiler and ACCELERATE_TOOLCHAIN or the package.
 
-The first run precompiles LibTorch's headers, which takes half a minute; ACCELERATE_CELL_CACHE keeps them.
+The first run precompiles LibTorch's headers, which takes half a minute; set ACCELERATE_CELL_CACHE to keep them.
 """
 
 import fcntl
@@ -25,8 +25,8 @@ class CppMagic(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         os.environ["XDG_CACHE_HOME"] = os.environ.get("ACCELERATE_CELL_CACHE", cls.folder.name)
-        cls.said = []
-        cpp_cells.compile_cell("int warm_up() { return 0; }", [], False, cls.said.append)
+        cls.messages = []
+        cpp_cells.compile_cell("int warm_up() { return 0; }", [], False, cls.messages.append)
 
     @classmethod
     def tearDownClass(cls):
@@ -37,7 +37,7 @@ class CppMagic(unittest.TestCase):
         cpp_magic.cpp(line, code, names)
         return names
 
-    def test_functions_become_names(self):
+    def test_functions_become_python_functions(self):
         names = self.cell(
             "int add(int a, int b = 5) { return a + b; }\nstd::string hello(const std::string& who) { return who + '!'; }"
         )
@@ -57,7 +57,7 @@ class CppMagic(unittest.TestCase):
         names["twice"](weight).sum().backward()
         self.assertEqual(weight.grad.tolist(), [2, 2])
 
-    def test_a_cell_is_compiled_once_for_its_content(self):
+    def test_a_cell_with_the_same_content_is_compiled_only_once(self):
         code = f"int unique_{os.getpid()}() {{ return 3; }}"
         first = time.perf_counter()
         self.cell(code)
@@ -72,8 +72,8 @@ class CppMagic(unittest.TestCase):
         self.assertRegex(context.exception.messages, r"cell:5:10: error: .*nothing_here")
         self.assertEqual(context.exception._render_traceback_()[0], context.exception.messages.rstrip("\n"))
 
-    def test_says_when_there_is_nothing_to_call(self):
-        with self.assertRaisesRegex(cpp_magic.CppCompileError, "defines no function"):
+    def test_reports_a_cell_without_functions_and_unknown_options(self):
+        with self.assertRaisesRegex(cpp_magic.CppCompileError, "does not define a function"):
             self.cell("int x = 3;")
         with self.assertRaisesRegex(cpp_magic.CppCompileError, "no option `--num_processes`"):
             self.cell("int f() { return 1; }", "--num_processes 2")
@@ -93,10 +93,10 @@ class CppMagic(unittest.TestCase):
         self.assertEqual(names["word"]("x", 2.0), "x")
         self.assertEqual(names["half"](), 0.5)
 
-    def test_a_lock_is_not_awaited_for_ever(self):
+    def test_waiting_for_the_lock_times_out(self):
         with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "lock", "w") as holder:
             fcntl.flock(holder, fcntl.LOCK_EX)
-            with mock.patch.object(cpp_cells, "LONGEST_COMPILE", 0.3):
+            with mock.patch.object(cpp_cells, "COMPILE_TIMEOUT", 0.3):
                 with self.assertRaisesRegex(cpp_cells.CompilerError, "another process has been compiling for 0.3 s"):
                     with cpp_cells._locked(Path(folder)):
                         pass
@@ -104,32 +104,32 @@ class CppMagic(unittest.TestCase):
             with cpp_cells._locked(Path(folder)):
                 pass
 
-    def test_exceptions_are_those_of_the_package(self):
+    def test_cpp_exceptions_become_exceptions_of_the_package(self):
         lines = [f'  if (name == "{name}") {{ throw accelerate::{name}("it", "do"); }}\n' for name in cpp_cells._ERRORS]
         fail = self.cell(
-            f"struct Mine : accelerate::PeerError {{ using PeerError::PeerError; }};\n"
+            f"struct Derived : accelerate::RankError {{ using RankError::RankError; }};\n"
             f"void fail(const std::string& name) {{\n{''.join(lines)}"
-            '  if (name == "Mine") { throw Mine("it", "do"); }\n  throw accelerate::Error("it", "do");\n}'
+            '  if (name == "Derived") { throw Derived("it", "do"); }\n  throw accelerate::Error("it", "do");\n}'
         )["fail"]
         for name in [*cpp_cells._ERRORS, "Error"]:
             with self.assertRaises(errors.Error) as caught:
                 fail(name)
             self.assertIs(type(caught.exception), getattr(errors, name))
             self.assertEqual((caught.exception.message, caught.exception.hint), ("it", "do"))
-        with self.assertRaises(errors.PeerError):
-            fail("Mine")
+        with self.assertRaises(errors.RankError):
+            fail("Derived")
 
     def test_exceptions_keep_their_hint(self):
         names = self.cell(
-            'void ours() { throw accelerate::ArgumentError("`lr` is -1", "raise it"); }\n'
-            "void theirs() { torch::ones({2, 3}).matmul(torch::ones({2, 3})); }"
+            'void accelerate_error() { throw accelerate::ArgumentError("`lr` is -1", "raise it"); }\n'
+            "void torch_error() { torch::ones({2, 3}).matmul(torch::ones({2, 3})); }"
         )
         with self.assertRaisesRegex(ValueError, "^`lr` is -1\nhint: raise it$"):
-            names["ours"]()
+            names["accelerate_error"]()
         with self.assertRaisesRegex(RuntimeError, r"^mat1 and mat2 shapes cannot be multiplied \(2x3 and 2x3\)$"):
-            names["theirs"]()
+            names["torch_error"]()
 
-    def test_a_handle_travels_to_other_processes(self):
+    def test_a_function_can_be_pickled_to_another_process(self):
         function = self.cell("int plus_one(int x) { return x + 1; }")["plus_one"]
         code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(41))"
         done = subprocess.run(
@@ -141,7 +141,7 @@ class CppMagic(unittest.TestCase):
         )
         self.assertEqual(done.stdout.strip(), b"42", done.stderr.decode())
 
-    def test_a_program_is_launched_on_several_processes(self):
+    def test_a_program_is_launched_in_several_processes(self):
         code = (
             "int main() {\n  accelerate::PartialState state;\n"
             '  state.print("we are ", state.num_processes());\n  return 0;\n}'
@@ -150,10 +150,10 @@ class CppMagic(unittest.TestCase):
         self.assertIn("we are 2", output)
 
     def test_a_program_that_crashes_fails_its_cell(self):
-        with self.assertRaisesRegex(cpp_magic.CppCompileError, "ended with exit code 134"):
+        with self.assertRaisesRegex(cpp_magic.CppCompileError, "failed with exit code 134"):
             self.cell("int main() { std::abort(); }", "--run --num_processes 1 --cpu")
 
-    def test_a_program_that_loops_ends_with_the_interrupt(self):
+    def test_an_interrupt_stops_a_program_that_loops(self):
         script = (
             "import sys, _thread, threading, time\nfrom accelerate_cpp import cpp_magic\n"
             "code = 'int main() { std::cout << \"on\" << std::endl; while (true) {} }'\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each name of the Accelerator is used on two processes, and asserted on: see `every_name.py`."""
+"""Uses and tests each method of the Accelerator in two processes: see `every_name.py`."""
 
 import os
 import unittest
@@ -9,7 +9,7 @@ import test_names
 
 
 class EveryName(support.ProcessTest):
-    def test_each_does_what_it_says(self):
+    def test_each_method_of_the_accelerator_works(self):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "every_name.py")
         code, out, err = support.finish(support.start(["--num_processes", "2", script, self.folder]))
         self.assertEqual(code, 0, out + err)
@@ -26,21 +26,21 @@ class EveryName(support.ProcessTest):
             state = PartialState(cpu=True, timeout=datetime.timedelta(seconds=1))
             flag = sys.argv[1]
             if state.process_index == 0:
-                began = time.monotonic()
+                start = time.monotonic()
                 try:
                     state.wait_for_everyone()
                 except errors.DistributedError:
-                    print("gave up", time.monotonic() - began < 30, flush=True)
+                    print("timed out", time.monotonic() - start < 30, flush=True)
                 open(flag, "w").close()
             else:
                 limit = time.monotonic() + 60
                 while not os.path.exists(flag) and time.monotonic() < limit:
                     time.sleep(0.01)
-            os._exit(0)  # The group is broken, which is the point.
+            os._exit(0)  # The process group is unusable now, as intended.
             """,
             flag,
         )
-        self.assertIn("gave up True", out)
+        self.assertIn("timed out True", out)
 
 
 if __name__ == "__main__":

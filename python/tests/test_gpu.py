@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only a GPU can show; nothing runs without one."""
+"""Tests that need a GPU; they are skipped without one."""
 
 import contextlib
 import io
@@ -49,7 +49,7 @@ class Gpu(unittest.TestCase):
         self.assertTrue(accelerator.optimizer_step_was_skipped)
         self.assertTrue(torch.equal(model.weight, before))
 
-    def test_a_function_is_recorded(self):
+    def test_captures_a_function_in_a_cuda_graph(self):
         accelerator = Accelerator()
         model = accelerator.prepare(torch.nn.Linear(4, 4))
 
@@ -64,7 +64,7 @@ class Gpu(unittest.TestCase):
         self.assertEqual((step.num_graphs, step.why_not), (1, ""))
         self.assertGreaterEqual(step.num_replays, 3)
 
-    def test_a_notebook_that_used_cuda_launches(self):
+    def test_launches_from_a_notebook_that_has_used_cuda(self):
         torch.ones(1, device="cuda")
         for _ in range(2):
             with contextlib.redirect_stdout(io.StringIO()) as out:

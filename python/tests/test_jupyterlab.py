@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notebooks in a real JupyterLab, in a headless Chromium: cells run, bars move, the picture is there.
+"""The notebooks in JupyterLab, in a headless Chromium: cells run, progress bars move, the plot appears.
 
-ACCELERATE_BIN is the folder of programs of a build, for the kernel of C++ notebooks.
-ACCELERATE_PICTURES is where the picture of the guide goes; left out, it is only looked at.
+ACCELERATE_BIN is the folder with the programs of a build, for the C++ notebook kernel.
+ACCELERATE_PICTURES is the folder for the screenshot of the guide; if it is not set, none is written.
 """
 
 import os
@@ -17,19 +17,19 @@ import lab
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = int(os.environ.get("ACCELERATE_CELL_LIMIT", "600"))  # seconds a cell
+LIMIT = int(os.environ.get("ACCELERATE_CELL_LIMIT", "600"))  # seconds per cell
 VIEWPORT = {"width": 1180, "height": 900}
 BAR = re.compile(r"(\d+)/(\d+) \[")
 
 
 def environment() -> dict:
-    """On the CPU, with the modules that this Python has."""
+    """Environment variables for tests on the CPU, with the modules of this Python."""
     path = os.pathsep.join(filter(None, sys.path))
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def install_kernel(prefix: Path) -> bool:
-    """Whether there is a kernel for C++ notebooks."""
+    """Installs the C++ notebook kernel; returns whether there is one."""
     import subprocess
 
     command = Path(os.environ.get("ACCELERATE_BIN", "")) / "accelerate"
@@ -45,14 +45,14 @@ class JupyterLab(unittest.TestCase):
         work = tempfile.TemporaryDirectory()
         cls.addClassCleanup(work.cleanup)
         folder = Path(work.name)
-        # Copies: what a test saves is not the tree's.
+        # Copies the notebooks, so that tests do not change the source tree.
         shutil.copytree(ROOT / "notebooks", folder / "root" / "notebooks")
         (folder / "root" / "examples").symlink_to(ROOT / "examples")
         cls.has_cpp = install_kernel(folder / "prefix")
         cls.server = lab.Server(folder, folder / "root", environment(), folder / "prefix")
         cls.addClassCleanup(cls.server.close)
         playwright = cls.enterClassContext(sync_playwright())
-        # The pages are our own; in a container there is no other sandbox to be had.
+        # Chromium's sandbox does not work in containers, and the pages are our own.
         cls.browser = playwright.chromium.launch(executable_path=lab.chromium(), args=["--no-sandbox", "--disable-gpu"])
         cls.addClassCleanup(cls.browser.close)
 
@@ -66,19 +66,19 @@ class JupyterLab(unittest.TestCase):
         return lab.Notebook(self.page, self.server, f"notebooks/{name}")
 
     def watch_bar(self, notebook, cell, also=lambda: None, done=None) -> list:
-        """The counts that the bar below a cell shows, in their order, until the cell is done."""
-        seen, at_rest = [], []
+        """Returns the counts that the progress bar of a cell shows until the cell is done."""
+        seen, stalled = [], []
 
-        def see():
-            # A cell that fails stops those below it, which then never have a number.
-            at_rest.append(notebook.is_at_rest() and not notebook.is_done(cell))
-            self.assertFalse(all(at_rest[-5:]) and len(at_rest) >= 5, f"nothing runs:\n{notebook.outputs()}")
+        def observe():
+            # A cell that fails cancels the cells below it, which then never get a number.
+            stalled.append(notebook.is_idle() and not notebook.is_done(cell))
+            self.assertFalse(all(stalled[-5:]) and len(stalled) >= 5, f"no cell is running:\n{notebook.outputs()}")
             found = BAR.findall(notebook.output(cell))
             if found and found[-1] not in seen:
                 seen.append(found[-1])
             also()
 
-        lab.watch(done or (lambda: notebook.is_done(cell)), see, LIMIT)
+        lab.watch(done or (lambda: notebook.is_done(cell)), observe, LIMIT)
         self.assertGreaterEqual(len(seen), 2, f"the bar did not move:\n{notebook.output(cell)}")
         return seen
 
@@ -87,20 +87,20 @@ class JupyterLab(unittest.TestCase):
         self.assertEqual(counts, sorted(counts))
         self.assertLess(counts[0], counts[-1])
 
-    def test_the_full_example_draws_its_picture(self):
+    def test_the_full_example_draws_its_plot(self):
         notebook = self.open("simple_nlp_example.ipynb")
         notebook.choose("Run", "Run All Cells")
         cell = notebook.cell("notebook_launcher(training_function")
         curve = cell.locator('svg[aria-label^="loss"] polyline').nth(1)
         lengths, pictures = set(), []
 
-        def look():
+        def observe_curve():
             if curve.count():
                 lengths.add(len(curve.get_attribute("points", timeout=5000).split()))
             if not pictures and self.share(notebook, cell) > 0.6:
                 pictures.append(self.take_picture(notebook, cell))
 
-        seen = self.watch_bar(notebook, cell, look)
+        seen = self.watch_bar(notebook, cell, observe_curve)
         self.assert_moves(seen)
         self.assertGreaterEqual(len(lengths), 2, "the curve did not grow")
         picture = cell.locator('svg[aria-label^="loss"]')
@@ -113,12 +113,12 @@ class JupyterLab(unittest.TestCase):
         self.assertEqual(len(pictures), 1)
 
     def share(self, notebook, cell) -> float:
-        """How far the bar is."""
+        """The completed fraction that the bar shows."""
         found = BAR.findall(notebook.output(cell))
         return int(found[-1][0]) / int(found[-1][1]) if found else 0.0
 
     def take_picture(self, notebook, cell) -> bytes:
-        """The page with the cell at its top, without the list of files beside it."""
+        """A screenshot of the page with the cell at the top, without the file browser."""
         self.page.keyboard.press("Control+b")
         self.page.set_viewport_size({"width": 960, "height": 660})
         cell.evaluate("cell => cell.scrollIntoView({block: 'start'})")
@@ -140,14 +140,14 @@ class JupyterLab(unittest.TestCase):
 
     def test_the_tutorial_in_cpp_and_the_buttons(self):
         if not self.has_cpp:
-            self.skipTest("there is no clang-repl 19, or ACCELERATE_BIN names no build")
+            self.skipTest("clang-repl 19 is not installed, or ACCELERATE_BIN is not set to a build")
         notebook = self.open("tutorial_cpp.ipynb")
         notebook.choose("Run", "Run All Cells")
         cell = notebook.cell("notebook_launcher(training_function")
         self.assert_moves(self.watch_bar(notebook, cell))
         self.assertRegex(notebook.output(cell), r"epoch 3: accuracy 0\.9|epoch 3: accuracy 1")
 
-        # The square: the cell ends, and the notebook still knows what it knew.
+        # The interrupt button: the cell stops, and the interpreter keeps its state.
         notebook.run(cell)
         lab.watch(lambda: self.share(notebook, cell) > 0, lambda: None, LIMIT)
         notebook.press("Interrupt the kernel")
@@ -157,7 +157,7 @@ class JupyterLab(unittest.TestCase):
         last = notebook.cell("notebook_launcher(training_function")
         self.assertIn("87", notebook.output(first))
 
-        # The arrow: another interpreter, which knows nothing yet.
+        # The restart button: a new interpreter without state.
         notebook.press("Restart the kernel")
         self.page.locator(".jp-Dialog .jp-mod-accept").click()
         notebook.wait_for_kernel(LIMIT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`notebook_launcher` in a kernel of Jupyter's, which is interrupted and restarted as a notebook does it."""
+"""`notebook_launcher` in a Jupyter kernel that is interrupted and restarted as from a notebook."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import unittest
 from jupyter_client import KernelManager
 
 from accelerate_cpp import launch
-from test_notebook import LIMIT, gone_within, read
+from test_notebook import LIMIT, exited_within, read
 
 CELL = """
 def train(folder):
@@ -44,7 +44,7 @@ class Kernel(unittest.TestCase):
         self.client.wait_for_ready(timeout=LIMIT)
 
     def begin(self) -> tuple:
-        """A cell with workers that never end: its message, and the workers."""
+        """Starts a cell whose workers sleep; returns its message id and the process ids of the workers."""
         cell = self.client.execute(CELL.replace("{folder!r}", repr(self.folder)))
         paths = [os.path.join(self.folder, rank) for rank in "01"]
         limit = time.monotonic() + LIMIT
@@ -67,12 +67,12 @@ class Kernel(unittest.TestCase):
         cell, workers = self.begin()
         self.manager.interrupt_kernel()
         self.assertEqual(self.reply(cell)["ename"], "KeyboardInterrupt")
-        self.assertTrue(gone_within(workers, 5))
+        self.assertTrue(exited_within(workers, 5))
         self.assertEqual(self.reply(self.client.execute("again = 1"))["status"], "ok")
 
         _, workers = self.begin()
         self.manager.restart_kernel(now=True)
-        self.assertTrue(gone_within(workers, 5))
+        self.assertTrue(exited_within(workers, 5))
         self.client.wait_for_ready(timeout=LIMIT)
         self.assertEqual(self.reply(self.client.execute("again"))["ename"], "NameError")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing stays behind: 10 000 times prepare, train a step, and free."""
+"""Tests for memory leaks: prepares, trains a step and frees 10 000 times."""
 
 import gc
 import resource
@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import support
 from accelerate_cpp import Accelerator
 
-# Over all cycles: a leaked list of each of 10 000 would be near it, a leaked model (16 KiB) far above.
-MOST = 2 << 20
+# Bytes over all cycles. A leaked list per cycle would come close to it; a leaked model (16 KiB) would far exceed it.
+MAX_GROWTH = 2 << 20
 
 
 def cycle(accelerator):
@@ -35,8 +35,8 @@ def cycle(accelerator):
 
 
 def growth(cycles: int) -> int:
-    """By how many bytes this process has grown after so many cycles."""
-    # One step of a scheduler for each of the optimizer's, or it says each time that it counts the processes.
+    """The number of bytes by which this process grows in this many cycles."""
+    # With the default unit, the scheduler would print a note in each cycle.
     accelerator = Accelerator(cpu=True, scheduler_unit="per_optimizer_step")
     for _ in range(500):
         cycle(accelerator)
@@ -54,24 +54,24 @@ def resident() -> int:
 
 
 class Leaks(support.ProcessTest):
-    def test_ten_thousand_cycles_keep_the_memory_they_began_with(self):
-        self.assertLess(growth(10_000), MOST)
+    def test_ten_thousand_cycles_do_not_leak(self):
+        self.assertLess(growth(10_000), MAX_GROWTH)
 
-    def test_two_processes_keep_it_too(self):
+    def test_two_processes_do_not_leak(self):
         path = self.write("import test_leaks\nprint('grown', test_leaks.growth(3000), flush=True)")
         code, out, err = support.finish(support.start(["--num_processes", "2", path]), 600)
         self.assertEqual(code, 0, out + err)
         grown = [int(line.split("grown ")[1]) for line in out.splitlines()]
         self.assertEqual(len(grown), 2, out)
-        self.assertLess(max(grown), MOST)
+        self.assertLess(max(grown), MAX_GROWTH)
 
-    def test_a_freed_model_is_gone(self):
+    def test_a_freed_model_is_deleted(self):
         accelerator = Accelerator(cpu=True)
         reference = weakref.ref(cycle(accelerator))
         gc.collect()
         self.assertIsNone(reference())
 
-    def test_an_accelerator_is_gone(self):
+    def test_an_unused_accelerator_is_deleted(self):
         accelerator = Accelerator(cpu=True)
         accelerator.prepare(torch.nn.Linear(2, 2))
         reference = weakref.ref(accelerator)
@@ -79,7 +79,7 @@ class Leaks(support.ProcessTest):
         gc.collect()
         self.assertIsNone(reference())
 
-    def test_either_import_comes_first(self):
+    def test_torch_and_the_package_can_be_imported_in_either_order(self):
         for code in ("import torch, accelerate_cpp", "import accelerate_cpp, torch"):
             subprocess.run([sys.executable, "-c", code + "; accelerate_cpp.Accelerator(cpu=True)"], check=True, timeout=60)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names: those of the C++ headers, of the peer where it is installed, and of the stubs."""
+"""Compares the names of the package with the C++ headers, Hugging Face Accelerate (if installed), and the stubs."""
 
 import ast
 import dataclasses
@@ -24,7 +24,7 @@ def read(path: str) -> str:
 
 
 def body_of(text: str, head: str) -> str:
-    """What stands between the braces that follow `head`."""
+    """The text between the braces that follow `head`."""
     begin = text.index("{", text.index(head))
     depth = 0
     for end in range(begin, len(text)):
@@ -46,7 +46,7 @@ def methods_of(header: str, name: str) -> set:
     """The names of the public functions of a class."""
     text = without_inner(body_of(read(os.path.join(HEADERS, header)), f"class ACCELERATE_API {name} {{"))
     public = text.split("\n private:")[0]
-    while re.search(r"<[^<>]*>", public):  # types inside types
+    while re.search(r"<[^<>]*>", public):  # nested template arguments
         public = re.sub(r"<[^<>]*>", "", public)
     found = set()
     for declaration in re.sub(r"requires.*\n", "", public).split(";"):
@@ -69,32 +69,32 @@ class Headers(unittest.TestCase):
         # `set_x(value)` is `x = value`.
         return {re.sub("^set_(?!trigger)", "", found) for found in methods_of(header, name)} - self.python_names(kind)
 
-    def test_python_has_what_the_accelerator_has(self):
+    def test_python_has_all_methods_of_the_accelerator(self):
         found = methods_of("accelerator.h", "Accelerator")
         for known in ("prepare", "gather_for_metrics", "graph", "save_every", "set_sync_gradients", "end_training"):
             self.assertIn(known, found)
         self.assertGreater(len(found), 70)
         self.assertEqual(self.missing("accelerator.h", "Accelerator", Accelerator), set())
 
-    def test_python_has_what_the_state_has(self):
+    def test_python_has_all_methods_of_the_state(self):
         self.assertIn("local_num_processes", methods_of("partial_state.h", "PartialState"))
         self.assertEqual(self.missing("partial_state.h", "PartialState", PartialState), set())
 
-    def test_what_cpp_sets_python_lets_be_set(self):
+    def test_python_has_a_setter_for_each_cpp_setter(self):
         for name in methods_of("accelerator.h", "Accelerator"):
             if name.startswith("set_") and name != "set_trigger":
                 self.assertIsNotNone(inspect.getattr_static(Accelerator, name[4:]).fset, name)
 
-    def test_python_takes_the_options(self):
-        given = set(inspect.signature(Accelerator).parameters)
-        # These are what `kwargs_handlers` holds, and a recording of C++ models only.
+    def test_python_accepts_all_accelerator_options(self):
+        parameters = set(inspect.signature(Accelerator).parameters)
+        # `kwargs_handlers` replaces these, and `record_steps` is only for C++ models.
         handlers = {name for name in fields_of("accelerator_options.h", "AcceleratorOptions") if name.endswith("_kwargs")}
         self.assertEqual(len(handlers), 5)
         options = fields_of("accelerator_options.h", "AcceleratorOptions") - handlers - {"record_steps"}
         self.assertGreater(len(options), 12)
-        self.assertEqual(options - given, set())
+        self.assertEqual(options - parameters, set())
 
-    def test_python_has_the_fields_of_each_group(self):
+    def test_python_has_the_fields_of_each_option_struct(self):
         for header, name in (
             ("accelerator_options.h", "GradientAccumulationPlugin"),
             ("accelerator_options.h", "DistributedDataParallelKwargs"),
@@ -106,17 +106,17 @@ class Headers(unittest.TestCase):
             ("checkpoint.h", "ProjectConfiguration"),
         ):
             with self.subTest(name):
-                there = fields_of(header, name)
-                self.assertTrue(there)
-                self.assertEqual(there - {f.name for f in dataclasses.fields(getattr(accelerate_cpp, name))}, set())
+                cpp_fields = fields_of(header, name)
+                self.assertTrue(cpp_fields)
+                self.assertEqual(cpp_fields - {f.name for f in dataclasses.fields(getattr(accelerate_cpp, name))}, set())
 
 
 class Package(unittest.TestCase):
-    def test_every_name_of_the_package_is_there(self):
+    def test_every_name_in_all_exists(self):
         for module in (accelerate_cpp, utils):
             for name in module.__all__:
                 self.assertIsNotNone(getattr(module, name), name)
-        self.assertEqual(set(accelerate_cpp._HOME_OF) - {"load_ipython_extension"} - set(accelerate_cpp.__all__), set())
+        self.assertEqual(set(accelerate_cpp._MODULE_OF) - {"load_ipython_extension"} - set(accelerate_cpp.__all__), set())
 
 
 class Stubs(unittest.TestCase):
@@ -136,24 +136,24 @@ class Stubs(unittest.TestCase):
 
     @staticmethod
     def own(value) -> set:
-        """The names of a module or class, Python's own excepted."""
+        """The names of a module or class, without Python's built-in ones."""
         kept = ("__init__", "__call__", "__len__", "__getitem__")
         return {name for name in vars(value) if not name.startswith("_") or name in kept}
 
-    def test_the_module_has_what_the_stubs_say(self):
+    def test_the_module_matches_the_stubs(self):
         self.assertEqual(self.names_in(self.stub.body), self.own(core))
 
-    def test_each_class_has_what_the_stubs_say(self):
+    def test_each_class_matches_the_stubs(self):
         for node in self.stub.body:
             if isinstance(node, ast.ClassDef):
                 with self.subTest(node.name):
-                    # A class without a constructor says so by an `__init__` that refuses.
+                    # A class without a constructor has an `__init__` that raises an error.
                     self.assertEqual(
                         self.names_in(node.body) | {"__init__"}, self.own(getattr(core, node.name)) | {"__init__"}
                     )
 
 
-def peer():
+def hugging_face():
     try:
         importlib.import_module("accelerate.utils")
         return importlib.import_module("accelerate")
@@ -161,53 +161,53 @@ def peer():
         return None
 
 
-@unittest.skipIf(peer() is None, "the peer is not installed")
-class Peer(unittest.TestCase):
-    """Each parameter of the peer's is here under its name; positional ones in the same place."""
+@unittest.skipIf(hugging_face() is None, "Hugging Face Accelerate is not installed")
+class HuggingFaceNames(unittest.TestCase):
+    """Every parameter in Hugging Face Accelerate exists here too; positional ones have the same position."""
 
-    # What takes anything here: by position and by name.
+    # Parameters that accept any argument.
     ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
     def positional(self, function) -> list:
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         return [p.name for p in inspect.signature(function).parameters.values() if p.kind in kinds]
 
-    def check(self, ours, theirs, label):
+    def check(self, function, hf_function, label):
         with self.subTest(label):
-            expected = self.positional(theirs)
-            self.assertEqual(self.positional(ours)[: len(expected)], expected)
+            expected = self.positional(hf_function)
+            self.assertEqual(self.positional(function)[: len(expected)], expected)
 
     def test_the_accelerator_and_its_state(self):
         checked = 0
-        for ours, theirs in ((Accelerator, peer().Accelerator), (PartialState, peer().PartialState)):
-            self.check(ours.__init__, theirs.__init__, ours.__name__)
-            for name in dir(theirs):
-                there = inspect.getattr_static(theirs, name)
-                if name.startswith("_") or isinstance(there, property) or not hasattr(ours, name):
+        for cls, hf_cls in ((Accelerator, hugging_face().Accelerator), (PartialState, hugging_face().PartialState)):
+            self.check(cls.__init__, hf_cls.__init__, cls.__name__)
+            for name in dir(hf_cls):
+                hf_attribute = inspect.getattr_static(hf_cls, name)
+                if name.startswith("_") or isinstance(hf_attribute, property) or not hasattr(cls, name):
                     continue
-                if isinstance(there, staticmethod):  # `trigger_sync_in_backward(model)`, a method here
-                    self.assertEqual(self.positional(getattr(ours, name))[1:], self.positional(there.__func__))
+                if isinstance(hf_attribute, staticmethod):  # `trigger_sync_in_backward(model)` is a method here
+                    self.assertEqual(self.positional(getattr(cls, name))[1:], self.positional(hf_attribute.__func__))
                 else:
-                    self.check(getattr(ours, name), getattr(theirs, name), f"{ours.__name__}.{name}")
+                    self.check(getattr(cls, name), getattr(hf_cls, name), f"{cls.__name__}.{name}")
                 checked += 1
         self.assertGreater(checked, 50)
 
-    def test_groups_of_settings(self):
+    def test_option_classes(self):
         names = [name for name in utils.__all__ if name.endswith(("Kwargs", "Plugin", "Configuration"))]
         self.assertEqual(len(names), 8)
         for name in names:
-            theirs = [field.name for field in dataclasses.fields(getattr(peer().utils, name))]
-            ours = [field.name for field in dataclasses.fields(getattr(utils, name))]
+            expected = [field.name for field in dataclasses.fields(getattr(hugging_face().utils, name))]
+            fields = [field.name for field in dataclasses.fields(getattr(utils, name))]
             with self.subTest(name):
-                self.assertEqual(ours[: len(theirs)], theirs)
+                self.assertEqual(fields[: len(expected)], expected)
 
     def test_functions(self):
         for name in ("notebook_launcher", "debug_launcher"):
-            self.check(getattr(launchers, name), getattr(peer(), name), name)
-        for name in set(utils.__all__) - {"slice_tensors"}:  # has two arguments there that it does not use
-            theirs = getattr(peer().utils, name, None)
-            if inspect.isfunction(theirs):
-                self.check(getattr(utils, name), theirs, name)
+            self.check(getattr(launchers, name), getattr(hugging_face(), name), name)
+        for name in set(utils.__all__) - {"slice_tensors"}:  # it has two unused arguments in Hugging Face Accelerate
+            hf_function = getattr(hugging_face().utils, name, None)
+            if inspect.isfunction(hf_function):
+                self.check(getattr(utils, name), hf_function, name)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`notebook_launcher` from an interactive Python, where functions live in `__main__`."""
+"""`notebook_launcher` from an interactive Python session, where functions are defined in `__main__`."""
 
 import contextlib
 import io
@@ -58,11 +58,11 @@ def die(folder):
     state.wait_for_everyone()
 
 
-def surroundings():
+def describe_environment():
     accelerator = Accelerator(cpu=True)
     model = accelerator.prepare(torch.nn.Sequential(torch.nn.Linear(2, 2)))
     seen = []
-    model[0].register_forward_hook(lambda module, given, result: seen.append(str(result.dtype)))
+    model[0].register_forward_hook(lambda module, args, result: seen.append(str(result.dtype)))
     model(torch.ones(1, 2))
     return {
         "precision": accelerator.mixed_precision,
@@ -88,7 +88,7 @@ def free_port() -> int:
 
 
 def launched(*args, **kwargs):
-    """The result and what the cell shows."""
+    """Returns the result and the output of the cell."""
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
         result = notebook_launcher(*args, **kwargs)
     return result, out.getvalue() + err.getvalue()
@@ -107,7 +107,7 @@ def read(path: str) -> str:
         return file.read()
 
 
-def gone_within(pids, seconds) -> bool:
+def exited_within(pids, seconds) -> bool:
     limit = time.monotonic() + seconds
     while any(map(alive, pids)):
         if time.monotonic() > limit:
@@ -117,17 +117,17 @@ def gone_within(pids, seconds) -> bool:
 
 
 class Launching(unittest.TestCase):
-    def test_returns_what_the_first_process_returns(self):
+    def test_returns_the_result_of_the_first_process(self):
         result, shown = launched(train, (2,), num_processes=2)
         self.assertEqual(result, {"rank": 0, "processes": 2, "offset": 0})
-        self.assertIn("Launching training on 2 processes (as asked for)", shown)
+        self.assertIn("Launching training on 2 processes (as requested)", shown)
         self.assertEqual(shown.count("trained on 2"), 2)
 
-    def test_says_what_it_chose(self):
+    def test_prints_the_chosen_number_of_processes(self):
         _, shown = launched(train, (1,))
         self.assertRegex(shown, r"Launching training on \d+ process(es)? \((CPU, \d+ cores|.*GPU.*)\)")
 
-    def test_works_again_after_an_exception_and_beside_an_accelerator(self):
+    def test_works_after_an_exception_and_after_an_accelerator_was_created(self):
         Accelerator(cpu=True)
         for _ in range(2):
             with self.assertRaises(WorkerError) as caught:
@@ -138,9 +138,9 @@ class Launching(unittest.TestCase):
             self.assertNotIn("_worker.py", caught.exception.traceback)
         result, shown = launched(train, (1, 5), num_processes=1)
         self.assertEqual(result["offset"], 5)
-        self.assertIn("The Accelerator of this notebook stays out of it", shown)
+        self.assertIn("The Accelerator in this notebook is not used", shown)
 
-    def test_functions_without_a_module_travel(self):
+    def test_launches_functions_without_a_module(self):
         factor = 3
         result, _ = launched(lambda x: x * factor, (14,), num_processes=1)
         self.assertEqual(result, 42)
@@ -155,7 +155,7 @@ class Launching(unittest.TestCase):
                         open(flag, "w").close()
                     return super().write(text)
 
-            def talk(path, limit):
+            def print_and_wait(path, limit):
                 import os
                 import time
 
@@ -166,7 +166,7 @@ class Launching(unittest.TestCase):
                 return os.path.exists(path)
 
             with contextlib.redirect_stdout(Watcher()):
-                self.assertTrue(notebook_launcher(talk, (flag, LIMIT), num_processes=1))
+                self.assertTrue(notebook_launcher(print_and_wait, (flag, LIMIT), num_processes=1))
 
 
     def test_the_bar_of_the_first_process_moves_in_the_cell(self):
@@ -190,7 +190,7 @@ class Launching(unittest.TestCase):
                 if state.is_main_process:
                     end = time.monotonic() + limit
                     while not os.path.exists(path) and time.monotonic() < end:
-                        bar.update(1 - bar.n)  # Drawn ten times a second at most.
+                        bar.update(1 - bar.n)  # Drawn at most ten times per second.
                         time.sleep(0.02)
                 state.wait_for_everyone()
                 bar.close()
@@ -201,27 +201,27 @@ class Launching(unittest.TestCase):
             self.assertNotIn("\x1b", err.getvalue())
 
 
-class Settings(unittest.TestCase):
-    """What the caller says, as the workers see it."""
+class Options(unittest.TestCase):
+    """The options of the caller reach the workers."""
 
     def test_precision_and_port(self):
         port = str(free_port())
-        result, _ = launched(surroundings, num_processes=2, mixed_precision="bf16", use_port=port)
+        result, _ = launched(describe_environment, num_processes=2, mixed_precision="bf16", use_port=port)
         self.assertEqual((result["precision"], result["dtype"]), ("bf16", "torch.bfloat16"))
         self.assertEqual((result["port"], result["nodes"]), (port, 1))
 
-    def test_a_failed_run_is_started_again(self):
+    def test_restarts_a_failed_run(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(launched(fail_once, (folder,), num_processes=1, max_restarts=1)[0], "second time")
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaisesRegex(WorkerError, "for the first time"):
                 launched(fail_once, (folder,), num_processes=1)
 
-    def test_processes_are_counted_for_each_machine(self):
+    def test_num_processes_is_per_machine(self):
         options = dict(num_processes=2, num_nodes=2, use_port=str(free_port()))
         code = (
             "import sys; sys.path.insert(0, sys.argv[1]); import test_notebook\n"
-            f"test_notebook.notebook_launcher(test_notebook.surroundings, node_rank=1, **{options!r})"
+            f"test_notebook.notebook_launcher(test_notebook.describe_environment, node_rank=1, **{options!r})"
         )
         second = subprocess.Popen(
             [sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__))],
@@ -233,31 +233,31 @@ class Settings(unittest.TestCase):
         self.addCleanup(second.stdout.close)
         self.addCleanup(second.wait)
         self.addCleanup(second.kill)
-        result, shown = launched(surroundings, node_rank=0, **options)
+        result, shown = launched(describe_environment, node_rank=0, **options)
         self.assertEqual((result["nodes"], result["ranks"]), (2, [(0, 0), (1, 1), (2, 0), (3, 1)]))
-        self.assertIn("Launching training on 2 processes (as asked for, on each of 2 machines)", shown)
-        said = second.communicate(timeout=LIMIT)[0]
-        self.assertEqual(second.returncode, 0, said)
+        self.assertIn("Launching training on 2 processes (as requested, on each of 2 machines)", shown)
+        output = second.communicate(timeout=LIMIT)[0]
+        self.assertEqual(second.returncode, 0, output)
 
 
 class Gpus(unittest.TestCase):
-    """With one GPU, as torch remembers it from before."""
+    """Pretends that torch sees one GPU."""
 
     def setUp(self):
         patch = mock.patch.object(torch.cuda, "device_count", return_value=1)
         patch.start()
         self.addCleanup(patch.stop)
 
-    def test_more_processes_than_gpus_train_on_the_cpu_and_it_says_so(self):
+    def test_more_processes_than_gpus_train_on_the_cpu_with_a_note(self):
         result, shown = launched(train, (1,), num_processes=2)
         self.assertEqual(result["processes"], 2)
-        self.assertIn("(on the CPU: 2 were asked for, and this machine has 1 GPU)", shown)
+        self.assertIn("(on the CPU: 2 were requested, but this machine has 1 GPU)", shown)
 
-    def test_fp16_wants_a_gpu_for_each(self):
-        with self.assertRaisesRegex(errors.UnsupportedError, "a GPU for each of 2 processes.* has 1 GPU"):
+    def test_fp16_needs_one_gpu_per_process(self):
+        with self.assertRaisesRegex(errors.UnsupportedError, "one GPU per process.* 2 processes and 1 GPU"):
             notebook_launcher(train, (1,), num_processes=2, mixed_precision="fp16")
 
-    def test_debug_launcher_needs_none(self):
+    def test_debug_launcher_needs_no_gpu(self):
         def where():
             state = accelerate_cpp.PartialState()
             return state.num_processes, str(state.device), os.environ["CUDA_VISIBLE_DEVICES"]
@@ -267,27 +267,27 @@ class Gpus(unittest.TestCase):
 
 
 class Failures(unittest.TestCase):
-    def report(self, folder, rank, is_about_others, text, seconds):
+    def report(self, folder, rank, caused_by_other_rank, text, seconds):
         path = os.path.join(folder, f"error_{rank}")
         with open(path, "wb") as file:
-            pickle.dump((is_about_others, text, "trace"), file)
+            pickle.dump((caused_by_other_rank, text, "trace"), file)
         os.utime(path, (seconds, seconds))
 
-    def test_the_culprit_is_named_not_who_noticed_first(self):
+    def test_reports_the_root_cause_instead_of_the_first_report(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.report(folder, 0, True, "PeerError: rank 1 failed", 1)
+            self.report(folder, 0, True, "RankError: rank 1 failed", 1)
             self.report(folder, 1, False, "ValueError: bad batch", 2)
             with self.assertRaises(WorkerError) as caught:
                 launchers._raise_failure(1, "", folder, 2)
         self.assertEqual((caught.exception.rank, caught.exception.traceback), (1, "trace"))
 
-    def test_workers_say_whether_it_is_about_others(self):
+    def test_workers_report_whether_another_rank_caused_the_error(self):
         from accelerate_cpp import _worker
 
-        def notice():
-            raise errors.PeerError("rank 1 failed")
+        def raise_rank_error():
+            raise errors.RankError("rank 1 failed")
 
-        for function, expected in ((notice, True), (lambda: 1 / 0, False)):
+        for function, expected in ((raise_rank_error, True), (lambda: 1 / 0, False)):
             with tempfile.TemporaryDirectory() as folder:
                 import cloudpickle
 
@@ -298,46 +298,46 @@ class Failures(unittest.TestCase):
                 with open(os.path.join(folder, "error_3"), "rb") as file:
                     self.assertEqual(pickle.load(file)[0], expected)
 
-    def test_the_exception_travels(self):
+    def test_the_exception_can_be_pickled(self):
         error = pickle.loads(pickle.dumps(WorkerError("process 1 raised", "look", rank=1, traceback="line 3")))
         self.assertEqual((error.message, error.hint, error.rank, error.traceback), ("process 1 raised", "look", 1, "line 3"))
 
 
 class BadInput(unittest.TestCase):
-    def test_what_does_not_pickle_is_named(self):
+    def test_reports_what_cannot_be_pickled(self):
         lock = threading.Lock()
-        with self.assertRaisesRegex(errors.ArgumentError, "cannot be handed to other processes.*lock"):
+        with self.assertRaisesRegex(errors.ArgumentError, "cannot be sent to other processes.*lock"):
             notebook_launcher(lambda: lock, num_processes=1)
 
     def test_arguments_are_checked(self):
         for arguments, text in (
-            (dict(function=3), "got a `int`"),
-            (dict(function=train, args=3), "`args` is a `int`"),
+            (dict(function=3), "got a value of type `int`"),
+            (dict(function=train, args=3), "`args` has type `int`"),
             (dict(function=train, num_processes=0), "num_processes is 0"),
-            (dict(function=train, mixed_precision="int8"), "mixed_precision is `int8`"),
-            (dict(function=train, rdzv_id="x"), "`rdzv_id` has no counterpart"),
-            (dict(function=train, node_rank=1), "node_rank is 1, and num_nodes is 1"),
+            (dict(function=train, mixed_precision="int8"), "mixed_precision `int8` is not one of no, fp16, bf16"),
+            (dict(function=train, rdzv_id="x"), "does not support `rdzv_id`"),
+            (dict(function=train, node_rank=1), "node_rank is 1, but num_nodes is 1"),
             (dict(function=train, num_nodes=0), "num_nodes is 0"),
-            (dict(function=train, rdzv_backend="c10d"), "a single machine meets nobody"),
-            (dict(function=train, rdzv_conf={"a": 1}), "a single machine meets nobody"),
+            (dict(function=train, rdzv_backend="c10d"), "a single machine needs no rendezvous"),
+            (dict(function=train, rdzv_conf={"a": 1}), "a single machine needs no rendezvous"),
         ):
             with self.assertRaisesRegex(errors.Error, text):
                 notebook_launcher(**arguments)
 
     @unittest.skipIf(torch.cuda.is_available(), "there is a GPU")
-    def test_a_gpu_that_is_not_there(self):
+    def test_fp16_needs_a_gpu(self):
         with self.assertRaisesRegex(errors.UnsupportedError, "`fp16` needs a GPU"):
             notebook_launcher(train, mixed_precision="fp16")
 
 
-class Ends(unittest.TestCase):
-    """A kernel of its own that launches, and is then interrupted or killed."""
+class Termination(unittest.TestCase):
+    """A separate kernel process that launches workers and is then interrupted or killed."""
 
     KERNEL = """
 import os, signal, sys, time
 from accelerate_cpp import notebook_launcher
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore SIGINT by default
 
 def train(folder):
     import os, time
@@ -369,37 +369,37 @@ except KeyboardInterrupt:
             time.sleep(0.02)
         return kernel, [int(read(path)) for path in paths]
 
-    def test_interrupting_the_cell_ends_all_workers(self):
+    def test_interrupting_the_cell_stops_all_workers(self):
         with tempfile.TemporaryDirectory() as folder:
             kernel, workers = self.start(folder)
             kernel.send_signal(signal.SIGINT)
-            self.assertTrue(gone_within(workers, 10))
+            self.assertTrue(exited_within(workers, 10))
             self.assertIn("interrupted", kernel.communicate(timeout=LIMIT)[0])
 
-    def test_a_kernel_that_is_killed_takes_its_workers_along(self):
+    def test_killing_the_kernel_stops_all_workers(self):
         with tempfile.TemporaryDirectory() as folder:
             kernel, workers = self.start(folder)
             kernel.kill()
-            self.assertTrue(gone_within(workers, 5))
+            self.assertTrue(exited_within(workers, 5))
 
-    def ended(self, function):
-        """The failure of a function that notes its processes, none of which is left."""
+    def failure_of(self, function):
+        """Launches a function that fails; checks that all workers exit and returns the exception."""
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaises(WorkerError) as caught:
                 launched(function, (folder,), num_processes=2)
             workers = [int(read(os.path.join(folder, rank))) for rank in "01"]
-        self.assertTrue(gone_within(workers, 5))
+        self.assertTrue(exited_within(workers, 5))
         return caught.exception
 
-    def test_a_worker_that_is_killed_fails_the_cell_once_and_nobody_stays(self):
-        self.assertIn("rank 1 failed first", str(self.ended(die)))
+    def test_killing_a_worker_fails_the_cell_and_stops_all_workers(self):
+        self.assertIn("rank 1 failed first", str(self.failure_of(die)))
 
-    def test_after_an_exception_nobody_stays(self):
-        self.assertEqual(self.ended(fail_on_one).rank, 1)
+    def test_an_exception_stops_all_workers(self):
+        self.assertEqual(self.failure_of(fail_on_one).rank, 1)
 
 
 class Progress(unittest.TestCase):
-    def test_the_picture_has_loss_rate_and_throughput(self):
+    def test_the_plot_has_loss_learning_rate_and_throughput(self):
         from accelerate_cpp import progress
 
         picture = progress.svg(
@@ -411,7 +411,7 @@ class Progress(unittest.TestCase):
         self.assertNotIn("nan", picture)
         minidom.parseString(picture)
 
-    def test_pictures_of_little(self):
+    def test_plots_with_few_or_invalid_points(self):
         from accelerate_cpp import progress
 
         for points in ([], [(1, 3.0, None)], [(1, None, 0.0)], [(1, 2.0, 0.1), (2, 2.0, 0.1)], [(1, float("inf"), 0.1)]):
@@ -427,7 +427,7 @@ class Progress(unittest.TestCase):
         self.assertEqual([round(tick, 9) for tick in ticks(0.13, 0.71)], [0.2, 0.4, 0.6])
         self.assertEqual(ticks(3, 3), [3])
 
-    def test_the_picture_is_drawn_at_most_twice_a_second(self):
+    def test_the_plot_is_drawn_at_most_twice_per_second(self):
         from accelerate_cpp import progress
 
         now, shown = [0.0], []
@@ -444,10 +444,10 @@ class Progress(unittest.TestCase):
                     bar.update(loss=torch.tensor(1.0 / (step + 1)))
         times = [time for time, _, _ in shown]
         self.assertEqual(times[:3], [0.5, 1.0, 1.5])
-        self.assertEqual(len(times), 13)  # twelve in 6.25 seconds, and the end
+        self.assertEqual(len(times), 13)  # twelve in 6.25 seconds, and one at the end
         self.assertEqual(shown[-1], (6.25, 100, 100))
 
-    def test_a_cell_has_one_picture_that_changes(self):
+    def test_a_cell_has_one_plot_that_is_updated(self):
         from accelerate_cpp import progress
 
         values = dict(points=[(1, 2.0, 0.1)], step=1, total=2, rate=1.0, unit="steps/s")
@@ -462,23 +462,23 @@ class Progress(unittest.TestCase):
         ((later,), _), = display.return_value.update.call_args_list
         self.assertIn("step 2 of 2", later.data)
 
-    def test_the_cell_shows_what_the_worker_told_once(self):
+    def test_the_cell_shows_each_progress_report_once(self):
         from accelerate_cpp import progress
 
         shown = []
         with tempfile.TemporaryDirectory() as folder:
-            receiver = progress.Receiver(folder)
-            receiver._picture = types.SimpleNamespace(show=shown.append)
-            receiver.look()
-            progress._Telegraph(folder).show({"step": 1})
-            receiver.look()
-            receiver.look()
+            reader = progress.ProgressReader(folder)
+            reader._picture = types.SimpleNamespace(show=shown.append)
+            reader.poll()
+            progress._ProgressWriter(folder).show({"step": 1})
+            reader.poll()
+            reader.poll()
             self.assertEqual(shown, [{"step": 1}])
-            progress._Telegraph(folder).show({"step": 2})
-            receiver.look()
+            progress._ProgressWriter(folder).show({"step": 2})
+            reader.poll()
         self.assertEqual(shown, [{"step": 1}, {"step": 2}])
 
-    def test_a_terminal_gets_the_bar_alone(self):
+    def test_a_terminal_only_shows_the_bar(self):
         with contextlib.redirect_stderr(io.StringIO()) as err:
             with accelerate_cpp.TrainingProgress(4) as bar:
                 for _ in range(4):
@@ -486,7 +486,7 @@ class Progress(unittest.TestCase):
         self.assertIn("4/4", err.getvalue())
         self.assertNotIn("svg", err.getvalue())
 
-    def test_the_first_worker_tells_the_cell(self):
+    def test_the_first_worker_reports_progress_to_the_cell(self):
         def work():
             from accelerate_cpp import PartialState, TrainingProgress
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes, started as a user starts them."""
+"""Several processes, started as a user would start them."""
 
 import os
 import signal
@@ -12,21 +12,21 @@ from accelerate_cpp import launch
 
 
 class Tutorial(support.ProcessTest):
-    def accuracy(self, words, starter=None):
-        process = (starter or support.start)(words)
+    def accuracy(self, arguments, starter=None):
+        process = (starter or support.start)(arguments)
         code, out, err = support.finish(process)
         self.assertEqual(code, 0, out + err)
         self.assertIn("on 101 samples", out)
         return float(out.split()[1])
 
-    def test_the_script_trains_on_one_and_on_two_processes(self):
+    def test_the_script_trains_in_one_and_in_two_processes(self):
         script = os.path.join(support.EXAMPLES, "base.py")
         for processes in ("1", "2"):
             self.assertGreater(self.accuracy(["--num_processes", processes, script]), 0.9)
 
-    def test_the_module_is_the_command(self):
-        def start(words):
-            command = [sys.executable, "-m", "accelerate_cpp.launch", "--cpu", *words]
+    def test_the_launch_module_works_like_the_command(self):
+        def start(arguments):
+            command = [sys.executable, "-m", "accelerate_cpp.launch", "--cpu", *arguments]
             variables = {**launch.environment(), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             return subprocess.Popen(
                 command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -36,7 +36,7 @@ class Tutorial(support.ProcessTest):
 
 
 class Training(support.ProcessTest):
-    def test_two_processes_equal_one_with_the_batches_of_both(self):
+    def test_two_processes_train_like_one_with_batches_of_the_same_total_size(self):
         code = """
             import sys, torch
             from torch.utils.data import DataLoader, TensorDataset
@@ -95,7 +95,7 @@ class Training(support.ProcessTest):
         )
         self.assertEqual(out.strip(), "fine")
 
-    def test_a_sampler_of_ones_own_is_that_of_the_first_process(self):
+    def test_all_processes_use_the_custom_sampler_of_the_first_process(self):
         out = self.run_on(
             2,
             """
@@ -160,15 +160,15 @@ class Checkpoints(support.ProcessTest):
         accelerator.print(accelerator.step, *(f"{v:.4f}" for p in model.parameters() for v in p.flatten().tolist()))
     """
 
-    def test_a_run_goes_on_at_another_number_of_processes(self):
-        whole = self.run_on(2, self.CODE, "whole", "-")
+    def test_a_run_resumes_with_a_different_number_of_processes(self):
+        uninterrupted = self.run_on(2, self.CODE, "uninterrupted", "-")
         for before, after in ((2, 2), (2, 1), (1, 2)):
             folder = os.path.join(self.folder, f"from_{before}_{after}")
             self.run_on(before, self.CODE, "save", folder)
             resumed = self.run_on(after, self.CODE, "resume", folder)
             if (before, after) == (2, 2):
-                self.assertEqual(resumed, whole)
-            for a, b in zip(whole.split(), resumed.split()):
+                self.assertEqual(resumed, uninterrupted)
+            for a, b in zip(uninterrupted.split(), resumed.split()):
                 self.assertAlmostEqual(float(a), float(b), places=3)
 
 
@@ -194,16 +194,16 @@ class Faults(support.ProcessTest):
                 loss = Broken.apply(loss)
             try:
                 accelerator.backward(loss)
-            except (ValueError, errors.PeerError) as error:
+            except (ValueError, errors.RankError) as error:
                 print(type(error).__name__, flush=True)
             """
         )
         code, out, err = support.finish(support.start(["--num_processes", "2", path]))
         self.assertEqual(code, 0, out + err)
-        self.assertEqual(sorted(word for word in out.split() if not word.startswith("[")), ["PeerError", "ValueError"])
+        self.assertEqual(sorted(word for word in out.split() if not word.startswith("[")), ["RankError", "ValueError"])
 
-    # Process 1 comes when a file is there, which process 0 writes; a thread of process 0 begins to work right before
-    # the wait and then works longer than it takes to enter it.
+    # Process 1 joins when a file exists, which process 0 writes. A thread of process 0 starts to work right before the
+    # wait and works until process 0 is waiting.
     WAITS = """
         import os, signal, sys, threading, time
         from accelerate_cpp import PartialState
@@ -211,34 +211,34 @@ class Faults(support.ProcessTest):
         flag = sys.argv[1]
 
         def busy():
-            begun.wait(30)
+            started.wait(30)
             end = time.monotonic() + 0.3
             while time.monotonic() < end:
                 pass
 
-        def come_when_told():
+        def wait_for_flag():
             limit = time.monotonic() + 60
             while not os.path.exists(flag) and time.monotonic() < limit:
                 time.sleep(0.01)
 
-        begun = threading.Event()
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
+        started = threading.Event()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore SIGINT by default
     """
 
-    def test_ctrl_c_ends_a_wait_for_a_process_that_does_not_come(self):
+    def test_ctrl_c_interrupts_a_wait_for_another_process(self):
         code = self.WAITS + """
         if state.process_index == 0:
             threading.Thread(target=lambda: (busy(), os.kill(os.getpid(), signal.SIGINT))).start()
-            began = time.monotonic()
+            start = time.monotonic()
             try:
-                begun.set()
+                started.set()
                 state.wait_for_everyone()
             except KeyboardInterrupt:
-                print("interrupted", time.monotonic() - began < 10, flush=True)
+                print("interrupted", time.monotonic() - start < 10, flush=True)
             open(flag, "w").close()
         else:
-            come_when_told()
-        os._exit(0)  # The group is broken, which is not the point here.
+            wait_for_flag()
+        os._exit(0)  # The process group is unusable now, which does not matter here.
         """
         self.assertIn("interrupted True", self.run_on(2, code, os.path.join(self.folder, "flag")))
 
@@ -246,15 +246,15 @@ class Faults(support.ProcessTest):
         code = self.WAITS + """
         if state.process_index == 0:
             threading.Thread(target=lambda: (busy(), open(flag, "w").close())).start()
-            begun.set()
+            started.set()
         else:
-            come_when_told()
+            wait_for_flag()
         state.wait_for_everyone()
-        print("met", os.path.exists(flag), flush=True)
+        print("joined", os.path.exists(flag), flush=True)
         """
-        self.assertEqual(self.run_on(2, code, os.path.join(self.folder, "flag")).count("met True"), 2)
+        self.assertEqual(self.run_on(2, code, os.path.join(self.folder, "flag")).count("joined True"), 2)
 
-    def test_a_killed_process_ends_the_others(self):
+    def test_killing_one_process_stops_the_others(self):
         path = self.write(
             """
             import os, signal

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tutorial shows in Python is run: its scripts, and its notebooks from clean kernels.
+"""Runs the Python part of the tutorial: its scripts, and its notebooks in new kernels.
 
-Needs nbclient and ipykernel. ACCELERATE_CELL_LIMIT is how many seconds a cell may take.
+Needs nbclient and ipykernel. ACCELERATE_CELL_LIMIT is the time limit of a cell in seconds.
 """
 
 import ast
@@ -23,18 +23,18 @@ LIMIT = int(os.environ.get("ACCELERATE_CELL_LIMIT", "600"))
 
 
 def environment() -> dict:
-    """On the CPU, with the modules that this Python has."""
+    """Environment variables for tests on the CPU, with the modules of this Python."""
     path = os.pathsep.join(filter(None, sys.path))
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 class Scripts(unittest.TestCase):
     def run_script(self, name: str) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, str(SCRIPTS / name)], env=environment(), capture_output=True, text=True, timeout=LIMIT
         )
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return done.stdout
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result.stdout
 
     def accuracy(self, output: str) -> float:
         return float(re.search(r"^accuracy ([0-9.]+)", output, re.M)[1])
@@ -42,7 +42,7 @@ class Scripts(unittest.TestCase):
     def test_the_plain_loop_runs(self):
         self.run_script("plain_train.py")
 
-    def test_the_changed_loop_learns_on_two_processes(self):
+    def test_the_changed_loop_learns_in_two_processes(self):
         process = support.start(["--num_processes", "2", str(SCRIPTS / "train.py")])
         try:
             out, err = process.communicate(timeout=LIMIT)
@@ -53,13 +53,13 @@ class Scripts(unittest.TestCase):
         self.assertIn(" on 800 pairs", out)
         self.assertGreater(self.accuracy(out), 0.8)
 
-    def test_the_function_of_a_notebook_learns(self):
+    def test_the_notebook_function_learns(self):
         self.assertGreater(self.accuracy(self.run_script("notebook_train.py")), 0.8)
 
 
 class Notebooks(unittest.TestCase):
     def execute(self, name: str) -> dict:
-        """The code cells by id, after all of them ran."""
+        """Runs all cells; returns the code cells by id."""
         notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
         client = nbclient.NotebookClient(
             notebook, timeout=LIMIT, kernel_name="python3", resources={"metadata": {"path": str(NOTEBOOKS)}}
@@ -71,7 +71,7 @@ class Notebooks(unittest.TestCase):
         return "".join(output["text"] for output in cell.outputs if output.get("name") == stream)
 
     def picture(self, cell) -> str:
-        """The one picture that `TrainingProgress` drew again and again."""
+        """The single plot that `TrainingProgress` updates."""
         (picture,) = [output["data"]["text/html"] for output in cell.outputs if "text/html" in output.get("data", {})]
         self.assertTrue(picture.startswith("<svg"), picture[:100])
         return picture

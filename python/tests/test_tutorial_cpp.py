@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""notebooks/tutorial_cpp.ipynb from a clean kernel: it trains on two processes and learns.
+"""Runs notebooks/tutorial_cpp.ipynb in a new kernel: it trains in two processes and learns.
 
-Needs nbclient, clang-repl 19 and a build: ACCELERATE_BIN is its folder of programs.
+Needs nbclient, clang-repl 19 and a build: ACCELERATE_BIN is the folder with its programs.
 """
 
 import os
@@ -15,11 +15,11 @@ import nbclient
 import nbformat
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-LIMIT = int(os.environ.get("ACCELERATE_CELL_LIMIT", "600"))  # seconds a cell
+LIMIT = int(os.environ.get("ACCELERATE_CELL_LIMIT", "600"))  # seconds per cell
 
 
 class TutorialCpp(unittest.TestCase):
-    def test_runs_from_a_clean_kernel_and_learns(self):
+    def test_runs_in_a_new_kernel_and_learns(self):
         with tempfile.TemporaryDirectory() as prefix:
             command = os.path.join(os.environ["ACCELERATE_BIN"], "accelerate")
             subprocess.run([command, "jupyter", "install", "--prefix", prefix], check=True)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the wheel into an empty environment beside torch, and uses it as in
-# a notebook service: both kinds of program, far from the build, the C++
-# libraries by CMake, notebooks, and beside the peer.
+# Installs the wheel into an environment that only has torch and uses it as a
+# notebook service would: Python and C++ programs without the build folder, the
+# C++ libraries with CMake, notebooks, and next to Hugging Face Accelerate.
 #
 #   python/tests/wheel.sh <wheel> <python that has torch>
 set -euo pipefail
@@ -17,14 +17,14 @@ fail() {
   exit 1
 }
 
-# What the wheel says of itself: torch alone, and any Linux with that C library.
+# The wheel must require only torch and run on any Linux with that C library.
 metadata=$("$python" "$here/wheel_support.py" metadata "$wheel")
 requires=$(grep '^Requires-Dist:' <<<"$metadata" | grep -v extra)
 [ "$requires" = 'Requires-Dist: torch==2.11.*' ] || fail "the wheel requires: $requires"
-[[ $wheel == *-manylinux_2_[0-9][0-9]_*.whl ]] || fail "$wheel is for this system alone"
+[[ $wheel == *-manylinux_2_[0-9][0-9]_*.whl ]] || fail "$wheel is not a manylinux wheel"
 tag=$(grep -o 'manylinux_2_[0-9]*_[a-z0-9_]*' <<<"$(basename "$wheel" .whl)")
 policy=$("$python" "$here/wheel_support.py" policy "$wheel")
-[ "$policy" = "$tag" ] || fail "the wheel says $tag, and auditwheel $policy"
+[ "$policy" = "$tag" ] || fail "the tag of the wheel is $tag, but auditwheel computes $policy"
 
 # shellcheck source=python/tests/environment.sh
 . "$here/environment.sh"
@@ -65,7 +65,7 @@ expect '^C\+\+ on 2' "${launch[@]}" train.cpp
 expect . accelerate-cpp --version
 expect '^Usage: accelerate launch' python -m accelerate_cpp.launch --help
 
-# Without a compiler it says so; a program that was compiled before still runs.
+# Without a compiler, the error says so.
 mkdir "$work/bare"
 ln -s "$work/venv/bin/python" "$work/venv/bin/accelerate-cpp" "$(command -v env)" "$work/bare/"
 echo '// another' >>train.cpp
@@ -73,9 +73,9 @@ if text=$(PATH=$work/bare accelerate-cpp launch --cpu train.cpp 2>&1); then
   fail "a source was compiled without a compiler: $text"
 fi
 [[ $text == *"cannot run the compiler g++: No such file"*"hint: install it"* ]] ||
-  fail "without a compiler the command says: $text"
+  fail "without a compiler the command printed: $text"
 
-# The libraries, headers and the CMake package, from a project of one's own.
+# A user's CMake project with the libraries, headers and the CMake package.
 build_consumer() {
   "$cmake" -S "$here/../../tests/consumer/installed" -B consumer -G Ninja \
     -DCMAKE_PREFIX_PATH="$site/accelerate_cpp" && "$cmake" --build consumer
@@ -83,19 +83,19 @@ build_consumer() {
 build_consumer >consumer.log 2>&1 || fail "a CMake project does not build: $(tail -n 30 consumer.log)"
 [ "$(consumer/consumer)" = "caught on cpu" ] || fail "a CMake project does not run"
 
-# Notebooks: the kernel starts with what is in the wheel, and Python's launcher.
+# Notebooks: the kernel starts with the libraries in the wheel.
 accelerate jupyter install --prefix "$work/jupyter" 2>/dev/null
 kernel=$site/accelerate_cpp/bin/accelerate-jupyter-kernel
 grep -q "$kernel" "$work/jupyter/share/jupyter/kernels/accelerate-cpp/kernel.json" ||
-  fail "the kernel of notebooks is not that of the wheel"
+  fail "the installed notebook kernel is not the kernel in the wheel"
 if ldd "$kernel" | grep -v "$site" | grep -E 'not found|zmq|sodium|krb5'; then
-  fail "the kernel of notebooks needs libraries of this host"
+  fail "the notebook kernel needs libraries of this machine"
 fi
 status=0
 "$kernel" /dev/null 2>/dev/null || status=$?
-[ "$status" = 2 ] || fail "the kernel of notebooks does not start: exit code $status"
+[ "$status" = 2 ] || fail "the notebook kernel does not start: exit code $status"
 
-# cloudpickle is the notebook's own: without it there is a clear word.
+# Only notebook_launcher needs cloudpickle; without it the error says so.
 cat >notebook.py <<'PY'
 from accelerate_cpp import errors, notebook_launcher
 try:
@@ -107,18 +107,21 @@ expect 'run .pip install cloudpickle' python notebook.py
 make_environment "$work/venv" cloudpickle
 expect '^42$' python notebook.py
 
-# The peer, in both orders: `accelerate` is the peer's, `accelerate-cpp` ours.
-peer=$("$python" "$here/wheel_support.py" peer "$work")
-for order in "$wheel $peer" "$peer $wheel"; do
+# With Hugging Face Accelerate, installed in either order, `accelerate` is its
+# command and `accelerate-cpp` is ours.
+hugging_face=$("$python" "$here/wheel_support.py" hugging_face "$work")
+for order in "$wheel $hugging_face" "$hugging_face $wheel"; do
   "${pip[@]}" uninstall -y accelerate accelerate-cpp
-  for what in $order; do
-    "${pip[@]}" install --no-index --no-deps --force-reinstall "$what"
+  for package in $order; do
+    "${pip[@]}" install --no-index --no-deps --force-reinstall "$package"
   done
-  [ "$(accelerate)" = "the peer" ] || fail "accelerate is not the peer's after $order"
-  accelerate-cpp --version >/dev/null || fail "accelerate-cpp does not run after $order"
+  [ "$(accelerate)" = "Hugging Face Accelerate" ] ||
+    fail "accelerate is not the command of Hugging Face Accelerate after installing $order"
+  accelerate-cpp --version >/dev/null || fail "accelerate-cpp does not run after installing $order"
 done
-# Without the peer, and after what the guide advises, it is ours again.
+# After uninstalling it and reinstalling the wheel, as the guide says,
+# `accelerate` is our command again.
 "${pip[@]}" uninstall -y accelerate
 "${pip[@]}" install --no-index --no-deps --force-reinstall "$wheel"
 expect '^Usage: accelerate' accelerate --help
-echo "python: the wheel works in an environment of its own"
+echo "python: the wheel works in a new environment"

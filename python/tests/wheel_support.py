@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What wheel.sh asks Python.
+"""Helper commands for wheel.sh.
 
-    wheel_support.py needs <distribution>...   the files and folders of these and of what they require
-    wheel_support.py metadata <wheel>          what it says of itself
+    wheel_support.py needs <distribution>...   the files and folders of the distributions and their dependencies
+    wheel_support.py metadata <wheel>          the metadata of the wheel
     wheel_support.py policy <wheel>            the platform tag that auditwheel would give it
-    wheel_support.py peer <folder>             makes a wheel that stands for the peer's
+    wheel_support.py hugging_face <folder>     makes a fake wheel of Hugging Face Accelerate
 """
 
 import sys
@@ -12,23 +12,23 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
-# What comes with torch, and the other side of the plugin for MPI, which only its host can have.
+# Libraries of torch, and Open MPI, which the MPI plugin takes from the machine it runs on.
 ELSEWHERE = ("libtorch*", "libc10*", "libcu*", "libnv*", "libnccl*", "libmpi*", "libopen-*")
 
 
 def needs(names: list) -> set:
     from pip._vendor.packaging.requirements import Requirement
 
-    found, seen, open_ = {}, set(), [Requirement(name) for name in names]
-    while open_:
-        wanted = open_.pop()
-        name = wanted.name.lower().replace("_", "-")
+    found, seen, pending = {}, set(), [Requirement(name) for name in names]
+    while pending:
+        current = pending.pop()
+        name = current.name.lower().replace("_", "-")
         found[name] = found.get(name) or metadata.distribution(name)
-        for extra in {"", *wanted.extras} - {extra for known, extra in seen if known == name}:
+        for extra in {"", *current.extras} - {extra for known, extra in seen if known == name}:
             seen.add((name, extra))
             for requirement in map(Requirement, found[name].requires or ()):
                 if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
-                    open_.append(requirement)
+                    pending.append(requirement)
     tops = {file.parts[0] for distribution in found.values() for file in distribution.files or ()}
     return {top for top in tops if top not in ("..", "__pycache__")}
 
@@ -51,10 +51,10 @@ def policy(wheel: str) -> str:
     return info.overall_policy.name
 
 
-def make_peer(folder: str) -> str:
+def make_hugging_face_wheel(folder: str) -> str:
     path = Path(folder) / "accelerate-9.9-py3-none-any.whl"
     files = {
-        "accelerate/__init__.py": 'def main():\n    print("the peer")\n',
+        "accelerate/__init__.py": 'def main():\n    print("Hugging Face Accelerate")\n',
         "accelerate-9.9.dist-info/METADATA": "Metadata-Version: 2.1\nName: accelerate\nVersion: 9.9\n",
         "accelerate-9.9.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         "accelerate-9.9.dist-info/entry_points.txt": "[console_scripts]\naccelerate = accelerate:main\n",
@@ -67,14 +67,14 @@ def make_peer(folder: str) -> str:
 
 
 if __name__ == "__main__":
-    command, *words = sys.argv[1:]
+    command, *arguments = sys.argv[1:]
     if command == "needs":
-        print("\n".join(sorted(needs(words))))
+        print("\n".join(sorted(needs(arguments))))
     elif command == "metadata":
-        print(read_metadata(*words))
+        print(read_metadata(*arguments))
     elif command == "policy":
-        print(policy(*words))
-    elif command == "peer":
-        print(make_peer(*words))
+        print(policy(*arguments))
+    elif command == "hugging_face":
+        print(make_hugging_face_wheel(*arguments))
     else:
-        sys.exit(f"error: `{command}` is not one of needs, metadata, policy, peer")
+        sys.exit(f"error: `{command}` is not one of needs, metadata, policy, hugging_face")

@@ -28,7 +28,7 @@ PartialState make_state(const AcceleratorOptions& options) {
       .init_process_group = options.init_process_group_kwargs});
 }
 
-// Each once: a tied weight is listed under each of its names.
+// Each gradient once: a tied weight is listed under each of its names.
 std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> gradients;
   std::set<const void*> seen;
@@ -41,7 +41,7 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& tensors) {
   return gradients;
 }
 
-// Nothing for a module that lives on the stack or inside another object.
+// Empty for a module on the stack or inside another object.
 std::optional<std::weak_ptr<torch::nn::Module>> holder_of(
     torch::nn::Module& module) {
   auto holder = module.weak_from_this();
@@ -103,11 +103,11 @@ void Accelerator::prepare_parameters(
   if (names.size() != tensors.size()) {
     throw ArgumentError(
         str_cat(
-            "prepare_parameters got ",
+            "prepare_parameters got different numbers of names (",
             names.size(),
-            " names for ",
+            ") and tensors (",
             tensors.size(),
-            " tensors"),
+            ")"),
         "pass one name per tensor");
   }
   PreparedModel prepared;
@@ -119,7 +119,7 @@ void Accelerator::prepare_parameters(
   impl_->add_model(std::move(prepared));
 }
 
-// A tied weight that an optimizer lists twice would be moved twice.
+// A tied weight that an optimizer lists twice would be updated twice.
 void Accelerator::prepare_optimizer(torch::optim::Optimizer& optimizer) {
   std::set<const void*> seen;
   std::size_t repeated = 0;
@@ -133,7 +133,11 @@ void Accelerator::prepare_optimizer(torch::optim::Optimizer& optimizer) {
         .warning(str_cat(
             "the optimizer listed ",
             repeated,
-            " shared parameters more than once; each is updated once now"));
+            repeated == 1
+                ? " shared parameter more than once; it is now updated only "
+                  "once"
+                : " shared parameters more than once; each is now updated only "
+                  "once"));
   }
   impl_->scaling->attach(optimizer);
   impl_->add_optimizer(optimizer);
@@ -150,8 +154,8 @@ void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
   context->step_was_skipped = [scaling = impl_->scaling] {
     return scaling->step_was_skipped();
   };
-  context->skipped_later = [scaling = impl_->scaling] {
-    return scaling->skipped_later();
+  context->deferred_skip_flag = [scaling = impl_->scaling] {
+    return scaling->deferred_skip_flag();
   };
   context->num_processes = num_processes();
   context->split_batches = split_batches();
@@ -167,17 +171,17 @@ void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
 
 void Accelerator::prepare_data_loader(
     DataLoaderBase& loader, std::optional<bool> device_placement) {
-  ShardOptions how;
-  how.process_index = process_index();
-  how.num_processes = num_processes();
-  how.group = group();
+  ShardOptions shard;
+  shard.process_index = process_index();
+  shard.num_processes = num_processes();
+  shard.group = group();
   if (device_placement.value_or(impl_->options.device_placement)) {
-    how.device = device();
+    shard.device = device();
   }
-  how.configuration = impl_->data;
-  how.rng_types = impl_->options.rng_types;
-  how.gradient_state = impl_->gradients;
-  loader.shard(how);
+  shard.configuration = impl_->data;
+  shard.rng_types = impl_->options.rng_types;
+  shard.gradient_state = impl_->gradients;
+  loader.shard(shard);
   impl_->add_loader(loader);
 }
 
@@ -207,23 +211,23 @@ Region Accelerator::no_sync() {
 
 Region Accelerator::train_locally() {
   ++impl_->no_sync_depth;
-  ++impl_->trains_locally;
+  ++impl_->local_trainers;
   return Region([this] {
     --impl_->no_sync_depth;
-    --impl_->trains_locally;
+    --impl_->local_trainers;
   });
 }
 
 void Accelerator::check_prepared(
-    const torch::nn::Module& model, const char* who) const {
-  const bool known =
-      std::any_of(impl_->models.begin(), impl_->models.end(), [&](auto& one) {
-        return one.module == &model;
+    const torch::nn::Module& model, const char* caller) const {
+  const bool known = std::any_of(
+      impl_->models.begin(), impl_->models.end(), [&](auto& prepared) {
+        return prepared.module == &model;
       });
   if (!known) {
     throw StateError(
-        str_cat(who, " got a model that was not prepared"),
-        "call prepare() with it first");
+        str_cat(caller, " got a model that was not prepared"),
+        "pass it to prepare() first");
   }
 }
 
@@ -240,9 +244,10 @@ void Accelerator::trigger_sync_in_backward() {
 Region Accelerator::join_uneven_inputs(std::optional<bool> even_batches) {
   if (use_distributed() && impl_->accumulation.plugin().sync_each_batch) {
     throw UnsupportedError(
-        "join_uneven_inputs with sync_each_batch: a process whose batches are "
-        "used up cannot tell which backwards of the others average",
-        "turn sync_each_batch off");
+        "`join_uneven_inputs` does not work with `sync_each_batch`: a process "
+        "without batches does not know which backward passes of the other "
+        "processes synchronize gradients",
+        "set `sync_each_batch` to false");
   }
   std::vector<std::pair<DataLoaderBase*, bool>> before;
   for (DataLoaderBase* loader : impl_->loaders()) {
@@ -256,7 +261,7 @@ Region Accelerator::join_uneven_inputs(std::optional<bool> even_batches) {
     for (const auto& [loader, even] : before) {
       loader->set_even_batches(even);
     }
-    // After an exception the others learn from this process's end.
+    // After an exception the other processes detect that this one exited.
     if (impl_->joining && std::uncaught_exceptions() == exceptions) {
       impl_->join();
     }
@@ -283,7 +288,7 @@ std::unique_ptr<AutocastGuard> Accelerator::autocast(
       device().type(), impl_->precision, kwargs);
 }
 
-// Validity comes from the loader: the first rows of a batch are real.
+// The loader knows which rows are real: the first `valid_rows()` of a batch.
 std::vector<Tensor> Accelerator::gather_real_rows(
     const std::vector<Tensor>& tensors) const {
   const LoaderPosition* loader = impl_->gradients->active();
@@ -323,8 +328,8 @@ void Accelerator::set_trigger() {
 }
 
 bool Accelerator::check_trigger() {
-  const auto mine = at::full({1}, impl_->triggered ? 1 : 0, at::kLong);
-  const auto all = group().reduce({mine});
+  const auto local = at::full({1}, impl_->triggered ? 1 : 0, at::kLong);
+  const auto all = group().reduce({local});
   impl_->triggered = false;
   return all[0].item<std::int64_t>() > 0;
 }

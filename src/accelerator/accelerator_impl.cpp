@@ -20,7 +20,7 @@
 namespace accelerate {
 namespace {
 
-// The Accelerator whose autocast is on in some thread; one at a time.
+// The Accelerator that keeps autocast on in a thread; at most one.
 std::atomic<const void*> autocast_owner = nullptr;
 
 Precision chosen_precision(
@@ -40,7 +40,7 @@ Precision chosen_precision(
   return precision;
 }
 
-// Matrix products of fp32 tensors, and convolutions, with ten bits less.
+// Sets whether fp32 matmuls and convolutions may use TF32.
 void choose_tf32(std::optional<bool> allow) {
   if (allow) {
     at::globalContext().setAllowTF32CuBLAS(*allow);
@@ -53,9 +53,9 @@ GradientAccumulationPlugin chosen_accumulation(
   if (options.gradient_accumulation_plugin) {
     if (options.gradient_accumulation_steps) {
       throw ArgumentError(
-          "gradient_accumulation_steps and gradient_accumulation_plugin were "
-          "both given",
-          "set `num_steps` in the plugin, and leave the other out");
+          "`gradient_accumulation_steps` and `gradient_accumulation_plugin` "
+          "are both set",
+          "set only the plugin's `num_steps`");
     }
     return *options.gradient_accumulation_plugin;
   }
@@ -74,10 +74,11 @@ DataLoaderConfiguration chosen_data(const AcceleratorOptions& options) {
         data.split_batches != *options.split_batches) {
       throw ArgumentError(
           str_cat(
-              "split_batches is ",
+              "`split_batches` is ",
               *options.split_batches ? "true" : "false",
-              ", but that of dataloader_config is the other"),
-          "set it in dataloader_config only");
+              ", but `dataloader_config.split_batches` is ",
+              data.split_batches ? "true" : "false"),
+          "set `split_batches` only in `dataloader_config`");
     }
     data.split_batches = *options.split_batches;
   }
@@ -88,7 +89,7 @@ void check_options(const AcceleratorOptions& options) {
   const double cap = options.ddp_kwargs.bucket_cap_mb;
   if (!(cap > 0 && std::isfinite(cap))) {
     throw ArgumentError(
-        str_cat("bucket_cap_mb is ", cap), "pass a number above 0");
+        str_cat("`bucket_cap_mb` is ", cap), "pass a number above 0");
   }
 }
 
@@ -101,13 +102,14 @@ std::optional<at::ScalarType> wire_type(CommHook hook) {
     case CommHook::bf16:
       return at::kBFloat16;
   }
-  throw InternalError("a communication hook without a meaning");
+  throw InternalError("unknown communication hook");
 }
 
-// The sums of an accumulation under way stay with their parameters.
-class KeptSums {
+// Keeps the gradient sums of unfinished gradient accumulation with their
+// parameters.
+class SavedSums {
  public:
-  explicit KeptSums(const GradientPath* path) {
+  explicit SavedSums(const GradientPath* path) {
     if (path != nullptr) {
       const auto sums = path->sums();
       for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -117,14 +119,15 @@ class KeptSums {
     }
   }
 
-  void hand_to(GradientPath* path) const {
+  void move_to(GradientPath* path) const {
     if (path == nullptr || by_parameter_.empty()) {
       return;
     }
     std::vector<at::Tensor> sums;
     for (const at::Tensor& parameter : path->parameters().tensors) {
-      const auto kept = by_parameter_.find(parameter.unsafeGetTensorImpl());
-      sums.push_back(kept != by_parameter_.end() ? kept->second : at::Tensor());
+      const auto found = by_parameter_.find(parameter.unsafeGetTensorImpl());
+      sums.push_back(
+          found != by_parameter_.end() ? found->second : at::Tensor());
     }
     path->set_sums(sums);
   }
@@ -155,7 +158,7 @@ Accelerator::Impl::Impl(PartialState state_, const AcceleratorOptions& options_)
       data(chosen_data(options_)),
       accumulation(
           chosen_accumulation(options_, Environment::of_this_process())),
-      checkpoints(std::make_shared<Checkpointing>(options_)),
+      checkpoints(std::make_shared<CheckpointManager>(options_)),
       thread_(std::this_thread::get_id()) {
   check_options(options);
   choose_tf32(options.allow_tf32);
@@ -176,8 +179,8 @@ std::shared_ptr<LossScaling> Accelerator::Impl::make_scaling() const {
              : std::make_shared<LossScaling>();
 }
 
-// What was set on the Accelerator itself stays: steps of an accumulation,
-// triggers, regions that are open, hooks of checkpoints.
+// Settings of the Accelerator itself stay: accumulation steps, triggers, open
+// regions, checkpoint hooks.
 void Accelerator::Impl::forget_prepared() {
   end_autocast();
   models.clear();
@@ -192,8 +195,8 @@ void Accelerator::Impl::forget_prepared() {
 
 void Accelerator::Impl::end_autocast() {
   for (PreparedModel& model : models) {
-    if (auto* knows = dynamic_cast<AutocastModule*>(model.living_module())) {
-      knows->set_autocast(std::nullopt);
+    if (auto* module = dynamic_cast<AutocastModule*>(model.live_module())) {
+      module->set_autocast(std::nullopt);
     }
   }
   if (thread_autocast_) {
@@ -202,8 +205,9 @@ void Accelerator::Impl::end_autocast() {
   }
 }
 
-// 1. Everybody checks that the models are equal. 2. Parameters and buffers
-// become those of rank 0. 3. Those that train get a gradient path.
+// 1. All ranks check that the models are equal.
+// 2. Parameters and buffers are copied from rank 0.
+// 3. Trainable parameters get a gradient path.
 void Accelerator::Impl::add_model(PreparedModel model) {
   const Group& group = state.group();
   if (group.size() > 1) {
@@ -212,17 +216,17 @@ void Accelerator::Impl::add_model(PreparedModel model) {
     group.broadcast(model.buffers.tensors);
   }
   std::erase_if(models, [](const PreparedModel& known) {
-    return known.module != nullptr && known.living_module() == nullptr;
+    return known.module != nullptr && known.live_module() == nullptr;
   });
   const auto same = std::find_if(
       models.begin(), models.end(), [&](const PreparedModel& known) {
         return model.module != nullptr && known.module == model.module;
       });
   if (same != models.end()) {
-    const KeptSums kept(same->path.get());
+    const SavedSums kept(same->path.get());
     same->path.reset();
     build_path(model);
-    kept.hand_to(model.path.get());
+    kept.move_to(model.path.get());
     *same = std::move(model);
   } else {
     build_path(model);
@@ -259,11 +263,11 @@ void Accelerator::Impl::add_optimizer(torch::optim::Optimizer& optimizer) {
     }
   }
   std::erase_if(optimizers_, [&](const PreparedOptimizer& known) {
-    std::set<const void*> theirs;
+    std::set<const void*> known_ids;
     for (const auto& parameter : known.parameters) {
-      theirs.insert(parameter.lock().get());
+      known_ids.insert(parameter.lock().get());
     }
-    return known.optimizer == &optimizer || theirs == ids;
+    return known.optimizer == &optimizer || known_ids == ids;
   });
   optimizers_.push_back(std::move(added));
 }
@@ -300,9 +304,9 @@ std::vector<LRScheduler*> Accelerator::Impl::schedulers() {
 }
 
 void Accelerator::Impl::build_path(PreparedModel& model) {
-  model.trains.clear();
+  model.requires_grad.clear();
   for (const at::Tensor& parameter : model.parameters.tensors) {
-    model.trains.push_back(parameter.requires_grad());
+    model.requires_grad.push_back(parameter.requires_grad());
   }
   NamedTensors training = trainable(model.parameters);
   if (model.evaluation_mode || training.size() == 0) {
@@ -313,18 +317,19 @@ void Accelerator::Impl::build_path(PreparedModel& model) {
     model.path = std::make_unique<LocalGradients>(std::move(training));
     return;
   }
-  Reducer::Options how;
-  how.buckets.bytes =
+  Reducer::Options reducer;
+  reducer.buckets.bytes =
       static_cast<std::int64_t>(options.ddp_kwargs.bucket_cap_mb * (1 << 20));
-  how.buckets.first_bytes =
-      std::min(how.buckets.first_bytes, how.buckets.bytes);
-  how.agreement = agreement_;
-  how.buckets.wire_type = wire_type(options.ddp_kwargs.comm_hook);
-  model.path = std::make_unique<Reducer>(group, std::move(training), how);
+  reducer.buckets.first_bytes =
+      std::min(reducer.buckets.first_bytes, reducer.buckets.bytes);
+  reducer.agreement = agreement_;
+  reducer.buckets.wire_type = wire_type(options.ddp_kwargs.comm_hook);
+  model.path = std::make_unique<Reducer>(group, std::move(training), reducer);
 }
 
-// A parameter that was added or unfrozen since would train on its own. In one
-// process that matters only where gradients are kept aside.
+// A parameter that was added or unfrozen since `prepare` would not be
+// synchronized. With one process, that matters only when gradients are
+// accumulated separately.
 void Accelerator::Impl::refresh_models() {
   if (!state.use_distributed() && accumulation.plugin().num_steps == 1) {
     return;
@@ -333,12 +338,12 @@ void Accelerator::Impl::refresh_models() {
     if (model.evaluation_mode) {
       continue;
     }
-    const auto* module = model.living_module();
+    const auto* module = model.live_module();
     NamedTensors now =
         module != nullptr ? parameters_of(*module) : model.parameters;
     bool changed = now.size() != model.parameters.size();
     for (std::size_t i = 0; !changed && i < now.size(); ++i) {
-      changed = now.tensors[i].requires_grad() != model.trains[i] ||
+      changed = now.tensors[i].requires_grad() != model.requires_grad[i] ||
                 !now.tensors[i].is_same(model.parameters.tensors[i]);
     }
     if (changed) {
@@ -347,44 +352,44 @@ void Accelerator::Impl::refresh_models() {
         check_same_model(state.group(), model.parameters, model.buffers);
         state.group().broadcast(model.parameters.tensors);
       }
-      const KeptSums kept(model.path.get());
+      const SavedSums kept(model.path.get());
       model.path.reset();
       build_path(model);
-      kept.hand_to(model.path.get());
+      kept.move_to(model.path.get());
     }
   }
 }
 
-// Between ranks gradients are averaged while backward still runs, which a
-// recording that ends with all of them cannot do.
+// With several ranks, gradients are averaged while backward still runs, which a
+// CUDA graph of the whole backward pass cannot do.
 bool Accelerator::Impl::records_steps() const {
   return options.record_steps && !state.device().is_cpu() &&
          !state.use_distributed() && state.group().device_backend() == nullptr;
 }
 
-std::string Accelerator::Impl::why_not_recorded() const {
-  const bool is_said = options.record_steps && !state.device().is_cpu() &&
-                       !records_steps() && state.is_main_process();
-  return is_said ? str_cat(
-                       "gradients of ",
-                       state.num_processes(),
-                       " processes are averaged while backward runs")
-                 : "";
+std::string Accelerator::Impl::reason_not_recorded() const {
+  const bool is_reported = options.record_steps && !state.device().is_cpu() &&
+                           !records_steps() && state.is_main_process();
+  return is_reported ? str_cat(
+                           "gradients from ",
+                           state.num_processes(),
+                           " processes are averaged while backward runs")
+                     : "";
 }
 
 void Accelerator::Impl::prepare_autocast(torch::nn::Module& module) {
   const bool records = records_steps();
-  const std::string why_not = why_not_recorded();
-  if (precision == Precision::no && !records && why_not.empty()) {
+  const std::string reason = reason_not_recorded();
+  if (precision == Precision::no && !records && reason.empty()) {
     return;
   }
-  if (auto* knows = dynamic_cast<AutocastModule*>(&module)) {
-    knows->set_autocast(AutocastPolicy{
+  if (auto* autocast = dynamic_cast<AutocastModule*>(&module)) {
+    autocast->set_autocast(AutocastPolicy{
         state.device().type(),
         precision,
         options.autocast_kwargs,
         records,
-        why_not});
+        reason});
     return;
   }
   if (precision == Precision::no) {
@@ -393,14 +398,14 @@ void Accelerator::Impl::prepare_autocast(torch::nn::Module& module) {
   if (options.autocast_scope == AutocastScope::manual || thread_autocast_) {
     return;
   }
-  const void* nobody = nullptr;
-  if (!autocast_owner.compare_exchange_strong(nobody, this)) {
+  const void* no_owner = nullptr;
+  if (!autocast_owner.compare_exchange_strong(no_owner, this)) {
     throw StateError(
-        "another Accelerator already keeps autocast on",
+        "another Accelerator already keeps autocast enabled",
         "destroy it or call its free_memory() first, or use "
         "AutocastScope::manual");
   }
-  // The weight-cast cache would serve stale weights after a step.
+  // The weight cache of autocast would return stale weights after a step.
   AutocastKwargs kwargs = options.autocast_kwargs;
   kwargs.cache_enabled = false;
   thread_ = std::this_thread::get_id();
@@ -411,10 +416,11 @@ void Accelerator::Impl::prepare_autocast(torch::nn::Module& module) {
 void Accelerator::Impl::check_thread() const {
   if (thread_autocast_ && std::this_thread::get_id() != thread_) {
     throw StateError(
-        "backward was called in another thread than prepare, where autocast "
-        "is not on",
-        "train in the thread that prepared, or use AutocastScope::manual with "
-        "autocast() in the thread that runs the forward");
+        "backward was called in a different thread than prepare, and autocast "
+        "is not enabled in that thread",
+        "train in the thread that called prepare, or use "
+        "AutocastScope::manual with autocast() in the thread that runs the "
+        "forward pass");
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state behind an `Accelerator`.
+// The implementation of `Accelerator`.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@
 #include "accelerate/data_loader_base.h"
 #include "accelerate/lr_scheduler.h"
 #include "accelerator/accumulation.h"
-#include "accelerator/checkpointing.h"
+#include "accelerator/checkpoint_manager.h"
 #include "accelerator/loss_scaling.h"
 #include "checkpoint/contents.h"
 #include "parallel/gradient_path.h"
@@ -26,40 +26,44 @@
 
 namespace accelerate {
 
-/// A model and what happens to its gradients.
+/// A prepared model and the path that its gradients take.
 ///
-/// Programs make the Accelerator first, so it outlives its models: a module is
-/// looked at only while somebody else still holds it. One that is not held by
-/// a `shared_ptr` counts as held until `free_memory`.
+/// Programs usually create the Accelerator before the models, so it outlives
+/// them. A module is therefore accessed only while another owner keeps it
+/// alive. A module that no `shared_ptr` owns counts as alive until
+/// `free_memory`.
 struct PreparedModel {
-  torch::nn::Module* module = nullptr;  ///< null: from `prepare_parameters`
+  torch::nn::Module* module = nullptr;  ///< null after `prepare_parameters`
   std::optional<std::weak_ptr<torch::nn::Module>> holder;
   bool evaluation_mode = false;
-  NamedTensors parameters;  ///< all of them, each once
-  std::vector<bool> trains;
+  NamedTensors parameters;  ///< all parameters, each tensor once
+  std::vector<bool> requires_grad;
   NamedTensors buffers;
-  std::unique_ptr<GradientPath> path;  ///< null if nothing trains
+  std::unique_ptr<GradientPath> path;  ///< null if no parameter is trained
 
-  /// The module, or null if there is none any more.
-  torch::nn::Module* living_module() const {
+  /// The module, or null if it no longer exists.
+  torch::nn::Module* live_module() const {
     return holder && holder->expired() ? nullptr : module;
   }
 };
 
-/// An optimizer that somebody else owns. It counts as gone when its parameters
-/// are, or when another one was prepared over the same.
+/// An optimizer that the user owns. The optimizer counts as destroyed once one
+/// of its parameters is destroyed, or once another optimizer is prepared for
+/// the same parameters.
 struct PreparedOptimizer {
   torch::optim::Optimizer* optimizer = nullptr;
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> parameters;
 };
 
-/// A scheduler that somebody else owns, with what only it keeps alive.
+/// A scheduler that the user owns. `lifetime` expires when the scheduler is
+/// destroyed.
 struct PreparedScheduler {
   LRScheduler* scheduler = nullptr;
   std::weak_ptr<const SchedulerContext> lifetime;
 };
 
-/// A loader that somebody else owns.
+/// A data loader that the user owns. `lifetime` expires when the loader is
+/// destroyed.
 struct PreparedLoader {
   DataLoaderBase* loader = nullptr;
   std::weak_ptr<const void> lifetime;
@@ -71,10 +75,11 @@ class Accelerator::Impl {
   ~Impl();
 
   void add_model(PreparedModel model);
-  /// As if nothing had ever been prepared.
+  /// Forgets all prepared objects and resets the counters. Keeps settings, open
+  /// regions and checkpoint hooks.
   void forget_prepared();
   void add_loader(DataLoaderBase& loader);
-  /// Those that still exist.
+  /// Returns the prepared loaders that still exist.
   std::vector<DataLoaderBase*> loaders();
   void add_optimizer(torch::optim::Optimizer& optimizer);
   std::vector<torch::optim::Optimizer*> optimizers();
@@ -86,28 +91,33 @@ class Accelerator::Impl {
   void refresh_models();
 
   Sync next_sync();
-  /// What `sync` means for one model: it may be local by itself.
+  /// Returns how `model` synchronizes its gradients: as `sync` says, unless the
+  /// model is in its own `no_sync` region.
   Sync sync_of(const PreparedModel& model, Sync sync) const;
   void backward(const at::Tensor& loss, const BackwardOptions& options);
   void broadcast_buffers();
   void join();
 
-  /// What a checkpoint keeps. Tensors are those in use, not copies.
+  /// Collects the state for a checkpoint. The result refers to the live
+  /// tensors; it does not copy them.
   CheckpointContents collect();
-  /// Of that the models and the optimizers, which are nearly all, and the
-  /// sums of an accumulation; `collect_large` does without those.
+  /// Collects only models, optimizers, accumulated gradient sums and buffers
+  /// that differ between ranks.
   CheckpointContents collect_models();
+  /// Collects only models and optimizers.
   CheckpointContents collect_large();
-  /// `collect`, and what the user's hooks make of it, all ranks together: when
-  /// an object or a hook throws on one, all throw. Collective.
+  /// Runs `collect` and the user's save hooks. If a registered object or a hook
+  /// throws on any rank, all ranks throw. Collective.
   void collect_for_hooks(CheckpointContents& contents, const Destination& to);
-  /// The weights of each model, which hooks may change.
+  /// Returns one map of weights per model, for the user's hooks to change.
   std::vector<TensorMap> model_weights(
       const CheckpointContents& contents) const;
-  /// Those of process 0 are saved: a hook may have changed them there alone.
+  /// Replaces the models' weights in `contents` with `weights`, which hooks
+  /// have changed. Only rank 0 writes these weights, because hooks may differ
+  /// between ranks.
   void take_hooked_weights(
       CheckpointContents& contents, std::vector<TensorMap> weights) const;
-  /// Goes back to a verified checkpoint. Collective.
+  /// Restores the state of the run from a verified checkpoint. Collective.
   LoadStateReport restore(
       LoadedCheckpoint loaded, const std::filesystem::path& path, bool strict);
 
@@ -120,19 +130,19 @@ class Accelerator::Impl {
   /// Shared with the schedulers, which may outlive the Accelerator.
   std::shared_ptr<LossScaling> scaling;
   std::vector<PreparedModel> models;
-  std::shared_ptr<Checkpointing> checkpoints;
-  std::int64_t updates = 0;  // finished
+  std::shared_ptr<CheckpointManager> checkpoints;
+  std::int64_t updates = 0;  // finished optimizer updates
 
   int no_sync_depth = 0;
-  int trains_locally = 0;  // how many `LocalSGD`s are at work
-  /// Models that are in a `no_sync` of their own, and how deep.
+  int local_trainers = 0;  // number of active `LocalSGD` objects
+  /// For each model in its own `no_sync` regions: how deeply they are nested.
   std::map<const torch::nn::Module*, int> local_models;
   bool sync_triggered = false;
   bool joining = false;
   std::int64_t join_steps = 0;
   bool triggered = false;
-  bool said_incomplete = false;
-  bool said_apart = false;
+  bool warned_incomplete = false;
+  bool warned_unsynchronized = false;
 
  private:
   class Restorer;
@@ -142,36 +152,38 @@ class Accelerator::Impl {
   void begin_paths(Sync sync);
   void run_engine(const at::Tensor& loss, const BackwardOptions& options);
   void finish_update(Sync sync);
-  void get_checkpoint_memory();
+  void reserve_checkpoint_memory();
   void check_thread() const;
   Sync local_sync() const;
   bool is_update(Sync sync) const;
-  bool has_own_buffers() const;
-  /// Whether any rank trains on. Collective.
+  bool has_rank_buffers() const;
+  /// Tells the other ranks whether this rank still trains. Returns whether any
+  /// rank still trains. Collective.
   bool announce_joint_step(bool trains);
   void end_autocast();
   bool records_steps() const;
-  /// Empty where it does, or was not asked to.
-  std::string why_not_recorded() const;
+  /// Returns why steps are not captured. Empty if steps are captured, if
+  /// capturing was not requested, on the CPU, and on ranks other than 0.
+  std::string reason_not_recorded() const;
   std::shared_ptr<LossScaling> make_scaling() const;
-  /// Those with a gradient path, of all models.
+  /// The parameters of all models that have a gradient path.
   std::vector<at::Tensor> trained_parameters() const;
 
   std::shared_ptr<Agreement> agreement_;
   std::vector<PreparedLoader> loaders_;
   std::vector<PreparedOptimizer> optimizers_;
   std::vector<PreparedScheduler> schedulers_;
-  int buffer_source_ = 0;       // The rank whose buffers count.
-  bool triggered_now_ = false;  // The backward under way was told to sync.
+  int buffer_source_ = 0;       // The rank whose buffers are broadcast.
+  bool triggered_now_ = false;  // The current backward pass must sync.
   std::unique_ptr<AutocastGuard> thread_autocast_;
   std::thread::id thread_;
 };
 
-/// What a module says it has, in its order.
+/// Converts a module's dictionary of tensors, in the same order.
 NamedTensors named_tensors(
     const torch::OrderedDict<std::string, at::Tensor>& items);
 
-/// Parameters of a module with their names, each tensor once.
+/// Returns the parameters of a module with their names, each tensor once.
 NamedTensors parameters_of(const torch::nn::Module& module);
 
 }  // namespace accelerate

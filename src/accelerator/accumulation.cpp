@@ -15,12 +15,13 @@ namespace {
 void check_steps(std::int64_t steps) {
   if (steps < 1) {
     throw ArgumentError(
-        str_cat("gradient_accumulation_steps is ", steps), "pass 1 or more");
+        str_cat("`gradient_accumulation_steps` is ", steps), "pass 1 or more");
   }
 }
 
-double weight_over(const Group& group, double mine) {
-  return group.reduce({at::full({1}, mine, at::kDouble)})[0].item<double>();
+double total_weight(const Group& group, double local_weight) {
+  return group.reduce({at::full({1}, local_weight, at::kDouble)})[0]
+      .item<double>();
 }
 
 const char* name_of(AccumulationWeighting weighting) {
@@ -32,7 +33,7 @@ const char* name_of(AccumulationWeighting weighting) {
     case AccumulationWeighting::weighted:
       return "weighted";
   }
-  throw InternalError("a weighting without a name");
+  throw InternalError("unknown accumulation weighting");
 }
 
 }  // namespace
@@ -55,14 +56,15 @@ void Accumulation::begin_micro_step(
         weighted ? "accumulate() got no weight, but the weighting is `weighted`"
                  : "accumulate() got a weight, but the weighting is not "
                    "`weighted`",
-        weighted ? "pass the weight of this micro-batch, its tokens for example"
+        weighted ? "pass the weight of this micro-batch, such as its "
+                   "number of tokens"
                  : "set GradientAccumulationPlugin::weighting to "
-                   "AccumulationWeighting::weighted, or leave the weight out");
+                   "AccumulationWeighting::weighted, or omit the weight");
   }
   if (weight && !(*weight >= 0 && std::isfinite(*weight))) {
     throw ArgumentError(
-        str_cat("accumulate() got the weight ", *weight),
-        "pass a finite number that is not negative");
+        str_cat("accumulate() got a weight of ", *weight),
+        "pass a finite number, 0 or more");
   }
   if (state.sync_gradients) {
     in_group_ = 0;
@@ -91,7 +93,7 @@ double Accumulation::gradient_factor(const Group& group) const {
   if (plugin_.weighting == AccumulationWeighting::fixed) {
     return 1;
   }
-  const double sum = weight_over(group, group_weight_);
+  const double sum = total_weight(group, group_weight_);
   // The reducer has divided by the number of ranks.
   return sum > 0 ? group.size() / sum : 1;
 }
@@ -104,7 +106,7 @@ double Accumulation::local_gradient_factor() const {
 
 void Accumulation::join_gradient_factor(const Group& group) const {
   if (plugin_.weighting != AccumulationWeighting::fixed) {
-    weight_over(group, 0);
+    total_weight(group, 0);
   }
 }
 
@@ -127,11 +129,11 @@ void Accumulation::load_state_dict(const Json& state) {
 }
 
 // Only fixed weights depend on how many micro-steps there will be.
-std::string Accumulation::misfit(const Json& state) const {
+std::string Accumulation::incompatibility(const Json& state) const {
   const Json* weighting = state.find("weighting");
   const Json* steps = state.find("num_steps");
   if (weighting == nullptr || steps == nullptr) {
-    return {};  // Before they were saved.
+    return {};  // Saved by a version without these fields.
   }
   const bool fixed = plugin_.weighting == AccumulationWeighting::fixed;
   if (weighting->as_string() == name_of(plugin_.weighting) &&
@@ -139,13 +141,14 @@ std::string Accumulation::misfit(const Json& state) const {
     return {};
   }
   return str_cat(
-      "the checkpoint is from the middle of an accumulation of ",
+      "the checkpoint was saved in the middle of gradient "
+      "accumulation over ",
       steps->as_integer(),
       " micro-steps with weighting `",
       weighting->as_string(),
-      "`; this run has ",
+      "`, but this run accumulates over ",
       plugin_.num_steps,
-      " with `",
+      " micro-steps with `",
       name_of(plugin_.weighting),
       "`");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which micro-steps synchronise, and what each weighs.
+// Decides which micro-steps synchronize gradients, and how micro-steps are
+// weighted.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace accelerate {
 
-/// Counts the micro-steps of an Accelerator.
+/// Counts the micro-steps of an Accelerator and computes their weights.
 class Accumulation {
  public:
   explicit Accumulation(const GradientAccumulationPlugin& plugin);
@@ -21,41 +22,48 @@ class Accumulation {
   const GradientAccumulationPlugin& plugin() const { return plugin_; }
   void set_num_steps(std::int64_t steps);
 
-  /// A micro-step begins: sets `sync_gradients`.
+  /// Starts a micro-step: sets `state.sync_gradients`.
   ///
-  /// Throws `ArgumentError` when a weight is given or missing against the
-  /// plugin's `weighting`, or is not positive.
+  /// Pass `weight` if the plugin's `weighting` is `weighted`, and only then.
+  /// Throws `ArgumentError` otherwise, or if the weight is negative or not
+  /// finite.
   void begin_micro_step(GradientState& state, std::optional<double> weight);
 
-  /// What the loss of this backward is multiplied with.
+  /// Returns the factor by which this micro-step's loss is multiplied.
   double loss_factor() const;
-  /// What the averaged gradients of a finished group are multiplied with; 1
-  /// with fixed weights. Collective otherwise.
+  /// Returns the factor by which the averaged gradients of a finished
+  /// micro-batch group are multiplied. With `fixed` weighting, returns 1; with
+  /// any other weighting, the call is collective.
   double gradient_factor(const Group& group) const;
-  /// The same for gradients that stayed in this process.
+  /// Like `gradient_factor`, but for gradients that are not averaged over
+  /// processes. Not collective.
   double local_gradient_factor() const;
-  /// For a rank that takes part without a batch of its own. Collective.
+  /// Takes part, with weight 0, when the other ranks call `gradient_factor`.
+  /// For a rank that has no more batches.
   void join_gradient_factor(const Group& group) const;
 
-  /// Forgets where the run is.
+  /// Resets all counters and weights; keeps the plugin.
   void restart();
 
-  /// Whether a group ended early, with weights that were meant for a full one.
+  /// Whether the current micro-batch group ends with fewer than `num_steps`
+  /// micro-batches.
   bool incomplete_group() const { return incomplete_; }
 
-  /// Where in a group the run is. The sum of weights differs between ranks, so
-  /// it is given apart.
+  /// Returns the position in the micro-batch group and the settings of the
+  /// plugin. Does not include `group_weight`, which differs between ranks.
   Json state_dict() const;
   void load_state_dict(const Json& state);
-  /// Why sums that were made in such a state are none for this one; empty if
-  /// they are.
-  std::string misfit(const Json& state) const;
+  /// Returns why this run cannot use gradient sums that were saved with
+  /// `state`; empty if it can.
+  std::string incompatibility(const Json& state) const;
+  /// The total weight of the micro-batches so far in the current group, on this
+  /// rank.
   double group_weight() const { return group_weight_; }
   void set_group_weight(double weight) { group_weight_ = weight; }
 
  private:
   GradientAccumulationPlugin plugin_;
-  std::int64_t step_ = 0;      // since the start, or the last forced sync
+  std::int64_t step_ = 0;      // since the beginning or the last forced sync
   std::int64_t in_group_ = 0;  // micro-steps of the group so far
   double weight_ = 1;
   double group_weight_ = 0;

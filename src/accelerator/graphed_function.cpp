@@ -14,7 +14,7 @@
 #include "device/device_library.h"
 #include "device/error_line.h"
 #include "device/fused_blocks.h"
-#include "device/recorded_calls.h"
+#include "device/graph_cache.h"
 #include "optim/state_tensors.h"
 
 namespace accelerate {
@@ -30,14 +30,14 @@ std::string key_of(const Tensors& inputs) {
   return key;
 }
 
-// A result that keeps its graph alive would keep nodes alive that belong to
-// another stream than the one that records.
-Tensors without_graph(const Tensors& tensors) {
-  Tensors plain;
+// A result that keeps its autograd graph alive would also keep nodes alive that
+// belong to a stream other than the capture stream.
+Tensors detached(const Tensors& tensors) {
+  Tensors results;
   for (const at::Tensor& tensor : tensors) {
-    plain.push_back(tensor.detach());
+    results.push_back(tensor.detach());
   }
-  return plain;
+  return results;
 }
 
 Tensors copies_of(const Tensors& tensors) {
@@ -70,201 +70,211 @@ std::string detail::GraphedFunction::why_not() const {
 }
 
 detail::GraphedFunction::Impl::Impl(
-    Accelerator::Impl& run, const GraphOptions& options)
-    : run_(run), options_(options) {
+    Accelerator::Impl& accelerator, const GraphOptions& options)
+    : accelerator_(accelerator), options_(options) {
   if (options.warmup_steps < 1 || options.max_graphs < 0) {
     throw ArgumentError(
         str_cat(
-            "graph got ",
+            "`warmup_steps` is ",
             options.warmup_steps,
-            " warm-up steps and at most ",
-            options.max_graphs,
-            " graphs"),
-        "pass one warm-up step or more, and 0 graphs or more");
+            " and `max_graphs` is ",
+            options.max_graphs),
+        "pass at least 1 for `warmup_steps` and at least 0 for `max_graphs`");
   }
 }
 
-void detail::GraphedFunction::Impl::say(const std::string& why) {
-  if (std::exchange(why_not_, why).empty()) {
-    std::cerr << str_cat("warning: steps are not recorded: ", why, "\n")
+void detail::GraphedFunction::Impl::warn_once(const std::string& reason) {
+  if (std::exchange(why_not_, reason).empty()) {
+    std::cerr << str_cat("warning: CUDA graphs are off: ", reason, "\n")
               << std::flush;
   }
 }
 
 std::string detail::GraphedFunction::Impl::obstacle(
     const Tensors& inputs) const {
-  if (run_.state.device().is_cpu()) {
-    return "there is no GPU to record on";
+  if (accelerator_.state.device().is_cpu()) {
+    return "there is no GPU";
   }
-  if (run_.state.use_distributed() ||
-      run_.state.group().device_backend() != nullptr) {
-    return "ranks agree on the host in each backward";
+  if (accelerator_.state.use_distributed() ||
+      accelerator_.state.group().device_backend() != nullptr) {
+    return "the ranks synchronize on the CPU in each backward pass";
   }
-  if (run_.accumulation.plugin().num_steps != 1) {
-    return "gradient accumulation changes what a step does";
+  if (accelerator_.accumulation.plugin().num_steps != 1) {
+    return "with gradient accumulation, not every step does the same work";
   }
-  for (torch::optim::Optimizer* optimizer : run_.optimizers()) {
+  for (torch::optim::Optimizer* optimizer : accelerator_.optimizers()) {
     if (dynamic_cast<FusedOptimizer*>(optimizer) == nullptr) {
-      return "a prepared optimizer of LibTorch counts its steps on the host; "
-             "use accelerate's";
+      return "a prepared optimizer comes from LibTorch and counts its steps on "
+             "the CPU; use accelerate's optimizer instead";
     }
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined() || inputs[i].device() != run_.state.device()) {
+    if (!inputs[i].defined() ||
+        inputs[i].device() != accelerator_.state.device()) {
       return str_cat(
-          "tensor ",
+          "input tensor ",
           i,
-          " of the input lies on ",
-          inputs[i].defined() ? inputs[i].device().str() : "no device",
-          ", not on ",
-          run_.state.device().str());
+          " must be on ",
+          accelerator_.state.device().str(),
+          inputs[i].defined() ? ", but it is on " + inputs[i].device().str()
+                              : ", but it is undefined");
     }
   }
   return {};
 }
 
 Tensors detail::GraphedFunction::Impl::run(
-    const Tensors& inputs, const Body& given) {
-  // Models record nothing of their own inside.
+    const Tensors& inputs, const Body& user_body) {
+  // Models inside must not capture graphs of their own.
   const Body body = [&](const Tensors& tensors) {
-    const RecordedCalls::Pause pause;
-    return given(tensors);
+    const GraphCache::Pause pause;
+    return user_body(tensors);
   };
-  if (const std::string why = obstacle(inputs); !why.empty()) {
-    say(why);
-    return without_graph(body(inputs));
+  if (const std::string reason = obstacle(inputs); !reason.empty()) {
+    warn_once(reason);
+    return detached(body(inputs));
   }
-  forget_if_moved();
-  Recording& recording = recordings_[key_of(inputs)];
-  if (recording.graph) {
-    return replay(recording, inputs);
+  clear_if_moved();
+  CapturedGraph& captured = graphs_[key_of(inputs)];
+  if (captured.graph) {
+    return replay(captured, inputs);
   }
-  if (recording.failed || recording.calls++ < options_.warmup_steps) {
-    return without_graph(body(inputs));
+  if (captured.failed || captured.calls++ < options_.warmup_steps) {
+    return detached(body(inputs));
   }
-  if (graphs_ == options_.max_graphs) {
-    recording.failed = true;
-    say(str_cat("inputs have more than ", graphs_, " combinations of shapes"));
-    return without_graph(body(inputs));
+  if (num_graphs_ == options_.max_graphs) {
+    captured.failed = true;
+    warn_once(str_cat(
+        "there are more than ", num_graphs_, " combinations of input shapes"));
+    return detached(body(inputs));
   }
-  if (!record(recording, inputs, body)) {
-    recording.failed = true;
-    return without_graph(body(inputs));
+  if (!capture(captured, inputs, body)) {
+    captured.failed = true;
+    return detached(body(inputs));
   }
-  --replays_;  // The one that makes up for recording.
-  run_.updates -= recording.updates;
-  return replay(recording, inputs);
+  // Capturing computes nothing, so this call also replays the graph; that
+  // replay is not counted.
+  --num_replays_;
+  accelerator_.updates -= captured.updates;
+  return replay(captured, inputs);
 }
 
-std::vector<const void*> detail::GraphedFunction::Impl::places_now() const {
-  std::vector<const void*> places;
-  for (const PreparedModel& model : run_.models) {
-    for (const NamedTensors* known : {&model.parameters, &model.buffers}) {
-      for (const at::Tensor& one : known->tensors) {
-        places.push_back(one.const_data_ptr());
+std::vector<const void*> detail::GraphedFunction::Impl::current_addresses()
+    const {
+  std::vector<const void*> addresses;
+  for (const PreparedModel& model : accelerator_.models) {
+    for (const NamedTensors* named : {&model.parameters, &model.buffers}) {
+      for (const at::Tensor& tensor : named->tensors) {
+        addresses.push_back(tensor.const_data_ptr());
       }
     }
   }
-  for (torch::optim::Optimizer* optimizer : run_.optimizers()) {
-    for (const at::Tensor& one : state_tensors(*optimizer)) {
-      places.push_back(one.defined() ? one.const_data_ptr() : nullptr);
+  for (torch::optim::Optimizer* optimizer : accelerator_.optimizers()) {
+    for (const at::Tensor& tensor : state_tensors(*optimizer)) {
+      addresses.push_back(tensor.defined() ? tensor.const_data_ptr() : nullptr);
     }
   }
-  return places;
+  return addresses;
 }
 
-void detail::GraphedFunction::Impl::forget_if_moved() {
-  if (graphs_ > 0 && places_ != places_now()) {
-    recordings_.clear();
-    first_ = nullptr;
-    graphs_ = 0;
+void detail::GraphedFunction::Impl::clear_if_moved() {
+  if (num_graphs_ > 0 && addresses_ != current_addresses()) {
+    graphs_.clear();
+    pool_ = nullptr;
+    num_graphs_ = 0;
   }
 }
 
-bool detail::GraphedFunction::Impl::record(
-    Recording& recording, const Tensors& inputs, const Body& body) {
+bool detail::GraphedFunction::Impl::capture(
+    CapturedGraph& captured, const Tensors& inputs, const Body& body) {
   if (has_gradients()) {
-    say("gradients are left from before; call `zero_grad` inside");
+    warn_once(
+        "gradients are left over from an earlier step; call `zero_grad` inside "
+        "the step");
     return false;
   }
-  DeviceBackend& device = *device_backend_of(run_.state.device());
-  auto graph = device.make_graph(run_.state.device().index(), first_);
-  recording.inputs = copies_of(inputs);
-  const std::int64_t before = run_.updates;
+  DeviceBackend& device = *device_backend_of(accelerator_.state.device());
+  auto graph = device.make_graph(accelerator_.state.device().index(), pool_);
+  captured.inputs = copies_of(inputs);
+  const std::int64_t updates_before = accelerator_.updates;
   Tensors outputs;
   std::string failure;
-  set_recording(true);
+  set_capturing(true);
   try {
-    graph->capture([&] { outputs = without_graph(body(recording.inputs)); });
-    failure = has_gradients() ? "it leaves gradients behind; call `zero_grad` "
-                                "inside"
+    graph->capture([&] { outputs = detached(body(captured.inputs)); });
+    failure = has_gradients() ? "the step leaves gradients behind; call "
+                                "`zero_grad` inside the step"
                               : "";
   } catch (const std::exception& error) {
     failure = error_line(error);
   }
-  set_recording(false);
+  set_capturing(false);
   if (!failure.empty()) {
     drop_gradients();
-    run_.updates = before;
-    recording.inputs.clear();
-    say(failure);
+    accelerator_.updates = updates_before;
+    captured.inputs.clear();
+    warn_once(failure);
     return false;
   }
-  recording.updates = run_.updates - before;
-  recording.outputs = std::move(outputs);
-  recording.graph = std::move(graph);
-  first_ = first_ != nullptr ? first_ : recording.graph.get();
-  places_ = places_now();
-  ++graphs_;
+  captured.updates = accelerator_.updates - updates_before;
+  captured.outputs = std::move(outputs);
+  captured.graph = std::move(graph);
+  pool_ = pool_ != nullptr ? pool_ : captured.graph.get();
+  addresses_ = current_addresses();
+  ++num_graphs_;
   return true;
 }
 
 Tensors detail::GraphedFunction::Impl::replay(
-    Recording& recording, const Tensors& inputs) {
+    CapturedGraph& captured, const Tensors& inputs) {
   const at::NoGradGuard guard;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    recording.inputs[i].copy_(inputs[i]);
+    captured.inputs[i].copy_(inputs[i]);
   }
-  for (torch::optim::Optimizer* optimizer : run_.optimizers()) {
+  for (torch::optim::Optimizer* optimizer : accelerator_.optimizers()) {
     dynamic_cast<FusedOptimizer&>(*optimizer).refresh_lr();
   }
   if (const FusedBlocks* const blocks = fused_blocks()) {
-    blocks->refresh();
+    blocks->before_replay();
   }
-  recording.graph->replay();
-  ++replays_;
-  run_.updates += recording.updates;
-  if (recording.updates > 0) {
-    note_step(run_.updates);
+  captured.graph->replay();
+  ++num_replays_;
+  accelerator_.updates += captured.updates;
+  if (captured.updates > 0) {
+    report_step_to_launcher(accelerator_.updates);
   }
-  if (GradScaler* scaler = run_.scaling->scaler()) {
-    scaler->forget_reading();
+  if (GradScaler* scaler = accelerator_.scaling->scaler()) {
+    scaler->clear_cached_skip();
   }
-  return copies_of(recording.outputs);
+  return copies_of(captured.outputs);
 }
 
-void detail::GraphedFunction::Impl::set_recording(bool on) {
-  for (torch::optim::Optimizer* optimizer : run_.optimizers()) {
-    auto& ours = dynamic_cast<FusedOptimizer&>(*optimizer);
+void detail::GraphedFunction::Impl::set_capturing(bool on) {
+  for (torch::optim::Optimizer* optimizer : accelerator_.optimizers()) {
+    auto& fused = dynamic_cast<FusedOptimizer&>(*optimizer);
     if (on) {
-      ours.refresh_lr();
+      fused.refresh_lr();
     }
-    ours.set_recording(on);
+    fused.set_capturing(on);
   }
 }
 
 bool detail::GraphedFunction::Impl::has_gradients() const {
   return std::any_of(
-      run_.models.begin(), run_.models.end(), [](const PreparedModel& model) {
+      accelerator_.models.begin(),
+      accelerator_.models.end(),
+      [](const PreparedModel& model) {
         return std::any_of(
             model.parameters.tensors.begin(),
             model.parameters.tensors.end(),
-            [](const at::Tensor& one) { return one.grad().defined(); });
+            [](const at::Tensor& parameter) {
+              return parameter.grad().defined();
+            });
       });
 }
 
 void detail::GraphedFunction::Impl::drop_gradients() {
-  for (const PreparedModel& model : run_.models) {
+  for (const PreparedModel& model : accelerator_.models) {
     for (const at::Tensor& parameter : model.parameters.tensors) {
       parameter.mutable_grad().reset();
     }

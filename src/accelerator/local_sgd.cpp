@@ -22,7 +22,7 @@ LocalSGD::LocalSGD(
       exceptions_(std::uncaught_exceptions()) {
   if (options.local_sgd_steps < 1) {
     throw ArgumentError(
-        str_cat("local_sgd_steps is ", options.local_sgd_steps),
+        str_cat("`local_sgd_steps` is ", options.local_sgd_steps),
         "pass 1 or more");
   }
   if (options.enabled && accelerator.use_distributed()) {

@@ -28,7 +28,7 @@ void LossScaling::begin_backward(const std::vector<at::Tensor>& parameters) {
     return;
   }
   unscaled_ = false;
-  settle();
+  update_scale();
   for (const at::Tensor& parameter : parameters) {
     if (const at::Tensor& gradient = parameter.grad(); gradient.defined()) {
       gradient.mul_(scaler_->scale_tensor().to(gradient.scalar_type()));
@@ -52,7 +52,7 @@ void LossScaling::finish(const std::vector<at::Tensor>& parameters) {
   }
   scaler_->unscale_(gradients, this);
   unscaled_ = true;
-  open_ = true;
+  update_pending_ = true;
   if (foreign_optimizer_ && scaler_->step_was_skipped()) {
     for (const at::Tensor& parameter : parameters) {
       parameter.mutable_grad().reset();
@@ -60,8 +60,8 @@ void LossScaling::finish(const std::vector<at::Tensor>& parameters) {
   }
 }
 
-void LossScaling::settle() {
-  if (std::exchange(open_, false)) {
+void LossScaling::update_scale() {
+  if (std::exchange(update_pending_, false)) {
     scaler_->update();
   }
 }
@@ -70,9 +70,9 @@ bool LossScaling::step_was_skipped() const {
   return scaler_ && scaler_->step_was_skipped();
 }
 
-// A foreign optimizer's step has waited already. While the device records,
-// nothing comes back from it.
-std::shared_ptr<const SkipFlag> LossScaling::skipped_later() const {
+// With an optimizer from another library, `finish` has already waited. While a
+// CUDA graph is captured, nothing can be read from the device.
+std::shared_ptr<const SkipFlag> LossScaling::deferred_skip_flag() const {
   if (!scaler_ || !scaler_->is_enabled() || foreign_optimizer_) {
     return nullptr;
   }
@@ -81,7 +81,7 @@ std::shared_ptr<const SkipFlag> LossScaling::skipped_later() const {
     return nullptr;
   }
   const DeviceBackend* const device = device_backend_of(flag.device());
-  return device != nullptr && device->is_recording() ? nullptr
+  return device != nullptr && device->is_capturing() ? nullptr
                                                      : skip_flag_from(flag);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient scaler's place in a step.
+// Applies the gradient scaler in a training step.
 #pragma once
 
 #include <memory>
@@ -14,47 +14,51 @@
 
 namespace accelerate {
 
-/// Scales losses and unscales finished gradients, for fp16; otherwise passes
-/// everything through.
+/// Scales losses and unscales finished gradients for fp16. With other
+/// precisions, changes nothing.
 ///
 /// Gradients are unscaled as soon as they are averaged, so that `.grad` always
-/// holds real values. A step that overflowed is dropped: our optimizers read
-/// the flag on the device; for a foreign one `.grad` is undefined again, at
-/// the price of one look at the flag.
+/// holds unscaled values. A step whose gradients overflowed is skipped. This
+/// library's optimizers read the overflow flag on the device. For other
+/// optimizers, `.grad` is reset, so the CPU has to read the flag from the
+/// device once per step.
 class LossScaling {
  public:
-  /// Off.
+  /// Creates disabled loss scaling.
   LossScaling() = default;
   LossScaling(const GradScalerKwargs& kwargs, c10::Device device);
 
   bool is_on() const { return scaler_.has_value(); }
 
-  /// Connects an optimizer that reads the flag by itself.
+  /// Makes an optimizer skip steps whose gradients overflowed. An optimizer
+  /// from this library then reads the overflow flag itself.
   void attach(torch::optim::Optimizer& optimizer);
 
-  /// A backward begins, which adds to what is in `.grad` of `parameters`. That
-  /// was unscaled, so it is scaled again.
+  /// Starts a backward pass that adds to `.grad` of `parameters`. If `.grad`
+  /// already holds unscaled gradients, scales these gradients again first.
   void begin_backward(const std::vector<at::Tensor>& parameters);
   at::Tensor scale(const at::Tensor& loss) const;
-  /// The gradients in `.grad` of `parameters`, those of all models, are
-  /// complete: unscales them, and drops them after an overflow if a foreign
-  /// optimizer could see them.
+  /// Unscales the finished gradients. `parameters` are the trained parameters
+  /// of all models. After an overflow, resets the gradients if an optimizer
+  /// from another library is attached.
   void finish(const std::vector<at::Tensor>& parameters);
 
-  /// Adjusts the scale to the last step now. The next backward would do it,
-  /// but a checkpoint keeps the scale that the next step will have.
-  void settle();
+  /// Updates the scale now if the update is still pending. Normally the next
+  /// backward pass does this, but a checkpoint must contain the updated scale.
+  void update_scale();
 
   bool step_was_skipped() const;
-  /// The same without waiting for the device; null where there is nothing to
-  /// wait for.
-  std::shared_ptr<const SkipFlag> skipped_later() const;
+  /// Like `step_was_skipped`, but does not wait for the device. Returns null if
+  /// `step_was_skipped` would not wait either, and while a CUDA graph is
+  /// captured.
+  std::shared_ptr<const SkipFlag> deferred_skip_flag() const;
   GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
 
  private:
   std::optional<GradScaler> scaler_;
   bool unscaled_ = false;  // since the last backward began
-  bool open_ = false;      // The scale is not adjusted to the last step yet.
+  // The scale has not been updated after the last step yet.
+  bool update_pending_ = false;
   bool foreign_optimizer_ = false;
 };
 

@@ -17,9 +17,9 @@ void check_shapes(
     throw ArgumentError(str_cat(
         "`",
         metric,
-        "`: ",
+        "`: the ",
         predictions.defined() ? "references" : "predictions",
-        " are an undefined tensor"));
+        " tensor is undefined"));
   }
   if (predictions.sizes() != references.sizes()) {
     throw ArgumentError(str_cat(
@@ -27,24 +27,24 @@ void check_shapes(
         metric,
         "`: predictions have shape ",
         predictions.sizes(),
-        ", references ",
+        ", but references have shape ",
         references.sizes()));
   }
 }
 
 void check_classes(
-    std::string_view metric, const char* what, const at::Tensor& values) {
+    std::string_view metric, const char* input, const at::Tensor& values) {
   if (!c10::isIntegralType(values.scalar_type(), /*includeBool=*/true)) {
     throw ArgumentError(
         str_cat(
             "`",
             metric,
             "`: ",
-            what,
+            input,
             " are ",
             c10::toString(values.scalar_type()),
-            ", classes are whole numbers"),
-        "take `logits.argmax(-1)` for predictions");
+            ", but classes must be integers"),
+        "pass class indices, such as `logits.argmax(-1)` for the predictions");
   }
 }
 
@@ -73,27 +73,28 @@ Inputs number_inputs(
     const at::Tensor& references) {
   check_shapes(metric, predictions, references);
   if (predictions.is_complex() || references.is_complex()) {
-    throw ArgumentError(str_cat("`", metric, "` takes real numbers"));
+    throw ArgumentError(
+        str_cat("`", metric, "` takes real numbers, but got complex ones"));
   }
   return {flat(predictions, at::kDouble), flat(references, at::kDouble)};
 }
 
-std::vector<Json> states_of(const Group& group, Json mine) {
-  return group.gather_object({std::move(mine)});
+std::vector<Json> gather_states(const Group& group, Json local_state) {
+  return group.gather_object({std::move(local_state)});
 }
 
-void check_enough(
-    std::string_view metric, std::int64_t count, std::int64_t least) {
-  if (count < least) {
+void check_min_count(
+    std::string_view metric, std::int64_t count, std::int64_t min) {
+  if (count < min) {
     throw StateError(
         str_cat(
             "`",
             metric,
-            "` was given ",
+            "` got ",
             count,
             count == 1 ? " row" : " rows",
-            ", it needs ",
-            least == 1 ? "at least 1" : str_cat(least)),
+            ", but needs at least ",
+            min),
         "call `add_batch` before `compute`");
   }
 }

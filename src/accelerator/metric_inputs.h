@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What metrics are given, checked and on the host.
+// Checks the inputs of metrics and moves them to the CPU.
 #pragma once
 
 #include <string_view>
@@ -16,24 +16,27 @@ struct Inputs {
   at::Tensor references;
 };
 
-/// Both flat, contiguous, on the CPU and int64. Throws `ArgumentError` naming
-/// the metric unless they have one shape and hold integers or truth values.
+/// Returns predictions and references as flat, contiguous int64 tensors on the
+/// CPU. Throws `ArgumentError`, which names the metric, unless both have the
+/// same shape and hold integers or booleans.
 Inputs class_inputs(
     std::string_view metric,
     const at::Tensor& predictions,
     const at::Tensor& references);
 
-/// The same for numbers of any type, as doubles.
+/// Like `class_inputs`, but accepts real numbers of any type and returns
+/// tensors of doubles.
 Inputs number_inputs(
     std::string_view metric,
     const at::Tensor& predictions,
     const at::Tensor& references);
 
-/// What each process of the group holds, in the order of ranks. Collective.
-std::vector<Json> states_of(const Group& group, Json mine);
+/// Gathers the state of each process, in rank order. Collective.
+std::vector<Json> gather_states(const Group& group, Json local_state);
 
-/// Throws `StateError` when `count` is below `least`.
-void check_enough(
-    std::string_view metric, std::int64_t count, std::int64_t least = 1);
+/// Throws `StateError`, which names the metric, if the metric got fewer than
+/// `min` rows. `count` is the number of rows that it got.
+void check_min_count(
+    std::string_view metric, std::int64_t count, std::int64_t min = 1);
 
 }  // namespace accelerate::metrics

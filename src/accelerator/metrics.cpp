@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics of classes. Their state is counts, which add up over processes.
+// Classification metrics. Their state is counts, which add up over processes.
 #include "accelerate/metrics.h"
 
 #include <cmath>
@@ -34,7 +34,7 @@ Json to_json(const Confusion& counts) {
 /// The counts of all processes. Collective.
 Confusion summed(const Group& group, const Confusion& counts) {
   Confusion sum;
-  for (const Json& state : metrics::states_of(group, to_json(counts))) {
+  for (const Json& state : metrics::gather_states(group, to_json(counts))) {
     for (const Json& entry : state.as_array()) {
       sum[{entry.at(std::size_t{0}).as_integer(), entry.at(1).as_integer()}] +=
           entry.at(2).as_integer();
@@ -43,7 +43,7 @@ Confusion summed(const Group& group, const Confusion& counts) {
   return sum;
 }
 
-/// Decisions about one class.
+/// Counts of decisions about one class.
 struct ClassCounts {
   std::int64_t right = 0;
   std::int64_t predicted = 0;
@@ -67,9 +67,9 @@ std::map<std::int64_t, ClassCounts> by_class(const Confusion& counts) {
   return classes;
 }
 
-double ratio(std::int64_t part, std::int64_t whole, double if_none) {
-  return whole == 0 ? if_none
-                    : static_cast<double>(part) / static_cast<double>(whole);
+double ratio(std::int64_t part, std::int64_t total, double if_zero) {
+  return total == 0 ? if_zero
+                    : static_cast<double>(part) / static_cast<double>(total);
 }
 
 F1Scores scores_of(const ClassCounts& counts, double zero_division) {
@@ -91,13 +91,12 @@ ClassCounts positive_class(
     }
     throw ArgumentError(
         str_cat(
-            "`F1`: the classes ",
-            join(names, ", "),
-            " are not `pos_label` ",
+            "`F1`: average `binary` needs `pos_label` ",
             options.pos_label,
-            " and one other"),
-        classes.size() > 2 ? "average over classes: micro, macro or weighted"
-                           : "set `pos_label` to one of them");
+            " and at most one other class, but the classes are ",
+            join(names, ", ")),
+        classes.size() > 2 ? "use the average `micro`, `macro` or `weighted`"
+                           : "set `pos_label` to one of these classes");
   }
   return found == classes.end() ? ClassCounts() : found->second;
 }
@@ -121,15 +120,15 @@ F1Scores mean_scores(
 }
 
 F1Scores averaged(const Confusion& counts, const F1Options& options) {
-  metrics::check_enough("F1", static_cast<std::int64_t>(counts.size()));
+  metrics::check_min_count("F1", static_cast<std::int64_t>(counts.size()));
   const auto classes = by_class(counts);
   switch (options.average) {
     case Average::binary:
       return scores_of(positive_class(classes, options), options.zero_division);
     case Average::micro: {
       ClassCounts all;
-      for (const auto& [name, one] : classes) {
-        all += one;
+      for (const auto& [name, class_counts] : classes) {
+        all += class_counts;
       }
       return scores_of(all, options.zero_division);
     }
@@ -137,23 +136,23 @@ F1Scores averaged(const Confusion& counts, const F1Options& options) {
     case Average::weighted:
       return mean_scores(classes, options);
   }
-  throw InternalError("an average without a rule");
+  throw InternalError("unknown F1 average");
 }
 
 // The multi-class form: covariance of the one-hot predictions and references
 // over the root of the product of their variances.
 double matthews(const Confusion& counts) {
-  metrics::check_enough(
+  metrics::check_min_count(
       "MatthewsCorrelation", static_cast<std::int64_t>(counts.size()));
   double right = 0;
   double rows = 0;
   double both = 0;
   double predicted = 0;
   double actual = 0;
-  for (const auto& [name, one] : by_class(counts)) {
-    const auto p = static_cast<double>(one.predicted);
-    const auto a = static_cast<double>(one.actual);
-    right += static_cast<double>(one.right);
+  for (const auto& [name, class_counts] : by_class(counts)) {
+    const auto p = static_cast<double>(class_counts.predicted);
+    const auto a = static_cast<double>(class_counts.actual);
+    right += static_cast<double>(class_counts.right);
     rows += a;
     both += p * a;
     predicted += p * p;
@@ -194,12 +193,12 @@ void Accuracy::add_batch(const Tensor& predictions, const Tensor& references) {
 double Accuracy::compute() {
   const std::int64_t total = std::exchange(total_, 0);
   const std::int64_t correct = std::exchange(correct_, 0);
-  metrics::check_enough("Accuracy", total);
+  metrics::check_min_count("Accuracy", total);
   return ratio(correct, total, 0);
 }
 
 double Accuracy::compute(const Group& group) {
-  const auto states = metrics::states_of(
+  const auto states = metrics::gather_states(
       group,
       Json::array({std::exchange(correct_, 0), std::exchange(total_, 0)}));
   Accuracy all;

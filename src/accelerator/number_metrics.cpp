@@ -26,17 +26,17 @@ void append(Numbers& numbers, const at::Tensor& values) {
 
 /// The numbers of all processes. Collective.
 Numbers gathered(const Group& group, Numbers numbers) {
-  const auto mine = at::from_blob(
+  const auto local = at::from_blob(
       numbers.data(),
       {static_cast<std::int64_t>(numbers.size())},
       at::TensorOptions().dtype(at::kDouble));
   Numbers all;
-  append(all, group.gather({mine}).front().contiguous());
+  append(all, group.gather({local}).front().contiguous());
   return all;
 }
 
-/// Numbers less their mean, divided by their norm; that of a constant is NaN.
-/// Scaled before squares are summed, so that none is too large or too small.
+/// Subtracts the mean and divides by the norm; constant numbers become NaN.
+/// Scales before summing squares, so that they neither overflow nor underflow.
 void normalize(Numbers& numbers) {
   const double mean = std::accumulate(numbers.begin(), numbers.end(), 0.0) /
                       static_cast<double>(numbers.size());
@@ -62,16 +62,15 @@ bool is_constant(const Numbers& numbers) {
   });
 }
 
-double pearson(std::string_view metric, Numbers one, Numbers other) {
-  metrics::check_enough(metric, static_cast<std::int64_t>(one.size()), 2);
-  if (is_constant(one) || is_constant(other)) {
+double pearson(std::string_view metric, Numbers x, Numbers y) {
+  metrics::check_min_count(metric, static_cast<std::int64_t>(x.size()), 2);
+  if (is_constant(x) || is_constant(y)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
-  normalize(one);
-  normalize(other);
-  const double product =
-      std::inner_product(one.begin(), one.end(), other.begin(), 0.0);
-  // Rounding can lead past 1; a NaN stays one.
+  normalize(x);
+  normalize(y);
+  const double product = std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+  // Rounding can exceed 1; a NaN stays NaN.
   return std::isnan(product) ? product : std::clamp(product, -1.0, 1.0);
 }
 
@@ -102,13 +101,13 @@ bool has_nan(const Numbers& numbers) {
       numbers.begin(), numbers.end(), [](double x) { return std::isnan(x); });
 }
 
-double spearman(const Numbers& one, const Numbers& other) {
+double spearman(const Numbers& x, const Numbers& y) {
   constexpr std::string_view kName = "SpearmanCorrelation";
-  metrics::check_enough(kName, static_cast<std::int64_t>(one.size()), 2);
-  if (has_nan(one) || has_nan(other)) {
+  metrics::check_min_count(kName, static_cast<std::int64_t>(x.size()), 2);
+  if (has_nan(x) || has_nan(y)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
-  return pearson(kName, ranks_of(one), ranks_of(other));
+  return pearson(kName, ranks_of(x), ranks_of(y));
 }
 
 void check_logits(const Tensor& logits, const Tensor& references) {
@@ -118,11 +117,15 @@ void check_logits(const Tensor& logits, const Tensor& references) {
       logits.size(-1) < 1) {
     throw ArgumentError(
         str_cat(
-            "`Perplexity`: references of shape ",
-            references.defined() ? str_cat(references.sizes()) : "none",
-            " do not fit logits of shape ",
-            logits.defined() ? str_cat(logits.sizes()) : "none"),
-        "logits have one dimension more, the classes");
+            "`Perplexity`: ",
+            references.defined()
+                ? str_cat("references of shape ", references.sizes())
+                : "undefined references",
+            " do not match ",
+            logits.defined() ? str_cat("logits of shape ", logits.sizes())
+                             : "undefined logits"),
+        "pass logits with one more dimension than the references, for the "
+        "classes");
   }
   if (!logits.is_floating_point() ||
       !c10::isIntegralType(references.scalar_type(), /*includeBool=*/false)) {
@@ -130,9 +133,9 @@ void check_logits(const Tensor& logits, const Tensor& references) {
         str_cat(
             "`Perplexity`: logits are ",
             c10::toString(logits.scalar_type()),
-            ", references ",
+            " and references are ",
             c10::toString(references.scalar_type())),
-        "logits are floating-point, references whole numbers");
+        "pass floating-point logits and integer references");
   }
 }
 
@@ -198,12 +201,13 @@ void Perplexity::add_batch(const Tensor& logits, const Tensor& references) {
         str_cat(
             "`Perplexity`: reference ",
             low < 0 ? low : high,
-            " is none of the ",
+            " is not one of the ",
             classes,
             " classes"),
-        str_cat("only ", ignore_index_, " is left out"));
+        str_cat(
+            "pass class indices, or ", ignore_index_, " to ignore a token"));
   }
-  // In fp32 at least: sums of bf16 logits lose the loss of a good model.
+  // At least fp32: sums of bf16 logits lose the precision of a small loss.
   const auto wide =
       logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto losses = logits.detach()
@@ -221,12 +225,13 @@ void Perplexity::add_loss(const Tensor& mean_loss, std::int64_t tokens) {
   if (!mean_loss.defined() || mean_loss.numel() != 1 || tokens < 0) {
     throw ArgumentError(
         str_cat(
-            "`Perplexity`: a loss of ",
+            "`Perplexity` got a loss with ",
             mean_loss.defined() ? str_cat(mean_loss.numel()) : "no",
-            " values over ",
+            mean_loss.defined() && mean_loss.numel() == 1 ? " value for "
+                                                          : " values for ",
             tokens,
-            " tokens"),
-        "pass one mean loss and the number of its tokens");
+            tokens == 1 ? " token" : " tokens"),
+        "pass one mean loss and the number of tokens that it covers");
   }
   if (tokens > 0) {
     sum_ += mean_loss.item<double>() * static_cast<double>(tokens);
@@ -237,12 +242,12 @@ void Perplexity::add_loss(const Tensor& mean_loss, std::int64_t tokens) {
 double Perplexity::compute() {
   const double sum = std::exchange(sum_, 0);
   const std::int64_t tokens = std::exchange(tokens_, 0);
-  metrics::check_enough("Perplexity", tokens);
+  metrics::check_min_count("Perplexity", tokens);
   return std::exp(sum / static_cast<double>(tokens));
 }
 
 double Perplexity::compute(const Group& group) {
-  const auto states = metrics::states_of(
+  const auto states = metrics::gather_states(
       group, Json::array({std::exchange(sum_, 0), std::exchange(tokens_, 0)}));
   Perplexity all(ignore_index_);
   for (const Json& state : states) {

@@ -11,10 +11,10 @@ namespace {
 std::atomic<bool> requested = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-void note(int signal) {
+void handle_signal(int signal) {
   requested.store(true, std::memory_order_relaxed);
   if (signal == SIGTERM) {
-    // Whoever asks twice does not want to wait.
+    // A second SIGTERM kills the process immediately.
     std::signal(SIGTERM, SIG_DFL);
   }
 }
@@ -25,7 +25,7 @@ void install_preemption_handlers() {
   static std::once_flag once;
   std::call_once(once, [] {
     struct sigaction action{};
-    action.sa_handler = note;
+    action.sa_handler = handle_signal;
     action.sa_flags = SA_RESTART;
     ::sigemptyset(&action.sa_mask);
     ::sigaction(SIGTERM, &action, nullptr);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals that ask a run to save and stop.
+// Handles the signals that ask a run to save a checkpoint and stop.
 #pragma once
 
 namespace accelerate {
 
-/// From the first call on, SIGTERM and SIGUSR1 are noted instead of ending the
-/// process. A second SIGTERM ends it after all.
+/// From the first call on, SIGTERM and SIGUSR1 no longer kill the process;
+/// `preemption_requested` reports them. A second SIGTERM does kill the process.
+/// Further calls do nothing.
 void install_preemption_handlers();
 
-/// Whether one of them came since.
+/// Whether the process has received SIGTERM or SIGUSR1 since
+/// `install_preemption_handlers`.
 bool preemption_requested();
 
 }  // namespace accelerate

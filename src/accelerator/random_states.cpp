@@ -10,7 +10,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "folders/checksum.h"
+#include "checkpoint_directory/checksum.h"
 
 namespace accelerate {
 
@@ -27,9 +27,9 @@ void set_random_state(const at::Tensor& state, c10::Device device) {
     generator.set_state(state.clone());
   } catch (const c10::Error& error) {
     throw FormatError(str_cat(
-        "a random state for ",
+        "the saved random state does not fit ",
         device.str(),
-        " does not fit: ",
+        ": ",
         error.what_without_backtrace()));
   }
 }

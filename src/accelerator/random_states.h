@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random numbers of a device, as checkpoints keep them.
+// The random state of a device, as saved in checkpoints.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,13 +7,15 @@
 
 namespace accelerate {
 
-/// Of the device's default generator.
+/// Returns the state of the device's default generator.
 at::Tensor random_state(c10::Device device);
-/// Throws `FormatError` for what is no state of such a generator, which is
-/// then as it was.
+/// Sets the state of the device's default generator. Throws `FormatError` and
+/// changes nothing if `state` does not fit the generator.
 void set_random_state(const at::Tensor& state, c10::Device device);
 
-/// For a rank that the saved run did not have: random, and the same each time.
+/// Seeds the device's default generator with a number derived from `state` and
+/// `rank`, for a rank that the saved run did not have. The same arguments
+/// always give the same seed.
 void set_derived_random_state(
     const at::Tensor& state, int rank, c10::Device device);
 

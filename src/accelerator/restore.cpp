@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that goes on where a checkpoint was saved.
+// Restores a run from a checkpoint.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -10,14 +10,14 @@
 #include "accelerate/error.h"
 #include "accelerate/optimizer_state.h"
 #include "accelerator/accelerator_impl.h"
-#include "accelerator/checkpointing.h"
+#include "accelerator/checkpoint_manager.h"
+#include "accelerator/checkpoint_names.h"
 #include "accelerator/random_states.h"
 #include "accelerator/restored_gradients.h"
 #include "accelerator/restored_weights.h"
-#include "accelerator/run_names.h"
-#include "accelerator/run_together.h"
+#include "accelerator/run_collectively.h"
 #include "base/str_cat.h"
-#include "folders/manifest.h"
+#include "checkpoint_directory/manifest.h"
 #include "optim/staged_state.h"
 
 namespace accelerate {
@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-/// Gives a run the state of a checkpoint, in two steps: everything that can
-/// fail is done by the constructor and by `load_small`, which can be undone.
+/// Restores the state of a run in two steps: the constructor and `load_small`
+/// do everything that can fail, and can be undone.
 class Accelerator::Impl::Restorer {
  public:
   Restorer(Impl& run, LoadedCheckpoint loaded, const fs::path& path)
@@ -38,14 +38,17 @@ class Accelerator::Impl::Restorer {
         weights_(
             loaded_,
             run_.models,
-            own_of_same_size(),
+            rank_state_if_same_size(),
             *run_.checkpoints->load_hooks,
-            path / kHooksFolder) {
-    take_problems(weights_.problems());
+            path / kHooksDirectory) {
+    add_problems(weights_.problems());
     check_optimizers();
-    check_count("schedulers", run_.schedulers().size());
-    check_count("loaders", run_.loaders().size());
-    check_count("registered", run_.checkpoints->registered.size());
+    check_count("schedulers", "schedulers", run_.schedulers().size());
+    check_count("loaders", "loaders", run_.loaders().size());
+    check_count(
+        "registered",
+        "registered objects",
+        run_.checkpoints->registered.size());
     check_registered();
     check_gradients();
     check_random_states();
@@ -53,28 +56,30 @@ class Accelerator::Impl::Restorer {
         (run_.scaling->scaler() != nullptr)) {
       problems_.push_back(
           loaded_.documents.contains("scaler")
-              ? "the checkpoint has a gradient scaler, this run has none"
-              : "this run has a gradient scaler, the checkpoint has none");
+              ? "the checkpoint has a gradient scaler, but this run has none"
+              : "this run has a gradient scaler, but the checkpoint has none");
     }
   }
 
   const std::vector<std::string>& problems() const { return problems_; }
 
-  /// Schedulers, loaders, scaler, registered values, the place in an
-  /// accumulation and random numbers: small, so that the old state is kept and
-  /// `undo` can bring it back. What refuses its state is left out unless
-  /// `strict`.
+  /// Loads schedulers, loaders, scaler, registered objects, the position in a
+  /// micro-batch group and random states. They are small, so the old state is
+  /// kept for `undo`. Unless `strict`, an object that refuses its state is
+  /// skipped.
   void load_small(const bool strict) {
     strict_ = strict;
-    const auto load_list = [&](const char* name, auto objects) {
+    const auto load_list = [&](const char* name,
+                               const char* label,
+                               auto objects) {
       const auto& states = loaded_.documents[name].as_array();
       for (std::size_t i = 0; i < objects.size() && i < states.size(); ++i) {
         attempt(
-            str_cat(name, " ", i), [&] { load_one(*objects[i], states[i]); });
+            str_cat(label, " ", i), [&] { load_one(*objects[i], states[i]); });
       }
     };
-    load_list("schedulers", run_.schedulers());
-    load_list("loaders", run_.loaders());
+    load_list("schedulers", "scheduler", run_.schedulers());
+    load_list("loaders", "loader", run_.loaders());
     if (run_.scaling->scaler() != nullptr &&
         loaded_.documents.contains("scaler")) {
       attempt("scaler", [&] {
@@ -85,19 +90,19 @@ class Accelerator::Impl::Restorer {
     for (std::size_t i = 0;
          i < run_.checkpoints->registered.size() && i < states.size();
          ++i) {
-      attempt(str_cat("registered ", i), [&] {
+      attempt(str_cat("registered object ", i), [&] {
         load_registered(run_.checkpoints->registered[i], i, states[i]);
       });
     }
     attempt("run", [&] { load_accumulation(); });
-    load_random_states();  // Last: the others may draw some.
+    load_random_states();  // Last: other objects may draw random numbers.
   }
 
-  /// Brings back what was there before `load_small`; returns what objects said
-  /// that refused it.
+  /// Restores the state before `load_small`; returns the errors of objects that
+  /// refused it.
   std::string undo() { return undo_to(0); }
 
-  /// The rest, where nothing can fail any more.
+  /// Restores the rest, which cannot fail.
   void apply() {
     const at::NoGradGuard guard;
     weights_.apply();
@@ -122,14 +127,14 @@ class Accelerator::Impl::Restorer {
   }
 
  private:
-  /// What this rank has saved, at the same number of processes.
-  const TensorMap* own_of_same_size() const {
+  /// The saved state of this rank; null if the number of processes has changed.
+  const TensorMap* rank_state_if_same_size() const {
     return loaded_.world_size() == run_.state.num_processes()
-               ? &loaded_.own[rank()]
+               ? &loaded_.rank_states[rank()]
                : nullptr;
   }
 
-  void take_problems(const std::vector<std::string>& problems) {
+  void add_problems(const std::vector<std::string>& problems) {
     problems_.insert(problems_.end(), problems.begin(), problems.end());
   }
 
@@ -138,10 +143,11 @@ class Accelerator::Impl::Restorer {
         loaded_.documents["run"].at("optimizers").as_integer());
     if (saved != optimizers_.size()) {
       problems_.push_back(str_cat(
-          "the checkpoint has ",
+          "number of optimizers: ",
           saved,
-          " optimizers, this run has ",
-          optimizers_.size()));
+          " in the checkpoint, ",
+          optimizers_.size(),
+          " in this run"));
     }
     const auto named = named_parameters(run_.models);
     for (std::size_t o = 0; o < std::min(saved, optimizers_.size()); ++o) {
@@ -166,25 +172,28 @@ class Accelerator::Impl::Restorer {
     gradients_.emplace(
         loaded_,
         run_.models,
-        RestoredGradients::Place{
+        RestoredGradients::RankPosition{
             rank(), static_cast<std::size_t>(run_.state.num_processes())},
         run_.accumulation.plugin().weighting);
     const Json* saved = loaded_.documents["run"].find("accumulation");
     if (saved != nullptr && gradients_->any()) {
-      if (const auto why = run_.accumulation.misfit(*saved); !why.empty()) {
-        gradients_->discard(why);
+      if (const auto reason = run_.accumulation.incompatibility(*saved);
+          !reason.empty()) {
+        gradients_->discard(reason);
       }
     }
-    take_problems(gradients_->problems());
+    add_problems(gradients_->problems());
   }
 
-  // A run that registered some has forgotten one, or calls it otherwise. One
-  // that registered none, of another language for example, had none.
+  // If a rank saved other random states but not this one, that is a mistake or
+  // a different name. A rank that saved none, for example in another language,
+  // simply had none.
   void check_random_states() {
     const bool had_some =
-        has_own() && any_name_begins(loaded_.own[rank()], kOtherRandomState);
+        has_rank_state() &&
+        any_name_begins(loaded_.rank_states[rank()], kOtherRandomState);
     for (const auto& [name, random] : run_.checkpoints->random_states) {
-      if (own(str_cat(kOtherRandomState, name)) != nullptr) {
+      if (saved_tensor(str_cat(kOtherRandomState, name)) != nullptr) {
         continue;
       }
       const std::string text = str_cat(
@@ -192,39 +201,48 @@ class Accelerator::Impl::Restorer {
           name,
           "`: rank ",
           rank(),
-          " of the saved run had none");
+          " in the saved run did not have this state");
       had_some ? problems_.push_back(text)
-               : derived_.push_back(text + ", so it stays as it is");
+               : derived_.push_back(text + ", so it is unchanged");
     }
   }
 
-  bool has_own() const {
-    return rank() < loaded_.own.size() && !loaded_.own[rank()].empty();
+  bool has_rank_state() const {
+    return rank() < loaded_.rank_states.size() &&
+           !loaded_.rank_states[rank()].empty();
   }
 
   std::size_t rank() const {
     return static_cast<std::size_t>(run_.state.process_index());
   }
 
-  void check_count(const char* name, const std::size_t here) {
+  void check_count(
+      const char* name, const char* label, const std::size_t here) {
     const std::size_t saved = loaded_.documents[name].as_array().size();
     if (saved != here) {
       problems_.push_back(str_cat(
-          "the checkpoint has ", saved, " ", name, ", this run has ", here));
+          "number of ",
+          label,
+          ": ",
+          saved,
+          " in the checkpoint, ",
+          here,
+          " in this run"));
     }
   }
 
-  // The kinds of the objects that both have.
+  // Checks the types of the registered objects that both the checkpoint and
+  // this run have.
   void check_registered() {
     const auto& objects = run_.checkpoints->registered;
     const std::size_t saved = loaded_.documents["registered"].as_array().size();
     for (std::size_t i = 0; i < std::min(objects.size(), saved); ++i) {
       if (has_tensors(i) != static_cast<bool>(objects[i].load_tensors)) {
         problems_.push_back(str_cat(
-            "registered ",
+            "registered object ",
             i,
-            has_tensors(i) ? " was saved as tensors, this run loads JSON"
-                           : " was saved as JSON, this run loads tensors"));
+            has_tensors(i) ? " was saved as tensors, but this run loads JSON"
+                           : " was saved as JSON, but this run loads tensors"));
       }
     }
   }
@@ -233,7 +251,7 @@ class Accelerator::Impl::Restorer {
     return loaded_.weights.contains(str_cat("registered_", registered));
   }
 
-  // Loads one object; without `strict_` one that throws keeps what it had.
+  // Loads one object. Without `strict_`, an object that throws keeps its state.
   void attempt(const std::string& name, const std::function<void()>& load) {
     const std::size_t before = undo_.size();
     try {
@@ -255,7 +273,7 @@ class Accelerator::Impl::Restorer {
         step();
       } catch (const std::exception& error) {
         refused += str_cat(
-            "\n  the state from before was refused, too: ", error.what());
+            "\n  restoring the previous state failed too: ", error.what());
       }
     }
     return refused;
@@ -275,7 +293,7 @@ class Accelerator::Impl::Restorer {
       const Json& saved) {
     const auto tensors = loaded_.weights.find(str_cat("registered_", index));
     if (has_tensors(index) != static_cast<bool>(object.load_tensors)) {
-      return;  // Another kind, which is among the problems.
+      return;  // Another type, which is already among the problems.
     }
     if (object.load) {
       undo_.push_back(
@@ -296,9 +314,9 @@ class Accelerator::Impl::Restorer {
   void load_accumulation() {
     const Json& run = loaded_.documents["run"];
     undo_.push_back([this,
-                     accumulation = run_.accumulation,
+                     before = run_.accumulation,
                      sync = run_.gradients->sync_gradients] {
-      run_.accumulation = accumulation;
+      run_.accumulation = before;
       run_.gradients->sync_gradients = sync;
     });
     run_.accumulation.load_state_dict(run.at("accumulation"));
@@ -312,7 +330,7 @@ class Accelerator::Impl::Restorer {
       load_random_state(kDeviceRandomState, run_.state.device());
     }
     for (const auto& [name, random] : run_.checkpoints->random_states) {
-      const at::Tensor* saved = own(str_cat(kOtherRandomState, name));
+      const at::Tensor* saved = saved_tensor(str_cat(kOtherRandomState, name));
       if (saved != nullptr) {
         attempt(str_cat("random state `", name, "`"), [&, &object = random] {
           undo_.push_back([&object, before = object.save().clone()] {
@@ -325,11 +343,11 @@ class Accelerator::Impl::Restorer {
   }
 
   void load_random_state(const char* name, c10::Device device) {
-    attempt(str_cat("`", name, "` of rank ", rank()), [&] {
+    attempt(str_cat("random state `", name, "` of rank ", rank()), [&] {
       undo_.push_back([device, before = random_state(device)] {
         set_random_state(before, device);
       });
-      if (const at::Tensor* saved = own(name)) {
+      if (const at::Tensor* saved = saved_tensor(name)) {
         set_random_state(*saved, device);
       } else {
         derive_random_state(device);
@@ -337,14 +355,16 @@ class Accelerator::Impl::Restorer {
     });
   }
 
-  // A run that was saved on another kind of device has no state for this one:
-  // it begins at what the CPU's stands for.
+  // A checkpoint from another type of device has no state for this one; it is
+  // derived from the state of the CPU.
   void derive_random_state(c10::Device device) {
     const auto other = std::ranges::find_if(
-        loaded_.own,
-        [](const TensorMap& own) { return own.contains(kRandomState); });
-    if (other == loaded_.own.end()) {
-      throw FormatError(str_cat("no process has saved `", kRandomState, "`"));
+        loaded_.rank_states, [](const TensorMap& rank_state) {
+          return rank_state.contains(kRandomState);
+        });
+    if (other == loaded_.rank_states.end()) {
+      throw FormatError(
+          str_cat("no process saved the random state `", kRandomState, "`"));
     }
     set_derived_random_state(
         other->at(kRandomState), static_cast<int>(rank()), device);
@@ -353,17 +373,18 @@ class Accelerator::Impl::Restorer {
         rank(),
         " on ",
         device.str(),
-        ": the checkpoint has none, so it was derived from that of rank ",
-        other - loaded_.own.begin()));
+        ": the checkpoint has none, so it was derived from the state of rank ",
+        other - loaded_.rank_states.begin()));
   }
 
-  /// What this rank has saved; null if nothing.
-  const at::Tensor* own(const std::string& name) const {
-    if (rank() >= loaded_.own.size()) {
+  /// The tensor that this rank saved; null if there is none.
+  const at::Tensor* saved_tensor(const std::string& name) const {
+    if (rank() >= loaded_.rank_states.size()) {
       return nullptr;
     }
-    const auto found = loaded_.own[rank()].find(name);
-    return found == loaded_.own[rank()].end() ? nullptr : &found->second;
+    const auto found = loaded_.rank_states[rank()].find(name);
+    return found == loaded_.rank_states[rank()].end() ? nullptr
+                                                      : &found->second;
   }
 
   Impl& run_;
@@ -378,25 +399,26 @@ class Accelerator::Impl::Restorer {
   bool strict_ = true;
 };
 
-// Every rank checks before any rank changes something.
+// Every rank checks before any rank changes anything.
 LoadStateReport Accelerator::Impl::restore(
     LoadedCheckpoint loaded, const fs::path& path, const bool strict) {
   std::optional<Restorer> restorer;
   const auto agreed = [&](const std::function<void()>& work) {
-    return problems_of(state.group(), work);
+    return collect_problems(state.group(), work);
   };
-  const auto fail = [&](const std::string& why, const std::string& kept = "") {
-    if (!why.empty()) {
+  const auto fail = [&](const std::string& problem,
+                        const std::string& undo_problem = "") {
+    if (!problem.empty()) {
       throw FormatError(
           str_cat(
               "cannot load ",
               path.string(),
-              why.starts_with("\n") ? ":" : ": ",
-              why,
-              kept),
-          "nothing else was changed; prepare what the saved run had prepared, "
-          "or "
-          "pass `{.strict = false}` to leave out what does not fit");
+              problem.starts_with("\n") ? ":" : ": ",
+              problem,
+              undo_problem),
+          "prepare the same objects as the saved run, or pass "
+          "`{.strict = false}` to skip what does not fit; this run is "
+          "unchanged unless an error above says otherwise");
     }
   };
   fail(agreed([&] {
@@ -409,7 +431,7 @@ LoadStateReport Accelerator::Impl::restore(
       throw FormatError(list);
     }
   }));
-  scaling->settle();
+  scaling->update_scale();
   const std::string problem = agreed([&] { restorer->load_small(strict); });
   if (!problem.empty()) {
     fail(problem, restorer->undo());

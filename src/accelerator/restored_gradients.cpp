@@ -6,7 +6,7 @@
 
 #include <ATen/ATen.h>
 
-#include "accelerator/run_names.h"
+#include "accelerator/checkpoint_names.h"
 #include "base/str_cat.h"
 
 namespace accelerate {
@@ -14,9 +14,12 @@ namespace accelerate {
 RestoredGradients::RestoredGradients(
     const LoadedCheckpoint& loaded,
     const std::vector<PreparedModel>& models,
-    Place place,
+    RankPosition position,
     AccumulationWeighting weighting)
-    : loaded_(loaded), models_(models), place_(place), weighting_(weighting) {
+    : loaded_(loaded),
+      models_(models),
+      position_(position),
+      weighting_(weighting) {
   find_sources();
   check_weights();
   check_shapes();
@@ -24,59 +27,62 @@ RestoredGradients::RestoredGradients(
 }
 
 void RestoredGradients::find_sources() {
-  if (loaded_.own.size() == place_.ranks && !loaded_.own[place_.rank].empty()) {
-    takes_own_ = true;
-    sources_ = {&loaded_.own[place_.rank]};
+  if (loaded_.rank_states.size() == position_.world_size &&
+      !loaded_.rank_states[position_.rank].empty()) {
+    takes_own_sums_ = true;
+    sources_ = {&loaded_.rank_states[position_.rank]};
     return;
   }
   if (loaded_.has_all_ranks()) {
-    // Fixed weights are those of a mean over the ranks of a micro-step, which
-    // were those that saved. With others the update is one sum over
-    // everything, divided by its weight: the parts add up to what was saved.
+    // Fixed weights mean an average over the ranks of a micro-step, which are
+    // the ranks that saved. With other weights the update is one sum over
+    // everything, divided by its weight: the parts add up to the saved sum.
     parts_ = static_cast<std::int64_t>(
-        weighting_ == AccumulationWeighting::fixed ? loaded_.own.size()
-                                                   : place_.ranks);
-    for (const TensorMap& own : loaded_.own) {
-      sources_.push_back(&own);
+        weighting_ == AccumulationWeighting::fixed ? loaded_.rank_states.size()
+                                                   : position_.world_size);
+    for (const TensorMap& rank_state : loaded_.rank_states) {
+      sources_.push_back(&rank_state);
     }
     return;
   }
-  // A checkpoint of one node has the sums of its own ranks alone.
-  if (std::ranges::any_of(loaded_.own, [](const TensorMap& own) {
-        return any_name_begins(own, kGradient);
+  // The checkpoint of one node contains only the sums of that node's ranks.
+  if (std::ranges::any_of(loaded_.rank_states, [](const TensorMap& rank_state) {
+        return any_name_begins(rank_state, kGradient);
       })) {
     problems_.emplace_back(
-        "the checkpoint of one node, saved in the middle of an accumulation, "
-        "has the gradients of that node's processes only");
+        "the checkpoint was saved on one node in the middle of gradient "
+        "accumulation, so it has only the gradients from that node's "
+        "processes");
   }
 }
 
 bool RestoredGradients::any() const {
-  return std::ranges::any_of(sources_, [](const TensorMap* own) {
-    return any_name_begins(*own, kGradient);
+  return std::ranges::any_of(sources_, [](const TensorMap* rank_state) {
+    return any_name_begins(*rank_state, kGradient);
   });
 }
 
-void RestoredGradients::discard(const std::string& why) {
-  problems_.push_back(why);
+void RestoredGradients::discard(const std::string& reason) {
+  problems_.push_back(reason);
   sources_.clear();
   group_weight_ = 0;
 }
 
 void RestoredGradients::check_weights() {
   double sum = 0;
-  for (const TensorMap* own : sources_) {
-    const auto found = own->find(kGroupWeight);
-    if (found == own->end() || found->second.numel() != 1) {
+  for (const TensorMap* rank_state : sources_) {
+    const auto found = rank_state->find(kGroupWeight);
+    if (found == rank_state->end() || found->second.numel() != 1) {
       problems_.push_back(str_cat(
-          "a process has saved no `",
+          "a process did not save `",
           kGroupWeight,
-          "`, what its part of an accumulation weighs"));
+          "`, the total weight of its micro-batches so far"));
       return;
     }
     sum += found->second.item<double>();
   }
-  group_weight_ = takes_own_ ? sum : sum / static_cast<double>(place_.ranks);
+  group_weight_ =
+      takes_own_sums_ ? sum : sum / static_cast<double>(position_.world_size);
 }
 
 void RestoredGradients::check_shapes() {
@@ -95,29 +101,30 @@ bool RestoredGradients::fits(
   const NamedTensors& parameters = models_[model].path->parameters();
   const std::string name = gradient_name(model, parameters.names[parameter]);
   const at::Tensor& here = parameters.tensors[parameter];
-  for (const TensorMap* own : sources_) {
-    const auto found = own->find(name);
-    if (found != own->end() && found->second.sizes() != here.sizes()) {
+  for (const TensorMap* rank_state : sources_) {
+    const auto found = rank_state->find(name);
+    if (found != rank_state->end() && found->second.sizes() != here.sizes()) {
       problems_.push_back(str_cat(
           numbered("model", model),
           ": the gradient of `",
           parameters.names[parameter],
           "` is ",
           type_and_shape(found->second),
-          ", in this run ",
-          type_and_shape(here)));
+          ", but ",
+          type_and_shape(here),
+          " in this run"));
       return false;
     }
   }
   return true;
 }
 
-// Gradients of what this run does not train.
+// Finds gradients of parameters that this run does not train.
 void RestoredGradients::check_names() {
   std::set<std::string> names;
-  for (const TensorMap* own : sources_) {
-    for (auto next = own->lower_bound(kGradient);
-         next != own->end() && next->first.starts_with(kGradient);
+  for (const TensorMap* rank_state : sources_) {
+    for (auto next = rank_state->lower_bound(kGradient);
+         next != rank_state->end() && next->first.starts_with(kGradient);
          ++next) {
       names.insert(next->first);
     }
@@ -130,16 +137,19 @@ void RestoredGradients::check_names() {
     }
   }
   for (const std::string& name : names) {
-    problems_.push_back(str_cat("this run has no use for `", name, "`"));
+    problems_.push_back(str_cat(
+        "the checkpoint has the gradient `",
+        name,
+        "`, but this run does not train its parameter"));
   }
 }
 
 at::Tensor RestoredGradients::sum_of(
     const std::string& name, const at::Tensor& like) const {
   at::Tensor sum;
-  for (const TensorMap* own : sources_) {
-    const auto found = own->find(name);
-    if (found != own->end()) {
+  for (const TensorMap* rank_state : sources_) {
+    const auto found = rank_state->find(name);
+    if (found != rank_state->end()) {
       sum = sum.defined() ? sum.add(found->second) : found->second;
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of an accumulation that a checkpoint was saved in the middle of.
+// Restores the accumulated gradients of an update that was unfinished when a
+// checkpoint was saved.
 #pragma once
 
 #include <string>
@@ -13,36 +14,41 @@
 
 namespace accelerate {
 
-/// What one rank of a run takes of the sums that a checkpoint has: its own at
-/// the same number of processes, otherwise an equal part of all.
+/// The gradient sums that one rank takes from a checkpoint: its own sums if the
+/// number of processes is unchanged, otherwise an equal share of the sums from
+/// all ranks.
 ///
-/// The checkpoint and the models must outlive it.
+/// The checkpoint and the models must outlive this object.
 class RestoredGradients {
  public:
-  struct Place {
+  struct RankPosition {
     std::size_t rank;
-    std::size_t ranks;
+    std::size_t world_size;
   };
 
-  /// Finds out what fits, and changes nothing.
+  /// Checks which gradients fit the models' parameters. Does not change the
+  /// models.
   RestoredGradients(
       const LoadedCheckpoint& loaded,
       const std::vector<PreparedModel>& models,
-      Place place,
+      RankPosition position,
       AccumulationWeighting weighting);
 
-  /// What does not, and is left out.
+  /// Messages about gradients that cannot be restored and are skipped.
   const std::vector<std::string>& problems() const { return problems_; }
 
-  /// Whether the checkpoint is from the middle of an accumulation.
+  /// Whether the checkpoint contains gradient sums for this rank, because it
+  /// was saved in the middle of gradient accumulation.
   bool any() const;
-  /// Leaves all of it out.
-  void discard(const std::string& why);
+  /// Skips all gradients and adds `reason` to `problems`.
+  void discard(const std::string& reason);
 
-  /// What the micro-batches so far weigh, this rank's part of it.
+  /// This rank's share of the total weight of the micro-batches that had been
+  /// accumulated.
   double group_weight() const { return group_weight_; }
 
-  /// Gives the models their sums, and takes away what they had.
+  /// Replaces the models' gradient sums with the restored sums and resets
+  /// `.grad`.
   void apply() const;
 
  private:
@@ -55,14 +61,17 @@ class RestoredGradients {
 
   const LoadedCheckpoint& loaded_;
   const std::vector<PreparedModel>& models_;
-  Place place_;
-  /// Whose sums this rank takes, and by what it divides them.
-  bool takes_own_ = false;
+  RankPosition position_;
+  /// Whether this rank takes only the sums that it saved itself.
+  bool takes_own_sums_ = false;
+  /// The saved states of the ranks whose sums this rank adds up.
   std::vector<const TensorMap*> sources_;
+  /// The number by which the added sums are divided.
   std::int64_t parts_ = 1;
   AccumulationWeighting weighting_;
   double group_weight_ = 0;
-  /// By model and parameter.
+  /// For each model and parameter: whether the saved gradient has the
+  /// parameter's shape.
   std::vector<std::vector<bool>> fits_;
   std::vector<std::string> problems_;
 };

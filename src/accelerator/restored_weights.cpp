@@ -2,21 +2,21 @@
 #include "accelerator/restored_weights.h"
 
 #include "accelerate/error.h"
-#include "accelerator/run_names.h"
+#include "accelerator/checkpoint_names.h"
 #include "base/str_cat.h"
 #include "checkpoint/large_copies.h"
 
 namespace accelerate {
 namespace {
 
-// The model's file has the buffers of one rank.
-void take_own_buffers(
-    TensorMap& weights, const TensorMap& own, const std::size_t model) {
+// The model's file contains the buffers of rank 0 only.
+void take_rank_buffers(
+    TensorMap& weights, const TensorMap& rank_state, const std::size_t model) {
   for (auto& [name, tensor] : weights) {
-    const auto mine = own.find(buffer_name(model, name));
-    if (mine != own.end() && mine->second.sizes() == tensor.sizes() &&
-        mine->second.scalar_type() == tensor.scalar_type()) {
-      tensor = mine->second;
+    const auto found = rank_state.find(buffer_name(model, name));
+    if (found != rank_state.end() && found->second.sizes() == tensor.sizes() &&
+        found->second.scalar_type() == tensor.scalar_type()) {
+      tensor = found->second;
     }
   }
 }
@@ -26,18 +26,22 @@ void take_own_buffers(
 RestoredWeights::RestoredWeights(
     const LoadedCheckpoint& loaded,
     const std::vector<PreparedModel>& models,
-    const TensorMap* own,
+    const TensorMap* rank_state,
     const Hooks& hooks,
     const std::filesystem::path& folder)
     : weights_(models.size()), has_hooks_(!hooks.empty()) {
-  take(loaded, own);
+  take(loaded, rank_state);
   run_hooks(hooks, folder);
   const Json& run = loaded.documents.at("run");
   read_kept_out(run);
   const auto saved = static_cast<std::size_t>(run.at("models").as_integer());
   if (saved != models.size()) {
     problems_.push_back(str_cat(
-        "the checkpoint has ", saved, " models, this run has ", models.size()));
+        "number of models: ",
+        saved,
+        " in the checkpoint, ",
+        models.size(),
+        " in this run"));
   }
   for (std::size_t m = 0; m < models.size(); ++m) {
     if (is_saved_[m]) {
@@ -47,15 +51,15 @@ RestoredWeights::RestoredWeights(
 }
 
 void RestoredWeights::take(
-    const LoadedCheckpoint& loaded, const TensorMap* own) {
+    const LoadedCheckpoint& loaded, const TensorMap* rank_state) {
   for (std::size_t m = 0; m < weights_.size(); ++m) {
     const auto found = loaded.weights.find(numbered("model", m));
     is_saved_.push_back(found != loaded.weights.end());
     if (is_saved_.back()) {
       weights_[m] = found->second;
     }
-    if (own != nullptr) {
-      take_own_buffers(weights_[m], *own, m);
+    if (rank_state != nullptr) {
+      take_rank_buffers(weights_[m], *rank_state, m);
     }
   }
 }
@@ -68,7 +72,7 @@ void RestoredWeights::run_hooks(
       hook(weights_, folder);
     }
   } catch (const std::exception& error) {
-    throw StateError(str_cat("a hook threw: ", error.what()));
+    throw StateError(str_cat("a load hook threw: ", error.what()));
   }
   weights_.resize(before.size());
   for (std::size_t m = 0; m < before.size(); ++m) {
@@ -80,7 +84,8 @@ void RestoredWeights::run_hooks(
   }
 }
 
-// What hooks of the saved run took out, to keep it elsewhere or not at all.
+// Weights that hooks removed when saving, to store them elsewhere or not at
+// all.
 void RestoredWeights::read_kept_out(const Json& run) {
   const Json* models = run.find(kKeptOut);
   for (std::size_t m = 0; models != nullptr && m < models->size(); ++m) {
@@ -104,11 +109,12 @@ void RestoredWeights::check_model(
     }
   }
   for (const auto& [name, tensor] : saved) {
-    problems_.push_back(str_cat(label, ": this run has no `", name, "`"));
+    problems_.push_back(
+        str_cat(label, ": this run has no weight `", name, "`"));
   }
 }
 
-// One of another type is converted where that was asked for, and listed.
+// Without `strict`, a weight of another type is listed and converted.
 void RestoredWeights::check_weight(
     const std::string& label,
     const std::string& name,
@@ -118,19 +124,20 @@ void RestoredWeights::check_weight(
       saved.scalar_type() != here.scalar_type()) {
     problems_.push_back(str_cat(
         label,
-        ": `",
+        ": weight `",
         name,
         "` is ",
         type_and_shape(saved),
-        ", in this run ",
-        type_and_shape(here)));
+        ", but ",
+        type_and_shape(here),
+        " in this run"));
   }
   if (saved.sizes() == here.sizes()) {
     copies_.emplace_back(here, saved);
   }
 }
 
-// A weight of this run that is not loaded, which may be what hooks want.
+// A weight of this run that is not loaded, which hooks may intend.
 void RestoredWeights::check_missing(const Weight& weight) {
   const bool kept_out = kept_out_.contains(weight);
   if (hooked_.contains(weight) || (kept_out && has_hooks_)) {
@@ -139,11 +146,11 @@ void RestoredWeights::check_missing(const Weight& weight) {
   const auto& [model, name] = weight;
   problems_.push_back(str_cat(
       numbered("model", model),
-      kept_out ? ": a hook kept `" : ": the checkpoint has no `",
+      kept_out ? ": a hook removed `" : ": the checkpoint has no weight `",
       name,
-      kept_out ? "` out of the checkpoint, and this run has no hook that could "
-                 "load it"
-               : "`"));
+      kept_out
+          ? "` from the checkpoint, and this run has no load hook to restore it"
+          : "`"));
 }
 
 void RestoredWeights::apply() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights that a checkpoint has for the models of a run.
+// The weights that the models of a run load from a checkpoint.
 #pragma once
 
 #include <filesystem>
@@ -17,32 +17,37 @@
 
 namespace accelerate {
 
-/// What the models of one rank take, after the user's hooks have seen it.
+/// The weights that the models of one rank load, after the user's hooks have
+/// run.
 class RestoredWeights {
  public:
   using Hooks = std::list<Accelerator::StateHook>;
 
-  /// Calls the hooks, then finds out what fits, and changes nothing itself.
-  /// `own` is what this rank has saved, null at another number of processes.
+  /// Calls the hooks, then checks which weights fit the models. Does not copy
+  /// weights into the models; `apply` does. `rank_state` is the state that this
+  /// rank saved; null if the number of processes has changed.
   ///
-  /// Throws `StateError` with what a hook threw.
+  /// If a hook throws, throws `StateError` with the hook's message.
   RestoredWeights(
       const LoadedCheckpoint& loaded,
       const std::vector<PreparedModel>& models,
-      const TensorMap* own,
+      const TensorMap* rank_state,
       const Hooks& hooks,
       const std::filesystem::path& folder);
 
-  /// What does not, and is left out; of another type: converted.
+  /// Messages about weights that are skipped because they do not fit the
+  /// models, or converted because their type differs from the type in the
+  /// model.
   const std::vector<std::string>& problems() const { return problems_; }
 
+  /// Copies the weights that fit into the models.
   void apply() const;
 
  private:
-  /// The number of a model and a name in it.
+  /// The index of a model and the name of a weight.
   using Weight = std::pair<std::size_t, std::string>;
 
-  void take(const LoadedCheckpoint& loaded, const TensorMap* own);
+  void take(const LoadedCheckpoint& loaded, const TensorMap* rank_state);
   void run_hooks(const Hooks& hooks, const std::filesystem::path& folder);
   void read_kept_out(const Json& run);
   void check_model(std::size_t index, const PreparedModel& model);
@@ -53,12 +58,14 @@ class RestoredWeights {
       const at::Tensor& saved);
   void check_missing(const Weight& weight);
 
-  /// Whether the checkpoint has the model, and what of it is left to take.
+  /// For each model: whether the checkpoint contains the model.
   std::vector<bool> is_saved_;
+  /// For each model: the saved weights that no weight of the model has matched
+  /// yet.
   std::vector<TensorMap> weights_;
   bool has_hooks_;
-  std::set<Weight> hooked_;    // taken out by hooks now
-  std::set<Weight> kept_out_;  // taken out by hooks when it was saved
+  std::set<Weight> hooked_;    // removed by hooks now
+  std::set<Weight> kept_out_;  // removed by hooks when the checkpoint was saved
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // to, from
   std::vector<std::string> problems_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checkpoint keeps of a run.
+// Collects the state of a run for a checkpoint.
 #include <functional>
 #include <utility>
 
@@ -8,9 +8,9 @@
 #include "accelerate/error.h"
 #include "accelerate/optimizer_state.h"
 #include "accelerator/accelerator_impl.h"
-#include "accelerator/checkpointing.h"
+#include "accelerator/checkpoint_manager.h"
+#include "accelerator/checkpoint_names.h"
 #include "accelerator/random_states.h"
-#include "accelerator/run_names.h"
 #include "base/str_cat.h"
 
 namespace accelerate {
@@ -24,10 +24,10 @@ Json states_of(const auto& objects) {
   return states;
 }
 
-Json missing_from(const TensorMap& some, const TensorMap& all) {
+Json missing_names(const TensorMap& subset, const TensorMap& all) {
   Json names = Json::array();
   for (const auto& [name, tensor] : all) {
-    if (!some.contains(name)) {
+    if (!subset.contains(name)) {
       names.push_back(name);
     }
   }
@@ -57,7 +57,8 @@ std::string type_and_shape(const at::Tensor& tensor) {
   return str_cat(tensor.scalar_type(), tensor.sizes());
 }
 
-TensorMap joined(const NamedTensors& parameters, const NamedTensors& buffers) {
+TensorMap merge_named(
+    const NamedTensors& parameters, const NamedTensors& buffers) {
   TensorMap weights;
   for (const NamedTensors* named : {&parameters, &buffers}) {
     for (std::size_t i = 0; i < named->size(); ++i) {
@@ -69,15 +70,16 @@ TensorMap joined(const NamedTensors& parameters, const NamedTensors& buffers) {
   return weights;
 }
 
-// Each rank's forward may change them, until those of one go to all.
+// The forward pass of each rank may change its buffers, until one rank's
+// buffers are broadcast.
 NamedTensors buffers_of(const PreparedModel& model) {
-  const auto* module = model.living_module();
+  const auto* module = model.live_module();
   return module != nullptr ? named_tensors(module->named_buffers())
                            : model.buffers;
 }
 
 TensorMap weights_of(const PreparedModel& model) {
-  return joined(model.parameters, buffers_of(model));
+  return merge_named(model.parameters, buffers_of(model));
 }
 
 std::vector<std::pair<std::string, at::Tensor>> named_parameters(
@@ -105,27 +107,28 @@ CheckpointContents Accelerator::Impl::collect_models() {
     const NamedTensors& parameters = models[m].path->parameters();
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (sums[i].defined()) {
-        contents.own[gradient_name(m, parameters.names[i])] = sums[i];
+        contents.rank_state[gradient_name(m, parameters.names[i])] = sums[i];
       }
     }
   }
-  if (has_own_buffers()) {
+  if (has_rank_buffers()) {
     for (std::size_t m = 0; m < models.size(); ++m) {
-      for (const auto& [name, buffer] : joined({}, buffers_of(models[m]))) {
-        contents.own[buffer_name(m, name)] = buffer;
+      for (const auto& [name, buffer] :
+           merge_named({}, buffers_of(models[m]))) {
+        contents.rank_state[buffer_name(m, name)] = buffer;
       }
     }
   }
   return contents;
 }
 
-// An update makes buffers equal; from then on each rank has seen other rows.
-// Where ranks train apart, all go on with the main process's parameters, and
-// with the buffers that belong to them.
-bool Accelerator::Impl::has_own_buffers() const {
+// An update makes buffers equal; after it each rank has seen different rows. In
+// local training, all ranks continue with the main process's parameters and the
+// matching buffers.
+bool Accelerator::Impl::has_rank_buffers() const {
   const bool are_equal = options.ddp_kwargs.broadcast_buffers &&
                          gradients->sync_gradients && no_sync_depth == 0;
-  return state.use_distributed() && !are_equal && trains_locally == 0;
+  return state.use_distributed() && !are_equal && local_trainers == 0;
 }
 
 CheckpointContents Accelerator::Impl::collect_large() {
@@ -135,8 +138,8 @@ CheckpointContents Accelerator::Impl::collect_large() {
   contents.num_processes = static_cast<int>(state.num_processes());
   for (std::size_t m = 0; m < models.size(); ++m) {
     const std::string name = numbered("model", m);
-    contents.weights[name] = joined(models[m].parameters, {});
-    contents.main_weights[name] = joined({}, buffers_of(models[m]));
+    contents.weights[name] = merge_named(models[m].parameters, {});
+    contents.main_weights[name] = merge_named({}, buffers_of(models[m]));
   }
   const auto all_optimizers = optimizers();
   const auto named = named_parameters(models);
@@ -151,7 +154,8 @@ CheckpointContents Accelerator::Impl::collect_large() {
 
 CheckpointContents Accelerator::Impl::collect() {
   for (const LRScheduler* scheduler : schedulers()) {
-    scheduler->settle();  // The optimizers' learning rates are saved first.
+    // The optimizers' learning rates are saved first.
+    scheduler->resolve_pending_steps();
   }
   CheckpointContents contents = collect_models();
   const auto all_loaders = loaders();
@@ -160,7 +164,7 @@ CheckpointContents Accelerator::Impl::collect() {
   }
   contents.documents["schedulers"] = states_of(schedulers());
   contents.documents["loaders"] = states_of(all_loaders);
-  scaling->settle();
+  scaling->update_scale();
   if (auto* scaler = scaling->scaler()) {
     contents.documents["scaler"] = scaler->state_dict();
   }
@@ -180,14 +184,14 @@ CheckpointContents Accelerator::Impl::collect() {
        {"sync_gradients", gradients->sync_gradients},
        {"models", models.size()},
        {"optimizers", optimizers().size()}});
-  contents.own[kRandomState] = random_state(c10::Device(c10::kCPU));
+  contents.rank_state[kRandomState] = random_state(c10::Device(c10::kCPU));
   if (!state.device().is_cpu()) {
-    contents.own[kDeviceRandomState] = random_state(state.device());
+    contents.rank_state[kDeviceRandomState] = random_state(state.device());
   }
   for (const auto& [name, random] : checkpoints->random_states) {
-    contents.own[str_cat(kOtherRandomState, name)] = random.save();
+    contents.rank_state[str_cat(kOtherRandomState, name)] = random.save();
   }
-  contents.own[kGroupWeight] =
+  contents.rank_state[kGroupWeight] =
       at::full({1}, accumulation.group_weight(), at::kDouble);
   return contents;
 }
@@ -198,8 +202,8 @@ std::vector<TensorMap> Accelerator::Impl::model_weights(
   for (std::size_t m = 0; m < models.size(); ++m) {
     const std::string name = numbered("model", m);
     weights.push_back(contents.weights.at(name));
-    const TensorMap& of_main = contents.main_weights.at(name);
-    weights.back().insert(of_main.begin(), of_main.end());
+    const TensorMap& main_weights = contents.main_weights.at(name);
+    weights.back().insert(main_weights.begin(), main_weights.end());
   }
   return weights;
 }
@@ -211,7 +215,7 @@ void Accelerator::Impl::take_hooked_weights(
   bool any = false;
   for (std::size_t m = 0; m < models.size(); ++m) {
     const std::string name = numbered("model", m);
-    kept_out.push_back(missing_from(weights[m], weights_of(models[m])));
+    kept_out.push_back(missing_names(weights[m], weights_of(models[m])));
     any = any || kept_out.at(m).size() > 0;
     contents.weights[name].clear();
     contents.main_weights[name] = std::move(weights[m]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a loop saves.
+// Periodic saves of a training loop.
 #include <chrono>
 #include <utility>
 
@@ -7,14 +7,14 @@
 
 #include "accelerate/error.h"
 #include "accelerator/accelerator_impl.h"
-#include "accelerator/checkpointing.h"
+#include "accelerator/checkpoint_manager.h"
 #include "accelerator/preemption.h"
 #include "base/str_cat.h"
 
 namespace accelerate {
 namespace {
 
-/// Decides when it is time; the same on every rank.
+/// Decides when a save is due; the same on every rank.
 class SaveClock {
  public:
   explicit SaveClock(const SaveEveryOptions& options) : options_(options) {}
@@ -34,7 +34,7 @@ class SaveClock {
     return due.front().as_bool();
   }
 
-  void saved() { last_ = std::chrono::steady_clock::now(); }
+  void restart() { last_ = std::chrono::steady_clock::now(); }
 
  private:
   SaveEveryOptions options_;
@@ -46,7 +46,7 @@ class SaveClock {
 void check_every(const SaveEveryOptions& options) {
   if (!options.steps && !options.minutes) {
     throw ArgumentError(
-        "save_every needs `steps` or `minutes`", "pass one of the two");
+        "save_every needs `steps` or `minutes`", "set at least one of them");
   }
   if ((options.steps && *options.steps < 1) ||
       (options.minutes && !(*options.minutes > 0))) {
@@ -54,8 +54,8 @@ void check_every(const SaveEveryOptions& options) {
         str_cat(
             "save_every: ",
             options.steps && *options.steps < 1
-                ? str_cat("steps is ", *options.steps)
-                : str_cat("minutes is ", *options.minutes)),
+                ? str_cat("`steps` is ", *options.steps)
+                : str_cat("`minutes` is ", *options.minutes)),
         "pass a number above 0");
   }
 }
@@ -64,26 +64,27 @@ void check_every(const SaveEveryOptions& options) {
 
 bool Accelerator::checkpoint_requested() {
   install_preemption_handlers();
-  const auto mine = at::full({1}, preemption_requested() ? 1 : 0, at::kLong);
-  return group().reduce({mine}, Reduction::max)[0].item<std::int64_t>() > 0;
+  const auto local = at::full({1}, preemption_requested() ? 1 : 0, at::kLong);
+  return group().reduce({local}, Reduction::max)[0].item<std::int64_t>() > 0;
 }
 
 std::function<bool()> Accelerator::save_every(const SaveEveryOptions& options) {
   check_every(options);
-  // A folder is needed at the first save; say so now.
+  // The first save needs a folder; throw now if there is none.
   static_cast<void>(impl_->checkpoints->folder());
   return [this,
           options,
           clock = SaveClock(options),
-          asked = false,
+          stop_handled = false,
           prepared = options.blocking]() mutable {
     const bool due = clock.is_due(group());
-    const bool stop = checkpoint_requested() && !std::exchange(asked, true);
+    const bool stop =
+        checkpoint_requested() && !std::exchange(stop_handled, true);
     if (due || stop) {
-      // Who was asked to stop may not live to see a background save end.
+      // A process that must stop may be killed before a background save ends.
       save_state(SaveStateOptions{.blocking = options.blocking || stop});
-      clock.saved();
-    } else if (!prepared && !impl_->checkpoints->has_memory()) {
+      clock.restart();
+    } else if (!prepared && !impl_->checkpoints->memory_reserved()) {
       // After the first step, when optimizers have a state.
       impl_->checkpoints->writer(state()).prepare(impl_->collect_models());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models and single files, without the rest of a run.
+// Saves models and single files.
 #include "accelerate/saving.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 #include "accelerate/error.h"
 #include "accelerate/safetensors.h"
 #include "accelerator/accelerator_impl.h"
-#include "accelerator/run_names.h"
+#include "accelerator/checkpoint_names.h"
 #include "base/files.h"
 #include "base/str_cat.h"
 
@@ -39,8 +39,8 @@ void refuse_pickle(const fs::path& path) {
   const bool bare = text[0] == '\x80' && text[1] >= 2 && text[1] <= 5;
   if ((archive || bare) && text[8] != '{') {
     throw FormatError(
-        str_cat(path.string(), " is a pickle, which could run code"),
-        "save it from Python with `safetensors.torch.save_file`");
+        str_cat(path.string(), " is a pickle file, which could execute code"),
+        "save the tensors from Python with `safetensors.torch.save_file`");
   }
 }
 
@@ -53,12 +53,15 @@ void refuse_meta(const TensorMap& tensors) {
   }
   if (!names.empty()) {
     throw StateError(
-        str_cat("cannot save the model: without values (on meta): ", names),
-        "load or initialise its weights first");
+        str_cat(
+            "cannot save the model: these tensors are on the `meta` device and "
+            "have no values: ",
+            names),
+        "load or initialize the model's weights first");
   }
 }
 
-// Names of one piece of memory in one form, in the order of the map.
+// Names that share memory with the same type, shape and strides, in map order.
 std::vector<std::vector<std::string>> tied_names(const TensorMap& tensors) {
   using Shape = std::vector<std::int64_t>;
   std::map<
@@ -84,19 +87,19 @@ std::vector<std::vector<std::string>> tied_names(const TensorMap& tensors) {
   return tied;
 }
 
-// A reader that does not tie them itself misses all but the first.
-void warn_of_tied(const TensorMap& tensors) {
+// A reader that does not tie weights itself finds only the first name.
+void warn_about_tied_weights(const TensorMap& tensors) {
   std::string list;
   for (const auto& names : tied_names(tensors)) {
-    list += str_cat(
-        list.empty() ? "`" : "; `", names[0], "` holds the values of `");
+    list += str_cat(list.empty() ? "`" : "; `", names[0], "` also stores `");
     for (std::size_t i = 1; i < names.size(); ++i) {
       list += str_cat(i == 1 ? "" : ", `", names[i], "`");
     }
   }
   if (!list.empty()) {
     std::cerr
-        << str_cat("warning: save_model wrote tied weights once: ", list, "\n")
+        << str_cat(
+               "warning: save_model wrote tied weights only once: ", list, "\n")
         << std::flush;
   }
 }
@@ -129,7 +132,7 @@ bool Accelerator::saves_files() const {
 }
 
 TensorMap Accelerator::state_dict_of(const torch::nn::Module& model) {
-  return joined(
+  return merge_named(
       named_tensors(model.named_parameters()),
       named_tensors(model.named_buffers()));
 }
@@ -142,7 +145,10 @@ void Accelerator::save_module(
   refuse_meta(state);
   if (fs::exists(save_directory) && !fs::is_directory(save_directory)) {
     throw ArgumentError(
-        str_cat("save_model: ", save_directory.string(), " is a file"),
+        str_cat(
+            "save_model needs a folder, but ",
+            save_directory.string(),
+            " is a file"),
         "pass a folder");
   }
   if (saves_files()) {
@@ -150,7 +156,7 @@ void Accelerator::save_module(
         state,
         save_directory,
         {.max_shard_size = options.max_shard_size.bytes()});
-    warn_of_tied(state);
+    warn_about_tied_weights(state);
   }
 }
 

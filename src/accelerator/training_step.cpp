@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One backward of an Accelerator, from the loss to the gradients of an update.
+// One backward pass of an Accelerator, from the loss to the gradients of an
+// update.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -19,25 +20,26 @@ void check_loss(const at::Tensor& loss, bool debug) {
   if (!loss.defined() || loss.numel() != 1) {
     throw ArgumentError(
         loss.defined()
-            ? str_cat("backward needs a scalar loss, got shape ", loss.sizes())
+            ? str_cat(
+                  "backward needs a scalar loss, but got shape ", loss.sizes())
             : std::string("backward got an undefined loss"),
         "reduce it first, for example with `loss.mean()`");
   }
   if (!loss.requires_grad()) {
     throw ArgumentError(
-        "backward got a loss without a graph behind it",
+        "backward got a loss without an autograd graph",
         "compute it from the model's output, outside of a NoGradGuard");
   }
-  // Reads from the device, so only when asked for.
+  // Reads from the device, so only in debug mode.
   if (debug && !std::isfinite(loss.item<double>())) {
     throw ArgumentError(
         str_cat("backward got a loss of ", loss.item<double>()),
-        "look at the batch and the learning rate of this step; without "
-        "ACCELERATE_DEBUG_MODE the loss is not looked at");
+        "check the batch and the learning rate of this step; the loss is "
+        "checked because ACCELERATE_DEBUG_MODE is set");
   }
 }
 
-void weigh(const GradientPath& path, double factor) {
+void scale_gradients(const GradientPath& path, double factor) {
   if (factor == 1) {
     return;
   }
@@ -61,16 +63,16 @@ Sync Accelerator::Impl::next_sync() {
   return accumulation.plugin().sync_each_batch ? Sync::hidden : Sync::later;
 }
 
-// Without the other processes; still nothing for the optimizers to do before
-// an accumulation is complete.
+// The synchronization without other processes: optimizers still have nothing to
+// do before gradient accumulation is complete.
 Sync Accelerator::Impl::local_sync() const {
   return gradients->sync_gradients ? Sync::visible : Sync::later;
 }
 
-// What `no_sync` leaves in `.grad` may only be a part of the sum; in local
-// training it is all there will be.
+// After `no_sync`, `.grad` may hold only a part of the sum; in local training
+// it is the whole gradient.
 bool Accelerator::Impl::is_update(Sync sync) const {
-  return sync == Sync::now || (sync == Sync::visible && trains_locally > 0);
+  return sync == Sync::now || (sync == Sync::visible && local_trainers > 0);
 }
 
 Sync Accelerator::Impl::sync_of(const PreparedModel& model, Sync sync) const {
@@ -92,19 +94,19 @@ std::vector<at::Tensor> Accelerator::Impl::trained_parameters() const {
 }
 
 void Accelerator::Impl::backward(
-    const at::Tensor& loss, const BackwardOptions& how) {
+    const at::Tensor& loss, const BackwardOptions& backward_options) {
   check_loss(loss, state.debug());
   check_thread();
-  if (how.create_graph && state.use_distributed()) {
+  if (backward_options.create_graph && state.use_distributed()) {
     throw UnsupportedError(
-        "backward with create_graph on several processes: what averages the "
-        "gradients keeps no graph",
-        "use torch::autograd::grad with create_graph for the inner gradients, "
-        "then backward of a loss made of them");
+        "backward with `create_graph` does not work with several processes: "
+        "averaging the gradients does not preserve the autograd graph",
+        "use torch::autograd::grad with `create_graph` for the inner "
+        "gradients, then call backward on a loss computed from them");
   }
   const Sync sync = next_sync();
   if (is_update(sync)) {
-    note_step(updates + 1);
+    report_step_to_launcher(updates + 1);
   }
   if (joining && sync == Sync::now) {
     ++join_steps;
@@ -115,16 +117,16 @@ void Accelerator::Impl::backward(
     scaling->begin_backward(trained_parameters());
   }
   const double factor = accumulation.loss_factor();
-  const at::Tensor weighed = factor == 1 ? loss : loss.mul(factor);
+  const at::Tensor scaled_loss = factor == 1 ? loss : loss.mul(factor);
   begin_paths(sync);
-  run_engine(scaling->scale(weighed), how);
+  run_engine(scaling->scale(scaled_loss), backward_options);
   if (sync == Sync::now || sync == Sync::visible) {
     finish_update(sync);
   }
 }
 
-// The largest comes first: it is the one that works ahead. The same order on
-// every rank.
+// The largest model comes first, because it reduces its gradients early. The
+// order is the same on every rank.
 std::vector<PreparedModel*> Accelerator::Impl::models_with_paths() {
   std::vector<PreparedModel*> found;
   for (PreparedModel& model : models) {
@@ -141,9 +143,9 @@ std::vector<PreparedModel*> Accelerator::Impl::models_with_paths() {
 void Accelerator::Impl::begin_paths(Sync sync) {
   bool reduces = false;
   for (PreparedModel* model : models_with_paths()) {
-    const Sync how = sync_of(*model, sync);
-    model->path->begin(how, /*ahead=*/!reduces);
-    reduces = reduces || how == Sync::now || how == Sync::hidden;
+    const Sync model_sync = sync_of(*model, sync);
+    model->path->begin(model_sync, /*overlap=*/!reduces);
+    reduces = reduces || model_sync == Sync::now || model_sync == Sync::hidden;
   }
   if (reduces && state.use_distributed()) {
     agreement_->propose();
@@ -151,20 +153,21 @@ void Accelerator::Impl::begin_paths(Sync sync) {
 }
 
 void Accelerator::Impl::run_engine(
-    const at::Tensor& loss, const BackwardOptions& how) {
+    const at::Tensor& loss, const BackwardOptions& backward_options) {
   const auto trained = models_with_paths();
   try {
-    // The gradients of fp32 islands must stay fp32.
+    // The gradients of fp32 parts of the model must stay fp32.
     const AutocastGuard off(
         state.device().type(), precision, {.enabled = false});
-    loss.backward({}, how.retain_graph, how.create_graph);
+    loss.backward(
+        {}, backward_options.retain_graph, backward_options.create_graph);
   } catch (...) {
     for (PreparedModel* model : trained) {
       model->path->fail();
     }
     throw;
   }
-  // Every rank ends all paths, also when one of them reports a failure.
+  // Every rank ends all paths, even when one of them reports a failure.
   std::exception_ptr first;
   for (PreparedModel* model : trained) {
     try {
@@ -178,17 +181,17 @@ void Accelerator::Impl::run_engine(
   }
 }
 
-// In the second update optimizers have a state. Memory of the host that
-// devices copy to cannot be taken back, so it waits for the first save.
-void Accelerator::Impl::get_checkpoint_memory() {
+// From the second update on, optimizers have a state. Pinned memory cannot be
+// returned, so with a GPU it is allocated at the first save.
+void Accelerator::Impl::reserve_checkpoint_memory() {
   if (updates < 2 || !state.device().is_cpu() || !checkpoints->wants_memory()) {
     return;
   }
   try {
-    checkpoints->get_memory(collect_large());
+    checkpoints->reserve_memory(collect_large());
   } catch (const Error&) {
-    // A save will say it, and may never come.
-    checkpoints->forgo_memory();
+    // A later save reports the error; there may never be one.
+    checkpoints->skip_memory();
   }
 }
 
@@ -199,27 +202,30 @@ void Accelerator::Impl::finish_update(Sync sync) {
       sync == Sync::now ? accumulation.gradient_factor(state.group()) : local;
   for (const PreparedModel& model : models) {
     if (model.path) {
-      weigh(*model.path, sync_of(model, sync) == Sync::now ? joint : local);
+      scale_gradients(
+          *model.path, sync_of(model, sync) == Sync::now ? joint : local);
     }
   }
   if (scaling->is_on()) {
     scaling->finish(trained_parameters());
   }
   updates += is_update(sync) ? 1 : 0;
-  get_checkpoint_memory();
+  reserve_checkpoint_memory();
   if (sync != Sync::now) {
     return;
   }
   broadcast_buffers();
   if (accumulation.incomplete_group() &&
       accumulation.plugin().weighting == AccumulationWeighting::fixed &&
-      !std::exchange(said_incomplete, true) && PartialState::is_initialized()) {
+      !std::exchange(warned_incomplete, true) &&
+      PartialState::is_initialized()) {
     get_logger("accelerate")
         .warning(str_cat(
-            "the last group of an epoch had fewer than ",
+            "the last micro-batch group of an epoch had fewer than ",
             accumulation.plugin().num_steps,
-            " micro-batches and weighs less; "
-            "GradientAccumulationPlugin::weighting = group weighs it in full"));
+            " micro-batches, so it has less weight; set "
+            "GradientAccumulationPlugin::weighting to `group` to give it full "
+            "weight"));
   }
 }
 
@@ -234,8 +240,8 @@ void Accelerator::Impl::broadcast_buffers() {
   }
 }
 
-// While uneven inputs are joined: who still trains tells the others, who take
-// part in what follows. Buffers come from one that trains.
+// While uneven inputs are joined: ranks that still train announce it, and the
+// other ranks take part in the step. Buffers come from a rank that trains.
 bool Accelerator::Impl::announce_joint_step(bool trains) {
   const auto all = state.group().gather({at::full({1}, trains ? 1 : 0)})[0];
   const bool any = all.any().item<bool>();
@@ -244,22 +250,24 @@ bool Accelerator::Impl::announce_joint_step(bool trains) {
   return any;
 }
 
-// This rank has no more batches: it answers the others until none is left,
-// then everybody takes the parameters of a rank that trained longest.
+// This rank has no more batches: it takes part in the steps of the other ranks
+// until none trains. Then all ranks take the parameters of a rank that trained
+// longest.
 void Accelerator::Impl::join() {
   joining = false;
   const Group& group = state.group();
   while (announce_joint_step(/*trains=*/false)) {
-    const auto each = [this](auto&& shadow) {
+    const auto for_each_reducer = [this](auto&& action) {
       for (PreparedModel* model : models_with_paths()) {
         if (auto* reducer = dynamic_cast<Reducer*>(model->path.get())) {
-          shadow(*reducer);
+          action(*reducer);
         }
       }
     };
-    each([](Reducer& reducer) { reducer.begin_shadow(); });
+    for_each_reducer(
+        [](Reducer& reducer) { reducer.begin_zero_contribution(); });
     agreement_->propose();
-    each([](Reducer& reducer) { reducer.end_shadow(); });
+    for_each_reducer([](Reducer& reducer) { reducer.end_zero_contribution(); });
     accumulation.join_gradient_factor(group);
     broadcast_buffers();
   }

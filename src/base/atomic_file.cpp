@@ -20,10 +20,10 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// The rename is on the disk once the folder is.
+// The rename is durable only once the folder is synced.
 void sync_folder(const fs::path& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems know no fsync for folders and say EINVAL.
+  // Some file systems do not support fsync on folders and return EINVAL.
   if (!fd || (::fsync(fd.get()) != 0 && errno != EINVAL)) {
     throw_errno("write", folder, errno);
   }

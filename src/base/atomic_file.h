@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that appears whole or not at all.
+// A file that appears complete or not at all.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,13 @@
 
 namespace accelerate {
 
-/// Writes to a temporary file beside `path`; `commit` brings it to the disk
-/// and renames it. Without `commit` nothing is left.
+/// Writes to a temporary file next to `path`; `commit` syncs it to disk and
+/// renames it to `path`. If `commit` was not called or failed, the destructor
+/// removes the temporary file.
 class AtomicFile {
  public:
-  /// Creates missing folders. Throws `IoError`, as all of it does.
+  /// Creates missing folders. The constructor, `write` and `commit` throw
+  /// `IoError` on failure.
   explicit AtomicFile(std::filesystem::path path, mode_t mode = 0644);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

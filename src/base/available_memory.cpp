@@ -10,7 +10,7 @@
 namespace accelerate {
 namespace {
 
-// The first whole number of a file; empty when there is none ("max").
+// Returns the number at the start of a file; empty when there is none ("max").
 std::optional<std::uint64_t> number_in(const char* path) {
   std::ifstream file(path);
   std::uint64_t value = 0;
@@ -30,10 +30,10 @@ std::uint64_t available_bytes() {
       available = kibibytes * 1024;
     }
   }
-  const auto most = number_in("/sys/fs/cgroup/memory.max");
+  const auto limit = number_in("/sys/fs/cgroup/memory.max");
   const auto used = number_in("/sys/fs/cgroup/memory.current");
-  if (most && used) {
-    available = std::min(available, *most - std::min(*most, *used));
+  if (limit && used) {
+    available = std::min(available, *limit - std::min(*limit, *used));
   }
   return available;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory is left.
+// Available host memory.
 #pragma once
 
 #include <cstdint>
 
 namespace accelerate {
 
-/// What the kernel could give this process without ending one for it; large
-/// where it does not say.
+/// Returns how many more bytes this process can allocate before the machine or
+/// the process's cgroup runs out of memory; `UINT64_MAX` if unknown.
 std::uint64_t available_bytes();
 
 }  // namespace accelerate

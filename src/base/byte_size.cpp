@@ -25,9 +25,9 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t>, 10> kUnits{{
     {"TiB", std::uint64_t{1} << 40},
 }};
 
-[[noreturn]] void throw_no_size(const std::string_view text) {
+[[noreturn]] void throw_not_a_size(const std::string_view text) {
   throw ArgumentError(
-      str_cat("`", text, "` is no size of a file"),
+      str_cat("`", text, "` is not a file size"),
       "write a whole number and a unit, such as `5GB` or `512MiB`");
 }
 
@@ -37,7 +37,7 @@ ByteSize::ByteSize(const std::string_view text) {
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), bytes_);
   if (error != std::errc()) {
-    throw_no_size(text);
+    throw_not_a_size(text);
   }
   auto unit = text.substr(static_cast<std::size_t>(end - text.data()));
   if (unit.starts_with(' ')) {
@@ -48,17 +48,17 @@ ByteSize::ByteSize(const std::string_view text) {
       continue;
     }
     if (bytes_ > std::numeric_limits<std::uint64_t>::max() / factor) {
-      throw_no_size(text);
+      throw_not_a_size(text);
     }
     bytes_ *= factor;
     return;
   }
-  throw_no_size(text);
+  throw_not_a_size(text);
 }
 
 std::uint64_t ByteSize::checked(const std::int64_t bytes) {
   if (bytes < 0) {
-    throw_no_size(std::to_string(bytes));
+    throw_not_a_size(std::to_string(bytes));
   }
   return static_cast<std::uint64_t>(bytes);
 }

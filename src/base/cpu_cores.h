@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processors this process may run on.
+// The CPUs this process may run on.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@
 
 namespace accelerate {
 
-/// The logical CPUs that the affinity of this process leaves it.
+/// Returns the logical CPUs in the affinity mask of this process.
 std::vector<int> allowed_cpus();
 
-/// How many physical cores they belong to: two threads of one core count once.
+/// Returns the number of physical cores that the logical CPUs in `cpus` belong
+/// to. Two logical CPUs on the same core count as one.
 std::int64_t count_cores(const std::vector<int>& cpus);
 
 }  // namespace accelerate

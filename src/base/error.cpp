@@ -12,7 +12,7 @@ Error::Error(
     : std::runtime_error(what_happened), hint_(std::move(hint)), where_(where) {
 }
 
-// Out-of-line destructors give each class one home for its type information,
+// Out-of-line destructors put each class's type information into this library,
 // so that a `catch` in a program matches a `throw` in the library.
 Error::~Error() = default;
 ArgumentError::~ArgumentError() = default;
@@ -23,7 +23,7 @@ IoError::~IoError() = default;
 FormatError::~FormatError() = default;
 DistributedError::~DistributedError() = default;
 MismatchError::~MismatchError() = default;
-PeerError::~PeerError() = default;
+RankError::~RankError() = default;
 OutOfMemoryError::~OutOfMemoryError() = default;
 InternalError::~InternalError() = default;
 

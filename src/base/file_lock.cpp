@@ -28,7 +28,7 @@ UniqueFd open_lock_file(const std::filesystem::path& path) {
   return fd;
 }
 
-/// One attempt; false when another process holds it.
+/// Tries once; returns false when another process holds the lock.
 bool try_lock(int fd, const std::filesystem::path& path) {
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
     return true;
@@ -39,8 +39,8 @@ bool try_lock(int fd, const std::filesystem::path& path) {
   return false;
 }
 
-/// Whether the open file is still the one of that name: whoever removes a lock
-/// file leaves those who wait with one that nobody else can see.
+/// Returns whether the open file is still at `path`. If another process removed
+/// the lock file, a lock on the old file protects nothing.
 bool is_current(int fd, const std::filesystem::path& path) {
   struct stat opened{};
   struct stat named{};
@@ -63,7 +63,7 @@ FileLock::FileLock(
   }
   const auto deadline = Clock::now() + timeout;
   auto pause = std::chrono::milliseconds(1);
-  bool told = false;
+  bool notified = false;
   while (true) {
     fd_ = open_lock_file(path);
     if (try_lock(fd_.get(), path) && is_current(fd_.get(), path)) {
@@ -76,14 +76,14 @@ FileLock::FileLock(
               path.string(),
               " for ",
               format_seconds(std::chrono::duration<double>(timeout).count())),
-          "wait for that process or end it; removing the file is safe once "
-          "no process uses it");
+          "wait for that process or stop it; remove the lock file only if no "
+          "process is using it");
     }
-    if (!told && waiting) {
+    if (!notified && waiting) {
       waiting();
     }
-    told = true;
-    // There is no `flock` with a limit; ten looks a second cost nothing.
+    notified = true;
+    // `flock` has no timeout; ten attempts a second cost nothing.
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::milliseconds(100));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lock that processes hold on a file, as Python's `filelock` takes it.
+// A lock on a file, compatible with Python's `filelock`.
 #pragma once
 
 #include <chrono>
@@ -10,13 +10,13 @@
 
 namespace accelerate {
 
-/// Holds `flock` on a file until it goes; the file stays. The system lets go
-/// of the lock of a process that dies.
+/// Holds an exclusive `flock` on a file until this object is destroyed. Does
+/// not remove the file. If the process dies, the system releases the lock.
 class FileLock {
  public:
-  /// Creates the file and its folders if need be. `waiting` is called once if
-  /// another process holds the lock. Throws `IoError` when that lasts longer
-  /// than `timeout`, or when the file cannot be opened.
+  /// Creates the file and its folders if they are missing. Calls `waiting` once
+  /// if another process holds the lock. Throws `IoError` after `timeout`, or
+  /// when the file cannot be opened.
   FileLock(
       const std::filesystem::path& path,
       std::chrono::milliseconds timeout,

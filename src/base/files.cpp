@@ -43,8 +43,8 @@ std::string read_descriptor(
     throw_errno("read", path, EISDIR);
   }
   std::string content;
-  // One byte more than allowed tells "exactly full" from "too large", and a
-  // pipe or a growing file cannot slip past the size that was asked first.
+  // Reads past the limit to tell "exactly full" from "too large". The size from
+  // `fstat` would be wrong for a pipe or a growing file.
   while (content.size() <= max_bytes) {
     char buffer[16384];
     const ssize_t got = ::read(fd, buffer, sizeof(buffer));

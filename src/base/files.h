@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole files, read with a limit and written so that nobody sees half of one.
+// Reads whole files with a size limit, and writes whole files atomically.
 #pragma once
 
 #include <cstddef>
@@ -11,26 +11,26 @@
 
 namespace accelerate {
 
-/// Returns the file's content. Throws `IoError` naming path and reason, also
-/// when the file is larger than `max_bytes` (nothing is read then).
+/// Returns the file's content. Throws `IoError` naming the path and the reason
+/// if the file cannot be read or is larger than `max_bytes`.
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes);
 
-/// The same for what is open; `path` is for errors.
+/// Like `read_file`, for the open file `fd`; error messages name `path`.
 std::string read_descriptor(
     int fd, const std::filesystem::path& path, std::size_t max_bytes);
 
-/// Writes through a temporary file beside `path` and a rename: readers see the
-/// old content or the new one. Creates missing folders.
+/// Writes a temporary file next to `path` and renames it, so that readers see
+/// either the old or the new content. Creates missing folders.
 void write_file(
     const std::filesystem::path& path,
     std::string_view content,
     mode_t mode = 0644);
 
-/// Throws `IoError`: "cannot <action> <path>: <what errno says>".
+/// Throws `IoError` with the text "cannot <action> <path>: <errno text>".
 [[noreturn]] void throw_errno(
     std::string_view action, const std::filesystem::path& path, int error);
 
-/// What the system says about an error number.
+/// Returns the system's text for an error number.
 std::string errno_text(int error);
 
 }  // namespace accelerate

@@ -25,7 +25,7 @@ const unsigned char* bytes_of(std::string_view text) {
 Digest hmac_sha256(std::string_view key, std::string_view message) {
   Digest digest{};
   unsigned length = 0;
-  const auto* made = HMAC(
+  const auto* result = HMAC(
       EVP_sha256(),
       key.data(),
       static_cast<int>(key.size()),
@@ -33,8 +33,8 @@ Digest hmac_sha256(std::string_view key, std::string_view message) {
       message.size(),
       digest.data(),
       &length);
-  if (made == nullptr || length != digest.size()) {
-    throw InternalError("OpenSSL did not make an HMAC");
+  if (result == nullptr || length != digest.size()) {
+    throw InternalError("OpenSSL failed to compute an HMAC");
   }
   return digest;
 }
@@ -49,7 +49,7 @@ std::string sha256_hex(std::string_view content) {
           &length,
           EVP_sha256(),
           nullptr) != 1) {
-    throw InternalError("OpenSSL did not make a SHA-256");
+    throw InternalError("OpenSSL failed to compute a SHA-256");
   }
   return to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
@@ -64,7 +64,7 @@ std::string random_bytes(std::size_t count) {
   for (std::size_t done = 0; done < count;) {
     const ssize_t got = ::getrandom(bytes.data() + done, count - done, 0);
     if (got < 0 && errno != EINTR) {
-      throw IoError(str_cat("no random bytes: ", errno_text(errno)));
+      throw IoError(str_cat("cannot get random bytes: ", errno_text(errno)));
     }
     done += got > 0 ? static_cast<std::size_t>(got) : 0;
   }

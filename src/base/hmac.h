@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proofs of a shared secret, with OpenSSL's HMAC.
+// HMAC, SHA-256 and random bytes, to prove knowledge of a shared secret.
 #pragma once
 
 #include <array>
@@ -11,16 +11,17 @@ namespace accelerate {
 
 using Digest = std::array<std::uint8_t, 32>;
 
-/// HMAC-SHA256.
+/// Returns the HMAC-SHA256 of `message`.
 Digest hmac_sha256(std::string_view key, std::string_view message);
 
-/// SHA-256, as lower-case hexadecimal digits.
+/// Returns the SHA-256 of `content` in lower-case hexadecimal.
 std::string sha256_hex(std::string_view content);
 
-/// Compares in a time that does not depend on where the two differ.
+/// Compares two texts in constant time, so that timing does not reveal where
+/// they differ.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
-/// `count` bytes nobody can guess.
+/// Returns `count` cryptographically secure random bytes.
 std::string random_bytes(std::size_t count);
 std::string to_hex(std::string_view bytes);
 

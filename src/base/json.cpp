@@ -10,8 +10,8 @@
 namespace accelerate {
 namespace {
 
-// Below this, comparing names one by one is faster than hashing.
-constexpr std::size_t kIndexFrom = 16;
+// Below this number of members, a linear search is faster than hashing.
+constexpr std::size_t kMinIndexedMembers = 16;
 
 const char* name_of(Json::Type type) {
   switch (type) {
@@ -67,7 +67,7 @@ const JsonMember* JsonObject::end() const noexcept {
   return members_.data() + members_.size();
 }
 JsonMember* JsonObject::begin() noexcept {
-  // The caller may rename a member through this.
+  // The caller may rename a member through the returned reference.
   index_.reset();
   return members_.data();
 }
@@ -76,7 +76,7 @@ JsonMember* JsonObject::end() noexcept {
 }
 
 std::size_t JsonObject::position(std::string_view key) const {
-  if (members_.size() < kIndexFrom) {
+  if (members_.size() < kMinIndexedMembers) {
     const auto found = std::find_if(
         members_.begin(), members_.end(), [&](const JsonMember& member) {
           return member.key == key;
@@ -219,8 +219,11 @@ const Json& Json::at(std::size_t index) const {
   if (index < elements.size()) {
     return elements[index];
   }
-  throw FormatError(
-      str_cat("element ", index, " of an array of ", elements.size()));
+  throw FormatError(str_cat(
+      "index ",
+      index,
+      " is out of range for an array of size ",
+      elements.size()));
 }
 
 Json& Json::operator[](std::string_view key) {
@@ -239,14 +242,14 @@ void Json::push_back(Json element) {
 
 bool Json::operator==(const Json& other) const {
   if (is_object() && other.is_object()) {
-    // Order is kept for readers; it carries no meaning.
+    // The order is for human readers; it has no meaning.
     return size() == other.size() &&
            std::all_of(
                as_object().begin(),
                as_object().end(),
                [&](const JsonMember& member) {
-                 const Json* twin = other.find(member.key);
-                 return twin != nullptr && *twin == member.value;
+                 const Json* found = other.find(member.key);
+                 return found != nullptr && *found == member.value;
                });
   }
   if (type() != other.type()) {

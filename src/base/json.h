@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where layers below the public API look for the JSON value.
+// Forwards to the public JSON header, for layers below the public API.
 #pragma once
 
 #include "accelerate/json.h"

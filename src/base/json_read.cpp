@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON text and CBOR into `Json`. The only file that includes json.hpp.
+// Parses JSON text and CBOR. No other file includes json.hpp.
 #include <algorithm>
 #include <iterator>
 #include <vector>
@@ -13,8 +13,8 @@
 namespace accelerate {
 namespace {
 
-// An iterator that leaves behind how far the parser has read, because the
-// parser's own callbacks do not say where they are.
+// An iterator that records how far the parser has read, because the parser's
+// callbacks do not report their position.
 class CountingIterator {
  public:
   using iterator_category = std::forward_iterator_tag;
@@ -48,7 +48,7 @@ class CountingIterator {
   const char** reached_;
 };
 
-// Receives the parser's events and builds the value, with our limits.
+// Builds the value from the parser's events and enforces our limits.
 class Builder {
  public:
   explicit Builder(std::size_t max_depth) : max_depth_(max_depth) {}
@@ -85,7 +85,7 @@ class Builder {
       const nlohmann::detail::exception& exception) {
     error_position = position;
     const std::string text = exception.what();
-    // "[json.exception.…] parse error at …: what is wrong"
+    // The text is "[json.exception.…] parse error at …: what is wrong".
     const auto colon = text.find(": ");
     return fail(colon == std::string::npos ? text : text.substr(colon + 2));
   }
@@ -100,7 +100,7 @@ class Builder {
     return false;
   }
 
-  Json* place(Json value) {
+  Json* insert(Json value) {
     if (open_.empty()) {
       result = std::move(value);
       return &result;
@@ -114,7 +114,7 @@ class Builder {
   }
 
   bool add(Json value) {
-    place(std::move(value));
+    insert(std::move(value));
     return true;
   }
 
@@ -122,7 +122,7 @@ class Builder {
     if (open_.size() >= max_depth_) {
       return fail(str_cat("nested deeper than ", max_depth_, " levels"));
     }
-    open_.push_back(place(std::move(value)));
+    open_.push_back(insert(std::move(value)));
     return true;
   }
 
@@ -132,7 +132,7 @@ class Builder {
   }
 
   std::size_t max_depth_;
-  // Pointers stay valid: a container grows only while it is the innermost.
+  // Pointers stay valid: only the innermost container grows.
   std::vector<Json*> open_;
   Json* slot_ = nullptr;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `Json` into JSON text and CBOR.
+// Writes `Json` as JSON text and CBOR.
 #include <array>
 #include <bit>
 #include <charconv>
@@ -51,7 +51,7 @@ class TextWriter {
       non_finite(number);
       return;
     }
-    // The shortest text that reads back as the same double.
+    // The shortest text that parses to the same double.
     std::array<char, 32> buffer{};
     const auto end =
         std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
@@ -68,7 +68,7 @@ class TextWriter {
                                           : "-Infinity";
     if (!options_.allow_nan) {
       throw ArgumentError(
-          str_cat("JSON cannot write the number ", word),
+          str_cat("JSON cannot represent the number ", word),
           "pass `.allow_nan = true` to write it as Python does");
     }
     out_ += word;
@@ -80,11 +80,11 @@ class TextWriter {
       const auto point = decode_utf8(std::string_view(text).substr(i));
       if (!point) {
         throw ArgumentError(str_cat(
-            "JSON strings are UTF-8; byte ",
+            "JSON strings must be UTF-8; byte ",
             i,
-            " of a string of ",
+            " of this string of ",
             text.size(),
-            " bytes is not"));
+            " bytes is not valid"));
       }
       character(point->value, std::string_view(text).substr(i, point->bytes));
       i += point->bytes;
@@ -227,7 +227,7 @@ class CborWriter {
     out_.insert(out_.end(), text.begin(), text.end());
   }
 
-  // A major type with its number, in the fewest bytes.
+  // Writes a major type and its number, in as few bytes as possible.
   void head(unsigned major, std::uint64_t number) {
     const auto type = static_cast<std::uint8_t>(major << 5);
     if (number < 24) {

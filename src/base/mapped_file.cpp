@@ -14,7 +14,7 @@
 namespace accelerate {
 
 MappedFile::MappedFile(const std::filesystem::path& path, Mode mode) {
-  // Without O_NONBLOCK a pipe in place of a file would be waited for.
+  // Without O_NONBLOCK, `open` would block if the path is a named pipe.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) {
     throw_errno("read", path, errno);
@@ -36,7 +36,7 @@ void MappedFile::map(int fd, const std::filesystem::path& path, Mode mode) {
   }
   size_ = static_cast<std::size_t>(info.st_size);
   if (size_ == 0) {
-    return;  // The system refuses to map nothing.
+    return;  // `mmap` fails for an empty file.
   }
   const bool writable = mode == Mode::writable_copy;
   void* memory = ::mmap(

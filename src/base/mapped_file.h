@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file's content as memory, read by the kernel when it is looked at.
+// A memory-mapped file.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,24 @@
 
 namespace accelerate {
 
-/// Maps a whole file, which must not shrink meanwhile. Moves, does not copy.
+/// Maps a whole file, which must not shrink while it is mapped. Move-only.
 class MappedFile {
  public:
   enum class Mode {
-    /// A write changes this process's copy of the page and never the file.
-    /// The system promises memory for all of it.
+    /// The mapping is writable: a write changes this process's copy of the
+    /// page, never the file. The system reserves memory for the whole mapping.
     writable_copy,
-    /// Costs no memory that the system could not take back.
+    /// The mapping is read-only. It uses only the page cache, which the system
+    /// can reclaim.
     read_only,
   };
 
-  /// Throws `IoError` naming path and reason, also for what is no plain file.
+  /// Throws `IoError` naming the path and the reason if `path` cannot be mapped
+  /// or is not a regular file.
   explicit MappedFile(
       const std::filesystem::path& path, Mode mode = Mode::writable_copy);
-  /// Maps an open file, which may have no name; `path` is for errors.
+  /// Maps the open file `fd`, which need not have a name; error messages name
+  /// `path`.
   MappedFile(int fd, const std::filesystem::path& path, Mode mode);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;

@@ -8,8 +8,9 @@ namespace accelerate {
 std::vector<std::string> network_interfaces() {
   std::vector<std::string> names;
   struct if_nameindex* const all = ::if_nameindex();
-  for (auto* one = all; one != nullptr && one->if_name != nullptr; ++one) {
-    names.emplace_back(one->if_name);
+  for (auto* entry = all; entry != nullptr && entry->if_name != nullptr;
+       ++entry) {
+    names.emplace_back(entry->if_name);
   }
   if (all != nullptr) {
     ::if_freenameindex(all);

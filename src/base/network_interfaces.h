@@ -6,7 +6,7 @@
 
 namespace accelerate {
 
-/// Names of the network interfaces of this host: `lo`, `eth0`, …
+/// Returns the names of the network interfaces of this machine: `lo`, `eth0`, …
 std::vector<std::string> network_interfaces();
 
 }  // namespace accelerate

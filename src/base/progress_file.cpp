@@ -22,7 +22,8 @@ constexpr std::int64_t kNoStep = -1;
 }  // namespace
 
 void create_progress_file(const std::string& path) {
-  // A new one each time: a worker that was left behind keeps the old.
+  // Makes a new file each time: a worker left over from an earlier run keeps
+  // writing to the old file.
   ::unlink(path.c_str());
   const UniqueFd file(
       ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
@@ -45,7 +46,7 @@ std::optional<std::int64_t> read_progress(const std::string& path) {
 ProgressWriter::ProgressWriter(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   struct stat info{};
-  // A shorter file would be a fault at the first write.
+  // A write past the end of a shorter file would raise SIGBUS.
   if (!file || ::fstat(file.get(), &info) != 0 ||
       info.st_size < static_cast<off_t>(sizeof(Step))) {
     return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One number that a worker writes and its launcher reads, also after the
-// worker is dead: the step it is at. Eight bytes of shared memory, so that
-// telling it costs a store, in any loop.
+// A file that contains the current step of a worker. The launcher can read the
+// step even after the worker has died. The worker maps the eight bytes of the
+// file into memory, so an update costs a single store.
 #pragma once
 
 #include <atomic>
@@ -11,15 +11,17 @@
 
 namespace accelerate {
 
-/// Makes the file, with no step in it. Throws `IoError`.
+/// Creates a progress file that contains no step yet. Throws `IoError`.
 void create_progress_file(const std::string& path);
 
-/// The last step that was written; none without a file or before the first.
+/// Returns the last step that was written; empty if there is no file or if no
+/// step was written yet.
 std::optional<std::int64_t> read_progress(const std::string& path);
 
 class ProgressWriter {
  public:
-  /// A file that cannot be opened is not written: nobody depends on it.
+  /// If the file cannot be opened, `write` does nothing: progress reports are
+  /// optional.
   explicit ProgressWriter(const std::string& path);
   ProgressWriter(const ProgressWriter&) = delete;
   ProgressWriter& operator=(const ProgressWriter&) = delete;

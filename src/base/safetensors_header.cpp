@@ -44,12 +44,12 @@ std::string known_dtypes() {
 [[noreturn]] void fail(
     const std::string& path,
     std::uint64_t byte,
-    const std::string& what,
+    const std::string& problem,
     const std::string& hint = {}) {
-  throw FormatError(str_cat(path, ": byte ", byte, ": ", what), hint);
+  throw FormatError(str_cat(path, ": byte ", byte, ": ", problem), hint);
 }
 
-// Turns the JSON into entries, with the place of each at hand for errors.
+// Turns the JSON into entries; errors name the byte offset of the entry.
 class Reader {
  public:
   Reader(
@@ -74,20 +74,20 @@ class Reader {
  private:
   std::uint64_t data_begin() const { return kLengthBytes + json_.size(); }
 
-  // Where a name stands in the file; the header's start when it is written
-  // with escapes.
-  std::uint64_t place_of(const std::string& name) const {
+  // Returns the offset of a name in the file, or the start of the header if the
+  // name contains escape sequences.
+  std::uint64_t offset_of(const std::string& name) const {
     const auto found = json_.find(Json(name).dump());
     return kLengthBytes + (found == std::string_view::npos ? 0 : found);
   }
   [[noreturn]] void fail_at(
       const std::string& name,
-      const std::string& what,
+      const std::string& problem,
       const std::string& hint = {}) const {
     fail(
         path_,
-        place_of(name),
-        str_cat("`", printable(name), "`: ", what),
+        offset_of(name),
+        str_cat("`", printable(name), "`: ", problem),
         hint);
   }
 
@@ -107,13 +107,14 @@ class Reader {
     }
     for (const auto& [key, text] : value.as_object()) {
       if (!text.is_string()) {
-        fail_at("__metadata__", str_cat("`", printable(key), "` is no string"));
+        fail_at(
+            "__metadata__", str_cat("`", printable(key), "` is not a string"));
       }
       header_.metadata[key] = text.as_string();
     }
   }
 
-  // A member that is a whole number from 0 up.
+  // Returns `value` as a non-negative integer.
   std::uint64_t count(const std::string& name, const Json& value) const {
     if (!value.is_integer() || value.as_integer() < 0) {
       fail_at(
@@ -131,7 +132,7 @@ class Reader {
       const std::string& name, const Json& value, const char* key) const {
     const Json* found = value.find(key);
     if (found == nullptr) {
-      fail_at(name, str_cat("no `", key, "`"));
+      fail_at(name, str_cat("`", key, "` is missing"));
     }
     return *found;
   }
@@ -148,7 +149,8 @@ class Reader {
   SafetensorsEntry read_entry(
       const std::string& name, const Json& value) const {
     if (!value.is_object() || value.size() != 3) {
-      fail_at(name, "not an object of `dtype`, `shape` and `data_offsets`");
+      fail_at(
+          name, "not an object with only `dtype`, `shape` and `data_offsets`");
     }
     SafetensorsEntry entry;
     entry.name = name;
@@ -181,7 +183,7 @@ class Reader {
               begin,
               " and ",
               end,
-              ", the file has ",
+              ", but the file has ",
               file_size_ - data_begin(),
               " bytes of data"));
     }
@@ -192,16 +194,16 @@ class Reader {
           str_cat(
               "the shape needs ",
               bytes ? str_cat(*bytes) : "too many",
-              " bytes, `data_offsets` span ",
+              " bytes, but `data_offsets` span ",
               end - begin));
     }
     entry.begin = data_begin() + begin;
     entry.end = data_begin() + end;
   }
 
-  // Nothing when the product does not fit, or is no whole number of bytes.
-  // Extents of 0 are left out of it, so that no order of extents overflows in
-  // a reader's hands.
+  // Returns nothing when the size overflows or is not a whole number of bytes.
+  // Skips extents of 0 in the product, so that an overflow is found in any
+  // order of extents.
   static std::optional<std::uint64_t> byte_count(
       const SafetensorsEntry& entry) {
     std::int64_t bits = *safetensors_bits(entry.dtype);
@@ -224,7 +226,7 @@ class Reader {
       return std::tie(left.begin, left.end) < std::tie(right.begin, right.end);
     });
     std::uint64_t reached = data_begin();
-    std::string before = "the header";
+    std::string previous = "the header";
     for (const SafetensorsEntry& entry : header_.tensors) {
       const std::string name = str_cat("`", printable(entry.name), "`");
       if (entry.begin > reached) {
@@ -234,16 +236,16 @@ class Reader {
             str_cat(
                 entry.begin - reached,
                 " bytes between ",
-                before,
+                previous,
                 " and ",
                 name,
-                " belong to no tensor"));
+                " do not belong to any tensor"));
       }
       if (entry.begin < reached) {
-        fail(path_, entry.begin, str_cat(name, " overlaps ", before));
+        fail(path_, entry.begin, str_cat(name, " overlaps ", previous));
       }
       reached = entry.end;
-      before = name;
+      previous = name;
     }
     if (reached < file_size_) {
       fail(
@@ -252,8 +254,8 @@ class Reader {
           str_cat(
               file_size_ - reached,
               " bytes after ",
-              before,
-              " belong to no tensor"));
+              previous,
+              " do not belong to any tensor"));
     }
   }
 
@@ -288,8 +290,8 @@ std::uint64_t safetensors_header_length(
     fail(
         path,
         0,
-        "a Git LFS pointer, not the file it stands for",
-        "run `git lfs pull` in its folder");
+        "this is a Git LFS pointer, not the file itself",
+        "run `git lfs pull` in the folder of the file");
   }
   std::uint64_t length = 0;
   for (int i = 7; i >= 0; --i) {
@@ -301,7 +303,7 @@ std::uint64_t safetensors_header_length(
         path,
         0,
         str_cat(
-            "the header says it has ",
+            "the header length is ",
             length,
             " bytes, more than the ",
             kMaxSafetensorsHeader,
@@ -312,11 +314,11 @@ std::uint64_t safetensors_header_length(
         path,
         0,
         str_cat(
-            "the header says it has ",
+            "the header length is ",
             length,
-            " bytes, the file has ",
+            " bytes, but only ",
             file_size - kLengthBytes,
-            " more"),
+            " bytes follow"),
         "the download may be incomplete; fetch the file again");
   }
   return length;

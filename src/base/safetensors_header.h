@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The front of a safetensors file: which tensors it holds, and where.
+// The header of a safetensors file: names, types, shapes and offsets of its
+// tensors.
 //
-// A file is a little-endian length of 8 bytes, that many bytes of JSON, and
-// the tensors' bytes one after the other.
+// A file consists of an 8-byte little-endian length, a JSON header of this
+// length in bytes, and the bytes of the tensors without gaps.
 #pragma once
 
 #include <cstdint>
@@ -17,38 +18,40 @@ namespace accelerate {
 
 struct SafetensorsEntry {
   std::string name;
-  std::string dtype;  ///< As the format has it: "F32".
+  std::string dtype;  ///< In the format's notation: "F32".
   std::vector<std::int64_t> shape;
-  std::uint64_t begin = 0;  ///< In the file, not in its data.
+  std::uint64_t begin = 0;  ///< Offset of the first byte in the file.
   std::uint64_t end = 0;
 
   std::int64_t elements() const;
 };
 
 struct SafetensorsHeader {
-  /// In the order of their bytes, which follow each other without a gap.
+  /// Sorted by offset, without gaps between tensors.
   std::vector<SafetensorsEntry> tensors;
   std::map<std::string, std::string> metadata;
 };
 
-/// Longer headers are refused, as the format's own library does.
+/// The maximum length of a header in bytes, as in the safetensors library.
+/// Longer headers are rejected.
 inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 
-/// How many bits an element of that type has, or nothing when the format has
-/// no such type.
+/// Returns the bits per element of a dtype, or nothing if the format does not
+/// define that dtype.
 std::optional<int> safetensors_bits(std::string_view dtype);
 
-/// Returns the length of the JSON. `start` is the file's first 8 bytes, fewer
-/// when it is shorter. Throws `FormatError` when that cannot be.
+/// Returns the length of the JSON header. `start` is the first 8 bytes of the
+/// file, or the whole file if it is shorter. Throws `FormatError` when the
+/// length is invalid.
 std::uint64_t safetensors_header_length(
     std::string_view start, std::uint64_t file_size, const std::string& path);
 
-/// Parses the JSON of a file of `file_size` bytes and checks all it says.
-/// Throws `FormatError` naming `path` and the byte.
+/// Parses and validates the JSON header of a file with `file_size` bytes.
+/// Throws `FormatError` naming `path` and the byte offset of the error.
 SafetensorsHeader parse_safetensors_header(
     std::string_view json, std::uint64_t file_size, const std::string& path);
 
-/// Reads no more of the file than its header.
+/// Reads and parses only the header of the file, not the tensors.
 SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
 
 }  // namespace accelerate

@@ -14,17 +14,18 @@ namespace {
 
 constexpr std::size_t kMaxIndex = std::size_t{256} << 20;
 
-// A link of that name may lead anywhere, which is how caches of downloads are
-// laid out.
-bool is_own_file(const std::string& name) {
+// Whether `name` is the name of a file in the folder of the index. The file may
+// be a symbolic link that points anywhere: download caches consist of such
+// links.
+bool is_plain_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
 }
 
-// Where a tensor's entry stands; the map's start when it is written with
-// escapes.
-std::size_t place_of(std::string_view json, const std::string& tensor) {
+// Returns the offset of a tensor's entry, or the start of the map if the name
+// contains escape sequences.
+std::size_t offset_of(std::string_view json, const std::string& tensor) {
   const std::size_t map = std::min(json.find("\"weight_map\""), json.size());
   const std::size_t found = json.find(Json(tensor).dump(), map + 1);
   return found == std::string_view::npos ? map : found;
@@ -37,28 +38,29 @@ SafetensorsIndex parse_safetensors_index(
   const Json index = Json::parse(json, {.source = path});
   const Json* map = index.is_object() ? index.find("weight_map") : nullptr;
   if (map == nullptr || !map->is_object()) {
-    throw FormatError(str_cat(path, ": byte 0: no object `weight_map`"));
+    throw FormatError(
+        str_cat(path, ": byte 0: the object `weight_map` is missing"));
   }
   SafetensorsIndex files;
   for (const auto& [tensor, file] : map->as_object()) {
-    const auto fail = [&, &name = tensor](const std::string& what) {
+    const auto fail = [&, &name = tensor](const std::string& problem) {
       throw FormatError(str_cat(
           path,
           ": byte ",
-          place_of(json, name),
+          offset_of(json, name),
           ": `",
           printable(name),
           "` ",
-          what));
+          problem));
     };
     if (!file.is_string()) {
-      fail("names no file");
+      fail("is not mapped to a file name");
     }
-    if (!is_own_file(file.as_string())) {
+    if (!is_plain_file_name(file.as_string())) {
       fail(str_cat(
           "is in `",
           printable(file.as_string()),
-          "`, which is no file of this folder"));
+          "`, which is not a file in this folder"));
     }
     files[file.as_string()].push_back(tensor);
   }

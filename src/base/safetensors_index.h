@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The index of weights that lie in several safetensors files.
+// The index of weights that are split across several safetensors files.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +10,12 @@
 
 namespace accelerate {
 
-/// File to the names of the tensors in it.
+/// Maps each file name to the names of the tensors in the file.
 using SafetensorsIndex = std::map<std::string, std::vector<std::string>>;
 
-/// Parses `{"weight_map": {"tensor": "file", …}}`. Each file is one of the
-/// index's own folder. Throws `FormatError` naming `path` and the byte.
+/// Parses `{"weight_map": {"tensor": "file", …}}`. Each file must be in the
+/// folder of the index. Throws `FormatError` naming `path` and the byte offset
+/// of the error.
 SafetensorsIndex parse_safetensors_index(
     std::string_view json, const std::string& path);
 

@@ -46,11 +46,12 @@ struct Address {
 Address unix_address(const Endpoint& endpoint) {
   Address address;
   auto* path = reinterpret_cast<sockaddr_un*>(&address.storage);
-  if (endpoint.host.size() >= sizeof(path->sun_path)) {
+  if (endpoint.address.size() >= sizeof(path->sun_path)) {
     fail("use", endpoint, "the path is too long for a socket");
   }
   path->sun_family = AF_UNIX;
-  std::memcpy(path->sun_path, endpoint.host.c_str(), endpoint.host.size() + 1);
+  std::memcpy(
+      path->sun_path, endpoint.address.c_str(), endpoint.address.size() + 1);
   address.length = sizeof(sockaddr_un);
   address.family = AF_UNIX;
   return address;
@@ -64,7 +65,7 @@ Address resolve(const Endpoint& endpoint, const char* action) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(
-      endpoint.host.c_str(),
+      endpoint.address.c_str(),
       std::to_string(endpoint.port).c_str(),
       &hints,
       &found);
@@ -80,7 +81,7 @@ Address resolve(const Endpoint& endpoint, const char* action) {
   return address;
 }
 
-// Waits until `events` or the deadline; false when it passes.
+// Waits for `events`; returns false when the deadline passes.
 bool wait_for(int fd, short events, Clock::time_point deadline) {
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -98,16 +99,16 @@ bool wait_for(int fd, short events, Clock::time_point deadline) {
 }
 
 std::string address_text(const sockaddr_storage& storage, bool with_port) {
-  char host[INET6_ADDRSTRLEN] = {};
+  char text[INET6_ADDRSTRLEN] = {};
   if (storage.ss_family == AF_INET) {
     const auto& in = reinterpret_cast<const sockaddr_in&>(storage);
-    ::inet_ntop(AF_INET, &in.sin_addr, host, sizeof(host));
-    return with_port ? str_cat(host, ":", ntohs(in.sin_port)) : host;
+    ::inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
+    return with_port ? str_cat(text, ":", ntohs(in.sin_port)) : text;
   }
   if (storage.ss_family == AF_INET6) {
     const auto& in = reinterpret_cast<const sockaddr_in6&>(storage);
-    ::inet_ntop(AF_INET6, &in.sin6_addr, host, sizeof(host));
-    return with_port ? str_cat("[", host, "]:", ntohs(in.sin6_port)) : host;
+    ::inet_ntop(AF_INET6, &in.sin6_addr, text, sizeof(text));
+    return with_port ? str_cat("[", text, "]:", ntohs(in.sin6_port)) : text;
   }
   return "this machine";
 }
@@ -116,11 +117,11 @@ std::string address_text(const sockaddr_storage& storage, bool with_port) {
 
 std::string Endpoint::text() const {
   if (is_unix) {
-    return "unix:" + host;
+    return "unix:" + address;
   }
-  const bool is_v6 = host.find(':') != std::string::npos;
-  return is_v6 ? str_cat("tcp:[", host, "]:", port)
-               : str_cat("tcp:", host, ":", port);
+  const bool is_v6 = address.find(':') != std::string::npos;
+  return is_v6 ? str_cat("tcp:[", address, "]:", port)
+               : str_cat("tcp:", address, ":", port);
 }
 
 Endpoint parse_endpoint(const std::string& text) {
@@ -133,13 +134,13 @@ Endpoint parse_endpoint(const std::string& text) {
   if (!text.starts_with("tcp:") || colon < 5 || !port || *port < 0 ||
       *port > 65535) {
     throw ConfigError(str_cat(
-        "`", printable(text), "` is not `unix:PATH` or `tcp:HOST:PORT`"));
+        "`", printable(text), "` is not `unix:PATH` or `tcp:ADDRESS:PORT`"));
   }
-  std::string host = text.substr(4, colon - 4);
-  if (host.starts_with("[") && host.ends_with("]")) {
-    host = host.substr(1, host.size() - 2);
+  std::string address = text.substr(4, colon - 4);
+  if (address.starts_with("[") && address.ends_with("]")) {
+    address = address.substr(1, address.size() - 2);
   }
-  return {false, host, static_cast<std::uint16_t>(*port)};
+  return {false, address, static_cast<std::uint16_t>(*port)};
 }
 
 UniqueFd listen_on(const Endpoint& endpoint) {
@@ -148,8 +149,8 @@ UniqueFd listen_on(const Endpoint& endpoint) {
       ::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int yes = 1;
   if (!endpoint.is_unix) {
-    // A job that ended leaves connections in TIME_WAIT; they are no reason to
-    // refuse the next one.
+    // A finished job leaves connections in TIME_WAIT; the next job may still
+    // use the port.
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   }
   if (!fd || ::bind(fd.get(), address.get(), address.length) != 0 ||
@@ -168,7 +169,7 @@ std::uint16_t bound_port(int socket) {
              : ntohs(reinterpret_cast<sockaddr_in&>(storage).sin_port);
 }
 
-std::string peer_text(int socket) {
+std::string remote_address(int socket) {
   sockaddr_storage storage{};
   socklen_t length = sizeof(storage);
   ::getpeername(socket, reinterpret_cast<sockaddr*>(&storage), &length);
@@ -191,29 +192,29 @@ bool is_loopback(const Endpoint& endpoint) {
 std::string interface_towards(const Endpoint& endpoint) {
   const Address address = resolve(endpoint, "reach");
   const UniqueFd fd(::socket(address.family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  // Of a datagram socket this only chooses a route.
+  // For a datagram socket, `connect` only chooses a route.
   if (!fd || ::connect(fd.get(), address.get(), address.length) != 0) {
     return {};
   }
-  const std::string mine = local_address(fd.get());
+  const std::string source_address = local_address(fd.get());
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) {
     return {};
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> guard(
       all, &::freeifaddrs);
-  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr) {
+  for (const ifaddrs* entry = all; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) {
       continue;
     }
-    const int family = one->ifa_addr->sa_family;
+    const int family = entry->ifa_addr->sa_family;
     const std::size_t size = family == AF_INET    ? sizeof(sockaddr_in)
                              : family == AF_INET6 ? sizeof(sockaddr_in6)
                                                   : 0;
     sockaddr_storage storage{};
-    std::memcpy(&storage, one->ifa_addr, size);
-    if (size > 0 && address_text(storage, false) == mine) {
-      return one->ifa_name;
+    std::memcpy(&storage, entry->ifa_addr, size);
+    if (size > 0 && address_text(storage, false) == source_address) {
+      return entry->ifa_name;
     }
   }
   return {};
@@ -233,7 +234,7 @@ UniqueFd connect_to(
     error = errno;
     if (error == EINPROGRESS || error == EAGAIN) {
       if (!wait_for(fd.get(), POLLOUT, deadline)) {
-        fail("connect to", endpoint, "no answer in time");
+        fail("connect to", endpoint, "no answer before the timeout");
       }
       socklen_t length = sizeof(error);
       ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -243,12 +244,12 @@ UniqueFd connect_to(
     fail("connect to", endpoint, errno_text(error));
   }
   if (!endpoint.is_unix) {
-    watch_connection(fd.get());
+    enable_keepalive(fd.get());
   }
   return fd;
 }
 
-void watch_connection(int socket) {
+void enable_keepalive(int socket) {
   const int yes = 1;
   const int idle = 5;
   const int interval = 2;
@@ -267,16 +268,17 @@ void watch_connection(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 }
 
-// A socket that is bound but does not listen keeps its port from being handed
-// out again, yet an explicit bind with SO_REUSEADDR, which every TCP server of
-// interest sets, is still allowed.
-ReservedPort reserve_port(const std::string& host, std::uint16_t wanted) {
-  const Endpoint endpoint{false, host, wanted};
-  const Address address = resolve(endpoint, "reserve");
-  UniqueFd fd(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// The system does not hand out the port of a bound socket again, even if the
+// socket does not listen. A server can still bind the port with SO_REUSEADDR,
+// which every relevant TCP server sets.
+ReservedPort reserve_port(
+    const std::string& address, std::uint16_t requested_port) {
+  const Endpoint endpoint{false, address, requested_port};
+  const Address resolved = resolve(endpoint, "reserve");
+  UniqueFd fd(::socket(resolved.family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  if (!fd || ::bind(fd.get(), address.get(), address.length) != 0) {
+  if (!fd || ::bind(fd.get(), resolved.get(), resolved.length) != 0) {
     fail("reserve", endpoint, errno_text(errno));
   }
   const std::uint16_t port = bound_port(fd.get());

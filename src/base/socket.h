@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets by address text: `unix:/path` or `tcp:host:port`.
+// Sockets with addresses like `unix:/path` or `tcp:address:port`.
 #pragma once
 
 #include <chrono>
@@ -12,49 +12,55 @@ namespace accelerate {
 
 struct Endpoint {
   bool is_unix = false;
-  std::string host;  ///< Or the path.
+  std::string address;  ///< The socket's path if `is_unix`.
   std::uint16_t port = 0;
 
   std::string text() const;
 };
 
-/// Throws `ConfigError` when the text is neither form.
+/// Parses `unix:PATH` or `tcp:ADDRESS:PORT`. Throws `ConfigError` for any other
+/// text.
 Endpoint parse_endpoint(const std::string& text);
 
-/// Opens a listening, non-blocking socket. Port 0 takes a free one. Throws
-/// `IoError` naming address and reason.
+/// Opens a listening, non-blocking socket. Port 0 selects a free port. Throws
+/// `IoError` naming the address and the reason.
 UniqueFd listen_on(const Endpoint& endpoint);
 std::uint16_t bound_port(int socket);
-/// The address of the other side, for messages.
-std::string peer_text(int socket);
-/// The address this side of a connection has.
+/// Returns the address of the other end of a connection, for messages.
+std::string remote_address(int socket);
+/// Returns the address of this end of a connection.
 std::string local_address(int socket);
 
-/// Whether the name stands for this machine's loopback, here.
+/// Returns whether `endpoint` resolves to a loopback address.
 bool is_loopback(const Endpoint& endpoint);
 
-/// The network interface through which this machine reaches `endpoint`, such as
-/// `eth0`; empty when that is not known. Sends nothing.
+/// Returns the network interface through which this machine reaches `endpoint`,
+/// such as `eth0`; empty if unknown. Does not send any packets.
 std::string interface_towards(const Endpoint& endpoint);
 
-/// Connects within `timeout`. Throws `IoError` naming address and reason.
+/// Connects within `timeout`. Throws `IoError` naming the address and the
+/// reason.
 UniqueFd connect_to(
     const Endpoint& endpoint, std::chrono::milliseconds timeout);
 
-/// Lets the kernel ask whether the other side is still there: one that was cut
-/// off sends no goodbye, and is known to be gone after 11 s.
-void watch_connection(int socket);
+/// Enables TCP keepalive, which detects an unreachable machine after 11 s.
+/// Without keepalive, a connection to an unreachable machine stays open.
+void enable_keepalive(int socket);
 
-/// A free TCP port on `host`, kept for us while the descriptor lives: nobody
-/// is given it by chance, and a server that allows address reuse can open it.
+/// A reserved TCP port. While `socket` is open, the system does not assign the
+/// port to another process, but a server that sets SO_REUSEADDR can bind the
+/// port.
 struct ReservedPort {
   UniqueFd socket;
   std::uint16_t port = 0;
 };
-ReservedPort reserve_port(const std::string& host, std::uint16_t wanted = 0);
+/// Reserves `requested_port` on `address`, or any free port if `requested_port`
+/// is 0.
+ReservedPort reserve_port(
+    const std::string& address, std::uint16_t requested_port = 0);
 
-/// Sends or receives all bytes within `timeout`; false when the other side is
-/// gone or too slow.
+/// Sends or receives all bytes within `timeout`. Returns false if the
+/// connection closes or the timeout expires.
 bool send_all(
     int socket, std::string_view bytes, std::chrono::milliseconds timeout);
 bool receive_all(

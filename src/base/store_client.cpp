@@ -14,8 +14,8 @@ using store::Reply;
 using store::Request;
 using store::Writer;
 
-// For answers the server gives without waiting for anybody.
-constexpr std::chrono::milliseconds kAtOnce{60000};
+// The time limit for replies that do not depend on other clients.
+constexpr std::chrono::milliseconds kReplyTimeout{60000};
 
 std::string keys_payload(Writer writer, const std::vector<std::string>& keys) {
   writer.number(static_cast<std::uint32_t>(keys.size()));
@@ -34,28 +34,30 @@ std::string_view as_text(const Digest& digest) {
 StoreClient::StoreClient(const StoreClientOptions& options)
     : options_(options),
       socket_(connect_to(options.endpoint, options.connect_timeout)) {
-  shake_hands();
+  handshake();
 }
 
 StoreClient::~StoreClient() {
-  // Says that this end is on purpose; if it cannot, the server finds out.
+  // Tells the server that this process closes the connection on purpose. If the
+  // message is lost, the server detects the closed connection.
   (void)send_all(
       socket_.get(),
-      store::frame(static_cast<std::uint8_t>(Request::bye), ""),
+      store::frame(static_cast<std::uint8_t>(Request::disconnect), ""),
       std::chrono::milliseconds(100));
 }
 
-void StoreClient::shake_hands() {
+void StoreClient::handshake() {
   const auto timeout = options_.connect_timeout;
-  const auto fail = [&](const std::string& why) {
-    throw IoError(str_cat("the store at ", options_.endpoint.text(), " ", why));
+  const auto fail = [&](const std::string& reason) {
+    throw IoError(
+        str_cat("the store at ", options_.endpoint.text(), " ", reason));
   };
   std::string greeting(store::kMagic.size() + store::kNonceBytes, '\0');
   if (!receive_all(socket_.get(), greeting.data(), greeting.size(), timeout)) {
-    fail("closed the connection before its greeting");
+    fail("closed the connection before sending a greeting");
   }
   if (!greeting.starts_with(store::kMagic)) {
-    fail("does not speak this version's protocol");
+    fail("uses a different protocol version");
   }
   if (options_.find_secret) {
     options_.secret = options_.find_secret();
@@ -82,27 +84,28 @@ void StoreClient::shake_hands() {
         str_cat(
             "the store at ",
             options_.endpoint.text(),
-            " refused this process's secret"),
-        "give every machine the same ACCELERATE_JOB_SECRET, or the same file");
+            " rejected this process's secret"),
+        "use the same ACCELERATE_JOB_SECRET, or the same secret file, on every "
+        "machine");
   }
   Reader reader({header, sizeof(header)});
   const auto length = reader.number<std::uint32_t>();
   const auto code = static_cast<Reply>(reader.number<std::uint8_t>());
   if (length < 1 || length > 4096) {
-    fail("sent an answer of a strange length");
+    fail("sent a reply with an invalid length");
   }
   std::string payload(length - 1, '\0');
   if (!receive_all(socket_.get(), payload.data(), payload.size(), timeout)) {
     fail("closed the connection");
   }
   if (code != Reply::ok) {
-    fail(str_cat("refused this process: ", printable(payload)));
+    fail(str_cat("rejected this process: ", printable(payload)));
   }
   const auto expected = hmac_sha256(
       options_.secret,
       store::signed_text("server", server_nonce, client_nonce, options_.hello));
   if (!equal_in_constant_time(payload, as_text(expected))) {
-    fail("does not know the secret");
+    fail("does not know this job's secret");
   }
 }
 
@@ -110,64 +113,73 @@ std::string StoreClient::call(
     Request request,
     std::string_view payload,
     Milliseconds timeout,
-    std::string_view what) {
+    std::string_view operation) {
   const std::scoped_lock lock(mutex_);
-  const auto lost = [&]() {
+  const auto throw_disconnected = [&]() {
     throw IoError(
         str_cat(
-            "lost the launcher's store at ",
+            "lost the connection to the launcher's store at ",
             options_.endpoint.text(),
             " during ",
-            what),
-        "look for the launcher's own error first");
+            operation),
+        "check the output of the launcher for an earlier error");
   };
   if (payload.size() + 1 > store::kMaxFrame) {
     throw ArgumentError(str_cat(
-        what,
+        operation,
         ": ",
         payload.size(),
-        " bytes are more than the ",
+        " bytes exceed the store's limit of ",
         store::kMaxFrame,
-        " the store takes"));
+        " bytes"));
   }
-  // The server keeps time; this limit is for a server that is gone.
-  const auto limit = timeout + kAtOnce;
+  // The server enforces `timeout`; this limit applies if the server died.
+  const auto limit = timeout + kReplyTimeout;
   if (!send_all(
           socket_.get(),
           store::frame(static_cast<std::uint8_t>(request), payload),
-          kAtOnce)) {
-    lost();
+          kReplyTimeout)) {
+    throw_disconnected();
   }
   char header[5];
   if (!receive_all(socket_.get(), header, sizeof(header), limit)) {
-    lost();
+    throw_disconnected();
   }
   Reader reader({header, sizeof(header)});
   const auto length = reader.number<std::uint32_t>();
   const auto code = static_cast<Reply>(reader.number<std::uint8_t>());
   if (length < 1 || length > store::kMaxFrame) {
-    lost();
+    throw_disconnected();
   }
   std::string answer(length - 1, '\0');
-  if (!receive_all(socket_.get(), answer.data(), answer.size(), kAtOnce)) {
-    lost();
+  if (!receive_all(
+          socket_.get(), answer.data(), answer.size(), kReplyTimeout)) {
+    throw_disconnected();
   }
   switch (code) {
     case Reply::ok:
       return answer;
     case Reply::timeout:
       throw StoreTimeout(str_cat(
-          what, " waited ", timeout.count(), " ms for ", printable(answer)));
+          operation,
+          ": key ",
+          printable(answer),
+          " was not set within ",
+          timeout.count(),
+          " ms"));
     case Reply::aborted:
-      throw DistributedError(
-          str_cat(what, ": the launcher ends this job: ", printable(answer)));
+      throw DistributedError(str_cat(
+          operation,
+          ": the launcher is stopping this job: ",
+          printable(answer)));
     case Reply::stale:
-      throw DistributedError(
-          str_cat(what, ": the workers were started again without this one"));
+      throw DistributedError(str_cat(
+          operation, ": the workers were restarted without this worker"));
     case Reply::refused:
-      throw InternalError(str_cat(what, ": ", printable(answer)));
+      throw InternalError(str_cat(operation, ": ", printable(answer)));
   }
-  throw InternalError(str_cat(what, ": an answer of an unknown kind"));
+  throw InternalError(
+      str_cat(operation, ": the store sent an unknown type of reply"));
 }
 
 void StoreClient::set(std::string_view key, std::string_view value) {
@@ -249,9 +261,9 @@ void StoreClient::report_failure(std::string_view text) {
   call(Request::fail, Writer().string(text).take(), Milliseconds(0), "fail");
 }
 
-std::vector<std::uint32_t> StoreClient::departed() {
-  const std::string answer =
-      call(Request::departed, "", Milliseconds(0), "departed");
+std::vector<std::uint32_t> StoreClient::disconnected_ranks() {
+  const std::string answer = call(
+      Request::disconnected_ranks, "", Milliseconds(0), "disconnected_ranks");
   Reader reader(answer);
   std::vector<std::uint32_t> ranks(
       std::min<std::size_t>(reader.number<std::uint32_t>(), answer.size() / 4));

@@ -18,7 +18,8 @@
 
 namespace accelerate {
 
-/// A wait at the store ran out of time. The connection stays usable.
+/// Thrown when a key was not set before the timeout. The connection stays
+/// usable.
 class StoreTimeout : public DistributedError {
  public:
   using DistributedError::DistributedError;
@@ -27,17 +28,20 @@ class StoreTimeout : public DistributedError {
 struct StoreClientOptions {
   Endpoint endpoint;
   std::string secret;
-  /// Asked instead once the server has greeted, if there is one.
+  /// If set, returns the secret to use instead of `secret`. Called after the
+  /// server's greeting has arrived.
   std::function<std::string()> find_secret = {};
   store::Hello hello;
   std::chrono::milliseconds connect_timeout{30000};
 };
 
-/// One connection. Calls from several threads take turns: a thread that must
-/// not wait behind another one's `get` opens a second client.
+/// One connection to the launcher's store. Calls from several threads run one
+/// after the other; a thread that must not wait for another thread's `get`
+/// needs its own client.
 ///
-/// Throws `IoError` when the launcher is gone, `DistributedError` when it ends
-/// the job or a wait runs out of time; the text names what was waited for.
+/// Throws `IoError` when the connection to the launcher is lost,
+/// `DistributedError` when the launcher stops the job, and `StoreTimeout`,
+/// which names the missing keys, when keys are not set before the timeout.
 class StoreClient {
  public:
   explicit StoreClient(const StoreClientOptions& options);
@@ -60,25 +64,25 @@ class StoreClient {
   std::int64_t count();
   void append(std::string_view key, std::string_view value);
 
-  /// What this rank is doing: shown when somebody asks the launcher.
+  /// Reports what this rank is doing, for the status that the launcher prints.
   void set_status(std::string_view text);
-  /// The exception this rank is about to die of, for the failure report.
+  /// Sends the exception that will end this rank, for the failure report.
   void report_failure(std::string_view text);
-  /// Ranks whose connections ended.
-  std::vector<std::uint32_t> departed();
-  /// For the rendezvous of machines: one request, one answer.
+  /// Returns the ranks whose connections have closed.
+  std::vector<std::uint32_t> disconnected_ranks();
+  /// Sends one request for the rendezvous of machines and returns the reply.
   std::string exchange(std::string_view payload, Milliseconds timeout);
 
   const StoreClientOptions& options() const { return options_; }
   int socket() const { return socket_.get(); }
 
  private:
-  void shake_hands();
+  void handshake();
   std::string call(
       store::Request request,
       std::string_view payload,
       Milliseconds timeout,
-      std::string_view what);
+      std::string_view operation);
 
   StoreClientOptions options_;
   std::mutex mutex_;

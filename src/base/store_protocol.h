@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launcher's store and its clients say to each other.
+// The protocol between the launcher's store and its clients.
 //
 // All numbers are little-endian. After connecting:
 //
 //   1. the server sends `kMagic` and a nonce of 32 bytes;
-//   2. the client sends a `Hello`: its own nonce, who it is, and an HMAC of
-//      both nonces and that under the job's secret;
-//   3. the server answers with one frame: `Reply::ok` and its own HMAC, or a
-//      refusal, after which it closes.
+//   2. the client sends its own nonce, its `Hello`, and an HMAC of both nonces
+//      and the `Hello`, keyed with the job's secret;
+//   3. the server replies with one frame: `Reply::ok` and its own HMAC, or an
+//      error, after which the server closes the connection.
 //
-// From then on the client sends one request frame at a time and reads one
-// reply frame: u32 length, u8 code, payload. Strings in a payload are a u32
-// length and bytes.
+// From then on, the client sends one request frame at a time and reads one
+// reply frame for each request. A frame is a u32 length, a u8 code and a
+// payload; the length counts the code and the payload. A string in a payload is
+// a u32 length and the bytes.
 #pragma once
 
 #include <cstdint>
@@ -25,39 +26,39 @@ namespace accelerate::store {
 constexpr std::string_view kMagic = "ACCSTOR1";
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kMacBytes = 32;
-/// A key or value beyond this is refused, so that no client can make the
-/// server take all memory with one frame.
+/// The maximum length of a frame in bytes. Larger frames are rejected, so that
+/// a client cannot make the server allocate all memory with one frame.
 constexpr std::size_t kMaxFrame = std::size_t{64} << 20;
 
 enum class Request : std::uint8_t {
-  set = 1,      // key, value →
-  get,          // key, u64 timeout in ms → value; waits for the key
-  add,          // key, i64 → i64
-  compare_set,  // key, expected, desired → value
-  check,        // u32 count, keys → u8
-  wait,         // u64 timeout in ms, u32 count, keys →
-  erase,        // key → u8
-  count,        // → i64
-  append,       // key, value →
-  status,       // text: what this rank is doing, for people
-  fail,         // text: the exception this rank will die of
-  departed,     // → u32 count, u32 ranks whose connections are gone
-  exchange,     // machines only: see launch/rendezvous
-  bye,          // → ; the connection ends on purpose
+  set = 1,             // key, value →
+  get,                 // key, u64 timeout in ms → value; waits for the key
+  add,                 // key, i64 → i64
+  compare_set,         // key, expected, desired → value
+  check,               // u32 count, keys → u8
+  wait,                // u64 timeout in ms, u32 count, keys →
+  erase,               // key → u8
+  count,               // → i64
+  append,              // key, value →
+  status,              // text: what this rank is doing, for humans
+  fail,                // text: the exception that will end this rank
+  disconnected_ranks,  // → u32 count, u32 ranks whose connections have closed
+  exchange,            // only for machines; see launch/machine_rendezvous
+  disconnect,          // → ; the client closes the connection on purpose
 };
 
 enum class Reply : std::uint8_t {
   ok = 0,
   timeout = 1,  // text: which keys are missing
-  aborted = 2,  // text: why the job ends
+  aborted = 2,  // text: why the launcher stops the job
   refused = 3,  // text: what is wrong with the request
-  stale = 4,    // the client belongs to an earlier start of the workers
+  stale = 4,    // the client belongs to an earlier generation of workers
 };
 
-/// Who a connection speaks for.
+/// The kind of client that opened the connection.
 enum class Role : std::uint8_t { worker = 1, machine = 2 };
 
-/// What a client says about itself.
+/// How a client identifies itself.
 struct Hello {
   Role role = Role::worker;
   std::uint32_t rank = 0;
@@ -94,7 +95,8 @@ class Writer {
   std::string text_;
 };
 
-/// Takes them off again; `ok()` turns false on the first one that is cut off.
+/// Reads numbers and strings from a payload. `ok()` becomes false when the
+/// payload ends too early.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -125,7 +127,7 @@ class Reader {
   }
   std::string_view rest() const { return text_; }
   bool ok() const { return ok_; }
-  /// Everything was read and nothing is left over.
+  /// Returns whether the whole payload was read.
   bool done() const { return ok_ && text_.empty(); }
 
  private:
@@ -133,7 +135,7 @@ class Reader {
   bool ok_ = true;
 };
 
-/// The text both sides sign.
+/// Returns the text that `side` ("client" or "server") signs with its HMAC.
 inline std::string signed_text(
     std::string_view side,
     std::string_view server_nonce,

@@ -8,7 +8,7 @@
 
 namespace accelerate {
 
-/// Streams its arguments into one string.
+/// Formats the arguments with `<<` and concatenates them.
 template <typename... Args>
 [[nodiscard]] std::string str_cat(const Args&... args) {
   std::ostringstream out;

@@ -14,8 +14,8 @@
 namespace accelerate {
 namespace {
 
-// Insertions, deletions, replacements and swaps of neighbours between two
-// words, `_` and `-` being equal.
+// The number of insertions, deletions, replacements and swaps of neighbors
+// that turn one word into the other. Ignores case; `_` equals `-`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> cost(
       a.size() + 1, std::vector<std::size_t>(b.size() + 1));
@@ -103,7 +103,7 @@ std::optional<std::string> nearest_name(
   if (name.size() > 64) {
     return std::nullopt;
   }
-  // A third of the letters may be wrong; beyond that a guess is noise.
+  // Up to a third of the letters may be wrong; beyond that a guess is useless.
   std::size_t best = std::max<std::size_t>(1, name.size() / 3) + 1;
   std::optional<std::string> result;
   for (const std::string& candidate : candidates) {
@@ -170,14 +170,14 @@ std::string format_seconds(double seconds) {
     out << std::fixed << std::setprecision(1) << seconds << " s";
     return out.str();
   }
-  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
-  if (whole < 120) {
-    return str_cat(whole, " s");
+  const auto total = static_cast<std::int64_t>(std::llround(seconds));
+  if (total < 120) {
+    return str_cat(total, " s");
   }
-  if (whole < 7200) {
-    return str_cat(whole / 60, " min ", whole % 60, " s");
+  if (total < 7200) {
+    return str_cat(total / 60, " min ", total % 60, " s");
   }
-  return str_cat(whole / 3600, " h ", whole % 3600 / 60, " min");
+  return str_cat(total / 3600, " h ", total % 3600 / 60, " min");
 }
 
 std::string printable(std::string_view text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small things done to text.
+// Small text utilities.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +18,38 @@ std::string lower(std::string_view text);
 std::string replace_all(
     std::string text, std::string_view from, std::string_view to);
 
-/// Returns the candidate nearest to `name`, if one is near enough to be a
-/// slip of the finger.
+/// Returns the candidate most similar to `name`, or nothing if `name` does not
+/// look like a typo of any candidate.
 std::optional<std::string> nearest_name(
     std::string_view name, const std::vector<std::string>& candidates);
 
-/// "did you mean `x`?", or nothing.
+/// Returns "did you mean `x`?" if candidate `x` is similar to `name`, otherwise
+/// an empty string.
 std::string did_you_mean(
     std::string_view name, const std::vector<std::string>& candidates);
 
-/// Breaks `text` at spaces so that no line is longer than `columns`, each line
-/// after the first led by `indent` spaces.
+/// Breaks `text` at spaces into lines of at most `columns` characters, but
+/// never breaks a word. Each line after the first is indented by `indent`
+/// spaces; the caller must indent the first line.
 std::string wrap(
     std::string_view text, std::size_t columns, std::size_t indent);
 
-/// Quotes a word so that a POSIX shell reads it as it is.
+/// Quotes a word so that a POSIX shell takes it literally.
 std::string shell_quote(std::string_view word);
 
-/// "1.50 GB", in units of 1024 as the peer prints them.
+/// Returns text such as "1.50 GB". A KB is 1024 bytes, as in Hugging Face
+/// Accelerate.
 std::string format_bytes(double bytes);
 
-/// "0.4 s", "41 s", "3 min 20 s".
+/// Returns text such as "0.4 s", "41 s", "3 min 20 s" or "2 h 5 min".
 std::string format_seconds(double seconds);
 
-/// Makes control characters visible, so that text from outside cannot move
-/// the cursor or colour the screen.
+/// Escapes control characters, so that untrusted text cannot move the
+/// terminal's cursor or change its colors.
 std::string printable(std::string_view text);
 
-/// Whole text as an integer, or nothing.
+/// Parses the whole text as a number. Returns nothing if `text` is not a
+/// number.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 std::optional<double> parse_double(std::string_view text);
 

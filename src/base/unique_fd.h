@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file descriptor with an owner.
+// A file descriptor that closes itself.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,8 @@
 
 namespace accelerate {
 
-/// Closes its descriptor when it goes; -1 holds none.
+/// Owns a file descriptor and closes it in the destructor; -1 means no
+/// descriptor.
 class UniqueFd {
  public:
   UniqueFd() = default;

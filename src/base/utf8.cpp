@@ -4,7 +4,7 @@
 namespace accelerate {
 namespace {
 
-// The length a first byte announces, 0 when it cannot be one.
+// The length of a character that starts with this byte; 0 for an invalid byte.
 std::size_t length_of(unsigned char first) {
   if (first < 0x80) {
     return 1;

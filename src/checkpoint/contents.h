@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes into a checkpoint, and what comes out.
+// The state that is saved to and loaded from a checkpoint.
 #pragma once
 
 #include <algorithm>
@@ -13,35 +13,40 @@
 
 namespace accelerate {
 
-/// The state of a run as one rank sees it. Names are those of files without
-/// their ending: `model`, `optimizer_1`.
+/// The state of a run, as seen by one rank. The keys of the maps are file names
+/// without an extension, such as `model` and `optimizer_1`.
 struct CheckpointContents {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
-  /// The rank in the run, and its size: with a checkpoint on each node they
-  /// are not those of the ranks that write together.
+  /// This process's rank in the whole run. If each node saves its own
+  /// checkpoint, the rank in the group that writes the checkpoint differs.
   int process_index = 0;
+  /// The number of processes in the whole run.
   int num_processes = 1;
-  /// Equal on every rank, kept as whole tensors under their own names.
+  /// Tensors that are the same on every rank. Each tensor is saved whole, under
+  /// its own name.
   std::map<std::string, TensorMap> weights;
-  /// As rank 0 has it, beside `weights` of the same name: what ranks may have
-  /// of their own, such as buffers.
+  /// Tensors that may differ between ranks, such as buffers. Only the tensors
+  /// of rank 0 are saved, in the same file as the `weights` that have the same
+  /// key.
   std::map<std::string, TensorMap> main_weights = {};
-  /// Equal on every rank, kept as ranges of flat tensors.
+  /// Tensors that are the same on every rank. Each rank saves a range of the
+  /// flattened tensors.
   std::map<std::string, TensorMap> ranges;
-  /// Otherwise `ranges` are as rank 0 has them, which writes them all.
+  /// False: rank 0 saves all `ranges` alone.
   bool divides_ranges = true;
-  /// As rank 0 has it.
+  /// JSON documents. Only the documents of rank 0 are saved.
   std::map<std::string, Json> documents;
-  /// Of this rank alone.
-  TensorMap own;
+  /// Tensors of this rank. Every rank saves its own.
+  TensorMap rank_state;
 
-  /// Has rank 0 write all but `own`: ranks are not equal.
-  void take_from_main();
+  /// Makes rank 0 save everything except the `rank_state` of the other ranks.
+  /// For runs in which `weights` and `ranges` differ between ranks.
+  void write_from_main_rank();
 };
 
-/// A checkpoint that was verified. `ranges` may be adopted; `weights` may look
-/// into files.
+/// A verified checkpoint. The caller may keep the tensors in `ranges`, but must
+/// copy the tensors in `weights`, which may be views of mapped files.
 struct LoadedCheckpoint {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
@@ -49,13 +54,14 @@ struct LoadedCheckpoint {
   std::map<std::string, TensorMap> weights;
   std::map<std::string, TensorMap> ranges;
   std::map<std::string, Json> documents;
-  /// By the rank that saved it; empty for ranks of other nodes, where each
-  /// node has a checkpoint.
-  std::vector<TensorMap> own;
+  /// The state of each rank, indexed by the rank that saved it. If each node
+  /// has its own checkpoint, the states of ranks on other nodes are empty.
+  std::vector<TensorMap> rank_states;
 
-  int world_size() const { return static_cast<int>(own.size()); }
+  int world_size() const { return static_cast<int>(rank_states.size()); }
   bool has_all_ranks() const {
-    return std::ranges::none_of(own, [](const auto& o) { return o.empty(); });
+    return std::ranges::none_of(
+        rank_states, [](const auto& state) { return state.empty(); });
   }
 };
 

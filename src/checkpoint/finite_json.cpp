@@ -15,27 +15,27 @@ std::optional<double> number_of(const Json& value) {
   if (!value.is_object() || value.size() != 1) {
     return std::nullopt;
   }
-  const Json* word = value.find(kNotFinite);
-  if (word == nullptr || !word->is_string()) {
+  const Json* name = value.find(kNotFinite);
+  if (name == nullptr || !name->is_string()) {
     return std::nullopt;
   }
-  if (word->as_string() == "NaN") {
+  if (name->as_string() == "NaN") {
     return std::numeric_limits<double>::quiet_NaN();
   }
-  if (word->as_string() == "Infinity") {
+  if (name->as_string() == "Infinity") {
     return std::numeric_limits<double>::infinity();
   }
-  if (word->as_string() == "-Infinity") {
+  if (name->as_string() == "-Infinity") {
     return -std::numeric_limits<double>::infinity();
   }
   return std::nullopt;
 }
 
-// `value` with what `replace` makes of each value in it that it knows.
+// `value` with every value inside it that `replace` accepts replaced.
 template <typename Replace>
 Json replaced(const Json& value, const Replace& replace) {
-  if (std::optional<Json> other = replace(value)) {
-    return *std::move(other);
+  if (std::optional<Json> replacement = replace(value)) {
+    return *std::move(replacement);
   }
   if (value.is_array()) {
     Json array = Json::array();
@@ -57,17 +57,17 @@ Json replaced(const Json& value, const Replace& replace) {
 }  // namespace
 
 Json without_infinities(const Json& value) {
-  return replaced(value, [](const Json& one) -> std::optional<Json> {
-    if (one.type() != Json::Type::real || std::isfinite(one.as_double())) {
+  return replaced(value, [](const Json& item) -> std::optional<Json> {
+    if (item.type() != Json::Type::real || std::isfinite(item.as_double())) {
       return std::nullopt;
     }
-    return Json::object({{kNotFinite, one.dump({.allow_nan = true})}});
+    return Json::object({{kNotFinite, item.dump({.allow_nan = true})}});
   });
 }
 
 Json with_infinities(const Json& value) {
-  return replaced(value, [](const Json& one) -> std::optional<Json> {
-    if (const std::optional<double> number = number_of(one)) {
+  return replaced(value, [](const Json& item) -> std::optional<Json> {
+    if (const std::optional<double> number = number_of(item)) {
       return Json(*number);
     }
     return std::nullopt;

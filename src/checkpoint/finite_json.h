@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON has no word for numbers that are not finite, and states have such
-// numbers: a best loss that nobody has reached yet.
+// Encodes infinities and NaN, which JSON does not support. Saved states contain
+// them: a best loss, for example, starts at infinity.
 #pragma once
 
 #include "accelerate/json.h"
 
 namespace accelerate {
 
-/// `value` with an object in place of each such number:
+/// Returns `value` with an object in place of each number that is not finite:
 /// `{"not_finite": "-Infinity"}`.
 Json without_infinities(const Json& value);
 
-/// What `without_infinities` was given.
+/// The inverse of `without_infinities`.
 Json with_infinities(const Json& value);
 
 }  // namespace accelerate

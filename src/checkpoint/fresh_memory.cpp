@@ -13,14 +13,15 @@
 namespace accelerate {
 namespace {
 
-// Touched in one go: the system keeps this process from getting or giving back
-// memory meanwhile.
+// Bytes touched per call: meanwhile the process cannot map or unmap memory.
 constexpr std::size_t kTouch = std::size_t{256} << 10;
 
 }  // namespace
 
 FreshMemory::FreshMemory(
-    const std::size_t bytes, const std::string& what, const std::string& hint)
+    const std::size_t bytes,
+    const std::string& purpose,
+    const std::string& hint)
     : size_(bytes) {
   void* memory = ::mmap(
       nullptr,
@@ -32,7 +33,12 @@ FreshMemory::FreshMemory(
   if (memory == MAP_FAILED) {
     throw OutOfMemoryError(
         str_cat(
-            "no ", bytes, " bytes of memory ", what, ": ", errno_text(errno)),
+            "cannot allocate ",
+            bytes,
+            " bytes of memory ",
+            purpose,
+            ": ",
+            errno_text(errno)),
         hint);
   }
   data_ = static_cast<std::byte*>(memory);
@@ -41,7 +47,8 @@ FreshMemory::FreshMemory(
 void FreshMemory::touch(const std::atomic<bool>& stop) const {
   for (std::size_t at = 0; at < size_ && !stop; at += kTouch) {
     const std::size_t bytes = std::min(kTouch, size_ - at);
-    // An old kernel does not know it: then the first copy has to do it.
+    // An old kernel does not support this; then the first copy touches the
+    // pages.
     if (::madvise(data_ + at, bytes, MADV_POPULATE_WRITE) != 0) {
       return;
     }

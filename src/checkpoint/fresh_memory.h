@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for a state, straight from the system.
+// Memory for the tensors of a checkpoint, mapped directly from the system.
 #pragma once
 
 #include <atomic>
@@ -9,33 +9,36 @@
 
 namespace accelerate {
 
-/// Bytes that one tensor begins after another, as LibTorch's own do.
+/// Alignment of each tensor in bytes, the same as LibTorch's.
 inline constexpr std::size_t kTensorAlignment = 64;
 
+/// Rounds a size up to a multiple of `kTensorAlignment`.
 inline std::size_t aligned_for_tensors(std::size_t bytes) {
   return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-/// Zeros that nobody has touched. Goes back to the system as a whole, which an
-/// allocator's memory might not for long.
+/// Zero-filled memory whose pages the system allocates when they are first
+/// touched. The destructor returns all pages to the system at once, whereas an
+/// allocator might keep them for a long time.
 ///
-/// In ordinary pages. Huge ones would halve the work where they are at hand,
-/// but take many times as long where memory is in pieces or a virtual machine
-/// has given large blocks back to its host.
+/// Uses ordinary pages. Huge pages would halve the time where they are
+/// available, but would take many times as long where memory is fragmented or a
+/// virtual machine has returned large blocks to the hypervisor.
 class FreshMemory {
  public:
-  /// `what` it is for and `hint` are for the `OutOfMemoryError`.
+  /// Throws `OutOfMemoryError` with `purpose` and `hint` if the system refuses.
   FreshMemory(
-      std::size_t bytes, const std::string& what, const std::string& hint);
+      std::size_t bytes, const std::string& purpose, const std::string& hint);
   FreshMemory(const FreshMemory&) = delete;
   FreshMemory& operator=(const FreshMemory&) = delete;
   ~FreshMemory();
 
-  /// Has the system give every page now, until `stop` says otherwise.
+  /// Makes the system allocate all pages now, in order. Returns early when
+  /// `stop` becomes true or the kernel does not support this.
   void touch(const std::atomic<bool>& stop) const;
-  /// The bytes at the beginning that were touched so, or by somebody who says
-  /// so.
+  /// The number of bytes, from the beginning, whose pages have been touched.
   std::size_t touched() const { return touched_; }
+  /// Records that the caller has touched all pages.
   void set_touched() const { touched_ = size_; }
 
   std::byte* data() const { return data_; }

@@ -16,9 +16,9 @@
 namespace accelerate {
 namespace {
 
-// Bytes that are worth a thread.
+// Enough bytes to be worth a thread.
 constexpr std::size_t kGrain = std::size_t{8} << 20;
-// Less than this may well be used while a cache holds it.
+// Smaller copies may well be used while a cache still holds them.
 constexpr std::size_t kLarge = std::size_t{1} << 20;
 
 bool is_alike_and_large(const at::Tensor& to, const at::Tensor& from) {
@@ -29,7 +29,7 @@ bool is_alike_and_large(const at::Tensor& to, const at::Tensor& from) {
 
 }  // namespace
 
-void copy_past_caches(
+void copy_bypassing_caches(
     std::byte* to, const std::byte* from, const std::size_t bytes) {
 #ifdef __SSE2__
   constexpr std::size_t kLine = 64;
@@ -50,14 +50,14 @@ void copy_past_caches(
     _mm_stream_si128(target + 3, fourth);
   }
   std::memcpy(to + at, from + at, bytes - at);
-  // Whoever hears that this is done sees it.
+  // Makes the stores visible before anything that signals completion.
   _mm_sfence();
 #else
   std::memcpy(to, from, bytes);
 #endif
 }
 
-void in_parts(
+void for_each_page_range(
     const std::size_t bytes,
     const c10::function_ref<void(std::size_t begin, std::size_t end)> fn) {
   const std::size_t page = page_bytes();
@@ -78,10 +78,11 @@ void copy_large(const at::Tensor& to, const at::Tensor& from) {
   }
   auto* target = static_cast<std::byte*>(to.mutable_data_ptr());
   const auto* source = static_cast<const std::byte*>(from.const_data_ptr());
-  in_parts(to.nbytes(), [&](const std::size_t begin, const std::size_t end) {
-    copy_past_caches(target + begin, source + begin, end - begin);
-  });
-  // A graph that holds the old values has to notice, as after `copy_`.
+  for_each_page_range(
+      to.nbytes(), [&](const std::size_t begin, const std::size_t end) {
+        copy_bypassing_caches(target + begin, source + begin, end - begin);
+      });
+  // An autograd graph that saved the old values must notice, as with `copy_`.
   to.unsafeGetTensorImpl()->bump_version();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of states, which are larger than the processor's caches.
+// Copies of states that are larger than the processor's caches.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,21 @@
 
 namespace accelerate {
 
-/// Copies without bringing the target into the processor's caches: what is
-/// about to be overwritten is not read, and what is in use stays. For memory
-/// that nobody looks at soon, two thirds of `memcpy`'s time.
-void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes);
+/// Copies with stores that bypass the processor's caches: the target is not
+/// read before it is overwritten, and other data stays cached. If the copy is
+/// not read soon, this takes two thirds of the time of `memcpy`.
+void copy_bypassing_caches(
+    std::byte* to, const std::byte* from, std::size_t bytes);
 
-/// Calls `fn` for parts of so many bytes that begin at multiples of a page,
-/// with several threads where it pays.
-void in_parts(
+/// Splits the bytes from 0 to `bytes` into ranges that begin at multiples of
+/// the page size, and calls `fn` for each range. Uses several threads if there
+/// are enough bytes.
+void for_each_page_range(
     std::size_t bytes,
     c10::function_ref<void(std::size_t begin, std::size_t end)> fn);
 
-/// As `to.copy_(from)`, past the processor's caches where both are the CPU's,
-/// alike and large.
+/// Like `to.copy_(from)`, but bypasses the processor's caches when both are
+/// contiguous CPU tensors of the same type and shape with at least 1 MiB.
 void copy_large(const at::Tensor& to, const at::Tensor& from);
 
 }  // namespace accelerate

@@ -25,13 +25,13 @@ __u64 address_of(const std::byte* at) {
   return reinterpret_cast<__u64>(at);
 }
 
-// What the process may use without privileges: faults of its own code only.
+// Handles only faults in user mode, which needs no privileges.
 UniqueFd open_userfaultfd() {
   return UniqueFd(static_cast<int>(
       ::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY)));
 }
 
-// Huge pages take no longer than this, and are worth more afterwards.
+// Huge pages take no longer to fill, and make later accesses faster.
 bool system_gives_huge_pages() {
   std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
   std::string text;
@@ -94,11 +94,11 @@ bool PageFiller::fill_pages(
     if (::ioctl(fd_.get(), UFFDIO_COPY, &copy) == 0) {
       return true;
     }
-    // Another thread changes the memory of this process: once more.
-    const bool again = errno == EAGAIN && ++tries < kTries;
+    // Another thread is changing the memory map of this process: retry.
+    const bool retry = errno == EAGAIN && ++tries < kTries;
     const auto done = static_cast<std::size_t>(copy.copy > 0 ? copy.copy : 0);
-    if (!again && done == 0) {
-      give_up();
+    if (!retry && done == 0) {
+      unregister();
       return false;
     }
     to += done;
@@ -108,7 +108,7 @@ bool PageFiller::fill_pages(
   return true;
 }
 
-void PageFiller::give_up() {
+void PageFiller::unregister() {
   uffdio_range range{address_of(memory_), aligned_to_pages(bytes_)};
   ::ioctl(fd_.get(), UFFDIO_UNREGISTER, &range);
 }

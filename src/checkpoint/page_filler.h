@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies into memory that nobody has touched, without the zeros first.
+// Copies into untouched memory without zeroing it first.
 #pragma once
 
 #include <cstddef>
@@ -10,46 +10,54 @@
 
 namespace accelerate {
 
-/// Bytes of a tensor for which it pays to begin a page.
-inline constexpr std::size_t kWorthPages = std::size_t{64} << 10;
+/// The smallest size, in bytes, at which aligning a tensor to a page pays off.
+inline constexpr std::size_t kMinPageAlignedBytes = std::size_t{64} << 10;
 
 std::size_t page_bytes();
+/// Rounds a size up to a multiple of the page size.
 std::size_t aligned_to_pages(std::size_t bytes);
 
-/// Gives memory its first content. The system hands out each page with that
-/// content in place of zeros, which takes half as long as touching the page
-/// and copying.
+/// Fills fresh memory with its first content. The system maps each page with
+/// that content instead of zeros, which takes half as long as touching the page
+/// first and then copying.
 ///
-/// While it lives, nobody may touch what it has not filled: they would wait
-/// until it is gone.
+/// While the filler exists, no thread may touch a page that is not filled yet:
+/// the thread would block until the filler is destroyed.
 ///
-/// Thread safety: `fill` may be called for different pages at once.
+/// Thread safety: several threads may call `fill` at the same time, for
+/// different pages.
 class PageFiller {
  public:
-  /// For fresh memory that begins a page. Nothing where the system lacks it
-  /// (userfaultfd), forbids it, as some containers do, or gives huge pages.
+  /// Returns a filler for fresh memory, which must begin at a page boundary.
+  /// Returns null if the system lacks userfaultfd, forbids it (as some
+  /// containers do) or uses huge pages.
   static std::unique_ptr<PageFiller> over(std::byte* memory, std::size_t bytes);
   PageFiller(const PageFiller&) = delete;
   PageFiller& operator=(const PageFiller&) = delete;
   ~PageFiller() = default;
 
+  /// Whether an address is in the memory of this filler.
   bool covers(const std::byte* at) const {
     return at >= memory_ && at < memory_ + bytes_;
   }
 
-  /// Copies to a place that begins a page; the rest of the last page becomes
-  /// zeros. The system reads whole pages of `from` itself: one that cannot be
-  /// read ends nobody. False: it refused or could not read, and the memory may
-  /// be touched as any other, now and by others.
+  /// Copies `bytes` bytes to `to`, which must be at a page boundary, and fills
+  /// the rest of the last page with zeros. The kernel does the copying, except
+  /// for a last partial page: unreadable memory in its part makes the call
+  /// fail instead of killing the process.
+  ///
+  /// Returns false if the kernel refused the copy or could not read `from`.
+  /// After a failure the filler no longer guards the memory: any thread may
+  /// touch any page.
   bool fill(std::byte* to, const std::byte* from, std::size_t bytes);
 
  private:
   PageFiller(UniqueFd fd, std::byte* memory, std::size_t bytes)
       : fd_(std::move(fd)), memory_(memory), bytes_(bytes) {}
   bool fill_pages(std::byte* to, const std::byte* from, std::size_t bytes);
-  void give_up();
+  void unregister();
 
-  UniqueFd fd_;  // Closing it frees what was not filled.
+  UniqueFd fd_;  // Closing it unblocks pages that were not filled.
   std::byte* memory_;
   std::size_t bytes_;
 };

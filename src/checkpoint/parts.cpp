@@ -8,14 +8,14 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/str_cat.h"
-#include "folders/checksum.h"
+#include "checkpoint_directory/checksum.h"
 #include "tensor_io/safetensors_dtype.h"
 
 namespace accelerate {
 namespace {
 
-// Bytes for which a file of its own pays.
-constexpr std::uint64_t kWorthAFile = std::uint64_t{8} << 20;
+// Enough bytes to be worth another file.
+constexpr std::uint64_t kMinFileBytes = std::uint64_t{8} << 20;
 
 std::uint64_t bytes_of(const TensorMap& tensors) {
   std::uint64_t sum = 0;
@@ -45,21 +45,22 @@ int part_at(
 }
 
 TensorMap whole_tensors(const TensorMap& all, const int part, const int parts) {
-  TensorMap mine;
+  TensorMap selected;
   const std::uint64_t total = bytes_of(all);
   std::uint64_t reached = 0;
   for (const auto& [name, tensor] : all) {
     const std::uint64_t end = reached + tensor.nbytes();
     if (part_at(reached, end, total, parts) == part) {
-      mine.emplace(name, tensor);
+      selected.emplace(name, tensor);
     }
     reached = end;
   }
-  return mine;
+  return selected;
 }
 
-// The elements of a tensor at bytes [begin, begin + nbytes) of the whole that
-// lie in part `part`: from the first that starts in it to the last.
+// The elements of a tensor that fall into part `part`, where the tensor
+// occupies bytes [begin, begin + nbytes) of `total`: from the first element
+// that starts in the part to the last.
 std::pair<std::int64_t, std::int64_t> elements_in_part(
     const at::Tensor& tensor,
     const std::uint64_t begin,
@@ -82,26 +83,26 @@ std::pair<std::int64_t, std::int64_t> elements_in_part(
 }
 
 TensorMap ranges(const TensorMap& all, const int part, const int parts) {
-  TensorMap mine;
+  TensorMap selected;
   const std::uint64_t total = bytes_of(all);
   std::uint64_t reached = 0;
   for (const auto& [name, tensor] : all) {
     const auto [first, last] =
         elements_in_part(tensor, reached, total, part, parts);
     if (first < last) {
-      mine.emplace(
+      selected.emplace(
           range_name(name, first),
           tensor.detach().contiguous().view({-1}).slice(0, first, last));
     }
     reached += tensor.nbytes();
   }
-  return mine;
+  return selected;
 }
 
 Json weight_index(
     const std::string& name,
     const TensorMap& all,
-    const TensorMap& of_main,
+    const TensorMap& main_weights,
     const int parts) {
   Json map = Json::object();
   for (int part = 0; part < parts; ++part) {
@@ -109,16 +110,16 @@ Json weight_index(
       map[tensor] = tensor_file_name(name, part, parts);
     }
   }
-  for (const auto& [tensor, value] : of_main) {
+  for (const auto& [tensor, value] : main_weights) {
     map[tensor] = tensor_file_name(name, 0, parts);
   }
-  const std::uint64_t bytes = bytes_of(all) + bytes_of(of_main);
+  const std::uint64_t bytes = bytes_of(all) + bytes_of(main_weights);
   return Json::object(
       {{"metadata", Json::object({{"total_size", bytes}})},
        {"weight_map", map}});
 }
 
-// The shapes that flat ranges do not tell.
+// The shapes, which flat ranges do not contain.
 Json shapes_of(const TensorMap& all) {
   Json shapes = Json::object();
   for (const auto& [name, tensor] : all) {
@@ -129,8 +130,8 @@ Json shapes_of(const TensorMap& all) {
   return shapes;
 }
 
-// Short for names, types and shapes: from them follows who writes what.
-std::string form_of(const TensorMap& all) {
+// A digest of names, types and shapes, which determine who writes what.
+std::string layout_of(const TensorMap& all) {
   std::string text;
   for (const auto& [name, tensor] : all) {
     text += str_cat(name, " ", c10::toString(tensor.scalar_type()));
@@ -139,7 +140,12 @@ std::string form_of(const TensorMap& all) {
     }
     text += "\n";
   }
-  return str_cat(all.size(), " tensors, ", checksum_of(text));
+  return str_cat(
+      all.size(),
+      all.size() == 1 ? " tensor" : " tensors",
+      " (layout checksum ",
+      checksum_of(text),
+      ")");
 }
 
 void add_tensors(
@@ -150,7 +156,7 @@ void add_tensors(
     const int world_size,
     TensorMap (*choose)(const TensorMap&, int, int)) {
   const int parts = writers_for(bytes_of(all), world_size);
-  part.forms[name] = form_of(all);
+  part.layouts[name] = layout_of(all);
   if (rank < parts) {
     part.tensors.push_back(
         {tensor_file_name(name, rank, parts), choose(all, rank, parts)});
@@ -166,7 +172,7 @@ const TensorMap& main_weights_of(
 
 }  // namespace
 
-void CheckpointContents::take_from_main() {
+void CheckpointContents::write_from_main_rank() {
   for (auto& [name, tensors] : weights) {
     main_weights[name].merge(tensors);
     tensors.clear();
@@ -176,7 +182,7 @@ void CheckpointContents::take_from_main() {
 
 int writers_for(const std::uint64_t bytes, const int world_size) {
   return static_cast<int>(std::clamp<std::uint64_t>(
-      bytes / kWorthAFile, 1, static_cast<std::uint64_t>(world_size)));
+      bytes / kMinFileBytes, 1, static_cast<std::uint64_t>(world_size)));
 }
 
 std::string tensor_file_name(
@@ -191,7 +197,7 @@ std::string tensor_file_name(
                           ".safetensors");
 }
 
-std::string own_file_name(const int rank) {
+std::string rank_file_name(const int rank) {
   return str_cat("rank-", number(rank), ".safetensors");
 }
 
@@ -214,10 +220,11 @@ Part part_of(
       add_tensors(part, name, tensors, rank, world_size, ranges);
     } else if (rank == 0) {
       add_tensors(part, name, tensors, rank, 1, ranges);
-      part.forms.erase(name);
+      part.layouts.erase(name);
     }
   }
-  part.tensors.push_back({own_file_name(contents.process_index), contents.own});
+  part.tensors.push_back(
+      {rank_file_name(contents.process_index), contents.rank_state});
   if (rank != 0) {
     return part;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank writes what.
+// Divides a checkpoint among ranks.
 #pragma once
 
 #include <cstdint>
@@ -19,33 +19,36 @@ struct TensorFile {
   TensorMap tensors;
 };
 
-/// What one rank writes.
+/// The files that one rank writes.
 struct Part {
   std::vector<TensorFile> tensors;
-  /// Of rank 0 only.
+  /// JSON documents with their file names. Empty except on rank 0.
   std::vector<std::pair<std::string, Json>> documents;
-  /// By file: what every rank must agree on for the parts to fit together.
-  std::map<std::string, std::string> forms;
+  /// A digest of the names, types and shapes of all tensors, by base name of
+  /// the file. Must be the same on every rank.
+  std::map<std::string, std::string> layouts;
 };
 
-/// How many ranks share the writing of so many bytes: all of them, unless
-/// that is so little that further files cost more than they save.
+/// Returns how many ranks divide the writing of `bytes` bytes: as many as can
+/// write at least 8 MiB each, but at least one.
 int writers_for(std::uint64_t bytes, int world_size);
 
-/// Deals a checkpoint out. The parts of all ranks together are the whole, and
-/// each rank works out its own without asking, so that `forms` has to be the
-/// same on all.
+/// Returns the part of a checkpoint that one rank writes. Each rank computes
+/// its own part without communication. The parts form a complete checkpoint
+/// only if `layouts` is the same on all ranks.
 ///
-/// The tensors of a part are those of `contents`, or views into them.
+/// The tensors of a part are the tensors of `contents`, or views of them.
 Part part_of(const CheckpointContents& contents, int rank, int world_size);
 
-/// `model.safetensors`, or `model-00002-of-00004.safetensors`.
+/// Returns a name such as `model-00002-of-00004.safetensors` for `part` 1 of 4,
+/// or `model.safetensors` if there is only one part.
 std::string tensor_file_name(const std::string& name, int part, int parts);
 
-/// The file of what belongs to one rank alone.
-std::string own_file_name(int rank);
+/// Returns the name of the file for the tensors that belong to one rank.
+std::string rank_file_name(int rank);
 
-/// A piece of a flat tensor: `head.weight.exp_avg@4096`.
+/// Returns the name of a range of a flattened tensor, such as
+/// `head.weight.exp_avg@4096`. `offset` is the index of the first element.
 std::string range_name(const std::string& tensor, std::int64_t offset);
 
 }  // namespace accelerate

@@ -18,8 +18,8 @@
 #include "checkpoint/finite_json.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/tensor_files.h"
-#include "checkpoint/tensor_places.h"
-#include "folders/local_disk.h"
+#include "checkpoint/tensor_targets.h"
+#include "checkpoint_directory/local_disk.h"
 
 namespace accelerate {
 namespace {
@@ -31,8 +31,8 @@ constexpr int kMaxProcesses = 1 << 20;
 constexpr std::string_view kTensors = ".safetensors";
 constexpr std::string_view kShapes = ".shapes.json";
 constexpr std::string_view kIndex = ".safetensors.index.json";
-constexpr std::string_view kOwn = "rank-";
-// What ranks tell each other.
+constexpr std::string_view kRankPrefix = "rank-";
+// Keys of the messages between ranks.
 constexpr const char* kProblems = "problems";
 constexpr const char* kNoMemory = "no memory";
 constexpr const char* kRun = "run";
@@ -49,9 +49,9 @@ Json read_json(const fs::path& path) {
   return Json::parse(read_file(path, kMaxDocument), {.source = path.string()});
 }
 
-// Files of weights and of ranges, which every rank reads whole.
+// Files of weights and ranges, which every rank reads completely.
 bool is_shared_tensors(const std::string& file) {
-  return file.ends_with(kTensors) && !file.starts_with(kOwn);
+  return file.ends_with(kTensors) && !file.starts_with(kRankPrefix);
 }
 
 std::set<std::string> shared_tensors(const Manifest& manifest) {
@@ -74,7 +74,7 @@ class Reader {
     loaded_.iteration = manifest.iteration;
   }
 
-  /// What was verified before.
+  /// Reads the files that are already verified.
   void read_small_files() {
     for (const auto& [name, sum] : manifest_.files) {
       if (!name.ends_with(kTensors) && !name.ends_with(kIndex) &&
@@ -83,26 +83,26 @@ class Reader {
             with_infinities(read_json(folder_ / name));
       }
     }
-    read_own_files();
+    read_rank_files();
   }
 
-  /// The rest; returns what is wrong with it.
+  /// Reads the other files; returns the damaged ones.
   std::vector<Damage> read_tensors() {
     std::map<std::string, std::vector<std::string>> names;
     for (const std::string& name : shared_tensors(manifest_)) {
       names[stem_of(name)].push_back(name);
     }
-    // Spans into it must stay where they are.
+    // Reserved, because spans into it must stay valid.
     std::vector<TensorFileToRead> files;
     files.reserve(manifest_.files.size());
     for (const auto& [stem, parts] : names) {
-      check_family(stem, parts);
+      check_parts(stem, parts);
       const std::size_t first = files.size();
       for (const std::string& part : parts) {
         files.push_back(open_tensor_file(
             folder_ / part, manifest_.files.at(part), access_to(stem)));
       }
-      place(stem, std::span(files).subspan(first));
+      allocate(stem, std::span(files).subspan(first));
     }
     std::vector<Damage> damages;
     const auto problems = read_tensor_files(files, at::get_num_threads());
@@ -118,7 +118,7 @@ class Reader {
 
  private:
   // All of `model-00001-of-00003.safetensors` to `model-00003-of-00003…`.
-  void check_family(
+  void check_parts(
       const std::string& stem, const std::vector<std::string>& parts) const {
     const auto count = static_cast<int>(parts.size());
     for (int part = 0; part < count; ++part) {
@@ -126,45 +126,48 @@ class Reader {
           tensor_file_name(stem, part, count)) {
         throw FormatError(str_cat(
             folder_.string(),
-            " has not all parts of `",
+            " lacks parts of `",
             stem,
-            "`, only ",
+            "`; it has only ",
             join(parts, ", ")));
       }
     }
   }
 
-  void read_own_files() {
+  void read_rank_files() {
     if (manifest_.world_size > kMaxProcesses) {
       throw FormatError(str_cat(
-          folder_.string(), ": saved by ", manifest_.world_size, " processes"));
+          folder_.string(),
+          ": the manifest claims an impossible `world_size` of ",
+          manifest_.world_size));
     }
     for (int rank = 0; rank < manifest_.world_size; ++rank) {
-      const std::string own = own_file_name(rank);
-      loaded_.own.push_back(
-          manifest_.files.contains(own) ? load_safetensors(folder_ / own)
-                                        : TensorMap());
+      const std::string file = rank_file_name(rank);
+      loaded_.rank_states.push_back(
+          manifest_.files.contains(file) ? load_safetensors(folder_ / file)
+                                         : TensorMap());
     }
     if (std::ranges::all_of(
-            loaded_.own, [](const TensorMap& own) { return own.empty(); })) {
+            loaded_.rank_states,
+            [](const TensorMap& rank_state) { return rank_state.empty(); })) {
       throw FormatError(
-          str_cat(folder_.string(), " has no file of any process"));
+          str_cat(folder_.string(), " has no `rank-*.safetensors` files"));
     }
   }
 
-  // Weights are copied into those of the run; ranges become its own.
+  // Weights are copied into the tensors of the run; ranges are adopted by it.
   FileAccess access_to(const std::string& stem) const {
     const bool ranges = manifest_.files.contains(str_cat(stem, kShapes));
     return is_local_ && !ranges ? FileAccess::map : FileAccess::copy;
   }
 
-  void place(const std::string& stem, std::span<TensorFileToRead> files) {
+  void allocate(const std::string& stem, std::span<TensorFileToRead> files) {
     const std::string shapes = str_cat(stem, kShapes);
     if (manifest_.files.contains(shapes)) {
-      loaded_.ranges[stem] =
-          place_ranges(files, read_json(folder_ / shapes), folder_, is_local_);
+      loaded_.ranges[stem] = allocate_ranges(
+          files, read_json(folder_ / shapes), folder_, is_local_);
     } else {
-      loaded_.weights[stem] = place_weights(files);
+      loaded_.weights[stem] = allocate_weights(files);
     }
   }
 
@@ -174,18 +177,19 @@ class Reader {
   LoadedCheckpoint loaded_;
 };
 
-// Throws what is wrong apart from bytes that are not as the manifest says.
+// Returns files whose bytes do not match the manifest; throws for any other
+// problem.
 std::vector<Damage> read_checkpoint(
     const fs::path& folder,
-    const VerifyOptions& mine,
+    const VerifyOptions& options,
     std::optional<LoadedCheckpoint>& loaded) {
   const Manifest manifest = read_manifest(folder);
-  VerifyOptions small = mine;
-  small.without = shared_tensors(manifest);
+  VerifyOptions small = options;
+  small.skip_checksums = shared_tensors(manifest);
   std::vector<Damage> damages = verify_checkpoint(folder, manifest, small);
   if (!damages.empty()) {
-    // All of it is to be told.
-    return verify_checkpoint(folder, manifest, mine);
+    // Report all damage, not only damage in the small files.
+    return verify_checkpoint(folder, manifest, options);
   }
   try {
     Reader reader(folder, manifest);
@@ -193,7 +197,7 @@ std::vector<Damage> read_checkpoint(
     damages = reader.read_tensors();
     loaded = reader.take();
   } catch (const FormatError&) {
-    // A header that makes no sense: bytes that changed say more.
+    // A damaged header: a checksum mismatch is the clearer message.
     damages =
         verify_checkpoint(folder, manifest, {.threads = at::get_num_threads()});
     if (damages.empty()) {
@@ -208,11 +212,12 @@ std::vector<Damage> read_checkpoint(
   if (!fs::exists(folder / kManifestFile)) {
     throw IoError(
         str_cat(
-            "there is no complete checkpoint at ",
+            "no complete checkpoint at ",
             folder.string(),
-            ": it has no ",
-            kManifestFile),
-        "`accelerate checkpoint list` shows which there are");
+            ": ",
+            kManifestFile,
+            " is missing"),
+        "run `accelerate checkpoint list` to list complete checkpoints");
   }
   std::string list;
   for (const std::string& damage : damages) {
@@ -220,18 +225,17 @@ std::vector<Damage> read_checkpoint(
   }
   throw FormatError(
       str_cat("the checkpoint ", folder.string(), " is damaged", list),
-      "load another one; `accelerate checkpoint verify` tells whether it is "
-      "whole");
+      "load a checkpoint that passes `accelerate checkpoint verify`");
 }
 
-std::string run_text(const LoadedCheckpoint& loaded) {
+std::string describe_run(const LoadedCheckpoint& loaded) {
   return str_cat(
       "step ",
       loaded.step,
-      " of ",
-      loaded.world_size(),
-      " processes, number ",
-      loaded.iteration);
+      ", iteration ",
+      loaded.iteration,
+      " and world size ",
+      loaded.world_size());
 }
 
 void check_memory(const std::vector<Json>& all, const fs::path& folder) {
@@ -241,16 +245,18 @@ void check_memory(const std::vector<Json>& all, const fs::path& folder) {
           str_cat(
               "rank ",
               rank,
-              " has no memory to load ",
+              " ran out of memory loading ",
               folder.string(),
               ": ",
               error.as_string()),
-          "free memory on that host, or start fewer processes there");
+          "free memory on the machine of this rank, or start fewer processes "
+          "on it");
     }
   }
 }
 
-// Where each node has a checkpoint, one of that name may be of another save.
+// Where each node has its own checkpoint, a checkpoint with this name may be
+// from another save.
 void check_same_run(const std::vector<Json>& all, const fs::path& folder) {
   const std::string first = all.front().at(kRun).as_string();
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -258,48 +264,49 @@ void check_same_run(const std::vector<Json>& all, const fs::path& folder) {
       throw FormatError(
           str_cat(
               folder.string(),
-              " is not the same checkpoint on every node: on rank 0 ",
+              " differs between nodes: rank 0 has ",
               first,
-              ", on rank ",
+              ", rank ",
               rank,
-              " ",
+              " has ",
               other),
-          "load one that all nodes have");
+          "load a checkpoint that all nodes have");
     }
   }
 }
 
 }  // namespace
 
-LoadedCheckpoint load_together(
+LoadedCheckpoint load_checkpoint(
     const fs::path& folder, const Group& group, const bool share) {
-  const VerifyOptions mine{
+  const VerifyOptions options{
       .checksums = true,
       .reader = share ? group.rank() : 0,
       .readers = share ? group.size() : 1,
       .threads = at::get_num_threads()};
   std::optional<LoadedCheckpoint> loaded;
-  Json found = Json::array();
+  Json problems = Json::array();
   Json no_memory;
   try {
-    for (const auto& [file, what] : read_checkpoint(folder, mine, loaded)) {
-      found.push_back(str_cat(file, " ", what));
+    for (const auto& [file, problem] :
+         read_checkpoint(folder, options, loaded)) {
+      problems.push_back(str_cat(file, " ", problem));
     }
   } catch (const OutOfMemoryError& error) {
     no_memory = error.what();
   } catch (const std::bad_alloc& error) {
     no_memory = error.what();
   } catch (const std::exception& error) {
-    found.push_back(error.what());
+    problems.push_back(error.what());
   }
   const auto all = group.gather_object({Json::object(
-      {{kProblems, found},
+      {{kProblems, problems},
        {kNoMemory, no_memory},
-       {kRun, loaded ? run_text(*loaded) : ""}})});
+       {kRun, loaded ? describe_run(*loaded) : ""}})});
   check_memory(all, folder);
   std::set<std::string> damages;
-  for (const Json& theirs : all) {
-    for (const Json& damage : theirs.at(kProblems).as_array()) {
+  for (const Json& report : all) {
+    for (const Json& damage : report.at(kProblems).as_array()) {
       damages.insert(damage.as_string());
     }
   }

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads checkpoints, and checks every byte.
+// Reads checkpoints and verifies every byte.
 #pragma once
 
 #include <filesystem>
 
 #include "accelerate/group.h"
 #include "checkpoint/contents.h"
-#include "folders/checkpoints.h"
+#include "checkpoint_directory/checkpoints.h"
 
 namespace accelerate {
 
-/// Reads a checkpoint into memory of its own and compares every byte of it
-/// with the manifest: each rank what it loads, and a share of the rest, or all
-/// of it where ranks may not see the same disk.
+/// Reads a checkpoint and verifies every file against the checksums in the
+/// manifest. Each rank verifies the files of models and optimizers while
+/// loading them. With `share`, the ranks divide the verification of all other
+/// files among themselves. Without `share`, for ranks that may not share a
+/// disk, each rank verifies all files.
 ///
-/// Collective. Throws `FormatError` or `IoError` on every rank when one of
-/// them found something wrong.
-LoadedCheckpoint load_together(
+/// Collective. Throws `FormatError`, `IoError` or `OutOfMemoryError` on every
+/// rank if any rank has a problem.
+LoadedCheckpoint load_checkpoint(
     const std::filesystem::path& folder, const Group& group, bool share);
 
 }  // namespace accelerate

@@ -24,7 +24,7 @@ constexpr std::size_t kSlack = std::size_t{1} << 20;
 std::shared_ptr<const FreshMemory> fresh_memory(const std::size_t bytes) {
   return std::make_shared<const FreshMemory>(
       bytes,
-      "for a copy of the state to be saved",
+      "for a copy of the state that is being saved",
       "save with `{.blocking = true}`, which needs no copy");
 }
 
@@ -36,7 +36,7 @@ at::Tensor tensor_over(const std::shared_ptr<const FreshMemory>& memory) {
       at::TensorOptions(at::kByte));
 }
 
-// Tensors that are the same piece of memory in the same form.
+// Tensors with equal identities have the same memory, type, shape and strides.
 using Identity = std::tuple<
     const void*,
     c10::ScalarType,
@@ -55,9 +55,9 @@ bool is_plain(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.is_contiguous();
 }
 
-// Worth to begin a page.
+// Large enough to be aligned to a page.
 bool is_large(const at::Tensor& tensor) {
-  return is_plain(tensor) && tensor.nbytes() >= kWorthPages;
+  return is_plain(tensor) && tensor.nbytes() >= kMinPageAlignedBytes;
 }
 
 // `filler`, if there is one, covers all of `to`.
@@ -68,18 +68,19 @@ void copy(at::Tensor& to, const at::Tensor& from, PageFiller* filler) {
   }
   auto* target = static_cast<std::byte*>(to.mutable_data_ptr());
   const auto* source = static_cast<const std::byte*>(from.const_data_ptr());
-  in_parts(from.nbytes(), [&](const std::size_t begin, const std::size_t end) {
-    if (filler == nullptr ||
-        !filler->fill(target + begin, source + begin, end - begin)) {
-      copy_past_caches(target + begin, source + begin, end - begin);
-    }
-  });
+  for_each_page_range(
+      from.nbytes(), [&](const std::size_t begin, const std::size_t end) {
+        if (filler == nullptr ||
+            !filler->fill(target + begin, source + begin, end - begin)) {
+          copy_bypassing_caches(target + begin, source + begin, end - begin);
+        }
+      });
 }
 
-// Where each tensor goes; those that are one have one place.
-class Places {
+// The offset of each tensor; tensors that share memory have the same offset.
+class Offsets {
  public:
-  explicit Places(const Part& part) {
+  explicit Offsets(const Part& part) {
     for (const TensorFile& file : part.tensors) {
       for (const auto& [name, tensor] : file.tensors) {
         add(tensor);
@@ -90,13 +91,13 @@ class Places {
   std::size_t bytes() const { return large_bytes_ + small_bytes_; }
   const std::vector<c10::Device>& devices() const { return devices_; }
 
-  /// Large ones come first, each at the beginning of a page.
+  /// Large tensors come first, each at the beginning of a page.
   std::size_t of(const at::Tensor& tensor) const {
     const std::size_t offset = offsets_.at(identity_of(tensor));
     return is_large(tensor) ? offset : large_bytes_ + offset;
   }
 
-  /// The large ones from the first on that begins at `reached` or later.
+  /// The byte range of the large tensors that begin at `reached` or later.
   std::pair<std::size_t, std::size_t> large_from(std::size_t reached) const {
     const auto begin = std::ranges::lower_bound(large_offsets_, reached);
     return {
@@ -152,7 +153,7 @@ Staging::~Staging() {
   end_preparing();
 }
 
-// What it has not reached is touched by the copy itself, with more threads.
+// The copy touches the remaining pages itself, with more threads.
 void Staging::end_preparing() {
   if (!preparing_.valid()) {
     return;
@@ -161,18 +162,19 @@ void Staging::end_preparing() {
   try {
     preparing_.get();
   } catch (const std::exception&) {
-    memory_.reset();  // Whoever needs it will try again, and may say why.
+    memory_.reset();  // The next copy tries again and reports the error.
   }
 }
 
 void Staging::prepare(const Part& part) {
   end_preparing();
-  const Places places(part);
-  // Little of a state comes later, such as the numbers of ranks.
-  const std::size_t bytes = places.bytes() + places.bytes() / 64 + kSlack;
+  const Offsets offsets(part);
+  // Leaves room for small tensors that are added later, such as the state of
+  // ranks.
+  const std::size_t bytes = offsets.bytes() + offsets.bytes() / 64 + kSlack;
   stop_preparing_ = false;
   preparing_ = std::async(
-      std::launch::async, [this, bytes, pinned = !places.devices().empty()] {
+      std::launch::async, [this, bytes, pinned = !offsets.devices().empty()] {
         reserve(bytes, pinned);
         if (fresh_) {
           fresh_->touch(stop_preparing_);
@@ -180,7 +182,7 @@ void Staging::prepare(const Part& part) {
       });
 }
 
-at::Tensor Staging::place_for(
+at::Tensor Staging::staged_view(
     const at::Tensor& tensor, const std::size_t offset) const {
   const auto begin = static_cast<std::int64_t>(offset);
   const auto end = begin + static_cast<std::int64_t>(tensor.nbytes());
@@ -189,14 +191,14 @@ at::Tensor Staging::place_for(
       .view(tensor.sizes());
 }
 
-void Staging::take(Part& part) {
+void Staging::copy_in(Part& part) {
   end_preparing();
-  const Places places(part);
+  const Offsets offsets(part);
   reserve(
-      std::max(places.bytes(), kTensorAlignment), !places.devices().empty());
+      std::max(offsets.bytes(), kTensorAlignment), !offsets.devices().empty());
   std::unique_ptr<PageFiller> filler;
   if (fresh_ && fresh_->touched() < fresh_->size()) {
-    const auto [begin, end] = places.large_from(fresh_->touched());
+    const auto [begin, end] = offsets.large_from(fresh_->touched());
     filler = PageFiller::over(fresh_->data() + begin, end - begin);
   }
   std::set<std::size_t> copied;
@@ -206,8 +208,8 @@ void Staging::take(Part& part) {
         tensor = tensor.detach().cpu();
         continue;
       }
-      const std::size_t offset = places.of(tensor);
-      at::Tensor staged = place_for(tensor, offset);
+      const std::size_t offset = offsets.of(tensor);
+      at::Tensor staged = staged_view(tensor, offset);
       if (copied.insert(offset).second) {
         const bool fills = filler && filler->covers(fresh_->data() + offset);
         copy(staged, tensor.detach(), fills ? filler.get() : nullptr);
@@ -218,7 +220,7 @@ void Staging::take(Part& part) {
   if (fresh_) {
     fresh_->set_touched();
   }
-  for (const c10::Device& device : places.devices()) {
+  for (const c10::Device& device : offsets.devices()) {
     c10::impl::VirtualGuardImpl(device.type())
         .synchronizeDevice(device.index());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy of the state on the host, for a writer that works while training goes
-// on.
+// A copy of the state in host memory, which a background thread writes to disk
+// during training.
 #pragma once
 
 #include <atomic>
@@ -14,10 +14,10 @@
 
 namespace accelerate {
 
-/// Memory for one copy of a part, kept from one save to the next: fresh pages
-/// would make each copy twice as slow.
+/// Memory for a copy of one rank's part of a checkpoint. Later saves reuse the
+/// memory, because copying into new pages takes twice as long.
 ///
-/// Thread safety: one thread at a time.
+/// Thread safety: only one thread may use an object at a time.
 class Staging {
  public:
   Staging() = default;
@@ -25,19 +25,19 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
   ~Staging();
 
-  /// Gets the memory for a part like this one in a thread beside training, so
-  /// that the first copy costs what later ones do. Copies nothing.
+  /// Allocates memory for a part of the size of `part` in a background thread,
+  /// so that the first copy is as fast as later copies. Copies nothing.
   void prepare(const Part& part);
 
-  /// Copies the tensors of `part` and puts the copies in their place. They
-  /// look into the memory of this object, and change with the next call.
-  /// Tensors that were one stay one.
-  void take(Part& part);
+  /// Replaces the tensors of `part` with copies. The copies are views of this
+  /// object's memory; the next call overwrites them. If tensors share memory,
+  /// so do their copies.
+  void copy_in(Part& part);
 
  private:
   void end_preparing();
   void reserve(std::size_t bytes, bool pinned);
-  at::Tensor place_for(const at::Tensor& tensor, std::size_t offset) const;
+  at::Tensor staged_view(const at::Tensor& tensor, std::size_t offset) const;
 
   at::Tensor memory_;
   std::shared_ptr<const FreshMemory> fresh_;

@@ -16,16 +16,16 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/str_cat.h"
-#include "folders/plain_file.h"
+#include "checkpoint_directory/plain_file.h"
 
 namespace accelerate {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{2} << 20;
-constexpr std::size_t kAhead = 16 * kPiece;
+constexpr std::size_t kReadahead = 16 * kPiece;
 constexpr std::size_t kLength = 8;
 
-// Fills `to` from a place of a file; returns what is wrong, or nothing.
+// Fills `to` from an offset of a file; returns the problem, or an empty string.
 std::string read_at(
     const int fd, std::byte* to, std::size_t bytes, std::uint64_t offset) {
   while (bytes > 0) {
@@ -37,7 +37,7 @@ std::string read_at(
       return str_cat("cannot be read: ", errno_text(errno));
     }
     if (got == 0) {
-      return str_cat("ends at byte ", offset);
+      return str_cat("ends too early, at byte ", offset);
     }
     to += got;
     bytes -= static_cast<std::size_t>(got);
@@ -46,24 +46,25 @@ std::string read_at(
   return "";
 }
 
-bool is_in_memory(const int fd, const std::uint64_t offset) {
+bool is_cached(const int fd, const std::uint64_t offset) {
   char byte = 0;
   const iovec to{&byte, 1};
   return ::preadv2(fd, &to, 1, static_cast<off_t>(offset), RWF_NOWAIT) >= 0;
 }
 
-// Has the disk begin to read a piece of a file. Asking the system for each page
-// of one that it holds would take time too: its ends speak for the rest.
-void ask_for(
+// Starts reading a piece of a file ahead. Calling readahead for cached pages
+// would take time too, so only the first and the last byte are checked.
+void read_ahead(
     const int fd, const std::uint64_t offset, const std::size_t bytes) {
-  if (!is_in_memory(fd, offset) || !is_in_memory(fd, offset + bytes - 1)) {
+  if (!is_cached(fd, offset) || !is_cached(fd, offset + bytes - 1)) {
     ::readahead(fd, static_cast<off64_t>(offset), bytes);
   }
 }
 
-// Brings in mapped pages by a call that can fail: looking at a page that the
-// disk cannot read would end the process. Returns what is wrong, or nothing.
-std::string bring_in(std::byte* from, const std::size_t bytes) {
+// Populates mapped pages with a call that can fail: touching a page that the
+// disk cannot read would kill the process. Returns the problem, or an empty
+// string.
+std::string populate(std::byte* from, const std::size_t bytes) {
   const auto before = reinterpret_cast<std::uintptr_t>(from) % page_bytes();
   if (::madvise(from - before, bytes + before, MADV_POPULATE_READ) != 0) {
     return str_cat(
@@ -72,9 +73,9 @@ std::string bring_in(std::byte* from, const std::size_t bytes) {
   return "";
 }
 
-// The process has no use for these pages any more; the system keeps the file's
-// content as long as it likes. Those at the edges may be another piece's too.
-void let_go(std::byte* from, const std::size_t bytes) {
+// Unmaps pages that are no longer needed; the page cache may keep their
+// content. Pages at the edges may belong to another piece.
+void release_pages(std::byte* from, const std::size_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
   const std::size_t before = aligned_to_pages(address) - address;
   const std::size_t after = (address + bytes) % page_bytes();
@@ -83,7 +84,7 @@ void let_go(std::byte* from, const std::size_t bytes) {
   }
 }
 
-// Nothing where the kernel has no such call.
+// Null where the kernel does not support MADV_POPULATE_READ.
 std::shared_ptr<MappedFile> map_file(
     const TensorFileToRead& file, const MappedFile::Mode mode) {
   auto mapping = std::make_shared<MappedFile>(file.fd.get(), file.path, mode);
@@ -91,7 +92,7 @@ std::shared_ptr<MappedFile> map_file(
   return fails && errno == EINVAL ? nullptr : mapping;
 }
 
-std::string read_front(
+std::string read_header_bytes(
     const TensorFileToRead& file, std::size_t begin, std::size_t bytes) {
   std::string text(bytes, '\0');
   const std::string problem = read_at(
@@ -108,7 +109,7 @@ struct Piece {
   std::byte* to = nullptr;
 };
 
-// In the order of the file; those of a mapped one are in their places.
+// In file order; the pieces of a mapped file are already in memory.
 std::vector<Piece> pieces_of(const TensorFileToRead& file) {
   std::vector<Piece> pieces;
   if (file.mapping) {
@@ -134,38 +135,40 @@ std::vector<Piece> pieces_of(const TensorFileToRead& file) {
   return pieces;
 }
 
-/// One file while threads read its pieces. The checksum needs them in order:
-/// whoever brings the next one adds all that are there by then.
+/// A file whose pieces several threads read. The checksum needs the pieces in
+/// order: the thread that reads the next one adds all that are ready by then.
 ///
 /// Thread safety: `read` may be called for different pieces at once.
 class Reading {
  public:
   explicit Reading(const TensorFileToRead& file)
-      : file_(file), pieces_(pieces_of(file)), there_(pieces_.size(), false) {
+      : file_(file),
+        pieces_(pieces_of(file)),
+        is_ready_(pieces_.size(), false) {
     if (!file.mapping) {
-      checksum_.add(file.front);
+      checksum_.add(file.header_bytes);
     }
-    ask_for(file.fd.get(), 0, kAhead);
+    read_ahead(file.fd.get(), 0, kReadahead);
   }
 
   std::size_t size() const { return pieces_.size(); }
 
   void read(const std::size_t index) {
     const Piece& piece = pieces_[index];
-    // The disk is asked early enough to be busy all the time.
-    ask_for(file_.fd.get(), piece.offset + kAhead, piece.bytes);
-    std::string problem = bring(piece);
+    // Early enough to keep the disk busy all the time.
+    read_ahead(file_.fd.get(), piece.offset + kReadahead, piece.bytes);
+    std::string problem = load(piece);
     std::unique_lock lock(mutex_);
     if (!problem.empty()) {
       problem_ = std::move(problem);
     }
-    there_[index] = true;
+    is_ready_[index] = true;
     if (is_adding_) {
       return;
     }
     is_adding_ = true;
-    // What could not be read may be memory that nobody may look at.
-    while (added_ < pieces_.size() && there_[added_] && problem_.empty()) {
+    // Memory that could not be filled must not be touched.
+    while (added_ < pieces_.size() && is_ready_[added_] && problem_.empty()) {
       lock.unlock();
       add(pieces_[added_]);
       lock.lock();
@@ -174,7 +177,7 @@ class Reading {
     is_adding_ = false;
   }
 
-  /// Once everything is read.
+  /// To be called once everything is read.
   std::string problem() const {
     if (!problem_.empty()) {
       return problem_;
@@ -184,22 +187,22 @@ class Reading {
                                         : str_cat(
                                               "has checksum ",
                                               found,
-                                              ", the manifest says ",
+                                              ", but the manifest says ",
                                               file_.expected.xxh3);
   }
 
  private:
-  std::string bring(const Piece& piece) {
+  std::string load(const Piece& piece) {
     if (file_.mapping) {
-      return bring_in(piece.to, piece.bytes);
+      return populate(piece.to, piece.bytes);
     }
     if (file_.filler && file_.filler->covers(piece.to)) {
       std::byte* from = file_.source->data() + piece.offset;
       const std::size_t end = piece.bytes % page_bytes();
-      std::string problem = bring_in(from + piece.bytes - end, end);
+      std::string problem = populate(from + piece.bytes - end, end);
       const bool filled =
           problem.empty() && file_.filler->fill(piece.to, from, piece.bytes);
-      let_go(from, piece.bytes);
+      release_pages(from, piece.bytes);
       if (filled || !problem.empty()) {
         return problem;
       }
@@ -214,14 +217,14 @@ class Reading {
   const TensorFileToRead& file_;
   const std::vector<Piece> pieces_;
   std::mutex mutex_;
-  std::vector<bool> there_;
+  std::vector<bool> is_ready_;
   std::size_t added_ = 0;
   bool is_adding_ = false;
   Checksum checksum_;
   std::string problem_;
 };
 
-/// Deals out the pieces of several files, one file after the other.
+/// Hands out the pieces of several files, one file after the other.
 class Queue {
  public:
   explicit Queue(std::vector<std::unique_ptr<Reading>>& files)
@@ -249,7 +252,7 @@ class Queue {
 
 TensorFileToRead open_tensor_file(
     const std::filesystem::path& path,
-    const FileSum& expected,
+    const FileChecksum& expected,
     const FileAccess access) {
   TensorFileToRead file;
   file.path = path;
@@ -257,12 +260,12 @@ TensorFileToRead open_tensor_file(
   file.fd = open_plain_file(path);
   const std::uint64_t size = size_of_file(file.fd);
   const std::string start =
-      read_front(file, 0, std::min<std::uint64_t>(size, kLength));
+      read_header_bytes(file, 0, std::min<std::uint64_t>(size, kLength));
   const auto length = static_cast<std::size_t>(
       safetensors_header_length(start, size, path.string()));
-  file.front = start + read_front(file, kLength, length);
+  file.header_bytes = start + read_header_bytes(file, kLength, length);
   file.header = parse_safetensors_header(
-      std::string_view(file.front).substr(kLength), size, path.string());
+      std::string_view(file.header_bytes).substr(kLength), size, path.string());
   if (access == FileAccess::map) {
     file.mapping = map_file(file, MappedFile::Mode::writable_copy);
   }
@@ -283,9 +286,9 @@ std::vector<std::string> read_tensor_files(
   }
   Queue queue(readings);
   {
-    std::vector<std::jthread> others;
+    std::vector<std::jthread> workers;
     for (int thread = 1; thread < threads; ++thread) {
-      others.emplace_back([&] { queue.work(); });
+      workers.emplace_back([&] { queue.work(); });
     }
     queue.work();
   }

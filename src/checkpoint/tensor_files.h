@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Safetensors files, read into memory and summed on the way.
+// Reads safetensors files into memory and computes their checksums while
+// reading.
 #pragma once
 
 #include <cstddef>
@@ -12,52 +13,56 @@
 #include "base/safetensors_header.h"
 #include "base/unique_fd.h"
 #include "checkpoint/page_filler.h"
-#include "folders/checksum.h"
+#include "checkpoint_directory/checksum.h"
 
 namespace accelerate {
 
-/// How the bytes of a file come into memory.
+/// How the bytes of a file are accessed.
 enum class FileAccess {
-  copy,  ///< to where they are wanted
-  map,   ///< not at all: tensors look at the system's copy of the file
+  copy,  ///< read into the target memory
+  map,   ///< mapped into memory: tensors are views of the file
 };
 
-/// A file whose header was read.
+/// An open safetensors file whose header has been read.
 struct TensorFileToRead {
   std::filesystem::path path;
-  FileSum expected;
+  FileChecksum expected;
   UniqueFd fd;
-  /// The bytes before the tensors'.
-  std::string front;
+  /// The bytes before the tensor data: the length of the header, then the
+  /// header.
+  std::string header_bytes;
   SafetensorsHeader header;
   /// The whole file, if it is mapped.
   std::shared_ptr<MappedFile> mapping;
-  /// Otherwise where the bytes of each tensor of the header go.
+  /// If the file is not mapped: the target address of each tensor in the
+  /// header.
   std::vector<std::byte*> targets;
-  /// Targets that it covers are filled by it, from `source`: the whole file.
+  /// If set, copies from `source` to the targets that the filler covers.
   std::shared_ptr<PageFiller> filler;
+  /// The whole file, mapped for `filler`; null without a filler.
   std::shared_ptr<MappedFile> source;
 };
 
-/// Has targets that `filler` covers filled by it, where the system lets us map
-/// the file in a way that reports errors.
+/// Maps the file, so that `filler` can copy to the targets that it covers. Does
+/// nothing if the kernel cannot report read errors in mapped files.
 void fill_from_mapping(
     TensorFileToRead& file, const std::shared_ptr<PageFiller>& filler);
 
-/// Throws `IoError` when it cannot be read and `FormatError` when it is not
-/// what it claims; nobody has compared its checksum yet. Copies where the
-/// system cannot map in a way that reports errors.
+/// Opens a file and reads its header; does not verify its checksum. Throws
+/// `IoError` if the file cannot be read and `FormatError` if the header is
+/// invalid. Uses `copy` instead of `map` if the kernel cannot report read
+/// errors in mapped files.
 TensorFileToRead open_tensor_file(
     const std::filesystem::path& path,
-    const FileSum& expected,
+    const FileChecksum& expected,
     FileAccess access);
 
-/// Looks at every byte of the files, so many threads at once: copies each piece
-/// to its target, if it has one, and adds it to the checksum while the cache
-/// still holds it.
+/// Reads every byte of the files with `threads` threads: copies each piece to
+/// its target, if there is one, and adds the piece to the checksum while it is
+/// still in the processor's cache.
 ///
-/// Returns for each file what is wrong with it; empty for one that is as
-/// expected.
+/// Returns one string per file: the problem with the file, or an empty string
+/// if the file is undamaged.
 std::vector<std::string> read_tensor_files(
     const std::vector<TensorFileToRead>& files, int threads);
 

@@ -15,9 +15,9 @@
 #include "base/str_cat.h"
 #include "checkpoint/finite_json.h"
 #include "checkpoint/yield.h"
-#include "folders/checkpoints.h"
-#include "folders/hook_files.h"
-#include "folders/summed_file.h"
+#include "checkpoint_directory/checkpoints.h"
+#include "checkpoint_directory/checksummed_file.h"
+#include "checkpoint_directory/hook_files.h"
 #include "tensor_io/safetensors_writer.h"
 
 namespace accelerate {
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kError = "error";
 constexpr const char* kFiles = "files";
-constexpr const char* kForms = "forms";
+constexpr const char* kLayouts = "layouts";
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -38,45 +38,47 @@ std::string utc_now() {
   return text;
 }
 
-FileSum write_tensors(
-    const fs::path& path, const TensorMap& tensors, const WriteVia via) {
-  SummedFile file(path, via);
+FileChecksum write_tensors(
+    const fs::path& path, const TensorMap& tensors, const WriteMode mode) {
+  ChecksummedFile file(path, mode);
   write_safetensors(tensors, {{"format", "pt"}}, [&](std::string_view bytes) {
     file.write(bytes);
   });
   return file.finish();
 }
 
-// Writes a rank's files; returns what the other ranks have to know of them.
-Json write_part(const fs::path& folder, const Part& part, const WriteVia via) {
+// Writes a rank's files; returns their checksums and layouts for the other
+// ranks.
+Json write_part(
+    const fs::path& folder, const Part& part, const WriteMode mode) {
   Json sums = Json::object();
-  Json forms = Json::object();
-  for (const auto& [name, form] : part.forms) {
-    forms[name] = form;
+  Json layouts = Json::object();
+  for (const auto& [name, layout] : part.layouts) {
+    layouts[name] = layout;
   }
-  const auto add = [&](const std::string& name, const FileSum& sum) {
+  const auto add = [&](const std::string& name, const FileChecksum& sum) {
     sums[name] = Json::object({{"bytes", sum.bytes}, {"xxh3", sum.xxh3}});
   };
   if (!fs::exists(folder)) {
     throw IoError(
-        str_cat("this process does not see ", folder.string()),
+        str_cat("this process cannot see ", folder.string()),
         "save to a disk that all processes share, or set "
         "`ProjectConfiguration::save_on_each_node`");
   }
   for (const TensorFile& file : part.tensors) {
-    add(file.name, write_tensors(folder / file.name, file.tensors, via));
+    add(file.name, write_tensors(folder / file.name, file.tensors, mode));
   }
   for (const auto& [name, document] : part.documents) {
     add(name,
-        write_summed(
+        write_checksummed(
             folder / name,
             without_infinities(document).dump({.indent = 2}) + "\n"));
   }
-  return Json::object({{kFiles, sums}, {kForms, forms}});
+  return Json::object({{kFiles, sums}, {kLayouts, layouts}});
 }
 
-// Runs `work` and returns its result, or what went wrong as a value that can
-// be sent: a rank that threw would leave the others waiting.
+// Runs `work` and returns its result, or its error as a value that can be sent:
+// a rank that threw would leave the other ranks waiting.
 template <typename Work>
 Json outcome_of(const Work& work) {
   try {
@@ -104,52 +106,52 @@ void check_outcomes(const std::vector<Json>& outcomes, const fs::path& target) {
   }
   if (!problems.empty()) {
     throw IoError(
-        str_cat("no checkpoint at ", target.string(), problems),
-        hint.empty() ? "earlier checkpoints are untouched and training can go "
-                       "on; make room or choose another folder"
+        str_cat("cannot save a checkpoint to ", target.string(), problems),
+        hint.empty() ? "free disk space or choose another folder; earlier "
+                       "checkpoints are unchanged and training can continue"
                      : hint);
   }
 }
 
-std::string form_in(const Json& outcome, const std::string& name) {
-  const Json* form = outcome.at(kForms).find(name);
-  return form == nullptr ? "none" : form->as_string();
+std::string layout_in(const Json& outcome, const std::string& name) {
+  const Json* layout = outcome.at(kLayouts).find(name);
+  return layout == nullptr ? "none" : layout->as_string();
 }
 
-// Each rank has cut its part out of what it holds itself: the parts are a whole
-// if all hold the same.
-void check_forms(const std::vector<Json>& outcomes, const fs::path& target) {
+// Each rank cuts its part out of its own tensors: the parts only make a whole
+// if all ranks have the same tensors.
+void check_layouts(const std::vector<Json>& outcomes, const fs::path& target) {
   std::set<std::string> names;
   for (const Json& outcome : outcomes) {
-    for (const auto& [name, form] : outcome.at(kForms).as_object()) {
+    for (const auto& [name, layout] : outcome.at(kLayouts).as_object()) {
       names.insert(name);
     }
   }
   for (const std::string& name : names) {
-    const std::string first = form_in(outcomes.front(), name);
+    const std::string first = layout_in(outcomes.front(), name);
     for (std::size_t rank = 1; rank < outcomes.size(); ++rank) {
-      if (const auto theirs = form_in(outcomes[rank], name); theirs != first) {
+      if (const auto other = layout_in(outcomes[rank], name); other != first) {
         throw StateError(
             str_cat(
-                "no checkpoint at ",
+                "cannot save a checkpoint to ",
                 target.string(),
-                ": the processes hold different tensors in `",
+                ": processes have different tensors in `",
                 name,
-                "`: rank 0 ",
+                "`: rank 0 has ",
                 first,
                 ", rank ",
                 rank,
-                " ",
-                theirs),
-            "give every process the same models and optimizers, trained on the "
-            "same parameters");
+                " has ",
+                other),
+            "prepare the same models and optimizers with the same trainable "
+            "parameters on every process");
       }
     }
   }
 }
 
-// What is known before anything is written.
-Manifest run_of(const CheckpointContents& contents) {
+// The part of the manifest that is known before anything is written.
+Manifest run_info(const CheckpointContents& contents) {
   Manifest manifest;
   manifest.step = contents.step;
   manifest.epoch = contents.epoch;
@@ -172,7 +174,7 @@ void warn(const std::string& text) {
   std::cerr << str_cat("warning: ", text, "\n") << std::flush;
 }
 
-void tidy(const fs::path& parent) {
+void remove_leftovers(const fs::path& parent) {
   if (fs::exists(parent)) {
     for (const std::string& problem : remove_abandoned(parent).problems) {
       warn(problem);
@@ -180,11 +182,13 @@ void tidy(const fs::path& parent) {
   }
 }
 
-// Gives the folder its name; with numbers, the next one that is free.
-Saved commit(StagedFolder& folder, Manifest& manifest, const Destination& to) {
+// Renames the folder to its final name; for numbered checkpoints, the next free
+// one.
+SaveResult commit(
+    StagedDirectory& folder, Manifest& manifest, const Destination& to) {
   manifest.iteration = to.iteration;
   if (!to.numbered) {
-    return {folder.commit(manifest, to.name, Existing::replace), to.iteration};
+    return {folder.commit(manifest, to.name, IfExists::replace), to.iteration};
   }
   for (;; ++manifest.iteration) {
     const std::string name = str_cat("checkpoint_", manifest.iteration);
@@ -193,15 +197,15 @@ Saved commit(StagedFolder& folder, Manifest& manifest, const Destination& to) {
     }
     try {
       return {
-          folder.commit(manifest, name, Existing::refuse), manifest.iteration};
+          folder.commit(manifest, name, IfExists::refuse), manifest.iteration};
     } catch (const StateError&) {
-      continue;  // Another job took it in this moment.
+      continue;  // Another job has just taken this number.
     }
   }
 }
 
-// The new checkpoint is safe by now: what cannot be removed is worth a word,
-// not an error.
+// The new checkpoint is already safe, so a failure to remove an old one is only
+// a warning.
 void prune(const Destination& to, const fs::path& newest) {
   try {
     if (to.keep) {
@@ -217,11 +221,11 @@ void prune(const Destination& to, const fs::path& newest) {
 CheckpointWriter::CheckpointWriter(
     WritingGroups groups,
     std::shared_ptr<Staging> staging,
-    const std::chrono::milliseconds patience)
-    : group_(std::move(groups.together)),
+    const std::chrono::milliseconds warn_after)
+    : group_(std::move(groups.writers)),
       all_(std::move(groups.all)),
       staging_(std::move(staging)),
-      patience_(patience) {
+      warn_after_(warn_after) {
 }
 
 CheckpointWriter::~CheckpointWriter() {
@@ -232,27 +236,27 @@ CheckpointWriter::~CheckpointWriter() {
   }
 }
 
-Saved CheckpointWriter::save(
+SaveResult CheckpointWriter::save(
     const CheckpointContents& contents, const Destination& to) {
   wait();
   return write(
       part_of(contents, group_.rank(), group_.size()),
       to,
-      run_of(contents),
-      WriteVia::cache);
+      run_info(contents),
+      WriteMode::page_cache);
 }
 
 void CheckpointWriter::save_in_background(
     const CheckpointContents& contents, const Destination& to) {
   wait();
   Part part = part_of(contents, group_.rank(), group_.size());
-  staging_->take(part);
-  under_way_at_ = to.parent / to.name;
-  under_way_ = std::async(
+  staging_->copy_in(part);
+  pending_path_ = to.parent / to.name;
+  pending_save_ = std::async(
       std::launch::async,
-      [this, part = std::move(part), to, run = run_of(contents)] {
+      [this, part = std::move(part), to, run = run_info(contents)] {
         yield_to_training();
-        return write(part, to, run, WriteVia::disk);
+        return write(part, to, run, WriteMode::direct);
       });
 }
 
@@ -267,8 +271,8 @@ void CheckpointWriter::choose_number(Destination& to) {
                : Json::object();
   })});
   check_outcomes(chosen, to.parent);
-  for (const Json& one : chosen) {
-    if (const Json* next = one.find("next")) {
+  for (const Json& outcome : chosen) {
+    if (const Json* next = outcome.find("next")) {
       to.iteration = std::max(to.iteration, next->as_integer());
     }
   }
@@ -280,29 +284,29 @@ void CheckpointWriter::prepare(const CheckpointContents& contents) {
   staging_->prepare(part_of(contents, group_.rank(), group_.size()));
 }
 
-// A disk may take its time, and may never answer: then somebody should know
-// whom training waits for.
-std::optional<Saved> CheckpointWriter::wait() {
-  if (!under_way_.valid()) {
+// A disk may be slow or never respond; the user should learn what training
+// waits for.
+std::optional<SaveResult> CheckpointWriter::wait() {
+  if (!pending_save_.valid()) {
     return std::nullopt;
   }
-  if (under_way_.wait_for(patience_) == std::future_status::timeout) {
+  if (pending_save_.wait_for(warn_after_) == std::future_status::timeout) {
     warn(str_cat(
-        "training waits for the checkpoint ",
-        under_way_at_.string(),
-        ": it has been waiting for ",
-        std::chrono::duration<double>(patience_).count(),
-        " s; is the disk slow or gone?"));
+        "training has waited ",
+        std::chrono::duration<double>(warn_after_).count(),
+        " s for the checkpoint ",
+        pending_path_.string(),
+        "; the disk may be slow or disconnected"));
   }
-  return under_way_.get();
+  return pending_save_.get();
 }
 
 fs::path CheckpointWriter::open_for_hooks(const Destination& to) {
   wait();
-  return open_folder(to, Contents::with_hooks) / kHooksFolder;
+  return open_folder(to, Contents::with_hooks) / kHooksDirectory;
 }
 
-void CheckpointWriter::discard_open() {
+void CheckpointWriter::discard_open_folder() {
   folder_.reset();
   folder_path_.clear();
 }
@@ -316,10 +320,10 @@ fs::path CheckpointWriter::open_folder(
     if (group_.rank() != 0) {
       return Json::object();
     }
-    tidy(to.parent);
-    folder_ = std::make_unique<StagedFolder>(to.parent);
+    remove_leftovers(to.parent);
+    folder_ = std::make_unique<StagedDirectory>(to.parent);
     if (contents == Contents::with_hooks) {
-      fs::create_directory(folder_->path() / kHooksFolder);
+      fs::create_directory(folder_->path() / kHooksDirectory);
     }
     return Json::object({{"path", folder_->path().string()}});
   });
@@ -330,19 +334,20 @@ fs::path CheckpointWriter::open_folder(
   return folder_path_;
 }
 
-// 1. Rank 0 makes a folder under a temporary name. 2. Everybody writes.
-// 3. Rank 0 commits, and tells how it went.
-Saved CheckpointWriter::write(
+// 1. Rank 0 creates a folder with a temporary name.
+// 2. Every rank writes its part.
+// 3. Rank 0 commits and broadcasts the result.
+SaveResult CheckpointWriter::write(
     const Part& part,
     const Destination& to,
     Manifest manifest,
-    const WriteVia via) {
+    const WriteMode mode) {
   try {
-    return write_and_commit(part, to, std::move(manifest), via);
+    return write_and_commit(part, to, std::move(manifest), mode);
   } catch (const DistributedError& error) {
     throw DistributedError(
         str_cat(
-            "no checkpoint at ",
+            "cannot save a checkpoint to ",
             (to.parent / to.name).string(),
             ": ",
             error.what()),
@@ -350,35 +355,35 @@ Saved CheckpointWriter::write(
   }
 }
 
-Saved CheckpointWriter::write_and_commit(
+SaveResult CheckpointWriter::write_and_commit(
     const Part& part,
     const Destination& to,
     Manifest manifest,
-    const WriteVia via) {
+    const WriteMode mode) {
   const bool is_main = group_.rank() == 0;
   const fs::path target = to.parent / to.name;
-  const fs::path path = open_folder(to, Contents::ours);
-  // Whatever comes of it, the next save has a folder of its own.
+  const fs::path path = open_folder(to, Contents::tensors_only);
+  // Whether this succeeds or fails, the next save needs a new folder.
   folder_path_.clear();
-  const std::unique_ptr<StagedFolder> folder = std::move(folder_);
-  const Json written = outcome_of([&] { return write_part(path, part, via); });
+  const std::unique_ptr<StagedDirectory> folder = std::move(folder_);
+  const Json written = outcome_of([&] { return write_part(path, part, mode); });
   const std::vector<Json> all = all_.gather_object({written});
   check_outcomes(all, target);
-  check_forms(all, target);
+  check_layouts(all, target);
   const std::vector<Json> parts = group_.gather_object({written});
 
-  Json ended = outcome_of([&] {
+  Json committed = outcome_of([&] {
     if (!is_main) {
       return Json::object();
     }
     add_files(manifest, parts);
-    manifest.hook_files = take_hook_files(path);
-    const Saved saved = commit(*folder, manifest, to);
+    manifest.hook_files = collect_hook_files(path);
+    const SaveResult saved = commit(*folder, manifest, to);
     return Json::object(
         {{"path", saved.path.string()}, {"iteration", saved.iteration}});
   });
-  check_outcomes(all_.gather_object({ended}), target);
-  std::vector<Json> saved{std::move(ended)};
+  check_outcomes(all_.gather_object({committed}), target);
+  std::vector<Json> saved{std::move(committed)};
   group_.broadcast_object_list(saved);
   const fs::path saved_at = saved.front().at("path").as_string();
   if (is_main) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes checkpoints, all ranks together, now or while training goes on.
+// Writes checkpoints. All ranks take part, in the foreground or in a background
+// thread during training.
 #pragma once
 
 #include <chrono>
@@ -15,111 +16,126 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/staging.h"
-#include "folders/manifest.h"
-#include "folders/staged_folder.h"
-#include "folders/summed_file.h"
+#include "checkpoint_directory/checksummed_file.h"
+#include "checkpoint_directory/manifest.h"
+#include "checkpoint_directory/staged_directory.h"
 
 namespace accelerate {
 
-/// Where a checkpoint goes.
+/// Where a checkpoint is saved.
 struct Destination {
   std::filesystem::path parent;
   std::string name;
-  /// Takes the next free number when `checkpoint_<iteration>` is taken;
-  /// otherwise a checkpoint of that name is replaced.
+  /// True: uses the next free number when `checkpoint_<iteration>` exists.
+  /// False: replaces an existing checkpoint with this name.
   bool numbered = false;
   std::int64_t iteration = 0;
-  /// So many stay in `parent`.
+  /// Number of complete checkpoints to keep in `parent`. Not set: all.
   std::optional<std::size_t> keep = std::nullopt;
 };
 
-/// What came of it, on every rank.
-struct Saved {
+/// The result of a save; the same on every rank.
+struct SaveResult {
   std::filesystem::path path;
   std::int64_t iteration = 0;
 };
 
-/// Who saves.
+/// The process groups that take part in a save.
 struct WritingGroups {
-  // NOLINTNEXTLINE(google-explicit-constructor): most often they are one.
-  WritingGroups(const Group& one) : together(one), all(one) {}
-  WritingGroups(Group writers, Group everybody)
-      : together(std::move(writers)), all(std::move(everybody)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): usually both are the same.
+  WritingGroups(const Group& group) : writers(group), all(group) {}
+  WritingGroups(Group writers_, Group all_)
+      : writers(std::move(writers_)), all(std::move(all_)) {}
 
-  /// The ranks that write one checkpoint together: all, or those of a node.
-  Group together;
-  /// All ranks: where each node has a checkpoint, all have it or none.
+  /// The ranks that write one checkpoint: all ranks, or the ranks of a node.
+  Group writers;
+  /// All ranks. If each node has its own checkpoint, no node commits unless all
+  /// ranks have written their parts.
   Group all;
 };
 
-/// Saves one checkpoint after the other.
+/// Saves checkpoints, one at a time.
 ///
-/// The groups are the writer's own: their collectives run in a thread beside
-/// training. Rank 0 makes the folder, each rank writes its part, rank 0 adds
-/// the manifest and gives the folder its name once every rank has written.
+/// The process groups must not be used for anything else: their collectives run
+/// in a background thread during training. Rank 0 creates a folder, and each
+/// rank writes its part into the folder. Once all parts are written, rank 0
+/// adds the manifest and renames the folder.
 ///
-/// Thread safety: one thread at a time.
+/// Thread safety: only one thread may use an object at a time.
 class CheckpointWriter {
  public:
-  /// `staging` holds the copies of background saves. `patience` is how long a
-  /// wait may take before it is worth a warning.
+  /// `staging` holds the copies that background saves write. `wait` prints a
+  /// warning if a save takes longer than `warn_after`.
   explicit CheckpointWriter(
       WritingGroups groups,
       std::shared_ptr<Staging> staging = std::make_shared<Staging>(),
-      std::chrono::milliseconds patience = std::chrono::seconds(30));
+      std::chrono::milliseconds warn_after = std::chrono::seconds(30));
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-  /// Finishes what is under way; an error goes to stderr.
+  /// Waits for a pending save. If the save fails, prints the error to stderr.
   ~CheckpointWriter();
 
-  /// Collective. Throws `IoError` on every rank when one of them cannot write;
-  /// what was there before is then untouched and the group usable.
-  Saved save(const CheckpointContents& contents, const Destination& to);
+  /// Waits for a pending save, then saves a checkpoint. Collective. Throws
+  /// `IoError` on every rank if any rank cannot write, and `StateError` if
+  /// ranks have different tensors. After either error, earlier checkpoints are
+  /// unchanged and the process groups stay usable.
+  SaveResult save(const CheckpointContents& contents, const Destination& to);
 
-  /// Gets memory for the copies of such contents, beside training, before the
-  /// first one is made.
+  /// Allocates memory for a copy of `contents` in a background thread, so that
+  /// the first background save is faster.
   void prepare(const CheckpointContents& contents);
 
-  /// As `save`, but returns once the state is copied; waits for an earlier one
-  /// first. The outcome comes from `wait`.
+  /// Like `save`, but returns as soon as the tensors are copied. `wait` then
+  /// returns the result.
   void save_in_background(
       const CheckpointContents& contents, const Destination& to);
 
-  /// Takes for a numbered checkpoint the number above all that are there, on
-  /// any node, the same on every rank. Collective.
+  /// If `to` is numbered, sets its number above the numbers of all complete
+  /// checkpoints on all nodes. The number is the same on every rank.
+  /// Collective.
   void choose_number(Destination& to);
 
-  /// Makes the folder of the next save ahead of it, for hooks that write files
-  /// of their own; returns where, the same on every rank. They become part of
-  /// the checkpoint. Collective.
+  /// Creates the folder for the next save early, so that hooks can write their
+  /// own files into the checkpoint. Returns the folder for these files; the
+  /// path is the same on every rank. Collective.
   std::filesystem::path open_for_hooks(const Destination& to);
-  /// Removes that folder: there will be no save.
-  void discard_open();
+  /// Removes the folder that `open_for_hooks` created. Call this if no save
+  /// follows.
+  void discard_open_folder();
 
-  /// Waits for what is under way; throws what went wrong there, once. Says on
-  /// stderr what it waits for when that takes long.
-  std::optional<Saved> wait();
+  /// Waits for a pending save and returns its result; empty if no save is
+  /// pending. If the save failed, throws its error; the next call does not
+  /// throw the error again. Prints a warning to stderr if the save takes long.
+  std::optional<SaveResult> wait();
 
  private:
-  /// The manifest lacks the files only.
-  Saved write(
-      const Part& part, const Destination& to, Manifest manifest, WriteVia via);
-  Saved write_and_commit(
-      const Part& part, const Destination& to, Manifest manifest, WriteVia via);
+  /// `manifest` holds only the run information; `write` adds the rest.
+  SaveResult write(
+      const Part& part,
+      const Destination& to,
+      Manifest manifest,
+      WriteMode mode);
+  SaveResult write_and_commit(
+      const Part& part,
+      const Destination& to,
+      Manifest manifest,
+      WriteMode mode);
 
-  enum class Contents { ours, with_hooks };
-  /// Makes the folder on rank 0, unless there is one; returns its path.
+  enum class Contents { tensors_only, with_hooks };
+  /// Creates the folder for the next save on rank 0, unless `open_for_hooks`
+  /// has already created it. Returns its path. Collective.
   std::filesystem::path open_folder(const Destination& to, Contents contents);
 
   Group group_;
   Group all_;
   std::shared_ptr<Staging> staging_;
-  /// Between `open_folder` and the commit: the folder, on rank 0, and its path.
-  std::unique_ptr<StagedFolder> folder_;
+  /// The open folder, on rank 0 only. Set between `open_folder` and the commit.
+  std::unique_ptr<StagedDirectory> folder_;
+  /// The path of the open folder, on every rank.
   std::filesystem::path folder_path_;
-  std::chrono::milliseconds patience_;
-  std::filesystem::path under_way_at_;
-  std::future<Saved> under_way_;
+  std::chrono::milliseconds warn_after_;
+  std::filesystem::path pending_path_;
+  std::future<SaveResult> pending_save_;
 };
 
 }  // namespace accelerate

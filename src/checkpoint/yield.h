@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that work beside training.
+// Lowers the priority of background threads.
 #pragma once
 
 namespace accelerate {
 
-/// From now on the calling thread comes last where there are more threads than
-/// cores, and at the disk. Both are wishes: a system may have no such order.
+/// Gives the calling thread the lowest CPU and disk priority. If the system
+/// refuses, nothing changes.
 void yield_to_training();
 
 }  // namespace accelerate

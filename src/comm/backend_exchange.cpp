@@ -19,15 +19,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Messages up to here need one collective, longer ones two.
+// Messages up to this size need one collective; longer messages need two.
 constexpr std::size_t kShort = 1024;
 
 // Time for the kernel to release the lock of a process whose sockets are
-// already closed, and to deliver what a process sent before it ended.
-constexpr milliseconds kAfterlife(500);
-constexpr milliseconds kNextLook(5);
+// already closed, and to deliver the data that a process sent before it exited.
+constexpr milliseconds kExitGrace(500);
+constexpr milliseconds kPollInterval(5);
 
-// A store that runs answers in a fraction of this.
+// A healthy store responds in a fraction of this.
 constexpr milliseconds kStoreLimit(100);
 
 std::string late_key(int rank) {
@@ -38,43 +38,45 @@ std::string late_value(const Call& call) {
   return str_cat(call.operation, "#", call.sequence);
 }
 
-// Says that this rank is late in a call, and returns those that do not say so.
-std::vector<int> not_at(const std::string& call, const Seat& seat) {
-  seat.store->set(late_key(seat.rank), call);
+// Publishes that this rank waits in a call, and returns the ranks that have not
+// published the same.
+std::vector<int> ranks_not_waiting_in(
+    const std::string& call, const RankContext& context) {
+  context.store->set(late_key(context.rank), call);
   std::vector<int> ranks;
-  for (int rank = 0; rank < seat.size; ++rank) {
+  for (int rank = 0; rank < context.size; ++rank) {
     const std::string key = late_key(rank);
-    const bool here =
-        rank == seat.rank ||
-        (seat.store->check({key}) && seat.store->get_to_str(key) == call);
-    if (!here) {
+    const bool is_waiting =
+        rank == context.rank ||
+        (context.store->check({key}) && context.store->get_to_str(key) == call);
+    if (!is_waiting) {
       ranks.push_back(rank);
     }
   }
   return ranks;
 }
 
-// Says that this rank lost a connection, and returns those that do not say so
-// within `kAfterlife`.
-std::vector<int> without_sign_of_life(const Seat& seat) {
+// Publishes that this rank lost a connection, and returns the ranks that have
+// not published the same within `kExitGrace`.
+std::vector<int> unresponsive_ranks(const RankContext& context) {
   const auto key = [](int rank) { return str_cat("lost/", rank); };
-  const auto until = std::chrono::steady_clock::now() + kAfterlife;
-  seat.store->set(key(seat.rank), "a connection");
-  std::vector<int> ranks = all_but(seat.rank, seat.size);
-  while (!ranks.empty() && std::chrono::steady_clock::now() < until) {
+  const auto deadline = std::chrono::steady_clock::now() + kExitGrace;
+  context.store->set(key(context.rank), "a connection");
+  std::vector<int> ranks = other_ranks(context.rank, context.size);
+  while (!ranks.empty() && std::chrono::steady_clock::now() < deadline) {
     std::erase_if(
-        ranks, [&](int rank) { return seat.store->check({key(rank)}); });
-    std::this_thread::sleep_for(kNextLook);
+        ranks, [&](int rank) { return context.store->check({key(rank)}); });
+    std::this_thread::sleep_for(kPollInterval);
   }
   return ranks;
 }
 
-// Tells when a work has ended, well or not.
-class Ending {
+// Waits until a `c10d::Work` has finished or failed.
+class WorkMonitor {
  public:
-  // With `by_future` the work itself is never asked to wait.
-  Ending(c10d::Work& work, bool by_future) : work_(work) {
-    if (by_future) {
+  // With `use_future`, `Work::wait` is never called with a timeout.
+  WorkMonitor(c10d::Work& work, bool use_future) : work_(work) {
+    if (use_future) {
       future_ = std::make_shared<std::promise<void>>();
       ended_ = future_->get_future();
       work.getFuture()->addCallback(
@@ -82,18 +84,18 @@ class Ending {
     }
   }
 
-  bool within(milliseconds at_most) const {
+  bool ended_within(milliseconds timeout) const {
     if (work_.isCompleted()) {
       return true;
     }
     if (future_) {
-      ended_.wait_for(at_most);
+      ended_.wait_for(timeout);
       return work_.isCompleted();
     }
     try {
-      work_.wait(at_most);
+      work_.wait(timeout);
     } catch (const std::exception&) {
-      // Too early, or the work's own error: the caller asks again.
+      // A timeout or an error of the work itself: the caller checks again.
     }
     return work_.isCompleted();
   }
@@ -107,10 +109,10 @@ class Ending {
 }  // namespace
 
 BackendWait::BackendWait(
-    Seat seat,
+    RankContext context,
     std::shared_ptr<SharedMemory> memory,
     c10::intrusive_ptr<c10d::Backend> plugin)
-    : seat_(std::move(seat)),
+    : context_(std::move(context)),
       memory_(std::move(memory)),
       plugin_(std::move(plugin)) {
 }
@@ -118,9 +120,9 @@ BackendWait::BackendWait(
 void BackendWait::operator()(
     const c10::intrusive_ptr<c10d::Work>& work,
     const Call& call,
-    const Patience& patience) const {
+    const WaitLimits& limits) const {
   try {
-    watch(work, call, patience);
+    wait_until_done(work, call, limits);
     work->wait();
   } catch (const Error&) {
     if (plugin_) {
@@ -128,96 +130,101 @@ void BackendWait::operator()(
     }
     throw;
   } catch (const std::exception& error) {
-    rethrow(call, patience, error.what());
+    rethrow(call, limits, error.what());
   }
 }
 
-void BackendWait::watch(
+void BackendWait::wait_until_done(
     const c10::intrusive_ptr<c10d::Work>& work,
     const Call& call,
-    const Patience& patience) const {
-  const Ending end(*work, needs_async());
-  Wait wait(call, seat_.rank, patience);
+    const WaitLimits& limits) const {
+  const WorkMonitor monitor(*work, needs_async());
+  Wait wait(call, context_.rank, limits);
   BoundedCall store;
-  while (!end.within(wait.slice())) {
-    const std::vector<int> dead = gone();
-    // A rank that was done with the operation may have left in peace, with its
-    // last bytes still on their way to this one.
-    if (!dead.empty() && !end.within(kAfterlife)) {
-      wait.gone(dead);
+  while (!monitor.ended_within(wait.slice())) {
+    const std::vector<int> dead = exited_ranks();
+    // A rank that finished the operation may have exited normally while its
+    // last bytes are still in flight.
+    if (!dead.empty() && !monitor.ended_within(kExitGrace)) {
+      wait.throw_exited(dead);
     }
-    ask_who_is_late(store, call, wait);
+    find_late_ranks(store, call, wait);
   }
 }
 
-std::vector<int> BackendWait::gone() const {
+std::vector<int> BackendWait::exited_ranks() const {
   std::vector<int> ranks;
-  for (int rank = 0; memory_ && rank < seat_.size; ++rank) {
-    if (rank != seat_.rank && !memory_->is_present(rank)) {
+  for (int rank = 0; memory_ && rank < context_.size; ++rank) {
+    if (rank != context_.rank && !memory_->is_present(rank)) {
       ranks.push_back(rank);
     }
   }
   return ranks;
 }
 
-void BackendWait::ask_who_is_late(
+void BackendWait::find_late_ranks(
     BoundedCall& store, const Call& call, Wait& wait) const {
   const auto missing = std::make_shared<std::vector<int>>();
   const bool answered = store.returned_within(
-      kStoreLimit, [seat = seat_, value = late_value(call), missing] {
-        *missing = not_at(value, seat);
+      kStoreLimit, [context = context_, value = late_value(call), missing] {
+        *missing = ranks_not_waiting_in(value, context);
       });
-  const auto others = all_but(seat_.rank, seat_.size);
+  const auto others = other_ranks(context_.rank, context_.size);
   if (!answered) {
-    wait.no_word_from(others);
+    wait.store_unresponsive(others);
   } else {
-    // One that was stopped after it said that it is late looks present.
+    // A rank that was stopped after it published its wait is not in `missing`.
     wait.still_missing(missing->empty() ? others : *missing);
   }
 }
 
 void BackendWait::rethrow(
-    const Call& call, const Patience& patience, const std::string& why) const {
-  const auto until = std::chrono::steady_clock::now() + kAfterlife;
-  while (memory_ && std::chrono::steady_clock::now() < until) {
-    const std::vector<int> dead = gone();
+    const Call& call,
+    const WaitLimits& limits,
+    const std::string& reason) const {
+  const auto deadline = std::chrono::steady_clock::now() + kExitGrace;
+  while (memory_ && std::chrono::steady_clock::now() < deadline) {
+    const std::vector<int> dead = exited_ranks();
     if (!dead.empty()) {
-      Wait(call, seat_.rank, patience).gone(dead);
+      Wait(call, context_.rank, limits).throw_exited(dead);
     }
-    std::this_thread::sleep_for(kNextLook);
+    std::this_thread::sleep_for(kPollInterval);
   }
-  const std::vector<int> silent = silent_ranks();
-  const std::string who = silent.empty() ? "" : name_ranks(silent);
+  const std::vector<int> silent = find_unresponsive_ranks();
+  const std::string names = silent.empty() ? "" : name_ranks(silent);
   throw DistributedError(
       str_cat(
           call.operation,
           " #",
           call.sequence,
           ": rank ",
-          seat_.rank,
-          " lost the connection to a peer",
-          silent.empty() ? "" : str_cat(", no sign of life from ", who),
+          context_.rank,
+          " lost the connection to another rank",
+          silent.empty() ? "" : str_cat(", and ", names, " did not respond"),
           ": ",
-          why),
-      str_cat(
-          "look for the own error of ",
-          silent.empty() ? "the other ranks" : who,
-          " first"));
+          reason),
+      silent.empty()
+          ? std::string("the root cause is in the logs of the other ranks")
+          : str_cat(
+                "the root cause is in the ",
+                silent.size() == 1 ? "log of " : "logs of ",
+                names));
 }
 
-std::vector<int> BackendWait::silent_ranks() const {
+std::vector<int> BackendWait::find_unresponsive_ranks() const {
   if (memory_) {
-    return {};  // It would have told who is gone.
+    return {};  // `exited_ranks` would have found them.
   }
   const auto silent = std::make_shared<std::vector<int>>();
   BoundedCall store;
   try {
     const bool answered = store.returned_within(
-        kAfterlife + kStoreLimit,
-        [seat = seat_, silent] { *silent = without_sign_of_life(seat); });
+        kExitGrace + kStoreLimit, [context = context_, silent] {
+          *silent = unresponsive_ranks(context);
+        });
     return answered ? *silent : std::vector<int>{};
   } catch (const std::exception&) {
-    return {};  // The store went down with the rank that hosts it.
+    return {};  // The rank with the store has died.
   }
 }
 
@@ -226,33 +233,35 @@ BackendExchange::BackendExchange(
     : backend_(std::move(backend)), wait_(std::move(wait)) {
 }
 
-// Each message travels with its length in front. If one does not fit into the
-// short form, every rank sees that and all go once more with enough room.
-std::vector<std::string> BackendExchange::all(
-    const std::string& mine, const Call& call, const Patience& patience) {
-  auto messages = fixed(mine, kShort, call, patience);
+// Each message is sent with its length in front. If a message does not fit,
+// every rank sees this, and all ranks send again with enough space.
+std::vector<std::string> BackendExchange::all_gather(
+    const std::string& message, const Call& call, const WaitLimits& limits) {
+  auto messages = all_gather_fixed(message, kShort, call, limits);
   std::size_t longest = 0;
-  for (const std::string& message : messages) {
-    longest = std::max(longest, message.size());
+  for (const std::string& received : messages) {
+    longest = std::max(longest, received.size());
   }
-  return longest <= kShort ? messages : fixed(mine, longest, call, patience);
+  return longest <= kShort ? messages
+                           : all_gather_fixed(message, longest, call, limits);
 }
 
-std::vector<std::string> BackendExchange::fixed(
-    const std::string& mine,
+std::vector<std::string> BackendExchange::all_gather_fixed(
+    const std::string& message,
     std::size_t bytes,
     const Call& call,
-    const Patience& patience) {
-  const std::uint64_t length = mine.size();
+    const WaitLimits& limits) {
+  const std::uint64_t length = message.size();
   const auto width = static_cast<std::int64_t>(sizeof length + bytes);
   auto in = at::zeros({width}, at::kByte);
   auto out = at::zeros({width * backend_->getSize()}, at::kByte);
   auto* data = static_cast<std::uint8_t*>(in.mutable_data_ptr());
   std::memcpy(data, &length, sizeof length);
-  std::memcpy(data + sizeof length, mine.data(), std::min(bytes, mine.size()));
+  std::memcpy(
+      data + sizeof length, message.data(), std::min(bytes, message.size()));
   c10d::AllgatherOptions options;
   options.asyncOp = wait_.needs_async();
-  wait_(backend_->_allgather_base(out, in, options), call, patience);
+  wait_(backend_->_allgather_base(out, in, options), call, limits);
 
   std::vector<std::string> messages;
   for (int rank = 0; rank < backend_->getSize(); ++rank) {
@@ -260,12 +269,12 @@ std::vector<std::string> BackendExchange::fixed(
         static_cast<const std::uint8_t*>(out.const_data_ptr()) + width * rank;
     std::uint64_t total = 0;
     std::memcpy(&total, from, sizeof total);
-    std::string message(total, '\0');
+    std::string received(total, '\0');
     std::memcpy(
-        message.data(),
+        received.data(),
         from + sizeof total,
         std::min<std::size_t>(bytes, total));
-    messages.push_back(std::move(message));
+    messages.push_back(std::move(received));
   }
   return messages;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages through a backend, for ranks on several hosts.
+// Short messages through a backend, for ranks on several machines.
 #pragma once
 
 #include <functional>
@@ -12,67 +12,73 @@
 
 namespace accelerate {
 
-/// Waits for an operation of a backend whose ranks may be anywhere.
+/// Waits for an operation on a backend whose ranks may be on any machine.
 ///
-/// Looks ten times a second whether it is done; a rank that waits for long
-/// says so in the store, which is how the others learn who is missing. The
-/// store may be part of what is missing: it gets a slice of time to answer.
+/// Polls ten times a second. A rank that waits publishes its current call in
+/// the store, so that the other ranks can tell which ranks are missing. Calls
+/// to the store have a timeout, because the process that serves the store may
+/// have died.
 class BackendWait {
  public:
-  /// `memory` tells who is alive, where all ranks are on one host. `plugin` is
-  /// the backend if it is one of ours that breaks when a timed wait runs out:
-  /// its operations are watched from outside, and ended when a wait has failed.
+  /// `memory` shows which ranks are alive; null if the ranks are on several
+  /// machines. Set `plugin` to the backend if a `Work::wait` that times out
+  /// would break the backend, otherwise leave `plugin` null. Operations on
+  /// `plugin` run asynchronously and are aborted after an error.
   BackendWait(
-      Seat seat,
+      RankContext context,
       std::shared_ptr<SharedMemory> memory,
       c10::intrusive_ptr<c10d::Backend> plugin = {});
 
-  /// Whether operations must run on a thread of the backend's, so that this
-  /// one can watch.
+  /// Whether operations must run on a thread of the backend, so that this
+  /// thread can check for missing ranks.
   bool needs_async() const { return plugin_.defined(); }
 
-  /// Throws `DistributedError` that names ranks when one is gone or late.
+  /// Returns when `work` has finished. Throws a `DistributedError` that names
+  /// the ranks that exited or timed out.
   void operator()(
       const c10::intrusive_ptr<c10d::Work>& work,
       const Call& call,
-      const Patience& patience) const;
+      const WaitLimits& limits) const;
 
-  /// Throws `DistributedError` for an operation that broke: names the ranks
-  /// that are gone, or says `why` where all of them live.
+  /// Throws `DistributedError` for a failed operation. The error names the
+  /// ranks that exited. If no rank is known to have exited, the error contains
+  /// `reason` and names the ranks that did not respond.
   [[noreturn]] void rethrow(
-      const Call& call, const Patience& patience, const std::string& why) const;
+      const Call& call,
+      const WaitLimits& limits,
+      const std::string& reason) const;
 
  private:
-  void watch(
+  void wait_until_done(
       const c10::intrusive_ptr<c10d::Work>& work,
       const Call& call,
-      const Patience& patience) const;
-  std::vector<int> gone() const;
-  // Those that lost no connection themselves, after one was lost.
-  std::vector<int> silent_ranks() const;
-  void ask_who_is_late(BoundedCall& store, const Call& call, Wait& wait) const;
+      const WaitLimits& limits) const;
+  std::vector<int> exited_ranks() const;
+  // After a connection was lost: the ranks that did not report the same.
+  std::vector<int> find_unresponsive_ranks() const;
+  void find_late_ranks(BoundedCall& store, const Call& call, Wait& wait) const;
 
-  Seat seat_;
+  RankContext context_;
   std::shared_ptr<SharedMemory> memory_;
   c10::intrusive_ptr<c10d::Backend> plugin_;
 };
 
-/// The `Exchange` of ranks that only share a backend.
+/// An `Exchange` for ranks that share nothing but a backend.
 class BackendExchange : public Exchange {
  public:
   BackendExchange(c10::intrusive_ptr<c10d::Backend> backend, BackendWait wait);
 
-  std::vector<std::string> all(
-      const std::string& mine,
+  std::vector<std::string> all_gather(
+      const std::string& message,
       const Call& call,
-      const Patience& patience) override;
+      const WaitLimits& limits) override;
 
  private:
-  std::vector<std::string> fixed(
-      const std::string& mine,
+  std::vector<std::string> all_gather_fixed(
+      const std::string& message,
       std::size_t bytes,
       const Call& call,
-      const Patience& patience);
+      const WaitLimits& limits);
 
   c10::intrusive_ptr<c10d::Backend> backend_;
   BackendWait wait_;

@@ -16,7 +16,7 @@ void run(std::function<void()>& body, std::promise<void>& done) {
   } catch (...) {
     error = std::current_exception();
   }
-  body = nullptr;  // What it owns is gone before the caller goes on.
+  body = nullptr;  // Destroys what it owns before the caller continues.
   if (error) {
     done.set_exception(error);
   } else {
@@ -27,13 +27,13 @@ void run(std::function<void()>& body, std::promise<void>& done) {
 }  // namespace
 
 bool BoundedCall::returned_within(
-    std::chrono::milliseconds limit, const std::function<void()>& body) {
-  const auto until = std::chrono::steady_clock::now() + limit;
-  if (open_.valid()) {
-    if (open_.wait_until(until) != std::future_status::ready) {
+    std::chrono::milliseconds timeout, const std::function<void()>& body) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  if (running_.valid()) {
+    if (running_.wait_until(deadline) != std::future_status::ready) {
       return false;
     }
-    open_ = {};  // Its answer came too late to be of use.
+    running_ = {};  // Its result came too late.
   }
   std::promise<void> done;
   std::future<void> result = done.get_future();
@@ -43,12 +43,12 @@ bool BoundedCall::returned_within(
       run(work, promise);
     });
   } catch (const std::system_error&) {
-    body();  // No memory for a thread: better without a limit than not at all.
+    body();  // No memory for a thread: call it without a timeout.
     return true;
   }
-  if (result.wait_until(until) != std::future_status::ready) {
+  if (result.wait_until(deadline) != std::future_status::ready) {
     thread.detach();
-    open_ = std::move(result);
+    running_ = std::move(result);
     return false;
   }
   thread.join();

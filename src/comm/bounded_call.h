@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that may never return, each with a limit.
+// Calls that may never return, each with a timeout.
 #pragma once
 
 #include <chrono>
@@ -8,20 +8,21 @@
 
 namespace accelerate {
 
-/// Makes calls that have no limit of their own, such as a question to a store
-/// that lives in a stopped process.
+/// Puts a timeout on calls that have none, such as a request to a store in a
+/// stopped process.
 ///
-/// A call that is out of time goes on in the background, so it must own all it
-/// uses; while it does, no other is begun.
+/// A call that times out continues in the background, so it must own everything
+/// it uses. No other call starts until the call in the background has returned.
 class BoundedCall {
  public:
-  /// Whether `body` returned within `limit`; throws what it threw. False also
-  /// when an earlier one has not come back within that time.
+  /// Calls `body` and returns whether `body` returned within `timeout`.
+  /// Rethrows an exception from `body`. If an earlier call is still running
+  /// after `timeout`, returns false without calling `body`.
   bool returned_within(
-      std::chrono::milliseconds limit, const std::function<void()>& body);
+      std::chrono::milliseconds timeout, const std::function<void()>& body);
 
  private:
-  std::future<void> open_;
+  std::future<void> running_;
 };
 
 }  // namespace accelerate

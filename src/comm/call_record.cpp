@@ -8,7 +8,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "comm/patience.h"
+#include "comm/wait_limits.h"
 
 namespace accelerate {
 namespace {
@@ -42,7 +42,7 @@ class Reader {
   const char* take(std::size_t bytes) {
     if (bytes > text_.size() - at_) {
       throw InternalError(
-          str_cat("a call record ends after ", text_.size(), " bytes"));
+          str_cat("a call record is truncated after ", text_.size(), " bytes"));
     }
     at_ += bytes;
     return text_.data() + at_ - bytes;
@@ -56,26 +56,26 @@ std::string describe(const TensorRecord& tensor) {
   return str_cat(c10::toString(tensor.type), at::IntArrayRef(tensor.sizes));
 }
 
-// "\n  ranks 0, 1: …" for each different thing that ranks say.
-std::string table(
+// A line "\n  ranks 0, 1: …" for each distinct description.
+std::string table_of(
     const std::vector<CallRecord>& records,
-    const std::function<std::string(const CallRecord&)>& say) {
+    const std::function<std::string(const CallRecord&)>& describe) {
   std::vector<std::pair<std::string, std::vector<int>>> rows;
   for (std::size_t rank = 0; rank < records.size(); ++rank) {
-    const std::string what = say(records[rank]);
+    const std::string text = describe(records[rank]);
     auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& known) {
-      return known.first == what;
+      return known.first == text;
     });
     if (row == rows.end()) {
-      row = rows.insert(rows.end(), {what, {}});
+      row = rows.insert(rows.end(), {text, {}});
     }
     row->second.push_back(static_cast<int>(rank));
   }
-  std::string text;
-  for (const auto& [what, ranks] : rows) {
-    text += str_cat("\n  ", name_ranks(ranks), ": ", what);
+  std::string table;
+  for (const auto& [description, ranks] : rows) {
+    table += str_cat("\n  ", name_ranks(ranks), ": ", description);
   }
-  return text;
+  return table;
 }
 
 bool all_equal(
@@ -98,15 +98,15 @@ void check_same_call(const std::vector<CallRecord>& records) {
     throw MismatchError(
         str_cat(
             "ranks are in different collective calls",
-            table(
+            table_of(
                 records,
                 [](const CallRecord& record) { return record.describe(); })),
-        "make the same calls in the same order on every rank, also inside "
-        "`if (is_main_process())`");
+        "make the same calls in the same order on every rank; do not call a "
+        "collective inside `if (is_main_process())`");
   }
 }
 
-// Which dimension differs, or -1 when the number of dimensions does.
+// The dimension that differs, or -1 if the number of dimensions differs.
 std::int64_t differing_dimension(
     const std::vector<CallRecord>& records,
     std::size_t index,
@@ -124,7 +124,7 @@ std::int64_t differing_dimension(
       }
     }
   }
-  throw InternalError("shapes were said to differ, but do not");
+  throw InternalError("the shapes do not differ");
 }
 
 bool same_shape(
@@ -162,7 +162,7 @@ void check_tensor(
         return tensor(a).type == tensor(b).type;
       })) {
     throw MismatchError(
-        str_cat(which, ": ranks disagree on the type", table(records, show)),
+        str_cat(which, ": ranks disagree on the type", table_of(records, show)),
         "convert the tensors to one type first");
   }
   if (!all_equal(records, [&](const CallRecord& a, const CallRecord& b) {
@@ -175,9 +175,9 @@ void check_tensor(
             ": ranks disagree on ",
             dim < 0 ? std::string("the number of dimensions")
                     : str_cat("dimension ", dim),
-            table(records, show)),
+            table_of(records, show)),
         dim < 0
-            ? "pass tensors with equally many dimensions"
+            ? "pass tensors with the same number of dimensions"
             : str_cat(
                   "use `pad_across_processes` with `.dim = ", dim, "` first"));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank says about the collective it is in, and whether all say the same.
+// Describes a collective call, to check that all ranks make the same call.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,20 @@ struct TensorRecord {
 struct CallRecord {
   std::string operation;
   std::uint64_t sequence = 0;
-  /// Arguments that must be equal, as a reader would write them.
+  /// The arguments that must be the same on every rank, as text for error
+  /// messages.
   std::string arguments;
   std::vector<TensorRecord> tensors;
 
   std::string encode() const;
-  /// Throws `InternalError` when `text` is not what `encode` makes.
+  /// Throws `InternalError` unless `text` is the output of `encode`.
   static CallRecord decode(const std::string& text);
-  /// "gather #5 of Float[8, 128]"
+  /// Returns text such as "gather #5 of Float[8, 128]".
   std::string describe() const;
 };
 
-/// Throws `MismatchError` with a table unless all records fit together:
-/// everything equal, except the size of dimension `free_dim` of each tensor.
+/// Throws `MismatchError` with a table unless all records are equal. The size
+/// of each tensor in dimension `free_dim` may differ.
 void check_agreement(
     const std::vector<CallRecord>& records,
     std::optional<std::int64_t> free_dim = std::nullopt);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short messages between all ranks of a group.
+// Short messages between all ranks of a process group.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "comm/patience.h"
+#include "comm/wait_limits.h"
 
 namespace accelerate {
 
-/// Hands each rank's message to every rank. What ranks agree on before a
-/// collective, and the objects of `gather_object`, travel this way.
+/// Sends each rank's message to every rank. Used for the check before each
+/// collective and for the objects of `gather_object`.
 class Exchange {
  public:
   Exchange() = default;
@@ -18,20 +18,24 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
   virtual ~Exchange() = default;
 
-  /// Returns the messages of all ranks, in rank order. Lengths may differ.
+  /// Returns the messages from all ranks, in rank order. The messages may have
+  /// different lengths.
   ///
-  /// Collective. Throws `DistributedError` when a rank is gone or late.
-  virtual std::vector<std::string> all(
-      const std::string& mine, const Call& call, const Patience& patience) = 0;
+  /// Collective. Throws `DistributedError` when a rank has exited or times out.
+  virtual std::vector<std::string> all_gather(
+      const std::string& message,
+      const Call& call,
+      const WaitLimits& limits) = 0;
 
-  /// The same in two halves: `post` does not wait, `collect` does.
-  virtual void post(const std::string& mine) { posted_ = mine; }
-  /// Whether `collect` would return at once; never true where only waiting
-  /// tells.
+  /// `post` followed by `collect` does the same as `all_gather`. Only `collect`
+  /// waits for the other ranks.
+  virtual void post(const std::string& message) { posted_ = message; }
+  /// Whether `collect` would return immediately. Always false for an exchange
+  /// that cannot determine this without waiting.
   virtual bool all_posted() const { return false; }
   virtual std::vector<std::string> collect(
-      const Call& call, const Patience& patience) {
-    return all(posted_, call, patience);
+      const Call& call, const WaitLimits& limits) {
+    return all_gather(posted_, call, limits);
   }
 
  protected:

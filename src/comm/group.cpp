@@ -15,10 +15,10 @@
 namespace accelerate {
 namespace {
 
-void check_seat(int rank, int size, const GroupOptions& options) {
+void check_rank_and_size(int rank, int size, const GroupOptions& options) {
   if (size < 1) {
     throw ArgumentError(
-        str_cat("a group of ", size, " ranks does not exist"),
+        str_cat("size is ", size, ", but a process group has 1 or more ranks"),
         "pass a size of 1 or more");
   }
   if (rank < 0 || rank >= size) {
@@ -26,12 +26,12 @@ void check_seat(int rank, int size, const GroupOptions& options) {
         str_cat(
             "rank is ",
             rank,
-            " but the group has ",
+            ", but the group size is ",
             size,
-            " ranks (0–",
+            " (ranks 0–",
             size - 1,
             ")"),
-        "pass a rank of the group");
+        str_cat("pass a rank from 0 to ", size - 1));
   }
   check_group_options(options);
 }
@@ -45,12 +45,12 @@ Group::Group(
     int rank,
     int size,
     GroupOptions options) {
-  check_seat(rank, size, options);
-  // A single GPU can be asked to go the way of several, for tests.
+  check_rank_and_size(rank, size, options);
+  // Tests use NCCL with a single GPU.
   const bool alone = size == 1 && options.backend != Backend::nccl;
   impl_ = alone ? std::make_shared<Impl>()
                 : std::make_shared<Impl>(
-                      Seat{store, rank, size}, std::move(options));
+                      RankContext{store, rank, size}, std::move(options));
 }
 
 Group::Group(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {
@@ -62,12 +62,12 @@ Group& Group::operator=(Group&&) noexcept = default;
 Group::~Group() = default;
 
 int Group::rank() const {
-  return impl_->seat.rank;
+  return impl_->context.rank;
 }
 int Group::size() const {
-  return impl_->seat.size;
+  return impl_->context.size;
 }
-bool Group::on_one_host() const {
+bool Group::on_one_machine() const {
   return size() == 1 || impl_->memory;
 }
 const GroupOptions& Group::options() const {
@@ -87,22 +87,23 @@ std::optional<Group> Group::subgroup(const std::vector<int>& ranks) const {
           str_cat(
               "subgroup: rank ",
               member,
-              " is not in the group of ",
+              " is not in the group of size ",
               size(),
-              " ranks (0–",
+              " (ranks 0–",
               size() - 1,
               ")"),
-          "name ranks of this group");
+          str_cat("pass only ranks from 0 to ", size() - 1));
     }
   }
   if (ranks.empty() ||
       std::set<int>(ranks.begin(), ranks.end()).size() != ranks.size()) {
     throw ArgumentError(
         str_cat(
-            "subgroup needs different ranks, got ", c10::ArrayRef<int>(ranks)),
-        "name each rank of the new group once");
+            "subgroup needs one or more distinct ranks, got ",
+            c10::ArrayRef<int>(ranks)),
+        "pass one or more ranks, and list each rank only once");
   }
-  const auto place = std::find(ranks.begin(), ranks.end(), rank());
+  const auto position = std::find(ranks.begin(), ranks.end(), rank());
   if (size() == 1) {
     return *this;
   }
@@ -110,21 +111,22 @@ std::optional<Group> Group::subgroup(const std::vector<int>& ranks) const {
       "subgroup", [&](const Call& call) -> std::optional<Group> {
         impl_->agree(call, {}, str_cat(c10::ArrayRef<int>(ranks)));
         const int number = impl_->subgroups++;
-        if (place == ranks.end()) {
+        if (position == ranks.end()) {
           return std::nullopt;
         }
         auto store = c10::make_intrusive<c10d::PrefixStore>(
-            str_cat("subgroup", number), impl_->seat.store);
+            str_cat("subgroup", number), impl_->context.store);
         if (ranks.size() == 1) {
           return Group();
         }
-        Seat seat{
+        RankContext context{
             store,
-            static_cast<int>(place - ranks.begin()),
+            static_cast<int>(position - ranks.begin()),
             static_cast<int>(ranks.size()),
             impl_->process_indices(ranks),
             impl_->num_processes()};
-        return Group(std::make_shared<Impl>(std::move(seat), impl_->options));
+        return Group(
+            std::make_shared<Impl>(std::move(context), impl_->options));
       });
 }
 
@@ -139,19 +141,20 @@ std::vector<int> Group::Impl::process_indices(
     const std::vector<int>& ranks) const {
   std::vector<int> indices;
   for (const int member : ranks) {
-    indices.push_back(seat.members.empty() ? member : seat.members[member]);
+    indices.push_back(
+        context.members.empty() ? member : context.members[member]);
   }
   return indices;
 }
 
 int Group::Impl::num_processes() const {
-  return seat.members.empty() ? seat.size : seat.num_processes;
+  return context.members.empty() ? context.size : context.num_processes;
 }
 
 Tensor Group::allocate(std::int64_t count, const Tensor& like) const {
   if (count < 0) {
     throw ArgumentError(
-        str_cat("allocate: ", count, " elements"), "pass 0 or more");
+        str_cat("allocate: count is ", count), "pass 0 or more");
   }
   if (size() == 1 || !like.is_cpu() ||
       !impl_->backend->supportsTensorAlloc(0)) {
@@ -206,7 +209,7 @@ c10d::Backend& Group::backend() const {
   if (!impl_->backend) {
     throw StateError(
         "a group of one rank has no backend",
-        "ask `size()` first: there is nobody to talk to");
+        "check `size()` before calling `backend()`");
   }
   return *impl_->backend;
 }
@@ -215,7 +218,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> Group::process_group() const {
   using Type = c10d::ProcessGroup::BackendType;
   if (!impl_->process_group) {
     auto group = c10::make_intrusive<c10d::ProcessGroup>(
-        impl_->seat.store, rank(), size());
+        impl_->context.store, rank(), size());
     const auto type =
         backend().getBackendName() == "gloo" ? Type::GLOO : Type::CUSTOM;
     group->setBackend(at::DeviceType::CPU, type, impl_->backend);

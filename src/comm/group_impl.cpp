@@ -39,18 +39,20 @@ std::size_t memory_bytes(int size) {
   return ShmExchange::bytes(size) + ShmTransport::bytes(size);
 }
 
-// A backend's own limit is a little later than ours: our message names ranks
-// and what the user called.
+// The backend's timeout is a little longer than ours, because our message names
+// the ranks and the user's call.
 constexpr std::chrono::seconds kGrace(5);
 
-PluginGroupOptions plugin_options(const Seat& seat, const Patience& patience) {
+PluginGroupOptions plugin_options(
+    const RankContext& context, const WaitLimits& limits) {
   PluginGroupOptions options;
-  const bool all = seat.members.empty();
-  options.process_index = all ? seat.rank : seat.members[seat.rank];
-  options.num_processes = all ? seat.size : seat.num_processes;
-  options.members = seat.members;
-  options.timeout = patience.timeout + kGrace;
-  options.store = seat.store.get();
+  const bool all_processes = context.members.empty();
+  options.process_index =
+      all_processes ? context.rank : context.members[context.rank];
+  options.num_processes = all_processes ? context.size : context.num_processes;
+  options.members = context.members;
+  options.timeout = limits.timeout + kGrace;
+  options.store = context.store.get();
   return options;
 }
 
@@ -58,25 +60,28 @@ bool is_empty(const std::string& text) {
   return text.empty();
 }
 
-// On every rank or on none: rank 0 is in its own process in any case.
-std::unique_ptr<FakeTransport> join_fake_hub(
-    const Seat& seat, const Patience& patience) {
-  const std::string mine = seat.rank == 0 ? open_fake_hub(seat.size) : "";
-  const std::string hub = meet(seat, "hub", mine, patience).front();
+// Succeeds on every rank or on none.
+std::unique_ptr<FakeTransport> join_fake_network(
+    const RankContext& context, const WaitLimits& limits) {
+  const std::string created =
+      context.rank == 0 ? open_fake_network(context.size) : "";
+  const std::string name =
+      gather_through_store(context, "fake network", created, limits).front();
   std::unique_ptr<FakeTransport> transport;
   std::string problem;
   try {
-    transport =
-        std::make_unique<FakeTransport>(hub, seat.rank, seat.size, patience);
+    transport = std::make_unique<FakeTransport>(
+        name, context.rank, context.size, limits);
   } catch (const Error& error) {
     problem = error.what();
   }
-  const auto problems = meet(seat, "at_hub", problem, patience);
+  const auto problems =
+      gather_through_store(context, "joined fake network", problem, limits);
   if (!std::all_of(problems.begin(), problems.end(), is_empty)) {
     throw UnsupportedError(
         str_cat(
             "backend `fake` needs all ",
-            seat.size,
+            context.size,
             " ranks in one process",
             problem_table(problems)),
         "use backend `shm` or `gloo` between processes");
@@ -84,9 +89,9 @@ std::unique_ptr<FakeTransport> join_fake_hub(
   return transport;
 }
 
-// NCCL would say so too, of bus numbers.
-void check_own_devices(
-    const std::vector<std::string>& identities, const std::string& text) {
+// NCCL's own message would show bus numbers.
+void check_distinct_devices(
+    const std::vector<std::string>& identities, const std::string& device) {
   for (std::size_t rank = 0; rank < identities.size(); ++rank) {
     std::vector<int> same;
     for (std::size_t other = rank; other < identities.size(); ++other) {
@@ -98,18 +103,19 @@ void check_own_devices(
       throw UnsupportedError(
           str_cat(
               name_ranks(same),
-              " are on one GPU, ",
-              text,
-              ", and NCCL wants one for each"),
-          "unset ACCELERATE_TORCH_DEVICE, which each process gets the same "
-          "of, or set ACCELERATE_BACKEND=gloo to let processes share a GPU");
+              " use the same GPU, ",
+              device,
+              ", but NCCL needs one GPU per rank"),
+          "unset ACCELERATE_TORCH_DEVICE, which gives every process the same "
+          "GPU, or set ACCELERATE_BACKEND=gloo to let processes share a GPU");
     }
   }
 }
 
-// Gloo writes to sockets whose other end may be gone. Unless the program has
-// an opinion of its own, that is an error to report, not the end.
-void keep_broken_pipes_quiet() {
+// Gloo writes to sockets whose other end may be closed. That must be reported
+// as an error, not kill the process with a signal. A handler that the program
+// has installed stays in place.
+void ignore_broken_pipes() {
   struct sigaction now{};
   ::sigaction(SIGPIPE, nullptr, &now);
   if (now.sa_handler == SIG_DFL) {
@@ -118,54 +124,54 @@ void keep_broken_pipes_quiet() {
 }
 
 constexpr std::chrono::milliseconds kWarnAfter = std::chrono::seconds(30);
-// All ranks are there when they begin to connect.
+// The timeout is short because all ranks have joined before they connect.
 constexpr std::chrono::milliseconds kConnectLimit(20'000);
 
 }  // namespace
 
-Group::Impl::Impl(Seat seat_, GroupOptions options_)
-    : seat(std::move(seat_)), options(std::move(options_)) {
-  patience = {
+Group::Impl::Impl(RankContext context_, GroupOptions options_)
+    : context(std::move(context_)), options(std::move(options_)) {
+  limits = {
       options.warn_after.value_or(std::min(kWarnAfter, options.timeout)),
       options.timeout,
       options.warn,
       aborted.get()};
   CommonMemory common;
   if (options.shared_memory) {
-    common = share_memory(seat, memory_bytes(seat.size), patience);
+    common = share_memory(context, memory_bytes(context.size), limits);
     memory = common.memory;
   }
   make_backend(common);
   make_device_backend();
   const bool plugin = options.backend == Backend::mpi;
   backend_wait.emplace(
-      seat, memory, plugin ? backend : c10::intrusive_ptr<c10d::Backend>());
+      context, memory, plugin ? backend : c10::intrusive_ptr<c10d::Backend>());
   if (memory) {
     exchange = std::make_unique<ShmExchange>(
-        memory, memory->data(), seat.rank, seat.size);
+        memory, memory->data(), context.rank, context.size);
   } else {
     exchange = std::make_unique<BackendExchange>(backend, *backend_wait);
   }
 }
 
-// A group whose program is in trouble, or whose peers are gone, must not wait
-// for what they have yet to send.
+// After a failure, or when other ranks have exited, the destructor must not
+// wait for data that will never arrive.
 Group::Impl::~Impl() {
   if (!device_backend) {
     return;
   }
   try {
-    const bool in_peace = failure_.empty() && !aborted->load() &&
-                          !watch_->has_aborted() &&
-                          std::uncaught_exceptions() == 0;
-    watch_.reset();
-    if (in_peace) {
+    const bool healthy = failure_.empty() && !aborted->load() &&
+                         !rank_monitor_->has_aborted() &&
+                         std::uncaught_exceptions() == 0;
+    rank_monitor_.reset();
+    if (healthy) {
       device_backend->shutdown();
     } else {
       device_backend->abort();
     }
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-    // It is on its way out.
+    // A destructor must not throw.
   }
 }
 
@@ -175,78 +181,79 @@ void Group::Impl::make_device_backend() {
   }
   if (!options.device || options.device->is_cpu()) {
     throw ArgumentError(
-        "backend `nccl` carries tensors between GPUs, and the group has none",
-        "leave the backend out, or set `GroupOptions::device`");
+        "backend `nccl` needs a GPU, but `GroupOptions::device` is not set to "
+        "one",
+        "leave the backend out, or set `GroupOptions::device` to a GPU");
   }
   DeviceBackend* device = device_backend_of(*options.device);
-  check_own_devices(
-      meet(seat, "gpu", device->identity(options.device->index()), patience),
+  check_distinct_devices(
+      gather_through_store(
+          context, "gpu", device->identity(options.device->index()), limits),
       device->describe(options.device->index()));
   const auto store =
-      c10::make_intrusive<c10d::PrefixStore>("device", seat.store);
+      c10::make_intrusive<c10d::PrefixStore>("device", context.store);
   device_backend =
       c10::intrusive_ptr<c10d::Backend>::reclaim(device->create_group(
           {.store = store.get(),
-           .rank = seat.rank,
-           .size = seat.size,
-           .timeout = patience.timeout,
+           .rank = context.rank,
+           .size = context.size,
+           .timeout = limits.timeout,
            .device = *options.device}));
-  watch_ = std::make_unique<PeerWatch>(
-      memory, seat.rank, seat.size, [backend = device_backend] {
+  rank_monitor_ = std::make_unique<RankMonitor>(
+      memory, context.rank, context.size, [backend = device_backend] {
         backend->abort();
       });
 }
 
 void Group::Impl::make_backend(const CommonMemory& common) {
-  const Backend usual = memory ? Backend::shm : Backend::gloo;
-  const Backend asked = options.backend.value_or(usual);
-  switch (asked == Backend::nccl ? usual : asked) {
+  const Backend default_backend = memory ? Backend::shm : Backend::gloo;
+  const Backend requested = options.backend.value_or(default_backend);
+  switch (requested == Backend::nccl ? default_backend : requested) {
     case Backend::nccl:
-      return;  // Replaced by the usual one above.
+      return;  // Replaced by the default above.
     case Backend::shm:
       if (!memory) {
         throw UnsupportedError(
             str_cat(
                 "backend `shm` needs all ",
-                seat.size,
-                " ranks on one host, and they share no memory",
+                context.size,
+                " ranks on one machine, but they share no memory",
                 problem_table(common.problems)),
             "use `ACCELERATE_BACKEND=gloo`, or leave the backend out");
       }
       backend = c10::make_intrusive<TransportBackend>(
           std::make_unique<ShmTransport>(
               memory,
-              memory->data() + ShmExchange::bytes(seat.size),
-              seat.rank,
-              seat.size,
-              patience),
+              memory->data() + ShmExchange::bytes(context.size),
+              context.rank,
+              context.size,
+              limits),
           "shm",
           aborted);
       return;
     case Backend::gloo:
-      keep_broken_pipes_quiet();
+      ignore_broken_pipes();
       backend = connect_all(
-          seat,
-          patience,
-          [rank = seat.rank,
-           size = seat.size,
+          context,
+          limits,
+          [rank = context.rank,
+           size = context.size,
            network =
                GlooNetwork{
-                   .loopback = memory != nullptr || options.one_host,
+                   .loopback = memory != nullptr || options.one_machine,
                    .interface = options.network_interface.value_or("")},
-           limit =
-               std::min(kConnectLimit, patience.timeout)](const auto& store) {
+           limit = std::min(kConnectLimit, limits.timeout)](const auto& store) {
             return make_gloo_backend(store, rank, size, network, limit);
           });
-      backend->setTimeout(patience.timeout + kGrace);
+      backend->setTimeout(limits.timeout + kGrace);
       return;
     case Backend::fake:
       backend = c10::make_intrusive<TransportBackend>(
-          join_fake_hub(seat, patience), "fake", aborted);
+          join_fake_network(context, limits), "fake", aborted);
       return;
     case Backend::mpi:
       backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
-          create_plugin_backend("mpi", plugin_options(seat, patience)));
+          create_plugin_backend("mpi", plugin_options(context, limits)));
       return;
   }
 }
@@ -256,16 +263,19 @@ void Group::Impl::refuse_if_failed() const {
     throw DistributedError(
         str_cat(
             "this group of ",
-            seat.size,
+            context.size,
             " ranks was aborted on rank ",
-            seat.rank),
-        "nothing to do: the group was shut down on purpose");
+            context.rank),
+        "no action needed: the process group was shut down on purpose");
   }
   if (!failure_.empty()) {
     throw DistributedError(
         str_cat(
-            "this group of ", seat.size, " ranks is unusable since ", failure_),
-        "end this process; a new run can resume from a checkpoint");
+            "this group of ",
+            context.size,
+            " ranks is unusable after an error: ",
+            failure_),
+        "restart the run; it can resume from a checkpoint");
   }
 }
 
@@ -274,12 +284,12 @@ std::vector<CallRecord> Group::Impl::agree(
     const Tensors& tensors,
     const std::string& arguments,
     std::optional<std::int64_t> free_dim) {
-  CallRecord mine{call.operation, call.sequence, arguments, {}};
+  CallRecord record{call.operation, call.sequence, arguments, {}};
   for (const at::Tensor& tensor : tensors) {
-    mine.tensors.push_back({tensor.scalar_type(), tensor.sizes().vec()});
+    record.tensors.push_back({tensor.scalar_type(), tensor.sizes().vec()});
   }
   const auto records =
-      read_records(exchange->all(mine.encode(), call, patience));
+      read_records(exchange->all_gather(record.encode(), call, limits));
   check_agreement(records, free_dim);
   return records;
 }
@@ -306,30 +316,30 @@ bool Group::Impl::all_announced() const {
 void Group::Impl::settle() {
   if (announced_) {
     const Call call = *std::exchange(announced_, std::nullopt);
-    check_agreement(read_records(exchange->collect(call, patience)));
+    check_agreement(read_records(exchange->collect(call, limits)));
   }
 }
 
 void Group::Impl::wait(
     const c10::intrusive_ptr<c10d::Work>& work, const Call& call) {
   // Not dynamic_intrusive_pointer_cast, which leaks a reference when the type
-  // is another one.
+  // differs.
   if (dynamic_cast<const TransportWork*>(work.get()) != nullptr) {
-    work->wait();  // Our own transports watch the ranks while they work.
+    work->wait();  // Our own transports check the ranks while they wait.
   } else {
-    (*backend_wait)(work, call, patience);
+    (*backend_wait)(work, call, limits);
   }
 }
 
 void Group::Impl::wait_on_device(
     const c10::intrusive_ptr<c10d::Work>& work, const Call& call) const {
   if (!work) {
-    return;  // It was put into the current stream itself.
+    return;  // It runs on the current stream.
   }
   try {
     work->wait();
   } catch (const std::exception& error) {
-    backend_wait->rethrow(call, patience, error_line(error));
+    backend_wait->rethrow(call, limits, error_line(error));
   }
 }
 
@@ -349,7 +359,7 @@ void Group::Impl::run(
     wait(start(*backend), call);
   } else {
     wait_on_device(
-        started_on_device([&] { return start(*device_backend); }), call);
+        start_on_device([&] { return start(*device_backend); }), call);
   }
 }
 

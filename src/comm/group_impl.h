@@ -18,30 +18,30 @@
 #include "comm/backend_exchange.h"
 #include "comm/call_record.h"
 #include "comm/exchange.h"
-#include "comm/peer_watch.h"
+#include "comm/rank_monitor.h"
 #include "comm/rendezvous.h"
 
 namespace accelerate {
 
 class Group::Impl {
  public:
-  Impl() = default;  // A group of one.
-  Impl(Seat seat, GroupOptions options);
+  Impl() = default;  // A group of one rank.
+  Impl(RankContext context, GroupOptions options);
   ~Impl();
 
-  /// Runs `body(call)` as the group's next call of that name: refuses after a
-  /// failure, remembers the first one.
+  /// Runs `body(call)` as the group's next call. Throws if the group has
+  /// already failed; remembers the first `DistributedError`.
   template <typename Body>
   auto guarded(const char* operation, const Body& body) {
-    // Counted after what was announced is settled: a rank that finds a
-    // mismatch there must not be a number ahead of the others.
+    // Incremented after announced operations are settled: a rank that finds a
+    // mismatch there must not get ahead of the other ranks.
     return protect([&] {
       const Call call{operation, ++sequence_};
       const CallScope scope(call);
       return body(call);
     });
   }
-  /// The same for a part of a call that is counted already.
+  /// Runs `body(call)` as part of a call that already has a sequence number.
   template <typename Body>
   auto guarded(const Call& call, const Body& body) {
     return protect([&] {
@@ -50,51 +50,56 @@ class Group::Impl {
     });
   }
 
-  /// Says what this rank is about to do and returns what all ranks said, after
-  /// checking that it fits together.
+  /// Exchanges call records with all ranks, checks that the records match, and
+  /// returns the records.
   std::vector<CallRecord> agree(
       const Call& call,
       const Tensors& tensors,
       const std::string& arguments = {},
       std::optional<std::int64_t> free_dim = std::nullopt);
 
-  /// The first half of `agree`; any later call of the group begins with the
-  /// second.
+  /// Sends this rank's call record without waiting for the other ranks. The
+  /// next call on the group first waits for the records of all ranks and checks
+  /// that they match.
   void announce(const Call& call, const std::string& arguments);
   bool all_announced() const;
 
-  /// A part of the call that was made or announced last.
+  /// Returns a `Call` with the name `operation` and the sequence number of the
+  /// call that was made or announced last.
   Call last_call(const char* operation) const { return {operation, sequence_}; }
-  /// Returns when `work` has ended; throws what it threw, with ranks named.
+  /// Returns when `work` has finished. Errors name the ranks that failed.
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const Call& call);
-  /// The same for the device's backend: only the current stream waits. What
-  /// goes wrong there is said as on the host.
+  /// Like `wait`, for `work` on the device's backend: the device's current
+  /// stream waits, but this thread does not. Throws the same errors as `wait`.
   void wait_on_device(
       const c10::intrusive_ptr<c10d::Work>& work, const Call& call) const;
 
-  /// Whether no backend of the group reaches these tensors where they lie.
+  /// Whether the tensors must be copied to host memory, because no backend of
+  /// the group supports their device.
   bool must_stage(const Tensors& tensors) const;
-  /// Starts an operation on the backend that carries `tensor`, and waits.
+  /// Calls `start` with the backend for the device of `tensor`, and waits for
+  /// the operation that `start` returns.
   void run(
       const at::Tensor& tensor,
       const Call& call,
       const std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>&
           start);
 
-  /// The processes behind some ranks of this group, and how many there are in
-  /// the run.
+  /// Returns the process index of each of `ranks`, which are ranks in this
+  /// group.
   std::vector<int> process_indices(const std::vector<int>& ranks) const;
+  /// The number of processes in the run.
   int num_processes() const;
 
-  /// Concatenates `rows` of all ranks; rank r has `counts[r]` of them.
+  /// Concatenates `rows` from all ranks; rank r has `counts[r]` rows.
   at::Tensor gather_rows(
       const at::Tensor& rows,
       const std::vector<std::int64_t>& counts,
       const Call& call);
 
-  Seat seat;
+  RankContext context;
   GroupOptions options;
-  Patience patience;
+  WaitLimits limits;
   std::shared_ptr<std::atomic<bool>> aborted =
       std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<SharedMemory> memory;
@@ -116,9 +121,9 @@ class Group::Impl {
   void make_device_backend();
 
   std::uint64_t sequence_ = 0;
-  std::optional<Call> announced_;  // And not yet settled.
+  std::optional<Call> announced_;  // Not yet settled.
   std::string failure_;
-  std::unique_ptr<PeerWatch> watch_;
+  std::unique_ptr<RankMonitor> rank_monitor_;
 };
 
 template <typename Body>

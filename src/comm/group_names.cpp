@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users type: the words for backends and reductions, and options.
+// Names of backends and reductions, and the checks of `GroupOptions`.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -29,7 +29,7 @@ constexpr std::array<std::pair<std::string_view, Reduction>, 4> kReductions = {{
 }};
 
 template <typename Table>
-auto parse(std::string_view what, std::string_view text, const Table& table) {
+auto parse(std::string_view kind, std::string_view text, const Table& table) {
   std::string choices;
   for (const auto& [name, value] : table) {
     if (name == text) {
@@ -38,7 +38,7 @@ auto parse(std::string_view what, std::string_view text, const Table& table) {
     choices += str_cat(choices.empty() ? "" : ", ", name);
   }
   throw ArgumentError(
-      str_cat(what, " `", text, "` is not one of ", choices),
+      str_cat(kind, " `", text, "` is not one of ", choices),
       str_cat("pass one of ", choices));
 }
 
@@ -49,15 +49,17 @@ std::string_view name_in(const Table& table, Value wanted) {
       return name;
     }
   }
-  throw InternalError("a value without a name");
+  throw InternalError("an enum value has no name");
 }
 
 void check_positive(
-    const char* name, std::chrono::milliseconds value, const char* otherwise) {
+    const char* name,
+    std::chrono::milliseconds value,
+    const char* default_value) {
   if (value.count() <= 0) {
     throw ArgumentError(
-        str_cat(name, " is ", value.count(), " ms, not a positive time"),
-        str_cat("pass 1 ms or more, or leave it out for ", otherwise));
+        str_cat(name, " is ", value.count(), " ms, but must be positive"),
+        str_cat("pass 1 ms or more, or leave it out to use ", default_value));
   }
 }
 
@@ -72,7 +74,7 @@ void check_interface(const GroupOptions& options) {
             *options.network_interface,
             "` is not one of ",
             join(all, ", ")),
-        "pass one of these, or leave it out");
+        "pass one of the existing interfaces, or leave it out");
   }
 }
 
@@ -92,7 +94,7 @@ void check_group_options(const GroupOptions& options) {
             options.warn_after->count(),
             " ms but timeout is ",
             options.timeout.count(),
-            " ms, so the warning would never come"),
+            " ms, so the warning would never appear"),
         str_cat(
             "pass a warn_after of at most ",
             options.timeout.count(),

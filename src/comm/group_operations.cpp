@@ -19,7 +19,7 @@ void check_defined(const char* operation, const std::vector<Tensor>& tensors) {
     if (!tensor.defined()) {
       throw ArgumentError(
           str_cat(operation, " got an undefined tensor"),
-          "pass tensors with data on every rank");
+          "pass defined tensors on every rank");
     }
   }
 }
@@ -29,24 +29,24 @@ void check_from(const char* operation, int from, int size) {
     throw ArgumentError(
         str_cat(
             operation,
-            ": from is ",
+            ": `from` is ",
             from,
-            " but the group has ",
+            ", but the group size is ",
             size,
-            " ranks (0–",
+            " (ranks 0–",
             size - 1,
             ")"),
-        "pass a rank of the group");
+        str_cat("pass a rank from 0 to ", size - 1));
   }
 }
 
-// Contiguous, at least one dimension, cut off from autograd.
+// Contiguous, with at least one dimension, detached from autograd.
 Tensor as_rows(const Tensor& tensor) {
   const Tensor plain = tensor.detach().contiguous();
   return plain.dim() == 0 ? plain.view({1}) : plain;
 }
 
-// Any type as bytes: moving data needs no arithmetic.
+// As bytes: moving data does not depend on the type.
 Tensor as_bytes(const Tensor& contiguous) {
   return contiguous.view({-1}).view(at::kByte);
 }
@@ -62,7 +62,7 @@ Tensor with_rows(const Tensor& tensor, std::int64_t rows) {
   return padded;
 }
 
-Group::Tensors on_host(const Group::Tensors& tensors) {
+Group::Tensors to_cpu(const Group::Tensors& tensors) {
   Group::Tensors copies;
   for (const Tensor& tensor : tensors) {
     copies.push_back(tensor.cpu());
@@ -70,7 +70,7 @@ Group::Tensors on_host(const Group::Tensors& tensors) {
   return copies;
 }
 
-Group::Tensors back_on_device(
+Group::Tensors to_devices_of(
     Group::Tensors results, const Group::Tensors& like) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i] = results[i].to(like[i].device());
@@ -89,7 +89,7 @@ c10d::ReduceOp op_of(Reduction reduction) {
     case Reduction::min:
       return c10d::ReduceOp::MIN;
   }
-  throw InternalError("a reduction without a name");
+  throw InternalError("an unknown reduction");
 }
 
 ReduceKind kind_of(Reduction reduction) {
@@ -103,7 +103,7 @@ ReduceKind kind_of(Reduction reduction) {
     case Reduction::min:
       return ReduceKind::min;
   }
-  throw InternalError("a reduction without a name");
+  throw InternalError("an unknown reduction");
 }
 
 void check_types(Reduction reduction, const std::vector<Tensor>& tensors) {
@@ -114,15 +114,15 @@ void check_types(Reduction reduction, const std::vector<Tensor>& tensors) {
   }
 }
 
-// What Gloo reduces instead of types that it does not know.
-struct GlooStandIn {
+// What Gloo reduces in place of types that it does not support.
+struct GlooSubstitute {
   at::ScalarType type;
   Reduction reduction;
 };
 
-GlooStandIn stand_in_for(at::ScalarType type, Reduction reduction) {
+GlooSubstitute gloo_substitute(at::ScalarType type, Reduction reduction) {
   switch (type) {
-    case at::kBool:  // A sum of truth values is true if one of them is.
+    case at::kBool:  // A sum of bools is true if any of them is.
       return {
           at::kByte, reduction == Reduction::sum ? Reduction::max : reduction};
     case at::kShort:
@@ -138,15 +138,15 @@ void check_mean(Reduction reduction, const std::vector<Tensor>& tensors) {
         !tensor.is_complex()) {
       throw ArgumentError(
           str_cat(
-              "reduce: the mean of ",
+              "reduce: cannot compute the mean of ",
               tensor.scalar_type(),
-              " tensors is not a whole number"),
+              " tensors"),
           "convert with `tensor.to(torch::kFloat)`, or use Reduction::sum");
     }
   }
 }
 
-// On every rank the same, also on those that need no padding.
+// The same on every rank, including ranks that need no padding.
 void check_pad_index(double index, const Tensor& tensor) {
   bool fits = true;
   try {
@@ -163,22 +163,23 @@ void check_pad_index(double index, const Tensor& tensor) {
             index,
             ", which a tensor of type ",
             tensor.scalar_type(),
-            " cannot hold"),
-        "pass a value of that type, or convert the tensor first");
+            " cannot represent"),
+        "pass a value that the tensor type can represent, or convert the "
+        "tensor first");
   }
 }
 
 Tensor padded_to(
     const Tensor& tensor, std::int64_t size, const PadOptions& options) {
-  const std::int64_t mine = tensor.size(options.dim);
-  if (mine == size) {
+  const std::int64_t length = tensor.size(options.dim);
+  if (length == size) {
     return tensor;
   }
   auto sizes = tensor.sizes().vec();
   sizes[static_cast<std::size_t>(options.dim)] = size;
   Tensor result = at::full(sizes, options.pad_index, tensor.options());
-  const std::int64_t begin = options.pad_first ? size - mine : 0;
-  result.narrow(options.dim, begin, mine).copy_(tensor);
+  const std::int64_t begin = options.pad_first ? size - length : 0;
+  result.narrow(options.dim, begin, length).copy_(tensor);
   return result;
 }
 
@@ -204,7 +205,7 @@ Group::Tensors Group::gather(const Tensors& tensors) const {
     return rows;
   }
   if (impl_->must_stage(rows)) {
-    return back_on_device(gather(on_host(rows)), rows);
+    return to_devices_of(gather(to_cpu(rows)), rows);
   }
   return impl_->guarded("gather", [&](const Call& call) {
     const auto records = impl_->agree(call, rows, {}, /*free_dim=*/0);
@@ -231,10 +232,10 @@ Tensor Group::Impl::gather_rows(
   if (all.numel() > 0) {
     Tensor in = as_bytes(with_rows(rows, most));
     Tensor out = as_bytes(all);
-    c10d::AllgatherOptions now;
-    now.asyncOp = backend_wait->needs_async();
-    run(in, call, [&](c10d::Backend& carrier) {
-      return carrier._allgather_base(out, in, now);
+    c10d::AllgatherOptions gather_options;
+    gather_options.asyncOp = backend_wait->needs_async();
+    run(in, call, [&](c10d::Backend& any_backend) {
+      return any_backend._allgather_base(out, in, gather_options);
     });
   }
   if (std::equal(counts.begin() + 1, counts.end(), counts.begin())) {
@@ -254,7 +255,7 @@ Group::Tensors Group::reduce(
   check_mean(reduction, tensors);
   check_types(reduction, tensors);
   if (size() > 1 && impl_->must_stage(tensors)) {
-    return back_on_device(reduce(on_host(tensors), reduction, scale), tensors);
+    return to_devices_of(reduce(to_cpu(tensors), reduction, scale), tensors);
   }
   Tensors results;
   for (const Tensor& tensor : tensors) {
@@ -266,17 +267,17 @@ Group::Tensors Group::reduce(
       c10d::AllreduceOptions options;
       options.asyncOp = impl_->backend_wait->needs_async();
       for (const Tensor& result : results) {
-        const GlooStandIn how =
+        const GlooSubstitute substitute =
             result.is_cpu() && impl_->backend->getBackendName() == "gloo"
-                ? stand_in_for(result.scalar_type(), reduction)
-                : GlooStandIn{result.scalar_type(), reduction};
-        options.reduceOp = op_of(how.reduction);
-        Tensors one = {result.to(how.type)};
-        impl_->run(one[0], call, [&](c10d::Backend& carrier) {
-          return carrier.allreduce(one, options);
+                ? gloo_substitute(result.scalar_type(), reduction)
+                : GlooSubstitute{result.scalar_type(), reduction};
+        options.reduceOp = op_of(substitute.reduction);
+        Tensors input = {result.to(substitute.type)};
+        impl_->run(input[0], call, [&](c10d::Backend& backend) {
+          return backend.allreduce(input, options);
         });
-        if (!one[0].is_same(result)) {
-          result.copy_(one[0]);
+        if (!input[0].is_same(result)) {
+          result.copy_(input[0]);
         }
       }
     });
@@ -296,7 +297,7 @@ void Group::broadcast(const Tensors& tensors, int from) const {
     return;
   }
   if (impl_->must_stage(tensors)) {
-    const Tensors copies = on_host(tensors);
+    const Tensors copies = to_cpu(tensors);
     broadcast(copies, from);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       tensors[i].detach().copy_(copies[i]);
@@ -313,9 +314,9 @@ void Group::broadcast(const Tensors& tensors, int from) const {
       if (flat.numel() == 0) {
         continue;
       }
-      Tensors one = {as_bytes(flat)};
-      impl_->run(one[0], call, [&](c10d::Backend& carrier) {
-        return carrier.broadcast(one, options);
+      Tensors bytes = {as_bytes(flat)};
+      impl_->run(bytes[0], call, [&](c10d::Backend& backend) {
+        return backend.broadcast(bytes, options);
       });
       if (!flat.is_alias_of(tensor)) {
         tensor.detach().copy_(flat.view(tensor.sizes()));
@@ -330,7 +331,7 @@ Group::Tensors Group::pad_across_processes(
   if (options.dim < 0) {
     throw ArgumentError(
         str_cat("pad_across_processes: dim is ", options.dim),
-        "count dimensions from 0");
+        "pass a dimension of 0 or more");
   }
   for (const Tensor& tensor : tensors) {
     check_pad_index(options.pad_index, tensor);
@@ -365,9 +366,9 @@ std::vector<Json> Group::gather_object(const std::vector<Json>& objects) const {
     impl_->agree(call, {});
     std::vector<Json> all;
     for (const std::string& text :
-         impl_->exchange->all(encode(objects), call, impl_->patience)) {
-      auto theirs = decode(text);
-      std::move(theirs.begin(), theirs.end(), std::back_inserter(all));
+         impl_->exchange->all_gather(encode(objects), call, impl_->limits)) {
+      auto received = decode(text);
+      std::move(received.begin(), received.end(), std::back_inserter(all));
     }
     return all;
   });
@@ -380,8 +381,8 @@ void Group::broadcast_object_list(std::vector<Json>& objects, int from) const {
   }
   impl_->guarded("broadcast_object_list", [&](const Call& call) {
     impl_->agree(call, {}, str_cat("from ", from));
-    const auto messages = impl_->exchange->all(
-        rank() == from ? encode(objects) : "", call, impl_->patience);
+    const auto messages = impl_->exchange->all_gather(
+        rank() == from ? encode(objects) : "", call, impl_->limits);
     if (rank() != from) {
       objects = decode(messages[static_cast<std::size_t>(from)]);
     }

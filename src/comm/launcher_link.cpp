@@ -20,7 +20,7 @@
 namespace accelerate {
 namespace {
 
-// One connection of its own: a status must not wait behind a rank's `get`.
+// A separate connection: a status must not wait behind a `get` of this rank.
 struct Link {
   std::mutex mutex;
   std::optional<StoreClientOptions> options;
@@ -32,8 +32,8 @@ Link& link() {
   return instance;
 }
 
-template <typename Say>
-void say_to_launcher(Say say) noexcept {
+template <typename Request>
+void call_launcher(Request request) noexcept {
   try {
     Link& shared = link();
     const std::scoped_lock lock(shared.mutex);
@@ -43,13 +43,13 @@ void say_to_launcher(Say say) noexcept {
     if (shared.client == nullptr) {
       shared.client = std::make_unique<StoreClient>(*shared.options);
     }
-    say(*shared.client);
+    request(*shared.client);
   } catch (const std::exception&) {
-    // The launcher is gone, or ends this job; others will say so.
+    // The launcher has exited or is stopping this job; other calls report it.
   }
 }
 
-// Never taken down: threads may still train while statics are destroyed.
+// Never destroyed: threads may still train while statics are destroyed.
 struct Worker {
   std::unique_ptr<ProgressWriter> progress;
   std::string error_file;
@@ -71,7 +71,7 @@ std::string readable_type(const std::exception& error) {
 
 std::string describe(const std::exception& error) {
   std::string text = error.what();
-  // LibTorch appends its own stack to every message.
+  // LibTorch appends a stack trace to every message.
   text.erase(std::min(text.find("\nException raised from "), text.size()));
   text = str_cat(readable_type(error), ": ", text);
   if (const auto* ours = dynamic_cast<const Error*>(&error)) {
@@ -89,11 +89,11 @@ std::string describe_current_exception() {
   } catch (const std::exception& error) {
     return describe(error);
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that does not derive from std::exception";
   }
 }
 
-// As torchrun's `record` writes it, so that any launcher can read it.
+// The format of torchrun's `record`, so that any launcher can read it.
 void write_error_file(const std::string& path, const std::string& text) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
@@ -108,7 +108,7 @@ void write_error_file(const std::string& path, const std::string& text) {
   try {
     write_error_file(worker().error_file, describe_current_exception());
   } catch (...) {
-    // What follows prints the exception, too.
+    // The next handler also prints the exception.
   }
   if (worker().next != nullptr) {
     worker().next();
@@ -132,11 +132,11 @@ void attach_to_launcher(const Environment& environment) noexcept {
       worker().next = std::set_terminate(report_and_terminate);
     }
   } catch (const std::exception&) {
-    // Nobody depends on being followed.
+    // Training does not depend on the launcher.
   }
 }
 
-void note_step(std::int64_t step) noexcept {
+void report_step_to_launcher(std::int64_t step) noexcept {
   if (ProgressWriter* progress = worker().progress.get()) {
     progress->write(step);
   }
@@ -148,12 +148,12 @@ void set_launcher_link(const StoreClientOptions& options) {
   link().client.reset();
 }
 
-void tell_launcher(const std::string& text) noexcept {
-  say_to_launcher([&](StoreClient& client) { client.set_status(text); });
+void report_status_to_launcher(const std::string& text) noexcept {
+  call_launcher([&](StoreClient& client) { client.set_status(text); });
 }
 
 void report_failure_to_launcher(const std::string& text) noexcept {
-  say_to_launcher([&](StoreClient& client) { client.report_failure(text); });
+  call_launcher([&](StoreClient& client) { client.report_failure(text); });
 }
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process tells the launcher about itself, for people who ask.
+// Reports the progress and failures of this process to the launcher.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,28 @@
 
 namespace accelerate {
 
-/// Lets this process be followed by the launcher that its variables name: its
-/// steps, and the exception it dies of when nobody catches it. Does nothing
-/// without one, and nothing the second time.
+/// From now on, steps and an uncaught exception are written to the files that
+/// the launcher named in the environment. Does nothing if there is no launcher,
+/// or if called again.
 void attach_to_launcher(const Environment& environment) noexcept;
 
-/// Says that this process begins its `step`-th update, counted from 1. A store
-/// into shared memory: for every step of any loop.
-void note_step(std::int64_t step) noexcept;
+/// Reports that this process begins optimizer step `step`, counted from 1. Only
+/// writes to shared memory, which is cheap enough for every step.
+void report_step_to_launcher(std::int64_t step) noexcept;
 
-/// From now on `tell_launcher` reaches the launcher's store.
+/// Connects `report_status_to_launcher` to the launcher's store.
 void set_launcher_link(const StoreClientOptions& options);
 
-/// Says what this rank is doing; shown by `accelerate launch` on Ctrl-\ and in
-/// its report of a failure. Does nothing without a launcher of ours, and never
-/// throws: training does not depend on who listens.
+/// Reports what this rank is doing. `accelerate launch` shows `text` in its
+/// failure report and when the user presses Ctrl-\. Does nothing if this
+/// process was not started by `accelerate launch`. Never throws: training does
+/// not depend on the launcher.
 ///
-/// Thread-safe. One round trip; not for every step of a fast loop.
-void tell_launcher(const std::string& text) noexcept;
+/// Thread-safe. Takes a round trip to the launcher, which is too slow for every
+/// step of a fast loop.
+void report_status_to_launcher(const std::string& text) noexcept;
 
-/// Says which exception this rank is about to die of.
+/// Reports the exception that is about to terminate this rank.
 void report_failure_to_launcher(const std::string& text) noexcept;
 
 }  // namespace accelerate

@@ -28,30 +28,30 @@ class LauncherStore::Connections {
  public:
   explicit Connections(StoreClientOptions options)
       : options_(std::move(options)) {
-    // The first one at once: a wrong address is an error of the constructor.
-    give_back(std::make_unique<StoreClient>(options_));
+    // Connects at once, so that the constructor throws on a wrong address.
+    release(std::make_unique<StoreClient>(options_));
   }
 
-  // Calls `use` with a connection nobody else has. One that failed is not
-  // kept: its answer may still be on the way.
+  // Calls `use` with an exclusive connection. A connection that failed is not
+  // reused, because its response may still arrive.
   template <typename Use>
   auto with(Use use) {
-    std::unique_ptr<StoreClient> client = take();
+    std::unique_ptr<StoreClient> client = acquire();
     try {
       auto result = use(*client);
-      give_back(std::move(client));
+      release(std::move(client));
       return result;
     } catch (const StoreTimeout& error) {
-      give_back(std::move(client));
+      release(std::move(client));
       C10_THROW_ERROR(DistStoreError, error.what());
     } catch (const DistributedError&) {
-      give_back(std::move(client));
+      release(std::move(client));
       throw;
     }
   }
 
  private:
-  std::unique_ptr<StoreClient> take() {
+  std::unique_ptr<StoreClient> acquire() {
     {
       const std::scoped_lock lock(mutex_);
       if (!idle_.empty()) {
@@ -63,7 +63,7 @@ class LauncherStore::Connections {
     return std::make_unique<StoreClient>(options_);
   }
 
-  void give_back(std::unique_ptr<StoreClient> client) {
+  void release(std::unique_ptr<StoreClient> client) {
     const std::scoped_lock lock(mutex_);
     idle_.push_back(std::move(client));
   }
@@ -82,7 +82,7 @@ LauncherStore::LauncherStore(
 LauncherStore::~LauncherStore() = default;
 
 c10::intrusive_ptr<c10d::Store> LauncherStore::clone() {
-  // Every call has a connection of its own, so a copy is as good as another.
+  // Every call uses its own connection, so a clone can share the connections.
   return c10::make_intrusive<LauncherStore>(*this);
 }
 
@@ -157,7 +157,12 @@ std::vector<Value> LauncherStore::multiGet(
 void LauncherStore::multiSet(
     const std::vector<std::string>& keys, const std::vector<Value>& values) {
   TORCH_CHECK_VALUE(
-      keys.size() == values.size(), "multiSet: as many keys as values");
+      keys.size() == values.size(),
+      "multiSet: got ",
+      keys.size(),
+      " keys and ",
+      values.size(),
+      " values");
   for (std::size_t i = 0; i < keys.size(); ++i) {
     set(keys[i], values[i]);
   }
@@ -181,9 +186,9 @@ void LauncherStore::report_failure(const std::string& text) {
   });
 }
 
-std::vector<std::uint32_t> LauncherStore::departed() {
+std::vector<std::uint32_t> LauncherStore::disconnected_ranks() {
   return connections_->with(
-      [](StoreClient& client) { return client.departed(); });
+      [](StoreClient& client) { return client.disconnected_ranks(); });
 }
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher's store as LibTorch knows stores.
+// The launcher's store as a LibTorch store.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,18 @@
 
 namespace accelerate {
 
-/// A `c10d::Store` in the process of `accelerate launch`.
+/// A `c10d::Store` whose data is in the process of `accelerate launch`.
 ///
-/// Thread-safe: each call has a connection of its own while it lasts, so a long
-/// wait holds nobody up. A wait that runs out throws `c10::DistStoreError`, as
-/// LibTorch's own stores do; when the launcher ends the job, every call throws
-/// `DistributedError` that says why.
+/// Thread-safe: each call uses its own connection, so a call that waits
+/// does not block other calls. A call that times out throws
+/// `c10::DistStoreError`, like LibTorch's stores. When the launcher stops the
+/// job, every call throws `DistributedError` with the reason.
 class LauncherStore : public c10d::Store {
  public:
   LauncherStore(StoreClientOptions options, std::chrono::milliseconds timeout);
   ~LauncherStore() override;
 
-  // The overloads of the base that take strings.
+  // The overloads of the base class that take strings.
   using c10d::Store::compareSet;
   using c10d::Store::set;
 
@@ -52,12 +52,13 @@ class LauncherStore : public c10d::Store {
       const std::vector<std::vector<std::uint8_t>>& values) override;
   bool hasExtendedApi() const override;
 
-  /// What this rank is doing, for `accelerate launch` to show on Ctrl-\.
+  /// Reports what this rank is doing; `accelerate launch` shows `text` when the
+  /// user presses Ctrl-\.
   void set_status(const std::string& text);
-  /// The exception this rank is about to die of, for the failure report.
+  /// Reports the exception that is about to terminate this rank.
   void report_failure(const std::string& text);
-  /// Ranks whose processes have left.
-  std::vector<std::uint32_t> departed();
+  /// Returns the ranks whose connections to the launcher have closed.
+  std::vector<std::uint32_t> disconnected_ranks();
 
  private:
   class Connections;

@@ -14,7 +14,8 @@
 namespace accelerate {
 namespace {
 
-// Marks the library (or the test program) that this file is linked into.
+// The address of this object identifies the library (or test program) that
+// contains this file.
 const char kMarker = 0;
 
 std::filesystem::path own_folder() {
@@ -25,7 +26,7 @@ std::filesystem::path own_folder() {
   return std::filesystem::absolute(info.dli_fname).parent_path();
 }
 
-std::string upper_case(std::string text) {
+std::string to_upper_case(std::string text) {
   for (char& c : text) {
     c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
@@ -35,11 +36,11 @@ std::string upper_case(std::string text) {
 std::string hint_to_build(const std::string& name) {
   return str_cat(
       "rebuild with -DACCELERATE_",
-      upper_case(name),
+      to_upper_case(name),
       "=ON, or choose another backend");
 }
 
-// The library is never closed: the threads and exit handlers of MPI and CUDA
+// The library is never unloaded: the threads and exit handlers of MPI and CUDA
 // outlive every backend.
 void* open_library(
     const std::string& name, const std::filesystem::path& library) {
@@ -48,8 +49,9 @@ void* open_library(
         str_cat(
             "this build has no `",
             name,
-            "` backend: there is no ",
-            library.string()),
+            "` backend: ",
+            library.string(),
+            " does not exist"),
         hint_to_build(name));
   }
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -61,7 +63,8 @@ void* open_library(
             name,
             "` backend cannot be loaded: ",
             reason != nullptr ? reason : "dlopen gave no reason"),
-        "install the libraries it needs, or choose another backend");
+        "install the libraries that the backend needs, or choose another "
+        "backend");
   }
   return handle;
 }
@@ -73,22 +76,23 @@ const BackendPlugin& table_of(
   const BackendPlugin* table = entry != nullptr ? entry() : nullptr;
   if (table == nullptr) {
     throw UnsupportedError(
-        str_cat(library.string(), " is not a backend of accelerate"),
-        str_cat("a backend exports `", kPluginEntryName, "`"));
+        str_cat(library.string(), " is not an accelerate backend"),
+        str_cat("export `", kPluginEntryName, "` from the library"));
   }
   return *table;
 }
 
 void check_versions(
     const BackendPlugin& table, const std::filesystem::path& library) {
-  const std::string hint = "build both from one tree with one LibTorch";
+  const std::string hint =
+      "build both libraries from the same source with the same LibTorch";
   if (table.abi != kPluginAbi) {
     throw UnsupportedError(
         str_cat(
             library.string(),
-            " has plugin interface ",
+            " has plugin interface version ",
             table.abi,
-            ", this libaccelerate has ",
+            ", but this libaccelerate has version ",
             kPluginAbi),
         hint);
   }
@@ -98,7 +102,7 @@ void check_versions(
             library.string(),
             " was built with LibTorch ",
             table.torch_version,
-            ", this libaccelerate with ",
+            ", but this libaccelerate was built with ",
             TORCH_VERSION),
         hint);
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backends in libraries of their own, opened when they are asked for.
+// Backends in separate libraries that are loaded on demand.
 //
-// `libaccelerate_<name>.so` lies beside libaccelerate.so and hands out one
-// table. So libaccelerate.so needs neither MPI nor CUDA, and one build runs on
-// hosts with and without them.
+// Each backend is a library `libaccelerate_<name>.so` in the same folder as
+// libaccelerate.so. The library exports one function, which returns a
+// `BackendPlugin`. libaccelerate.so therefore needs neither MPI nor CUDA, and
+// one build runs on machines with and without MPI and CUDA.
 //
 //     PluginGroupOptions options;
 //     options.process_index = 1;
@@ -21,32 +22,33 @@
 
 namespace accelerate {
 
-/// Which processes a backend shall join.
+/// The process group that a backend connects.
 struct PluginGroupOptions {
-  /// Stands in error texts.
+  /// The group's name in error messages.
   std::string group_name = "world";
-  /// This process among all processes of the run.
+  /// The index of this process among all processes in the run.
   int process_index = 0;
   int num_processes = 1;
-  /// The members by process index; their order gives the ranks of the group.
-  /// Empty: all processes.
+  /// The process indices of the members, in rank order. Empty: all processes.
   std::vector<int> members = {};
   /// How long an operation waits for the other members.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// Where members can meet; null for backends that bring their own way.
+  /// The store for the rendezvous of the members; null for backends that need
+  /// no store.
   c10d::Store* store = nullptr;
 };
 
-/// Changes whenever `BackendPlugin` or `PluginGroupOptions` does.
+/// The version of the plugin interface. Must change whenever `BackendPlugin` or
+/// `PluginGroupOptions` changes.
 inline constexpr std::uint32_t kPluginAbi = 1;
 
-/// What a plugin library hands out.
+/// The table that the function exported by a plugin library returns.
 ///
 /// `abi` and `torch_version` come first and are plain data: they are compared
-/// before anything else is touched. Errors then cross the border as exceptions
-/// of `accelerate/error.h`. A status with a text would not be safer: the
-/// `c10d::Backend` behind the table is a C++ object that throws through the
-/// same border, and the version check is what makes both sound.
+/// before anything else is used. Errors are reported as the exceptions declared
+/// in `accelerate/error.h`. Status codes would not be safer: the
+/// `c10d::Backend` behind the table is a C++ object that throws across the same
+/// boundary, and the version check makes both safe.
 struct BackendPlugin {
   std::uint32_t abi;
   const char* torch_version;
@@ -57,25 +59,26 @@ struct BackendPlugin {
   c10d::Backend* (*create)(const PluginGroupOptions& options);
 };
 
-/// The one symbol of a plugin library: `extern "C"`, of this type.
+/// The type of the only function that a plugin library exports. The function is
+/// named `accelerate_backend_plugin` and has C linkage.
 using BackendPluginEntry = const BackendPlugin* (*)();
 inline constexpr const char* kPluginEntryName = "accelerate_backend_plugin";
 
-/// Opens `libaccelerate_<name>.so` in `folder` (empty: where libaccelerate.so
-/// lies). The library stays open until the process ends.
+/// Loads `libaccelerate_<name>.so` from `folder` (empty: the folder of
+/// libaccelerate.so). The library stays loaded until the process exits.
 ///
-/// Throws `UnsupportedError` when there is none, when it cannot be loaded, and
-/// when it was built for another accelerate or LibTorch.
+/// Throws `UnsupportedError` if the library is missing, cannot be loaded, or
+/// was built for another version of accelerate or LibTorch.
 ACCELERATE_API const BackendPlugin& load_backend_plugin(
     const std::string& name, const std::string& folder = {});
 
 /// Whether `load_backend_plugin(name)` would succeed.
 ACCELERATE_API bool has_backend_plugin(const std::string& name);
 
-/// Opens the plugin and creates a backend; the caller owns one reference.
+/// Loads the plugin and creates a backend; the caller owns one reference.
 ///
-/// Collective over the members. Throws what `load_backend_plugin` and the
-/// plugin throw.
+/// Collective over the members. Throws the errors of `load_backend_plugin` and
+/// of the plugin's `create`.
 [[nodiscard]] ACCELERATE_API c10d::Backend* create_plugin_backend(
     const std::string& name, const PluginGroupOptions& options);
 

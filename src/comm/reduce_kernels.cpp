@@ -15,8 +15,8 @@
 namespace accelerate {
 namespace {
 
-// Elements that are reduced at once in a buffer on the stack: small enough for
-// the first-level cache, large enough to hide the loop around it.
+// Elements per block, reduced in a buffer on the stack: small enough for the L1
+// cache, large enough to hide the loop overhead.
 constexpr std::int64_t kBlock = 1024;
 
 template <typename T>
@@ -36,7 +36,7 @@ struct Add {
   template <typename T>
   T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
-      // Wraps around as LibTorch does, without undefined behaviour.
+      // Wraps around like LibTorch, without undefined behavior.
       using U = std::make_unsigned_t<T>;
       return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
     } else {
@@ -58,7 +58,7 @@ struct Multiply {
   }
 };
 
-// Comparisons with NaN are false: `b` stays if it is NaN, `a` if it is.
+// NaN propagates: comparisons with NaN are false.
 struct Minimum {
   template <typename T>
   T operator()(T a, T b) const {
@@ -200,13 +200,13 @@ void check_reducible(ReduceKind kind, c10::ScalarType type) {
   if (std::find(kTypes.begin(), kTypes.end(), type) == kTypes.end()) {
     throw UnsupportedError(
         str_cat("tensors of type ", toString(type), " cannot be reduced"),
-        "convert to one of double, float, bfloat16, half, long, int, short, "
-        "char, byte, bool first");
+        "convert the tensors to double, float, bfloat16, half, long, int, "
+        "short, char, byte or bool first");
   }
   if (type == c10::ScalarType::Bool && kind == ReduceKind::avg) {
     throw UnsupportedError(
-        "bool tensors have no average",
-        "convert to float first, or reduce by sum, product, min or max");
+        "bool tensors cannot be averaged",
+        "convert to float first, or reduce with sum, product, min or max");
   }
 }
 

@@ -10,21 +10,21 @@
 
 namespace accelerate {
 
-/// How the values of the ranks become one.
+/// How a reduction combines the values from all ranks.
 enum class ReduceKind : std::uint8_t { sum, avg, product, min, max };
 
 const char* name_of(ReduceKind kind);
 
-/// Throws `UnsupportedError` unless `reduce_rows` can reduce `type` by `kind`.
+/// Throws `UnsupportedError` unless `reduce_rows` supports `kind` for `type`.
 void check_reducible(ReduceKind kind, c10::ScalarType type);
 
 /// Sets each of `outs[k][i]` to `rows[0][i] ∘ rows[1][i] ∘ …`, from left to
 /// right, for `count` elements of `type`.
 ///
-/// The order of the rows is the order of the additions, so equal rows give
-/// equal bits wherever and whenever this runs. 16-bit floats are added in
-/// fp32 and rounded once. On `bool`, sum and max mean "or", product and min
-/// "and". NaN wins over every number. An output may be one of the rows.
+/// Rows are always combined in this order, so the same rows give the same bits
+/// on every rank and in every run. 16-bit floats are combined in fp32, and the
+/// result is rounded once. For `bool`, sum and max are "or", product and min
+/// are "and". NaN propagates. An output may be one of the rows.
 void reduce_rows(
     ReduceKind kind,
     c10::ScalarType type,

@@ -19,26 +19,26 @@ std::string key_of(const std::string& topic, int rank) {
   return str_cat(topic, "/", rank);
 }
 
-// What a store says about a topic: all values, or who has not come.
-struct Attendance {
+// The values of all ranks, or the ranks whose values are missing.
+struct StoreValues {
   std::vector<std::string> values;
-  std::vector<int> absent;
+  std::vector<int> missing;
 };
 
-// Whether all keys are there within `at_most`. Asks again and again, for
-// `Store::wait` of LibTorch prints two lines whenever it ends early.
-bool appear(
+// Returns whether all keys exist within `timeout`. Polls, because LibTorch's
+// `Store::wait` prints two lines on every timeout.
+bool wait_for_keys(
     c10d::Store& store,
     const std::vector<std::string>& keys,
-    milliseconds at_most) {
+    milliseconds timeout) {
   using std::chrono::microseconds;
   using std::chrono::steady_clock;
   constexpr microseconds kFirst(100);
   constexpr microseconds kLongest(10'000);
-  const auto until = steady_clock::now() + at_most;
+  const auto deadline = steady_clock::now() + timeout;
   for (microseconds pause = kFirst; !store.check(keys);
        pause = std::min(2 * pause, kLongest)) {
-    if (steady_clock::now() >= until) {
+    if (steady_clock::now() >= deadline) {
       return false;
     }
     std::this_thread::sleep_for(pause);
@@ -46,64 +46,65 @@ bool appear(
   return true;
 }
 
-Attendance attend(
-    const Seat& seat,
+StoreValues publish_and_collect(
+    const RankContext& context,
     const std::string& topic,
     const std::string& value,
-    milliseconds at_most) {
-  // An empty value would look like a missing one in some stores.
-  seat.store->set(key_of(topic, seat.rank), str_cat("=", value));
+    milliseconds timeout) {
+  // Some stores cannot tell an empty value from a missing one.
+  context.store->set(key_of(topic, context.rank), str_cat("=", value));
   std::vector<std::string> keys;
-  for (int rank = 0; rank < seat.size; ++rank) {
+  for (int rank = 0; rank < context.size; ++rank) {
     keys.push_back(key_of(topic, rank));
   }
-  Attendance result;
-  if (appear(*seat.store, keys, at_most)) {
+  StoreValues result;
+  if (wait_for_keys(*context.store, keys, timeout)) {
     for (const std::string& key : keys) {
-      result.values.push_back(seat.store->get_to_str(key).substr(1));
+      result.values.push_back(context.store->get_to_str(key).substr(1));
     }
     return result;
   }
-  for (int rank = 0; rank < seat.size; ++rank) {
-    if (!seat.store->check({key_of(topic, rank)})) {
-      result.absent.push_back(rank);
+  for (int rank = 0; rank < context.size; ++rank) {
+    if (!context.store->check({key_of(topic, rank)})) {
+      result.missing.push_back(rank);
     }
   }
   return result;
 }
 
-// The store may be in a process that was stopped.
+// The process with the store may be stopped.
 constexpr milliseconds kStoreLimit(500);
 
 }  // namespace
 
-std::vector<std::string> meet(
-    const Seat& seat,
+std::vector<std::string> gather_through_store(
+    const RankContext& context,
     const std::string& topic,
     const std::string& value,
-    const Patience& patience) {
+    const WaitLimits& limits) {
   const Call call{str_cat("joining the group (", topic, ")"), 0};
-  Wait wait(call, seat.rank, patience);
+  Wait wait(call, context.rank, limits);
   BoundedCall store;
-  std::vector<int> absent = all_but(seat.rank, seat.size);
+  std::vector<int> missing = other_ranks(context.rank, context.size);
   for (;;) {
-    const milliseconds at_most = 10 * wait.slice();
-    const auto found = std::make_shared<Attendance>();
-    const bool answered = store.returned_within(
-        at_most + kStoreLimit,
-        [=, copy = seat] { *found = attend(copy, topic, value, at_most); });
+    const milliseconds timeout = 10 * wait.slice();
+    const auto found = std::make_shared<StoreValues>();
+    const bool answered =
+        store.returned_within(timeout + kStoreLimit, [=, copy = context] {
+          *found = publish_and_collect(copy, topic, value, timeout);
+        });
     if (!answered) {
-      wait.no_word_from(absent);
+      wait.store_unresponsive(missing);
     } else if (!found->values.empty()) {
       return found->values;
-    } else if (!found->absent.empty()) {
-      absent = found->absent;
-      wait.still_missing(absent);
+    } else if (!found->missing.empty()) {
+      missing = found->missing;
+      wait.still_missing(missing);
     }
   }
 }
 
-std::vector<int> all_but(int rank, int size) {
+std::vector<int> other_ranks(int rank, int size) {
   std::vector<int> ranks;
   for (int other = 0; other < size; ++other) {
     if (other != rank) {
@@ -114,35 +115,37 @@ std::vector<int> all_but(int rank, int size) {
 }
 
 CommonMemory share_memory(
-    const Seat& seat, std::size_t bytes, const Patience& patience) {
+    const RankContext& context, std::size_t bytes, const WaitLimits& limits) {
   CommonMemory common;
   std::string address;
   std::string problem;
   try {
-    if (seat.rank == 0) {
+    if (context.rank == 0) {
       common.memory = SharedMemory::create(bytes);
       address = common.memory->address();
     }
   } catch (const Error& error) {
     problem = error.what();
   }
-  address = meet(seat, "memory", address, patience).front();
+  address =
+      gather_through_store(context, "shared memory", address, limits).front();
   try {
-    if (seat.rank != 0 && !address.empty()) {
+    if (context.rank != 0 && !address.empty()) {
       common.memory = SharedMemory::open(address);
     }
     if (common.memory) {
-      common.memory->hold_presence(seat.rank);
+      common.memory->hold_presence(context.rank);
     }
   } catch (const Error& error) {
     problem = error.what();
   }
-  common.problems = meet(seat, "opened", problem, patience);
-  const bool everywhere = std::all_of(
+  common.problems =
+      gather_through_store(context, "opening shared memory", problem, limits);
+  const bool all_succeeded = std::all_of(
       common.problems.begin(),
       common.problems.end(),
       [](const std::string& text) { return text.empty(); });
-  if (!everywhere) {
+  if (!all_succeeded) {
     common.memory.reset();
   }
   return common;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks that only share a store find each other.
+// Rendezvous of ranks that share nothing but a store.
 #pragma once
 
 #include <memory>
@@ -9,48 +9,50 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include "accelerate/fwd.h"
-#include "comm/patience.h"
 #include "comm/shared_memory.h"
+#include "comm/wait_limits.h"
 
 namespace accelerate {
 
-/// One rank's place at a store.
-struct Seat {
+/// One rank of a process group, and the store that the ranks share.
+struct RankContext {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;
   int size = 1;
-  /// Process index of each rank, and how many processes the run has; empty in
-  /// a group of all of them.
+  /// The process index of each rank; empty if the group has all processes.
   std::vector<int> members = {};
+  /// The number of processes in the run; 0 if the group has all processes.
   int num_processes = 0;
 };
 
-/// The ranks from 0 to `size` - 1 without `rank`.
-std::vector<int> all_but(int rank, int size);
+/// The ranks from 0 to `size` - 1, except `rank`.
+std::vector<int> other_ranks(int rank, int size);
 
-/// Puts `value` under `topic` and returns the values of all ranks.
+/// Stores `value` under `topic` and returns the values from all ranks.
 ///
-/// Collective, once per topic. Throws `DistributedError` that names the ranks
-/// which did not come in time.
-std::vector<std::string> meet(
-    const Seat& seat,
+/// Collective; use each topic only once. After the timeout, throws a
+/// `DistributedError` that names the missing ranks.
+std::vector<std::string> gather_through_store(
+    const RankContext& context,
     const std::string& topic,
     const std::string& value,
-    const Patience& patience);
+    const WaitLimits& limits);
 
-/// Memory that all ranks share, or why there is none.
+/// Memory that all ranks share, or the reasons why the ranks share no memory.
 struct CommonMemory {
-  /// Null unless every rank opened the same memory; presence is held.
+  /// Null unless every rank opened the same memory. If not null, this rank
+  /// holds its presence lock.
   std::shared_ptr<SharedMemory> memory;
-  /// What each rank could not do; empty where it could.
+  /// The error message from each rank; an empty string for a rank that
+  /// succeeded.
   std::vector<std::string> problems;
 };
 
-/// Finds out by trying whether all ranks are on one host: rank 0 makes memory
-/// and the others open it.
+/// Finds out whether all ranks are on one machine: rank 0 creates shared memory
+/// and the other ranks try to open this memory.
 ///
-/// Collective. A host without memory for it counts as "no".
+/// Collective. If rank 0 has too little memory, `memory` is null.
 CommonMemory share_memory(
-    const Seat& seat, std::size_t bytes, const Patience& patience);
+    const RankContext& context, std::size_t bytes, const WaitLimits& limits);
 
 }  // namespace accelerate

@@ -29,8 +29,7 @@ Nonce make_nonce() {
   Nonce nonce{};
   if (::getrandom(nonce.data(), nonce.size(), 0) !=
       static_cast<ssize_t>(nonce.size())) {
-    throw InternalError(
-        str_cat("the kernel gave no random bytes: ", std::strerror(errno)));
+    throw InternalError(str_cat("getrandom failed: ", std::strerror(errno)));
   }
   return nonce;
 }
@@ -54,9 +53,9 @@ struct flock presence_lock(int rank, short type) {
 }
 
 [[noreturn]] void throw_unreachable(
-    const std::string& address, const std::string& why) {
+    const std::string& address, const std::string& reason) {
   throw IoError(
-      str_cat("shared memory `", address, "` cannot be opened here: ", why));
+      str_cat("shared memory `", address, "` cannot be opened: ", reason));
 }
 
 }  // namespace
@@ -73,7 +72,7 @@ SharedMemory::SharedMemory(int fd, std::size_t bytes) : fd_(fd), bytes_(bytes) {
             bytes,
             " bytes of shared memory: ",
             std::strerror(error)),
-        "raise the limit on address space (`ulimit -v`), or use fewer or "
+        "raise the address space limit (`ulimit -v`), or use fewer or "
         "smaller buffers");
   }
   base_ = static_cast<std::byte*>(base);
@@ -86,18 +85,18 @@ SharedMemory::~SharedMemory() {
 }
 
 std::shared_ptr<SharedMemory> SharedMemory::create(std::size_t bytes) {
-  // A memory file may grow beyond all memory; the kernel then ends processes
+  // A memory file may exceed all memory; the kernel would then kill processes
   // instead of failing the call.
   const std::uint64_t available = available_bytes();
   if (bytes > available) {
     throw OutOfMemoryError(
         str_cat(
-            "cannot get ",
+            "cannot allocate ",
             bytes,
             " bytes of shared memory: ",
             available,
-            " bytes are available on this host"),
-        "free memory on this host, or use `ACCELERATE_BACKEND=gloo`");
+            " bytes are available on this machine"),
+        "free some memory on this machine, or use `ACCELERATE_BACKEND=gloo`");
   }
   const int fd = ::memfd_create("accelerate", MFD_CLOEXEC);
   // Reserving the pages now turns "no memory" into an error here instead of a
@@ -112,11 +111,11 @@ std::shared_ptr<SharedMemory> SharedMemory::create(std::size_t bytes) {
     }
     throw OutOfMemoryError(
         str_cat(
-            "cannot get ",
+            "cannot allocate ",
             bytes,
             " bytes of shared memory: ",
             std::strerror(error)),
-        "free memory on this host, or use `ACCELERATE_BACKEND=gloo`");
+        "free some memory on this machine, or use `ACCELERATE_BACKEND=gloo`");
   }
   std::shared_ptr<SharedMemory> memory(new SharedMemory(fd, bytes));
   const Nonce nonce = make_nonce();
@@ -142,7 +141,7 @@ std::shared_ptr<SharedMemory> SharedMemory::open(const std::string& address) {
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_size <= static_cast<off_t>(kHeadPage)) {
     ::close(fd);
-    throw_unreachable(address, str_cat(path, " is not shared memory of ours"));
+    throw_unreachable(address, str_cat(path, " was not created by accelerate"));
   }
   std::shared_ptr<SharedMemory> memory(new SharedMemory(
       fd, static_cast<std::size_t>(status.st_size) - kHeadPage));
@@ -151,7 +150,10 @@ std::shared_ptr<SharedMemory> SharedMemory::open(const std::string& address) {
   if (to_hex(found) != nonce) {
     throw_unreachable(
         address,
-        str_cat(path, " holds other memory (another host or an older run)"));
+        str_cat(
+            path,
+            " refers to different memory (from another machine or an older "
+            "run)"));
   }
   memory->address_ = address;
   return memory;

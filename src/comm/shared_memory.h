@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Anonymous memory that the processes of one host map together.
+// Anonymous memory that several processes on one machine map.
 #pragma once
 
 #include <cstddef>
@@ -10,29 +10,31 @@ namespace accelerate {
 
 /// A block of memory that several processes (or threads) share.
 ///
-/// The block has no name: it is a memory file that others reach through the
-/// creator's file descriptor (`/proc/<pid>/fd/<n>`), so only the same user
-/// can open it, it does not count against the size of /dev/shm, and nothing
-/// is left behind whoever dies when. A random nonce at its start proves that
-/// both sides look at the same memory.
+/// The block has no name: it is a memory file that other processes open through
+/// the creator's file descriptor (`/proc/<pid>/fd/<n>`). Only the same user can
+/// open it, it does not count against the size of /dev/shm, and nothing is left
+/// behind when processes die. A random nonce at the start of the block proves
+/// that a process has opened the creator's memory.
 ///
-/// Each rank also holds a lock on "its" byte of the file while it lives; the
-/// kernel drops it when the process ends, however that happens. A lock belongs
-/// to the object, so ranks may be threads of one process.
+/// Each rank also holds a lock on one byte of the file while it is alive; the
+/// kernel releases the lock when the process exits for any reason. The lock
+/// belongs to the `SharedMemory` object, not to the process, so ranks may be
+/// threads of one process.
 ///
-/// Thread safety: none of the members change the object after construction,
-/// except `hold_presence`.
+/// Thread safety: all members may be called from any thread. Access to the
+/// bytes of the block is not synchronized.
 class SharedMemory {
  public:
-  /// Creates a block of at least `bytes` zero bytes.
+  /// Creates a block of at least `bytes` bytes, which are all zero.
   ///
-  /// Throws `OutOfMemoryError` when the system has no room for it.
+  /// Throws `OutOfMemoryError` when the machine has too little memory.
   static std::shared_ptr<SharedMemory> create(std::size_t bytes);
 
-  /// Opens the block that `address` (from another rank's `address()`) names.
+  /// Opens the block at `address` (from another rank's `address()`).
   ///
-  /// Throws `IoError` that says why, when the address does not lead to the
-  /// creator's memory: another host, another user, an older run.
+  /// Throws `IoError` with the reason if the address does not lead to the
+  /// creator's memory, for example because the address comes from another
+  /// machine, user or run.
   static std::shared_ptr<SharedMemory> open(const std::string& address);
 
   SharedMemory(const SharedMemory&) = delete;
@@ -43,15 +45,16 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
-  /// Where other processes of this host find the block. Valid while the
-  /// creator lives and holds the object.
+  /// The address that other processes on this machine pass to `open`. Valid
+  /// while the object that created the block exists.
   const std::string& address() const { return address_; }
 
-  /// Takes the lock that tells the others that `rank` is present. It is
-  /// released with this object or with the process.
+  /// Takes the lock that marks `rank` as present. The lock is released when
+  /// this object is destroyed or the process exits.
   void hold_presence(int rank);
 
-  /// Whether `rank` holds its lock. The caller's own lock reads as absent.
+  /// Whether `rank` holds its presence lock. Always false for the lock that
+  /// this object itself holds.
   bool is_present(int rank) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages through shared memory.
+// Short messages through shared memory.
 #pragma once
 
 #include <cstddef>
@@ -7,41 +7,42 @@
 #include <span>
 
 #include "comm/exchange.h"
-#include "comm/rounds.h"
 #include "comm/shared_memory.h"
+#include "comm/shm_barrier.h"
 
 namespace accelerate {
 
-/// The `Exchange` of ranks on one host.
+/// An `Exchange` for ranks on one machine.
 class ShmExchange : public Exchange {
  public:
-  /// Bytes of shared memory that `size` ranks need, a multiple of a page.
+  /// Returns how many bytes of shared memory `size` ranks need, rounded up to
+  /// whole pages.
   static std::size_t bytes(int size);
 
   ShmExchange(
       std::shared_ptr<SharedMemory> memory,
-      std::byte* where,
+      std::byte* base,
       int rank,
       int size);
 
-  std::vector<std::string> all(
-      const std::string& mine,
+  std::vector<std::string> all_gather(
+      const std::string& message,
       const Call& call,
-      const Patience& patience) override;
+      const WaitLimits& limits) override;
 
-  void post(const std::string& mine) override;
-  bool all_posted() const override { return rounds_.all_arrived(); }
+  void post(const std::string& message) override;
+  bool all_posted() const override { return barrier_.all_arrived(); }
   std::vector<std::string> collect(
-      const Call& call, const Patience& patience) override;
+      const Call& call, const WaitLimits& limits) override;
 
  private:
   std::span<std::byte> buffer(int rank, int parity) const;
   void write(std::size_t round);
   bool read(std::vector<std::string>& messages) const;
 
-  Rounds rounds_;
+  ShmBarrier barrier_;
   std::byte* buffers_;
-  int parity_ = 0;  // Of the round that was written last.
+  int parity_ = 0;  // Of the last written round.
 };
 
 }  // namespace accelerate

@@ -53,22 +53,24 @@ void check_same(const Call& call, std::span<const Signature> signatures) {
   if (same) {
     return;
   }
-  std::map<std::string, std::vector<int>> askers;
+  std::map<std::string, std::vector<int>> ranks_by_signature;
   for (std::size_t rank = 0; rank < signatures.size(); ++rank) {
-    askers[describe(signatures[rank])].push_back(static_cast<int>(rank));
+    ranks_by_signature[describe(signatures[rank])].push_back(
+        static_cast<int>(rank));
   }
   std::string table;
-  for (const auto& [what, ranks] : askers) {
-    table += str_cat("\n  ", name_ranks(ranks), ": ", what);
+  for (const auto& [signature, ranks] : ranks_by_signature) {
+    table += str_cat("\n  ", name_ranks(ranks), ": ", signature);
   }
   throw MismatchError(
       str_cat(
           call.operation,
           " #",
           call.sequence,
-          ": ranks disagree on what to do",
+          ": ranks made different calls",
           table),
-      "make the same collective calls with equal tensors on every rank");
+      "make the same collective calls on every rank, with tensors of the same "
+      "type and size");
 }
 
 }  // namespace accelerate

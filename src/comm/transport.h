@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What moves bytes between ranks, below the collectives.
+// Moves bytes between ranks; the basis of the collectives.
 #pragma once
 
 #include <cstddef>
@@ -10,53 +10,54 @@
 #include <span>
 #include <vector>
 
-#include "comm/patience.h"
+#include "comm/wait_limits.h"
 
 namespace accelerate {
 
-/// Stands in `Signature::type` for "no reduction".
+/// The value of `Signature::type` for a call that is not a reduction.
 constexpr std::uint8_t kNoType = 255;
 
-/// What ranks must agree on before bytes move; compared byte for byte.
+/// The properties of a call that must be the same on all ranks.
 struct Signature {
   std::uint8_t operation = 0;   ///< `c10d::OpType`
   std::uint8_t type = kNoType;  ///< `c10::ScalarType` of a reduction
   std::uint8_t kind = 0;        ///< `ReduceKind` of a reduction
   std::uint8_t unused = 0;
   std::int32_t root = -1;
-  std::int64_t bytes = 0;  ///< of one rank's tensor; 0 where ranks may differ
+  std::int64_t bytes = 0;  ///< size of one rank's tensor; 0 if sizes may vary
 
   bool operator==(const Signature&) const = default;
 };
 
-/// Bytes that a rank offers to another one.
-using Offer = std::span<const std::byte>;
+/// Bytes that a rank sends.
+using SendBuffer = std::span<const std::byte>;
 
-/// What a rank offers in one delivery: the same bytes to everybody, or other
-/// bytes to each rank (one entry per rank).
-struct Offers {
-  Offer to_all = {};
-  std::span<const Offer> to_each = {};
+/// What a rank sends in one delivery: either the same bytes to all ranks, or
+/// different bytes to each rank (one entry per rank).
+struct SendBuffers {
+  SendBuffer to_all = {};
+  std::span<const SendBuffer> to_each = {};
 };
 
-/// What has arrived: `parts[r]` is the next piece of what rank r offered to
-/// this rank, starting `offset` bytes into it; empty when r has no more.
-struct Arrival {
+/// Received data: `parts[r]` is the next chunk that rank r sent to this rank.
+/// The chunk starts at byte `offset` of the send buffer of rank r, and is empty
+/// when rank r has no more data.
+struct ReceivedChunk {
   std::size_t offset = 0;
-  std::span<const Offer> parts;
+  std::span<const SendBuffer> parts;
 };
-using Consumer = std::function<void(const Arrival&)>;
+using Consumer = std::function<void(const ReceivedChunk&)>;
 
-/// Where a point-to-point message ends: called once, with the error that
-/// stopped it or null, and the rank of the other side.
+/// Called once when a point-to-point message has been delivered or has failed.
+/// The arguments are the error or null, and the other rank.
 using Completion = std::function<void(std::exception_ptr, int)>;
 
 constexpr int kAnyRank = -1;
 
-/// Moves bytes between the ranks of one group.
+/// Moves bytes between the ranks of one process group.
 ///
-/// Thread safety: `deliver`, `work_in_place` and `allocate_shared` by one
-/// thread at a time; the point-to-point functions from any thread.
+/// Thread safety: call `deliver`, `work_in_place` and `allocate_shared` from
+/// only one thread at a time, and the point-to-point functions from any thread.
 class Transport {
  public:
   Transport() = default;
@@ -67,20 +68,20 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Offers bytes to the others and hands theirs to `consume`, in pieces.
-  /// `consume` may overwrite what this rank offered, up to the end of the
-  /// piece that it is given.
+  /// Sends bytes to the other ranks and passes received bytes to `consume`.
+  /// `consume` may overwrite this rank's send buffer up to the end of the chunk
+  /// that was passed to it.
   ///
-  /// Collective. Throws `MismatchError` on every rank, before anything is
-  /// consumed, when the signatures differ; `DistributedError` when a rank is
-  /// gone or late.
+  /// Collective. If the signatures differ, throws `MismatchError` on every rank
+  /// before `consume` is called. Throws `DistributedError` when a rank has
+  /// exited or times out.
   virtual void deliver(
       const Call& call,
       const Signature& signature,
-      const Offers& offers,
+      const SendBuffers& buffers,
       const Consumer& consume) = 0;
 
-  /// Sends `bytes`, which stay valid until `done` is called.
+  /// Sends `bytes`, which must stay valid until `done` is called.
   virtual void send(
       int to, int tag, std::span<const std::byte> bytes, Completion done) = 0;
 
@@ -90,20 +91,22 @@ class Transport {
 
   virtual bool has_shared_memory() const { return false; }
 
-  /// Returns this rank's block of memory that every rank can read and write;
-  /// only where `has_shared_memory()`.
+  /// Returns this rank's block of memory, which every rank can read and write.
+  /// Call only if `has_shared_memory()` returns true.
   ///
-  /// Collective: each rank asks for the same number of bytes. Throws
-  /// `OutOfMemoryError` on every rank if one of them cannot have it.
+  /// Collective: each rank must pass the same number of bytes. Throws
+  /// `OutOfMemoryError` on every rank if the allocation fails on any rank.
   virtual std::shared_ptr<std::byte> allocate_shared(
       const Call& call, std::size_t bytes);
 
-  /// Lets every rank work on every rank's `data` directly, if it lies at the
-  /// same place of blocks from one `allocate_shared` call.
+  /// Lets every rank work directly on the `data` of all ranks. This is possible
+  /// only if all ranks' `data` is at the same offset in blocks that came from
+  /// the same `allocate_shared` call.
   ///
-  /// Collective. Waits for all ranks, calls `work` with the address of the
-  /// data of each rank, waits for all again and returns true; or returns false
-  /// on every rank without having called it. Throws as `deliver` does.
+  /// Collective. Waits for all ranks, calls `work` with the data addresses of
+  /// all ranks, waits for all ranks again and returns true. If working in place
+  /// is not possible, returns false on every rank without calling `work`.
+  /// Throws the same errors as `deliver`.
   virtual bool work_in_place(
       const Call& call,
       const Signature& signature,
@@ -111,8 +114,8 @@ class Transport {
       const std::function<void(std::span<std::byte* const>)>& work);
 };
 
-/// Throws `MismatchError` with a table of what each rank asked for, unless
-/// all signatures are equal.
+/// Throws `MismatchError` with a table of all signatures unless all signatures
+/// are equal.
 void check_same(const Call& call, std::span<const Signature> signatures);
 
 }  // namespace accelerate

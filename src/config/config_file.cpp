@@ -12,9 +12,9 @@
 namespace accelerate {
 namespace {
 
-// A configuration has some thirty lines; a megabyte is somebody's mistake.
+// A configuration has about thirty lines; a megabyte is a mistake.
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
-constexpr std::size_t kMostShown = 60;
+constexpr std::size_t kMaxShown = 60;
 
 void check_size(const std::filesystem::path& path) {
   std::error_code error;
@@ -25,14 +25,13 @@ void check_size(const std::filesystem::path& path) {
             path.string(),
             ":1: the file has ",
             bytes,
-            " bytes, more than the ",
-            kMaxBytes,
-            " of a configuration"),
-        "check the path: a configuration has some thirty lines");
+            " bytes; a configuration file has at most ",
+            kMaxBytes),
+        "check the path");
   }
 }
 
-// Reads one file into settings.
+// Applies one file to the settings.
 class Reader {
  public:
   Reader(Settings& settings, const std::string& path, SettingFile kind)
@@ -48,7 +47,7 @@ class Reader {
     for (const auto& member : root.members) {
       top_level(member);
     }
-    if (kind_ == SettingFile::peer &&
+    if (kind_ == SettingFile::python &&
         root.find("distributed_type") == nullptr &&
         root.find("compute_environment") != nullptr) {
       fail(1, "the key `distributed_type` is missing");
@@ -66,19 +65,19 @@ class Reader {
   }
 
   void top_level(const ConfigNode::Member& member) {
-    if (kind_ == SettingFile::peer && legacy(member)) {
+    if (kind_ == SettingFile::python && legacy(member)) {
       return;
     }
     if (const Setting* setting = known(member.key, "")) {
       take(*setting, member);
       return;
     }
-    if (kind_ == SettingFile::peer && section(member)) {
+    if (kind_ == SettingFile::python && section(member)) {
       return;
     }
-    const PeerSetting* peer = find_peer_key("", member.key);
-    if (peer != nullptr && kind_ == SettingFile::peer) {
-      check_inert(*peer, member);
+    const PythonSetting* python_setting = find_python_key("", member.key);
+    if (python_setting != nullptr && kind_ == SettingFile::python) {
+      check_inert(*python_setting, member);
       return;
     }
     unknown(member, "");
@@ -92,12 +91,12 @@ class Reader {
     return fits ? setting : nullptr;
   }
 
-  // Old spellings of the peer.
+  // Old keys of Hugging Face Accelerate.
   bool legacy(const ConfigNode::Member& member) {
     if (member.key != "fp16") {
       return false;
     }
-    const auto truth = parse_truth_value(member.value.text);
+    const auto truth = parse_boolean(member.value.text);
     if (member.value.kind != ConfigNode::Kind::null && !truth) {
       fail(
           member.line,
@@ -134,7 +133,7 @@ class Reader {
         return entry.section == key;
       });
     };
-    return !key.empty() && (in(all_settings()) || in(peer_settings()));
+    return !key.empty() && (in(all_settings()) || in(python_settings()));
   }
 
   void in_section(
@@ -143,8 +142,9 @@ class Reader {
       take(*setting, member);
       return;
     }
-    if (const PeerSetting* peer = find_peer_key(section_name, member.key)) {
-      check_inert(*peer, member);
+    if (const PythonSetting* python_setting =
+            find_python_key(section_name, member.key)) {
+      check_inert(*python_setting, member);
       return;
     }
     unknown(member, section_name);
@@ -166,7 +166,7 @@ class Reader {
               ", not ",
               allowed_values(setting)));
     }
-    // The peer's word for "must be passed on the command line".
+    // Hugging Face Accelerate writes -1 for "must be on the command line".
     if (setting.name == "num_processes" && value.text == "-1") {
       return;
     }
@@ -180,7 +180,8 @@ class Reader {
         origin(member.line));
   }
 
-  // Types of the peer that stand for features we lack.
+  // Rejects values that request a feature of Hugging Face Accelerate that we do
+  // not support.
   void check_distributed_type(
       const Setting& setting, const ConfigNode::Member& member) const {
     const std::string word = lower(member.value.text);
@@ -210,21 +211,22 @@ class Reader {
               member.key,
               ": ",
               member.value.text,
-              "` asks for ",
+              "` requests ",
               feature,
-              ", which this version does not have"));
+              ", which this version does not support"));
     }
   }
 
   void check_inert(
-      const PeerSetting& peer, const ConfigNode::Member& member) const {
+      const PythonSetting& python_setting,
+      const ConfigNode::Member& member) const {
     const std::string text = shown(member.value);
     const bool inert =
         member.value.kind == ConfigNode::Kind::null ||
         std::any_of(
-            peer.inert.begin(), peer.inert.end(), [&](const std::string& word) {
-              return word == lower(text);
-            });
+            python_setting.inert.begin(),
+            python_setting.inert.end(),
+            [&](const std::string& word) { return word == lower(text); });
     if (!inert) {
       fail(
           member.line,
@@ -232,13 +234,16 @@ class Reader {
               "`",
               member.key,
               ": ",
-              printable(text).substr(0, kMostShown),
+              printable(text).substr(0, kMaxShown),
               "` is for ",
-              peer.feature,
-              ", which this version does not have"),
-          peer.inert.empty()
+              python_setting.feature,
+              ", which this version does not support"),
+          python_setting.inert.empty()
               ? "remove the line"
-              : str_cat("remove the line, or set it to `", peer.inert[0], "`"));
+              : str_cat(
+                    "remove the line, or set the key to `",
+                    python_setting.inert[0],
+                    "`"));
     }
   }
 
@@ -264,10 +269,10 @@ class Reader {
         names.push_back(setting.name);
       }
     }
-    for (const PeerSetting& peer : peer_settings()) {
-      if (peer.is_key && kind_ == SettingFile::peer &&
-          peer.section == section_name) {
-        names.push_back(peer.name);
+    for (const PythonSetting& python_setting : python_settings()) {
+      if (python_setting.is_key && kind_ == SettingFile::python &&
+          python_setting.section == section_name) {
+        names.push_back(python_setting.name);
       }
     }
     fail(
@@ -279,8 +284,9 @@ class Reader {
   std::string wrong_file_hint(
       const std::string& key, const std::vector<std::string>& names) const {
     const Setting* setting = find_setting(key);
-    if (setting != nullptr && setting->file == SettingFile::own) {
-      return str_cat("`", key, "` belongs into accelerate_cpp.yaml beside it");
+    if (setting != nullptr && setting->file == SettingFile::cpp) {
+      return str_cat(
+          "`", key, "` belongs in accelerate_cpp.yaml in the same folder");
     }
     if (setting != nullptr && setting->file == SettingFile::none) {
       return str_cat("pass it as `--", setting->flag, "`");
@@ -293,12 +299,12 @@ class Reader {
   SettingFile kind_;
 };
 
-// The words PyYAML would read as something else than text.
+// Whether PyYAML reads the unquoted text as a string.
 bool reads_as_text(const std::string& text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
   const std::string word = lower(text);
-  const bool reserved = word == "null" || parse_truth_value(word).has_value();
+  const bool reserved = word == "null" || parse_boolean(word).has_value();
   return !text.empty() && !reserved &&
          text.find_first_not_of(kPlain) == std::string::npos &&
          std::isalpha(static_cast<unsigned char>(text[0])) != 0;
@@ -312,7 +318,7 @@ std::string yaml_scalar(const Json& value) {
   if (reads_as_text(text)) {
     return text;
   }
-  // Double quotes for what single ones cannot hold.
+  // Control characters need double quotes.
   const bool control = std::any_of(text.begin(), text.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20;
   });
@@ -320,8 +326,9 @@ std::string yaml_scalar(const Json& value) {
                  : str_cat("'", replace_all(text, "'", "''"), "'");
 }
 
-// What the peer itself writes for things we have no setting for.
-Json peer_document(const Settings& settings) {
+// Includes the keys that Hugging Face Accelerate writes and we have no setting
+// for.
+Json python_document(const Settings& settings) {
   Json document = Json::object(
       {{"downcast_bf16", "no"},
        {"main_training_function", "main"},
@@ -329,7 +336,7 @@ Json peer_document(const Settings& settings) {
        {"tpu_use_cluster", false},
        {"tpu_use_sudo", false}});
   for (const Setting& setting : all_settings()) {
-    if (setting.file != SettingFile::peer || !settings.has(setting.name)) {
+    if (setting.file != SettingFile::python || !settings.has(setting.name)) {
       continue;
     }
     Json& parent =
@@ -372,8 +379,9 @@ std::filesystem::path default_config_path(const Environment& environment) {
   return config_folder(environment) / "default_config.yaml";
 }
 
-std::filesystem::path own_config_path(const std::filesystem::path& peer_path) {
-  return peer_path.parent_path() / "accelerate_cpp.yaml";
+std::filesystem::path cpp_config_path(
+    const std::filesystem::path& python_path) {
+  return python_path.parent_path() / "accelerate_cpp.yaml";
 }
 
 std::filesystem::path expand_home(
@@ -416,25 +424,25 @@ std::vector<std::filesystem::path> apply_config_files(
       throw ConfigError(
           str_cat("--config_file ", path.string(), " does not exist"),
           str_cat(
-              "make it with `accelerate config --config_file ",
+              "create it with `accelerate config --config_file ",
               path.string(),
               "`"));
     }
   }
   if (std::filesystem::exists(path)) {
-    apply_config_file(settings, path, SettingFile::peer);
+    apply_config_file(settings, path, SettingFile::python);
     used.push_back(path);
   }
-  if (std::filesystem::exists(own_config_path(path))) {
-    apply_config_file(settings, own_config_path(path), SettingFile::own);
-    used.push_back(own_config_path(path));
+  if (std::filesystem::exists(cpp_config_path(path))) {
+    apply_config_file(settings, cpp_config_path(path), SettingFile::cpp);
+    used.push_back(cpp_config_path(path));
   }
   return used;
 }
 
-std::string peer_file_text(
+std::string python_file_text(
     const Settings& settings, const std::filesystem::path& path) {
-  const Json document = peer_document(settings);
+  const Json document = python_document(settings);
   if (path.extension() == ".json") {
     return document.dump({.indent = 2}) + "\n";
   }
@@ -443,11 +451,11 @@ std::string peer_file_text(
   return out;
 }
 
-std::string own_file_text(const Settings& settings) {
+std::string cpp_file_text(const Settings& settings) {
   const Settings defaults;
   std::string out;
   for (const Setting& setting : all_settings()) {
-    if (setting.file == SettingFile::own && settings.has(setting.name) &&
+    if (setting.file == SettingFile::cpp && settings.has(setting.name) &&
         settings.value(setting.name) != defaults.value(setting.name)) {
       out += str_cat(
           setting.name, ": ", yaml_scalar(settings.value(setting.name)), "\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configuration files: the one shared with the Python package, and our own
-// beside it.
+// Reads the two configuration files and creates their text: the file shared
+// with Hugging Face Accelerate, and `accelerate_cpp.yaml` in the same folder.
 #pragma once
 
 #include <filesystem>
@@ -13,42 +13,49 @@
 
 namespace accelerate {
 
-/// `$HF_HOME/accelerate`, else `$XDG_CACHE_HOME/huggingface/accelerate`, else
+/// The folder of the configuration files: `$HF_HOME/accelerate` if `HF_HOME` is
+/// set, else `$XDG_CACHE_HOME/huggingface/accelerate`, else
 /// `~/.cache/huggingface/accelerate`.
 std::filesystem::path config_folder(const Environment& environment);
 std::filesystem::path default_config_path(const Environment& environment);
-/// `accelerate_cpp.yaml` in the same folder.
-std::filesystem::path own_config_path(const std::filesystem::path& peer_path);
+/// The path of `accelerate_cpp.yaml` in the folder that contains `python_path`.
+std::filesystem::path cpp_config_path(const std::filesystem::path& python_path);
 
-/// Replaces a leading `~/` by the home folder.
+/// Replaces a leading `~/` with the home folder.
 std::filesystem::path expand_home(
     const std::string& path, const Environment& environment);
 
-/// Takes what a file says. Throws `ConfigError` as `path:line: …` for unknown
-/// keys (with the nearest known one), wrong types and values, and what the
-/// Python package has and this one does not.
+/// Applies the settings in the file `path`. Throws a `ConfigError` that starts
+/// with `path:line:` for unknown keys (the error gives the nearest known key),
+/// wrong types, wrong values, and features of Hugging Face Accelerate that this
+/// version does not support.
 void apply_config_file(
     Settings& settings, const std::filesystem::path& path, SettingFile kind);
 
-/// The same for text already read; the path is for messages.
+/// Like `apply_config_file`, for the text of a file. `path` is used only for
+/// error messages and for the origins of settings.
 void apply_config_text(
     Settings& settings,
     const std::string& text,
     const std::string& path,
     SettingFile kind);
 
-/// Takes the file a command should use: `explicit_path` (must exist), or the
-/// default one if it is there, and our own beside it. Returns the files read.
+/// Applies the file `explicit_path`, which must exist. Without `explicit_path`,
+/// applies the default file if that file exists. Then applies
+/// `accelerate_cpp.yaml` in the same folder if it exists. Returns the files
+/// that were read.
 std::vector<std::filesystem::path> apply_config_files(
     Settings& settings,
     const std::optional<std::string>& explicit_path,
     const Environment& environment);
 
-/// The file the Python package reads back, keys sorted as it writes them; JSON
-/// when `path` ends in `.json`.
-std::string peer_file_text(
+/// The text of a configuration file that Hugging Face Accelerate can read, with
+/// the keys in the order in which Accelerate writes them. The text is JSON if
+/// `path` ends in `.json`, else YAML.
+std::string python_file_text(
     const Settings& settings, const std::filesystem::path& path);
-/// Our own settings that differ from their defaults; empty when none does.
-std::string own_file_text(const Settings& settings);
+/// The text of `accelerate_cpp.yaml`, which contains only settings that differ
+/// from their defaults. Empty if no setting differs.
+std::string cpp_file_text(const Settings& settings);
 
 }  // namespace accelerate

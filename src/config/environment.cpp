@@ -51,7 +51,7 @@ std::optional<std::string> Environment::get(const std::string& name) const {
 }
 
 std::optional<std::int64_t> Environment::get_integer(
-    const std::string& name, std::int64_t least, std::int64_t most) const {
+    const std::string& name, std::int64_t minimum, std::int64_t maximum) const {
   const auto text = get(name);
   if (!text) {
     return std::nullopt;
@@ -59,8 +59,8 @@ std::optional<std::int64_t> Environment::get_integer(
   std::int64_t value = 0;
   const char* end = text->data() + text->size();
   const auto parsed = std::from_chars(text->data(), end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end || value < least ||
-      value > most) {
+  if (parsed.ec != std::errc() || parsed.ptr != end || value < minimum ||
+      value > maximum) {
     throw ConfigError(
         str_cat(
             "environment variable ",
@@ -68,10 +68,10 @@ std::optional<std::int64_t> Environment::get_integer(
             " is `",
             *text,
             "`, not a whole number from ",
-            least,
+            minimum,
             " to ",
-            most),
-        str_cat("set ", name, " to such a number, or unset it"));
+            maximum),
+        str_cat("set ", name, " to a number in this range, or unset it"));
   }
   return value;
 }
@@ -81,21 +81,17 @@ std::optional<bool> Environment::get_flag(const std::string& name) const {
   if (!text) {
     return std::nullopt;
   }
-  const auto value = parse_truth_value(*text);
+  const auto value = parse_boolean(*text);
   if (!value) {
     throw ConfigError(
         str_cat(
-            "environment variable ",
-            name,
-            " is `",
-            *text,
-            "`, not a truth value"),
+            "environment variable ", name, " is `", *text, "`, not a boolean"),
         str_cat("set ", name, " to true or false"));
   }
   return value;
 }
 
-std::optional<bool> parse_truth_value(const std::string& text) {
+std::optional<bool> parse_boolean(const std::string& text) {
   constexpr std::array kYes = {"y", "yes", "t", "true", "on", "1"};
   constexpr std::array kNo = {"n", "no", "f", "false", "off", "0"};
   const std::string word = lower_case(text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place that reads environment variables.
+// The only code that reads environment variables.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace accelerate {
 
-/// The environment variables of a process, as they were at one moment.
+/// A snapshot of the environment variables of a process.
 ///
-/// A value type: tests build one from a map, `of_this_process` copies the real
-/// one. A variable that is set to the empty string counts as not set.
+/// Tests can build a snapshot from a map; `of_this_process` copies the
+/// environment of this process. A variable that is set to the empty string is
+/// treated as unset.
 class Environment {
  public:
   Environment() = default;
@@ -23,17 +24,19 @@ class Environment {
   bool has(const std::string& name) const { return get(name).has_value(); }
   std::optional<std::string> get(const std::string& name) const;
 
-  /// Returns the variable as a whole number.
+  /// Returns the variable as a whole number, or nothing if the variable is
+  /// unset.
   ///
-  /// Throws `ConfigError` that names variable, value and range when it is not
-  /// a number between `least` and `most`.
+  /// Throws `ConfigError` with the variable, value and range if the value is
+  /// not a number from `minimum` to `maximum`.
   std::optional<std::int64_t> get_integer(
       const std::string& name,
-      std::int64_t least = 0,
-      std::int64_t most = INT32_MAX) const;
+      std::int64_t minimum = 0,
+      std::int64_t maximum = INT32_MAX) const;
 
-  /// Returns the variable as a truth value: y/yes/t/true/on/1 or
-  /// n/no/f/false/off/0 in any case. Throws `ConfigError` otherwise.
+  /// Returns the variable as a boolean, or nothing if the variable is unset.
+  /// Accepts y/yes/t/true/on/1 and n/no/f/false/off/0 in upper or lower case.
+  /// Throws `ConfigError` for any other value.
   std::optional<bool> get_flag(const std::string& name) const;
 
   const std::map<std::string, std::string>& variables() const {
@@ -44,8 +47,8 @@ class Environment {
   std::map<std::string, std::string> variables_;
 };
 
-/// Parses the truth values of `Environment::get_flag`; empty when `text` is
-/// none of them.
-std::optional<bool> parse_truth_value(const std::string& text);
+/// Parses `text` as a boolean, like `Environment::get_flag`. Returns nothing if
+/// `text` is not a boolean.
+std::optional<bool> parse_boolean(const std::string& text);
 
 }  // namespace accelerate

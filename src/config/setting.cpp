@@ -19,10 +19,11 @@ std::string underscored(std::string_view flag) {
     const Setting& setting,
     const std::string& text,
     const std::string& subject) {
-  // The peer offers fp8; say that it is known and missing, not misspelt.
+  // Hugging Face Accelerate has fp8, so it is not a typo.
   if (setting.name == "mixed_precision" && lower(text) == "fp8") {
     throw ConfigError(
-        str_cat(subject, " `fp8`: this version has no fp8 yet"), "use bf16");
+        str_cat(subject, " `fp8`: this version does not support fp8"),
+        "use bf16");
   }
   const char* list = setting.type == SettingType::choice ? "one of " : "";
   std::string hint;
@@ -57,7 +58,7 @@ Json parse_number(
     const std::string& text,
     const std::string& subject) {
   const auto number = parse_integer(text);
-  if (!number || *number < setting.least || *number > setting.most) {
+  if (!number || *number < setting.minimum || *number > setting.maximum) {
     refuse(setting, text, subject);
   }
   return *number;
@@ -68,8 +69,8 @@ Json parse_real(
     const std::string& text,
     const std::string& subject) {
   const auto number = parse_double(text);
-  if (!number || *number < static_cast<double>(setting.least) ||
-      *number > static_cast<double>(setting.most)) {
+  if (!number || *number < static_cast<double>(setting.minimum) ||
+      *number > static_cast<double>(setting.maximum)) {
     refuse(setting, text, subject);
   }
   return *number;
@@ -96,21 +97,21 @@ const Setting* find_setting_by_flag(std::string_view flag) {
   return found == all.end() ? nullptr : &*found;
 }
 
-const PeerSetting* find_peer_flag(std::string_view flag) {
+const PythonSetting* find_python_flag(std::string_view flag) {
   const std::string name = underscored(flag);
-  const auto& all = peer_settings();
+  const auto& all = python_settings();
   const auto found =
-      std::find_if(all.begin(), all.end(), [&](const PeerSetting& setting) {
+      std::find_if(all.begin(), all.end(), [&](const PythonSetting& setting) {
         return setting.is_flag && setting.name == name;
       });
   return found == all.end() ? nullptr : &*found;
 }
 
-const PeerSetting* find_peer_key(
+const PythonSetting* find_python_key(
     std::string_view section, std::string_view key) {
-  const auto& all = peer_settings();
+  const auto& all = python_settings();
   const auto found =
-      std::find_if(all.begin(), all.end(), [&](const PeerSetting& setting) {
+      std::find_if(all.begin(), all.end(), [&](const PythonSetting& setting) {
         return setting.is_key && setting.name == key &&
                setting.section == section;
       });
@@ -151,10 +152,10 @@ std::string allowed_values(const Setting& setting) {
   }
   const char* kind =
       setting.type == SettingType::integer ? "a whole number" : "a number";
-  if (setting.most == INT64_MAX) {
-    return str_cat(kind, ", ", setting.least, " or more");
+  if (setting.maximum == INT64_MAX) {
+    return str_cat(kind, ", ", setting.minimum, " or more");
   }
-  return str_cat(kind, " from ", setting.least, " to ", setting.most);
+  return str_cat(kind, " from ", setting.minimum, " to ", setting.maximum);
 }
 
 Json parse_setting(
@@ -163,7 +164,7 @@ Json parse_setting(
     const std::string& subject) {
   switch (setting.type) {
     case SettingType::boolean:
-      if (const auto value = parse_truth_value(text)) {
+      if (const auto value = parse_boolean(text)) {
         return *value;
       }
       refuse(setting, text, subject);
@@ -176,7 +177,7 @@ Json parse_setting(
     case SettingType::text:
       return text;
   }
-  throw InternalError(str_cat("no type for `", setting.name, "`"));
+  throw InternalError(str_cat("setting `", setting.name, "` has no type"));
 }
 
 }  // namespace accelerate

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry of settings: every one once, with its key, flag, environment
-// variable, type, default, allowed values and help.
+// The registry of settings. Each setting is listed once, with its key, flag,
+// environment variable, type, default, allowed values and help.
 //
 // Flags, files, the environment of workers, `accelerate explain`, the help
-// texts and the pages in docs/reference/ all come from here.
+// texts and the pages in docs/reference/ all use this registry.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace accelerate {
 
 enum class SettingType { boolean, integer, real, text, choice };
 
-/// Under which heading help shows it.
+/// The heading under which help shows the setting.
 enum class SettingGroup {
   general,
   hardware,
@@ -29,27 +29,26 @@ enum class SettingGroup {
   build,
 };
 
-/// Which file may hold it.
+/// The configuration file that may contain the setting.
 enum class SettingFile {
-  none,  ///< Only on the command line.
-  peer,  ///< The file shared with the Python package.
-  own,   ///< `accelerate_cpp.yaml` beside it.
+  none,    ///< The setting is not allowed in files.
+  python,  ///< `default_config.yaml`, shared with Hugging Face Accelerate.
+  cpp,     ///< `accelerate_cpp.yaml`, next to `default_config.yaml`.
 };
 
 struct Setting {
-  std::string name = {};     ///< The key in a file, and what code asks for.
-  std::string flag = {};     ///< Without dashes; empty: no flag.
-  std::string letter = {};   ///< Its one-letter flag, if any.
-  std::string section = {};  ///< The sub-dictionary of the file it stands in.
-  std::string variable =
-      {};  ///< The environment variable that sets it, if any.
+  std::string name = {};      ///< The name in code, and the key in a file.
+  std::string flag = {};      ///< The flag without dashes, if any.
+  std::string letter = {};    ///< The setting's one-letter flag, if any.
+  std::string section = {};   ///< The section in the file; empty: top level.
+  std::string variable = {};  ///< The environment variable, if any.
   SettingType type = SettingType::text;
-  std::string default_text = {};  ///< Empty: none, see `default_note`.
-  std::string default_note = {};  ///< What happens without a value, in words.
+  std::string default_text = {};  ///< The default. Empty: see `default_note`.
+  std::string default_note = {};  ///< Describes what happens without a value.
   std::vector<std::string> choices = {};
-  std::int64_t least = 0;
-  std::int64_t most = INT64_MAX;
-  std::string value_name = {};  ///< What help shows after the flag.
+  std::int64_t minimum = 0;
+  std::int64_t maximum = INT64_MAX;
+  std::string value_name = {};  ///< The placeholder for the value in help.
   std::string help = {};
   SettingGroup group = SettingGroup::general;
   SettingFile file = SettingFile::none;
@@ -58,37 +57,41 @@ struct Setting {
 /// All settings, in the order in which help shows them.
 const std::vector<Setting>& all_settings();
 const Setting* find_setting(std::string_view name);
-/// By flag without its dashes, `-` and `_` being equal.
+/// Finds the setting for `flag`, which has no leading dashes. In `flag`, `-`
+/// and `_` are equivalent. Returns null if there is no such setting.
 const Setting* find_setting_by_flag(std::string_view flag);
 std::string title_of(SettingGroup group);
 
-/// A key or flag of the Python package for something this one does not have.
-struct PeerSetting {
+/// A key or flag of Hugging Face Accelerate for a feature that this version
+/// does not support.
+struct PythonSetting {
   std::string name;     ///< The key, or the flag without dashes.
-  std::string feature;  ///< What it belongs to, for the refusal.
-  /// Values that ask for nothing; a file may hold them.
+  std::string feature;  ///< The feature, for the error message.
+  /// Values that do not request the feature, so a file may contain them.
   std::vector<std::string> inert = {};
-  std::string section = {};  ///< The sub-dictionary it stands in.
+  std::string section = {};  ///< The sub-dictionary that contains the key.
   bool is_flag = true;
   bool is_key = false;
 };
 
-const std::vector<PeerSetting>& peer_settings();
-const PeerSetting* find_peer_flag(std::string_view flag);
-const PeerSetting* find_peer_key(
+const std::vector<PythonSetting>& python_settings();
+const PythonSetting* find_python_flag(std::string_view flag);
+const PythonSetting* find_python_key(
     std::string_view section, std::string_view key);
 
-/// Turns text into the setting's value.
+/// Parses `text` as a value of `setting`.
 ///
-/// `subject` says whose text it is, ready to be printed: "--num_processes",
-/// "config.yaml:3: `num_processes`". Throws `ConfigError` naming subject,
-/// value, what is allowed and, for a choice, the nearest one.
+/// `subject` says where `text` comes from, for error messages:
+/// "--num_processes" or "config.yaml:3: `num_processes`". Throws `ConfigError`
+/// if the value is not allowed. The error contains `subject`, the value, the
+/// allowed values and, for a choice, the nearest allowed value.
 Json parse_setting(
     const Setting& setting,
     const std::string& text,
     const std::string& subject);
 
-/// What may be typed: "no, fp16, bf16", "a whole number from 1 to 65535".
+/// Describes the allowed values: "no, fp16, bf16" or "a whole number from 1 to
+/// 65535".
 std::string allowed_values(const Setting& setting);
 
 }  // namespace accelerate

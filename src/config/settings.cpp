@@ -47,9 +47,9 @@ const Settings::Entry& Settings::entry(std::string_view name) const {
 }
 
 void Settings::set(std::string_view name, Json value, Origin origin) {
-  auto& place = const_cast<Entry&>(entry(name));
-  place.value = std::move(value);
-  place.origin = std::move(origin);
+  auto& target = const_cast<Entry&>(entry(name));
+  target.value = std::move(value);
+  target.origin = std::move(origin);
 }
 
 const Json& Settings::value(std::string_view name) const {
@@ -60,18 +60,18 @@ const Origin& Settings::origin(std::string_view name) const {
   return entry(name).origin;
 }
 
-bool Settings::is_given(std::string_view name) const {
+bool Settings::is_set_by_user(std::string_view name) const {
   const auto kind = origin(name).kind;
   return kind != Origin::Kind::built_in && kind != Origin::Kind::found;
 }
 
-bool Settings::is_typed(std::string_view name) const {
+bool Settings::is_from_command_line(std::string_view name) const {
   return origin(name).kind == Origin::Kind::command_line;
 }
 
 bool Settings::flag(std::string_view name) const {
-  const Json& found = value(name);
-  return found.is_bool() && found.as_bool();
+  const Json& json = value(name);
+  return json.is_bool() && json.as_bool();
 }
 
 std::int64_t Settings::integer(std::string_view name) const {
@@ -112,8 +112,8 @@ void Settings::apply_flag(
 
 namespace {
 
-// "--cpu" and "default_config.yaml:3": a name for where a value stands.
-std::string place(const Settings& settings, const char* name) {
+// "--cpu", or "`num_processes: 2` (default_config.yaml:3)".
+std::string describe_source(const Settings& settings, const char* name) {
   const Origin& origin = settings.origin(name);
   const bool is_flag = origin.kind == Origin::Kind::command_line;
   return is_flag ? origin.where
@@ -130,44 +130,45 @@ std::string place(const Settings& settings, const char* name) {
 void check_devices(const Settings& settings) {
   const std::string type = settings.text("distributed_type");
   const bool wants_gpus = settings.flag("multi_gpu") || type == "MULTI_GPU";
-  if (settings.flag("use_cpu") && settings.is_typed("use_cpu") &&
-      settings.is_typed("gpu_ids")) {
+  if (settings.flag("use_cpu") && settings.is_from_command_line("use_cpu") &&
+      settings.is_from_command_line("gpu_ids")) {
     throw ConfigError(
-        "--cpu and --gpu_ids exclude each other", "keep the one you mean");
+        "--cpu and --gpu_ids contradict each other", "remove one of them");
   }
-  // A typed --cpu overrules a file; two words of equal weight do not.
+  // --cpu overrides a file, but two sources of the same kind contradict.
   const char* gpus =
       settings.flag("multi_gpu") ? "multi_gpu" : "distributed_type";
-  const bool overruled =
+  const bool is_overridden =
       settings.origin("use_cpu").kind > settings.origin(gpus).kind;
-  if (settings.flag("use_cpu") && wants_gpus && !overruled) {
+  if (settings.flag("use_cpu") && wants_gpus && !is_overridden) {
     throw ConfigError(
         str_cat(
-            place(settings, "use_cpu"),
+            describe_source(settings, "use_cpu"),
             " and ",
-            place(settings, gpus),
-            " exclude each other"),
-        "keep the one you mean");
+            describe_source(settings, gpus),
+            " contradict each other"),
+        "remove one of them");
   }
 }
 
 void check_processes(const Settings& settings) {
-  const bool alone = settings.text("distributed_type") == "NO";
-  if (alone && settings.has("num_processes") &&
+  const bool is_single_process = settings.text("distributed_type") == "NO";
+  if (is_single_process && settings.has("num_processes") &&
       settings.integer("num_processes") > 1 &&
-      !settings.is_typed("num_processes") && !settings.flag("multi_gpu")) {
+      !settings.is_from_command_line("num_processes") &&
+      !settings.flag("multi_gpu")) {
     throw ConfigError(
         str_cat(
-            place(settings, "num_processes"),
+            describe_source(settings, "num_processes"),
             " and ",
-            place(settings, "distributed_type"),
-            " exclude each other"),
+            describe_source(settings, "distributed_type"),
+            " contradict each other"),
         "set `distributed_type` to MULTI_CPU or MULTI_GPU");
   }
 }
 
-// Typed for several machines, where there is one.
-void check_machines_are_several(const Settings& settings) {
+// Rejects flags for several machines when there is one.
+void check_flags_for_several_machines(const Settings& settings) {
   if (settings.integer("num_machines") > 1) {
     return;
   }
@@ -178,12 +179,16 @@ void check_machines_are_several(const Settings& settings) {
         "rdzv_conf",
         "rdzv_timeout",
         "job_secret_file"}) {
-    if (settings.is_typed(name)) {
+    if (settings.is_from_command_line(name)) {
       throw ConfigError(
           str_cat(
-              place(settings, name),
-              " is for several machines, and there is one"),
-          "add `--num_machines N`, or leave it out");
+              describe_source(settings, name),
+              " is for multi-machine jobs, but this job runs on a single "
+              "machine"),
+          str_cat(
+              "add `--num_machines N`, or remove `",
+              settings.origin(name).where,
+              "`"));
     }
   }
 }
@@ -192,40 +197,42 @@ void check_logs(const Settings& settings) {
   if (!settings.has("tee")) {
     return;
   }
-  const bool keeps_some = settings.integer("tee") > 0;
-  if (keeps_some && !settings.has("log_dir")) {
-    throw ConfigError(
-        str_cat(place(settings, "tee"), " needs a folder to write to"),
-        "add `--log_dir logs`");
-  }
-  // A typed `--tee 0` overrules a folder in a file; two typed words do not.
-  if (!keeps_some && settings.is_typed("log_dir")) {
+  const bool writes_files = settings.integer("tee") > 0;
+  if (writes_files && !settings.has("log_dir")) {
     throw ConfigError(
         str_cat(
-            place(settings, "log_dir"),
-            " keeps nothing: `tee` is 0 (",
+            describe_source(settings, "tee"), " needs a folder to write to"),
+        "add `--log_dir logs`");
+  }
+  // --tee 0 overrides a folder in a file, but contradicts --log_dir.
+  if (!writes_files && settings.is_from_command_line("log_dir")) {
+    throw ConfigError(
+        str_cat(
+            describe_source(settings, "log_dir"),
+            " writes no files because `tee` is 0 (",
             settings.origin("tee").text(),
             ")"),
-        "leave one of them out");
+        "remove `--log_dir`, or set `tee` to 1, 2 or 3");
   }
 }
 
 void check_machines(const Settings& settings) {
-  check_machines_are_several(settings);
-  if (settings.is_typed("rdzv_conf") && settings.is_typed("rdzv_timeout")) {
+  check_flags_for_several_machines(settings);
+  if (settings.is_from_command_line("rdzv_conf") &&
+      settings.is_from_command_line("rdzv_timeout")) {
     throw ConfigError(
-        "--rdzv_conf and --rdzv_timeout say the same thing",
-        "keep one of them");
+        "--rdzv_conf and --rdzv_timeout set the same timeout",
+        "remove one of them");
   }
   if (settings.integer("machine_rank") >= settings.integer("num_machines") &&
-      settings.is_given("machine_rank")) {
+      settings.is_set_by_user("machine_rank")) {
     throw ConfigError(str_cat(
-        place(settings, "machine_rank"),
-        ": machine ",
+        describe_source(settings, "machine_rank"),
+        ": there is no machine ",
         settings.integer("machine_rank"),
-        " of ",
+        "; `num_machines` is ",
         settings.integer("num_machines"),
-        " does not exist; they are counted from 0"));
+        ", and ranks start at 0"));
   }
 }
 
@@ -235,7 +242,7 @@ void check_contradictions(const Settings& settings) {
   check_devices(settings);
   check_processes(settings);
   if (settings.flag("module") && settings.flag("no_python")) {
-    throw ConfigError("--module and --no_python exclude each other");
+    throw ConfigError("--module and --no_python contradict each other");
   }
   check_logs(settings);
   check_machines(settings);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values in force, each with where it came from.
+// The current value of each setting, and where it came from.
 #pragma once
 
 #include <cstdint>
@@ -13,46 +13,50 @@
 
 namespace accelerate {
 
-/// Where a value came from.
+/// Where the value of a setting came from.
 struct Origin {
   enum class Kind { built_in, found, file, environment, command_line };
 
   Kind kind = Kind::built_in;
-  /// "default_config.yaml:7", "OMP_NUM_THREADS", "--cpu", "2 GPUs".
+  /// The exact source: "default_config.yaml:7", "OMP_NUM_THREADS", "--cpu" or
+  /// "2 GPUs".
   std::string where;
 
-  /// "default", "found: 2 GPUs", "--cpu": what `explain` prints.
+  /// The origin as `accelerate explain` prints it: "default", "found: 2 GPUs"
+  /// or "--cpu".
   std::string text() const;
 };
 
-/// One value for each setting of the registry, or none.
+/// A value, or none, for each setting in the registry.
 ///
-/// Starts with the defaults. Sources are applied from weak to strong: files,
-/// then the environment, then flags; each overwrites what was there.
+/// Starts with the defaults. Apply configuration files first, then environment
+/// variables, then flags: each source overrides the sources before it.
 class Settings {
  public:
   Settings();
 
   void set(std::string_view name, Json value, Origin origin);
 
-  /// Null where nothing gave a value. Throws `InternalError` for a name that is
-  /// not in the registry.
+  /// The setting's value; null if the setting has no value. Throws
+  /// `InternalError` if `name` is not in the registry.
   const Json& value(std::string_view name) const;
   const Origin& origin(std::string_view name) const;
   bool has(std::string_view name) const { return !value(name).is_null(); }
-  /// Whether a user said so, in a file, the environment or a flag.
-  bool is_given(std::string_view name) const;
-  bool is_typed(std::string_view name) const;
+  /// Whether the value comes from a configuration file, an environment variable
+  /// or a flag, and is neither a default nor detected.
+  bool is_set_by_user(std::string_view name) const;
+  bool is_from_command_line(std::string_view name) const;
 
   bool flag(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
-  /// The value as text; empty where there is none.
+  /// The value as text; empty if the setting has no value.
   std::string text(std::string_view name) const;
 
-  /// Takes what the environment's variables say.
+  /// Sets each setting whose environment variable is set in `environment`.
   void apply(const Environment& environment);
-  /// Takes one flag's text; `flag` is as typed, with its dashes.
+  /// Sets `setting` to the value `text` of a flag. `flag` is the name of the
+  /// flag with dashes, for error messages and for the origin.
   void apply_flag(
       const Setting& setting, const std::string& text, const std::string& flag);
 
@@ -66,10 +70,10 @@ class Settings {
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
-/// Throws `ConfigError` where two values exclude each other.
+/// Throws `ConfigError` if two settings contradict each other.
 void check_contradictions(const Settings& settings);
 
-/// A value as a user would type it.
+/// The text that a user would type for `value`.
 std::string value_text(const Json& value);
 
 }  // namespace accelerate

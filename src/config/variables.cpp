@@ -12,109 +12,143 @@ const std::vector<Variable>& other_variables() {
   static const std::vector<Variable> all = {
       {"HF_HOME",
        read,
-       "Folder of the configuration file: `$HF_HOME/accelerate`."},
+       "Folder for Hugging Face files; the configuration is in "
+       "`$HF_HOME/accelerate`."},
       {"XDG_CACHE_HOME",
        read,
-       "Used without HF_HOME: `$XDG_CACHE_HOME/huggingface/accelerate`; also "
-       "where compiled single-file programs are kept."},
+       "Cache folder. If HF_HOME is not set, the configuration is in "
+       "`$XDG_CACHE_HOME/huggingface/accelerate`. Compiled single-file "
+       "programs are in `$XDG_CACHE_HOME/accelerate-cpp`."},
       {"HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE",
        read,
-       "Folder of downloaded models: `$HF_HOME/hub` unless set."},
+       "Folder for downloaded models; `$HF_HOME/hub` by default."},
       {"HF_ENDPOINT",
        read,
-       "Server that models come from: https://huggingface.co unless set."},
-      {"HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH",
+       "Server to download models from; https://huggingface.co by default."},
+      {"HF_TOKEN, HUGGING_FACE_HUB_TOKEN",
        read,
-       "Token for private and gated models, or the file it is in: "
-       "`$HF_HOME/token` unless set."},
+       "Token for private and gated models."},
+      {"HF_TOKEN_PATH",
+       read,
+       "File with the token, read if HF_TOKEN is not set; `$HF_HOME/token` "
+       "by default."},
       {"HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE",
        read,
-       "1: models come from the cache alone."},
-      {"HF_HUB_ETAG_TIMEOUT, HF_HUB_DOWNLOAD_TIMEOUT",
+       "Set either to 1 to use only models in the cache."},
+      {"HF_HUB_ETAG_TIMEOUT",
        read,
-       "Seconds for an answer of that server, and for a pause in a download: "
-       "30 unless set."},
-      {"HF_HUB_DISABLE_PROGRESS_BARS, HF_HUB_DISABLE_IMPLICIT_TOKEN",
+       "Seconds to wait for a response from the model server; 30 by default."},
+      {"HF_HUB_DOWNLOAD_TIMEOUT",
        read,
-       "1: no bar while a model is downloaded; no token from a file."},
+       "Seconds without data after which a download fails; 30 by default."},
+      {"HF_HUB_DISABLE_PROGRESS_BARS",
+       read,
+       "Set to 1 to hide download progress bars."},
+      {"HF_HUB_DISABLE_IMPLICIT_TOKEN",
+       read,
+       "Set to 1 to ignore the token file."},
       {"HF_DATASETS_CACHE",
        read,
-       "Folder of what `Dataset::map` keeps: `$HF_HOME/datasets` unless set."},
-      {"NO_COLOR", read, "Any value: no colour."},
+       "Folder for cached results of `Dataset::map`; `$HF_HOME/datasets` by "
+       "default."},
+      {"NO_COLOR", read, "Any value turns colors off."},
       {"CUDA_VISIBLE_DEVICES",
        read,
-       "Which GPUs are found; set for workers by `--gpu_ids`."},
+       "GPUs that may be used; with `--gpu_ids`, workers see only the "
+       "selected ones."},
       {"ACCELERATE_JOB_SECRET",
        read,
-       "The secret machines prove to each other; goes before the file."},
+       "Secret that authenticates machines to each other; overrides "
+       "`--job_secret_file`."},
       {"ACCELERATE_TOOLCHAIN",
        read,
-       "File that says how single-file programs are compiled, instead of this "
-       "installation's own."},
-      {"SLURM_JOB_ID, SLURM_JOB_NUM_NODES, SLURM_NODEID, SLURM_JOB_NODELIST",
+       "File that describes how to compile single-file programs; overrides "
+       "this installation's `share/accelerate/toolchain.json`."},
+      {"SLURM_JOB_NUM_NODES, SLURM_NODEID",
        read,
-       "Under Slurm: number of machines, this one's rank, the main address and "
-       "port."},
-      {"RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE",
-       given,
-       "Which worker this is, of how many, in all and on its machine; not with "
-       "a single process."},
+       "Number of machines and rank of this machine in a Slurm job."},
+      {"SLURM_JOB_NODELIST, SLURM_JOB_ID",
+       read,
+       "Address and port of machine 0 in a Slurm job: the first node, and a "
+       "port derived from the job ID."},
+      {"RANK, WORLD_SIZE",
+       worker,
+       "Rank of the worker and number of workers in the job; not set for a "
+       "single process."},
+      {"LOCAL_RANK, LOCAL_WORLD_SIZE",
+       worker,
+       "Rank of the worker and number of workers on its machine; not set "
+       "for a single process."},
       {"GROUP_RANK, GROUP_WORLD_SIZE",
-       given,
-       "Which machine this is, of how many; not with a single process."},
-      {"ROLE_NAME, ROLE_RANK, ROLE_WORLD_SIZE",
-       given,
-       "As torchrun gives them; not with a single process."},
-      {"MASTER_ADDR, MASTER_PORT",
-       given,
-       "Where rank 0 of a program may open a store; not with a single "
+       worker,
+       "Rank of the machine and number of machines; not set for a single "
        "process."},
+      {"ROLE_NAME, ROLE_RANK, ROLE_WORLD_SIZE",
+       worker,
+       "The same as under torchrun; not set for a single process."},
+      {"MASTER_ADDR, MASTER_PORT",
+       worker,
+       "Address and port where rank 0 of the program may open a store; not "
+       "set for a single process."},
       {"TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_MAX_RESTARTS, "
        "TORCHELASTIC_RUN_ID",
-       given,
-       "Which start of the workers this is, how many there may be, and the "
-       "job's name."},
+       worker,
+       "Number of restarts so far, maximum number of restarts, and the ID of "
+       "the "
+       "job."},
       {"TORCHELASTIC_ERROR_FILE",
-       given,
-       "Where a worker may leave its exception as JSON, as torchrun's `record` "
-       "does."},
+       worker,
+       "File where a worker may write its exception as JSON, as torchrun's "
+       "`record` does."},
       {"ACCELERATE_PROGRESS_FILE",
-       given,
-       "Eight bytes in which the library keeps the number of its step, for "
-       "Ctrl-\\ and the report of a failure."},
+       worker,
+       "Eight-byte file where the library stores the current step; the "
+       "launcher shows the step in failure reports and after Ctrl-\\."},
       {"TORCHELASTIC_USE_AGENT_STORE",
-       given,
-       "Always False: the program's rank 0 opens its own store."},
+       worker,
+       "Always False: rank 0 of the program opens its own store."},
       {"ACCELERATE_DYNAMO_BACKEND, ACCELERATE_DYNAMO_MODE, "
        "ACCELERATE_DYNAMO_USE_FULLGRAPH, ACCELERATE_DYNAMO_USE_DYNAMIC, "
        "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION",
-       given,
-       "Always off; for scripts written for the Python package."},
+       worker,
+       "Set to values that turn torch.compile off, for scripts written for "
+       "Hugging Face Accelerate."},
       {"ACCELERATE_STORE",
-       given,
-       "Address of the launcher's store: `unix:PATH` or `tcp:HOST:PORT`."},
-      {"ACCELERATE_STORE_SECRET", given, "What a worker proves to that store."},
+       worker,
+       "Address of the launcher's store: `unix:PATH` or `tcp:ADDRESS:PORT`."},
+      {"ACCELERATE_STORE_SECRET",
+       worker,
+       "Secret that authenticates a worker to the launcher's store."},
       {"ACCELERATE_STORE_RANK",
-       given,
-       "The worker's rank at that store, also with a single process."},
+       worker,
+       "Rank under which the worker connects to the launcher's store; also "
+       "set for a single process."},
       {"ACCELERATE_STORE_RUN",
-       given,
-       "The run that store belongs to: TORCHELASTIC_RUN_ID when it is the "
-       "worker's own."},
+       worker,
+       "ID of the run that owns the launcher's store; equals "
+       "TORCHELASTIC_RUN_ID in the workers of that run."},
       {"ACCELERATE_LAUNCH_ID",
-       given,
-       "A name of this launch; every process of it carries it."},
+       worker,
+       "ID of this launch, inherited by every process that the workers "
+       "start."},
       {"ACCELERATE_RESTART_COUNT",
-       given,
-       "How often the workers were started again, also with a single process."},
+       worker,
+       "Number of restarts so far; also set for a single process."},
       {"NCCL_P2P_DISABLE, NCCL_IB_DISABLE",
-       given,
-       "1 for several processes on GeForce cards that cannot reach each "
-       "other's memory. Not when set already."},
-      {"GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME",
-       given,
-       "`lo` on one machine; on several, for Gloo, the interface that reaches "
-       "machine 0. Not when set already, nor for Python."},
+       worker,
+       "Set to 1 when several processes run on RTX 40-series GPUs with a "
+       "driver older than 550.40.07, in which P2P access does not work. An "
+       "existing value is kept."},
+      {"GLOO_SOCKET_IFNAME",
+       worker,
+       "Network interface for Gloo: `lo` if the job runs on a single machine, "
+       "else the interface that reaches machine 0. Not set for a single "
+       "process or a Python program; an existing value is kept."},
+      {"NCCL_SOCKET_IFNAME",
+       worker,
+       "Network interface for NCCL: `lo` if the job runs on a single machine. "
+       "Not set for multi-machine jobs, a single process or a Python program; "
+       "an existing value is kept."},
   };
   return all;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every environment variable this project reads or sets, with its meaning.
+// Every environment variable that this project reads or sets, with its meaning.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@ namespace accelerate {
 
 struct Variable {
   enum class Use {
-    setting,  ///< Sets an option of `accelerate launch`, and reaches workers.
+    setting,  ///< Sets an option of `accelerate launch`. Workers inherit it.
     read,     ///< Read by the command line or the library.
-    given,    ///< Given to each worker by `accelerate launch`.
+    worker,   ///< Set for each worker by `accelerate launch`.
   };
   std::string name;
   Use use = Use::read;
   std::string help;
 };
 
-/// Settings first, in the registry's order.
+/// All variables. Variables of settings come first, in the order of
+/// `all_settings`.
 std::vector<Variable> all_variables();
 
 }  // namespace accelerate

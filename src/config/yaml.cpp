@@ -40,12 +40,15 @@ void check_encoding(std::string_view text, const std::string& source) {
   }
   const std::size_t zero = text.find('\0');
   if (zero != std::string_view::npos) {
-    fail(source, line_of(text, zero), "a zero byte; the file must be UTF-8");
+    fail(
+        source,
+        line_of(text, zero),
+        "the file contains a zero byte; it must be UTF-8 text");
   }
 }
 
-// Deep nesting is refused before the parser sees it: yaml-cpp descends by
-// recursion and rescans pending keys at every level.
+// Deep nesting is rejected before the parser sees it: yaml-cpp is recursive and
+// rescans pending keys at every level.
 void check_depth(std::string_view text, const std::string& source) {
   std::size_t open = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -97,12 +100,12 @@ class Builder : public YAML::EventHandler {
       const std::string& tag,
       YAML::anchor_t anchor,
       const std::string& value) override {
-    // "!" marks a quoted scalar, "?" or nothing a plain one.
+    // "!" marks a quoted scalar; "?" or nothing marks a plain one.
     if (tag.size() > 1) {
       fail(
           source_,
           mark.line + 1,
-          str_cat("the tag `", tag, "` has no meaning here"));
+          str_cat("the tag `", tag, "` is not supported"));
     }
     ConfigNode node = make(mark, ConfigNode::Kind::scalar);
     if (tag != "!" && is_null_word(value)) {
@@ -115,7 +118,10 @@ class Builder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) {
-      fail(source_, mark.line + 1, "an alias inside the value it names");
+      fail(
+          source_,
+          mark.line + 1,
+          "an alias refers to the value that contains it");
     }
     grow(mark.line + 1, count_nodes(found->second));
     ConfigNode copy = found->second;
@@ -160,7 +166,10 @@ class Builder : public YAML::EventHandler {
   void grow(int line, std::size_t nodes) {
     nodes_ += nodes;
     if (nodes_ > kMaxNodes) {
-      fail(source_, line, str_cat("more than ", kMaxNodes, " values"));
+      fail(
+          source_,
+          line,
+          str_cat("the file has more than ", kMaxNodes, " values"));
     }
   }
 
@@ -172,7 +181,7 @@ class Builder : public YAML::EventHandler {
           str_cat("nested deeper than ", kMaxDepth, " levels"));
     }
     if (!open_.empty() && expects_key()) {
-      fail(source_, node.line, "a key must be a plain word");
+      fail(source_, node.line, "a key must be a scalar");
     }
     open_.push_back({std::move(node), anchor});
   }
@@ -209,14 +218,14 @@ class Builder : public YAML::EventHandler {
 
   void add_key(Open& parent, const ConfigNode& key) {
     if (key.kind != ConfigNode::Kind::scalar) {
-      fail(source_, key.line, "a key must be a plain word");
+      fail(source_, key.line, "a key must be a scalar");
     }
     const auto& members = parent.node.members;
-    const auto twin =
+    const auto duplicate =
         std::find_if(members.begin(), members.end(), [&](const auto& member) {
           return member.key == key.text;
         });
-    if (twin != members.end()) {
+    if (duplicate != members.end()) {
       fail(
           source_,
           key.line,
@@ -224,7 +233,7 @@ class Builder : public YAML::EventHandler {
               "the key `",
               key.text,
               "` appears twice, first on line ",
-              twin->line));
+              duplicate->line));
     }
     parent.node.members.push_back({key.text, key.line, ConfigNode()});
     parent.has_key = true;
@@ -245,7 +254,10 @@ ConfigNode parse_yaml(std::string_view text, const std::string& source) {
     parser.HandleNextDocument(builder);
     Builder second(source);
     if (parser.HandleNextDocument(second)) {
-      fail(source, second.result.line, "a second document; one is allowed");
+      fail(
+          source,
+          second.result.line,
+          "the file has a second document; only one is allowed");
     }
   } catch (const YAML::Exception& error) {
     fail(source, error.mark.line + 1, str_cat("malformed YAML: ", error.msg));
@@ -267,19 +279,19 @@ std::size_t count_values(const Json& json) {
   return count;
 }
 
-// JSON has no marks of its own. Keys are asked for in the order in which they
-// stand, so that one walk over the text finds the lines of all.
+// The JSON parser reports no line numbers. Keys are looked up in the order of
+// the text, so that one pass over the text finds all their lines.
 class KeyLines {
  public:
   explicit KeyLines(std::string_view text) : text_(text) {}
 
-  /// The last line known when a key is spelled with escapes.
+  /// Returns the last known line when a key is written with escapes.
   int next(const std::string& key) {
     const std::string quoted = Json(key).dump();
-    for (std::size_t at = at_; !is_lost_; ++at) {
+    for (std::size_t at = at_; !not_found_; ++at) {
       at = text_.find(quoted, at);
-      is_lost_ = at == std::string_view::npos;
-      if (!is_lost_ && is_key(at + quoted.size())) {
+      not_found_ = at == std::string_view::npos;
+      if (!not_found_ && is_key(at + quoted.size())) {
         const std::string_view passed = text_.substr(at_, at - at_);
         line_ += std::count(passed.begin(), passed.end(), '\n');
         at_ = at + quoted.size();
@@ -290,7 +302,7 @@ class KeyLines {
   }
 
  private:
-  // A value may have the same letters.
+  // A value may have the same text.
   bool is_key(std::size_t end) const {
     const auto after = text_.find_first_not_of(" \t\r\n", end);
     return after != std::string_view::npos && text_[after] == ':';
@@ -299,7 +311,7 @@ class KeyLines {
   std::string_view text_;
   std::size_t at_ = 0;
   std::ptrdiff_t line_ = 1;
-  bool is_lost_ = false;
+  bool not_found_ = false;
 };
 
 ConfigNode from_json(const Json& json, KeyLines& lines) {
@@ -354,7 +366,7 @@ ConfigNode parse_config(std::string_view text, const std::string& source) {
     const Json json =
         Json::parse(text, {.source = source, .max_depth = kMaxDepth});
     if (count_values(json) > kMaxNodes) {
-      fail(source, 1, str_cat("more than ", kMaxNodes, " values"));
+      fail(source, 1, str_cat("the file has more than ", kMaxNodes, " values"));
     }
     KeyLines lines(text);
     return from_json(json, lines);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configuration text as a tree that remembers its lines.
+// Parses the text of a configuration file into a tree with line numbers.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace accelerate {
 
-/// One value of a configuration file, before its type is known.
+/// One value in a configuration file, before its type is known.
 ///
-/// Scalars keep their text: which words are numbers or truth values is the
-/// business of the setting that reads them.
+/// A scalar is stored as text: the setting that uses the scalar decides whether
+/// the text is a number or a boolean.
 struct ConfigNode {
   enum class Kind { null, scalar, sequence, map };
   struct Member;
 
   Kind kind = Kind::null;
   std::string text;
-  int line = 0;  ///< From 1; 0 where it is not known.
+  int line = 0;  ///< Counted from 1; 0 if unknown.
   std::vector<ConfigNode> items;
   std::vector<Member> members;
 
@@ -32,12 +32,13 @@ struct ConfigNode::Member {
   ConfigNode value;
 };
 
-/// Parses one YAML document, or JSON when `source` ends in `.json`.
+/// Parses `text` as JSON if `source` ends in `.json`, else as one YAML
+/// document.
 ///
-/// Throws `ConfigError` that starts with `source:line:` on malformed text,
-/// other encodings than UTF-8, duplicate keys, a second document, keys that
-/// are not scalars, more than 64 levels, and more than 10000 nodes after
-/// aliases are followed.
+/// Throws a `ConfigError` that starts with `source:line:` for malformed text,
+/// encodings other than UTF-8, duplicate keys, a second document, keys that are
+/// not scalars, more than 64 levels of nesting, and more than 10000 nodes after
+/// aliases are expanded.
 ConfigNode parse_config(std::string_view text, const std::string& source);
 
 }  // namespace accelerate

@@ -57,7 +57,7 @@ void CudaBackend::use_device(int index) const {
   c10::cuda::set_device(index_of(index));
   const cudaError_t status = kernels::probe();
   if (status != cudaSuccess) {
-    throw kernels_missing(
+    throw missing_kernels_error(
         facts_of(index), kernels::architectures(), cudaGetErrorString(status));
   }
 }
@@ -93,7 +93,7 @@ std::unique_ptr<DeviceGraph> CudaBackend::make_graph(
       index, dynamic_cast<const StepGraph*>(pool));
 }
 
-bool CudaBackend::is_recording() const {
+bool CudaBackend::is_capturing() const {
   return c10::cuda::currentStreamCaptureStatusMayInitCtx() !=
          c10::cuda::CaptureStatus::None;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA behind the device layer's interface.
+// The CUDA implementation of the device layer's interface.
 #pragma once
 
 #include "device/device_backend.h"
@@ -8,8 +8,8 @@ namespace accelerate::cuda {
 
 class CudaBackend : public DeviceBackend {
  public:
-  /// Throws `UnsupportedError` when the libraries that were found do not fit
-  /// those this one was built with.
+  /// Throws `UnsupportedError` if the loaded NCCL version does not match the
+  /// NCCL version that this library was compiled with.
   CudaBackend();
 
   const char* name() const override { return "CUDA"; }
@@ -24,7 +24,7 @@ class CudaBackend : public DeviceBackend {
   c10d::Backend* create_group(const DeviceGroupOptions& options) const override;
   std::unique_ptr<DeviceGraph> make_graph(
       int index, const DeviceGraph* pool) const override;
-  bool is_recording() const override;
+  bool is_capturing() const override;
 };
 
 }  // namespace accelerate::cuda

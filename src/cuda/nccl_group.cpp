@@ -17,13 +17,13 @@ void check_nccl_version() {
 
 c10::intrusive_ptr<c10d::Backend> make_nccl_group(
     const DeviceGroupOptions& options) {
-  auto how = c10d::ProcessGroupNCCL::Options::create(
+  auto nccl_options = c10d::ProcessGroupNCCL::Options::create(
       /*is_high_priority_stream=*/true);
-  how->timeout = options.timeout;
-  how->group_name = options.name;
+  nccl_options->timeout = options.timeout;
+  nccl_options->group_name = options.name;
   auto store = c10::intrusive_ptr<c10d::Store>::reclaim_copy(options.store);
   auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
-      store, options.rank, options.size, how);
+      store, options.rank, options.size, nccl_options);
   group->setBoundDeviceId(options.device);
   group->eagerConnectSingleDevice(options.device);
   return group;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives between GPUs: LibTorch's process group over NCCL.
+// Collectives between GPUs: LibTorch's NCCL process group.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -8,12 +8,14 @@
 
 namespace accelerate::cuda {
 
-/// Throws `UnsupportedError` when the NCCL that is loaded is not of the release
-/// this library was compiled with: the options of a group hold a structure of
-/// NCCL's.
+/// Throws `UnsupportedError` if the loaded NCCL version differs in its major or
+/// minor number from the NCCL version that this library was compiled with. The
+/// numbers must match because the options for a process group contain an NCCL
+/// struct.
 void check_nccl_version();
 
-/// A group whose communicator is made at once, on `options.device`.
+/// Creates an NCCL process group. Connects it to the other ranks immediately,
+/// on `options.device`.
 c10::intrusive_ptr<c10d::Backend> make_nccl_group(
     const DeviceGroupOptions& options);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libaccelerate_cuda.so shows to libaccelerate.so.
+// The interface that libaccelerate_cuda.so exports to libaccelerate.so.
 #include <torch/headeronly/version.h>
 
 #include "accelerate/export.h"
@@ -11,11 +11,11 @@ namespace {
 
 DeviceBackend& backend() {
   static CudaBackend instance;
-  static const bool offers = [] {
+  static const bool has_set_blocks = [] {
     set_fused_blocks(&fused_block_table());
     return true;
   }();
-  (void)offers;
+  (void)has_set_blocks;
   return instance;
 }
 

@@ -8,27 +8,27 @@
 
 namespace accelerate::cuda {
 
-// `capture_end` throws for a recording that is broken, before it tells the
-// allocator and the generators that it is over.
+// For a broken capture, `capture_end` throws before it notifies the allocator
+// and the generators.
 void StepGraph::Graph::abandon(bool has_ended) {
-  const auto quietly = [](const auto& call) {
+  const auto ignore_errors = [](const auto& call) {
     try {
       call();
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-      // What broke the recording is the exception that counts.
+      // The exception that broke the capture is the one to report.
     }
   };
   if (!has_ended) {
-    quietly([&] { capture_end(); });
+    ignore_errors([&] { capture_end(); });
   }
-  quietly([&] {
+  ignore_errors([&] {
     c10::cuda::CUDACachingAllocator::endAllocateToPool(
         capture_dev_, mempool_id_);
   });
   for (const auto& [state, increment] : captured_generator_states_) {
     state->capturing_ = false;
   }
-  quietly([&] { reset(); });
+  ignore_errors([&] { reset(); });
 }
 
 StepGraph::StepGraph(int index, const StepGraph* pool)
@@ -40,16 +40,16 @@ StepGraph::StepGraph(int index, const StepGraph* pool)
                                 false, static_cast<c10::DeviceIndex>(index))) {
 }
 
-// Recorded on a stream that begins after what the current one has been given
-// so far. The generator's state is registered, so that each replay draws new
-// random numbers.
+// The capture starts after all work queued on the current stream so far. The
+// generator's state is registered, so that each replay draws new random
+// numbers.
 void StepGraph::capture(const std::function<void()>& body) {
   const auto device = static_cast<c10::DeviceIndex>(index_);
   const c10::cuda::CUDAGuard on_device(device);
   const auto outside = c10::cuda::getCurrentCUDAStream(device);
   outside.synchronize();
   const c10::cuda::CUDAStreamGuard on_stream(stream_);
-  const RecordedRandom::Scope scope(random_);
+  const GraphRandomState::Scope scope(random_);
   graph_.register_generator_state(
       at::cuda::detail::getDefaultCUDAGenerator(device));
   graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);

@@ -5,7 +5,7 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "cuda/blocks/recorded_random.h"
+#include "cuda/blocks/graph_random_state.h"
 #include "device/device_backend.h"
 
 namespace accelerate::cuda {
@@ -20,16 +20,19 @@ class StepGraph : public DeviceGraph {
  private:
   class Graph : public at::cuda::CUDAGraph {
    public:
-    /// Ends a recording that failed: the device, the allocator and the
-    /// generators go on as if it had never begun.
+    /// Ends a failed capture. Afterwards, the device, the allocator and the
+    /// random generators are in the same state as if the capture had never
+    /// started. `has_ended` tells whether `capture_end` has already been
+    /// called.
     void abandon(bool has_ended);
   };
 
   int index_;
   c10::MempoolId_t pool_;
-  /// The same for all graphs of a pool: backward runs where forward did.
+  /// The capture stream. All graphs with the same memory pool share it, so that
+  /// backward runs on the same stream as forward.
   c10::cuda::CUDAStream stream_;
-  RecordedRandom random_;
+  GraphRandomState random_;
   Graph graph_;
 };
 

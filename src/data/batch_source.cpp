@@ -15,8 +15,8 @@
 namespace accelerate::detail {
 namespace {
 
-// Throws the exception being handled again, if it is an `E`, with `where` in
-// front of its text.
+// Rethrows the current exception, if it is an `E`, with `where` in front of its
+// message.
 template <typename E>
 void rethrow_if(const std::string& where) {
   try {
@@ -33,7 +33,7 @@ void rethrow_if_any(const std::string& where) {
 }
 
 [[noreturn]] void rethrow_with(const std::string& where) {
-  // Derived types first: each catches what derives from it too.
+  // Derived types come first: each handler also catches derived types.
   rethrow_if_any<
       ArgumentError,
       ConfigError,
@@ -42,7 +42,7 @@ void rethrow_if_any(const std::string& where) {
       IoError,
       FormatError,
       MismatchError,
-      PeerError,
+      RankError,
       DistributedError,
       OutOfMemoryError,
       InternalError,
@@ -55,8 +55,8 @@ void rethrow_if_any(const std::string& where) {
   } catch (const std::exception& error) {
     std::throw_with_nested(Error(str_cat(where, ": ", error.what())));
   } catch (...) {
-    std::throw_with_nested(
-        Error(str_cat(where, ": an exception without a text")));
+    std::throw_with_nested(Error(str_cat(
+        where, ": an exception that does not derive from std::exception")));
   }
 }
 
@@ -73,8 +73,8 @@ void BatchSource::load_stream_state(const Json& /*state*/) {
 
 std::string ReadProgress::describe() const {
   const auto sample = sample_.load(std::memory_order_relaxed);
-  return sample == kJoining ? "a batch that is being joined"
-                            : str_cat("sample ", sample, " of the dataset");
+  return sample == kCollating ? "a batch that is being collated"
+                              : str_cat("sample ", sample, " of the dataset");
 }
 
 void rethrow_for_sample(std::int64_t index) {
@@ -82,20 +82,20 @@ void rethrow_for_sample(std::int64_t index) {
 }
 
 void rethrow_for_batch(std::span<const std::int64_t> indices) {
-  constexpr std::size_t kNamed = 8;
+  constexpr std::size_t kMaxListed = 8;
   std::string list;
-  for (std::size_t i = 0; i < indices.size() && i < kNamed; ++i) {
+  for (std::size_t i = 0; i < indices.size() && i < kMaxListed; ++i) {
     list += str_cat(i > 0 ? ", " : "", indices[i]);
   }
   rethrow_with(str_cat(
-      "the batch of samples ", list, indices.size() > kNamed ? ", …" : ""));
+      "the batch of samples ", list, indices.size() > kMaxListed ? ", …" : ""));
 }
 
 void refuse_workers(std::int64_t workers) {
   throw ArgumentError(
       str_cat(
           "this dataset cannot be copied for each of ", workers, " workers"),
-      "pass `num_workers` 0 or 1, or make its `get` const and thread-safe");
+      "set `num_workers` to 0 or 1, or make its `get` const and thread-safe");
 }
 
 at::Generator make_generator() {

@@ -13,7 +13,7 @@
 namespace accelerate::detail {
 namespace {
 
-// Whether the tensor is nothing but numbers in a row in host memory.
+// Whether the tensor is a plain contiguous array in host memory.
 bool is_plain(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.layout() == c10::kStrided &&
          tensor.is_contiguous() && !tensor.requires_grad() &&
@@ -21,8 +21,8 @@ bool is_plain(const at::Tensor& tensor) {
          !tensor.is_nested();
 }
 
-// `at::stack` makes a view of every sample first, which costs more than the
-// copy of a small one.
+// `at::stack` creates a view of every sample first, which costs more than
+// copying a small one.
 at::Tensor copy_rows(const std::vector<at::Tensor>& samples) {
   std::vector<std::int64_t> sizes = {static_cast<std::int64_t>(samples.size())};
   const auto row = samples.front().sizes();
@@ -43,7 +43,7 @@ at::Tensor stack_samples(const std::vector<at::Tensor>& samples) {
   for (const at::Tensor& sample : samples) {
     if (!sample.defined()) {
       throw ArgumentError(
-          "a sample of the batch is an undefined tensor",
+          "a sample in the batch is an undefined tensor",
           "return a tensor with data from the dataset's `get`");
     }
     plain = plain && is_plain(sample) &&
@@ -51,11 +51,11 @@ at::Tensor stack_samples(const std::vector<at::Tensor>& samples) {
     if (sample.sizes() != samples.front().sizes()) {
       throw ArgumentError(
           str_cat(
-              "samples of one batch have shapes ",
+              "samples in one batch have shapes ",
               samples.front().sizes(),
               " and ",
               sample.sizes()),
-          "pad them in a `collate` function of your own");
+          "pad them in a custom `collate` function");
     }
   }
   return plain ? copy_rows(samples) : at::stack(samples);
@@ -70,10 +70,11 @@ at::Tensor tensor_of(
   return tensor;
 }
 
-void refuse_unequal(const char* what, std::size_t one, std::size_t other) {
+void refuse_unequal(const char* item, std::size_t first, std::size_t other) {
   throw ArgumentError(
-      str_cat("samples of one batch have ", one, " and ", other, " ", what),
-      "return samples of one form, or join them in a `collate` function");
+      str_cat("samples in one batch have ", first, " and ", other, " ", item),
+      "return samples with the same structure, or use a custom `collate` "
+      "function");
 }
 
 void refuse_missing_key(const std::string& key) {
@@ -81,8 +82,8 @@ void refuse_missing_key(const std::string& key) {
       str_cat(
           "a sample lacks the key `",
           key,
-          "` that the first one of the batch has"),
-      "return the same keys for every sample, or join them in a `collate` "
+          "` that the first sample in the batch has"),
+      "return the same keys for every sample, or use a custom `collate` "
       "function");
 }
 

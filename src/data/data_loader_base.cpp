@@ -14,9 +14,8 @@
 namespace accelerate {
 
 DataLoaderBase::DataLoaderBase(
-    std::shared_ptr<detail::BatchSource> source,
-    detail::LoaderSettings settings)
-    : impl_(std::make_shared<Impl>(std::move(source), std::move(settings))) {
+    std::shared_ptr<detail::BatchSource> source, detail::LoaderConfig config)
+    : impl_(std::make_shared<Impl>(std::move(source), std::move(config))) {
 }
 DataLoaderBase::DataLoaderBase(std::shared_ptr<Impl> impl)
     : impl_(std::move(impl)) {
@@ -62,7 +61,7 @@ bool DataLoaderBase::even_batches() const {
   return impl_->options.configuration.even_batches;
 }
 void DataLoaderBase::set_even_batches(bool even) {
-  impl_->refuse_in_loop("set_even_batches");
+  impl_->check_not_in_loop("set_even_batches");
   impl_->options.configuration.even_batches = even;
 }
 
@@ -80,14 +79,14 @@ DataLoaderBase::Loop DataLoaderBase::begin_loop() {
 DataLoaderBase::Loop DataLoaderBase::begin_reading_ahead() const {
   auto copy = std::make_shared<Impl>(*impl_);
   copy->options.gradient_state = nullptr;
-  copy->options.rng_types.clear();  // The loop itself makes them equal.
+  copy->options.rng_types.clear();  // The loop itself synchronizes them.
   return Loop(copy);
 }
 
 class DataLoaderBase::Loop::State {
  public:
   explicit State(std::shared_ptr<Impl> loader) : loader_(std::move(loader)) {
-    outer_ = loader_->place();
+    outer_position_ = loader_->position();
     reader_ = loader_->begin_reading();
     ++loader_->loops;
     if (loader_->options.device && loader_->source->is_nest()) {
@@ -115,7 +114,8 @@ class DataLoaderBase::Loop::State {
     if (!reader_) {
       return;
     }
-    Next next = ahead_ ? *std::exchange(ahead_, std::nullopt) : fetch();
+    Next next =
+        prefetched_ ? *std::exchange(prefetched_, std::nullopt) : fetch();
     if (next.error) {
       std::rethrow_exception(next.error);
     }
@@ -124,13 +124,13 @@ class DataLoaderBase::Loop::State {
       loader_->complete_epoch();
       return;
     }
-    // The copy of the next batch begins before this one is used, and so runs
-    // while it is. A batch that workers do not have yet is not waited for.
+    // Starts copying the next batch before this one is used, so that both
+    // overlap. Does not wait for a batch that workers have not read yet.
     if (copies_ && copies_->are_needed() && reader_->is_ready()) {
-      ahead_ = fetch();
+      prefetched_ = fetch();
     }
     if (copies_) {
-      copies_->finish(next.begun);
+      copies_->finish(next.pending);
     }
     Portion& portion = next.step->portions.front();
     batch_ = std::move(portion.batch);
@@ -138,20 +138,20 @@ class DataLoaderBase::Loop::State {
   }
 
  private:
-  // A step that was read, and whose copy has begun.
+  // A step that was read and whose copy has started.
   struct Next {
     std::optional<Step> step;
-    DeviceCopies::Begun begun;
+    DeviceCopies::PendingCopy pending;
     std::exception_ptr error;
   };
 
-  // What goes wrong is thrown where the step is asked for.
+  // Errors are thrown when the step is requested.
   Next fetch() {
     Next next;
     try {
       next.step = read();
       if (next.step) {
-        next.begun = begin_copy(next.step->portions.front().batch.get());
+        next.pending = begin_copy(next.step->portions.front().batch.get());
       }
     } catch (...) {
       next.error = std::current_exception();
@@ -159,32 +159,32 @@ class DataLoaderBase::Loop::State {
     return next;
   }
 
-  // A dataset's arithmetic is not the model's: it keeps its precision.
+  // Autocast is for the model; the dataset keeps its precision.
   std::optional<Step> read() {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(
         c10::autocast_dispatch_keyset);
     return reader_->next();
   }
 
-  DeviceCopies::Begun begin_copy(void* batch) const {
+  DeviceCopies::PendingCopy begin_copy(void* batch) const {
     if (!copies_) {
       return {};
     }
-    auto begun = copies_->begin(
+    auto pending = copies_->begin(
         loader_->source->tensors(batch),
         loader_->options.configuration.non_blocking);
-    loader_->source->set_tensors(batch, begun.tensors);
-    return begun;
+    loader_->source->set_tensors(batch, pending.tensors);
+    return pending;
   }
 
   void leave() {
     if (!reader_) {
       return;
     }
-    ahead_.reset();
+    prefetched_.reset();
     reader_ = nullptr;  // Its threads end here.
     if (--loader_->loops > 0) {
-      loader_->return_to(outer_);
+      loader_->restore_position(outer_position_);
     }
     if (gradient_state_) {
       gradient_state_->leave(loader_.get());
@@ -195,9 +195,9 @@ class DataLoaderBase::Loop::State {
   std::shared_ptr<GradientState> gradient_state_;
   std::unique_ptr<StepReader> reader_;
   std::optional<DeviceCopies> copies_;
-  std::optional<Next> ahead_;
-  // Of a loop over the same loader around this one.
-  Impl::Place outer_;
+  std::optional<Next> prefetched_;
+  // The position of an outer loop over the same loader.
+  Impl::Position outer_position_;
   detail::Opaque batch_;
 };
 

@@ -5,7 +5,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "accelerate/operations.h"
-#include "device/host_copies.h"
+#include "device/cpu_copies.h"
 #include "device/out_of_memory.h"
 
 namespace accelerate {
@@ -17,15 +17,15 @@ c10::Stream stream_for(c10::Device device) {
                          : guard.getStreamFromGlobalPool(device);
 }
 
-// Ids and masks: little to keep, and what shapes of later steps follow from.
+// Ids and masks: small, and the shapes of later steps depend on them.
 bool is_worth_keeping(const at::Tensor& tensor) {
-  constexpr std::int64_t kMost = 1 << 16;
-  return tensor.is_cpu() && tensor.dim() == 2 && tensor.numel() <= kMost &&
-         !tensor.is_inference() &&
+  constexpr std::int64_t kMaxElements = 1 << 16;
+  return tensor.is_cpu() && tensor.dim() == 2 &&
+         tensor.numel() <= kMaxElements && !tensor.is_inference() &&
          c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
 }
 
-bool is_here(const at::Tensor& tensor, c10::Device device) {
+bool is_on_device(const at::Tensor& tensor, c10::Device device) {
   return !tensor.defined() || tensor.device() == device;
 }
 
@@ -35,53 +35,54 @@ DeviceCopies::DeviceCopies(c10::Device device)
     : device_(device), stream_(stream_for(device)) {
 }
 
-DeviceCopies::Begun DeviceCopies::begin(
+DeviceCopies::PendingCopy DeviceCopies::begin(
     const std::vector<at::Tensor>& tensors, bool non_blocking) const {
   if (device_.is_cpu()) {
     return {detail::to_device(tensors, device_, non_blocking), {}, nullptr};
   }
-  Begun begun{tensors, {}, std::make_shared<c10::Event>(device_.type())};
-  const c10::StreamGuard on_ours(stream_);
-  for (at::Tensor& tensor : begun.tensors) {
-    begun.are_copies.push_back(!is_here(tensor, device_));
-    if (!begun.are_copies.back()) {
+  PendingCopy pending{
+      tensors, {}, std::make_shared<c10::Event>(device_.type())};
+  const c10::StreamGuard on_copy_stream(stream_);
+  for (at::Tensor& tensor : pending.tensors) {
+    pending.are_copies.push_back(!is_on_device(tensor, device_));
+    if (!pending.are_copies.back()) {
       continue;
     }
-    const at::Tensor on_host = tensor;
+    const at::Tensor on_cpu = tensor;
     tensor = with_memory_errors(device_, [&] {
-      return on_host.to(
+      return on_cpu.to(
           device_,
-          on_host.scalar_type(),
-          non_blocking || (on_host.is_cpu() && on_host.is_pinned()));
+          on_cpu.scalar_type(),
+          non_blocking || (on_cpu.is_cpu() && on_cpu.is_pinned()));
     });
-    if (is_worth_keeping(on_host) && !tensor.is_inference()) {
-      remember_host_copy(tensor, on_host);
+    if (is_worth_keeping(on_cpu) && !tensor.is_inference()) {
+      remember_cpu_copy(tensor, on_cpu);
     }
   }
-  begun.done->record(stream_);
-  return begun;
+  pending.done->record(stream_);
+  return pending;
 }
 
-void DeviceCopies::finish(const Begun& begun) const {
-  if (!begun.done) {
+void DeviceCopies::finish(const PendingCopy& pending) const {
+  if (!pending.done) {
     return;
   }
   const c10::impl::VirtualGuardImpl guard(device_.type());
-  const c10::Stream user = guard.getStream(device_);
-  begun.done->block(user);
-  for (std::size_t i = 0; i < begun.tensors.size(); ++i) {
-    // Its memory belongs to our stream and is used on the user's.
-    if (begun.are_copies[i]) {
-      at::Tensor(begun.tensors[i]).record_stream(user);
+  const c10::Stream current = guard.getStream(device_);
+  pending.done->block(current);
+  for (std::size_t i = 0; i < pending.tensors.size(); ++i) {
+    // Allocated on the copy stream and used on the current stream.
+    if (pending.are_copies[i]) {
+      at::Tensor(pending.tensors[i]).record_stream(current);
     }
   }
 }
 
 std::vector<at::Tensor> DeviceCopies::copy(
     const std::vector<at::Tensor>& tensors, bool non_blocking) const {
-  Begun begun = begin(tensors, non_blocking);
-  finish(begun);
-  return std::move(begun.tensors);
+  PendingCopy pending = begin(tensors, non_blocking);
+  finish(pending);
+  return std::move(pending.tensors);
 }
 
 }  // namespace accelerate

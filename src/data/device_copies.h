@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches on their way to a device.
+// Copies batches to a device.
 #pragma once
 
 #include <memory>
@@ -12,32 +12,36 @@
 
 namespace accelerate {
 
-/// Copies batches on a stream of its own, while the device still works on
-/// what it was given before: a program is ahead of its device by a step or
-/// so. The stream that uses the batch waits for the copy, the program does not
-/// if the batch lies in pinned memory.
+/// Copies batches to a device on a separate stream, while the device still
+/// works on earlier steps: the CPU runs about one step ahead of the device. The
+/// stream that uses a batch waits until the batch is copied. The CPU does not
+/// wait if the batch is in pinned memory.
 ///
-/// For the CPU it only hands the tensors on.
+/// If the device is the CPU, there is no separate stream, and tensors that are
+/// already on the CPU are not copied.
 class DeviceCopies {
  public:
   explicit DeviceCopies(c10::Device device);
 
   bool are_needed() const { return !device_.is_cpu(); }
 
-  /// Tensors whose copies have begun; not to be used before `finish`.
-  struct Begun {
+  /// Tensors that are being copied to the device. They must not be used before
+  /// `finish`.
+  struct PendingCopy {
     std::vector<at::Tensor> tensors;
     std::vector<bool> are_copies;
     std::shared_ptr<c10::Event> done;  // Null on the CPU.
   };
-  Begun begin(const std::vector<at::Tensor>& tensors, bool non_blocking) const;
-  /// Lets the current stream wait for them, and what it does next use them.
-  /// Begun and finished apart, the copies run beside what the stream was given
-  /// in between.
-  void finish(const Begun& begun) const;
+  /// Starts to copy tensors to the device.
+  PendingCopy begin(
+      const std::vector<at::Tensor>& tensors, bool non_blocking) const;
+  /// Makes the current stream wait for the copies. Work that was queued on this
+  /// stream before `finish` overlaps with the copies.
+  void finish(const PendingCopy& pending) const;
 
-  /// The same tensors on the device, for use on the current stream.
-  /// `non_blocking` lets copies out of memory that is not pinned run on, too.
+  /// Copies tensors to the device, for use on the current stream. Copies from
+  /// pinned memory never block the CPU; with `non_blocking`, copies from other
+  /// memory do not block either.
   std::vector<at::Tensor> copy(
       const std::vector<at::Tensor>& tensors, bool non_blocking) const;
 

@@ -17,7 +17,7 @@ namespace {
 
 enum Kind : std::int64_t { kStep, kEnd, kError };
 
-// Far from the small numbers that a program's own messages use.
+// Far from the small tags that user programs use.
 constexpr int kTag = 0x6461;
 
 std::string text_of(const std::exception_ptr& error) {
@@ -26,13 +26,13 @@ std::string text_of(const std::exception_ptr& error) {
   } catch (const std::exception& known) {
     return known.what();
   } catch (...) {
-    return "an exception without a text";
+    return "an exception that does not derive from std::exception";
   }
 }
 
-// Backends that are not ours have errors of their own.
+// Other backends throw their own exception types.
 template <typename Body>
-void with_our_errors(const Body& body) {
+void translate_errors(const Body& body) {
   try {
     body();
   } catch (const Error&) {
@@ -40,13 +40,13 @@ void with_our_errors(const Body& body) {
   } catch (const std::exception& error) {
     throw DistributedError(
         str_cat("sending batches from rank 0 failed: ", error.what()),
-        "look for the first error of another rank");
+        "look for the first error in the logs of the other ranks");
   }
 }
 
 }  // namespace
 
-// The numbers of a step that every rank gets.
+// The numbers of a step that every rank receives.
 struct Dispatch::Header {
   static constexpr std::int64_t kPerRank = 3;
 
@@ -55,7 +55,7 @@ struct Dispatch::Header {
         numbers(tensor.mutable_data_ptr<std::int64_t>()) {}
 
   std::int64_t& kind() { return numbers[0]; }
-  std::int64_t& forms_follow() { return numbers[1]; }
+  std::int64_t& structures_follow() { return numbers[1]; }
   std::int64_t& used() { return numbers[2]; }
   std::int64_t* rank(int r) const { return numbers + 3 + kPerRank * r; }
 
@@ -83,8 +83,8 @@ Dispatch::Dispatch(
 }
 
 std::optional<Step> Dispatch::next() {
-  if (kept_) {
-    return std::exchange(kept_, std::nullopt);
+  if (next_step_) {
+    return std::exchange(next_step_, std::nullopt);
   }
   return ended_ ? std::nullopt : exchange();
 }
@@ -103,38 +103,40 @@ std::optional<Step> Dispatch::exchange() {
     ended_ = true;
     return std::nullopt;
   }
-  share_forms(header, read);
-  Step mine{.portions = {header.portion(group_.rank())}, .used = header.used()};
+  broadcast_structures(header, read);
+  Step local{
+      .portions = {header.portion(group_.rank())}, .used = header.used()};
   if (read) {
-    mine.portions.front() = read->portions.front();
-    mine.stream_state = std::move(read->stream_state);
+    local.portions.front() = read->portions.front();
+    local.stream_state = std::move(read->stream_state);
     send(*read);
-  } else if (mine.portions.front().rows > 0) {
-    receive(mine.portions.front());
+  } else if (local.portions.front().rows > 0) {
+    receive(local.portions.front());
   }
-  if (mine.portions.front().rows == 0) {
+  if (local.portions.front().rows == 0) {
     ended_ = true;
     return std::nullopt;
   }
-  ended_ = mine.portions.front().last;
-  // Ranks without a part in the next step end now, so it is exchanged now.
-  if (one_is_ahead(header)) {
-    kept_ = exchange();
+  ended_ = local.portions.front().last;
+  // Ranks without a part in the next step stop now, so that step is exchanged
+  // now.
+  if (a_rank_is_ahead(header)) {
+    next_step_ = exchange();
     ended_ = true;
   }
-  return mine;
+  return local;
 }
 
-// Whether some rank has its last batch in this step, and another has not.
-bool Dispatch::one_is_ahead(const Header& header) const {
+// Whether this is the last batch of some rank but not of another.
+bool Dispatch::a_rank_is_ahead(const Header& header) const {
   bool ends = false;
-  bool goes_on = false;
+  bool continues = false;
   for (int r = 0; r < group_.size(); ++r) {
     const Portion portion = header.portion(r);
     ends = ends || portion.last;
-    goes_on = goes_on || (portion.rows > 0 && !portion.last);
+    continues = continues || (portion.rows > 0 && !portion.last);
   }
-  return ends && goes_on;
+  return ends && continues;
 }
 
 std::optional<Step> Dispatch::read_step(Header& header) {
@@ -151,26 +153,27 @@ std::optional<Step> Dispatch::read_step(Header& header) {
     return step;
   }
   header.used() = step->used;
-  Json forms = Json::array();
+  Json structures = Json::array();
   for (int r = 0; r < group_.size(); ++r) {
     const Portion& portion = step->portions[static_cast<std::size_t>(r)];
     header.set(r, portion);
-    forms.push_back(
+    structures.push_back(
         portion.batch ? source_->describe(portion.batch.get()) : Json());
   }
-  header.forms_follow() = forms == forms_ ? 0 : 1;
-  forms_ = std::move(forms);
+  header.structures_follow() = structures == structures_ ? 0 : 1;
+  structures_ = std::move(structures);
   return step;
 }
 
-void Dispatch::share_forms(Header& header, const std::optional<Step>& step) {
-  if (header.forms_follow() == 0) {
+void Dispatch::broadcast_structures(
+    Header& header, const std::optional<Step>& step) {
+  if (header.structures_follow() == 0) {
     return;
   }
-  std::vector<Json> list = {step ? forms_ : Json()};
+  std::vector<Json> list = {step ? structures_ : Json()};
   group_.broadcast_object_list(list);
-  forms_ = std::move(list.front());
-  ++forms_sent_;
+  structures_ = std::move(list.front());
+  ++structures_sent_;
 }
 
 void Dispatch::fail() {
@@ -180,15 +183,15 @@ void Dispatch::fail() {
   if (error_) {
     std::rethrow_exception(error_);
   }
-  throw PeerError(
+  throw RankError(
       str_cat(
-          "rank 0, which reads the data for all, failed: ",
+          "rank 0 failed while reading the data for all ranks: ",
           text.front().as_string()),
-      "look at the error of rank 0");
+      "the root cause is in the log of rank 0");
 }
 
 void Dispatch::send(const Step& step) const {
-  with_our_errors([&] {
+  translate_errors([&] {
     std::vector<c10::intrusive_ptr<c10d::Work>> sends;
     for (int r = 1; r < group_.size(); ++r) {
       const Portion& portion = step.portions[static_cast<std::size_t>(r)];
@@ -197,8 +200,9 @@ void Dispatch::send(const Step& step) const {
       }
       for (const at::Tensor& tensor : source_->tensors(portion.batch.get())) {
         if (tensor.defined() && tensor.numel() > 0) {
-          std::vector<at::Tensor> one = {tensor.detach().cpu().contiguous()};
-          sends.push_back(group_.backend().send(one, r, kTag));
+          std::vector<at::Tensor> tensors = {
+              tensor.detach().cpu().contiguous()};
+          sends.push_back(group_.backend().send(tensors, r, kTag));
         }
       }
     }
@@ -210,12 +214,12 @@ void Dispatch::send(const Step& step) const {
 
 void Dispatch::receive(Portion& portion) const {
   const auto rank = static_cast<std::size_t>(group_.rank());
-  portion.batch = source_->build(forms_.at(rank));
-  with_our_errors([&] {
+  portion.batch = source_->build(structures_.at(rank));
+  translate_errors([&] {
     for (const at::Tensor& tensor : source_->tensors(portion.batch.get())) {
       if (tensor.defined() && tensor.numel() > 0) {
-        std::vector<at::Tensor> one = {tensor};
-        group_.backend().recv(one, 0, kTag)->wait();
+        std::vector<at::Tensor> tensors = {tensor};
+        group_.backend().recv(tensors, 0, kTag)->wait();
       }
     }
   });

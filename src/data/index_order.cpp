@@ -14,7 +14,7 @@ namespace {
 
 using Order = std::function<std::int64_t(std::int64_t)>;
 
-// The peer's order: one table for the epoch.
+// The order of Python's SeedableRandomSampler: one table per epoch.
 Order seedable_order(std::int64_t size, const OrderKey& key) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>();
   generator.set_current_seed(key.epoch + key.seed);
@@ -36,35 +36,35 @@ Order sampler_order(const Sampler& sampler, std::int64_t dataset_size) {
 }  // namespace
 
 std::string order_name(
-    const detail::LoaderSettings& settings, bool use_seedable_sampler) {
-  if (settings.batch_sampler) {
+    const detail::LoaderConfig& config, bool use_seedable_sampler) {
+  if (config.batch_sampler) {
     return "batch_sampler";
   }
-  if (settings.sampler) {
+  if (config.sampler) {
     return "sampler";
   }
-  if (settings.shuffle) {
+  if (config.shuffle) {
     return use_seedable_sampler ? "seedable" : "shuffle";
   }
   return "sequential";
 }
 
 std::int64_t unit_count(
-    const detail::LoaderSettings& settings, std::int64_t dataset_size) {
-  return settings.batch_sampler ? settings.batch_sampler->size()
-         : settings.sampler     ? settings.sampler->size()
-                                : dataset_size;
+    const detail::LoaderConfig& config, std::int64_t dataset_size) {
+  return config.batch_sampler ? config.batch_sampler->size()
+         : config.sampler     ? config.sampler->size()
+                              : dataset_size;
 }
 
 Order make_order(
-    const detail::LoaderSettings& settings,
+    const detail::LoaderConfig& config,
     std::int64_t dataset_size,
     const OrderKey& key,
     bool use_seedable_sampler) {
-  if (settings.sampler) {
-    return sampler_order(*settings.sampler, dataset_size);
+  if (config.sampler) {
+    return sampler_order(*config.sampler, dataset_size);
   }
-  if (!settings.shuffle) {
+  if (!config.shuffle) {
     return [](std::int64_t position) { return position; };
   }
   return use_seedable_sampler ? seedable_order(dataset_size, key)
@@ -72,18 +72,19 @@ Order make_order(
 }
 
 void check_index(
-    const char* giver, std::int64_t index, std::int64_t dataset_size) {
+    const char* sampler_name, std::int64_t index, std::int64_t dataset_size) {
   if (index < 0 || index >= dataset_size) {
     throw ArgumentError(
         str_cat(
             "the ",
-            giver,
-            " gave index ",
+            sampler_name,
+            " returned index ",
             index,
-            " for a dataset of ",
-            dataset_size,
-            " samples"),
-        str_cat("let it give indices from 0 to ", dataset_size - 1));
+            " for a dataset of size ",
+            dataset_size),
+        dataset_size == 0
+            ? std::string("return no indices for an empty dataset")
+            : str_cat("return indices from 0 to ", dataset_size - 1));
   }
 }
 

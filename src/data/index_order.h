@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dataset index at each position of one epoch.
+// The order in which a loader reads a dataset in one epoch.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,27 @@
 
 namespace accelerate {
 
-/// Which kind of order a loader has; part of a saved state.
+/// Returns the name of a loader's order, such as `shuffle`. The name is part of
+/// the loader's saved state.
 std::string order_name(
-    const detail::LoaderSettings& settings, bool use_seedable_sampler);
+    const detail::LoaderConfig& config, bool use_seedable_sampler);
 
-/// Units of an epoch: samples, or batches where there is a batch sampler.
+/// Returns the number of units in an epoch. A unit is a batch if the loader has
+/// a batch sampler, otherwise a sample.
 std::int64_t unit_count(
-    const detail::LoaderSettings& settings, std::int64_t dataset_size);
+    const detail::LoaderConfig& config, std::int64_t dataset_size);
 
-/// Thread safety of the result: any number of threads.
+/// Returns a function that maps positions in an epoch to dataset indices.
+/// Several threads may call the function at the same time.
 std::function<std::int64_t(std::int64_t position)> make_order(
-    const detail::LoaderSettings& settings,
+    const detail::LoaderConfig& config,
     std::int64_t dataset_size,
     const OrderKey& key,
     bool use_seedable_sampler);
 
-/// Throws `ArgumentError` when a sampler gave an index the dataset lacks.
+/// Throws `ArgumentError` if `index`, which a sampler returned, is outside the
+/// dataset.
 void check_index(
-    const char* giver, std::int64_t index, std::int64_t dataset_size);
+    const char* sampler_name, std::int64_t index, std::int64_t dataset_size);
 
 }  // namespace accelerate

@@ -10,7 +10,7 @@
 #include "accelerate/error.h"
 #include "accelerate/random.h"
 #include "base/str_cat.h"
-#include "comm/patience.h"
+#include "comm/wait_limits.h"
 #include "data/dispatch.h"
 #include "data/index_order.h"
 #include "data/map_steps.h"
@@ -20,11 +20,10 @@
 namespace accelerate {
 namespace {
 
-void check_number(const char* name, std::int64_t value, std::int64_t least) {
-  if (value < least) {
+void check_number(const char* name, std::int64_t value, std::int64_t min) {
+  if (value < min) {
     throw ArgumentError(
-        str_cat("`", name, "` is ", value),
-        str_cat("pass ", least, " or more"));
+        str_cat("`", name, "` is ", value), str_cat("pass ", min, " or more"));
   }
 }
 
@@ -36,50 +35,50 @@ void check_duration(const char* name, std::chrono::milliseconds value) {
 }
 
 void check_exclusive(
-    bool one, const char* name, bool other, const char* other_name) {
-  if (one && other) {
+    bool is_set, const char* name, bool other_is_set, const char* other_name) {
+  if (is_set && other_is_set) {
     throw ArgumentError(
         str_cat("`", name, "` and `", other_name, "` are both given"),
-        "pass one of them");
+        "pass only one of them");
   }
 }
 
-std::int64_t prefetch_factor(const detail::LoaderSettings& settings) {
-  return settings.prefetch_factor.value_or(2);
+std::int64_t prefetch_factor(const detail::LoaderConfig& config) {
+  return config.prefetch_factor.value_or(2);
 }
 
-void check_settings(const detail::LoaderSettings& settings, bool is_stream) {
-  check_number("batch_size", settings.batch_size, 1);
-  check_number("num_workers", settings.num_workers, 0);
-  if (settings.prefetch_factor) {
-    check_number("prefetch_factor", *settings.prefetch_factor, 1);
-    if (settings.num_workers == 0) {
+void check_config(const detail::LoaderConfig& config, bool is_stream) {
+  check_number("batch_size", config.batch_size, 1);
+  check_number("num_workers", config.num_workers, 0);
+  if (config.prefetch_factor) {
+    check_number("prefetch_factor", *config.prefetch_factor, 1);
+    if (config.num_workers == 0) {
       throw ArgumentError(
           str_cat(
               "`prefetch_factor` is ",
-              *settings.prefetch_factor,
-              ", but nobody reads ahead: `num_workers` is 0"),
-          "pass `num_workers` too, or leave it out");
+              *config.prefetch_factor,
+              ", but no worker prefetches: `num_workers` is 0"),
+          "pass `num_workers` too, or omit `prefetch_factor`");
     }
   }
-  check_duration("timeout", settings.timeout);
-  check_duration("warn_after", settings.warn_after);
-  const bool sampler = settings.sampler.has_value();
-  const bool batches = settings.batch_sampler.has_value();
-  check_exclusive(settings.shuffle, "shuffle", sampler, "sampler");
-  check_exclusive(batches, "batch_sampler", settings.shuffle, "shuffle");
+  check_duration("timeout", config.timeout);
+  check_duration("warn_after", config.warn_after);
+  const bool sampler = config.sampler.has_value();
+  const bool batches = config.batch_sampler.has_value();
+  check_exclusive(config.shuffle, "shuffle", sampler, "sampler");
+  check_exclusive(batches, "batch_sampler", config.shuffle, "shuffle");
   check_exclusive(batches, "batch_sampler", sampler, "sampler");
   check_exclusive(
-      batches, "batch_sampler", settings.batch_size != 1, "batch_size");
+      batches, "batch_sampler", config.batch_size != 1, "batch_size");
   check_exclusive(
-      settings.seed.has_value(),
+      config.seed.has_value(),
       "seed",
-      settings.generator.has_value(),
+      config.generator.has_value(),
       "generator");
-  if (is_stream && (settings.shuffle || sampler || batches)) {
+  if (is_stream && (config.shuffle || sampler || batches)) {
     throw ArgumentError(
-        "a stream has one order, its own",
-        "leave out `shuffle`, `sampler` and `batch_sampler`");
+        "the order of a stream cannot be changed",
+        "omit `shuffle`, `sampler` and `batch_sampler`");
   }
 }
 
@@ -91,20 +90,19 @@ std::uint64_t seed_of(at::Generator generator) {
 }  // namespace
 
 DataLoaderBase::Impl::Impl(
-    std::shared_ptr<detail::BatchSource> source_,
-    detail::LoaderSettings settings_)
-    : source(std::move(source_)), settings(std::move(settings_)) {
-  check_settings(settings, !source->size());
+    std::shared_ptr<detail::BatchSource> source_, detail::LoaderConfig config_)
+    : source(std::move(source_)), config(std::move(config_)) {
+  check_config(config, !source->size());
 }
 
 DataLoaderBase::Impl::Impl(const Impl& other)
     : source(other.source),
-      settings(other.settings),
+      config(other.config),
       options(other.options),
       epoch(other.epoch),
       seed_(other.seed()),
       seed_is_loaded_(other.seed_is_loaded_),
-      place_{.portion = {}, .used = other.start_},
+      position_{.portion = {}, .used = other.start_},
       start_(other.start_),
       start_state_(other.start_state_),
       state_start_(other.state_start_) {
@@ -118,7 +116,7 @@ DataLoaderBase::Impl::~Impl() {
 
 std::optional<std::int64_t> DataLoaderBase::Impl::units() const {
   const auto dataset_size = source->size();
-  return dataset_size ? std::optional(unit_count(settings, *dataset_size))
+  return dataset_size ? std::optional(unit_count(config, *dataset_size))
                       : std::nullopt;
 }
 
@@ -129,14 +127,14 @@ bool DataLoaderBase::Impl::dispatches() const {
 
 ShardRules DataLoaderBase::Impl::rules(std::int64_t process_index) const {
   return {
-      .batch_size = settings.batch_size,
+      .batch_size = config.batch_size,
       .num_processes = options.num_processes,
       .process_index = process_index,
       .split_batches = options.configuration.split_batches,
-      // One process has nobody to be even with.
+      // A single process has no other process to match.
       .even_batches =
           options.configuration.even_batches && options.num_processes > 1,
-      .drop_last = settings.drop_last,
+      .drop_last = config.drop_last,
       .dispatch_batches = dispatches()};
 }
 
@@ -144,8 +142,9 @@ std::int64_t DataLoaderBase::Impl::size() const {
   const auto count = units();
   if (!count) {
     throw StateError(
-        "a stream has no size: its end is known when it is reached",
-        "count the batches, or give the scheduler its number of steps");
+        "a stream has no size: its length is unknown until it ends",
+        "count the batches yourself, or pass the scheduler the number of "
+        "steps");
   }
   return BatchSamplerShard(
              *count, rules(options.process_index), skips_ ? start_ : 0)
@@ -158,8 +157,8 @@ std::int64_t DataLoaderBase::Impl::total_batch_size() const {
 
 std::uint64_t DataLoaderBase::Impl::seed() const {
   if (!seed_) {
-    seed_ = settings.seed        ? *settings.seed
-            : settings.generator ? seed_of(*settings.generator)
+    seed_ = config.seed        ? *config.seed
+            : config.generator ? seed_of(*config.generator)
             : options.configuration.data_seed
                 ? *options.configuration.data_seed
                 : seed_of(at::detail::getDefaultCPUGenerator());
@@ -167,10 +166,10 @@ std::uint64_t DataLoaderBase::Impl::seed() const {
   return *seed_;
 }
 
-void DataLoaderBase::Impl::refuse_in_loop(const char* what) const {
+void DataLoaderBase::Impl::check_not_in_loop(const char* caller) const {
   if (loops > 0) {
     throw StateError(
-        str_cat(what, " inside a loop over the loader"),
+        str_cat(caller, " was called inside a loop over the loader"),
         "call it before the loop");
   }
 }
@@ -181,15 +180,15 @@ void DataLoaderBase::Impl::skip(std::int64_t batches) {
   if (const auto count = units()) {
     start_ = std::min(start_, *count);
   }
-  place_.used = start_;
-  place_.stream_state = {};
+  position_.used = start_;
+  position_.stream_state = {};
   skips_ = true;
 }
 
 std::unique_ptr<StepReader> DataLoaderBase::Impl::begin_reading() {
   synchronize_generators();
   const std::int64_t start = std::exchange(start_, 0);
-  place_ = {.portion = {}, .used = start};
+  position_ = {.portion = {}, .used = start};
   skips_ = false;
   const bool reads = !dispatches() || options.process_index == 0;
   std::vector<ShardRules> shares;
@@ -209,9 +208,9 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::begin_reading() {
 
 std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
     std::int64_t start, const std::vector<ShardRules>& shares) {
-  source->begin_epoch(epoch, settings.num_workers);
+  source->begin_epoch(epoch, config.num_workers);
   const bool pins =
-      settings.pin_memory.value_or(options.device && !options.device->is_cpu());
+      config.pin_memory.value_or(options.device && !options.device->is_cpu());
   if (pins) {
     check_pinning();
   }
@@ -223,36 +222,36 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
         .state = std::exchange(start_state_, Json()),
         .state_start = state_start_,
         .rules = shares,
-        .ahead = settings.num_workers * prefetch_factor(settings),
+        .prefetch_steps = config.num_workers * prefetch_factor(config),
         .pin_memory = pins,
-        .warn_after = settings.warn_after,
-        .timeout = settings.timeout});
+        .warn_after = config.warn_after,
+        .timeout = config.timeout});
   }
-  if (settings.sampler) {
-    settings.sampler->set_epoch(epoch);
+  if (config.sampler) {
+    config.sampler->set_epoch(epoch);
   }
-  if (settings.batch_sampler) {
-    settings.batch_sampler->set_epoch(epoch);
+  if (config.batch_sampler) {
+    config.batch_sampler->set_epoch(epoch);
   }
   const OrderKey key{seed(), static_cast<std::uint64_t>(epoch)};
   return std::make_unique<MapSteps>(MapEpoch{
       .source = source,
       .order = make_order(
-          settings,
+          config,
           *dataset_size,
           key,
           options.configuration.use_seedable_sampler),
-      .batch_sampler = settings.batch_sampler,
+      .batch_sampler = config.batch_sampler,
       .dataset_size = *dataset_size,
       .units = *units(),
       .start = std::min(start, *units()),
       .key = key,
       .rules = shares,
-      .num_workers = settings.num_workers,
-      .prefetch_factor = prefetch_factor(settings),
+      .num_workers = config.num_workers,
+      .prefetch_factor = prefetch_factor(config),
       .pin_memory = pins,
-      .warn_after = settings.warn_after,
-      .timeout = settings.timeout});
+      .warn_after = config.warn_after,
+      .timeout = config.timeout});
 }
 
 void DataLoaderBase::Impl::synchronize_generators() {
@@ -260,23 +259,23 @@ void DataLoaderBase::Impl::synchronize_generators() {
     return;
   }
   for (const RngType type : options.rng_types) {
-    // The order needs no generator's state: it comes from the seed.
-    if (type != RngType::generator || settings.generator) {
-      synchronize_rng_state(type, settings.generator, options.group);
+    // The order needs no generator state: it derives from the seed.
+    if (type != RngType::generator || config.generator) {
+      synchronize_rng_state(type, config.generator, options.group);
     }
   }
 }
 
 void DataLoaderBase::Impl::take(const Portion& portion, const Step& step) {
-  place_ = {
+  position_ = {
       .portion = portion, .used = step.used, .stream_state = step.stream_state};
-  place_.portion.batch = nullptr;  // The loop owns it.
+  position_.portion.batch = nullptr;  // The loop owns it.
 }
 
 void DataLoaderBase::Impl::complete_epoch() {
   ++epoch;
-  place_.used = 0;
-  place_.stream_state = {};
+  position_.used = 0;
+  position_.stream_state = {};
 }
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state behind a data loader.
+// The implementation of a data loader.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,8 @@ namespace accelerate {
 class DataLoaderBase::Impl : public LoaderPosition {
  public:
   Impl(
-      std::shared_ptr<detail::BatchSource> source,
-      detail::LoaderSettings settings);
-  /// The same loader with a place of its own.
+      std::shared_ptr<detail::BatchSource> source, detail::LoaderConfig config);
+  /// Copies the loader. The copy has its own position.
   Impl(const Impl& other);
   ~Impl() override;
 
@@ -34,49 +33,55 @@ class DataLoaderBase::Impl : public LoaderPosition {
   void load_state_dict(const Json& state);
   void shard(const ShardOptions& options);
   void skip(std::int64_t batches);
-  void refuse_in_loop(const char* what) const;
+  void check_not_in_loop(const char* caller) const;
 
-  /// A loop begins: what it reads, and where it stands.
+  /// Starts a loop over the loader and returns the reader of its steps.
   std::unique_ptr<StepReader> begin_reading();
   void take(const Portion& portion, const Step& step);
-  struct Place {
+  struct Position {
     Portion portion;
-    /// Units used in this epoch.
+    /// Number of units (samples, or batches of a batch sampler) used in this
+    /// epoch.
     std::int64_t used = 0;
-    /// Where a stream was then, on a process that reads it.
+    /// The state of the stream after these units. Null on a process that does
+    /// not read the stream.
     Json stream_state = {};
   };
-  const Place& place() const { return place_; }
-  void return_to(const Place& place) { place_ = place; }
+  const Position& position() const { return position_; }
+  void restore_position(const Position& position) { position_ = position; }
   void complete_epoch();
 
-  bool end_of_dataloader() const override { return place_.portion.last; }
-  std::int64_t rows() const override { return place_.portion.rows; }
-  std::int64_t valid_rows() const override { return place_.portion.valid_rows; }
+  bool end_of_dataloader() const override { return position_.portion.last; }
+  std::int64_t rows() const override { return position_.portion.rows; }
+  std::int64_t valid_rows() const override {
+    return position_.portion.valid_rows;
+  }
 
   std::shared_ptr<detail::BatchSource> source;
-  const detail::LoaderSettings settings;
+  const detail::LoaderConfig config;
   ShardOptions options;
   std::int64_t epoch = 0;
   int loops = 0;
 
  private:
-  void check_shard(const ShardOptions& wanted) const;
-  void agree();
+  void check_shard(const ShardOptions& requested) const;
+  void agree_on_config();
   void synchronize_generators();
   std::unique_ptr<StepReader> make_reader(
       std::int64_t start, const std::vector<ShardRules>& rules);
 
-  /// Of the order, once something has asked for it.
+  /// The seed for the sample order, set when it is first needed.
   mutable std::optional<std::uint64_t> seed_;
   bool seed_is_loaded_ = false;
-  Place place_;
-  /// Where the next loop begins.
+  Position position_;
+  /// The unit at which the next loop begins.
   std::int64_t start_ = 0;
-  /// A place of the stream to go there from, and the samples used at it.
+  /// The saved state from which the next loop restores the stream, if any.
   Json start_state_;
+  /// Number of samples that had been used when `start_state_` was saved.
   std::int64_t state_start_ = 0;
-  /// `size()` is that of the rest of an epoch.
+  /// True: `size()` counts only the batches from `start_` to the end of the
+  /// epoch.
   bool skips_ = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loader agrees on with its peers, and what a checkpoint keeps of it.
+// How loaders agree across ranks, and the loader state in a checkpoint.
 #include <set>
 
 #include "accelerate/error.h"
@@ -14,9 +14,9 @@ Json or_null(const std::optional<std::int64_t>& value) {
   return value ? Json(*value) : Json();
 }
 
-// Throws on every process when they differ in a value.
+// Throws on every process when a value differs between processes.
 void check_equal(
-    const char* what, const char* key, const std::vector<Json>& all) {
+    const char* property, const char* key, const std::vector<Json>& all) {
   std::set<std::string> values;
   std::string table;
   for (std::size_t r = 0; r < all.size(); ++r) {
@@ -27,88 +27,93 @@ void check_equal(
   if (values.size() > 1) {
     throw MismatchError(
         str_cat(
-            "the processes prepare a data loader with different ", what, table),
+            "the processes prepare data loaders with different ",
+            property,
+            table),
         "prepare the same loaders in the same order on every process");
   }
 }
 
-// Calls `body` with the user's order, if it has a state.
+// Calls `body` with the user's sampler, if it has a state.
 template <typename Body>
 void with_stateful_sampler(
-    const detail::LoaderSettings& settings, const Body& body) {
-  if (settings.sampler && settings.sampler->has_state()) {
-    body(*settings.sampler);
+    const detail::LoaderConfig& config, const Body& body) {
+  if (config.sampler && config.sampler->has_state()) {
+    body(*config.sampler);
   }
-  if (settings.batch_sampler && settings.batch_sampler->has_state()) {
-    body(*settings.batch_sampler);
+  if (config.batch_sampler && config.batch_sampler->has_state()) {
+    body(*config.batch_sampler);
   }
 }
 
 }  // namespace
 
-void DataLoaderBase::Impl::check_shard(const ShardOptions& wanted) const {
-  Impl trial(source, settings);
-  trial.options.process_index = wanted.process_index;
-  trial.options.num_processes = wanted.num_processes;
-  trial.options.configuration = wanted.configuration;
-  IterableDatasetShard(trial.rules(wanted.process_index));
-  if (wanted.configuration.split_batches && settings.batch_sampler) {
+void DataLoaderBase::Impl::check_shard(const ShardOptions& requested) const {
+  Impl trial(source, config);
+  trial.options.process_index = requested.process_index;
+  trial.options.num_processes = requested.num_processes;
+  trial.options.configuration = requested.configuration;
+  IterableDatasetShard(trial.rules(requested.process_index));
+  if (requested.configuration.split_batches && config.batch_sampler) {
     throw ArgumentError(
-        "split_batches needs a batch_size, and a batch sampler has none",
-        "leave split_batches out: whole batches go to the processes in turn");
+        "`split_batches` needs a `batch_size`, but a batch sampler has none",
+        "omit `split_batches`; the processes then receive whole batches in "
+        "turn");
   }
   if (!trial.dispatches()) {
     return;
   }
-  if (!source->can_travel()) {
+  if (!source->can_be_sent()) {
     throw ArgumentError(
-        "dispatch_batches needs batches that can be sent: nests of tensors "
-        "with a default constructor",
-        "set dispatch_batches to false, or give the batch a "
-        "`for_each_tensor` function");
+        "`dispatch_batches` needs batches that are default-constructible nests "
+        "of tensors",
+        "set `dispatch_batches` to false, or define a `for_each_tensor` "
+        "function for the batch type");
   }
-  if (wanted.group.size() != wanted.num_processes ||
-      wanted.group.rank() != wanted.process_index) {
+  if (requested.group.size() != requested.num_processes ||
+      requested.group.rank() != requested.process_index) {
     throw ArgumentError(
         str_cat(
-            "dispatch_batches needs a group of the ",
-            wanted.num_processes,
-            " processes that share the data, got rank ",
-            wanted.group.rank(),
+            "`dispatch_batches` needs a process group of the ",
+            requested.num_processes,
+            " processes that share the data, but got rank ",
+            requested.group.rank(),
             " of a group of ",
-            wanted.group.size()),
-        "pass their group, or set dispatch_batches to false");
+            requested.group.size()),
+        "pass the process group of these processes, or set `dispatch_batches` "
+        "to false");
   }
 }
 
-void DataLoaderBase::Impl::shard(const ShardOptions& wanted) {
-  refuse_in_loop("shard");
-  check_shard(wanted);
+void DataLoaderBase::Impl::shard(const ShardOptions& requested) {
+  check_not_in_loop("shard");
+  check_shard(requested);
   if (options.gradient_state &&
-      options.gradient_state != wanted.gradient_state) {
+      options.gradient_state != requested.gradient_state) {
     options.gradient_state->forget(this);
   }
   if (!seed_is_loaded_ &&
-      wanted.configuration.data_seed != options.configuration.data_seed) {
+      requested.configuration.data_seed != options.configuration.data_seed) {
     seed_.reset();
   }
-  options = wanted;
+  options = requested;
   if (options.num_processes > 1 && options.group.size() > 1) {
-    agree();
+    agree_on_config();
   }
 }
 
-// Seeds that somebody chose must be equal; otherwise rank 0's holds.
-void DataLoaderBase::Impl::agree() {
-  const bool chosen = settings.seed || options.configuration.data_seed;
-  Json mine = Json::object(
+// Seeds that the user chose must be the same on every rank; otherwise the seed
+// of rank 0 is used.
+void DataLoaderBase::Impl::agree_on_config() {
+  const bool chosen = config.seed || options.configuration.data_seed;
+  Json local = Json::object(
       {{"size", dispatches() ? Json() : or_null(units())},
        {"order",
-        order_name(settings, options.configuration.use_seedable_sampler)},
-       {"batch_size", settings.batch_size},
+        order_name(config, options.configuration.use_seedable_sampler)},
+       {"batch_size", config.batch_size},
        {"chosen", chosen ? Json(std::to_string(seed())) : Json()},
        {"seed", std::to_string(seed())}});
-  const auto all = options.group.gather_object({mine});
+  const auto all = options.group.gather_object({local});
   check_equal("dataset sizes", "size", all);
   check_equal("orders", "order", all);
   check_equal("batch sizes", "batch_size", all);
@@ -116,50 +121,50 @@ void DataLoaderBase::Impl::agree() {
   seed_ = std::stoull(all.front().at("seed").as_string());
 }
 
-void DataLoaderBase::Impl::set_epoch(std::int64_t wanted) {
-  refuse_in_loop("set_epoch");
-  if (wanted < 0) {
+void DataLoaderBase::Impl::set_epoch(std::int64_t requested) {
+  check_not_in_loop("set_epoch");
+  if (requested < 0) {
     throw ArgumentError(
-        str_cat("set_epoch: epoch is ", wanted), "count epochs from 0");
+        str_cat("set_epoch: epoch is ", requested), "pass 0 or more");
   }
-  if (wanted != epoch) {
+  if (requested != epoch) {
     start_ = 0;
     start_state_ = {};
-    place_.used = 0;
-    place_.stream_state = {};
+    position_.used = 0;
+    position_.stream_state = {};
   }
-  epoch = wanted;
+  epoch = requested;
 }
 
 Json DataLoaderBase::Impl::state_dict() const {
   Json state = Json::object(
       {{"version", 1},
-       // As text: JSON's numbers have a sign.
+       // As text: JSON's integers are signed.
        {"seed", std::to_string(seed())},
        {"epoch", epoch},
-       {settings.batch_sampler ? "batches_used" : "samples_used", place_.used},
+       {config.batch_sampler ? "batches_used" : "samples_used", position_.used},
        {"size", or_null(units())},
        {"order",
-        order_name(settings, options.configuration.use_seedable_sampler)}});
-  if (!place_.stream_state.is_null()) {
-    state["stream"] = place_.stream_state;
+        order_name(config, options.configuration.use_seedable_sampler)}});
+  if (!position_.stream_state.is_null()) {
+    state["stream"] = position_.stream_state;
   }
-  with_stateful_sampler(settings, [&](const auto& sampler) {
+  with_stateful_sampler(config, [&](const auto& sampler) {
     state["sampler"] = sampler.state_dict();
   });
   return state;
 }
 
 void DataLoaderBase::Impl::load_state_dict(const Json& state) {
-  refuse_in_loop("load_state_dict");
+  check_not_in_loop("load_state_dict");
   const auto version = state.at("version").as_integer();
   if (version != 1) {
     throw FormatError(
         str_cat(
             "the data loader's state has version ",
             version,
-            ", this build reads version 1"),
-        "load it with the version of the library that saved it");
+            ", but this build reads version 1"),
+        "load the state with the library version that saved it");
   }
   const Json current = state_dict();
   for (const char* key : {"size", "order"}) {
@@ -170,52 +175,55 @@ void DataLoaderBase::Impl::load_state_dict(const Json& state) {
               key,
               " ",
               state.at(key).dump(),
-              ", this one has ",
+              ", but this loader has ",
               current.at(key).dump()),
-          "load it into a loader over the same data, made in the same way");
+          "load the state into a loader with the same dataset and options");
     }
   }
   const auto used =
-      state.at(settings.batch_sampler ? "batches_used" : "samples_used")
+      state.at(config.batch_sampler ? "batches_used" : "samples_used")
           .as_integer();
   const auto in_epoch = state.at("epoch").as_integer();
   if (used < 0 || in_epoch < 0 || (units() && used > *units())) {
     throw FormatError(
         str_cat(
-            "the data loader's state is at unit ",
+            "the data loader's state is at position ",
             used,
             " of epoch ",
             in_epoch,
-            ", outside the data"),
+            ", outside the dataset"),
         "use a state that `state_dict()` returned");
   }
   const std::string text = state.at("seed").as_string();
   if (text.empty() || text.find_first_not_of("0123456789") != text.npos ||
       text.size() > 20) {
     throw FormatError(
-        str_cat("the data loader's state has seed `", text, "`"),
+        str_cat(
+            "the data loader's state has seed `",
+            text,
+            "`, which is not a number"),
         "use a state that `state_dict()` returned");
   }
   const Json* sampler = state.find("sampler");
   if ((sampler != nullptr) != (current.find("sampler") != nullptr)) {
     throw FormatError(
         sampler != nullptr
-            ? "the data loader's state has one of its sampler, which this "
-              "sampler cannot load"
-            : "the data loader's state has none of its sampler, which this "
-              "sampler needs",
-        "give the loader the sampler that it had");
+            ? "the data loader's state contains a sampler state, but this "
+              "loader's sampler cannot load one"
+            : "the data loader's state contains no sampler state, but this "
+              "loader's sampler needs one",
+        "use the same sampler as the saved loader");
   }
   with_stateful_sampler(
-      settings, [&](const auto& order) { order.load_state_dict(*sampler); });
+      config, [&](const auto& order) { order.load_state_dict(*sampler); });
   seed_ = std::stoull(text);
   epoch = in_epoch;
   seed_is_loaded_ = true;
   const Json* stream = state.find("stream");
-  place_.used = used;
-  place_.stream_state = stream != nullptr ? *stream : Json();
+  position_.used = used;
+  position_.stream_state = stream != nullptr ? *stream : Json();
   start_ = used;
-  start_state_ = place_.stream_state;
+  start_state_ = position_.stream_state;
   state_start_ = used;
 }
 

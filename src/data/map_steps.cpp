@@ -8,7 +8,7 @@
 
 namespace accelerate {
 
-// Which samples each step has, and who reads which of them now.
+// Which samples each step has, and which one each worker is reading.
 class MapSteps::Plan {
  public:
   explicit Plan(MapEpoch epoch)
@@ -37,7 +37,7 @@ class MapSteps::Plan {
     return step;
   }
 
-  std::string what_is_read(std::int64_t worker) const {
+  std::string describe_read(std::int64_t worker) const {
     return progress_[static_cast<std::size_t>(worker)].describe();
   }
 
@@ -45,14 +45,14 @@ class MapSteps::Plan {
   Portion read_portion(
       const BatchSamplerShard& shard, std::int64_t k, std::int64_t worker) {
     const BatchRange range = shard.at(k);
-    const auto wanted = indices(range);
+    const auto samples = indices(range);
     Portion portion;
     portion.batch = epoch_.source->load(
-        {.indices = wanted,
+        {.indices = samples,
          .key = epoch_.key,
          .worker = worker,
          .progress = &progress_[static_cast<std::size_t>(worker)]});
-    portion.rows = static_cast<std::int64_t>(wanted.size());
+    portion.rows = static_cast<std::int64_t>(samples.size());
     portion.valid_rows = !epoch_.batch_sampler  ? range.valid_rows
                          : range.valid_rows > 0 ? portion.rows
                                                 : 0;
@@ -87,7 +87,7 @@ class MapSteps::Plan {
 
 MapSteps::MapSteps(MapEpoch epoch)
     : plan_(std::make_shared<Plan>(std::move(epoch))) {
-  // No thread for a step that does not exist.
+  // No more threads than steps.
   const std::int64_t workers =
       std::min(plan_->epoch().num_workers, plan_->size());
   if (workers > 0) {
@@ -97,9 +97,9 @@ MapSteps::MapSteps(MapEpoch epoch)
             .capacity = workers * plan_->epoch().prefetch_factor,
             .warn_after = plan_->epoch().warn_after,
             .timeout = plan_->epoch().timeout,
-            .reads =
+            .describe_read =
                 [plan = plan_](std::int64_t worker) {
-                  return plan->what_is_read(worker);
+                  return plan->describe_read(worker);
                 }},
         [plan = plan_](std::int64_t k, std::int64_t worker) {
           return plan->read(k, worker);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of a dataset with an index: any step can be read at any time.
+// Reads the steps of an indexed dataset, whose steps can be read in any order.
 #pragma once
 
 #include <chrono>
@@ -14,23 +14,25 @@
 
 namespace accelerate {
 
-/// What to read in an epoch.
+/// What to read in an epoch, and how.
 struct MapEpoch {
   std::shared_ptr<detail::BatchSource> source = nullptr;
   std::function<std::int64_t(std::int64_t)> order = {};
   std::optional<BatchSampler> batch_sampler = std::nullopt;
   std::int64_t dataset_size = 0;
-  /// Units of the epoch, and how many of them were used before.
+  /// Number of units (samples, or batches of a batch sampler) in the epoch.
   std::int64_t units = 0;
+  /// Number of units that have already been used.
   std::int64_t start = 0;
   OrderKey key = {};
-  /// The processes to read for, by their rules.
+  /// The shard rules of each process whose batches are read.
   std::vector<ShardRules> rules = {};
   std::int64_t num_workers = 0;
   std::int64_t prefetch_factor = 1;
   bool pin_memory = false;
-  /// How long the loop waits for a worker.
+  /// How long the loop waits for a worker before it prints a warning.
   std::chrono::milliseconds warn_after = std::chrono::seconds(30);
+  /// How long the loop waits for a worker before it throws `IoError`.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
 
@@ -43,7 +45,7 @@ class MapSteps : public StepReader {
  private:
   class Plan;
 
-  // Shared with the workers: one that hangs outlives the loop.
+  // Shared with the workers, because one that hangs outlives the loop.
   std::shared_ptr<Plan> plan_;
   std::int64_t next_ = 0;
   std::optional<OrderedPool<Step>> pool_;

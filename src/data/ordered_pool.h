@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that work ahead and hand over their results in order.
+// Threads that prefetch results and return them in order.
 #pragma once
 
 #include <condition_variable>
@@ -17,12 +17,13 @@
 
 namespace accelerate {
 
-/// Runs jobs 0, 1, 2, … on threads, at most `capacity` ahead of `next`.
+/// Runs jobs 0, 1, 2, … on several threads. At most `capacity` jobs are running
+/// or have results that `next` has not returned yet.
 ///
-/// The threads stop at the first job that gives nothing or throws, and when
-/// the pool is destroyed, which waits for the jobs under way. A job that does
-/// not end in time is given up: its thread is left to itself, so whatever the
-/// job uses belongs to the job.
+/// No job starts after a job has returned nothing or thrown an exception. The
+/// destructor waits for running jobs, up to the timeout. A job that times out
+/// is abandoned: its thread is detached and keeps running, so the job must own
+/// everything that it uses.
 template <typename Result>
 class OrderedPool {
  public:
@@ -45,21 +46,21 @@ class OrderedPool {
     }
   }
 
-  /// The result of the next job: nothing after the last, its exception if it
-  /// threw. Throws `IoError` when it does not come in time.
+  /// Waits for the next job and returns its result; empty after the last job.
+  /// Rethrows the job's exception. Throws `IoError` if the job times out.
   std::optional<Result> next() { return shared_->next(); }
-  /// Whether that would come without a wait.
+  /// Whether `next` would return without waiting.
   bool is_ready() { return shared_->is_ready(); }
 
  private:
   struct Slot {
     bool ready = false;
-    std::int64_t thread = kNobody;
+    std::int64_t thread = kNoThread;
     std::optional<Result> result = std::nullopt;
     std::exception_ptr error = nullptr;
   };
 
-  // What the threads look at; lives as long as the last of them.
+  // Shared with the threads; lives as long as the last of them.
   class Shared {
    public:
     Shared(PoolOptions options_, Job job)
@@ -81,8 +82,8 @@ class OrderedPool {
       auto result = std::exchange(slot.result, std::nullopt);
       slot = {};
       ++taken_;
-      // A thread that wakes for one small job costs more than the job: it
-      // sleeps until there is room for several.
+      // Waking a thread costs more than one small job, so it sleeps until there
+      // is room for several.
       const bool wake = idle_ > 0 && 2 * free_slots() >= options.capacity;
       lock.unlock();
       if (wake) {
@@ -107,7 +108,7 @@ class OrderedPool {
         const bool last = filled.error || !filled.result;
         slot_of(job) = std::move(filled);
         stopping_ = stopping_ || last;
-        // Nobody is woken for a result that cannot be taken yet.
+        // No wake-up for a result that cannot be taken yet.
         if (job == taken_) {
           done_.notify_one();
         }
@@ -120,16 +121,17 @@ class OrderedPool {
       }
     }
 
-    /// Whether all threads have ended; the others never may.
+    /// Makes the threads stop, and waits for them up to the timeout. Returns
+    /// whether all threads have ended.
     bool stop() {
       std::unique_lock lock(mutex_);
       stopping_ = true;
       space_.notify_all();
       const auto ended = [&] { return running_ == 0; };
-      if (gave_up_ || done_.wait_for(lock, options.warn_after, ended)) {
+      if (timed_out_ || done_.wait_for(lock, options.warn_after, ended)) {
         return running_ == 0;
       }
-      warn_of_end(options, busy_thread());
+      warn_stopping(options, busy_thread());
       return done_.wait_for(lock, options.timeout, ended);
     }
 
@@ -143,16 +145,16 @@ class OrderedPool {
         return;
       }
       if (first < options.timeout) {
-        warn_of_wait(options, slot.thread);
+        warn_waiting(options, slot.thread);
         if (done_.wait_for(lock, options.timeout - first, ready)) {
           return;
         }
       }
-      gave_up_ = true;
-      throw_late(options, slot.thread);
+      timed_out_ = true;
+      throw_timeout(options, slot.thread);
     }
 
-    // False when there is nothing more to do.
+    // Returns false when there is nothing more to do.
     bool wait_for_space(std::unique_lock<std::mutex>& lock) {
       ++idle_;
       space_.wait(lock, [&] { return stopping_ || free_slots() > 0; });
@@ -170,11 +172,11 @@ class OrderedPool {
 
     std::int64_t busy_thread() const {
       for (const Slot& slot : slots_) {
-        if (!slot.ready && slot.thread != kNobody) {
+        if (!slot.ready && slot.thread != kNoThread) {
           return slot.thread;
         }
       }
-      return kNobody;
+      return kNoThread;
     }
 
     Slot fill(std::int64_t job, std::int64_t thread) const {
@@ -197,7 +199,7 @@ class OrderedPool {
     std::int64_t idle_ = 0;
     std::int64_t running_;
     bool stopping_ = false;
-    bool gave_up_ = false;
+    bool timed_out_ = false;
   };
 
   std::shared_ptr<Shared> shared_;

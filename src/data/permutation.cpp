@@ -23,7 +23,7 @@ std::uint64_t low_bits(std::uint64_t value, int bits) {
 Permutation::Permutation(std::int64_t size, const OrderKey& key) : size_(size) {
   if (size < 0 || size > kLargest) {
     throw ArgumentError(
-        str_cat("a permutation of ", size, " elements"),
+        str_cat("cannot make a permutation of ", size, " elements"),
         "pass a size from 0 to 2^62");
   }
   const auto last =
@@ -38,7 +38,7 @@ Permutation::Permutation(std::int64_t size, const OrderKey& key) : size_(size) {
   }
 }
 
-// The halves may differ by one bit, so rounds change one and the other in turn.
+// The halves may differ by one bit, so the rounds change them alternately.
 std::uint64_t Permutation::shuffle(std::uint64_t value) const {
   std::uint64_t left = value >> right_bits_;
   std::uint64_t right = low_bits(value, right_bits_);
@@ -52,7 +52,12 @@ std::uint64_t Permutation::shuffle(std::uint64_t value) const {
 std::int64_t Permutation::operator()(std::int64_t position) const {
   if (position < 0 || position >= size_) {
     throw ArgumentError(
-        str_cat("position ", position, " of a permutation of ", size_),
+        str_cat(
+            "position ",
+            position,
+            " is outside a permutation of ",
+            size_,
+            " elements"),
         "pass a position from 0 to size - 1");
   }
   auto value = static_cast<std::uint64_t>(position);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches in memory that a GPU can read by itself.
+// Moves batches to pinned memory, which a GPU can read directly.
 #pragma once
 
 #include "data/step.h"
 
 namespace accelerate {
 
-/// Throws `UnsupportedError` where there is no GPU to pin memory for.
+/// Throws `UnsupportedError` if there is no GPU to pin memory for.
 void check_pinning();
 
-/// Pins the tensors of a batch that lie in the host's memory, by the thread
-/// that made it.
+/// Replaces the dense CPU tensors of a batch with copies in pinned memory. Does
+/// nothing if the batch does not consist of tensors or nested containers of
+/// tensors (see nest.h).
 void pin(const detail::BatchSource& source, const Portion& portion);
 
 }  // namespace accelerate

@@ -5,14 +5,15 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "comm/patience.h"
+#include "comm/wait_limits.h"
 
 namespace accelerate {
 namespace {
 
-std::string what_is_read(const PoolOptions& options, std::int64_t thread) {
-  return thread == kNobody || !options.reads ? "a batch that no worker began"
-                                             : options.reads(thread);
+std::string describe_read(const PoolOptions& options, std::int64_t thread) {
+  return thread == kNoThread || !options.describe_read
+             ? "the next batch"
+             : options.describe_read(thread);
 }
 
 void warn(const std::string& text) {
@@ -21,31 +22,34 @@ void warn(const std::string& text) {
 
 }  // namespace
 
-void warn_of_wait(const PoolOptions& options, std::int64_t thread) {
+void warn_waiting(const PoolOptions& options, std::int64_t thread) {
   warn(str_cat(
       "the loop has waited ",
       name_duration(options.warn_after),
       " for ",
-      what_is_read(options, thread),
-      "; it gives up after ",
+      describe_read(options, thread),
+      "; it times out after ",
       name_duration(options.timeout)));
 }
 
-void warn_of_end(const PoolOptions& options, std::int64_t thread) {
+void warn_stopping(const PoolOptions& options, std::int64_t thread) {
   warn(str_cat(
-      "a loop that was left has waited ",
+      "a loop that ended early has waited ",
       name_duration(options.warn_after),
-      " for a worker that reads ",
-      what_is_read(options, thread)));
+      " for a worker that is busy with ",
+      describe_read(options, thread)));
 }
 
-void throw_late(const PoolOptions& options, std::int64_t thread) {
+void throw_timeout(const PoolOptions& options, std::int64_t thread) {
   throw IoError(
       str_cat(
-          what_is_read(options, thread),
-          " did not come within ",
+          thread == kNoThread
+              ? std::string("no worker started reading the next batch")
+              : str_cat(describe_read(options, thread), " was not ready"),
+          " within ",
           name_duration(options.timeout)),
-      "see what the dataset waits for, or raise the loader's `timeout`");
+      "find out what the dataset is waiting for, or raise the loader's "
+      "`timeout`");
 }
 
 }  // namespace accelerate

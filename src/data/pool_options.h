@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a pool of reading threads is set up, and what it says when one is late.
+// Options for a pool of threads that read data, and messages about slow
+// threads.
 #pragma once
 
 #include <chrono>
@@ -9,24 +10,29 @@
 
 namespace accelerate {
 
-/// No thread of a pool.
-inline constexpr std::int64_t kNobody = -1;
+/// Used instead of a thread index to mean "no thread".
+inline constexpr std::int64_t kNoThread = -1;
 
 struct PoolOptions {
   std::int64_t threads = 1;
-  /// Results that may lie ready or be under way.
+  /// Maximum number of results that are being computed or not yet taken.
   std::int64_t capacity = 1;
+  /// How long to wait for a thread before printing a warning.
   std::chrono::milliseconds warn_after = std::chrono::seconds(30);
+  /// How long to wait for a thread before giving up.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// What a thread is reading, for messages: "sample 17 of the dataset".
-  std::function<std::string(std::int64_t thread)> reads = {};
+  /// Describes what a thread is reading, for messages, such as "sample 17 of
+  /// the dataset".
+  std::function<std::string(std::int64_t thread)> describe_read = {};
 };
 
-/// Warn on stderr: the loop waits for what the thread reads, or for the
-/// thread to end.
-void warn_of_wait(const PoolOptions& options, std::int64_t thread);
-void warn_of_end(const PoolOptions& options, std::int64_t thread);
-/// Throws `IoError`: the loop has waited for `timeout`.
-[[noreturn]] void throw_late(const PoolOptions& options, std::int64_t thread);
+/// Warns on stderr that the loop is waiting for data that `thread` is reading.
+void warn_waiting(const PoolOptions& options, std::int64_t thread);
+/// Warns on stderr that a loop that ended early is waiting for `thread` to end.
+void warn_stopping(const PoolOptions& options, std::int64_t thread);
+/// Throws the `IoError` that says that `thread` did not read its data within
+/// `options.timeout`.
+[[noreturn]] void throw_timeout(
+    const PoolOptions& options, std::int64_t thread);
 
 }  // namespace accelerate

@@ -12,30 +12,29 @@ namespace {
 void check_rules(const ShardRules& rules) {
   if (rules.batch_size < 1) {
     throw ArgumentError(
-        str_cat("batch_size is ", rules.batch_size), "pass 1 or more");
+        str_cat("`batch_size` is ", rules.batch_size), "pass 1 or more");
   }
   if (rules.num_processes < 1 || rules.process_index < 0 ||
       rules.process_index >= rules.num_processes) {
     throw ArgumentError(
         str_cat(
-            "process_index is ",
+            "`process_index` is ",
             rules.process_index,
-            " but the data is dealt to ",
+            ", but the data is divided among ",
             rules.num_processes,
             " processes"),
-        "pass an index from 0 to num_processes - 1");
+        "pass an index from 0 to `num_processes` - 1");
   }
   if (rules.split_batches && rules.batch_size % rules.num_processes != 0) {
     throw ArgumentError(
         str_cat(
-            "split_batches cannot divide a batch_size of ",
+            "`split_batches` cannot divide a `batch_size` of ",
             rules.batch_size,
             " among ",
             rules.num_processes,
             " processes"),
         str_cat(
-            "pass a batch_size that is a round multiple of ",
-            rules.num_processes));
+            "pass a `batch_size` that is a multiple of ", rules.num_processes));
   }
 }
 
@@ -55,10 +54,10 @@ BatchRange IterableDatasetShard::slice(std::int64_t samples) const {
     return {};
   }
   if (rules_.dispatch_batches && !rules_.even_batches) {
-    const std::int64_t least = samples / p;
+    const std::int64_t base = samples / p;
     const std::int64_t rest = samples % p;
-    const std::int64_t rows = least + (r < rest ? 1 : 0);
-    return {r * least + std::min(r, rest), rows, rows};
+    const std::int64_t rows = base + (r < rest ? 1 : 0);
+    return {r * base + std::min(r, rest), rows, rows};
   }
   const std::int64_t width =
       rules_.dispatch_batches ? (samples + p - 1) / p : window_ / p;
@@ -73,8 +72,8 @@ BatchSamplerShard::BatchSamplerShard(
     : slices_(rules), samples_(samples), start_(start) {
   if (start < 0 || start > samples) {
     throw ArgumentError(
-        str_cat("start is ", start, " in an epoch of ", samples, " samples"),
-        "pass a position of the epoch");
+        str_cat("`start` is ", start, " in an epoch of size ", samples),
+        "pass a position from 0 to the size of the epoch");
   }
   const std::int64_t left = samples - start;
   const std::int64_t rest = left % slices_.window();
@@ -88,7 +87,8 @@ std::int64_t BatchSamplerShard::window_size(std::int64_t k) const {
 BatchRange BatchSamplerShard::at(std::int64_t k) const {
   if (k < 0 || k >= size_) {
     throw ArgumentError(
-        str_cat("batch ", k, " of ", size_), "pass 0 ≤ k < size()");
+        str_cat("batch ", k, " is outside a shard of size ", size_),
+        "pass an index from 0 to `size()` - 1");
   }
   BatchRange range = slices_.slice(window_size(k));
   range.begin += start_ + k * slices_.window();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one step of a loop gives to processes.
+// The batches of one step of a loop over a data loader.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,33 @@
 
 namespace accelerate {
 
-/// One process's batch; none and no rows where it has no part in a last step.
+/// The batch of one process in a step. If `batch` is null and `rows` is 0, the
+/// process has no batch in this step, which is the last.
 struct Portion {
   detail::Opaque batch = nullptr;
   std::int64_t rows = 0;
   std::int64_t valid_rows = 0;
-  /// No batch follows on this process.
+  /// Whether this is the last batch on this process.
   bool last = false;
 };
 
+/// One step of a loop: the batches of the processes that a reader reads for.
 struct Step {
   std::vector<Portion> portions = {};
-  /// Units (samples, or batches of a batch sampler) of the epoch that all
-  /// processes together have used after it.
+  /// Units of the epoch (samples, or batches of a batch sampler) that all
+  /// processes together have used after this step.
   std::int64_t used = 0;
-  /// Where a stream was then, if it can say so.
+  /// The state of the stream after this step; null if the stream has no state.
   Json stream_state = {};
 };
 
-/// The steps of an epoch, one after the other.
+/// Reads the steps of an epoch in order.
 class StepReader {
  public:
   virtual ~StepReader() = default;
   virtual std::optional<Step> next() = 0;
-  /// Whether `next` neither reads anything itself nor waits: workers have the
-  /// step, or what it throws.
+  /// Whether `next` would return or throw without waiting, because a worker has
+  /// already read the step or failed.
   virtual bool is_ready() { return false; }
 };
 

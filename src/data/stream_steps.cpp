@@ -8,7 +8,7 @@
 
 namespace accelerate {
 
-// Reads on one thread at a time: the worker, or else the loop.
+// Runs on one thread at a time: the worker's or the loop's.
 class StreamSteps::Reader {
  public:
   explicit Reader(StreamEpoch epoch) : epoch_(std::move(epoch)) {
@@ -21,7 +21,7 @@ class StreamSteps::Reader {
 
   const StreamEpoch& epoch() const { return epoch_; }
   std::optional<Step> read();
-  std::string what_is_read() const { return progress_.describe(); }
+  std::string describe_read() const { return progress_.describe(); }
 
  private:
   using Samples = std::vector<detail::Opaque>;
@@ -44,16 +44,18 @@ class StreamSteps::Reader {
 
 StreamSteps::StreamSteps(StreamEpoch epoch)
     : reader_(std::make_shared<Reader>(std::move(epoch))) {
-  const StreamEpoch& how = reader_->epoch();
-  if (how.ahead > 0) {
+  const StreamEpoch& options = reader_->epoch();
+  if (options.prefetch_steps > 0) {
     pool_.emplace(
         PoolOptions{
             .threads = 1,
-            .capacity = how.ahead,
-            .warn_after = how.warn_after,
-            .timeout = how.timeout,
-            .reads = [reader = reader_](
-                         std::int64_t) { return reader->what_is_read(); }},
+            .capacity = options.prefetch_steps,
+            .warn_after = options.warn_after,
+            .timeout = options.timeout,
+            .describe_read =
+                [reader = reader_](std::int64_t) {
+                  return reader->describe_read();
+                }},
         [reader = reader_](std::int64_t, std::int64_t) {
           return reader->read();
         });
@@ -88,7 +90,7 @@ std::optional<Step> StreamSteps::Reader::read() {
   return any ? std::optional(std::move(step)) : std::nullopt;
 }
 
-// An error in the step ahead must not swallow the one before it.
+// An error while reading ahead must not hide the step before it.
 void StreamSteps::Reader::look_ahead() {
   try {
     ahead_ = read_window(slices_.front().window());
@@ -151,7 +153,7 @@ Portion StreamSteps::Reader::cut(
         i < size ? current[static_cast<std::size_t>(i)]
                  : first_[static_cast<std::size_t>(i - size) % first_.size()]);
   }
-  progress_.join();
+  progress_.collate();
   portion.batch = epoch_.source->collate(samples);
   if (epoch_.pin_memory) {
     pin(*epoch_.source, portion);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of a stream: read in order, one step ahead.
+// Reads the steps of a stream in order, one step ahead.
 #pragma once
 
 #include <chrono>
@@ -15,25 +15,32 @@ namespace accelerate {
 
 struct StreamEpoch {
   std::shared_ptr<detail::BatchSource> source;
-  /// Samples that were used before: they are read and dropped, unless the
-  /// stream can be taken to where it was.
+  /// Number of samples that have already been used. The reader skips them: it
+  /// loads `state` if there is one, then reads and drops the remaining ones.
   std::int64_t start = 0;
+  /// A saved state of the stream; null if there is none.
   Json state = {};
-  /// How many samples were used at `state`.
+  /// Number of samples that had been used when `state` was saved.
   std::int64_t state_start = 0;
+  /// The shard rules of each process whose batches are read.
   std::vector<ShardRules> rules;
-  /// Read on a thread of its own, that many steps ahead; 0: by the caller.
-  std::int64_t ahead = 0;
+  /// Number of steps that a background thread reads ahead. 0: `next` reads in
+  /// the calling thread.
+  std::int64_t prefetch_steps = 0;
   bool pin_memory = false;
-  /// How long the loop waits for that thread.
+  /// How long the loop waits for the background thread before it prints a
+  /// warning.
   std::chrono::milliseconds warn_after = std::chrono::seconds(30);
+  /// How long the loop waits for the background thread before it throws
+  /// `IoError`.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
 
-/// Every process reads the whole stream and keeps its slice of each step.
+/// Reads the whole stream, but keeps only the slices of each step that belong
+/// to the processes in `StreamEpoch::rules`.
 ///
-/// The step that follows is read before one is handed over: so the last is
-/// known as such. The samples of the first step are kept, to complete the last.
+/// Reading one step ahead shows which step is the last. If batches must be
+/// even, the samples of the first step are kept to fill up the last step.
 class StreamSteps : public StepReader {
  public:
   explicit StreamSteps(StreamEpoch epoch);
@@ -43,7 +50,7 @@ class StreamSteps : public StepReader {
  private:
   class Reader;
 
-  // Shared with the worker: one that hangs outlives the loop.
+  // Shared with the worker, because one that hangs outlives the loop.
   std::shared_ptr<Reader> reader_;
   std::optional<OrderedPool<Step>> pool_;
 };

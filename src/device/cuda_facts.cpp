@@ -23,8 +23,8 @@ std::filesystem::path folder_of(const void* address) {
   return std::filesystem::absolute(info.dli_fname).parent_path();
 }
 
-// Asking for the version starts nothing.
-void ask_driver(CudaFacts& facts) {
+// Querying the version does not initialize the driver.
+void query_driver(CudaFacts& facts) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) {
     const char* reason = dlerror();
@@ -39,8 +39,8 @@ void ask_driver(CudaFacts& facts) {
   if (status == 0) {
     facts.driver_version = version;
   } else {
-    facts.driver_error =
-        str_cat("libcuda.so.1 does not tell its version (error ", status, ")");
+    facts.driver_error = str_cat(
+        "libcuda.so.1 does not report its version (error ", status, ")");
   }
 }
 
@@ -52,7 +52,7 @@ std::string cuda_version_text(int version) {
 
 CudaFacts collect_cuda_facts() {
   CudaFacts facts;
-  ask_driver(facts);
+  query_driver(facts);
   const auto torch =
       folder_of(reinterpret_cast<const void*>(&at::globalContext));
   facts.torch_folder = torch.string();
@@ -66,29 +66,33 @@ CudaFacts collect_cuda_facts() {
 std::optional<UnsupportedError> cuda_problem(const CudaFacts& facts) {
   if (!facts.driver_version) {
     return UnsupportedError(
-        str_cat("there is no NVIDIA driver here: ", facts.driver_error),
-        "install one, or train on the CPU with `--cpu`");
+        str_cat("this machine has no NVIDIA driver: ", facts.driver_error),
+        "install the driver, or train on the CPU with `--cpu`");
   }
-  if (*facts.driver_version < kNeededDriver) {
+  if (*facts.driver_version < kMinDriverVersion) {
     return UnsupportedError(
         str_cat(
-            "the NVIDIA driver runs CUDA up to ",
+            "the NVIDIA driver supports CUDA up to ",
             cuda_version_text(*facts.driver_version),
-            ", this build needs ",
-            cuda_version_text(kNeededDriver)),
+            ", but this build needs CUDA ",
+            cuda_version_text(kMinDriverVersion)),
         "install driver 580 or later, or train on the CPU with `--cpu`");
   }
   if (!facts.torch_has_cuda) {
     return UnsupportedError(
-        str_cat("LibTorch in ", facts.torch_folder, " is built without CUDA"),
-        "build with the LibTorch of `make deps`, or with another that has "
-        "libtorch_cuda.so");
+        str_cat(
+            "the LibTorch in ", facts.torch_folder, " was built without CUDA"),
+        "build with the LibTorch that `make deps` installs, or with another "
+        "LibTorch that contains libtorch_cuda.so");
   }
   if (!facts.has_library) {
     return UnsupportedError(
-        str_cat("this build has no CUDA half: there is no ", facts.library),
-        "install a CUDA toolkit 13 and rebuild, with -DACCELERATE_CUDA=ON to "
-        "be told what is missing");
+        str_cat(
+            "this build has no CUDA support: `",
+            facts.library,
+            "` does not exist"),
+        "install CUDA toolkit 13 and rebuild; -DACCELERATE_CUDA=ON makes "
+        "CMake report what is missing");
   }
   return std::nullopt;
 }
@@ -112,24 +116,24 @@ bool gpu_computes_in(c10::ScalarType type, const GpuFacts& gpu) {
   }
 }
 
-UnsupportedError kernels_missing(
+UnsupportedError missing_kernels_error(
     const GpuFacts& gpu,
     const std::string& architectures,
-    const std::string& why) {
+    const std::string& reason) {
   return UnsupportedError(
       str_cat(
-          "this build has kernels for ",
-          architectures,
-          ", which GPU ",
+          "GPU ",
           gpu.index,
           ", ",
           gpu_text(gpu),
-          ", cannot run: ",
-          why),
-      gpu.major * 10 + gpu.minor < kOldestGpu
+          ", cannot run this build's kernels (compiled for ",
+          architectures,
+          "): ",
+          reason),
+      gpu.major * 10 + gpu.minor < kMinComputeCapability
           ? str_cat(
-                "train on the CPU with `--cpu`: kernels need sm_",
-                kOldestGpu,
+                "train on the CPU with `--cpu`: the kernels need sm_",
+                kMinComputeCapability,
                 " or later")
           : str_cat(
                 "rebuild with -DACCELERATE_CUDA_ARCHITECTURES=",
@@ -146,11 +150,11 @@ void check_nccl_versions(
   if (compiled[0] != loaded[0] || compiled[1] != loaded[1]) {
     throw UnsupportedError(
         str_cat(
-            "the CUDA half was compiled with NCCL ",
+            "libaccelerate_cuda.so was compiled with NCCL ",
             text(compiled),
             ", but LibTorch loads NCCL ",
             text(loaded)),
-        "rebuild with the nccl.h of LibTorch's own NCCL");
+        "rebuild with the nccl.h from the NCCL release that LibTorch loads");
   }
 }
 

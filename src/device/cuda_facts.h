@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host and this build have of CUDA, and what is missing.
+// Checks which parts of CUDA are available on this machine and in this build.
 #pragma once
 
 #include <array>
@@ -12,66 +12,74 @@
 
 namespace accelerate {
 
-/// Found without starting a device.
+/// What is known about CUDA on this machine and in this build. Collected
+/// without initializing a device.
 struct CudaFacts {
-  /// What the driver can run, as in 13000; nothing without a driver.
+  /// The newest CUDA version that the driver supports, for example 13000. Empty
+  /// if there is no driver or it does not report its version.
   std::optional<int> driver_version;
-  /// Why there is none, in the system's words.
+  /// Why `driver_version` is empty.
   std::string driver_error;
-  /// LibTorch's folder, and whether it has CUDA in it.
+  /// The folder that contains LibTorch.
   std::string torch_folder;
+  /// Whether `torch_folder` contains libtorch_cuda.so.
   bool torch_has_cuda = false;
-  /// Where the CUDA half of this library lies, or should.
+  /// The path at which libaccelerate_cuda.so is expected.
   std::string library;
+  /// Whether the file `library` exists.
   bool has_library = false;
 };
 
-/// What the CUDA that we are built with asks of a driver.
-inline constexpr int kNeededDriver = 13000;
+/// The CUDA version that this build uses. The driver must support this version
+/// or a newer version.
+inline constexpr int kMinDriverVersion = 13000;
 
-/// What our kernels are written for: sm_80 and later.
-inline constexpr int kOldestGpu = 80;
+/// The lowest compute capability that our kernels support: sm_80.
+inline constexpr int kMinComputeCapability = 80;
 
-/// Looks at this host and this build.
+/// Inspects this machine and this build.
 CudaFacts collect_cuda_facts();
 
-/// Why CUDA cannot be used; nothing when it can. Each reason names what was
-/// found and what to do.
+/// The reason why CUDA cannot be used; empty if CUDA can be used. The error
+/// states what was found and what to do.
 std::optional<UnsupportedError> cuda_problem(const CudaFacts& facts);
 
-/// A release of NCCL: major, minor, patch.
+/// An NCCL version: major, minor, patch.
 using NcclVersion = std::array<int, 3>;
 
-/// Throws `UnsupportedError` when the NCCL that LibTorch loaded is not of the
-/// release the CUDA half was compiled with: the options of its groups hold a
-/// structure of NCCL's.
+/// Throws `UnsupportedError` if the NCCL version that LibTorch loaded differs
+/// in its major or minor number from the NCCL version that
+/// libaccelerate_cuda.so was compiled with. The numbers must match because the
+/// options for a process group contain an NCCL struct.
 ACCELERATE_API void check_nccl_versions(
     const NcclVersion& compiled, const NcclVersion& loaded);
 
-/// One GPU, as it describes itself.
+/// The properties of one GPU.
 struct GpuFacts {
   int index = 0;
   std::string name;
-  /// Compute capability: 9 and 0 for sm_90.
+  /// Compute capability: for sm_90, `major` is 9 and `minor` is 0.
   int major = 0;
   int minor = 0;
 };
 
-/// `NVIDIA H200 (sm_90)`.
+/// The GPU's name and architecture, for example `NVIDIA H200 (sm_90)`.
 ACCELERATE_API std::string gpu_text(const GpuFacts& gpu);
 
-/// Whether it multiplies matrices in `type` by itself: fp16 from sm_60 on, bf16
-/// from sm_80, fp8 from sm_89. LibTorch would emulate what is missing, slowly.
+/// Whether the GPU has native matmuls in `type`: fp16 requires sm_60, bf16
+/// requires sm_80, and fp8 requires sm_89. Returns true for every other type.
+/// LibTorch emulates matmuls that are not native, which is slow.
 ACCELERATE_API bool gpu_computes_in(c10::ScalarType type, const GpuFacts& gpu);
 
-/// What to throw when the driver refuses this build's kernels, which are for
-/// `architectures` (`sm_90,sm_100`), for the reason `why`.
-ACCELERATE_API UnsupportedError kernels_missing(
+/// Returns the error for a GPU that cannot run the kernels in this build.
+/// `architectures` lists the architectures that the kernels are compiled for,
+/// for example `sm_80 sm_90`. `reason` is the error text from CUDA.
+ACCELERATE_API UnsupportedError missing_kernels_error(
     const GpuFacts& gpu,
     const std::string& architectures,
-    const std::string& why);
+    const std::string& reason);
 
-/// `13000` → `13.0`.
+/// Formats a CUDA version: 13000 becomes `13.0`.
 std::string cuda_version_text(int version);
 
 }  // namespace accelerate

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets LibTorch find its CUDA although no program links it.
+// Makes LibTorch's CUDA available to programs that do not link it.
 //
-// LibTorch asks once in the life of a process whether it has CUDA, at the
-// first `torch::manual_seed`, `torch::cuda::is_available` or the like, and
-// keeps the answer. A program that seeds before it makes an Accelerator would
-// be without CUDA for good. So we register an answer of the lowest priority
-// that loads CUDA where there is a driver; LibTorch's own replaces it while
-// that happens.
+// LibTorch looks up its CUDA hooks once per process, at the first
+// `torch::manual_seed`, `torch::cuda::is_available` or the like, and caches the
+// result. A program that seeds before it creates an Accelerator would never get
+// CUDA. We therefore register fallback hooks that load the CUDA libraries where
+// there is a driver; LibTorch's own hooks replace them during the load.
 #include <ATen/detail/CUDAHooksInterface.h>
 
 #include "accelerate/error.h"
@@ -20,18 +19,18 @@ constexpr const char* kKey = "CUDAHooks";
 std::unique_ptr<at::CUDAHooksInterface> load_hooks(at::CUDAHooksArgs args) {
   static thread_local bool loading = false;
   if (loading) {
-    return nullptr;  // Loading did not replace us: LibTorch has no CUDA.
+    return nullptr;  // The load did not replace us: LibTorch has no CUDA.
   }
   loading = true;
   try {
     load_cuda_libraries();
   } catch (const UnsupportedError&) {
-    return nullptr;  // `device_problem` tells those who want to know.
+    return nullptr;  // `device_problem` returns the reason.
   }
   return at::CUDAHooksRegistry()->Create(kKey, args);
 }
 
-// Where a program links LibTorch's CUDA itself, its own answer is there.
+// A program that links LibTorch's CUDA has LibTorch's hooks already.
 [[maybe_unused]] const bool registered = [] {
   if (!at::CUDAHooksRegistry()->Has(kKey)) {
     at::CUDAHooksRegistry()->Register(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kind of accelerator can do that LibTorch's device-independent calls
-// cannot. The one place that code outside src/cuda asks.
+// The accelerator operations that LibTorch's device-independent API lacks. Code
+// outside src/cuda accesses these operations only through this interface.
 //
 //     if (DeviceBackend* gpu = find_device_backend()) {
 //       gpu->use_device(state.local_process_index());
@@ -22,92 +22,104 @@
 
 namespace accelerate {
 
-/// Which processes a group of devices joins.
+/// Options for a process group whose collectives run on devices.
 struct DeviceGroupOptions {
-  /// Where the members meet; held by the backend that is made.
+  /// The store that the ranks use for the rendezvous. The new process group
+  /// keeps a reference to the store.
   c10d::Store* store = nullptr;
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   c10::Device device = c10::Device(c10::kCUDA, 0);
-  /// Stands in messages of the library below.
+  /// The name of the process group in messages from the collective library.
   std::string name = "world";
 };
 
-/// Memory of one device, in bytes.
+/// The memory of one device, in bytes.
 struct DeviceMemory {
   std::int64_t free = 0;
   std::int64_t total = 0;
-  /// Most that tensors of this process took at once.
+  /// The most memory that tensors in this process have used at one time.
   std::int64_t peak = 0;
 };
 
-/// Work that was recorded once and is started as a whole.
+/// A graph of device work (a CUDA graph). It is captured once; each replay
+/// launches all of its work.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  /// Records what `body` starts on the current device. Throws what `body`
-  /// throws, and what cannot be recorded, with the recording ended.
+  /// Captures the work that `body` launches on the current device. Rethrows any
+  /// exception from `body`, and throws if an operation cannot be captured. In
+  /// both cases, the capture is ended first.
   virtual void capture(const std::function<void()>& body) = 0;
-  /// Starts it on the current stream.
+  /// Launches the graph on the current stream.
   virtual void replay() = 0;
 };
 
-/// One kind of accelerator. Lives until the process ends.
+/// One kind of accelerator. The object exists until the process ends.
 ///
-/// Thread safety: any thread.
+/// Thread safety: all functions may be called from any thread.
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
 
-  /// Its name in messages: `CUDA`.
+  /// The backend's name in messages, for example `CUDA`.
   virtual const char* name() const = 0;
   virtual c10::DeviceType type() const = 0;
   virtual int device_count() const = 0;
-  /// `NVIDIA H200 (sm_90)`.
+  /// The device's name in messages, for example `NVIDIA H200 (sm_90)`.
   virtual std::string describe(int index) const = 0;
-  /// The same for the same device in every process, whatever number it has
-  /// there, and for no other.
+  /// A unique identifier of the physical device. The identifier is the same in
+  /// every process, even if the device has a different index in another
+  /// process.
   virtual std::string identity(int index) const = 0;
 
-  /// Makes the device the current one of this thread and starts it.
+  /// Initializes the device and makes it the current device of this thread.
   ///
-  /// Throws `UnsupportedError` that names it when this build has no code for
-  /// it.
+  /// Throws `UnsupportedError`, which names the device, if the kernels in this
+  /// build cannot run on the device.
   virtual void use_device(int index) const = 0;
-  /// Whether the device computes in `type` by itself.
+  /// Whether the device supports matmuls in `type` natively.
   virtual bool computes_in(c10::ScalarType type, int index) const = 0;
   virtual DeviceMemory memory(int index) const = 0;
 
-  /// Name of the collectives between devices: `nccl`.
+  /// The name of the collective library, for example `nccl`.
   virtual const char* collectives() const = 0;
-  /// A backend for tensors on the device; the caller owns one reference.
+  /// Creates a c10d backend for tensors on the device. The caller must release
+  /// the returned reference.
   ///
-  /// Collective over the members, at its first operation at the latest.
+  /// Every rank in the process group must call this function. The c10d backend
+  /// connects to the other ranks either during this call or at its first
+  /// operation.
   virtual c10d::Backend* create_group(
       const DeviceGroupOptions& options) const = 0;
 
-  /// `pool` shares memory and the stream that is recorded with an earlier graph
-  /// of the same device; null for none.
+  /// Creates an empty graph. If `pool` is not null, it must be an earlier graph
+  /// on the same device, and the new graph shares its memory pool and its
+  /// capture stream. If `pool` is null, the new graph gets its own pool and
+  /// stream.
   virtual std::unique_ptr<DeviceGraph> make_graph(
       int index, const DeviceGraph* pool) const = 0;
-  /// Whether what is started now is recorded, in place of being run.
-  virtual bool is_recording() const = 0;
+  /// Whether the current stream is capturing a graph.
+  virtual bool is_capturing() const = 0;
 };
 
-/// Changes whenever one of the classes above does.
+/// The version of the interface in this header. It is incremented whenever a
+/// class in this header changes.
 inline constexpr std::uint32_t kDeviceAbi = 3;
 
-/// What a library with a device backend hands out. The first two members are
-/// compared before anything else is touched, as in comm/plugin.h.
+/// The table that a device library exports. `abi` and `torch_version` are
+/// checked before `backend` is called.
 struct DevicePlugin {
   std::uint32_t abi;
   const char* torch_version;
-  /// The one backend; throws `UnsupportedError` when it cannot work here.
+  /// Returns the only backend object in the library. Throws `UnsupportedError`
+  /// if the backend cannot run on this machine.
   DeviceBackend& (*backend)();
 };
 
-/// The one symbol of such a library: `extern "C"`, of this type.
+/// The type of the `extern "C"` function that a device library exports under
+/// the name `kDeviceEntryName`.
 using DevicePluginEntry = const DevicePlugin* (*)();
 inline constexpr const char* kDeviceEntryName = "accelerate_device_plugin";
 

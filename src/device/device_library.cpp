@@ -17,7 +17,7 @@
 namespace accelerate {
 namespace {
 
-// Never closed: CUDA's threads and exit handlers outlive every tensor.
+// Never unloaded: CUDA's threads and exit handlers outlive every tensor.
 void* open(const std::string& library) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
@@ -26,8 +26,8 @@ void* open(const std::string& library) {
         str_cat(
             "CUDA cannot be loaded: ",
             reason != nullptr ? reason : "dlopen gave no reason"),
-        "run `make build CUDA=1`, which brings the libraries that LibTorch's "
-        "CUDA needs");
+        "run `make build CUDA=1` to install the libraries that the CUDA build "
+        "of LibTorch needs");
   }
   return handle;
 }
@@ -38,27 +38,33 @@ const DevicePlugin& table_of(void* handle, const std::string& library) {
   const DevicePlugin* table = entry != nullptr ? entry() : nullptr;
   if (table == nullptr) {
     throw UnsupportedError(
-        str_cat(library, " is not a device library of accelerate"),
-        str_cat("it would export `", kDeviceEntryName, "`"));
+        str_cat("`", library, "` is not an accelerate device library"),
+        str_cat(
+            "pass a library that exports the function `",
+            kDeviceEntryName,
+            "`"));
   }
-  const std::string hint = "build both from one tree with one LibTorch";
+  const std::string hint =
+      "build both libraries from the same source tree with the same LibTorch";
   if (table->abi != kDeviceAbi) {
     throw UnsupportedError(
         str_cat(
+            "`",
             library,
-            " has device interface ",
+            "` has device interface version ",
             table->abi,
-            ", this libaccelerate has ",
+            ", but this libaccelerate has version ",
             kDeviceAbi),
         hint);
   }
   if (std::string(table->torch_version) != TORCH_VERSION) {
     throw UnsupportedError(
         str_cat(
+            "`",
             library,
-            " was built with LibTorch ",
+            "` was built with LibTorch ",
             table->torch_version,
-            ", this libaccelerate with ",
+            ", but this libaccelerate was built with ",
             TORCH_VERSION),
         hint);
   }
@@ -69,9 +75,9 @@ const DevicePlugin& table_of(void* handle, const std::string& library) {
   throw UnsupportedError(error.what(), error.hint(), error.where());
 }
 
-// What was found the first time holds for the process. Loading is a step of
-// its own: what the backend does first may ask LibTorch whether it has CUDA,
-// which asks for the loading (cuda_hooks.cpp).
+// The first result holds for the whole process. Loading is a separate step
+// because the backend's constructor may make LibTorch look up its CUDA hooks,
+// and these hooks load the libraries (cuda_hooks.cpp).
 struct Loaded {
   std::once_flag once;
   CudaFacts facts;
@@ -119,7 +125,7 @@ Found& find_once() {
   return found;
 }
 
-std::atomic<DeviceBackend*>& offered_for(c10::DeviceType type) {
+std::atomic<DeviceBackend*>& registered_for(c10::DeviceType type) {
   static std::
       array<std::atomic<DeviceBackend*>, c10::COMPILE_TIME_MAX_DEVICE_TYPES>
           all{};
@@ -162,13 +168,13 @@ std::string device_problem() {
              : "";
 }
 
-void offer_device_backend(c10::DeviceType type, DeviceBackend* backend) {
-  offered_for(type).store(backend, std::memory_order_release);
+void register_device_backend(c10::DeviceType type, DeviceBackend* backend) {
+  registered_for(type).store(backend, std::memory_order_release);
 }
 
 DeviceBackend* device_backend_of(c10::Device device) {
   if (auto* backend =
-          offered_for(device.type()).load(std::memory_order_acquire)) {
+          registered_for(device.type()).load(std::memory_order_acquire)) {
     return backend;
   }
   return device.is_cuda() ? &cuda_backend() : nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the library of an accelerator when it is there to be used.
+// Loads the library for this machine's accelerator if the accelerator can be
+// used.
 #pragma once
 
 #include <string>
@@ -8,37 +9,45 @@
 
 namespace accelerate {
 
-/// Opens libaccelerate_cuda.so, and LibTorch's CUDA with it, and asks nothing
-/// of either. Returns its path.
+/// Loads libaccelerate_cuda.so and LibTorch's CUDA libraries without
+/// initializing CUDA. Returns the path to libaccelerate_cuda.so.
 ///
-/// Throws `UnsupportedError` that says what is missing, each time.
+/// If a library or the driver is missing, every call throws an
+/// `UnsupportedError` that names the missing part.
 ACCELERATE_API const std::string& load_cuda_libraries();
 
-/// The CUDA backend. Opens libaccelerate_cuda.so, and LibTorch's CUDA with it,
-/// the first time.
+/// Returns the CUDA backend. The first call loads libaccelerate_cuda.so and
+/// LibTorch's CUDA libraries.
 ///
-/// Throws `UnsupportedError` that says what is missing, each time.
+/// If CUDA cannot be used, every call throws an `UnsupportedError` that states
+/// the reason, for example a missing library or driver.
 ACCELERATE_API DeviceBackend& cuda_backend();
 
-/// The accelerator of this host, if it has one that can be used. Without a
-/// driver this costs nothing.
+/// Returns the backend for this machine's accelerator, or null if there is no
+/// usable accelerator. Without a driver, the call is cheap: no library is
+/// loaded.
 ACCELERATE_API DeviceBackend* find_device_backend();
 
-/// Why `find_device_backend` gives nothing, though there is a driver; empty
-/// when there is none either, or nothing is wrong.
+/// Returns the reason why the backend cannot be used although there is a
+/// driver. Empty if there is no driver, or if the backend can be used.
 ACCELERATE_API std::string device_problem();
 
-/// The backend of a device that tensors lie on; null for the CPU, and for
-/// kinds that have none.
+/// Returns the backend for tensors on `device`. Returns null for the CPU and
+/// for device types without a backend. For a CUDA device, throws
+/// `UnsupportedError` if CUDA cannot be used.
 ACCELERATE_API DeviceBackend* device_backend_of(c10::Device device);
 
-/// Takes `backend` for the devices of a kind, before any library is asked; null
-/// takes it away again. For kinds that no library of ours knows, and for tests
-/// that stand in for one. Not while tensors of that kind are in use.
-ACCELERATE_API void offer_device_backend(
+/// Makes `device_backend_of` return `backend` for all devices of this type,
+/// even if one of our libraries supports the type. Null removes the
+/// registration. Used for device types that our libraries do not support, and
+/// for fake devices in tests. Must not be called while tensors on a device of
+/// this type are in use.
+ACCELERATE_API void register_device_backend(
     c10::DeviceType type, DeviceBackend* backend);
 
-/// Opens a library and returns its backend; `cuda_backend` does it for ours.
+/// Loads the device library at the path `library` and returns its backend.
+/// Throws `UnsupportedError` if the library cannot be loaded or was built with
+/// a different version of accelerate or LibTorch.
 ACCELERATE_API DeviceBackend& open_device_library(const std::string& library);
 
 }  // namespace accelerate

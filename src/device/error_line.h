@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What another library's exception says, in a line of ours.
+// Shortens the message of another library's exception to one line.
 #pragma once
 
 #include <exception>
@@ -9,7 +9,8 @@
 
 namespace accelerate {
 
-/// The first line of its text; LibTorch's without the stack it carries.
+/// Returns the first line of the exception's message, without LibTorch's
+/// backtrace.
 inline std::string error_line(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   const std::string text =

@@ -6,16 +6,16 @@
 namespace accelerate {
 namespace {
 
-std::atomic<const FusedBlocks*> offered{nullptr};
+std::atomic<const FusedBlocks*> current_blocks{nullptr};
 
 }  // namespace
 
 const FusedBlocks* fused_blocks() {
-  return offered.load(std::memory_order_acquire);
+  return current_blocks.load(std::memory_order_acquire);
 }
 
 void set_fused_blocks(const FusedBlocks* blocks) {
-  offered.store(blocks, std::memory_order_release);
+  current_blocks.store(blocks, std::memory_order_release);
 }
 
 }  // namespace accelerate

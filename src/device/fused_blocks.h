@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an accelerator's library computes as one, for models and optimizers.
+// Fused operations that an accelerator's library provides to models and
+// optimizers.
 //
-// Whole blocks of known architectures with their gradients, in bf16 on fp32
-// parameters. Models have a readable path beside each, which is what runs
-// elsewhere.
+// Most of these operations are whole blocks of known architectures, with their
+// gradients. They compute in bf16 and keep fp32 master weights. For each block,
+// models also have a reference path, which they use if the fused operation is
+// not available.
 #pragma once
 
 #include <cstdint>
@@ -16,53 +18,67 @@
 namespace accelerate {
 
 // Shapes: B batch, T tokens, D width. Results are [B, T, D] in bf16 and can be
-// differentiated once. `mask_bias` is added to attention's scores: [B, 1, T, T]
-// in bf16, or undefined; up to `kShortSequence` tokens it may be expanded, and
-// should be where it is the same for all queries.
+// differentiated once. `mask_bias` is added to the attention scores. It is
+// [B, 1, T, T] in bf16, or undefined. For up to `kShortSequence` tokens, it may
+// be an expanded view. If it is the same for all queries, it should be an
+// expanded view, because our faster attention kernels can then be used.
 
-/// Tokens of sequences that attention keeps on one processor.
+/// The longest sequence, in tokens, for which attention keeps all intermediate
+/// results on one SM.
 inline constexpr std::int64_t kShortSequence = 128;
 
-/// A layer of BERT. Dropout rates are those of one call, here and below: 0
-/// unless training.
+/// Options for a BERT layer. The dropout rates apply to one call; the caller
+/// must pass 0 outside training.
 struct EncoderBlockOptions {
   std::int64_t heads = 1;
   double layer_norm_eps = 1e-12;
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
-  /// Whether that goes for what attention gives too; DistilBERT's is kept.
-  bool drops_attended = true;
-  /// Where sequences of up to `kShortSequence` tokens begin among the T rows of
-  /// a batch of 1, and where the last one ends: an `UnpaddedBatch`'s.
-  /// Undefined: each row of the batch is one. Heads are then 32 or 64 wide, and
-  /// there is no mask.
-  at::Tensor starts = {};
+  /// Whether `hidden_dropout` also applies to the output of attention. False
+  /// for DistilBERT.
+  bool drops_attention_output = true;
+  /// `UnpaddedBatch::sequence_offsets` if the batch is unpadded, that is, one
+  /// row of T tokens. Then each sequence must have at most `kShortSequence`
+  /// tokens, each head must have 32 or 64 channels, and there must be no mask.
+  /// If undefined, each row of the batch is one sequence.
+  at::Tensor sequence_offsets = {};
 };
 
-/// Which rows of a batch are real tokens, [B, T] seen as B T rows.
+/// Describes how the real tokens in a padded batch, viewed as B * T rows, are
+/// packed into fewer rows. Packed rows that hold no token are called spare
+/// rows.
 struct UnpaddedBatch {
-  at::Tensor sources;  ///< Of each row without padding: where it was, or -1.
-  at::Tensor places;   ///< Of each of the B T rows: where it is, or -1.
-  at::Tensor starts;   ///< For `EncoderBlockOptions`; spare rows are sequences.
+  /// For each packed row, the index of its row in the padded batch; -1 for a
+  /// spare row.
+  at::Tensor source_rows;
+  /// For each of the B * T rows in the padded batch, the index of its packed
+  /// row; -1 for padding.
+  at::Tensor packed_rows;
+  /// The index of the first packed row of each sequence, followed by the number
+  /// of packed rows (`cu_seqlens` in other libraries). Spare rows form
+  /// additional sequences at the end.
+  at::Tensor sequence_offsets;
 };
 
-/// What BERT begins with: norm(words + positions + types), then dropout.
-/// Tables are fp32, [V, D]; a token's place in its row is its position.
+/// The input of BERT's embeddings: norm(words + positions + types), then
+/// dropout. The tables `words`, `positions` and `types` are fp32 with D
+/// columns. The position of a token is its index in its sequence.
 struct SummedEmbedding {
   at::Tensor words;
-  at::Tensor positions;  ///< No fewer rows than there are tokens.
+  at::Tensor positions;  ///< At least T rows.
   at::Tensor types;
-  at::Tensor weight;  ///< The norm's, as `shift`.
-  at::Tensor shift;
-  at::Tensor ids;       ///< [B, T] in int64, as `type_ids`.
-  at::Tensor type_ids;  ///< Undefined: all 0.
-  std::int64_t padding_id =
-      -1;  ///< A word without a gradient, if not negative.
+  at::Tensor weight;    ///< The norm's weight.
+  at::Tensor shift;     ///< The norm's bias.
+  at::Tensor ids;       ///< [B, T] in int64.
+  at::Tensor type_ids;  ///< [B, T] in int64; undefined: all 0.
+  /// The row of `words` with this index gets no gradient. If negative, every
+  /// row gets a gradient.
+  std::int64_t padding_id = -1;
   double eps = 1e-12;
   double dropout = 0.0;
 };
 
-/// A layer of GPT-2.
+/// Options for a GPT-2 layer.
 struct Gpt2BlockOptions {
   std::int64_t heads = 1;
   double layer_norm_eps = 1e-5;
@@ -71,7 +87,7 @@ struct Gpt2BlockOptions {
   double attention_scale = 1.0;
 };
 
-/// A layer of Llama.
+/// Options for a Llama layer.
 struct LlamaBlockOptions {
   std::int64_t query_heads = 1;
   std::int64_t key_heads = 1;
@@ -79,16 +95,23 @@ struct LlamaBlockOptions {
   double attention_dropout = 0.0;
 };
 
-/// One step of AdamW.
+/// The tensors and hyperparameters for one AdamW step.
 struct AdamWStep {
-  std::vector<at::Tensor> parameters;  ///< fp32, each dense.
-  std::vector<at::Tensor> gradients;   ///< fp32, bf16 or fp16, all alike.
-  std::vector<at::Tensor> exp_avgs;    ///< fp32, laid out as the parameters.
+  std::vector<at::Tensor> parameters;  ///< fp32; each tensor is dense.
+  std::vector<at::Tensor> gradients;   ///< All fp32, all bf16 or all fp16.
+  std::vector<at::Tensor> exp_avgs;    ///< fp32, with the parameters' layout.
   std::vector<at::Tensor> exp_avg_sqs;
-  /// Steps of each, with this one: one float each, on the device.
+  /// For each parameter, its step count including this step, as one float on
+  /// the device.
   std::vector<at::Tensor> steps;
-  at::Tensor lr = {};  ///< One float on the device; undefined: `lr_value`.
-  at::Tensor grad_scale = {};  ///< May be undefined, as `found_inf`.
+  /// The learning rate, one float on the device. If undefined, `lr_value` is
+  /// used.
+  at::Tensor lr = {};
+  /// Gradients are divided by this value, one float on the device. May be
+  /// undefined.
+  at::Tensor grad_scale = {};
+  /// If this value, one float on the device, is not zero, the step changes
+  /// nothing. May be undefined.
   at::Tensor found_inf = {};
   double lr_value = 0.0;
   double beta1 = 0.9;
@@ -98,7 +121,8 @@ struct AdamWStep {
   bool maximize = false;
 };
 
-/// Functions, each where cuda/blocks describes it.
+/// The fused operations as function pointers. The headers in cuda/blocks
+/// describe each function.
 struct FusedBlocks {
   using Tensors = std::vector<at::Tensor>;
 
@@ -131,30 +155,36 @@ struct FusedBlocks {
       const at::Tensor& hidden,
       const at::Tensor& weight,
       const at::Tensor& labels);
-  void (*adamw_step)(const AdamWStep& work);
-  /// Brings the bf16 copies of parameters up to date that something else than
-  /// `adamw_step` has changed. Whoever starts recorded blocks calls it before.
-  /// Throws `ArgumentError` for a wrong label of an earlier loss, as the loss
-  /// itself does.
-  void (*refresh)();
-  /// `mask_BT` is not 0 for at most `rows` tokens; all in int32.
+  void (*adamw_step)(const AdamWStep& step);
+  /// The caller must call this function before it replays a graph that contains
+  /// fused blocks. Updates the bf16 copies of parameters that have been changed
+  /// by anything other than `adamw_step`. Throws `ArgumentError` if
+  /// `linear_cross_entropy` got an invalid label that has not been reported
+  /// yet.
+  void (*before_replay)();
+  /// Packs the tokens for which `mask_BT` is nonzero into `rows` rows. There
+  /// must be at most `rows` such tokens. The tensors in the result are int32.
   UnpaddedBatch (*unpad)(const at::Tensor& mask_BT, std::int64_t rows);
-  /// Rows of the matrix x, zeros for -1; `inverse` says for each row of x which
-  /// of the result it is, or -1.
+  /// Returns a matrix whose row i is row `index[i]` of `x`, or zeros if
+  /// `index[i]` is -1. For each row of `x`, `inverse` must contain the index of
+  /// that row in the result, or -1 if the row is not in the result.
   at::Tensor (*take_rows)(
       const at::Tensor& x, const at::Tensor& index, const at::Tensor& inverse);
-  /// Undefined where the readable path has to do it.
+  /// Computes BERT's embeddings. Returns an undefined tensor if no kernel
+  /// supports the sizes of `input`; the caller must then use the reference
+  /// path.
   at::Tensor (*summed_embedding)(const SummedEmbedding& input);
-  /// x W^T + b; `bias` may be undefined.
+  /// Computes x W^T + b; `bias` may be undefined.
   at::Tensor (*linear)(
       const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 };
 
-/// What the open library offers; null where none is open, or none offers it.
+/// Returns the fused blocks that the loaded device library provides, or null if
+/// no loaded library provides fused blocks.
 ACCELERATE_API const FusedBlocks* fused_blocks();
 
-/// Called by the library when it is opened, and by tests that want the
-/// readable path (with null).
+/// Sets the value that `fused_blocks` returns. A device library calls this
+/// function when it is loaded. Tests of the reference path pass null.
 ACCELERATE_API void set_fused_blocks(const FusedBlocks* blocks);
 
 }  // namespace accelerate

@@ -10,7 +10,7 @@
 namespace accelerate {
 namespace {
 
-// LibTorch says `… Tried to allocate 20.00 GiB. GPU 0 has …`.
+// Parses LibTorch's text `… Tried to allocate 20.00 GiB. GPU 0 has …`.
 std::string requested(std::string_view text) {
   constexpr std::string_view kBefore = "Tried to allocate ";
   const auto begin = text.find(kBefore);
@@ -19,7 +19,7 @@ std::string requested(std::string_view text) {
   }
   const std::string_view rest = text.substr(begin + kBefore.size());
   std::string amount(rest.substr(0, rest.find(". ")));
-  // As `format_bytes` writes it.
+  // `format_bytes` writes GB, not GiB.
   if (const auto unit = amount.find("iB"); unit != std::string::npos) {
     amount.erase(unit, 1);
   }
@@ -48,7 +48,7 @@ OutOfMemoryError out_of_memory(
         bytes(memory.free),
         " of ",
         bytes(memory.total),
-        " free, tensors took at most ",
+        " free, peak use by tensors ",
         bytes(memory.peak));
   }
   return OutOfMemoryError(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What there is to say when a device has no memory left.
+// The error that is thrown when a device is out of memory.
 #pragma once
 
 #include <string>
@@ -12,12 +12,13 @@
 
 namespace accelerate {
 
-/// Our error for LibTorch's: which device, how much was asked for, how much is
-/// free, and the most that was in use.
+/// Converts LibTorch's out-of-memory error to ours, which states the device,
+/// the requested memory, the free memory and the peak memory use.
 ACCELERATE_API OutOfMemoryError
 out_of_memory(const c10::OutOfMemoryError& error, c10::Device device);
 
-/// Calls `body`, with LibTorch's error replaced by ours.
+/// Calls `body` and returns its result. If LibTorch throws an out-of-memory
+/// error, throws `OutOfMemoryError` instead.
 template <typename Body>
 decltype(auto) with_memory_errors(c10::Device device, const Body& body) {
   try {

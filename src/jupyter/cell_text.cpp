@@ -8,8 +8,8 @@
 namespace accelerate::jupyter {
 namespace {
 
-// Walks over C++ text and knows what is code: not comments, strings, nor
-// preprocessor lines.
+// Scans C++ text and separates code from comments, strings and preprocessor
+// lines.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -21,12 +21,12 @@ class Scanner {
   }
 
   int depth = 0;
-  bool closes_too_much = false;
-  bool is_open = false;  // A comment or a string does not end.
-  // Where the last statement at depth 0 begins: behind `;`, `}` or a line of
-  // the preprocessor.
+  bool has_extra_closing = false;
+  bool is_open = false;  // A comment or string is not closed.
+  // Where the last statement at depth 0 begins: after `;`, `}` or a
+  // preprocessor line.
   std::size_t last_statement = 0;
-  // Behind the last character of code.
+  // After the last character of code.
   std::size_t end_of_code = 0;
 
  private:
@@ -51,7 +51,7 @@ class Scanner {
     }
   }
 
-  // `1'000` is no character, `LR"` no raw string.
+  // `1'000` does not start a character literal, `LR"` not a raw string.
   bool follows_name() const {
     const char before = at_ > 0 ? text_[at_ - 1] : ' ';
     return std::isalnum(static_cast<unsigned char>(before)) != 0 ||
@@ -70,7 +70,7 @@ class Scanner {
     if (c == '(' || c == '[' || c == '{') {
       ++depth;
     } else if (c == ')' || c == ']' || c == '}') {
-      closes_too_much = closes_too_much || --depth < 0;
+      has_extra_closing = has_extra_closing || --depth < 0;
     }
     if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
       end_of_code = at_;
@@ -99,7 +99,7 @@ class Scanner {
     for (++at_; at_ < text_.size() && text_[at_] != quote; ++at_) {
       if (text_[at_] == '\n') {
         end_of_code = at_;
-        return;  // The compiler will say so.
+        return;  // The compiler reports it.
       }
       at_ += text_[at_] == '\\' ? 1 : 0;
     }
@@ -145,7 +145,7 @@ bool is_continuation(char c) {
 Completeness completeness(const std::string& code) {
   Scanner scanner(code);
   scanner.scan();
-  if (scanner.closes_too_much) {
+  if (scanner.has_extra_closing) {
     return Completeness::invalid;
   }
   const bool goes_on =
@@ -163,7 +163,7 @@ std::string with_display(const std::string& code, const std::string& name) {
       begin >= scanner.end_of_code) {
     return code;
   }
-  // The expression keeps its line and column, for the compiler's messages.
+  // Keeps the line and column of the expression for the compiler's messages.
   const std::string before = code.substr(0, begin);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const auto column = before.size() - (before.rfind('\n') + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a cell: where it ends, and what its last line is.
+// The text of a cell: whether it is complete, and its last expression.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,19 @@ namespace accelerate::jupyter {
 
 enum class Completeness { complete, incomplete, invalid };
 
-/// Whether a client should run the text or ask for another line: brackets,
-/// strings and comments are closed. `invalid` closes what was never opened.
+/// Returns `complete` if all brackets, strings and comments in `code` are
+/// closed, `incomplete` if `code` needs another line, and `invalid` if a
+/// closing bracket has no opening bracket.
 Completeness completeness(const std::string& code);
 
-/// The code with its last expression shown: `x` without a semicolon at the
-/// end becomes a call of the prelude's `display`. Messages of the compiler
-/// still name its line in the cell `name`.
+/// Changes `code` so that it displays the value of its last expression: if that
+/// expression has no final semicolon, it becomes the argument of a call to
+/// `display` from the prelude. Compiler messages still refer to the original
+/// lines of the cell `name`.
 std::string with_display(const std::string& code, const std::string& name);
 
-/// From a position that counts characters to one that counts bytes, and back.
+/// `byte_position` converts a position in `text` from characters to bytes;
+/// `character_position` converts it from bytes to characters.
 std::size_t byte_position(const std::string& text, std::size_t characters);
 std::size_t character_position(const std::string& text, std::size_t bytes);
 

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kPatience{15};
+constexpr std::chrono::seconds kTimeout{15};
 constexpr std::size_t kMaxOutput = std::size_t{16} << 20;
 
 bool is_name(char c) {
@@ -66,7 +66,7 @@ std::vector<std::string> parse_completions(
   std::set<std::string> names;
   for (const std::string& line : split(output, '\n')) {
     std::string name = name_in(line);
-    // What the language reserves is nobody's wish unless it was begun.
+    // Hides reserved names unless the prefix starts with an underscore.
     const bool is_hidden = name.starts_with("_") && !prefix.starts_with("_");
     if (!name.empty() && name.starts_with(prefix) && !is_hidden) {
       names.insert(std::move(name));
@@ -93,27 +93,29 @@ Completion complete(
   text += code;
   const auto before = text.substr(0, text.size() - code.size() + result.end);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  // Also right where there is no line end: npos + 1 is 0.
+  // Also correct without a newline: npos + 1 is 0.
   const auto column = before.size() - (before.rfind('\n') + 1) + 1;
   try {
-    // While it is being made, names wait: the kernel has to answer.
+    // Does not wait while the header is being compiled: the kernel must
+    // respond.
     const auto header = existing_header(setup);
     if (!header) {
       return result;
     }
     const TemporaryFile file(text, ".cpp");
     const TemporaryFile output("", ".txt");
-    // Names of a large namespace are more than a pipe is read for.
-    std::vector<std::string> words = {
+    // Writes to a file: the names of a large namespace exceed the limit for
+    // reading a pipe.
+    std::vector<std::string> arguments = {
         "/bin/sh",
         "-c",
         str_cat("exec \"$0\" \"$@\" > ", shell_quote(output.path().string())),
         find_clang(setup.environment).string()};
     for (const std::string& flag : cell_flags(setup)) {
-      words.push_back(flag);
+      arguments.push_back(flag);
     }
-    words.insert(
-        words.end(),
+    arguments.insert(
+        arguments.end(),
         {"-Xclang",
          "-fincremental-extensions",
          "-include-pch",
@@ -128,12 +130,12 @@ Completion complete(
              ":",
              column),
          file.path().string()});
-    (void)program_output(words, kPatience);
+    (void)program_output(arguments, kTimeout);
     result.matches = parse_completions(
         read_file(output.path(), kMaxOutput),
         code.substr(result.begin, result.end - result.begin));
   } catch (const Error&) {
-    // Completion is a comfort: without a compiler there is none.
+    // Completion is optional: without a compiler there are no matches.
     result.matches.clear();
   }
   return result;

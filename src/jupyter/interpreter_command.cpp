@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHeader = "notebook.pch";
 
-// How the header is compiled, beside the flags of cells. The last one halves
-// the time in which an interpreter starts.
+// Flags for the header in addition to the flags of cells. The last one halves
+// the start time of an interpreter.
 const std::vector<std::string>& header_flags() {
   static const std::vector<std::string> flags = {
       "-Xclang", "-fincremental-extensions", "-fpch-instantiate-templates"};
@@ -40,23 +40,24 @@ const std::vector<std::string>& header_flags() {
 fs::path find_program(
     const Environment& environment,
     const std::string& name,
-    const std::string& otherwise) {
+    const std::string& fallback) {
   for (const auto& folder : split(environment.get("PATH").value_or(""), ':')) {
     if (::access((fs::path(folder) / name).c_str(), X_OK) == 0) {
       return fs::path(folder) / name;
     }
   }
-  if (::access(otherwise.c_str(), X_OK) == 0) {
-    return otherwise;
+  if (::access(fallback.c_str(), X_OK) == 0) {
+    return fallback;
   }
   throw UnsupportedError(
-      str_cat("`", name, "` is not on this host; C++ notebooks need it"),
+      str_cat("`", name, "` is not installed; C++ notebooks need it"),
       "install clang 19: `apt-get install clang-tools-19`");
 }
 
-// When the newest of our headers changed: a source tree has no other sign.
+// The modification time of our newest header. A source tree has no version to
+// compare instead.
 std::string newest_header(const Toolchain& toolchain) {
-  // The clock of files counts from 2174.
+  // The epoch of the file clock is in 2174, so times are negative.
   fs::file_time_type newest = fs::file_time_type::min();
   std::error_code ignored;
   for (const std::string& flag : toolchain.flags) {
@@ -101,34 +102,34 @@ fs::path header_folder(const InterpreterSetup& setup, const fs::path& clang) {
          "accelerate-cpp" / "notebook" / sha256_hex(key).substr(0, 32);
 }
 
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
+std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
-  for (std::string& word : words) {
-    pointers.push_back(word.data());
+  for (std::string& string : strings) {
+    pointers.push_back(string.data());
   }
   pointers.push_back(nullptr);
   return pointers;
 }
 
-// The status of `process` when it has ended; killed when that takes longer.
-int wait_for_compiler(pid_t process, std::chrono::milliseconds longest) {
-  const auto deadline = std::chrono::steady_clock::now() + longest;
+// Returns the exit code of `process`; kills it after the timeout.
+int wait_for_compiler(pid_t process, std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   int status = 0;
-  pid_t ended = 0;
-  while ((ended = ::waitpid(process, &status, WNOHANG)) == 0) {
+  pid_t exited = 0;
+  while ((exited = ::waitpid(process, &status, WNOHANG)) == 0) {
     if (std::chrono::steady_clock::now() >= deadline) {
       ::kill(process, SIGKILL);
       (void)::waitpid(process, &status, 0);
       throw ConfigError(
           str_cat(
-              "the headers of C++ notebooks did not compile within ",
-              std::chrono::duration<double>(longest).count(),
+              "the headers for C++ notebooks did not compile within ",
+              std::chrono::duration<double>(timeout).count(),
               " s"),
-          "close what else the machine computes, then start the kernel again");
+          "stop other programs on this machine, then restart the kernel");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  if (ended < 0) {
+  if (exited < 0) {
     throw ConfigError(
         str_cat("cannot wait for the compiler: ", errno_text(errno)));
   }
@@ -136,40 +137,41 @@ int wait_for_compiler(pid_t process, std::chrono::milliseconds longest) {
 }
 
 int run_compiler(
-    std::vector<std::string> words, std::chrono::milliseconds longest) {
+    std::vector<std::string> arguments, std::chrono::milliseconds timeout) {
   pid_t process = -1;
-  const auto pointers = pointers_to(words);
+  const auto pointers = pointers_to(arguments);
   const int error = ::posix_spawn(
       &process, pointers[0], nullptr, nullptr, pointers.data(), environ);
   if (error != 0) {
     throw ConfigError(
-        str_cat("cannot run ", words[0], ": ", errno_text(error)));
+        str_cat("cannot run ", arguments[0], ": ", errno_text(error)));
   }
-  return wait_for_compiler(process, longest);
+  return wait_for_compiler(process, timeout);
 }
 
 void compile_header(
     const InterpreterSetup& setup,
     const fs::path& clang,
-    const fs::path& to,
-    std::chrono::milliseconds longest) {
-  const fs::path header = to.parent_path() / "notebook.h";
+    const fs::path& output,
+    std::chrono::milliseconds timeout) {
+  const fs::path header = output.parent_path() / "notebook.h";
   write_file(header, prelude_header(setup.plain));
-  const fs::path temporary = to.string() + ".new";
-  std::vector<std::string> words = {clang.string()};
+  const fs::path temporary = output.string() + ".new";
+  std::vector<std::string> arguments = {clang.string()};
   for (const std::string& flag : cell_flags(setup)) {
-    words.push_back(flag);
+    arguments.push_back(flag);
   }
-  words.insert(words.end(), header_flags().begin(), header_flags().end());
-  words.insert(
-      words.end(),
+  arguments.insert(
+      arguments.end(), header_flags().begin(), header_flags().end());
+  arguments.insert(
+      arguments.end(),
       {"-x", "c++-header", header.string(), "-o", temporary.string()});
-  if (run_compiler(words, longest) != 0) {
+  if (run_compiler(arguments, timeout) != 0) {
     throw ConfigError(
-        "the headers of C++ notebooks do not compile",
-        "the compiler's own messages are above");
+        "the headers for C++ notebooks do not compile",
+        "see the compiler messages above");
   }
-  fs::rename(temporary, to);
+  fs::rename(temporary, output);
 }
 
 }  // namespace
@@ -197,18 +199,18 @@ std::vector<std::string> cell_flags(const InterpreterSetup& setup) {
 }
 
 fs::path precompiled_header(
-    const InterpreterSetup& setup, std::chrono::milliseconds longest) {
+    const InterpreterSetup& setup, std::chrono::milliseconds timeout) {
   const fs::path clang = find_clang(setup.environment);
   const fs::path folder = header_folder(setup, clang);
   const fs::path result = folder / kHeader;
-  const FileLock lock(folder / "lock", longest);
+  const FileLock lock(folder / "lock", timeout);
   if (!fs::exists(result)) {
     if (!setup.plain) {
-      std::cerr << "Precompiling LibTorch's headers for C++ notebooks, once "
-                   "for this installation …"
+      std::cerr << "Precompiling LibTorch's headers for C++ notebooks; this "
+                   "happens once per installation …"
                 << std::endl;
     }
-    compile_header(setup, clang, result, longest);
+    compile_header(setup, clang, result, timeout);
   }
   return result;
 }
@@ -226,7 +228,7 @@ std::string setup_text(const InterpreterSetup& setup) {
       setup.kernel,
       "\n");
   if (!setup.plain) {
-    // From the bottom up: each finds what it needs.
+    // Dependencies first, so that each library finds what it needs.
     for (auto library = setup.toolchain.libraries.rbegin();
          library != setup.toolchain.libraries.rend();
          ++library) {
@@ -236,15 +238,15 @@ std::string setup_text(const InterpreterSetup& setup) {
   return text;
 }
 
-void become_interpreter(const InterpreterSetup& setup) {
+void exec_interpreter(const InterpreterSetup& setup) {
   const fs::path clang_repl = find_clang_repl(setup.environment);
-  std::vector<std::string> words = {clang_repl.string()};
+  std::vector<std::string> arguments = {clang_repl.string()};
   auto flags = cell_flags(setup);
   flags.insert(
       flags.end(), {"-include-pch", precompiled_header(setup).string()});
   for (const std::string& flag : flags) {
-    words.emplace_back("-Xcc");
-    words.push_back(flag);
+    arguments.emplace_back("-Xcc");
+    arguments.push_back(flag);
   }
   auto variables = setup.environment.variables();
   const fs::path library = fs::path(setup.kernel).parent_path().parent_path() /
@@ -254,14 +256,15 @@ void become_interpreter(const InterpreterSetup& setup) {
   for (const auto& [name, value] : variables) {
     environment.push_back(str_cat(name, "=", value));
   }
-  // One line is what makes clang-repl call us; what it says is all the same.
+  // clang-repl calls our library when it reads its first line; the content of
+  // the line does not matter.
   const int input = ::memfd_create("line", MFD_CLOEXEC);
   static_cast<void>(!::write(input, "0\n", 2));
   ::lseek(input, 0, SEEK_SET);
   ::dup2(input, STDIN_FILENO);
   ::execve(
-      words[0].c_str(),
-      pointers_to(words).data(),
+      arguments[0].c_str(),
+      pointers_to(arguments).data(),
       pointers_to(environment).data());
   throw_errno("start", clang_repl, errno);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an interpreter is started: clang-repl 19, our library inside it, and the
-// precompiled header.
+// Starts an interpreter: clang-repl 19 with our library and the precompiled
+// header.
 #pragma once
 
 #include <chrono>
@@ -16,40 +16,44 @@ namespace accelerate::jupyter {
 
 struct InterpreterSetup {
   Environment environment;
-  /// This program; the rest of the installation lies around it.
+  /// The path of this program. Other files of the installation are found
+  /// relative to this path.
   std::string kernel;
   Toolchain toolchain;
-  /// Without LibTorch and this library: plain C++.
+  /// Whether cells use plain C++, without LibTorch and this library.
   bool plain = false;
 };
 
-/// Throws `UnsupportedError` with what to install where clang-repl 19 is
-/// missing.
+/// Returns the path of clang-repl 19. If it is missing, throws
+/// `UnsupportedError` with the package to install.
 std::filesystem::path find_clang_repl(const Environment& environment);
-/// The compiler of the same release.
+/// Returns the path of clang++ 19, the compiler that matches clang-repl.
 std::filesystem::path find_clang(const Environment& environment);
 
-/// The flags cells are compiled with, the compiler's own excepted.
+/// Returns the flags for compiling cells.
 std::vector<std::string> cell_flags(const InterpreterSetup& setup);
 
-/// The precompiled header, made if need be; that takes half a minute, once
-/// for an installation, and is said on the standard error.
+/// Returns the path of the precompiled header. If the file does not exist,
+/// prints a message to stderr and compiles the header. This takes about half a
+/// minute, once per installation.
 ///
-/// Throws `ConfigError` when the headers do not compile, or not within
-/// `longest`; `IoError` when another process is at it for that long.
+/// Throws `ConfigError` if the compiler fails or takes longer than `timeout`,
+/// and `IoError` if another process is still compiling the header after
+/// `timeout`.
 std::filesystem::path precompiled_header(
     const InterpreterSetup& setup,
-    std::chrono::milliseconds longest = std::chrono::minutes(15));
+    std::chrono::milliseconds timeout = std::chrono::minutes(15));
 
-/// The same where it has been made already; waits for nobody.
+/// Returns the path of the precompiled header, or nothing if the file does not
+/// exist. Never compiles and never waits.
 std::optional<std::filesystem::path> existing_header(
     const InterpreterSetup& setup);
 
-/// The first request of an interpreter: see `link.h`.
+/// Returns the text of the `setup` request; see `interpreter_protocol.h`.
 std::string setup_text(const InterpreterSetup& setup);
 
-/// Turns this process into an interpreter that reads requests at
-/// `kRequests`. Returns only by exception.
-[[noreturn]] void become_interpreter(const InterpreterSetup& setup);
+/// Replaces this process with an interpreter that reads requests from the
+/// descriptor `kRequests`. Throws if the interpreter cannot be started.
+[[noreturn]] void exec_interpreter(const InterpreterSetup& setup);
 
 }  // namespace accelerate::jupyter

@@ -28,13 +28,14 @@ struct Pipe {
 Pipe make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw IoError(str_cat("cannot make a pipe: ", errno_text(errno)));
+    throw IoError(str_cat("cannot create a pipe: ", errno_text(errno)));
   }
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// Gives the child `fds` as 1, 2, 3 and 4: first out of the way of each other.
-void place(std::array<int, 4> fds) {
+// Moves `fds` to the descriptors 1, 2, 3 and 4 of the child. Copies them to
+// high numbers first, so that none is overwritten.
+void move_descriptors(std::array<int, 4> fds) {
   for (int& fd : fds) {
     fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 16);
   }
@@ -49,7 +50,7 @@ void place(std::array<int, 4> fds) {
   if (::getppid() != parent) {
     ::_exit(1);
   }
-  // Ignored by the kernel, not by what a notebook starts.
+  // The kernel ignores SIGPIPE; programs that a notebook starts must not.
   std::signal(SIGPIPE, SIG_DFL);
   ::execl(
       setup.kernel.c_str(),
@@ -74,7 +75,7 @@ InterpreterProcess::InterpreterProcess(const InterpreterSetup& setup) {
     throw IoError(str_cat("cannot start the interpreter: ", errno_text(errno)));
   }
   if (process_ == 0) {
-    place(
+    move_descriptors(
         {output.write.get(),
          errors.write.get(),
          requests.read.get(),
@@ -90,18 +91,18 @@ InterpreterProcess::InterpreterProcess(const InterpreterSetup& setup) {
   ::fcntl(errors_.get(), F_SETFL, O_NONBLOCK);
   send("setup", setup_text(setup));
   send("prelude", prelude_code());
-  waiting_for_ = 2;
+  pending_setup_replies_ = 2;
 }
 
 InterpreterProcess::~InterpreterProcess() {
   kill();
-  (void)describe_end();
+  (void)describe_exit();
 }
 
 void InterpreterProcess::send(
-    const std::string& word, const std::string& text) {
-  // One that has died is noticed where its reply is read.
-  write_bytes(requests_.get(), packet_bytes(word, text));
+    const std::string& kind, const std::string& text) {
+  // If the interpreter died, `read_reply` notices.
+  write_bytes(requests_.get(), packet_bytes(kind, text));
 }
 
 void InterpreterProcess::run(const std::string& code) {
@@ -110,10 +111,10 @@ void InterpreterProcess::run(const std::string& code) {
 
 std::optional<Packet> InterpreterProcess::read_reply() {
   auto packet = read_packet(replies_.get());
-  if (packet && waiting_for_ > 0 && packet->word != "ok") {
+  if (packet && pending_setup_replies_ > 0 && packet->kind != "ok") {
     std::cerr << packet->text;
   }
-  if (packet && waiting_for_ > 0 && --waiting_for_ >= 0) {
+  if (packet && pending_setup_replies_ > 0 && --pending_setup_replies_ >= 0) {
     return Packet{"started", ""};
   }
   return packet;
@@ -131,14 +132,14 @@ void InterpreterProcess::kill() {
   }
 }
 
-std::string InterpreterProcess::describe_end() {
+std::string InterpreterProcess::describe_exit() {
   if (process_ <= 0) {
-    return "ended";
+    return "exited";
   }
   int status = 0;
   while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
   }
-  // What it had started, and nobody else is there to end.
+  // Kills the processes that it started; they have no other parent.
   ::kill(-process_, SIGKILL);
   process_ = 0;
   if (WIFSIGNALED(status)) {

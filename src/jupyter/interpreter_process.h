@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter, as the kernel's child.
+// The interpreter as a child process of the kernel.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,12 @@
 
 #include "base/unique_fd.h"
 #include "jupyter/interpreter_command.h"
-#include "jupyter/link.h"
+#include "jupyter/interpreter_protocol.h"
 
 namespace accelerate::jupyter {
 
-/// Started by the constructor, killed with all it started by the destructor.
+/// An interpreter in a child process. The constructor starts the child process;
+/// the destructor kills it and all processes that it started.
 class InterpreterProcess {
  public:
   explicit InterpreterProcess(const InterpreterSetup& setup);
@@ -21,34 +22,38 @@ class InterpreterProcess {
   InterpreterProcess& operator=(const InterpreterProcess&) = delete;
   ~InterpreterProcess();
 
-  /// For poll: what a cell prints, and the end of a cell.
+  /// Descriptors to poll: `output` is stdout of the cell, `errors` is stderr of
+  /// the cell, and `replies` carries the interpreter's replies.
   int output() const { return output_.get(); }
   int errors() const { return errors_.get(); }
   int replies() const { return replies_.get(); }
 
-  /// Hands over a cell. The reply is that of `read_reply`.
+  /// Sends the cell `code` to the interpreter. Does not wait for the result;
+  /// `read_reply` returns the reply.
   void run(const std::string& code);
-  /// The reply to the last cell, when `replies` is readable; nothing when the
-  /// interpreter has died. Those to the set-up are read over.
+  /// Returns the next reply; call it when `replies` is readable. Replies to the
+  /// setup requests have the kind `started`. Returns nothing if the interpreter
+  /// died.
   std::optional<Packet> read_reply();
-  /// Whether the reply just read was the set-up's.
-  bool is_ready() const { return waiting_for_ == 0; }
+  /// Returns whether the interpreter has answered all setup requests.
+  bool is_ready() const { return pending_setup_replies_ == 0; }
 
   void interrupt();
-  /// Ends it now.
+  /// Kills the interpreter and its children immediately.
   void kill();
-  /// How it ended: `killed by signal 11 (SEGV)`. Waits for the end.
-  std::string describe_end();
+  /// Waits for the interpreter to exit. Returns a description of how it exited,
+  /// such as `killed by signal 11 (SEGV)`.
+  std::string describe_exit();
 
  private:
-  void send(const std::string& word, const std::string& text);
+  void send(const std::string& kind, const std::string& text);
 
   pid_t process_ = 0;
   UniqueFd requests_;
   UniqueFd replies_;
   UniqueFd output_;
   UniqueFd errors_;
-  int waiting_for_ = 0;  // Replies to the set-up.
+  int pending_setup_replies_ = 0;
 };
 
 }  // namespace accelerate::jupyter

@@ -22,29 +22,31 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A cell that is inside a library may need this long to come back from it.
-constexpr std::chrono::seconds kInterruptPatience{5};
-constexpr std::size_t kMostHistory = 1000;
+// How long an interrupted cell may take to return from library code.
+constexpr std::chrono::seconds kInterruptTimeout{5};
+constexpr std::size_t kMaxHistory = 1000;
 
-std::atomic<bool> interrupt_came{false};
+std::atomic<bool> interrupt_received{false};
 void on_interrupt(int /*signal*/) {
-  interrupt_came.store(true);
+  interrupt_received.store(true);
 }
 
-std::string text_in(const Json& content, std::string_view name) {
+std::string string_field(const Json& content, std::string_view name) {
   const Json* const found = content.find(name);
   return found != nullptr && found->is_string() ? found->as_string() : "";
 }
 
-bool flag_in(const Json& content, std::string_view name, bool otherwise) {
+bool bool_field(
+    const Json& content, std::string_view name, bool default_value) {
   const Json* const found = content.find(name);
-  return found != nullptr && found->is_bool() ? found->as_bool() : otherwise;
+  return found != nullptr && found->is_bool() ? found->as_bool()
+                                              : default_value;
 }
 
-// One stream of the interpreter, forwarded as it comes.
+// An output stream of the interpreter, forwarded as it arrives.
 struct Stream {
   std::string name;
-  std::string rest;  // The beginning of a character.
+  std::string rest;  // An incomplete character or escape code.
 };
 
 }  // namespace
@@ -59,14 +61,14 @@ class Kernel::Impl {
   int run() {
     while (!ended_) {
       wait();
-      if (interrupt_came.exchange(false)) {
+      if (interrupt_received.exchange(false)) {
         interrupt();
       }
       answer(Channel::control);
       if (running_) {
         watch_cell();
       }
-      // The next request waits until the cell has ended.
+      // The next request waits until the cell has finished.
       if (!running_) {
         answer(Channel::shell);
       }
@@ -85,7 +87,7 @@ class Kernel::Impl {
         {nullptr, interpreter_->errors(), ZMQ_POLLIN, 0},
     }};
     if (running_) {
-      // Without the shell.
+      // Does not poll the shell.
       std::swap(items[2], items[5]);
     }
     const int count = running_ ? 5 : 3;
@@ -95,7 +97,7 @@ class Kernel::Impl {
     }
   }
 
-  // Milliseconds until the cell that was interrupted must have ended.
+  // Milliseconds until an interrupted cell is killed.
   long time_left() const {
     if (!kill_at_) {
       return 1000;
@@ -121,15 +123,15 @@ class Kernel::Impl {
   }
 
   void handle(Channel channel, const Message& message) {
-    // The state of the cell that runs stays what the client sees.
-    const bool is_beside = running_;
+    // While a cell runs, the client keeps seeing the state of the cell.
+    const bool during_cell = running_;
     const std::string type = message.type();
-    if (!is_beside) {
+    if (!during_cell) {
       parent_ = message;
       publish("status", Json::object({{"execution_state", "busy"}}));
     }
     try {
-      if (type == "execute_request" && !is_beside) {
+      if (type == "execute_request" && !during_cell) {
         execute(message);
       } else {
         reply(channel, message, content_for(type, message.content));
@@ -140,7 +142,7 @@ class Kernel::Impl {
           message,
           CellError{"Error", error.what(), {error.what()}}.content());
     }
-    if (!is_beside && !running_) {
+    if (!during_cell && !running_) {
       publish("status", Json::object({{"execution_state", "idle"}}));
     }
   }
@@ -150,7 +152,7 @@ class Kernel::Impl {
       return kernel_info();
     }
     if (type == "is_complete_request") {
-      return is_complete(text_in(content, "code"));
+      return is_complete(string_field(content, "code"));
     }
     if (type == "complete_request") {
       return completions(content);
@@ -175,13 +177,14 @@ class Kernel::Impl {
     if (type == "shutdown_request") {
       ended_ = true;
       return Json::object(
-          {{"status", "ok"}, {"restart", flag_in(content, "restart", false)}});
+          {{"status", "ok"},
+           {"restart", bool_field(content, "restart", false)}});
     }
-    throw ArgumentError(str_cat("this kernel has no answer to `", type, "`"));
+    throw ArgumentError(str_cat("this kernel does not support `", type, "`"));
   }
 
   Json completions(const Json& content) {
-    const std::string code = text_in(content, "code");
+    const std::string code = string_field(content, "code");
     const Json* const position = content.find("cursor_pos");
     const auto cursor =
         position == nullptr
@@ -231,15 +234,15 @@ class Kernel::Impl {
   // ---- cells --------------------------------------------------------------
 
   void execute(const Message& message) {
-    const std::string code = text_in(message.content, "code");
-    silent_ = flag_in(message.content, "silent", false);
-    stop_on_error_ = flag_in(message.content, "stop_on_error", true);
+    const std::string code = string_field(message.content, "code");
+    silent_ = bool_field(message.content, "silent", false);
+    stop_on_error_ = bool_field(message.content, "stop_on_error", true);
     if (!silent_) {
       ++count_;
       publish(
           "execute_input",
           Json::object({{"code", code}, {"execution_count", count_}}));
-      if (flag_in(message.content, "store_history", true)) {
+      if (bool_field(message.content, "store_history", true)) {
         remember(code);
       }
     }
@@ -251,13 +254,14 @@ class Kernel::Impl {
 
   void remember(const std::string& code) {
     history_.emplace_back(count_, code);
-    if (history_.size() > kMostHistory) {
+    if (history_.size() > kMaxHistory) {
       history_.pop_front();
     }
   }
 
   void watch_cell() {
-    // Before its end is looked at: what was printed first is shown first.
+    // Checks for the reply first, so that earlier output is forwarded before
+    // it.
     const bool has_reply = is_readable(interpreter_->replies());
     forward(interpreter_->output(), output_);
     forward(interpreter_->errors(), errors_);
@@ -267,8 +271,8 @@ class Kernel::Impl {
     }
     const auto reply_packet = interpreter_->read_reply();
     if (!reply_packet) {
-      lose_state();
-    } else if (reply_packet->word != "started") {
+      handle_interpreter_exit();
+    } else if (reply_packet->kind != "started") {
       forward(interpreter_->output(), output_);
       forward(interpreter_->errors(), errors_);
       end_cell(*reply_packet);
@@ -287,7 +291,7 @@ class Kernel::Impl {
       if (n <= 0) {
         return;
       }
-      const std::string text = for_cell(
+      const std::string text = replace_clear_line(
           valid_utf8(
               stream.rest +
                   std::string(buffer.data(), static_cast<std::size_t>(n)),
@@ -301,10 +305,10 @@ class Kernel::Impl {
   }
 
   void end_cell(const Packet& result) {
-    if (result.word != "compile" && result.word != "link") {
+    if (result.kind != "compile" && result.kind != "link") {
       cells_.push_back(code_);
     }
-    if (result.word == "ok") {
+    if (result.kind == "ok") {
       finish(Json::object(
           {{"status", "ok"},
            {"execution_count", count_},
@@ -323,12 +327,12 @@ class Kernel::Impl {
     content["execution_count"] = count_;
     finish(std::move(content));
     if (stop_on_error_) {
-      abort_waiting();
+      abort_queued();
     }
   }
 
-  // Cells that were sent together with the one that failed do not run.
-  void abort_waiting() {
+  // Does not run cells that were queued behind the failed one.
+  void abort_queued() {
     while (!ended_ && !running_) {
       const auto message = sockets_.receive(Channel::shell);
       if (!message) {
@@ -352,14 +356,14 @@ class Kernel::Impl {
     publish("status", Json::object({{"execution_state", "idle"}}));
   }
 
-  void lose_state() {
+  void handle_interpreter_exit() {
     const bool was_interrupted = kill_at_.has_value();
-    const std::string how = interpreter_->describe_end();
+    const std::string exit_status = interpreter_->describe_exit();
     forward(interpreter_->output(), output_);
     forward(interpreter_->errors(), errors_);
     cells_.clear();
     start_interpreter();
-    fail(lost_state(how, was_interrupted));
+    fail(interpreter_died(exit_status, was_interrupted));
   }
 
   void start_interpreter() {
@@ -371,7 +375,7 @@ class Kernel::Impl {
   void interrupt() {
     if (running_) {
       interpreter_->interrupt();
-      kill_at_ = Clock::now() + kInterruptPatience;
+      kill_at_ = Clock::now() + kInterruptTimeout;
     }
   }
 
@@ -388,7 +392,7 @@ class Kernel::Impl {
   Stream output_{"stdout", ""};
   Stream errors_{"stderr", ""};
 
-  Message parent_;  // What is being answered.
+  Message parent_;  // The request that is being handled.
   bool ended_ = false;
   bool running_ = false;
   bool silent_ = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Jupyter kernel for C++: answers a client, and runs cells in an interpreter
-// that may crash without it.
+// A Jupyter kernel for C++. The kernel answers requests from a client and runs
+// cells in a separate interpreter process, so that it survives a crash of the
+// interpreter.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,7 @@ class Kernel {
   Kernel& operator=(const Kernel&) = delete;
   ~Kernel();
 
-  /// Until the client asks for the end. Returns the exit code.
+  /// Runs until the client requests a shutdown. Returns the exit code.
   int run();
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program Jupyter starts for a C++ notebook.
+// The program that Jupyter starts for a C++ notebook.
 //
 //     accelerate-jupyter-kernel [--plain] <connection file>
-//     accelerate-jupyter-kernel [--plain] --prepare   makes the header
-//     accelerate-jupyter-kernel --worker <requests>   as a worker of a cell
-//     accelerate-jupyter-kernel --interpret           as the interpreter
+//     accelerate-jupyter-kernel [--plain] --prepare   compiles the header
+//     accelerate-jupyter-kernel --worker <requests>   runs a worker for a cell
+//     accelerate-jupyter-kernel --interpret           runs the interpreter
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -18,8 +18,8 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "jupyter/interpreter_command.h"
+#include "jupyter/interpreter_protocol.h"
 #include "jupyter/kernel.h"
-#include "jupyter/link.h"
 #include "jupyter/prelude.h"
 #include "jupyter/sockets.h"
 
@@ -36,11 +36,12 @@ InterpreterSetup make_setup(bool plain) {
   return setup;
 }
 
-// What a kernel would send, then what the notebook's interpreter wrote down.
-[[noreturn]] void become_worker(
+// The worker runs the requests that start a kernel, then the requests that the
+// notebook's interpreter wrote for its workers.
+[[noreturn]] void exec_worker(
     const InterpreterSetup& setup, const std::string& requests) {
-  constexpr std::size_t kMost = std::size_t{1} << 30;
-  const std::string cells = read_file(requests, kMost);
+  constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+  const std::string cells = read_file(requests, kMaxBytes);
   const int file = ::memfd_create("requests", MFD_CLOEXEC);
   if (file < 0 ||
       !write_bytes(file, packet_bytes("setup", setup_text(setup))) ||
@@ -49,38 +50,38 @@ InterpreterSetup make_setup(bool plain) {
     throw_errno("copy", requests, errno);
   }
   ::lseek(file, 0, SEEK_SET);
-  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  const int from = ::fcntl(file, F_DUPFD_CLOEXEC, 16);
-  const int to = ::fcntl(nowhere, F_DUPFD_CLOEXEC, 16);
-  ::dup2(from, kRequests);
-  ::dup2(to, kReplies);
-  become_interpreter(setup);
+  const int null_device = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const int input = ::fcntl(file, F_DUPFD_CLOEXEC, 16);
+  const int output = ::fcntl(null_device, F_DUPFD_CLOEXEC, 16);
+  ::dup2(input, kRequests);
+  ::dup2(output, kReplies);
+  exec_interpreter(setup);
 }
 
-int run(std::vector<std::string> words) {
-  const auto plain = std::find(words.begin(), words.end(), "--plain");
-  const InterpreterSetup setup = make_setup(plain != words.end());
+int run(std::vector<std::string> arguments) {
+  const auto plain = std::find(arguments.begin(), arguments.end(), "--plain");
+  const InterpreterSetup setup = make_setup(plain != arguments.end());
   if (setup.plain) {
-    words.erase(plain);
+    arguments.erase(plain);
   }
-  if (words.size() == 1 && words[0] == "--prepare") {
+  if (arguments.size() == 1 && arguments[0] == "--prepare") {
     (void)precompiled_header(setup);
     return 0;
   }
-  if (words.size() == 1 && words[0] == "--interpret") {
-    become_interpreter(setup);
+  if (arguments.size() == 1 && arguments[0] == "--interpret") {
+    exec_interpreter(setup);
   }
-  if (words.size() == 2 && words[0] == "--worker") {
-    become_worker(setup, words[1]);
+  if (arguments.size() == 2 && arguments[0] == "--worker") {
+    exec_worker(setup, arguments[1]);
   }
-  if (words.size() != 1) {
+  if (arguments.size() != 1) {
     throw ConfigError(
-        "a connection file is missing",
-        "Jupyter starts this program itself: run `accelerate jupyter install`, "
+        "the argument with the connection file is missing",
+        "Jupyter starts this program: run `accelerate jupyter install`, "
         "then choose the kernel `C++ (accelerate)`");
   }
   (void)find_clang_repl(setup.environment);
-  return Kernel(read_connection(words[0]), setup).run();
+  return Kernel(read_connection(arguments[0]), setup).run();
 }
 
 }  // namespace

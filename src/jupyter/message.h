@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of the Jupyter protocol, as frames on a socket.
+// Messages in the Jupyter protocol, as frames on a socket.
 #pragma once
 
 #include <optional>
@@ -11,29 +11,32 @@
 namespace accelerate::jupyter {
 
 struct Message {
-  /// Who sent it, or who gets it.
+  /// The ZeroMQ identities: the sender of a received message, or the receiver
+  /// of a message to send.
   std::vector<std::string> identities;
   Json header = Json::object();
   Json parent = Json::object();
   Json metadata = Json::object();
   Json content = Json::object();
 
-  /// `execute_request` and its kind.
+  /// Returns the message type, such as `execute_request`.
   std::string type() const;
 };
 
 using Frames = std::vector<std::string>;
 
-/// Signs with `key`, as HMAC-SHA256; an empty key signs nothing.
+/// Encodes a message and signs it with HMAC-SHA256. If `key` is empty, the
+/// message is not signed.
 Frames encode(const Message& message, const std::string& key);
 
-/// Nothing when the frames are no message, or its signature is not `key`'s.
+/// Decodes a message. Returns nothing if the frames are malformed or not signed
+/// with `key`.
 std::optional<Message> decode(const Frames& frames, const std::string& key);
 
-/// A header for a message of this kernel.
+/// Returns a header for a message from this kernel.
 Json make_header(const std::string& type, const std::string& session);
 
-/// An identifier nobody else has.
+/// Returns a random unique identifier.
 std::string make_id();
 
 }  // namespace accelerate::jupyter

@@ -20,7 +20,7 @@ constexpr char kIncludes[] =
     "#include <tuple>\n"
     "#include <vector>\n";
 
-// Values of types that no stream takes are shown by their type.
+// Displays a value without `operator<<` as its type.
 constexpr char kDisplay[] = R"(
 namespace accelerate_notebook {
 template <typename T>
@@ -58,7 +58,7 @@ inline void describe(std::string* text) {
 }  // namespace accelerate_notebook
 )";
 
-// Without LibTorch there are only the exceptions of the language.
+// Without LibTorch, only standard exceptions need a description.
 constexpr char kDescribePlain[] = R"(
 namespace accelerate_notebook {
 inline constexpr void (*describe)(std::string*) = nullptr;

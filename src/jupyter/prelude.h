@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every C++ notebook begins with.
+// The header and code that every C++ notebook starts with.
 #pragma once
 
 #include <string>
 
 namespace accelerate::jupyter {
 
-/// The header that is precompiled: LibTorch and this library, unless `plain`,
-/// and how a value is shown.
+/// Returns the header to precompile. It contains `display` and, unless `plain`
+/// is true, LibTorch and this library.
 std::string prelude_header(bool plain);
 
-/// The code that runs before the first cell.
+/// Returns the code that runs before the first cell.
 std::string prelude_code();
 
 }  // namespace accelerate::jupyter

@@ -12,15 +12,15 @@ namespace accelerate::jupyter {
 namespace {
 
 constexpr std::string_view kRedefined =
-    "hint: a name is defined once in a session, and only the last cell can be "
-    "run again with changes; use another name, or restart the kernel";
+    "hint: a name can be defined only once, unless you change and rerun the "
+    "last cell; use another name, or restart the kernel";
 constexpr std::string_view kUnlinked =
-    "hint: the cell uses something that no library loaded here defines";
+    "hint: the cell uses a symbol that no loaded library defines";
 constexpr std::string_view kInterrupted =
-    "the cell was interrupted; what it had defined stays, destructors of what "
-    "it had begun did not run";
+    "the cell was interrupted; its definitions are kept, but destructors of "
+    "its local objects did not run";
 
-// Lines of the compiler, without where the interpreter read them.
+// The lines the compiler printed, except those about the interpreter's input.
 std::vector<std::string> message_lines(const std::string& text) {
   std::vector<std::string> lines;
   for (const std::string& line : split(text, '\n')) {
@@ -41,8 +41,8 @@ std::string first_error(const std::vector<std::string>& lines) {
   return lines.empty() ? "" : lines.front();
 }
 
-// Whether more bytes could make `text`, which is no UTF-8, one character.
-bool is_beginning(std::string_view text) {
+// Whether `text`, which is not UTF-8, is the beginning of a character.
+bool is_incomplete_character(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
   return lead >= 0xC2 && lead <= 0xF4 && text.size() < length &&
@@ -88,7 +88,7 @@ Json kernel_info() {
              {"file_extension", ".cpp"},
              {"codemirror_mode", "text/x-c++src"},
              {"pygments_lexer", "cpp"}})},
-       {"banner", "C++20 with LibTorch and accelerate, by clang-repl"},
+       {"banner", "C++20 with LibTorch and accelerate, run by clang-repl"},
        {"help_links", Json::array()}});
 }
 
@@ -114,14 +114,14 @@ Json CellError::content() const {
 
 CellError error_of(const Packet& reply) {
   std::string rest;
-  const Packet clean = {reply.word, valid_utf8(reply.text, rest)};
-  if (reply.word == "compile") {
+  const Packet clean = {reply.kind, valid_utf8(reply.text, rest)};
+  if (reply.kind == "compile") {
     return compile_error(clean);
   }
-  if (reply.word == "link") {
+  if (reply.kind == "link") {
     return {"LinkError", clean.text, {clean.text, std::string(kUnlinked)}};
   }
-  if (reply.word == "interrupted") {
+  if (reply.kind == "interrupted") {
     return {
         "Interrupted",
         std::string(kInterrupted),
@@ -130,19 +130,19 @@ CellError error_of(const Packet& reply) {
   return exception_error(clean);
 }
 
-CellError lost_state(const std::string& how, bool interrupted) {
+CellError interpreter_died(const std::string& exit_status, bool interrupted) {
   const std::string value = str_cat(
-      interrupted ? "the cell did not let itself be interrupted, so the "
-                    "interpreter was ended"
+      interrupted ? "the cell did not respond to the interrupt, so the "
+                    "interpreter was killed"
                   : "the interpreter died",
       " (",
-      how,
-      "): all that cells had defined is lost");
+      exit_status,
+      "); all definitions are lost");
   return {
       "InterpreterDied",
       value,
       {str_cat("InterpreterDied: ", value),
-       "hint: a new interpreter is there; run the cells again from the first"}};
+       "hint: a new interpreter was started; run all cells again"}};
 }
 
 std::string valid_utf8(const std::string& text, std::string& rest) {
@@ -156,7 +156,7 @@ std::string valid_utf8(const std::string& text, std::string& rest) {
       return result;
     }
     left.remove_prefix(bad);
-    if (is_beginning(left)) {
+    if (is_incomplete_character(left)) {
       rest = left;
       return result;
     }
@@ -165,10 +165,10 @@ std::string valid_utf8(const std::string& text, std::string& rest) {
   }
 }
 
-std::string for_cell(std::string text, std::string& rest) {
-  // As many as the terminal of the workers has columns.
+std::string replace_clear_line(std::string text, std::string& rest) {
+  // As wide as the terminal of the workers.
   static const std::string blanks =
-      "\r" + std::string(kScreenColumns, ' ') + "\r";
+      "\r" + std::string(kTerminalColumns, ' ') + "\r";
   for (auto at = text.find(kClearLine); at != std::string::npos;
        at = text.find(kClearLine, at + blanks.size())) {
     text.replace(at, kClearLine.size(), blanks);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contents of replies: what a client asked about this kernel or a text.
+// The contents of replies to a client.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "accelerate/json.h"
-#include "jupyter/link.h"
+#include "jupyter/interpreter_protocol.h"
 
 namespace accelerate::jupyter {
 
 Json kernel_info();
 Json is_complete(const std::string& code);
 
-/// How a cell failed, as an `error` message has it.
+/// The error from a cell, with the fields of a Jupyter `error` message.
 struct CellError {
   std::string name;
   std::string value;
@@ -22,19 +22,22 @@ struct CellError {
   Json content() const;
 };
 
-/// From the interpreter's reply to a cell, any but `ok`.
+/// Returns the error that `reply`, the interpreter's reply for a failed cell,
+/// describes.
 CellError error_of(const Packet& reply);
 
-/// The interpreter is gone, and with it all that cells had defined.
-CellError lost_state(const std::string& how, bool interrupted);
+/// Returns the error for a cell during which the interpreter died. The error
+/// says that all definitions are lost.
+CellError interpreter_died(const std::string& exit_status, bool interrupted);
 
-/// `text` with U+FFFD for whatever is no UTF-8: JSON cannot hold it. Leaves the
-/// beginning of a character at the end in `rest`.
+/// Replaces invalid UTF-8 in `text`, which JSON cannot contain, with U+FFFD.
+/// Moves an incomplete character at the end of `text` to `rest`.
 std::string valid_utf8(const std::string& text, std::string& rest);
 
-/// What a terminal is told, for a cell, which knows the carriage return alone:
-/// blanks instead of the code that clears a line. Leaves the beginning of that
-/// code at the end in `rest`, where there is nothing yet.
-std::string for_cell(std::string text, std::string& rest);
+/// In `text`, replaces each escape code that clears a line. The replacement is
+/// spaces that overwrite the line, because the output area of a cell supports
+/// only the carriage return. Moves an incomplete escape code at the end of
+/// `text` to `rest` if `rest` is empty.
+std::string replace_clear_line(std::string text, std::string& rest);
 
 }  // namespace accelerate::jupyter

@@ -21,7 +21,7 @@ std::size_t index_of(Channel channel) {
   return static_cast<std::size_t>(channel);
 }
 
-// All frames of a message that is there; empty when there is none.
+// Reads all frames of the next message; empty when there is none.
 Frames read_frames(void* socket) {
   Frames frames;
   int more = 1;
@@ -40,7 +40,7 @@ Frames read_frames(void* socket) {
   return frames;
 }
 
-// A client that has gone gets nothing, and nobody waits for it.
+// Does not block; a client that has disconnected gets nothing.
 void write_frames(void* socket, const Frames& frames) {
   for (std::size_t i = 0; i < frames.size(); ++i) {
     const int more = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
@@ -73,7 +73,7 @@ Connection read_connection(const std::filesystem::path& path) {
   } catch (const FormatError& error) {
     throw ConfigError(
         str_cat("not a connection file: ", error.what()),
-        "Jupyter starts this program itself; see `accelerate help jupyter`");
+        "Jupyter starts this program; see `accelerate help jupyter`");
   }
 }
 
@@ -108,10 +108,10 @@ class Sockets::Impl {
 
  private:
   static void bind(void* socket, const Connection& connection, int port) {
-    // The last reply of a kernel that ends is given a second to leave.
+    // Gives the kernel one second to send its last reply.
     const int linger = 1000;
     zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
-    const int no_limit = 0;  // A cell that prints fast loses no line.
+    const int no_limit = 0;  // So that no output of a fast cell is dropped.
     zmq_setsockopt(socket, ZMQ_SNDHWM, &no_limit, sizeof no_limit);
     const std::string address = str_cat(
         connection.transport,
@@ -145,8 +145,8 @@ std::optional<Message> Sockets::receive(Channel channel) {
   }
   auto message = decode(frames, impl_->key);
   if (!message) {
-    std::cerr << "warning: a message that is not signed with this kernel's key "
-                 "was dropped\n";
+    std::cerr << "warning: dropped a message that is not signed with this "
+                 "kernel's key\n";
   }
   return message;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The five sockets a Jupyter client opens.
+// The five sockets of a Jupyter kernel.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace accelerate::jupyter {
 
-/// The connection file a client hands to its kernel.
+/// The content of the connection file that a client passes to its kernel.
 struct Connection {
   std::string transport = "tcp";
   std::string ip = "127.0.0.1";
@@ -23,15 +23,16 @@ struct Connection {
   int hb_port = 0;
 };
 
-/// Throws `ConfigError` naming file and field when it is not one.
+/// Reads a connection file. Throws `ConfigError` naming the file and the field
+/// if the file is malformed.
 Connection read_connection(const std::filesystem::path& path);
 
 enum class Channel { shell, control, input, heartbeat, iopub };
 
-/// Owns the sockets. Not thread-safe.
+/// Owns the five sockets of a kernel. Not thread-safe.
 class Sockets {
  public:
-  /// Throws `IoError` when a port is taken.
+  /// Opens all sockets. Throws `IoError` if a port is in use.
   explicit Sockets(const Connection& connection);
   Sockets(const Sockets&) = delete;
   Sockets& operator=(const Sockets&) = delete;
@@ -39,11 +40,12 @@ class Sockets {
 
   /// The ZeroMQ socket, for `zmq_poll`.
   void* handle(Channel channel) const;
-  /// The next message there, without waiting. One with a wrong signature is
-  /// dropped, and said on the standard error.
+  /// Returns the next message on `channel`, or nothing if no message has
+  /// arrived. Does not wait. Drops a message with a wrong signature and prints
+  /// a warning to stderr.
   std::optional<Message> receive(Channel channel);
   void send(Channel channel, const Message& message);
-  /// Gives what came back to whoever asked whether we live.
+  /// Sends a received heartbeat back to the client.
   void echo_heartbeat();
 
  private:

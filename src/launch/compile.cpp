@@ -23,9 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxSource = std::size_t{64} << 20;
-constexpr std::chrono::minutes kLongestCompile{15};
+constexpr std::chrono::minutes kMaxCompileTime{15};
 
-// Size and time of change: cheap, and enough for files a build installs.
+// Size and modification time: cheap, and enough for files that a build
+// installs.
 std::string fingerprint(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) {
@@ -42,7 +43,7 @@ std::string fingerprint(const std::string& path) {
       "\n");
 }
 
-// Where a compiler's name leads, without starting it.
+// Resolves the compiler's name without running it.
 std::string find_in_path(
     const std::string& name, const std::string& search_path) {
   if (name.find('/') != std::string::npos) {
@@ -69,7 +70,7 @@ class Compiler {
     if (compiler_.empty()) {
       throw UnsupportedError(
           str_cat(
-              "this installation does not say how to compile ",
+              "this installation has no toolchain file, so it cannot compile ",
               source.string()),
           "compile it yourself, or pass `--cxx` and `--cxx_flags`");
     }
@@ -87,7 +88,7 @@ class Compiler {
       return program();
     }
     const FileLock lock = take_lock(folder_);
-    // Somebody else may have done it while we waited.
+    // Another launch may have compiled it while we waited.
     if (!is_fresh()) {
       build();
     }
@@ -98,7 +99,7 @@ class Compiler {
   fs::path program() const { return folder_ / source_.stem(); }
   fs::path record() const { return folder_ / "inputs.json"; }
 
-  // Everything that decides what comes out, but the headers beside the source.
+  // Everything that determines the result, except the source and its headers.
   std::string installation() const {
     std::string text =
         fingerprint(find_in_path(compiler_, options_.search_path));
@@ -115,7 +116,7 @@ class Compiler {
   }
 
   std::string key(const std::string& content) const {
-    // The path is part of it: a relative include means another file there.
+    // Includes the path: a relative include depends on it.
     const std::string text =
         str_cat(source_.string(), "\n", installation(), "\n", content);
     return sha256_hex(text).substr(0, 32);
@@ -138,36 +139,38 @@ class Compiler {
     }
   }
 
-  // One of several launches at once compiles. The lock of one that dies goes
-  // with it, so only a compiler that hangs is waited for in vain.
+  // One of several concurrent launches compiles. The kernel releases the lock
+  // of a launch that dies, so only a hanging compiler exhausts the timeout.
   FileLock take_lock(const fs::path& folder) const {
-    return FileLock(folder / "lock", kLongestCompile, [this] {
-      options_.say("Waiting for another launch that compiles the same …");
+    return FileLock(folder / "lock", kMaxCompileTime, [this] {
+      options_.print_status(
+          "Waiting for another launch that is compiling the same program …");
     });
   }
 
   void build() {
-    options_.say(str_cat("Compiling ", source_.filename().string(), " …"));
+    options_.print_status(
+        str_cat("Compiling ", source_.filename().string(), " …"));
     const fs::path header = precompiled_header();
     const fs::path output = folder_ / str_cat("program.", ::getpid());
     const fs::path depends = folder_ / str_cat("depends.", ::getpid());
-    std::vector<std::string> words = common_words();
+    std::vector<std::string> argv = common_arguments();
     if (!header.empty()) {
-      words.insert(words.end(), {"-include", header.string()});
+      argv.insert(argv.end(), {"-include", header.string()});
     }
-    words.insert(
-        words.end(),
+    argv.insert(
+        argv.end(),
         {"-MMD",
          "-MF",
          depends.string(),
          "-o",
          output.string(),
          source_.string()});
-    words.insert(
-        words.end(),
+    argv.insert(
+        argv.end(),
         options_.toolchain.link_flags.begin(),
         options_.toolchain.link_flags.end());
-    if (const int status = execute(words)) {
+    if (const int status = execute(argv)) {
       fs::remove(depends);
       throw ConfigError(
           str_cat(
@@ -177,26 +180,26 @@ class Compiler {
               " exited with code ",
               status,
               ")"),
-          "the compiler's own messages are above");
+          "see the compiler's messages above");
     }
     write_record(depends);
     fs::remove(depends);
     fs::rename(output, program());
   }
 
-  std::vector<std::string> common_words() const {
-    std::vector<std::string> words = {compiler_};
-    words.insert(
-        words.end(),
+  std::vector<std::string> common_arguments() const {
+    std::vector<std::string> argv = {compiler_};
+    argv.insert(
+        argv.end(),
         options_.toolchain.flags.begin(),
         options_.toolchain.flags.end());
-    words.insert(
-        words.end(), options_.extra_flags.begin(), options_.extra_flags.end());
-    return words;
+    argv.insert(
+        argv.end(), options_.extra_flags.begin(), options_.extra_flags.end());
+    return argv;
   }
 
-  // Made once for an installation and shared by every program. clang and g++
-  // name the result differently but both take `-include name.h`.
+  // Built once per installation and shared by all programs. clang and g++ name
+  // the result differently, but both accept `-include name.h`.
   fs::path precompiled_header() const {
     if (options_.toolchain.headers.empty()) {
       return {};
@@ -210,36 +213,36 @@ class Compiler {
     if (fs::exists(result)) {
       return header;
     }
-    options_.say("Precompiling headers, once for this installation …");
+    options_.print_status("Precompiling headers, once for this installation …");
     std::string text;
     for (const std::string& name : options_.toolchain.headers) {
       text += str_cat("#include <", name, ">\n");
     }
     write_file(header, text);
     const fs::path temporary = result.string() + ".new";
-    std::vector<std::string> words = common_words();
-    words.insert(
-        words.end(),
+    std::vector<std::string> argv = common_arguments();
+    argv.insert(
+        argv.end(),
         {"-x", "c++-header", "-o", temporary.string(), header.string()});
-    if (execute(words) != 0) {
-      options_.say(
-          "The headers could not be precompiled (messages above): programs "
-          "compile without, but slower");
+    if (execute(argv) != 0) {
+      options_.print_status(
+          "The headers could not be precompiled (see above); programs still "
+          "compile, but more slowly");
       return {};
     }
     fs::rename(temporary, result);
     return header;
   }
 
-  // Runs the compiler with our own streams: its messages are its own.
-  static int execute(std::vector<std::string>& words) {
+  // Runs the compiler, with its messages on stderr.
+  static int execute(std::vector<std::string>& argv) {
     std::vector<char*> pointers;
-    for (std::string& word : words) {
-      pointers.push_back(word.data());
+    for (std::string& argument : argv) {
+      pointers.push_back(argument.data());
     }
     pointers.push_back(nullptr);
     pid_t pid = -1;
-    // What a compiler prints is for people; stdout stays the program's.
+    // stdout is reserved for the program's output.
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
@@ -248,8 +251,7 @@ class Compiler {
     ::posix_spawn_file_actions_destroy(&actions);
     if (error != 0) {
       throw ConfigError(
-          str_cat(
-              "cannot run the compiler ", words[0], ": ", errno_text(error)),
+          str_cat("cannot run the compiler ", argv[0], ": ", errno_text(error)),
           "install it, or pass another one with `--cxx`");
     }
     int status = 0;
@@ -258,7 +260,8 @@ class Compiler {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  // The files the compiler read beside system headers, from its make rule.
+  // Records the files that the compiler read, without system headers, from its
+  // make rule.
   void write_record(const fs::path& depends) const {
     std::string rule = read_file(depends, kMaxSource);
     rule = replace_all(std::move(rule), "\\\n", " ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single-file programs, compiled once.
+// Compiles single-file programs and caches the result.
 #pragma once
 
 #include <filesystem>
@@ -13,25 +13,26 @@ namespace accelerate {
 
 struct CompileOptions {
   Toolchain toolchain;
-  std::string compiler;  ///< Overrides the toolchain's.
+  std::string compiler;  ///< If not empty, replaces `toolchain.compiler`.
   std::vector<std::string> extra_flags;
-  std::string search_path;  ///< PATH, to find the compiler.
+  std::string search_path;  ///< The PATH for finding the compiler.
   std::filesystem::path cache_folder;
-  /// Told before work begins, for people: compiling takes a while.
-  std::function<void(const std::string&)> say;
+  /// Prints status messages for the user, because compiling takes a while.
+  std::function<void(const std::string&)> print_status;
 };
 
-/// Returns the path of the executable made from `source`, compiling only when
-/// neither the file, nor a header it includes from beside it, nor the flags,
-/// nor the installation has changed.
+/// Returns the path of the executable compiled from `source`. Compiles only if
+/// `source`, a non-system header it includes, the flags or the installation has
+/// changed since the last compilation.
 ///
-/// Two launches of the same file at once compile it once. Throws
-/// `ConfigError` after the compiler has printed what is wrong.
+/// Concurrent launches of the same `source` compile it only once. Throws
+/// `ConfigError` if `source` does not compile; the compiler has then already
+/// printed its errors.
 std::filesystem::path compile_program(
     const std::filesystem::path& source, const CompileOptions& options);
 
-/// Where `compile_program` puts the executable of `source` as it is now.
-/// Compiles nothing.
+/// The path where `compile_program` puts the executable for the current content
+/// of `source`. Does not compile.
 std::filesystem::path compiled_path(
     const std::filesystem::path& source, const CompileOptions& options);
 

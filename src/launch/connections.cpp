@@ -45,7 +45,7 @@ Connections::Connections(
 Connections::~Connections() {
   for (const Endpoint& endpoint : bound_) {
     if (endpoint.is_unix) {
-      ::unlink(endpoint.host.c_str());
+      ::unlink(endpoint.address.c_str());
     }
   }
 }
@@ -63,31 +63,31 @@ Connections::Ready Connections::wait(Clock::time_point deadline) const {
 }
 
 void Connections::wake() const {
-  const std::uint64_t one = 1;
-  (void)!::write(wake_.get(), &one, sizeof(one));
+  const std::uint64_t count = 1;
+  (void)!::write(wake_.get(), &count, sizeof(count));
 }
 
 void Connections::handle(const Ready& ready) {
   for (int i = 0; i < ready.count; ++i) {
     handle_event(ready.events[i]);
   }
-  send_strangers_away();
+  close_timed_out();
   resume_listeners();
 }
 
 std::optional<Connections::Clock::time_point> Connections::next_deadline()
     const {
   std::optional<Clock::time_point> next;
-  if (!strangers_.empty()) {
-    next = connections_.at(*strangers_.begin()).since + patience();
+  if (!unauthenticated_.empty()) {
+    next = connections_.at(*unauthenticated_.begin()).since + hello_timeout();
   }
-  const bool crowded = is_crowded();
-  const bool rests =
-      std::any_of(listeners_.begin(), listeners_.end(), [&](const auto& one) {
-        return one.is_paused && (one.is_local || !crowded);
+  const bool full = is_full();
+  const bool any_paused = std::any_of(
+      listeners_.begin(), listeners_.end(), [&](const Listener& listener) {
+        return listener.is_paused && (listener.is_local || !full);
       });
-  if (rests) {
-    next = std::min(next.value_or(rest_until_), rest_until_);
+  if (any_paused) {
+    next = std::min(next.value_or(paused_until_), paused_until_);
   }
   return next;
 }
@@ -111,7 +111,7 @@ bool Connections::flush() {
   return unsent_.empty();
 }
 
-// False: the other side is gone.
+// False: the connection is broken.
 bool Connections::flush_one(std::uint64_t id, Connection& connection) {
   while (!connection.outgoing.empty()) {
     const ssize_t sent = ::send(
@@ -147,7 +147,7 @@ void Connections::watch(int fd, std::uint64_t id, std::uint32_t events) {
   event.events = events;
   event.data.u64 = id;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    throw IoError(str_cat("cannot watch a socket: ", errno_text(errno)));
+    throw IoError(str_cat("cannot add a socket to epoll: ", errno_text(errno)));
   }
 }
 
@@ -169,14 +169,15 @@ void Connections::accept_from(Listener& listener) {
         listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-        // Out of descriptors or memory: the queue would wake us at once again.
-        rest_until_ = Clock::now() + milliseconds(100);
+        // Out of descriptors or memory: epoll would report the queue again at
+        // once.
+        paused_until_ = Clock::now() + milliseconds(100);
         pause(listener);
       }
       return;
     }
     add(std::move(socket), listener.is_local);
-    if (is_crowded() && !listener.is_local) {
+    if (is_full() && !listener.is_local) {
       pause(listener);
     }
   }
@@ -184,10 +185,10 @@ void Connections::accept_from(Listener& listener) {
 
 void Connections::add(UniqueFd socket, bool is_local) {
   const std::uint64_t id = next_id_++;
-  const std::string address = peer_text(socket.get());
+  const std::string address = remote_address(socket.get());
   if (!is_local) {
-    watch_connection(socket.get());
-    ++distant_strangers_;
+    enable_keepalive(socket.get());
+    ++num_remote_unauthenticated_;
   }
   watch(socket.get(), id, EPOLLIN | EPOLLRDHUP);
   Connection connection;
@@ -195,7 +196,7 @@ void Connections::add(UniqueFd socket, bool is_local) {
   connection.is_local = is_local;
   connection.since = Clock::now();
   connections_.emplace(id, std::move(connection));
-  strangers_.insert(id);
+  unauthenticated_.insert(id);
   handler_.on_connect(id, address);
 }
 
@@ -205,7 +206,7 @@ void Connections::read_from(std::uint64_t id) {
     return;
   }
   Connection& connection = found->second;
-  // One read per event: a fast sender must not keep the others waiting.
+  // One read per event, so that a fast sender does not starve the others.
   char buffer[65536];
   const ssize_t got =
       ::recv(connection.socket.get(), buffer, sizeof(buffer), 0);
@@ -217,13 +218,13 @@ void Connections::read_from(std::uint64_t id) {
     connection.incoming.append(buffer, static_cast<std::size_t>(got));
   }
   switch (handler_.on_bytes(id, connection.incoming)) {
-    case ConnectionHandler::Verdict::stranger:
+    case ConnectionHandler::State::unauthenticated:
       return;
-    case ConnectionHandler::Verdict::known:
-      forget_stranger(id);
+    case ConnectionHandler::State::authenticated:
+      remove_unauthenticated(id);
       return;
-    case ConnectionHandler::Verdict::gone:
-      // What was said to it last, if the socket takes it at once.
+    case ConnectionHandler::State::closing:
+      // Sends the last answer if the socket accepts it without blocking.
       (void)flush_one(id, connection);
       drop(id);
   }
@@ -234,37 +235,39 @@ void Connections::drop(std::uint64_t id) {
   if (found == connections_.end()) {
     return;
   }
-  forget_stranger(id);
+  remove_unauthenticated(id);
   unsent_.erase(id);
   connections_.erase(found);
   handler_.on_close(id);
 }
 
-void Connections::forget_stranger(std::uint64_t id) {
-  if (strangers_.erase(id) > 0 && !connections_.at(id).is_local) {
-    --distant_strangers_;
+void Connections::remove_unauthenticated(std::uint64_t id) {
+  if (unauthenticated_.erase(id) > 0 && !connections_.at(id).is_local) {
+    --num_remote_unauthenticated_;
   }
 }
 
-void Connections::send_strangers_away() {
+void Connections::close_timed_out() {
   const auto now = Clock::now();
-  while (!strangers_.empty() &&
-         connections_.at(*strangers_.begin()).since + patience() <= now) {
-    drop(*strangers_.begin());
+  while (!unauthenticated_.empty() &&
+         connections_.at(*unauthenticated_.begin()).since + hello_timeout() <=
+             now) {
+    drop(*unauthenticated_.begin());
   }
 }
 
-// Workers that start together are strangers for a moment, too, so a full house
-// sends nobody away: the next ones wait in the kernel's queue.
-bool Connections::is_crowded() const {
-  return distant_strangers_ >= limits_.max_strangers;
+// When full, accepting stops and new connections wait in the kernel's queue:
+// workers that start together are unauthenticated for a moment, too, and must
+// not be rejected.
+bool Connections::is_full() const {
+  return num_remote_unauthenticated_ >= limits_.max_unauthenticated;
 }
 
-// How long a stranger may stay: less when others wait for its place.
-milliseconds Connections::patience() const {
-  constexpr milliseconds kWhenCrowded{1000};
-  return is_crowded() ? std::min(kWhenCrowded, limits_.hello_timeout)
-                      : limits_.hello_timeout;
+// Shorter while other connections wait to be accepted.
+milliseconds Connections::hello_timeout() const {
+  constexpr milliseconds kWhenFull{1000};
+  return is_full() ? std::min(kWhenFull, limits_.hello_timeout)
+                   : limits_.hello_timeout;
 }
 
 void Connections::pause(Listener& listener) {
@@ -273,12 +276,12 @@ void Connections::pause(Listener& listener) {
 }
 
 void Connections::resume_listeners() {
-  if (Clock::now() < rest_until_) {
+  if (Clock::now() < paused_until_) {
     return;
   }
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     Listener& listener = listeners_[i];
-    if (listener.is_paused && (listener.is_local || !is_crowded())) {
+    if (listener.is_paused && (listener.is_local || !is_full())) {
       listener.is_paused = false;
       watch(listener.socket.get(), kFirstListener + i, EPOLLIN);
     }

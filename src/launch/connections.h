@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets of a small server: who may come in, what has arrived, what is still
-// to be sent. What the bytes mean is its handler's business.
+// The sockets of a small server. Accepts connections, and buffers received and
+// unsent bytes. A handler interprets the bytes.
 #pragma once
 
 #include <chrono>
@@ -19,32 +19,36 @@
 
 namespace accelerate {
 
-/// What a server does with its connections.
+/// Handles the events on a server's connections.
 class ConnectionHandler {
  public:
-  enum class Verdict {
-    stranger,  ///< Has not proved yet who it is.
-    known,
-    gone,  ///< The connection has to end.
+  enum class State {
+    unauthenticated,  ///< The client has not yet proved it has the secret.
+    authenticated,
+    closing,  ///< The connection must be closed.
   };
 
   virtual ~ConnectionHandler() = default;
   virtual void on_connect(std::uint64_t id, const std::string& address) = 0;
-  /// Takes what it understands off the front of `incoming`.
-  virtual Verdict on_bytes(std::uint64_t id, std::string& incoming) = 0;
-  /// The connection has ended, from whichever side.
+  /// Handles the complete messages at the start of `incoming` and removes them
+  /// from `incoming`. Returns the state of the connection.
+  virtual State on_bytes(std::uint64_t id, std::string& incoming) = 0;
+  /// Called after either side has closed the connection.
   virtual void on_close(std::uint64_t id) = 0;
 };
 
 struct ConnectionLimits {
-  /// A stranger may stay this long.
+  /// A connection that does not authenticate within this time is closed.
   std::chrono::milliseconds hello_timeout{10000};
-  /// Strangers from the network at a time; more wait in the kernel's queue.
-  /// Those of a Unix socket could open its folder and are not counted.
-  std::size_t max_strangers = 64;
+  /// Maximum number of unauthenticated connections from the network; further
+  /// connections wait in the kernel's queue. Connections to a Unix socket are
+  /// not counted, because the permissions of the socket's folder protect the
+  /// socket.
+  std::size_t max_unauthenticated = 64;
 };
 
-/// Not thread-safe, but for `wake` and `wait`.
+/// The connections of a server. Thread safety: only `wake` and `wait` may
+/// overlap other calls.
 class Connections {
  public:
   using Clock = std::chrono::steady_clock;
@@ -58,26 +62,28 @@ class Connections {
   Connections& operator=(const Connections&) = delete;
   ~Connections();
 
-  /// Where they listen, with the ports they were given.
+  /// The listening endpoints, with the ports the kernel assigned.
   const std::vector<Endpoint>& endpoints() const { return bound_; }
 
   struct Ready {
     epoll_event events[64];
     int count = 0;
   };
-  /// Waits for traffic or a `wake`, at most until `deadline`.
+  /// Waits for socket events or a call of `wake`, at most until `deadline`.
   Ready wait(Clock::time_point deadline) const;
-  /// Ends a `wait`, now or the next one; from any thread.
+  /// Ends the current or next `wait`. May be called from any thread.
   void wake() const;
 
-  /// Reads and accepts, and sends away strangers who had their time.
+  /// Accepts connections and reads bytes on the ready sockets, and closes
+  /// connections that did not authenticate in time.
   void handle(const Ready& ready);
-  /// When `handle` has something to do though nothing arrives.
+  /// The time when `handle` must be called even if no event has occurred.
   std::optional<Clock::time_point> next_deadline() const;
 
-  /// Keeps `bytes` for the next `flush`.
+  /// Buffers `bytes` for the next `flush`.
   void send(std::uint64_t id, std::string_view bytes);
-  /// Sends what the sockets take; true when nothing is left over.
+  /// Sends as many buffered bytes as the sockets accept. Returns true if no
+  /// buffered bytes are left.
   bool flush();
 
  private:
@@ -102,10 +108,10 @@ class Connections {
   void read_from(std::uint64_t id);
   bool flush_one(std::uint64_t id, Connection& connection);
   void drop(std::uint64_t id);
-  void forget_stranger(std::uint64_t id);
-  void send_strangers_away();
-  bool is_crowded() const;
-  std::chrono::milliseconds patience() const;
+  void remove_unauthenticated(std::uint64_t id);
+  void close_timed_out();
+  bool is_full() const;
+  std::chrono::milliseconds hello_timeout() const;
   void pause(Listener& listener);
   void resume_listeners();
 
@@ -115,10 +121,10 @@ class Connections {
   UniqueFd wake_;
   std::vector<Endpoint> bound_;
   std::vector<Listener> listeners_;
-  Clock::time_point rest_until_;  // After the system ran out of descriptors.
+  Clock::time_point paused_until_;  // Set when descriptors run out.
   std::unordered_map<std::uint64_t, Connection> connections_;
-  std::set<std::uint64_t> strangers_;  // Oldest first.
-  std::size_t distant_strangers_ = 0;
+  std::set<std::uint64_t> unauthenticated_;  // Oldest first.
+  std::size_t num_remote_unauthenticated_ = 0;
   std::set<std::uint64_t> unsent_;
   std::uint64_t next_id_ = 0;
 };

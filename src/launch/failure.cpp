@@ -16,25 +16,43 @@ namespace {
 
 constexpr std::size_t kShownLines = 10;
 
+// "a", "a and b", "a, b and c".
+std::string enumerate(const std::vector<std::string>& parts) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ";
+    text += parts[i];
+  }
+  return text;
+}
+
 std::string others_text(const Failure& failure) {
   const std::int64_t others = failure.num_processes - 1;
   if (others == 0) {
     return "";
   }
-  if (failure.others_stopped == others) {
-    return others == 1 ? "; the other one was stopped"
-                       : str_cat("; the other ", others, " were stopped");
+  const std::int64_t stopped = failure.others_stopped;
+  if (others == 1) {
+    return stopped == 1                 ? "; the other rank was stopped"
+           : failure.others_failed == 1 ? "; the other rank failed later"
+                                        : "; the other rank had already exited";
   }
-  std::string text = str_cat("; of the other ", others, ", ");
-  text += str_cat(failure.others_stopped, " were stopped");
+  if (stopped == others) {
+    return str_cat("; the other ", others, " ranks were stopped");
+  }
+  std::vector<std::string> parts;
+  if (stopped > 0) {
+    parts.push_back(
+        str_cat(stopped, stopped == 1 ? " was stopped" : " were stopped"));
+  }
   if (failure.others_failed > 0) {
-    text += str_cat(", ", failure.others_failed, " failed after it");
+    parts.push_back(str_cat(failure.others_failed, " failed later"));
   }
-  const auto done = others - failure.others_stopped - failure.others_failed;
-  if (done > 0) {
-    text += str_cat(", ", done, " had ended");
+  const std::int64_t exited = others - stopped - failure.others_failed;
+  if (exited > 0) {
+    parts.push_back(str_cat(exited, " had already exited"));
   }
-  return text;
+  return str_cat("; of the other ", others, " ranks, ", enumerate(parts));
 }
 
 std::string indented(const std::string& text, const char* indent) {
@@ -48,17 +66,17 @@ std::string indented(const std::string& text, const char* indent) {
 }  // namespace
 
 std::string failure_title(const Failure& failure) {
-  if (!failure.lost_machine.empty()) {
+  if (!failure.disconnected_machine.empty()) {
     return str_cat(
         "machine ",
-        printable(failure.lost_machine),
-        " was lost, ",
+        printable(failure.disconnected_machine),
+        " disconnected, ",
         format_seconds(failure.seconds),
-        " into the run; the workers here were stopped");
+        " into the run; the workers on this machine were stopped");
   }
   if (failure.is_preemption()) {
     return str_cat(
-        "the program left because it was asked to, ",
+        "the program was preempted and exited, ",
         format_seconds(failure.seconds),
         " into the run",
         failure.step ? str_cat(", at step ", *failure.step) : std::string());
@@ -68,7 +86,7 @@ std::string failure_title(const Failure& failure) {
         "interrupted by ",
         signal_name(failure.interrupt),
         " on ",
-        failure.host,
+        failure.hostname,
         ", ",
         format_seconds(failure.seconds),
         " into the run",
@@ -92,9 +110,9 @@ std::string failure_title(const Failure& failure) {
 }
 
 std::string failure_body(const Failure& failure) {
-  if (!failure.lost_machine.empty()) {
-    return "  its connection ended without a word; the workers there are not "
-           "known to have failed\n";
+  if (!failure.disconnected_machine.empty()) {
+    return "  its connection closed unexpectedly; none of its workers had "
+           "reported a failure\n";
   }
   if (failure.is_preemption()) {
     return "";
@@ -108,25 +126,25 @@ std::string failure_body(const Failure& failure) {
                               "\n")
                         : std::string();
   }
-  std::string how = describe_exit(failure.exit_code, failure.signal);
-  if (failure.signal == SIGKILL && failure.memory_kill.value_or(false)) {
-    how += " by the kernel, because memory ran out";
+  std::string exit = describe_exit(failure.exit_code, failure.signal);
+  if (failure.signal == SIGKILL && failure.oom_kill.value_or(false)) {
+    exit += " from the kernel's OOM killer";
   }
   std::string text = str_cat(
       "  rank ",
       failure.rank,
       " on ",
-      failure.host,
+      failure.hostname,
       ", pid ",
       failure.pid,
       ": ",
-      how);
+      exit);
   if (failure.step) {
     text += str_cat(", at step ", *failure.step);
   }
   text += failure.status.empty()
               ? "\n"
-              : str_cat("; it was last at: ", printable(failure.status), "\n");
+              : str_cat("; last status: ", printable(failure.status), "\n");
   if (!failure.exception.empty()) {
     text += "  it reported:\n" + indented(failure.exception, "    ");
   }
@@ -146,29 +164,29 @@ std::string failure_body(const Failure& failure) {
 
 std::vector<std::string> failure_hints(const Failure& failure) {
   std::vector<std::string> hints;
-  if (!failure.lost_machine.empty()) {
+  if (!failure.disconnected_machine.empty()) {
     return {
-        "look for an error on that machine first, then at the network "
-        "between the two"};
+        "look for an error on that machine first, then check the network "
+        "between the machines"};
   }
   if (failure.is_preemption()) {
-    return {"start it again to go on from its checkpoint"};
+    return {"start the program again to resume from its checkpoint"};
   }
   if (failure.interrupt != 0) {
     return hints;
   }
-  if (failure.signal == SIGKILL && !failure.memory_kill.has_value()) {
+  if (failure.signal == SIGKILL && !failure.oom_kill.has_value()) {
     hints.push_back(str_cat(
-        "a SIGKILL with no message is usually the kernel's memory killer; see "
-        "`dmesg -T | tail` on ",
-        failure.host));
-  } else if (failure.signal == SIGKILL && *failure.memory_kill) {
+        "a SIGKILL with no message usually comes from the kernel's OOM "
+        "killer; see `dmesg -T | tail` on ",
+        failure.hostname));
+  } else if (failure.signal == SIGKILL && *failure.oom_kill) {
     hints.push_back(
         "use a smaller batch, fewer processes, or a machine with more memory");
   } else if (failure.signal == SIGKILL) {
     hints.push_back(
-        "somebody sent it SIGKILL: a user, a batch system or a container's "
-        "limit; the kernel counted no memory kill");
+        "SIGKILL came from a user, a batch system or a container, not from "
+        "the kernel's OOM killer");
   }
   if (!failure.log_path.empty()) {
     hints.push_back(
@@ -196,7 +214,7 @@ ReportedError read_error_file(const std::string& path) {
     }
     return error;
   } catch (const Error&) {
-    // Absent for nearly every worker, and never a reason to hide a failure.
+    // Most workers write none, and a bad file must not hide the failure.
     return {};
   }
 }

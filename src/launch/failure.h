@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thing a failed run prints last: who failed first, and of what.
+// The report at the end of a failed run: which rank failed first, and why.
 #pragma once
 
 #include <cstdint>
@@ -15,45 +15,49 @@ namespace accelerate {
 
 struct Failure {
   std::int64_t rank = 0;
-  std::string host;
+  std::string hostname;
   pid_t pid = 0;
   int exit_code = 0;
   int signal = 0;
-  double seconds = 0;  ///< Into the run.
+  double seconds = 0;  ///< Time since the start of the run.
   std::int64_t num_processes = 1;
   std::int64_t others_stopped = 0;
   std::int64_t others_failed = 0;
-  std::optional<std::int64_t> step;  ///< The update it was at.
-  std::string status;                ///< What the rank last said it was doing.
-  std::string exception;             ///< What it reported itself, if it did.
+  std::optional<std::int64_t> step;  ///< The rank's last optimizer step.
+  std::string status;                ///< The last status the rank reported.
+  std::string exception;  ///< The exception the rank reported, if any.
   std::vector<std::string> last_lines;
-  std::optional<bool> memory_kill;  ///< Known only for SIGKILL.
+  /// Whether the kernel's OOM killer killed the rank; set only for SIGKILL.
+  std::optional<bool> oom_kill;
   std::string log_path;
-  /// The signal somebody sent to the launcher before the rank ended, or 0.
+  /// The signal the launcher received before the rank exited, or 0.
   int interrupt = 0;
-  /// Set when it was not a rank but a whole machine: its name and address.
-  std::string lost_machine;
+  /// The name and address of the machine, if a whole machine disconnected.
+  std::string disconnected_machine;
 
-  /// Ended by that signal and nothing else: there is nothing to explain.
+  /// Whether the rank exited only because of the interrupt, so that there is
+  /// nothing else to report.
   bool is_plain_interrupt() const {
     return interrupt != 0 &&
            (signal == interrupt || exit_code == 128 + interrupt ||
-            signal == 9);  // Of the second one.
+            signal == 9);  // A second interrupt sends SIGKILL.
   }
-  /// It saved because it was asked to, and wants to be started again.
+  /// Whether the program was preempted and saved a checkpoint, from which it
+  /// can resume.
   bool is_preemption() const {
     return signal == 0 && exit_code == kPreemptedExitCode;
   }
   int code() const { return signal != 0 ? 128 + signal : exit_code; }
 };
 
-/// The report, without colour; the first line has no `error:`.
+/// `failure_title`, `failure_body` and `failure_hints` return the parts of the
+/// failure report, without color. The title does not start with `error:`.
 std::string failure_title(const Failure& failure);
 std::string failure_body(const Failure& failure);
 std::vector<std::string> failure_hints(const Failure& failure);
 
-/// The exception text a worker left in its error file, as torchrun's `record`
-/// writes it. Empty when there is none.
+/// The exception that a worker wrote to its error file, in the format of
+/// torchrun's `record`. `text` is empty if the worker wrote no exception.
 struct ReportedError {
   std::string text;
   std::optional<double> timestamp;  ///< Seconds since 1970.

@@ -6,7 +6,7 @@ namespace accelerate {
 Json failure_to_json(const Failure& failure) {
   return Json::object(
       {{"rank", failure.rank},
-       {"host", failure.host},
+       {"hostname", failure.hostname},
        {"pid", failure.pid},
        {"exit_code", failure.exit_code},
        {"signal", failure.signal},
@@ -18,17 +18,16 @@ Json failure_to_json(const Failure& failure) {
        {"status", failure.status},
        {"exception", failure.exception},
        {"last_lines", failure.last_lines},
-       {"memory_kill",
-        failure.memory_kill ? Json(*failure.memory_kill) : Json()},
+       {"oom_kill", failure.oom_kill ? Json(*failure.oom_kill) : Json()},
        {"log_path", failure.log_path},
        {"interrupt", failure.interrupt},
-       {"lost_machine", failure.lost_machine}});
+       {"disconnected_machine", failure.disconnected_machine}});
 }
 
 Failure failure_from_json(const Json& json) {
   Failure failure;
   failure.rank = json.at("rank").as_integer();
-  failure.host = json.at("host").as_string();
+  failure.hostname = json.at("hostname").as_string();
   failure.pid = static_cast<pid_t>(json.at("pid").as_integer());
   failure.exit_code = static_cast<int>(json.at("exit_code").as_integer());
   failure.signal = static_cast<int>(json.at("signal").as_integer());
@@ -45,12 +44,12 @@ Failure failure_from_json(const Json& json) {
   for (const Json& line : json.at("last_lines").as_array()) {
     failure.last_lines.push_back(line.as_string());
   }
-  if (!json.at("memory_kill").is_null()) {
-    failure.memory_kill = json.at("memory_kill").as_bool();
+  if (!json.at("oom_kill").is_null()) {
+    failure.oom_kill = json.at("oom_kill").as_bool();
   }
   failure.log_path = json.at("log_path").as_string();
   failure.interrupt = static_cast<int>(json.at("interrupt").as_integer());
-  failure.lost_machine = json.at("lost_machine").as_string();
+  failure.disconnected_machine = json.at("disconnected_machine").as_string();
   return failure;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failure on its way to another machine.
+// Serializes a failure to send it to another machine.
 #pragma once
 
 #include "accelerate/json.h"
@@ -8,7 +8,7 @@
 namespace accelerate {
 
 Json failure_to_json(const Failure& failure);
-/// Throws `FormatError` when a field is missing or of the wrong type.
+/// Throws `FormatError` if a field is missing or has the wrong type.
 Failure failure_from_json(const Json& json);
 
 }  // namespace accelerate

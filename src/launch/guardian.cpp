@@ -20,11 +20,11 @@ namespace accelerate {
 namespace {
 
 struct Message {
-  char what = 0;  // '+' and '-' a group, 'q' quit.
+  char command = 0;  // '+' adds a group, '-' removes it, 'q' quits.
   pid_t group = 0;
 };
 
-// Messages are smaller than PIPE_BUF, so each arrives whole or not at all.
+// Messages are smaller than PIPE_BUF, so reads and writes are atomic.
 bool receive(int pipe, Message& message) {
   while (true) {
     const ssize_t got = ::read(pipe, &message, sizeof(message));
@@ -37,7 +37,7 @@ bool receive(int pipe, Message& message) {
   }
 }
 
-void leave_terminal() {
+void detach_from_terminal() {
   ::setsid();
   const int null = ::open("/dev/null", O_RDWR);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -56,7 +56,7 @@ bool is_marked(const std::filesystem::path& folder, const std::string& mark) {
     const auto at = text.find(mark);
     return at != std::string::npos && (at == 0 || text[at - 1] == '\0');
   } catch (const Error&) {
-    return false;  // It has ended, or is not ours.
+    return false;  // It has exited, or belongs to another user.
   }
 }
 
@@ -67,7 +67,8 @@ void clean_up(
   for (const pid_t group : groups) {
     ::kill(-group, SIGKILL);
   }
-  // A marked process may fork while we look; a round that finds none ends it.
+  // A marked process may fork during a scan; a scan without a match ends the
+  // loop.
   for (int round = 0; round < 50; ++round) {
     if (kill_marked_processes(launch_id) == 0) {
       break;
@@ -80,17 +81,18 @@ void clean_up(
 
 [[noreturn]] void watch(
     int pipe, const std::string& launch_id, const std::string& folder) {
-  leave_terminal();
-  // Whoever waits for the end of a pipe we were given must not wait for us.
+  detach_from_terminal();
+  // Close inherited descriptors: a reader of one of these pipes must see its
+  // end although this process is still running.
   pipe = ::dup2(pipe, 3);
   ::close_range(4, ~0U, 0);
   std::set<pid_t> groups;
   Message message;
   while (receive(pipe, message)) {
-    if (message.what == 'q') {
+    if (message.command == 'q') {
       ::_exit(0);
     }
-    if (message.what == '+') {
+    if (message.command == '+') {
       groups.insert(message.group);
     } else {
       groups.erase(message.group);
@@ -121,7 +123,7 @@ int kill_marked_processes(const std::string& launch_id) {
 Guardian::Guardian(const std::string& launch_id, const std::string& folder) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    throw IoError(str_cat("cannot make a pipe: ", errno_text(errno)));
+    throw IoError(str_cat("cannot create a pipe: ", errno_text(errno)));
   }
   UniqueFd read(ends[0]);
   pipe_.reset(ends[1]);
@@ -136,23 +138,23 @@ Guardian::Guardian(const std::string& launch_id, const std::string& folder) {
 }
 
 Guardian::~Guardian() {
-  tell('q', 0);
+  send('q', 0);
   pipe_.reset();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
 void Guardian::add_group(pid_t group) {
-  tell('+', group);
+  send('+', group);
 }
 
 void Guardian::remove_group(pid_t group) {
-  tell('-', group);
+  send('-', group);
 }
 
-void Guardian::tell(char what, pid_t group) {
+void Guardian::send(char command, pid_t group) {
   Message message{};
-  message.what = what;
+  message.command = command;
   message.group = group;
   (void)!::write(pipe_.get(), &message, sizeof(message));
 }

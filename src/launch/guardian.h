@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leaves no worker behind, even when the launcher is killed with SIGKILL.
+// Cleans up the workers' processes even if the launcher is killed with SIGKILL.
 #pragma once
 
 #include <string>
@@ -10,33 +10,36 @@
 
 namespace accelerate {
 
-/// A small process that waits for the launcher's end of a pipe to close.
+/// A small process that cleans up after the launcher has died. It detects the
+/// death because the launcher's end of a pipe closes.
 ///
-/// The kernel already kills the workers themselves with the launcher. The
-/// guardian is for what they started: it kills their process groups, then every
-/// process that carries this launch's mark in its environment, and removes the
-/// launch's folder.
+/// The kernel kills the workers themselves when the launcher dies. The guardian
+/// kills the processes that the workers started: the workers' Unix process
+/// groups, then every process with this launch's ID in its environment. It also
+/// removes the launch's folder.
 class Guardian {
  public:
-  /// Forks; call before any thread is started.
+  /// Forks, so it must be called before any thread is started.
   Guardian(const std::string& launch_id, const std::string& folder);
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
-  /// Tells it that this end is on purpose, and waits for it.
+  /// Tells the guardian to exit without cleaning up, and waits until the
+  /// guardian has exited.
   ~Guardian();
 
   void add_group(pid_t group);
   void remove_group(pid_t group);
 
  private:
-  void tell(char what, pid_t group);
+  void send(char command, pid_t group);
 
   UniqueFd pipe_;
   pid_t pid_ = -1;
 };
 
-/// Kills every process with `ACCELERATE_LAUNCH_ID=<launch_id>` in its
-/// environment, but this one. Returns how many there were.
+/// Kills every process except this one that has
+/// `ACCELERATE_LAUNCH_ID=<launch_id>` in its environment. Returns the number of
+/// killed processes.
 int kill_marked_processes(const std::string& launch_id);
 
 }  // namespace accelerate

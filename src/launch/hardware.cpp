@@ -20,7 +20,7 @@
 namespace accelerate {
 namespace {
 
-// A small file of /proc or /sys; empty where it cannot be read.
+// Reads a small file of /proc or /sys; empty when it cannot be read.
 std::string slurp(const std::string& path) {
   try {
     return read_file(path, std::size_t{1} << 20);
@@ -41,7 +41,7 @@ std::string field(const std::string& text, std::string_view key) {
   return {};
 }
 
-// CPUs a container may use at a time, if somebody limited it.
+// The container's CPU limit, if any.
 std::optional<double> cpu_quota() {
   const auto parts =
       split(std::string(trim(slurp("/sys/fs/cgroup/cpu.max"))), ' ');
@@ -62,7 +62,7 @@ std::optional<double> cpu_quota() {
   return std::nullopt;
 }
 
-// The few functions of NVIDIA's management library that we need.
+// The few functions we need from NVML, NVIDIA's management library.
 class Nvml {
  public:
   Nvml() {
@@ -110,8 +110,8 @@ class Nvml {
   struct Memory {
     unsigned long long total, free, used;
   };
-  // nvmlPciInfo_t: the first field is the old 16-byte address, the last one
-  // the address with a 32-bit domain.
+  // nvmlPciInfo_t: the first field is the old 16-byte address, the last field
+  // is the address with a 32-bit domain.
   struct Pci {
     char old_address[16];
     unsigned domain, bus, device, device_id, subsystem_id;
@@ -149,7 +149,7 @@ class Nvml {
     const auto get_pci =
         function<int (*)(Device, Pci*)>("nvmlDeviceGetPciInfo_v3");
     if (get_pci != nullptr && get_pci(device, &pci) == 0) {
-      // /sys has four digits of the domain, the library eight.
+      // /sys uses four digits for the domain, NVML eight.
       const std::string address = lower(pci.address);
       result.pci_address = address.size() > 12 ? address.substr(4) : address;
     }
@@ -160,7 +160,7 @@ class Nvml {
   bool ready_ = false;
 };
 
-// Where the management library is missing, the driver still says what it runs.
+// Without NVML, the driver still lists its GPUs in /proc.
 std::vector<Gpu> gpus_from_proc() {
   std::vector<Gpu> gpus;
   std::error_code error;
@@ -176,7 +176,7 @@ std::vector<Gpu> gpus_from_proc() {
   return gpus;
 }
 
-// CUDA stops at the first entry it does not know.
+// Like CUDA, stops at the first unknown entry.
 std::vector<Gpu> visible(
     std::vector<Gpu> gpus, const Environment& environment) {
   const auto& variables = environment.variables();
@@ -186,10 +186,10 @@ std::vector<Gpu> visible(
   }
   std::vector<Gpu> result;
   for (const std::string& entry : split(found->second, ',')) {
-    const std::string word(trim(entry));
-    const auto index = parse_integer(word);
-    const bool by_name = word.starts_with("GPU-") || word.starts_with("MIG-");
-    if (by_name) {
+    const std::string id(trim(entry));
+    const auto index = parse_integer(id);
+    const bool is_uuid = id.starts_with("GPU-") || id.starts_with("MIG-");
+    if (is_uuid) {
       result.push_back({"NVIDIA GPU", 0, ""});
     } else if (
         index && *index >= 0 &&
@@ -230,7 +230,7 @@ std::vector<int> parse_cpu_list(std::string_view text) {
   return cpus;
 }
 
-std::string host_name() {
+std::string hostname() {
   char name[256] = {};
   ::gethostname(name, sizeof(name) - 1);
   return name;
@@ -248,9 +248,9 @@ Hardware detect_hardware(const Environment& environment) {
   hardware.memory_bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) *
                           ::sysconf(_SC_PAGESIZE);
   hardware.cpu_name = field(slurp("/proc/cpuinfo"), "model name");
-  hardware.host_name = host_name();
+  hardware.hostname = hostname();
   hardware.system = system_name();
-  // No driver, no library: saves the search through the library path.
+  // Without a driver there is no NVML; skip the search of the library path.
   if (std::filesystem::exists("/dev/nvidiactl") ||
       std::filesystem::exists("/dev/dxg")) {
     const Nvml nvml;
@@ -265,10 +265,11 @@ std::string describe_gpus(const std::vector<Gpu>& gpus) {
   if (gpus.empty()) {
     return "no GPU";
   }
-  const bool alike = std::all_of(gpus.begin(), gpus.end(), [&](const Gpu& gpu) {
-    return gpu.name == gpus[0].name;
-  });
-  if (alike && !gpus[0].name.empty()) {
+  const bool same_model =
+      std::all_of(gpus.begin(), gpus.end(), [&](const Gpu& gpu) {
+        return gpu.name == gpus[0].name;
+      });
+  if (same_model && !gpus[0].name.empty()) {
     return str_cat(gpus.size(), " × ", gpus[0].name);
   }
   return str_cat(gpus.size(), gpus.size() == 1 ? " GPU" : " GPUs");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine has, found without LibTorch.
+// Detects this machine's hardware without LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,29 @@ namespace accelerate {
 struct Gpu {
   std::string name;
   std::int64_t memory_bytes = 0;
-  std::string pci_address;  ///< "0000:1b:00.0"; empty where it is not known.
+  std::string pci_address;  ///< "0000:1b:00.0"; empty when unknown.
 };
 
 struct Hardware {
-  std::vector<Gpu> gpus;  ///< Those CUDA_VISIBLE_DEVICES leaves.
+  std::vector<Gpu> gpus;  ///< The GPUs that CUDA_VISIBLE_DEVICES exposes.
   std::string driver_version;
-  std::vector<int> cpus;   ///< The logical CPUs this process may run on.
-  std::int64_t cores = 1;  ///< Whole cores among them, within the quota.
+  std::vector<int> cpus;  ///< The logical CPUs this process may run on.
+  /// The number of physical cores of `cpus`, limited by the CPU quota.
+  std::int64_t cores = 1;
   std::int64_t memory_bytes = 0;
   std::string cpu_name;
-  std::string host_name;
+  std::string hostname;
   std::string system;  ///< "Linux 6.1.0 x86_64, Debian GNU/Linux 12".
 };
 
-/// Asks the driver's own library (loaded at run time), /proc and /sys.
+/// Detects the hardware with NVML (loaded at run time), /proc and /sys.
 Hardware detect_hardware(const Environment& environment);
 
-/// "2 × NVIDIA H200", "3 GPUs", "no GPU".
+/// Describes the GPUs: "2 × NVIDIA H200", "3 GPUs" or "no GPU".
 std::string describe_gpus(const std::vector<Gpu>& gpus);
 
-/// "0-3,8" to {0, 1, 2, 3, 8}; anything else is left out.
+/// Parses "0-3,8" into {0, 1, 2, 3, 8}; skips malformed parts.
 std::vector<int> parse_cpu_list(std::string_view text);
-std::string host_name();
+std::string hostname();
 
 }  // namespace accelerate

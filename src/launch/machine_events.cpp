@@ -44,17 +44,17 @@ void MachineEvents::reset() {
 }
 
 void MachineEvents::notify() const {
-  const std::uint64_t one = 1;
-  (void)!::write(fd_.get(), &one, sizeof(one));
+  const std::uint64_t count = 1;
+  (void)!::write(fd_.get(), &count, sizeof(count));
 }
 
-Failure lost_machine(
+Failure disconnected_machine(
     const std::string& name, std::int64_t rank, double seconds) {
   Failure failure;
   failure.rank = rank;
   failure.exit_code = 1;
   failure.seconds = seconds;
-  failure.lost_machine = name;
+  failure.disconnected_machine = name;
   return failure;
 }
 

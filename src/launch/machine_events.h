@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What machines of one job tell each other. Every message is one JSON object
-// in a store's `exchange` request:
+// The messages between the machines of a job. Each message is a JSON object in
+// an `exchange` request to the store of machine 0:
 //
-//   enter {restart, card}   answered when all machines have come, or never will
-//   poll  {rank}            answered with the next event, or none after a while
-//   fail  {rank, restart, failure}
-//                           a rank of that machine failed
-//   done  {rank, restart}   all its workers have ended
-//   status {rank}           answered with what machine 0 knows about any rank
-//   steps {rank, ranks}     the answer to the event `steps_wanted`
+//   join   {restart, machine}  answered when the rendezvous completes or fails
+//   poll   {rank}              answered with the next event, or `nothing` after
+//                              a while
+//   fail   {rank, restart, failure}
+//                              a rank on the sender's machine failed
+//   done   {rank, restart}     all workers on the sender's machine have
+//                              exited
+//   status {rank}              answered with the status of all ranks
+//   steps  {rank, ranks}       the answer to the event `steps_wanted`
 #pragma once
 
 #include <chrono>
@@ -23,18 +25,20 @@
 
 namespace accelerate {
 
-/// A poll is answered at least this often, so that both sides see traffic.
+/// Machine 0 answers a `poll` message after at most this time, so that both
+/// sides know that the connection is alive.
 constexpr std::chrono::seconds kPollInterval{5};
-/// For answers that need nobody else.
+/// Timeout for answers from machine 0 that do not depend on other machines.
 constexpr std::chrono::milliseconds kAnswerTimeout{30000};
 
-/// What has happened elsewhere, with a descriptor to wait for it. Thread-safe.
+/// Events from other machines, with a descriptor to wait on. Thread-safe.
 class MachineEvents {
  public:
   MachineEvents();
 
   int fd() const { return fd_.get(); }
-  /// The first one is kept.
+  /// Stores a failure that happened on another machine, unless a failure is
+  /// already stored.
   void add_failure(Failure failure);
   void set_all_done();
   std::optional<Failure> take_failure();
@@ -50,8 +54,9 @@ class MachineEvents {
   bool all_done_ = false;
 };
 
-/// The failure that a machine's silence is. `rank` is its first.
-Failure lost_machine(
+/// The failure to report for a machine that disconnected. `rank` is the
+/// machine's first rank.
+Failure disconnected_machine(
     const std::string& name, std::int64_t rank, double seconds);
 
 std::string event_text(const char* type, Json body = Json::object());

@@ -11,9 +11,9 @@
 namespace accelerate {
 namespace {
 
-// No model comes near; beyond, a config is somebody's mistake.
-constexpr std::int64_t kMostNumber = 100'000'000;
-constexpr std::int64_t kMostLayers = 65536;
+// Far above any real model: a larger number is a mistake in the config.
+constexpr std::int64_t kMaxNumber = 100'000'000;
+constexpr std::int64_t kMaxLayers = 65536;
 
 // A config with its numbers, and a list of layers to fill.
 class Architecture {
@@ -21,13 +21,14 @@ class Architecture {
   Architecture(const Json& config, const std::string& source)
       : config_(config), source_(source) {}
 
-  std::int64_t number(const char* key, std::int64_t most = kMostNumber) const {
+  std::int64_t number(
+      const char* key, std::int64_t maximum = kMaxNumber) const {
     const Json* value = config_.find(key);
     if (value == nullptr) {
       throw FormatError(str_cat(source_, ": `", key, "` is missing"));
     }
     if (!value->is_integer() || value->as_integer() < 0 ||
-        value->as_integer() > most) {
+        value->as_integer() > maximum) {
       throw FormatError(str_cat(
           source_,
           ": `",
@@ -35,12 +36,12 @@ class Architecture {
           "` is ",
           printable(value->dump()),
           ", not a whole number from 0 to ",
-          most));
+          maximum));
     }
     return value->as_integer();
   }
   std::int64_t layer_count(const char* key) const {
-    return number(key, kMostLayers);
+    return number(key, kMaxLayers);
   }
   std::int64_t number_or(const char* key, std::int64_t fallback) const {
     const Json* value = config_.find(key);
@@ -62,9 +63,10 @@ class Architecture {
       bool bias = true) {
     add(name, in, out, bias ? out : 0);
   }
-  // A layer norm has two numbers for each channel, an RMS norm one.
-  void norm(const std::string& name, std::int64_t width, int each = 2) {
-    add(name, width, each, 0);
+  // A layer norm has two values per channel, an RMS norm has one.
+  void norm(
+      const std::string& name, std::int64_t width, int values_per_channel = 2) {
+    add(name, width, values_per_channel, 0);
   }
 
   std::vector<ModelLayer> layers;
@@ -74,10 +76,10 @@ class Architecture {
       const std::string& name,
       std::int64_t rows,
       std::int64_t columns,
-      std::int64_t more) {
+      std::int64_t bias) {
     std::int64_t count = 0;
     if (__builtin_mul_overflow(rows, columns, &count) ||
-        __builtin_add_overflow(count, more, &count) ||
+        __builtin_add_overflow(count, bias, &count) ||
         __builtin_add_overflow(total_, count, &total_)) {
       throw FormatError(str_cat(
           source_,
@@ -87,7 +89,7 @@ class Architecture {
           rows,
           " × ",
           columns,
-          " parameters, which is more than can be counted"));
+          " parameters, too many to count"));
     }
     layers.push_back({name, count});
   }
@@ -111,7 +113,7 @@ void add_encoder_layer(
   model.norm(name + ".norm", width);
 }
 
-// BertModel and RobertaModel: the same layers, other tables.
+// BertModel and RobertaModel have the same layers.
 void add_bert(Architecture& model) {
   const std::int64_t width = model.number("hidden_size");
   model.embedding(
@@ -242,11 +244,11 @@ ModelSize size_from_config(const Json& config, const std::string& source) {
     throw UnsupportedError(
         str_cat(
             source,
-            ": no rule for model_type `",
+            ": model_type `",
             printable(name),
-            "`; there is one for ",
+            "` is not supported; supported types: ",
             join(known, ", ")),
-        "give a folder with safetensors files, which hold every shape");
+        "pass a folder with safetensors files, which list all shapes");
   }
   Architecture model(config, source);
   found->second(model);
@@ -258,13 +260,13 @@ TrainingBytes training_bytes(
     double value_bytes,
     int zero_stage,
     std::int64_t processes) {
-  const double whole = value_bytes * static_cast<double>(parameters);
-  const double share = whole / static_cast<double>(processes);
+  const double full = value_bytes * static_cast<double>(parameters);
+  const double shard = full / static_cast<double>(processes);
   TrainingBytes bytes;
-  bytes.weights = zero_stage >= 3 ? share : whole;
-  bytes.gradients = zero_stage >= 2 ? share : whole;
-  // Adam keeps two numbers for each parameter.
-  bytes.optimizer = 2 * (zero_stage >= 1 ? share : whole);
+  bytes.weights = zero_stage >= 3 ? shard : full;
+  bytes.gradients = zero_stage >= 2 ? shard : full;
+  // Adam keeps two values per parameter.
+  bytes.optimizer = 2 * (zero_stage >= 1 ? shard : full);
   return bytes;
 }
 

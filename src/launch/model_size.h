@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many parameters a model has, without building it.
+// Computes the number of parameters in a model without building it.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,32 @@
 
 namespace accelerate {
 
-/// One layer with weights of its own: a matrix with its bias, a norm.
+/// A layer with weights: a matrix with its bias, or a norm.
 struct ModelLayer {
   std::string name;
   std::int64_t parameters = 0;
 };
 
 struct ModelSize {
-  std::string source;  ///< The file it was read from.
+  std::string source;  ///< The file that the size was read from.
   std::vector<ModelLayer> layers;
 
   std::int64_t parameters() const;
   const ModelLayer& largest() const;
 };
 
-/// From `config.json`, by the rules of its `model_type`. Throws
-/// `UnsupportedError` naming the types that are known, `FormatError` when a
-/// number is missing, or larger than any model has.
+/// Computes the size from `config`, the content of a `config.json`, based on
+/// its `model_type`. Throws `UnsupportedError` if the model type is not
+/// supported, and `FormatError` if a required number is missing or
+/// unrealistically large.
 ModelSize size_from_config(const Json& config, const std::string& source);
 
-/// From the headers of a folder's safetensors files, or else its
-/// `config.json`; or from a file of either kind. Of a folder the files its
-/// index names are read, or `model.safetensors`, or else all there are.
+/// Reads the size from a safetensors file, a `config.json` or a folder. In a
+/// folder, reads the first of these that exists: the safetensors files that the
+/// index lists, `model.safetensors`, all safetensors files, `config.json`.
 ModelSize read_model_size(const std::filesystem::path& path);
 
-/// Bytes of training with Adam, for one of `processes`.
+/// Number of bytes that each process needs to train with Adam.
 struct TrainingBytes {
   double weights = 0;
   double gradients = 0;
@@ -44,9 +45,10 @@ struct TrainingBytes {
   double total() const { return weights + gradients + optimizer; }
 };
 
-/// ZeRO stage 0 shares out nothing, 1 the optimizer's state, 2 the gradients
-/// too, 3 the weights too. Weights, gradients and Adam's two numbers for each
-/// parameter have `value_bytes` bytes each.
+/// The memory that each process needs to train a model at a ZeRO stage. Stage 1
+/// shards the optimizer state, stage 2 also the gradients, and stage 3 also the
+/// weights. Each weight, each gradient and each of Adam's two values per
+/// parameter takes `value_bytes`.
 TrainingBytes training_bytes(
     std::int64_t parameters,
     double value_bytes,

@@ -21,30 +21,31 @@ MpiFamily mpi_family(const std::string& version_output) {
   }
   throw UnsupportedError(
       str_cat(
-          "`mpirun --version` says `",
+          "`mpirun --version` printed `",
           printable(split(version_output, '\n')[0]),
           "`, which is neither Open MPI nor MPICH"),
-      "put the `mpirun` of one of them first in PATH");
+      "put the folder of an Open MPI or MPICH `mpirun` first in PATH");
 }
 
-std::vector<std::string> mpirun_words(const MpirunOptions& options) {
+std::vector<std::string> mpirun_argv(const MpirunOptions& options) {
   const bool open_mpi = options.family == MpiFamily::open_mpi;
-  std::vector<std::string> words = {options.mpirun};
-  const auto add = [&](std::initializer_list<std::string> more) {
-    words.insert(words.end(), more);
+  std::vector<std::string> argv = {options.mpirun};
+  const auto add = [&](std::initializer_list<std::string> arguments) {
+    argv.insert(argv.end(), arguments);
   };
-  const std::string each =
+  const std::string per_machine =
       std::to_string(options.num_processes / options.num_machines);
   if (open_mpi) {
     add({"--hostfile", options.hostfile});
     add({"-np", std::to_string(options.num_processes)});
-    add({"--map-by", str_cat("ppr:", each, ":node")});
-    // A process computes with threads; one core for all of them is too few.
+    add({"--map-by", str_cat("ppr:", per_machine, ":node")});
+    // By default Open MPI binds each process, with all its threads, to one
+    // core.
     add({"--bind-to", "none"});
   } else {
     add({"-f", options.hostfile});
     add({"-n", std::to_string(options.num_processes)});
-    add({"-ppn", each});
+    add({"-ppn", per_machine});
   }
   for (const auto& [name, value] : options.variables) {
     if (open_mpi) {
@@ -53,11 +54,12 @@ std::vector<std::string> mpirun_words(const MpirunOptions& options) {
       add({"-genv", name, value});
     }
   }
-  words.insert(words.end(), options.words.begin(), options.words.end());
-  return words;
+  argv.insert(
+      argv.end(), options.program_argv.begin(), options.program_argv.end());
+  return argv;
 }
 
-std::string first_mpi_host(const std::string& hostfile_text) {
+std::string first_hostfile_node(const std::string& hostfile_text) {
   for (const std::string& line : split(hostfile_text, '\n')) {
     const std::string_view text = trim(line);
     if (!text.empty() && text[0] != '#') {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes started by `mpirun` instead of by us.
+// Starts the processes with `mpirun`.
 #pragma once
 
 #include <map>
@@ -10,11 +10,11 @@ namespace accelerate {
 
 enum class MpiFamily {
   open_mpi,
-  mpich,  ///< And its relatives with the Hydra launcher: Intel MPI, MVAPICH.
+  mpich,  ///< Also Intel MPI and MVAPICH, which use the same Hydra launcher.
 };
 
-/// Tells whose `mpirun` it is by what `mpirun --version` prints. Throws
-/// `UnsupportedError` with its first line when it is neither.
+/// Detects the MPI family from the output of `mpirun --version`. Throws
+/// `UnsupportedError` with the first line of the output for any other family.
 MpiFamily mpi_family(const std::string& version_output);
 
 struct MpirunOptions {
@@ -23,16 +23,16 @@ struct MpirunOptions {
   std::string hostfile;
   std::int64_t num_processes = 1;
   std::int64_t num_machines = 1;
-  /// Variables that must reach every process.
+  /// Environment variables that every process must get.
   std::map<std::string, std::string> variables;
-  std::vector<std::string> words;  ///< The program with its arguments.
+  std::vector<std::string> program_argv;
 };
 
-/// The command line.
-std::vector<std::string> mpirun_words(const MpirunOptions& options);
+/// The `mpirun` command line that starts the program.
+std::vector<std::string> mpirun_argv(const MpirunOptions& options);
 
-/// The first host of a hostfile: "node-a slots=2", "node-a:2". Empty when it
-/// names none.
-std::string first_mpi_host(const std::string& hostfile_text);
+/// The first node in a hostfile: "node-a" for "node-a slots=2" or "node-a:2".
+/// Empty if the hostfile lists no nodes.
+std::string first_hostfile_node(const std::string& hostfile_text);
 
 }  // namespace accelerate

@@ -21,19 +21,19 @@
 
 #include "accelerate/error.h"
 #include "base/files.h"
-#include "base/quiet_thread.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "base/thread_without_signals.h"
 #include "launch/screen.h"
 
 namespace accelerate {
 namespace {
 
-constexpr std::size_t kMostKept = std::size_t{1} << 16;
+constexpr std::size_t kMaxKeptBytes = std::size_t{1} << 16;
 constexpr std::size_t kTailLines = 20;
 constexpr std::size_t kTailWidth = 500;
 
-// Remembers the last lines of a stream, in bounded memory.
+// Keeps the last lines of a stream, in bounded memory.
 class Tail {
  public:
   void add(std::string_view bytes) {
@@ -44,7 +44,7 @@ class Tail {
       } else if (c == '\r') {
         returned_ = true;
       } else {
-        // What follows a carriage return overwrites the line, as on a screen.
+        // Text after a carriage return overwrites the line, as on a screen.
         if (returned_) {
           current_.clear();
           returned_ = false;
@@ -65,7 +65,7 @@ class Tail {
   }
 
  private:
-  // Most of a large chunk is gone before anybody could ask for it.
+  // Skips all but the last lines of a large chunk.
   std::string_view skip_to_last_lines(std::string_view bytes) {
     std::size_t end = bytes.size();
     for (std::size_t seen = 0; seen <= kTailLines; ++seen) {
@@ -100,8 +100,8 @@ struct Stream {
   bool is_err = false;
   UniqueFd fd;
   UniqueFd log;
-  std::string partial;      // Of the current line, when several ranks print.
-  bool has_return = false;  // In `partial`, which may be long.
+  std::string partial;      // The current line, when several ranks may print.
+  bool has_return = false;  // Whether `partial` has a carriage return.
   bool shows_progress = false;
 };
 
@@ -140,7 +140,7 @@ class Output::Impl {
         throw_errno("create", options_.log_folder, error.value());
       }
     }
-    thread_ = start_quiet_thread([this] { run(); });
+    thread_ = start_thread_without_signals([this] { run(); });
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -156,8 +156,8 @@ class Output::Impl {
   void add(std::int64_t rank, UniqueFd out, UniqueFd err) {
     {
       const std::scoped_lock lock(mutex_);
-      arriving_.push_back(make_stream(rank, false, std::move(out)));
-      arriving_.push_back(make_stream(rank, true, std::move(err)));
+      new_streams_.push_back(make_stream(rank, false, std::move(out)));
+      new_streams_.push_back(make_stream(rank, true, std::move(err)));
       tails_[{rank, false}] = Tail();
       tails_[{rank, true}] = Tail();
     }
@@ -183,7 +183,7 @@ class Output::Impl {
     std::unique_lock lock(mutex_);
     const std::uint64_t wanted = ++flush_wanted_;
     wake();
-    // A terminal that stands still must not hold up the end of a job.
+    // A blocked terminal must not delay the end of a job.
     drained_.wait_for(lock, std::chrono::milliseconds(500), [&] {
       return flush_done_ >= wanted;
     });
@@ -209,8 +209,8 @@ class Output::Impl {
 
  private:
   void wake() const {
-    const std::uint64_t one = 1;
-    (void)!::write(wake_.get(), &one, sizeof(one));
+    const std::uint64_t count = 1;
+    (void)!::write(wake_.get(), &count, sizeof(count));
   }
 
   Stream make_stream(std::int64_t rank, bool is_err, UniqueFd fd) {
@@ -246,23 +246,23 @@ class Output::Impl {
       }
       std::uint64_t count = 0;
       (void)!::read(wake_.get(), &count, sizeof(count));
-      // Streams before announcements: what a rank printed before it died comes
-      // before what we say about it.
+      // Streams before announcements: a rank's output comes before the message
+      // that it died.
       read_streams(entries);
-      take_arrivals();
+      add_new_streams();
       answer_flush();
-      if (take_orders()) {
+      if (handle_requests()) {
         return;
       }
     }
   }
 
-  void take_arrivals() {
+  void add_new_streams() {
     const std::scoped_lock lock(mutex_);
-    for (Stream& stream : arriving_) {
+    for (Stream& stream : new_streams_) {
       streams_.push_back(std::move(stream));
     }
-    arriving_.clear();
+    new_streams_.clear();
   }
 
   void answer_flush() {
@@ -285,8 +285,8 @@ class Output::Impl {
     drained_.notify_all();
   }
 
-  // Returns true when it is time to go.
-  bool take_orders() {
+  // Returns true when the thread must stop.
+  bool handle_requests() {
     std::vector<std::string> announcements;
     bool drain = false;
     bool resize = false;
@@ -300,7 +300,7 @@ class Output::Impl {
       resizing_ = false;
     }
     if (resize) {
-      pass_on_size();
+      forward_window_size();
     }
     for (const std::string& text : announcements) {
       for (const std::string& line : split(text, '\n')) {
@@ -327,7 +327,7 @@ class Output::Impl {
     }
   }
 
-  // False: nothing will come any more.
+  // False: the stream has ended, or its output cannot be written.
   bool read_once(Stream& stream) {
     char buffer[65536];
     const ssize_t got = ::read(stream.fd.get(), buffer, sizeof(buffer));
@@ -337,12 +337,13 @@ class Output::Impl {
     if (got <= 0) {
       return false;
     }
-    take({buffer, static_cast<std::size_t>(got)}, stream);
-    // With nobody behind us the worker learns it as it would without us.
+    handle_bytes({buffer, static_cast<std::size_t>(got)}, stream);
+    // If our output has no reader, close the pipe, so that the worker gets
+    // SIGPIPE as it would without the launcher.
     return !screen(stream.is_err).is_broken();
   }
 
-  void take(std::string_view bytes, Stream& stream) {
+  void handle_bytes(std::string_view bytes, Stream& stream) {
     if (stream.log) {
       write_log(stream.log.get(), bytes);
     }
@@ -350,50 +351,50 @@ class Output::Impl {
       const std::scoped_lock lock(mutex_);
       tails_[{stream.rank, stream.is_err}].add(bytes);
     }
-    if (!several_ && (!only_rank_ || *only_rank_ == stream.rank)) {
+    if (!several_ranks_ && (!only_rank_ || *only_rank_ == stream.rank)) {
       only_rank_ = stream.rank;
-      take_alone(bytes, stream);
+      print_single_rank(bytes, stream);
       return;
     }
-    if (!several_) {
-      several_ = true;
-      make_way();
+    if (!several_ranks_) {
+      several_ranks_ = true;
+      clear_partial_lines();
     }
-    take_lines(bytes, stream);
+    print_lines(bytes, stream);
   }
 
-  // While one rank prints. Where another may still begin, a file gets whole
-  // lines only; a terminal gets everything, and can be corrected.
-  void take_alone(std::string_view bytes, Stream& stream) {
+  // While one rank prints. If another rank may still print, a file gets only
+  // whole lines; a terminal gets everything, because a line can be cleared.
+  void print_single_rank(std::string_view bytes, Stream& stream) {
     Screen& target = screen(stream.is_err);
     if (options_.num_ranks == 1) {
-      target.pass(bytes);
+      target.write_raw(bytes);
       return;
     }
     const auto newline = bytes.rfind('\n');
     const bool ends_line = newline != std::string_view::npos;
     const std::string_view rest = ends_line ? bytes.substr(newline + 1) : bytes;
     if (target.is_terminal()) {
-      target.pass(bytes);
+      target.write_raw(bytes);
     } else if (ends_line) {
-      target.pass(stream.partial);
-      target.pass(bytes.substr(0, newline + 1));
+      target.write_raw(stream.partial);
+      target.write_raw(bytes.substr(0, newline + 1));
     }
     if (ends_line) {
-      forget(stream);
+      clear_partial(stream);
     }
-    hold(rest, stream);
+    append_partial(rest, stream);
     if (stream.partial.size() > kMaxOutputLine) {
       if (!target.is_terminal()) {
-        target.pass(stream.partial);
+        target.write_raw(stream.partial);
       }
-      forget(stream);
+      clear_partial(stream);
     }
   }
 
-  // A second rank begins: takes back the unfinished line of the first, which
-  // will come again as a line of its own.
-  void make_way() {
+  // When a second rank prints: clears the unfinished line of the first rank,
+  // which is printed again, with its prefix, when it is complete.
+  void clear_partial_lines() {
     for (Stream& stream : streams_) {
       Screen& target = screen(stream.is_err);
       if (!stream.partial.empty() && target.is_terminal()) {
@@ -403,35 +404,35 @@ class Output::Impl {
     }
   }
 
-  // Only new bytes are looked at: a line may come in hundreds of pieces.
-  void take_lines(std::string_view bytes, Stream& stream) {
+  // Scans only the new bytes: a line may arrive in hundreds of chunks.
+  void print_lines(std::string_view bytes, Stream& stream) {
     while (true) {
       const auto end = bytes.find('\n');
       if (end == std::string_view::npos) {
         break;
       }
-      hold(bytes.substr(0, end), stream);
+      append_partial(bytes.substr(0, end), stream);
       print_line(stream.partial, stream);
-      forget(stream);
+      clear_partial(stream);
       bytes.remove_prefix(end + 1);
     }
-    hold(bytes, stream);
+    append_partial(bytes, stream);
     if (stream.partial.size() > kMaxOutputLine) {
       print_line(stream.partial, stream);
-      forget(stream);
+      clear_partial(stream);
     }
     show_progress(stream);
   }
 
-  static void hold(std::string_view bytes, Stream& stream) {
+  static void append_partial(std::string_view bytes, Stream& stream) {
     stream.has_return |= bytes.find('\r') != std::string_view::npos;
     stream.partial += bytes;
   }
 
-  // What a long line took is given back.
-  static void forget(Stream& stream) {
+  // Also frees the memory of a long line.
+  static void clear_partial(Stream& stream) {
     stream.has_return = false;
-    if (stream.partial.capacity() > kMostKept) {
+    if (stream.partial.capacity() > kMaxKeptBytes) {
       stream.partial = {};
     } else {
       stream.partial.clear();
@@ -443,7 +444,7 @@ class Output::Impl {
       screen(stream.is_err).end_progress();
       stream.shows_progress = false;
     }
-    // A bar's last state is what a screen would show of the line.
+    // A screen would show only the last state of a progress bar.
     if (stream.has_return) {
       text = last_state(text);
     }
@@ -458,7 +459,7 @@ class Output::Impl {
     return at == std::string_view::npos ? text : text.substr(at + 1);
   }
 
-  // A line with a carriage return and no end is a progress bar.
+  // An unfinished line with a carriage return is a progress bar.
   void show_progress(Stream& stream) {
     if (!stream.has_return) {
       return;
@@ -471,23 +472,23 @@ class Output::Impl {
       screen(stream.is_err).progress(str_cat("[", stream.rank, "] ", state));
       stream.shows_progress = true;
     }
-    // Earlier states are overwritten: nobody will see them.
+    // Drops the earlier states, which are overwritten.
     stream.partial = "\r" + state;
   }
 
   void close(Stream& stream) {
-    if (several_ && !stream.partial.empty()) {
+    if (several_ranks_ && !stream.partial.empty()) {
       print_line(stream.partial, stream);
     } else if (!screen(stream.is_err).is_terminal()) {
-      screen(stream.is_err).pass(stream.partial);
+      screen(stream.is_err).write_raw(stream.partial);
     }
-    forget(stream);
+    clear_partial(stream);
   }
 
   void finish_streams() {
     for (Stream& stream : streams_) {
-      // The workers are gone: what is in the pipe now is all they wrote, and
-      // the limit is for a process they left behind that writes for ever.
+      // The workers have exited, so the pipe holds all they wrote. The limit is
+      // for a process they left behind that writes forever.
       for (int reads = 0; reads < 64; ++reads) {
         pollfd entry{stream.fd.get(), POLLIN, 0};
         if (::poll(&entry, 1, 0) <= 0 || !read_once(stream)) {
@@ -502,7 +503,7 @@ class Output::Impl {
     drained_.notify_all();
   }
 
-  void pass_on_size() {
+  void forward_window_size() {
     for (const Stream& stream : streams_) {
       winsize size{};
       if (::ioctl(
@@ -519,15 +520,15 @@ class Output::Impl {
   bool shared_;
   UniqueFd wake_;
 
-  // Only the thread touches these.
+  // Used only by the thread.
   std::list<Stream> streams_;
   std::optional<std::int64_t> only_rank_;
-  bool several_ = false;
+  bool several_ranks_ = false;
 
-  // Guarded by the mutex.
+  // Guarded by `mutex_`.
   mutable std::mutex mutex_;
   std::condition_variable drained_;
-  std::vector<Stream> arriving_;
+  std::vector<Stream> new_streams_;
   std::vector<std::string> announcements_;
   std::map<std::pair<std::int64_t, bool>, Tail> tails_;
   std::uint64_t flush_wanted_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the workers print, brought together without tearing a line.
+// Merges the output of the workers without splitting lines.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,33 @@
 
 namespace accelerate {
 
-/// Lines up to this long stay whole when several ranks print: they are held
-/// until their end is there. Of a longer one the pieces are lines of their own.
+/// When several ranks print, lines up to this length in bytes are buffered and
+/// printed whole. A longer line is split into several lines.
 inline constexpr std::size_t kMaxOutputLine = std::size_t{8} << 20;
 
 struct OutputOptions {
   int out = 1;
   int err = 2;
-  /// How many ranks may print.
+  /// The number of ranks that may print.
   std::int64_t num_ranks = 1;
-  /// Keeps each rank's streams under this folder; empty: nowhere.
+  /// Each rank's streams are also written to files in this folder. Empty: no
+  /// files are written.
   std::filesystem::path log_folder;
   bool log_out = true;
   bool log_err = true;
 };
 
-/// The last lines one rank printed.
+/// The last lines that one rank printed.
 struct RankTail {
   std::vector<std::string> err;
   std::vector<std::string> out;
 };
 
-/// Reads the workers' streams on its own thread, so that a terminal that stands
-/// still does not keep the launcher from noticing a dead worker.
+/// Reads the workers' streams on its own thread, so that a blocked terminal
+/// does not keep the launcher from noticing that a worker died.
 ///
-/// While one rank alone prints, its bytes pass unchanged. From the moment a
-/// second one does, every line carries `[rank]`.
+/// While only one rank prints, its bytes are copied unchanged. Once a second
+/// rank prints, every line starts with `[rank]`.
 class Output {
  public:
   explicit Output(OutputOptions options);
@@ -47,15 +48,17 @@ class Output {
   ~Output();
 
   void add(std::int64_t rank, UniqueFd out, UniqueFd err);
-  /// The launcher's own words to stderr, between lines.
+  /// Prints a message from the launcher to stderr, between the workers' lines.
   void announce(const std::string& text);
-  /// Returns when everything that was in the pipes at the call has been read.
+  /// Waits until the output that is in the pipes at the time of the call has
+  /// been read, but at most 0.5 s.
   void flush();
-  /// All workers have ended: passes on what they left in their pipes and
-  /// forgets them. Processes they left behind are not waited for.
+  /// Prints the rest of the workers' output and closes their streams. Call it
+  /// when all workers have exited. Does not wait for processes that the workers
+  /// left behind.
   void drain();
   RankTail tail(std::int64_t rank) const;
-  /// The window has a new size.
+  /// Passes a new window size on to the workers' terminals.
   void resize();
 
  private:

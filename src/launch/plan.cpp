@@ -13,8 +13,8 @@
 namespace accelerate {
 namespace {
 
-Origin found(std::string what) {
-  return {Origin::Kind::found, std::move(what)};
+Origin found(std::string description) {
+  return {Origin::Kind::found, std::move(description)};
 }
 
 std::vector<std::string> chosen_gpus(const Settings& settings) {
@@ -30,30 +30,29 @@ std::int64_t gpu_count(const Settings& settings, const Hardware& hardware) {
 }
 
 std::optional<std::size_t> gpu_index(
-    const std::string& word, const Hardware& hardware) {
-  const auto id = parse_integer(trim(word));
-  const bool exists =
-      id && *id >= 0 && *id < static_cast<std::int64_t>(hardware.gpus.size());
-  return exists ? std::optional(static_cast<std::size_t>(*id)) : std::nullopt;
+    const std::string& id, const Hardware& hardware) {
+  const auto index = parse_integer(trim(id));
+  const bool exists = index && *index >= 0 &&
+                      *index < static_cast<std::int64_t>(hardware.gpus.size());
+  return exists ? std::optional(static_cast<std::size_t>(*index))
+                : std::nullopt;
 }
 
 void check_gpu_ids(const Settings& settings, const Hardware& hardware) {
-  for (const std::string& word : chosen_gpus(settings)) {
-    if (!gpu_index(word, hardware)) {
+  for (const std::string& id : chosen_gpus(settings)) {
+    if (!gpu_index(id, hardware)) {
       throw ConfigError(
           str_cat(
-              "GPU `",
-              word,
-              "` of `gpu_ids` (",
+              "`gpu_ids` (",
               settings.origin("gpu_ids").text(),
-              ") is not on this machine, which has ",
+              ") lists GPU `",
+              id,
+              "`, but this machine has ",
               describe_gpus(hardware.gpus)),
           hardware.gpus.empty()
               ? "use `--cpu`"
-              : str_cat(
-                    "they are counted from 0 to ",
-                    hardware.gpus.size() - 1,
-                    ", among those CUDA_VISIBLE_DEVICES leaves"));
+              : "number the GPUs from 0; if CUDA_VISIBLE_DEVICES is set, count "
+                "only the GPUs that it lists");
     }
   }
 }
@@ -82,7 +81,7 @@ void choose_device(Settings& settings, const Hardware& hardware) {
     throw ConfigError(
         str_cat(
             settings.origin(name).text(),
-            " asks for GPUs, but this machine has none"),
+            " requests GPUs, but this machine has none"),
         "use `--cpu` to train on the CPU");
   }
   settings.set("use_cpu", true, found("no GPU"));
@@ -91,15 +90,16 @@ void choose_device(Settings& settings, const Hardware& hardware) {
 void choose_processes(Settings& settings, const Hardware& hardware) {
   const std::int64_t machines = settings.integer("num_machines");
   const bool cpu = settings.flag("use_cpu");
-  const bool alone =
+  const bool is_single =
       settings.text("distributed_type") == "NO" && !settings.flag("multi_gpu");
   if (!settings.has("num_processes")) {
-    const std::int64_t here =
-        cpu || alone ? 1
-                     : std::max<std::int64_t>(1, gpu_count(settings, hardware));
+    const std::int64_t per_machine =
+        cpu || is_single
+            ? 1
+            : std::max<std::int64_t>(1, gpu_count(settings, hardware));
     settings.set(
         "num_processes",
-        here * machines,
+        per_machine * machines,
         found(cpu ? "no GPU" : describe_gpus(hardware.gpus)));
   }
   const std::int64_t total = settings.integer("num_processes");
@@ -108,20 +108,20 @@ void choose_processes(Settings& settings, const Hardware& hardware) {
         total,
         " processes (",
         settings.origin("num_processes").text(),
-        ") do not divide evenly over ",
+        ") do not divide evenly across ",
         machines,
         " machines"));
   }
   if (settings.flag("multi_gpu") && total == 1) {
     throw ConfigError(
         "--multi_gpu needs two or more processes",
-        "add `--num_processes 2`, or leave --multi_gpu out");
+        "add `--num_processes 2`, or remove --multi_gpu");
   }
 }
 
 void choose_type(Settings& settings) {
-  const bool one = settings.integer("num_processes") == 1;
-  const char* type = one                        ? "NO"
+  const bool is_single = settings.integer("num_processes") == 1;
+  const char* type = is_single                  ? "NO"
                      : settings.flag("use_cpu") ? "MULTI_CPU"
                                                 : "MULTI_GPU";
   if (settings.text("distributed_type") != type) {
@@ -130,7 +130,7 @@ void choose_type(Settings& settings) {
         type,
         found(str_cat(
             settings.integer("num_processes"),
-            one ? " process" : " processes",
+            is_single ? " process" : " processes",
             settings.flag("use_cpu") ? " on the CPU" : " on GPUs")));
   }
 }
@@ -159,9 +159,9 @@ std::vector<std::int64_t> version_numbers(const std::string& text) {
   return numbers;
 }
 
-// Drivers before this one let GeForce cards of the 40 series believe that they
-// reach each other; NCCL then hangs.
-bool has_broken_peer_access(const Hardware& hardware) {
+// Drivers before 550.40.07 report P2P access between RTX 40 GPUs, but it does
+// not work, and NCCL hangs.
+bool has_broken_p2p_access(const Hardware& hardware) {
   const auto is_affected = [](const Gpu& gpu) {
     return gpu.name.find("RTX 40") != std::string::npos;
   };
@@ -171,9 +171,9 @@ bool has_broken_peer_access(const Hardware& hardware) {
              version_numbers("550.40.07");
 }
 
-// Variables of another launcher, or of an outer launch, must not reach our
-// workers as if they were ours.
-constexpr const char* kForeign[] = {
+// Workers must not inherit these variables from another launcher or from an
+// outer launch.
+constexpr const char* kLauncherVariables[] = {
     "RANK",
     "LOCAL_RANK",
     "WORLD_SIZE",
@@ -201,8 +201,8 @@ constexpr const char* kForeign[] = {
 
 using Variables = std::map<std::string, std::string>;
 
-// The Python package's protocol.
-void add_peer_variables(const Settings& settings, Variables& variables) {
+// The variables that Hugging Face Accelerate sets.
+void add_python_variables(const Settings& settings, Variables& variables) {
   variables["ACCELERATE_MIXED_PRECISION"] = settings.text("mixed_precision");
   variables["ACCELERATE_USE_CPU"] = settings.flag("use_cpu") ? "True" : "False";
   variables["OMP_NUM_THREADS"] = settings.text("num_cpu_threads_per_process");
@@ -223,8 +223,8 @@ void add_peer_variables(const Settings& settings, Variables& variables) {
   }
 }
 
-// `--gpu_ids 0` is the first of those we may use: where a scheduler gave us 2
-// and 3, it is 2.
+// `--gpu_ids 0` is the first GPU we may use: if a scheduler assigned GPUs 2 and
+// 3 to us, it is 2.
 void add_gpu_variables(
     const Settings& settings,
     const Hardware& hardware,
@@ -233,18 +233,19 @@ void add_gpu_variables(
   if (settings.flag("use_cpu")) {
     return;
   }
-  const auto outer = environment.get("CUDA_VISIBLE_DEVICES");
-  const auto names = outer ? split(*outer, ',') : std::vector<std::string>();
+  const auto inherited = environment.get("CUDA_VISIBLE_DEVICES");
+  const auto names =
+      inherited ? split(*inherited, ',') : std::vector<std::string>();
   std::vector<std::string> chosen;
-  for (const std::string& word : chosen_gpus(settings)) {
-    const auto index = gpu_index(word, hardware);
+  for (const std::string& id : chosen_gpus(settings)) {
+    const auto index = gpu_index(id, hardware);
     chosen.emplace_back(
-        index && *index < names.size() ? trim(names[*index]) : trim(word));
+        index && *index < names.size() ? trim(names[*index]) : trim(id));
   }
   if (!chosen.empty()) {
     variables["CUDA_VISIBLE_DEVICES"] = join(chosen, ",");
   }
-  if (has_broken_peer_access(hardware) &&
+  if (has_broken_p2p_access(hardware) &&
       JobShape::of(settings).num_processes > 1) {
     for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_IB_DISABLE"}) {
       if (!environment.has(name)) {
@@ -254,8 +255,8 @@ void add_gpu_variables(
   }
 }
 
-// torchrun's protocol. One process alone gets none of it: that is how a script
-// knows that it is alone.
+// The variables that torchrun sets. A single process gets none of them, so that
+// a script can detect that it is a single process.
 void add_rank_variables(
     const Settings& settings,
     const RuntimeFacts& facts,
@@ -303,8 +304,8 @@ void add_store_variables(
       str_cat(facts.folder, "/rank_", rank, ".step");
 }
 
-// On one machine nothing leaves it. On several Gloo would offer the others
-// whatever address the machine's name stands for, often 127.0.1.1.
+// One machine uses only the loopback interface. On several machines, Gloo would
+// otherwise publish the address that the hostname resolves to, often 127.0.1.1.
 void add_interface_variables(
     const Settings& settings,
     const Environment& environment,
@@ -314,18 +315,18 @@ void add_interface_variables(
   if (shape.num_processes == 1) {
     return;
   }
-  const bool one = shape.num_machines == 1;
-  const std::string name = one ? "lo" : facts.network_interface;
+  const bool one_machine = shape.num_machines == 1;
+  const std::string name = one_machine ? "lo" : facts.network_interface;
   if (!name.empty() && !environment.has("GLOO_SOCKET_IFNAME")) {
     variables["GLOO_SOCKET_IFNAME"] = name;
   }
-  if (one && !environment.has("NCCL_SOCKET_IFNAME")) {
+  if (one_machine && !environment.has("NCCL_SOCKET_IFNAME")) {
     variables["NCCL_SOCKET_IFNAME"] = name;
   }
 }
 
-// Empty where the system does not say: some containers have no such file, and
-// an even share is still good.
+// Empty when the system does not report it: some containers do not have the
+// file, and an equal share works as well.
 std::vector<int> cpus_near(const Gpu& gpu, const Hardware& hardware) {
   if (gpu.pci_address.empty()) {
     return {};
@@ -368,14 +369,14 @@ void complete_settings(
     const Environment& environment) {
   apply_slurm(settings, environment);
   check_contradictions(settings);
-  (void)meeting_timeout(settings);
+  (void)rendezvous_timeout(settings);
   choose_device(settings, hardware);
   choose_processes(settings, hardware);
   choose_type(settings);
   choose_threads(settings, hardware);
 }
 
-std::chrono::milliseconds meeting_timeout(const Settings& settings) {
+std::chrono::milliseconds rendezvous_timeout(const Settings& settings) {
   double seconds = static_cast<double>(settings.integer("rdzv_timeout"));
   if (settings.has("rdzv_conf")) {
     for (const std::string& pair : split(settings.text("rdzv_conf"), ',')) {
@@ -384,20 +385,20 @@ std::chrono::milliseconds meeting_timeout(const Settings& settings) {
       if (equals == std::string::npos ||
           (key != "timeout" && key != "join_timeout")) {
         throw ConfigError(
-            str_cat("--rdzv_conf `", printable(pair), "` has no meaning here"),
-            "the one option there is: `timeout=SECONDS`");
+            str_cat("--rdzv_conf `", printable(pair), "` is not supported"),
+            "use `timeout=SECONDS`, the only option");
       }
       const auto value = parse_double(pair.substr(equals + 1));
       const Setting& limits = *find_setting("rdzv_timeout");
-      if (!value || *value < static_cast<double>(limits.least) ||
-          *value > static_cast<double>(limits.most)) {
+      if (!value || *value < static_cast<double>(limits.minimum) ||
+          *value > static_cast<double>(limits.maximum)) {
         throw ConfigError(str_cat(
             "--rdzv_conf `",
             printable(pair),
             "` is not a number of seconds from ",
-            limits.least,
+            limits.minimum,
             " to ",
-            limits.most));
+            limits.maximum));
       }
       seconds = *value;
     }
@@ -431,7 +432,7 @@ std::map<std::string, std::string> worker_variables(
     std::int64_t local_rank,
     bool is_python) {
   Variables variables;
-  add_peer_variables(settings, variables);
+  add_python_variables(settings, variables);
   add_gpu_variables(settings, hardware, environment, variables);
   add_rank_variables(settings, facts, local_rank, variables);
   add_store_variables(settings, facts, local_rank, variables);
@@ -446,13 +447,13 @@ std::vector<Gpu> gpus_in_use(
   if (settings.flag("use_cpu")) {
     return {};
   }
-  const auto words = chosen_gpus(settings);
-  if (words.empty()) {
+  const auto ids = chosen_gpus(settings);
+  if (ids.empty()) {
     return hardware.gpus;
   }
   std::vector<Gpu> gpus;
-  for (const std::string& word : words) {
-    if (const auto index = gpu_index(word, hardware)) {
+  for (const std::string& id : ids) {
+    if (const auto index = gpu_index(id, hardware)) {
       gpus.push_back(hardware.gpus[*index]);
     }
   }
@@ -487,11 +488,11 @@ std::vector<WorkerCommand> make_worker_commands(
     const Hardware& hardware,
     const Environment& environment,
     const RuntimeFacts& facts,
-    const std::vector<std::string>& words,
+    const std::vector<std::string>& argv,
     bool is_python) {
   const JobShape shape = JobShape::of(settings);
   Variables inherited = environment.variables();
-  for (const char* name : kForeign) {
+  for (const char* name : kLauncherVariables) {
     inherited.erase(name);
   }
   std::vector<WorkerCommand> commands;
@@ -499,7 +500,7 @@ std::vector<WorkerCommand> make_worker_commands(
     WorkerCommand command;
     command.rank = shape.first_rank + local;
     command.local_rank = local;
-    command.words = words;
+    command.argv = argv;
     command.environment = inherited;
     for (const auto& [name, value] : worker_variables(
              settings, hardware, environment, facts, local, is_python)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From settings to what each worker gets. No process is started here.
+// Turns settings into the command and environment of each worker. Starts no
+// process.
 #pragma once
 
 #include <chrono>
@@ -15,18 +16,19 @@
 
 namespace accelerate {
 
-/// Fills in what nobody said: processes, devices, threads, and under Slurm the
-/// machines. Throws `ConfigError` for what cannot work on this machine.
+/// Fills in the settings that the user left out: the number of processes, the
+/// devices, the number of threads and, under Slurm, the machines. Throws
+/// `ConfigError` if the settings cannot work on this machine.
 void complete_settings(
     Settings& settings,
     const Hardware& hardware,
     const Environment& environment);
 
-/// The same in one line: "Found 2 × NVIDIA H200: 2 processes, no mixed
-/// precision".
+/// Describes the completed settings in one line: "Found 2 × NVIDIA H200: 2
+/// processes, 8 threads each".
 std::string describe_choice(const Settings& settings, const Hardware& hardware);
 
-/// Which ranks of the job this machine runs.
+/// The size of the job, and which of its ranks this machine runs.
 struct JobShape {
   std::int64_t num_processes = 1;
   std::int64_t num_machines = 1;
@@ -38,35 +40,39 @@ struct JobShape {
   static JobShape of(const Settings& settings);
 };
 
-/// How long machines wait for each other: `--rdzv_timeout 60`, which
-/// `--rdzv_conf timeout=60` also says. Throws `ConfigError` on other pairs.
-std::chrono::milliseconds meeting_timeout(const Settings& settings);
+/// How long machines wait for each other, from `--rdzv_timeout 60` or
+/// `--rdzv_conf timeout=60`. Throws `ConfigError` for other keys in
+/// `--rdzv_conf`.
+std::chrono::milliseconds rendezvous_timeout(const Settings& settings);
 
-/// What is known only when the job starts.
+/// Facts that are known only when the job starts.
 struct RuntimeFacts {
   std::string main_address = "127.0.0.1";
   std::string main_port;
   std::string store;
   std::string store_secret;
-  std::string launch_id;  ///< Marks the processes of this machine.
+  std::string launch_id;  ///< Identifies this machine's processes.
   std::string run_id;     ///< The same on every machine.
-  /// Through which this machine reaches machine 0, with several.
+  /// With several machines, the network interface through which this machine
+  /// reaches the other machines.
   std::string network_interface;
-  std::string folder;  ///< Of this launch: error files, steps.
+  std::string folder;  ///< This launch's folder for error and step files.
   std::int64_t restart_count = 0;
 };
 
-/// The commands of this machine's workers. `words` is the program with its
-/// arguments, ready to run; `is_python` says whose rules it follows.
+/// The commands for this machine's workers. `argv` is the program with its
+/// arguments; a source file must already be compiled. `is_python` says whether
+/// the program is a Python program.
 std::vector<WorkerCommand> make_worker_commands(
     const Settings& settings,
     const Hardware& hardware,
     const Environment& environment,
     const RuntimeFacts& facts,
-    const std::vector<std::string>& words,
+    const std::vector<std::string>& argv,
     bool is_python);
 
-/// The variables a worker gets beyond, or instead of, those of the launcher.
+/// The variables to add to the launcher's environment for a worker. They
+/// override variables of the same name.
 std::map<std::string, std::string> worker_variables(
     const Settings& settings,
     const Hardware& hardware,
@@ -75,12 +81,13 @@ std::map<std::string, std::string> worker_variables(
     std::int64_t local_rank,
     bool is_python);
 
-/// The GPUs this machine's workers use, in the order of their local ranks:
-/// those of `--gpu_ids`, which counts the ones CUDA_VISIBLE_DEVICES leaves.
+/// The GPUs for this machine's workers, in the order of local ranks.
+/// `--gpu_ids` are indices into the GPUs that CUDA_VISIBLE_DEVICES exposes.
 std::vector<Gpu> gpus_in_use(
     const Settings& settings, const Hardware& hardware);
 
-/// The CPUs of one of several workers: near its GPU, or its share of all.
+/// The CPUs for a worker: the CPUs near its GPU if they are known, else an
+/// equal share of all CPUs. Empty if there are too few CPUs to share.
 std::vector<int> cpus_of_worker(
     const Settings& settings,
     const Hardware& hardware,

@@ -32,7 +32,7 @@ std::string find_python(const Environment& environment) {
   }
   throw ConfigError(
       "this program needs `python3`, which is not in PATH",
-      "install Python, or pass `--no_python` to run the file as it is");
+      "install Python, or pass `--no_python` to run the file directly");
 }
 
 bool is_source(const std::string& name) {
@@ -42,16 +42,21 @@ bool is_source(const std::string& name) {
 
 [[noreturn]] void throw_missing(const std::string& name) {
   throw ConfigError(
-      str_cat("no program `", printable(name), "` here or in PATH"),
-      "give its path, for example `./train`");
+      str_cat(
+          "program `",
+          printable(name),
+          "` was not found in this folder or in PATH"),
+      "pass its path, for example `./train`");
 }
 
-// A file that exists beats PATH: `launch train` means the one just built.
+// A file in this folder takes precedence over PATH: `launch train` means the
+// program that was just built.
 std::string find_executable(
     const std::string& name, const Environment& environment) {
   if (std::filesystem::exists(name)) {
     if (std::filesystem::is_directory(name)) {
-      throw ConfigError(str_cat("`", printable(name), "` is a folder"));
+      throw ConfigError(
+          str_cat("`", printable(name), "` is a folder, not a program"));
     }
     return std::filesystem::absolute(name).string();
   }
@@ -63,46 +68,47 @@ std::string find_executable(
   throw_missing(name);
 }
 
-// Only a source needs a compiler.
+// Only a source file needs a compiler.
 void check_compiler_options(
     const Settings& settings,
     const Program& program,
-    const std::vector<std::string>& words) {
+    const std::vector<std::string>& argv) {
   for (const char* name : {"cxx", "cxx_flags"}) {
-    if (settings.is_typed(name) && program.kind != Program::Kind::source) {
+    if (settings.is_from_command_line(name) &&
+        program.kind != Program::Kind::source) {
       throw ConfigError(
           str_cat(
               settings.origin(name).where,
-              " is for a program that is a single .cpp file; `",
-              printable(words[0]),
-              "` is none"),
-          "leave it out");
+              " applies only to a single .cpp file; `",
+              printable(argv[0]),
+              "` is not one"),
+          str_cat("remove `", settings.origin(name).where, "`"));
     }
   }
 }
 
 Program look_up(
     const Settings& settings,
-    const std::vector<std::string>& words,
+    const std::vector<std::string>& argv,
     const Environment& environment) {
   Program program;
-  program.words = words;
-  const std::string& name = words.at(0);
+  program.argv = argv;
+  const std::string& name = argv.at(0);
   if (settings.flag("module")) {
     program.kind = Program::Kind::python;
-    program.words.insert(
-        program.words.begin(), {find_python(environment), "-u", "-m"});
+    program.argv.insert(
+        program.argv.begin(), {find_python(environment), "-u", "-m"});
     return program;
   }
   if (!settings.flag("no_python")) {
-    const bool python = std::filesystem::path(name).extension() == ".py";
-    if ((python || is_source(name)) && !std::filesystem::exists(name)) {
+    const bool is_python = std::filesystem::path(name).extension() == ".py";
+    if ((is_python || is_source(name)) && !std::filesystem::exists(name)) {
       throw_missing(name);
     }
-    if (python) {
+    if (is_python) {
       program.kind = Program::Kind::python;
-      program.words.insert(
-          program.words.begin(), {find_python(environment), "-u"});
+      program.argv.insert(
+          program.argv.begin(), {find_python(environment), "-u"});
       return program;
     }
     if (is_source(name)) {
@@ -110,7 +116,7 @@ Program look_up(
       return program;
     }
   }
-  program.words[0] = find_executable(name, environment);
+  program.argv[0] = find_executable(name, environment);
   return program;
 }
 
@@ -118,10 +124,10 @@ Program look_up(
 
 Program find_program(
     const Settings& settings,
-    const std::vector<std::string>& words,
+    const std::vector<std::string>& argv,
     const Environment& environment) {
-  Program program = look_up(settings, words, environment);
-  check_compiler_options(settings, program, words);
+  Program program = look_up(settings, argv, environment);
+  check_compiler_options(settings, program, argv);
   return program;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user asked to run.
+// The program that the user wants to run.
 #pragma once
 
 #include <string>
@@ -14,17 +14,18 @@ struct Program {
   enum class Kind { executable, source, python };
 
   Kind kind = Kind::executable;
-  /// Ready to run, but for a source, whose first word is the source's path.
-  std::vector<std::string> words;
+  /// The command to run. For a source file, `argv[0]` is the path of the source
+  /// instead of an executable.
+  std::vector<std::string> argv;
 
   bool is_python() const { return kind == Kind::python; }
 };
 
-/// Tells what `words[0]` is and where it lies. Throws `ConfigError` when it is
-/// nowhere.
+/// Finds the program `argv[0]` and determines its kind. Throws `ConfigError` if
+/// the program does not exist.
 Program find_program(
     const Settings& settings,
-    const std::vector<std::string>& words,
+    const std::vector<std::string>& argv,
     const Environment& environment);
 
 }  // namespace accelerate

@@ -23,11 +23,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxOutput = 65536;
 
-// A child in a group of its own, so that what it starts ends with it.
-pid_t start(std::vector<std::string>& words, int output) {
+// Starts the child in its own Unix process group, so that its children can be
+// killed with it.
+pid_t start(std::vector<std::string>& argv, int output) {
   std::vector<char*> pointers;
-  for (std::string& word : words) {
-    pointers.push_back(word.data());
+  for (std::string& argument : argv) {
+    pointers.push_back(argument.data());
   }
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t actions;
@@ -46,13 +47,12 @@ pid_t start(std::vector<std::string>& words, int output) {
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
-    throw ConfigError(
-        str_cat("cannot run ", words[0], ": ", errno_text(error)));
+    throw ConfigError(str_cat("cannot run ", argv[0], ": ", errno_text(error)));
   }
   return pid;
 }
 
-// False when time ran out first.
+// False: timed out.
 bool read_until_closed(int fd, Clock::time_point deadline, std::string& text) {
   char buffer[4096];
   while (true) {
@@ -82,19 +82,19 @@ bool read_until_closed(int fd, Clock::time_point deadline, std::string& text) {
 }  // namespace
 
 std::string program_output(
-    std::vector<std::string> words, std::chrono::milliseconds timeout) {
+    std::vector<std::string> argv, std::chrono::milliseconds timeout) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     throw_errno("open", "a pipe", errno);
   }
   const UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
-  const pid_t pid = start(words, writer.get());
+  const pid_t pid = start(argv, writer.get());
   writer = UniqueFd();
   std::string text;
   const bool in_time =
       read_until_closed(reader.get(), Clock::now() + timeout, text);
-  // Whoever closed both streams has said what it had to say.
+  // A program that has closed both streams prints nothing more.
   ::kill(-pid, SIGKILL);
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -102,12 +102,12 @@ std::string program_output(
     throw ConfigError(
         str_cat(
             "`",
-            words[0],
-            words.size() > 1 ? " " + words[1] : "",
-            "` has not ended within ",
+            argv[0],
+            argv.size() > 1 ? " " + argv[1] : "",
+            "` did not finish within ",
             timeout.count() / 1000,
             " s"),
-        "run it by hand to see what it waits for");
+        "run it yourself to see what it is waiting for");
   }
   return text;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a short program prints, within a time limit.
+// Captures the output of a short program, with a timeout.
 #pragma once
 
 #include <chrono>
@@ -8,11 +8,11 @@
 
 namespace accelerate {
 
-/// Runs `words` with an empty input and returns what it wrote to stdout and
-/// stderr, at most 64 KiB. Throws `ConfigError` when it cannot be started or
-/// has not ended within `timeout`; it is killed then.
+/// Runs the command `argv` with empty input and returns at most 64 KiB of its
+/// stdout and stderr. Throws `ConfigError` if the program cannot be started or
+/// does not finish within `timeout`. A program that times out is killed.
 std::string program_output(
-    std::vector<std::string> words,
+    std::vector<std::string> argv,
     std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
 }  // namespace accelerate

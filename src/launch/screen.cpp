@@ -21,7 +21,8 @@ void Screen::write(std::string_view bytes) {
     if (written >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno == EAGAIN) {
-      // Somebody made our output non-blocking; wait as a blocking one would.
+      // Another process made our output non-blocking; wait until it is
+      // writable.
       pollfd entry{fd_, POLLOUT, 0};
       ::poll(&entry, 1, -1);
     } else if (errno != EINTR) {
@@ -30,7 +31,7 @@ void Screen::write(std::string_view bytes) {
   }
 }
 
-void Screen::pass(std::string_view bytes) {
+void Screen::write_raw(std::string_view bytes) {
   if (!bytes.empty()) {
     write(bytes);
     mid_line_ = bytes.back() != '\n';
@@ -57,7 +58,7 @@ void Screen::line(std::string_view text) {
     write(str_cat(text, "\n"));
     return;
   }
-  // One write, so that the bar does not flicker.
+  // One write, so that the progress bar does not flicker.
   write(str_cat(kClearLine, text, "\n", progress_));
 }
 

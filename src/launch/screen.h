@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where lines of several ranks meet.
+// Writes lines from several ranks to one output.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace accelerate {
 
 /// One output of the launcher: stdout, stderr, or both when they are the same
-/// file. Knows whether the cursor is in the middle of a line, and keeps one
+/// file. Tracks whether the cursor is in the middle of a line, and keeps one
 /// unfinished line (a progress bar) at the bottom of a terminal.
 ///
 /// Not thread-safe.
@@ -16,22 +16,22 @@ class Screen {
  public:
   Screen(int fd, bool is_terminal) : fd_(fd), is_terminal_(is_terminal) {}
 
-  /// Bytes as they are, from the only one who prints.
-  void pass(std::string_view bytes);
-  /// A whole line; its end is added. Never lands inside another line.
+  /// Writes bytes unchanged. Used while only one rank prints.
+  void write_raw(std::string_view bytes);
+  /// Writes `text` on a line of its own, with a newline.
   void line(std::string_view text);
-  /// Shows `text` as the unfinished line at the bottom, on a terminal only.
+  /// On a terminal, shows `text` as the unfinished line at the bottom.
   void progress(std::string_view text);
-  /// The unfinished line is over; it stays where it is.
+  /// Clears the line that `progress` shows at the bottom.
   void end_progress();
-  /// Finishes a line that was left open, before somebody else prints.
+  /// Ends an unfinished line with a newline, before other output.
   void finish_line();
 
-  /// Takes back a line that was left open; a terminal only.
+  /// Clears an unfinished line. Must be called only for a terminal.
   void clear_line();
 
   bool is_terminal() const { return is_terminal_; }
-  /// Nobody reads any more.
+  /// Whether a write failed, for example because the reader has exited.
   bool is_broken() const { return broken_; }
 
  private:

@@ -21,17 +21,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string check_length(const std::string& secret, const std::string& where) {
-  constexpr std::size_t kLeast = 16;
-  if (secret.size() < kLeast) {
+std::string check_length(const std::string& secret, const std::string& source) {
+  constexpr std::size_t kMinLength = 16;
+  if (secret.size() < kMinLength) {
     throw ConfigError(
         str_cat(
-            where,
-            " holds a secret of ",
+            "the job secret in ",
+            source,
+            " is too short: it has length ",
             secret.size(),
-            " characters, fewer than ",
-            kLeast),
-        "make one with `openssl rand -hex 32`");
+            ", but the minimum is ",
+            kMinLength),
+        "generate one with `openssl rand -hex 32`");
   }
   return secret;
 }
@@ -40,23 +41,23 @@ std::string read_secret(const fs::path& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) {
     throw ConfigError(str_cat(
-        "cannot read the job's secret in ",
+        "cannot read the job secret in ",
         path.string(),
         ": ",
         errno_text(errno)));
   }
   if ((info.st_mode & 077U) != 0) {
     throw ConfigError(
-        str_cat(path.string(), " can be read by others"),
+        str_cat(path.string(), " is readable by other users"),
         str_cat("run `chmod 600 ", path.string(), "`"));
   }
   const std::string text = read_file(path, 4096);
   return check_length(std::string(trim(text)), path.string());
 }
 
-// Machines that share a home may come here at the same moment: the one that
-// links its file first wins, and everybody reads that one.
-void make_secret(const fs::path& path) {
+// Machines that share a home folder may do this at the same time: the first one
+// to link its file wins, and all of them read that file.
+void create_secret(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   const std::string temporary =
@@ -83,12 +84,12 @@ std::string existing_job_secret(
   if (!fs::exists(path)) {
     throw ConfigError(
         str_cat(
-            "this machine has no secret of the job: ACCELERATE_JOB_SECRET is "
-            "not set, and ",
+            "this machine does not have the job secret: ACCELERATE_JOB_SECRET "
+            "is not set, and ",
             path.string(),
             " does not exist"),
-        "give every machine the same ACCELERATE_JOB_SECRET, or a copy of the "
-        "file of machine 0");
+        "set the same ACCELERATE_JOB_SECRET on every machine, or copy the file "
+        "from machine 0");
   }
   return read_secret(path);
 }
@@ -98,7 +99,7 @@ std::string job_secret(
   const fs::path path = secret_path(settings, environment);
   if (!environment.has("ACCELERATE_JOB_SECRET") &&
       !settings.has("job_secret_file") && !fs::exists(path)) {
-    make_secret(path);
+    create_secret(path);
   }
   return existing_job_secret(settings, environment);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The secret that guards the meeting of several machines.
+// The secret that authenticates the machines of a job to each other.
 #pragma once
 
 #include <string>
@@ -9,17 +9,18 @@
 
 namespace accelerate {
 
-/// `ACCELERATE_JOB_SECRET`, else the file of `--job_secret_file`, else
-/// `job_secret` beside the default configuration, which is made with mode 0600
-/// when it is missing.
+/// Returns the job secret from the environment variable
+/// `ACCELERATE_JOB_SECRET`, else from the file that `--job_secret_file` names,
+/// else from the file `job_secret` next to the default configuration file. If
+/// the file `job_secret` is needed but missing, creates it with mode 0600.
 ///
-/// Throws `ConfigError` for a file others can read, and for a secret of fewer
-/// than 16 characters.
+/// Throws `ConfigError` if other users can read the file, or if the secret has
+/// fewer than 16 characters.
 std::string job_secret(
     const Settings& settings, const Environment& environment);
 
-/// The same, but makes none: for a machine that comes to another. Throws
-/// `ConfigError` also when there is no secret.
+/// Like `job_secret`, but for a joining machine: throws `ConfigError` if there
+/// is no secret, instead of creating one.
 std::string existing_job_secret(
     const Settings& settings, const Environment& environment);
 

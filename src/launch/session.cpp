@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "config/config_file.h"
 #include "launch/guardian.h"
-#include "launch/machines.h"
+#include "launch/machine_link.h"
 #include "launch/output.h"
 #include "launch/plan.h"
 #include "launch/secret.h"
@@ -32,9 +32,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // A private folder for the store's socket and the workers' error files.
-class LaunchFolder {
+class LaunchDirectory {
  public:
-  explicit LaunchFolder(const Environment& environment) {
+  explicit LaunchDirectory(const Environment& environment) {
     const std::string base = environment.get("TMPDIR").value_or("/tmp");
     // A socket's path is at most 107 bytes long.
     path_ = base.size() < 80 ? base : "/tmp";
@@ -43,9 +43,9 @@ class LaunchFolder {
       throw_errno("create", path_, errno);
     }
   }
-  LaunchFolder(const LaunchFolder&) = delete;
-  LaunchFolder& operator=(const LaunchFolder&) = delete;
-  ~LaunchFolder() {
+  LaunchDirectory(const LaunchDirectory&) = delete;
+  LaunchDirectory& operator=(const LaunchDirectory&) = delete;
+  ~LaunchDirectory() {
     std::error_code error;
     fs::remove_all(path_, error);
   }
@@ -65,11 +65,11 @@ std::string timestamp() {
   return text;
 }
 
-// A folder of this run's own, also when two start in the same second.
+// A new folder for each run, even when two start in the same second.
 fs::path make_log_folder(
     const Settings& settings, const Environment& environment) {
-  const bool keeps_none = settings.has("tee") && settings.integer("tee") == 0;
-  if (!settings.has("log_dir") || keeps_none) {
+  const bool writes_none = settings.has("tee") && settings.integer("tee") == 0;
+  if (!settings.has("log_dir") || writes_none) {
     return {};
   }
   const fs::path base = expand_home(settings.text("log_dir"), environment);
@@ -100,7 +100,7 @@ OutputOptions output_options(const Settings& settings, const fs::path& folder) {
   return options;
 }
 
-// What every machine must have said alike.
+// The settings that must be the same on every machine.
 Json agreement(const SessionOptions& options) {
   Json result = Json::object({{"version", options.version}});
   for (const char* name :
@@ -118,14 +118,15 @@ Json agreement(const SessionOptions& options) {
     result[name] = options.settings.value(name);
   }
   result["rdzv_timeout"] =
-      std::chrono::duration<double>(meeting_timeout(options.settings)).count();
-  // Python programs bring their own.
+      std::chrono::duration<double>(rendezvous_timeout(options.settings))
+          .count();
+  // Python programs use the LibTorch of their own installation.
   if (!options.is_python) {
     result["LibTorch"] = options.torch_version;
   }
-  std::vector<std::string> words = options.words;
-  words[0] = fs::path(words[0]).filename().string();
-  result["program"] = join(words, " ");
+  std::vector<std::string> argv = options.argv;
+  argv[0] = fs::path(argv[0]).filename().string();
+  result["program"] = join(argv, " ");
   return result;
 }
 
@@ -141,7 +142,7 @@ class Session {
     if (shape_.num_machines == 1) {
       open_store({});
     } else {
-      find_machines();
+      connect_machines();
     }
   }
 
@@ -152,87 +153,89 @@ class Session {
     const SupervisorResult result =
         supervise(supervisor_options(), output, signals);
     if (result.failure) {
-      // An empty line between the workers' words and ours, on a line of its
-      // own whatever they left unfinished.
+      // Separates the workers' output from the report with an empty line, even
+      // after an unfinished line.
       output.announce("");
     }
     return {result.exit_code, result.failure};
   }
 
  private:
-  void open_store(const std::vector<Endpoint>& more) {
+  void open_store(const std::vector<Endpoint>& network) {
     StoreServerOptions options;
     options.endpoints = {{true, folder_.path() + "/store", 0}};
-    options.endpoints.insert(options.endpoints.end(), more.begin(), more.end());
+    options.endpoints.insert(
+        options.endpoints.end(), network.begin(), network.end());
     options.secret = secret_;
-    options.expects_machines = !more.empty();
+    options.expects_machines = !network.empty();
     store_ = std::make_unique<StoreServer>(options);
   }
 
-  // Machine 0 listens, the others come. Without ranks given out beforehand,
-  // machine 0 is the one that has the address.
-  void find_machines() {
+  // Machine 0 listens and the others join. Without fixed ranks, machine 0 is
+  // the one that has the main address.
+  void connect_machines() {
     endpoint_ = main_endpoint(settings_);
-    const bool by_arrival = settings_.text("rdzv_backend") == "c10d" &&
-                            !settings_.is_given("machine_rank");
-    const bool may_host = by_arrival ? has_address() : shape_.machine_rank == 0;
-    if (may_host) {
+    const bool assigns_ranks = settings_.text("rdzv_backend") == "c10d" &&
+                               !settings_.is_set_by_user("machine_rank");
+    const bool may_be_main =
+        assigns_ranks ? has_main_address() : shape_.machine_rank == 0;
+    if (may_be_main) {
       secret_ = job_secret(settings_, options_.environment);
     }
-    const bool hosts = may_host && (!by_arrival || try_to_listen());
-    MachinesOptions machines;
-    machines.card.machine_rank = by_arrival ? -1 : shape_.machine_rank;
-    machines.card.host = options_.hardware.host_name;
-    machines.card.agreement = agreement(options_);
-    machines.num_machines = shape_.num_machines;
-    machines.local_processes = shape_.local_processes;
-    machines.secret = [this] { return find_secret(); };
-    machines.no_secret = [this] { return no_secret_; };
-    machines.endpoint = endpoint_;
-    machines.launch_id = launch_id_;
-    machines.warn = options_.warn;
-    machines.local_steps = [this] { return local_steps(); };
-    machines.reserve_port = [this] {
+    const bool is_main = may_be_main && (!assigns_ranks || try_to_listen());
+    MachineLinkOptions link;
+    link.machine.machine_rank = assigns_ranks ? -1 : shape_.machine_rank;
+    link.machine.hostname = options_.hardware.hostname;
+    link.machine.agreement = agreement(options_);
+    link.num_machines = shape_.num_machines;
+    link.local_processes = shape_.local_processes;
+    link.secret = [this] { return find_secret(); };
+    link.secret_error = [this] { return secret_error_; };
+    link.endpoint = endpoint_;
+    link.launch_id = launch_id_;
+    link.warn = options_.warn;
+    link.local_steps = [this] { return local_steps(); };
+    link.reserve_port = [this] {
       reserve_main_port();
       return std::to_string(port_.port);
     };
-    if (hosts) {
+    if (is_main) {
       listen_for_machines();
-      machines_ = host_machines(machines, *store_);
+      machines_ = create_main_machine(link, *store_);
     } else {
-      options_.say(
+      options_.print_status(
           str_cat("Joining machine 0 at ", endpoint_.text().substr(4)));
-      machines_ = join_machines(machines);
+      machines_ = create_joining_machine(link);
     }
   }
 
-  // Some systems give their own name to the loopback. The others know machine
-  // 0 by that name, too, but by another address: any of ours may be it.
+  // On some systems the machine's own hostname resolves to the loopback. Other
+  // machines resolve it to another of our addresses, so listen on all of them.
   Endpoint listening_endpoint() const {
-    const bool is_name = endpoint_.host != "localhost" &&
-                         endpoint_.host != "::1" &&
-                         !endpoint_.host.starts_with("127.");
-    return is_name && is_loopback(endpoint_)
+    const bool is_hostname = endpoint_.address != "localhost" &&
+                             endpoint_.address != "::1" &&
+                             !endpoint_.address.starts_with("127.");
+    return is_hostname && is_loopback(endpoint_)
                ? Endpoint{false, "0.0.0.0", endpoint_.port}
                : endpoint_;
   }
 
-  // For the side that comes. Without a secret it comes all the same: the main
-  // machine shall hear of it.
+  // For a joining machine. Without a secret it still connects, so that machine
+  // 0 can report it.
   std::string find_secret() {
-    no_secret_.reset();
+    secret_error_.reset();
     try {
       secret_ = existing_job_secret(settings_, options_.environment);
       return secret_;
     } catch (const ConfigError& error) {
-      no_secret_ = error;
+      secret_error_ = error;
       return "";
     }
   }
 
-  bool has_address() const {
+  bool has_main_address() const {
     try {
-      (void)reserve_port(listening_endpoint().host);
+      (void)reserve_port(listening_endpoint().address);
       return true;
     } catch (const IoError&) {
       return false;
@@ -255,22 +258,23 @@ class Session {
       } catch (const IoError& error) {
         throw IoError(
             error.what(),
-            "machine 0 must have this address and a free port: see "
+            "pass an address of machine 0 and a free port with "
             "`--main_process_ip` and `--main_process_port`");
       }
     }
-    options_.say(str_cat(
+    options_.print_status(str_cat(
         "Waiting for ",
         shape_.num_machines - 1,
         shape_.num_machines == 2 ? " machine at " : " machines at ",
         endpoint_.text().substr(4)));
   }
 
-  MeetingResult meet(std::int64_t restart) {
+  RendezvousResult rendezvous(std::int64_t restart) {
     if (machines_ == nullptr) {
       return {0, launch_id_, "127.0.0.1", "", ""};
     }
-    MeetingResult result = machines_->meet(restart, meeting_timeout(settings_));
+    RendezvousResult result =
+        machines_->rendezvous(restart, rendezvous_timeout(settings_));
     settings_.set(
         "machine_rank", result.machine_rank, settings_.origin("machine_rank"));
     shape_ = JobShape::of(settings_);
@@ -288,7 +292,7 @@ class Session {
         std::chrono::duration<double>(settings_.real("grace_period"));
     options.monitor_interval =
         std::chrono::duration<double>(settings_.real("monitor_interval"));
-    options.host = options_.hardware.host_name;
+    options.hostname = options_.hardware.hostname;
     options.launch_id = launch_id_;
     options.others = machines_.get();
     options.error_file = [this](std::int64_t rank) {
@@ -324,7 +328,7 @@ class Session {
     return str_cat(folder_.path(), "/rank_", rank, ".step");
   }
 
-  // This machine's ranks, for a machine that asks.
+  // The steps of this machine's ranks, for other machines.
   std::vector<RankStatus> local_steps() const {
     std::vector<RankStatus> ranks;
     for (std::int64_t local = 0; local < shape_.local_processes; ++local) {
@@ -338,25 +342,26 @@ class Session {
   }
 
   RuntimeFacts runtime_facts(std::int64_t restart) {
-    const MeetingResult meeting = meet(restart);
+    const RendezvousResult result = rendezvous(restart);
     RuntimeFacts facts;
     if (machines_ == nullptr) {
       reserve_main_port();
       facts.main_port = std::to_string(port_.port);
     } else {
-      facts.main_port = meeting.main_port;
+      facts.main_port = result.main_port;
       facts.network_interface = interface_towards(
-          meeting.other_address.empty()
+          result.other_address.empty()
               ? endpoint_
-              : parse_endpoint("tcp:" + meeting.other_address));
-      facts.main_address =
-          settings_.flag("same_network") ? endpoint_.host : meeting.main_host;
+              : parse_endpoint("tcp:" + result.other_address));
+      facts.main_address = settings_.flag("same_network")
+                               ? endpoint_.address
+                               : result.main_hostname;
     }
     facts.store =
         store_ != nullptr ? store_->endpoint(0).text() : endpoint_.text();
     facts.store_secret = secret_;
     facts.launch_id = launch_id_;
-    facts.run_id = meeting.launch_id;
+    facts.run_id = result.launch_id;
     facts.folder = folder_.path();
     facts.restart_count = restart;
     return facts;
@@ -374,15 +379,15 @@ class Session {
         options_.hardware,
         options_.environment,
         facts,
-        options_.words,
+        options_.argv,
         options_.is_python);
     if (settings_.flag("debug") && restart == 0) {
-      say_environments(facts);
+      print_environments(facts);
     }
     return commands;
   }
 
-  void say_environments(const RuntimeFacts& facts) {
+  void print_environments(const RuntimeFacts& facts) {
     for (std::int64_t local = 0; local < shape_.local_processes; ++local) {
       std::string text =
           str_cat("environment of rank ", shape_.first_rank + local, ":");
@@ -393,30 +398,31 @@ class Session {
                facts,
                local,
                options_.is_python)) {
-        const bool secret = name == "ACCELERATE_STORE_SECRET";
-        text += str_cat("\n  ", name, "=", secret ? "(hidden)" : value);
+        const bool is_secret = name == "ACCELERATE_STORE_SECRET";
+        text += str_cat("\n  ", name, "=", is_secret ? "(hidden)" : value);
       }
       output_->announce(text);
     }
   }
 
-  // The port a program's rank 0 may open.
+  // Reserves the port that rank 0 of the program may open.
   void reserve_main_port() {
     port_ = ReservedPort();
-    const bool several = shape_.num_machines > 1;
-    const std::string host = several ? endpoint_.host : "127.0.0.1";
+    const bool several_machines = shape_.num_machines > 1;
+    const std::string address =
+        several_machines ? endpoint_.address : "127.0.0.1";
     std::uint16_t wanted = 0;
-    if (several) {
+    if (several_machines) {
       wanted = main_port_on_machines(endpoint_);
     } else if (settings_.has("main_process_port")) {
       wanted =
           static_cast<std::uint16_t>(settings_.integer("main_process_port"));
     }
     try {
-      port_ = reserve_port(host, wanted);
+      port_ = reserve_port(address, wanted);
     } catch (const IoError&) {
-      port_ = reserve_port(host);
-      if (!several) {
+      port_ = reserve_port(address);
+      if (!several_machines) {
         options_.warn(str_cat(
             "port ",
             wanted,
@@ -434,15 +440,15 @@ class Session {
   JobShape shape_;
   std::string launch_id_ = to_hex(random_bytes(8));
   std::string secret_ = to_hex(random_bytes(32));
-  std::optional<ConfigError> no_secret_;  // Why there is none.
-  LaunchFolder folder_;
+  std::optional<ConfigError> secret_error_;  // Why there is no secret.
+  LaunchDirectory folder_;
   Guardian guardian_;  // Before the first thread.
   fs::path log_folder_;
   Endpoint endpoint_;
   ReservedPort port_;
   std::unique_ptr<StoreServer> store_;
-  std::unique_ptr<Machines> machines_;
-  // Asked for by the threads of other machines, and known after a meeting.
+  std::unique_ptr<MachineLink> machines_;
+  // Read by the threads that serve other machines; set by the rendezvous.
   std::atomic<std::int64_t> first_rank_ = 0;
   Output* output_ = nullptr;
 };
@@ -452,7 +458,7 @@ class Session {
 Endpoint main_endpoint(const Settings& settings) {
   if (!settings.has("main_process_ip")) {
     throw ConfigError(
-        "several machines need the address of machine 0",
+        "a job on several machines needs the address of machine 0",
         "add `--main_process_ip ADDRESS` on every machine");
   }
   const std::int64_t port = settings.has("main_process_port")
@@ -460,8 +466,8 @@ Endpoint main_endpoint(const Settings& settings) {
                                 : 29500;
   if (port == 0) {
     throw ConfigError(
-        "--main_process_port 0: several machines must agree on a port",
-        "choose one that is free on machine 0");
+        "--main_process_port is 0, but several machines must use the same port",
+        "choose a port that is free on machine 0");
   }
   return {
       false,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One `accelerate launch` on one machine, from its folder to its exit code.
+// One run of `accelerate launch` on one machine, from creating its temporary
+// folder to returning its exit code.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,15 @@
 namespace accelerate {
 
 struct SessionOptions {
-  Settings settings;  ///< Completed.
+  Settings settings;  ///< Completed by `complete_settings`.
   Hardware hardware;
   Environment environment;
-  std::vector<std::string> words;  ///< The program, ready to run.
+  std::vector<std::string> argv;  ///< The program with its arguments.
   bool is_python = false;
   std::string version;
-  std::string torch_version;  ///< Which this installation is made for.
-  /// For people, before the workers start.
-  std::function<void(const std::string&)> say;
+  std::string torch_version;  ///< The LibTorch version of this installation.
+  /// Prints status messages before the workers start.
+  std::function<void(const std::string&)> print_status;
   std::function<void(const std::string&)> warn;
 };
 
@@ -34,14 +35,16 @@ struct SessionResult {
   std::optional<Failure> failure;
 };
 
-/// Where the machines of a job meet. Throws `ConfigError` when nobody said.
+/// The endpoint of machine 0. Throws `ConfigError` if the address of machine 0
+/// is not set.
 Endpoint main_endpoint(const Settings& settings);
-/// The port the program may open on machine 0 if it is free: the one after
-/// ours, for firewalls that open a small range.
+/// The port for the program to open on machine 0, if that port is free. It is
+/// the port after the launcher's port, so that a firewall needs to open only a
+/// small range of ports.
 std::uint16_t main_port_on_machines(const Endpoint& endpoint);
 
-/// Runs the job's workers of this machine to their end. Call from the main
-/// thread of a process that has no other threads yet.
+/// Runs this machine's workers until they exit. Call it from the main thread of
+/// a process that has no other threads yet.
 SessionResult run_session(const SessionOptions& options);
 
 }  // namespace accelerate

@@ -30,13 +30,14 @@ SignalQueue::~SignalQueue() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-std::optional<SignalQueue::Arrival> SignalQueue::take() {
+std::optional<SignalQueue::ReceivedSignal> SignalQueue::take() {
   signalfd_siginfo info{};
   const ssize_t got = ::read(fd_.get(), &info, sizeof(info));
   if (got != sizeof(info)) {
     return std::nullopt;
   }
-  return Arrival{static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
+  return ReceivedSignal{
+      static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
 }
 
 }  // namespace accelerate

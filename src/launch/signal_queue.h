@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher's signals as something to wait for.
+// Receives the launcher's signals through a descriptor.
 #pragma once
 
 #include <csignal>
@@ -9,8 +9,9 @@
 
 namespace accelerate {
 
-/// Takes over the signals a launcher passes on, for as long as it lives. Make
-/// it before the first thread: threads inherit what is blocked.
+/// While an object of this class exists, the signals that the launcher handles
+/// are blocked, and `take` returns them. Create the object before starting any
+/// thread, because threads inherit the signal mask.
 class SignalQueue {
  public:
   SignalQueue();
@@ -18,13 +19,13 @@ class SignalQueue {
   SignalQueue& operator=(const SignalQueue&) = delete;
   ~SignalQueue();
 
-  struct Arrival {
+  struct ReceivedSignal {
     int signal = 0;
     bool from_terminal = false;
   };
-  /// Readable when a signal has arrived.
+  /// A descriptor that is readable when a signal is pending.
   int fd() const { return fd_.get(); }
-  std::optional<Arrival> take();
+  std::optional<ReceivedSignal> take();
 
  private:
   sigset_t before_;

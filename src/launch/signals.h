@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals by name.
+// Describes signals and exit codes.
 #pragma once
 
 #include <string>
 
 namespace accelerate {
 
-/// "SIGKILL"; "signal 35" where there is no name.
+/// The name of a signal: "SIGKILL", or "signal 35" for a signal without a name.
 std::string signal_name(int signal);
 
-/// "exited with code 3", "killed by SIGKILL".
+/// Describes how a process ended: "exited with code 3" or "killed by SIGKILL".
 std::string describe_exit(int exit_code, int signal);
 
 }  // namespace accelerate

@@ -10,15 +10,15 @@
 namespace accelerate {
 namespace {
 
-constexpr std::size_t kMaxHosts = 65536;
+constexpr std::size_t kMaxNodes = 65536;
 
 [[noreturn]] void malformed(const std::string& text) {
   throw ConfigError(str_cat(
-      "SLURM_JOB_NODELIST `", printable(text), "` is not a list of hosts"));
+      "SLURM_JOB_NODELIST `", printable(text), "` is not a list of nodes"));
 }
 
 // Splits at commas outside brackets.
-std::vector<std::string> split_hosts(const std::string& text) {
+std::vector<std::string> split_nodes(const std::string& text) {
   std::vector<std::string> parts = {""};
   int depth = 0;
   for (const char c : text) {
@@ -38,7 +38,7 @@ std::vector<std::string> split_hosts(const std::string& text) {
   return parts;
 }
 
-// "01-03" to 01, 02, 03: the width of the first number is kept.
+// Expands "01-03" to 01, 02, 03: keeps the width of the first number.
 std::vector<std::string> expand_range(
     const std::string& range, const std::string& text) {
   const auto dash = range.find('-');
@@ -47,7 +47,7 @@ std::vector<std::string> expand_range(
   const auto last =
       dash == std::string::npos ? first : parse_integer(range.substr(dash + 1));
   if (!first || !last || *first < 0 || *last < *first ||
-      *last - *first >= static_cast<std::int64_t>(kMaxHosts)) {
+      *last - *first >= static_cast<std::int64_t>(kMaxNodes)) {
     malformed(text);
   }
   std::vector<std::string> numbers;
@@ -64,10 +64,10 @@ std::vector<std::string> expand_range(
 void expand_one(
     const std::string& part,
     const std::string& text,
-    std::vector<std::string>& hosts) {
+    std::vector<std::string>& nodes) {
   const auto open = part.find('[');
   if (open == std::string::npos) {
-    hosts.push_back(part);
+    nodes.push_back(part);
     return;
   }
   const auto close = part.find(']', open);
@@ -78,8 +78,8 @@ void expand_one(
        split(part.substr(open + 1, close - open - 1), ',')) {
     for (const std::string& number : expand_range(range, text)) {
       for (const std::string& tail : tails) {
-        hosts.push_back(str_cat(head, number, tail));
-        if (hosts.size() > kMaxHosts) {
+        nodes.push_back(str_cat(head, number, tail));
+        if (nodes.size() > kMaxNodes) {
           malformed(text);
         }
       }
@@ -87,75 +87,78 @@ void expand_one(
   }
 }
 
-// Ports below the range from which the kernel hands out its own, one per job.
+// One port per job, below the kernel's range of ephemeral ports.
 std::int64_t port_of_job(std::int64_t job) {
   return 20000 + job % 10000;
 }
 
-Origin found(std::string what) {
-  return {Origin::Kind::found, std::move(what)};
+Origin found(std::string description) {
+  return {Origin::Kind::found, std::move(description)};
 }
 
-// A file for one machine counts that machine's processes; each node runs them.
-void repeat_processes(Settings& settings, std::int64_t nodes) {
+// A file for one machine gives the processes per machine; every node runs that
+// many.
+void multiply_processes(Settings& settings, std::int64_t nodes) {
   const auto kind = settings.origin("num_processes").kind;
   if (kind != Origin::Kind::file) {
     return;
   }
-  const std::int64_t each = settings.integer("num_processes");
+  const std::int64_t per_machine = settings.integer("num_processes");
   settings.set(
       "num_processes",
-      each * nodes,
+      per_machine * nodes,
       found(str_cat(
+          per_machine,
+          " per machine (",
           settings.origin("num_processes").text(),
-          " says ",
-          each,
-          " a machine, SLURM_JOB_NUM_NODES ",
-          nodes)));
-  // "NO" was said of one process.
+          "), ",
+          nodes,
+          " nodes (SLURM_JOB_NUM_NODES)")));
+  // "NO" described a single process.
   if (settings.origin("distributed_type").kind == Origin::Kind::file &&
       settings.text("distributed_type") == "NO") {
     settings.set("distributed_type", Json(), Origin());
   }
 }
 
-// The machines are Slurm's nodes. `config default` writes `num_machines: 1`
-// into every file, so that there is no wish in it.
-void take_nodes(Settings& settings, std::int64_t nodes) {
-  const std::int64_t said = settings.integer("num_machines");
-  const bool given = settings.is_given("num_machines");
-  if (given && said != 1) {
-    if (said != nodes) {
+// The machines are Slurm's nodes. `config default` writes `num_machines: 1` to
+// every file, so that value does not express the user's choice.
+void apply_nodes(Settings& settings, std::int64_t nodes) {
+  const std::int64_t machines = settings.integer("num_machines");
+  const bool set_by_user = settings.is_set_by_user("num_machines");
+  if (set_by_user && machines != 1) {
+    if (machines != nodes) {
       throw ConfigError(
           str_cat(
               "`num_machines` is ",
-              said,
+              machines,
               " (",
               settings.origin("num_machines").text(),
-              "), but Slurm gave this job ",
+              "), but the Slurm job has ",
               nodes,
               " nodes (SLURM_JOB_NUM_NODES)"),
-          "leave it out, or use `--num_machines 1` for this node alone");
+          "remove `num_machines`, or pass `--num_machines 1` to use only this "
+          "node");
     }
     return;
   }
-  if (given) {
-    repeat_processes(settings, nodes);
+  if (set_by_user) {
+    multiply_processes(settings, nodes);
   }
   settings.set("num_machines", nodes, found("SLURM_JOB_NUM_NODES"));
 }
 
 }  // namespace
 
-std::vector<std::string> expand_host_list(const std::string& text) {
-  std::vector<std::string> hosts;
-  for (const std::string& part : split_hosts(text)) {
+std::vector<std::string> expand_node_list(const std::string& text) {
+  std::vector<std::string> nodes;
+  for (const std::string& part : split_nodes(text)) {
     if (part.empty()) {
       malformed(text);
     }
-    expand_one(part, text, hosts);
+    expand_one(part, text, nodes);
   }
-  return hosts;
+  return nodes;
 }
 
 void apply_slurm(Settings& settings, const Environment& environment) {
@@ -163,9 +166,9 @@ void apply_slurm(Settings& settings, const Environment& environment) {
   const auto nodes = environment.get_integer("SLURM_JOB_NUM_NODES", 1);
   const auto node = environment.get_integer("SLURM_NODEID");
   const auto list = environment.get("SLURM_JOB_NODELIST");
-  const bool switched_off = settings.is_typed("num_machines") &&
-                            settings.integer("num_machines") == 1;
-  if (!job || !nodes || *nodes < 2 || !node || !list || switched_off) {
+  const bool ignores_slurm = settings.is_from_command_line("num_machines") &&
+                             settings.integer("num_machines") == 1;
+  if (!job || !nodes || *nodes < 2 || !node || !list || ignores_slurm) {
     return;
   }
   if (environment.get_integer("SLURM_LOCALID").value_or(0) > 0) {
@@ -173,18 +176,18 @@ void apply_slurm(Settings& settings, const Environment& environment) {
         "srun started this launcher more than once on this machine",
         "use `srun --ntasks-per-node=1 accelerate launch …`");
   }
-  take_nodes(settings, *nodes);
+  apply_nodes(settings, *nodes);
   const auto put = [&](const char* name, Json value, const char* variable) {
     settings.set(name, std::move(value), found(variable));
   };
-  // Every node reads the same file, so a rank in it is nobody's.
-  if (!settings.is_typed("machine_rank")) {
+  // Every node reads the same file, so the rank in it is meaningless.
+  if (!settings.is_from_command_line("machine_rank")) {
     put("machine_rank", *node, "SLURM_NODEID");
   }
-  if (!settings.is_given("main_process_ip")) {
-    put("main_process_ip", expand_host_list(*list)[0], "SLURM_JOB_NODELIST");
+  if (!settings.is_set_by_user("main_process_ip")) {
+    put("main_process_ip", expand_node_list(*list)[0], "SLURM_JOB_NODELIST");
   }
-  if (!settings.is_given("main_process_port")) {
+  if (!settings.is_set_by_user("main_process_port")) {
     put("main_process_port", port_of_job(*job), "SLURM_JOB_ID");
   }
 }

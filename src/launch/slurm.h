@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Slurm already knows about the machines of a job.
+// Reads the machines of a job from Slurm's environment variables.
 #pragma once
 
 #include <string>
@@ -10,16 +10,18 @@
 
 namespace accelerate {
 
-/// Expands Slurm's list of hosts: "node[01-03,7],login" to "node01", "node02",
-/// "node03", "node7", "login". Throws `ConfigError` when it is malformed or
-/// names more than 65536 hosts.
-std::vector<std::string> expand_host_list(const std::string& text);
+/// Expands Slurm's node list: "node[01-03,7],login" becomes "node01", "node02",
+/// "node03", "node7", "login". Throws `ConfigError` if the list is malformed or
+/// has more than 65536 nodes.
+std::vector<std::string> expand_node_list(const std::string& text);
 
-/// Under Slurm with several nodes, fills in machines, rank, address and port
-/// where nobody said otherwise. A file for one machine is used on each node;
-/// only a typed `--num_machines 1` keeps the job on this one. Throws
-/// `ConfigError` when another number of machines was asked for than there are
-/// nodes, and when the launcher was started more than once on a machine.
+/// In a Slurm job with several nodes, fills in the number of machines, the rank
+/// of this machine, and the address and port of machine 0, unless the user set
+/// these values. A configuration file that was written for one machine applies
+/// to each node. Only `--num_machines 1` on the command line keeps the job on
+/// this node. Throws `ConfigError` if the user set a number of machines other
+/// than the number of nodes, or if the launcher was started more than once on a
+/// node.
 void apply_slurm(Settings& settings, const Environment& environment);
 
 }  // namespace accelerate

@@ -10,19 +10,19 @@ namespace accelerate {
 namespace {
 
 const RankStatus* find_rank(
-    const std::vector<RankStatus>& known, std::int64_t rank) {
-  const auto found =
-      std::find_if(known.begin(), known.end(), [&](const RankStatus& status) {
+    const std::vector<RankStatus>& statuses, std::int64_t rank) {
+  const auto found = std::find_if(
+      statuses.begin(), statuses.end(), [&](const RankStatus& status) {
         return status.rank == rank;
       });
-  return found == known.end() ? nullptr : &*found;
+  return found == statuses.end() ? nullptr : &*found;
 }
 
 std::string step_text(const std::optional<std::int64_t>& step) {
   return step ? str_cat(", at step ", *step) : std::string();
 }
 
-// In which collective it waits for whom; else for which key.
+// The collective and the ranks it waits for, or the store key.
 std::string wait_text(const RankStatus& status) {
   std::string text;
   if (!status.status.empty()) {
@@ -30,35 +30,35 @@ std::string wait_text(const RankStatus& status) {
   }
   if (!status.waiting_for.empty()) {
     text += str_cat(
-        ", waits for `",
+        ", waiting for store key `",
         printable(status.waiting_for),
-        "` since ",
+        "` for ",
         format_seconds(status.waiting_seconds));
   }
   return text;
 }
 
 std::string local_line(
-    const LocalWorker& worker, const std::vector<RankStatus>& known) {
+    const LocalWorker& worker, const std::vector<RankStatus>& statuses) {
   std::string text = str_cat(
       "\n  rank ",
       worker.rank,
       ", pid ",
       worker.pid,
       ": ",
-      worker.end.empty() ? "runs" : worker.end,
+      worker.exit.empty() ? "running" : worker.exit,
       step_text(worker.step));
-  const RankStatus* status = find_rank(known, worker.rank);
-  return status == nullptr || !worker.end.empty() ? text
-                                                  : text + wait_text(*status);
+  const RankStatus* status = find_rank(statuses, worker.rank);
+  return status == nullptr || !worker.exit.empty() ? text
+                                                   : text + wait_text(*status);
 }
 
-std::string distant_line(std::int64_t rank, const RankStatus* status) {
-  std::string text = str_cat("\n  rank ", rank, " elsewhere: ");
+std::string remote_line(std::int64_t rank, const RankStatus* status) {
+  std::string text = str_cat("\n  rank ", rank, " on another machine: ");
   if (status == nullptr) {
-    return text + "has not come to the store";
+    return text + "has not connected to the store";
   }
-  text += status->is_connected ? "runs" : "has left";
+  text += status->is_connected ? "running" : "disconnected";
   return text + step_text(status->step) + wait_text(*status);
 }
 
@@ -68,10 +68,10 @@ std::string status_text(
     double seconds,
     std::int64_t num_processes,
     const std::vector<LocalWorker>& workers,
-    const std::vector<RankStatus>& known) {
+    const std::vector<RankStatus>& statuses) {
   const auto running =
       std::count_if(workers.begin(), workers.end(), [](const auto& worker) {
-        return worker.end.empty();
+        return worker.exit.empty();
       });
   std::string text = str_cat(
       "status after ",
@@ -80,14 +80,16 @@ std::string status_text(
       running,
       " of ",
       workers.size(),
-      workers.size() == 1 ? " worker runs here" : " workers run here");
+      workers.size() == 1 ? " worker running on this machine"
+                          : " workers running on this machine");
   for (std::int64_t rank = 0; rank < num_processes; ++rank) {
-    const auto here =
+    const auto local =
         std::find_if(workers.begin(), workers.end(), [&](const auto& worker) {
           return worker.rank == rank;
         });
-    text += here != workers.end() ? local_line(*here, known)
-                                  : distant_line(rank, find_rank(known, rank));
+    text += local != workers.end()
+                ? local_line(*local, statuses)
+                : remote_line(rank, find_rank(statuses, rank));
   }
   return text;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Ctrl-\ prints: who is alive, at which step, and who waits for whom.
+// The status that Ctrl-\ prints: which ranks are running, at which step they
+// are, and what they are waiting for.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +15,24 @@
 
 namespace accelerate {
 
-/// A worker of this machine.
+/// A worker on this machine.
 struct LocalWorker {
   std::int64_t rank = 0;
   pid_t pid = 0;
-  std::string end;  ///< How it ended; empty: it runs.
+  std::string exit;  ///< How the worker exited; empty while it runs.
   std::optional<std::int64_t> step;
 };
 
-/// `known` is what the store and the other machines say about any rank.
+/// Formats the status. `statuses` is the status of ranks from the store and
+/// from the other machines.
 std::string status_text(
     double seconds,
     std::int64_t num_processes,
     const std::vector<LocalWorker>& workers,
-    const std::vector<RankStatus>& known);
+    const std::vector<RankStatus>& statuses);
 
-/// For machines to tell each other. `from_json` throws `FormatError`.
+/// Serializes the status to send it to another machine. `status_from_json`
+/// throws `FormatError` on malformed input.
 Json status_to_json(const std::vector<RankStatus>& ranks);
 std::vector<RankStatus> status_from_json(const Json& json);
 

@@ -26,20 +26,21 @@ std::string_view as_text(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
-// A day is the longest wait anybody can mean; it keeps the sum in range.
+// Limits a timeout to one day, so that adding it to the current time cannot
+// overflow.
 std::chrono::milliseconds bounded(std::int64_t timeout_ms) {
   constexpr std::int64_t kDay = 86400000;
   return std::chrono::milliseconds(
       std::clamp<std::int64_t>(timeout_ms, 0, kDay));
 }
 
-// Workers of this machine come through a Unix socket, which has no address.
-bool is_distant(const std::string& address) {
+// Workers on this machine connect through a Unix socket, which has no address.
+bool is_remote(const std::string& address) {
   return address.find(':') != std::string::npos;
 }
 
-// Strangers may knock often before anybody listens.
-constexpr std::size_t kMostEarly = 64;
+// Limits the refusals that are kept until `set_refusal`.
+constexpr std::size_t kMaxEarlyRefusals = 64;
 
 }  // namespace
 
@@ -56,45 +57,46 @@ void StoreCore::on_connect(std::uint64_t id, const std::string& address) {
   clients_.emplace(id, std::move(client));
 }
 
-StoreCore::Verdict StoreCore::on_bytes(
-    std::uint64_t id, std::string& incoming) {
+StoreCore::State StoreCore::on_bytes(std::uint64_t id, std::string& incoming) {
   Client& client = clients_.at(id);
-  if (!client.is_known) {
+  if (!client.is_authenticated) {
     if (incoming.size() < store::kHelloBytes) {
-      return Verdict::stranger;
+      return State::unauthenticated;
     }
-    if (!admit(client, incoming)) {
-      return Verdict::gone;
+    if (!authenticate(client, incoming)) {
+      return State::closing;
     }
   }
-  // The smallest frame: a length and a code.
+  // The smallest frame has a length and a code.
   while (incoming.size() >= 5) {
     const std::size_t before = incoming.size();
     if (!take_frame(client, incoming)) {
-      return Verdict::gone;
+      return State::closing;
     }
     if (incoming.size() == before) {
       break;
     }
   }
-  return Verdict::known;
+  return State::authenticated;
 }
 
 void StoreCore::on_close(std::uint64_t id) {
   const auto found = clients_.find(id);
   Client& client = found->second;
   (void)take_wait(client);
-  if (client.is_known && client.hello.role == Role::worker &&
+  if (client.is_authenticated && client.hello.role == Role::worker &&
       !is_stale(client)) {
     --ranks_[client.hello.rank].connections;
   }
-  const bool machine = client.is_known && client.hello.role == Role::machine;
-  if (!client.is_known && !client.is_refused && is_distant(client.address)) {
-    refuse(client.address, "no proof that it knows the secret");
+  const bool is_machine =
+      client.is_authenticated && client.hello.role == Role::machine;
+  if (!client.is_authenticated && !client.is_refused &&
+      is_remote(client.address)) {
+    refuse(client.address, "the client did not authenticate");
   }
   clients_.erase(found);
-  if (machine && machine_lost) {
-    machine_lost(id);
+  if (is_machine && on_machine_disconnect) {
+    on_machine_disconnect(id);
   }
 }
 
@@ -165,15 +167,15 @@ void StoreCore::reply(const Client& client, Reply code, std::string_view text) {
   send_(client.id, store::frame(static_cast<std::uint8_t>(code), text));
 }
 
-// Empty when the proof is right. Who has no secret signs with none, so that it
-// can be told from one with another job's.
-std::string StoreCore::why_not(
+// Empty when the proof is correct. A client without a secret signs with an
+// empty one, which distinguishes it from a client with a wrong secret.
+std::string StoreCore::refusal_reason(
     const Hello& hello,
     const Client& client,
     std::string_view nonce,
     std::string_view proof) const {
   if (hello.role != Role::worker && hello.role != Role::machine) {
-    return "neither a worker nor a machine";
+    return "the client is neither a worker nor a machine";
   }
   const std::string text =
       store::signed_text("client", client.nonce, nonce, hello);
@@ -183,11 +185,11 @@ std::string StoreCore::why_not(
   if (!secret_.empty() && is_signed_with(secret_)) {
     return "";
   }
-  return is_signed_with("") ? "it has no secret" : "wrong secret";
+  return is_signed_with("") ? "the client has no secret" : "wrong secret";
 }
 
-// Whether the client has proved that it knows the secret.
-bool StoreCore::admit(Client& client, std::string& incoming) {
+// Returns whether the client has proved that it knows the secret.
+bool StoreCore::authenticate(Client& client, std::string& incoming) {
   Reader reader(incoming);
   const std::string nonce(reader.raw(store::kNonceBytes));
   Hello hello;
@@ -196,16 +198,16 @@ bool StoreCore::admit(Client& client, std::string& incoming) {
   hello.generation = reader.number<std::uint32_t>();
   const std::string proof(reader.raw(store::kMacBytes));
   incoming.erase(0, store::kHelloBytes);
-  if (const std::string why = why_not(hello, client, nonce, proof);
-      !why.empty()) {
+  if (const std::string reason = refusal_reason(hello, client, nonce, proof);
+      !reason.empty()) {
     client.is_refused = true;
-    refuse(client.address, why);
+    refuse(client.address, reason);
     return false;
   }
   client.hello = hello;
-  client.is_known = true;
+  client.is_authenticated = true;
   if (is_stale(client)) {
-    reply(client, Reply::stale, "an earlier start of the workers");
+    reply(client, Reply::stale, "it belongs to an earlier generation");
     return true;
   }
   if (hello.role == Role::worker) {
@@ -213,9 +215,9 @@ bool StoreCore::admit(Client& client, std::string& incoming) {
     ++rank.connections;
     rank.was_connected = true;
   }
-  const auto mine = hmac_sha256(
+  const auto server_proof = hmac_sha256(
       secret_, store::signed_text("server", client.nonce, nonce, hello));
-  reply(client, Reply::ok, as_text(mine));
+  reply(client, Reply::ok, as_text(server_proof));
   return true;
 }
 
@@ -224,7 +226,7 @@ bool StoreCore::is_stale(const Client& client) const {
          client.hello.generation != generation_;
 }
 
-// Takes one frame if it is there whole. False: the client has to go.
+// Handles one frame if it is complete. False: the connection must be closed.
 bool StoreCore::take_frame(Client& client, std::string& incoming) {
   Reader reader(incoming);
   const auto length = reader.number<std::uint32_t>();
@@ -237,9 +239,9 @@ bool StoreCore::take_frame(Client& client, std::string& incoming) {
   const auto request = static_cast<Request>(reader.number<std::uint8_t>());
   const std::string payload(reader.raw(length - 1));
   incoming.erase(0, 4 + std::size_t{length});
-  // One request at a time is the rule; a second one during a wait is not ours
-  // to guess at.
-  if (request == Request::bye || client.wait) {
+  // A client may send only one request at a time, so a request during a wait is
+  // a protocol error.
+  if (request == Request::disconnect || client.wait) {
     return false;
   }
   handle_request(client, request, payload);
@@ -279,16 +281,16 @@ void StoreCore::set_refusal(Refusal refusal) {
   if (!refusal_) {
     return;
   }
-  for (const auto& [address, why] : std::exchange(early_refusals_, {})) {
-    refusal_(address, why);
+  for (const auto& [address, reason] : std::exchange(early_refusals_, {})) {
+    refusal_(address, reason);
   }
 }
 
-void StoreCore::refuse(const std::string& address, const std::string& why) {
+void StoreCore::refuse(const std::string& address, const std::string& reason) {
   if (refusal_) {
-    refusal_(address, why);
-  } else if (expects_machines && early_refusals_.size() < kMostEarly) {
-    early_refusals_.emplace_back(address, why);
+    refusal_(address, reason);
+  } else if (expects_machines && early_refusals_.size() < kMaxEarlyRefusals) {
+    early_refusals_.emplace_back(address, reason);
   }
 }
 
@@ -312,7 +314,7 @@ void StoreCore::handle_exchange(
     return;
   }
   if (!exchange_) {
-    reply(client, Reply::refused, "this job has one machine");
+    reply(client, Reply::refused, "this job has only one machine");
     return;
   }
   const auto text =
@@ -322,7 +324,7 @@ void StoreCore::handle_exchange(
   }
 }
 
-// Requests that are about the rank, not about keys.
+// Requests about the rank, not about keys.
 bool StoreCore::handle_notice(
     const Client& client, Request request, const std::string& payload) {
   if (client.hello.role != Role::worker) {
@@ -339,24 +341,24 @@ bool StoreCore::handle_notice(
       rank.failed_at = Clock::now();
       reply(client, Reply::ok, "");
       return true;
-    case Request::departed:
-      reply(client, Reply::ok, departed());
+    case Request::disconnected_ranks:
+      reply(client, Reply::ok, disconnected_ranks());
       return true;
     default:
       return false;
   }
 }
 
-std::string StoreCore::departed() const {
-  std::vector<std::uint32_t> gone;
+std::string StoreCore::disconnected_ranks() const {
+  std::vector<std::uint32_t> disconnected;
   for (const auto& [number, rank] : ranks_) {
     if (rank.was_connected && rank.connections == 0) {
-      gone.push_back(number);
+      disconnected.push_back(number);
     }
   }
   Writer writer;
-  writer.number(static_cast<std::uint32_t>(gone.size()));
-  for (const std::uint32_t number : gone) {
+  writer.number(static_cast<std::uint32_t>(disconnected.size()));
+  for (const std::uint32_t number : disconnected) {
     writer.number(number);
   }
   return writer.take();
@@ -376,7 +378,7 @@ void StoreCore::begin_wait(Client& client, StoreOutcome request) {
   deadlines_.emplace(deadline, client.id);
 }
 
-// Every way a wait ends goes through here.
+// Every waiting request ends through this function.
 std::optional<StoreCore::Wait> StoreCore::take_wait(Client& client) {
   auto wait = std::exchange(client.wait, std::nullopt);
   if (wait) {
@@ -402,11 +404,11 @@ void StoreCore::end_wait(Client& client) {
 }
 
 void StoreCore::end_all_waits(
-    const std::function<bool(const Client&)>& which,
+    const std::function<bool(const Client&)>& predicate,
     Reply code,
     const std::string& text) {
   for (auto& [id, client] : clients_) {
-    if (client.wait && which(client)) {
+    if (client.wait && predicate(client)) {
       (void)take_wait(client);
       reply(client, code, text);
     }

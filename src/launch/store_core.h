@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launcher's store answers to whom: proofs, generations, waits and
-// what each rank says about itself. No sockets and no threads.
+// The logic of the launcher's store: authentication, generations, waiting
+// requests and the status of the ranks. No sockets and no threads.
 #pragma once
 
 #include <chrono>
@@ -21,19 +21,20 @@
 
 namespace accelerate {
 
-/// What the store knows about one rank of the current generation.
+/// The status of one rank in the current generation.
 struct RankStatus {
   std::uint32_t rank = 0;
   bool is_connected = false;
-  std::string status;       ///< What the rank said it is doing.
-  std::string waiting_for;  ///< The keys it waits for, if it does.
+  std::string status;       ///< The operation that the rank last reported.
+  std::string waiting_for;  ///< The key the rank waits for, if any.
   double waiting_seconds = 0;
-  std::optional<std::int64_t> step;  ///< From its launcher, not the store.
-  std::string failure;               ///< The exception it reported.
-  double failure_age = 0;            ///< Seconds since then.
+  std::optional<std::int64_t> step;  ///< The step, from the rank's launcher.
+  std::string failure;               ///< The exception the rank reported.
+  double failure_age = 0;            ///< Seconds since `failure` was reported.
 };
 
-/// A machine's request: its rank, its address, what it sent.
+/// A request from a machine: the rank and the address of the machine, and the
+/// payload.
 struct StoreExchange {
   std::uint64_t client = 0;
   std::uint32_t machine = 0;
@@ -48,21 +49,25 @@ class StoreCore : public ConnectionHandler {
 
   StoreCore(std::string secret, Send send);
 
-  /// The answer to a machine, or none: `answer` sends it later.
+  /// Handles a machine's request. Returns the answer, or nothing if the answer
+  /// will be sent later with `answer`.
   using Exchange =
       std::function<std::optional<std::string>(const StoreExchange&)>;
-  /// Machines that came before this was set are answered now.
+  /// Sets the handler for requests from machines. Immediately passes the
+  /// requests that arrived earlier to the handler.
   void set_exchange(Exchange exchange);
-  /// Machines will come: those that are early wait for `set_exchange`.
+  /// Whether other machines will connect. Their requests wait until
+  /// `set_exchange` is called.
   bool expects_machines = false;
-  std::function<void(std::uint64_t client)> machine_lost;
-  /// Hears who was turned away, also before it was set.
-  using Refusal =
-      std::function<void(const std::string& address, const std::string& why)>;
+  std::function<void(std::uint64_t client)> on_machine_disconnect;
+  /// Called for each refused connection, including connections that were
+  /// refused before `set_refusal` was called.
+  using Refusal = std::function<void(
+      const std::string& address, const std::string& reason)>;
   void set_refusal(Refusal refusal);
 
   void on_connect(std::uint64_t id, const std::string& address) override;
-  Verdict on_bytes(std::uint64_t id, std::string& incoming) override;
+  State on_bytes(std::uint64_t id, std::string& incoming) override;
   void on_close(std::uint64_t id) override;
 
   void answer(std::uint64_t id, std::string_view payload);
@@ -70,24 +75,24 @@ class StoreCore : public ConnectionHandler {
   void abort(const std::string& reason);
   std::vector<RankStatus> status() const;
 
-  /// Answers waits whose time has run out.
+  /// Answers waiting requests that have timed out.
   void end_overdue();
   std::optional<Clock::time_point> next_deadline() const;
 
  private:
-  // A request that waits for keys.
+  // A pending request that waits for keys.
   struct Wait {
     StoreOutcome request;
     Clock::time_point since;
     Clock::time_point deadline;
-    std::string key;  // The first that is missing.
+    std::string key;  // The first missing key.
   };
   struct Client {
     std::uint64_t id = 0;
     std::string address;
     std::string nonce;
-    bool is_known = false;    // Has proved the secret.
-    bool is_refused = false;  // Said who it is, in vain.
+    bool is_authenticated = false;  // Has proved the secret.
+    bool is_refused = false;        // Sent a hello that was refused.
     store::Hello hello;
     std::optional<Wait> wait;
   };
@@ -100,8 +105,8 @@ class StoreCore : public ConnectionHandler {
   };
 
   void reply(const Client& client, store::Reply code, std::string_view text);
-  bool admit(Client& client, std::string& incoming);
-  std::string why_not(
+  bool authenticate(Client& client, std::string& incoming);
+  std::string refusal_reason(
       const store::Hello& hello,
       const Client& client,
       std::string_view nonce,
@@ -110,16 +115,16 @@ class StoreCore : public ConnectionHandler {
   bool take_frame(Client& client, std::string& incoming);
   void handle_request(
       Client& client, store::Request request, const std::string& payload);
-  void refuse(const std::string& address, const std::string& why);
+  void refuse(const std::string& address, const std::string& reason);
   void handle_exchange(const Client& client, const std::string& payload);
   bool handle_notice(
       const Client& client, store::Request request, const std::string& payload);
-  std::string departed() const;
+  std::string disconnected_ranks() const;
   void begin_wait(Client& client, StoreOutcome request);
   std::optional<Wait> take_wait(Client& client);
   void end_wait(Client& client);
   void end_all_waits(
-      const std::function<bool(const Client&)>& which,
+      const std::function<bool(const Client&)>& predicate,
       store::Reply code,
       const std::string& text);
   void wake_waiters(const std::string& key);

@@ -14,10 +14,10 @@ using store::Reply;
 using store::Request;
 using store::Writer;
 
-StoreOutcome refused(const char* why) {
+StoreOutcome refused(const char* reason) {
   StoreOutcome outcome;
   outcome.code = Reply::refused;
-  outcome.payload = why;
+  outcome.payload = reason;
   return outcome;
 }
 
@@ -33,8 +33,7 @@ StoreOutcome changed(std::string key, std::string payload) {
   return outcome;
 }
 
-// Each key takes at least its length, so a count that the payload cannot hold
-// ends the loop on the first missing one.
+// Stops at the first missing key when the count is larger than the payload.
 std::vector<std::string> read_keys(Reader& reader) {
   const auto count = reader.number<std::uint32_t>();
   std::vector<std::string> keys;
@@ -70,12 +69,12 @@ StoreOutcome StoreData::handle(Request request, std::string_view payload) {
       return append(reader);
     case Request::status:
     case Request::fail:
-    case Request::departed:
+    case Request::disconnected_ranks:
     case Request::exchange:
-    case Request::bye:
+    case Request::disconnect:
       break;
   }
-  return refused("an unknown request");
+  return refused("unknown request");
 }
 
 const std::string* StoreData::find(const std::string& key) const {
@@ -96,7 +95,7 @@ StoreOutcome StoreData::set(Reader& reader) {
   const std::string key(reader.string());
   const std::string_view value = reader.string();
   if (!reader.done()) {
-    return refused("a malformed `set`");
+    return refused("malformed `set`");
   }
   values_[key] = value;
   return changed(key, "");
@@ -108,17 +107,17 @@ StoreOutcome StoreData::get(Reader& reader) {
   outcome.keys.emplace_back(reader.string());
   outcome.timeout_ms = reader.number<std::int64_t>();
   outcome.wants_value = true;
-  return reader.done() ? outcome : refused("a malformed `get`");
+  return reader.done() ? outcome : refused("malformed `get`");
 }
 
 StoreOutcome StoreData::add(Reader& reader) {
   const std::string key(reader.string());
   const auto amount = reader.number<std::int64_t>();
   if (!reader.done()) {
-    return refused("a malformed `add`");
+    return refused("malformed `add`");
   }
-  // Kept as decimal text: that is what a `get` of a counter returns in every
-  // other store.
+  // Stored as decimal text, which a `get` of a counter returns in other stores,
+  // too.
   std::string& value = values_[key];
   const auto before = value.empty() ? 0 : parse_integer(value);
   if (!before) {
@@ -135,7 +134,7 @@ StoreOutcome StoreData::compare_set(Reader& reader) {
   const std::string_view expected = reader.string();
   const std::string_view desired = reader.string();
   if (!reader.done()) {
-    return refused("a malformed `compare_set`");
+    return refused("malformed `compare_set`");
   }
   const auto found = values_.find(key);
   if (found == values_.end()) {
@@ -155,7 +154,7 @@ StoreOutcome StoreData::compare_set(Reader& reader) {
 StoreOutcome StoreData::check(Reader& reader) {
   const auto keys = read_keys(reader);
   if (!reader.done()) {
-    return refused("a malformed `check`");
+    return refused("malformed `check`");
   }
   return replied(std::string(1, first_missing(keys) ? '\0' : '\1'));
 }
@@ -165,13 +164,13 @@ StoreOutcome StoreData::wait(Reader& reader) {
   outcome.kind = StoreOutcome::Kind::wait;
   outcome.timeout_ms = reader.number<std::int64_t>();
   outcome.keys = read_keys(reader);
-  return reader.done() ? outcome : refused("a malformed `wait`");
+  return reader.done() ? outcome : refused("malformed `wait`");
 }
 
 StoreOutcome StoreData::erase(Reader& reader) {
   const std::string key(reader.string());
   if (!reader.done()) {
-    return refused("a malformed `erase`");
+    return refused("malformed `erase`");
   }
   return replied(std::string(1, values_.erase(key) > 0 ? '\1' : '\0'));
 }
@@ -180,7 +179,7 @@ StoreOutcome StoreData::append(Reader& reader) {
   const std::string key(reader.string());
   const std::string_view value = reader.string();
   if (!reader.done()) {
-    return refused("a malformed `append`");
+    return refused("malformed `append`");
   }
   values_[key] += value;
   return changed(key, "");

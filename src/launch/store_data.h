@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys and values of the launcher's store, without any network.
+// The keys and values of the launcher's store. No network code.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,29 @@
 
 namespace accelerate {
 
-/// What a request comes to.
+/// The result of a request to the store.
 struct StoreOutcome {
   enum class Kind {
     reply,  ///< Answer now, with `code` and `payload`.
-    wait,   ///< Answer when `keys` are all there, or after `timeout_ms`.
+    wait,   ///< Answer when all `keys` exist, or after `timeout_ms`.
   };
   Kind kind = Kind::reply;
   store::Reply code = store::Reply::ok;
   std::string payload;
   std::vector<std::string> keys;
   std::int64_t timeout_ms = 0;
-  bool wants_value = false;  ///< A `get`: the answer is the first key's value.
-  std::string changed_key;   ///< Somebody may be waiting for it.
+  bool wants_value = false;  ///< For `get`: answer with the first key's value.
+  std::string changed_key;   ///< The key that the request changed, if any.
 };
 
 class StoreData {
  public:
-  /// Carries out a request on keys. Malformed ones are `Reply::refused`.
+  /// Executes a request that reads or changes keys. Malformed requests get
+  /// `Reply::refused`.
   StoreOutcome handle(store::Request request, std::string_view payload);
 
   const std::string* find(const std::string& key) const;
-  /// The first of `keys` that is not there.
+  /// The first of `keys` that does not exist; empty if all keys exist.
   std::optional<std::string> first_missing(
       const std::vector<std::string>& keys) const;
   void clear() { values_.clear(); }

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "base/quiet_thread.h"
+#include "base/thread_without_signals.h"
 #include "launch/connections.h"
 
 namespace accelerate {
@@ -22,10 +22,10 @@ class StoreServer::Impl {
             }),
         connections_(
             options.endpoints,
-            {options.hello_timeout, options.max_strangers},
+            {options.hello_timeout, options.max_unauthenticated},
             core_) {
     core_.expects_machines = options.expects_machines;
-    thread_ = start_quiet_thread([this] { serve(); });
+    thread_ = start_thread_without_signals([this] { serve(); });
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -39,8 +39,8 @@ class StoreServer::Impl {
     return connections_.endpoints().at(index);
   }
 
-  // Anything another thread does with the core; what it answers is sent by
-  // ours.
+  // Runs `action` on the core from another thread. The server's thread sends
+  // the answers.
   template <typename Action>
   auto with_core(Action action) {
     struct Wake {
@@ -60,7 +60,7 @@ class StoreServer::Impl {
       core_.end_overdue();
       (void)connections_.flush();
     }
-    say_last_words();
+    flush_pending_answers();
   }
 
   Connections::Clock::time_point next_deadline() const {
@@ -73,16 +73,16 @@ class StoreServer::Impl {
     return next;
   }
 
-  // Answers that were given before the end must still arrive; they fit into
-  // the sockets' buffers, so this is one look for all but a stuck client.
-  void say_last_words() {
+  // Answers from before the shutdown must still arrive. They fit into the
+  // sockets' buffers, so one flush is enough unless a client is stuck.
+  void flush_pending_answers() {
     const std::lock_guard lock(mutex_);
     for (int attempt = 0; attempt < 20 && !connections_.flush(); ++attempt) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
 
-  // Recursive: a handler may answer other machines from within its call.
+  // Recursive: a handler may answer other machines.
   mutable std::recursive_mutex mutex_;
   StoreCore core_;
   Connections connections_;
@@ -99,9 +99,10 @@ void StoreServer::on_exchange(ExchangeHandler handler) {
   impl_->with_core(
       [&](StoreCore& core) { core.set_exchange(std::move(handler)); });
 }
-void StoreServer::on_machine_lost(LossHandler handler) {
-  impl_->with_core(
-      [&](StoreCore& core) { core.machine_lost = std::move(handler); });
+void StoreServer::on_machine_disconnect(DisconnectHandler handler) {
+  impl_->with_core([&](StoreCore& core) {
+    core.on_machine_disconnect = std::move(handler);
+  });
 }
 void StoreServer::on_refusal(RefusalHandler handler) {
   impl_->with_core(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher's key-value store: how workers find each other, and how the
-// launcher knows who is alive and who waits for what.
+// The launcher's key-value store. Workers use it for the rendezvous; the
+// launcher uses it to see which ranks are connected and what each rank waits
+// for.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +20,29 @@ namespace accelerate {
 struct StoreServerOptions {
   std::vector<Endpoint> endpoints;
   std::string secret;
-  /// A connection must prove the secret within this time.
+  /// A client has this much time to prove that it has the secret.
   std::chrono::milliseconds hello_timeout{10000};
-  /// Connections that have not proved it yet; more have to wait.
-  std::size_t max_strangers = 64;
-  /// Machines that come before `on_exchange` wait for it.
+  /// Maximum number of unauthenticated connections; further connections wait.
+  std::size_t max_unauthenticated = 64;
+  /// Whether other machines will connect. Their requests wait until
+  /// `on_exchange` is called.
   bool expects_machines = false;
 };
 
-/// Serves on its own thread from construction to destruction.
+/// Serves the store on its own thread from construction to destruction.
 ///
-/// Thread-safe. Waiting requests end at their own limit, or at once when the
+/// Thread-safe. A waiting request ends at its timeout, or immediately if the
 /// job is aborted.
 class StoreServer {
  public:
-  /// The answer is sent at once when there is one, else `answer` sends it
-  /// later.
   using Exchange = StoreExchange;
+  /// Handles a machine's request. Returns the answer, or nothing if the answer
+  /// will be sent later with `answer`.
   using ExchangeHandler =
       std::function<std::optional<std::string>(const Exchange&)>;
-  using LossHandler = std::function<void(std::uint64_t client)>;
-  using RefusalHandler =
-      std::function<void(const std::string& address, const std::string& why)>;
+  using DisconnectHandler = std::function<void(std::uint64_t client)>;
+  using RefusalHandler = std::function<void(
+      const std::string& address, const std::string& reason)>;
 
   /// Throws `IoError` when an endpoint cannot be opened.
   explicit StoreServer(const StoreServerOptions& options);
@@ -48,18 +50,19 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
   ~StoreServer();
 
-  /// Called on the server's thread.
+  /// Sets the handler for requests from machines. All handlers are called on
+  /// the server's thread.
   void on_exchange(ExchangeHandler handler);
-  void on_machine_lost(LossHandler handler);
+  void on_machine_disconnect(DisconnectHandler handler);
   void on_refusal(RefusalHandler handler);
   void answer(std::uint64_t client, std::string_view payload);
 
-  /// Where the i-th endpoint listens, with the port it was given.
+  /// The endpoint at `index`, with the port that the kernel assigned.
   Endpoint endpoint(std::size_t index) const;
 
-  /// Forgets every key and serves only clients that know this number.
+  /// Deletes all keys, and from now on serves only workers of `generation`.
   void start_generation(std::uint32_t generation);
-  /// Ends every wait, now and later, with `reason`.
+  /// Fails all current and later waiting requests with `reason`.
   void abort(const std::string& reason);
   std::vector<RankStatus> status() const;
 

@@ -16,8 +16,8 @@
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "launch/interruptible_meeting.h"
-#include "launch/memory_kill.h"
+#include "launch/interruptible_rendezvous.h"
+#include "launch/oom_kill.h"
 #include "launch/signal_queue.h"
 #include "launch/signals.h"
 #include "launch/status_text.h"
@@ -30,11 +30,11 @@ using Seconds = std::chrono::duration<double>;
 
 struct Worker {
   WorkerProcess process;
-  std::optional<WorkerProcess::End> end;
-  double end_seconds = 0;
-  double end_epoch = 0;          // Seconds since 1970, to compare with reports.
-  bool was_stopped = false;      // Ended after we asked it to.
-  bool was_interrupted = false;  // Ended after somebody interrupted us.
+  std::optional<WorkerProcess::ExitStatus> exit;
+  double exit_seconds = 0;
+  double exit_epoch = 0;         // Seconds since 1970, to compare with reports.
+  bool was_stopped = false;      // Exited after we sent SIGTERM.
+  bool was_interrupted = false;  // Exited after the launcher was interrupted.
 };
 
 double now_epoch() {
@@ -44,7 +44,8 @@ double now_epoch() {
          static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// One start of all workers of this machine, until all have ended.
+// One generation of this machine's workers, from their start until all have
+// exited.
 class Generation {
  public:
   Generation(
@@ -73,7 +74,7 @@ class Generation {
     if (options_.others != nullptr) {
       wait_for_others();
     }
-    end_left_behind();
+    stop_leftover_processes();
   }
 
   bool was_interrupted() const { return interrupt_ != 0; }
@@ -87,8 +88,8 @@ class Generation {
     } else if (first_failure_) {
       result.failure = describe(*first_failure_);
       result.exit_code = result.failure->code();
-    } else if (first_left_) {
-      result.failure = describe(*first_left_);
+    } else if (first_preempted_) {
+      result.failure = describe(*first_preempted_);
       result.exit_code = result.failure->code();
     }
     return result;
@@ -105,22 +106,23 @@ class Generation {
     event.events = EPOLLIN;
     event.data.u64 = id;
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-      throw IoError(str_cat("cannot watch a process: ", errno_text(errno)));
+      throw IoError(
+          str_cat("cannot add a descriptor to epoll: ", errno_text(errno)));
     }
   }
 
   void start_workers() {
-    const bool alone = commands_.size() == 1;
+    const bool single_worker = commands_.size() == 1;
     const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
     for (const WorkerCommand& command : commands_) {
       WorkerStreams streams;
       streams.out_is_terminal = ::isatty(STDOUT_FILENO) == 1;
       streams.err_is_terminal = ::isatty(STDERR_FILENO) == 1;
-      streams.shares_group = alone && has_terminal;
-      // A background group may not read the terminal; piped input is for the
-      // first worker.
+      streams.shares_group = single_worker && has_terminal;
+      // A background process group cannot read the terminal; the first worker
+      // gets piped input.
       streams.reads_our_input =
-          command.local_rank == 0 && (alone || !has_terminal);
+          command.local_rank == 0 && (single_worker || !has_terminal);
       start_one(command, streams);
     }
   }
@@ -174,8 +176,8 @@ class Generation {
     return std::max(1, static_cast<int>(wait.count() * 1000));
   }
 
-  // The kernel keeps ready descriptors in the order in which they became
-  // ready, so the first one listed is the first that ended.
+  // The kernel lists descriptors in the order in which they became ready, so
+  // the first one is the worker that exited first.
   void wait_and_handle() {
     if (options_.others != nullptr) {
       options_.others->tick();
@@ -186,56 +188,58 @@ class Generation {
     for (int i = 0; i < ready; ++i) {
       const std::uint64_t id = events[i].data.u64;
       if (id == kSignalEvent) {
-        take_signals();
+        handle_signals();
       } else if (id == kOthersEvent) {
         take_remote_failure();
       } else {
-        take_end(workers_[id]);
+        handle_exit(workers_[id]);
       }
     }
   }
 
-  void take_end(Worker& worker) {
-    if (worker.end) {
+  void handle_exit(Worker& worker) {
+    if (worker.exit) {
       return;
     }
-    worker.end = worker.process.poll();
-    if (!worker.end) {
+    worker.exit = worker.process.poll();
+    if (!worker.exit) {
       return;
     }
-    worker.end_seconds = elapsed();
-    worker.end_epoch = now_epoch();
+    worker.exit_seconds = elapsed();
+    worker.exit_epoch = now_epoch();
     worker.was_stopped = kill_at_.has_value();
     worker.was_interrupted = interrupt_ != 0;
     ::epoll_ctl(
         epoll_.get(), EPOLL_CTL_DEL, worker.process.handle.get(), nullptr);
     --running_;
-    if (worker.end->is_preemption()) {
-      let_others_leave(worker);
+    if (worker.exit->is_preemption()) {
+      begin_grace_period(worker);
     } else if (
-        worker.end->is_failure() && !first_failure_ && !remote_failure_) {
+        worker.exit->is_failure() && !first_failure_ && !remote_failure_) {
       first_failure_ = static_cast<std::size_t>(&worker - workers_.data());
       const std::string reason = str_cat(
           "rank ",
           worker.process.rank,
           " ",
-          describe_exit(worker.end->exit_code, worker.end->signal));
+          describe_exit(worker.exit->exit_code, worker.exit->signal));
       if (options_.others != nullptr) {
-        output_settle();
+        // The pipe may still hold the last lines of the failed rank.
+        output_.flush();
         options_.others->report_failure(describe(*first_failure_));
       }
-      // The others were told already, and may still be saving.
-      if (!ended_as_told(*worker.end)) {
+      // After an interrupt, the others got the signal, too, and may still be
+      // saving.
+      if (!exited_on_interrupt(*worker.exit)) {
         begin_stop(reason);
       }
     }
   }
 
-  // All processes leave at the same step: who has not done so when the time is
-  // over will not. A failure among them says more than this.
-  void let_others_leave(const Worker& worker) {
-    if (!first_left_) {
-      first_left_ = static_cast<std::size_t>(&worker - workers_.data());
+  // A preempted worker has exited. All workers exit at the same step, so one
+  // that is still running after the grace period is stuck.
+  void begin_grace_period(const Worker& worker) {
+    if (!first_preempted_) {
+      first_preempted_ = static_cast<std::size_t>(&worker - workers_.data());
     }
     if (!grace_end_) {
       grace_end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -243,24 +247,24 @@ class Generation {
     }
   }
 
-  bool ended_as_told(const WorkerProcess::End& end) const {
+  bool exited_on_interrupt(const WorkerProcess::ExitStatus& exit) const {
     return interrupt_ != 0 &&
-           (end.signal == interrupt_ || end.exit_code == 128 + interrupt_);
+           (exit.signal == interrupt_ || exit.exit_code == 128 + interrupt_);
   }
 
-  // Machine 0 holds the store for all, so nobody leaves before the last. After
-  // a failure or an interrupt that takes as long as stopping does.
+  // Machine 0 serves the store for all machines, so no machine exits before the
+  // last one is done. After a failure or an interrupt, the wait has a deadline.
   void wait_for_others() {
     options_.others->report_done();
-    const auto limit =
+    const auto timeout =
         std::chrono::duration_cast<Clock::duration>(
             grace_end_ ? options_.grace_period : options_.stop_timeout) +
         std::chrono::seconds(5);
     std::optional<Clock::time_point> deadline;
     while (!options_.others->all_done()) {
-      const bool ending = kill_at_ || grace_end_;
-      if (ending && !deadline) {
-        deadline = Clock::now() + limit;
+      const bool is_stopping = kill_at_ || grace_end_;
+      if (is_stopping && !deadline) {
+        deadline = Clock::now() + timeout;
       }
       if (deadline && Clock::now() >= *deadline) {
         break;
@@ -269,10 +273,6 @@ class Generation {
     }
     take_remote_failure();
   }
-
-  // The failed rank's last words may still be in its pipe when its end is
-  // known; what it reported over the network must have them.
-  void output_settle() { output_.flush(); }
 
   void take_remote_failure() {
     if (auto failure = options_.others->take_failure()) {
@@ -287,8 +287,8 @@ class Generation {
     if (kill_at_) {
       return;
     }
-    // The store first: a worker inside a collective leaves it before the
-    // signal can make it start a checkpoint there.
+    // Abort the store first: a worker in a collective must leave it before the
+    // signal makes it save a checkpoint.
     if (options_.abort_store) {
       options_.abort_store(reason);
     }
@@ -310,29 +310,29 @@ class Generation {
           running_,
           " of ",
           workers_.size(),
-          " workers did not end within the grace period of ",
+          " workers did not exit within the grace period of ",
           options_.grace_period.count(),
-          " s and were killed"));
+          running_ == 1 ? " s and was killed" : " s and were killed"));
     }
     signal_running(SIGKILL);
   }
 
   void signal_running(int signal) {
     for (const Worker& worker : workers_) {
-      if (!worker.end) {
+      if (!worker.exit) {
         worker.process.send(signal);
       }
     }
   }
 
-  void take_signals() {
-    while (const auto arrival = signals_.take()) {
-      take_signal(*arrival);
+  void handle_signals() {
+    while (const auto received = signals_.take()) {
+      handle_signal(*received);
     }
   }
 
-  void take_signal(const SignalQueue::Arrival& arrival) {
-    switch (arrival.signal) {
+  void handle_signal(const SignalQueue::ReceivedSignal& received) {
+    switch (received.signal) {
       case SIGQUIT:
         output_.announce(status_now());
         return;
@@ -346,27 +346,27 @@ class Generation {
       case SIGCONT:
       case SIGUSR1:
       case SIGUSR2:
-        signal_running(arrival.signal);
+        signal_running(received.signal);
         return;
       default:
-        interrupt(arrival);
+        interrupt(received);
     }
   }
 
-  void interrupt(const SignalQueue::Arrival& arrival) {
+  void interrupt(const SignalQueue::ReceivedSignal& received) {
     if (interrupt_ != 0) {
       signal_running(SIGKILL);
       return;
     }
-    interrupt_ = arrival.signal;
+    interrupt_ = received.signal;
     grace_end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                     options_.grace_period);
     for (const Worker& worker : workers_) {
-      // The terminal already sent Ctrl-C to a worker in our own group.
-      const bool has_it =
-          !worker.process.has_own_group && arrival.from_terminal;
-      if (!worker.end && !has_it) {
-        worker.process.send(arrival.signal);
+      // The terminal already sent Ctrl-C to a worker in our process group.
+      const bool already_sent =
+          !worker.process.has_own_group && received.from_terminal;
+      if (!worker.exit && !already_sent) {
+        worker.process.send(received.signal);
       }
     }
   }
@@ -374,17 +374,18 @@ class Generation {
   std::string status_now() const {
     std::vector<LocalWorker> workers;
     for (const Worker& worker : workers_) {
-      const std::string end =
-          worker.end ? describe_exit(worker.end->exit_code, worker.end->signal)
-                     : "";
+      const std::string exit =
+          worker.exit
+              ? describe_exit(worker.exit->exit_code, worker.exit->signal)
+              : "";
       const auto rank = worker.process.rank;
-      workers.push_back({rank, worker.process.pid, end, options_.step(rank)});
+      workers.push_back({rank, worker.process.pid, exit, options_.step(rank)});
     }
     return status_text(
         elapsed(), options_.num_processes, workers, all_statuses());
   }
 
-  // What the other machines say comes first: they know their ranks' steps.
+  // The other machines come first: they know the steps of their ranks.
   std::vector<RankStatus> all_statuses() const {
     std::vector<RankStatus> all;
     if (options_.others != nullptr) {
@@ -395,16 +396,16 @@ class Generation {
     return all;
   }
 
-  // A rank may know what kills it long before it is dead: the report with the
-  // smallest time wins over the process that happened to end first.
+  // A rank may report its error long before it exits, so the earliest report
+  // takes precedence over the process that exited first.
   void choose_first_failure() {
     if (!first_failure_) {
       return;
     }
-    double best = workers_[*first_failure_].end_epoch;
+    double best = workers_[*first_failure_].exit_epoch;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
-      if (!workers_[i].end || !workers_[i].end->is_failure() ||
-          workers_[i].end->is_preemption()) {
+      if (!workers_[i].exit || !workers_[i].exit->is_failure() ||
+          workers_[i].exit->is_preemption()) {
         continue;
       }
       const auto reported = reported_time(workers_[i]);
@@ -438,11 +439,11 @@ class Generation {
     const Worker& worker = workers_[index];
     Failure failure;
     failure.rank = worker.process.rank;
-    failure.host = options_.host;
+    failure.hostname = options_.hostname;
     failure.pid = worker.process.pid;
-    failure.exit_code = worker.end->exit_code;
-    failure.signal = worker.end->signal;
-    failure.seconds = worker.end_seconds;
+    failure.exit_code = worker.exit->exit_code;
+    failure.signal = worker.exit->signal;
+    failure.seconds = worker.exit_seconds;
     failure.num_processes = options_.num_processes;
     count_others(index, failure);
     failure.step = options_.step(failure.rank);
@@ -458,7 +459,7 @@ class Generation {
     const RankTail tail = output_.tail(failure.rank);
     failure.last_lines = tail.err.empty() ? tail.out : tail.err;
     if (failure.signal == SIGKILL) {
-      failure.memory_kill = memory_.happened();
+      failure.oom_kill = oom_kills_.happened();
     }
     failure.log_path = options_.log_path(failure.rank);
     failure.interrupt = worker.was_interrupted ? interrupt_ : 0;
@@ -467,30 +468,30 @@ class Generation {
 
   void count_others(std::size_t index, Failure& failure) const {
     const auto local = static_cast<std::int64_t>(workers_.size());
-    // Ranks elsewhere are stopped because of this one.
+    // Ranks on other machines are stopped because of this failure.
     failure.others_stopped = options_.num_processes - local;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       const Worker& other = workers_[i];
       if (i == index) {
         continue;
       }
-      if (other.was_stopped || !other.end) {
+      if (other.was_stopped || !other.exit) {
         ++failure.others_stopped;
-      } else if (other.end->is_failure() && !other.end->is_preemption()) {
+      } else if (other.exit->is_failure() && !other.exit->is_preemption()) {
         ++failure.others_failed;
       }
     }
   }
 
-  // False: nobody of the group is left.
+  // False: the process group is empty.
   static bool reap_group(pid_t group) {
     while (::waitpid(-group, nullptr, WNOHANG) > 0) {
     }
     return ::kill(-group, 0) == 0;
   }
 
-  // Workers are gone; what they forked may not be.
-  void end_left_behind() {
+  // Processes that the workers forked may still be running.
+  void stop_leftover_processes() {
     for (const Worker& worker : workers_) {
       if (worker.process.has_own_group) {
         worker.process.send(SIGTERM);
@@ -504,7 +505,7 @@ class Generation {
       if (!worker.process.has_own_group) {
         continue;
       }
-      // What they left is ours to wait for: we are its nearest reaper.
+      // As the subreaper, we must wait for these processes.
       while (reap_group(worker.process.pid)) {
         if (Clock::now() >= deadline) {
           worker.process.send(SIGKILL);
@@ -520,15 +521,15 @@ class Generation {
   SignalQueue& signals_;
   std::vector<WorkerCommand> commands_;
   Clock::time_point start_;
-  MemoryKillWatch memory_;
+  OomKillMonitor oom_kills_;
   UniqueFd epoll_;
   std::vector<Worker> workers_;
   std::size_t running_ = 0;
   std::optional<std::size_t> first_failure_;
-  std::optional<std::size_t> first_left_;  // After a checkpoint.
+  std::optional<std::size_t> first_preempted_;
   std::optional<Failure> remote_failure_;
-  std::optional<Clock::time_point> kill_at_;  // After a failure.
-  // After an interrupt, or when the first has left.
+  std::optional<Clock::time_point> kill_at_;  // Set by a failure.
+  // Set by an interrupt, or by the first preempted worker that exits.
   std::optional<Clock::time_point> grace_end_;
   bool killed_ = false;
   int interrupt_ = 0;
@@ -543,21 +544,21 @@ SupervisorResult supervise(
     if (options.start_store_generation) {
       options.start_store_generation(restart);
     }
-    InterruptibleMeeting meeting(options, output, signals);
+    InterruptibleRendezvous rendezvous(options, output, signals);
     auto commands = options.others == nullptr
                         ? std::optional(options.commands(restart))
-                        : meeting.run(restart);
+                        : rendezvous.run(restart);
     if (!commands) {
-      return {128 + meeting.interrupt(), std::nullopt};
+      return {128 + rendezvous.interrupt(), std::nullopt};
     }
     Generation generation(options, output, signals, std::move(*commands));
     generation.run();
     output.drain();
     SupervisorResult result = generation.result();
-    // A machine that is lost cannot come to the next start.
+    // A machine that disconnected cannot join the restart.
     if (!result.failure || generation.was_interrupted() ||
         result.failure->is_preemption() || restart >= options.max_restarts ||
-        !result.failure->lost_machine.empty()) {
+        !result.failure->disconnected_machine.empty()) {
       return result;
     }
     output.announce(str_cat(
@@ -565,13 +566,15 @@ SupervisorResult supervise(
         result.failure->rank,
         " ",
         describe_exit(result.failure->exit_code, result.failure->signal),
-        "; restart ",
+        "; restarting ",
+        options.num_processes == 1
+            ? std::string("the worker")
+            : str_cat("all ", options.num_processes, " workers"),
+        " (restart ",
         restart + 1,
         " of ",
         options.max_restarts,
-        ": starting all ",
-        options.num_processes,
-        options.num_processes == 1 ? " worker again" : " workers again"));
+        ")"));
   }
 }
 

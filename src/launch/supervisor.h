@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts the workers of one machine, watches them, stops them, and says how it
-// went.
+// Starts the workers on one machine, monitors them, stops them, and reports the
+// result.
 #pragma once
 
 #include <chrono>
@@ -18,25 +18,28 @@
 
 namespace accelerate {
 
-/// The other machines of a job, as one machine's supervisor sees them.
+/// One machine's view of the other machines in a job.
 class OtherMachines {
  public:
   virtual ~OtherMachines() = default;
-  /// Readable when `take_failure` may have something new.
+  /// A descriptor that is readable when `take_failure` may return a failure.
   virtual int event_fd() const = 0;
-  /// A failure elsewhere in this generation, once.
+  /// Returns a failure that happened on another machine in this generation, if
+  /// any. Does not return the same failure again.
   virtual std::optional<Failure> take_failure() = 0;
-  /// Tells the others that a rank of this machine failed.
+  /// Reports to the other machines that a rank on this machine failed.
   virtual void report_failure(const Failure& failure) = 0;
-  /// This machine's workers have all ended.
+  /// Reports to the other machines that all workers on this machine have
+  /// exited.
   virtual void report_done() = 0;
-  /// So have everybody else's, or they are lost.
+  /// Whether all workers on all machines have exited or disconnected.
   virtual bool all_done() = 0;
-  /// What ranks elsewhere are doing; asks them, for a second at most.
+  /// The status of ranks on other machines. Asks the machines, and waits at
+  /// most one second for their answers.
   virtual std::vector<RankStatus> status() { return {}; }
-  /// Ends a meeting that is under way in another thread: it throws.
-  virtual void cancel_meeting() = 0;
-  /// Called at least once a second.
+  /// Makes a `rendezvous` call that is running in another thread throw.
+  virtual void cancel_rendezvous() = 0;
+  /// Does periodic work; must be called at least once a second.
   virtual void tick() {}
 };
 
@@ -44,25 +47,25 @@ struct SupervisorOptions {
   std::int64_t num_processes = 1;
   std::int64_t max_restarts = 0;
   std::chrono::duration<double> stop_timeout{10};
-  /// What an interrupt leaves workers for a checkpoint.
+  /// Time for workers to save a checkpoint after an interrupt.
   std::chrono::duration<double> grace_period{30};
   std::chrono::duration<double> monitor_interval{0.1};
-  std::string host;
+  std::string hostname;
   std::string launch_id;
-  /// Where each worker's error file is.
+  /// The path of each worker's error file.
   std::function<std::string(std::int64_t rank)> error_file;
-  /// Where each rank's output is kept; empty: nowhere.
+  /// The path of each rank's log files; an empty result means no log files.
   std::function<std::string(std::int64_t rank)> log_path;
-  /// The step a worker of this machine is at.
+  /// The current step of a worker on this machine.
   std::function<std::optional<std::int64_t>(std::int64_t rank)> step;
-  /// The commands of a start, counted from 0. With other machines it meets
-  /// them first, and may take as long as they do.
+  /// Returns the worker commands for a restart (0: the first start). With
+  /// several machines, first runs the rendezvous, which may block for minutes.
   std::function<std::vector<WorkerCommand>(std::int64_t restart)> commands;
-  /// Ends every wait at the store; nothing on machines without one.
+  /// Ends all waiting requests at the store. Empty on machines without a store.
   std::function<void(const std::string& reason)> abort_store;
   std::function<void(std::int64_t restart)> start_store_generation;
   std::function<std::vector<RankStatus>()> store_status;
-  /// Told of each worker's process group.
+  /// Called when a worker's Unix process group is added or removed.
   std::function<void(pid_t group, bool added)> on_group;
   OtherMachines* others = nullptr;
 };
@@ -72,7 +75,7 @@ struct SupervisorResult {
   std::optional<Failure> failure;
 };
 
-/// Runs the job to its end. Call from the main thread.
+/// Runs the job until its workers have exited. Call it from the main thread.
 SupervisorResult supervise(
     const SupervisorOptions& options, Output& output, SignalQueue& signals);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
-// An installation may be moved: paths in the file are relative to its prefix.
+// An installation can be moved: paths in the file are relative to its prefix.
 std::vector<std::string> strings(
     const Json& json, const char* key, const std::string& prefix) {
   std::vector<std::string> result;

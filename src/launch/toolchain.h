@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How this installation compiles a single-file program.
+// Describes how this installation compiles a single-file program.
 #pragma once
 
 #include <optional>
@@ -8,23 +8,23 @@
 
 namespace accelerate {
 
-/// Read from `share/accelerate/toolchain.json` beside the binary's folder,
-/// which the build writes.
+/// The content of `../share/accelerate/toolchain.json`, relative to the
+/// binary's folder. The build writes this file.
 struct Toolchain {
-  std::string path;  ///< Of the file; empty when there is none.
+  std::string path;  ///< Path of the file; empty if there is no file.
   std::string compiler;
   std::vector<std::string> flags;
   std::vector<std::string> link_flags;
-  /// Headers worth precompiling.
+  /// Headers to precompile.
   std::vector<std::string> headers;
-  /// Files whose change makes compiled programs stale.
+  /// Programs are recompiled when one of these files changes.
   std::vector<std::string> libraries;
   std::string torch_version;
 };
 
-/// Finds the description for the binary at `executable`; `override_path` goes
-/// first. Throws `ConfigError` when an override cannot be read; without any
-/// file the result has no compiler.
+/// Reads the toolchain file for the binary at `executable`, or `override_path`
+/// if it is set. Throws `ConfigError` if the file cannot be read. If there is
+/// no toolchain file, `compiler` in the result is empty.
 Toolchain find_toolchain(
     const std::string& executable,
     const std::optional<std::string>& override_path);

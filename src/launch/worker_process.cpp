@@ -31,13 +31,13 @@ struct Pipe {
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    throw IoError(str_cat("cannot make a pipe: ", errno_text(errno)));
+    throw IoError(str_cat("cannot create a pipe: ", errno_text(errno)));
   }
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// A terminal of the worker's own, the size of ours, that changes no bytes:
-// programs that ask find a terminal and keep their progress bars.
+// Creates a pseudo-terminal for the worker, with the size of ours and in raw
+// mode. Programs that check for a terminal then show their progress bars.
 Pipe make_terminal(int like) {
   int controller = -1;
   int terminal = -1;
@@ -55,19 +55,19 @@ Pipe make_terminal(int like) {
   return {UniqueFd(controller), UniqueFd(terminal)};
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
+std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> result;
-  for (std::string& word : words) {
-    result.push_back(word.data());
+  for (std::string& string : strings) {
+    result.push_back(string.data());
   }
   result.push_back(nullptr);
   return result;
 }
 
-// Everything the child needs, made before the fork: between fork and exec only
-// async-signal-safe calls are allowed, because we have threads.
+// Everything the child needs, prepared before the fork: because we have
+// threads, only async-signal-safe calls are allowed between fork and exec.
 struct Child {
-  std::vector<char*> words;
+  std::vector<char*> argv;
   std::vector<char*> environment;
   int in = -1;
   int out = -1;
@@ -104,8 +104,8 @@ void reset_signals() {
 }
 
 [[noreturn]] void run_child(const Child& child) {
-  // The launcher may have died before the kernel knew what to do about it:
-  // ask for the signal first, then look who our parent is.
+  // Set the parent-death signal first, then check the parent: the launcher may
+  // already have died.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != child.parent) {
     ::_exit(1);
@@ -121,19 +121,19 @@ void reset_signals() {
   ::dup2(child.err, STDERR_FILENO);
   reset_signals();
   if (!child.own_group) {
-    // Ctrl-\ asks the launcher for a status; it must not end the worker that
-    // shares the terminal's foreground group.
+    // Ctrl-\ asks the launcher for its status and must not kill a worker in the
+    // same foreground process group.
     struct sigaction ignore{};
     ignore.sa_handler = SIG_IGN;
     ::sigaction(SIGQUIT, &ignore, nullptr);
   }
-  ::execve(child.words[0], child.words.data(), child.environment.data());
+  ::execve(child.argv[0], child.argv.data(), child.environment.data());
   const int error = errno;
   (void)!::write(child.report, &error, sizeof(error));
   ::_exit(127);
 }
 
-// The error number of a failed exec; 0 when the program runs.
+// The errno of a failed exec; 0 when the program runs.
 int exec_error(int report) {
   int error = 0;
   while (true) {
@@ -147,38 +147,38 @@ int exec_error(int report) {
   }
 }
 
-UniqueFd open_input(bool ours) {
-  return ours ? UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3))
-              : UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+UniqueFd open_input(bool inherit) {
+  return inherit ? UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3))
+                 : UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-std::vector<std::string> environment_words(const WorkerCommand& command) {
-  std::vector<std::string> words;
+std::vector<std::string> environment_entries(const WorkerCommand& command) {
+  std::vector<std::string> entries;
   for (const auto& [name, value] : command.environment) {
-    words.push_back(str_cat(name, "=", value));
+    entries.push_back(str_cat(name, "=", value));
   }
-  return words;
+  return entries;
 }
 
 [[noreturn]] void throw_exec(const std::string& program, int error) {
-  const char* hint = error == EACCES ? "make it executable: `chmod +x`"
+  const char* hint = error == EACCES ? "make it executable with `chmod +x`"
                      : error == ENOEXEC
-                         ? "a script needs a first line like `#!/bin/sh`"
+                         ? "start the script with a line like `#!/bin/sh`"
                          : "";
   throw IoError(str_cat("cannot run ", program, ": ", errno_text(error)), hint);
 }
 
 }  // namespace
 
-std::optional<WorkerProcess::End> WorkerProcess::poll() const {
+std::optional<WorkerProcess::ExitStatus> WorkerProcess::poll() const {
   siginfo_t info{};
   const int got = ::waitid(
       P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT);
   if (got != 0 || info.si_pid == 0) {
     return std::nullopt;
   }
-  return info.si_code == CLD_EXITED ? End{info.si_status, 0}
-                                    : End{0, info.si_status};
+  return info.si_code == CLD_EXITED ? ExitStatus{info.si_status, 0}
+                                    : ExitStatus{0, info.si_status};
 }
 
 void WorkerProcess::send(int signal) const {
@@ -202,11 +202,11 @@ WorkerProcess start_worker(
       streams.err_is_terminal ? make_terminal(STDERR_FILENO) : make_pipe();
   Pipe report = make_pipe();
   const UniqueFd in = open_input(streams.reads_our_input);
-  std::vector<std::string> words = command.words;
-  std::vector<std::string> environment = environment_words(command);
+  std::vector<std::string> argv = command.argv;
+  std::vector<std::string> environment = environment_entries(command);
 
   Child child;
-  child.words = pointers(words);
+  child.argv = pointers(argv);
   child.environment = pointers(environment);
   child.in = in.get();
   child.out = out.write.get();
@@ -227,7 +227,7 @@ WorkerProcess start_worker(
   if (pid < 0) {
     throw IoError(str_cat("cannot start a process: ", errno_text(errno)));
   }
-  // Both sides set the group: whoever comes first, it is there before we use
+  // Both processes set the process group, so that it exists before either uses
   // it.
   if (child.own_group) {
     ::setpgid(pid, pid);
@@ -242,7 +242,7 @@ WorkerProcess start_worker(
   report.write.reset();
   if (const int error = exec_error(report.read.get())) {
     worker.reap();
-    throw_exec(command.words[0], error);
+    throw_exec(command.argv[0], error);
   }
   return worker;
 }

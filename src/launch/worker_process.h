@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One worker: how it is started and what is known about its end.
+// Starts a worker process and reads its exit status.
 #pragma once
 
 #include <map>
@@ -14,36 +14,36 @@
 
 namespace accelerate {
 
-/// What a worker runs, with what around it.
+/// The program and environment of a worker.
 struct WorkerCommand {
   std::int64_t rank = 0;
   std::int64_t local_rank = 0;
-  std::vector<std::string> words;
-  std::map<std::string, std::string> environment;  ///< All of it.
-  std::vector<int> cpus;  ///< Empty: those of the launcher.
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> environment;  ///< The whole environment.
+  std::vector<int> cpus;  ///< The CPUs to run on; empty: the launcher's CPUs.
 };
 
-/// How its streams are connected.
+/// How the worker's streams are connected.
 struct WorkerStreams {
   bool out_is_terminal = false;
   bool err_is_terminal = false;
   bool reads_our_input = false;
-  /// Stay in the launcher's process group, so that the terminal's keys reach
-  /// it directly.
+  /// The worker stays in the launcher's Unix process group, so that Ctrl-C and
+  /// similar keys reach it directly.
   bool shares_group = false;
 };
 
-/// A started worker. The process stays a zombie until `reap`, so that its
-/// number, and that of its group, cannot go to somebody else.
+/// A started worker. The process stays a zombie until `reap` is called, so that
+/// the kernel cannot reuse its PID and process group ID.
 struct WorkerProcess {
   std::int64_t rank = 0;
   pid_t pid = -1;
   bool has_own_group = true;
-  UniqueFd handle;  ///< A pidfd; readable when the process has ended.
+  UniqueFd handle;  ///< A pidfd; readable when the process has exited.
   UniqueFd out;
   UniqueFd err;
 
-  struct End {
+  struct ExitStatus {
     int exit_code = 0;
     int signal = 0;
 
@@ -51,19 +51,21 @@ struct WorkerProcess {
     bool is_preemption() const {
       return signal == 0 && exit_code == kPreemptedExitCode;
     }
-    /// What a shell would report.
+    /// The exit code that a shell would report.
     int code() const { return signal != 0 ? 128 + signal : exit_code; }
   };
-  /// How it ended, or nothing while it runs.
-  std::optional<End> poll() const;
-  /// To its whole group where it has its own.
+  /// The exit status, or nothing while the worker is running.
+  std::optional<ExitStatus> poll() const;
+  /// Sends a signal to the worker's process group if the worker has its own
+  /// group, else only to the worker process.
   void send(int signal) const;
   void reap() const;
 };
 
-/// Starts a worker that dies with this process. Call from the main thread: the
-/// kernel ties the worker to the thread that started it. Throws `IoError` when
-/// the program cannot be run.
+/// Starts a worker that the kernel kills when this process dies. Call it from
+/// the main thread, because the kernel also kills the worker when the thread
+/// that started the worker exits. Throws `IoError` if the program cannot be
+/// run.
 WorkerProcess start_worker(
     const WorkerCommand& command, const WorkerStreams& streams);
 

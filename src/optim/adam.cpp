@@ -8,8 +8,8 @@
 #include "accelerate/error.h"
 #include "accelerate/optim.h"
 #include "device/fused_blocks.h"
-#include "optim/group_options.h"
-#include "optim/joint_counters.h"
+#include "optim/param_group_options.h"
+#include "optim/step_counters.h"
 #include "optim/step_tensors.h"
 
 namespace accelerate {
@@ -23,7 +23,8 @@ std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
-// Parameters that begin together share their counters: NOTE [Joint counters].
+// Parameters that get their first gradient in the same step share the memory
+// of their counters: NOTE [Packed step counters].
 void make_states(States& states, const StepTensors& tensors) {
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < tensors.parameters.size(); ++i) {
@@ -35,7 +36,7 @@ void make_states(States& states, const StepTensors& tensors) {
     return;
   }
   const auto counters =
-      make_counters(missing.size(), tensors.values.front().device());
+      make_step_counters(missing.size(), tensors.values.front().device());
   for (std::size_t i = 0; i < missing.size(); ++i) {
     const at::Tensor& value = tensors.values[missing[i]];
     auto state = std::make_unique<AdamParamState>();
@@ -54,8 +55,8 @@ struct Moments {
   std::vector<at::Tensor> steps;
 };
 
-// A parameter may have moved or changed its layout since the last step; its
-// moments follow.
+// A parameter may have changed its device or memory layout since the last step;
+// its moments are converted accordingly.
 Moments moments_of(States& states, const StepTensors& tensors, bool amsgrad) {
   make_states(states, tensors);
   Moments moments;
@@ -79,25 +80,28 @@ Moments moments_of(States& states, const StepTensors& tensors, bool amsgrad) {
   return moments;
 }
 
-[[noreturn]] void refuse_sparse(const char* optimizer, const at::Tensor& one) {
+[[noreturn]] void refuse_sparse(
+    const char* optimizer, const at::Tensor& parameter) {
   throw UnsupportedError(
       str_cat(
           optimizer,
-          " cannot use a sparse gradient; the parameter of shape ",
-          one.sizes(),
+          " does not support sparse gradients, but the parameter of shape ",
+          parameter.sizes(),
           " has one"),
-      "use SGD for that parameter, or make its embedding `sparse(false)`");
+      "use SGD for this parameter, or create its embedding with "
+      "`sparse(false)`");
 }
 
-// What the scaler and the device say about a step.
+// Inputs to a step that are on the device.
 struct Scalars {
   std::optional<at::Tensor> scale;
   std::optional<at::Tensor> found_inf;
   std::function<at::Tensor(c10::Device)> lr_on;
 };
 
-// The accelerator's own AdamW, which also refreshes its bf16 copies of the
-// parameters; false where there is none, or it cannot do this step.
+// Runs the device library's AdamW, which also refreshes the bf16 copies of the
+// parameters. Returns false if there is no device library or it does not
+// support this step.
 bool step_on_device(
     const StepTensors& tensors,
     const Moments& moments,
@@ -111,7 +115,7 @@ bool step_on_device(
     return false;
   }
   for (std::size_t i = 0; i < tensors.values.size(); ++i) {
-    // A copy in the parameter's place has no bf16 copy of its own.
+    // A temporary copy of a parameter has no bf16 copy.
     if (!tensors.values[i].is_same(tensors.parameters[i]) ||
         tensors.gradients[i].scalar_type() != at::kFloat) {
       return false;
@@ -186,7 +190,7 @@ void step_adam(
       run(options.lr);
     }
     if (scalars.found_inf) {
-      take_back(moments.steps, *scalars.found_inf);
+      undo_skipped_step(moments.steps, *scalars.found_inf);
     }
     tensors.write_back();
   }

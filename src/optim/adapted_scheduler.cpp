@@ -7,18 +7,18 @@
 namespace accelerate {
 namespace {
 
-// LibTorch keeps the position from everyone but subclasses.
-class Opened : public torch::optim::LRScheduler {
+// LibTorch exposes the step count only to subclasses.
+class StepCountAccess : public torch::optim::LRScheduler {
  public:
   static unsigned& count_of(torch::optim::LRScheduler& scheduler) {
-    return scheduler.*(&Opened::step_count_);
+    return scheduler.*(&StepCountAccess::step_count_);
   }
 };
 
 }  // namespace
 
-// LibTorch's schedulers leave the first learning rate as it is, so there is no
-// initial step, only its count.
+// LibTorch's schedulers do not change the first learning rate, so the initial
+// step is only counted.
 AdaptedScheduler::AdaptedScheduler(
     torch::optim::LRScheduler& scheduler, torch::optim::Optimizer& optimizer)
     : LRScheduler(optimizer), scheduler_(&scheduler) {
@@ -40,14 +40,14 @@ void AdaptedScheduler::advance() {
 
 Json AdaptedScheduler::state_dict() const {
   Json state = LRScheduler::state_dict();
-  state["inner_step_count"] = Opened::count_of(*scheduler_);
+  state["inner_step_count"] = StepCountAccess::count_of(*scheduler_);
   return state;
 }
 
 void AdaptedScheduler::load_state_dict(const Json& state) {
   const std::int64_t count = state.at("inner_step_count").as_integer();
   LRScheduler::load_state_dict(state);
-  Opened::count_of(*scheduler_) = static_cast<unsigned>(count);
+  StepCountAccess::count_of(*scheduler_) = static_cast<unsigned>(count);
 }
 
 AdaptedScheduler adapt(

@@ -5,14 +5,14 @@
 #include "accelerate/error.h"
 #include "accelerate/optim.h"
 #include "device/out_of_memory.h"
-#include "optim/group_options.h"
+#include "optim/param_group_options.h"
 
 namespace accelerate {
 namespace {
 
 [[noreturn]] void refuse_archive(const char* function) {
   throw UnsupportedError(
-      std::string(function) + " does not know the optimizers of accelerate",
+      std::string(function) + " does not support accelerate's optimizers",
       "use `state_dict` and `load_state_dict`");
 }
 
@@ -22,7 +22,7 @@ void check_scalar(const char* name, const at::Tensor& tensor) {
     throw ArgumentError(str_cat(
         "`",
         name,
-        "` must be one float, got shape ",
+        "` must be a single float, but it has shape ",
         tensor.sizes(),
         " and type ",
         tensor.scalar_type()));
@@ -44,7 +44,7 @@ at::Tensor FusedOptimizer::step(LossClosure closure) {
     const at::AutoGradMode with_grad(true);
     loss = closure();
   }
-  if (!recording_) {
+  if (!capturing_) {
     refresh_lr();
   }
   for (std::size_t group = 0; group < param_groups_.size(); ++group) {
@@ -61,35 +61,36 @@ void FusedOptimizer::refresh_lr() {
   device_lr_.resize(param_groups_.size());
   for (std::size_t i = 0; i < param_groups_.size(); ++i) {
     const auto& group = param_groups_[i];
-    DeviceLr& known = device_lr_[i];
+    DeviceLr& device_lr = device_lr_[i];
     if (group.params().empty() ||
-        (group.params().front().is_cpu() && !known.tensor.defined())) {
+        (group.params().front().is_cpu() && !device_lr.tensor.defined())) {
       continue;
     }
     const c10::Device device = group.params().front().device();
     const double lr = group.options().get_lr();
-    if (!known.tensor.defined() || known.tensor.device() != device) {
-      known.tensor =
+    if (!device_lr.tensor.defined() || device_lr.tensor.device() != device) {
+      device_lr.tensor =
           at::full({}, lr, at::TensorOptions(device).dtype(at::kFloat));
-    } else if (known.value != lr) {
-      known.tensor.fill_(lr);
+    } else if (device_lr.value != lr) {
+      device_lr.tensor.fill_(lr);
     }
-    known.value = lr;
+    device_lr.value = lr;
   }
 }
 
 void FusedOptimizer::set_device_lr(std::size_t group, const at::Tensor& rate) {
   device_lr_.resize(param_groups_.size());
-  DeviceLr& known = device_lr_.at(group);
-  known.value = param_groups_[group].options().get_lr();
+  DeviceLr& device_lr = device_lr_.at(group);
+  device_lr.value = param_groups_[group].options().get_lr();
   if (!rate.defined()) {
     return;
   }
   check_scalar("rate", rate);
-  if (known.tensor.defined() && known.tensor.device() == rate.device()) {
-    known.tensor.copy_(rate.squeeze());
+  if (device_lr.tensor.defined() &&
+      device_lr.tensor.device() == rate.device()) {
+    device_lr.tensor.copy_(rate.squeeze());
   } else {
-    known.tensor = rate.squeeze().clone();
+    device_lr.tensor = rate.squeeze().clone();
   }
 }
 

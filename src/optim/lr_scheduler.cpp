@@ -24,12 +24,13 @@ std::vector<double> rates_from(const Json& state, std::size_t groups) {
   if (rates.size() != groups) {
     throw FormatError(
         str_cat(
-            "the saved scheduler has ",
+            "the saved scheduler does not fit the optimizer (learning rates: ",
             rates.size(),
-            " learning rates, the optimizer ",
+            ", parameter groups: ",
             groups,
-            " parameter groups"),
-        "load it with an optimizer of the same groups");
+            ")"),
+        "load it into a scheduler whose optimizer has the same parameter "
+        "groups");
   }
   return rates;
 }
@@ -56,12 +57,13 @@ void LRScheduler::set_lr(const std::vector<double>& rates) {
   if (rates.size() != groups.size()) {
     throw StateError(
         str_cat(
-            "the scheduler has ",
+            "parameter groups were added to the optimizer after the scheduler "
+            "was created (learning rates: ",
             rates.size(),
-            " learning rates, its optimizer now has ",
+            ", parameter groups: ",
             groups.size(),
-            " parameter groups"),
-        "make the scheduler after the optimizer has its last group");
+            ")"),
+        "create the scheduler after adding the last parameter group");
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     groups[i].options().set_lr(rates[i]);
@@ -89,12 +91,12 @@ std::optional<std::int64_t> LRScheduler::total_steps() const {
   return std::nullopt;
 }
 
-// The order of the four questions is the peer's.
+// The four conditions are in the same order as in Hugging Face Accelerate.
 void LRScheduler::step() {
   if (last_epoch_ < 0) {
     throw StateError(
-        "this scheduler was stepped before it set the first learning rate",
-        "call `initial_step` at the end of its constructor");
+        "`step` was called before the scheduler set its first learning rate",
+        "call `initial_step` at the end of the scheduler's constructor");
   }
   if (context_ == nullptr || !context_->step_with_optimizer) {
     advance();
@@ -104,10 +106,10 @@ void LRScheduler::step() {
     step_count_ += context_->adjust_scheduler ? 1 : 0;
     return;
   }
-  if (step_later()) {
+  if (defer_step()) {
     return;
   }
-  settle();
+  resolve_pending_steps();
   if (context_->step_was_skipped()) {
     return;
   }
@@ -120,26 +122,28 @@ void LRScheduler::step() {
 }
 
 // See NOTE [Pending steps].
-bool LRScheduler::step_later() {
-  auto* const ours = dynamic_cast<FusedOptimizer*>(optimizer_);
-  if (!context_->skipped_later || ours == nullptr || !follows_position()) {
+bool LRScheduler::defer_step() {
+  auto* const fused = dynamic_cast<FusedOptimizer*>(optimizer_);
+  if (!context_->deferred_skip_flag || fused == nullptr ||
+      !follows_position()) {
     return false;
   }
   const std::int64_t steps = context_->steps_per_call();
-  // Whether a schedule may still move at its end depends on those pending.
+  // Near the end of the schedule, whether another step is allowed depends on
+  // how many pending steps count.
   if (const auto total = total_steps();
       total && step_count_ + steps - 1 > *total) {
     return false;
   }
-  auto flag = context_->skipped_later();
+  auto flag = context_->deferred_skip_flag();
   if (!flag) {
     return false;
   }
   if (!pending_) {
-    pending_ = std::make_unique<PendingSteps>(*ours);
+    pending_ = std::make_unique<PendingSteps>(*fused);
   }
-  while (pending_->has_come() || pending_->is_full()) {
-    take_oldest();
+  while (pending_->is_ready() || pending_->is_full()) {
+    resolve_oldest_step();
   }
   for (std::int64_t i = 0; i < steps; ++i) {
     advance();
@@ -152,19 +156,19 @@ bool LRScheduler::step_later() {
 }
 
 std::vector<double> LRScheduler::rates_at(std::int64_t position) const {
-  const std::int64_t now = std::exchange(last_epoch_, position);
+  const std::int64_t current = std::exchange(last_epoch_, position);
   try {
     std::vector<double> rates = get_lr();
-    last_epoch_ = now;
+    last_epoch_ = current;
     return rates;
   } catch (...) {
-    last_epoch_ = now;
+    last_epoch_ = current;
     throw;
   }
 }
 
-void LRScheduler::take_oldest() const {
-  if (!pending_->take()) {
+void LRScheduler::resolve_oldest_step() const {
+  if (!pending_->pop_oldest()) {
     return;
   }
   const std::int64_t steps = context_->steps_per_call();
@@ -174,39 +178,40 @@ void LRScheduler::take_oldest() const {
   auto& groups = optimizer_->param_groups();
   for (std::size_t i = 0; i < groups.size(); ++i) {
     groups[i].options().set_lr(last_lr_[i]);
-    // The device has chosen already.
+    // The device has already selected this rate.
     dynamic_cast<FusedOptimizer&>(*optimizer_).set_device_lr(i, {});
   }
 }
 
-void LRScheduler::settle() const {
+void LRScheduler::resolve_pending_steps() const {
   while (pending_ && !pending_->is_empty()) {
-    take_oldest();
+    resolve_oldest_step();
   }
 }
 
 const std::vector<double>& LRScheduler::get_last_lr() const {
-  settle();
+  resolve_pending_steps();
   return last_lr_;
 }
 std::int64_t LRScheduler::last_epoch() const {
-  settle();
+  resolve_pending_steps();
   return last_epoch_;
 }
 std::int64_t LRScheduler::step_count() const {
-  settle();
+  resolve_pending_steps();
   return step_count_;
 }
 
 void LRScheduler::print_lr() const {
-  settle();
+  resolve_pending_steps();
   for (std::size_t i = 0; i < last_lr_.size(); ++i) {
-    std::cout << str_cat("learning rate of group ", i, ": ", last_lr_[i], "\n");
+    std::cout << str_cat(
+        "learning rate of parameter group ", i, ": ", last_lr_[i], "\n");
   }
 }
 
 Json LRScheduler::state_dict() const {
-  settle();
+  resolve_pending_steps();
   return Json::object(
       {{"base_lrs", base_lrs_},
        {"last_epoch", last_epoch_},
@@ -225,13 +230,14 @@ void LRScheduler::load_state_dict(const Json& state) {
   const std::int64_t step_count = state.at("_step_count").as_integer();
   if (base.size() != groups) {
     throw FormatError(str_cat(
-        "the saved scheduler has ",
+        "the saved scheduler does not fit the optimizer (initial learning "
+        "rates: ",
         base.size(),
-        " initial learning rates, the optimizer ",
+        ", parameter groups: ",
         groups,
-        " parameter groups"));
+        ")"));
   }
-  settle();
+  resolve_pending_steps();
   base_lrs_ = base;
   last_epoch_ = last_epoch;
   step_count_ = step_count;
@@ -239,7 +245,7 @@ void LRScheduler::load_state_dict(const Json& state) {
 }
 
 void LRScheduler::attach(std::shared_ptr<const SchedulerContext> context) {
-  settle();
+  resolve_pending_steps();
   context_ = std::move(context);
 }
 
@@ -255,12 +261,13 @@ LambdaLR::LambdaLR(
   if (lambdas_.size() != base_lrs_.size()) {
     throw ArgumentError(
         str_cat(
-            "LambdaLR got ",
+            "LambdaLR needs one function for each parameter group (functions: ",
             lambdas_.size(),
-            " functions for ",
+            ", parameter groups: ",
             base_lrs_.size(),
-            " parameter groups"),
-        "pass one function, or one for each group");
+            ")"),
+        "pass one function for each parameter group, or a single function "
+        "instead of a vector");
   }
   initial_step();
 }

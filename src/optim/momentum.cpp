@@ -6,7 +6,7 @@
 namespace accelerate {
 namespace {
 
-// Finds the field among an optimizer's options.
+// Finds and sets the momentum in an optimizer's options.
 class MomentumSetter : public StateArchive {
  public:
   explicit MomentumSetter(double value) : value_(value) {}

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The momentum of optimizers that have one, under whichever name.
+// Access to an optimizer's momentum: the option `momentum`, or the first of
+// `betas`.
 #pragma once
 
 #include <torch/optim/optimizer.h>
 
 namespace accelerate {
 
-/// Whether the optimizer has a `momentum` or `betas`.
+/// Whether the optimizer has the option `momentum` or the option `betas`.
 bool has_momentum(torch::optim::Optimizer& optimizer);
 
-/// Sets `momentum`, or the first of `betas`, of each group.
+/// In each parameter group, sets `momentum` or the first of `betas` to `value`.
 void set_momentum(torch::optim::Optimizer& optimizer, double value);
 
 }  // namespace accelerate

@@ -8,17 +8,18 @@
 #include "accelerate/lr_scheduler.h"
 #include "base/str_cat.h"
 #include "optim/momentum.h"
-#include "optim/per_group.h"
+#include "optim/per_param_group.h"
 
 namespace accelerate {
 namespace {
 
-double anneal(AnnealStrategy strategy, double from, double to, double share) {
+double anneal(
+    AnnealStrategy strategy, double from, double to, double fraction) {
   switch (strategy) {
     case AnnealStrategy::cos:
-      return to + (from - to) / 2 * (std::cos(std::numbers::pi * share) + 1);
+      return to + (from - to) / 2 * (std::cos(std::numbers::pi * fraction) + 1);
     case AnnealStrategy::linear:
-      return from + (to - from) * share;
+      return from + (to - from) * fraction;
   }
   return to;
 }
@@ -38,8 +39,8 @@ void check(const OneCycleLROptions& options) {
 void check_momentum(torch::optim::Optimizer& optimizer) {
   if (!has_momentum(optimizer)) {
     throw ArgumentError(
-        "`cycle_momentum` needs an optimizer with `momentum` or `betas`, and "
-        "this one has neither",
+        "`cycle_momentum` needs an optimizer with `momentum` or `betas`, but "
+        "this optimizer has neither",
         "set `cycle_momentum = false`");
   }
 }
@@ -50,7 +51,7 @@ OneCycleLR::OneCycleLR(
     torch::optim::Optimizer& optimizer, const OneCycleLROptions& options)
     : LRScheduler(optimizer), options_(options) {
   check(options);
-  options_.max_lr = per_group("max_lr", options.max_lr, base_lrs_.size());
+  options_.max_lr = per_param_group("max_lr", options.max_lr, base_lrs_.size());
   if (options.cycle_momentum) {
     check_momentum(optimizer);
   }
@@ -64,7 +65,8 @@ std::optional<std::int64_t> OneCycleLR::total_steps() const {
   return options_.total_steps;
 }
 
-// Up, (down,) and out: each phase ends at a step that need not be whole.
+// The rate rises, falls back (only with `three_phase`), and decays. A phase may
+// end between two steps.
 double OneCycleLR::at_position(double low, double high, double last) const {
   const auto total = static_cast<double>(options_.total_steps);
   const double peak = options_.pct_start * total - 1;
@@ -72,10 +74,10 @@ double OneCycleLR::at_position(double low, double high, double last) const {
   const double end = total - 1;
   const auto position = static_cast<double>(last_epoch_);
   const auto between = [&](double from, double to, double start, double stop) {
-    // A phase without length is over at once.
-    const double share =
+    // A phase of length 0 is skipped.
+    const double fraction =
         stop > start ? std::min(1.0, (position - start) / (stop - start)) : 1.0;
-    return anneal(options_.anneal_strategy, from, to, share);
+    return anneal(options_.anneal_strategy, from, to, fraction);
   };
   if (position <= peak) {
     return between(low, high, 0, peak);
@@ -91,11 +93,11 @@ std::vector<double> OneCycleLR::get_lr() const {
   if (last_epoch_ > options_.total_steps) {
     throw StateError(
         str_cat(
-            "OneCycleLR was stepped ",
+            "OneCycleLR took ",
             last_epoch_,
-            " times, its `total_steps` is ",
+            " steps, but its `total_steps` is ",
             options_.total_steps),
-        "make it with as many steps as the training has");
+        "set `total_steps` to the number of training steps");
   }
   std::vector<double> rates;
   for (std::size_t i = 0; i < base_lrs_.size(); ++i) {

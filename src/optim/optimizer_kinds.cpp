@@ -19,7 +19,7 @@
 namespace accelerate {
 namespace {
 
-namespace theirs = torch::optim;
+namespace torch_optim = torch::optim;
 
 // ---- state -----------------------------------------------------------------
 
@@ -41,37 +41,37 @@ void visit(SGDParamState& state, StateArchive& archive) {
 }
 
 template <typename State>
-void visit_their_adam(State& state, StateArchive& archive) {
+void visit_libtorch_adam(State& state, StateArchive& archive) {
   archive.integer("step", state.step());
   archive.tensor("exp_avg", state.exp_avg());
   archive.tensor("exp_avg_sq", state.exp_avg_sq());
   archive.optional_tensor("max_exp_avg_sq", state.max_exp_avg_sq());
 }
-void visit(theirs::AdamParamState& state, StateArchive& archive) {
-  visit_their_adam(state, archive);
+void visit(torch_optim::AdamParamState& state, StateArchive& archive) {
+  visit_libtorch_adam(state, archive);
 }
-void visit(theirs::AdamWParamState& state, StateArchive& archive) {
-  visit_their_adam(state, archive);
+void visit(torch_optim::AdamWParamState& state, StateArchive& archive) {
+  visit_libtorch_adam(state, archive);
 }
 
-void visit(theirs::SGDParamState& state, StateArchive& archive) {
+void visit(torch_optim::SGDParamState& state, StateArchive& archive) {
   archive.optional_tensor("momentum_buffer", state.momentum_buffer());
 }
 
-void visit(theirs::RMSpropParamState& state, StateArchive& archive) {
+void visit(torch_optim::RMSpropParamState& state, StateArchive& archive) {
   archive.integer("step", state.step());
   archive.tensor("square_avg", state.square_avg());
   archive.optional_tensor("momentum_buffer", state.momentum_buffer());
   archive.optional_tensor("grad_avg", state.grad_avg());
 }
 
-void visit(theirs::AdagradParamState& state, StateArchive& archive) {
+void visit(torch_optim::AdagradParamState& state, StateArchive& archive) {
   archive.integer("step", state.step());
   archive.tensor("sum", state.sum());
 }
 
-// Its `al` is scratch memory of one step.
-void visit(theirs::LBFGSParamState& state, StateArchive& archive) {
+// LBFGS's `al` is scratch memory for one step and is not saved.
+void visit(torch_optim::LBFGSParamState& state, StateArchive& archive) {
   archive.integer("func_evals", state.func_evals());
   archive.integer("n_iter", state.n_iter());
   archive.real("t", state.t());
@@ -112,19 +112,21 @@ void visit(ParamGroupOptions<SGDOptions>& options, StateArchive& archive) {
   archive.boolean("maximize", values.maximize);
 }
 
-// LibTorch's optimizers cannot maximize: a state that says so is not theirs.
+// LibTorch's optimizers cannot maximize, so they reject a state with
+// `maximize`.
 void visit_no_maximize(StateArchive& archive) {
   bool maximize = false;
   archive.boolean("maximize", maximize);
   if (maximize) {
     throw FormatError(
-        "the saved optimizer maximizes, which LibTorch's cannot",
-        "load it into the optimizer of accelerate that has its name");
+        "the saved optimizer has `maximize = true`, which LibTorch's "
+        "optimizers do not support",
+        "load it into accelerate's optimizer of the same name");
   }
 }
 
 template <typename Options>
-void visit_their_adam_options(Options& options, StateArchive& archive) {
+void visit_libtorch_adam_options(Options& options, StateArchive& archive) {
   archive.real("lr", options.lr());
   auto& [beta1, beta2] = options.betas();
   archive.pair("betas", beta1, beta2);
@@ -133,14 +135,14 @@ void visit_their_adam_options(Options& options, StateArchive& archive) {
   archive.boolean("amsgrad", options.amsgrad());
   visit_no_maximize(archive);
 }
-void visit(theirs::AdamOptions& options, StateArchive& archive) {
-  visit_their_adam_options(options, archive);
+void visit(torch_optim::AdamOptions& options, StateArchive& archive) {
+  visit_libtorch_adam_options(options, archive);
 }
-void visit(theirs::AdamWOptions& options, StateArchive& archive) {
-  visit_their_adam_options(options, archive);
+void visit(torch_optim::AdamWOptions& options, StateArchive& archive) {
+  visit_libtorch_adam_options(options, archive);
 }
 
-void visit(theirs::SGDOptions& options, StateArchive& archive) {
+void visit(torch_optim::SGDOptions& options, StateArchive& archive) {
   archive.real("lr", options.lr());
   archive.real("momentum", options.momentum());
   archive.real("dampening", options.dampening());
@@ -149,7 +151,7 @@ void visit(theirs::SGDOptions& options, StateArchive& archive) {
   visit_no_maximize(archive);
 }
 
-void visit(theirs::RMSpropOptions& options, StateArchive& archive) {
+void visit(torch_optim::RMSpropOptions& options, StateArchive& archive) {
   archive.real("lr", options.lr());
   archive.real("alpha", options.alpha());
   archive.real("eps", options.eps());
@@ -158,7 +160,7 @@ void visit(theirs::RMSpropOptions& options, StateArchive& archive) {
   archive.boolean("centered", options.centered());
 }
 
-void visit(theirs::AdagradOptions& options, StateArchive& archive) {
+void visit(torch_optim::AdagradOptions& options, StateArchive& archive) {
   archive.real("lr", options.lr());
   archive.real("lr_decay", options.lr_decay());
   archive.real("weight_decay", options.weight_decay());
@@ -167,7 +169,7 @@ void visit(theirs::AdagradOptions& options, StateArchive& archive) {
   archive.real("eps", options.eps());
 }
 
-void visit(theirs::LBFGSOptions& options, StateArchive& archive) {
+void visit(torch_optim::LBFGSOptions& options, StateArchive& archive) {
   archive.real("lr", options.lr());
   archive.integer("max_iter", options.max_iter());
   // The constructor fills it in, so it always has a value.
@@ -189,16 +191,16 @@ template <typename Optimizer, typename State, typename Options>
 constexpr OptimizerKind kind(const char* name) {
   return {
       name,
-      [](const theirs::Optimizer& optimizer) {
+      [](const torch_optim::Optimizer& optimizer) {
         return dynamic_cast<const Optimizer*>(&optimizer) != nullptr;
       },
-      []() -> std::unique_ptr<theirs::OptimizerParamState> {
+      []() -> std::unique_ptr<torch_optim::OptimizerParamState> {
         return std::make_unique<State>();
       },
-      [](theirs::OptimizerParamState& state, StateArchive& archive) {
+      [](torch_optim::OptimizerParamState& state, StateArchive& archive) {
         visit(static_cast<State&>(state), archive);
       },
-      [](theirs::OptimizerOptions& options, StateArchive& archive) {
+      [](torch_optim::OptimizerOptions& options, StateArchive& archive) {
         visit(dynamic_cast<Options&>(options), archive);
       }};
 }
@@ -207,14 +209,28 @@ const std::array<OptimizerKind, 9> kKinds = {
     kind<AdamW, AdamParamState, ParamGroupOptions<AdamWOptions>>("AdamW"),
     kind<Adam, AdamParamState, ParamGroupOptions<AdamOptions>>("Adam"),
     kind<SGD, SGDParamState, ParamGroupOptions<SGDOptions>>("SGD"),
-    kind<theirs::AdamW, theirs::AdamWParamState, theirs::AdamWOptions>("AdamW"),
-    kind<theirs::Adam, theirs::AdamParamState, theirs::AdamOptions>("Adam"),
-    kind<theirs::SGD, theirs::SGDParamState, theirs::SGDOptions>("SGD"),
-    kind<theirs::RMSprop, theirs::RMSpropParamState, theirs::RMSpropOptions>(
-        "RMSprop"),
-    kind<theirs::Adagrad, theirs::AdagradParamState, theirs::AdagradOptions>(
-        "Adagrad"),
-    kind<theirs::LBFGS, theirs::LBFGSParamState, theirs::LBFGSOptions>("LBFGS"),
+    kind<
+        torch_optim::AdamW,
+        torch_optim::AdamWParamState,
+        torch_optim::AdamWOptions>("AdamW"),
+    kind<
+        torch_optim::Adam,
+        torch_optim::AdamParamState,
+        torch_optim::AdamOptions>("Adam"),
+    kind<torch_optim::SGD, torch_optim::SGDParamState, torch_optim::SGDOptions>(
+        "SGD"),
+    kind<
+        torch_optim::RMSprop,
+        torch_optim::RMSpropParamState,
+        torch_optim::RMSpropOptions>("RMSprop"),
+    kind<
+        torch_optim::Adagrad,
+        torch_optim::AdagradParamState,
+        torch_optim::AdagradOptions>("Adagrad"),
+    kind<
+        torch_optim::LBFGS,
+        torch_optim::LBFGSParamState,
+        torch_optim::LBFGSOptions>("LBFGS"),
 };
 
 }  // namespace
@@ -232,9 +248,9 @@ const OptimizerKind& kind_of(const torch::optim::Optimizer& optimizer) {
     return *found;
   }
   throw UnsupportedError(
-      "the state of this optimizer is not known: it is neither AdamW, Adam or "
-      "SGD of accelerate nor SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS of "
-      "LibTorch");
+      "this optimizer's state cannot be saved or loaded: it is neither "
+      "accelerate's AdamW, Adam or SGD, nor LibTorch's SGD, Adam, AdamW, "
+      "RMSprop, Adagrad or LBFGS");
 }
 
 }  // namespace accelerate

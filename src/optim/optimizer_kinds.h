@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizers whose inside we know: ours and LibTorch's.
+// The types of optimizers whose state can be saved. They come from accelerate
+// and from LibTorch.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,8 @@
 namespace accelerate {
 
 struct OptimizerKind {
-  /// Shared by our class and LibTorch's of the same meaning.
+  /// The name of the optimizer. It is the same for accelerate's class and for
+  /// the equivalent LibTorch class.
   const char* name;
   bool (*matches)(const torch::optim::Optimizer&);
   std::unique_ptr<torch::optim::OptimizerParamState> (*make_state)();
@@ -19,9 +21,11 @@ struct OptimizerKind {
   void (*visit_options)(torch::optim::OptimizerOptions&, StateArchive&);
 };
 
-/// Throws `UnsupportedError` for an optimizer of another kind.
+/// Returns the kind of `optimizer`. Throws `UnsupportedError` if the type of
+/// the optimizer is unknown.
 const OptimizerKind& kind_of(const torch::optim::Optimizer& optimizer);
-/// The same, null for another kind.
+/// Returns the kind of `optimizer`, or null if the type of the optimizer is
+/// unknown.
 const OptimizerKind* find_kind(const torch::optim::Optimizer& optimizer);
 
 }  // namespace accelerate

@@ -9,11 +9,11 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "optim/joint_counters.h"
 #include "optim/optimizer_kinds.h"
 #include "optim/parameter_list.h"
 #include "optim/staged_state.h"
 #include "optim/state_archives.h"
+#include "optim/step_counters.h"
 
 namespace accelerate {
 namespace {
@@ -44,7 +44,7 @@ Json group_options(
   return result;
 }
 
-// Everything that a load will change, read and checked before it changes.
+// Reads and checks a whole state before changing the optimizer.
 class Loader {
  public:
   Loader(
@@ -64,12 +64,12 @@ class Loader {
     read_states();
     check_left_over();
     if (!report_.problems.empty()) {
-      std::string text = "the saved optimizer state does not fit:";
+      std::string text = "the saved state does not fit the optimizer:";
       for (const std::string& problem : report_.problems) {
         text += "\n  " + problem;
       }
       throw FormatError(
-          text, "load it into an optimizer over the same parameters");
+          text, "load it into an optimizer with the same parameters");
     }
   }
 
@@ -81,7 +81,7 @@ class Loader {
     for (auto& [parameter, state] : states_) {
       optimizer_.state()[parameter] = std::move(state);
     }
-    join_counters(optimizer_);
+    pack_step_counters(optimizer_);
   }
 
  private:
@@ -89,9 +89,9 @@ class Loader {
     const std::string& saved = state_.scalars.at("optimizer").as_string();
     if (saved != kind_.name) {
       throw FormatError(str_cat(
-          "the saved state is that of `",
+          "the saved state belongs to the optimizer `",
           saved,
-          "`, not of `",
+          "`, not to `",
           kind_.name,
           "`"));
     }
@@ -102,9 +102,9 @@ class Loader {
     const auto& groups = optimizer_.param_groups();
     if (saved.size() != groups.size()) {
       report_.problems.push_back(str_cat(
-          "it has ",
+          "parameter groups in the saved state: ",
           saved.size(),
-          " parameter groups, the optimizer ",
+          ", in the optimizer: ",
           groups.size()));
       return;
     }
@@ -117,19 +117,24 @@ class Loader {
       const Json& saved,
       const torch::optim::OptimizerParamGroup& group,
       std::size_t index) {
-    const Json here = names_of_group(group, parameters_);
-    if (saved.at("params") != here) {
+    const Json names = names_of_group(group, parameters_);
+    if (saved.at("params") != names) {
       report_.problems.push_back(str_cat(
-          "group ",
+          "parameter group ",
           index,
-          " is ",
+          " has the parameters ",
           saved.at("params").dump(),
-          ", in the optimizer it is ",
-          here.dump()));
+          " in the saved state, but ",
+          names.dump(),
+          " in the optimizer"));
     }
     auto options = group.options().clone();
     StateReader reader(
-        str_cat("group ", index), at::Tensor(), state_, saved, report_);
+        str_cat("parameter group ", index),
+        at::Tensor(),
+        state_,
+        saved,
+        report_);
     kind_.visit_options(*options, reader);
     options_.push_back(std::move(options));
   }
@@ -142,10 +147,10 @@ class Loader {
             str_cat("the optimizer has no parameter `", name, "`"));
         continue;
       }
-      auto fresh = kind_.make_state();
+      auto param_state = kind_.make_state();
       StateReader reader(name, *parameter, state_, scalars, report_, adopt_);
-      kind_.visit_state(*fresh, reader);
-      states_[parameter->unsafeGetTensorImpl()] = std::move(fresh);
+      kind_.visit_state(*param_state, reader);
+      states_[parameter->unsafeGetTensorImpl()] = std::move(param_state);
     }
   }
 
@@ -153,7 +158,7 @@ class Loader {
     for (const auto& [key, tensor] : state_.tensors) {
       if (report_.used.count(key) == 0) {
         report_.problems.push_back(
-            str_cat("tensor `", key, "` belongs to nothing"));
+            str_cat("tensor `", key, "` is not used by the optimizer"));
       }
     }
   }
@@ -174,8 +179,9 @@ StatefulOptimizer::~StatefulOptimizer() = default;
 
 OptimizerState optimizer_state(
     const Optimizer& optimizer, const std::vector<std::string>& names) {
-  if (const auto* own = dynamic_cast<const StatefulOptimizer*>(&optimizer)) {
-    return own->save_optimizer_state(names);
+  if (const auto* stateful =
+          dynamic_cast<const StatefulOptimizer*>(&optimizer)) {
+    return stateful->save_optimizer_state(names);
   }
   const OptimizerKind& kind = kind_of(optimizer);
   const ParameterList parameters(optimizer, names);
@@ -211,8 +217,8 @@ std::function<void()> stage_optimizer_state(
     const OptimizerState& state,
     const std::vector<std::string>& names,
     const Adopt adopt) {
-  if (auto* own = dynamic_cast<StatefulOptimizer*>(&optimizer)) {
-    return own->stage_optimizer_state(state, names);
+  if (auto* stateful = dynamic_cast<StatefulOptimizer*>(&optimizer)) {
+    return stateful->stage_optimizer_state(state, names);
   }
   auto loader = std::make_shared<Loader>(optimizer, state, names, adopt);
   loader->read();

@@ -26,11 +26,12 @@ ParameterList::ParameterList(
   if (!names.empty() && names.size() != parameters.size()) {
     throw ArgumentError(
         str_cat(
+            "expected one name for each of the optimizer's parameters (names: ",
             names.size(),
-            " names were given for ",
+            ", parameters: ",
             parameters.size(),
-            " parameters of the optimizer"),
-        "get them with `parameter_names`");
+            ")"),
+        "get the names with `parameter_names`");
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     add(names.empty() ? std::to_string(i) : names[i], parameters[i]);
@@ -45,7 +46,7 @@ void ParameterList::add(const std::string& name, const at::Tensor& parameter) {
   }
   if (!by_name_.emplace(name, entries_.size()).second) {
     throw ArgumentError(
-        str_cat("two parameters of the optimizer are named `", name, "`"));
+        str_cat("two of the optimizer's parameters are named `", name, "`"));
   }
   by_tensor_.emplace(key, entries_.size());
   entries_.emplace_back(name, parameter);
@@ -84,7 +85,7 @@ std::vector<std::string> parameter_names(
         str_cat(
             "the optimizer updates parameters that are not in the model:",
             missing),
-        "make the optimizer after the model has its last parameters");
+        "create the optimizer after the model has all its parameters");
   }
   return result;
 }

@@ -12,10 +12,12 @@
 
 namespace accelerate {
 
-/// The parameters of an optimizer, each once, in the order of its groups.
+/// The parameters of an optimizer and their names, in the order of the
+/// optimizer's parameter groups. Each parameter appears only once.
 class ParameterList {
  public:
-  /// `names` as in `optimizer_state`, which says what is an error.
+  /// Takes the same `names` as `optimizer_state`, and throws the same
+  /// exceptions if `names` does not fit the optimizer.
   ParameterList(
       const torch::optim::Optimizer& optimizer,
       const std::vector<std::string>& names);
@@ -24,7 +26,7 @@ class ParameterList {
     return entries_;
   }
   const std::string& name_of(const at::Tensor& parameter) const;
-  /// Null when there is none of that name.
+  /// Returns the parameter with this name, or null if the name is unknown.
   const at::Tensor* find(const std::string& name) const;
 
  private:

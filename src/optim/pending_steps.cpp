@@ -10,7 +10,8 @@
 namespace accelerate {
 namespace {
 
-// A row for each number of steps, a column for each group, as floats.
+// One row for each possible number of counted steps, one column for each
+// parameter group.
 at::Tensor table_of(
     std::size_t steps, const PendingSteps::Rates& rates, c10::Device device) {
   std::vector<float> values;
@@ -39,15 +40,17 @@ void PendingSteps::add(
     counted_ = at::zeros({1}, skipped.options().dtype(at::kLong));
   }
   counted_.add_(skipped.eq(0).view({1}));
-  const at::Tensor chosen = table_of(flags_.size() + 1, rates, skipped.device())
-                                .index_select(0, counted_);
+  const at::Tensor selected =
+      table_of(flags_.size() + 1, rates, skipped.device())
+          .index_select(0, counted_);
   flags_.push_back(std::move(flag));
   for (std::size_t i = 0; i < optimizer_.param_groups().size(); ++i) {
-    optimizer_.set_device_lr(i, chosen.select(1, static_cast<std::int64_t>(i)));
+    optimizer_.set_device_lr(
+        i, selected.select(1, static_cast<std::int64_t>(i)));
   }
 }
 
-bool PendingSteps::take() {
+bool PendingSteps::pop_oldest() {
   const bool was_skipped = flags_.front()->value();
   flags_.pop_front();
   if (!was_skipped) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of a schedule of which it is not known yet whether they count.
+// Scheduler steps for which the CPU does not know yet whether the optimizer's
+// step was skipped.
 #pragma once
 
 #include <deque>
@@ -13,39 +14,44 @@
 namespace accelerate {
 
 /// NOTE [Pending steps]
-/// With fp16 only the device knows whether a step was skipped, and a schedule
-/// must not move then. Reading that would make the program wait at each step.
-/// So the host goes on as if the step counted, and hands the device what the
-/// learning rate is in each case: a table with a rate for each number of
-/// pending steps that count, and the device chooses by its own flags. The flags
-/// come to the host beside that; one that says "skipped" moves the host back.
+/// With fp16, only the device knows whether an optimizer step was skipped. A
+/// skipped step must not advance the schedule. If the CPU read the skip flag
+/// after each step, the program would wait for the device each time. Instead,
+/// the CPU assumes that the step was not skipped. It sends the device a table
+/// with one learning rate for each possible number of pending steps that were
+/// not skipped. The device selects the learning rate with its own flags. The
+/// flags are also copied to host memory asynchronously. When such a copy shows
+/// that a step was skipped, the CPU undoes that step in the schedule.
 class PendingSteps {
  public:
-  /// The learning rates, one for each group, when so many of the pending steps
-  /// count.
+  /// Returns the learning rate for each parameter group if exactly `counted` of
+  /// the pending steps were not skipped.
   using Rates = std::function<std::vector<double>(std::int64_t counted)>;
 
-  /// More than these are waited for: the device is far behind.
-  static constexpr std::int64_t kMost = 64;
+  /// The maximum number of pending steps. When this number is reached, the
+  /// program waits for the device before it adds another step.
+  static constexpr std::int64_t kMaxPending = 64;
 
   explicit PendingSteps(FusedOptimizer& optimizer) : optimizer_(optimizer) {}
 
   bool is_empty() const { return flags_.empty(); }
-  bool is_full() const { return size() >= kMost; }
+  bool is_full() const { return size() >= kMaxPending; }
   std::int64_t size() const { return static_cast<std::int64_t>(flags_.size()); }
-  /// Whether the oldest is known without waiting.
-  bool has_come() const { return !is_empty() && flags_.front()->has_come(); }
+  /// Whether there is a pending step and the skip flag of the oldest pending
+  /// step can be read without waiting.
+  bool is_ready() const { return !is_empty() && flags_.front()->is_ready(); }
 
-  /// One step more, which the optimizer's groups now have the rates of as if
-  /// all pending ones counted.
+  /// Adds a pending step. The optimizer's parameter groups must already have
+  /// the learning rates for the case that no pending step was skipped.
   void add(std::shared_ptr<const SkipFlag> flag, const Rates& rates);
-  /// Whether the oldest was skipped; waits for it. It is not pending then.
-  bool take();
+  /// Removes the oldest pending step and returns whether that step was skipped.
+  /// Waits for its flag. There must be a pending step.
+  bool pop_oldest();
 
  private:
   FusedOptimizer& optimizer_;
   std::deque<std::shared_ptr<const SkipFlag>> flags_;
-  at::Tensor counted_;  // How many of them count, on the device.
+  at::Tensor counted_;  // On the device: how many pending steps count.
 };
 
 }  // namespace accelerate

@@ -8,7 +8,7 @@
 #include "accelerate/error.h"
 #include "accelerate/lr_scheduler.h"
 #include "base/str_cat.h"
-#include "optim/per_group.h"
+#include "optim/per_param_group.h"
 
 namespace accelerate {
 namespace {
@@ -27,7 +27,7 @@ Json best_as_json(double best) {
 
 }  // namespace
 
-std::vector<double> per_group(
+std::vector<double> per_param_group(
     std::string_view option,
     const std::vector<double>& values,
     std::size_t groups) {
@@ -39,12 +39,12 @@ std::vector<double> per_group(
         str_cat(
             "`",
             option,
-            "` has ",
+            "` does not fit the optimizer (values: ",
             values.size(),
-            " values, the optimizer ",
+            ", parameter groups: ",
             groups,
-            " parameter groups"),
-        "pass one value, or one for each group");
+            ")"),
+        "pass one value, or one for each parameter group");
   }
   return values;
 }
@@ -56,7 +56,7 @@ ReduceLROnPlateau::ReduceLROnPlateau(
     throw ArgumentError(
         str_cat("`factor` is ", options.factor), "pass a number below 1");
   }
-  options_.min_lr = per_group("min_lr", options.min_lr, base_lrs_.size());
+  options_.min_lr = per_param_group("min_lr", options.min_lr, base_lrs_.size());
   last_epoch_ = 0;
   step_count_ = 1;
   last_lr_ = current_lr();
@@ -64,7 +64,7 @@ ReduceLROnPlateau::ReduceLROnPlateau(
 
 void ReduceLROnPlateau::step() {
   throw StateError(
-      "ReduceLROnPlateau was stepped without a metric",
+      "`ReduceLROnPlateau::step` was called without a metric",
       "pass the metric: `scheduler.step(loss)`");
 }
 

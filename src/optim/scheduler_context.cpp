@@ -13,17 +13,18 @@ std::int64_t SchedulerContext::steps_per_call() const {
 
 std::string describe_unit(const SchedulerContext& context) {
   if (!context.step_with_optimizer) {
-    return "a call of the scheduler's `step` is one scheduler step, whatever "
-           "the optimizer does (`step_scheduler_with_optimizer` is false)";
+    return "each call to the scheduler's `step` is one scheduler step, "
+           "whether or not the optimizer takes a step "
+           "(`step_scheduler_with_optimizer` is false)";
   }
   const std::int64_t steps = context.steps_per_call();
   if (steps == 1) {
-    return "an optimizer step is one scheduler step";
+    return "each optimizer step is one scheduler step";
   }
   return str_cat(
-      "an optimizer step is ",
+      "each optimizer step is ",
       steps,
-      " scheduler steps, one per process; for one, set "
+      " scheduler steps, one per process; to take only one, set "
       "`scheduler_unit = SchedulerUnit::per_optimizer_step`");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a prepared scheduler asks its Accelerator.
+// The information that a prepared scheduler needs from its Accelerator.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,33 @@
 
 namespace accelerate {
 
-/// Filled in by the Accelerator and handed to `LRScheduler::attach`.
+/// The information that a scheduler needs from its Accelerator. The Accelerator
+/// fills in this struct and passes it to `LRScheduler::attach`.
 struct SchedulerContext {
-  /// Whether the present micro-step synchronises.
+  /// Whether the current micro-step synchronizes gradients.
   std::function<bool()> sync_gradients = {};
   /// Whether any of the scheduler's optimizers skipped its last step.
   std::function<bool()> step_was_skipped = {};
-  /// The same, to be known later; null where it is known at once. May be empty.
-  std::function<std::shared_ptr<const SkipFlag>()> skipped_later = {};
+  /// Returns a flag that tells whether the step was skipped and that does not
+  /// need to be read immediately. Returns null if there is no such flag; the
+  /// scheduler must then call `step_was_skipped`. This member may be empty.
+  std::function<std::shared_ptr<const SkipFlag>()> deferred_skip_flag = {};
   std::int64_t num_processes = 1;
   bool split_batches = false;
-  /// `step_scheduler_with_optimizer`: false makes each call one plain step.
+  /// The option `step_scheduler_with_optimizer`. If false, each call to `step`
+  /// is one scheduler step, whether or not the optimizer takes a step.
   bool step_with_optimizer = true;
-  /// `GradientAccumulationPlugin::adjust_scheduler`.
+  /// The value of `GradientAccumulationPlugin::adjust_scheduler`.
   bool adjust_scheduler = true;
   SchedulerUnit unit = SchedulerUnit::per_process;
 
-  /// Scheduler steps that one call of `step` stands for.
+  /// The number of scheduler steps that one call to `step` takes.
   std::int64_t steps_per_call() const;
 };
 
-/// The line that `prepare` prints: what a scheduler step means here, and how
-/// to change it.
+/// Returns the line that `prepare` prints. It states how many scheduler steps
+/// are taken for each optimizer step. If there are several, it also says how to
+/// take only one.
 std::string describe_unit(const SchedulerContext& context);
 
 }  // namespace accelerate

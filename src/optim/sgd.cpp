@@ -6,7 +6,7 @@
 
 #include "accelerate/error.h"
 #include "accelerate/optim.h"
-#include "optim/group_options.h"
+#include "optim/param_group_options.h"
 #include "optim/step_tensors.h"
 
 namespace accelerate {
@@ -16,7 +16,7 @@ using Group = torch::optim::OptimizerParamGroup;
 using States = ska::
     flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
 
-std::optional<at::Tensor> if_any(const at::Tensor& tensor) {
+std::optional<at::Tensor> as_optional(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
@@ -38,11 +38,12 @@ bool has_momentum(const States& states, const at::Tensor& parameter) {
 }
 
 // NOTE [First momentum]
-// The first time, the momentum is the gradient itself: dampening is left out.
-// Without dampening that is what a momentum of zeros gives, so there is no
-// first time and a step that overflowed leaves nothing to remember. With
-// dampening, whether it was a first time must be known here: then, and only
-// until each parameter has had its first step, the flag is read.
+// In a parameter's first step, the momentum is the gradient itself, without
+// dampening. If `dampening` is 0, a momentum buffer of zeros gives the same
+// result, so the first step needs no special case, even after an overflow. With
+// dampening, the CPU must know whether the first step was skipped: until each
+// parameter has had its first step, it reads the overflow flag and waits for
+// the device.
 struct Parts {
   StepTensors first;
   StepTensors later;
@@ -138,11 +139,11 @@ void step_sparse(
             options.momentum,
             " and weight decay ",
             options.weight_decay,
-            " cannot use a sparse gradient; the parameter of shape ",
+            " does not support sparse gradients, but the parameter of shape ",
             parameter.sizes(),
             " has one"),
-        "put it in a group with neither, or make its embedding "
-        "`sparse(false)`");
+        "put the parameter in a group without momentum and weight decay, or "
+        "create its embedding with `sparse(false)`");
   }
   if (scaling.overflowed()) {
     return;
@@ -175,9 +176,9 @@ void SGD::step_group(std::size_t group) {
   const auto& options =
       options_of<SGDOptions>(param_groups_[group], group, "SGD");
   const Scaling scaling{
-      if_any(grad_scale_), if_any(found_inf_), [&](c10::Device device) {
-        return lr_on(group, device);
-      }};
+      as_optional(grad_scale_),
+      as_optional(found_inf_),
+      [&](c10::Device device) { return lr_on(group, device); }};
   std::vector<at::Tensor> sparse;
   for (const StepTensors& tensors : collect(param_groups_[group], sparse)) {
     step_dense(tensors, state_, options, scaling);

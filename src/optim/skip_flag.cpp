@@ -13,27 +13,27 @@ class DeviceSkipFlag : public SkipFlag {
  public:
   explicit DeviceSkipFlag(const at::Tensor& found_inf)
       : on_device_(found_inf.clone()),
-        on_host_(at::empty(
+        on_cpu_(at::empty(
             found_inf.sizes(),
             at::TensorOptions(at::kFloat).pinned_memory(true))),
         done_(found_inf.device().type()) {
-    on_host_.copy_(on_device_, /*non_blocking=*/true);
+    on_cpu_.copy_(on_device_, /*non_blocking=*/true);
     const c10::impl::VirtualGuardImpl guard(on_device_.device().type());
     done_.record(guard.getStream(on_device_.device()));
   }
 
-  bool has_come() const override { return done_.query(); }
+  bool is_ready() const override { return done_.query(); }
   bool value() const override {
     if (!done_.query()) {
       done_.synchronize();
     }
-    return on_host_.item<float>() != 0.0F;
+    return on_cpu_.item<float>() != 0.0F;
   }
   const at::Tensor& on_device() const override { return on_device_; }
 
  private:
   at::Tensor on_device_;
-  at::Tensor on_host_;
+  at::Tensor on_cpu_;
   c10::Event done_;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a step was skipped, on its way from the device.
+// A flag that the device computes, which tells whether an optimizer step was
+// skipped.
 #pragma once
 
 #include <memory>
@@ -8,19 +9,21 @@
 
 namespace accelerate {
 
-/// The flag of one step.
+/// Tells whether one optimizer step was skipped.
 class SkipFlag {
  public:
   virtual ~SkipFlag() = default;
-  /// Whether `value` has it without waiting.
-  virtual bool has_come() const = 0;
+  /// Whether `value` would return without waiting for the device.
+  virtual bool is_ready() const = 0;
+  /// Whether the step was skipped. Waits for the device if necessary.
   virtual bool value() const = 0;
-  /// One float on the device, 1 where the step was skipped.
+  /// One float on the device: 1 if the step was skipped, otherwise 0.
   virtual const at::Tensor& on_device() const = 0;
 };
 
-/// Begins to copy the flag, one float on a device that is not the CPU, to the
-/// host. The tensor may be used for the next step at once.
+/// Starts an asynchronous copy of `found_inf`, which is one float on a GPU, to
+/// host memory. The next step may overwrite `found_inf` without waiting for
+/// this copy.
 std::shared_ptr<const SkipFlag> skip_flag_from(const at::Tensor& found_inf);
 
 }  // namespace accelerate

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An optimizer's state, checked first and given to it later.
+// Loads an optimizer's state in two steps: first checks the state, then applies
+// it.
 #pragma once
 
 #include <functional>
@@ -10,14 +11,16 @@
 
 namespace accelerate {
 
-/// Whether an optimizer may work with the tensors it is given.
+/// Whether an optimizer may use the loaded tensors without copying them.
 enum class Adopt { no, yes };
 
-/// Does everything of `load_optimizer_state` that can fail; the result does
-/// the rest. Both arguments must outlive it.
+/// Runs the part of `load_optimizer_state` that can fail, and returns a
+/// function that runs the rest. `optimizer` and `state` must outlive that
+/// function.
 ///
-/// With `Adopt::yes` tensors that are as the optimizer would make them are
-/// taken instead of copied: nobody else may use them afterwards.
+/// With `Adopt::yes`, a tensor in `state` that already has the required device,
+/// type and layout becomes part of the optimizer's state without a copy. The
+/// caller must not use such tensors afterwards.
 std::function<void()> stage_optimizer_state(
     torch::optim::Optimizer& optimizer,
     const OptimizerState& state,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One description of what an optimizer keeps, for saving and for loading.
+// A visitor over the fields of an optimizer's state, for saving and loading.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,19 @@
 
 namespace accelerate {
 
-/// Is told each field of an optimizer's state or options, by name; writes the
-/// value down or replaces it.
+/// Visits the fields of an optimizer's state or options by name. A writer saves
+/// the value of each field. A reader replaces the value with the saved value.
 class StateArchive {
  public:
   virtual ~StateArchive() = default;
 
-  /// A tensor with the shape of its parameter; one that is undefined is left
-  /// out, and may be missing only if it is `optional_tensor`.
+  /// A tensor with the same shape as its parameter. A writer does not save an
+  /// undefined tensor. For a reader, a missing tensor is an error.
   virtual void tensor(const std::string& name, at::Tensor& value) = 0;
+  /// Like `tensor`, but if the tensor is missing, a reader leaves the value
+  /// undefined.
   virtual void optional_tensor(const std::string& name, at::Tensor& value) = 0;
-  /// A tensor of any shape, which may be undefined.
+  /// Like `optional_tensor`, but the tensor may have any shape.
   virtual void free_tensor(const std::string& name, at::Tensor& value) = 0;
   virtual void tensors(
       const std::string& name, std::deque<at::Tensor>& values) = 0;

@@ -85,7 +85,7 @@ void StateReader::optional_tensor(const std::string& name, at::Tensor& value) {
         name,
         "` has shape ",
         saved->sizes(),
-        ", the parameter has ",
+        ", but the parameter has shape ",
         like_.sizes()));
     return;
   }
@@ -97,7 +97,8 @@ void StateReader::optional_tensor(const std::string& name, at::Tensor& value) {
   value = at::empty_like(like_).copy_(*saved);
 }
 
-// As `empty_like` would have made it, at a place that vector loads like.
+// The tensor must look like the result of `empty_like`, and its address must be
+// aligned for vectorized loads.
 bool StateReader::can_adopt(const at::Tensor& saved) const {
   constexpr std::uintptr_t kAlignment = 16;
   return adopt_ == Adopt::yes && saved.device() == like_.device() &&
@@ -125,7 +126,7 @@ void StateReader::tensors(
     if (find_tensor(key) == nullptr) {
       report_.problems.push_back(
           str_cat("tensor `", parameter_, ".", key, "` is missing"));
-      return;  // A count that lies must not be believed further.
+      return;  // The count is wrong; it may be arbitrarily large.
     }
     free_tensor(key, values.emplace_back());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two directions of an optimizer's state.
+// Writes and reads the state of an optimizer.
 #pragma once
 
 #include <set>
@@ -12,7 +12,8 @@
 
 namespace accelerate {
 
-/// Writes fields into a state, under the name of one parameter.
+/// Writes the state of one parameter, or the options of one parameter group:
+/// tensors into `state`, other fields into `scalars`.
 class StateWriter : public StateArchive {
  public:
   StateWriter(std::string parameter, OptimizerState& state, JsonObject& scalars)
@@ -35,17 +36,20 @@ class StateWriter : public StateArchive {
   JsonObject& scalars_;
 };
 
-/// What was found wrong, and which tensors were asked for.
+/// The problems found while reading, and the names of the tensors that were
+/// read.
 struct ReadReport {
   std::vector<std::string> problems;
   std::set<std::string> used;
 };
 
-/// Reads fields from a state; what is wrong goes into the report, so that one
-/// error can list everything.
+/// Reads the state of one parameter, or the options of one parameter group.
+/// Problems are added to `report`, so that one error message can list all
+/// problems.
 class StateReader : public StateArchive {
  public:
-  /// `like` is the parameter; undefined for options, which have no tensors.
+  /// `like` is the parameter. It is undefined when options are read, because
+  /// options contain no tensors.
   StateReader(
       std::string parameter,
       at::Tensor like,

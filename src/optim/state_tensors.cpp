@@ -15,15 +15,15 @@ std::vector<at::Tensor> state_tensors(torch::optim::Optimizer& optimizer) {
         tensors.emplace_back();
         continue;
       }
-      const auto* kept = found->second.get();
-      if (const auto* adam = dynamic_cast<const AdamParamState*>(kept)) {
+      const auto* state = found->second.get();
+      if (const auto* adam = dynamic_cast<const AdamParamState*>(state)) {
         tensors.insert(
             tensors.end(),
             {adam->step,
              adam->exp_avg,
              adam->exp_avg_sq,
              adam->max_exp_avg_sq});
-      } else if (const auto* sgd = dynamic_cast<const SGDParamState*>(kept)) {
+      } else if (const auto* sgd = dynamic_cast<const SGDParamState*>(state)) {
         tensors.push_back(sgd->momentum_buffer);
       }
     }

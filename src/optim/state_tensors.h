@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors that an optimizer of ours keeps between steps.
+// The state tensors of accelerate's optimizers.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,10 @@
 
 namespace accelerate {
 
-/// Of each parameter in turn; undefined for what it does not keep, or does not
-/// keep yet. Empty for optimizers that are not ours.
+/// Returns the state tensors of all parameters, one parameter after the other.
+/// If a state tensor does not exist yet or is not used, its element is
+/// undefined. For an optimizer from another library, the elements are undefined
+/// or missing.
 std::vector<at::Tensor> state_tensors(torch::optim::Optimizer& optimizer);
 
 }  // namespace accelerate

@@ -11,7 +11,7 @@
 namespace accelerate {
 namespace {
 
-// Strides of dimensions with one element mean nothing.
+// The strides of dimensions of size 1 do not matter.
 bool same_strides(const at::Tensor& a, const at::Tensor& b) {
   if (a.is_contiguous() && b.is_contiguous()) {
     return true;
@@ -39,8 +39,8 @@ void check_floating(const at::Tensor& parameter) {
             parameter.sizes(),
             " and type ",
             parameter.scalar_type(),
-            " cannot be updated: only floating-point types can"),
-        "use an optimizer of `torch::optim` for it");
+            " cannot be updated: only floating-point types are supported"),
+        "use an optimizer from `torch::optim` for this parameter");
   }
 }
 

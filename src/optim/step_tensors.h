@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fused kernel takes: lists of tensors that agree in everything.
+// The lists of tensors that a fused optimizer kernel takes.
 #pragma once
 
 #include <vector>
@@ -9,26 +9,31 @@
 
 namespace accelerate {
 
-/// Parameters with gradients, all of one device and type.
+/// Parameters that have gradients. All are on the same device and have the same
+/// type.
 ///
-/// The kernels walk raw memory, element by element, without looking at
-/// strides: whatever lies otherwise is replaced by a copy that does not.
+/// The kernels process memory element by element and ignore strides. Therefore,
+/// a tensor whose memory layout is not suitable is replaced by a copy.
 struct StepTensors {
-  std::vector<at::Tensor> parameters;  ///< The keys of the state.
-  std::vector<at::Tensor> values;      ///< What the kernel updates.
+  std::vector<at::Tensor> parameters;  ///< The keys of the optimizer's state.
+  std::vector<at::Tensor> values;      ///< The tensors that the kernel updates.
   std::vector<at::Tensor> gradients;
 
-  /// Brings values that had to be copied back into their parameters.
+  /// Copies the updated values back to each parameter whose value is a copy.
   void write_back() const;
 };
 
-/// The parameters of a group that have a gradient, by device and type; those
-/// with a sparse gradient are left out and appended to `sparse`.
+/// Collects the parameters in `group` that have a gradient, grouped by device
+/// and type. Parameters with a sparse gradient are appended to `sparse`
+/// instead. Throws `UnsupportedError` if a parameter is not of a floating-point
+/// type.
 std::vector<StepTensors> collect(
     const torch::optim::OptimizerParamGroup& group,
     std::vector<at::Tensor>& sparse);
 
-/// `tensor`, or a copy of it with the type, device and memory layout of `like`.
+/// Returns `tensor` if it has the same type, device and memory layout as
+/// `like`. Otherwise, returns a copy of `tensor` with the type, device and
+/// memory layout of `like`.
 at::Tensor laid_out_like(const at::Tensor& like, const at::Tensor& tensor);
 
 }  // namespace accelerate

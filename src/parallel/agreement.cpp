@@ -7,26 +7,26 @@ void Agreement::propose() {
   error_ = nullptr;
   settled_ = false;
   group_.announce("backward");
-  if (!group_.on_one_host()) {
-    find_out();
+  if (!group_.on_one_machine()) {
+    compare();
   }
 }
 
 bool Agreement::reached() {
   if (!settled_ && group_.all_announced()) {
-    find_out();
+    compare();
   }
   return settled_ && !error_;
 }
 
 void Agreement::settle() {
-  find_out();
+  compare();
   if (error_) {
     std::rethrow_exception(error_);
   }
 }
 
-void Agreement::find_out() {
+void Agreement::compare() {
   if (settled_) {
     return;
   }

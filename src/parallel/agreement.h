@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether all ranks are in the same backward.
+// Checks that all ranks are in the same backward pass.
 #pragma once
 
 #include <exception>
@@ -8,33 +8,37 @@
 
 namespace accelerate {
 
-/// Before gradients travel, every rank must be in the same backward: a rank
-/// with fewer batches may be in an evaluation by now. Finding that out must
-/// not hold up the backward, so a rank says what it does and looks later
-/// whether the others have; nothing is sent before they did.
+/// Checks that every rank is in the same backward pass before gradients are
+/// sent. A rank with fewer batches, for example, may already be evaluating. The
+/// check must not delay the backward pass, so a rank first announces its
+/// backward pass and checks later whether all other ranks have announced the
+/// same backward pass. Gradients are sent only after this check has succeeded.
 ///
 ///     agreement.propose();
-///     … if (agreement.reached()) { start what is ready } …
+///     … if (agreement.reached()) { start ready buckets } …
 ///     agreement.settle();
 ///
-/// Several gradient paths may share one.
+/// Several gradient paths may share an `Agreement`.
 class Agreement {
  public:
   explicit Agreement(Group group) : group_(std::move(group)) {}
 
-  /// A synchronising backward begins. Between hosts, where only waiting tells,
-  /// waits for the others. Keeps an error for `settle`.
+  /// Announces a synchronizing backward pass. If the ranks are on several
+  /// machines, waits for the other ranks. An error during this wait is thrown
+  /// by `settle`.
   void propose();
-  /// Whether all ranks are known to be in this backward. Never waits.
+  /// Whether all ranks are known to be in this backward pass. Never waits.
   bool reached();
-  /// Waits for the others. Collective.
+  /// Waits until every other rank has announced or made its next call.
+  /// Collective.
   ///
-  /// Throws, each time until the next `propose`, `MismatchError` when they do
-  /// something else.
+  /// Throws `MismatchError` if another rank makes a different call. After an
+  /// error, each further `settle` throws the same error until the next
+  /// `propose`.
   void settle();
 
  private:
-  void find_out();
+  void compare();
 
   Group group_;
   bool settled_ = true;

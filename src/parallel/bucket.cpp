@@ -45,7 +45,7 @@ std::vector<Bucket> plan_buckets(
       close(bucket);
     }
   }
-  for (auto& [kind, bucket] : open) {
+  for (auto& [key, bucket] : open) {
     close(bucket);
   }
   return buckets;
@@ -53,7 +53,7 @@ std::vector<Bucket> plan_buckets(
 
 void allocate_buckets(
     std::vector<Bucket>& buckets,
-    std::int64_t tail,
+    std::int64_t num_flags,
     const Group& group,
     const BucketOptions& options) {
   const auto narrowed = [&](const Bucket& bucket) {
@@ -66,17 +66,18 @@ void allocate_buckets(
   }
   for (Bucket& bucket : buckets) {
     const std::int64_t length =
-        bucket.length + (&bucket == &buckets.back() ? tail : 0);
-    const auto here = at::TensorOptions(bucket.device).dtype(bucket.type);
-    const bool carried = bucket.device.is_cpu() || group.device_backend();
-    const auto wire =
-        at::TensorOptions(carried ? bucket.device : c10::Device(c10::kCPU))
+        bucket.length + (&bucket == &buckets.back() ? num_flags : 0);
+    const auto flat_options =
+        at::TensorOptions(bucket.device).dtype(bucket.type);
+    const bool supported = bucket.device.is_cpu() || group.device_backend();
+    const auto wire_options =
+        at::TensorOptions(supported ? bucket.device : c10::Device(c10::kCPU))
             .dtype(narrowed(bucket) ? *options.wire_type : bucket.type);
-    if (narrowed(bucket) || !carried) {
-      bucket.flat = at::empty({length}, here);
-      bucket.wire = group.allocate(length, at::empty({0}, wire));
+    if (narrowed(bucket) || !supported) {
+      bucket.flat = at::empty({length}, flat_options);
+      bucket.wire = group.allocate(length, at::empty({0}, wire_options));
     } else {
-      bucket.flat = group.allocate(length, at::empty({0}, here));
+      bucket.flat = group.allocate(length, at::empty({0}, flat_options));
       bucket.wire = bucket.flat;
     }
     bucket.flat.zero_();
@@ -85,8 +86,8 @@ void allocate_buckets(
 
 at::Tensor view_of(
     const Bucket& bucket, std::int64_t offset, const at::Tensor& parameter) {
-  // An ordinary view is refused by `Optimizer::zero_grad`, which detaches in
-  // place; below autograd's keys a view is a plain tensor.
+  // `Optimizer::zero_grad` detaches in place, which ordinary views do not
+  // allow; below autograd's dispatch keys a view is a plain tensor.
   const at::AutoDispatchBelowADInplaceOrView guard;
   if (parameter.is_non_overlapping_and_dense()) {
     return bucket.flat.as_strided(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients that travel together.
+// Gradients that are all-reduced together.
 #pragma once
 
 #include <cstdint>
@@ -12,47 +12,51 @@
 
 namespace accelerate {
 
-/// Where the gradients of some parameters lie in one flat tensor.
+/// The gradients of some parameters in one flat tensor. These parameters are
+/// the members of the bucket. See reducer.h for the flags.
 struct Bucket {
   std::vector<std::size_t> members;   ///< indices of parameters
-  std::vector<std::int64_t> offsets;  ///< of each member, in elements
-  std::int64_t length = 0;            ///< elements, without the tail
+  std::vector<std::int64_t> offsets;  ///< offset of each member, in elements
+  std::int64_t length = 0;            ///< number of elements without the flags
   at::ScalarType type = at::kFloat;
   c10::Device device = c10::Device(c10::kCPU);
 
-  at::Tensor flat;  ///< the sums, members and then the tail
-  at::Tensor wire;  ///< what travels: `flat` itself, or a copy that is narrower
-                    ///< or lies where the group's backend reaches it
+  at::Tensor flat;  ///< the gradient sums of the members; in the last bucket,
+                    ///< the flags follow
+  at::Tensor wire;  ///< the tensor to all-reduce: `flat` itself, or a copy in a
+                    ///< narrower type or on a device the backend supports
 };
 
 struct BucketOptions {
   std::int64_t first_bytes = 1 << 20;
   std::int64_t bytes = 25 << 20;
-  /// Type of the elements on the wire; left out: that of the parameters.
+  /// Element type of the all-reduce. Default: the type of the parameters.
   std::optional<at::ScalarType> wire_type = std::nullopt;
 };
 
-/// Deals the parameters out to buckets in the given order, one type and one
-/// device a bucket.
-/// The first bucket is smaller, so that reducing begins soon.
+/// Assigns the parameters to buckets in the given order. All members of a
+/// bucket have the same type and device. The first bucket is smaller, so that
+/// its all-reduce can begin early.
 std::vector<Bucket> plan_buckets(
     const std::vector<at::Tensor>& parameters,
     const std::vector<std::size_t>& order,
     const BucketOptions& options);
 
-/// Gives the buckets memory, the last one with `tail` more elements in the
-/// host's memory: a bucket of its own if the last is elsewhere, is not fp32 or
-/// is narrowed on the wire.
+/// Allocates the tensors of the buckets. The last bucket gets `num_flags` more
+/// elements for the flags, which must be sent as fp32 from host memory. If the
+/// last bucket has another type or device, or is sent in a narrower type, an
+/// extra bucket for the flags is added.
 ///
 /// Collective.
 void allocate_buckets(
     std::vector<Bucket>& buckets,
-    std::int64_t tail,
+    std::int64_t num_flags,
     const Group& group,
     const BucketOptions& options);
 
-/// The part of a bucket that belongs to a member, shaped and strided like
-/// `parameter`, usable as its `.grad`.
+/// Returns a view of the part of `bucket` that starts at element `offset`. The
+/// view has the shape of `parameter` (and its strides, if `parameter` is dense)
+/// and can be used as the parameter's `.grad`.
 at::Tensor view_of(
     const Bucket& bucket, std::int64_t offset, const at::Tensor& parameter);
 

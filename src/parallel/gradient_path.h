@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to gradients around one backward.
+// What happens to gradients during a backward pass.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace accelerate {
 
-/// What becomes of the gradients of one backward.
+/// What happens to the gradients of one backward pass.
 enum class Sync {
-  now,      ///< averaged over processes, then handed to `.grad`
-  hidden,   ///< averaged over processes; `.grad` stays undefined
-  later,    ///< kept aside and summed; `.grad` stays undefined, so that
-            ///< optimizers have nothing to do
-  visible,  ///< summed locally and handed to `.grad`, as in `no_sync`
+  now,      ///< averaged across processes, then stored in `.grad`
+  hidden,   ///< averaged across processes; `.grad` stays undefined
+  later,    ///< accumulated internally; `.grad` stays undefined, so that
+            ///< optimizer steps do nothing
+  visible,  ///< accumulated locally in `.grad`, as in `no_sync`
 };
 
-/// Parameters with the names of the model, each tensor once.
+/// Tensors of a model and their names: `names[i]` is the name of `tensors[i]`.
 struct NamedTensors {
   std::vector<std::string> names;
   std::vector<at::Tensor> tensors;
@@ -38,21 +38,27 @@ class GradientPath {
   GradientPath& operator=(const GradientPath&) = delete;
   virtual ~GradientPath() = default;
 
-  /// A backward follows. What is in `.grad` counts as a part of the sum.
+  /// Call before a backward pass. Gradients that are already in `.grad` become
+  /// part of the accumulated sum.
   ///
-  /// Of the paths that share a backward only one may work `ahead` of `end`, and
-  /// it ends first: which of two is ready first differs between ranks.
-  virtual void begin(Sync sync, bool ahead = true) = 0;
-  /// The engine has returned. Collective with `Sync::now`.
+  /// With `overlap`, the all-reduce overlaps with the backward pass. If several
+  /// paths share a backward pass, only one path may use `overlap`, and the
+  /// `end` of this path must be called first. Otherwise, ranks could start the
+  /// all-reduces of the paths in different orders.
+  virtual void begin(Sync sync, bool overlap = true) = 0;
+  /// Call when the backward pass has returned. Collective with `Sync::now` and
+  /// `Sync::hidden`.
   virtual void end() = 0;
-  /// The engine has thrown: forgets all sums and tells the other ranks.
+  /// Call when the backward pass has thrown. Drops all accumulated gradients
+  /// and notifies the other ranks.
   virtual void fail() noexcept = 0;
 
-  /// The sums that are kept aside until a backward synchronises, by parameter;
-  /// undefined where there is none. For checkpoints.
+  /// The gradients accumulated since the last synchronizing backward pass, for
+  /// checkpoints. Returns one tensor per parameter; the tensor is undefined if
+  /// the parameter has no accumulated gradient.
   virtual std::vector<at::Tensor> sums() const = 0;
   virtual void set_sums(const std::vector<at::Tensor>& sums) = 0;
-  /// The parameters whose gradients these are.
+  /// The parameters of this path.
   virtual const NamedTensors& parameters() const = 0;
 
   std::int64_t num_elements() const {

@@ -9,7 +9,7 @@ LocalGradients::LocalGradients(NamedTensors parameters)
     : parameters_(std::move(parameters)) {
 }
 
-void LocalGradients::begin(Sync sync, bool /*ahead*/) {
+void LocalGradients::begin(Sync sync, bool /*overlap*/) {
   sync_ = sync;
   for (std::size_t i = 0; i < held_.size(); ++i) {
     at::Tensor& held = held_[i];

@@ -6,13 +6,14 @@
 
 namespace accelerate {
 
-/// Nothing to reduce: only hides sums between the micro-steps of an
-/// accumulation. Costs nothing without one.
+/// With a single process, there is nothing to average. During gradient
+/// accumulation, hides the accumulated gradients between micro-batches. Costs
+/// nothing without gradient accumulation.
 class LocalGradients : public GradientPath {
  public:
   explicit LocalGradients(NamedTensors parameters);
 
-  void begin(Sync sync, bool ahead = true) override;
+  void begin(Sync sync, bool overlap = true) override;
   void end() override;
   void fail() noexcept override;
   std::vector<at::Tensor> sums() const override;
@@ -21,7 +22,7 @@ class LocalGradients : public GradientPath {
 
  private:
   NamedTensors parameters_;
-  std::vector<at::Tensor> held_;  // Empty unless an accumulation is under way.
+  std::vector<at::Tensor> held_;  // Empty unless accumulating.
   Sync sync_ = Sync::now;
 };
 

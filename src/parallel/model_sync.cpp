@@ -10,10 +10,10 @@
 namespace accelerate {
 namespace {
 
-// More lines than this hide what happened instead of showing it.
+// More lines would only make the message harder to read.
 constexpr std::size_t kShown = 10;
 
-Json describe(const NamedTensors& tensors, bool may_train) {
+Json describe(const NamedTensors& tensors, bool is_trainable) {
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors.tensors[i];
@@ -22,7 +22,7 @@ Json describe(const NamedTensors& tensors, bool may_train) {
         " ",
         c10::toString(tensor.scalar_type()),
         tensor.sizes(),
-        may_train && !tensor.requires_grad() ? " frozen" : ""));
+        is_trainable && !tensor.requires_grad() ? " frozen" : ""));
   }
   return Json(lines);
 }
@@ -87,12 +87,12 @@ void check_same_model(
     const Group& group,
     const NamedTensors& parameters,
     const NamedTensors& buffers) {
-  const auto everybody = group.gather_object({Json::object(
+  const auto all_ranks = group.gather_object({Json::object(
       {{"parameter", describe(parameters, true)},
        {"buffer", describe(buffers, false)}})});
-  const Json& first = everybody.front();
-  for (std::size_t rank = 1; rank < everybody.size(); ++rank) {
-    const Json& other = everybody[rank];
+  const Json& first = all_ranks.front();
+  for (std::size_t rank = 1; rank < all_ranks.size(); ++rank) {
+    const Json& other = all_ranks[rank];
     if (other == first) {
       continue;
     }
@@ -112,7 +112,7 @@ void check_same_model(
     }
     throw MismatchError(
         str_cat("ranks have different models", table),
-        "build the model the same way on every rank, from the same options");
+        "build the model the same way on every rank, with the same options");
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same model on every rank.
+// Checks that every rank has the same model.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace accelerate {
 
-/// Each tensor once, under the first of its names: tied weights appear in
-/// several modules.
+/// Returns each tensor only once, under its first name. In `tensors`, a tied
+/// weight may appear under several names.
 NamedTensors without_repeats(const NamedTensors& tensors);
 
-/// Those that need gradients.
+/// Returns the tensors that require gradients.
 NamedTensors trainable(const NamedTensors& tensors);
 
-/// Throws `MismatchError` with a list of what differs unless all ranks have
-/// the same names, types and shapes in the same order.
+/// Throws `MismatchError` with a list of the differences unless the tensors
+/// have the same names, types and shapes in the same order on all ranks.
 ///
 /// Collective.
 void check_same_model(

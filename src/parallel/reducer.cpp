@@ -14,28 +14,28 @@
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "comm/backends/device_work.h"
-#include "comm/patience.h"
+#include "comm/wait_limits.h"
 
 namespace accelerate {
 namespace {
 
 namespace impl = torch::autograd::impl;
 
-// The tail of the last bucket: a flag per parameter, then these two.
+// The flags behind the last bucket: one per parameter, then these two.
 constexpr std::int64_t kLate = 0;
 constexpr std::int64_t kFailed = 1;
-constexpr std::int64_t kFlags = 2;
+constexpr std::int64_t kNumStatusFlags = 2;
 
-bool plain_copy_works(const at::Tensor& to, const at::Tensor& from) {
+bool can_memcpy(const at::Tensor& to, const at::Tensor& from) {
   return to.is_cpu() && from.is_cpu() && from.layout() == at::kStrided &&
          to.scalar_type() == from.scalar_type() &&
          to.strides() == from.strides() && to.sizes() == from.sizes() &&
          from.is_non_overlapping_and_dense();
 }
 
-// `copy_` costs 2.4 µs however small the tensor, memcpy 0.7 µs.
+// `copy_` takes 2.4 µs even for a tiny tensor, memcpy 0.7 µs.
 void copy_into(const at::Tensor& to, const at::Tensor& from) {
-  if (plain_copy_works(to, from)) {
+  if (can_memcpy(to, from)) {
     std::memcpy(to.data_ptr(), from.const_data_ptr(), from.nbytes());
   } else if (from.layout() != at::kStrided) {
     to.copy_(from.to_dense());
@@ -50,48 +50,50 @@ void add_into(const at::Tensor& to, const at::Tensor& from) {
 
 }  // namespace
 
-// One parameter's gradient between hooks and `.grad`.
-struct Reducer::Place {
+// The gradient of one parameter.
+struct Reducer::GradientSlot {
   std::size_t bucket = 0;
-  at::Tensor view;  // Also what `.grad` becomes.
-  at::Tensor late;  // What came after the bucket had started.
+  at::Tensor view;  // Into the bucket; becomes `.grad`.
+  at::Tensor late;  // Gradients that came after the bucket had started.
   bool has_sum = false;
-  bool handed_over = false;  // `.grad` was made an alias of the view.
-  int fires = 0;             // in this backward
-  int expected = 1;          // in each backward
+  bool published = false;  // `.grad` is an alias of the view.
+  int num_calls = 0;       // of the hook in this backward
+  int expected_calls = 1;  // in each backward
 };
 
-struct Reducer::Shared {
-  Reducer* reducer;  // Null once it is gone.
+struct Reducer::HookState {
+  Reducer* reducer;  // Null after its destruction.
 };
 
-// Chains a hook that was there before: a tensor has one slot only.
+// Calls the previous hook first: a tensor has room for only one hook.
 class Reducer::Hook : public torch::autograd::PostAccumulateGradHook {
  public:
   Hook(
-      std::shared_ptr<Shared> shared,
+      std::shared_ptr<HookState> shared,
       std::size_t index,
       std::unique_ptr<PostAccumulateGradHook> before)
-      : shared_(std::move(shared)), index_(index), before_(std::move(before)) {}
+      : hook_state_(std::move(shared)),
+        index_(index),
+        before_(std::move(before)) {}
 
   void operator()(const at::Tensor& parameter) override {
     if (before_) {
       (*before_)(parameter);
     }
-    if (shared_->reducer != nullptr) {
-      shared_->reducer->accept(index_, parameter);
+    if (hook_state_->reducer != nullptr) {
+      hook_state_->reducer->add_gradient(index_, parameter);
     }
   }
 
-  bool belongs_to(const Shared* shared) const {
-    return shared_.get() == shared;
+  bool belongs_to(const HookState* shared) const {
+    return hook_state_.get() == shared;
   }
   std::unique_ptr<PostAccumulateGradHook> take_before() {
     return std::move(before_);
   }
 
  private:
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<HookState> hook_state_;
   std::size_t index_;
   std::unique_ptr<PostAccumulateGradHook> before_;
 };
@@ -103,153 +105,157 @@ Reducer::Reducer(Group group, NamedTensors parameters, Options options)
       agreement_(
           options_.agreement ? options_.agreement
                              : std::make_shared<Agreement>(group_)),
-      places_(parameters_.size()),
-      shared_(std::make_shared<Shared>(this)) {
-  // Gradients come in about the reverse order of the parameters.
+      slots_(parameters_.size()),
+      hook_state_(std::make_shared<HookState>(this)) {
+  // Gradients become ready roughly in reverse order of the parameters.
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
-  lay_out(order);
+  build_buckets(order);
   install_hooks();
 }
 
 Reducer::~Reducer() {
-  shared_->reducer = nullptr;
+  hook_state_->reducer = nullptr;
   for (const at::Tensor& parameter : parameters_.tensors) {
-    auto& slot = impl::post_acc_grad_hooks(parameter);
-    auto* ours = dynamic_cast<Hook*>(slot.get());
-    if (ours != nullptr && ours->belongs_to(shared_.get())) {
-      slot = ours->take_before();
+    auto& hook = impl::post_acc_grad_hooks(parameter);
+    auto* ours = dynamic_cast<Hook*>(hook.get());
+    if (ours != nullptr && ours->belongs_to(hook_state_.get())) {
+      hook = ours->take_before();
     }
   }
 }
 
-// Also puts back a hook that somebody replaced since.
+// Also reinstalls a hook that user code has replaced.
 void Reducer::install_hooks() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    auto& slot = impl::post_acc_grad_hooks(parameters_.tensors[i]);
-    const auto* ours = dynamic_cast<const Hook*>(slot.get());
-    if (ours == nullptr || !ours->belongs_to(shared_.get())) {
+    auto& hook = impl::post_acc_grad_hooks(parameters_.tensors[i]);
+    const auto* ours = dynamic_cast<const Hook*>(hook.get());
+    if (ours == nullptr || !ours->belongs_to(hook_state_.get())) {
       impl::set_post_acc_grad_hooks(
           parameters_.tensors[i],
-          std::make_unique<Hook>(shared_, i, std::move(slot)));
+          std::make_unique<Hook>(hook_state_, i, std::move(hook)));
     }
   }
 }
 
-void Reducer::lay_out(const std::vector<std::size_t>& order) {
+void Reducer::build_buckets(const std::vector<std::size_t>& order) {
   std::vector<Bucket> buckets =
       plan_buckets(parameters_.tensors, order, options_.buckets);
-  const auto flags = static_cast<std::int64_t>(parameters_.size()) + kFlags;
+  const auto flags =
+      static_cast<std::int64_t>(parameters_.size()) + kNumStatusFlags;
   allocate_buckets(buckets, flags, group_, options_.buckets);
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const Bucket& bucket = buckets[b];
     for (std::size_t m = 0; m < bucket.members.size(); ++m) {
       const std::size_t index = bucket.members[m];
       const at::Tensor& parameter = parameters_.tensors[index];
-      Place& place = places_[index];
+      GradientSlot& slot = slots_[index];
       const at::Tensor old = std::exchange(
-          place.view, view_of(bucket, bucket.offsets[m], parameter));
-      place.bucket = b;
-      if (old.defined() && place.has_sum) {
-        copy_into(place.view, old);
+          slot.view, view_of(bucket, bucket.offsets[m], parameter));
+      slot.bucket = b;
+      if (old.defined() && slot.has_sum) {
+        copy_into(slot.view, old);
       }
-      if (place.handed_over && parameter.grad().defined()) {
-        parameter.mutable_grad() = place.view;
+      if (slot.published && parameter.grad().defined()) {
+        parameter.mutable_grad() = slot.view;
       }
     }
   }
   buckets_ = std::move(buckets);
 }
 
-// Rank 0's order; what it never saw comes last, so that it holds nothing up.
-void Reducer::lay_out_anew() {
-  laid_out_anew_ = true;
-  std::vector<std::int64_t> order(fired_.begin(), fired_.end());
+// In rank 0's order; unused parameters come last, so that they delay nothing.
+void Reducer::rebuild_buckets() {
+  buckets_rebuilt_ = true;
+  std::vector<std::int64_t> order(ready_order_.begin(), ready_order_.end());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (std::find(fired_.begin(), fired_.end(), i) == fired_.end()) {
+    if (std::find(ready_order_.begin(), ready_order_.end(), i) ==
+        ready_order_.end()) {
       order.push_back(static_cast<std::int64_t>(i));
     }
   }
   at::Tensor agreed = at::tensor(order, at::kLong);
   group_.broadcast({agreed});
   const auto* begin = agreed.data_ptr<std::int64_t>();
-  lay_out({begin, begin + agreed.numel()});
+  build_buckets({begin, begin + agreed.numel()});
 }
 
-at::Tensor Reducer::tail() const {
+at::Tensor Reducer::flag_tensor() const {
   const Bucket& last = buckets_.back();
   return last.flat.narrow(
-      0, last.length, static_cast<std::int64_t>(parameters_.size()) + kFlags);
+      0,
+      last.length,
+      static_cast<std::int64_t>(parameters_.size()) + kNumStatusFlags);
 }
 
-void Reducer::begin(Sync sync, bool ahead) {
+void Reducer::begin(Sync sync, bool overlap) {
   const at::NoGradGuard guard;
   sync_ = sync;
-  ahead_ = ahead;
-  if (learnt_ && !laid_out_anew_) {
-    lay_out_anew();
+  overlap_ = overlap;
+  if (order_known_ && !buckets_rebuilt_) {
+    rebuild_buckets();
   }
   install_hooks();
-  waiting_.assign(buckets_.size(), 0);
+  pending_.assign(buckets_.size(), 0);
   works_.clear();
   next_ = 0;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    adopt(i);
-    places_[i].fires = 0;
-    ++waiting_[places_[i].bucket];
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    load_gradient(i);
+    slots_[i].num_calls = 0;
+    ++pending_[slots_[i].bucket];
   }
   if (reduces() && !options_.agreement) {
     agreement_->propose();
   }
 }
 
-void Reducer::adopt(std::size_t index) {
-  Place& place = places_[index];
+void Reducer::load_gradient(std::size_t index) {
+  GradientSlot& slot = slots_[index];
   at::Tensor& grad = parameters_.tensors[index].mutable_grad();
   if (!grad.defined()) {
-    // Handed over and gone: somebody called `zero_grad`.
-    place.has_sum = place.has_sum && !place.handed_over;
-  } else if (!grad.is_alias_of(place.view)) {
-    copy_into(place.view, grad);
-    place.has_sum = true;
+    // Published and now undefined: `zero_grad` was called.
+    slot.has_sum = slot.has_sum && !slot.published;
+  } else if (!grad.is_alias_of(slot.view)) {
+    copy_into(slot.view, grad);
+    slot.has_sum = true;
   }
-  place.handed_over = false;
+  slot.published = false;
   grad.reset();
 }
 
-void Reducer::accept(std::size_t index, const at::Tensor& parameter) {
+void Reducer::add_gradient(std::size_t index, const at::Tensor& parameter) {
   const at::NoGradGuard guard;
   at::Tensor& grad = parameter.mutable_grad();
-  Place& place = places_[index];
+  GradientSlot& slot = slots_[index];
   if (!grad.defined()) {
-    return;  // Frozen after the forward, or a function that gave nothing.
+    return;  // Frozen after the forward, or no gradient from a function.
   }
-  const bool started = reduces() && place.bucket < next_;
+  const bool started = reduces() && slot.bucket < next_;
   if (started) {
-    if (place.late.defined()) {
-      add_into(place.late, grad);
+    if (slot.late.defined()) {
+      add_into(slot.late, grad);
     } else {
-      place.late = at::empty_like(place.view);
-      copy_into(place.late, grad);
+      slot.late = at::empty_like(slot.view);
+      copy_into(slot.late, grad);
     }
-  } else if (place.has_sum) {
-    add_into(place.view, grad);
+  } else if (slot.has_sum) {
+    add_into(slot.view, grad);
   } else {
-    copy_into(place.view, grad);
-    place.has_sum = true;
+    copy_into(slot.view, grad);
+    slot.has_sum = true;
   }
   grad.reset();
-  if (place.fires++ == 0 && !learnt_) {
-    fired_.push_back(index);
+  if (slot.num_calls++ == 0 && !order_known_) {
+    ready_order_.push_back(index);
   }
-  if (reduces() && learnt_ && place.fires == place.expected) {
-    --waiting_[place.bucket];
-    start_ready();
+  if (reduces() && order_known_ && slot.num_calls == slot.expected_calls) {
+    --pending_[slot.bucket];
+    start_ready_buckets();
   }
 }
 
-void Reducer::start_ready() {
-  while (ahead_ && next_ + 1 < buckets_.size() && waiting_[next_] == 0 &&
+void Reducer::start_ready_buckets() {
+  while (overlap_ && next_ + 1 < buckets_.size() && pending_[next_] == 0 &&
          agreement_->reached()) {
     start(next_, /*async=*/true);
   }
@@ -257,24 +263,24 @@ void Reducer::start_ready() {
 
 void Reducer::start(std::size_t index, bool async) {
   const Bucket& bucket = buckets_[index];
-  fill_unused(bucket);
+  zero_unused(bucket);
   if (!bucket.wire.is_alias_of(bucket.flat)) {
     bucket.wire.copy_(bucket.flat);
   }
-  std::vector<at::Tensor> one = {bucket.wire};
+  std::vector<at::Tensor> tensors = {bucket.wire};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::AVG;
   options.asyncOp = async;
   const Call call{"backward", group_.last_call()};
   const CallScope scope(call);
   if (group_.size() == 1 && bucket.wire.is_cpu()) {
-    works_.emplace_back();  // Nobody to tell; only the device goes its way.
+    works_.emplace_back();  // One rank: nothing to reduce on the CPU.
   } else {
     works_.push_back(
         bucket.wire.is_cpu()
-            ? group_.backend().allreduce(one, options)
-            : started_on_device([&] {
-                return group_.device_backend()->allreduce(one, options);
+            ? group_.backend().allreduce(tensors, options)
+            : start_on_device([&] {
+                return group_.device_backend()->allreduce(tensors, options);
               }));
   }
   next_ = index + 1;
@@ -292,52 +298,52 @@ void Reducer::wait_for(std::size_t index) {
   }
 }
 
-void Reducer::fill_unused(const Bucket& bucket) {
+void Reducer::zero_unused(const Bucket& bucket) {
   for (const std::size_t index : bucket.members) {
-    if (!places_[index].has_sum) {
-      places_[index].view.zero_();
+    if (!slots_[index].has_sum) {
+      slots_[index].view.zero_();
     }
   }
 }
 
-void Reducer::write_tail(bool failed) {
-  const at::Tensor flags = tail();
+void Reducer::write_flags(bool failed) {
+  const at::Tensor flags = flag_tensor();
   auto* data = flags.data_ptr<float>();
   bool late = false;
-  for (const Place& place : places_) {
-    *data++ = place.has_sum ? 1.0F : 0.0F;
-    late = late || place.late.defined();
+  for (const GradientSlot& slot : slots_) {
+    *data++ = slot.has_sum ? 1.0F : 0.0F;
+    late = late || slot.late.defined();
   }
   data[kLate] = late ? 1.0F : 0.0F;
   data[kFailed] = failed ? 1.0F : 0.0F;
 }
 
-void Reducer::agree() {
+void Reducer::settle_agreement() {
   try {
     agreement_->settle();
   } catch (...) {
-    forget_sums();
+    drop_sums();
     throw;
   }
 }
 
-void Reducer::finish_all() {
-  std::exception_ptr refused;
+void Reducer::reduce_remaining() {
+  std::exception_ptr start_error;
   try {
     while (next_ < buckets_.size()) {
-      // Nothing is left to do meanwhile: no need to wake another thread.
+      // There is nothing to overlap with, so no other thread is needed.
       start(next_, /*async=*/false);
     }
   } catch (...) {
-    // An earlier work knows why.
-    refused = std::current_exception();
+    // Waiting for an earlier operation reports the cause.
+    start_error = std::current_exception();
   }
   for (std::size_t b = 0; b < works_.size(); ++b) {
     wait_for(b);
   }
   works_.clear();
-  if (refused) {
-    std::rethrow_exception(refused);
+  if (start_error) {
+    std::rethrow_exception(start_error);
   }
 }
 
@@ -347,30 +353,30 @@ void Reducer::end() {
     return;
   }
   if (reduces()) {
-    agree();
-    write_tail(/*failed=*/false);
-    finish_all();
-    const at::Tensor flags = tail();
+    settle_agreement();
+    write_flags(/*failed=*/false);
+    reduce_remaining();
+    const at::Tensor flags = flag_tensor();
     const auto* end = flags.data_ptr<float>() + parameters_.size();
     if (end[kFailed] > 0) {
-      forget_sums();
-      throw PeerError(
+      drop_sums();
+      throw RankError(
           str_cat(
               "backward failed on another rank; rank ",
               group_.rank(),
               " dropped the gradients of this step"),
-          "look for the own error of the other ranks; the group can be used "
-          "again");
+          "the root cause is in the log of the rank that failed; the process "
+          "group stays usable");
     }
     if (end[kLate] > 0) {
       reduce_late();
     }
-    learnt_ = true;
+    order_known_ = true;
   }
-  hand_over();
+  publish_gradients();
 }
 
-// Gradients that came after their bucket had started, on any rank.
+// Reduces the gradients that came after their bucket had started on any rank.
 void Reducer::reduce_late() {
   for (const Bucket& bucket : buckets_) {
     if (bucket.members.empty()) {
@@ -379,16 +385,16 @@ void Reducer::reduce_late() {
     at::Tensor extra = at::zeros_like(bucket.flat);
     for (std::size_t m = 0; m < bucket.members.size(); ++m) {
       const std::size_t index = bucket.members[m];
-      Place& place = places_[index];
-      if (place.late.defined()) {
+      GradientSlot& slot = slots_[index];
+      if (slot.late.defined()) {
         Bucket mirror = bucket;
         mirror.flat = extra;
         copy_into(
             view_of(mirror, bucket.offsets[m], parameters_.tensors[index]),
-            place.late);
-        place.late.reset();
+            slot.late);
+        slot.late.reset();
       }
-      place.expected = std::max(place.expected, place.fires);
+      slot.expected_calls = std::max(slot.expected_calls, slot.num_calls);
     }
     reduce_now(extra);
     bucket.flat.narrow(0, 0, bucket.length)
@@ -398,66 +404,65 @@ void Reducer::reduce_late() {
 
 void Reducer::reduce_now(const at::Tensor& tensor) {
   c10d::Backend* device = tensor.is_cpu() ? nullptr : group_.device_backend();
-  const at::Tensor carried = device != nullptr ? tensor : tensor.cpu();
-  std::vector<at::Tensor> one = {carried};
+  const at::Tensor input = device != nullptr ? tensor : tensor.cpu();
+  std::vector<at::Tensor> tensors = {input};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::AVG;
   const Call call{"backward", group_.last_call()};
   const CallScope scope(call);
   if (device != nullptr) {
     group_.wait_on_device(
-        started_on_device([&] { return device->allreduce(one, options); }),
+        start_on_device([&] { return device->allreduce(tensors, options); }),
         "backward");
   } else {
-    group_.wait(group_.backend().allreduce(one, options), "backward");
+    group_.wait(group_.backend().allreduce(tensors, options), "backward");
   }
-  if (!carried.is_same(tensor)) {
-    tensor.copy_(carried);
+  if (!input.is_same(tensor)) {
+    tensor.copy_(input);
   }
 }
 
 std::vector<at::Tensor> Reducer::sums() const {
   std::vector<at::Tensor> sums;
-  for (const Place& place : places_) {
-    sums.push_back(
-        place.has_sum && !place.handed_over ? place.view : at::Tensor());
+  for (const GradientSlot& slot : slots_) {
+    sums.push_back(slot.has_sum && !slot.published ? slot.view : at::Tensor());
   }
   return sums;
 }
 
 void Reducer::set_sums(const std::vector<at::Tensor>& sums) {
   const at::NoGradGuard guard;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    Place& place = places_[i];
-    place.has_sum = sums[i].defined();
-    place.handed_over = false;
-    if (place.has_sum) {
-      copy_into(place.view, sums[i]);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    GradientSlot& slot = slots_[i];
+    slot.has_sum = sums[i].defined();
+    slot.published = false;
+    if (slot.has_sum) {
+      copy_into(slot.view, sums[i]);
     }
   }
 }
 
-void Reducer::hand_over() {
-  const at::Tensor flags = tail();
+void Reducer::publish_gradients() {
+  const at::Tensor flags = flag_tensor();
   const auto* used = flags.data_ptr<float>();
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    Place& place = places_[i];
-    place.has_sum = place.has_sum || (reduces() && used[i] > 0);
-    place.handed_over = place.has_sum && sync_ != Sync::hidden;
-    if (place.handed_over) {
-      parameters_.tensors[i].mutable_grad() = place.view;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    GradientSlot& slot = slots_[i];
+    slot.has_sum = slot.has_sum || (reduces() && used[i] > 0);
+    slot.published = slot.has_sum && sync_ != Sync::hidden;
+    if (slot.published) {
+      parameters_.tensors[i].mutable_grad() = slot.view;
     }
-    if (reduces() && place.fires > 0) {
-      place.expected = std::max(place.expected, place.fires);
+    if (reduces() && slot.num_calls > 0) {
+      slot.expected_calls = std::max(slot.expected_calls, slot.num_calls);
     }
   }
 }
 
-void Reducer::forget_sums() noexcept {
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    places_[i].has_sum = false;
-    places_[i].handed_over = false;
-    places_[i].late.reset();
+void Reducer::drop_sums() noexcept {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].has_sum = false;
+    slots_[i].published = false;
+    slots_[i].late.reset();
     parameters_.tensors[i].mutable_grad().reset();
   }
 }
@@ -467,31 +472,31 @@ void Reducer::fail() noexcept {
   try {
     if (reduces()) {
       agreement_->settle();
-      write_tail(/*failed=*/true);
-      finish_all();
+      write_flags(/*failed=*/true);
+      reduce_remaining();
     }
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-    // The caller's own exception is the one that counts.
+    // The caller rethrows the original exception.
   }
-  forget_sums();
+  drop_sums();
 }
 
-void Reducer::begin_shadow() {
-  forget_sums();
+void Reducer::begin_zero_contribution() {
+  drop_sums();
   begin(Sync::now);
 }
 
-void Reducer::end_shadow() {
+void Reducer::end_zero_contribution() {
   const at::NoGradGuard guard;
-  agree();
-  write_tail(/*failed=*/false);
-  finish_all();
-  if (tail()[static_cast<std::int64_t>(parameters_.size()) + kLate]
+  settle_agreement();
+  write_flags(/*failed=*/false);
+  reduce_remaining();
+  if (flag_tensor()[static_cast<std::int64_t>(parameters_.size()) + kLate]
           .item<float>() > 0) {
     reduce_late();
   }
-  learnt_ = true;
-  forget_sums();
+  order_known_ = true;
+  drop_sums();
 }
 
 }  // namespace accelerate

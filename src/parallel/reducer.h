@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Averages gradients over processes while the backward still runs.
+// Averages gradients across processes during the backward pass.
 #pragma once
 
 #include <cstdint>
@@ -15,90 +15,94 @@
 
 namespace accelerate {
 
-/// The gradient path of several processes.
+/// The gradient path for several processes.
 ///
 /// NOTE [Gradients in buckets]
-/// 1. `begin` moves what is in `.grad` into the parameter's place in its
-///    bucket, unless it is there already, and leaves `.grad` undefined.
-/// 2. A hook behind each parameter's gradient copies (first time) or adds
-///    (later) the fresh gradient into that place and undefines `.grad` again.
-///    It must not make `.grad` an alias: a checkpointed block fires the hook
-///    once more while its bucket is under way.
-/// 3. When all members of a bucket are there, all buckets before it have
-///    started, and all ranks are known to be in this backward (`Agreement`),
-///    its all-reduce starts: the same order on every rank. Of several
-///    models in one backward only the largest starts any ahead of `end`. The
-///    last bucket waits for `end`; behind it travel, for each parameter,
-///    whether this rank used it, and whether a gradient came late or the rank
-///    failed.
-/// 4. `end` starts the rest, waits, and makes `.grad` an alias of the place
-///    for each parameter that any rank used; the others stay undefined.
+/// 1. `begin` moves the gradient of each parameter from `.grad` into the
+///    parameter's slot in its bucket, unless the gradient is already in the
+///    slot. `.grad` is then undefined.
+/// 2. A hook on each parameter copies (first call) or adds (later calls) the
+///    new gradient into the slot and undefines `.grad` again. The hook must not
+///    make `.grad` an alias of the slot: with gradient checkpointing the hook
+///    may run again while its bucket is being reduced.
+/// 3. The all-reduce of a bucket starts when all its gradients are ready, all
+///    earlier buckets have started, and all ranks are known to be in this
+///    backward pass (`Agreement`). Buckets therefore start in the same order on
+///    every rank. With several models in one backward pass, only the largest
+///    model starts buckets before `end`. The last bucket always starts in
+///    `end`, because it also holds flags: whether this rank used each
+///    parameter, whether a gradient was late, and whether the rank failed.
+/// 4. `end` starts the remaining buckets, waits for all buckets, and makes
+///    `.grad` an alias of the slot for each parameter that any rank used. Other
+///    parameters keep an undefined `.grad`.
 ///
-/// The first synchronising backward starts nothing early: it learns in which
-/// order and how often the hooks fire. Then the buckets are laid out anew in
-/// rank 0's order, never used parameters last.
+/// The first synchronizing backward pass starts all buckets in `end`, and
+/// records in which order and how often the hooks run. The buckets are then
+/// rebuilt in rank 0's order, with unused parameters last.
 ///
-/// A hook that fires after its bucket has started is late: its gradient is
-/// kept aside and reduced in a second round, which all ranks join because the
-/// late flag is set.
+/// A hook that runs after its bucket has started is late. The late gradient is
+/// kept separately and reduced in a second round, which all ranks join because
+/// the late flag is set.
 ///
-/// On a device the buckets lie there, and `end` lets its stream wait for them,
-/// not the program; the flags travel through the host's memory. Without a
-/// backend for the device, buckets are copied to the host and back.
+/// The buckets of parameters on a device are on the same device. In `end`, the
+/// device's stream waits for these buckets; the program does not. The flags are
+/// in host memory. If the group has no backend for the device, buckets are
+/// copied to host memory and back.
 ///
-/// Thread safety: the thread of the training loop, and autograd's threads in
-/// between.
+/// Thread safety: call the members only from the thread that runs the training
+/// loop. During the backward pass, autograd calls the hooks on its own threads.
 class Reducer : public GradientPath {
  public:
   struct Options {
     BucketOptions buckets = {};
-    /// Shared by paths of one backward, whose owner then proposes it between
-    /// `begin` and the engine; left out: this one's own.
+    /// The `Agreement` that the gradient paths of one backward pass share. Its
+    /// owner must call `propose` after the `begin` of each path. Default: the
+    /// reducer has its own `Agreement`.
     std::shared_ptr<Agreement> agreement = nullptr;
   };
 
-  /// Collective. `parameters` are those that need gradients, the same list on
-  /// every rank.
+  /// Collective. All `parameters` must require gradients, and the list must be
+  /// the same on every rank.
   Reducer(Group group, NamedTensors parameters, Options options);
   ~Reducer() override;
 
-  void begin(Sync sync, bool ahead = true) override;
+  void begin(Sync sync, bool overlap = true) override;
   void end() override;
   void fail() noexcept override;
   std::vector<at::Tensor> sums() const override;
   void set_sums(const std::vector<at::Tensor>& sums) override;
   const NamedTensors& parameters() const override { return parameters_; }
 
-  /// Take part in one synchronising backward of the others with gradients of
-  /// zero, for a rank that has run out of batches. Collective.
-  void begin_shadow();
-  void end_shadow();
+  /// For a rank that has run out of batches: joins a synchronizing backward
+  /// pass of the other ranks with a zero contribution. Collective.
+  void begin_zero_contribution();
+  void end_zero_contribution();
 
-  /// Buckets, in the order in which they are reduced.
+  /// The number of buckets.
   std::size_t num_buckets() const { return buckets_.size(); }
 
  private:
   class Hook;
-  struct Place;
-  struct Shared;
+  struct GradientSlot;
+  struct HookState;
 
   void install_hooks();
-  void lay_out(const std::vector<std::size_t>& order);
-  void lay_out_anew();
-  void adopt(std::size_t index);
-  void accept(std::size_t index, const at::Tensor& parameter);
-  void start_ready();
+  void build_buckets(const std::vector<std::size_t>& order);
+  void rebuild_buckets();
+  void load_gradient(std::size_t index);
+  void add_gradient(std::size_t index, const at::Tensor& parameter);
+  void start_ready_buckets();
   void start(std::size_t bucket, bool async);
   void wait_for(std::size_t bucket);
   void reduce_now(const at::Tensor& tensor);
-  void fill_unused(const Bucket& bucket);
-  void write_tail(bool failed);
-  void finish_all();
-  void agree();
+  void zero_unused(const Bucket& bucket);
+  void write_flags(bool failed);
+  void reduce_remaining();
+  void settle_agreement();
   void reduce_late();
-  void hand_over();
-  void forget_sums() noexcept;
-  at::Tensor tail() const;
+  void publish_gradients();
+  void drop_sums() noexcept;
+  at::Tensor flag_tensor() const;
   bool reduces() const { return sync_ == Sync::now || sync_ == Sync::hidden; }
 
   Group group_;
@@ -106,16 +110,16 @@ class Reducer : public GradientPath {
   Options options_;
   std::shared_ptr<Agreement> agreement_;
   std::vector<Bucket> buckets_;
-  std::vector<Place> places_;
-  std::vector<int> waiting_;  // Members that have not come, per bucket.
+  std::vector<GradientSlot> slots_;
+  std::vector<int> pending_;  // Gradients that are not ready, per bucket.
   std::vector<c10::intrusive_ptr<c10d::Work>> works_;
-  std::size_t next_ = 0;            // The bucket that starts next.
-  std::vector<std::size_t> fired_;  // Order of first hooks, while learning.
-  bool learnt_ = false;
-  bool laid_out_anew_ = false;
-  bool ahead_ = true;  // Buckets may start before `end`.
+  std::size_t next_ = 0;                  // The bucket that starts next.
+  std::vector<std::size_t> ready_order_;  // Of the first backward pass.
+  bool order_known_ = false;
+  bool buckets_rebuilt_ = false;
+  bool overlap_ = true;  // Buckets may start before `end`.
   Sync sync_ = Sync::now;
-  std::shared_ptr<Shared> shared_;  // What hooks that outlive us look at.
+  std::shared_ptr<HookState> hook_state_;  // Hooks may outlive the reducer.
 };
 
 }  // namespace accelerate

@@ -31,13 +31,13 @@ void check_finite(const at::Tensor& norm, double norm_type) {
   if (!std::isfinite(norm.item<double>())) {
     throw StateError(
         str_cat(
-            "the gradients' norm of order ",
+            "the gradient norm (p = ",
             norm_type,
-            " is ",
+            ") is ",
             norm.item<double>(),
-            ", so they cannot be clipped"),
-        "look for the step whose loss is not finite, or leave "
-        "`error_if_nonfinite` off");
+            ", so the gradients cannot be clipped"),
+        "find the step whose loss is not finite, or set `error_if_nonfinite` "
+        "to false");
   }
 }
 
@@ -47,7 +47,7 @@ Tensor grad_norm(const std::vector<Tensor>& gradients, double norm_type) {
   if (!(norm_type > 0)) {
     throw ArgumentError(
         str_cat("`norm_type` is ", norm_type),
-        "pass a positive number, or INFINITY for the largest element");
+        "pass a positive number, or INFINITY for the largest absolute value");
   }
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> values = gradient_values(gradients);
@@ -55,7 +55,7 @@ Tensor grad_norm(const std::vector<Tensor>& gradients, double norm_type) {
     return at::zeros({});
   }
   std::vector<at::Tensor> norms = at::_foreach_norm(values, norm_type);
-  // Gradients of several types or devices meet in one number.
+  // Norms of several types or devices are combined into one number.
   const auto options = norms.front().options();
   for (at::Tensor& norm : norms) {
     norm = norm.to(options);
@@ -69,12 +69,12 @@ void clip_grads_with_norm(
     const Tensor& total_norm) {
   check_max_norm(max_norm);
   const at::NoGradGuard no_grad;
-  // The small number keeps gradients of norm 0 from becoming NaN.
+  // 1e-6 avoids NaN for gradients with norm 0.
   const at::Tensor factor =
       total_norm.add(1e-6).reciprocal().mul(max_norm).clamp_max(1.0);
   for (const auto& group : by_type(gradient_values(gradients))) {
-    // Across devices the factor has to be brought along; a number on the CPU
-    // could be read by any device, but reading it would wait for this one.
+    // The factor is copied to each device as a tensor. Reading it as a number
+    // would wait for the device that computed it.
     at::_foreach_mul_(group, factor.to(group.front().device()));
   }
 }

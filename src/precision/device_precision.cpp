@@ -17,11 +17,11 @@ std::optional<UnsupportedError> precision_problem(
   return UnsupportedError(
       str_cat(
           formats.device,
-          ", does not compute in `",
+          ", does not support `",
           name_of(precision),
-          "`, only in ",
+          "`, only ",
           has_other ? str_cat("`", other, "` and fp32") : "fp32"),
-      has_other ? str_cat("use `", other, "`, or `no`") : "use `no`");
+      has_other ? str_cat("use `", other, "` or `no`") : "use `no`");
 }
 
 void check_device_precision(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which formats a device trains in.
+// The number formats that a device supports.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,21 @@
 
 namespace accelerate {
 
-/// What a device computes in by itself, besides fp32.
+/// The formats that a device supports in hardware, in addition to fp32.
 struct DeviceFormats {
-  /// `GPU 0, NVIDIA H200 (sm_90)`.
+  /// The device's name in messages, such as `GPU 0, NVIDIA H200 (sm_90)`.
   std::string device;
   bool bf16 = false;
   bool fp16 = false;
 };
 
-/// Why the device cannot train in `precision`, and what it can; nothing when
-/// it can.
+/// Returns an error that explains why the device does not support `precision`.
+/// Returns nothing if the device supports `precision`.
 std::optional<UnsupportedError> precision_problem(
     Precision precision, const DeviceFormats& formats);
 
-/// Throws that problem for a device of `backend`.
+/// Throws the error from `precision_problem` if device `index` of `backend`
+/// does not support `precision`.
 void check_device_precision(
     Precision precision, const DeviceBackend& backend, int index);
 

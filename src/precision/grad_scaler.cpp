@@ -63,9 +63,8 @@ void check_not_fp16(const std::vector<at::Tensor>& values) {
           str_cat(
               "a gradient of shape ",
               value.sizes(),
-              " is fp16, too small a "
-              "range to be unscaled in"),
-          "keep the parameters in fp32 and let autocast choose fp16");
+              " is fp16, whose range is too small for unscaling"),
+          "keep the parameters in fp32 and use autocast for fp16");
     }
   }
 }
@@ -90,7 +89,7 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
   return loss.mul(scale_.to(loss.device()));
 }
 
-// The flags of the last step stay readable until now.
+// The flags of the previous step keep their values until the next step begins.
 void GradScaler::begin_step() {
   if (step_open_) {
     return;
@@ -121,8 +120,8 @@ void GradScaler::unscale_(
   }
   flags_.at(owner).unscaled = true;
   skipped_.reset();
-  // In double, so that the inverse of a scale that is no power of two is as
-  // exact as the gradients' type allows.
+  // Computed in double, so that the inverse is exact to fp32 precision even if
+  // the scale is not a power of two.
   const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
   for (const auto& group : by_type(values)) {
     const c10::Device device = group.front().device();
@@ -130,10 +129,11 @@ void GradScaler::unscale_(
       at::_amp_foreach_non_finite_check_and_unscale_(group, flag, inverse);
       continue;
     }
-    at::Tensor remote = flag.to(device, /*non_blocking=*/false, /*copy=*/true);
+    at::Tensor device_flag =
+        flag.to(device, /*non_blocking=*/false, /*copy=*/true);
     at::_amp_foreach_non_finite_check_and_unscale_(
-        group, remote, inverse.to(device));
-    flag.copy_(at::maximum(flag, remote.to(device_)));
+        group, device_flag, inverse.to(device));
+    flag.copy_(at::maximum(flag, device_flag.to(device_)));
   }
 }
 
@@ -164,9 +164,9 @@ void GradScaler::update() {
   }
   if (!step_open_) {
     throw StateError(
-        "`GradScaler::update` was called, but nothing was unscaled since the "
-        "last update",
-        "call `unscale_` after the backward and before `update`");
+        "`GradScaler::update` was called, but `unscale_` has not been called "
+        "since the last update",
+        "call `unscale_` after the backward pass and before `update`");
   }
   const at::NoGradGuard no_grad;
   at::_amp_update_scale_(
@@ -210,9 +210,9 @@ void GradScaler::load_state_dict(const Json& state) {
         str_cat(
             "the saved gradient scaler was ",
             saved_enabled ? "enabled" : "not enabled",
-            ", this one is ",
-            options_.enabled ? "enabled" : "not"),
-        "load into an Accelerator of the precision that saved it");
+            ", but this scaler is ",
+            options_.enabled ? "enabled" : "not enabled"),
+        "load it into an Accelerator with the same mixed precision");
   }
   if (!options_.enabled) {
     return;

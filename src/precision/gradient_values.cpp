@@ -11,8 +11,8 @@ at::Tensor values_of(at::Tensor gradient) {
     return gradient;
   }
   if (!gradient.is_coalesced()) {
-    // Adds equal indices up and keeps the result in the same tensor object,
-    // which the parameter holds.
+    // Sums entries with the same index. Changes the tensor in place, because
+    // the parameter refers to it.
     gradient.copy_(gradient.coalesce());
   }
   return gradient._values();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients as the dense tensors that multi-tensor operations take.
+// The dense tensors that hold the elements of gradients, for multi-tensor
+// operations.
 #pragma once
 
 #include <vector>
@@ -8,14 +9,15 @@
 
 namespace accelerate {
 
-/// The tensors with the elements of each gradient that is defined: the
-/// gradient itself, or the values of a sparse one. A sparse gradient with
-/// repeated indices is coalesced in place, because neither its norm nor its
-/// largest element can be seen before.
+/// Returns one dense tensor for each defined gradient: the gradient itself, or
+/// the values of a sparse gradient. A sparse gradient that is not coalesced is
+/// first coalesced in place: its values for the same index must be summed
+/// before its norm or its largest element can be computed.
 std::vector<at::Tensor> gradient_values(
     const std::vector<at::Tensor>& gradients);
 
-/// Tensors of one device and type each, in order of appearance.
+/// Groups the tensors by device and type. Groups, and tensors within a group,
+/// are in order of first appearance.
 std::vector<std::vector<at::Tensor>> by_type(
     const std::vector<at::Tensor>& tensors);
 

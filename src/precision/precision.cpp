@@ -24,7 +24,7 @@ Precision parse_precision(std::string_view name) {
   }
   if (lower == "fp8") {
     throw UnsupportedError(
-        "mixed precision `fp8` needs kernels that this build does not have",
+        "mixed precision `fp8` needs kernels that accelerate does not have",
         "use `bf16`");
   }
   throw ArgumentError(
@@ -46,9 +46,8 @@ std::string_view name_of(Precision precision) {
 void check_precision(Precision precision, c10::DeviceType device) {
   if (precision == Precision::fp16 && device == c10::DeviceType::CPU) {
     throw UnsupportedError(
-        "mixed precision `fp16` needs an accelerator, and this process runs on "
-        "the CPU",
-        "use `bf16`, which CPUs train in, or `no`");
+        "mixed precision `fp16` needs a GPU, but this process runs on the CPU",
+        "use `bf16` or `no`");
   }
 }
 

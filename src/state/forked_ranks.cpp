@@ -30,28 +30,29 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kGrace(5);
+// How long stopped children may take to exit before they are killed.
+constexpr std::chrono::seconds kGracePeriod(5);
 
 struct Child {
   pid_t pid = 0;
-  int report = -1;  // Read end of a pipe: what the child threw.
+  int report = -1;  // Read end of a pipe with the child's error.
 };
 
-void check_can_fork(const ForkedRun& options) {
-  if (options.num_processes < 1) {
+void check_can_fork(const ForkedRun& run) {
+  if (run.num_processes < 1) {
     throw ArgumentError(
-        str_cat("num_processes is ", options.num_processes), "pass 1 or more");
+        str_cat("num_processes is ", run.num_processes), "pass 1 or more");
   }
-  if (options.timeout.count() <= 0) {
+  if (run.timeout.count() <= 0) {
     throw ArgumentError(
-        str_cat("timeout is ", options.timeout.count(), " ms"),
-        "pass a positive time, or leave it out");
+        str_cat("timeout is ", run.timeout.count(), " ms"),
+        "pass a positive `timeout`, or leave it out");
   }
   if (PartialState::is_initialized()) {
     throw StateError(
         "this process already has a PartialState, which its children cannot "
         "share",
-        "make Accelerator and PartialState inside the function only");
+        "create Accelerator and PartialState only in the launched function");
   }
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   const auto threads = std::distance(begin(tasks), end(tasks));
@@ -63,13 +64,13 @@ void check_can_fork(const ForkedRun& options) {
             " threads, so it cannot be forked safely"),
         str_cat(
             "call ",
-            options.launcher,
-            " before anything that starts threads: a large tensor operation "
-            "(OpenMP), a backward, a data loader, a GPU"));
+            run.launcher,
+            " before anything that starts threads, such as a large tensor "
+            "operation (OpenMP), a backward pass, a data loader or CUDA"));
   }
 }
 
-// The launcher's variables for one child; this is the child's own environment.
+// Sets the launcher's environment variables; runs in the child.
 void set_environment(int rank, const ForkedRun& run, int port) {
   const int size = run.num_processes;
   const auto set = [](const char* name, const std::string& value) {
@@ -84,8 +85,8 @@ void set_environment(int rank, const ForkedRun& run, int port) {
   set("TORCHELASTIC_USE_AGENT_STORE", "True");
   set("GROUP_RANK", "0");
   set("GROUP_WORLD_SIZE", "1");
-  // This process may itself be a worker; its launcher's store and restarts
-  // are not those of its children.
+  // This process may itself be a worker. Its children must not use the store
+  // and the restart count of its launcher.
   ::unsetenv("ACCELERATE_STORE_RUN");
   ::unsetenv("TORCHELASTIC_RESTART_COUNT");
   set("FORK_LAUNCHED", "1");
@@ -110,9 +111,9 @@ int run_child(const std::function<void()>& function, int report) {
   } catch (const std::exception& error) {
     text = error.what();
   } catch (...) {
-    text = "something that is not a std::exception was thrown";
+    text = "an exception that does not derive from std::exception";
   }
-  // A pipe takes 64 KiB without a reader; nothing here is worth more.
+  // A pipe buffers 64 KiB before the write blocks; longer texts are cut off.
   text.resize(std::min<std::size_t>(text.size(), 60'000));
   static_cast<void>(!::write(report, text.data(), text.size()));
   return code;
@@ -125,14 +126,14 @@ Child start_child(
     int listener) {
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) {
-    throw IoError(str_cat("cannot make a pipe: ", std::strerror(errno)));
+    throw IoError(str_cat("cannot create a pipe: ", std::strerror(errno)));
   }
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) {
     throw IoError(
         str_cat("cannot start process ", rank, ": ", std::strerror(errno)),
-        "see `ulimit -u`");
+        "check the process limit with `ulimit -u`");
   }
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -160,7 +161,7 @@ std::string read_report(const Child& child) {
   return text;
 }
 
-std::string describe_end(int status) {
+std::string describe_exit(int status) {
   return WIFSIGNALED(status) ? str_cat(
                                    "killed by signal ",
                                    WTERMSIG(status),
@@ -168,6 +169,14 @@ std::string describe_end(int status) {
                                    ::sigabbrev_np(WTERMSIG(status)),
                                    ")")
                              : str_cat("exit code ", WEXITSTATUS(status));
+}
+
+std::string describe_stopped(std::size_t others) {
+  if (others == 0) {
+    return "";
+  }
+  return others == 1 ? "; the other rank was stopped"
+                     : str_cat("; the other ", others, " ranks were stopped");
 }
 
 class Children {
@@ -185,29 +194,29 @@ class Children {
     }
   }
 
-  // Throws with the first failure.
+  // Waits for all children. Throws the first failure.
   void wait(std::chrono::milliseconds timeout) {
     const auto deadline = steady_clock::now() + timeout;
-    while (left() > 0) {
-      const int ended = next_to_end();
-      if (ended >= 0) {
-        reap(ended);
+    while (num_running() > 0) {
+      const int exited = poll_for_exit();
+      if (exited >= 0) {
+        reap(exited);
       } else if (steady_clock::now() >= deadline) {
         throw DistributedError(
             str_cat(
-                left(),
+                num_running(),
                 " of ",
                 children_.size(),
-                " processes did not end within ",
+                " processes did not exit within ",
                 timeout.count(),
                 " ms"),
-            "raise `timeout`, or look for what they wait for");
+            "raise `timeout`, or find out what the processes are waiting for");
       }
     }
   }
 
  private:
-  std::size_t left() const {
+  std::size_t num_running() const {
     std::size_t count = 0;
     for (const Child& child : children_) {
       count += child.pid != 0 ? 1 : 0;
@@ -215,8 +224,8 @@ class Children {
     return count;
   }
 
-  // A child's pipe reports its end; -1 when none ended within 100 ms.
-  int next_to_end() const {
+  // Returns a child whose pipe closed or contains an error, or -1 after 100 ms.
+  int poll_for_exit() const {
     std::vector<pollfd> fds;
     for (const Child& child : children_) {
       fds.push_back({child.pid != 0 ? child.report : -1, POLLIN, 0});
@@ -239,18 +248,16 @@ class Children {
     if (status == 0) {
       return;
     }
-    const std::size_t others = left();
+    const std::size_t others = num_running();
     stop();
     throw DistributedError(str_cat(
         "rank ",
         rank,
         " failed first (",
-        describe_end(status),
-        "), the "
-        "other ",
-        others,
-        " were stopped",
-        report.empty() ? "" : "\n  it threw: ",
+        describe_exit(status),
+        ")",
+        describe_stopped(others),
+        report.empty() ? report : str_cat("\n  rank ", rank, " threw: "),
         report));
   }
 
@@ -260,7 +267,7 @@ class Children {
         ::kill(child.pid, SIGTERM);
       }
     }
-    const auto deadline = steady_clock::now() + kGrace;
+    const auto deadline = steady_clock::now() + kGracePeriod;
     for (Child& child : children_) {
       while (child.pid != 0 && ::waitpid(child.pid, nullptr, WNOHANG) == 0) {
         if (steady_clock::now() >= deadline) {
@@ -284,13 +291,13 @@ void run_forked(const std::function<void()>& function, const ForkedRun& run) {
   const int listener = listen_on_loopback(0);
   std::cout << std::flush;
   std::fflush(nullptr);
-  // Stops those that run, whatever happens below.
+  // The destructor stops running children if the code below throws.
   Children children;
   for (int rank = 0; rank < run.num_processes; ++rank) {
     children.add(start_child(function, rank, run, listener));
   }
-  // The store has a thread, so it comes after the last fork; the children's
-  // connections wait in the socket's queue until then.
+  // The store starts a thread, so it must be created after the last fork. Until
+  // then, connections from the children wait in the queue of the socket.
   c10d::TCPStoreOptions store_options;
   store_options.port = bound_port(listener);
   store_options.isServer = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A function in forked processes of this host: what `debug_launcher` and
-// `notebook_launcher` share.
+// Runs a function in forked processes on this machine, for `debug_launcher` and
+// `notebook_launcher`.
 #pragma once
 
 #include <chrono>
@@ -10,20 +10,21 @@
 namespace accelerate {
 
 struct ForkedRun {
-  /// The launcher's name, for messages.
+  /// The name of the launcher function, for error messages.
   std::string launcher;
   int num_processes = 1;
-  /// Keep to the CPU even where there is an accelerator.
+  /// Whether to use the CPU even if there is an accelerator.
   bool cpu = true;
   std::string mixed_precision = "no";
   std::chrono::milliseconds timeout = std::chrono::hours(24);
 };
 
-/// Forks, runs `function` in each process as one rank, waits for all.
+/// Forks `num_processes` child processes, runs `function` in each child as one
+/// rank, and waits for all children.
 ///
-/// Throws `ArgumentError` for a number or a time that is not positive,
-/// `StateError` when this process cannot be forked, `DistributedError` with
-/// the first failure.
+/// Throws `ArgumentError` if `num_processes` or `timeout` is not positive,
+/// `StateError` if this process cannot be forked safely, and `DistributedError`
+/// with the first failure if a rank fails.
 void run_forked(const std::function<void()>& function, const ForkedRun& run);
 
 }  // namespace accelerate

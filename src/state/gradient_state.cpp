@@ -10,8 +10,8 @@ void GradientState::enter(const LoaderPosition* loader) {
   last_ = loader;
 }
 
-// Loops end from the inside out, but an exception may skip some: everything
-// above the loader goes with it.
+// Loops end from the inside out, but an exception may skip some. The loops
+// inside this one are therefore removed too.
 void GradientState::leave(const LoaderPosition* loader) {
   const auto found = std::find(loops_.rbegin(), loops_.rend(), loader);
   if (found != loops_.rend()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of one Accelerator know of the step they are in.
+// The state of the current step, shared by the parts of one Accelerator.
 #pragma once
 
 #include <cstdint>
@@ -7,42 +7,48 @@
 
 namespace accelerate {
 
-/// What a data loader says about the batch that its loop is processing.
+/// The position of a loop over a data loader.
 class LoaderPosition {
  public:
   virtual ~LoaderPosition() = default;
-  /// True while the last batch of the epoch is processed.
+  /// Returns whether the current batch is the last one in the epoch.
   virtual bool end_of_dataloader() const = 0;
-  /// Rows of this process's batch, padding included.
+  /// Returns the number of rows in this process's current batch, including
+  /// padding.
   virtual std::int64_t rows() const = 0;
-  /// Rows of it that are real: those after them repeat other samples.
+  /// Returns the number of real rows in this process's current batch. The other
+  /// rows are padding, which repeats samples.
   virtual std::int64_t valid_rows() const = 0;
 };
 
-/// Shared by an Accelerator and the loaders, optimizers and schedulers that it
-/// prepared.
+/// Shared by an Accelerator and its prepared loaders, optimizers and
+/// schedulers.
 ///
 /// Loops may be nested (an evaluation inside a training loop), so the active
-/// loaders form a stack. After a loop the last batch stays visible until
-/// another loop begins.
+/// loaders form a stack. After the outermost loop ends, `active` still returns
+/// a loader until another loop begins.
 ///
-/// Thread safety: the thread of the training loop only.
+/// Thread safety: use this object only on the thread that runs the training
+/// loop.
 class GradientState {
  public:
-  /// Whether the next backward synchronises and the optimizer steps.
+  /// Whether the next backward pass synchronizes gradients. If false, optimizer
+  /// steps do nothing.
   bool sync_gradients = true;
 
-  /// A loop over `loader` begins or ends. The loader must outlive the state or
-  /// call `forget`.
+  /// Call `enter` when a loop over `loader` begins, and `leave` when the loop
+  /// ends. A loader that does not outlive this object must call `forget` in its
+  /// destructor.
   void enter(const LoaderPosition* loader);
   void leave(const LoaderPosition* loader);
   void forget(const LoaderPosition* loader);
 
-  /// The innermost loop's loader; after all loops, the last one; null before
-  /// the first.
+  /// Returns the loader of the innermost loop. Outside of loops, returns the
+  /// loader of the loop that began last, or null if no loop has begun or this
+  /// loader was forgotten.
   const LoaderPosition* active() const;
   bool in_dataloader() const { return !loops_.empty(); }
-  /// Whether the innermost loop processes its last batch.
+  /// Returns whether the innermost loop is processing its last batch.
   bool end_of_dataloader() const;
 
  private:

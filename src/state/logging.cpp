@@ -47,7 +47,7 @@ std::optional<LogLevel> level_from_environment() {
             *text,
             "`, not one of ",
             kChoices),
-        "set it to one of these, or unset it");
+        "set the variable to one of these values, or unset it");
   }
   return level;
 }
@@ -80,8 +80,9 @@ void Logger::log(
     LogLevel level, const std::string& message, LogOptions options) const {
   if (!PartialState::is_initialized()) {
     throw StateError(
-        str_cat("logger `", name_, "` was used before the PartialState exists"),
-        "make an Accelerator or a PartialState first");
+        str_cat(
+            "logger `", name_, "` was used before a PartialState was created"),
+        "create an Accelerator or a PartialState first");
   }
   if (!is_enabled_for(level)) {
     return;
@@ -128,10 +129,10 @@ void Logger::critical(const std::string& message, LogOptions options) const {
 void Logger::warning_once(
     const std::string& message, LogOptions options) const {
   static std::mutex mutex;
-  static std::set<std::string> said;
+  static std::set<std::string> logged;
   {
     const std::lock_guard lock(mutex);
-    if (!said.insert(message).second) {
+    if (!logged.insert(message).second) {
       return;
     }
   }

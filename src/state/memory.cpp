@@ -15,8 +15,8 @@
 namespace accelerate {
 namespace {
 
-// How CUDA, XPU, cuDNN, the CPU allocator and HPU say it.
-constexpr std::array<std::string_view, 5> kTexts = {
+// Out-of-memory texts from CUDA, XPU, cuDNN, the CPU allocator and HPU.
+constexpr std::array<std::string_view, 5> kOutOfMemoryTexts = {
     "out of memory",
     "CUDNN_STATUS_NOT_SUPPORTED",
     "DefaultCPUAllocator: can't allocate memory",
@@ -24,9 +24,11 @@ constexpr std::array<std::string_view, 5> kTexts = {
     "PT_DEVMEM Allocation failed",
 };
 
-bool speaks_of_memory(std::string_view text) {
+bool mentions_out_of_memory(std::string_view text) {
   return std::any_of(
-      kTexts.begin(), kTexts.end(), [&](std::string_view phrase) {
+      kOutOfMemoryTexts.begin(),
+      kOutOfMemoryTexts.end(),
+      [&](std::string_view phrase) {
         return text.find(phrase) != std::string_view::npos;
       });
 }
@@ -56,7 +58,7 @@ bool is_out_of_memory(const std::exception_ptr& error) {
   } catch (const std::bad_alloc&) {
     return true;
   } catch (const std::exception& exception) {
-    return speaks_of_memory(exception.what());
+    return mentions_out_of_memory(exception.what());
   } catch (...) {
     return false;
   }
@@ -67,7 +69,7 @@ void clear_device_cache() {
   if (!device || at::accelerator::deviceCount() == 0) {
     return;
   }
-  // Asking an allocator that was never used would start the device.
+  // Emptying the cache of an unused allocator would initialize the device.
   if (c10::DeviceAllocator* allocator = at::getDeviceAllocator(*device);
       allocator->initialized()) {
     allocator->emptyCache();
@@ -96,19 +98,20 @@ void BatchSizeSearch::failed(const std::exception_ptr& error) {
   if (next >= batch_size_) {
     throw ArgumentError(
         str_cat(
-            "the reduce function of `find_executable_batch_size` turned ",
-            batch_size_,
-            " into ",
+            "the `reduce` function passed to `find_executable_batch_size` "
+            "returned ",
             next,
+            " for batch size ",
+            batch_size_,
             ", which is not smaller"),
-        "return a smaller batch size, or 0 to give up");
+        "return a smaller batch size, or 0 to stop");
   }
   if (next < 1) {
     throw OutOfMemoryError(
         str_cat(
-            "no batch size fits into memory: ",
+            "no batch size fits in memory; the last one tried, ",
             batch_size_,
-            " was the last one tried, and failed with: ",
+            ", failed with: ",
             first_line_of(error)),
         "use a smaller model, or gradient checkpointing");
   }

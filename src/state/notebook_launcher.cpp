@@ -11,7 +11,7 @@
 #include "accelerate/launchers.h"
 #include "accelerate/partial_state.h"
 #include "base/cpu_cores.h"
-#include "base/notebook_host.h"
+#include "base/notebook_launch.h"
 #include "base/str_cat.h"
 #include "state/forked_ranks.h"
 #include "state/notebook_processes.h"
@@ -45,16 +45,17 @@ void check_gpus(
   }
   throw UnsupportedError(
       str_cat(
-          "`fp16` needs a GPU for each process: there are ",
+          "`fp16` needs one GPU per process, but this run has ",
           processes.count,
-          " and ",
+          processes.count == 1 ? " process and " : " processes and ",
           gpus,
-          " GPUs"),
-      gpus == 0 ? "use `bf16`, or `no`"
-                : str_cat("use `bf16`, or at most ", gpus, " processes"));
+          gpus == 1 ? " GPU" : " GPUs"),
+      gpus == 0   ? "use `bf16`, or `no`"
+      : gpus == 1 ? "use `bf16`, or one process"
+                  : str_cat("use `bf16`, or at most ", gpus, " processes"));
 }
 
-// In a worker of a notebook: the rest of the cell belongs to the notebook.
+// Exits after the function: the worker must not run the rest of the cell.
 [[noreturn]] void run_as_worker(const std::function<void()>& function) {
   function();
   PartialState::reset();
@@ -64,18 +65,19 @@ void check_gpus(
 }
 
 void run_in_notebook(
-    NotebookHost host,
+    NotebookLaunchFunction launch_function,
     const std::function<void()>& function,
     const NotebookLaunch& launch) {
-  const std::int32_t answer = host(&launch);
+  const std::int32_t answer = launch_function(&launch);
   if (answer == kNotebookWorker) {
     run_as_worker(function);
   }
   if (answer != kNotebookRepeated && answer != 0) {
     throw DistributedError(
         str_cat(
-            "the workers of notebook_launcher failed with exit code ", answer),
-        "the error of the rank that failed first stands above");
+            "the workers started by notebook_launcher failed with exit code ",
+            answer),
+        "see the error from the rank that failed first, printed above");
   }
 }
 
@@ -89,15 +91,15 @@ void detail::run_notebook_function(
   const auto processes = choose_processes(
       options.num_processes, gpus, static_cast<int>(allowed_cpus().size()));
   check_gpus(options, processes, gpus);
-  // The symbol is a function's: POSIX lets dlsym hand it out as a pointer.
-  const auto host =
-      reinterpret_cast<NotebookHost>(::dlsym(RTLD_DEFAULT, kNotebookHost));
+  // POSIX allows casting the pointer from dlsym to a function pointer.
+  const auto launch_function = reinterpret_cast<NotebookLaunchFunction>(
+      ::dlsym(RTLD_DEFAULT, kNotebookLaunchSymbol));
   if (!processes.notice.empty()) {
     std::cerr << "notebook_launcher: " << processes.notice << '\n';
   }
-  if (host != nullptr) {
+  if (launch_function != nullptr) {
     run_in_notebook(
-        host,
+        launch_function,
         function,
         {processes.count,
          processes.cpu ? 1 : 0,

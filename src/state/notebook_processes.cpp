@@ -16,16 +16,16 @@ bool is_gpu(const std::string& name) {
              std::string::npos;
 }
 
-// A process needs a few cores to compute with, and more of them only compete
-// for the memory of one socket; who wants another number says so.
-constexpr int kCpusEach = 4;
-constexpr int kMostOnCpu = 8;
+// A process needs a few cores, and more than eight processes only compete for
+// memory bandwidth. The caller can request another number.
+constexpr int kCpusPerProcess = 4;
+constexpr int kMaxCpuProcesses = 8;
 
-std::string too_few_gpus(int asked, int gpus) {
+std::string too_few_gpus(int requested, int gpus) {
   return str_cat(
       "training on the CPU: ",
-      asked,
-      " processes were asked for, and there ",
+      requested,
+      " processes were requested, but there ",
       gpus == 1 ? "is 1 GPU" : str_cat("are ", gpus, " GPUs"));
 }
 
@@ -42,43 +42,44 @@ int count_gpus(
        std::filesystem::directory_iterator(devices, ignored)) {
     count += is_gpu(entry.path().filename().string()) ? 1 : 0;
   }
-  const auto variables = environment.variables().find("CUDA_VISIBLE_DEVICES");
-  if (variables == environment.variables().end()) {
+  const auto visible = environment.variables().find("CUDA_VISIBLE_DEVICES");
+  if (visible == environment.variables().end()) {
     return count;
   }
-  // An empty list hides all of them.
-  const std::string& list = variables->second;
-  const auto named = list.empty() || list.starts_with("-1")
-                         ? 0
-                         : 1 + std::count(list.begin(), list.end(), ',');
-  return std::min(count, static_cast<int>(named));
+  // An empty list hides all GPUs.
+  const std::string& list = visible->second;
+  const auto listed = list.empty() || list.starts_with("-1")
+                          ? 0
+                          : 1 + std::count(list.begin(), list.end(), ',');
+  return std::min(count, static_cast<int>(listed));
 }
 
 NotebookProcesses choose_processes(
-    std::optional<int> asked, int gpus, int cpus) {
-  if (asked && *asked > gpus) {
-    return {*asked, true, gpus == 0 ? "" : too_few_gpus(*asked, gpus)};
+    std::optional<int> requested, int gpus, int cpus) {
+  if (requested && *requested > gpus) {
+    return {*requested, true, gpus == 0 ? "" : too_few_gpus(*requested, gpus)};
   }
-  if (asked) {
-    return {*asked, false, ""};
+  if (requested) {
+    return {*requested, false, ""};
   }
   if (gpus > 0) {
     return {
         gpus,
         false,
-        gpus == 1 ? "training on the GPU"
-                  : str_cat("training on ", gpus, " GPUs, a process for each")};
+        gpus == 1
+            ? "training on the GPU"
+            : str_cat("training on ", gpus, " GPUs, one process per GPU")};
   }
-  const int count = std::clamp(cpus / kCpusEach, 1, kMostOnCpu);
+  const int count = std::clamp(cpus / kCpusPerProcess, 1, kMaxCpuProcesses);
   return {
       count,
       true,
       str_cat(
           "training on the CPU with ",
           count,
-          count == 1 ? " process, of " : " processes, of ",
+          count == 1 ? " process (" : " processes (",
           cpus,
-          " cores")};
+          " CPUs)")};
 }
 
 }  // namespace accelerate

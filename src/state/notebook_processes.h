@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many processes `notebook_launcher` starts, and where.
+// How many processes `notebook_launcher` starts, and on which device.
 #pragma once
 
 #include <filesystem>
@@ -13,19 +13,22 @@ namespace accelerate {
 struct NotebookProcesses {
   int count = 1;
   bool cpu = true;
-  /// What was chosen and why; empty when it is what the caller asked for.
+  /// Text that explains the choice to the user. Empty if the caller requested
+  /// the number of processes, unless there are some GPUs, but too few.
   std::string notice;
 };
 
-/// The GPUs of this host that `CUDA_VISIBLE_DEVICES` leaves, counted without
-/// starting CUDA, which a process that forks must not.
+/// Returns the number of GPUs that `CUDA_VISIBLE_DEVICES` exposes. Does not
+/// initialize CUDA, because the process forks later.
 int count_gpus(
     const Environment& environment,
     const std::filesystem::path& devices = "/dev");
 
-/// `asked`, or one for each GPU, or one for every four CPUs up to eight. More
-/// processes than GPUs run on the CPU.
+/// Chooses the number of processes and their device. The number is `requested`
+/// if set; otherwise one process per GPU or, if there is no GPU, one process
+/// per four CPUs (at least one, at most eight). If there are more processes
+/// than GPUs, all processes run on the CPU.
 NotebookProcesses choose_processes(
-    std::optional<int> asked, int gpus, int cpus);
+    std::optional<int> requested, int gpus, int cpus);
 
 }  // namespace accelerate

@@ -10,14 +10,14 @@
 namespace accelerate {
 
 const Group& world() {
-  // The state of the process outlives this handle.
+  // The group belongs to the state of the process, which outlives this handle.
   return PartialState().group();
 }
 
 namespace {
 
-// `parts` are tensor number `index` of each nest.
-void check_can_join(
+// `parts` holds tensor number `index` of each nest.
+void check_can_concatenate(
     const std::vector<at::Tensor>& parts, std::size_t index, std::int64_t dim) {
   const at::Tensor& first = parts.front();
   if (dim < 0 || dim >= first.dim()) {
@@ -29,29 +29,29 @@ void check_can_join(
             index,
             " has ",
             first.dim(),
-            " dimensions"),
+            first.dim() == 1 ? " dimension" : " dimensions"),
         "pass a dimension that every tensor has, counted from 0");
   }
   for (std::size_t nest = 1; nest < parts.size(); ++nest) {
-    auto wanted = first.sizes().vec();
+    auto expected = first.sizes().vec();
     const bool same_dims = parts[nest].dim() == first.dim();
     if (same_dims) {
-      wanted[static_cast<std::size_t>(dim)] = parts[nest].size(dim);
+      expected[static_cast<std::size_t>(dim)] = parts[nest].size(dim);
     }
-    if (!same_dims || parts[nest].sizes() != wanted) {
+    if (!same_dims || parts[nest].sizes() != expected) {
       throw ArgumentError(
           str_cat(
               "concatenate: tensor ",
               index,
-              " is ",
+              " has shape ",
               first.sizes(),
               " in the first nest and ",
               parts[nest].sizes(),
               " in nest ",
               nest,
-              ", which cannot be joined along dimension ",
+              ", which cannot be concatenated along dimension ",
               dim),
-          "make all other dimensions equal, for example by padding");
+          "make all other dimensions the same size, for example by padding");
     }
   }
 }
@@ -88,9 +88,9 @@ std::vector<at::Tensor> slice(
               begin,
               " to ",
               end,
-              " of a tensor with ",
+              " are out of range for a tensor with ",
               rows,
-              " rows"),
+              rows == 1 ? " row" : " rows"),
           "pass 0 ≤ begin ≤ end ≤ rows");
     }
     parts.push_back(tensor.narrow(0, begin, end - begin));
@@ -101,18 +101,18 @@ std::vector<at::Tensor> slice(
 std::vector<at::Tensor> concatenate(
     const std::vector<std::vector<at::Tensor>>& lists, std::int64_t dim) {
   if (lists.empty()) {
-    throw ArgumentError("concatenate got no nests", "pass at least one");
+    throw ArgumentError("concatenate got no nests", "pass at least one nest");
   }
   for (const auto& list : lists) {
     if (list.size() != lists.front().size()) {
       throw ArgumentError(
           str_cat(
-              "concatenate: nests with ",
+              "concatenate: the nests have ",
               lists.front().size(),
               " and ",
               list.size(),
               " tensors"),
-          "pass nests of the same shape");
+          "pass nests with the same structure");
     }
   }
   std::vector<at::Tensor> joined;
@@ -121,7 +121,7 @@ std::vector<at::Tensor> concatenate(
     for (const auto& list : lists) {
       parts.push_back(list[i]);
     }
-    check_can_join(parts, i, dim);
+    check_can_concatenate(parts, i, dim);
     joined.push_back(at::cat(parts, dim));
   }
   return joined;

@@ -18,8 +18,8 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "comm/launcher_link.h"
-#include "comm/patience.h"
 #include "comm/plugin.h"
+#include "comm/wait_limits.h"
 #include "config/environment.h"
 #include "state/placement.h"
 #include "state/rendezvous_store.h"
@@ -29,8 +29,8 @@ namespace accelerate {
 
 class PartialState::Impl {
  public:
-  explicit Impl(const PartialStateOptions& given);
-  Impl(Group existing, c10::Device where);
+  explicit Impl(const PartialStateOptions& requested);
+  Impl(Group existing_group, c10::Device group_device);
 
   PartialStateOptions options;
   Topology topology;
@@ -42,13 +42,13 @@ class PartialState::Impl {
 
 namespace {
 
-struct Shared {
+struct SharedState {
   std::mutex mutex;
   std::shared_ptr<void> state;
 };
 
-Shared& shared() {
-  static Shared instance;
+SharedState& shared_state() {
+  static SharedState instance;
   return instance;
 }
 
@@ -56,7 +56,7 @@ Backend backend_from_variable(const std::string& name) {
   try {
     return parse_backend(name);
   } catch (const ArgumentError& error) {
-    // "backend `x` is not one of …": the variable in place of the argument.
+    // The text is "backend `x` is not one of …"; our error names the variable.
     const std::string_view text = error.what();
     const auto choices = text.substr(text.find(" is not one of ") + 15);
     throw ConfigError(
@@ -65,7 +65,7 @@ Backend backend_from_variable(const std::string& name) {
             name,
             "`, not one of ",
             choices),
-        "set it to one of these, or unset it");
+        "set the variable to one of these values, or unset it");
   }
 }
 
@@ -80,7 +80,7 @@ std::optional<std::string> interface_from_variable(
             *name,
             "`, not one of ",
             join(all, ", ")),
-        "set it to one of these, or unset it");
+        "set the variable to one of these values, or unset it");
   }
   return name;
 }
@@ -101,14 +101,15 @@ GroupOptions group_options(
   }
   options.timeout = kwargs.timeout.value_or(options.timeout);
   options.warn_after = kwargs.warn_after;
-  options.one_host = topology.num_nodes == 1;
+  options.one_machine = topology.num_nodes == 1;
   if (topology.num_processes > 1) {
     options.network_interface = interface_from_variable(environment);
   }
   return options;
 }
 
-// Processes of one host share its cores instead of each using all of them.
+// Divides the cores of a machine among its processes, which would otherwise
+// each use all of them.
 void limit_threads(const Environment& environment, const Topology& topology) {
   if (topology.num_processes == 1 || environment.has("OMP_NUM_THREADS")) {
     return;
@@ -120,9 +121,9 @@ void limit_threads(const Environment& environment, const Topology& topology) {
     std::cerr << str_cat(
                      "warning: OMP_NUM_THREADS is not set: each of the ",
                      topology.local_num_processes,
-                     " processes of this host computes with ",
+                     " processes on this machine uses ",
                      threads,
-                     " of its ",
+                     " of the ",
                      cores,
                      " cores\n")
               << std::flush;
@@ -146,7 +147,7 @@ std::string text_of(std::chrono::milliseconds value) {
 }
 
 std::string text_of(const std::map<std::string, std::string>& value) {
-  return str_cat("one of ", value.size(), " variables");
+  return str_cat("a map of size ", value.size());
 }
 
 template <typename T>
@@ -157,11 +158,11 @@ void check_same(
   if (now && now != before) {
     throw StateError(
         str_cat(
-            "this process already has a PartialState, whose `",
+            "this process already has a PartialState whose `",
             name,
             "` is ",
-            before ? text_of(*before) : "left out",
-            "; now it is ",
+            before ? text_of(*before) : "not set",
+            "; the new value is ",
             text_of(*now)),
         str_cat(
             "pass the same `",
@@ -171,74 +172,81 @@ void check_same(
   }
 }
 
-// CUDA's exit handlers run before the destructors of what was there before it
-// was loaded: a group over NCCL must be gone by then.
-void leave_at_exit() {
+// CUDA is loaded late, so its exit handlers run before the destructors of older
+// objects. An NCCL process group must be destroyed before the exit handlers
+// run.
+void reset_at_exit() {
   static std::once_flag once;
   std::call_once(once, [] { std::atexit([] { PartialState::reset(); }); });
 }
 
 void check_same_options(
     const PartialStateOptions& before, const PartialStateOptions& now) {
-  const auto& then = before.init_process_group;
-  const auto& wanted = now.init_process_group;
+  const auto& kwargs_before = before.init_process_group;
+  const auto& kwargs_now = now.init_process_group;
   check_same("cpu", before.cpu, now.cpu);
-  check_same("backend", then.backend, wanted.backend);
-  check_same("init_method", then.init_method, wanted.init_method);
-  check_same("timeout", then.timeout, wanted.timeout);
-  check_same("warn_after", then.warn_after, wanted.warn_after);
+  check_same("backend", kwargs_before.backend, kwargs_now.backend);
+  check_same("init_method", kwargs_before.init_method, kwargs_now.init_method);
+  check_same("timeout", kwargs_before.timeout, kwargs_now.timeout);
+  check_same("warn_after", kwargs_before.warn_after, kwargs_now.warn_after);
   check_same("environment", before.environment, now.environment);
 }
 
 }  // namespace
 
-PartialState::Impl::Impl(const PartialStateOptions& given) : options(given) {
-  const Environment environment = given.environment
-                                      ? Environment(*given.environment)
+PartialState::Impl::Impl(const PartialStateOptions& requested)
+    : options(requested) {
+  const Environment environment = requested.environment
+                                      ? Environment(*requested.environment)
                                       : Environment::of_this_process();
   attach_to_launcher(environment);
   topology = detect_topology(environment);
   debug = environment.get_flag("ACCELERATE_DEBUG_MODE").value_or(false);
   fork_launched = environment.get_flag("FORK_LAUNCHED").value_or(false);
-  const bool cpu = given.cpu.value_or(
+  const bool cpu = requested.cpu.value_or(
       environment.get_flag("ACCELERATE_USE_CPU").value_or(false));
-  GroupOptions how =
-      group_options(given.init_process_group, environment, topology);
-  check_group_options(how);
-  device = place(environment, topology, {.cpu = cpu, .backend = how.backend});
-  if (!device.is_cpu() && !how.backend) {
-    how.backend = Backend::nccl;
+  GroupOptions process_group =
+      group_options(requested.init_process_group, environment, topology);
+  check_group_options(process_group);
+  device = select_device(
+      environment, topology, {.cpu = cpu, .backend = process_group.backend});
+  if (!device.is_cpu() && !process_group.backend) {
+    process_group.backend = Backend::nccl;
   }
-  how.device = device;
+  process_group.device = device;
   if (!device.is_cpu()) {
-    leave_at_exit();
+    reset_at_exit();
   }
-  check_init_method(given.init_process_group.init_method.value_or("env://"));
+  check_init_method(
+      requested.init_process_group.init_method.value_or("env://"));
   limit_threads(environment, topology);
   if (topology.num_processes == 1) {
     group.emplace();
     return;
   }
   group.emplace(
-      open_store(topology, given.init_process_group.init_method, how.timeout),
+      open_store(
+          topology,
+          requested.init_process_group.init_method,
+          process_group.timeout),
       topology.process_index,
       topology.num_processes,
-      how);
+      process_group);
 }
 
-PartialState::Impl::Impl(Group existing, c10::Device where)
-    : device(where), group(std::move(existing)) {
+PartialState::Impl::Impl(Group existing_group, c10::Device group_device)
+    : device(group_device), group(std::move(existing_group)) {
   topology.process_index = topology.local_process_index = group->rank();
   topology.num_processes = topology.local_num_processes = group->size();
 }
 
 PartialState::PartialState(const PartialStateOptions& options) {
-  Shared& all = shared();
-  const std::lock_guard lock(all.mutex);
-  if (!all.state) {
-    all.state = std::make_shared<Impl>(options);
+  SharedState& shared = shared_state();
+  const std::lock_guard lock(shared.mutex);
+  if (!shared.state) {
+    shared.state = std::make_shared<Impl>(options);
   }
-  impl_ = std::static_pointer_cast<Impl>(all.state);
+  impl_ = std::static_pointer_cast<Impl>(shared.state);
   check_same_options(impl_->options, options);
 }
 
@@ -257,15 +265,15 @@ PartialState& PartialState::operator=(PartialState&&) noexcept = default;
 PartialState::~PartialState() = default;
 
 void PartialState::reset() {
-  Shared& all = shared();
-  const std::lock_guard lock(all.mutex);
-  all.state.reset();
+  SharedState& shared = shared_state();
+  const std::lock_guard lock(shared.mutex);
+  shared.state.reset();
 }
 
 bool PartialState::is_initialized() {
-  Shared& all = shared();
-  const std::lock_guard lock(all.mutex);
-  return all.state != nullptr;
+  SharedState& shared = shared_state();
+  const std::lock_guard lock(shared.mutex);
+  return shared.state != nullptr;
 }
 
 std::int64_t PartialState::process_index() const {
@@ -315,8 +323,9 @@ std::string PartialState::launcher() const {
 const Group& PartialState::group() const {
   if (!impl_->group) {
     throw StateError(
-        "destroy_process_group() was called; this process has left its run",
-        "make collective calls before it");
+        "destroy_process_group() was called; this process has left its process "
+        "group",
+        "make collective calls before destroy_process_group()");
   }
   return *impl_->group;
 }
@@ -345,15 +354,15 @@ Tensor PartialState::split_between_processes(
       split_range(length_of(inputs), process_index(), num_processes());
   const std::int64_t real = range.end - range.begin;
   const Tensor part = inputs.narrow(0, range.begin, real);
-  const auto wanted = static_cast<std::int64_t>(indices.size());
-  if (wanted == real) {
+  const auto padded_length = static_cast<std::int64_t>(indices.size());
+  if (padded_length == real) {
     return part;
   }
   auto sizes = inputs.sizes().vec();
-  sizes[0] = wanted;
+  sizes[0] = padded_length;
   Tensor padded = inputs.new_empty(sizes);
   padded.narrow(0, 0, real).copy_(part);
-  padded.narrow(0, real, wanted - real)
+  padded.narrow(0, real, padded_length - real)
       .copy_(inputs.narrow(0, indices.back(), 1));
   return padded;
 }
@@ -369,7 +378,7 @@ std::int64_t PartialState::length_of(const Tensor& tensor) {
 
 std::size_t PartialState::refuse_unknown_length() {
   throw ArgumentError(
-      "split_between_processes: the dataset does not know its size",
+      "split_between_processes: the size of the dataset is unknown",
       "pass a dataset whose `size()` has a value");
 }
 
@@ -397,12 +406,9 @@ void PartialState::check_process(
             name,
             ": index is ",
             index,
-            " but there are ",
-            count,
-            " processes (0–",
-            count - 1,
-            ")"),
-        "pass the index of a process");
+            " but the number of processes is ",
+            count),
+        str_cat("pass an index from 0 to ", count - 1));
   }
 }
 
@@ -421,7 +427,7 @@ void PartialState::check_equal_lengths(
   }
   throw ArgumentError(
       str_cat("split_between_processes: lengths differ", table),
-      "give all values of the map the same length");
+      "give all values in the map the same length");
 }
 
 void PartialState::print_line(const std::string& line) {
@@ -458,7 +464,7 @@ std::string_view name_of(DistributedType type) {
     case DistributedType::multi_gpu:
       return "MULTI_GPU";
   }
-  throw InternalError("a distributed type without a name");
+  throw InternalError("unknown DistributedType");
 }
 
 SplitRange split_range(

@@ -14,22 +14,22 @@ namespace {
 
 constexpr const char* kVariable = "ACCELERATE_TORCH_DEVICE";
 
-std::optional<c10::Device> wanted_device(
+std::optional<c10::Device> requested_device(
     const Environment& environment, bool cpu) {
-  const auto wanted = environment.get(kVariable);
-  if (!wanted) {
+  const auto text = environment.get(kVariable);
+  if (!text) {
     return std::nullopt;
   }
   std::optional<c10::Device> device;
   try {
-    device.emplace(*wanted);
+    device.emplace(*text);
   } catch (const c10::Error&) {
     throw ConfigError(
         str_cat(
             "environment variable ",
             kVariable,
             " is `",
-            *wanted,
+            *text,
             "`, not a device"),
         "set it to `cpu`, `cuda` or `cuda:1`, or unset it");
   }
@@ -39,8 +39,8 @@ std::optional<c10::Device> wanted_device(
             "environment variable ",
             kVariable,
             " is `",
-            *wanted,
-            "`, but there is one CPU device, `cpu`"),
+            *text,
+            "`, but the only CPU device is `cpu`"),
         "set it to `cpu`, or unset it");
   }
   if (cpu && !device->is_cpu()) {
@@ -49,19 +49,21 @@ std::optional<c10::Device> wanted_device(
             "environment variable ",
             kVariable,
             " is `",
-            *wanted,
-            "`, but the CPU was asked for"),
-        "unset one of ACCELERATE_TORCH_DEVICE, ACCELERATE_USE_CPU and `cpu`");
+            *text,
+            "`, but the CPU was requested"),
+        "unset ACCELERATE_TORCH_DEVICE, or do not request the CPU with "
+        "ACCELERATE_USE_CPU or `cpu`");
   }
   if (!device->is_cpu() && !device->is_cuda()) {
     throw UnsupportedError(
-        str_cat("this build has no support for device `", *wanted, "`"),
+        str_cat("this build has no support for device `", *text, "`"),
         "set ACCELERATE_TORCH_DEVICE to `cpu` or `cuda`, or unset it");
   }
   return device;
 }
 
-// Said once a host: training goes on, slower than its owner may think.
+// Warns once per machine: training on the CPU works, but may be unexpectedly
+// slow.
 void warn_of_unused_gpu(const Topology& topology) {
   const std::string problem = device_problem();
   if (!problem.empty() && topology.local_process_index == 0) {
@@ -76,32 +78,34 @@ void check_index(int index, const DeviceBackend& backend) {
         str_cat(
             "environment variable ",
             kVariable,
-            " names GPU ",
+            " selects GPU ",
             index,
-            ", this process sees ",
+            ", but the number of GPUs visible to this process is ",
             backend.device_count()),
-        "count them from 0; CUDA_VISIBLE_DEVICES decides which are seen");
+        "count GPUs from 0, and check CUDA_VISIBLE_DEVICES");
   }
 }
 
 }  // namespace
 
-int device_index(int index, int processes, int devices, bool shares) {
+int device_index(int index, int processes, int devices, bool allow_sharing) {
   if (devices == 0) {
     throw UnsupportedError(
-        "a GPU was asked for, and this process sees none",
-        "look at CUDA_VISIBLE_DEVICES and `nvidia-smi`, or train on the CPU "
-        "with `--cpu`");
+        "a GPU was requested, but none is visible to this process",
+        "check CUDA_VISIBLE_DEVICES and `nvidia-smi`, or train on the CPU with "
+        "`--cpu`");
   }
   if (processes <= devices) {
     return index;
   }
-  if (!shares) {
+  if (!allow_sharing) {
     throw UnsupportedError(
         str_cat(
             processes,
-            " processes on this host want a GPU each, and it has ",
-            devices),
+            " processes on this machine need one GPU each, but the machine "
+            "has ",
+            devices,
+            devices == 1 ? " GPU" : " GPUs"),
         str_cat(
             "start ",
             devices,
@@ -112,31 +116,32 @@ int device_index(int index, int processes, int devices, bool shares) {
   return index % devices;
 }
 
-c10::Device place(
+c10::Device select_device(
     const Environment& environment,
     const Topology& topology,
-    const PlacementWishes& wishes) {
+    const PlacementOptions& options) {
   const c10::Device cpu(c10::kCPU);
-  const auto wanted = wanted_device(environment, wishes.cpu);
-  if (wishes.cpu || (wanted && wanted->is_cpu())) {
+  const auto requested = requested_device(environment, options.cpu);
+  if (options.cpu || (requested && requested->is_cpu())) {
     return cpu;
   }
-  DeviceBackend* backend = wanted ? &cuda_backend() : find_device_backend();
+  DeviceBackend* backend = requested ? &cuda_backend() : find_device_backend();
   if (backend == nullptr) {
     warn_of_unused_gpu(topology);
     return cpu;
   }
   int index = 0;
-  if (wanted && wanted->has_index()) {
-    index = wanted->index();
+  if (requested && requested->has_index()) {
+    index = requested->index();
     check_index(index, *backend);
   } else {
-    // NCCL cannot have two ranks on one GPU; the others copy to the host.
+    // NCCL does not support two ranks on one GPU; the other backends copy
+    // through host memory.
     index = device_index(
         topology.local_process_index,
         topology.local_num_processes,
         backend->device_count(),
-        wishes.backend && *wishes.backend != Backend::nccl);
+        options.backend && *options.backend != Backend::nccl);
   }
   backend->use_device(index);
   return {backend->type(), static_cast<c10::DeviceIndex>(index)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device a process computes on.
+// Selects the device for a process.
 #pragma once
 
 #include <optional>
@@ -12,29 +12,32 @@
 
 namespace accelerate {
 
-struct PlacementWishes {
-  /// The CPU was asked for.
+struct PlacementOptions {
+  /// Whether the user requested the CPU.
   bool cpu = false;
-  /// The backend that was asked for.
+  /// The backend that the user requested.
   std::optional<Backend> backend = std::nullopt;
 };
 
-/// The device that `index` of `processes` on this host gets among `devices`
-/// accelerators, one each. `shares` allows several processes on one.
+/// Returns the index of the accelerator for local process `index` on a machine
+/// with `processes` processes and `devices` accelerators. Each process gets its
+/// own accelerator. If there are fewer accelerators than processes and
+/// `allow_sharing` is true, processes share accelerators.
 ///
-/// Throws `UnsupportedError` when there are not enough.
-int device_index(int index, int processes, int devices, bool shares);
+/// Throws `UnsupportedError` when there is no accelerator, or when there are
+/// too few accelerators and `allow_sharing` is false.
+int device_index(int index, int processes, int devices, bool allow_sharing);
 
-/// Chooses the device and makes it the current one of this thread.
+/// Selects the device and makes it the current device of this thread.
 ///
-/// The CPU without an accelerator, or when asked for; else the accelerator
-/// whose number is the process's on its host. ACCELERATE_TORCH_DEVICE names
-/// one. Throws `ConfigError` when wishes contradict, `UnsupportedError` when
-/// what was asked for is not there; warns when a GPU is there and cannot be
-/// used.
-c10::Device place(
+/// Selects the CPU if it was requested or there is no accelerator, otherwise
+/// the accelerator that `device_index` returns. ACCELERATE_TORCH_DEVICE
+/// overrides this choice. Throws `ConfigError` when settings contradict each
+/// other, and `UnsupportedError` when the requested device is missing. Warns
+/// when there is a GPU that cannot be used.
+c10::Device select_device(
     const Environment& environment,
     const Topology& topology,
-    const PlacementWishes& wishes);
+    const PlacementOptions& options);
 
 }  // namespace accelerate

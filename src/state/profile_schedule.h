@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a profiler does in each step.
+// Determines what a profiler does in each step.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace accelerate {
 
 enum class ProfileAction { none, warmup, record, record_and_save };
 
-/// The action of step `step`; without a schedule everything is recorded.
+/// Returns the action for `step`; without a schedule, always `record`.
 ProfileAction action_of(
     const std::optional<ProfileSchedule>& schedule, std::int64_t step);
 
-/// Throws `ArgumentError` for a number out of range.
+/// Throws `ArgumentError` if a value of the schedule is out of range.
 void check_schedule(const ProfileSchedule& schedule);
 
 }  // namespace accelerate

@@ -29,14 +29,14 @@ void check_options(const ProfileKwargs& options) {
   }
   if (options.with_stack) {
     throw UnsupportedError(
-        "`with_stack` records stacks of Python, and there is none here",
-        "use `perf record -g` for the stacks of a C++ program");
+        "`with_stack` records Python stacks, which this library does not have",
+        "use `perf record -g` to record the stacks of a C++ program");
   }
   if (options.with_modules) {
     throw UnsupportedError(
-        "`with_modules` records modules of TorchScript, and there are none "
-        "here",
-        "leave it out; `RECORD_FUNCTION` marks regions of your own");
+        "`with_modules` records TorchScript modules, which this library does "
+        "not have",
+        "leave it out, and mark regions with `RECORD_FUNCTION`");
   }
 }
 
@@ -52,8 +52,8 @@ std::set<ActivityType> activities_of(const ProfileKwargs& options) {
   for (const ProfilerActivity activity : *options.activities) {
     if (activity == ProfilerActivity::cuda && !at::hasCUDA()) {
       throw UnsupportedError(
-          "`ProfilerActivity::cuda` needs CUDA, which this process does not "
-          "have");
+          "`ProfilerActivity::cuda` needs CUDA, which is not available",
+          "leave it out, or use a build with CUDA on a machine with a GPU");
     }
     result.insert(
         activity == ProfilerActivity::cpu ? ActivityType::CPU
@@ -62,7 +62,7 @@ std::set<ActivityType> activities_of(const ProfileKwargs& options) {
   if (result.empty()) {
     throw ArgumentError(
         "`activities` is empty: there is nothing to record",
-        "leave it out, or name `ProfilerActivity::cpu`");
+        "leave it out, or add `ProfilerActivity::cpu`");
   }
   return result;
 }
@@ -85,11 +85,11 @@ class Profiler::Impl {
     if (torch::profiler::impl::profilerEnabled()) {
       throw StateError(
           "another profiler is running in this process",
-          "stop it before the next one starts");
+          "stop it before you start another one");
     }
   }
 
-  // From what the last step did to what the present one needs.
+  // Starts what the schedule requires for the current step.
   void follow_schedule() {
     const ProfileAction action = action_of(options_.schedule_option, step_);
     if (action == ProfileAction::none) {
@@ -126,7 +126,7 @@ class Profiler::Impl {
     if (recording_) {
       finish_recording(self);
     } else if (prepared_) {
-      // A warm-up can only be left through a recording.
+      // Kineto can end a warm-up only through a recording.
       kineto::enableProfiler(config(), activities_);
       kineto::disableProfiler();
     }
@@ -141,9 +141,9 @@ class Profiler::Impl {
           str_cat(
               "there is no trace to write to `",
               path,
-              "`: after ",
+              "`: nothing was recorded in ",
               step_,
-              " steps nothing was recorded"),
+              step_ == 1 ? " step" : " steps"),
           "call `step` after each step, or shorten the schedule");
     }
     if (saved_path_.empty()) {
@@ -202,13 +202,13 @@ class Profiler::Impl {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) {
-      throw IoError(
-          str_cat("cannot make the folder `", folder, "`: ", error.message()));
+      throw IoError(str_cat(
+          "cannot create the folder `", folder, "`: ", error.message()));
     }
     export_to(str_cat(folder, "/profile_", process_index_, ".json"));
   }
 
-  // LibTorch writes a trace once, and says nothing when it cannot.
+  // LibTorch can write a trace only once, and reports no error.
   void save_result(const std::string& path) {
     std::error_code error;
     std::filesystem::remove(path, error);
@@ -255,7 +255,7 @@ Profiler::~Profiler() {
   try {
     stop();
   } catch (const std::exception& error) {
-    std::cerr << str_cat("warning: the profiler: ", error.what(), "\n");
+    std::cerr << str_cat("warning: the profiler failed: ", error.what(), "\n");
   }
 }
 

@@ -17,12 +17,12 @@ std::string padded(std::int64_t value, int width) {
   return out.str();
 }
 
-// `03:25`, with hours only when there are some.
+// Returns `03:25`, or `1:03:25` from one hour on.
 std::string clock_text(double seconds) {
-  const auto whole = static_cast<std::int64_t>(seconds);
+  const auto total = static_cast<std::int64_t>(seconds);
   const std::string tail =
-      padded(whole / 60 % 60, 2) + ":" + padded(whole % 60, 2);
-  return whole < 3600 ? tail : std::to_string(whole / 3600) + ":" + tail;
+      padded(total / 60 % 60, 2) + ":" + padded(total % 60, 2);
+  return total < 3600 ? tail : std::to_string(total / 3600) + ":" + tail;
 }
 
 std::string two_digits(double value) {
@@ -31,7 +31,7 @@ std::string two_digits(double value) {
   return out.str();
 }
 
-// Slow things are told in seconds each.
+// Below one item per second, shows seconds per item.
 std::string rate_text(double rate, const std::string& unit) {
   if (!(rate > 0) || !std::isfinite(rate)) {
     return "?" + unit + "/s";
@@ -66,7 +66,7 @@ std::string progress_line(const Progress& progress) {
       speed + (progress.postfix.empty() ? "" : ", " + progress.postfix) + "]";
   std::string head =
       progress.description.empty() ? "" : progress.description + ": ";
-  // A count past its total is told without one, as the total was wrong.
+  // If the count exceeds the total, the total was wrong and is not shown.
   if (!progress.total || *progress.total <= 0 || progress.n > *progress.total) {
     return head + std::to_string(progress.n) + progress.unit + " [" +
            clock_text(seconds) + ", " + tail;

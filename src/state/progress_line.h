@@ -18,8 +18,8 @@ struct Progress {
   std::string postfix = {};
 };
 
-/// One line without its end: `train:  40%|████      | 4/10 [00:02<00:03,
-/// 2.00it/s]`.
+/// Returns one line without a newline: `train:  40%|████      | 4/10
+/// [00:02<00:03, 2.00it/s]`.
 std::string progress_line(const Progress& progress);
 
 }  // namespace accelerate

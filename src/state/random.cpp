@@ -11,17 +11,17 @@
 namespace accelerate {
 namespace {
 
-at::Generator of_device(const std::optional<c10::Device>& device) {
+at::Generator generator_of_device(const std::optional<c10::Device>& device) {
   if (!device || device->is_cpu()) {
     throw UnsupportedError(
-        "RngType::cuda means the generator of this process's GPU, and the "
-        "process computes on the CPU",
+        "RngType::cuda selects the generator of this process's GPU, but the "
+        "process runs on the CPU",
         "use RngType::torch, or run on a GPU");
   }
   return at::globalContext().defaultGenerator(*device);
 }
 
-at::Generator chosen(
+at::Generator select_generator(
     RngType type,
     const std::optional<at::Generator>& generator,
     const Group& group) {
@@ -31,14 +31,14 @@ at::Generator chosen(
     case RngType::generator:
       if (!generator || !generator->defined()) {
         throw ArgumentError(
-            "RngType::generator needs a generator, got none",
-            "pass the generator as second argument, or use RngType::torch");
+            "RngType::generator needs a generator, but none was passed",
+            "pass the generator as the second argument, or use RngType::torch");
       }
       return *generator;
     case RngType::cuda:
-      return of_device(group.options().device);
+      return generator_of_device(group.options().device);
   }
-  throw InternalError("an RngType without a meaning");
+  throw InternalError("unknown RngType");
 }
 
 }  // namespace
@@ -46,9 +46,9 @@ at::Generator chosen(
 void synchronize_rng_state(
     RngType type, std::optional<at::Generator> generator, const Group& group) {
   if (group.size() == 1 && type == RngType::cuda) {
-    return;  // Alone, in step with everybody; such a group knows no device.
+    return;  // Nothing to synchronize; a group of one has no device.
   }
-  at::Generator target = chosen(type, generator, group);
+  at::Generator target = select_generator(type, generator, group);
   at::Tensor state;
   {
     const std::lock_guard lock(target.mutex());

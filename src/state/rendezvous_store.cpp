@@ -36,7 +36,7 @@ using std::chrono::milliseconds;
 constexpr int kDefaultPort = 29500;
 
 struct TcpAddress {
-  std::string host;
+  std::string hostname;
   int port;
 };
 
@@ -48,9 +48,9 @@ sockaddr_in loopback(std::uint32_t address, int port) {
   return result;
 }
 
-// Whether somebody listens on 127.0.0.1:`port`. The question comes from
-// 127.0.0.2, see `wait_for_listener`.
-bool somebody_listens(int port) {
+// Whether a server listens on 127.0.0.1:`port`. Connects from 127.0.0.2; see
+// `wait_for_listener`.
+bool is_listening(int port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in from = loopback(INADDR_LOOPBACK + 1, 0);
   const sockaddr_in to = loopback(INADDR_LOOPBACK, port);
@@ -61,27 +61,27 @@ bool somebody_listens(int port) {
   return connected;
 }
 
-// A connection to a local port at which nobody listens yet may be given that
-// very port as its own and so reach itself; it then waits for ever, and holds
-// the port that rank 0 wants. So a client asks first, from another address.
+// A connection to a local port without a listener may get the same port as its
+// source port and connect to itself. The client would then wait forever and
+// block rank 0's port. It therefore checks first from another address.
 void wait_for_listener(int port, milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (!somebody_listens(port)) {
+  while (!is_listening(port)) {
     if (std::chrono::steady_clock::now() >= deadline) {
-      throw IoError(
-          str_cat("nobody listened there within ", timeout.count(), " ms"));
+      throw IoError(str_cat(
+          "no server listened on this port within ", timeout.count(), " ms"));
     }
     std::this_thread::sleep_for(milliseconds(5));
   }
 }
 
-// The constructor of a TCPStore talks to its host without a limit, and that
-// process may have been stopped.
+// The constructor of a TCPStore waits for its server without a timeout, and the
+// server process may be stopped.
 StorePtr connect_to_store(
-    const std::string& host, const c10d::TCPStoreOptions& options) {
+    const std::string& hostname, const c10d::TCPStoreOptions& options) {
   const auto store = std::make_shared<StorePtr>();
   if (!BoundedCall().returned_within(options.timeout, [=] {
-        *store = c10::make_intrusive<c10d::TCPStore>(host, options);
+        *store = c10::make_intrusive<c10d::TCPStore>(hostname, options);
       })) {
     throw IoError(str_cat("no answer within ", options.timeout.count(), " ms"));
   }
@@ -89,43 +89,44 @@ StorePtr connect_to_store(
 }
 
 StorePtr open_tcp(
-    const Topology& topology, const TcpAddress& at, milliseconds timeout) {
-  const bool one_host = topology.num_nodes == 1;
-  const std::string host =
-      one_host && !topology.launcher_hosts_store ? "127.0.0.1" : at.host;
+    const Topology& topology, const TcpAddress& address, milliseconds timeout) {
+  const bool one_machine = topology.num_nodes == 1;
+  const std::string hostname = one_machine && !topology.launcher_serves_store
+                                   ? "127.0.0.1"
+                                   : address.hostname;
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(at.port);
+  options.port = static_cast<std::uint16_t>(address.port);
   options.isServer =
-      topology.process_index == 0 && !topology.launcher_hosts_store;
+      topology.process_index == 0 && !topology.launcher_serves_store;
   options.waitWorkers = false;
   options.timeout = timeout;
-  if (options.isServer && one_host) {
-    // A TCPStore that binds by itself listens on every interface.
-    options.masterListenFd = listen_on_loopback(at.port);
+  if (options.isServer && one_machine) {
+    // A TCPStore that binds its own socket listens on every interface.
+    options.masterListenFd = listen_on_loopback(address.port);
   }
   try {
-    if (!options.isServer && host == "127.0.0.1") {
-      wait_for_listener(at.port, timeout);
+    if (!options.isServer && hostname == "127.0.0.1") {
+      wait_for_listener(address.port, timeout);
     }
-    return connect_to_store(host, options);
+    return connect_to_store(hostname, options);
   } catch (const std::exception& error) {
     throw DistributedError(
         str_cat(
             "rank ",
             topology.process_index,
             " cannot reach the store at ",
-            host,
+            hostname,
             ":",
-            at.port,
+            address.port,
             ": ",
             std::string_view(error.what())
                 .substr(0, std::string_view(error.what()).find('\n'))),
-        "check that rank 0 runs, and that MASTER_ADDR and MASTER_PORT are "
-        "the same on every rank");
+        "check that rank 0 is running, and that MASTER_ADDR and MASTER_PORT "
+        "are the same on every rank");
   }
 }
 
-// Field 22 of /proc/<pid>/stat; the name in field 2 may contain blanks.
+// Field 22 of /proc/<pid>/stat; the name in field 2 may contain spaces.
 std::string start_time_of(pid_t pid) {
   std::ifstream file(str_cat("/proc/", pid, "/stat"));
   std::string line;
@@ -138,7 +139,7 @@ std::string start_time_of(pid_t pid) {
   return field;
 }
 
-// A folder that only this user can write to.
+// Creates a folder that only this user can access.
 std::string private_folder(const std::string& root) {
   const std::string path = str_cat(root, "/accelerate-", ::getuid());
   ::mkdir(path.c_str(), 0700);
@@ -146,15 +147,15 @@ std::string private_folder(const std::string& root) {
   if (::lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
       status.st_uid != ::getuid() || (status.st_mode & 0077) != 0) {
     throw IoError(
-        str_cat(path, " is not a folder of this user alone"),
+        str_cat(path, " is not a folder that only this user can access"),
         str_cat("remove ", path, ", or set TMPDIR to another folder"));
   }
   return path;
 }
 
-// All processes of one host have the launcher's daemon as parent; its start
-// time tells it from an earlier process with the same number.
-StorePtr open_by_parent(const Topology& topology) {
+// The launcher's daemon is the parent of all processes on one machine. Its
+// start time distinguishes it from an earlier process with the same pid.
+StorePtr open_file_named_after_parent(const Topology& topology) {
   const pid_t parent = ::getppid();
   const std::string path = str_cat(
       private_folder(topology.scratch_folder),
@@ -179,12 +180,13 @@ std::optional<TcpAddress> parse_tcp(const std::string& method) {
       return TcpAddress{rest.substr(0, colon), port};
     }
   } catch (const std::exception&) {
-    // Falls through to the caller's error.
+    // The caller reports the error.
   }
   return std::nullopt;
 }
 
-StorePtr open_at_launcher(const Topology& topology, milliseconds timeout) {
+StorePtr connect_to_launcher_store(
+    const Topology& topology, milliseconds timeout) {
   StoreClientOptions options;
   options.endpoint = parse_endpoint(*topology.launcher_store);
   options.secret = topology.launcher_store_secret;
@@ -199,21 +201,22 @@ StorePtr open_at_launcher(const Topology& topology, milliseconds timeout) {
 
 StorePtr open_from_environment(const Topology& topology, milliseconds timeout) {
   if (topology.launcher_store) {
-    return open_at_launcher(topology, timeout);
+    return connect_to_launcher_store(topology, timeout);
   }
   if (topology.num_nodes > 1 && !topology.main_address) {
     throw ConfigError(
         str_cat(
+            "there are ",
             topology.num_processes,
             " processes on ",
             topology.num_nodes,
-            " hosts, but environment variable MASTER_ADDR is not set"),
-        "set MASTER_ADDR to the address of the host of rank 0, and "
-        "MASTER_PORT to a free port there");
+            " machines, but environment variable MASTER_ADDR is not set"),
+        "set MASTER_ADDR to the address of the machine that runs rank 0, and "
+        "MASTER_PORT to a free port on that machine");
   }
   if (topology.num_nodes == 1 && !topology.main_port &&
       topology.launcher != Launcher::torchrun) {
-    return open_by_parent(topology);
+    return open_file_named_after_parent(topology);
   }
   return open_tcp(
       topology,
@@ -245,7 +248,7 @@ void check_init_method(const std::string& method) {
             "init_method `",
             method,
             "` is not one of env://, tcp://host:port, file:///path"),
-        "leave it out to use the launcher's variables");
+        "leave `init_method` out to use the launcher's variables");
   }
 }
 
@@ -256,11 +259,11 @@ StorePtr open_store(
   const std::string method = init_method.value_or("env://");
   check_init_method(method);
   const StorePtr store = open_any(topology, method, timeout);
-  // A run that is started again, and a process that joins once more after
-  // `PartialState::reset`, must not read what was left in the store before.
-  static std::atomic<int> joined = 0;
+  // A restarted run, and a process that joins again after
+  // `PartialState::reset`, must not read older keys in the store.
+  static std::atomic<int> num_joins = 0;
   return c10::make_intrusive<c10d::PrefixStore>(
-      str_cat("accelerate/", topology.restart_count, "/", joined++), store);
+      str_cat("accelerate/", topology.restart_count, "/", num_joins++), store);
 }
 
 int listen_on_loopback(int port) {
@@ -276,7 +279,7 @@ int listen_on_loopback(int port) {
     throw IoError(
         str_cat(
             "cannot listen on 127.0.0.1:", port, ": ", std::strerror(error)),
-        "set MASTER_PORT to a free port, the same on every rank");
+        "set MASTER_PORT to the same free port on every rank");
   }
   return fd;
 }

@@ -16,26 +16,28 @@ namespace accelerate {
 /// Opens the store of the run.
 ///
 /// `init_method` is `env://` (or left out), `tcp://host:port` or
-/// `file:///path`. On one host nothing listens outside 127.0.0.1: rank 0 hosts
-/// the store on a socket bound there, or, when no port is known, the processes
-/// meet in a file named after their common parent.
+/// `file:///path`. If all processes are on one machine, rank 0 serves the store
+/// on 127.0.0.1 only; if the environment names no port, the store is a file
+/// named after the common parent process instead.
 ///
-/// Collective: the n-th store of one process holds the keys of the n-th store
-/// of the others, and no older ones.
+/// Collective: the n-th store that a process opens shares its keys with the
+/// n-th store that every other process opens. A new store contains no keys from
+/// earlier stores.
 ///
-/// Throws `ConfigError` when several hosts have no address to meet at,
-/// `DistributedError` when the store cannot be reached in time.
+/// Throws `ConfigError` when the run has several machines but no rendezvous
+/// address, and `DistributedError` when the store cannot be reached before the
+/// timeout.
 c10::intrusive_ptr<c10d::Store> open_store(
     const Topology& topology,
     const std::optional<std::string>& init_method,
     std::chrono::milliseconds timeout);
 
-/// Throws `ArgumentError` that names the forms unless `method` has one of
-/// those that `open_store` takes.
+/// Throws an `ArgumentError` that lists the valid forms if `open_store` does
+/// not accept `method`.
 void check_init_method(const std::string& method);
 
-/// A socket that listens on 127.0.0.1:`port`; port 0 picks a free one.
-/// Returns the descriptor. Throws `IoError` when the port is taken.
+/// Opens a socket that listens on 127.0.0.1:`port`; port 0 selects a free port.
+/// Returns the descriptor. Throws `IoError` when the port is in use.
 int listen_on_loopback(int port);
 
 }  // namespace accelerate

@@ -16,8 +16,8 @@ std::uint64_t index_of_this_process(const SetSeedOptions& options) {
   if (!PartialState::is_initialized()) {
     throw StateError(
         "`set_seed` with `device_specific` needs the index of this process, "
-        "and there is no PartialState yet",
-        "make the `Accelerator` first, or set `process_index`");
+        "but there is no PartialState yet",
+        "create the `Accelerator` first, or set `process_index`");
   }
   return static_cast<std::uint64_t>(PartialState().process_index());
 }

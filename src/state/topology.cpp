@@ -10,8 +10,8 @@
 namespace accelerate {
 namespace {
 
-// The same facts under each launcher's names; null where it has none.
-struct Names {
+// The names of a launcher's environment variables; null where it has none.
+struct VariableNames {
   Launcher launcher;
   const char* rank;
   const char* size;
@@ -21,8 +21,8 @@ struct Names {
   const char* nodes;
 };
 
-constexpr std::array kNames = {
-    Names{
+constexpr std::array kVariableNames = {
+    VariableNames{
         Launcher::torchrun,
         "RANK",
         "WORLD_SIZE",
@@ -30,7 +30,7 @@ constexpr std::array kNames = {
         "LOCAL_WORLD_SIZE",
         "GROUP_RANK",
         "GROUP_WORLD_SIZE"},
-    Names{
+    VariableNames{
         Launcher::openmpi,
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_SIZE",
@@ -38,7 +38,7 @@ constexpr std::array kNames = {
         "OMPI_COMM_WORLD_LOCAL_SIZE",
         nullptr,
         nullptr},
-    Names{
+    VariableNames{
         Launcher::mpich,
         "PMI_RANK",
         "PMI_SIZE",
@@ -46,7 +46,7 @@ constexpr std::array kNames = {
         "MPI_LOCALNRANKS",
         nullptr,
         nullptr},
-    Names{
+    VariableNames{
         Launcher::mvapich,
         "MV2_COMM_WORLD_RANK",
         "MV2_COMM_WORLD_SIZE",
@@ -54,7 +54,7 @@ constexpr std::array kNames = {
         "MV2_COMM_WORLD_LOCAL_SIZE",
         nullptr,
         nullptr},
-    Names{
+    VariableNames{
         Launcher::slurm,
         "SLURM_PROCID",
         "SLURM_STEP_NUM_TASKS",
@@ -64,10 +64,10 @@ constexpr std::array kNames = {
         "SLURM_STEP_NUM_NODES"},
 };
 
-// How many tasks each node of a step of Slurm has: `2(x3),1`.
+// The number of tasks on each node of a Slurm step: `2(x3),1`.
 constexpr const char* kTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
 
-[[noreturn]] void refuse_half(
+[[noreturn]] void throw_half_set(
     const Environment& environment,
     const char* set,
     const char* unset,
@@ -86,7 +86,7 @@ constexpr const char* kTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
 
 class Reader {
  public:
-  Reader(const Environment& environment, const Names& names)
+  Reader(const Environment& environment, const VariableNames& names)
       : environment_(environment), names_(names) {}
 
   Topology read() const {
@@ -94,7 +94,7 @@ class Reader {
     topology.launcher = names_.launcher;
     topology.num_processes = required(names_.size, names_.rank, 1);
     topology.process_index = required(names_.rank, names_.size, 0);
-    below(
+    check_below(
         names_.rank,
         topology.process_index,
         topology.num_processes,
@@ -105,28 +105,28 @@ class Reader {
   }
 
  private:
-  std::optional<int> number(const char* name, int least) const {
+  std::optional<int> number(const char* name, int minimum) const {
     if (name == nullptr) {
       return std::nullopt;
     }
-    const auto value = environment_.get_integer(name, least);
+    const auto value = environment_.get_integer(name, minimum);
     return value ? std::optional<int>(static_cast<int>(*value)) : std::nullopt;
   }
 
-  int required(const char* name, const char* partner, int least) const {
-    const auto value = number(name, least);
+  int required(const char* name, const char* partner, int minimum) const {
+    const auto value = number(name, minimum);
     if (!value) {
-      refuse_half(
+      throw_half_set(
           environment_,
           partner,
           name,
-          "set both, or neither for a single process; a launcher sets them "
-          "all");
+          "set both variables, or neither for a single process; a launcher "
+          "sets them");
     }
     return *value;
   }
 
-  void below(
+  void check_below(
       const char* name, int value, int limit, const char* limit_name) const {
     if (value >= limit) {
       throw ConfigError(
@@ -148,17 +148,18 @@ class Reader {
     const auto rank = number(names_.local_rank, 0);
     const auto size = local_size(topology);
     if (!rank && !size) {
-      require_one_host(topology);
+      require_one_machine(topology);
       topology.local_process_index = topology.process_index;
       topology.local_num_processes = topology.num_processes;
       return;
     }
     if (!rank || !size) {
-      refuse_half(
+      throw_half_set(
           environment_,
           rank ? names_.local_rank : local_size_name(),
           rank ? local_size_name() : names_.local_rank,
-          "set both, or neither when all processes are on one host");
+          "set both variables, or neither when all processes are on one "
+          "machine");
     }
     topology.local_process_index = *rank;
     topology.local_num_processes = *size;
@@ -175,16 +176,17 @@ class Reader {
               topology.num_processes,
               "`"),
           str_cat(
+              "set ",
               local_size_name(),
-              " counts the processes of this host, ",
+              " to the number of processes on this machine, and ",
               names_.size,
-              " those of all hosts"));
+              " to the number on all machines"));
     }
-    below(names_.local_rank, *rank, *size, local_size_name());
+    check_below(names_.local_rank, *rank, *size, local_size_name());
     check_local_rank(topology);
   }
 
-  // Ranks of a host are numbered in the order of their global ranks.
+  // Local ranks are numbered in the order of the global ranks.
   void check_local_rank(const Topology& topology) const {
     const int rank = topology.process_index;
     const int local_rank = topology.local_process_index;
@@ -205,7 +207,7 @@ class Reader {
               names_.local_rank,
               " to a number from 0 to ",
               rank,
-              ": it counts the processes of this host alone"));
+              ": a local rank is never greater than the global rank"));
     }
     if (topology.local_num_processes == topology.num_processes &&
         local_rank != rank) {
@@ -221,18 +223,20 @@ class Reader {
               rank,
               "`, and all ",
               topology.num_processes,
-              " processes are on this host"),
+              " processes are on this machine"),
           str_cat(
               "set ",
               names_.local_rank,
               " to ",
               rank,
-              ": on one host it is the same as ",
+              ": on a single machine ",
+              names_.local_rank,
+              " equals ",
               names_.rank));
     }
   }
 
-  // Where `local_size` finds the number.
+  // The variable that `local_size` reads.
   const char* local_size_name() const {
     if (names_.launcher != Launcher::slurm) {
       return names_.local_size;
@@ -242,7 +246,7 @@ class Reader {
 
   bool on_one_node() const { return number(names_.nodes, 1).value_or(1) == 1; }
 
-  // Slurm says "2(x3),1" for the tasks of each node instead of a number.
+  // Slurm has a list of tasks per node like "2(x3),1" instead of a number.
   std::optional<int> local_size(const Topology& topology) const {
     if (names_.launcher != Launcher::slurm) {
       return number(names_.local_size, 1);
@@ -252,7 +256,7 @@ class Reader {
     }
     const auto tasks = environment_.get(kTasksPerNode);
     const int node = number(names_.node, 0).value_or(0);
-    below(names_.node, node, *number(names_.nodes, 1), names_.nodes);
+    check_below(names_.node, node, *number(names_.nodes, 1), names_.nodes);
     return tasks ? std::optional<int>(tasks_of_node(*tasks, node))
                  : std::nullopt;
   }
@@ -280,7 +284,7 @@ class Reader {
                 "environment variable SLURM_STEP_TASKS_PER_NODE is `",
                 text,
                 "`, not a list like `2(x3),1`"),
-            "start the program with `srun`, which sets it");
+            "start the program with `srun`, which sets this variable");
       }
       first += times;
       if (node < first) {
@@ -300,11 +304,11 @@ class Reader {
             text,
             "`, a list of ",
             first,
-            " nodes"),
-        "start the program with `srun`, which sets both");
+            first == 1 ? " node" : " nodes"),
+        "start the program with `srun`, which sets both variables");
   }
 
-  void require_one_host(const Topology& topology) const {
+  void require_one_machine(const Topology& topology) const {
     const auto address = environment_.get("MASTER_ADDR").value_or("localhost");
     const bool local = address == "localhost" || address == "127.0.0.1" ||
                        address == "::1" || topology.num_processes == 1;
@@ -313,16 +317,15 @@ class Reader {
           str_cat(
               "environment variable MASTER_ADDR is `",
               address,
-              "`, another host, but ",
+              "`, which is another machine, but ",
               names_.local_rank,
               " is not set"),
           str_cat(
               "set ",
               names_.local_rank,
               " and ",
-              names_.local_size == nullptr ? "the tasks per node"
-                                           : names_.local_size,
-              ", or start with a launcher, which sets them"));
+              names_.local_size == nullptr ? kTasksPerNode : names_.local_size,
+              ", or use a launcher, which sets these variables"));
     }
   }
 
@@ -334,7 +337,7 @@ class Reader {
     topology.num_nodes = nodes.value_or(std::max(
         (topology.num_processes + local - 1) / local, topology.node_index + 1));
     if (nodes) {
-      below(names_.node, topology.node_index, *nodes, names_.nodes);
+      check_below(names_.node, topology.node_index, *nodes, names_.nodes);
       check_number_of_nodes(topology);
     } else if (names_.node != nullptr) {
       check_node(topology);
@@ -344,12 +347,12 @@ class Reader {
     }
   }
 
-  // The processes of the other hosts, of which each has at least one.
+  // Every other machine has at least one process.
   void check_number_of_nodes(const Topology& topology) const {
     const int others = topology.num_processes - topology.local_num_processes;
-    const int least = others == 0 ? 1 : 2;
-    const int most = others + 1;
-    if (topology.num_nodes >= least && topology.num_nodes <= most) {
+    const int min_nodes = others == 0 ? 1 : 2;
+    const int max_nodes = others + 1;
+    if (topology.num_nodes >= min_nodes && topology.num_nodes <= max_nodes) {
       return;
     }
     throw ConfigError(
@@ -358,22 +361,23 @@ class Reader {
             names_.nodes,
             " is `",
             topology.num_nodes,
-            "` but ",
+            "` but this machine runs ",
             topology.local_num_processes,
             " of ",
             topology.num_processes,
-            " processes are on this host"),
-        least == most ? str_cat("set ", names_.nodes, " to ", most)
-                      : str_cat(
-                            "set ",
-                            names_.nodes,
-                            " to a number from ",
-                            least,
-                            " to ",
-                            most));
+            " processes"),
+        min_nodes == max_nodes
+            ? str_cat("set ", names_.nodes, " to ", max_nodes)
+            : str_cat(
+                  "set ",
+                  names_.nodes,
+                  " to a number from ",
+                  min_nodes,
+                  " to ",
+                  max_nodes));
   }
 
-  // torchrun numbers the processes of its first host before all others.
+  // torchrun numbers the processes of its first machine first.
   void check_first_node(const Topology& topology) const {
     if (!environment_.has(names_.node) || topology.node_index != 0 ||
         topology.local_process_index == topology.process_index) {
@@ -393,52 +397,56 @@ class Reader {
             topology.local_process_index,
             "`"),
         str_cat(
-            "on the first host both are the same: set ",
+            "set ",
             names_.node,
-            " to this host's number, or ",
+            " to the index of this machine, or ",
             names_.rank,
             " to ",
-            topology.local_process_index));
+            topology.local_process_index,
+            ": on the first machine ",
+            names_.rank,
+            " equals ",
+            names_.local_rank));
   }
 
-  // Hosts may have unequal numbers of processes: the others have at least one.
+  // Machines may have unequal numbers of processes, but each has at least one.
   void check_node(const Topology& topology) const {
-    const int most = topology.num_processes - topology.local_num_processes;
-    if (topology.node_index <= most) {
+    const int max_node = topology.num_processes - topology.local_num_processes;
+    if (topology.node_index <= max_node) {
       return;
     }
     const std::string beginning = str_cat(
         "environment variable ", names_.node, " is `", topology.node_index);
-    if (most == 0) {
+    if (max_node == 0) {
       throw ConfigError(
           str_cat(
               beginning,
               "` but all ",
               topology.num_processes,
-              " processes are on this host"),
+              " processes are on this machine"),
           str_cat("set ", names_.node, " to 0, or unset it"));
     }
     throw ConfigError(
         str_cat(
             beginning,
-            "` but ",
+            "` but this machine runs ",
             topology.local_num_processes,
             " of ",
             topology.num_processes,
-            " processes are on this host, so there are at most ",
-            most + 1,
-            " hosts"),
-        str_cat("set ", names_.node, " to a number from 0 to ", most));
+            " processes, so there are at most ",
+            max_node + 1,
+            " machines"),
+        str_cat("set ", names_.node, " to a number from 0 to ", max_node));
   }
 
   const Environment& environment_;
-  const Names& names_;
+  const VariableNames& names_;
 };
 
-bool is_set(const Environment& environment, const Names& names) {
+bool is_set(const Environment& environment, const VariableNames& names) {
   if (names.launcher == Launcher::slurm) {
-    // A batch script has SLURM_PROCID too, but is one process: only `srun`
-    // makes a step with a number of tasks.
+    // A batch script also has SLURM_PROCID, but is a single process. Only
+    // `srun` creates a step with several tasks.
     return environment.has("SLURM_STEP_ID") && environment.has(names.rank) &&
            (environment.has(names.size) ||
             environment.get_integer(names.rank, 0) != 0);
@@ -448,21 +456,21 @@ bool is_set(const Environment& environment, const Names& names) {
          environment.get_integer(names.size, 1).value_or(1) > 1;
 }
 
-// Called when nothing says that there are several processes.
+// Called when no variable indicates several processes.
 void refuse_local_without_global(
-    const Environment& environment, const Names& names) {
+    const Environment& environment, const VariableNames& names) {
   const auto more_than = [&](const char* name, int one_process) {
     return name != nullptr && environment.get_integer(name, -1).value_or(
                                   one_process) > one_process;
   };
-  const char* odd = more_than(names.local_rank, 0)   ? names.local_rank
-                    : more_than(names.local_size, 1) ? names.local_size
-                    : more_than(names.node, 0)       ? names.node
-                                                     : nullptr;
-  if (odd != nullptr) {
-    refuse_half(
+  const char* unexpected = more_than(names.local_rank, 0)   ? names.local_rank
+                           : more_than(names.local_size, 1) ? names.local_size
+                           : more_than(names.node, 0)       ? names.node
+                                                            : nullptr;
+  if (unexpected != nullptr) {
+    throw_half_set(
         environment,
-        odd,
+        unexpected,
         names.rank,
         str_cat(
             "set ",
@@ -470,20 +478,21 @@ void refuse_local_without_global(
             " and ",
             names.size,
             " too, or unset ",
-            odd,
-            " for a single process; a launcher sets them all"));
+            unexpected,
+            " for a single process; a launcher sets all of these variables"));
   }
 }
 
-void read_meeting_place(const Environment& environment, Topology& topology) {
+void read_rendezvous_address(
+    const Environment& environment, Topology& topology) {
   topology.main_address = environment.get("MASTER_ADDR");
   if (const auto port = environment.get_integer("MASTER_PORT", 1, 65535)) {
     topology.main_port = static_cast<int>(*port);
   }
-  topology.launcher_hosts_store =
+  topology.launcher_serves_store =
       environment.get_flag("TORCHELASTIC_USE_AGENT_STORE").value_or(false);
-  // Another launcher inside one of our workers gives its processes a run of
-  // their own; our store is not theirs.
+  // A launcher inside one of our workers starts a run of its own, whose
+  // processes must not use our store.
   const auto run = environment.get("ACCELERATE_STORE_RUN");
   if (run && run == environment.get("TORCHELASTIC_RUN_ID") &&
       topology.launcher == Launcher::torchrun) {
@@ -497,9 +506,9 @@ void read_meeting_place(const Environment& environment, Topology& topology) {
   const auto nodes = environment.get("SLURM_STEP_NODELIST");
   if (topology.launcher == Launcher::slurm && topology.num_nodes > 1 && nodes &&
       !topology.main_address) {
-    // Ports of jobs that share nodes should differ; job ids are consecutive.
+    // Jobs that share a node need different ports; job ids are consecutive.
     const auto job = environment.get_integer("SLURM_JOB_ID").value_or(0);
-    topology.main_address = first_host(*nodes);
+    topology.main_address = first_node(*nodes);
     topology.main_port =
         topology.main_port.value_or(static_cast<int>(29500 + job % 1000));
   }
@@ -526,15 +535,16 @@ const char* name_of(Launcher launcher) {
 }
 
 Topology detect_topology(const Environment& environment) {
-  for (const Names& names : kNames) {
+  for (const VariableNames& names : kVariableNames) {
     if (is_set(environment, names)) {
       Topology topology = Reader(environment, names).read();
-      read_meeting_place(environment, topology);
+      read_rendezvous_address(environment, topology);
       return topology;
     }
   }
-  for (const Names& names : kNames) {
-    // A batch script of Slurm is one process of a job of many.
+  for (const VariableNames& names : kVariableNames) {
+    // A Slurm batch script is a single process with the variables of a larger
+    // job.
     if (names.launcher != Launcher::slurm) {
       refuse_local_without_global(environment, names);
     }
@@ -542,14 +552,14 @@ Topology detect_topology(const Environment& environment) {
   return {};
 }
 
-std::string first_host(const std::string& node_list) {
+std::string first_node(const std::string& node_list) {
   const auto end = node_list.find_first_of("[,");
-  std::string host = node_list.substr(0, end);
+  std::string node = node_list.substr(0, end);
   if (end != std::string::npos && node_list[end] == '[') {
     const auto stop = node_list.find_first_of("-,]", end + 1);
-    host += node_list.substr(end + 1, stop - end - 1);
+    node += node_list.substr(end + 1, stop - end - 1);
   }
-  return host;
+  return node;
 }
 
 }  // namespace accelerate

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where this process stands among those of its run, read off the environment.
+// The rank and node of this process in its run, read from environment
+// variables.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +11,12 @@
 
 namespace accelerate {
 
-/// Who started this process.
+/// The launcher that started this process.
 enum class Launcher { none, torchrun, openmpi, mpich, mvapich, slurm };
 
 const char* name_of(Launcher launcher);
 
-/// A process and the others of its run.
+/// The position of a process in its run.
 struct Topology {
   Launcher launcher = Launcher::none;
   int process_index = 0;
@@ -24,28 +25,33 @@ struct Topology {
   int local_num_processes = 1;
   int node_index = 0;
   int num_nodes = 1;
-  /// Where the processes meet, if the environment says so.
+  /// The rendezvous address and port, if the environment specifies them.
   std::optional<std::string> main_address;
   std::optional<int> main_port;
-  /// The launcher itself hosts the store there; all processes are clients.
-  bool launcher_hosts_store = false;
-  /// The store of `accelerate launch`, if it started this process.
+  /// Whether the launcher itself serves the store, so that all processes are
+  /// clients.
+  bool launcher_serves_store = false;
+  /// The address of the store in `accelerate launch`, if `accelerate launch`
+  /// started this process.
   std::optional<std::string> launcher_store;
   std::string launcher_store_secret;
-  /// How often the launcher has started this run before.
+  /// How many times the launcher has restarted this run.
   int restart_count = 0;
-  /// For files that processes of one host meet in: TMPDIR or /tmp.
+  /// The folder for rendezvous files of runs on one machine: TMPDIR if set,
+  /// otherwise /tmp.
   std::string scratch_folder = "/tmp";
 };
 
-/// Reads the variables of torchrun, Open MPI, MPICH, MVAPICH or Slurm, in this
-/// order; none of them means one process.
+/// Looks for the variables of torchrun, Open MPI, MPICH, MVAPICH and Slurm, in
+/// this order, and reads the variables of the first launcher found. If no
+/// launcher is found, the run has one process.
 ///
-/// Throws `ConfigError` that names variable and value when they are half set
-/// or contradict each other.
+/// Throws a `ConfigError` that names the variable and its value when the
+/// variables are incomplete or contradict each other.
 Topology detect_topology(const Environment& environment);
 
-/// First host of a Slurm node list: `node[07-09,12],login` → `node07`.
-std::string first_host(const std::string& node_list);
+/// Returns the first node of a Slurm node list: `node[07-09,12],login` →
+/// `node07`.
+std::string first_node(const std::string& node_list);
 
 }  // namespace accelerate

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "accelerate/partial_state.h"
-#include "base/notebook_host.h"
+#include "base/notebook_launch.h"
 #include "state/progress_line.h"
 
 namespace accelerate {
@@ -15,14 +15,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// On a terminal ten drawings a second look continuous; a log file wants few.
+// On a terminal, ten redraws a second look continuous; a log file needs few.
 constexpr std::chrono::milliseconds kTerminalInterval{100};
 constexpr std::chrono::milliseconds kLogInterval{5000};
 
-// The cells of a C++ notebook show a line that is drawn again, like a terminal.
-bool can_draw_again() {
+// The output of a C++ notebook cell can redraw a line, like a terminal.
+bool can_redraw() {
   return ::isatty(STDERR_FILENO) != 0 ||
-         ::dlsym(RTLD_DEFAULT, kNotebookHost) != nullptr;
+         ::dlsym(RTLD_DEFAULT, kNotebookLaunchSymbol) != nullptr;
 }
 
 bool is_shown_here() {
@@ -38,7 +38,7 @@ class tqdm::Impl {
       : options_(std::move(options)),
         stream_(options_.stream != nullptr ? options_.stream : &std::cerr),
         terminal_(options_.terminal.value_or(
-            options_.stream == nullptr && can_draw_again())),
+            options_.stream == nullptr && can_redraw())),
         interval_(options_.interval.value_or(
             terminal_ ? kTerminalInterval : kLogInterval)),
         start_(now()),
@@ -94,8 +94,8 @@ class tqdm::Impl {
     }
   }
 
-  // The whole line goes out in one piece, so that lines of other threads can
-  // only come before or after it.
+  // Writes the whole line at once, so that output from other threads cannot
+  // split it.
   void draw() {
     last_draw_ = now();
     progress_.elapsed = last_draw_ - start_;
@@ -113,7 +113,7 @@ class tqdm::Impl {
   bool closed_ = false;
 };
 
-// Where the bar is not shown, the count is all there is.
+// A hidden bar only counts.
 tqdm::tqdm(std::optional<std::int64_t> total, TqdmOptions options) {
   if (options.show.has_value() ? *options.show : is_shown_here()) {
     impl_ = std::make_unique<Impl>(total, std::move(options));

@@ -20,12 +20,12 @@
 namespace accelerate {
 namespace {
 
-// Tensors begin where LibTorch would let them begin, if their sizes do: then
-// they can be used where the file is mapped.
+// Aligned like LibTorch's own tensors, if their sizes allow it, so that they
+// can be used directly in the mapped file.
 constexpr std::size_t kHeaderAlignment = 64;
 constexpr std::size_t kLengthBytes = 8;
 
-// What will be written: contiguous, on the host, with its place in the order.
+// A tensor to be written: contiguous and in host memory.
 struct Piece {
   std::string name;
   std::string_view dtype;
@@ -35,22 +35,22 @@ struct Piece {
 Piece piece_of(const std::string& name, const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.layout() != c10::kStrided) {
     throw ArgumentError(str_cat(
-        "`",
+        "tensor `",
         name,
         "` is ",
         tensor.defined() ? "sparse" : "undefined",
-        "; a safetensors file holds dense tensors"));
+        ", but a safetensors file holds only dense tensors"));
   }
   const auto dtype = safetensors_name(tensor.scalar_type());
   if (!dtype) {
     throw ArgumentError(
         str_cat(
-            "`",
+            "tensor `",
             name,
             "` is of type ",
             tensor.scalar_type(),
-            ", which the safetensors format does not have"),
-        "convert it first");
+            ", which the safetensors format does not support"),
+        "convert the tensor to a supported type first");
   }
   return {name, *dtype, tensor.detach().cpu().contiguous()};
 }
@@ -60,27 +60,28 @@ bool is_same_memory(const at::Tensor& left, const at::Tensor& right) {
          left.sizes() == right.sizes() && left.strides() == right.strides();
 }
 
-// Moves names of memory seen before into the metadata.
+// Moves names of tensors that share memory with an earlier one into the
+// metadata.
 std::vector<Piece> unique_pieces(
     const TensorMap& tensors, std::map<std::string, std::string>& metadata) {
   std::vector<Piece> pieces;
   std::unordered_map<const void*, std::pair<std::string, at::Tensor>> seen;
   for (const auto& [name, tensor] : tensors) {
     if (name == "__metadata__") {
-      throw ArgumentError("a tensor cannot be called `__metadata__`");
+      throw ArgumentError("a tensor cannot be named `__metadata__`");
     }
     if (tensor.defined() && tensor.layout() == c10::kStrided &&
         tensor.numel() > 0) {
-      const auto [at, fresh] =
+      const auto [at, inserted] =
           seen.try_emplace(tensor.const_data_ptr(), name, tensor);
-      if (!fresh && is_same_memory(at->second.second, tensor)) {
+      if (!inserted && is_same_memory(at->second.second, tensor)) {
         metadata[name] = at->second.first;
         continue;
       }
     }
     pieces.push_back(piece_of(name, tensor));
   }
-  // Larger elements first keeps every tensor aligned to its element.
+  // Writing larger elements first keeps every tensor aligned to its elements.
   std::ranges::stable_sort(pieces, [](const Piece& left, const Piece& right) {
     return left.tensor.element_size() > right.tensor.element_size();
   });
@@ -149,7 +150,7 @@ class SafetensorsFile::Impl {
     const auto found = index_.find(name);
     if (found == index_.end()) {
       throw ArgumentError(
-          str_cat(path_, " holds no tensor `", printable(name), "`"));
+          str_cat(path_, " has no tensor `", printable(name), "`"));
     }
     const SafetensorsEntry& entry = header_.tensors[found->second];
     return view_of(entry, file_->data() + entry.begin, file_, path_);

@@ -31,7 +31,7 @@ constexpr Pair kPairs[] = {
     {"F8_E8M0", c10::ScalarType::Float8_e8m0fnu},
     {"F8_E4M3FNUZ", c10::ScalarType::Float8_e4m3fnuz},
     {"F8_E5M2FNUZ", c10::ScalarType::Float8_e5m2fnuz},
-    // LibTorch counts pairs of elements here, the format counts elements.
+    // LibTorch counts pairs of elements, the format counts elements.
     {"F4", c10::ScalarType::Float4_e2m1fn_x2},
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch's element types under the names of the safetensors format.
+// Maps LibTorch's element types to safetensors names and back.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,12 @@
 
 namespace accelerate {
 
-/// Nothing for types of the format that LibTorch does not have.
+/// Returns LibTorch's type for a safetensors name; empty if LibTorch has no
+/// such type.
 std::optional<c10::ScalarType> dtype_from_safetensors(std::string_view name);
 
-/// Nothing for types that the format does not have.
+/// Returns the safetensors name of a LibTorch type; empty if the type has no
+/// such name.
 std::optional<std::string_view> safetensors_name(c10::ScalarType dtype);
 
 }  // namespace accelerate

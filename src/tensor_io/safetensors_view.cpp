@@ -25,9 +25,10 @@ std::vector<std::int64_t> libtorch_shape(
     if (shape.empty() || shape.back() % 2 != 0) {
       throw UnsupportedError(str_cat(
           path,
-          ": `",
+          ": tensor `",
           printable(entry.name),
-          "` has rows of an odd number of F4, which LibTorch packs in pairs"));
+          "` has rows with an odd number of F4 elements, which LibTorch packs "
+          "in pairs"));
     }
     shape.back() /= 2;
   }
@@ -42,11 +43,11 @@ c10::ScalarType dtype_of(
   if (!dtype) {
     throw UnsupportedError(str_cat(
         path,
-        ": `",
+        ": tensor `",
         printable(entry.name),
         "` is of type ",
         entry.dtype,
-        ", which LibTorch does not have"));
+        ", which LibTorch does not support"));
   }
   return *dtype;
 }
@@ -60,7 +61,8 @@ at::Tensor view_of(
   const auto shape = libtorch_shape(entry, path);
   const auto options = at::TensorOptions().dtype(dtype);
   if (reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(dtype) != 0) {
-    // Only files of other writers; kernels may rely on alignment.
+    // Only files from other writers may be unaligned; kernels may rely on
+    // alignment.
     const at::Tensor copy = at::empty(shape, options);
     std::memcpy(copy.mutable_data_ptr(), data, entry.end - entry.begin);
     return copy;

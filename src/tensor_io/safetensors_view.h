@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An entry of a safetensors file as a tensor.
+// Creates tensors that are views of the entries in a safetensors file.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace accelerate {
 
-/// The type of an entry. Throws `UnsupportedError` naming `path` when LibTorch
-/// has no such type.
+/// Returns the element type of an entry. Throws `UnsupportedError`, which names
+/// `path`, if LibTorch has no such type.
 c10::ScalarType dtype_of(
     const SafetensorsEntry& entry, const std::string& path);
 
-/// A tensor that looks at an entry's bytes, and keeps `owner` as long as it
-/// lives; a copy when they are not aligned to their elements.
+/// Returns a tensor that is a view of an entry's bytes and keeps `owner` alive.
+/// If the bytes are not aligned for their element type, returns a copy instead.
 at::Tensor view_of(
     const SafetensorsEntry& entry,
     std::byte* data,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a safetensors file, wherever they go.
+// Encodes tensors as a safetensors file and writes the bytes to any
+// destination.
 #pragma once
 
 #include <functional>
@@ -11,8 +12,9 @@
 
 namespace accelerate {
 
-/// Hands the bytes of a file to `write`, piece by piece and in order. What
-/// `save_safetensors` says of tensors and metadata holds here.
+/// Encodes the tensors as a safetensors file and passes its bytes to `write`,
+/// in order and piece by piece. The rules for tensors and metadata are
+/// documented at `save_safetensors`.
 void write_safetensors(
     const TensorMap& tensors,
     std::map<std::string, std::string> metadata,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders of safetensors files with an index, as Hugging Face lays them out.
+// Folders of safetensors files with an index, in the layout of Hugging Face.
 #include <algorithm>
 #include <iomanip>
 #include <set>
@@ -36,9 +36,9 @@ std::string shard_name(
 
 TensorMap load_indexed(const fs::path& index) {
   TensorMap tensors;
-  for (const auto& [name, wanted] : read_safetensors_index(index)) {
+  for (const auto& [name, listed] : read_safetensors_index(index)) {
     const SafetensorsFile file(index.parent_path() / name);
-    for (const std::string& tensor : wanted) {
+    for (const std::string& tensor : listed) {
       if (!file.contains(tensor)) {
         throw FormatError(str_cat(
             index.string(), ": `", printable(tensor), "` is not in ", name));
@@ -54,21 +54,21 @@ TensorMap load_indexed(const fs::path& index) {
   return tensors;
 }
 
-// What a reader of the folder would like to know when there is nothing to
-// load.
+// The hint when a folder has nothing to load.
 std::string hint_for(const fs::path& folder) {
   if (fs::exists(folder / "pytorch_model.bin") ||
       fs::exists(folder / "pytorch_model.bin.index.json")) {
-    return "the folder has pytorch_model.bin, a pickle that could run code; "
-           "save it with `safe_serialization=True` in Python";
+    return "save the model with `safe_serialization=True` in Python; the "
+           "folder "
+           "has only pytorch_model.bin, a pickle that could run code";
   }
   return {};
 }
 
-// Tensors in the order of their names, cut where a file would be too large.
+// Tensors in the order of their names, split where a file would be too large.
 std::vector<TensorMap> cut(const TensorMap& tensors, std::uint64_t limit) {
   std::vector<TensorMap> shards(1);
-  std::map<const void*, std::size_t> shard_of;  // Tied ones stay together.
+  std::map<const void*, std::size_t> shard_of;  // Tied weights stay together.
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : tensors) {
     const void* memory = tensor.defined() && tensor.numel() > 0
@@ -93,20 +93,20 @@ std::vector<TensorMap> cut(const TensorMap& tensors, std::uint64_t limit) {
 }
 
 // Whether a file was written by `save_sharded` under that name.
-bool is_of(const std::string& file, const std::string& name) {
+bool is_shard_of(const std::string& file, const std::string& name) {
   return file == single_name(name) || file == index_name(name) ||
          (file.starts_with(name + "-") && file.ends_with(".safetensors") &&
           file.find("-of-") != std::string::npos);
 }
 
-void remove_others(
+void remove_old_shards(
     const fs::path& folder,
     const std::string& name,
     const std::set<std::string>& keep) {
   std::vector<fs::path> old;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string file = entry.path().filename().string();
-    if (is_of(file, name) && !keep.contains(file)) {
+    if (is_shard_of(file, name) && !keep.contains(file)) {
       old.push_back(entry.path());
     }
   }
@@ -139,7 +139,8 @@ void save_sharded(
     const fs::path& folder,
     const SaveShardedOptions& options) {
   if (options.max_shard_size == 0) {
-    throw ArgumentError("`max_shard_size` is 0", "give the bytes of a file");
+    throw ArgumentError(
+        "`max_shard_size` is 0", "pass the maximum file size in bytes");
   }
   const std::vector<TensorMap> shards = cut(tensors, options.max_shard_size);
   std::set<std::string> written;
@@ -149,7 +150,7 @@ void save_sharded(
         shards[0],
         folder / single_name(options.name),
         {.metadata = options.metadata});
-    remove_others(folder, options.name, written);
+    remove_old_shards(folder, options.name, written);
     return;
   }
   Json weight_map = Json::object();
@@ -170,7 +171,7 @@ void save_sharded(
   write_file(
       folder / index_name(options.name), index.dump({.indent = 2}) + "\n");
   written.insert(index_name(options.name));
-  remove_others(folder, options.name, written);
+  remove_old_shards(folder, options.name, written);
 }
 
 }  // namespace accelerate

@@ -95,9 +95,9 @@ Activation activation(const std::string& name) {
   }
   throw accelerate::UnsupportedError(
       accelerate::str_cat(
-          "no activation `",
+          "the activation `",
           accelerate::printable(name),
-          "`; there is ",
+          "` is not one of ",
           accelerate::join(known, ", ")),
       accelerate::did_you_mean(name, known));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activation functions by the name a config gives them.
+// Looks up activation functions by the names that configs use.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@ namespace transformers {
 
 using Activation = at::Tensor (*)(const at::Tensor&);
 
-/// Throws `UnsupportedError` listing the known names for another.
+/// Returns the activation function called `name`. Throws `UnsupportedError`,
+/// which lists the known names, if the name is unknown.
 Activation activation(const std::string& name);
 
-/// Whether a name stands for GELU with tanh, under any of its names.
+/// Whether `name` is a name for the tanh approximation of GELU.
 bool is_gelu_tanh(const std::string& name);
 
 }  // namespace transformers

@@ -16,8 +16,8 @@ at::Tensor causal_TT(std::int64_t tokens, const at::Device& device) {
       .tril();
 }
 
-// Whether a mask hides nothing. Only asked on the host: elsewhere the answer
-// would make the program wait for the device.
+// Whether a mask hides no token. Returns false for masks on a GPU, because
+// reading them would make the program wait for the GPU.
 bool hides_nothing(const at::Tensor& allowed) {
   return allowed.device().is_cpu() && allowed.all().item<bool>();
 }
@@ -27,16 +27,18 @@ at::Tensor as_four_dimensions(const at::Tensor& mask) {
     return mask.unsqueeze(1).unsqueeze(1);
   }
   if (mask.is_floating_point()) {
-    // In Python such a mask is added to the scores, where 0 hides nothing.
+    // Hugging Face Transformers adds such a mask to the scores, where 0 hides
+    // nothing.
     throw accelerate::ArgumentError(
         accelerate::str_cat(
             "`attention_mask` has shape ",
             mask.sizes(),
             " and type ",
             c10::toString(mask.scalar_type()),
-            "; one of numbers to add is not taken"),
-        "give booleans: `mask.eq(0)` for a mask that adds 0 where a token is "
-        "seen");
+            "; additive masks are not supported"),
+        "pass a boolean mask: `mask.eq(0)` converts a mask that is 0 at "
+        "visible "
+        "tokens");
   }
   if (mask.dim() == 3) {
     return mask.unsqueeze(1);
@@ -47,7 +49,7 @@ at::Tensor as_four_dimensions(const at::Tensor& mask) {
   throw accelerate::ArgumentError(accelerate::str_cat(
       "`attention_mask` has shape ",
       mask.sizes(),
-      "; it is [batch, tokens] of 0 and 1"));
+      "; it must have shape [batch, tokens] and contain only 0 and 1"));
 }
 
 at::Tensor repeat_heads(const at::Tensor& x_BHTD, std::int64_t times) {
@@ -94,9 +96,8 @@ AttentionMask attention_mask(
     throw accelerate::ArgumentError(accelerate::str_cat(
         "`attention_mask` has shape ",
         padding_BT.sizes(),
-        " for ",
-        hidden_BTE.size(1),
-        " tokens"));
+        ", but the number of tokens in a row is ",
+        hidden_BTE.size(1)));
   }
   if (hides_nothing(allowed)) {
     return {.allowed = {}, .is_causal = is_causal};
@@ -117,7 +118,7 @@ at::Tensor attend(
   const std::int64_t groups = q_BHTD.size(1) / k_BHTD.size(1);
   const auto k = repeat_heads(k_BHTD, groups);
   const auto v = repeat_heads(v_BHTD, groups);
-  // For nothing at all, LibTorch's fused attention gives no tensor on a GPU.
+  // For empty inputs on a GPU, LibTorch's fused attention returns no tensor.
   const auto mixed_BHTD =
       options.eager || q_BHTD.numel() == 0
           ? eager_attention(q_BHTD, k, v, mask, options)

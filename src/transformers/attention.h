@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and the masks it looks through.
+// Attention and its masks.
 //
 // Shapes: B batch, H heads, T tokens, D width of a head.
 #pragma once
@@ -11,32 +11,35 @@
 
 namespace transformers {
 
-/// Who may look at whom, the same for every layer of one forward.
+/// Which tokens each token may attend to. The mask is the same for every layer
+/// of a forward pass.
 struct AttentionMask {
-  /// True where a token may be looked at, broadcast to [B, H, T, T];
-  /// undefined when all may.
+  /// True where a token is visible. The shape can be broadcast to [B, H, T, T].
+  /// Undefined: all tokens are visible, unless `is_causal` is set.
   at::Tensor allowed;
-  /// Each token looks at itself and those before; never with `allowed`, which
-  /// then says so itself.
+  /// Whether each token sees only itself and earlier tokens. Always false if
+  /// `allowed` is defined: `allowed` then includes the causal mask.
   bool is_causal = false;
 };
 
-/// From the batch's `attention_mask` ([B, T] of 0 and 1, or whole masks of
-/// three or four dimensions; may be undefined).
+/// Makes a mask from `padding_BT`, the batch's `attention_mask`. It is a tensor
+/// [B, T] with values 0 and 1, a full mask with three or four dimensions, or
+/// undefined.
 AttentionMask attention_mask(
     const at::Tensor& padding_BT, const at::Tensor& hidden_BTE, bool is_causal);
 
 struct AttentionOptions {
   double dropout = 0.0;
   double scale = 1.0;
-  /// Computes step by step, and the weights are kept.
+  /// Whether to use separate operations instead of LibTorch's fused attention.
   bool eager = false;
-  /// Where they go.
+  /// The vector to which the attention weights are appended; requires `eager`.
+  /// Null: the weights are discarded.
   std::vector<at::Tensor>* weights = nullptr;
 };
 
-/// softmax(q k^T) v; keys and values may have fewer heads than queries.
-/// Returns [B, T, H * D].
+/// Returns softmax(scale * q k^T) v as a tensor [B, T, H * D]. Keys and values
+/// may have fewer heads than queries.
 at::Tensor attend(
     const at::Tensor& q_BHTD,
     const at::Tensor& k_BHTD,
@@ -44,7 +47,7 @@ at::Tensor attend(
     const AttentionMask& mask,
     const AttentionOptions& options);
 
-/// [B, T, H * D] as [B, H, T, D].
+/// Reshapes [B, T, H * D] to [B, H, T, D].
 at::Tensor split_heads(const at::Tensor& x_BTE, std::int64_t head_dim);
 
 }  // namespace transformers

@@ -9,12 +9,12 @@
 namespace transformers {
 namespace {
 
-std::shared_ptr<PreTrainedModel> loaded(
+std::shared_ptr<PreTrainedModel> load(
     Task task, const std::string& name, const FromPretrainedOptions& options) {
   return std::make_shared<PreTrainedModel>(load_model(task, name, options));
 }
 
-std::shared_ptr<PreTrainedModel> made(
+std::shared_ptr<PreTrainedModel> make(
     Task task, const Config& config, const FromConfigOptions& options) {
   return std::make_shared<PreTrainedModel>(make_model(task, config, options));
 }
@@ -66,65 +66,65 @@ template class Model<BaseModelOutput>;
 
 AutoModel AutoModel::from_pretrained(
     const std::string& name, const FromPretrainedOptions& options) {
-  return AutoModel(loaded(Task::base, name, options));
+  return AutoModel(load(Task::base, name, options));
 }
 AutoModel AutoModel::from_config(
     const Config& config, const FromConfigOptions& options) {
-  return AutoModel(made(Task::base, config, options));
+  return AutoModel(make(Task::base, config, options));
 }
 
 AutoModelForSequenceClassification
 AutoModelForSequenceClassification::from_pretrained(
     const std::string& name, const FromPretrainedOptions& options) {
   return AutoModelForSequenceClassification(
-      loaded(Task::sequence_classification, name, options));
+      load(Task::sequence_classification, name, options));
 }
 AutoModelForSequenceClassification
 AutoModelForSequenceClassification::from_config(
     const Config& config, const FromConfigOptions& options) {
   return AutoModelForSequenceClassification(
-      made(Task::sequence_classification, config, options));
+      make(Task::sequence_classification, config, options));
 }
 
 AutoModelForTokenClassification
 AutoModelForTokenClassification::from_pretrained(
     const std::string& name, const FromPretrainedOptions& options) {
   return AutoModelForTokenClassification(
-      loaded(Task::token_classification, name, options));
+      load(Task::token_classification, name, options));
 }
 AutoModelForTokenClassification AutoModelForTokenClassification::from_config(
     const Config& config, const FromConfigOptions& options) {
   return AutoModelForTokenClassification(
-      made(Task::token_classification, config, options));
+      make(Task::token_classification, config, options));
 }
 
 AutoModelForQuestionAnswering AutoModelForQuestionAnswering::from_pretrained(
     const std::string& name, const FromPretrainedOptions& options) {
   return AutoModelForQuestionAnswering(
-      loaded(Task::question_answering, name, options));
+      load(Task::question_answering, name, options));
 }
 AutoModelForQuestionAnswering AutoModelForQuestionAnswering::from_config(
     const Config& config, const FromConfigOptions& options) {
   return AutoModelForQuestionAnswering(
-      made(Task::question_answering, config, options));
+      make(Task::question_answering, config, options));
 }
 
 AutoModelForMaskedLM AutoModelForMaskedLM::from_pretrained(
     const std::string& name, const FromPretrainedOptions& options) {
-  return AutoModelForMaskedLM(loaded(Task::masked_lm, name, options));
+  return AutoModelForMaskedLM(load(Task::masked_lm, name, options));
 }
 AutoModelForMaskedLM AutoModelForMaskedLM::from_config(
     const Config& config, const FromConfigOptions& options) {
-  return AutoModelForMaskedLM(made(Task::masked_lm, config, options));
+  return AutoModelForMaskedLM(make(Task::masked_lm, config, options));
 }
 
 AutoModelForCausalLM AutoModelForCausalLM::from_pretrained(
     const std::string& name, const FromPretrainedOptions& options) {
-  return AutoModelForCausalLM(loaded(Task::causal_lm, name, options));
+  return AutoModelForCausalLM(load(Task::causal_lm, name, options));
 }
 AutoModelForCausalLM AutoModelForCausalLM::from_config(
     const Config& config, const FromConfigOptions& options) {
-  return AutoModelForCausalLM(made(Task::causal_lm, config, options));
+  return AutoModelForCausalLM(make(Task::causal_lm, config, options));
 }
 
 }  // namespace transformers

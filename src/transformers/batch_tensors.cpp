@@ -21,18 +21,18 @@ void check_lengths(std::span<const Encoding> rows) {
     if (rows[i].size() != rows[0].size()) {
       throw accelerate::ArgumentError(
           accelerate::str_cat(
-              "row 0 has ",
+              "the number of tokens is ",
               rows[0].size(),
-              " tokens and row ",
-              i,
-              " has ",
-              rows[i].size()),
-          "encode with .padding = true, or use `tokenizer.pad`");
+              " in row 0, but ",
+              rows[i].size(),
+              " in row ",
+              i),
+          "encode with `.padding = true`, or use `tokenizer.pad`");
     }
   }
 }
 
-// Rows that lack the column leave it out.
+// Skips the column if a row does not have it.
 void add_column(
     std::span<const Encoding> rows,
     const char* name,
@@ -55,7 +55,8 @@ void add_column(
 
 accelerate::TensorMap make_tensors(std::span<const Encoding> rows) {
   if (rows.empty()) {
-    throw accelerate::ArgumentError("a batch without rows has no tensors");
+    throw accelerate::ArgumentError(
+        "cannot make tensors from a batch without rows");
   }
   check_lengths(rows);
   accelerate::TensorMap tensors;

@@ -37,11 +37,11 @@ std::optional<Json> FieldReader::take(
 }
 
 void FieldReader::check(
-    bool right,
+    bool is_expected,
     std::string_view key,
     const Json& value,
-    std::string_view wanted) const {
-  if (right) {
+    std::string_view expected) const {
+  if (is_expected) {
     return;
   }
   std::string shown = value.dump({.ensure_ascii = true, .allow_nan = true});
@@ -49,12 +49,12 @@ void FieldReader::check(
     shown = shown.substr(0, 60) + "…";
   }
   throw FormatError(
-      str_cat(source_, ": `", key, "` is ", shown, ", not ", wanted));
+      str_cat(source_, ": `", key, "` is ", shown, ", not ", expected));
 }
 
 void FieldReader::set(
     std::string_view key, std::int64_t& field, const Json& value) const {
-  check(value.is_integer(), key, value, "a whole number");
+  check(value.is_integer(), key, value, "an integer");
   field = value.as_integer();
 }
 
@@ -97,28 +97,31 @@ constexpr std::int64_t kMaxLabels = 1'000'000;
 void read_labels(FieldReader& reader, PretrainedConfig& common) {
   reader("num_labels", common.num_labels);
   const std::optional<Json> names = reader.take("id2label");
-  reader.take("label2id");  // Follows from the other.
+  reader.take("label2id");  // The inverse of `id2label`.
   if (!names || names->is_null()) {
     return;
   }
   common.id2label.clear();
-  const auto refuse = [&](const std::string& what) {
-    throw FormatError(str_cat(reader.source(), ": `id2label`: ", what));
+  const auto fail = [&](const std::string& message) {
+    throw FormatError(str_cat(reader.source(), ": `id2label`", message));
   };
   if (!names->is_object()) {
-    refuse("not an object");
+    fail(" is not an object");
   }
   for (const auto& [key, value] : names->as_object()) {
     const auto id = parse_integer(key);
     if (!id || *id < 0 || !value.is_string()) {
-      refuse(str_cat("`", printable(key), "` is no label with a name"));
+      fail(str_cat(
+          ": `",
+          printable(key),
+          "` is not a label number, or its value is not a string"));
     }
     common.id2label[*id] = value.as_string();
   }
   common.num_labels = static_cast<std::int64_t>(common.id2label.size());
 }
 
-// Each label gets a name when the config is written.
+// Writing the config creates a name for each label, so their number is limited.
 void check_labels(const FieldReader& reader, const PretrainedConfig& common) {
   if (common.num_labels < 0 || common.num_labels > kMaxLabels) {
     throw FormatError(str_cat(
@@ -130,7 +133,7 @@ void check_labels(const FieldReader& reader, const PretrainedConfig& common) {
   }
 }
 
-// The names that were given, or the peer's for labels without.
+// Returns the label names of the config, or the default names.
 std::map<std::int64_t, std::string> label_names(
     const PretrainedConfig& common) {
   if (!common.id2label.empty()) {
@@ -197,8 +200,7 @@ void write_common(FieldWriter& writer, const PretrainedConfig& common) {
 }
 
 void read_fields(FieldReader& reader, RopeParameters& rope) {
-  // Older files have `rope_scaling` with a `type` in it, and `rope_theta`
-  // beside it.
+  // Older files have `rope_scaling` with a `type`, and a separate `rope_theta`.
   reader("rope_theta", rope.rope_theta);
   auto inner = reader.take("rope_scaling");
   auto parameters = reader.take("rope_parameters");
@@ -216,7 +218,7 @@ void read_fields(FieldReader& reader, RopeParameters& rope) {
       rope, [&](std::string_view key, auto& field) { fields(key, field); });
   for (const auto& [key, value] : fields.rest().as_object()) {
     throw accelerate::UnsupportedError(
-        str_cat(fields.source(), ": no rule for `", printable(key), "`"));
+        str_cat(fields.source(), ": unknown key `", printable(key), "`"));
   }
 }
 

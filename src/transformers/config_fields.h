@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Members of a `config.json` as fields of a struct.
+// Reads and writes the fields of a `config.json`.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,16 @@
 
 namespace transformers {
 
-/// Takes members out of a JSON object; those that stay behind are unknown.
+/// Reads the members of a JSON object. Each member is removed when it is read,
+/// so the members that remain in `rest` are unknown.
 class FieldReader {
  public:
   /// Throws `FormatError` unless `json` is an object.
   FieldReader(const accelerate::Json& json, std::string source);
 
-  /// Sets `field` when a member of that name, or of an `alias`, is there.
-  /// Throws `FormatError` naming the key when it is of another type.
+  /// Sets `field` if the object has a member named `key` or one of `aliases`.
+  /// Throws a `FormatError` that names the key if the member has the wrong
+  /// type.
   template <typename Field>
   void operator()(
       std::string_view key,
@@ -33,7 +35,8 @@ class FieldReader {
     }
   }
 
-  /// Removes and returns a member; nothing when there is none.
+  /// Removes and returns the member named `key` or one of `aliases`. Returns
+  /// nothing if there is no such member.
   std::optional<accelerate::Json> take(
       std::string_view key,
       std::initializer_list<std::string_view> aliases = {});
@@ -67,16 +70,16 @@ class FieldReader {
     }
   }
   void check(
-      bool right,
+      bool is_expected,
       std::string_view key,
       const Json& value,
-      std::string_view wanted) const;
+      std::string_view expected) const;
 
   Json rest_;
   std::string source_;
 };
 
-/// Adds fields to a JSON object, in the order of their names.
+/// Writes fields to a JSON object, sorted by name.
 class FieldWriter {
  public:
   template <typename Field>
@@ -86,7 +89,7 @@ class FieldWriter {
       std::initializer_list<std::string_view> = {}) {
     members_[std::string(key)] = to_json(field);
   }
-  /// A member that is left out when there is nothing in it.
+  /// Writes the field if it has a value.
   template <typename Field>
   void optional(std::string_view key, const std::optional<Field>& field) {
     if (field) {

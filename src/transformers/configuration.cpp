@@ -18,19 +18,21 @@ using accelerate::UnsupportedError;
 
 constexpr std::size_t kMaxConfig = std::size_t{16} << 20;
 
-// What would need code or arithmetic that is not here.
-void refuse_foreign(const Json& json, const std::string& source) {
+// Rejects models that need their own Python code or quantized arithmetic.
+void refuse_unsupported(const Json& json, const std::string& source) {
   const Json* code = json.find("auto_map");
   if (code != nullptr && !code->is_null() && code->size() != 0) {
     throw UnsupportedError(
-        str_cat(source, ": the model brings its own Python code (`auto_map`)"),
-        "use a folder of an architecture that is built in");
+        str_cat(source, ": the model needs its own Python code (`auto_map`)"),
+        str_cat(
+            "use a model with a supported architecture: ",
+            accelerate::join(known_model_types(), ", ")));
   }
   if (const Json* method = json.find("quantization_config");
       method != nullptr && !method->is_null()) {
     throw UnsupportedError(
         str_cat(source, ": the weights are quantized"),
-        "use the folder with the original weights");
+        "use a folder with unquantized weights");
   }
 }
 
@@ -78,7 +80,7 @@ template <typename Typed>
 Typed& Config::as() {
   if (value_->type() != typeid(Typed)) {
     throw accelerate::ArgumentError(str_cat(
-        "this is a config of type `",
+        "the config has the model type `",
         model_type(),
         "`, not `",
         Typed::model_type,
@@ -106,10 +108,11 @@ Json Config::to_json() const {
 }
 
 Config Config::from_json(const Json& json, const std::string& source) {
-  refuse_foreign(json, source);
+  refuse_unsupported(json, source);
   const Json* type = json.find("model_type");
   if (type == nullptr || !type->is_string()) {
-    throw accelerate::FormatError(str_cat(source, ": no `model_type`"));
+    throw accelerate::FormatError(
+        str_cat(source, ": `model_type` is missing or not a string"));
   }
   return Config(
       architecture(type->as_string(), source).read_config(json, source));

@@ -34,7 +34,7 @@ void check_padding(const PaddingOptions& options) {
   }
 }
 
-/// What errors say of a cell.
+/// The label of a cell in errors.
 std::string cell_name(std::size_t row, std::string_view column) {
   return str_cat("row ", row, " of the batch, column `", column, "`: ");
 }
@@ -43,14 +43,16 @@ template <typename T>
 const T& cell(const Rows& rows, std::size_t row, std::string_view column) {
   if (!rows[row].contains(column)) {
     throw ArgumentError(
-        str_cat(cell_name(row, column), "there is no such column"));
+        str_cat(cell_name(row, column), "the column does not exist"));
   }
   const T* value = std::get_if<T>(&rows[row].at(column));
   if (value == nullptr) {
     throw ArgumentError(
-        str_cat(cell_name(row, column), "not the type of row 0, or missing"),
-        "fill missing values with `map`, or leave those rows out with "
-        "`filter`");
+        str_cat(
+            cell_name(row, column),
+            "the value is missing or has a different type than in row 0"),
+        "fill missing values with `map`, or use `filter` to remove rows with "
+        "missing values");
   }
   return *value;
 }
@@ -65,9 +67,9 @@ std::int64_t padded_length(const Rows& rows, const PaddingOptions& options) {
           str_cat(
               cell_name(i, "input_ids"),
               size,
-              " tokens, `max_length` is ",
+              " tokens, but `max_length` is ",
               *options.max_length),
-          "truncate when you tokenize");
+          "truncate the rows when you tokenize them");
     }
     longest = std::max(longest, size);
   }
@@ -76,7 +78,7 @@ std::int64_t padded_length(const Rows& rows, const PaddingOptions& options) {
   return (length + step - 1) / step * step;
 }
 
-/// Lists as long as `input_ids`, padded with `padding`.
+/// Pads lists that are as long as `input_ids`.
 at::Tensor padded(
     const Rows& rows,
     std::string_view column,
@@ -93,10 +95,10 @@ at::Tensor padded(
     if (ids.size() != expected) {
       throw ArgumentError(str_cat(
           cell_name(i, column),
+          "the number of values is ",
           ids.size(),
-          " values for ",
-          expected,
-          " tokens"));
+          ", but the number of tokens is ",
+          expected));
     }
     const auto gap = length - static_cast<std::int64_t>(ids.size());
     std::fill(out, out + length, padding);
@@ -142,8 +144,13 @@ at::Tensor lists(
     if (list.size() != length) {
       throw ArgumentError(
           str_cat(
-              cell_name(i, column), list.size(), " values, row 0 has ", length),
-          "remove the column, or pad it with a collator that knows it");
+              cell_name(i, column),
+              "the number of values is ",
+              list.size(),
+              ", but it is ",
+              length,
+              " in row 0"),
+          "remove the column, or use a collator that pads it");
     }
     out = std::transform(list.begin(), list.end(), out, [](Element element) {
       return static_cast<Stored>(element);
@@ -152,7 +159,7 @@ at::Tensor lists(
   return result;
 }
 
-/// A column that is not padded, as a tensor; its type is that of row 0.
+/// Converts a column to a tensor without padding. Row 0 determines its type.
 at::Tensor stacked(const Rows& rows, std::string_view column) {
   const Value& first = rows.front().at(column);
   switch (first.index()) {
@@ -171,19 +178,19 @@ at::Tensor stacked(const Rows& rows, std::string_view column) {
           str_cat(
               cell_name(0, column),
               first.index() == 0 ? "a missing value" : "text",
-              " cannot become a tensor"),
-          "drop it with `remove_columns`");
+              " cannot be converted to a tensor"),
+          "remove the column with `remove_columns`");
   }
 }
 
-/// Pads and stacks all columns but `kept_out`.
+/// Pads or stacks all columns except `excluded`.
 TensorMap padded_batch(
     const Rows& rows,
     const CollatorTokens& tokens,
     const PaddingOptions& options,
-    std::string_view kept_out = {}) {
+    std::string_view excluded = {}) {
   if (rows.empty()) {
-    throw ArgumentError("a collator was given no rows");
+    throw ArgumentError("the collator got no rows");
   }
   const std::int64_t length = padded_length(rows, options);
   const Side side = tokens.padding_side;
@@ -198,7 +205,7 @@ TensorMap padded_batch(
       batch[name] = padded(rows, name, length, tokens.pad_token_type_id, side);
     } else if (name == "special_tokens_mask") {
       batch[name] = padded(rows, name, length, 1, side);
-    } else if (name != kept_out) {
+    } else if (name != excluded) {
       const bool label = name == "label" || name == "label_ids";
       batch[label ? "labels" : name] = stacked(rows, name);
     }
@@ -206,10 +213,10 @@ TensorMap padded_batch(
   return batch;
 }
 
-void check_share(const char* name, double share) {
-  if (!(share >= 0 && share <= 1)) {
+void check_fraction(const char* name, double value) {
+  if (!(value >= 0 && value <= 1)) {
     throw ArgumentError(
-        str_cat("`", name, "` is ", share, ", not between 0 and 1"));
+        str_cat("`", name, "` is ", value, ", not between 0 and 1"));
   }
 }
 
@@ -222,7 +229,7 @@ at::Tensor special_tokens(const at::Tensor& ids, const CollatorTokens& tokens) {
   return special;
 }
 
-/// FNV-1a over the ids, which tells batches apart.
+/// Hashes the ids with FNV-1a, so that different batches have different seeds.
 std::uint64_t seed_of_batch(const at::Tensor& ids, std::uint64_t seed) {
   std::uint64_t hash = 0xcbf29ce484222325U ^ seed;
   const auto* data = ids.data_ptr<std::int64_t>();
@@ -239,7 +246,7 @@ CollatorTokens collator_tokens(const Tokenizer& tokenizer) {
   if (!pad) {
     throw accelerate::ArgumentError(
         "the tokenizer has no padding token",
-        "load it with {.special_tokens = {{\"pad_token\", …}}}");
+        "load the tokenizer with `{.special_tokens = {{\"pad_token\", …}}}`");
   }
   CollatorTokens tokens;
   tokens.pad_token_id = *pad;
@@ -264,10 +271,10 @@ DataCollatorForLanguageModeling::DataCollatorForLanguageModeling(
     CollatorTokens tokens, const LanguageModelingOptions& options)
     : tokens_(std::move(tokens)), options_(options) {
   check_padding(options_.padding);
-  check_share("mlm_probability", options_.mlm_probability);
-  check_share("mask_replace_prob", options_.mask_replace_prob);
-  check_share("random_replace_prob", options_.random_replace_prob);
-  check_share(
+  check_fraction("mlm_probability", options_.mlm_probability);
+  check_fraction("mask_replace_prob", options_.mask_replace_prob);
+  check_fraction("random_replace_prob", options_.random_replace_prob);
+  check_fraction(
       "mask_replace_prob + random_replace_prob",
       options_.mask_replace_prob + options_.random_replace_prob);
   if (options_.mlm && (!tokens_.mask_token_id || tokens_.vocab_size < 1)) {
@@ -280,10 +287,9 @@ DataCollatorForLanguageModeling::DataCollatorForLanguageModeling(
 TensorMap DataCollatorForLanguageModeling::operator()(const Rows& rows) const {
   TensorMap batch = padded_batch(rows, tokens_, options_.padding, "labels");
   at::Tensor& ids = batch["input_ids"];
-  const auto given = batch.find("special_tokens_mask");
-  const at::Tensor special = given != batch.end()
-                                 ? given->second.to(at::kBool)
-                                 : special_tokens(ids, tokens_);
+  const auto mask = batch.find("special_tokens_mask");
+  const at::Tensor special = mask != batch.end() ? mask->second.to(at::kBool)
+                                                 : special_tokens(ids, tokens_);
   batch.erase("special_tokens_mask");
   if (!options_.mlm) {
     batch["labels"] = ids.masked_fill(ids.eq(tokens_.pad_token_id), -100);
@@ -308,8 +314,8 @@ DataCollatorForTokenClassification::DataCollatorForTokenClassification(
 
 TensorMap DataCollatorForTokenClassification::operator()(
     const Rows& rows) const {
-  const bool called_label = !rows.empty() && rows.front().contains("label");
-  const std::string_view name = called_label ? "label" : "labels";
+  const bool has_label = !rows.empty() && rows.front().contains("label");
+  const std::string_view name = has_label ? "label" : "labels";
   TensorMap batch = padded_batch(rows, tokens_, options_.padding, name);
   if (rows.front().contains(name)) {
     batch["labels"] = padded(

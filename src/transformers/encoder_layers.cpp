@@ -44,7 +44,7 @@ class SelfAttention : public torch::nn::Module {
   std::shared_ptr<Linear> query_, key_, value_;
 };
 
-// A projection back to the model's width, added to what was there.
+// A projection back to the model's width, added to the residual.
 class Output : public torch::nn::Module {
  public:
   Output(const EncoderConfig& config, std::int64_t in)
@@ -69,7 +69,7 @@ class Output : public torch::nn::Module {
   std::shared_ptr<LayerNorm> norm_;
 };
 
-// A group of modules under one name.
+// Groups the attention modules under one name.
 class Attention : public torch::nn::Module {
  public:
   explicit Attention(const EncoderConfig& config) {
@@ -126,7 +126,7 @@ class EncoderLayer : public Block {
            .layer_norm_eps = config_.layer_norm_eps,
            .attention_dropout = is_training() ? config_.attention_dropout : 0.0,
            .hidden_dropout = is_training() ? config_.hidden_dropout : 0.0,
-           .starts = context.starts});
+           .sequence_offsets = context.sequence_offsets});
     }
     const auto attended_BTD = (*attention_->output)(
         (*attention_->self)(hidden_BTD, context), hidden_BTD);
@@ -186,7 +186,7 @@ Pooler::Pooler(std::int64_t width) {
 }
 
 at::Tensor Pooler::operator()(const at::Tensor& hidden_BTD) const {
-  return one_linear(*dense_, hidden_BTD.select(1, 0)).tanh();
+  return apply_linear(*dense_, hidden_BTD.select(1, 0)).tanh();
 }
 
 }  // namespace transformers

@@ -13,7 +13,7 @@
 
 namespace transformers {
 
-/// What the encoder needs of either config.
+/// The fields of `BertConfig` and `RobertaConfig` that the encoder needs.
 struct EncoderConfig {
   template <typename Bert>
   explicit EncoderConfig(const Bert& config)
@@ -36,10 +36,10 @@ struct EncoderConfig {
   double layer_norm_eps;
 };
 
-/// Whether fused layers have this activation.
+/// Whether the fused layers support this activation function.
 bool has_fused_activation(const std::string& name);
 
-/// Whether fused layers take a batch without its padding.
+/// Whether the fused layers can process a batch without its padding.
 bool can_unpad(
     std::int64_t width, std::int64_t heads, const std::string& activation);
 inline bool can_unpad(const EncoderConfig& config) {
@@ -47,7 +47,7 @@ inline bool can_unpad(const EncoderConfig& config) {
       config.hidden_size, config.num_attention_heads, config.hidden_act);
 }
 
-/// `encoder` with its `layer.0`, `layer.1`, …
+/// The module `encoder`, which contains the blocks `layer.0`, `layer.1`, …
 class Encoder : public torch::nn::Module {
  public:
   explicit Encoder(const EncoderConfig& config);
@@ -59,7 +59,7 @@ class Encoder : public torch::nn::Module {
   std::shared_ptr<BlockList> layer_;
 };
 
-/// tanh(W x + b) of the first token.
+/// Computes tanh(W x + b), where x is the hidden state of a row's first token.
 class Pooler : public torch::nn::Module {
  public:
   explicit Pooler(std::int64_t width);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the accelerator's fused blocks compute, and what they want.
+// Decides when models use fused blocks, and prepares the inputs that the blocks
+// need.
 //
-// They do on a GPU, under autocast to bf16, once libaccelerate_cuda.so is open
-// (which an Accelerator does). The layers' own code is the reference.
+// Models use the fused blocks on a GPU, under autocast to bf16, once
+// libaccelerate_cuda.so is loaded (an Accelerator loads it). Otherwise, they
+// use the layers' own LibTorch code, which is called the reference path.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,20 +16,24 @@ namespace transformers {
 
 class Linear;
 
-/// What computes on a device now; null: the layers themselves.
+/// Returns the fused blocks for a device, or null if the reference path (the
+/// layers' own LibTorch code) must be used.
 const accelerate::FusedBlocks* fused_path_of(c10::Device device);
-/// The same for a parameter, which must be fp32.
+/// Returns the fused blocks for a parameter's device, or null if the reference
+/// path (the layers' own LibTorch code) must be used. Parameters that are not
+/// fp32 always use the reference path.
 const accelerate::FusedBlocks* fused_path(const at::Tensor& parameter);
 
-/// A layer of a head, with its gradient as one function where that is offered:
-/// in bf16, or in fp32 for a few outputs.
-at::Tensor one_linear(const Linear& layer, const at::Tensor& x);
+/// Applies a head's linear layer. Uses the fused function if it is available;
+/// its result is then bf16, or fp32 if the layer has few outputs.
+at::Tensor apply_linear(const Linear& layer, const at::Tensor& x);
 
-/// Whether attention of such heads can be fused.
+/// Whether attention with heads of this size and rows of this length can be
+/// fused.
 bool can_fuse_heads(std::int64_t head_dim, std::int64_t tokens);
 
-/// The mask as what is added to the scores, [B, 1, T, T]; undefined when all
-/// may be looked at, or only what comes before (`is_causal`).
+/// Returns the mask as a bias that is added to the attention scores: a tensor
+/// [B, 1, T, T], or an undefined tensor if `mask.allowed` is undefined.
 at::Tensor mask_bias(const AttentionMask& mask, const at::Tensor& hidden_BTD);
 
 }  // namespace transformers

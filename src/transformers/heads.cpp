@@ -20,30 +20,31 @@ bool HeadModule::may_record(const ModelInputs& inputs) const {
       inputs.labels.defined() ||
       (inputs.start_positions.defined() && inputs.end_positions.defined());
   return policy &&
-         (policy->record_steps || !policy->why_not_recorded.empty()) &&
+         (policy->record_steps ||
+          !policy->record_steps_disabled_reason.empty()) &&
          has_loss && is_training() && at::GradMode::is_enabled() &&
          !inputs.options.output_hidden_states &&
          !inputs.options.output_attentions && !inputs.inputs_embeds.defined() &&
          inputs.batch() > 0 && inputs.tokens() > 0;
 }
 
-std::string HeadModule::why_not(const ModelInputs& inputs) const {
-  // A long step has kernels that take longer than starting them: nothing to
-  // win, and its memory is better left to others.
-  constexpr std::int64_t kMostValues = std::int64_t{8} << 20;
+std::string HeadModule::eager_reason(const ModelInputs& inputs) const {
+  // In a large step, kernels run longer than their launches take. A CUDA graph
+  // would gain nothing and occupy memory.
+  constexpr std::int64_t kMaxValues = std::int64_t{8} << 20;
   if (!autocast_policy()->record_steps) {
-    return autocast_policy()->why_not_recorded;
+    return autocast_policy()->record_steps_disabled_reason;
   }
-  if (checkpoints_) {
-    return "gradient checkpointing computes layers a second time";
+  if (gradient_checkpointing_) {
+    return "gradient checkpointing recomputes the layers in the backward pass";
   }
-  if (inputs.batch() * inputs.tokens() * backbone_->width() > kMostValues) {
+  if (inputs.batch() * inputs.tokens() * backbone_->width() > kMaxValues) {
     return accelerate::str_cat(
-        "a batch of ",
+        "batches of ",
         inputs.batch(),
         " x ",
         inputs.tokens(),
-        " tokens keeps the device busy without that");
+        " tokens keep the GPU busy without CUDA graphs");
   }
   return {};
 }
@@ -55,25 +56,26 @@ ModelResult HeadModule::forward(const ModelInputs& inputs) {
   if (!recorder_) {
     recorder_ = std::make_unique<ModelRecorder>(*this);
   }
-  if (const std::string why = why_not(inputs); !why.empty()) {
-    recorder_->decline(why);
+  if (const std::string reason = eager_reason(inputs); !reason.empty()) {
+    recorder_->decline(reason);
     return ModelModule::forward(inputs);
   }
-  Padding how = padding();
-  how.can_unpad &= autocast_policy()->precision == accelerate::Precision::bf16;
-  return recorder_->run(inputs, how, [this](const ModelInputs& in) {
+  Padding allowed = padding();
+  allowed.can_unpad &=
+      autocast_policy()->precision == accelerate::Precision::bf16;
+  return recorder_->run(inputs, allowed, [this](const ModelInputs& in) {
     return ModelModule::forward(in);
   });
 }
 
-Padding HeadModule::padding_of_tokens() const {
-  Padding how = backbone_->padding();
-  how.of_tokens = true;
-  return how;
+Padding HeadModule::per_token_padding() const {
+  Padding allowed = backbone_->padding();
+  allowed.per_token = true;
+  return allowed;
 }
 
 std::int64_t HeadModule::recorded_steps() const {
-  return recorder_ ? recorder_->calls().num_replays() : 0;
+  return recorder_ ? recorder_->graphs().num_replays() : 0;
 }
 
 double HeadModule::initializer_range() const {
@@ -83,10 +85,10 @@ std::string HeadModule::base_model_prefix() const {
   return backbone_->base_model_prefix();
 }
 void HeadModule::set_gradient_checkpointing(bool on) {
-  checkpoints_ = on;
+  gradient_checkpointing_ = on;
   backbone_->set_gradient_checkpointing(on);
 }
-// Recordings are of one precision, and end with the Accelerator's care.
+// Captured graphs are specific to one policy, so a new policy discards them.
 void HeadModule::set_autocast(
     std::optional<accelerate::AutocastPolicy> policy) {
   recorder_.reset();
@@ -124,8 +126,9 @@ QuestionAnswerer::QuestionAnswerer(
         accelerate::str_cat(
             "`num_labels` is ",
             common().num_labels,
-            "; question answering has two, the start and the end"),
-        "leave `num_labels` out");
+            ", but question answering needs two labels, one for the start and "
+            "one for the end"),
+        "set `num_labels` to 2, or leave it out");
   }
   qa_outputs_ = register_module(
       "qa_outputs", std::make_shared<Linear>(backbone->width(), 2));
@@ -157,11 +160,11 @@ LastTokenClassifier::LastTokenClassifier(
           backbone->width(), common().num_labels, /*with_bias=*/false));
 }
 
-// The padding's id is how the last token is found.
+// The last token is found by the padding id, so padding must use that id.
 Padding LastTokenClassifier::padding() const {
-  Padding how = pad_token_id_ ? backbone().padding() : Padding{};
-  how.id = pad_token_id_.value_or(0);
-  return how;
+  Padding allowed = pad_token_id_ ? backbone().padding() : Padding{};
+  allowed.id = pad_token_id_.value_or(0);
+  return allowed;
 }
 
 at::Tensor LastTokenClassifier::last_tokens_B(const ModelInputs& inputs) const {
@@ -169,19 +172,18 @@ at::Tensor LastTokenClassifier::last_tokens_B(const ModelInputs& inputs) const {
   if (!pad_token_id_ && inputs.batch() != 1) {
     throw accelerate::ArgumentError(
         accelerate::str_cat(
-            "the config has no `pad_token_id`, so that the last token of each "
-            "of ",
-            inputs.batch(),
-            " rows cannot be told"),
-        "set `pad_token_id` in the config, or give one row at a time");
+            "the config has no `pad_token_id`, which is needed to find the "
+            "last token of each row in a batch of ",
+            inputs.batch()),
+        "set `pad_token_id` in the config, or pass one row at a time");
   }
   if (!pad_token_id_ || !inputs.input_ids.defined()) {
     return at::full({inputs.batch()}, inputs.tokens() - 1, options);
   }
   // The rightmost token that is not padding, whichever side is padded.
-  const auto places_T =
+  const auto positions_T =
       at::arange(inputs.tokens(), options.device(inputs.input_ids.device()));
-  return (places_T * inputs.input_ids.ne(*pad_token_id_)).argmax(-1);
+  return (positions_T * inputs.input_ids.ne(*pad_token_id_)).argmax(-1);
 }
 
 ModelResult LastTokenClassifier::compute(const ModelInputs& inputs) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads that several architectures share. Each holds its backbone under the
-// architecture's prefix, so that names are Hugging Face's.
+// Heads that several architectures share. Each head registers its backbone
+// under the architecture's prefix, so that parameters have their Hugging Face
+// names.
 //
 // Shapes: B batch, T tokens, D width, C classes, V vocabulary.
 #pragma once
@@ -13,13 +14,13 @@
 
 namespace transformers {
 
-/// A model on a backbone.
+/// A model with a head on a backbone.
 class HeadModule : public ModelModule {
  public:
   explicit HeadModule(const std::shared_ptr<Backbone>& backbone);
 
-  /// The same, recorded on a GPU where the step is short and the Accelerator
-  /// allows it; see `ModelRecorder`.
+  /// Runs the model. On a GPU, small steps are captured as CUDA graphs if the
+  /// Accelerator allows it; see `ModelRecorder`.
   ModelResult forward(const ModelInputs& inputs) override;
   std::int64_t recorded_steps() const override;
 
@@ -33,22 +34,23 @@ class HeadModule : public ModelModule {
   PretrainedConfig& common() { return config.common(); }
   Backbone& backbone() { return *backbone_; }
   const Backbone& backbone() const { return *backbone_; }
-  /// How a recorded step may pad its batch.
+  /// How the batch of a captured step may be padded.
   virtual Padding padding() const { return {}; }
-  /// That of heads with a label and a result for each token.
-  Padding padding_of_tokens() const;
+  /// The padding for heads that have a label and a result for each token.
+  Padding per_token_padding() const;
 
  private:
   bool may_record(const ModelInputs& inputs) const;
-  /// Why a step of a kind that is recorded is not; empty where it is.
-  std::string why_not(const ModelInputs& inputs) const;
+  /// Returns why a step that could be captured must run eagerly. Empty: the
+  /// step is captured.
+  std::string eager_reason(const ModelInputs& inputs) const;
 
   std::shared_ptr<Backbone> backbone_;
   std::unique_ptr<ModelRecorder> recorder_;
-  bool checkpoints_ = false;
+  bool gradient_checkpointing_ = false;
 };
 
-/// A class for each token.
+/// Predicts a class for each token.
 class TokenClassifier : public HeadModule {
  public:
   TokenClassifier(
@@ -58,14 +60,14 @@ class TokenClassifier : public HeadModule {
   ModelResult compute(const ModelInputs& inputs) override;
 
  protected:
-  Padding padding() const override { return padding_of_tokens(); }
+  Padding padding() const override { return per_token_padding(); }
 
  private:
   std::shared_ptr<Linear> classifier_;
   double dropout_;
 };
 
-/// Where an answer begins and ends.
+/// Predicts the first and the last token of an answer.
 class QuestionAnswerer : public HeadModule {
  public:
   explicit QuestionAnswerer(
@@ -77,7 +79,7 @@ class QuestionAnswerer : public HeadModule {
   double dropout_;
 };
 
-/// A class for each row, from its last token that is no padding.
+/// Predicts a class for each row from the row's last token that is not padding.
 class LastTokenClassifier : public HeadModule {
  public:
   LastTokenClassifier(
@@ -95,7 +97,7 @@ class LastTokenClassifier : public HeadModule {
   std::optional<std::int64_t> pad_token_id_;
 };
 
-/// The next token.
+/// Predicts the next token.
 class CausalLM : public HeadModule {
  public:
   CausalLM(
@@ -107,14 +109,15 @@ class CausalLM : public HeadModule {
   std::map<std::string, std::string> tied_names() const override;
 
  protected:
-  Padding padding() const override { return padding_of_tokens(); }
+  Padding padding() const override { return per_token_padding(); }
 
  private:
-  std::shared_ptr<Linear> lm_head_;  ///< Null when tied.
+  std::shared_ptr<Linear> lm_head_;  ///< Null if tied to the embedding.
   std::string embedding_name_;
 };
 
-/// Scores of every token: a layer of its own, or the embeddings turned round.
+/// Computes a logit for each token in the vocabulary. Uses `decoder`, or the
+/// tied `embedding` if `decoder` is null.
 at::Tensor vocabulary_logits(
     const at::Tensor& hidden_BTD,
     const std::shared_ptr<Linear>& decoder,

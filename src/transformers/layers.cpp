@@ -10,12 +10,15 @@
 namespace transformers {
 namespace {
 
-// Configs come from outside: a size is checked before it is allocated.
+// Configs are untrusted, so sizes are checked before the allocation.
 std::int64_t checked(std::int64_t size) {
   constexpr std::int64_t kLargest = std::int64_t{1} << 31;
   if (size < 1 || size > kLargest) {
     throw accelerate::ArgumentError(accelerate::str_cat(
-        "a layer of size ", size, "; sizes are from 1 to ", kLargest));
+        "the config has a layer of size ",
+        size,
+        "; it must be between 1 and ",
+        kLargest));
   }
   return size;
 }
@@ -26,20 +29,20 @@ at::Tensor empty(at::IntArrayRef sizes) {
 
 }  // namespace
 
-bool Initializer::wants(const at::Tensor& parameter) const {
+bool Initializer::must_initialize(const at::Tensor& parameter) const {
   return parameter.defined() &&
          !loaded_.contains(parameter.unsafeGetTensorImpl());
 }
 
 void Initializer::normal(const at::Tensor& parameter, double std) const {
-  if (wants(parameter)) {
+  if (must_initialize(parameter)) {
     at::NoGradGuard no_grad;
     parameter.normal_(0.0, std);
   }
 }
 
 void Initializer::fill(const at::Tensor& parameter, double value) const {
-  if (wants(parameter)) {
+  if (must_initialize(parameter)) {
     at::NoGradGuard no_grad;
     parameter.fill_(value);
   }
@@ -47,7 +50,7 @@ void Initializer::fill(const at::Tensor& parameter, double value) const {
 
 void Initializer::copy(
     const at::Tensor& parameter, const at::Tensor& values) const {
-  if (wants(parameter)) {
+  if (must_initialize(parameter)) {
     at::NoGradGuard no_grad;
     parameter.copy_(values);
   }
@@ -96,9 +99,8 @@ Embedding::Embedding(
     throw accelerate::ArgumentError(accelerate::str_cat(
         "`pad_token_id` is ",
         *padding_idx,
-        ", but the table has ",
-        rows,
-        " rows"));
+        ", but the number of rows in the embedding table is ",
+        rows));
   }
   if (padding_idx && *padding_idx < 0) {
     padding_idx_ = rows + *padding_idx;
@@ -114,7 +116,7 @@ at::Tensor Embedding::operator()(const at::Tensor& ids_BT) const {
 
 void Embedding::initialize(const Initializer& init) {
   init.normal(weight_VD);
-  if (padding_idx_ >= 0 && init.wants(weight_VD)) {
+  if (padding_idx_ >= 0 && init.must_initialize(weight_VD)) {
     at::NoGradGuard no_grad;
     weight_VD[padding_idx_].zero_();
   }
@@ -147,7 +149,7 @@ at::Tensor RmsNorm::operator()(const at::Tensor& x_BTD) const {
   if (const auto* fused = fused_path(weight_D)) {
     return fused->normalize(x_BTD, weight_D, {}, eps_);
   }
-  // The reference normalises in fp32 whatever the weights' type.
+  // Hugging Face Transformers normalizes in fp32 for any type of weights.
   const auto x32_BTD = x_BTD.to(at::kFloat);
   const auto scale_BT1 =
       x32_BTD.pow(2).mean(-1, /*keepdim=*/true).add(eps_).rsqrt();

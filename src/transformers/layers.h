@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers that models are made of, under Hugging Face's parameter names.
+// The layers that models consist of. Parameters have the same names as in
+// Hugging Face Transformers.
 //
-// LibTorch's own draw random weights when they are made. Here a layer is made
-// empty, because most are filled from a file: an `Initializer` draws for those
-// that are not.
+// LibTorch's layers initialize their weights when they are created. These
+// layers leave the weights uninitialized, because most weights are loaded from
+// a file. An `Initializer` initializes the remaining weights.
 //
-// Shapes: B batch, T tokens, D width in, E width out, V rows of a table.
+// Shapes: B batch, T tokens, D input width, E output width, V rows of an
+// embedding table.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,8 @@
 
 namespace transformers {
 
-/// Fills parameters as the peer does, but for those that came from a file.
+/// Initializes parameters as Hugging Face Transformers does. Skips parameters
+/// that were loaded from a file.
 class Initializer {
  public:
   using Loaded = std::unordered_set<const c10::TensorImpl*>;
@@ -27,21 +30,21 @@ class Initializer {
   void normal(const at::Tensor& parameter, double std) const;
   void fill(const at::Tensor& parameter, double value) const;
   void copy(const at::Tensor& parameter, const at::Tensor& values) const;
-  bool wants(const at::Tensor& parameter) const;
+  bool must_initialize(const at::Tensor& parameter) const;
 
  private:
   double std_;
   const Loaded& loaded_;
 };
 
-/// A module with parameters, or rules for those of its parts.
+/// A module with its own rules for initialization.
 class Layer : public torch::nn::Module {
  public:
-  /// Fills the parameters that are directly its own.
+  /// Initializes the layer's own parameters.
   virtual void initialize(const Initializer&) {}
 };
 
-/// x W^T + b.
+/// Computes x W^T + b.
 class Linear : public Layer {
  public:
   Linear(std::int64_t in, std::int64_t out, bool with_bias = true);
@@ -52,7 +55,7 @@ class Linear : public Layer {
   at::Tensor bias_E;
 };
 
-/// GPT-2's linear layer, whose weight lies the other way round.
+/// GPT-2's linear layer, whose weight is transposed.
 class Conv1D : public Layer {
  public:
   Conv1D(std::int64_t out, std::int64_t in);
@@ -103,11 +106,11 @@ class RmsNorm : public Layer {
   double eps_;
 };
 
-/// Initialises every layer below `module`, outermost last, so that a rule for
-/// the parts of a block has the last word.
+/// Initializes every layer below `module`, children first, so that a block's
+/// rule overrides its children's rules.
 void initialize_all(torch::nn::Module& module, const Initializer& init);
 
-/// Dropout while `module` trains.
+/// Applies dropout if `module` is in training mode.
 at::Tensor dropout(
     const at::Tensor& x, double rate, const torch::nn::Module& module);
 

@@ -52,7 +52,7 @@ void check_float(c10::ScalarType dtype) {
     throw ArgumentError(str_cat(
         "`dtype` is ",
         c10::toString(dtype),
-        "; weights are float32, bfloat16, float16 or float64"));
+        "; weights must be float32, bfloat16, float16 or float64"));
   }
 }
 
@@ -60,7 +60,7 @@ void apply(const FromPretrainedOptions& options, PretrainedConfig& common) {
   if (options.num_labels) {
     if (*options.num_labels < 1) {
       throw ArgumentError(
-          str_cat("`num_labels` is ", *options.num_labels), "give 1 or more");
+          str_cat("`num_labels` is ", *options.num_labels), "pass 1 or more");
     }
     if (*options.num_labels != common.num_labels) {
       common.id2label.clear();
@@ -73,7 +73,7 @@ void apply(const FromPretrainedOptions& options, PretrainedConfig& common) {
       throw ArgumentError(str_cat(
           "`num_labels` is ",
           *options.num_labels,
-          " and `id2label` has ",
+          ", but the number of labels in `id2label` is ",
           count));
     }
     common.id2label = *options.id2label;
@@ -90,7 +90,7 @@ void set_attention(
     throw ArgumentError(str_cat(
         "`attn_implementation` is `",
         printable(*name),
-        "`, not one of sdpa, eager"));
+        "`; it must be sdpa or eager"));
   }
   module.set_eager_attention(name == "eager");
 }
@@ -104,26 +104,26 @@ void set_dtype(ModelModule& module, c10::ScalarType dtype) {
 }
 
 void initialize(ModelModule& module, const Initializer::Loaded& loaded) {
-  // 0 means "not told", as in the peer.
-  const double told = module.initializer_range();
-  initialize_all(module, Initializer(told == 0.0 ? 0.02 : told, loaded));
+  // 0 means "not set", as in Hugging Face Transformers.
+  const double stddev = module.initializer_range();
+  initialize_all(module, Initializer(stddev == 0.0 ? 0.02 : stddev, loaded));
 }
 
-// Places a file's tensors in a model's parameters.
-class Placement {
+// Loads a file's tensors into a model's parameters.
+class WeightLoader {
  public:
-  Placement(
+  WeightLoader(
       ModelModule& module,
-      const Architecture& kind,
+      const Architecture& architecture,
       const FromPretrainedOptions& options)
-      : module_(module), kind_(kind), options_(options) {
+      : module_(module), architecture_(architecture), options_(options) {
     for (const auto& item : module.named_parameters()) {
       parameters_.emplace(item.key(), item.value());
     }
     tied_ = module.tied_names();
   }
 
-  void place(const TensorMap& tensors, c10::ScalarType dtype) {
+  void load(const TensorMap& tensors, c10::ScalarType dtype) {
     for (const auto& [name, tensor] : tensors) {
       const std::optional<std::string> target = find(name);
       if (!target) {
@@ -145,8 +145,9 @@ class Placement {
   Initializer::Loaded loaded;
 
  private:
-  // The parameter that a name in the file stands for. Files of a base model
-  // have no prefix, those of a head do; either may be loaded as the other.
+  // Returns the parameter for a name in the file. Names in a base model's file
+  // have no prefix; names in the file of a model with a head do. Either file
+  // can be loaded into either model.
   std::optional<std::string> find(const std::string& name) const {
     const std::string prefix = module_.base_model_prefix() + ".";
     for (std::string candidate : {name, renamed(name)}) {
@@ -166,7 +167,7 @@ class Placement {
     return std::nullopt;
   }
 
-  // Checkpoints from before PyTorch call a norm's weights by Greek letters.
+  // Checkpoints converted from TensorFlow call a norm's weights gamma and beta.
   static std::string renamed(const std::string& name) {
     if (name.ends_with("LayerNorm.gamma")) {
       return name.substr(0, name.size() - 5) + "weight";
@@ -178,9 +179,9 @@ class Placement {
   }
 
   bool is_ignored(const std::string& name) const {
-    return std::ranges::any_of(kind_.ignored, [&](const std::string& end) {
-      return name.ends_with(end);
-    });
+    return std::ranges::any_of(
+        architecture_.ignored,
+        [&](const std::string& end) { return name.ends_with(end); });
   }
 
   void fill(
@@ -192,7 +193,7 @@ class Placement {
     const auto* key = parameter.unsafeGetTensorImpl();
     const bool is_alias = name != target && tied_.contains(name);
     if (loaded.contains(key) && is_alias) {
-      return;  // The embeddings themselves were there too.
+      return;  // The file also has the embeddings themselves.
     }
     if (parameter.sizes() != tensor.sizes()) {
       mismatch(target, parameter, tensor);
@@ -214,22 +215,23 @@ class Placement {
               printable(target),
               "` has shape ",
               tensor.sizes(),
-              ", the model wants ",
+              ", but the model needs ",
               parameter.sizes()),
-          "give the folder's own sizes, or set `.ignore_mismatched_sizes = "
-          "true` to draw it anew");
+          "use the sizes in the folder's config, or set "
+          "`.ignore_mismatched_sizes = true` to initialize the weight "
+          "randomly");
     }
     module_.report.mismatched.push_back(target);
   }
 
   ModelModule& module_;
-  const Architecture& kind_;
+  const Architecture& architecture_;
   const FromPretrainedOptions& options_;
   std::map<std::string, at::Tensor> parameters_;
   std::map<std::string, std::string> tied_;
 };
 
-// What was asked for, else what the config says, else what the file has.
+// The requested type, or else the config's, or else the file's.
 c10::ScalarType dtype_for(
     const FromPretrainedOptions& options,
     const PretrainedConfig& common,
@@ -267,8 +269,8 @@ std::string_view dtype_name(c10::ScalarType dtype) {
 
 namespace {
 
-// Models know no ranks; a message that is the same for all processes of a run
-// is still said by one.
+// This library knows no ranks, but only one process in a run should print a
+// message that is the same for all processes.
 bool is_first_process() {
   const auto environment = accelerate::Environment::of_this_process();
   for (const char* name :
@@ -288,21 +290,21 @@ std::shared_ptr<ModelModule> load_model(
   Config config = options.config ? *options.config
                                  : AutoConfig::from_pretrained(folder.string());
   apply(options, config.common());
-  const ModelClass& chosen = class_for(task, config);
+  const ModelClass& model_class = class_for(task, config);
   const TensorMap tensors = accelerate::load_sharded(folder);
   const auto dtype = dtype_for(options, config.common(), tensors);
   config.common().dtype = dtype_name(dtype);
 
-  auto module = chosen.make(config);
+  auto module = model_class.make(config);
   module->report.source = folder.string();
-  module->report.model = chosen.name;
-  Placement placement(
+  module->report.model = model_class.name;
+  WeightLoader loader(
       *module, architecture(config.model_type(), name), options);
-  placement.place(tensors, dtype);
-  initialize(*module, placement.loaded);
+  loader.load(tensors, dtype);
+  initialize(*module, loader.loaded);
   set_dtype(*module, dtype);
   set_attention(*module, options.attn_implementation);
-  module->eval();  // As the peer hands it out.
+  module->eval();  // As in Hugging Face Transformers.
   if (options.report && is_first_process()) {
     std::cerr << module->report.text() << std::flush;
   }
@@ -311,9 +313,9 @@ std::shared_ptr<ModelModule> load_model(
 
 std::shared_ptr<ModelModule> make_model(
     Task task, const Config& config, const FromConfigOptions& options) {
-  const ModelClass& chosen = class_for(task, config);
-  auto module = chosen.make(config);
-  module->report.model = chosen.name;
+  const ModelClass& model_class = class_for(task, config);
+  auto module = model_class.make(config);
+  module->report.model = model_class.name;
   initialize(*module, {});
   const auto dtype = options.dtype.value_or(c10::ScalarType::Float);
   check_float(dtype);

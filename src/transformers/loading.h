@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models out of folders and configs.
+// Makes models from folders and from configs.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,8 @@ std::shared_ptr<ModelModule> load_model(
 std::shared_ptr<ModelModule> make_model(
     Task task, const Config& config, const FromConfigOptions& options);
 
-/// "float32" and so on; nothing for a type that weights do not have.
+/// Parses the name of a data type, such as "float32". Returns nothing if the
+/// name is unknown or weights cannot have this type.
 std::optional<c10::ScalarType> dtype_from_name(std::string_view name);
 std::string_view dtype_name(c10::ScalarType dtype);
 

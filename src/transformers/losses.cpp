@@ -23,9 +23,9 @@ at::Tensor cross_entropy(
 void check_rows(const at::Tensor& logits, const at::Tensor& labels) {
   if (labels.dim() == 0 || labels.size(0) != logits.size(0)) {
     throw accelerate::ArgumentError(accelerate::str_cat(
-        "`labels` have shape ",
+        "`labels` has shape ",
         labels.sizes(),
-        " for logits of shape ",
+        ", but the logits have shape ",
         logits.sizes()));
   }
 }
@@ -65,7 +65,7 @@ at::Tensor sequence_loss(
     return at::binary_cross_entropy_with_logits(logits_BC, labels);
   }
   throw accelerate::ArgumentError(accelerate::str_cat(
-      "problem_type `",
+      "`problem_type` `",
       accelerate::printable(type),
       "` is not one of regression, single_label_classification, "
       "multi_label_classification"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses of the heads, by the peer's rules.
+// The losses for the heads, as in Hugging Face Transformers.
 //
-// Shapes: B batch, T tokens, C classes, V vocabulary. Labels of -100 do not
-// count.
+// Shapes: B batch, T tokens, C classes, V vocabulary. Labels of -100 are
+// ignored.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +11,9 @@
 
 namespace transformers {
 
-/// By `problem_type`; when there is none, the number and type of the labels
-/// decide, and that is written into `common`.
+/// Computes the loss that `common.problem_type` selects. If `problem_type` is
+/// not set, it is derived from `num_labels` and the data type of `labels`, and
+/// stored in `common`.
 at::Tensor sequence_loss(
     const at::Tensor& logits_BC,
     const at::Tensor& labels,
@@ -21,13 +22,14 @@ at::Tensor sequence_loss(
 at::Tensor token_loss(
     const at::Tensor& logits_BTC, const at::Tensor& labels_BT);
 
-/// The label of a token is what the token before it should predict.
-/// Each token's label is the next one's; the last has none.
+/// Shifts the labels by one position, so that each token predicts the next
+/// token. The last token of a row gets the label -100.
 at::Tensor next_labels(const at::Tensor& labels_BT);
 at::Tensor causal_loss(
     const at::Tensor& logits_BTV, const at::Tensor& labels_BT);
 
-/// The mean of the two ends' losses; positions outside do not count.
+/// Computes the mean of the losses for the start and the end of the answer.
+/// Positions beyond the last token of a row are ignored.
 at::Tensor span_loss(
     const at::Tensor& start_logits_BT,
     const at::Tensor& end_logits_BT,

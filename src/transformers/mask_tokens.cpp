@@ -9,7 +9,7 @@
 namespace transformers {
 namespace {
 
-at::Tensor drawn(
+at::Tensor draw(
     const at::Tensor& like,
     double probability,
     const std::optional<at::Generator>& generator) {
@@ -36,23 +36,23 @@ MaskedTokens mask_tokens(
   const auto chosen = at::bernoulli(probability, generator).to(at::kBool);
   const auto labels = input_ids.masked_fill(chosen.logical_not(), -100);
   const auto masked =
-      drawn(labels, options.mask_replace_prob, generator).logical_and(chosen);
+      draw(labels, options.mask_replace_prob, generator).logical_and(chosen);
   auto inputs = input_ids.masked_fill(masked, tokens.mask_token_id.value_or(0));
   if (options.mask_replace_prob == 1 || options.random_replace_prob == 0) {
     return {inputs, labels};
   }
-  // A share of what is not masked.
-  const double share =
+  // As a fraction of the tokens that are not masked.
+  const double fraction =
       options.random_replace_prob / (1 - options.mask_replace_prob);
-  const auto replaced = drawn(labels, share, generator)
+  const auto replaced = draw(labels, fraction, generator)
                             .logical_and(chosen)
                             .logical_and(masked.logical_not());
-  const auto others = at::randint(
+  const auto random_tokens = at::randint(
       tokens.vocab_size,
       labels.sizes(),
       generator,
       at::TensorOptions().dtype(at::kLong));
-  return {others.where(replaced, inputs), labels};
+  return {random_tokens.where(replaced, inputs), labels};
 }
 
 }  // namespace transformers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choice of tokens for masked language modeling.
+// Chooses and masks the tokens for masked language modeling.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,10 @@ struct MaskedTokens {
   at::Tensor labels;
 };
 
-/// Draws as the peer does, in the same order, so that equal generators give
-/// equal masks. `special` is true for tokens that are never chosen.
+/// Chooses tokens, masks them and makes the labels. Draws random numbers in the
+/// same order as Hugging Face Transformers, so that generators with the same
+/// state give the same masks. `special` is true for tokens that must never be
+/// chosen.
 MaskedTokens mask_tokens(
     const at::Tensor& input_ids,
     const at::Tensor& special,

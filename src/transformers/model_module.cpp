@@ -7,7 +7,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "device/out_of_memory.h"
-#include "transformers/checkpointing.h"
+#include "transformers/gradient_checkpointing.h"
 
 namespace transformers {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using accelerate::ArgumentError;
 using accelerate::str_cat;
 
-constexpr std::int64_t kMostLayers = 10'000;
+constexpr std::int64_t kMaxLayers = 10'000;
 
 using Slot = at::Tensor ModelInputs::*;
 const std::map<std::string, Slot>& slots() {
@@ -39,11 +39,11 @@ const std::map<std::string, Slot>& slots() {
   }
   throw ArgumentError(
       str_cat(
-          "the batch has `",
+          "the batch has the column `",
           accelerate::printable(name),
-          "`; a model takes ",
+          "`, but a model accepts only ",
           accelerate::join(known, ", ")),
-      "remove that column before the model sees the batch");
+      "remove the column from the batch");
 }
 
 void check_shape(const char* name, const at::Tensor& tensor, int dims) {
@@ -53,7 +53,7 @@ void check_shape(const char* name, const at::Tensor& tensor, int dims) {
         name,
         "` has shape ",
         tensor.sizes(),
-        ", not ",
+        ", but it must have ",
         dims,
         " dimensions"));
   }
@@ -145,20 +145,21 @@ at::Tensor Backbone::run(
     const LayerContext& context,
     const ModelInputs& inputs,
     ModelResult& result) const {
-  const bool twice =
-      checkpointing_ && is_training() && at::GradMode::is_enabled();
+  const bool recompute =
+      gradient_checkpointing_ && is_training() && at::GradMode::is_enabled();
   for (const auto& block : blocks) {
     if (inputs.options.output_hidden_states) {
       result.hidden_states.push_back(hidden_BTD);
     }
-    if (twice) {
-      // The second time nothing is noted: the first has done it.
-      auto silent = context;
+    if (recompute) {
+      // The recomputation must not append its attention weights again.
+      auto without_outputs = context;
       hidden_BTD = checkpoint(
-          [block, context, silent, first = true](const at::Tensor& x) mutable {
-            silent.attentions = nullptr;
+          [block, context, without_outputs, first = true](
+              const at::Tensor& x) mutable {
+            without_outputs.attentions = nullptr;
             return block->forward(
-                x, std::exchange(first, false) ? context : silent);
+                x, std::exchange(first, false) ? context : without_outputs);
           },
           hidden_BTD);
     } else {
@@ -181,35 +182,36 @@ at::Tensor Backbone::run_encoder(
       context.fused->unpad(inputs.attention_mask, inputs.unpadded_rows);
   LayerContext inner = context;
   inner.mask = {};
-  inner.starts = unpadded.starts;
-  const auto rows_1ND =
-      context.fused
-          ->take_rows(
-              hidden_BTD.flatten(0, 1), unpadded.sources, unpadded.places)
-          .unsqueeze(0);
+  inner.sequence_offsets = unpadded.sequence_offsets;
+  const auto rows_1ND = context.fused
+                            ->take_rows(
+                                hidden_BTD.flatten(0, 1),
+                                unpadded.source_rows,
+                                unpadded.packed_rows)
+                            .unsqueeze(0);
   const auto out_1ND = run(blocks, rows_1ND, inner, inputs, result);
   return context.fused
-      ->take_rows(out_1ND.squeeze(0), unpadded.places, unpadded.sources)
+      ->take_rows(
+          out_1ND.squeeze(0), unpadded.packed_rows, unpadded.source_rows)
       .view(hidden_BTD.sizes());
 }
 
 void BlockList::check_count(std::int64_t count) {
-  if (count < 0 || count > kMostLayers) {
+  if (count < 0 || count > kMaxLayers) {
     throw ArgumentError(str_cat(
-        "the config asks for ",
+        "the number of layers in the config is ",
         count,
-        " layers, more than ",
-        kMostLayers,
-        " or fewer than none"));
+        "; it must be between 0 and ",
+        kMaxLayers));
   }
 }
 
 std::int64_t width_of_head(std::int64_t width, std::int64_t heads) {
   if (heads < 1 || width < 1 || width % heads != 0) {
     throw ArgumentError(str_cat(
-        "a width of ",
+        "the width ",
         width,
-        " cannot be shared by ",
+        " cannot be divided evenly among ",
         heads,
         " attention heads"));
   }
@@ -219,17 +221,17 @@ std::int64_t width_of_head(std::int64_t width, std::int64_t heads) {
 void refuse_extra(
     const PretrainedConfig& common,
     std::string_view key,
-    const accelerate::Json& inert) {
+    const accelerate::Json& supported) {
   const accelerate::Json* value = common.extra.find(key);
-  if (value != nullptr && !value->is_null() && !(*value == inert)) {
+  if (value != nullptr && !value->is_null() && !(*value == supported)) {
     throw accelerate::UnsupportedError(str_cat(
         "the config's `",
         key,
         "` is ",
         value->dump({.ensure_ascii = true, .allow_nan = true}),
         "; only ",
-        inert.dump(),
-        " is computed here"));
+        supported.dump(),
+        " is supported"));
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the modules of all architectures have in common.
+// Base classes for the modules of all architectures.
 //
 // Shapes: B batch, T tokens, D width, H heads.
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace transformers {
 
-/// A batch, by name; what is not there is undefined.
+/// The tensors in a batch; missing tensors are undefined.
 struct ModelInputs {
   at::Tensor input_ids;
   at::Tensor inputs_embeds;
@@ -35,33 +35,36 @@ struct ModelInputs {
   at::Tensor start_positions;
   at::Tensor end_positions;
   CallOptions options;
-  /// Rows that hold all tokens which `attention_mask` leaves; 0: layers work
-  /// on the batch as it is. Only the first token's result is then wanted.
+  /// 0: the layers process the padded batch. Otherwise: the number of rows in
+  /// the unpadded batch, which has one row per token. It is at least the number
+  /// of tokens that `attention_mask` keeps, and only the result for the first
+  /// token of each sequence is used.
   std::int64_t unpadded_rows = 0;
 
   std::int64_t batch() const;
   std::int64_t tokens() const;
 };
 
-/// Throws `ArgumentError` for an unknown name, and unless there is exactly one
-/// of `input_ids` and `inputs_embeds`.
+/// Collects the tensors in a batch. Throws `ArgumentError` for an unknown name,
+/// or if the batch does not have exactly one of `input_ids` and
+/// `inputs_embeds`.
 ModelInputs model_inputs(
     const accelerate::TensorMap& tensors, const CallOptions& options);
 
-/// How rows may be made longer without a change of the result.
+/// How rows may be padded without changing the result.
 struct Padding {
-  std::int64_t most_tokens = 0;  ///< 0: they may not.
-  std::int64_t id = 0;           ///< What the new tokens are.
-  /// Whether only the first token's result counts, so that layers may leave
-  /// padding out.
+  std::int64_t max_tokens = 0;  ///< Maximum length of a row. 0: no padding.
+  std::int64_t id = 0;          ///< The id of padding tokens.
+  /// Whether only the result for the first token of each row is used, so that
+  /// layers may skip the padding.
   bool can_unpad = false;
-  /// Whether no token sees those after it: rows then need no mask.
+  /// Whether tokens cannot see later tokens, so that padding needs no mask.
   bool is_causal = false;
   /// Whether each token has a label and a result.
-  bool of_tokens = false;
+  bool per_token = false;
 };
 
-/// What any model computes; a head leaves undefined what is not its own.
+/// The output of any model. Each head sets only its own fields.
 struct ModelResult {
   at::Tensor loss;
   at::Tensor logits;
@@ -85,20 +88,22 @@ void for_each_tensor(ModelResult& result, F f) {
   f(result.attentions);
 }
 
-/// A whole model. Made with empty weights; see `Initializer`.
+/// A complete model. Its weights are uninitialized at first; see `Initializer`.
 class ModelModule : public Layer, public accelerate::AutocastModule {
  public:
   explicit ModelModule(Config config);
 
-  /// `compute` in the precision it was given, with results in fp32.
+  /// Calls `compute` in the precision of the autocast policy and returns the
+  /// result in fp32.
   virtual ModelResult forward(const ModelInputs& inputs);
   virtual ModelResult compute(const ModelInputs& inputs) = 0;
 
-  /// The config's standard deviation for weights.
+  /// The standard deviation of random weights, from the config.
   virtual double initializer_range() const = 0;
-  /// The name under which heads hold the part without a head.
+  /// The name under which heads register their backbone.
   virtual std::string base_model_prefix() const = 0;
-  /// Names in files that are another of this model's parameters.
+  /// Maps the name of a tied weight in a file to the name of the parameter that
+  /// the weight is tied to.
   virtual std::map<std::string, std::string> tied_names() const { return {}; }
   virtual void set_gradient_checkpointing(bool on) = 0;
   virtual void set_eager_attention(bool on) = 0;
@@ -108,17 +113,19 @@ class ModelModule : public Layer, public accelerate::AutocastModule {
   LoadingReport report;
 };
 
-/// What a layer needs to know of the forward it is in.
+/// The data about the current forward pass that the layers need.
 struct LayerContext {
   AttentionMask mask;
   bool eager = false;
   std::vector<at::Tensor>* attentions = nullptr;
   at::Tensor cos_B1TD;
   at::Tensor sin_B1TD;
-  /// Computes whole blocks; null: the blocks do it themselves.
+  /// The fused kernels that compute whole blocks. Null: blocks use LibTorch.
   const accelerate::FusedBlocks* fused = nullptr;
-  at::Tensor mask_bias;  ///< For it.
-  at::Tensor starts;     ///< The same: the batch has no padding.
+  at::Tensor mask_bias;  ///< The mask as a bias, for `fused`.
+  /// The offset of the first token of each sequence in an unpadded batch, for
+  /// `fused`.
+  at::Tensor sequence_offsets;
 
   AttentionOptions attention(double dropout, double scale) const {
     return {
@@ -129,43 +136,48 @@ struct LayerContext {
   }
 };
 
-/// One of the equal layers of a model.
+/// One of the repeated layers in a model.
 class Block : public Layer {
  public:
   virtual at::Tensor forward(
       const at::Tensor& hidden_BTD, const LayerContext& context) = 0;
 };
 
-/// The part of a model that heads stand on, and a model of its own.
+/// A model without a head, also used as the base of models with heads.
 class Backbone : public ModelModule {
  public:
   using ModelModule::ModelModule;
 
   virtual const Embedding& input_embeddings() const = 0;
   virtual std::int64_t width() const = 0;
-  /// How a head whose result does not look at new tokens may pad rows.
+  /// How rows may be padded if the head ignores padding tokens.
   virtual Padding padding() const { return {}; }
-  void set_gradient_checkpointing(bool on) override { checkpointing_ = on; }
+  void set_gradient_checkpointing(bool on) override {
+    gradient_checkpointing_ = on;
+  }
   void set_eager_attention(bool on) override { eager_ = on; }
 
  protected:
-  /// The ids' rows of the table, or the embeddings that were given.
+  /// Returns `inputs_embeds` if it is defined; otherwise looks up `input_ids`
+  /// in the embedding table.
   at::Tensor embed(const ModelInputs& inputs) const;
-  /// `position_ids`, or 0, 1, 2, … as [1, T].
+  /// Returns `position_ids` if it is defined, otherwise 0, 1, 2, … as a tensor
+  /// [1, T].
   static at::Tensor positions(const ModelInputs& inputs);
   LayerContext layer_context(
       const ModelInputs& inputs,
       const at::Tensor& hidden_BTD,
       bool is_causal,
       ModelResult& result) const;
-  /// Hands `hidden_BTD` from layer to layer and notes what was asked for.
+  /// Runs the blocks one after the other and stores the requested outputs.
   at::Tensor run(
       const std::vector<std::shared_ptr<Block>>& blocks,
       at::Tensor hidden_BTD,
       const LayerContext& context,
       const ModelInputs& inputs,
       ModelResult& result) const;
-  /// The same, without padding where `inputs` ask for that.
+  /// Runs the blocks. Removes the padding first if `inputs.unpadded_rows` is
+  /// not 0.
   at::Tensor run_encoder(
       const std::vector<std::shared_ptr<Block>>& blocks,
       const at::Tensor& hidden_BTD,
@@ -174,11 +186,11 @@ class Backbone : public ModelModule {
       ModelResult& result) const;
 
  private:
-  bool checkpointing_ = false;
+  bool gradient_checkpointing_ = false;
   bool eager_ = false;
 };
 
-/// Layers under the names 0, 1, 2, …, as Python's ModuleList has them.
+/// A list of blocks named 0, 1, 2, …, as in PyTorch's ModuleList.
 class BlockList : public torch::nn::Module {
  public:
   template <typename Make>
@@ -194,15 +206,15 @@ class BlockList : public torch::nn::Module {
   static void check_count(std::int64_t count);
 };
 
-/// Throws `ArgumentError` unless `heads` divide `width`; returns the width of
-/// one.
+/// Returns the width of one head. Throws `ArgumentError` unless `heads` divides
+/// `width`.
 std::int64_t width_of_head(std::int64_t width, std::int64_t heads);
 
-/// Throws `UnsupportedError` when a key that changes the computation has
-/// another value than the one that is computed here.
+/// Throws `UnsupportedError` if the config sets `key` to a value other than
+/// `supported`.
 void refuse_extra(
     const PretrainedConfig& common,
     std::string_view key,
-    const accelerate::Json& inert);
+    const accelerate::Json& supported);
 
 }  // namespace transformers

@@ -8,13 +8,13 @@
 #include <ATen/Context.h>
 #include <torch/types.h>
 
+#include "device/cpu_copies.h"
 #include "device/fused_blocks.h"
-#include "device/host_copies.h"
 
 namespace transformers {
 namespace {
 
-constexpr std::array kSlots = {
+constexpr std::array kInputFields = {
     &ModelInputs::input_ids,
     &ModelInputs::inputs_embeds,
     &ModelInputs::attention_mask,
@@ -26,7 +26,7 @@ constexpr std::array kSlots = {
 
 constexpr std::int64_t kIgnoredLabel = -100;
 
-constexpr std::array kResults = {
+constexpr std::array kResultFields = {
     &ModelResult::loss,
     &ModelResult::logits,
     &ModelResult::start_logits,
@@ -36,34 +36,34 @@ bool is_deterministic() {
   return at::globalContext().deterministicAlgorithms();
 }
 
-// Whether a row for each sequence and a column for each token.
+// Whether the tensor has a row for each sequence and a column for each token.
 bool is_matrix(const at::Tensor& tensor) {
   return tensor.defined() && tensor.dim() == 2;
 }
 
-bool may_pad(const ModelInputs& given, const Padding& padding) {
-  const bool hides_new = given.attention_mask.defined()
-                             ? is_matrix(given.attention_mask)
-                             : padding.is_causal;
-  // Another length changes the last bits.
-  return padding.most_tokens > 0 && !is_deterministic() && hides_new &&
-         given.input_ids.defined() &&
-         (!padding.of_tokens || is_matrix(given.labels));
+bool may_pad(const ModelInputs& inputs, const Padding& padding) {
+  const bool hides_new_tokens = inputs.attention_mask.defined()
+                                    ? is_matrix(inputs.attention_mask)
+                                    : padding.is_causal;
+  // A different length changes the last bits of the results.
+  return padding.max_tokens > 0 && !is_deterministic() && hides_new_tokens &&
+         inputs.input_ids.defined() &&
+         (!padding.per_token || is_matrix(inputs.labels));
 }
 
-// `given` with other tensors.
+// A copy of `original` with other tensors.
 ModelInputs inputs_of(
-    const std::vector<at::Tensor>& tensors, const ModelInputs& given) {
+    const std::vector<at::Tensor>& tensors, const ModelInputs& original) {
   ModelInputs inputs;
-  inputs.options = given.options;
-  inputs.unpadded_rows = given.unpadded_rows;
-  for (std::size_t i = 0; i < kSlots.size(); ++i) {
-    inputs.*kSlots[i] = tensors[i];
+  inputs.options = original.options;
+  inputs.unpadded_rows = original.unpadded_rows;
+  for (std::size_t i = 0; i < kInputFields.size(); ++i) {
+    inputs.*kInputFields[i] = tensors[i];
   }
   return inputs;
 }
 
-// Tokens that a mask leaves; -1 where it hides a first one.
+// The number of real tokens in a mask; -1 if it hides the first token of a row.
 std::int64_t count_tokens(const at::Tensor& mask_BT) {
   const at::Tensor is_real = mask_BT.ne(0).contiguous();
   const bool* const values = is_real.const_data_ptr<bool>();
@@ -81,30 +81,30 @@ std::int64_t count_tokens(const at::Tensor& mask_BT) {
 
 }  // namespace
 
-std::int64_t unpadded_rows(const at::Tensor& mask_BT, std::int64_t all) {
-  const at::Tensor known = accelerate::host_copy_of(mask_BT);
+std::int64_t unpadded_rows(
+    const at::Tensor& mask_BT, std::int64_t padded_tokens) {
+  const at::Tensor cpu_mask = accelerate::cpu_copy_of(mask_BT);
   const std::int64_t count =
-      known.defined() && known.numel() > 0 ? count_tokens(known) : -1;
+      cpu_mask.defined() && cpu_mask.numel() > 0 ? count_tokens(cpu_mask) : -1;
   if (count <= 0) {
     return 0;
   }
-  // Four to eight numbers for each doubling.
+  // Four to eight sizes per doubling.
   const auto power = std::bit_ceil(static_cast<std::uint64_t>(count));
   const auto step = std::max<std::int64_t>(
       static_cast<std::int64_t>(power / 8), std::int64_t{64});
   const std::int64_t rows = (count + step - 1) / step * step;
-  // A tenth pays for moving rows.
-  return rows <= all - all / 10 ? rows : 0;
+  // Saving a tenth of the tokens pays for moving the rows.
+  return rows <= padded_tokens - padded_tokens / 10 ? rows : 0;
 }
 
-std::int64_t padded_length(std::int64_t tokens, std::int64_t most) {
-  // An eighth to a quarter of the length: four to eight steps for each
-  // doubling.
+std::int64_t padded_length(std::int64_t tokens, std::int64_t max_tokens) {
+  // Steps of an eighth to a quarter of the length: four to eight per doubling.
   const auto power = std::bit_ceil(static_cast<std::uint64_t>(tokens));
   const auto step = std::max<std::int64_t>(
       static_cast<std::int64_t>(power / 8), std::int64_t{8});
   return std::max(
-      tokens, std::min((tokens + step - 1) / step * step, most / 8 * 8));
+      tokens, std::min((tokens + step - 1) / step * step, max_tokens / 8 * 8));
 }
 
 ModelInputs padded(
@@ -119,7 +119,7 @@ ModelInputs padded(
   lengthen(longer.attention_mask, 0);
   lengthen(longer.token_type_ids, 0);
   lengthen(longer.position_ids, 0);
-  if (padding.of_tokens) {
+  if (padding.per_token) {
     lengthen(longer.labels, kIgnoredLabel);
   }
   return longer;
@@ -145,50 +145,53 @@ std::string ModelRecorder::key(const ModelInputs& inputs) const {
 }
 
 ModelResult ModelRecorder::run(
-    const ModelInputs& given, const Padding& padding, const Compute& compute) {
-  ModelInputs inputs = given;
-  if (may_pad(given, padding)) {
-    std::int64_t length = padded_length(given.tokens(), padding.most_tokens);
+    const ModelInputs& original,
+    const Padding& padding,
+    const Compute& compute) {
+  ModelInputs inputs = original;
+  if (may_pad(original, padding)) {
+    std::int64_t length = padded_length(original.tokens(), padding.max_tokens);
     if (padding.can_unpad && length <= accelerate::kShortSequence &&
         accelerate::fused_blocks() != nullptr) {
       inputs.unpadded_rows =
-          unpadded_rows(given.attention_mask, given.batch() * length);
+          unpadded_rows(original.attention_mask, original.batch() * length);
     }
     if (inputs.unpadded_rows > 0) {
-      // Padding is left out again: one length will do for many.
+      // The padding is removed again: batches of many lengths can share one
+      // graph.
       length = std::max(
-          length, std::min(accelerate::kShortSequence, padding.most_tokens));
+          length, std::min(accelerate::kShortSequence, padding.max_tokens));
     }
-    if (length > given.tokens()) {
+    if (length > original.tokens()) {
       const std::int64_t rows = inputs.unpadded_rows;
-      inputs = padded(given, length, padding);
+      inputs = padded(original, length, padding);
       inputs.unpadded_rows = rows;
     }
   }
   std::vector<at::Tensor> tensors;
-  for (const auto slot : kSlots) {
-    tensors.push_back(inputs.*slot);
+  for (const auto field : kInputFields) {
+    tensors.push_back(inputs.*field);
   }
   const auto body = [&](const std::vector<at::Tensor>& in) {
     const ModelResult result = compute(inputs_of(in, inputs));
     std::vector<at::Tensor> out;
     returned_.clear();
-    for (const auto one : kResults) {
-      if ((result.*one).defined()) {
-        returned_.push_back(one);
-        out.push_back(result.*one);
+    for (const auto field : kResultFields) {
+      if ((result.*field).defined()) {
+        returned_.push_back(field);
+        out.push_back(result.*field);
       }
     }
     return out;
   };
-  const auto computed = calls_.run(key(inputs), tensors, parameters_, body);
+  const auto computed = graphs_.run(key(inputs), tensors, parameters_, body);
   ModelResult result;
   for (std::size_t i = 0; i < returned_.size(); ++i) {
     result.*returned_[i] = computed[i];
   }
-  if (padding.of_tokens && inputs.tokens() > given.tokens() &&
+  if (padding.per_token && inputs.tokens() > original.tokens() &&
       result.logits.defined()) {
-    result.logits = result.logits.narrow(1, 0, given.tokens());
+    result.logits = result.logits.narrow(1, 0, original.tokens());
   }
   return result;
 }

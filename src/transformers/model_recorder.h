@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of a model that a GPU starts as a whole.
+// Captures the training steps of a model as CUDA graphs and replays them.
 #pragma once
 
 #include <functional>
@@ -8,51 +8,57 @@
 
 #include <torch/nn/module.h>
 
-#include "device/recorded_calls.h"
+#include "device/graph_cache.h"
 #include "transformers/model_module.h"
 
 namespace transformers {
 
-/// Tokens that a batch of `tokens` is padded to, so that batches of any length
-/// are of a few; not more than `most`.
-std::int64_t padded_length(std::int64_t tokens, std::int64_t most);
+/// Rounds `tokens`, the length of a batch's rows, up to one of a few lengths,
+/// so that batches with different lengths can share a captured graph. Never
+/// pads beyond `max_tokens`.
+std::int64_t padded_length(std::int64_t tokens, std::int64_t max_tokens);
 
-/// Rows for the tokens that a mask leaves, so that batches have a few numbers
-/// of them; 0 where a batch of `all` tokens is as well left as it is, where the
-/// mask is not known without waiting for the device, or where it hides a first
-/// token.
-std::int64_t unpadded_rows(const at::Tensor& mask_BT, std::int64_t all);
+/// Returns the number of tokens that a mask keeps, rounded up to one of a few
+/// sizes. Returns 0 if unpadding a batch of `padded_tokens` tokens would not be
+/// faster, if the mask cannot be read without waiting for the device, or if the
+/// mask hides the first token of a row.
+std::int64_t unpadded_rows(
+    const at::Tensor& mask_BT, std::int64_t padded_tokens);
 
-/// `inputs` with `tokens` tokens, the new ones masked where there is a mask,
-/// and without labels where each token has one.
+/// Pads each row of `inputs` to `tokens` tokens. If there is a mask, it hides
+/// the new tokens. If each token has a label, the loss ignores the new tokens.
 ModelInputs padded(
     const ModelInputs& inputs, std::int64_t tokens, const Padding& padding);
 
-/// Records forward and backward of a model whose result is a loss and logits.
+/// Captures and replays the forward and backward passes of a model that returns
+/// a loss and logits.
 class ModelRecorder {
  public:
   using Compute = std::function<ModelResult(const ModelInputs&)>;
 
   explicit ModelRecorder(const torch::nn::Module& model);
 
-  /// What `compute` gives, from a recording where there is one.
+  /// Replays the captured graph for such inputs. If there is none, calls
+  /// `compute` and may capture a graph.
   ModelResult run(
       const ModelInputs& inputs,
       const Padding& padding,
       const Compute& compute);
 
-  const accelerate::RecordedCalls& calls() const { return calls_; }
-  /// A step was not given to `run`: says why, once.
-  void decline(const std::string& why) { calls_.decline(why); }
+  const accelerate::GraphCache& graphs() const { return graphs_; }
+  /// Reports why a step is not passed to `run`. Only the first reason is
+  /// printed.
+  void decline(const std::string& reason) { graphs_.decline(reason); }
 
  private:
-  /// What the result depends on besides inputs and the parameters' values.
+  /// Returns a key for everything that a captured graph depends on, except the
+  /// values of inputs and parameters.
   std::string key(const ModelInputs& inputs) const;
 
   std::vector<at::Tensor> parameters_;
   std::vector<std::shared_ptr<torch::nn::Module>> modules_;
-  accelerate::RecordedCalls calls_;
-  std::vector<at::Tensor ModelResult::*> returned_;  // what `run` gives back
+  accelerate::GraphCache graphs_;
+  std::vector<at::Tensor ModelResult::*> returned_;  // The fields `run` sets.
 };
 
 }  // namespace transformers

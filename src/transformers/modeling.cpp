@@ -30,19 +30,25 @@ std::string LoadingReport::text() const {
   if (!missing.empty()) {
     text += str_cat(
         head,
-        "not in the file, drawn anew (train before use): ",
+        "weights that are not in the file were initialized randomly (train "
+        "the model before use): ",
         listed(missing),
         "\n");
   }
   if (!mismatched.empty()) {
     text += str_cat(
         head,
-        "of another shape, drawn anew (train before use): ",
+        "weights that have a different shape in the file were initialized "
+        "randomly (train the model before use): ",
         listed(mismatched),
         "\n");
   }
   if (!unexpected.empty()) {
-    text += str_cat(head, "in the file, not used: ", listed(unexpected), "\n");
+    text += str_cat(
+        head,
+        "the model does not use these weights from the file: ",
+        listed(unexpected),
+        "\n");
   }
   return text;
 }
@@ -120,7 +126,7 @@ void PreTrainedModel::save_pretrained(
   for (auto& [name, tensor] : named_parameters()) {
     tensors.emplace(name, tensor);
   }
-  // The config last: a folder with one is complete.
+  // The config is written last: a folder with a config is complete.
   accelerate::save_sharded(
       tensors, folder, {.max_shard_size = options.max_shard_size});
   Config config = module_->config;

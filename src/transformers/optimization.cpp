@@ -19,12 +19,12 @@ using accelerate::str_cat;
 using Factor = Scheduler::Factor;
 using Step = std::int64_t;
 
-double share(const Step part, const Step whole) {
-  return static_cast<double>(part) /
-         static_cast<double>(std::max<Step>(1, whole));
+double fraction(const Step steps, const Step total) {
+  return static_cast<double>(steps) /
+         static_cast<double>(std::max<Step>(1, total));
 }
 
-/// Half a wave from 1 down to 0 for `cycles` 0.5.
+/// A cosine wave; with 0.5 cycles it falls from 1 to 0.
 double wave(const double cycles, const double progress) {
   return 0.5 * (1.0 + std::cos(std::numbers::pi * cycles * 2.0 * progress));
 }
@@ -33,7 +33,7 @@ double between(const double low, const double factor) {
   return std::max(0.0, factor * (1.0 - low) + low);
 }
 
-/// What one schedule asks of its options; throws with its name.
+/// Reads and checks the options of a schedule. Errors name the schedule.
 class Request {
  public:
   Request(
@@ -73,11 +73,11 @@ class Request {
     throw ArgumentError(str_cat(
         "`",
         option,
-        "` of the schedule `",
+        "` for the schedule `",
         name_,
         "` is ",
         value,
-        "; it can be ",
+        "; it must be ",
         allowed));
   }
 
@@ -91,11 +91,11 @@ Factor constant(const Request& /*request*/) {
   return [](Step /*step*/) { return 1.0; };
 }
 
-/// A rise to 1 in `warmup` steps, then what `after` says of later steps.
+/// Rises to 1 in `warmup` steps, then follows `after`.
 template <typename After>
 Factor warmed_up(const Step warmup, After after) {
   return [warmup, after](const Step step) {
-    return step < warmup ? share(step, warmup) : after(step);
+    return step < warmup ? fraction(step, warmup) : after(step);
   };
 }
 
@@ -107,7 +107,7 @@ Factor linear(const Request& request) {
   const Step warmup = request.warmup();
   const Step total = request.total();
   return warmed_up(warmup, [warmup, total](const Step step) {
-    return std::max(0.0, share(total - step, total - warmup));
+    return std::max(0.0, fraction(total - step, total - warmup));
   });
 }
 
@@ -116,7 +116,7 @@ Factor cosine(const Request& request) {
   const Step total = request.total();
   const double cycles = request.options().num_cycles.value_or(0.5);
   return warmed_up(warmup, [=](const Step step) {
-    return std::max(0.0, wave(cycles, share(step - warmup, total - warmup)));
+    return std::max(0.0, wave(cycles, fraction(step - warmup, total - warmup)));
   });
 }
 
@@ -125,22 +125,22 @@ Factor cosine_with_restarts(const Request& request) {
   const Step total = request.total();
   const double cycles = request.options().num_cycles.value_or(1.0);
   return warmed_up(warmup, [=](const Step step) {
-    const double progress = share(step - warmup, total - warmup);
+    const double progress = fraction(step - warmup, total - warmup);
     return progress >= 1.0
                ? 0.0
                : std::max(0.0, wave(0.5, std::fmod(cycles * progress, 1.0)));
   });
 }
 
-/// The last learning rate as a share of the first.
-double least_share(const Request& request) {
+/// The final learning rate as a fraction of the initial one.
+double min_lr_fraction(const Request& request) {
   const auto& options = request.options();
   if (options.min_lr.has_value() == options.min_lr_rate.has_value()) {
     throw ArgumentError(
         str_cat(
             "the schedule `",
             request.name(),
-            "` needs `min_lr` or `min_lr_rate`, one of the two"),
+            "` needs exactly one of `min_lr` and `min_lr_rate`"),
         "pass `{.min_lr_rate = 0.1}` to end at a tenth of the learning rate");
   }
   return options.min_lr ? *options.min_lr / request.initial_lr()
@@ -151,26 +151,26 @@ Factor cosine_with_min_lr(const Request& request) {
   const Step warmup = request.warmup();
   const Step total = request.total();
   const double cycles = request.options().num_cycles.value_or(0.5);
-  const double low = least_share(request);
+  const double low = min_lr_fraction(request);
   return warmed_up(warmup, [=](const Step step) {
-    return between(low, wave(cycles, share(step - warmup, total - warmup)));
+    return between(low, wave(cycles, fraction(step - warmup, total - warmup)));
   });
 }
 
-/// Unlike the one above it counts steps from 1, so that the first step already
-/// learns and the last one has the least learning rate.
+/// Unlike `cosine_with_min_lr`, this counts steps from 1: the learning rate of
+/// the first step is not 0, and the last step has the minimum learning rate.
 Factor cosine_warmup_with_min_lr(const Request& request) {
   const Step warmup = request.warmup();
   const Step total = request.total();
   const double cycles = request.options().num_cycles.value_or(0.5);
-  const double low = least_share(request);
+  const double low = min_lr_fraction(request);
   const std::optional<double> first = request.options().warmup_lr_rate;
   return [=](const Step step) {
     if (step < warmup) {
-      return first ? *first + (1.0 - *first) * share(step, warmup - 1)
-                   : share(step + 1, warmup);
+      return first ? *first + (1.0 - *first) * fraction(step, warmup - 1)
+                   : fraction(step + 1, warmup);
     }
-    const double progress = share(step - warmup + 1, total - warmup);
+    const double progress = fraction(step - warmup + 1, total - warmup);
     return between(low, wave(cycles, progress));
   };
 }
@@ -184,9 +184,9 @@ Factor polynomial(const Request& request) {
   if (end >= start) {
     throw ArgumentError(
         str_cat(
-            "`lr_end` of the schedule `polynomial` is ",
+            "`lr_end` for the schedule `polynomial` is ",
             end,
-            ", not below the learning rate ",
+            "; it must be below the learning rate, which is ",
             start),
         "pass a smaller `lr_end`, or a larger learning rate to the optimizer");
   }
@@ -194,7 +194,7 @@ Factor polynomial(const Request& request) {
     if (step > total) {
       return end / start;
     }
-    const double left = 1.0 - share(step - warmup, total - warmup);
+    const double left = 1.0 - fraction(step - warmup, total - warmup);
     return ((start - end) * std::pow(left, power) + end) / start;
   });
 }
@@ -207,7 +207,7 @@ Factor inverse_sqrt(const Request& request) {
     request.refuse("timescale", timescale, "1 or more");
   }
   return warmed_up(warmup, [=](const Step step) {
-    return 1.0 / std::sqrt(share(step + timescale - warmup, timescale));
+    return 1.0 / std::sqrt(fraction(step + timescale - warmup, timescale));
   });
 }
 
@@ -261,13 +261,14 @@ Step stable_steps(const Request& request, const Step decay) {
   if (stable < 0) {
     throw ArgumentError(
         str_cat(
-            "warm-up (",
+            "the sum of `num_warmup_steps` (",
             request.warmup(),
-            ") and decay (",
+            ") and `num_decay_steps` (",
             decay,
-            ") are more than `num_training_steps`, ",
-            request.total()),
-        "make `num_training_steps` at least as large as both together");
+            ") exceeds `num_training_steps` (",
+            request.total(),
+            ")"),
+        "set `num_training_steps` to at least that sum");
   }
   return stable;
 }
@@ -285,20 +286,20 @@ Factor warmup_stable_decay(const Request& request) {
   const double cycles = options.num_cycles.value_or(0.5);
   return [=](const Step step) {
     if (step < warmup) {
-      return between(low, rising(up, share(step, warmup)));
+      return between(low, rising(up, fraction(step, warmup)));
     }
     if (step < stable_end) {
       return 1.0;
     }
     if (step < stable_end + decay) {
       return between(
-          low, falling(down, cycles, share(step - stable_end, decay)));
+          low, falling(down, cycles, fraction(step - stable_end, decay)));
     }
     return low;
   };
 }
 
-/// A schedule, and which of the particular options it looks at.
+/// A schedule and the specific options that it uses.
 struct Entry {
   const char* name;
   Factor (*factor)(const Request&);
@@ -341,35 +342,36 @@ const Entry& entry(const std::string_view name) {
     }
   }
   throw ArgumentError(
-      str_cat("there is no schedule `", name, "`"),
+      str_cat("there is no schedule named `", name, "`"),
       str_cat("choose one of ", accelerate::join(scheduler_names(), ", ")));
 }
 
-void refuse_unused(const Entry& entry, const SchedulerOptions& given) {
-  const std::array<std::pair<std::string_view, bool>, 13> particular{{
-      {"num_cycles", given.num_cycles.has_value()},
-      {"power", given.power.has_value()},
-      {"lr_end", given.lr_end.has_value()},
-      {"min_lr", given.min_lr.has_value()},
-      {"min_lr_rate", given.min_lr_rate.has_value()},
-      {"warmup_lr_rate", given.warmup_lr_rate.has_value()},
-      {"timescale", given.timescale.has_value()},
-      {"num_decay_steps", given.num_decay_steps.has_value()},
-      {"num_stable_steps", given.num_stable_steps.has_value()},
-      {"warmup_type", given.warmup_type.has_value()},
-      {"decay_type", given.decay_type.has_value()},
-      {"min_lr_ratio", given.min_lr_ratio.has_value()},
-      {"plateau", given.plateau.has_value()},
+void refuse_unused(const Entry& entry, const SchedulerOptions& options) {
+  const std::array<std::pair<std::string_view, bool>, 13> specific{{
+      {"num_cycles", options.num_cycles.has_value()},
+      {"power", options.power.has_value()},
+      {"lr_end", options.lr_end.has_value()},
+      {"min_lr", options.min_lr.has_value()},
+      {"min_lr_rate", options.min_lr_rate.has_value()},
+      {"warmup_lr_rate", options.warmup_lr_rate.has_value()},
+      {"timescale", options.timescale.has_value()},
+      {"num_decay_steps", options.num_decay_steps.has_value()},
+      {"num_stable_steps", options.num_stable_steps.has_value()},
+      {"warmup_type", options.warmup_type.has_value()},
+      {"decay_type", options.decay_type.has_value()},
+      {"min_lr_ratio", options.min_lr_ratio.has_value()},
+      {"plateau", options.plateau.has_value()},
   }};
-  const auto looks_at = [&](const std::string_view option) {
+  const auto is_used = [&](const std::string_view option) {
     return std::find(entry.options.begin(), entry.options.end(), option) !=
            entry.options.end();
   };
-  for (const auto& [option, is_given] : particular) {
-    if (is_given && !looks_at(option)) {
+  for (const auto& [option, is_set] : specific) {
+    if (is_set && !is_used(option)) {
       throw ArgumentError(
-          str_cat("the schedule `", entry.name, "` has no `", option, "`"),
-          "leave it out");
+          str_cat(
+              "the schedule `", entry.name, "` does not use `", option, "`"),
+          str_cat("leave out `", option, "`"));
     }
   }
 }
@@ -394,7 +396,7 @@ Scheduler::~Scheduler() = default;
 
 void Scheduler::step() {
   if (plateau_) {
-    plateau_->step();  // Says that it needs the metric.
+    plateau_->step();  // Throws: the metric is missing.
   }
   LRScheduler::step();
 }
@@ -402,7 +404,8 @@ void Scheduler::step() {
 void Scheduler::step(const double metric) {
   if (!plateau_) {
     throw accelerate::StateError(
-        "this schedule takes no metric", "call `step()`");
+        "this schedule does not use a metric",
+        "call `step()` without a metric");
   }
   plateau_->step(metric);
   follow_plateau();
@@ -440,8 +443,8 @@ void Scheduler::load_state_dict(const accelerate::Json& state) {
 
 std::vector<std::string> scheduler_names() {
   std::vector<std::string> names;
-  for (const Entry& one : entries()) {
-    names.emplace_back(one.name);
+  for (const Entry& entry : entries()) {
+    names.emplace_back(entry.name);
   }
   return names;
 }

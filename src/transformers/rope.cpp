@@ -27,7 +27,7 @@ const Value& needed(
     const char* name) {
   if (!value) {
     throw ArgumentError(str_cat(
-        "rope_parameters of type `", rope.rope_type, "` need `", name, "`"));
+        "`rope_parameters` of type `", rope.rope_type, "` need `", name, "`"));
   }
   return *value;
 }
@@ -45,7 +45,7 @@ double dynamic_base(
   const double factor = needed(rope.factor, rope, "factor");
   if (head_dim < 4) {
     throw ArgumentError(str_cat(
-        "rope_parameters of type `dynamic` need a `head_dim` of 4 or more, "
+        "`rope_parameters` of type `dynamic` need a `head_dim` of 4 or more, "
         "not ",
         head_dim));
   }
@@ -71,14 +71,15 @@ at::Tensor llama3_F(const RopeParameters& rope, std::int64_t head_dim) {
   const auto wavelength_F = kTau / plain_F;
   const auto smooth_F = (context / wavelength_F - low) / (high - low);
   const auto mixed_F = (1 - smooth_F) * plain_F / factor + smooth_F * plain_F;
-  // Long waves are stretched, short ones stay, those between are mixed.
+  // Long wavelengths are scaled, short ones are kept, and the ones in between
+  // are interpolated.
   return at::where(
       wavelength_F > context / low,
       plain_F / factor,
       at::where(wavelength_F < context / high, plain_F, mixed_F));
 }
 
-// The channel whose wave turns `rotations` times within the context.
+// The channel that makes `rotations` full rotations within the context.
 double yarn_channel(
     double rotations,
     const RopeParameters& rope,
@@ -137,11 +138,10 @@ at::Tensor longrope_F(
               : needed(rope.short_factor, rope, "short_factor");
   if (static_cast<std::int64_t>(factors.size()) * 2 != head_dim) {
     throw ArgumentError(str_cat(
-        "rope_parameters have ",
+        "the number of factors in `rope_parameters` is ",
         factors.size(),
-        " factors for ",
-        head_dim / 2,
-        " pairs of channels"));
+        ", but the number of channel pairs is ",
+        head_dim / 2));
   }
   return 1.0 / (at::tensor(factors, at::kFloat) *
                 powers_F(rope.rope_theta, head_dim));
@@ -171,7 +171,9 @@ RotaryEmbedding::RotaryEmbedding(
       longest_(max_position_embeddings) {
   if (head_dim_ < 2 || head_dim_ % 2 != 0) {
     throw ArgumentError(str_cat(
-        "`head_dim` is ", head_dim_, "; rotary positions need an even one"));
+        "`head_dim` is ",
+        head_dim_,
+        "; rotary embeddings need a positive even number"));
   }
   RopeParameters& rope = parameters_;
   const bool has_context = rope.rope_type == "yarn" ||
@@ -218,13 +220,13 @@ at::Tensor RotaryEmbedding::frequencies_F(std::int64_t length) const {
         rope, head_dim_, length > *rope.original_max_position_embeddings);
   }
   throw UnsupportedError(str_cat(
-      "no rule for rope_type `",
+      "`rope_type` `",
       accelerate::printable(rope.rope_type),
-      "`; there is one for default, linear, dynamic, yarn, longrope, llama3"));
+      "` is not one of default, linear, dynamic, yarn, longrope, llama3"));
 }
 
-// The two types that depend on the length of what they are shown.
-void RotaryEmbedding::follow(const at::Tensor& position_ids_BT) {
+// The types "dynamic" and "longrope" depend on the sequence length.
+void RotaryEmbedding::update_frequencies(const at::Tensor& position_ids_BT) {
   const bool is_dynamic = parameters_.rope_type == "dynamic";
   if (!is_dynamic && parameters_.rope_type != "longrope") {
     return;
@@ -244,7 +246,7 @@ void RotaryEmbedding::follow(const at::Tensor& position_ids_BT) {
 std::pair<at::Tensor, at::Tensor> RotaryEmbedding::operator()(
     const at::Tensor& position_ids_BT, at::ScalarType dtype) {
   at::NoGradGuard no_grad;
-  follow(position_ids_BT);
+  update_frequencies(position_ids_BT);
   inv_freq_F_ = inv_freq_F_.to(position_ids_BT.device());
   const auto half_BTF =
       position_ids_BT.unsqueeze(-1).to(at::kFloat) * inv_freq_F_;

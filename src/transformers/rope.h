@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embeddings with the published ways to stretch them.
+// Rotary position embeddings (RoPE) with the published methods for scaling
+// them.
 //
-// Shapes: B batch, H heads, T tokens, D width of a head, F half of it.
+// Shapes: B batch, H heads, T tokens, D width of a head, F = D / 2.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +14,28 @@
 
 namespace transformers {
 
-/// The angles of a model's positions. Not thread-safe: "dynamic" remembers the
-/// longest sequence it has seen, as the peer does.
+/// The rotation angles for a model's positions.
+///
+/// Thread safety: only one thread at a time may use an object, because the RoPE
+/// type "dynamic" remembers the longest sequence so far, as Hugging Face
+/// Transformers does.
 class RotaryEmbedding {
  public:
-  /// Throws `UnsupportedError` for an unknown type and `ArgumentError` for one
-  /// whose parameters are missing.
+  /// Throws `UnsupportedError` for an unknown RoPE type and `ArgumentError` for
+  /// missing parameters.
   RotaryEmbedding(
       RopeParameters parameters,
       std::int64_t head_dim,
       std::int64_t max_position_embeddings);
 
-  /// Cosine and sine, each [B, 1, T, D], of the type asked for.
+  /// Returns the cosines and the sines of the angles: two tensors [B, 1, T, D]
+  /// of type `dtype`.
   std::pair<at::Tensor, at::Tensor> operator()(
       const at::Tensor& position_ids_BT, at::ScalarType dtype);
 
  private:
   at::Tensor frequencies_F(std::int64_t length) const;
-  void follow(const at::Tensor& position_ids_BT);
+  void update_frequencies(const at::Tensor& position_ids_BT);
 
   RopeParameters parameters_;
   std::int64_t head_dim_;
@@ -40,7 +45,7 @@ class RotaryEmbedding {
   at::Tensor inv_freq_F_;
 };
 
-/// Turns queries or keys [B, H, T, D] by their positions' angles.
+/// Applies the rotary embedding to queries or keys [B, H, T, D].
 at::Tensor rotate(
     const at::Tensor& x_BHTD,
     const at::Tensor& cos_B1TD,

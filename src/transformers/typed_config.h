@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A struct of fields as a config of any architecture. Knows no LibTorch.
+// Type-erased configs. Does not depend on LibTorch.
 //
-// An architecture of its own gives its struct a `model_type`, a member
-// `common`, and a `visit_fields` beside it, as below.
+// The config struct of an architecture needs a `model_type`, a member `common`,
+// and a `visit_fields` function like the functions below.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace transformers {
 
-/// What `Config` holds.
+/// The interface to the config struct that a `Config` holds.
 class ConfigValue {
  public:
   virtual ~ConfigValue() = default;
@@ -61,7 +61,7 @@ std::unique_ptr<ConfigValue> read_config(
   return std::make_unique<TypedConfig<Typed>>(std::move(fields));
 }
 
-/// The fields of BERT and of RoBERTa, which are the same.
+/// The config fields that BERT and RoBERTa share.
 template <typename Bert, typename Visitor>
   requires requires(Bert& config) { config.type_vocab_size; }
 void visit_fields(Bert& config, Visitor& visit) {

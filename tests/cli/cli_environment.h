@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The surroundings every test of the binary runs in: an empty home, no GPU, a
+// The environment for tests of the binary: an empty home folder, no GPU, a
 // fixed search path.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "support/command.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate::test {
 
@@ -30,10 +30,10 @@ class CliTest : public testing::Test {
     };
   }
 
-  /// Runs a line of shell.
+  /// A shell command.
   CommandOptions shell(const std::string& line) const {
     CommandOptions options;
-    options.words = {"/bin/sh", "-c", line};
+    options.argv = {"/bin/sh", "-c", line};
     options.environment = environment();
     options.folder = std::string(ACCELERATE_CLI_TESTS) + "/data";
     return options;
@@ -43,7 +43,7 @@ class CliTest : public testing::Test {
     return run_command(shell(line));
   }
 
-  const TemporaryFolder folder_;
+  const TemporaryDirectory folder_;
   const std::string home_ = folder_.path();
 };
 

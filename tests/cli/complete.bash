@@ -1,5 +1,5 @@
 #!/bin/bash
-# What bash offers for a line: complete.bash <word>...; the last one is what is
+# Prints bash's completions: complete.bash <word>...; the last word is the one
 # being typed.
 eval "$(accelerate completion bash)"
 COMP_WORDS=("$@")

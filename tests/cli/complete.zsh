@@ -1,6 +1,6 @@
 #!/usr/bin/env zsh
-# What zsh offers for a line: complete.zsh <line>. Types it into an interactive
-# shell whose `compadd` prints the matches instead of showing them.
+# Prints zsh's completions: complete.zsh <line>. Types the line into an interactive
+# shell whose `compadd` prints the matches.
 zmodload zsh/zpty
 zpty shell zsh -f -i
 type_line() { zpty -w shell "$1"; }

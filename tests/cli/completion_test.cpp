@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each shell offers after `accelerate completion` has taught it: asked of
-// the shell itself.
+// Completions that each shell offers with the script of `accelerate
+// completion`.
 #include <sstream>
 
 #include "cli_environment.h"
@@ -10,13 +10,14 @@ namespace {
 
 class Completion : public CliTest {
  protected:
-  // The offers for `line`, sorted, with blanks between them.
-  std::string offers(const std::string& shell_name, const std::string& line) {
+  // The sorted completions for `line`, separated by blanks.
+  std::string completions(
+      const std::string& shell_name, const std::string& line) {
     const std::string script = "$SRC/complete." + shell_name;
-    // bash's function takes words, the others a line; `=` is a word to bash.
-    const std::string rest =
+    // complete.bash takes words, the others take a line; `=` is a word in bash.
+    const std::string arguments =
         shell_name == "bash" ? as_words(line) : "'" + line + "'";
-    const auto result = run(shell_name + " " + script + " " + rest);
+    const auto result = run(shell_name + " " + script + " " + arguments);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     std::istringstream stream(result.out);
     std::string all;
@@ -33,24 +34,24 @@ class Completion : public CliTest {
 
   void check(const std::string& shell_name) {
     if (!has(shell_name)) {
-      GTEST_SKIP() << "there is no " << shell_name << " here";
+      GTEST_SKIP() << shell_name << " is not installed";
     }
-    const auto offered = [&](const std::string& line) {
-      return offers(shell_name, line);
+    const auto complete = [&](const std::string& line) {
+      return completions(shell_name, line);
     };
-    EXPECT_EQ(offered("accelerate la"), "launch");
-    EXPECT_EQ(offered("accelerate e"), "env estimate-memory explain");
-    EXPECT_EQ(offered("accelerate launch --num_p"), "--num_processes");
-    EXPECT_EQ(offered("accelerate launch --mixed_precision "), "bf16 fp16 no");
-    EXPECT_EQ(offered("accelerate explain --rdzv_backend s"), "static");
-    EXPECT_EQ(offered("accelerate config "), "default update");
-    EXPECT_EQ(offered("accelerate completion z"), "zsh");
-    EXPECT_EQ(offered("accelerate help exit"), "exit-codes");
-    EXPECT_EQ(offered("accelerate launch --config_file two"), "two_cpus.yaml");
-    EXPECT_EQ(offered("accelerate launch --num_processes "), "");
-    // With `=` fish repeats the option, the others offer the value.
+    EXPECT_EQ(complete("accelerate la"), "launch");
+    EXPECT_EQ(complete("accelerate e"), "env estimate-memory explain");
+    EXPECT_EQ(complete("accelerate launch --num_p"), "--num_processes");
+    EXPECT_EQ(complete("accelerate launch --mixed_precision "), "bf16 fp16 no");
+    EXPECT_EQ(complete("accelerate explain --rdzv_backend s"), "static");
+    EXPECT_EQ(complete("accelerate config "), "default update");
+    EXPECT_EQ(complete("accelerate completion z"), "zsh");
+    EXPECT_EQ(complete("accelerate help exit"), "exit-codes");
+    EXPECT_EQ(complete("accelerate launch --config_file two"), "two_cpus.yaml");
+    EXPECT_EQ(complete("accelerate launch --num_processes "), "");
+    // With `=`, fish repeats the option; the other shells offer only the value.
     EXPECT_EQ(
-        offered("accelerate launch --mixed_precision=b"),
+        complete("accelerate launch --mixed_precision=b"),
         shell_name == "fish" ? "--mixed_precision=bf16" : "bf16");
   }
 
@@ -81,11 +82,12 @@ TEST_F(Completion, Bash) {
   check("bash");
 }
 
-TEST_F(Completion, BashLeavesAProgramsWordsToFiles) {
+TEST_F(Completion, BashOffersFilesForAProgramsArguments) {
   EXPECT_EQ(
-      offers("bash", "accelerate launch --num_processes 2 ./train two"),
+      completions("bash", "accelerate launch --num_processes 2 ./train two"),
       "two_cpus.yaml");
-  EXPECT_EQ(offers("bash", "accelerate launch --num-p"), "--num-processes");
+  EXPECT_EQ(
+      completions("bash", "accelerate launch --num-p"), "--num-processes");
 }
 
 TEST_F(Completion, Zsh) {

@@ -33,7 +33,7 @@ class Config : public CliTest {
   }
 };
 
-TEST_F(Config, AnswersComeAsLinesWithoutATerminal) {
+TEST_F(Config, ReadsAnswersFromAPipe) {
   auto options = shell("accelerate config");
   options.input = "\nmany\n3\nbf16\n";
 
@@ -57,14 +57,14 @@ TEST_F(Config, AnswersComeAsLinesWithoutATerminal) {
       << result.err;
 }
 
-TEST_F(Config, EndOfInputTakesTheDefaults) {
+TEST_F(Config, UsesTheDefaultsAtTheEndOfInput) {
   const auto result = run("accelerate config < /dev/null");
 
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(line_of(read(path()), "num_processes"), "num_processes: 1");
 }
 
-TEST_F(Config, NeverOverwritesUnasked) {
+TEST_F(Config, OverwritesOnlyWithTheFlag) {
   run("accelerate config default");
   const std::string before = read(path());
 
@@ -78,8 +78,8 @@ TEST_F(Config, NeverOverwritesUnasked) {
   EXPECT_EQ(line_of(read(path()), "mixed_precision"), "mixed_precision: bf16");
 }
 
-// Settings of our own lie in one file for all configurations of a folder.
-TEST_F(Config, NeverEmptiesAFileOfOurOwnUnasked) {
+// All configurations in a folder share one accelerate_cpp.yaml.
+TEST_F(Config, OverwritesAccelerateCppYamlOnlyWithTheFlag) {
   std::ofstream(home_ + "/accelerate_cpp.yaml") << "max_restarts: 2\n";
 
   const auto refused =
@@ -92,14 +92,14 @@ TEST_F(Config, NeverEmptiesAFileOfOurOwnUnasked) {
   EXPECT_EQ(
       refused.err,
       "error: " + home_ +
-          "/accelerate_cpp.yaml exists already, and would be written too\n\n"
+          "/accelerate_cpp.yaml already exists and would be overwritten\n\n"
           "hint: add `--overwrite`, or write to another folder\n");
   EXPECT_EQ(kept, "max_restarts: 2\n");
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_FALSE(std::filesystem::exists(home_ + "/accelerate_cpp.yaml"));
 }
 
-TEST_F(Config, UpdateKeepsWhatWasThere) {
+TEST_F(Config, UpdateKeepsOtherSettings) {
   run("accelerate config default --mixed_precision fp16 --max_restarts 2");
 
   const auto result = run("accelerate config update --num_processes 4");
@@ -112,7 +112,7 @@ TEST_F(Config, UpdateKeepsWhatWasThere) {
       "max_restarts: 2\n");
 }
 
-TEST_F(Config, WritesJsonByName) {
+TEST_F(Config, WritesJsonForAJsonFileName) {
   run("accelerate config default --config_file $HOME/c.json");
 
   EXPECT_EQ(read(home_ + "/c.json").substr(0, 2), "{\n");
@@ -120,24 +120,25 @@ TEST_F(Config, WritesJsonByName) {
       run("accelerate launch --config_file $HOME/c.json true").exit_code, 0);
 }
 
-TEST_F(Config, WhatItSavesLaunchUses) {
+TEST_F(Config, LaunchUsesTheSavedFile) {
   run("accelerate config default --cpu --num_processes 2");
 
   const auto result = run("accelerate launch sh -c 'echo $WORLD_SIZE'");
 
   EXPECT_EQ(result.out.substr(0, 2), "2\n") << result.err;
-  EXPECT_EQ(result.err, "") << "nothing was found, everything was said";
+  EXPECT_EQ(result.err, "")
+      << "the file sets everything, so nothing is detected";
 }
 
-TEST_F(Config, ArrowKeysAnswerOnATerminal) {
+TEST_F(Config, AcceptsArrowKeysOnATerminal) {
   auto variables = environment();
-  std::vector<std::string> words;
+  std::vector<std::string> entries;
   for (const auto& [name, value] : variables) {
-    words.push_back(name + "=" + value);
+    entries.push_back(name + "=" + value);
   }
   std::vector<char*> pointers;
-  for (auto& word : words) {
-    pointers.push_back(word.data());
+  for (auto& entry : entries) {
+    pointers.push_back(entry.data());
   }
   pointers.push_back(nullptr);
   int terminal = -1;
@@ -152,7 +153,7 @@ TEST_F(Config, ArrowKeysAnswerOnATerminal) {
     ::_exit(127);
   }
   std::string seen;
-  // Types each answer once its question is on the screen.
+  // Types each answer when its question is on the screen.
   std::vector<std::pair<std::string, std::string>> script = {
       {"(--num_machines) [1]", "\n"},
       {"(--num_processes) [1]", "2\n"},
@@ -166,7 +167,7 @@ TEST_F(Config, ArrowKeysAnswerOnATerminal) {
                             ? ::read(terminal, buffer, sizeof(buffer))
                             : 0;
     if (got < 0) {
-      break;  // The other side closed its terminal.
+      break;  // The program closed its terminal.
     }
     seen.append(buffer, static_cast<std::size_t>(got));
     if (step < script.size() &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every file in expect/ is a command and what it must print. With
-// UPDATE_EXPECT=1 in the environment they are rewritten instead.
+// Every file in expect/ holds a command and its expected output.
+// UPDATE_EXPECT=1 in the environment rewrites them.
 #include <cstdlib>
 #include <fstream>
 #include <regex>
@@ -42,18 +42,18 @@ std::string replace(std::string text, const std::string& from, const char* to) {
 
 class Expect : public CliTest, public testing::WithParamInterface<std::string> {
  protected:
-  // What differs from run to run and machine to machine.
-  std::string normal(std::string text) const {
-    char host[256] = {};
-    ::gethostname(host, sizeof(host) - 1);
+  // Replaces what differs between runs and machines.
+  std::string normalize(std::string text) const {
+    char hostname[256] = {};
+    ::gethostname(hostname, sizeof(hostname) - 1);
     text = replace(text, home_, "<home>");
     text = replace(text, ACCELERATE_CLI_TESTS, "<tests>");
     text = replace(text, ACCELERATE_WORKER, "<worker>");
     text = replace(text, ACCELERATE_BIN, "<bin>");
     text = std::regex_replace(
         text,
-        std::regex("rank (\\d+) on " + std::string(host) + ", pid \\d+"),
-        "rank $1 on <host>, pid <pid>");
+        std::regex("rank (\\d+) on " + std::string(hostname) + ", pid \\d+"),
+        "rank $1 on <hostname>, pid <pid>");
     text = std::regex_replace(
         text, std::regex("failed(.*), [0-9.]+ s into"), "failed$1, <t> s into");
     text = std::regex_replace(
@@ -64,7 +64,7 @@ class Expect : public CliTest, public testing::WithParamInterface<std::string> {
   }
 };
 
-TEST_P(Expect, PrintsWhatTheFileSays) {
+TEST_P(Expect, PrintsTheExpectedOutput) {
   const fs::path path =
       fs::path(ACCELERATE_CLI_TESTS) / "expect" / (GetParam() + ".txt");
   const std::string expected = read(path);
@@ -74,10 +74,10 @@ TEST_P(Expect, PrintsWhatTheFileSays) {
   std::string actual = "$ " + line + "\n";
   actual += "--- exit " + std::to_string(result.exit_code) + "\n";
   if (!result.out.empty()) {
-    actual += "--- stdout\n" + normal(result.out);
+    actual += "--- stdout\n" + normalize(result.out);
   }
   if (!result.err.empty()) {
-    actual += "--- stderr\n" + normal(result.err);
+    actual += "--- stderr\n" + normalize(result.err);
   }
 
   EXPECT_FALSE(result.timed_out);
@@ -91,7 +91,7 @@ TEST_P(Expect, PrintsWhatTheFileSays) {
 class Reference : public CliTest,
                   public testing::WithParamInterface<std::string> {};
 
-TEST_P(Reference, PageIsWhatTheBinarySays) {
+TEST_P(Reference, PageMatchesTheBinary) {
   const fs::path path = fs::path(ACCELERATE_CLI_TESTS) /
                         "../../docs/reference" / (GetParam() + ".md");
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate launch` with workers that crash, hang, fork and shout.
+// `accelerate launch` with workers that crash, hang, fork and print a lot.
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -35,14 +35,15 @@ class Launch : public CliTest {
     return true;
   }
 
-  /// With the compiler of this build: its name differs between distributions.
-  void write_toolchain(const std::string& rest) const {
+  /// Uses the compiler of this build: its name differs between distributions.
+  void write_toolchain(const std::string& members) const {
     std::ofstream(home_ + "/toolchain.json")
-        << R"({"compiler": ")" << ACCELERATE_COMPILER << "\", " << rest << "}";
+        << R"({"compiler": ")" << ACCELERATE_COMPILER << "\", " << members
+        << "}";
   }
 };
 
-// A process that ended but was not waited for still answers to signal 0.
+// Not `kill` with signal 0, which also succeeds for a zombie.
 bool is_alive(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -51,7 +52,7 @@ bool is_alive(pid_t pid) {
   return end != std::string::npos && text[end + 2] != 'Z';
 }
 
-// Whether a signal was sent that the process has not taken yet.
+// Whether a signal is pending in the process.
 bool is_pending(pid_t pid, int signal) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/status");
   std::string line;
@@ -84,7 +85,7 @@ int count_lines(const std::string& text, const std::string& with = "") {
   return count;
 }
 
-TEST_F(Launch, OneProcessPassesItsBytesUnchanged) {
+TEST_F(Launch, CopiesTheBytesOfOneProcessUnchanged) {
   std::string all;
   for (int i = 0; i < 256; ++i) {
     all += static_cast<char>(i);
@@ -97,7 +98,7 @@ TEST_F(Launch, OneProcessPassesItsBytesUnchanged) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST_F(Launch, LinesOfManyRanksAreNeverTorn) {
+TEST_F(Launch, NeverSplitsLinesOfManyRanks) {
   const auto result =
       run("accelerate launch --cpu --num_processes 8 $WORKER lines 2000");
 
@@ -124,7 +125,7 @@ TEST_F(Launch, LinesOfManyRanksAreNeverTorn) {
   EXPECT_GE(with_prefix, 7 * 2000);
 }
 
-TEST_F(Launch, OneHundredMegabytesArriveWhole) {
+TEST_F(Launch, CopiesOneHundredMegabytes) {
   auto options = shell(
       "accelerate launch -q --cpu --num_processes 2 $WORKER megabytes 50 | wc "
       "-l");
@@ -136,14 +137,14 @@ TEST_F(Launch, OneHundredMegabytesArriveWhole) {
   EXPECT_EQ(result.out, "102400\n");
 }
 
-TEST_F(Launch, InputReachesTheFirstWorker) {
+TEST_F(Launch, PassesInputToTheFirstWorker) {
   auto options = shell("accelerate launch --cpu --num_processes 2 $WORKER cat");
   options.input = "hello\n";
 
   EXPECT_EQ(run_command(options).out, "hello\n");
 }
 
-TEST_F(Launch, SixtyFourWorkersRun) {
+TEST_F(Launch, RunsSixtyFourWorkers) {
   const auto result =
       run("accelerate launch --cpu --num_processes 64 $WORKER print");
 
@@ -151,22 +152,22 @@ TEST_F(Launch, SixtyFourWorkersRun) {
   EXPECT_EQ(count_lines(result.out, "of 64"), 64);
 }
 
-// Rank 0 is gone before the last of many is there.
-TEST_F(Launch, AWorkerMayEndBeforeTheOthersStart) {
-  const auto well =
+// Rank 0 exits before the last of many workers has started.
+TEST_F(Launch, AllowsAWorkerToExitBeforeTheOthersStart) {
+  const auto success =
       run("accelerate launch --cpu --num_processes 32 sh -c '[ $RANK = 0 ] || "
           "sleep 0.2'");
-  const auto badly =
+  const auto failure =
       run("FAILS=0 accelerate launch --cpu --num_processes 32 $WORKER exit 7");
 
-  EXPECT_EQ(well.exit_code, 0) << well.err;
-  EXPECT_EQ(badly.exit_code, 7) << badly.err;
-  EXPECT_NE(badly.err.find("error: rank 0 failed first"), std::string::npos)
-      << badly.err;
-  EXPECT_LT(badly.seconds, 8);
+  EXPECT_EQ(success.exit_code, 0) << success.err;
+  EXPECT_EQ(failure.exit_code, 7) << failure.err;
+  EXPECT_NE(failure.err.find("error: rank 0 failed first"), std::string::npos)
+      << failure.err;
+  EXPECT_LT(failure.seconds, 8);
 }
 
-TEST_F(Launch, AWorkerThatIgnoresSigtermIsKilledInTime) {
+TEST_F(Launch, KillsAWorkerThatIgnoresSigterm) {
   const auto result = run(
       "FAILS=1 accelerate launch --cpu --num_processes 2 --stop_timeout 0.3 "
       "$WORKER stubborn " +
@@ -177,7 +178,7 @@ TEST_F(Launch, AWorkerThatIgnoresSigtermIsKilledInTime) {
   EXPECT_FALSE(is_alive(marked_pid("0")));
 }
 
-TEST_F(Launch, WhatWorkersForkedEndsWithThem) {
+TEST_F(Launch, StopsProcessesThatWorkersForked) {
   const auto result =
       run("accelerate launch --cpu --num_processes 2 --stop_timeout 1 $WORKER "
           "fork " +
@@ -190,7 +191,7 @@ TEST_F(Launch, WhatWorkersForkedEndsWithThem) {
   }
 }
 
-TEST_F(Launch, KilledWithSigkillItLeavesNoWorker) {
+TEST_F(Launch, LeavesNoWorkerWhenKilled) {
   auto options = shell(
       "exec accelerate launch --cpu --num_processes 2 $WORKER fork_hang " +
       marks());
@@ -205,7 +206,7 @@ TEST_F(Launch, KilledWithSigkillItLeavesNoWorker) {
   const auto result = run_command(options);
 
   EXPECT_EQ(result.exit_code, 137);
-  // The workers, and the children that left for sessions of their own.
+  // The workers, and their children in new sessions.
   for (const char* name : {"0", "1", "child0", "child1"}) {
     EXPECT_TRUE(wait_until([&] { return !is_alive(marked_pid(name)); }))
         << name;
@@ -217,10 +218,10 @@ TEST_F(Launch, KilledWithSigkillItLeavesNoWorker) {
       }
     }
     return true;
-  })) << "its folder stayed";
+  })) << "its folder was not removed";
 }
 
-TEST_F(Launch, AnInterruptReachesEveryWorker) {
+TEST_F(Launch, ForwardsAnInterruptToEveryWorker) {
   for (const int signal : {SIGINT, SIGTERM}) {
     fs::remove(marks() + "0");
     fs::remove(marks() + "1");
@@ -242,14 +243,14 @@ TEST_F(Launch, AnInterruptReachesEveryWorker) {
   }
 }
 
-TEST_F(Launch, ASecondInterruptIsImmediate) {
+TEST_F(Launch, KillsWorkersOnASecondInterrupt) {
   auto options = shell(
       "FAILS=9 exec accelerate launch --cpu --num_processes 2 $WORKER "
       "stubborn " +
       marks());
   int sent = 0;
   options.watch = [&](pid_t pid, const std::string&) {
-    // Two that arrive before the first is looked at are one to the kernel.
+    // The kernel merges a second signal with a pending first one.
     if (are_marked(2) && !is_pending(pid, SIGTERM)) {
       ::kill(pid, SIGTERM);
       ++sent;
@@ -263,7 +264,7 @@ TEST_F(Launch, ASecondInterruptIsImmediate) {
   EXPECT_LT(result.seconds, 5);
 }
 
-TEST_F(Launch, SigquitPrintsWhoIsAlive) {
+TEST_F(Launch, PrintsTheStatusOnSigquit) {
   auto options = shell(
       "exec accelerate launch --cpu --num_processes 2 $WORKER hang " + marks());
   int step = 0;
@@ -281,12 +282,14 @@ TEST_F(Launch, SigquitPrintsWhoIsAlive) {
 
   const auto result = run_command(options);
 
-  EXPECT_NE(result.err.find("2 of 2 workers run here"), std::string::npos)
+  EXPECT_NE(
+      result.err.find("2 of 2 workers running on this machine"),
+      std::string::npos)
       << result.err;
-  EXPECT_EQ(count_lines(result.err, ": runs"), 2);
+  EXPECT_EQ(count_lines(result.err, ": running"), 2);
 }
 
-TEST_F(Launch, RestartsAllWorkersAndSaysSo) {
+TEST_F(Launch, RestartsAllWorkers) {
   const auto result =
       run("FAILS=1 accelerate launch --cpu --num_processes 2 --max_restarts 1 "
           "$WORKER twice");
@@ -295,11 +298,11 @@ TEST_F(Launch, RestartsAllWorkersAndSaysSo) {
   EXPECT_EQ(count_lines(result.out, "restarted"), 2);
   EXPECT_EQ(
       result.err,
-      "warning: rank 1 exited with code 4; restart 1 of 1: starting all 2 "
-      "workers again\n");
+      "warning: rank 1 exited with code 4; restarting all 2 workers (restart 1 "
+      "of 1)\n");
 }
 
-TEST_F(Launch, LogDirKeepsEachRanksStreams) {
+TEST_F(Launch, WritesEachRanksStreamsToLogDir) {
   const auto result =
       run("accelerate launch --cpu --num_processes 2 --log_dir " + home_ +
           "/logs sh -c 'echo out; echo err >&2' && cd " + home_ +
@@ -313,7 +316,7 @@ TEST_F(Launch, LogDirKeepsEachRanksStreams) {
       << result.out;
 }
 
-TEST_F(Launch, TwoAtOnceNeverCollide) {
+TEST_F(Launch, ConcurrentLaunchesUseDifferentPorts) {
   for (int round = 0; round < 20; ++round) {
     std::vector<std::future<CommandResult>> launches;
     for (int i = 0; i < 2; ++i) {
@@ -328,7 +331,7 @@ TEST_F(Launch, TwoAtOnceNeverCollide) {
   }
 }
 
-TEST_F(Launch, ASourceFileIsCompiledOnce) {
+TEST_F(Launch, CompilesASourceFileOnce) {
   const std::string source = home_ + "/hello.cpp";
   std::ofstream(home_ + "/word.h") << "#define WORD \"hello\"\n";
   std::ofstream(source) << "#include <cstdio>\n#include \"word.h\"\n"
@@ -357,8 +360,9 @@ TEST_F(Launch, ASourceFileIsCompiledOnce) {
   EXPECT_EQ(third.out, "changed\n");
 }
 
-// The header is spoiled once it is precompiled: who still reads it fails.
-TEST_F(Launch, TheHeadersOfAnInstallationArePrecompiled) {
+// The test breaks the header after it is precompiled, so that reading it again
+// fails.
+TEST_F(Launch, PrecompilesTheHeadersOfAnInstallation) {
   std::ofstream(home_ + "/one.cpp") << "int main() { std::puts(\"1\"); }\n";
   std::ofstream(home_ + "/two.cpp") << "int main() { std::puts(\"2\"); }\n";
   write_toolchain(R"("flags": ["-O0"], "headers": ["cstdio"])");
@@ -378,7 +382,7 @@ TEST_F(Launch, TheHeadersOfAnInstallationArePrecompiled) {
   EXPECT_EQ(second.err.find("Precompiling headers"), std::string::npos);
 }
 
-TEST_F(Launch, HeadersThatCannotBePrecompiledAreSaidToBe) {
+TEST_F(Launch, ReportsHeadersThatCannotBePrecompiled) {
   std::ofstream(home_ + "/one.cpp") << "int main() {}\n";
   write_toolchain(R"("headers": ["no/such/header.h"])");
 
@@ -393,7 +397,7 @@ TEST_F(Launch, HeadersThatCannotBePrecompiledAreSaidToBe) {
       << result.err;
 }
 
-TEST_F(Launch, ACompileErrorIsTheCompilersOwn) {
+TEST_F(Launch, ShowsTheCompilersErrors) {
   std::ofstream(home_ + "/bad.cpp") << "int main() { return nonsense; }\n";
   write_toolchain(R"("flags": [])");
 
@@ -407,21 +411,22 @@ TEST_F(Launch, ACompileErrorIsTheCompilersOwn) {
       result.err.find("error: bad.cpp does not compile"), std::string::npos);
 }
 
-TEST_F(Launch, PythonWithTorchrunsVariablesRuns) {
+TEST_F(Launch, RunsAPythonScriptWithTorchrunsVariables) {
   std::ofstream(home_ + "/script.py")
       << "import os, socket, sys\n"
          "rank = int(os.environ['RANK']); world = "
          "int(os.environ['WORLD_SIZE'])\n"
-         "where = (os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']))\n"
+         "address = (os.environ['MASTER_ADDR'], "
+         "int(os.environ['MASTER_PORT']))\n"
          "if rank == 0:\n"
-         "    server = socket.create_server(where)\n"
-         "    peers = [server.accept()[0] for _ in range(world - 1)]\n"
-         "    print(sorted(int(p.recv(16)) for p in peers), sys.argv[1:])\n"
+         "    server = socket.create_server(address)\n"
+         "    others = [server.accept()[0] for _ in range(world - 1)]\n"
+         "    print(sorted(int(p.recv(16)) for p in others), sys.argv[1:])\n"
          "else:\n"
          "    import time\n"
          "    for _ in range(200):\n"
          "        try:\n"
-         "            socket.create_connection(where).sendall(b'%d' % rank)\n"
+         "            socket.create_connection(address).sendall(b'%d' % rank)\n"
          "            break\n"
          "        except OSError:\n"
          "            time.sleep(0.02)\n";
@@ -436,18 +441,17 @@ TEST_F(Launch, PythonWithTorchrunsVariablesRuns) {
   EXPECT_EQ(result.out, "[1, 2] ['--lr', '0.1']\n") << result.err;
 }
 
-TEST_F(Launch, AKillForLackOfMemoryIsSaidToBeOne) {
+TEST_F(Launch, ReportsTheOomKiller) {
   const auto result =
-      run("FAILS=1 $SRC/memory_group.sh accelerate launch --cpu "
+      run("FAILS=1 $SRC/memory_cgroup.sh accelerate launch --cpu "
           "--num_processes 2 $WORKER eat 400");
   if (result.exit_code == 77) {
-    GTEST_SKIP() << "no control group for memory here";
+    GTEST_SKIP() << "cannot create a memory cgroup";
   }
 
   EXPECT_EQ(result.exit_code, 137) << result.err;
   EXPECT_NE(
-      result.err.find("killed by SIGKILL by the kernel, because memory ran "
-                      "out"),
+      result.err.find("killed by SIGKILL from the kernel's OOM killer"),
       std::string::npos)
       << result.err;
   EXPECT_NE(
@@ -457,9 +461,9 @@ TEST_F(Launch, AKillForLackOfMemoryIsSaidToBeOne) {
       << result.err;
 }
 
-TEST_F(Launch, EveryOptionOfThePeerThatWeLackIsRefused) {
+TEST_F(Launch, RejectsUnsupportedOptionsOfHuggingFaceAccelerate) {
   std::ifstream list(
-      std::string(ACCELERATE_CLI_TESTS) + "/data/peer_flags.txt");
+      std::string(ACCELERATE_CLI_TESTS) + "/data/python_flags.txt");
   std::string name;
   int count = 0;
   while (list >> name) {
@@ -473,24 +477,25 @@ TEST_F(Launch, EveryOptionOfThePeerThatWeLackIsRefused) {
   EXPECT_GT(count, 90);
 }
 
-TEST_F(Launch, MpirunStartsTheProcessesOfAHostfile) {
-  std::ofstream(home_ + "/hosts") << "localhost slots=2\n";
+TEST_F(Launch, StartsTheProcessesOfAHostfileWithMpirun) {
+  std::ofstream(home_ + "/hostfile") << "localhost slots=2\n";
   auto options = shell(
       "command -v mpirun >/dev/null || exit 77; OMPI_ALLOW_RUN_AS_ROOT=1 "
       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 accelerate launch --cpu "
-      "--num_processes 2 --mixed_precision bf16 --mpirun_hostfile $HOME/hosts "
+      "--num_processes 2 --mixed_precision bf16 --mpirun_hostfile "
+      "$HOME/hostfile "
       "sh -c 'echo $OMPI_COMM_WORLD_RANK $ACCELERATE_MIXED_PRECISION'");
   const auto result = run_command(options);
   if (result.exit_code == 77) {
-    GTEST_SKIP() << "there is no mpirun here";
+    GTEST_SKIP() << "mpirun is not installed";
   }
 
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto explained =
       run("accelerate explain --cpu --num_processes 2 --mpirun_hostfile "
-          "$HOME/hosts true");
+          "$HOME/hostfile true");
   EXPECT_NE(
-      explained.out.find("mpirun --hostfile " + home_ + "/hosts -np 2 "),
+      explained.out.find("mpirun --hostfile " + home_ + "/hostfile -np 2 "),
       std::string::npos)
       << explained.out;
   EXPECT_EQ(explained.out.find("-x ACCELERATE_PROGRESS"), std::string::npos);
@@ -498,9 +503,10 @@ TEST_F(Launch, MpirunStartsTheProcessesOfAHostfile) {
   EXPECT_NE(result.out.find("1 bf16"), std::string::npos) << result.out;
 }
 
-TEST_F(Launch, TwoThroughMpirunGetPortsOfTheirOwn) {
+TEST_F(Launch, ConcurrentMpirunLaunchesUseDifferentPorts) {
   const std::string launch =
-      "accelerate launch --cpu --num_processes 2 --mpirun_hostfile hosts.txt "
+      "accelerate launch --cpu --num_processes 2 --mpirun_hostfile "
+      "hostfile.txt "
       "true";
   const auto result =
       run("PATH=$SRC/data/mpi:$PATH; " + launch + " > $HOME/one & first=$!; " +
@@ -509,16 +515,16 @@ TEST_F(Launch, TwoThroughMpirunGetPortsOfTheirOwn) {
           "$HOME/one $HOME/two");
 
   std::istringstream stream(result.out);
-  std::string one;
-  std::string two;
-  stream >> one >> two;
-  EXPECT_TRUE(one.starts_with("MASTER_PORT=")) << result.out << result.err;
-  EXPECT_TRUE(two.starts_with("MASTER_PORT=")) << result.out << result.err;
-  EXPECT_NE(one, "MASTER_PORT=29500");
-  EXPECT_NE(one, two);
+  std::string first;
+  std::string second;
+  stream >> first >> second;
+  EXPECT_TRUE(first.starts_with("MASTER_PORT=")) << result.out << result.err;
+  EXPECT_TRUE(second.starts_with("MASTER_PORT=")) << result.out << result.err;
+  EXPECT_NE(first, "MASTER_PORT=29500");
+  EXPECT_NE(first, second);
 }
 
-TEST_F(Launch, WithNobodyReadingItEnds) {
+TEST_F(Launch, ExitsWhenItsOutputIsClosed) {
   const auto result =
       run("accelerate launch -q --cpu $WORKER megabytes 2000 | head -c 10");
 
@@ -526,19 +532,19 @@ TEST_F(Launch, WithNobodyReadingItEnds) {
   EXPECT_LT(result.seconds, 10);
 }
 
-TEST_F(Launch, CpuAffinityGivesEachWorkerItsOwnCores) {
+TEST_F(Launch, BindsEachWorkerToItsOwnCores) {
   const std::string cores =
       "sh -c 'grep Cpus_allowed_list /proc/self/status > $HOME/cores$RANK'; ";
   const auto result =
       run("accelerate launch --cpu --num_processes 2 --enable_cpu_affinity " +
           cores + "cmp -s $HOME/cores0 $HOME/cores1; echo $?; nproc");
 
-  // With one core there is nothing to give out.
+  // With one core, both workers share it.
   EXPECT_TRUE(result.out.starts_with("1\n") || result.out == "0\n1\n")
       << result.out;
 }
 
-TEST_F(Launch, ThreadsAreSharedOut) {
+TEST_F(Launch, SetsTheNumberOfThreads) {
   EXPECT_EQ(
       run("OMP_NUM_THREADS=3 accelerate launch --cpu $WORKER env "
           "OMP_NUM_THREADS")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several machines: on one host by loopback, and as network namespaces with
-// addresses of their own where those are allowed.
+// Several machines: simulated on the loopback of one machine, and as network
+// namespaces with their own addresses where those are allowed.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #include "cli_environment.h"
-#include "support/network_hosts.h"
+#include "support/network_machines.h"
 
 namespace accelerate::test {
 namespace {
@@ -29,19 +29,19 @@ class Machines : public CliTest {
  protected:
   std::string marks() const { return home_ + "/mark"; }
 
-  // The options of machine `rank`, and how a command is put onto it.
+  // The prefix that runs a command on machine `rank`.
   virtual std::string on_machine(int) const { return ""; }
   virtual std::string main_address() const { return "127.0.0.1"; }
 
-  std::string line(int rank, int machines, const std::string& rest) const {
+  std::string line(int rank, int machines, const std::string& arguments) const {
     return on_machine(rank) + "accelerate launch --cpu --num_machines " +
            std::to_string(machines) + " --num_processes " +
            std::to_string(2 * machines) + " --machine_rank " +
            std::to_string(rank) + " --main_process_ip " + main_address() +
-           " --main_process_port " + std::to_string(port()) + " " + rest;
+           " --main_process_port " + std::to_string(port()) + " " + arguments;
   }
 
-  // Tests of one binary may run side by side.
+  // Tests of one binary may run concurrently.
   static int port() { return 20000 + ::getpid() % 10000; }
 
   std::future<CommandResult> start(const std::string& text) const {
@@ -57,19 +57,19 @@ class Machines : public CliTest {
       started.push_back(start(text));
     }
     Results results;
-    for (auto& one : started) {
-      results.push_back(one.get());
+    for (auto& future : started) {
+      results.push_back(future.get());
     }
     return results;
   }
 
   bool wait_for_marks(int count) const {
     for (int i = 0; i < 3000; ++i) {
-      int there = 0;
+      int found = 0;
       for (int rank = 0; rank < count; ++rank) {
-        there += fs::exists(marks() + std::to_string(rank)) ? 1 : 0;
+        found += fs::exists(marks() + std::to_string(rank)) ? 1 : 0;
       }
-      if (there == count) {
+      if (found == count) {
         return true;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -93,8 +93,8 @@ TEST_F(Machines, RunAsOneJob) {
   EXPECT_TRUE(contains(results[1].out, "3/4 1 1 127.0.0.1"));
 }
 
-// What `config default` saved on one of the nodes serves all of them.
-TEST_F(Machines, SlurmsVariablesReplaceEveryOption) {
+// All nodes use the file that `config default` saved on one of them.
+TEST_F(Machines, NeedNoOptionsUnderSlurm) {
   const auto saved = run("accelerate config default --cpu --num_processes 2");
   ASSERT_EQ(saved.exit_code, 0) << saved.err;
   const auto on_node = [](int node) {
@@ -114,10 +114,9 @@ TEST_F(Machines, SlurmsVariablesReplaceEveryOption) {
   EXPECT_TRUE(contains(results[1].out, "3/4 1")) << results[1].out;
 }
 
-// Machine 0 is known by its name where addresses differ.
-TEST_F(Machines, WithoutOneNetworkTheyUseTheName) {
-  char host[256] = {};
-  ::gethostname(host, sizeof(host) - 1);
+TEST_F(Machines, UseTheHostnameOfMachine0OnDifferentNetworks) {
+  char hostname[256] = {};
+  ::gethostname(hostname, sizeof(hostname) - 1);
   const std::string program =
       "--same_network=false sh -c 'echo at $MASTER_ADDR'";
 
@@ -125,11 +124,12 @@ TEST_F(Machines, WithoutOneNetworkTheyUseTheName) {
 
   for (const auto& result : results) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_TRUE(contains(result.out, std::string("at ") + host)) << result.out;
+    EXPECT_TRUE(contains(result.out, std::string("at ") + hostname))
+        << result.out;
   }
 }
 
-TEST_F(Machines, RanksByArrivalWithC10d) {
+TEST_F(Machines, GetRanksInTheOrderOfJoiningWithC10d) {
   std::string command = line(0, 2, "--rdzv_backend c10d sh -c 'echo $RANK'");
   const auto at = command.find("--machine_rank 0 ");
   command.erase(at, 17);
@@ -144,7 +144,7 @@ TEST_F(Machines, RanksByArrivalWithC10d) {
   }
 }
 
-TEST_F(Machines, TheFirstFailureIsReportedOnEvery) {
+TEST_F(Machines, ReportTheFirstFailureOnEveryMachine) {
   const std::string program =
       "sh -c 'if [ $RANK = 3 ]; then echo ouch >&2; exit 9; fi; exec sleep 60'";
 
@@ -170,12 +170,13 @@ TEST_F(Machines, RestartTogether) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_TRUE(contains(result.out, "again"));
     EXPECT_TRUE(contains(result.err, "restart 1 of 1")) << result.err;
-    EXPECT_LT(result.seconds, 8) << "both knew at once that both were done";
+    EXPECT_LT(result.seconds, 8)
+        << "both noticed at once that all workers had exited";
   }
 }
 
 // Machine 1 is stopped, so that machine 0 waits for it before the restart.
-TEST_F(Machines, SignalsAreHeardWhileTheyMeetBeforeARestart) {
+TEST_F(Machines, HandleSignalsDuringTheRendezvousOfARestart) {
   const std::string program =
       "--max_restarts 1 --stop_timeout 0.5 sh -c 'touch $HOME/mark$RANK; if [ "
       "$RANK = 0 ]; then while [ ! -e $HOME/go ]; do sleep 0.05; done; exit 4; "
@@ -221,12 +222,12 @@ TEST_F(Machines, SignalsAreHeardWhileTheyMeetBeforeARestart) {
   EXPECT_LT(ended - interrupted, std::chrono::seconds(3)) << result.err;
 }
 
-TEST_F(Machines, ALauncherInterruptedWhileItWaitsMayComeAgain) {
+TEST_F(Machines, CanJoinAgainAfterAnInterrupt) {
   auto first = start(line(0, 3, "true"));
   auto second = shell("exec " + line(1, 3, "true"));
   bool interrupted = false;
   second.watch = [&](pid_t pid, const std::string& err) {
-    // It says so before it connects; the table is machine 0's.
+    // "Joining" is printed before the launcher connects, so wait a moment.
     if (contains(err, "Joining") && !interrupted) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
       ::kill(pid, SIGINT);
@@ -234,17 +235,17 @@ TEST_F(Machines, ALauncherInterruptedWhileItWaitsMayComeAgain) {
     }
     return interrupted;
   };
-  const auto gone = run_command(second);
+  const auto interrupted_result = run_command(second);
   const Results rest = run_all({line(1, 3, "true"), line(2, 3, "true")});
 
-  EXPECT_EQ(gone.exit_code, 130) << gone.err;
+  EXPECT_EQ(interrupted_result.exit_code, 130) << interrupted_result.err;
   EXPECT_EQ(first.get().exit_code, 0);
   EXPECT_EQ(rest[0].exit_code, 0) << rest[0].err;
   EXPECT_EQ(rest[1].exit_code, 0) << rest[1].err;
 }
 
-// Nobody can start again without it: no wait for the rendezvous' time.
-TEST_F(Machines, ALostOneIsNotWaitedForByARestart) {
+// A restart needs all machines, so it must not wait for `--rdzv_timeout`.
+TEST_F(Machines, DoNotRestartAfterAMachineDisconnected) {
   auto first = start(line(0, 2, "--max_restarts 3 $WORKER hang " + marks()));
   auto options =
       shell("exec " + line(1, 2, "--max_restarts 3 $WORKER hang " + marks()));
@@ -259,15 +260,15 @@ TEST_F(Machines, ALostOneIsNotWaitedForByARestart) {
   const auto result = first.get();
 
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_TRUE(contains(result.err, "was lost")) << result.err;
+  EXPECT_TRUE(contains(result.err, "disconnected")) << result.err;
   EXPECT_LT(result.seconds, 10);
 }
 
-TEST_F(Machines, AMissingOneIsNamed) {
+TEST_F(Machines, ListAMissingMachine) {
   const Results results = run_all({line(0, 2, "--rdzv_timeout 1 true")});
 
   EXPECT_EQ(results[0].exit_code, 1);
-  EXPECT_TRUE(contains(results[0].err, "1 of 2 machines did not come"));
+  EXPECT_TRUE(contains(results[0].err, "1 of 2 machines did not join"));
   EXPECT_TRUE(
       contains(results[0].err, "1        -     ") ||
       contains(results[0].err, "missing"))
@@ -275,56 +276,59 @@ TEST_F(Machines, AMissingOneIsNamed) {
   EXPECT_LT(results[0].seconds, 5);
 }
 
-TEST_F(Machines, DifferentSettingsAreATable) {
+TEST_F(Machines, ListDifferentSettings) {
   const Results results =
       run_all({line(0, 2, "true"), line(1, 2, "--mixed_precision bf16 true")});
 
   for (const auto& result : results) {
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_TRUE(contains(result.err, "error: the machines disagree"));
+    EXPECT_TRUE(
+        contains(result.err, "error: the machines have different settings"));
     EXPECT_TRUE(contains(result.err, "mixed_precision  no")) << result.err;
   }
 }
 
-TEST_F(Machines, AWrongSecretIsRefusedAndNamed) {
+TEST_F(Machines, ReportAWrongSecret) {
   const Results results = run_all(
       {line(0, 2, "--rdzv_timeout 3 true"),
        "sleep 0.5; ACCELERATE_JOB_SECRET=0123456789abcdef " +
            line(1, 2, "--rdzv_timeout 3 true")});
 
   EXPECT_EQ(results[0].exit_code, 1);
-  EXPECT_TRUE(contains(results[0].err, "refused 127.0.0.1"));
+  EXPECT_TRUE(contains(results[0].err, "refused a connection from 127.0.0.1"));
   EXPECT_TRUE(contains(results[0].err, "refused: wrong secret"))
       << results[0].err;
   EXPECT_EQ(results[1].exit_code, 2);
-  EXPECT_TRUE(contains(results[1].err, "refused this process's secret"));
+  EXPECT_TRUE(contains(results[1].err, "rejected this process's secret"));
 }
 
-// Nobody shares a home with the machine that comes.
-TEST_F(Machines, AMissingSecretIsRefusedAndNamed) {
+// The joining machine has another home folder.
+TEST_F(Machines, ReportAMissingSecret) {
   auto first = start(line(0, 2, "--rdzv_timeout 5 true"));
   auto second =
       shell("HOME=$HOME/other " + line(1, 2, "--rdzv_timeout 5 true"));
 
-  const auto guest = run_command(second);
+  const auto joining = run_command(second);
   const auto result = first.get();
 
-  EXPECT_EQ(guest.exit_code, 2);
+  EXPECT_EQ(joining.exit_code, 2);
   EXPECT_TRUE(contains(
-      guest.err,
-      "error: this machine has no secret of the job: ACCELERATE_JOB_SECRET is "
-      "not set, and " +
+      joining.err,
+      "error: this machine does not have the job secret: "
+      "ACCELERATE_JOB_SECRET is not set, and " +
           home_ +
           "/other/.cache/huggingface/accelerate/job_secret does not "
           "exist"))
-      << guest.err;
+      << joining.err;
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_TRUE(contains(result.err, "warning: refused 127.0.0.1:"))
+  EXPECT_TRUE(
+      contains(result.err, "warning: refused a connection from 127.0.0.1:"))
       << result.err;
-  EXPECT_TRUE(contains(result.err, "refused: it has no secret")) << result.err;
+  EXPECT_TRUE(contains(result.err, "refused: the client has no secret"))
+      << result.err;
 }
 
-TEST_F(Machines, DifferentVersionsAreATable) {
+TEST_F(Machines, ListDifferentVersions) {
   std::ofstream(home_ + "/other.json")
       << R"({"compiler": "c++", "torch_version": "2.99.0"})";
 
@@ -335,7 +339,8 @@ TEST_F(Machines, DifferentVersionsAreATable) {
 
   for (const auto& result : results) {
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_TRUE(contains(result.err, "error: the machines disagree"));
+    EXPECT_TRUE(
+        contains(result.err, "error: the machines have different settings"));
     for (const char* name :
          {"LibTorch ", "2.99.0", "same_network ", "stop_timeout "}) {
       EXPECT_TRUE(contains(result.err, name)) << name << "\n" << result.err;
@@ -344,17 +349,17 @@ TEST_F(Machines, DifferentVersionsAreATable) {
   }
 }
 
-TEST_F(Machines, ASecretOthersCanReadIsRefused) {
+TEST_F(Machines, RejectASecretFileThatOtherUsersCanRead) {
   std::ofstream(home_ + "/secret") << "0123456789abcdef0123456789abcdef\n";
   fs::permissions(home_ + "/secret", fs::perms(0644));
 
   const auto result = run(line(0, 2, "--job_secret_file $HOME/secret true"));
 
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_TRUE(contains(result.err, "can be read by others")) << result.err;
+  EXPECT_TRUE(contains(result.err, "is readable by other users")) << result.err;
 }
 
-TEST_F(Machines, ALateOneIsWaitedFor) {
+TEST_F(Machines, WaitForALateMachine) {
   const Results results =
       run_all({line(0, 2, "true"), "sleep 1; " + line(1, 2, "true")});
 
@@ -362,7 +367,7 @@ TEST_F(Machines, ALateOneIsWaitedFor) {
   EXPECT_EQ(results[1].exit_code, 0) << results[1].err;
 }
 
-TEST_F(Machines, AKilledLauncherIsKnownAtOnce) {
+TEST_F(Machines, NoticeAKilledLauncherImmediately) {
   auto first = start(line(0, 2, "$WORKER hang " + marks()));
   auto options = shell("exec " + line(1, 2, "$WORKER hang " + marks()));
   options.watch = [&](pid_t pid, const std::string&) {
@@ -378,11 +383,11 @@ TEST_F(Machines, AKilledLauncherIsKnownAtOnce) {
   EXPECT_EQ(killed.exit_code, 137);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.err, "error: machine 1 (")) << result.err;
-  EXPECT_TRUE(contains(result.err, "was lost")) << result.err;
+  EXPECT_TRUE(contains(result.err, "disconnected")) << result.err;
   EXPECT_LT(result.seconds, 10);
 }
 
-TEST_F(Machines, GarbageAtThePortChangesNothing) {
+TEST_F(Machines, IgnoreGarbageAtThePort) {
   auto first = start(line(0, 2, "true"));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   for (int round = 0; round < 300; ++round) {
@@ -404,7 +409,7 @@ TEST_F(Machines, GarbageAtThePortChangesNothing) {
 
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_TRUE(contains(result.err, ": no proof that it knows the secret"))
+  EXPECT_TRUE(contains(result.err, ": the client did not authenticate"))
       << result.err;
 }
 
@@ -412,24 +417,26 @@ TEST_F(Machines, NeedAnAddress) {
   const auto result = run("accelerate launch --cpu --num_machines 2 true");
 
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_TRUE(contains(result.err, "need the address of machine 0"));
+  EXPECT_TRUE(contains(result.err, "needs the address of machine 0"));
 }
 
-class Hosts : public Machines {
+class NetworkedMachines : public Machines {
  protected:
   void SetUp() override {
     Machines::SetUp();
-    if (!hosts_.problem().empty()) {
-      GTEST_SKIP() << hosts_.problem();
+    if (!machines_.problem().empty()) {
+      GTEST_SKIP() << machines_.problem();
     }
   }
-  std::string on_machine(int rank) const override { return hosts_.on(rank); }
-  std::string main_address() const override { return NetworkHosts::address(0); }
+  std::string on_machine(int rank) const override { return machines_.on(rank); }
+  std::string main_address() const override {
+    return NetworkMachines::address(0);
+  }
 
-  NetworkHosts hosts_{3};
+  NetworkMachines machines_{3};
 };
 
-TEST_F(Hosts, ThreeRunAsOneJob) {
+TEST_F(NetworkedMachines, RunAsOneJob) {
   const std::string program = "sh -c 'echo $RANK of $WORLD_SIZE'";
 
   const Results results =
@@ -445,7 +452,7 @@ TEST_F(Hosts, ThreeRunAsOneJob) {
   }
 }
 
-TEST_F(Hosts, OneMissingIsNamedWithTheOthersAddresses) {
+TEST_F(NetworkedMachines, ListAMissingMachineAndTheOtherAddresses) {
   const Results results = run_all(
       {line(0, 3, "--rdzv_timeout 2 true"),
        line(2, 3, "--rdzv_timeout 2 true")});
@@ -457,18 +464,18 @@ TEST_F(Hosts, OneMissingIsNamedWithTheOthersAddresses) {
   EXPECT_TRUE(contains(results[1].err, "missing")) << results[1].err;
 }
 
-TEST_F(Hosts, OneCutOffInTheMiddleIsLost) {
+TEST_F(NetworkedMachines, NoticeALostConnection) {
   auto first = start(line(0, 2, "$WORKER hang " + marks()));
   auto second = start(line(1, 2, "$WORKER hang " + marks()));
   ASSERT_TRUE(wait_for_marks(4));
 
-  hosts_.set_link(1, false);
+  machines_.set_link(1, false);
   const auto result = first.get();
   const auto cut = second.get();
 
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.err, "machine 1 (")) << result.err;
-  EXPECT_TRUE(contains(result.err, "was lost")) << result.err;
+  EXPECT_TRUE(contains(result.err, "disconnected")) << result.err;
   EXPECT_LT(result.seconds, 30);
   EXPECT_EQ(cut.exit_code, 1);
   EXPECT_TRUE(contains(cut.err, "machine 0 (10.77.0.1")) << cut.err;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What single options of the binary do, seen from the program it runs.
+// The effect of single options on the program that is launched.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -11,7 +11,7 @@ namespace {
 
 class Options : public CliTest {
  protected:
-  // With the search path of this test, which has a Python.
+  // With this test's own search path, which includes Python.
   CommandResult run_python(const std::string& line) const {
     auto options = shell(line);
     const char* path = std::getenv("PATH");
@@ -24,7 +24,7 @@ class Options : public CliTest {
   }
 };
 
-TEST_F(Options, ModuleRunsLikePythonsOwn) {
+TEST_F(Options, ModuleRunsAPythonModule) {
   std::ofstream(home_ + "/some_module.py")
       << "import sys\nprint(__name__, sys.argv[1:])\n";
 
@@ -35,7 +35,7 @@ TEST_F(Options, ModuleRunsLikePythonsOwn) {
   EXPECT_EQ(result.out, "__main__ ['--lr', '1']\n");
 }
 
-TEST_F(Options, NoPythonRunsAFileWhateverItsName) {
+TEST_F(Options, NoPythonRunsAPyFileDirectly) {
   std::ofstream(home_ + "/script.py") << "#!/bin/sh\necho a shell: $1\n";
 
   const auto result =
@@ -46,7 +46,7 @@ TEST_F(Options, NoPythonRunsAFileWhateverItsName) {
   EXPECT_EQ(result.out, "a shell: word\n");
 }
 
-TEST_F(Options, RoleIsTheWorkersRoleName) {
+TEST_F(Options, RoleSetsRoleName) {
   const auto result =
       run("accelerate launch --cpu --num_processes 2 --role trainer sh -c "
           "'echo role=$ROLE_NAME'");
@@ -55,7 +55,7 @@ TEST_F(Options, RoleIsTheWorkersRoleName) {
   EXPECT_TRUE(has(result.out, "role=trainer\n")) << result.out;
 }
 
-TEST_F(Options, TeeChoosesTheStreamsThatAreKept) {
+TEST_F(Options, TeeSelectsTheStreamsToWrite) {
   const auto files = [&](const std::string& tee) {
     return run("accelerate launch -q --cpu --log_dir $HOME/" + tee + " --tee " +
                tee +
@@ -90,7 +90,7 @@ constexpr const char* kEnvironment =
     "HF_TOKEN=hf_private "
     "PASSWORD=private ";
 
-TEST_F(Options, EnvHasWhatAReportNeedsAndNoSecret) {
+TEST_F(Options, EnvShowsTheSystemButNoSecret) {
   const auto result =
       run(std::string("accelerate config default --cpu; ") + kEnvironment +
           "accelerate env");

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The command starts in milliseconds because it does not load LibTorch.
+# Checks that the program does not load LibTorch, so that it starts in
+# milliseconds.
 #   without_libtorch.sh <program>
 set -euo pipefail
 

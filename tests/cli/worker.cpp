@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker that misbehaves in the way its first argument names.
+// A worker that misbehaves in the way that its first argument selects.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -67,13 +67,13 @@ void print_megabytes(long megabytes) {
   }
 }
 
-// Memory that is written to, so that it is really there.
-void eat_megabytes(long megabytes) {
-  std::vector<std::vector<char>> eaten;
+// Writes to the memory, so that it is really allocated.
+void allocate_megabytes(long megabytes) {
+  std::vector<std::vector<char>> blocks;
   for (long i = 0; i < megabytes; ++i) {
-    eaten.emplace_back(1 << 20, static_cast<char>(i + 1));
+    blocks.emplace_back(1 << 20, static_cast<char>(i + 1));
   }
-  std::cout << eaten.size() << " MB\n";
+  std::cout << blocks.size() << " MB\n";
 }
 
 void ignore_sigterm() {
@@ -99,7 +99,7 @@ int serve_port() {
   return 0;
 }
 
-// Leaves a child behind that would live on; says its number in a file.
+// Forks a child that would outlive this process, and writes its PID to a file.
 void leave_child(const std::string& path, bool new_session) {
   if (::fork() == 0) {
     if (new_session) {
@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const std::string text = argc > 2 ? argv[2] : "";
   const long number = std::strtol(text.c_str(), nullptr, 10);
-  const bool chosen =
+  const bool fails =
       variable("FAILS").empty() || std::to_string(rank()) == variable("FAILS");
   if (mode == "print") {
     std::cout << "rank " << rank() << " of " << variable("WORLD_SIZE") << "\n";
@@ -134,35 +134,35 @@ int main(int argc, char** argv) {
   } else if (mode == "cat") {
     std::cout << std::cin.rdbuf();
   } else if (mode == "exit") {
-    if (chosen) {
+    if (fails) {
       return static_cast<int>(number);
     }
     hang();
   } else if (mode == "throw") {
-    if (chosen) {
+    if (fails) {
       throw std::runtime_error("the data set is empty");
     }
     hang();
   } else if (mode == "segv") {
-    if (chosen) {
+    if (fails) {
       std::raise(SIGSEGV);
     }
     hang();
   } else if (mode == "kill") {
-    if (chosen) {
+    if (fails) {
       std::raise(SIGKILL);
     }
     hang();
   } else if (mode == "eat") {
-    if (chosen) {
-      eat_megabytes(number);
+    if (fails) {
+      allocate_megabytes(number);
       return 98;
     }
     hang();
   } else if (mode == "stubborn") {
     ignore_sigterm();
     touch(text + std::to_string(rank()));
-    if (chosen) {
+    if (fails) {
       wait_for_file(text + "0");
       wait_for_file(text + "1");
       return 5;
@@ -179,7 +179,7 @@ int main(int argc, char** argv) {
     touch(text + std::to_string(rank()));
     hang();
   } else if (mode == "twice") {
-    if (variable("ACCELERATE_RESTART_COUNT") == "0" && chosen) {
+    if (variable("ACCELERATE_RESTART_COUNT") == "0" && fails) {
       return 4;
     }
     if (variable("ACCELERATE_RESTART_COUNT") == "0") {
@@ -187,7 +187,7 @@ int main(int argc, char** argv) {
     }
     std::cout << "restarted\n";
   } else {
-    std::cerr << "no mode " << mode << "\n";
+    std::cerr << "unknown mode " << mode << "\n";
     return 64;
   }
   return 0;

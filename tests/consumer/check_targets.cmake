@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# Run at the end of the embedding project: no target of ours may take a name
-# that the project could want for itself.
+# Runs at the end of the embedding project. All targets of this library must
+# have its prefix, so that they do not clash with the project's own targets.
 function(check_targets folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
     if(NOT target MATCHES "^(accelerate|accelerate_.*|consumer)$")
-      message(SEND_ERROR "target `${target}` of ${folder} lacks our prefix")
+      message(SEND_ERROR
+        "target `${target}` in ${folder} does not start with `accelerate_`")
     endif()
   endforeach()
   get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses one thing of ours and one of LibTorch, as any program would.
+// Uses one class from this library and one from LibTorch, as any program would.
 // region: program
 #include <cstdio>
 

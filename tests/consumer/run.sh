@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs a five-line project against the installed package and by
-# add_subdirectory.
+# Builds and runs a five-line project, once against the installed package and
+# once with add_subdirectory.
 #   tests/consumer/run.sh <build folder>
 set -euo pipefail
 
@@ -15,8 +15,8 @@ fail() {
 }
 
 # build_and_run <installed|embedded> <cmake argument>...
-# Not optimised: targets and headers are what is asked here, and the embedded
-# one compiles the whole library.
+# Not optimized: this only tests targets and headers, and the embedded project
+# compiles the whole library.
 build_and_run() {
   local kind=$1
   shift
@@ -25,7 +25,7 @@ build_and_run() {
     -DCMAKE_TOOLCHAIN_FILE="$toolchain" "$@"
   cmake --build "$work/$kind" -j "$(nproc)"
   [ "$("$work/$kind/consumer")" = "caught on cpu" ] ||
-    fail "the $kind consumer did not print what it should"
+    fail "the $kind consumer did not print \`caught on cpu\`"
   echo "consumer: $kind works"
 }
 
@@ -38,13 +38,13 @@ check_installed_files() {
     fi
   done
   if grep -rlIF "$build" "$moved"; then
-    fail "the files above name the build folder"
+    fail "the files above contain the path of the build folder"
   fi
   "$moved/bin/accelerate" --version
 }
 
-# The command of an installation that was moved: a self-test that trains, and a
-# single source, compiled by the first launch and kept for the second.
+# Tests the command of an installation that was moved: the self-test, and a
+# single source file that the first launch compiles and the second reuses.
 check_installed_command() {
   local launch=("$moved/bin/accelerate" launch --cpu --num_processes 2)
   local first second
@@ -66,7 +66,7 @@ moved=$work/moved
 rm -rf "$work"
 cmake --install "$build" --prefix "$work/prefix" >"$work.log"
 mv "$work.log" "$work/install.log"
-# The package must work wherever it is moved to.
+# The package must work wherever it is moved.
 mv "$work/prefix" "$moved"
 check_installed_files
 check_installed_command

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of every format that was ever released load.
+// Checkpoints of every released format can be loaded.
 #include <gtest/gtest.h>
 
-#include "folders/checkpoints.h"
+#include "checkpoint_directory/checkpoints.h"
 #include "golden_run.h"
 #include "support/run_on_ranks.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -18,7 +18,7 @@ class GoldenCheckpoint : public testing::TestWithParam<std::string> {
       fs::path(ACCELERATE_TEST_DATA) / "checkpoints" / GetParam();
 };
 
-TEST_P(GoldenCheckpoint, IsWhole) {
+TEST_P(GoldenCheckpoint, IsUndamaged) {
   const auto entries = list_checkpoints(folder_ / "checkpoints");
   ASSERT_EQ(entries.size(), 3U);
   for (const CheckpointEntry& entry : entries) {
@@ -27,8 +27,8 @@ TEST_P(GoldenCheckpoint, IsWhole) {
   }
 }
 
-TEST_P(GoldenCheckpoint, ContinuesLikeTheRunThatWroteIt) {
-  const TemporaryFolder elsewhere;
+TEST_P(GoldenCheckpoint, ContinuesLikeTheOriginalRun) {
+  const TemporaryDirectory elsewhere;
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
     GoldenRun expected(PartialState(group), elsewhere.path());
     expected.train(5);

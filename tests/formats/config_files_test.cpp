@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of every release, the peer's and ours, that must keep loading.
+// Configuration files of every release, of Hugging Face Accelerate and of this
+// library, that must keep loading.
 #include <filesystem>
 #include <string>
 
@@ -15,27 +16,27 @@ std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(ACCELERATE_TEST_DATA) / "configs" / name;
 }
 
-Settings load(const std::string& name, SettingFile kind = SettingFile::peer) {
+Settings load(const std::string& name, SettingFile kind = SettingFile::python) {
   Settings settings;
   apply_config_file(settings, golden(name), kind);
   check_contradictions(settings);
   return settings;
 }
 
-TEST(PeerConfig, OldFp16FileLoads) {
-  const Settings settings = load("peer_0_11_fp16.yaml");
+TEST(PythonConfig, LoadsOldFp16File) {
+  const Settings settings = load("hf_0_11_fp16.yaml");
 
   EXPECT_EQ(settings.text("mixed_precision"), "fp16");
   EXPECT_EQ(settings.integer("num_processes"), 4);
   EXPECT_EQ(settings.text("main_process_ip"), "");
 }
 
-TEST(PeerConfig, OldDynamoFileLoads) {
-  EXPECT_EQ(load("peer_0_20_dynamo.yaml").text("mixed_precision"), "bf16");
+TEST(PythonConfig, LoadsOldDynamoFile) {
+  EXPECT_EQ(load("hf_0_20_dynamo.yaml").text("mixed_precision"), "bf16");
 }
 
-TEST(PeerConfig, SeveralMachinesLoad) {
-  const Settings settings = load("peer_1_0_multi_node.yaml");
+TEST(PythonConfig, LoadsSeveralMachines) {
+  const Settings settings = load("hf_1_0_multi_node.yaml");
 
   EXPECT_TRUE(settings.flag("debug"));
   EXPECT_TRUE(settings.flag("enable_cpu_affinity"));
@@ -47,29 +48,29 @@ TEST(PeerConfig, SeveralMachinesLoad) {
   EXPECT_FALSE(settings.flag("same_network"));
 }
 
-TEST(PeerConfig, MpiFileLoads) {
-  const Settings settings = load("peer_1_0_multi_cpu.yaml");
+TEST(PythonConfig, LoadsMpiFile) {
+  const Settings settings = load("hf_1_0_multi_cpu.yaml");
 
   EXPECT_EQ(settings.text("mpirun_hostfile"), "/home/me/hostfile");
   EXPECT_TRUE(settings.flag("use_cpu"));
 }
 
-TEST(PeerConfig, JsonLoads) {
-  EXPECT_TRUE(load("peer_1_15.json").flag("use_cpu"));
+TEST(PythonConfig, LoadsJson) {
+  EXPECT_TRUE(load("hf_1_15.json").flag("use_cpu"));
 }
 
-TEST(PeerConfig, WhatWeLackIsRefusedByName) {
+TEST(PythonConfig, UnsupportedSettingsAreRefused) {
   for (const auto& [name, text] :
        {std::pair(
             "refused_deepspeed.yaml",
             ":2: `deepspeed_config: {…}` is for "
             "DeepSpeed, which this version "
-            "does not have"),
+            "does not support"),
         std::pair(
             "refused_sagemaker.yaml",
             ":1: `base_job_name: accelerate-sagemaker-1` is for Amazon "
             "SageMaker, which this version "
-            "does not have")}) {
+            "does not support")}) {
     try {
       load(name);
       ADD_FAILURE() << name << " loaded";
@@ -79,12 +80,12 @@ TEST(PeerConfig, WhatWeLackIsRefusedByName) {
   }
 }
 
-TEST(OwnConfig, EverySettingLoads) {
-  const Settings settings = load("accelerate_cpp_0_1.yaml", SettingFile::own);
+TEST(CppConfig, LoadsEverySetting) {
+  const Settings settings = load("accelerate_cpp_0_1.yaml", SettingFile::cpp);
 
   for (const Setting& setting : all_settings()) {
-    if (setting.file == SettingFile::own) {
-      EXPECT_TRUE(settings.is_given(setting.name)) << setting.name;
+    if (setting.file == SettingFile::cpp) {
+      EXPECT_TRUE(settings.is_set_by_user(setting.name)) << setting.name;
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run whose checkpoints lie in tests/formats/checkpoints.
+// The run whose checkpoints are in tests/formats/checkpoints.
 #pragma once
 
 #include <torch/nn.h>
@@ -19,7 +19,8 @@ struct GoldenData {
   }
 };
 
-/// One rank: a model, AdamW, a schedule, a shuffled loader, and a value.
+/// One rank: a model, AdamW, a scheduler, a shuffled loader and a registered
+/// value.
 class GoldenRun {
  public:
   GoldenRun(PartialState state, const std::filesystem::path& folder)
@@ -41,7 +42,7 @@ class GoldenRun {
     accelerator.register_for_checkpointing(*this);
   }
 
-  /// Trains so many micro-steps of the first epoch; saves after each.
+  /// Trains that many micro-steps of the first epoch; saves after each.
   void train(int micro_steps) {
     for (auto& batch : loader) {
       auto region = accelerator.accumulate();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any words as the arguments of any command; zero bytes separate them.
+// Parses any arguments of any command; zero bytes separate the arguments.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -23,12 +23,12 @@ extern "C" int LLVMFuzzerTestOneInput(
     Settings settings;
     for (const ParsedOption& option : parsed.options) {
       if (const Setting* setting = find_setting_by_flag(option.name)) {
-        settings.apply_flag(*setting, option.text, option.spelled);
+        settings.apply_flag(*setting, option.text, option.flag);
       }
     }
     check_contradictions(settings);
   } catch (const ConfigError&) {
-    // The one answer to bad arguments.
+    // The only allowed error for bad arguments.
   }
   return 0;
 }

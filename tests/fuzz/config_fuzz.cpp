@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a configuration file, YAML and JSON, the peer's and ours.
+// Parses any bytes as a configuration file: YAML and JSON, of Hugging Face
+// Accelerate and of this library.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,16 +13,19 @@ extern "C" int LLVMFuzzerTestOneInput(
   using namespace accelerate;
   const std::string text(reinterpret_cast<const char*>(data), size);
   for (const char* path : {"c.yaml", "c.json"}) {
-    for (const SettingFile kind : {SettingFile::peer, SettingFile::own}) {
+    for (const SettingFile kind : {SettingFile::python, SettingFile::cpp}) {
       try {
         Settings settings;
         apply_config_text(settings, text, path, kind);
-        // What was read can be written and read again.
-        Settings again;
+        // A file that was read can be written and read again.
+        Settings reread;
         apply_config_text(
-            again, peer_file_text(settings, path), path, SettingFile::peer);
+            reread,
+            python_file_text(settings, path),
+            path,
+            SettingFile::python);
       } catch (const ConfigError&) {
-        // The one answer to a bad file.
+        // The only allowed error for a bad file.
       }
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as CSV and as TSV: records are the same wherever reading begins,
-// and what was read can be written and read again.
+// Parses any bytes as CSV and as TSV: seeking to a record gives the same
+// record, and records that were read can be written and read again.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(
     try {
       check(text, format);
     } catch (const accelerate::FormatError&) {
-      // The one answer to a bad file.
+      // The only allowed error for a bad file.
     }
   }
   return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a model's config.json, read as each architecture.
+// Parses any bytes as the config.json of each architecture.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +16,7 @@ void read_and_write(const accelerate::Json& json) {
   try {
     const auto config = transformers::read_config<Typed>(json, "config.json");
     const accelerate::Json written = config->to_json();
-    // What was written reads as the same.
+    // Reading the written file gives the same values.
     const auto again = transformers::read_config<Typed>(written, "config.json");
     if (!(again->to_json() == written)) {
       std::abort();

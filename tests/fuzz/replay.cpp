@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds every file of a folder to a fuzz target: what CI does with the corpus,
-// with any compiler.
+// Runs a fuzz target on every file of a folder. CI does this with the corpus;
+// it needs no libFuzzer.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>

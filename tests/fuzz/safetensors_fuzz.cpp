@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a safetensors file: what its header promises lies inside it;
-// and as the index of several.
+// Parses any bytes as a safetensors file, whose tensors must be inside the
+// file, and as the index of a sharded model.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// The same bytes as an index: no name in it leaves the folder.
+// Parses the bytes as an index: no file name may leave the folder.
 void read_as_index(std::string_view text) {
   try {
     for (const auto& [file, tensors] :
@@ -23,7 +23,7 @@ void read_as_index(std::string_view text) {
       }
     }
   } catch (const accelerate::FormatError&) {
-    // The one answer to a bad file.
+    // The only allowed error for a bad file.
   }
 }
 
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(
       std::abort();
     }
   } catch (const FormatError&) {
-    // The one answer to a bad file.
+    // The only allowed error for a bad file.
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any frames at the launcher's store, and any message of a machine.
+// Sends any frames to the launcher's store, and parses any message of a
+// machine.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +11,7 @@
 #include "base/hmac.h"
 #include "base/store_protocol.h"
 #include "launch/failure_json.h"
-#include "launch/meeting.h"
+#include "launch/machine_rendezvous.h"
 #include "launch/store_core.h"
 #include "launch/store_data.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 using namespace accelerate;
 
-// Frames one after the other, as they come from a client.
+// Handles one frame after the other, as sent by a client.
 void feed_store(std::string_view bytes) {
   StoreData data;
   store::Reader reader(bytes);
@@ -50,8 +51,8 @@ std::string proof_for(const std::string& server_nonce, char role) {
       .take();
 }
 
-// A client that has proved the secret when the first byte is odd, and else
-// what a stranger sends; in chunks, as a network delivers them.
+// If the first byte is odd, the client has proved that it knows the secret;
+// otherwise it is a stranger. The bytes arrive in chunks, as from a network.
 void feed_core(std::string_view bytes) {
   std::string greeting;
   StoreCore core("secret", [&](std::uint64_t, std::string_view sent) {
@@ -71,7 +72,7 @@ void feed_core(std::string_view bytes) {
     const std::size_t chunk = std::min<std::size_t>(bytes.size(), 97);
     incoming += bytes.substr(0, chunk);
     bytes.remove_prefix(chunk);
-    if (core.on_bytes(1, incoming) == StoreCore::Verdict::gone) {
+    if (core.on_bytes(1, incoming) == StoreCore::State::closing) {
       break;
     }
     core.end_overdue();
@@ -85,12 +86,12 @@ void feed_core(std::string_view bytes) {
 void feed_machine(std::string_view bytes) {
   try {
     const Json json = Json::parse(bytes, {.max_depth = 16});
-    Meeting meeting(2);
-    (void)meeting.add(MachineCard::from_json(json));
-    (void)meeting.difference_text();
-    (void)meeting.missing_text("here", 1);
+    MachineRendezvous rendezvous(2);
+    (void)rendezvous.add(MachineInfo::from_json(json));
+    (void)rendezvous.difference_text();
+    (void)rendezvous.missing_text("here", 1);
   } catch (const FormatError&) {
-    // Not a card.
+    // Not the info of a machine.
   }
   try {
     const Failure failure =
@@ -98,7 +99,7 @@ void feed_machine(std::string_view bytes) {
     (void)failure_title(failure);
     (void)failure_body(failure);
   } catch (const FormatError&) {
-    // Not a failure.
+    // Not a failure report.
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a tokenizer.json; what loads encodes and decodes.
+// Parses any bytes as a tokenizer.json. If it loads, encodes and decodes texts.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,9 +34,9 @@ extern "C" int LLVMFuzzerTestOneInput(
       }
     }
   } catch (const accelerate::FormatError&) {
-    // The one answer to a bad file.
+    // The only allowed error for a bad file.
   } catch (const accelerate::ArgumentError&) {
-    // An expression that gives up on a text.
+    // A regular expression that reaches its match limit.
   }
   return 0;
 }

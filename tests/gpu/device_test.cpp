@@ -8,7 +8,7 @@
 #include "accelerate/error.h"
 #include "gpu/gpu.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -21,7 +21,7 @@ struct Numbers {
   }
 };
 
-TEST(GpuDevice, IsChosenWithoutBeingAskedFor) {
+TEST(GpuDevice, IsChosenByDefault) {
   ACCELERATE_NEEDS_GPU();
   PartialState::reset();
   const PartialState state;
@@ -35,8 +35,8 @@ TEST(GpuDevice, IsChosenWithoutBeingAskedFor) {
   PartialState::reset();
 }
 
-// LibTorch asks once whether it has CUDA: here, before anything of ours ran.
-TEST(GpuDevice, IsThereForAProgramThatSeedsFirst) {
+// LibTorch looks up its CUDA hooks once: here, before any of our code has run.
+TEST(GpuDevice, IsAvailableToAProgramThatSeedsFirst) {
   at::manual_seed(1);
   ACCELERATE_NEEDS_GPU();
 
@@ -53,10 +53,10 @@ TEST(GpuDevice, IsDescribed) {
   EXPECT_TRUE(backend.computes_in(at::kFloat, 0));
 }
 
-TEST(GpuLoader, BringsEveryBatchInOrder) {
+TEST(GpuLoader, CopiesEveryBatchInOrder) {
   ACCELERATE_NEEDS_GPU();
   for (const std::int64_t workers : {0, 2}) {
-    Accelerator accelerator(alone_on(gpu()), {});
+    Accelerator accelerator(single_process_on(gpu()), {});
     DataLoader loader(Numbers(), {.batch_size = 4, .num_workers = workers});
     accelerator.prepare(loader);
     std::vector<at::Tensor> sums;
@@ -73,12 +73,13 @@ TEST(GpuLoader, BringsEveryBatchInOrder) {
   }
 }
 
-TEST(GpuLoader, OutOfPageableMemoryToo) {
+TEST(GpuLoader, CopiesFromPageableMemory) {
   ACCELERATE_NEEDS_GPU();
   for (const bool non_blocking : {false, true}) {
     DataLoaderConfiguration data;
     data.non_blocking = non_blocking;
-    Accelerator accelerator(alone_on(gpu()), {.dataloader_config = data});
+    Accelerator accelerator(
+        single_process_on(gpu()), {.dataloader_config = data});
     DataLoader loader(Numbers(), {.batch_size = 40, .pin_memory = false});
     accelerator.prepare(loader);
     for (auto& batch : loader) {
@@ -87,9 +88,9 @@ TEST(GpuLoader, OutOfPageableMemoryToo) {
   }
 }
 
-TEST(GpuMemory, RunningOutSaysHowMuchWasMissing) {
+TEST(GpuMemory, ErrorStatesRequestedAndFreeMemory) {
   ACCELERATE_NEEDS_GPU();
-  Accelerator accelerator(alone_on(gpu()), {});
+  Accelerator accelerator(single_process_on(gpu()), {});
   auto weight = at::ones({1}, at::TensorOptions(gpu())).requires_grad_();
   accelerator.prepare_parameters({"weight"}, {weight}, {});
   const DeviceMemory memory = cuda_backend().memory(0);
@@ -102,19 +103,19 @@ TEST(GpuMemory, RunningOutSaysHowMuchWasMissing) {
 
   EXPECT_THAT(text, testing::HasSubstr("is out of memory: "));
   EXPECT_THAT(text, testing::HasSubstr(" requested, "));
-  EXPECT_THAT(text, testing::HasSubstr(" free, tensors took at most "));
+  EXPECT_THAT(text, testing::HasSubstr(" free, peak use by tensors "));
   std::cout << text << "\n";
   clear_device_cache();
 }
 
-TEST(GpuMemory, TheFirstStepSaysWhatItsStateWanted) {
+TEST(GpuMemory, FirstStepReportsTheMemoryItsStateNeeds) {
   ACCELERATE_NEEDS_GPU();
   const auto on_gpu = at::TensorOptions(gpu());
   auto weight = at::ones({1LL << 28}, on_gpu).requires_grad_();
   weight.mutable_grad() = at::ones_like(weight);
   AdamW optimizer({weight}, 1e-3);
   const std::int64_t left = 1LL << 29;  // Half of one moment.
-  at::Tensor others = at::empty(
+  at::Tensor filler = at::empty(
       {cuda_backend().memory(0).free - left}, on_gpu.dtype(at::kByte));
 
   const std::string text =
@@ -122,13 +123,13 @@ TEST(GpuMemory, TheFirstStepSaysWhatItsStateWanted) {
 
   EXPECT_THAT(
       text, testing::HasSubstr("is out of memory: 1024.00 MB requested"));
-  others.reset();
+  filler.reset();
   clear_device_cache();
   optimizer.step();
   EXPECT_NEAR(weight[0].item<double>(), 1 - 1e-3 - 1e-5, 1e-6);
 }
 
-TEST(GpuMemory, ABatchThatFitsIsFound) {
+TEST(GpuMemory, FindsABatchSizeThatFits) {
   ACCELERATE_NEEDS_GPU();
   clear_device_cache();
   const std::int64_t free = cuda_backend().memory(0).free;
@@ -145,10 +146,10 @@ TEST(GpuMemory, ABatchThatFitsIsFound) {
   EXPECT_EQ(found, 2);
 }
 
-TEST(GpuCheckpoint, GoesOnWithTheSameRandomNumbers) {
+TEST(GpuCheckpoint, RestoresTheRandomNumberGenerator) {
   ACCELERATE_NEEDS_GPU();
   const std::filesystem::path folder = fresh_folder();
-  Accelerator accelerator(alone_on(gpu()), {});
+  Accelerator accelerator(single_process_on(gpu()), {});
   Net net = make_net();
   AdamW optimizer(net->parameters(), 1e-2);
   accelerator.prepare(net, optimizer);
@@ -171,12 +172,13 @@ TEST(GpuCheckpoint, GoesOnWithTheSameRandomNumbers) {
   EXPECT_EQ(first, again);
 }
 
-/// A run with dropout on the GPU; in fp16 the scale moves every other step.
+/// A training run with dropout on the GPU; in fp16 the loss scale changes every
+/// other step.
 class GpuRun {
  public:
   explicit GpuRun(Precision precision)
       : accelerator(
-            alone_on(gpu()),
+            single_process_on(gpu()),
             {.mixed_precision = precision,
              .scaler_kwargs =
                  GradScalerKwargs{.init_scale = 64, .growth_interval = 2}}),
@@ -202,8 +204,8 @@ class GpuRun {
   AdamW optimizer_;
 };
 
-// With new objects, in deterministic mode, saved in the foreground and, through
-// pinned memory, in the background.
+// With new objects, in deterministic mode, saved in the foreground and in the
+// background (through pinned memory).
 TEST(GpuCheckpoint, ResumesBitForBit) {
   ACCELERATE_NEEDS_GPU();
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
@@ -211,12 +213,12 @@ TEST(GpuCheckpoint, ResumesBitForBit) {
   const std::filesystem::path folder = fresh_folder();
   for (const Precision precision :
        {Precision::no, Precision::bf16, Precision::fp16}) {
-    std::vector<double> whole;
+    std::vector<double> uninterrupted;
     {
       torch::manual_seed(7);
       GpuRun run(precision);
       for (int step = 1; step <= kSteps; ++step) {
-        whole.push_back(run.step());
+        uninterrupted.push_back(run.step());
         run.accelerator.save_state(
             folder / std::to_string(step), {.blocking = step % 2 == 0});
       }
@@ -226,37 +228,38 @@ TEST(GpuCheckpoint, ResumesBitForBit) {
       torch::manual_seed(99);
       GpuRun run(precision);
       run.accelerator.load_state(folder / std::to_string(stop));
-      std::vector<double> resumed(whole.begin(), whole.begin() + stop);
+      std::vector<double> resumed(
+          uninterrupted.begin(), uninterrupted.begin() + stop);
       while (resumed.size() < kSteps) {
         resumed.push_back(run.step());
       }
-      EXPECT_EQ(resumed, whole)
+      EXPECT_EQ(resumed, uninterrupted)
           << name_of(precision) << ", stopped at " << stop;
     }
   }
   at::globalContext().setDeterministicAlgorithms(false, false);
 }
 
-TEST(GpuCollectives, OverNcclAndThroughTheHost) {
+TEST(GpuCollectives, RunOverNcclAndThroughTheCpu) {
   ACCELERATE_NEEDS_GPU();
-  const PartialState nccl = alone_over_nccl();
-  const at::Tensor there = at::arange(5, at::TensorOptions(gpu()));
-  std::vector<at::Tensor> one = {there.clone()};
+  const PartialState nccl = single_process_over_nccl();
+  const at::Tensor values = at::arange(5, at::TensorOptions(gpu()));
+  std::vector<at::Tensor> reduced = {values.clone()};
 
-  nccl.group().device_backend()->allreduce(one)->wait();
+  nccl.group().device_backend()->allreduce(reduced)->wait();
 
-  EXPECT_TRUE(one[0].equal(there));
+  EXPECT_TRUE(reduced[0].equal(values));
   EXPECT_EQ(nccl.backend(), "nccl");
-  EXPECT_TRUE(nccl.group().gather({there})[0].equal(there));
+  EXPECT_TRUE(nccl.group().gather({values})[0].equal(values));
 }
 
-TEST(GpuPrecision, Tf32IsSwitched) {
+TEST(GpuPrecision, SwitchesTf32) {
   ACCELERATE_NEEDS_GPU();
   {
-    const Accelerator on(alone_on(gpu()), {.allow_tf32 = true});
+    const Accelerator on(single_process_on(gpu()), {.allow_tf32 = true});
     EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
   }
-  const Accelerator off(alone_on(gpu()), {.allow_tf32 = false});
+  const Accelerator off(single_process_on(gpu()), {.allow_tf32 = false});
   EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests on a GPU share.
+// Helpers of the GPU tests.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,9 @@
 #include "accelerate/partial_state.h"
 #include "device/device_library.h"
 
-#define ACCELERATE_NEEDS_GPU()                              \
-  if (::accelerate::find_device_backend() == nullptr) {     \
-    GTEST_SKIP() << "there is no GPU that this build uses"; \
+#define ACCELERATE_NEEDS_GPU()                                 \
+  if (::accelerate::find_device_backend() == nullptr) {        \
+    GTEST_SKIP() << "there is no GPU that this build can use"; \
   }
 
 namespace accelerate {
@@ -28,16 +28,16 @@ inline c10::Device gpu() {
   return c10::Device(c10::kCUDA, 0);
 }
 
-/// A state of one process on a device.
-inline PartialState alone_on(c10::Device device) {
+/// The state of a single process on a device.
+inline PartialState single_process_on(c10::Device device) {
   if (!device.is_cpu()) {
     cuda_backend().use_device(device.index());
   }
   return PartialState(Group(), device);
 }
 
-/// One process that goes the way of several: NCCL, buckets, hooks.
-inline PartialState alone_over_nccl() {
+/// A single process that uses the path of several: NCCL, buckets, hooks.
+inline PartialState single_process_over_nccl() {
   cuda_backend().use_device(0);
   GroupOptions options;
   options.backend = Backend::nccl;
@@ -46,16 +46,16 @@ inline PartialState alone_over_nccl() {
       Group(c10::make_intrusive<c10d::HashStore>(), 0, 1, options), gpu());
 }
 
-/// Counts calls of CUDA that make the program wait for the device.
-class WaitCounter {
+/// Counts CUDA calls that make the CPU wait for the GPU.
+class SyncCounter {
  public:
-  WaitCounter();
-  WaitCounter(const WaitCounter&) = delete;
-  WaitCounter& operator=(const WaitCounter&) = delete;
-  ~WaitCounter();
+  SyncCounter();
+  SyncCounter(const SyncCounter&) = delete;
+  SyncCounter& operator=(const SyncCounter&) = delete;
+  ~SyncCounter();
 
-  int waits() const;
-  /// The names of the calls.
+  int count() const;
+  /// The names of the synchronising calls.
   std::vector<std::string> calls() const;
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that are recorded and replayed.
+// Training steps that are captured and replayed.
 #include <filesystem>
 
 #include <unistd.h>
 
 #include "accelerate/accelerate.h"
 #include "gpu/gpu.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -26,22 +26,23 @@ at::Tensor rows_of(int step) {
 }
 
 TrainedSteps train_steps(bool graphed, Precision precision) {
-  Accelerator accelerator(alone_on(gpu()), {.mixed_precision = precision});
+  Accelerator accelerator(
+      single_process_on(gpu()), {.mixed_precision = precision});
   Net net = make_net();
   AdamW optimizer(net->parameters(), 1e-2);
   accelerator.prepare(net, optimizer);
-  auto plain = [&](const at::Tensor& rows) {
+  auto eager = [&](const at::Tensor& rows) {
     const at::Tensor loss = net_loss(net, rows);
     accelerator.backward(loss);
     optimizer.step();
     optimizer.zero_grad();
     return loss.detach();
   };
-  auto step = accelerator.graph(plain);
+  auto step = accelerator.graph(eager);
   std::vector<at::Tensor> losses;
   for (int i = 0; i < 20; ++i) {
     const at::Tensor rows = rows_of(i);
-    losses.push_back(graphed ? step(rows) : plain(rows));
+    losses.push_back(graphed ? step(rows) : eager(rows));
     for (auto& group : optimizer.param_groups()) {
       group.options().set_lr(1e-2 / (i + 2));
     }
@@ -59,17 +60,18 @@ TrainedSteps train_steps(bool graphed, Precision precision) {
   return run;
 }
 
-// Two shapes, the learning rate changes in each step, losses are kept.
-TEST(GpuGraph, GivesTheSameBitForBit) {
+// Two shapes, a learning rate that changes in each step, and losses that the
+// program keeps.
+TEST(GpuGraph, MatchesEagerStepsBitForBit) {
   ACCELERATE_NEEDS_GPU();
   for (const Precision precision :
        {Precision::no, Precision::bf16, Precision::fp16}) {
-    const TrainedSteps plain = train_steps(false, precision);
+    const TrainedSteps eager = train_steps(false, precision);
     const TrainedSteps graphed = train_steps(true, precision);
 
-    EXPECT_EQ(graphed.losses, plain.losses) << name_of(precision);
-    for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
-      EXPECT_TRUE(graphed.parameters[i].equal(plain.parameters[i]))
+    EXPECT_EQ(graphed.losses, eager.losses) << name_of(precision);
+    for (std::size_t i = 0; i < eager.parameters.size(); ++i) {
+      EXPECT_TRUE(graphed.parameters[i].equal(eager.parameters[i]))
           << name_of(precision) << " " << i;
     }
     EXPECT_EQ(graphed.steps, 20);
@@ -78,30 +80,30 @@ TEST(GpuGraph, GivesTheSameBitForBit) {
   }
 }
 
-// A load puts new tensors in the place of the optimizer's: a recording that
-// still had the old addresses would train on memory that is no one's.
-TEST(GpuGraph, GoesOnAfterALoadBitForBit) {
+// `load_state` replaces the optimizer's tensors: a graph with the old addresses
+// would train on freed memory.
+TEST(GpuGraph, ContinuesAfterALoadBitForBit) {
   ACCELERATE_NEEDS_GPU();
   const std::filesystem::path folder = fresh_folder();
   std::vector<std::vector<double>> runs;
   for (const bool graphed : {false, true}) {
-    Accelerator accelerator(alone_on(gpu()), {});
+    Accelerator accelerator(single_process_on(gpu()), {});
     Net net = make_net();
     AdamW optimizer(net->parameters(), 1e-2);
     accelerator.prepare(net, optimizer);
-    auto plain = [&](const at::Tensor& rows) {
+    auto eager = [&](const at::Tensor& rows) {
       const at::Tensor loss = net_loss(net, rows);
       accelerator.backward(loss);
       optimizer.step();
       optimizer.zero_grad();
       return loss.detach();
     };
-    auto step = accelerator.graph(plain);
+    auto step = accelerator.graph(eager);
     std::vector<double> losses;
     const auto run = [&](int first, int last) {
       for (int i = first; i < last; ++i) {
         const at::Tensor rows = rows_of(i);
-        losses.push_back((graphed ? step(rows) : plain(rows)).item<double>());
+        losses.push_back((graphed ? step(rows) : eager(rows)).item<double>());
       }
     };
     run(0, 10);
@@ -118,9 +120,9 @@ TEST(GpuGraph, GoesOnAfterALoadBitForBit) {
   EXPECT_EQ(runs[0], runs[1]);
 }
 
-TEST(GpuGraph, DrawsNewRandomNumbersEachTime) {
+TEST(GpuGraph, DrawsNewRandomNumbersInEachReplay) {
   ACCELERATE_NEEDS_GPU();
-  Accelerator accelerator(alone_on(gpu()), {});
+  Accelerator accelerator(single_process_on(gpu()), {});
   auto drop = accelerator.graph([](const at::Tensor& ones) {
     return torch::dropout(ones, 0.5, /*train=*/true);
   });
@@ -137,11 +139,11 @@ TEST(GpuGraph, DrawsNewRandomNumbersEachTime) {
   }
 }
 
-TEST(GpuGraph, SaysWhyAndGoesOn) {
+TEST(GpuGraph, ReportsWhyItRunsEagerly) {
   ACCELERATE_NEEDS_GPU();
-  Accelerator accelerator(alone_on(gpu()), {});
+  Accelerator accelerator(single_process_on(gpu()), {});
   auto reads = accelerator.graph(
-      [](const at::Tensor& one) { return one.mul(one.item<double>()); });
+      [](const at::Tensor& x) { return x.mul(x.item<double>()); });
   const at::Tensor three = at::full({1}, 3.0, at::TensorOptions(gpu()));
 
   for (int i = 0; i < 5; ++i) {
@@ -153,9 +155,9 @@ TEST(GpuGraph, SaysWhyAndGoesOn) {
   std::cout << reads.core().why_not() << "\n";
 }
 
-TEST(GpuGraph, RecordsNoMoreThanItMay) {
+TEST(GpuGraph, CapturesAtMostMaxGraphs) {
   ACCELERATE_NEEDS_GPU();
-  Accelerator accelerator(alone_on(gpu()), {});
+  Accelerator accelerator(single_process_on(gpu()), {});
   auto twice = accelerator.graph(
       [](const at::Tensor& rows) { return rows.mul(2); },
       {.warmup_steps = 1, .max_graphs = 2});
@@ -171,9 +173,9 @@ TEST(GpuGraph, RecordsNoMoreThanItMay) {
   EXPECT_EQ(twice.core().num_graphs(), 2);
 }
 
-TEST(GpuGraph, WaitsForNothing) {
+TEST(GpuGraph, ReplaysWithoutSynchronisation) {
   ACCELERATE_NEEDS_GPU();
-  Accelerator accelerator(alone_on(gpu()), {});
+  Accelerator accelerator(single_process_on(gpu()), {});
   Net net = make_net();
   AdamW optimizer(net->parameters(), 1e-2);
   accelerator.prepare(net, optimizer);
@@ -188,7 +190,7 @@ TEST(GpuGraph, WaitsForNothing) {
   for (int i = 0; i < 5; ++i) {
     step(rows);
   }
-  const WaitCounter counter;
+  const SyncCounter counter;
 
   for (int i = 0; i < 5; ++i) {
     step(rows);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The examples, unchanged, on a GPU: one process, and two that share it through
-# Gloo and learn the same.
+# Runs the unchanged examples on a GPU: one process, and two that share the GPU
+# over Gloo and must learn the same.
 #
 #     launch_on_gpu.sh <accelerate> <folder of the examples>
 set -euo pipefail
@@ -21,32 +21,32 @@ fail() {
   exit 1
 }
 
-# launch <text that must come> <words>...
+# launch <expected text> <arguments>...
 launch() {
   local text=$1
   shift
-  "$accelerate" launch "$@" >"$log" 2>&1 || fail "exit $? of: launch $*"
-  grep -q -- "$text" "$log" || fail "no \`$text\` from: launch $*"
+  "$accelerate" launch "$@" >"$log" 2>&1 || fail "exit status $? of: launch $*"
+  grep -q -- "$text" "$log" || fail "no \`$text\` in the output of: launch $*"
 }
 
-# What the last epoch got right.
+# The accuracy of the last epoch.
 accuracy() { sed -n 's/.*accuracy[^0-9]*\([0-9.]*\).*/\1/p' "$log" | tail -1; }
 
 launch '564/564' --num_processes 1 "$examples/train"
 ACCELERATE_BACKEND=gloo launch '282/282' --num_processes 2 "$examples/train"
 
 if "$accelerate" launch --num_processes 2 "$examples/train" >"$log" 2>&1; then
-  fail "two processes on one GPU over NCCL were not refused"
+  fail "launch accepted two processes on one GPU over NCCL"
 fi
-grep -q '2 processes on this host want a GPU each, and it has 1' "$log" ||
-  fail "the refusal does not say why"
+grep -q '2 processes on this machine need one GPU each, but the machine has 1 GPU' "$log" ||
+  fail "the error does not state the reason"
 
 launch accuracy --num_processes 1 "$examples/nlp_example" --num_epochs 6
 one=$(accuracy)
 ACCELERATE_BACKEND=gloo launch accuracy --num_processes 2 "$examples/nlp_example" --num_epochs 6
 two=$(accuracy)
 echo "accuracy: $one with one process, $two with two"
-python3 - "$one" "$two" <<'END' || fail "they did not learn the same"
+python3 - "$one" "$two" <<'END' || fail "the two runs did not learn the same"
 import sys
 one, two = map(float, sys.argv[1:])
 sys.exit(not (one > 0.9 and two > 0.9 and abs(one - two) < 0.05))

@@ -27,7 +27,7 @@ Json small_config(const char* type) {
        {"hidden_dim", 128},
        {"max_position_embeddings", 64},
        {"n_positions", 64},
-       // Random numbers of a GPU are not those of the CPU.
+       // No dropout: a GPU draws other random numbers than the CPU.
        {"hidden_dropout_prob", 0.0},
        {"attention_probs_dropout_prob", 0.0},
        {"resid_pdrop", 0.0},
@@ -60,13 +60,13 @@ struct ModelCase {
 
 struct Losses {
   std::vector<double> values;
-  std::vector<std::string> waits;  // in the second half of the steps
+  std::vector<std::string> syncs;  // In the second half of the steps.
 };
 
 template <typename Model>
 Losses train_model(
     Model model,
-    const ModelCase& one,
+    const ModelCase& model_case,
     PartialState state,
     Precision precision = Precision::no) {
   Accelerator accelerator(std::move(state), {.mixed_precision = precision});
@@ -74,13 +74,14 @@ Losses train_model(
   auto scheduler = transformers::get_scheduler(
       "linear", optimizer, {.num_warmup_steps = 2, .num_training_steps = 8});
   accelerator.prepare(model, optimizer, scheduler);
-  const TensorMap batch = batch_for(one.classifies, accelerator.device());
+  const TensorMap batch =
+      batch_for(model_case.classifies, accelerator.device());
   model->train();
-  std::unique_ptr<WaitCounter> counter;
+  std::unique_ptr<SyncCounter> counter;
   std::vector<at::Tensor> losses;
   for (int step = 0; step < 8; ++step) {
     if (step == 4 && !accelerator.device().is_cpu()) {
-      counter = std::make_unique<WaitCounter>();
+      counter = std::make_unique<SyncCounter>();
     }
     auto outputs = model(batch);
     accelerator.backward(outputs.loss);
@@ -91,7 +92,7 @@ Losses train_model(
   }
   Losses result;
   if (counter) {
-    result.waits = counter->calls();
+    result.syncs = counter->calls();
     counter.reset();
   }
   for (const at::Tensor& loss : losses) {
@@ -100,87 +101,88 @@ Losses train_model(
   return result;
 }
 
-Losses train_case(const ModelCase& one, c10::Device device) {
-  const auto config = transformers::Config::from_json(small_config(one.type));
+Losses train_case(const ModelCase& model_case, c10::Device device) {
+  const auto config =
+      transformers::Config::from_json(small_config(model_case.type));
   at::manual_seed(3);
-  return one.classifies
+  return model_case.classifies
              ? train_model(
                    transformers::AutoModelForSequenceClassification::
                        from_config(config),
-                   one,
-                   alone_on(device))
+                   model_case,
+                   single_process_on(device))
              : train_model(
                    transformers::AutoModelForCausalLM::from_config(config),
-                   one,
-                   alone_on(device));
+                   model_case,
+                   single_process_on(device));
 }
 
 class GpuModels : public testing::TestWithParam<ModelCase> {};
 
-TEST_P(GpuModels, LossesAreThoseOfTheCpuAndNothingWaits) {
+TEST_P(GpuModels, MatchTheCpuWithoutSynchronisation) {
   ACCELERATE_NEEDS_GPU();
-  const Losses cpu = train_case(GetParam(), c10::Device(c10::kCPU));
+  const Losses cpu_run = train_case(GetParam(), c10::Device(c10::kCPU));
 
-  const Losses there = train_case(GetParam(), gpu());
+  const Losses gpu_run = train_case(GetParam(), gpu());
 
-  for (std::size_t i = 0; i < cpu.values.size(); ++i) {
-    EXPECT_NEAR(there.values[i], cpu.values[i], 2e-4) << "step " << i;
+  for (std::size_t i = 0; i < cpu_run.values.size(); ++i) {
+    EXPECT_NEAR(gpu_run.values[i], cpu_run.values[i], 2e-4) << "step " << i;
   }
-  EXPECT_THAT(there.waits, testing::IsEmpty());
-  EXPECT_LT(there.values.back(), there.values.front());
+  EXPECT_THAT(gpu_run.syncs, testing::IsEmpty());
+  EXPECT_LT(gpu_run.values.back(), gpu_run.values.front());
 }
 
-// The fused, recorded loop.
-TEST_P(GpuModels, NothingWaitsInMixedPrecision) {
+// Fused blocks and CUDA graphs.
+TEST_P(GpuModels, TrainInMixedPrecisionWithoutSynchronisation) {
   ACCELERATE_NEEDS_GPU();
   const auto config =
       transformers::Config::from_json(small_config(GetParam().type));
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
     at::manual_seed(3);
-    const Losses there =
+    const Losses gpu_run =
         GetParam().classifies
             ? train_model(
                   transformers::AutoModelForSequenceClassification::from_config(
                       config),
                   GetParam(),
-                  alone_on(gpu()),
+                  single_process_on(gpu()),
                   precision)
             : train_model(
                   transformers::AutoModelForCausalLM::from_config(config),
                   GetParam(),
-                  alone_on(gpu()),
+                  single_process_on(gpu()),
                   precision);
 
-    EXPECT_THAT(there.waits, testing::IsEmpty()) << name_of(precision);
-    EXPECT_LT(there.values.back(), there.values.front());
+    EXPECT_THAT(gpu_run.syncs, testing::IsEmpty()) << name_of(precision);
+    EXPECT_LT(gpu_run.values.back(), gpu_run.values.front());
   }
 }
 
-// A recorded step has bf16 copies of the parameters in it.
+// A captured step uses bf16 copies of the parameters.
 TEST(GpuModelGraph, SeesParametersThatTheProgramChanged) {
   ACCELERATE_NEEDS_GPU();
   const auto config = transformers::Config::from_json(small_config("bert"));
-  const ModelCase one{"bert", true};
+  const ModelCase model_case{"bert", true};
   std::vector<std::vector<double>> runs;
   for (const bool graphed : {false, true}) {
     at::manual_seed(3);
     auto model =
         transformers::AutoModelForSequenceClassification::from_config(config);
     Accelerator accelerator(
-        alone_on(gpu()),
+        single_process_on(gpu()),
         {.mixed_precision = Precision::bf16, .record_steps = false});
     transformers::AdamW optimizer(model->parameters(), 1e-3);
     accelerator.prepare(model, optimizer);
     model->train();
-    TensorMap batch = batch_for(one.classifies, accelerator.device());
-    const auto plain = [&](const TensorMap& given) {
-      auto outputs = model(given);
+    TensorMap batch = batch_for(model_case.classifies, accelerator.device());
+    const auto eager = [&](const TensorMap& inputs) {
+      auto outputs = model(inputs);
       accelerator.backward(outputs.loss);
       optimizer.step();
       optimizer.zero_grad();
       return outputs.loss.detach();
     };
-    auto step = accelerator.graph(plain);
+    auto step = accelerator.graph(eager);
     std::vector<double> losses;
     for (int i = 0; i < 8; ++i) {
       if (i == 6) {
@@ -189,7 +191,7 @@ TEST(GpuModelGraph, SeesParametersThatTheProgramChanged) {
           parameter.mul_(0.5);
         }
       }
-      losses.push_back((graphed ? step(batch) : plain(batch)).item<double>());
+      losses.push_back((graphed ? step(batch) : eager(batch)).item<double>());
     }
     EXPECT_EQ(step.core().num_graphs(), graphed ? 1 : 0)
         << step.core().why_not();

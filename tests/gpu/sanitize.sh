@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Our own kernels under compute-sanitizer: memcheck in each test of the kernels
-# and of the blocks, racecheck in each test of the kernels (it stumbles over the
-# matrix products of cuBLAS). A line for each; fails where one is not clean.
+# Runs our kernels under compute-sanitizer: memcheck for each test of the
+# kernels and of the blocks, racecheck for each test of the kernels (it cannot
+# handle cuBLAS GEMMs). Prints a line for each test; fails if one is not clean.
 #
-#     tests/gpu/sanitize.sh [-j <at a time>] [-t <tools>] [-f <filter>] \
+#     tests/gpu/sanitize.sh [-j <jobs>] [-t <tools>] [-f <filter>] \
 #       [<build folder>]
 #
-#   -j  tests at a time (8)
+#   -j  parallel jobs (8)
 #   -t  tools ("memcheck racecheck")
 #   -f  a --gtest_filter ('*')
 #
-# What is not clean is run once more, alone.
+# Tests that are not clean run once more, one at a time.
 # A test that takes longer than SANITIZE_SECONDS (300) counts as not clean.
 set -euo pipefail
 jobs=8
@@ -34,37 +34,37 @@ fi
 export SANITIZER SANITIZE_SECONDS=${SANITIZE_SECONDS:-300}
 SANITIZER=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 if [ ! -x "$SANITIZER" ]; then
-  echo "error: there is no compute-sanitizer; install the CUDA toolkit's" >&2
+  echo "error: compute-sanitizer was not found; install the CUDA toolkit" >&2
   exit 2
 fi
 
-# Suite.Test, one a line.
+# Prints Suite.Test, one per line.
 tests_of() {
   "$1" --gtest_list_tests --gtest_filter="$filter" |
     awk '/^[A-Za-z].*\.$/ { suite = $1 } /^  / { print suite $1 }'
 }
 
-# one <tool> <binary> <test>
-one() {
-  local log begin=$SECONDS verdict
+# run_test <tool> <binary> <test>
+run_test() {
+  local log begin=$SECONDS status
   log=$(mktemp)
   if timeout "$SANITIZE_SECONDS" "$SANITIZER" --tool "$1" \
     --kernel-name kns=accelerate --error-exitcode 9 \
     "$2" --gtest_filter="$3" >"$log" 2>&1 &&
     grep -q '\[  PASSED  \] 1 test' "$log"; then
-    verdict=clean
+    status=clean
   else
-    verdict="NOT CLEAN"
+    status="NOT CLEAN"
     grep -E -A8 '^========= (Error|Race|Invalid|Internal)|Failure' "$log" |
       head -40 >&2
   fi
-  echo "$verdict $1 $3 $((SECONDS - begin)) s"
+  echo "$status $1 $3 $((SECONDS - begin)) s"
   rm -f "$log"
 }
-export -f one
+export -f run_test
 
-# Lines "<tool> <binary> <test>", so many at a time.
-all() { xargs -r -P "$1" -L 1 bash -c 'one "$@"' one; }
+# run_all <jobs>: runs the lines "<tool> <binary> <test>" of stdin in parallel.
+run_all() { xargs -r -P "$1" -L 1 bash -c 'run_test "$@"' run_test; }
 
 wanted=$(
   for tool in $tools; do
@@ -75,13 +75,13 @@ wanted=$(
     done
   done
 )
-result=$(all "$jobs" <<<"$wanted" | tee >(cat >&2))
-# The tool stumbles at times where several run: once more, one after the other.
+result=$(run_all "$jobs" <<<"$wanted" | tee >(cat >&2))
+# The tool sometimes fails when several run in parallel: retry one at a time.
 again=$(sed -n 's/^NOT CLEAN \([^ ]*\) \([^ ]*\) .*/\1 [^ ]* \2$/p' <<<"$result")
 if [ -n "$again" ]; then
   result=$(
     grep '^clean' <<<"$result" || true
-    grep -x -f <(echo "$again") <<<"$wanted" | all 1 | tee >(cat >&2)
+    grep -x -f <(echo "$again") <<<"$wanted" | run_all 1 | tee >(cat >&2)
   )
 fi
 total=$(grep -c . <<<"$result" || true)

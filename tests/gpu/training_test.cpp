@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same training on a GPU as on the CPU.
+// Training on a GPU gives the same results as on the CPU.
 #include "support/training.h"
 
 #include "accelerate/accelerate.h"
@@ -18,7 +18,7 @@ struct Rows {
 
 struct Trained {
   std::vector<double> losses;
-  std::vector<at::Tensor> parameters;  // on the CPU
+  std::vector<at::Tensor> parameters;  // On the CPU.
 };
 
 template <typename MakeOptimizer>
@@ -63,7 +63,7 @@ constexpr auto kAdam = [](const std::vector<at::Tensor>& parameters) {
 constexpr auto kMomentum = [](const std::vector<at::Tensor>& parameters) {
   return SGD(parameters, SGDOptions{.lr = 1e-2, .momentum = 0.9});
 };
-constexpr auto kForeign = [](const std::vector<at::Tensor>& parameters) {
+constexpr auto kLibTorchAdamW = [](const std::vector<at::Tensor>& parameters) {
   return torch::optim::AdamW(parameters, torch::optim::AdamWOptions(1e-2));
 };
 
@@ -80,38 +80,38 @@ void expect_close(const Trained& a, const Trained& b, double tolerance) {
   }
 }
 
-TEST(GpuTraining, LossesAreThoseOfTheCpu) {
+TEST(GpuTraining, MatchesTheCpu) {
   ACCELERATE_NEEDS_GPU();
   const c10::Device cpu(c10::kCPU);
 
-  // fp32 with sums in another order: a few units in the last place a step.
+  // fp32 with another summation order: a few units in the last place per step.
   expect_close(
-      train_with(alone_on(cpu), {}, kAdamW),
-      train_with(alone_on(gpu()), {}, kAdamW),
+      train_with(single_process_on(cpu), {}, kAdamW),
+      train_with(single_process_on(gpu()), {}, kAdamW),
       1e-5);
   expect_close(
-      train_with(alone_on(cpu), {}, kAdam),
-      train_with(alone_on(gpu()), {}, kAdam),
+      train_with(single_process_on(cpu), {}, kAdam),
+      train_with(single_process_on(gpu()), {}, kAdam),
       1e-5);
   expect_close(
-      train_with(alone_on(cpu), {}, kMomentum),
-      train_with(alone_on(gpu()), {}, kMomentum),
+      train_with(single_process_on(cpu), {}, kMomentum),
+      train_with(single_process_on(gpu()), {}, kMomentum),
       1e-5);
   expect_close(
-      train_with(alone_on(cpu), {}, kForeign),
-      train_with(alone_on(gpu()), {}, kForeign),
+      train_with(single_process_on(cpu), {}, kLibTorchAdamW),
+      train_with(single_process_on(gpu()), {}, kLibTorchAdamW),
       1e-5);
 }
 
 TEST(GpuTraining, MixedPrecisionStaysNearFp32) {
   ACCELERATE_NEEDS_GPU();
-  const Trained exact = train_with(alone_on(gpu()), {}, kAdamW);
+  const Trained exact = train_with(single_process_on(gpu()), {}, kAdamW);
 
-  // bf16 keeps 8 bits, fp16 keeps 11.
-  const Trained bf16 =
-      train_with(alone_on(gpu()), {.mixed_precision = Precision::bf16}, kAdamW);
-  const Trained fp16 =
-      train_with(alone_on(gpu()), {.mixed_precision = Precision::fp16}, kAdamW);
+  // bf16 has 8 significant bits, fp16 has 11.
+  const Trained bf16 = train_with(
+      single_process_on(gpu()), {.mixed_precision = Precision::bf16}, kAdamW);
+  const Trained fp16 = train_with(
+      single_process_on(gpu()), {.mixed_precision = Precision::fp16}, kAdamW);
   for (std::size_t i = 0; i < exact.losses.size(); ++i) {
     EXPECT_NEAR(bf16.losses[i], exact.losses[i], 2e-2) << i;
     EXPECT_NEAR(fp16.losses[i], exact.losses[i], 1e-2) << i;
@@ -119,12 +119,14 @@ TEST(GpuTraining, MixedPrecisionStaysNearFp32) {
   EXPECT_NE(bf16.losses, exact.losses);
 }
 
-TEST(GpuTraining, OverNcclAloneIsTheSameBitForBit) {
+TEST(GpuTraining, OneProcessOverNcclMatchesBitForBit) {
   ACCELERATE_NEEDS_GPU();
-  const Trained local = train_with(alone_on(gpu()), {}, kAdamW);
+  const Trained local = train_with(single_process_on(gpu()), {}, kAdamW);
 
   const Trained reduced = train_with(
-      alone_over_nccl(), {.ddp_kwargs = {.bucket_cap_mb = 1e-4}}, kAdamW);
+      single_process_over_nccl(),
+      {.ddp_kwargs = {.bucket_cap_mb = 1e-4}},
+      kAdamW);
 
   EXPECT_EQ(local.losses, reduced.losses);
   for (std::size_t i = 0; i < local.parameters.size(); ++i) {
@@ -132,10 +134,10 @@ TEST(GpuTraining, OverNcclAloneIsTheSameBitForBit) {
   }
 }
 
-TEST(GpuTraining, AnOverflowSkipsTheStepOnTheDevice) {
+TEST(GpuTraining, SkipsTheStepOnTheDeviceAfterAnOverflow) {
   ACCELERATE_NEEDS_GPU();
   Accelerator accelerator(
-      alone_on(gpu()),
+      single_process_on(gpu()),
       {.mixed_precision = Precision::fp16,
        .autocast_scope = AutocastScope::manual});
   Net net = make_net();
@@ -160,10 +162,10 @@ TEST(GpuTraining, AnOverflowSkipsTheStepOnTheDevice) {
   EXPECT_FALSE(net->first->weight.equal(before));
 }
 
-TEST(GpuTraining, AForeignOptimizerSkipsToo) {
+TEST(GpuTraining, SkipsTheStepOfALibTorchOptimizer) {
   ACCELERATE_NEEDS_GPU();
   Accelerator accelerator(
-      alone_on(gpu()),
+      single_process_on(gpu()),
       {.mixed_precision = Precision::fp16,
        .autocast_scope = AutocastScope::manual});
   Net net = make_net();

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes SentencePiece's table of replacements, which `Precompiled` reads.
+"""Writes SentencePiece's charsmap, which `Precompiled` reads.
 
 Four bytes with the size of a double array, the array, and the replacements,
-each with a zero byte after it. A unit of the array holds a label (8 bits),
-whether a key ends here (bit 8), and how far its children are (from bit 10 on);
-where a key ends, the child of label 0 holds where its replacement begins.
+each followed by a zero byte. A unit of the array contains a label (8 bits),
+whether a key ends here (bit 8), and the offset of its children (from bit 10
+on). Where a key ends, the child with label 0 contains the offset of its
+replacement.
 """
 
 import struct
@@ -27,14 +28,14 @@ class DoubleArray:
         self.bases = set()
 
     def base_for(self, labels):
-        """The first place whose neighbours by these labels are all free."""
+        """The first free base: the positions of all labels must be free."""
         base = 1
         while base in self.bases or any(base ^ label in self.units for label in labels):
             base += 1
         self.bases.add(base)
         return base
 
-    def place(self, index, node):
+    def insert(self, index, node):
         base = self.base_for(node)
         self.units[index] |= (index ^ base) << 10 | (0 in node) << 8
         for label in node:
@@ -43,7 +44,7 @@ class DoubleArray:
             if label == 0:
                 self.units[base] = 1 << 31 | child
             else:
-                self.place(base ^ label, child)
+                self.insert(base ^ label, child)
 
     def bytes(self):
         size = max(self.units) // 256 * 256 + 256
@@ -51,18 +52,18 @@ class DoubleArray:
 
 
 def charsmap(replacements):
-    texts, places = b"", {}
+    texts, offsets = b"", {}
     for key, text in replacements.items():
-        places[key] = len(texts)
+        offsets[key] = len(texts)
         texts += text.encode() + b"\0"
     array = DoubleArray()
-    array.place(0, trie_of(places))
+    array.insert(0, trie_of(offsets))
     units = array.bytes()
     return struct.pack("<I", len(units)) + units + texts
 
 
 def replacements():
-    """What is compatible in blocks that the texts have, blanks, and what goes."""
+    """Compatibility forms in the blocks of the texts, whitespace, and removals."""
     table = {}
     blocks = [(0xA0, 0x17F), (0x1F00, 0x1FFF), (0x2000, 0x206F), (0x2100, 0x214F),
               (0x2460, 0x24FF), (0xFB00, 0xFB4F), (0xFF00, 0xFFEF)]
@@ -73,6 +74,6 @@ def replacements():
                 table[chr(code)] = text
     table.update({"\t": " ", "\n": " ", "\r": " ", "\u200b": "", "\u00ad": "",
                   "\u0001": "", "\u3000": " ", "\ufdfa": "a b c d e f",
-                  # Graphemes of two characters, of fewer than six bytes.
+                  # Graphemes of several characters and fewer than six bytes.
                   "e\u0301": "\u00e9", "o\u0308": "\u00f6", "u\u0308\u0304": "u"})
     return table

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `accelerate config` writes, read by Python Accelerate.
+"""Checks that Hugging Face Accelerate reads the files of `accelerate config`.
 
-    check_configs.py <our accelerate>
+    check_configs.py <path of the C++ accelerate>
 
-Every file must load there without a complaint, and say the same.
+Every file must load without a warning and give the same values.
 """
 
 import os
@@ -14,7 +14,7 @@ import tempfile
 import accelerate
 from accelerate.commands.config.config_args import load_config_from_file
 
-# Our flags, and what Python's configuration must then hold.
+# Flags, and the values that the configuration must have in Python.
 CASES = [
     (["--cpu"], {"num_processes": 1, "use_cpu": True, "distributed_type": "NO"}),
     (
@@ -48,7 +48,7 @@ CASES = [
         ["--cpu", "--num_processes", "2", "--mpirun_hostfile", "~/it's: #1"],
         {"mpirun_config": {"mpirun_hostfile": "~/it's: #1"}},
     ),
-    # Settings of our own: Python must not meet them.
+    # Settings that only the C++ library has: Python must not see them.
     (
         ["--cpu", "--max_restarts", "3", "--log_dir", "logs", "--stop_timeout", "4"],
         {"num_processes": 1},
@@ -73,7 +73,7 @@ def check(binary, folder, name, flags, expected):
     for key, value in expected.items():
         found = text_of(getattr(config, key))
         if found != value:
-            sys.exit(f"{name} of {flags}: {key} is {found!r} in Python, not {value!r}")
+            sys.exit(f"{name} with {flags}: {key} is {found!r} in Python, expected {value!r}")
 
 
 def main():
@@ -83,8 +83,8 @@ def main():
             with tempfile.TemporaryDirectory() as folder:
                 check(binary, folder, f"case{index}.{suffix}", flags, expected)
     print(
-        f"{2 * len(CASES)} configurations of ours say the same in "
-        f"Accelerate {accelerate.__version__}"
+        f"{2 * len(CASES)} C++ configurations give the same values in "
+        f"Hugging Face Accelerate {accelerate.__version__}"
     )
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the cache of downloaded models with Python's huggingface_hub.
+"""Compares the download cache with the one of huggingface_hub.
 
     tests/parity/check_hub.py build/bin/tests/hub_client   (huggingface_hub 2.4.0)
     tests/parity/check_hub.py --write                      golden/hub_cache.json
 
-Both download the same model from tests/support/hub_server.py, and each reads
-what the other has written. The golden file lists what Python writes.
+Both libraries download the same model from tests/support/hub_server.py, and
+each reads the cache of the other. The golden file lists what Python writes.
 """
 
 import json
@@ -23,9 +23,9 @@ FILES = {"config.json": "{\"model_type\": \"bert\"}", "tokenizer.json": "{}",
          "model.safetensors": {"size": 1000}}
 
 
-def start_server(folder, elsewhere):
+def start_server(folder, redirect):
     scenario = {"name": "org/model", "commit": COMMIT, "files": FILES,
-                "log": str(folder / "log"), "elsewhere": elsewhere}
+                "log": str(folder / "log"), "redirect": redirect}
     server = subprocess.Popen(
         [sys.executable, str(SERVER), json.dumps(scenario)], text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -33,7 +33,7 @@ def start_server(folder, elsewhere):
 
 
 def in_python(cache, port, offline):
-    """The snapshot folder, as Python finds or makes it."""
+    """Downloads with Python, or reads the cache; returns the snapshot folder."""
     code = ("import sys\nfrom huggingface_hub import hf_hub_download\n"
             "paths = [hf_hub_download('org/model', name) for name in sys.argv[1:]]\n"
             "print(paths[0])")
@@ -55,7 +55,7 @@ def in_cpp(client, cache, port, offline):
 
 
 def layout(cache):
-    """Every file and link of the model: path -> content, or -> link."""
+    """Maps every path of the model to its content or link target."""
     root = cache / "models--org--model"
     entries = {}
     for path in sorted(root.rglob("*")):
@@ -69,7 +69,7 @@ def layout(cache):
 
 
 def shared(entries):
-    """What both write: Python keeps notes of its own beside it."""
+    """The entries that both libraries write; Python also writes metadata."""
     return {name: entry for name, entry in entries.items()
             if name.split("/")[0] in ("blobs", "refs", "snapshots")}
 
@@ -77,7 +77,7 @@ def shared(entries):
 def write_golden():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        server, port = start_server(folder, elsewhere=True)
+        server, port = start_server(folder, redirect=True)
         try:
             in_python(folder / "cache", port, offline=False)
         finally:
@@ -86,28 +86,29 @@ def write_golden():
         (HERE / "golden" / "hub_cache.json").write_text(json.dumps(golden, indent=1) + "\n")
 
 
-def check(client, elsewhere):
+def check(client, redirect):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        server, port = start_server(folder, elsewhere)
+        server, port = start_server(folder, redirect)
         try:
-            ours = in_cpp(client, folder / "ours", port, offline=False)
-            theirs = in_python(folder / "theirs", port, offline=False)
+            cpp_snapshot = in_cpp(client, folder / "cpp", port, offline=False)
+            python_snapshot = in_python(folder / "python", port, offline=False)
         finally:
             server.kill()
-        assert shared(layout(folder / "ours")) == shared(layout(folder / "theirs")), \
-            (shared(layout(folder / "ours")), shared(layout(folder / "theirs")))
-        assert in_python(folder / "ours", port, offline=True) == ours
-        assert in_cpp(client, folder / "theirs", port, offline=True) == theirs
+        cpp_entries = shared(layout(folder / "cpp"))
+        python_entries = shared(layout(folder / "python"))
+        assert cpp_entries == python_entries, (cpp_entries, python_entries)
+        assert in_python(folder / "cpp", port, offline=True) == cpp_snapshot
+        assert in_cpp(client, folder / "python", port, offline=True) == python_snapshot
 
 
 def main():
     if sys.argv[1:] == ["--write"]:
         write_golden()
         return
-    for elsewhere in (False, True):
-        check(sys.argv[1], elsewhere)
-    print("hub: both read what the other has written")
+    for redirect in (False, True):
+        check(sys.argv[1], redirect)
+    print("hub: each library reads the cache of the other")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Loads folders that the C++ models saved and compares what they compute.
+"""Loads folders that the C++ library saved and compares the model outputs.
 
-    tests/parity/check_models.py <folder of `parity_models export`> <count>
+    tests/parity/check_models.py <output folder of `parity_models export`> <count>
 """
 
 import sys
@@ -47,9 +47,9 @@ def main():
     for config in sorted(Path(sys.argv[1]).glob("*/config.json")):
         error = difference(config.parent)
         if error > TOLERANCE:
-            raise SystemExit(f"{config.parent.name}: differs by {error}")
+            raise SystemExit(f"{config.parent.name}: the output differs by {error}")
         worst, count = max(worst, error), count + 1
-    print(f"{count} folders saved in C++, largest difference {worst:.1e}")
+    print(f"{count} folders saved by C++, largest difference {worst:.1e}")
     sys.exit(0 if count == int(sys.argv[2]) else 1)
 
 

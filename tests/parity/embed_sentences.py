@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what Transformers makes of twenty sentences with a real checkpoint.
+"""Writes the embeddings of twenty sentences, computed by Hugging Face
+Transformers with a real checkpoint.
 
     tests/parity/embed_sentences.py <model folder> <sentences> <file>
 
-Writes the sentences too, one a line.
+Also writes the sentences, one per line.
 """
 
 import sys

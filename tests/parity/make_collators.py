@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden/collators.json: batches that Transformers' collators make.
+"""Writes golden/collators.json: batches of the collators in Hugging Face
+Transformers.
 
     tests/parity/make_collators.py      (Transformers 5.22.2, torch 2.11.0)
 """
@@ -25,8 +26,8 @@ def tokenizer(side):
         return BertTokenizer(str(path), padding_side=side)
 
 
-def row(ids, **more):
-    return {"input_ids": ids, "token_type_ids": [0] * 2 + [1] * (len(ids) - 2), **more}
+def row(ids, **extra):
+    return {"input_ids": ids, "token_type_ids": [0] * 2 + [1] * (len(ids) - 2), **extra}
 
 
 def sentences():

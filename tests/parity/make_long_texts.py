@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/parity/golden/tokenizers/long.json: what Python `tokenizers`
-makes of texts of 1 MB without a space, as digests of the ids and the offsets.
+"""Writes tests/parity/golden/tokenizers/long.json: digests of the ids and
+offsets of Hugging Face `tokenizers` for texts of 1 MB without a space.
 
     tests/parity/make_long_texts.py     (after make_tokenizers.py;
                                          tokenizers 0.23.3)
@@ -22,7 +22,7 @@ SIZE = 1 << 20
 
 
 def letters():
-    """Letters that look random; golden_long_test.cpp draws the same."""
+    """Pseudo-random letters; golden_long_test.cpp makes the same ones."""
     text, state = [], 1
     for _ in range(SIZE):
         state = (state * 1103515245 + 12345) % 2**31
@@ -44,7 +44,7 @@ def main():
         golden[name] = {}
         for label, text in texts.items():
             encoding = tokenizer.encode(text)
-            offsets = [place for pair in encoding.offsets for place in pair]
+            offsets = [offset for pair in encoding.offsets for offset in pair]
             golden[name][label] = {"size": len(encoding.ids),
                                    "ids": digest(encoding.ids),
                                    "offsets": digest(offsets)}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden/metrics.json: what scikit-learn and SciPy say of predictions.
+"""Writes golden/metrics.json: metrics of predictions by scikit-learn and SciPy.
 
     tests/parity/make_metrics.py      (scikit-learn 1.9.1, SciPy 1.17.1)
 """
@@ -42,12 +42,12 @@ def classes(name, predictions, references, positive=1):
 def numbers(name, predictions, references):
     predictions, references = [float(x) for x in predictions], [float(x) for x in references]
 
-    def known(value):
+    def none_if_nan(value):
         return None if math.isnan(value) else float(value)
     return {
         "name": name, "predictions": predictions, "references": references,
-        "pearson": known(stats.pearsonr(predictions, references)[0]),
-        "spearman": known(stats.spearmanr(predictions, references)[0]),
+        "pearson": none_if_nan(stats.pearsonr(predictions, references)[0]),
+        "spearman": none_if_nan(stats.spearmanr(predictions, references)[0]),
     }
 
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden/models/: what Transformers computes with tiny models.
+"""Writes golden/models/: outputs of tiny models in Hugging Face Transformers.
 
     tests/parity/make_models.py [folder [case…]]   (Transformers 5.22.2,
                                                     torch 2.11.0)
 
-A case is a folder `<model>_<head>[_<variant>]` as `save_pretrained` writes it,
-with `golden.safetensors` beside it:
+A case is a folder `<model>_<head>[_<variant>]` that `save_pretrained` wrote,
+plus `golden.safetensors`:
 
     input.<name>   the batch
-    output.<name>  what the model returns in eval mode; of hidden states and
-                   attentions one for each layer
-    grad.<name>    the gradient of the loss, for every parameter
+    output.<name>  the outputs in eval mode; one hidden state and one
+                   attention per layer
+    grad.<name>    the gradient of the loss for every parameter
     after.<name>   every parameter after ten steps of AdamW with a linear
-                   schedule, dropout off; gradients as of each step
+                   schedule and without dropout
 """
 
 import json
@@ -52,7 +52,7 @@ HEADS = {
     "masked_lm": hf.AutoModelForMaskedLM,
     "causal_lm": hf.AutoModelForCausalLM,
 }
-# Rows of this length; the rest is padding, on the right unless "left".
+# Lengths of the rows; the rest is padding, on the right unless "left".
 LENGTHS = (7, 4, 5)
 ROPE = {
     "linear": dict(rope_type="linear", factor=2.0),
@@ -73,13 +73,13 @@ ROPE = {
 
 
 def one_layer(sizes):
-    """The same with one layer in place of two: half the bytes in the tree."""
+    """The same sizes with one layer instead of two: half as many bytes in git."""
     depth = {"num_hidden_layers", "n_layers", "n_layer"} & sizes.keys()
     return {**sizes, depth.pop(): 1}
 
 
 def cases():
-    """Yields (folder, head, config, options of the batch)."""
+    """Yields (folder, head, config, batch options)."""
     seed = 0
     for name, config, sizes in ENCODERS + DECODERS:
         last = "masked_lm" if (name, config, sizes) in ENCODERS else "causal_lm"
@@ -152,7 +152,7 @@ def batch(name, head, config, options):
             "value": torch.rand(ROWS, generator=draw),
             "several": integers(2, ROWS, config.num_labels).float()}[kind]
     elif head == "question_answering":
-        # The second row's answer lies outside and does not count.
+        # The answer of the second row is outside the text and is ignored.
         inputs["start_positions"] = torch.tensor([1, TOKENS, 0])
         inputs["end_positions"] = torch.tensor([3, TOKENS + 4, 2])
     elif head != "base":
@@ -163,7 +163,7 @@ def batch(name, head, config, options):
 
 
 def loss_of(outputs):
-    """The loss; of a model without a head, a sum that reaches everything."""
+    """The loss; for a model without a head, a sum that depends on all outputs."""
     if "loss" in outputs:
         return outputs.loss
     total = outputs.last_hidden_state.square().mean()
@@ -171,14 +171,14 @@ def loss_of(outputs):
     return total if pooled is None else total + pooled.square().mean()
 
 
-def copies(model, what):
-    return {name: what(parameter).detach().clone()
+def copies(model, tensor_of):
+    return {name: tensor_of(parameter).detach().clone()
             for name, parameter in model.named_parameters()
-            if what(parameter) is not None}
+            if tensor_of(parameter) is not None}
 
 
 def train(model, inputs):
-    """Ten steps in eval mode, which switches dropout off."""
+    """Runs ten steps in eval mode, which disables dropout."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
     schedule = hf.get_scheduler("linear", optimizer, 2, STEPS)
     for _ in range(STEPS):
@@ -191,10 +191,10 @@ def train(model, inputs):
 def write(name, head, config, options):
     torch.manual_seed(options["seed"])
     folder = OUT / name
-    # Only the plain way of attending has weights to return.
+    # Only eager attention returns attention weights.
     config._attn_implementation = "eager" if options.get("states") else "sdpa"
     model = HEADS[head].from_config(config).eval()
-    with torch.no_grad():  # Biases and norms that show when they are mixed up.
+    with torch.no_grad():  # Distinct values, so that swapped parameters show.
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.randn_like(parameter) * 0.1)
@@ -203,14 +203,14 @@ def write(name, head, config, options):
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     inputs = batch(name, head, config, options)
-    asked = options.get("states", False)
-    outputs = model(**inputs, output_hidden_states=asked, output_attentions=asked)
+    with_states = options.get("states", False)
+    outputs = model(**inputs, output_hidden_states=with_states, output_attentions=with_states)
     loss_of(outputs).backward()
     golden = {f"input.{key}": value for key, value in inputs.items()}
     golden |= {f"output.{key}": value.detach().contiguous()
                for key, value in outputs.items()
                if isinstance(value, torch.Tensor)}
-    if asked:
+    if with_states:
         golden |= {f"output.{key}.{layer}": value.detach().clone()
                    for key in ("hidden_states", "attentions")
                    for layer, value in enumerate(outputs[key])}

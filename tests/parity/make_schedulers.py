@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden/schedulers.json: what Transformers' schedules set.
+"""Writes golden/schedulers.json: learning rates of the schedules in Hugging Face
+Transformers.
 
     tests/parity/make_schedulers.py      (Transformers 5.22.2, torch 2.11.0)
 
-Each case names a schedule, its options, and the learning rate of two groups
-before each of `steps` steps.
+Each case contains a schedule, its options, and the learning rates of two
+parameter groups before each of `steps` steps.
 """
 
 import json
@@ -52,21 +53,21 @@ def rates(name, warmup, total, options, steps=15):
     scheduler = get_scheduler(name, optimizer, num_warmup_steps=warmup,
                               num_training_steps=total,
                               scheduler_specific_kwargs=options)
-    seen = []
+    learning_rates = []
     for _ in range(steps):
-        seen.append([group["lr"] for group in optimizer.param_groups])
+        learning_rates.append([group["lr"] for group in optimizer.param_groups])
         optimizer.step()
         scheduler.step()
-    return seen
+    return learning_rates
 
 
 def main():
     cases = []
     for name, warmup, total, options in CASES:
-        given = {"num_warmup_steps": warmup, **options}
+        all_options = {"num_warmup_steps": warmup, **options}
         if total is not None:
-            given["num_training_steps"] = total
-        cases.append({"name": name, "options": given,
+            all_options["num_training_steps"] = total
+        cases.append({"name": name, "options": all_options,
                       "lr": rates(name, warmup, total, options)})
     lines = ",\n".join(json.dumps(case) for case in cases)
     (GOLDEN / "schedulers.json").write_text(f"[\n{lines}\n]\n")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/parity/golden/tokenizers/calls.json: calls of Python
-Transformers' tokenizers with many options, and what they return; and the
-folders they are loaded from.
+"""Writes tests/parity/golden/tokenizers/calls.json: results of tokenizer calls
+in Hugging Face Transformers with many options. Also writes the folders that the
+tokenizers are loaded from.
 
     tests/parity/make_tokenizer_calls.py   (after make_tokenizers.py;
                                             transformers 5.22.2)
@@ -98,7 +98,7 @@ def call(tokenizer, pairs, kwargs):
     extra = {"return_special_tokens_mask": True, "return_offsets_mapping": True}
     try:
         result = tokenizer(TEXTS, PAIRS if pairs else None, **kwargs, **extra)
-    except BaseException as error:  # A panic of Rust is no Exception.
+    except BaseException as error:  # A Rust panic is not an Exception.
         return {"error": str(error)}
     return {key: result[key] for key in KEYS if key in result}
 
@@ -119,9 +119,9 @@ def main():
     for folder in sorted(path.name for path in FOLDERS.iterdir()):
         kwargs = {"add_prefix_space": True} if folder == "vocab_json" else {}
         tokenizer = AutoTokenizer.from_pretrained(FOLDERS / folder, **kwargs)
-        calls = [{"options": chosen, "pairs": pairs,
-                  "result": call(tokenizer, pairs, chosen)}
-                 for chosen in options() for pairs in (False, True)]
+        calls = [{"options": call_options, "pairs": pairs,
+                  "result": call(tokenizer, pairs, call_options)}
+                 for call_options in options() for pairs in (False, True)]
         ids = tokenizer(TEXTS[0])["input_ids"]
         golden["folders"][folder] = {
             "calls": calls,

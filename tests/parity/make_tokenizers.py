@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/parity/golden/tokenizers/: small tokenizers, and what Python
-`tokenizers` makes of a hard corpus with them.
+"""Writes tests/parity/golden/tokenizers/: small tokenizers, and the results of
+Hugging Face `tokenizers` on a corpus of difficult texts.
 
     tests/parity/make_tokenizers.py [name…]     (tokenizers 0.23.3)
 
-Without a name, all of them. Each `<name>.json` is a tokenizer.json; `<name>.golden.json` has for every text
-the ids, the offsets, the words, and the decoded text.
+Without a name, writes all of them. Each `<name>.json` is a tokenizer.json;
+`<name>.golden.json` contains the ids, the offsets, the words and the decoded
+text for every text.
 """
 
 import json
@@ -30,7 +31,7 @@ ROBERTA_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 
 
 def random_texts(count=60):
-    """Texts of characters that are seldom seen together."""
+    """Texts with unusual combinations of characters."""
     chance = random.Random(7)
     blocks = [(0x20, 0x7E), (0, 0x1F), (0x7F, 0xFF), (0x100, 0x24F),
               (0x300, 0x36F), (0x370, 0x3FF), (0x400, 0x4FF), (0x590, 0x6FF),
@@ -52,7 +53,7 @@ def random_texts(count=60):
 
 
 TEXTS = tokenizer_texts.HARD + tokenizer_texts.TRAINING + random_texts()
-# The relatives see fewer texts, for the size of the golden files.
+# Variants encode fewer texts, to keep the golden files small.
 FULL = ("added_tokens", "bert", "gpt2", "llama2_new", "llama3", "precompiled",
         "unigram")
 FEW = [i for i in range(len(TEXTS))
@@ -158,7 +159,7 @@ def llama2(new_style):
 
 
 def plain_bpe():
-    """Characters without a token: unknown, one by one."""
+    """Each character without a token becomes one unknown token."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=False,
                                      end_of_word_suffix="</w>"))
     tokenizer.normalizer = normalizers.Sequence([
@@ -171,7 +172,7 @@ def plain_bpe():
 
 
 def no_unknown_bpe():
-    """Characters without a token vanish; subwords carry a prefix."""
+    """Characters without a token are dropped; subwords have a prefix."""
     tokenizer = Tokenizer(models.BPE(continuing_subword_prefix="##"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.decoder = decoders.WordPiece(cleanup=False)
@@ -203,7 +204,7 @@ def unigram(byte_fallback=False):
 
 
 def precompiled():
-    """As XLM-RoBERTa, ALBERT and T5 have it."""
+    """As in XLM-RoBERTa, ALBERT and T5."""
     tokenizer = unigram()
     tokenizer.normalizer = normalizers.Sequence([
         normalizers.Precompiled(charsmap.charsmap(charsmap.replacements())),
@@ -292,7 +293,7 @@ TOKENIZERS = {
 
 
 def flat(offsets):
-    return [place for pair in offsets for place in pair]
+    return [offset for pair in offsets for offset in pair]
 
 
 def sample(tokenizer, encoding):
@@ -317,11 +318,11 @@ def main():
         tokenizer = TOKENIZERS[name]()
         tokenizer.save(str(OUT / f"{name}.json"), pretty=False)
         tokenizer = Tokenizer.from_file(str(OUT / f"{name}.json"))
-        which = list(range(len(TEXTS))) if name in FULL else FEW
-        samples = [sample(tokenizer, tokenizer.encode(TEXTS[i])) for i in which]
+        indices = list(range(len(TEXTS))) if name in FULL else FEW
+        samples = [sample(tokenizer, tokenizer.encode(TEXTS[i])) for i in indices]
         pairs = [sample(tokenizer, tokenizer.encode(*pair)) for pair in PAIRS[:6]]
         (OUT / f"{name}.golden.json").write_text(json.dumps(
-            {"which": which, "texts": samples, "pairs": pairs}, ensure_ascii=False,
+            {"which": indices, "texts": samples, "pairs": pairs}, ensure_ascii=False,
             separators=(",", ":")))
 
 

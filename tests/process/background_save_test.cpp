@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saves that go on while training does.
+// Background saves during training.
 #include <cerrno>
 #include <chrono>
 #include <fstream>
@@ -15,47 +15,48 @@
 #include "checkpoint/writer.h"
 #include "process/saving_run.h"
 #include "support/fault_points.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
 
-// The write waits until training has gone on: if the save did so too, this
-// would not end.
-TEST(BackgroundSave, LetsTrainingGoOnWhileTheDiskIsSlow) {
-  const TemporaryFolder folder;
+// The write waits until training has continued: if the save waited for the
+// write, the test would hang.
+TEST(BackgroundSave, DoesNotBlockTrainingWhenTheDiskIsSlow) {
+  const TemporaryDirectory folder;
   EXPECT_EQ(
       code_of(in_child([&] {
         std::latch trained(1);
         SavingRun run(folder.path(), {1, 0, false});
-        hold_first_write([&] { trained.wait(); });
+        block_first_write([&] { trained.wait(); });
         run.save_in_background();
         run.step();
         trained.count_down();
         run.save();
-        return whole_steps(folder.path()) == std::vector<std::int64_t>{2} ? 0
-                                                                          : 1;
+        return undamaged_steps(folder.path()) == std::vector<std::int64_t>{2}
+                   ? 0
+                   : 1;
       })),
       0);
 }
 
-TEST(BackgroundSave, TheNextSaveWaits) {
-  const TemporaryFolder folder;
+TEST(BackgroundSave, BlocksTheNextSave) {
+  const TemporaryDirectory folder;
   EXPECT_EQ(
       code_of(in_child([&] {
         std::latch asked(1);
         SavingRun run(folder.path(), {2, 0, false});
-        hold_first_write([&] { asked.wait(); });
+        block_first_write([&] { asked.wait(); });
         run.save_in_background();
         auto second =
             std::async(std::launch::async, [&] { run.save_in_background(); });
-        // It cannot end before the first one does.
+        // It cannot end before the first save.
         const bool waits = second.wait_for(std::chrono::milliseconds(100)) ==
                            std::future_status::timeout;
         asked.count_down();
         second.get();
         run.finish();
-        return waits && whole_steps(folder.path()) ==
+        return waits && undamaged_steps(folder.path()) ==
                             std::vector<std::int64_t>{1, 2}
                    ? 0
                    : 1;
@@ -63,23 +64,24 @@ TEST(BackgroundSave, TheNextSaveWaits) {
       0);
 }
 
-TEST(BackgroundSave, IsFinishedWhenTheAcceleratorEnds) {
-  const TemporaryFolder folder;
+TEST(BackgroundSave, IsFinishedByTheDestructorOfTheAccelerator) {
+  const TemporaryDirectory folder;
   EXPECT_EQ(
       code_of(in_child([&] {
         {
           SavingRun run(folder.path(), {1, 0, false});
           run.save_in_background();
         }
-        return whole_steps(folder.path()) == std::vector<std::int64_t>{1} ? 0
-                                                                          : 1;
+        return undamaged_steps(folder.path()) == std::vector<std::int64_t>{1}
+                   ? 0
+                   : 1;
       })),
       0);
 }
 
-TEST(BackgroundSave, AnErrorComesWithTheNextCallAndAtTheEnd) {
+TEST(BackgroundSave, ReportsAnErrorInTheNextCallAndAtTheEnd) {
   for (const bool at_end : {false, true}) {
-    const TemporaryFolder folder;
+    const TemporaryDirectory folder;
     EXPECT_EQ(
         code_of(in_child([&] {
           SavingRun run(folder.path(), {1, 0, false});
@@ -90,9 +92,9 @@ TEST(BackgroundSave, AnErrorComesWithTheNextCallAndAtTheEnd) {
             return 1;
           } catch (const IoError&) {
             disarm();
-            // Once: the run goes on.
+            // Only once: the run continues.
             run.step_and_save();
-            return whole_steps(folder.path()).size() == 1 ? 0 : 2;
+            return undamaged_steps(folder.path()).size() == 1 ? 0 : 2;
           }
         })),
         0)
@@ -100,32 +102,32 @@ TEST(BackgroundSave, AnErrorComesWithTheNextCallAndAtTheEnd) {
   }
 }
 
-// A wait that takes long says for which checkpoint.
-TEST(SlowDisk, IsNamedWhenTrainingWaitsForIt) {
-  const TemporaryFolder folder;
-  const fs::path said = folder.path() / "said";
+// A long wait reports the checkpoint.
+TEST(SlowDisk, IsReportedWhenTrainingWaitsForIt) {
+  const TemporaryDirectory folder;
+  const fs::path messages = folder.path() / "messages";
   EXPECT_EQ(
       code_of(in_child([&] {
         std::latch reached(1);
         std::latch waited(1);
         CheckpointContents contents;
-        contents.own["x"] = torch::ones({1});
+        contents.rank_state["x"] = torch::ones({1});
         CheckpointWriter writer(
             Group(),
             std::make_shared<Staging>(),
             std::chrono::milliseconds(20));
-        hold_first_write([&] {
+        block_first_write([&] {
           reached.count_down();
           waited.wait();
         });
         writer.save_in_background(
             contents, {.parent = folder.path(), .name = "slow"});
-        reached.wait();  // The complaint is a write too.
-        std::ofstream out(said);
+        reached.wait();  // The warning is a write too.
+        std::ofstream out(messages);
         auto* before = std::cerr.rdbuf(out.rdbuf());
-        // The disk answers once somebody has complained.
+        // The disk responds once the warning was printed.
         const std::jthread disk([&] {
-          while (fs::file_size(said) == 0) {
+          while (fs::file_size(messages) == 0) {
             std::this_thread::yield();
           }
           waited.count_down();
@@ -135,13 +137,13 @@ TEST(SlowDisk, IsNamedWhenTrainingWaitsForIt) {
         return fs::exists(folder.path() / "slow" / kManifestFile) ? 0 : 1;
       })),
       0);
-  std::ifstream in(said);
+  std::ifstream in(messages);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   EXPECT_THAT(
       text,
       testing::HasSubstr(
-          "training waits for the checkpoint " +
-          (folder.path() / "slow").string()));
+          " s for the checkpoint " + (folder.path() / "slow").string() +
+          "; the disk may be slow or disconnected"));
 }
 
 }  // namespace

@@ -1,37 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that save together: one is killed, or has a slow disk.
+// Processes that save one checkpoint: one of them is killed, or has a slow
+// disk.
 #include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "folders/checkpoints.h"
+#include "checkpoint_directory/checkpoints.h"
 #include "support/run_processes.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
 
-/// Who dies in the second save, at which of its calls to the file system.
-struct Death {
+/// The rank that is killed in the second save, and the file-system call at
+/// which it is killed.
+struct KilledRank {
   int rank;
   int call;
   bool background;
 };
 
-class SavingTogether : public testing::Test {
+class MultiProcessSave : public testing::Test {
  protected:
-  std::vector<std::string> with_folder(std::vector<std::string> words) const {
-    words.insert(words.begin(), "folder=" + folder_.path().string());
-    return words;
+  std::vector<std::string> with_folder(
+      std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), "folder=" + folder_.path().string());
+    return arguments;
   }
   std::vector<ProcessResult> run(
-      int processes, const std::vector<std::string>& words) const {
-    return run_processes(processes, program_, with_folder(words));
+      int processes, const std::vector<std::string>& arguments) const {
+    return run_processes(processes, program_, with_folder(arguments));
   }
 
-  /// Steps of the whole checkpoints, every byte compared.
-  std::vector<std::int64_t> whole_steps() const {
+  /// The steps of the undamaged checkpoints, with every byte compared.
+  std::vector<std::int64_t> undamaged_steps() const {
     std::vector<std::int64_t> steps;
     for (const auto& entry : list_checkpoints(folder_.path() / "checkpoints")) {
       if (entry.manifest &&
@@ -42,24 +45,24 @@ class SavingTogether : public testing::Test {
     return steps;
   }
 
-  const std::string program_ = beside_this_program("checkpoint_program");
-  const TemporaryFolder folder_;
+  const std::string program_ = test_program_path("checkpoint_program");
+  const TemporaryDirectory folder_;
 };
 
-class DeathWhileSaving : public SavingTogether,
-                         public testing::WithParamInterface<Death> {};
+class RankKilledWhileSaving : public MultiProcessSave,
+                              public testing::WithParamInterface<KilledRank> {};
 
-TEST_P(DeathWhileSaving, EndsTheOthersAndLeavesTheLastCheckpoint) {
+TEST_P(RankKilledWhileSaving, StopsTheOtherRanksAndKeepsTheLastCheckpoint) {
   const auto [victim, call, background] = GetParam();
-  std::vector<std::string> words{
+  std::vector<std::string> arguments{
       "steps=50",
       "every=2",
       "kill=" + std::to_string(victim) + "@4@" + std::to_string(call)};
   if (background) {
-    words.emplace_back("background");
+    arguments.emplace_back("background");
   }
 
-  const auto results = run(3, words);
+  const auto results = run(3, arguments);
 
   const auto& dead = results[static_cast<std::size_t>(victim)];
   ASSERT_EQ(dead.signal, SIGKILL) << describe(dead) << dead.output;
@@ -70,77 +73,80 @@ TEST_P(DeathWhileSaving, EndsTheOthersAndLeavesTheLastCheckpoint) {
     EXPECT_EQ(result.exit_code, 1) << describe(result) << result.output;
     EXPECT_THAT(
         result.output, testing::HasSubstr("rank " + std::to_string(victim)));
-    EXPECT_THAT(result.output, testing::HasSubstr("no checkpoint at "));
-    // A second for the save, one for the next call, and the end of a process;
-    // more where ten others want each core (6.8 s was seen), but far from the
-    // 30 s of a warning and the 600 s of a timeout.
+    EXPECT_THAT(
+        result.output, testing::HasSubstr("cannot save a checkpoint to "));
+    // A second for the save, one for the next call, and the exit of the
+    // process. More when ten other processes compete for each core (6.8 s was
+    // seen), but far from the 30 s of a warning and the 600 s of a timeout.
     EXPECT_LT(result.seconds - dead.seconds, 15) << result.output;
   }
-  EXPECT_EQ(whole_steps(), std::vector<std::int64_t>{2});
+  EXPECT_EQ(undamaged_steps(), std::vector<std::int64_t>{2});
 
   const auto next = run(3, {"steps=6", "every=2"});
   EXPECT_EQ(next[0].exit_code, 0) << next[0].output;
   EXPECT_THAT(next[0].output, testing::HasSubstr("loaded step 2\n"));
   EXPECT_THAT(next[0].output, testing::HasSubstr("done at step 6\n"));
-  EXPECT_EQ(whole_steps(), (std::vector<std::int64_t>{4, 6}));
+  EXPECT_EQ(undamaged_steps(), (std::vector<std::int64_t>{4, 6}));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints,
-    DeathWhileSaving,
+    RankKilledWhileSaving,
     testing::Values(
-        Death{1, 1, false},
-        Death{1, 3, false},
-        Death{2, 3, true},
-        Death{0, 2, false},
-        Death{0, 12, false},
-        Death{0, 12, true}),
+        KilledRank{1, 1, false},
+        KilledRank{1, 3, false},
+        KilledRank{2, 3, true},
+        KilledRank{0, 2, false},
+        KilledRank{0, 12, false},
+        KilledRank{0, 12, true}),
     [](const auto& test) {
       return "rank_" + std::to_string(test.param.rank) + "_at_" +
              std::to_string(test.param.call) +
              (test.param.background ? "_background" : "_blocking");
     });
 
-// Steps are taken together, so that no rank has waited for the slow one's disk.
-TEST_F(SavingTogether, LetsAllTrainOnWhileOneDiskDoesNotAnswer) {
+// All ranks step together, so no rank has waited for the slow disk.
+TEST_F(MultiProcessSave, DoesNotBlockTrainingWhileOneDiskIsBlocked) {
   for (const char* disk : {"slow=0@6@steps", "slow=1@6@steps"}) {
     const auto results = run(2, {"steps=12", "every=6", "background", disk});
     for (const ProcessResult& result : results) {
       EXPECT_EQ(result.exit_code, 0) << describe(result) << result.output;
-      EXPECT_THAT(result.output, testing::HasSubstr("trained on\n"));
+      EXPECT_THAT(result.output, testing::HasSubstr("trained further\n"));
       EXPECT_THAT(result.output, testing::Not(testing::HasSubstr("failed")));
     }
-    EXPECT_EQ(whole_steps(), (std::vector<std::int64_t>{6, 12}));
+    EXPECT_EQ(undamaged_steps(), (std::vector<std::int64_t>{6, 12}));
     std::filesystem::remove_all(folder_.path() / "checkpoints");
   }
 }
 
-TEST_F(SavingTogether, WaitsForADiskThatTakesItsTime) {
+TEST_F(MultiProcessSave, WaitsForASlowDisk) {
   const auto results = run(2, {"steps=4", "every=2", "slow=1@2@each"});
   for (const ProcessResult& result : results) {
     EXPECT_EQ(result.exit_code, 0) << describe(result) << result.output;
   }
-  EXPECT_EQ(whole_steps(), (std::vector<std::int64_t>{2, 4}));
+  EXPECT_EQ(undamaged_steps(), (std::vector<std::int64_t>{2, 4}));
 }
 
-TEST_F(SavingTogether, NamesACheckpointThatOneDiskTookTooLongFor) {
+TEST_F(MultiProcessSave, ReportsACheckpointThatTimedOut) {
   Processes ranks(
       2,
       program_,
       with_folder(
-          {"steps=6", "every=2", "background", "timeout=3", "slow=1@4@told"}));
-  // The first save is whole; rank 0 learns at the third of the second's end.
+          {"steps=6", "every=2", "background", "timeout=3", "slow=1@4@stdin"}));
+  // The first save is complete; in the third, rank 0 learns that the second
+  // failed.
   ranks.wait_for(0, "save failed: ");
-  ranks.tell(1, "go on");
+  ranks.send_line(1, "go on");
 
   for (const ProcessResult& result : ranks.wait()) {
     EXPECT_EQ(result.exit_code, 0) << describe(result) << result.output;
     EXPECT_THAT(
         result.output,
-        testing::ContainsRegex("save failed: no checkpoint at .*_1: "));
+        testing::ContainsRegex(
+            "save failed: cannot save a checkpoint to .*_1: "));
     EXPECT_THAT(result.output, testing::HasSubstr("rank 1"));
   }
-  EXPECT_EQ(whole_steps(), (std::vector<std::int64_t>{2, 6}));
+  EXPECT_EQ(undamaged_steps(), (std::vector<std::int64_t>{2, 6}));
 }
 
 }  // namespace

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training program that continues where its last checkpoint was saved.
+// A training program that continues from its last checkpoint.
 //
 //     checkpoint_program folder=PATH [steps=N] [every=N] [background]
-//                        [request=leave|leave_or_hang|leave_or_fail|stay]
-//                        [kill=RANK@STEP@CALL] [ask=RANK@STEP]
-//                        [slow=RANK@STEP@{steps | told | each}]
+//                        [request=exit|exit_or_hang|exit_or_fail|continue]
+//                        [kill=RANK@STEP@CALL] [signal=RANK@STEP]
+//                        [slow=RANK@STEP@{steps | stdin | each}]
 //                        [timeout=SECONDS] [each_node] [losses]
 //
-// `every` saves after so many steps; what a save throws is printed, once. When
-// it is asked to (SIGTERM, SIGUSR1) it saves and leaves (rank 1 hangs or fails
-// in its place), or does not care; with `ask` one rank is asked in that step.
-// `kill` ends a rank in its save after that step, at that call to the file
-// system. `slow` gives it a disk that does not answer in that save until
-// training has gone on or a line came from stdin, or that takes long for each
-// call. `losses` prints the loss of every step to the last bit.
+// `every` saves after that many steps; an error of a save is printed, once. On
+// SIGTERM or SIGUSR1 the program saves and exits (rank 1 hangs or fails
+// instead), or continues. `signal` signals one rank in that step. `kill` kills
+// a rank in its save after that step, at that file-system call. `slow` gives
+// the rank a disk that blocks in that save until training has continued or a
+// line was read from stdin, or that takes long for each call. `losses` prints
+// the loss of every step to the last bit.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -32,15 +32,16 @@
 
 namespace {
 
-class Words {
+class Arguments {
  public:
-  Words(int argc, char** argv) : words_(argv + 1, argv + argc) {}
+  Arguments(int argc, char** argv) : arguments_(argv + 1, argv + argc) {}
 
   bool has(const std::string& word) const {
-    return std::find(words_.begin(), words_.end(), word) != words_.end();
+    return std::find(arguments_.begin(), arguments_.end(), word) !=
+           arguments_.end();
   }
   std::string after(const std::string& name) const {
-    for (const std::string& word : words_) {
+    for (const std::string& word : arguments_) {
       if (word.starts_with(name + "=")) {
         return word.substr(name.size() + 1);
       }
@@ -53,57 +54,62 @@ class Words {
   }
 
  private:
-  std::vector<std::string> words_;
+  std::vector<std::string> arguments_;
 };
 
-// Whether this rank is the one that is asked to leave, in this step.
-bool is_asked(const Words& words, std::int64_t rank, int step) {
-  int asked = -1;
+// Whether this rank is signalled in this step.
+bool is_signalled(const Arguments& arguments, std::int64_t rank, int step) {
+  int target = -1;
   int at_step = 0;
-  std::sscanf(words.after("ask").c_str(), "%d@%d", &asked, &at_step);
-  return asked == rank && at_step == step;
+  std::sscanf(arguments.after("signal").c_str(), "%d@%d", &target, &at_step);
+  return target == rank && at_step == step;
 }
 
-// Whether this rank shall die in the save after this step, and at which call.
-int deadly_call(const Words& words, std::int64_t rank, int step) {
+// The call at which this rank is killed in the save after this step; 0: not
+// killed.
+int kill_call(const Arguments& arguments, std::int64_t rank, int step) {
   int victim = -1;
   int at_step = 0;
   int call = 0;
   std::sscanf(
-      words.after("kill").c_str(), "%d@%d@%d", &victim, &at_step, &call);
+      arguments.after("kill").c_str(), "%d@%d@%d", &victim, &at_step, &call);
   return victim == rank && at_step == step ? call : 0;
 }
 
-/// A disk that does not answer for a while.
+/// A disk that blocks for a while.
 class SlowDisk {
  public:
-  explicit SlowDisk(const Words& words) {
+  explicit SlowDisk(const Arguments& arguments) {
     std::sscanf(
-        words.after("slow").c_str(), "%d@%d@%7s", &rank_, &step_, how_.data());
+        arguments.after("slow").c_str(),
+        "%d@%d@%7s",
+        &rank_,
+        &step_,
+        mode_.data());
   }
 
-  /// Before a save: the next write waits, if it is the one.
+  /// Called before a save: blocks the next write in the chosen step.
   void before_save(accelerate::Accelerator& accelerator, int step) {
     if (accelerator.process_index() != rank_ || step != step_) {
       return;
     }
-    accelerator.wait_for_checkpoint();  // It is the next one's write.
-    const std::string how = how_.data();
-    if (how == "each") {
+    accelerator.wait_for_checkpoint();  // Blocks the write of the next save.
+    const std::string mode = mode_.data();
+    if (mode == "each") {
       accelerate::slow_down(std::chrono::milliseconds(20));
-    } else if (how == "told") {
-      accelerate::hold_first_write([] {
+    } else if (mode == "stdin") {
+      accelerate::block_first_write([] {
         std::string line;
         std::getline(std::cin, line);
       });
     } else {
-      accelerate::hold_first_write([this] { trained_.wait(); });
+      accelerate::block_first_write([this] { trained_.wait(); });
     }
   }
 
   void after_step(int step) {
     if (step_ > 0 && step == step_ + 3) {
-      std::cerr << "trained on" << std::endl;
+      std::cerr << "trained further" << std::endl;
       trained_.count_down();
     }
   }
@@ -111,11 +117,12 @@ class SlowDisk {
  private:
   int rank_ = -1;
   int step_ = -1;
-  std::array<char, 8> how_{};
+  std::array<char, 8> mode_{};
   std::latch trained_{1};
 };
 
-// What goes wrong comes with the next call about checkpoints: then again.
+// The next call that saves throws the error of a background save; then saves
+// again.
 void save(accelerate::Accelerator& accelerator, bool blocking) {
   try {
     accelerator.save_state({.blocking = blocking});
@@ -125,22 +132,22 @@ void save(accelerate::Accelerator& accelerator, bool blocking) {
   }
 }
 
-accelerate::AcceleratorOptions options_of(const Words& words) {
+accelerate::AcceleratorOptions options_of(const Arguments& arguments) {
   accelerate::AcceleratorOptions options;
   options.project_config = accelerate::ProjectConfiguration{
-      .project_dir = words.after("folder"),
+      .project_dir = arguments.after("folder"),
       .automatic_checkpoint_naming = true,
       .total_limit = 2,
-      .save_on_each_node = words.has("each_node")};
-  if (const int seconds = words.number("timeout", 0); seconds > 0) {
+      .save_on_each_node = arguments.has("each_node")};
+  if (const int seconds = arguments.number("timeout", 0); seconds > 0) {
     options.init_process_group_kwargs = accelerate::InitProcessGroupKwargs{
         .timeout = std::chrono::seconds(seconds)};
   }
   return options;
 }
 
-int train(const Words& words) {
-  accelerate::Accelerator accelerator(options_of(words));
+int train(const Arguments& arguments) {
+  accelerate::Accelerator accelerator(options_of(arguments));
   torch::manual_seed(5);
   torch::nn::Sequential net(
       torch::nn::Linear(4, 16),
@@ -149,18 +156,18 @@ int train(const Words& words) {
   accelerate::AdamW optimizer(net->parameters(), 0.01);
   accelerator.prepare(net, optimizer);
   const std::int64_t rank = accelerator.process_index();
-  // Dropout differs from rank to rank, and from one start to the next.
-  torch::manual_seed(words.number("seed", 1) * 100 + rank);
+  // Dropout differs between ranks, and between starts.
+  torch::manual_seed(arguments.number("seed", 1) * 100 + rank);
   try {
     accelerator.print("loaded step ", accelerator.load_state().step);
   } catch (const accelerate::IoError&) {
     accelerator.print("nothing to load");
   }
 
-  const int steps = words.number("steps", 4);
-  const int every = words.number("every", 0);
-  const std::string request = words.after("request");
-  SlowDisk disk(words);
+  const int steps = arguments.number("steps", 4);
+  const int every = arguments.number("every", 0);
+  const std::string request = arguments.after("request");
+  SlowDisk disk(arguments);
   const int first = static_cast<int>(accelerator.step()) + 1;
   for (int step = first; step <= steps; ++step) {
     const auto rows = torch::arange(8, torch::kFloat).view({2, 4});
@@ -168,7 +175,7 @@ int train(const Words& words) {
         net->forward(rows.mul(0.1 * step + static_cast<double>(rank)).cos())
             .pow(2)
             .sum();
-    if (words.has("losses")) {
+    if (arguments.has("losses")) {
       std::printf(
           "rank %d step %d loss %a\n",
           static_cast<int>(rank),
@@ -181,30 +188,30 @@ int train(const Words& words) {
     if (accelerator.is_main_process() && step == first + 2) {
       std::cerr << "trains" << std::endl;
     }
-    if (is_asked(words, rank, step)) {
+    if (is_signalled(arguments, rank, step)) {
       ::raise(SIGUSR1);
     }
     if (!request.empty() && accelerator.checkpoint_requested() &&
-        request.starts_with("leave")) {
+        request.starts_with("exit")) {
       accelerator.save_state();
-      if (request == "leave_or_hang" && rank == 1) {
+      if (request == "exit_or_hang" && rank == 1) {
         ::pause();
       }
-      if (request == "leave_or_fail" && rank == 1) {
+      if (request == "exit_or_fail" && rank == 1) {
         throw accelerate::StateError("after the checkpoint");
       }
-      accelerator.print("left at step ", step);
-      std::printf("rank %d left at step %d\n", static_cast<int>(rank), step);
+      accelerator.print("exited at step ", step);
+      std::printf("rank %d exited at step %d\n", static_cast<int>(rank), step);
       return accelerate::kPreemptedExitCode;
     }
     if (every > 0 && step % every == 0) {
-      const int call = deadly_call(words, rank, step);
+      const int call = kill_call(arguments, rank, step);
       if (call > 0) {
-        accelerator.wait_for_checkpoint();  // It dies in the next one.
+        accelerator.wait_for_checkpoint();  // It is killed in the next save.
         accelerate::kill_at_call(call);
       }
       disk.before_save(accelerator, step);
-      save(accelerator, !words.has("background"));
+      save(accelerator, !arguments.has("background"));
     }
     disk.after_step(step);
   }
@@ -217,7 +224,7 @@ int train(const Words& words) {
 
 int main(int argc, char** argv) {
   try {
-    return train(Words(argc, argv));
+    return train(Arguments(argc, argv));
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << std::endl;
     return 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation of every backend, with real processes.
+// Tests every operation of every backend, with real processes.
 #include <gtest/gtest.h>
 
 #include "support/run_processes.h"
@@ -16,28 +16,28 @@ std::string conformance_name(const testing::TestParamInfo<Case>& info) {
 
 class EveryBackendInProcesses : public testing::TestWithParam<Case> {};
 
-TEST_P(EveryBackendInProcesses, GivesWhatAPlainLoopGives) {
+TEST_P(EveryBackendInProcesses, MatchesThePlainImplementation) {
   const auto& [backend, size] = GetParam();
 
   EXPECT_NO_THROW(run_processes_or_throw(
       size,
-      beside_this_program("process_worker"),
+      test_program_path("process_worker"),
       {"conformance", backend},
       {.timeout = std::chrono::seconds(200)}));
 }
 
 class MixedInProcesses : public testing::TestWithParam<Case> {};
 
-TEST_P(MixedInProcesses, KeepStepThroughManyCollectives) {
+TEST_P(MixedInProcesses, StayInStepOverManyCollectives) {
   const auto& [backend, size] = GetParam();
-  // Without common memory each agreement is one more collective of Gloo's.
+  // Without shared memory each call needs an additional collective of Gloo.
   const std::string count = backend == "network" ? "300"
                             : backend == "gloo"  ? "2000"
                                                  : "10000";
 
   EXPECT_NO_THROW(run_processes_or_throw(
       size,
-      beside_this_program("process_worker"),
+      test_program_path("process_worker"),
       {"mixed", backend, "20000", "10000", count},
       {.timeout = std::chrono::seconds(100)}));
 }
@@ -49,9 +49,9 @@ std::string line_with(const std::string& start, const std::string& output) {
              : output.substr(at, output.find('\n', at) - at);
 }
 
-TEST(RandomNumbersInProcesses, AreTheSameOnceSynchronized) {
+TEST(RandomNumbersInProcesses, AreTheSameAfterSynchronization) {
   const auto results = run_processes(
-      2, beside_this_program("process_worker"), {"random_numbers", "shm"});
+      2, test_program_path("process_worker"), {"random_numbers", "shm"});
 
   const std::string& first = results[0].output;
   const std::string& second = results[1].output;
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("shm", "gloo"), testing::Values(2, 4)),
     conformance_name);
 
-// `network` has another way to agree and to wait, but the same operations.
+// `network` checks calls and waits in another way, but has the same operations.
 INSTANTIATE_TEST_SUITE_P(
     Collectives,
     MixedInProcesses,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saves that are killed, or fail, at each call they make to the file system.
+// Saves that are killed or fail at each of their file-system calls.
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -11,16 +11,16 @@
 
 #include "accelerate/error.h"
 #include "base/files.h"
-#include "folders/leftovers.h"
+#include "checkpoint_directory/leftovers.h"
 #include "process/saving_run.h"
 #include "support/fault_points.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
 
-/// Nothing that was replaced is left, apart from what a writer that lives
-/// may still be busy with.
+/// Whether no replaced checkpoint is left, except folders that a live writer
+/// may still use.
 bool has_only_the_last(const fs::path& folder) {
   bool only = true;
   for (const auto& entry : fs::directory_iterator(folder / "checkpoints")) {
@@ -30,8 +30,9 @@ bool has_only_the_last(const fs::path& folder) {
   return only;
 }
 
-/// Whether an error says where it happened and what the system said.
-bool names(const Error& problem, const fs::path& folder, const int error) {
+/// Whether an error contains the path and the system's error message.
+bool is_descriptive(
+    const Error& problem, const fs::path& folder, const int error) {
   const std::string text = problem.what();
   if (text.find(folder.string()) != text.npos &&
       text.find(errno_text(error)) != text.npos) {
@@ -45,46 +46,46 @@ bool names(const Error& problem, const fs::path& folder, const int error) {
   return false;
 }
 
-/// What became of a save that was told to fail.
+/// The outcome of a save in which a call fails.
 enum class Outcome {
   fine,
-  unnamed,  ///< an error without path or reason
-  lost,     ///< no checkpoint is left
-  silent,   ///< no error, and no new checkpoint
-  unheard,  ///< no error, though the call that failed mattered
-  undone,   ///< an error, and another checkpoint under the name
-  stuck,    ///< the next save is not what it should be
-  untidy,   ///< the next save leaves what was replaced
-  end,      ///< the save made fewer calls
+  error_lacks_path,  ///< an error without path or reason
+  lost,              ///< no checkpoint is left
+  not_saved,         ///< no error, and no new checkpoint
+  error_ignored,     ///< no error, although an essential call failed
+  replaced_anyway,   ///< an error, but the checkpoint was replaced
+  next_save_failed,  ///< the next save has the wrong result
+  leftovers,         ///< the next save leaves a replaced checkpoint
+  too_few_calls,     ///< the save made fewer calls
 };
 
 using Fault = void (*)(int at, int error);
 
-/// What costs no more than a warning: removing what nobody needs, after it has
-/// lost its name, and closing files that were only read, or locked.
+/// Calls whose failure is only a warning: removing a renamed folder that is no
+/// longer needed, and closing files that were only read or locked.
 bool may_fail(const std::string& call) {
   return call.starts_with("unlink ") || call.starts_with("chmod ") ||
          call.starts_with("close read ") || call.starts_with("close .lock") ||
          call == "rename tmp";
 }
 
-/// A save whose call number `at` fails, and another one after it.
+/// Saves with a failure at call number `at`, and then saves again.
 Outcome save_twice(
     const fs::path& folder,
-    const SaveCase& how,
+    const SaveCase& save_case,
     const Fault fault,
     const int at,
     const int error) {
-  SavingRun run(folder, how);
-  if (how.earlier > 0) {
+  SavingRun run(folder, save_case);
+  if (save_case.earlier > 0) {
     run.load();
   }
   run.step();
-  if (how.without_flags) {
+  if (save_case.without_flags) {
     refuse_rename_flags();
   }
-  if (how.torn) {
-    tear_writes();
+  if (save_case.partial_writes) {
+    split_writes();
   }
   fault(at, error);
   bool threw = false;
@@ -92,42 +93,44 @@ Outcome save_twice(
     run.save();
   } catch (const IoError& problem) {
     threw = true;
-    if (!names(problem, folder, error)) {
-      return Outcome::unnamed;
+    if (!is_descriptive(problem, folder, error)) {
+      return Outcome::error_lacks_path;
     }
   }
   if (disarm() < at) {
-    return Outcome::end;
+    return Outcome::too_few_calls;
   }
-  const auto steps = whole_steps(folder);
-  if (how.earlier > 0 && steps.empty()) {
+  const auto steps = undamaged_steps(folder);
+  if (save_case.earlier > 0 && steps.empty()) {
     return Outcome::lost;
   }
-  if (!threw && (steps.empty() || steps.back() != how.earlier + 1)) {
-    return Outcome::silent;
+  if (!threw && (steps.empty() || steps.back() != save_case.earlier + 1)) {
+    return Outcome::not_saved;
   }
   if (!threw && fault == fail_at_call && !may_fail(failed_call())) {
-    std::fprintf(stderr, "nobody heard of %s\n", failed_call().c_str());
-    return Outcome::unheard;
+    std::fprintf(
+        stderr, "the failure of %s was not reported\n", failed_call().c_str());
+    return Outcome::error_ignored;
   }
   if (threw && fault == fail_at_call && !steps.empty() &&
-      steps.back() != how.earlier) {
-    return Outcome::undone;
+      steps.back() != save_case.earlier) {
+    return Outcome::replaced_anyway;
   }
   run.step_and_save();
-  if (how.replaces && !has_only_the_last(folder)) {
-    return Outcome::untidy;
+  if (save_case.replaces && !has_only_the_last(folder)) {
+    return Outcome::leftovers;
   }
-  return whole_steps(folder).back() == how.earlier + 2 ? Outcome::fine
-                                                       : Outcome::stuck;
+  return undamaged_steps(folder).back() == save_case.earlier + 2
+             ? Outcome::fine
+             : Outcome::next_save_failed;
 }
 
 class Crash : public testing::TestWithParam<SaveCase> {
  protected:
   Crash() {
     const int status = in_child([&] {
-      SavingRun run(before_.path(), how_);
-      for (int i = 0; i < how_.earlier; ++i) {
+      SavingRun run(before_.path(), save_case_);
+      for (int i = 0; i < save_case_.earlier; ++i) {
         run.step_and_save();
       }
       return 0;
@@ -135,34 +138,34 @@ class Crash : public testing::TestWithParam<SaveCase> {
     EXPECT_EQ(code_of(status), 0);
   }
 
-  /// A copy of what the earlier saves left.
+  /// Copies the result of the earlier saves.
   void start_over(const fs::path& folder) const {
     fs::remove_all(folder);
     fs::copy(before_.path(), folder, fs::copy_options::recursive);
   }
 
-  /// Loads, trains, saves and loads again: nothing is in the way. Returns the
-  /// step it found, or 50 when there was no checkpoint.
-  int go_on(const fs::path& folder) const {
+  /// Loads, trains, saves and loads again, which must succeed. Returns the step
+  /// it found, or 50 when there was no checkpoint.
+  int resume(const fs::path& folder) const {
     return code_of(in_child([&] {
-      SavingRun run(folder, how_);
+      SavingRun run(folder, save_case_);
       int found = 50;
       try {
         found = static_cast<int>(run.load());
       } catch (const IoError&) {
-        EXPECT_EQ(how_.earlier, 0);
+        EXPECT_EQ(save_case_.earlier, 0);
       }
       run.step_and_save();
-      if (how_.replaces && !has_only_the_last(folder)) {
+      if (save_case_.replaces && !has_only_the_last(folder)) {
         return 97;
       }
-      SavingRun next(folder, how_);
+      SavingRun next(folder, save_case_);
       const auto expected = found == 50 ? 1 : found + 1;
       return next.load() == expected ? found : 98;
     }));
   }
 
-  /// Fails a save at call `first`, then at every so manieth one after it.
+  /// Fails a save at call `first`, then at every `stride`-th call after it.
   void expect_errors(
       const fs::path& folder,
       const Fault fault,
@@ -173,9 +176,10 @@ class Crash : public testing::TestWithParam<SaveCase> {
     for (;; at += stride) {
       start_over(folder);
       const int code = code_of(in_child([&] {
-        return static_cast<int>(save_twice(folder, how_, fault, at, error));
+        return static_cast<int>(
+            save_twice(folder, save_case_, fault, at, error));
       }));
-      if (code == static_cast<int>(Outcome::end)) {
+      if (code == static_cast<int>(Outcome::too_few_calls)) {
         break;
       }
       ASSERT_EQ(code, 0) << errno_text(error) << " at call " << at;
@@ -183,26 +187,26 @@ class Crash : public testing::TestWithParam<SaveCase> {
     EXPECT_GT(at, 25);
   }
 
-  const SaveCase how_ = GetParam();
-  const TemporaryFolder before_;
+  const SaveCase save_case_ = GetParam();
+  const TemporaryDirectory before_;
 };
 
 TEST_P(Crash, LeavesTheOldCheckpointOrTheNew) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   int killed = 0;
   for (;; ++killed) {
     start_over(folder.path());
     const int status = in_child([&] {
-      SavingRun run(folder.path(), how_);
-      if (how_.earlier > 0) {
+      SavingRun run(folder.path(), save_case_);
+      if (save_case_.earlier > 0) {
         run.load();
       }
       run.step();
-      if (how_.without_flags) {
+      if (save_case_.without_flags) {
         refuse_rename_flags();
       }
-      if (how_.torn) {
-        tear_writes();
+      if (save_case_.partial_writes) {
+        split_writes();
       }
       kill_at_call(killed + 1);
       run.save();
@@ -213,23 +217,24 @@ TEST_P(Crash, LeavesTheOldCheckpointOrTheNew) {
       break;
     }
     SCOPED_TRACE(testing::Message() << "killed at call " << killed + 1);
-    const auto steps = whole_steps(folder.path());
-    if (how_.earlier > 0) {
+    const auto steps = undamaged_steps(folder.path());
+    if (save_case_.earlier > 0) {
       ASSERT_FALSE(steps.empty());
-      EXPECT_GE(steps.back(), how_.earlier);
-      EXPECT_LE(steps.back(), how_.earlier + 1);
+      EXPECT_GE(steps.back(), save_case_.earlier);
+      EXPECT_LE(steps.back(), save_case_.earlier + 1);
     }
     const int expected = steps.empty() ? 50 : static_cast<int>(steps.back());
-    ASSERT_EQ(go_on(folder.path()), expected);
+    ASSERT_EQ(resume(folder.path()), expected);
   }
-  // Files, folders, manifest, names: a save makes at least this many calls.
+  // Files, folders, manifest and renames: a save makes at least this many
+  // calls.
   EXPECT_GT(killed, 25);
 }
 
-TEST_P(Crash, AnErrorLeavesTheOldCheckpointAndTrainingGoesOn) {
+TEST_P(Crash, AnErrorKeepsTheOldCheckpointAndTrainingContinues) {
   for (const int error : {ENOSPC, EIO, EROFS, EDQUOT}) {
-    const TemporaryFolder folder;
-    // Each call once, and for the other errors some of them.
+    const TemporaryDirectory folder;
+    // Every call for ENOSPC, and every seventh for the other errors.
     expect_errors(
         folder.path(), fail_from_call, error, 1, error == ENOSPC ? 1 : 7);
   }
@@ -241,7 +246,7 @@ std::string name_of_case(const testing::TestParamInfo<SaveCase>& test) {
          (test.param.blocking ? "_blocking" : "_background") +
          (test.param.replaces ? "_replacing" : "") +
          (test.param.without_flags ? "_without_flags" : "") +
-         (test.param.torn ? "_torn" : "");
+         (test.param.partial_writes ? "_partial_writes" : "");
 }
 
 constexpr SaveCase kReplacing{
@@ -252,8 +257,8 @@ constexpr SaveCase kReplacingWithoutFlags{
     .blocking = false,
     .replaces = true,
     .without_flags = true};
-constexpr SaveCase kTorn{
-    .total_limit = 1, .earlier = 2, .blocking = true, .torn = true};
+constexpr SaveCase kPartialWrites{
+    .total_limit = 1, .earlier = 2, .blocking = true, .partial_writes = true};
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints,
@@ -269,11 +274,10 @@ INSTANTIATE_TEST_SUITE_P(
         SaveCase{2, 2, false},
         kReplacing,
         kReplacingWithoutFlags,
-        kTorn),
+        kPartialWrites),
     name_of_case);
 
-/// In memory where that can be: here it is the calls that count, and there
-/// are many of them.
+/// A folder in memory if possible: these tests make many calls.
 class QuickFolder {
  public:
   QuickFolder() {
@@ -295,14 +299,13 @@ class QuickFolder {
 
  private:
   fs::path path_;
-  TemporaryFolder otherwise_;
+  TemporaryDirectory otherwise_;
 };
 
 class OneError : public Crash {};
 
-// An error that nobody looked at would be hidden by the next one, had that
-// come too.
-TEST_P(OneError, IsSeenWhereverItComes) {
+// A single error: an ignored one would otherwise be hidden by the next one.
+TEST_P(OneError, IsReportedAtEveryCall) {
   const QuickFolder folder;
   expect_errors(folder.path(), fail_at_call, ENOSPC, 1, 1);
   int first = 0;
@@ -320,12 +323,12 @@ INSTANTIATE_TEST_SUITE_P(
         SaveCase{2, 2, true},
         kReplacing,
         kReplacingWithoutFlags,
-        kTorn),
+        kPartialWrites),
     name_of_case);
 
 class Replacing : public testing::TestWithParam<SaveCase> {
  protected:
-  /// Saves a second time; `fault` comes in between.
+  /// Saves twice, with `fault` in between.
   template <typename Fault>
   int save_with(const Fault& fault) const {
     return code_of(in_child([&] {
@@ -339,13 +342,13 @@ class Replacing : public testing::TestWithParam<SaveCase> {
     }));
   }
 
-  const TemporaryFolder folder_;
+  const TemporaryDirectory folder_;
   const fs::path last_ = folder_.path() / "checkpoints" / "last";
 };
 
-TEST_P(Replacing, IsDoneThoughTheOldOneCannotBeRemoved) {
+TEST_P(Replacing, SucceedsWhenTheOldOneCannotBeRemoved) {
   const int code = save_with([&](SavingRun& run) {
-    keep_path(GetParam().without_flags ? "last.old-" : "checkpoint.tmp-");
+    protect_path(GetParam().without_flags ? "last.old-" : "checkpoint.tmp-");
     run.save();
     return read_manifest(last_).step == 2 ? 0 : 1;
   });
@@ -366,52 +369,53 @@ INSTANTIATE_TEST_SUITE_P(
             .replaces = true,
             .without_flags = true}),
     [](const auto& test) {
-      return test.param.without_flags ? "in_two_steps" : "in_one";
+      return test.param.without_flags ? "in_two_steps" : "in_one_step";
     });
 
-// What a cluster's scheduler sends before it takes the machine away.
+// The signals that a cluster's scheduler sends before preemption.
 TEST(Preemption, SavesAtTheNextStepAndOnce) {
   for (const int signal : {SIGTERM, SIGUSR1}) {
-    const TemporaryFolder folder;
+    const TemporaryDirectory folder;
     EXPECT_EQ(
         code_of(in_child([&] {
           SavingRun run(folder.path(), {1, 0, true});
           auto save = run.save_every({.steps = 1000});
           run.step();
           if (save()) {
-            return 1;  // Nobody has asked yet.
+            return 1;  // No signal was sent yet.
           }
           ::raise(signal);
           run.step();
           if (!save() || save()) {
             return 2;
           }
-          return whole_steps(folder.path()) == std::vector<std::int64_t>{2} ? 0
-                                                                            : 3;
+          return undamaged_steps(folder.path()) == std::vector<std::int64_t>{2}
+                     ? 0
+                     : 3;
         })),
         0)
         << ::strsignal(signal);
   }
 }
 
-// There is one at any time, but a look at a folder takes a while: the one it
-// saw may have gone, for one that it did not see.
-bool has_whole_one(const fs::path& folder) {
+// There is always an undamaged checkpoint, but listing a folder takes time: the
+// one that was listed may have been replaced by one that was not.
+bool has_undamaged_checkpoint(const fs::path& folder) {
   bool found = false;
   for (int look = 0; look < 50 && !found; ++look) {
-    found = !whole_steps(folder).empty();
+    found = !undamaged_steps(folder).empty();
   }
   return found;
 }
 
 /// Two processes that save ten times each.
-void run_two_jobs(const fs::path& folder, const SaveCase& how) {
+void run_two_jobs(const fs::path& folder, const SaveCase& save_case) {
   const auto job = [&] {
     return in_child([&] {
-      SavingRun run(folder, how);
+      SavingRun run(folder, save_case);
       for (int i = 0; i < 10; ++i) {
         run.step_and_save();
-        if (!has_whole_one(folder)) {
+        if (!has_undamaged_checkpoint(folder)) {
           return 1;
         }
       }
@@ -430,23 +434,23 @@ void run_two_jobs(const fs::path& folder, const SaveCase& how) {
   EXPECT_EQ(code_of(status), 0);
 }
 
-TEST(TwoJobs, InOneFolderTakeNumbersOfTheirOwn) {
-  const TemporaryFolder folder;
+TEST(TwoJobs, InOneFolderUseDifferentNumbers) {
+  const TemporaryDirectory folder;
   run_two_jobs(folder.path(), {100, 0, true});
-  EXPECT_EQ(whole_steps(folder.path()).size(), 20U);
+  EXPECT_EQ(undamaged_steps(folder.path()).size(), 20U);
 }
 
-TEST(TwoJobs, ThatKeepOneCheckpointLeaveOne) {
-  const TemporaryFolder folder;
+TEST(TwoJobs, WithATotalLimitOfOneLeaveOne) {
+  const TemporaryDirectory folder;
   run_two_jobs(folder.path(), {1, 0, true});
-  const auto steps = whole_steps(folder.path());
+  const auto steps = undamaged_steps(folder.path());
   ASSERT_FALSE(steps.empty());
   EXPECT_LE(steps.size(), 2U);
   EXPECT_EQ(steps.back(), 10);
 }
 
-TEST(Abandoned, FoldersThatCannotBeRemovedAreInNobodysWay) {
-  const TemporaryFolder folder;
+TEST(AbandonedFolders, DoNotBlockSavesWhenTheyCannotBeRemoved) {
+  const TemporaryDirectory folder;
   const fs::path stale =
       folder.path() / "checkpoints" / "checkpoint.tmp-dead42";
   fs::create_directories(stale);
@@ -454,9 +458,10 @@ TEST(Abandoned, FoldersThatCannotBeRemovedAreInNobodysWay) {
   const int status = in_child([&] {
     SavingRun run(folder.path(), {1, 0, true});
     run.step();
-    keep_path("checkpoint.tmp-dead42");
+    protect_path("checkpoint.tmp-dead42");
     run.save();
-    return whole_steps(folder.path()) == std::vector<std::int64_t>{1} ? 0 : 1;
+    return undamaged_steps(folder.path()) == std::vector<std::int64_t>{1} ? 0
+                                                                          : 1;
   });
   EXPECT_EQ(code_of(status), 0);
   EXPECT_TRUE(fs::exists(stale));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files larger than memory: rows come from the file's own pages, which the
-// system takes back when it needs them, and not from memory of ours.
+// Files larger than memory: rows are read from mapped pages of the file, which
+// the system can reclaim, and not from allocated memory.
 #include <algorithm>
 #include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/dataset.h"
 
 namespace transformers {
@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kRows = 60'000;
 constexpr std::size_t kText = 1000;
 
-// Memory that is this process's alone and could only go to swap, in MiB.
-double own_memory() {
+// Private anonymous memory of this process, in MiB.
+double anonymous_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
     if (word == "RssAnon:") {
@@ -36,7 +36,7 @@ std::string text_of(std::int64_t row) {
 
 class LargeFile : public testing::TestWithParam<const char*> {
  protected:
-  // 60 MB in all.
+  // 60 MB in total.
   std::string write() const {
     const auto path = folder_.path() / "large";
     std::ofstream out(path, std::ios::binary);
@@ -55,12 +55,12 @@ class LargeFile : public testing::TestWithParam<const char*> {
     return path.string();
   }
 
-  accelerate::TemporaryFolder folder_;
+  accelerate::TemporaryDirectory folder_;
 };
 
-TEST_P(LargeFile, TakesNoMemoryForItsRows) {
+TEST_P(LargeFile, NeedsNoMemoryForItsRows) {
   const std::string path = write();
-  const double before = own_memory();
+  const double before = anonymous_memory();
 
   const Dataset data = load_dataset(GetParam(), path);
   const Dataset mapped = data.map(
@@ -69,13 +69,13 @@ TEST_P(LargeFile, TakesNoMemoryForItsRows) {
       },
       {.num_threads = 2, .cache_dir = folder_.path() / "cache"});
 
-  double most = own_memory();
+  double most = anonymous_memory();
   for (std::int64_t i = 0; i < kRows; i += 7) {
     const Row row = mapped.get(i);
     ASSERT_EQ(row.integer("id"), i);
     ASSERT_TRUE(row.text("twice") == text_of(i) + text_of(i)) << i;
     if (i % 7000 == 0) {
-      most = std::max(most, own_memory());
+      most = std::max(most, anonymous_memory());
     }
   }
   EXPECT_EQ(data.size(), kRows);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Disks that are full, and folders that go away.
+// Full disks, and folders that disappear.
 #include <fstream>
 #include <string>
 
@@ -12,14 +12,14 @@
 #include "accelerate/error.h"
 #include "process/saving_run.h"
 #include "support/fault_points.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
 
 constexpr int kCannotMount = 77;
 
-/// A disk of 1 MiB at `folder`, which only this process sees.
+/// Mounts a disk of 1 MiB at `folder`, visible only to this process.
 bool mount_small_disk(const fs::path& folder) {
   const bool apart = ::unshare(CLONE_NEWNS) == 0 ||
                      ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
@@ -28,7 +28,7 @@ bool mount_small_disk(const fs::path& folder) {
          ::mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=1m") == 0;
 }
 
-/// The text of the error of a save; empty when there is none.
+/// The error message of a save; empty when there is none.
 std::string error_of(const std::function<void()>& save) {
   try {
     save();
@@ -41,8 +41,8 @@ std::string error_of(const std::function<void()>& save) {
 class FullDisk : public testing::TestWithParam<bool> {};
 
 // 240 KB of weights and optimizer state: two saves fit, a third does not.
-TEST_P(FullDisk, KeepsWhatWasSavedAndLetsTrainingGoOn) {
-  const TemporaryFolder folder;
+TEST_P(FullDisk, KeepsEarlierCheckpointsAndTrainingContinues) {
+  const TemporaryDirectory folder;
   const int code = code_of(in_child([&] {
     if (!mount_small_disk(folder.path())) {
       return kCannotMount;
@@ -62,14 +62,15 @@ TEST_P(FullDisk, KeepsWhatWasSavedAndLetsTrainingGoOn) {
       std::fprintf(stderr, "the error: %s\n", error.c_str());
       return 1;
     }
-    if (whole_steps(folder.path()) != std::vector<std::int64_t>{1}) {
+    if (undamaged_steps(folder.path()) != std::vector<std::int64_t>{1}) {
       return 2;
     }
     ballast.close();
     fs::remove(folder.path() / "ballast");
     run.step_and_save();
-    return whole_steps(folder.path()) == std::vector<std::int64_t>{1, 3} ? 0
-                                                                         : 3;
+    return undamaged_steps(folder.path()) == std::vector<std::int64_t>{1, 3}
+               ? 0
+               : 3;
   }));
   if (code == kCannotMount) {
     GTEST_SKIP() << "cannot mount a small disk";
@@ -84,14 +85,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 class VanishedFolder : public testing::TestWithParam<bool> {};
 
-// Somebody moves the folder away while a save writes into it.
-TEST_P(VanishedFolder, IsNamedAndMadeAgain) {
-  const TemporaryFolder folder;
+// The folder is moved away while a save writes into it.
+TEST_P(VanishedFolder, IsReportedAndRecreated) {
+  const TemporaryDirectory folder;
   EXPECT_EQ(
       code_of(in_child([&] {
         SavingRun run(folder.path(), {2, 0, GetParam()});
         run.step_and_save();
-        hold_first_write([&] {
+        block_first_write([&] {
           fs::rename(
               folder.path() / "checkpoints", folder.path() / "elsewhere");
         });
@@ -104,13 +105,14 @@ TEST_P(VanishedFolder, IsNamedAndMadeAgain) {
         fs::create_directories(folder.path() / "old");
         fs::rename(
             folder.path() / "elsewhere", folder.path() / "old" / "checkpoints");
-        if (whole_steps(folder.path() / "old") !=
+        if (undamaged_steps(folder.path() / "old") !=
             std::vector<std::int64_t>{1}) {
           return 2;
         }
         run.step_and_save();
-        return whole_steps(folder.path()) == std::vector<std::int64_t>{3} ? 0
-                                                                          : 3;
+        return undamaged_steps(folder.path()) == std::vector<std::int64_t>{3}
+                   ? 0
+                   : 3;
       })),
       0);
 }

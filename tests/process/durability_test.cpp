@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is on the disk when a machine loses power during a save.
+// The state of the disk when a machine loses power during a save.
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -11,15 +11,15 @@
 #include <gtest/gtest.h>
 
 #include "base/unique_fd.h"
-#include "folders/local_disk.h"
+#include "checkpoint_directory/local_disk.h"
 #include "process/saving_run.h"
 #include "support/fault_points.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
 
-/// The calls of a child, in order.
+/// The file-system calls of a child process, in order.
 class Calls {
  public:
   explicit Calls(const fs::path& file) {
@@ -29,7 +29,7 @@ class Calls {
     }
   }
 
-  /// In the child.
+  /// Called in the child.
   static void write(const fs::path& file) {
     std::ofstream out(file);
     for (const std::string& call : recorded_calls()) {
@@ -45,7 +45,7 @@ class Calls {
     const auto found = std::find(lines_.rbegin(), lines_.rend(), call);
     return static_cast<std::size_t>(lines_.rend() - found) - 1;
   }
-  /// The first of each comes before the first of the next.
+  /// Expects the first call of each kind before the first of the next.
   void expect_order(const std::vector<std::string>& order) const {
     for (std::size_t i = 0; i < order.size(); ++i) {
       EXPECT_TRUE(has(order[i])) << order[i];
@@ -71,13 +71,13 @@ class Calls {
   std::vector<std::string> lines_;
 };
 
-/// A machine that loses power forgets what was not synced; a process that is
-/// killed does not, so the order itself is looked at.
+/// A machine that loses power loses unsynced data, but a killed process does
+/// not. The tests therefore check the order of the calls.
 class Durability : public testing::TestWithParam<SaveCase> {
  protected:
   /// The calls of a second save.
   Calls calls_of_save() const {
-    const TemporaryFolder notes;
+    const TemporaryDirectory notes;
     EXPECT_EQ(
         code_of(in_child([&] {
           SavingRun run(folder_.path(), GetParam());
@@ -92,10 +92,10 @@ class Durability : public testing::TestWithParam<SaveCase> {
     return Calls(notes.path() / "calls");
   }
 
-  const TemporaryFolder folder_;
+  const TemporaryDirectory folder_;
 };
 
-TEST_P(Durability, TheDiskHasEachPartBeforeTheNext) {
+TEST_P(Durability, SyncsEachPartBeforeTheNext) {
   const Calls calls = calls_of_save();
 
   const auto files = calls.written();
@@ -114,11 +114,11 @@ TEST_P(Durability, TheDiskHasEachPartBeforeTheNext) {
        "fsync tmp",
        "rename checkpoint_1",
        "fsync checkpoints",
-       "rename tmp",  // The old one loses its name.
+       "rename tmp",  // The old checkpoint is renamed.
        "unlink manifest.json"});
 }
 
-TEST_P(Durability, FilesOfHooksArePartOfIt) {
+TEST_P(Durability, SyncsHookFiles) {
   const Calls calls = calls_of_save();
 
   EXPECT_EQ(calls.written().contains("notes.txt"), GetParam().hooks);
@@ -134,23 +134,23 @@ TEST_P(Durability, FilesOfHooksArePartOfIt) {
   }
 }
 
-/// Whether files here can be written past the cache.
-bool can_go_past_cache(const fs::path& folder) {
+/// Whether files in this folder support direct I/O.
+bool supports_direct_io(const fs::path& folder) {
   const fs::path file = folder / "probe";
   const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   return fd && is_on_local_disk(file) &&
          ::fcntl(fd.get(), F_SETFL, O_DIRECT) == 0;
 }
 
-// What this suite says of saves in the background is about these writes.
-TEST_P(Durability, BackgroundSavesGoPastTheCache) {
+// Ensures that this suite tests direct I/O in background saves.
+TEST_P(Durability, BackgroundSavesUseDirectIo) {
   const bool expected =
-      !GetParam().blocking && can_go_past_cache(folder_.path());
+      !GetParam().blocking && supports_direct_io(folder_.path());
 
   EXPECT_EQ(calls_of_save().has("direct model.safetensors"), expected);
 }
 
-// More than a page of weights: whole pages go past the cache, the rest not.
+// More than a page of weights: only whole pages use direct I/O.
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints,
     Durability,
@@ -171,9 +171,9 @@ INSTANTIATE_TEST_SUITE_P(
              (test.param.hooks ? "_with_hooks" : "");
     });
 
-TEST(NewFolders, AreInTheirParentsFirst) {
-  const TemporaryFolder folder;
-  const TemporaryFolder notes;
+TEST(NewFolders, AreSyncedInTheirParentsFirst) {
+  const TemporaryDirectory folder;
+  const TemporaryDirectory notes;
   ASSERT_EQ(
       code_of(in_child([&] {
         SavingRun run(folder.path() / "runs" / "first", {1, 0, true});

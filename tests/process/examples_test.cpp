@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the examples on text learn, launched as a user would.
+// Launches the text examples as a user would, and checks what they learn.
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -9,23 +9,23 @@
 #include <gtest/gtest.h>
 
 #include "support/command.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate::test {
 namespace {
 
 CommandResult launch_example(
     int processes, const std::string& program, const std::string& options) {
-  // Machines of one job share it, and the secret in it.
+  // All machines of a job share this folder and the secret in it.
   static const std::string home = fresh_folder();
   CommandOptions command;
-  command.words = {
+  command.argv = {
       "/bin/sh",
       "-c",
       std::string(ACCELERATE_CLI) + " launch --cpu --num_processes " +
           std::to_string(processes) + " " + ACCELERATE_EXAMPLES_FOLDER + "/" +
           program + " " + options};
-  // One thread each, also where the launcher would give more.
+  // One thread per process, even if the launcher would choose more.
   command.environment = {
       {"HOME", home},
       {"PATH", "/usr/bin:/bin"},
@@ -35,35 +35,36 @@ CommandResult launch_example(
   return run_command(command);
 }
 
-/// The number after `words` where they last stand in a text; -1 if nowhere.
-double last_number_after(const std::string& text, const std::string& words) {
-  const auto found = text.rfind(words);
+/// Returns the number after the last `label` in a text; -1 if there is none.
+double last_number_after(const std::string& text, const std::string& label) {
+  const auto found = text.rfind(label);
   return found == std::string::npos
              ? -1
-             : std::stod(text.substr(found + words.size()));
+             : std::stod(text.substr(found + label.size()));
 }
 
-/// The lines of a text that begin like that.
-std::string lines_with(const std::string& text, const std::string& begin) {
+/// Returns the lines of a text that start with `prefix`.
+std::string lines_with(const std::string& text, const std::string& prefix) {
   std::string lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
-    lines += line.starts_with(begin) ? line + "\n" : "";
+    lines += line.starts_with(prefix) ? line + "\n" : "";
   }
   return lines;
 }
 
 class NlpExample : public testing::TestWithParam<int> {};
 
-// Half of the pairs mean the same: who learns nothing is right for 50 %. A
-// batch is that of all processes together, so that any number learns as much.
+// Half of the pairs mean the same, so an untrained model has an accuracy of 50
+// %. The total batch size does not depend on the number of processes, so all of
+// them learn equally well.
 TEST_P(NlpExample, LearnsWhichSentencesMeanTheSame) {
   const auto result = launch_example(GetParam(), "nlp_example", "");
 
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_GE(last_number_after(result.out, "accuracy "), 0.9) << result.out;
   EXPECT_GE(last_number_after(result.out, "F1 "), 0.9) << result.out;
-  // The bar of the main process alone.
+  // Only the main process shows a bar.
   EXPECT_NE(result.err.find("1000/1000 ["), std::string::npos) << result.err;
 }
 
@@ -72,8 +73,8 @@ INSTANTIATE_TEST_SUITE_P(
       return std::to_string(param.param);
     });
 
-/// Ten batches of the bundled pairs: enough to see that nothing differs.
-std::string few_pairs(const TemporaryFolder& folder) {
+/// Copies ten batches of the bundled pairs, enough to see a difference.
+std::string few_pairs(const TemporaryDirectory& folder) {
   const auto copy = [&](const std::string& name, int lines) {
     std::ifstream from(ACCELERATE_EXAMPLE_DATA "/" + name);
     std::string text;
@@ -88,18 +89,19 @@ std::string few_pairs(const TemporaryFolder& folder) {
   return (folder.path() / "data").string();
 }
 
-TEST(CompleteNlpExample, ResumesInTheMiddleAndEndsTheSame) {
-  const TemporaryFolder folder;
+TEST(CompleteNlpExample, ResumesMidEpochWithTheSameResult) {
+  const TemporaryDirectory folder;
   const std::string common =
       "--num_epochs 3 --learning_rate 3e-3 --data " + few_pairs(folder) +
       " --gradient_accumulation_steps 2 --num_workers 1 "
       "--gradient_checkpointing yes --lr_scheduler cosine --project_dir " +
       folder.path().string();
-  const auto whole = launch_example(
+  const auto uninterrupted = launch_example(
       2, "complete_nlp_example", common + " --checkpointing_steps 12");
-  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  ASSERT_EQ(uninterrupted.exit_code, 0) << uninterrupted.err;
 
-  // Its first checkpoint, in the second epoch: after 12 batches, 6 updates.
+  // Its first checkpoint is in the second epoch, after 12 batches and 6
+  // updates.
   const auto resumed = launch_example(
       2,
       "complete_nlp_example",
@@ -110,14 +112,15 @@ TEST(CompleteNlpExample, ResumesInTheMiddleAndEndsTheSame) {
   EXPECT_NE(
       resumed.out.find("resumed at step 6 in epoch 1\n"), std::string::npos)
       << resumed.out;
-  EXPECT_NE(lines_with(whole.out, "epoch 2: accuracy"), "");
+  EXPECT_NE(lines_with(uninterrupted.out, "epoch 2: accuracy"), "");
   EXPECT_EQ(
-      lines_with(whole.out, "epoch "),
-      lines_with(whole.out, "epoch 0") + lines_with(resumed.out, "epoch "));
+      lines_with(uninterrupted.out, "epoch "),
+      lines_with(uninterrupted.out, "epoch 0") +
+          lines_with(resumed.out, "epoch "));
 }
 
 TEST(CompleteNlpExample, StopsEarlyAndSavesAModelThatLoads) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   const auto first = launch_example(
       2,
       "complete_nlp_example",
@@ -125,7 +128,7 @@ TEST(CompleteNlpExample, StopsEarlyAndSavesAModelThatLoads) {
           few_pairs(folder) + " --output_dir " + folder.path().string() +
           " --profile " + (folder.path() / "profile").string());
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  EXPECT_NE(first.out.find("stopped early, at accuracy"), std::string::npos)
+  EXPECT_NE(first.out.find("stopped early at accuracy"), std::string::npos)
       << first.out;
   EXPECT_EQ(first.out.find("epoch 1:"), std::string::npos) << first.out;
   EXPECT_TRUE(
@@ -138,7 +141,7 @@ TEST(CompleteNlpExample, StopsEarlyAndSavesAModelThatLoads) {
           " --checkpoint " + folder.path().string());
 
   ASSERT_EQ(second.exit_code, 0) << second.err;
-  // Trained in bf16, read back in fp32.
+  // The model was trained in bf16 and loaded in fp32.
   EXPECT_NEAR(
       last_number_after(second.out, "accuracy "),
       last_number_after(first.out, "epoch 0: accuracy "),
@@ -149,8 +152,8 @@ TEST(CausalLm, LearnsTheGrammarOfTheSentences) {
   const auto result = launch_example(2, "causal_lm", "");
 
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  // All 87 tokens are equally likely at first. A grammar of half a dozen words
-  // with up to six choices each is left.
+  // At first all 87 tokens are equally likely. What remains is a grammar of
+  // half a dozen words with up to six choices each.
   EXPECT_GT(last_number_after(result.out, "perplexity before: "), 70);
   EXPECT_LT(last_number_after(result.out, ": perplexity "), 4) << result.out;
   EXPECT_GT(last_number_after(result.out, ": perplexity "), 2) << result.out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that die, stop or leave: the others say so in time, and nothing
-// is left behind.
+// Processes that are killed, stopped or exit: the other ranks report it in
+// time, and nothing is left behind.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -21,27 +21,26 @@ using std::chrono::steady_clock;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-// How long the test itself may take to see it, on a busy machine. The promise
-// of 1 s is `DeathIsNoticedWithinASecond`.
-constexpr double kSoon = 5;
+// How long the test itself may take to see it, on a busy machine.
+// `DeathIsDetectedWithinASecond` checks the limit of 1 s.
+constexpr double kTestLimit = 5;
 
 std::string scenario_worker() {
-  return beside_this_program("process_worker");
+  return test_program_path("process_worker");
 }
 
 double seconds_since(steady_clock::time_point start) {
   return std::chrono::duration<double>(steady_clock::now() - start).count();
 }
 
-// Prints the number, so that a reader of the log sees how far below the limit
-// it is.
-void expect_soon(const std::string& what, double seconds) {
-  std::cout << "    " << what << ": " << seconds << " s\n";
+// Prints the time, so that the log shows how far below the limit it is.
+void expect_within_limit(const std::string& event, double seconds) {
+  std::cout << "    " << event << ": " << seconds << " s\n";
   testing::Test::RecordProperty("seconds", std::to_string(seconds));
-  EXPECT_LT(seconds, kSoon);
+  EXPECT_LT(seconds, kTestLimit);
 }
 
-// Other programs of this host come and go there; these are not ours.
+// Ignores the entries of other programs on this machine.
 bool may_be_ours(const std::string& name) {
   return name.find("accelerate") != std::string::npos ||
          name.find("torch") != std::string::npos ||
@@ -70,7 +69,7 @@ std::set<std::string> segments_in(const std::string& output) {
   return inodes;
 }
 
-bool somebody_maps(const std::set<std::string>& inodes) {
+bool any_process_maps(const std::set<std::string>& inodes) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream maps(entry.path() / "maps");
     for (std::string line; std::getline(maps, line);) {
@@ -91,28 +90,27 @@ class Faults : public testing::TestWithParam<std::string> {
  protected:
   bool has_segment() const { return GetParam() != "network"; }
 
-  // What a survivor says about rank 1, in the call that is given as a pattern.
-  // Another survivor may have ended before this one looked.
-  std::string lost(int rank, const std::string& call) const {
-    const std::string who_ended = "(rank 1|ranks 0, 1|ranks 1, 2)";
-    const std::string who = ": rank " + std::to_string(rank);
+  // The error of a survivor about rank 1; `call` is a pattern. Another survivor
+  // may already have exited.
+  std::string lost_error(int rank, const std::string& call) const {
+    const std::string exited = "(rank 1|ranks 0, 1|ranks 1, 2)";
+    const std::string survivor = ": rank " + std::to_string(rank);
+    const std::string hint =
+        "hint: the root cause is in the logs? of " + exited + "\n";
     return has_segment()
-               ? "DistributedError: " + call + who + " lost " + who_ended +
-                     ": the process ended or destroyed its group\n"
-                     "hint: look for the own error of " +
-                     who_ended + " first\n"
-               : "DistributedError: " + call + who +
-                     " lost the connection to a peer, no sign of life from " +
-                     who_ended +
-                     ": .*\n"
-                     "hint: look for the own error of " +
-                     who_ended + " first\n";
+               ? "DistributedError: " + call + survivor + " lost " + exited +
+                     ": the process(es)? exited or destroyed "
+                     "(its process group|their process groups)\n" +
+                     hint
+               : "DistributedError: " + call + survivor +
+                     " lost the connection to another rank, and " + exited +
+                     " did not respond: .*\n" + hint;
   }
 
-  // The group refuses everything afterwards.
-  static std::string refused(int size) {
+  // The group rejects all later calls.
+  static std::string rejected(int size) {
     return "second: DistributedError: this group of " + std::to_string(size) +
-           " ranks is unusable since ";
+           " ranks is unusable after an error: ";
   }
 
   void expect_nothing_left(const std::vector<ProcessResult>& results) {
@@ -120,8 +118,8 @@ class Faults : public testing::TestWithParam<std::string> {
     for (const ProcessResult& result : results) {
       inodes.merge(segments_in(result.output));
     }
-    EXPECT_EQ(inodes.empty(), !has_segment()) << "the test looked at nothing";
-    EXPECT_FALSE(somebody_maps(inodes));
+    EXPECT_EQ(inodes.empty(), !has_segment()) << "no segment was checked";
+    EXPECT_FALSE(any_process_maps(inodes));
     EXPECT_EQ(entries_of_dev_shm(), dev_shm_);
   }
 
@@ -137,22 +135,22 @@ TEST_P(Faults, KilledBeforeACollective) {
   const auto killed = steady_clock::now();
   processes.wait_for(0, "first: ");
   processes.wait_for(2, "first: ");
-  expect_soon("killed before a collective", seconds_since(killed));
+  expect_within_limit("killed before a collective", seconds_since(killed));
   const auto results = processes.wait();
 
   for (const int rank : {0, 2}) {
     EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
     EXPECT_THAT(
         results[rank].output,
-        ContainsRegex("first: " + lost(rank, "reduce #1")));
-    EXPECT_THAT(results[rank].output, HasSubstr(refused(3)));
+        ContainsRegex("first: " + lost_error(rank, "reduce #1")));
+    EXPECT_THAT(results[rank].output, HasSubstr(rejected(3)));
   }
   expect_nothing_left(results);
 }
 
-// Seconds from the death of rank 1 until both others, which wait for it, have
-// their error: by their own clocks, not by what reaches the test.
-double seconds_to_notice(const std::string& backend) {
+// Seconds from the death of rank 1 until both waiting ranks have their error,
+// measured by these ranks.
+double seconds_to_detect(const std::string& backend) {
   Processes processes(3, scenario_worker(), {"absent", backend});
   for (const int rank : {0, 1, 2}) {
     processes.wait_for(rank, "joined");
@@ -177,13 +175,13 @@ double seconds_to_notice(const std::string& backend) {
   return longest;
 }
 
-TEST_P(Faults, DeathIsNoticedWithinASecond) {
-  double seconds = seconds_to_notice(GetParam());
+TEST_P(Faults, DeathIsDetectedWithinASecond) {
+  double seconds = seconds_to_detect(GetParam());
   if (seconds > 1) {
-    seconds = seconds_to_notice(GetParam());  // A busy machine may stall once.
+    seconds = seconds_to_detect(GetParam());  // A busy machine may stall once.
   }
 
-  std::cout << "    noticed after " << seconds << " s\n";
+  std::cout << "    detected after " << seconds << " s\n";
   RecordProperty("seconds", std::to_string(seconds));
   EXPECT_LE(seconds, 1);
 }
@@ -198,16 +196,16 @@ TEST_P(Faults, KilledInACollective) {
   const auto killed = steady_clock::now();
   processes.wait_for(0, "loop: ");
   processes.wait_for(2, "loop: ");
-  expect_soon("killed in a collective", seconds_since(killed));
+  expect_within_limit("killed in a collective", seconds_since(killed));
   const auto results = processes.wait();
 
   for (const int rank : {0, 2}) {
     EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
-    // Found missing before the data moves, or while it does.
+    // Detected before the data moves, or while it does.
     EXPECT_THAT(
         results[rank].output,
-        ContainsRegex("loop: " + lost(rank, "reduce #[0-9]+")));
-    EXPECT_THAT(results[rank].output, HasSubstr(refused(3)));
+        ContainsRegex("loop: " + lost_error(rank, "reduce #[0-9]+")));
+    EXPECT_THAT(results[rank].output, HasSubstr(rejected(3)));
   }
   expect_nothing_left(results);
 }
@@ -220,43 +218,43 @@ TEST_P(Faults, KilledAfterACollective) {
 
   processes.send_signal(1, SIGKILL);
   const auto killed = steady_clock::now();
-  processes.tell(0, "go");
-  processes.tell(2, "go");
+  processes.send_line(0, "go");
+  processes.send_line(2, "go");
   processes.wait_for(0, "second: ");
   processes.wait_for(2, "second: ");
-  expect_soon("killed after a collective", seconds_since(killed));
+  expect_within_limit("killed after a collective", seconds_since(killed));
   const auto results = processes.wait();
 
   for (const int rank : {0, 2}) {
     EXPECT_THAT(results[rank].output, HasSubstr("first: ok\ndone\n"));
     EXPECT_THAT(
         results[rank].output,
-        ContainsRegex("second: " + lost(rank, "reduce #2")));
+        ContainsRegex("second: " + lost_error(rank, "reduce #2")));
     EXPECT_THAT(
         results[rank].output,
         HasSubstr("third: DistributedError: this group of 3 ranks is "
-                  "unusable since reduce #2: "));
+                  "unusable after an error: reduce #2: "));
   }
   expect_nothing_left(results);
 }
 
-TEST_P(Faults, LeavesEarlyWithExitCodeZero) {
+TEST_P(Faults, ExitsEarlyWithExitCodeZero) {
   const auto results =
-      run_processes(3, scenario_worker(), {"leaves_early", GetParam()});
+      run_processes(3, scenario_worker(), {"exits_early", GetParam()});
 
   EXPECT_EQ(results[1].exit_code, 0);
   for (const int rank : {0, 2}) {
     EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
     EXPECT_THAT(
         results[rank].output,
-        ContainsRegex("first: " + lost(rank, "reduce #1")));
-    EXPECT_THAT(results[rank].output, HasSubstr(refused(3)));
-    EXPECT_LT(results[rank].seconds - results[1].seconds, kSoon);
+        ContainsRegex("first: " + lost_error(rank, "reduce #1")));
+    EXPECT_THAT(results[rank].output, HasSubstr(rejected(3)));
+    EXPECT_LT(results[rank].seconds - results[1].seconds, kTestLimit);
   }
   expect_nothing_left(results);
 }
 
-TEST_P(Faults, EverybodyKilledAtOnce) {
+TEST_P(Faults, AllRanksAreKilledAtOnce) {
   Processes processes(3, scenario_worker(), {"busy", GetParam()});
   for (const int rank : {0, 1, 2}) {
     processes.wait_for(rank, "looping");
@@ -269,8 +267,9 @@ TEST_P(Faults, EverybodyKilledAtOnce) {
   expect_nothing_left(processes.wait());
 }
 
-// The stopped rank is alive, so only time can tell: a warning, then the error.
-TEST_P(Faults, Stopped) {
+// The stopped rank is alive, so only the timeout detects it: a warning, then
+// the error.
+TEST_P(Faults, StoppedBeforeACollective) {
   Processes processes(
       3, scenario_worker(), {"absent", GetParam(), "1000", "300"});
   processes.wait_for(1, "joined");
@@ -279,25 +278,26 @@ TEST_P(Faults, Stopped) {
   const auto stopped = steady_clock::now();
   processes.wait_for(0, "first: ");
   processes.wait_for(2, "first: ");
-  expect_soon("stopped, with a timeout of 1 s", seconds_since(stopped));
+  expect_within_limit("stopped, with a timeout of 1 s", seconds_since(stopped));
   processes.send_signal(1, SIGKILL);
   const auto results = processes.wait();
 
   for (const int rank : {0, 2}) {
-    const std::string me = "rank " + std::to_string(rank);
+    const std::string name = "rank " + std::to_string(rank);
     EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
     EXPECT_THAT(
         results[rank].output,
         HasSubstr(
-            "warning: reduce #1: " + me +
-            " has waited 300 ms for rank 1; it gives up after 1 s\n"
-            "first: DistributedError: reduce #1: rank 1 did not come within "
-            "1 s; " +
-            me +
+            "warning: reduce #1: " + name +
+            " has waited 300 ms for rank 1; the timeout is 1 s\n"
+            "first: DistributedError: reduce #1: rank 1 did not reach this "
+            "call within 1 s; " +
+            name +
             " stopped waiting\n"
-            "hint: see what rank 1 did instead: every rank must make the same "
-            "collective calls, also inside `if (is_main_process())`\n"));
-    EXPECT_THAT(results[rank].output, HasSubstr(refused(3)));
+            "hint: check what rank 1 did instead: every rank must make the "
+            "same collective calls, so do not call a collective inside `if "
+            "(is_main_process())`\n"));
+    EXPECT_THAT(results[rank].output, HasSubstr(rejected(3)));
   }
   expect_nothing_left(results);
 }
@@ -313,7 +313,7 @@ TEST_P(Faults, StoppedInACollective) {
   const auto stopped = steady_clock::now();
   processes.wait_for(0, "loop: ");
   processes.wait_for(2, "loop: ");
-  expect_soon("stopped, with a timeout of 1 s", seconds_since(stopped));
+  expect_within_limit("stopped, with a timeout of 1 s", seconds_since(stopped));
   processes.send_signal(1, SIGKILL);
   const auto results = processes.wait();
 
@@ -322,20 +322,20 @@ TEST_P(Faults, StoppedInACollective) {
     EXPECT_THAT(
         results[rank].output,
         ContainsRegex(
-            "loop: DistributedError: reduce #[0-9]+: rank 1 did not come "
-            "within 1 s; rank " +
+            "loop: DistributedError: reduce #[0-9]+: rank 1 did not reach this "
+            "call within 1 s; rank " +
             std::to_string(rank) + " stopped waiting\n"));
   }
   expect_nothing_left(results);
 }
 
-// Rank 0 hosts the store: who is missing cannot be asked there any more.
+// Rank 0 runs the store, so rank 1 cannot ask it which ranks are missing.
 TEST_P(Faults, StoppedTogetherWithTheStore) {
   Processes processes(
       2,
       scenario_worker(),
       {"busy", GetParam(), "1000", "300"},
-      {.timeout = std::chrono::seconds(30), .host_store = false});
+      {.timeout = std::chrono::seconds(30), .store_in_test = false});
   for (const int rank : {0, 1}) {
     processes.wait_for(rank, "looping");
   }
@@ -343,7 +343,7 @@ TEST_P(Faults, StoppedTogetherWithTheStore) {
   processes.send_signal(0, SIGSTOP);
   const auto stopped = steady_clock::now();
   processes.wait_for(1, "loop: ");
-  expect_soon("stopped, with a timeout of 1 s", seconds_since(stopped));
+  expect_within_limit("stopped, with a timeout of 1 s", seconds_since(stopped));
   processes.wait_for(1, "second: ");
   processes.send_signal(0, SIGKILL);
   const auto results = processes.wait();
@@ -352,15 +352,15 @@ TEST_P(Faults, StoppedTogetherWithTheStore) {
   EXPECT_THAT(
       results[1].output,
       ContainsRegex("warning: reduce #[0-9]+: rank 1 has waited 300 ms for "
-                    "rank 0(, and the store does not answer)?; it gives up "
-                    "after 1 s\n"));
+                    "rank 0(, and the store is not responding)?; the timeout "
+                    "is 1 s\n"));
   EXPECT_THAT(
       results[1].output,
       ContainsRegex(
-          "loop: DistributedError: reduce #[0-9]+: (rank 0 did not come within "
-          "1 s|no word from rank 0 within 1 s, and the store does not answer);"
-          " rank 1 stopped waiting\n"));
-  EXPECT_THAT(results[1].output, HasSubstr(refused(2)));
+          "loop: DistributedError: reduce #[0-9]+: rank 0 (did not reach this "
+          "call within 1 s|did not respond within 1 s, and the store is not "
+          "responding); rank 1 stopped waiting\n"));
+  EXPECT_THAT(results[1].output, HasSubstr(rejected(2)));
   expect_nothing_left(results);
 }
 
@@ -370,17 +370,17 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("shm", "gloo", "network"),
     [](const auto& test) { return test.param; });
 
-TEST(FaultsOfTheStore, StoppedBeforeTheOthersJoined) {
+TEST(StoreFaults, StoppedBeforeTheOtherRanksJoin) {
   Processes processes(
       2,
       scenario_worker(),
       {"late_others", "auto", "3000", "300"},
-      {.timeout = std::chrono::seconds(30), .host_store = false});
+      {.timeout = std::chrono::seconds(30), .store_in_test = false});
   processes.wait_for(0, "looking");
-  processes.wait_for(0, "has waited");  // So its store is there.
+  processes.wait_for(0, "has waited");  // Its store is running.
 
   processes.send_signal(0, SIGSTOP);
-  processes.tell(1, "go");
+  processes.send_line(1, "go");
   const auto stopped = steady_clock::now();
   processes.wait_for(1, "join: ");
   EXPECT_LT(seconds_since(stopped), 15);
@@ -389,31 +389,34 @@ TEST(FaultsOfTheStore, StoppedBeforeTheOthersJoined) {
 
   EXPECT_THAT(
       results[1].output,
-      ContainsRegex("join: DistributedError: (rank 1 cannot reach the store at "
-                    "127.0.0.1:[0-9]+: no answer within 3000 ms|joining the "
-                    "group \\([a-z0-9]+\\) #0: no word from rank 0 within 3 s, "
-                    "and the store does not answer; rank 1 stopped waiting)"));
+      ContainsRegex(
+          "join: DistributedError: (rank 1 cannot reach the store at "
+          "127.0.0.1:[0-9]+: no answer within 3000 ms|joining the "
+          "group \\([a-z0-9 ]+\\) #0: rank 0 did not respond within 3 "
+          "s, and the store is not responding; rank 1 stopped "
+          "waiting)"));
 }
 
-class OnTheMainProcessOnly : public testing::TestWithParam<std::string> {};
+class CalledOnlyOnTheMainProcess : public testing::TestWithParam<std::string> {
+};
 
-TEST_P(OnTheMainProcessOnly, EndsWithTheNamesOfTheMissingRanks) {
+TEST_P(CalledOnlyOnTheMainProcess, NamesTheMissingRanks) {
   Processes processes(
       3, scenario_worker(), {"main_only", GetParam(), "1000", "300"});
 
   processes.wait_for(0, "gather: ");
-  processes.tell(1, "go");
-  processes.tell(2, "go");
+  processes.send_line(1, "go");
+  processes.send_line(2, "go");
   const auto results = processes.wait();
 
   EXPECT_THAT(
       results[0].output,
       HasSubstr(
-          "warning: gather #1: rank 0 has waited 300 ms for ranks 1, 2; it "
-          "gives up after 1 s\n"
-          "gather: DistributedError: gather #1: ranks 1, 2 did not come within "
-          "1 s; rank 0 stopped waiting\n"));
-  // The late ones learn what rank 0 had been doing.
+          "warning: gather #1: rank 0 has waited 300 ms for ranks 1, 2; the "
+          "timeout is 1 s\n"
+          "gather: DistributedError: gather #1: ranks 1, 2 did not reach this "
+          "call within 1 s; rank 0 stopped waiting\n"));
+  // The late ranks learn which call rank 0 was in.
   for (const int rank : {1, 2}) {
     EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
     EXPECT_THAT(
@@ -427,7 +430,7 @@ TEST_P(OnTheMainProcessOnly, EndsWithTheNamesOfTheMissingRanks) {
 
 INSTANTIATE_TEST_SUITE_P(
     Collectives,
-    OnTheMainProcessOnly,
+    CalledOnlyOnTheMainProcess,
     testing::Values("shm", "gloo", "network"),
     [](const auto& test) { return test.param; });
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What port scanners and broken clients send to the rendezvous port changes
-// nothing about a job that runs. A few seconds of it, or
-// ACCELERATE_GARBAGE_SECONDS.
+// Data from port scanners and broken clients on the rendezvous port does not
+// affect a running job. Takes a few seconds, or ACCELERATE_GARBAGE_SECONDS.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -20,7 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "support/command.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate::test {
 namespace {
@@ -35,8 +34,8 @@ std::string random_text(Random& random, std::size_t length) {
   return text;
 }
 
-// What one connection sends: the greetings of other protocols, the store's own
-// magic, frames of absurd lengths, noise, nothing.
+// The data of one connection: greetings of other protocols, the store's own
+// magic bytes, frames of absurd lengths, noise, or nothing.
 std::string garbage(Random& random) {
   switch (random() % 8) {
     case 0:
@@ -76,7 +75,7 @@ int connect_loopback(int port) {
   return fd;
 }
 
-// Sends garbage until told to stop; some connections stay open and silent.
+// Sends garbage until destroyed; some connections stay open without sending.
 class Scanner {
  public:
   Scanner(int port, std::uint32_t seed)
@@ -122,10 +121,10 @@ class Scanner {
 };
 
 CommandOptions launch_command(const std::string& options) {
-  // Machines of one job share it, and the secret in it.
+  // The machines of one job share the home folder and the secret in it.
   static const std::string home = fresh_folder();
   CommandOptions command;
-  command.words = {
+  command.argv = {
       "/bin/sh", "-c", "exec " ACCELERATE_CLI " launch --cpu " + options};
   command.environment = {
       {"HOME", home},
@@ -144,9 +143,9 @@ std::ptrdiff_t open_files(pid_t pid) {
   return error ? 0 : std::distance(begin(all), end(all));
 }
 
-TEST(Garbage, ChangesNothingWhileAJobRuns) {
-  const char* wanted = std::getenv("ACCELERATE_GARBAGE_SECONDS");
-  const int seconds = wanted == nullptr ? 3 : std::atoi(wanted);
+TEST(Garbage, DoesNotAffectARunningJob) {
+  const char* variable = std::getenv("ACCELERATE_GARBAGE_SECONDS");
+  const int seconds = variable == nullptr ? 3 : std::atoi(variable);
   const int port = 20000 + ::getpid() % 10000;
   const std::string alone = run_command(launch_command("$TRAINING")).out;
   const auto machine = [&](int rank) {
@@ -159,7 +158,7 @@ TEST(Garbage, ChangesNothingWhileAJobRuns) {
     command.timeout = std::chrono::seconds(seconds + 60);
     return command;
   };
-  // Before the second machine is there, and until the end.
+  // Scans from before the second machine joins until the end.
   std::vector<std::unique_ptr<Scanner>> scanners;
   std::future<CommandResult> second;
   std::ptrdiff_t most_files = 0;
@@ -191,7 +190,7 @@ TEST(Garbage, ChangesNothingWhileAJobRuns) {
   EXPECT_EQ(other.exit_code, 0) << other.err;
   EXPECT_EQ(other.out, alone) << other.err;
   EXPECT_GT(sent, seconds * 20);
-  // 64 strangers at most, and what the job itself needs.
+  // At most 64 foreign connections, and what the job itself needs.
   EXPECT_LT(most_files, 64 + 64);
   RecordProperty("connections", sent);
   std::cout << sent << " connections with garbage in " << result.seconds

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every conformance check over the group of this run, whoever started it:
+// Runs every conformance check over the group of this run, under any launcher:
 //
 //     mpirun -n 3 build/bin/tests/group_suite mpi
 //
-// The argument is the backend that the group must have chosen.
+// The argument is the backend that the group must have.
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
@@ -39,8 +39,8 @@ int main(int argc, char** argv) {
     running = "mixed";
     accelerate::mixed_collectives(group, 10'000, 20261115);
     running = "subgroup";
-    if (auto part = group.subgroup({2, 0})) {
-      accelerate::mixed_collectives(*part, 200, 7);
+    if (auto pair = group.subgroup({2, 0})) {
+      accelerate::mixed_collectives(*pair, 200, 7);
     }
     running = "end";
     group.barrier();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server that refuses, lies, cuts and hangs.
+// A server that refuses requests, sends wrong data, disconnects and hangs.
 #include "base/hmac.h"
 #include "base/text.h"
 #include "process/hub_fixture.h"
@@ -9,9 +9,9 @@ namespace {
 
 using accelerate::FormatError;
 
-TEST_F(Hub, GoesOnAfterEachCut) {
-  HubServer& server =
-      serve(Json::object({{"cut", Json::array({30'000, 0, 50'000})}}));
+TEST_F(Hub, ResumesAfterEachDisconnect) {
+  HubServer& server = serve(
+      Json::object({{"disconnect_after", Json::array({30'000, 0, 50'000})}}));
 
   expect_model(resolve());
 
@@ -30,13 +30,14 @@ TEST_F(Hub, GoesOnAfterEachCut) {
           Json("bytes=80000-")));
 }
 
-TEST_F(Hub, BeginsAnewWhenTheServerHasNoRanges) {
-  serve(Json::object({{"cut", Json::array({30'000})}, {"no_ranges", true}}));
+TEST_F(Hub, StartsOverWhenTheServerDoesNotSupportRanges) {
+  serve(Json::object(
+      {{"disconnect_after", Json::array({30'000})}, {"no_ranges", true}}));
 
   expect_model(resolve());
 }
 
-TEST_F(Hub, BeginsAnewAfterAnIncompleteFileThatIsTooLong) {
+TEST_F(Hub, StartsOverWhenTheIncompleteFileIsTooLong) {
   serve();
   const auto content = accelerate::test::large_file("model.safetensors", kSize);
   folder.write(
@@ -49,9 +50,9 @@ TEST_F(Hub, BeginsAnewAfterAnIncompleteFileThatIsTooLong) {
   expect_model(resolve());
 }
 
-TEST_F(Hub, TriesAgainWhenTheServerIsBusy) {
+TEST_F(Hub, RetriesWhenTheServerIsBusy) {
   HubServer& server = serve(Json::object(
-      {{"answers",
+      {{"statuses",
         Json::object(
             {{"list", Json::array({429, 500})},
              {"head", Json::array({503})},
@@ -62,9 +63,9 @@ TEST_F(Hub, TriesAgainWhenTheServerIsBusy) {
   EXPECT_EQ(server.requests("/api/").size(), 3U);
 }
 
-TEST_F(Hub, WaitsAsLongAsTheServerWants) {
+TEST_F(Hub, WaitsAsLongAsTheServerRequests) {
   serve(Json::object(
-      {{"answers", Json::object({{"list", Json::array({429})}})},
+      {{"statuses", Json::object({{"list", Json::array({429})}})},
        {"retry_after", 1}}));
   const auto begin = std::chrono::steady_clock::now();
 
@@ -75,21 +76,21 @@ TEST_F(Hub, WaitsAsLongAsTheServerWants) {
 
 TEST_F(Hub, GivesUpAfterSomeAttempts) {
   HubServer& server = serve(Json::object(
-      {{"answers",
+      {{"statuses",
         Json::object({{"list", Json(std::vector<int>(20, 500))}})}}));
 
   EXPECT_EQ(
       message_of<IoError>([&] { resolve(); }),
       str_cat(
           server.endpoint(),
-          "/api/models/org/model/revision/main answered 500 (5 attempts)"));
+          "/api/models/org/model/revision/main returned 500 (5 attempts)"));
   EXPECT_EQ(server.requests().size(), 5U);
 }
 
 TEST_F(Hub, NamesTheServerThatCannotBeReached) {
   serve();
-  settings.endpoint = "http://127.0.0.1:1";
-  settings.attempts = 2;
+  hub_options.endpoint = "http://127.0.0.1:1";
+  hub_options.attempts = 2;
 
   EXPECT_THAT(
       message_of<IoError>([&] { resolve(); }),
@@ -98,30 +99,30 @@ TEST_F(Hub, NamesTheServerThatCannotBeReached) {
           "Failed to connect to 127.0.0.1 port 1"));
 }
 
-TEST_F(Hub, UsesTheCacheWhenTheServerIsGone) {
+TEST_F(Hub, UsesTheCacheWhenTheServerCannotBeReached) {
   serve();
   const fs::path path = resolve();
-  settings.endpoint = "http://127.0.0.1:1";
-  settings.attempts = 1;
+  hub_options.endpoint = "http://127.0.0.1:1";
+  hub_options.attempts = 1;
 
   EXPECT_EQ(resolve(), path);
 }
 
-/// A text with the server's address for `@`.
-std::string addressed(const std::string& text, const HubServer& server) {
+/// Replaces `@` by the server's address.
+std::string with_address(const std::string& text, const HubServer& server) {
   return accelerate::replace_all(text, "@", server.endpoint());
 }
 
 struct Refusal {
   const char* name;
   Json scenario;
-  const char* message;  // Before and after the address.
+  const char* message;  // `@` is the server's address.
   const char* hint;
 };
 
-class HubRefuses : public Hub, public testing::WithParamInterface<Refusal> {};
+class HubRefusal : public Hub, public testing::WithParamInterface<Refusal> {};
 
-TEST_P(HubRefuses, AndSaysWhatToDo) {
+TEST_P(HubRefusal, IsReportedWithAHint) {
   HubServer& server = serve(GetParam().scenario);
   std::string hint;
 
@@ -134,121 +135,133 @@ TEST_P(HubRefuses, AndSaysWhatToDo) {
     }
   });
 
-  EXPECT_EQ(message, addressed(GetParam().message, server));
+  EXPECT_EQ(message, with_address(GetParam().message, server));
   EXPECT_THAT(hint, HasSubstr(GetParam().hint));
   EXPECT_FALSE(fs::exists(model_folder() / "refs"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Table,
-    HubRefuses,
+    HubRefusal,
     testing::Values(
         Refusal{
             "Private",
             Json::object({{"token", "hf_x"}}),
-            "`org/model` does not exist or may not be read without a token: "
-            "@/api/models/org/model/revision/main answered 401: Invalid "
+            "`org/model` does not exist or cannot be read without a token: "
+            "@/api/models/org/model/revision/main returned 401: Invalid "
             "username or password.",
-            "for a private model set HF_TOKEN"},
+            "for a private model, set HF_TOKEN"},
         Refusal{
             "Gated",
             Json::object({{"gated", true}}),
             "`org/model` is gated: @/api/models/org/model/revision/main "
-            "answered 401: Access is restricted",
-            "/org/model, then set HF_TOKEN to a token of that account"},
+            "returned 401: Access is restricted",
+            "/org/model, then set HF_TOKEN to a token for the account that has "
+            "access"},
         Refusal{
             "NoModel",
             Json::object({{"missing", "repo"}}),
             "there is no model `org/model`: "
-            "@/api/models/org/model/revision/main answered 404",
+            "@/api/models/org/model/revision/main returned 404",
             "check the name"},
         Refusal{
             "NoRevision",
             Json::object({{"missing", "revision"}}),
             "`org/model` has no revision `main`: "
-            "@/api/models/org/model/revision/main answered 404",
+            "@/api/models/org/model/revision/main returned 404",
             "check the name of the branch"},
         Refusal{
             "Teapot",
             Json::object(
-                {{"answers", Json::object({{"list", Json::array({418})}})}}),
-            "@/api/models/org/model/revision/main answered 418",
+                {{"statuses", Json::object({{"list", Json::array({418})}})}}),
+            "@/api/models/org/model/revision/main returned 418",
             "check HF_ENDPOINT"}),
-    [](const auto& each) { return each.param.name; });
+    [](const auto& test) { return test.param.name; });
 
-struct Lie {
+struct BadResponse {
   const char* name;
   Json scenario;
   const char* message;
 };
 
-class HubDoubts : public Hub, public testing::WithParamInterface<Lie> {};
+class HubBadResponse : public Hub,
+                       public testing::WithParamInterface<BadResponse> {};
 
-TEST_P(HubDoubts, WhatTheServerSends) {
+TEST_P(HubBadResponse, IsRejected) {
   HubServer& server = serve(GetParam().scenario);
 
   const std::string message = message_of<FormatError>([&] { resolve(); });
 
-  EXPECT_THAT(message, HasSubstr(addressed(GetParam().message, server)));
+  EXPECT_THAT(message, HasSubstr(with_address(GetParam().message, server)));
   EXPECT_FALSE(fs::exists(
       model_folder() / "snapshots" / HubServer::kCommit / "model.safetensors"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Table,
-    HubDoubts,
+    HubBadResponse,
     testing::Values(
-        Lie{"Digest",
-            Json::object({{"corrupt", true}, {"elsewhere", true}}),
-            "sent 100000 bytes whose SHA-256 is "},
-        Lie{"NotTheHub",
+        BadResponse{
+            "Digest",
+            Json::object({{"corrupt", true}, {"redirect", true}}),
+            "sent 100000 bytes with SHA-256 "},
+        BadResponse{
+            "NotTheHub",
             Json::object({{"listing", "{}"}}),
-            "@/api/models/org/model/revision/main did not answer as the Hub "
-            "does"},
-        Lie{"NotJson",
+            "the response from @/api/models/org/model/revision/main is not in "
+            "the Hub's format"},
+        BadResponse{
+            "NotJson",
             Json::object({{"listing", "<html>"}}),
             "@/api/models/org/model/revision/main:1:1: "},
-        Lie{"LeavesTheFolder",
+        BadResponse{
+            "FileOutsideTheFolder",
             Json::object(
                 {{"listing",
                   "{\"sha\": \"0123456789abcdef0123456789abcdef01234567\", "
                   "\"siblings\": [{\"rfilename\": \"../../x\"}]}"}}),
-            "lists a file outside its folder: `../../x`"},
-        Lie{"NoCommit",
+            "lists a file outside the model's folder: `../../x`"},
+        BadResponse{
+            "NoCommit",
             Json::object({{"headers", Json::object({{"x-repo-commit", {}}})}}),
-            "does not say which commit it is of"},
-        Lie{"OtherCommit",
+            "does not report its commit"},
+        BadResponse{
+            "OtherCommit",
             Json::object(
                 {{"headers", Json::object({{"x-repo-commit", "abc"}})}}),
-            "is of another commit: abc"},
-        Lie{"NoETag",
+            "belongs to a different commit: abc"},
+        BadResponse{
+            "NoETag",
             Json::object({{"headers", Json::object({{"etag", {}}})}}),
             "has no ETag"},
-        Lie{"ETagIsAPath",
+        BadResponse{
+            "ETagIsAPath",
             Json::object(
                 {{"headers", Json::object({{"etag", "\"../../x\""}})}}),
-            "has an ETag that names no file: \"../../x\""},
-        Lie{"LessThanPromised",
-            Json::object({{"promise", 200'000}, {"elsewhere", true}}),
-            "/model.safetensors ends after 100000 bytes, 200000 were "
-            "promised"},
-        Lie{"MoreThanPromised",
-            Json::object({{"promise", 10}}),
-            "sends more than the 10 bytes it promised"}),
-    [](const auto& each) { return each.param.name; });
+            "has an ETag that cannot be used as a file name: \"../../x\""},
+        BadResponse{
+            "LessThanAnnounced",
+            Json::object({{"announced_size", 200'000}, {"redirect", true}}),
+            "/model.safetensors stopped sending after 100000 bytes, but 200000 "
+            "were announced"},
+        BadResponse{
+            "MoreThanAnnounced",
+            Json::object({{"announced_size", 10}}),
+            "sent more than the announced 10 bytes"}),
+    [](const auto& test) { return test.param.name; });
 
 TEST_F(Hub, GivesUpOnAServerThatHangs) {
   serve(Json::object({{"hang_after", 1000}}));
-  settings.stall_timeout = std::chrono::seconds(1);
-  settings.attempts = 1;
-  settings.most_attempts = 1;
+  hub_options.stall_timeout = std::chrono::seconds(1);
+  hub_options.attempts = 1;
+  hub_options.max_attempts = 1;
 
   EXPECT_THAT(
       message_of<IoError>([&] { resolve(); }),
-      HasSubstr("1000 of 100000 bytes of model.safetensors are there after"));
+      HasSubstr("downloaded 1000 of 100000 bytes of model.safetensors in"));
 }
 
-TEST_F(Hub, RefusesPickledWeights) {
+TEST_F(Hub, RejectsPickledWeights) {
   serve(Json::object(
       {{"files",
         Json::object(
@@ -257,7 +270,7 @@ TEST_F(Hub, RefusesPickledWeights) {
   EXPECT_EQ(
       message_of<accelerate::UnsupportedError>([&] { resolve(); }),
       "`org/model` at 01234567 has its weights only as `pytorch_model.bin`, a "
-      "pickle, which could run code when it is read");
+      "pickle file, which can run code when it is loaded");
 }
 
 }  // namespace

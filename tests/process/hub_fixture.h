@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache in a folder of its own and a server on loopback to fill it from.
+// A test fixture with an empty cache and a Hub server on loopback.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 #include "base/str_cat.h"
 #include "support/hub_server.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/hub/resolve.h"
 
 namespace transformers::hub {
@@ -38,44 +38,45 @@ class Hub : public testing::Test {
  protected:
   HubServer& serve(const Json& scenario = Json::object()) {
     server_ = std::make_unique<HubServer>(folder.path(), scenario);
-    settings.endpoint = server_->endpoint();
+    hub_options.endpoint = server_->endpoint();
     return *server_;
   }
 
   Hub() {
-    settings.cache = folder.path() / "cache";
-    settings.first_pause = std::chrono::milliseconds(1);
-    settings.longest_pause = std::chrono::milliseconds(4);
+    hub_options.cache = folder.path() / "cache";
+    hub_options.first_pause = std::chrono::milliseconds(1);
+    hub_options.max_pause = std::chrono::milliseconds(4);
   }
 
   fs::path resolve(
-      const Wanted& wanted = {}, const std::string& revision = "main") {
-    return resolve_model("org/model", revision, wanted, settings);
+      const RequestedFiles& requested = {},
+      const std::string& revision = "main") {
+    return resolve_model("org/model", revision, requested, hub_options);
   }
 
   fs::path model_folder() const {
-    return settings.cache / "models--org--model";
+    return hub_options.cache / "models--org--model";
   }
 
-  /// The environment of a process that downloads by itself.
+  /// The environment of a child process that downloads.
   std::map<std::string, std::string> environment() const {
     return {
-        {"HF_HUB_CACHE", settings.cache.string()},
+        {"HF_HUB_CACHE", hub_options.cache.string()},
         {"HF_HOME", folder.path().string()},
-        {"HF_ENDPOINT", settings.endpoint}};
+        {"HF_ENDPOINT", hub_options.endpoint}};
   }
 
   static void expect_model(const fs::path& path) {
-    const accelerate::TemporaryFolder reader;
+    const accelerate::TemporaryDirectory reader;
     EXPECT_EQ(reader.read(path / "config.json"), "{\"model_type\": \"bert\"}");
-    // A difference of 100 000 bytes would not be good to read.
+    // EXPECT_EQ would print 100 000 bytes.
     EXPECT_TRUE(
         reader.read(path / "model.safetensors") ==
         accelerate::test::large_file("model.safetensors", kSize));
   }
 
-  accelerate::TemporaryFolder folder;
-  Settings settings;
+  accelerate::TemporaryDirectory folder;
+  HubOptions hub_options;
 
  private:
   std::unique_ptr<HubServer> server_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `from_pretrained` with a name: configuration, tokenizer and model from a
-// server on loopback, by way of the cache.
+// `from_pretrained` with a model name: downloads the configuration, the
+// tokenizer and the model from a server on loopback.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@
 #include "accelerate/json.h"
 #include "accelerate/safetensors.h"
 #include "support/hub_server.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/transformers.h"
 
 namespace transformers {
@@ -43,11 +43,11 @@ class NamedModel : public testing::Test {
     ::setenv("HF_HUB_CACHE", (folder_.path() / "cache").c_str(), 1);
   }
 
-  accelerate::TemporaryFolder folder_;
+  accelerate::TemporaryDirectory folder_;
   std::unique_ptr<HubServer> server_;
 };
 
-TEST_F(NamedModel, GivesItsConfigAlone) {
+TEST_F(NamedModel, DownloadsOnlyTheConfig) {
   const Config config = AutoConfig::from_pretrained(
       "org/model", {.revision = HubServer::kCommit});
 
@@ -56,7 +56,7 @@ TEST_F(NamedModel, GivesItsConfigAlone) {
   EXPECT_TRUE(server_->requests("tokenizer.json").empty());
 }
 
-TEST_F(NamedModel, GivesItsTokenizer) {
+TEST_F(NamedModel, DownloadsOnlyTheTokenizer) {
   const auto tokenizer = AutoTokenizer::from_pretrained("org/model");
   const auto expected =
       AutoTokenizer::from_pretrained(ACCELERATE_GOLDEN "/tokenizers/bert.json");
@@ -65,7 +65,7 @@ TEST_F(NamedModel, GivesItsTokenizer) {
   EXPECT_TRUE(server_->requests("model.safetensors").empty());
 }
 
-TEST_F(NamedModel, ComputesWhatTheFolderDoes) {
+TEST_F(NamedModel, ComputesTheSameAsAFolder) {
   const auto golden = accelerate::load_safetensors(
       ACCELERATE_GOLDEN "/models/bert_base/golden.safetensors");
   accelerate::TensorMap batch;
@@ -85,7 +85,7 @@ TEST_F(NamedModel, ComputesWhatTheFolderDoes) {
       1e-5));
 }
 
-TEST_F(NamedModel, IsThereWithoutTheServer) {
+TEST_F(NamedModel, LoadsFromTheCacheWithoutTheServer) {
   (void)AutoModel::from_pretrained("org/model");
   server_.reset();
 

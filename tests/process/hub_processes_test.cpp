@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Downloads by other processes: two at once, one that is killed.
+// Downloads by several processes: two at the same time, one that is killed.
 #include <csignal>
 #include <thread>
 
@@ -13,12 +13,12 @@ namespace {
 accelerate::test::CommandOptions client(
     const std::map<std::string, std::string>& environment) {
   accelerate::test::CommandOptions options;
-  options.words = {ACCELERATE_HUB_CLIENT, "org/model"};
+  options.argv = {ACCELERATE_HUB_CLIENT, "org/model"};
   options.environment = environment;
   return options;
 }
 
-TEST_F(Hub, IsFoundThroughTheEnvironment) {
+TEST_F(Hub, IsConfiguredByTheEnvironment) {
   serve(Json::object({{"token", "hf_file"}}));
   folder.write("token", "hf_file\n");
 
@@ -30,8 +30,8 @@ TEST_F(Hub, IsFoundThroughTheEnvironment) {
 }
 
 TEST_F(Hub, OneOfTwoProcessesDownloadsAndTheOtherWaits) {
-  // The download stops at half until both have asked for the file, and so
-  // until the second cannot but find the lock taken.
+  // The download pauses halfway until both processes have sent a HEAD request,
+  // so the second process finds the lock taken.
   HubServer& server = serve(Json::object({{"wait_for_heads", 2}}));
   std::vector<accelerate::test::CommandResult> results(2);
   {
@@ -53,7 +53,7 @@ TEST_F(Hub, OneOfTwoProcessesDownloadsAndTheOtherWaits) {
   EXPECT_EQ(downloads, 1);
 }
 
-TEST_F(Hub, GoesOnWhereAKilledProcessEnded) {
+TEST_F(Hub, ResumesTheDownloadOfAKilledProcess) {
   HubServer& server = serve(Json::object({{"hang_after", 60'000}}));
   auto killed = client(environment());
   killed.watch = [&](pid_t pid, const std::string&) {
@@ -79,7 +79,7 @@ TEST_F(Hub, GoesOnWhereAKilledProcessEnded) {
       Json("bytes=60000-"));
 }
 
-TEST_F(Hub, PrintsWhatToDo) {
+TEST_F(Hub, PrintsAHint) {
   serve();
   auto options = client(environment());
   options.environment["HF_HUB_OFFLINE"] = "1";

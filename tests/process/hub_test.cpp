@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models from a server on loopback into the cache: what is asked for, and where
-// it lies.
+// Downloads from a server on loopback: the requests, and the layout of the
+// cache.
 #include "base/files.h"
 #include "base/hmac.h"
 #include "process/hub_fixture.h"
@@ -8,7 +8,7 @@
 namespace transformers::hub {
 namespace {
 
-TEST_F(Hub, LaysFilesOutAsPythonDoes) {
+TEST_F(Hub, UsesTheCacheLayoutOfPython) {
   serve();
 
   const fs::path path = resolve();
@@ -16,7 +16,7 @@ TEST_F(Hub, LaysFilesOutAsPythonDoes) {
   EXPECT_EQ(path, model_folder() / "snapshots" / HubServer::kCommit);
   expect_model(path);
   EXPECT_EQ(folder.read(model_folder() / "refs/main"), HubServer::kCommit);
-  // The same as tests/parity/check_hub.py sees from Python.
+  // tests/parity/check_hub.py compares this layout with Python's.
   const auto large = accelerate::sha256_hex(
       accelerate::test::large_file("model.safetensors", kSize));
   EXPECT_THAT(
@@ -48,7 +48,7 @@ TEST_F(Hub, ReadsACacheThatPythonWrote) {
           path, accelerate::test::large_file("model.safetensors", 1000));
     }
   }
-  settings.offline = true;
+  hub_options.offline = true;
 
   const fs::path path = resolve();
 
@@ -57,7 +57,7 @@ TEST_F(Hub, ReadsACacheThatPythonWrote) {
   EXPECT_EQ(fs::file_size(path / "model.safetensors"), 1000U);
 }
 
-TEST_F(Hub, AsksOnlyForTheListWhenAllIsThere) {
+TEST_F(Hub, RequestsOnlyTheListWhenAllFilesAreCached) {
   HubServer& server = serve();
   resolve();
   const auto before = server.requests().size();
@@ -67,7 +67,7 @@ TEST_F(Hub, AsksOnlyForTheListWhenAllIsThere) {
   EXPECT_EQ(server.requests().size(), before + 1);
 }
 
-TEST_F(Hub, AsksForNothingWhenTheCommitIsThere) {
+TEST_F(Hub, RequestsNothingWhenTheCommitIsCached) {
   HubServer& server = serve();
   resolve();
   const auto before = server.requests().size();
@@ -77,7 +77,7 @@ TEST_F(Hub, AsksForNothingWhenTheCommitIsThere) {
   EXPECT_EQ(server.requests().size(), before);
 }
 
-TEST_F(Hub, TakesWhatIsWantedAlone) {
+TEST_F(Hub, DownloadsOnlyTheRequestedContent) {
   HubServer& server = serve();
 
   resolve({.content = Content::tokenizer});
@@ -86,7 +86,7 @@ TEST_F(Hub, TakesWhatIsWantedAlone) {
   EXPECT_EQ(server.requests("tokenizer.json").size(), 2U);
 }
 
-TEST_F(Hub, TakesFilesByNameAndPattern) {
+TEST_F(Hub, DownloadsFilesByNameAndPattern) {
   HubServer& server = serve();
 
   resolve({.files = {"README.md", "*.json"}});
@@ -99,7 +99,7 @@ TEST_F(Hub, TakesFilesByNameAndPattern) {
       "`org/model` at 01234567 has no file `missing.json`");
 }
 
-TEST_F(Hub, TakesTheShardsOfAnIndex) {
+TEST_F(Hub, DownloadsTheShardsOfAnIndex) {
   serve(Json::object(
       {{"files",
         Json::object(
@@ -119,50 +119,50 @@ TEST_F(Hub, TakesTheShardsOfAnIndex) {
   EXPECT_FALSE(fs::exists(path / "unrelated.safetensors"));
 }
 
-TEST_F(Hub, FollowsTheNewNameOfAModel) {
+TEST_F(Hub, FollowsTheRedirectOfARenamedModel) {
   serve();
 
-  expect_model(resolve_model("old/model", "main", {}, settings));
+  expect_model(resolve_model("old/model", "main", {}, hub_options));
 }
 
-TEST_F(Hub, SendsTheTokenToNoOtherHost) {
+TEST_F(Hub, DoesNotSendTheTokenToAnotherServer) {
   HubServer& server =
-      serve(Json::object({{"token", "hf_secret"}, {"elsewhere", true}}));
-  settings.token = "hf_secret";
+      serve(Json::object({{"token", "hf_secret"}, {"redirect", true}}));
+  hub_options.token = "hf_secret";
 
   expect_model(resolve());
 
-  int elsewhere = 0;
+  int second_server_requests = 0;
   for (const Json& request : server.requests()) {
     const bool second = request.at("server").as_integer() == 2;
-    elsewhere += second ? 1 : 0;
+    second_server_requests += second ? 1 : 0;
     EXPECT_EQ(
         request.at("authorization"), second ? Json() : Json("Bearer hf_secret"))
         << request.dump();
   }
-  EXPECT_EQ(elsewhere, 1);
+  EXPECT_EQ(second_server_requests, 1);
 }
 
-TEST_F(Hub, UsesTheCacheAloneWhenOffline) {
+TEST_F(Hub, UsesOnlyTheCacheWhenOffline) {
   HubServer& server = serve();
-  settings.offline = true;
+  hub_options.offline = true;
   EXPECT_EQ(
       message_of<IoError>([&] { resolve(); }),
       str_cat(
-          "the network is forbidden, and the cache ",
-          settings.cache.string(),
-          " has nothing of its revision `main` of `org/model`"));
-  settings.offline = false;
+          "network access is disabled, and the cache ",
+          hub_options.cache.string(),
+          " does not contain revision `main` of `org/model`"));
+  hub_options.offline = false;
   const fs::path path = resolve({.content = Content::tokenizer});
-  settings.offline = true;
+  hub_options.offline = true;
 
   EXPECT_EQ(resolve({.content = Content::tokenizer}), path);
   EXPECT_EQ(
       message_of<IoError>([&] { resolve(); }),
       str_cat(
-          "the network is forbidden, and the cache ",
-          settings.cache.string(),
-          " has no model.safetensors of commit ",
+          "network access is disabled, and the cache ",
+          hub_options.cache.string(),
+          " does not contain model.safetensors at commit ",
           HubServer::kCommit,
           " of `org/model`"));
   EXPECT_EQ(server.requests("safetensors").size(), 0U);

@@ -36,7 +36,7 @@ Frames receive_frames(void* socket) {
     zmq_msg_init(&part);
     if (zmq_msg_recv(&part, socket, 0) < 0) {
       zmq_msg_close(&part);
-      throw std::runtime_error("nothing came within the time limit");
+      throw std::runtime_error("no message before the timeout");
     }
     frames.emplace_back(
         static_cast<const char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
@@ -54,10 +54,10 @@ Json execute_content(const std::string& code) {
 
 JupyterClient::JupyterClient(const std::vector<std::string>& options)
     : session_(make_id()) {
-  // Short: the path of a socket has 107 characters.
+  // Must be short: the path of a socket has at most 107 characters.
   std::string name = "/tmp/jupyter_test_XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) {
-    throw std::runtime_error("cannot make a folder");
+    throw std::runtime_error("cannot create a folder");
   }
   folder_ = name;
   write_file(
@@ -72,18 +72,18 @@ JupyterClient::JupyterClient(const std::vector<std::string>& options)
                     {"control_port", 4},
                     {"hb_port", 5}})
           .dump());
-  std::vector<std::string> words = {ACCELERATE_KERNEL};
-  words.insert(words.end(), options.begin(), options.end());
-  words.push_back((folder_ / "connection.json").string());
-  std::vector<char*> pointers;
-  for (std::string& word : words) {
-    pointers.push_back(word.data());
+  std::vector<std::string> arguments = {ACCELERATE_KERNEL};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  arguments.push_back((folder_ / "connection.json").string());
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) {
+    argv.push_back(argument.data());
   }
-  pointers.push_back(nullptr);
+  argv.push_back(nullptr);
   kernel_ = ::fork();
   if (kernel_ == 0) {
     ::setenv("XDG_CACHE_HOME", ACCELERATE_NOTEBOOK_CACHE, 1);
-    ::execv(pointers[0], pointers.data());
+    ::execv(argv[0], argv.data());
     ::_exit(127);
   }
   connect();
@@ -94,11 +94,10 @@ void JupyterClient::connect() {
   const auto open = [this](int type, int port) {
     void* const socket = zmq_socket(context_, type);
     const int limit = static_cast<int>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(patience)
-            .count());
-    const int now = 0;
+        std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count());
+    const int no_linger = 0;
     zmq_setsockopt(socket, ZMQ_RCVTIMEO, &limit, sizeof limit);
-    zmq_setsockopt(socket, ZMQ_LINGER, &now, sizeof now);
+    zmq_setsockopt(socket, ZMQ_LINGER, &no_linger, sizeof no_linger);
     zmq_connect(
         socket,
         str_cat("ipc://", (folder_ / "socket").string(), "-", port).c_str());
@@ -109,10 +108,10 @@ void JupyterClient::connect() {
   control_ = open(ZMQ_DEALER, 4);
   heartbeat_ = open(ZMQ_REQ, 5);
   zmq_setsockopt(iopub_, ZMQ_SUBSCRIBE, "", 0);
-  // What is published before the subscription has arrived is lost: ask until
-  // something is seen.
+  // Messages published before the subscription arrives are lost, so this asks
+  // until it receives one.
   zmq_pollitem_t item = {iopub_, 0, ZMQ_POLLIN, 0};
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   do {
     (void)ask("kernel_info_request", Json::object());
   } while (zmq_poll(&item, 1, 50) == 0 &&
@@ -135,7 +134,7 @@ JupyterClient::~JupyterClient() {
 Message JupyterClient::receive(void* socket) {
   auto message = decode(receive_frames(socket), kKey);
   if (!message) {
-    throw std::runtime_error("a message of the kernel is not signed");
+    throw std::runtime_error("a message of the kernel has a wrong signature");
   }
   return std::move(*message);
 }
@@ -208,7 +207,7 @@ bool JupyterClient::heartbeat() {
   return receive_frames(heartbeat_) == Frames{"ping"};
 }
 
-std::optional<int> JupyterClient::wait_for_end(std::chrono::seconds limit) {
+std::optional<int> JupyterClient::wait_for_exit(std::chrono::seconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   int status = 0;
   while (::waitpid(kernel_, &status, WNOHANG) == 0) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Jupyter client in a few lines: starts a kernel, sends, waits within limits.
+// A minimal Jupyter client: starts a kernel, sends requests, waits with a
+// timeout.
 #pragma once
 
 #include <chrono>
@@ -15,25 +16,25 @@
 
 namespace accelerate::jupyter {
 
-/// What a client saw of one cell.
+/// The output and reply of one cell.
 struct CellResult {
   Json reply;
   std::string output;
   std::string errors;
-  /// Of the `error` message; null when there was none.
+  /// The content of the `error` message; null if there was none.
   Json error;
 };
 
 class JupyterClient {
  public:
-  /// Starts the kernel with its sockets in a folder of its own.
+  /// Starts the kernel with its sockets in a new folder.
   explicit JupyterClient(const std::vector<std::string>& options);
   JupyterClient(const JupyterClient&) = delete;
   JupyterClient& operator=(const JupyterClient&) = delete;
   ~JupyterClient();
 
-  /// Throws when a wait lasts longer than `patience`.
-  std::chrono::seconds patience{280};
+  /// Waits throw after this time.
+  std::chrono::seconds timeout{280};
 
   pid_t kernel() const { return kernel_; }
   const std::filesystem::path& folder() const { return folder_; }
@@ -43,14 +44,14 @@ class JupyterClient {
   /// Sends a cell without waiting; `finish` waits.
   void begin(const std::string& code);
   CellResult finish();
-  /// Waits until the cell that runs has printed `text`.
-  /// All that it has printed then.
+  /// Waits until the running cell has printed `text`; returns all of its output
+  /// so far.
   std::string await_output(const std::string& text);
-  /// Sends a request that is signed with another key.
+  /// Sends a request signed with a wrong key.
   void send_forged(const std::string& code);
   bool heartbeat();
-  /// Waits for the kernel's end; its status.
-  std::optional<int> wait_for_end(std::chrono::seconds limit);
+  /// Waits for the kernel to exit; returns its status.
+  std::optional<int> wait_for_exit(std::chrono::seconds limit);
 
  private:
   void connect();
@@ -65,7 +66,7 @@ class JupyterClient {
   void* iopub_ = nullptr;
   void* heartbeat_ = nullptr;
   std::string session_;
-  std::string request_;  // The id of the cell that runs.
+  std::string request_;  // The id of the running cell.
   CellResult result_;
   bool idle_ = true;
 };

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Precompiles the headers of C++ notebooks, which takes half a minute, before
-# the tests that have less time. Without clang 19 those are skipped.
+# tests with shorter timeouts. Without clang 19 those tests are skipped.
 #   jupyter_header.sh <kernel> <cache folder>
 set -euo pipefail
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel for C++ notebooks, as a client sees it. Plain C++ but for the last
-// tests, whose precompiled header takes half a minute.
+// Tests the kernel for C++ notebooks through a client. Most tests use plain
+// C++; the last ones need a precompiled header, which takes half a minute.
 #include <csignal>
 #include <fstream>
 #include <thread>
@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Whether there is an interpreter on this host.
+// Skips the tests if the interpreter is not installed.
 class Jupyter : public testing::Test {
  protected:
   void SetUp() override {
@@ -42,7 +42,7 @@ std::string traceback(const CellResult& result) {
   return result.error.is_null() ? "" : result.error.at("traceback").dump();
 }
 
-TEST_F(Jupyter, SaysWhatItIs) {
+TEST_F(Jupyter, ReportsKernelInfo) {
   JupyterClient client({"--plain"});
 
   const Json info = client.ask("kernel_info_request", Json::object());
@@ -96,7 +96,7 @@ TEST_F(Jupyter, ErrorsNameTheLineOfTheCell) {
   EXPECT_EQ(client.run("int a = 5;\nkept + a").output, "12\n");
 }
 
-TEST_F(Jupyter, ACellThatCannotBeLinkedLeavesTheRest) {
+TEST_F(Jupyter, ALinkErrorKeepsEarlierCells) {
   JupyterClient client({"--plain"});
   client.run("int kept = 7;");
 
@@ -106,7 +106,7 @@ TEST_F(Jupyter, ACellThatCannotBeLinkedLeavesTheRest) {
   EXPECT_EQ(client.run("kept").output, "7\n");
 }
 
-TEST_F(Jupyter, AnExceptionFailsTheCellAlone) {
+TEST_F(Jupyter, AnExceptionFailsOnlyItsCell) {
   JupyterClient client({"--plain"});
 
   const CellResult result =
@@ -117,7 +117,7 @@ TEST_F(Jupyter, AnExceptionFailsTheCellAlone) {
   EXPECT_EQ(client.run("before").output, "3\n");
 }
 
-TEST_F(Jupyter, CellsSentWithOneThatFailsDoNotRun) {
+TEST_F(Jupyter, AFailedCellAbortsQueuedCells) {
   JupyterClient client({"--plain"});
   const auto file = client.folder() / "go_on";
 
@@ -146,11 +146,12 @@ TEST_F(Jupyter, TheLastCellCanBeRunAgainWithChanges) {
   EXPECT_EQ(client.run("f()").output, "2\n");
   const CellResult older = client.run("int first() { return 3; }");
   EXPECT_THAT(field(older, "evalue"), HasSubstr("redefinition of 'first'"));
-  EXPECT_THAT(traceback(older), HasSubstr("hint: a name is defined once"));
+  EXPECT_THAT(
+      traceback(older), HasSubstr("hint: a name can be defined only once"));
   EXPECT_EQ(client.run("first()").output, "1\n");
 }
 
-TEST_F(Jupyter, AnEndlessLoopIsInterruptedAndStateStays) {
+TEST_F(Jupyter, InterruptsAnEndlessLoopAndKeepsState) {
   JupyterClient client({"--plain"});
   client.run("int kept = 7;");
 
@@ -167,7 +168,7 @@ TEST_F(Jupyter, AnEndlessLoopIsInterruptedAndStateStays) {
   EXPECT_EQ(client.run("kept").output, "7\n");
 }
 
-TEST_F(Jupyter, ASleepIsInterrupted) {
+TEST_F(Jupyter, InterruptsASleep) {
   JupyterClient client({"--plain"});
 
   client.begin(
@@ -179,7 +180,7 @@ TEST_F(Jupyter, ASleepIsInterrupted) {
   EXPECT_EQ(field(client.finish(), "ename"), "Interrupted");
 }
 
-TEST_F(Jupyter, ACellThatCannotBeInterruptedIsEndedAndSaysSo) {
+TEST_F(Jupyter, KillsAndReportsACellThatIgnoresInterrupts) {
   JupyterClient client({"--plain"});
 
   client.begin(
@@ -192,11 +193,11 @@ TEST_F(Jupyter, ACellThatCannotBeInterruptedIsEndedAndSaysSo) {
   EXPECT_EQ(field(result, "ename"), "InterpreterDied");
   EXPECT_EQ(
       field(result, "evalue"),
-      "the cell did not let itself be interrupted, so the interpreter was "
-      "ended (killed by signal 9 (KILL)): all that cells had defined is lost");
+      "the cell did not respond to the interrupt, so the interpreter was "
+      "killed (killed by signal 9 (KILL)); all definitions are lost");
 }
 
-TEST_F(Jupyter, SurvivesACrashAndSaysWhatIsLost) {
+TEST_F(Jupyter, SurvivesACrashAndReportsTheLostState) {
   JupyterClient client({"--plain"});
   client.run("int kept = 7;");
 
@@ -206,26 +207,26 @@ TEST_F(Jupyter, SurvivesACrashAndSaysWhatIsLost) {
   EXPECT_EQ(field(crash, "ename"), "InterpreterDied");
   EXPECT_EQ(
       field(crash, "evalue"),
-      "the interpreter died (killed by signal 11 (SEGV)): all that cells had "
-      "defined is lost");
+      "the interpreter died (killed by signal 11 (SEGV)); all definitions are "
+      "lost");
   EXPECT_THAT(field(client.run("kept"), "evalue"), HasSubstr("'kept'"));
   EXPECT_EQ(client.run("1 + 1").output, "2\n");
 }
 
 TEST_F(Jupyter, CompletesNamesOfEarlierCells) {
   JupyterClient client({"--plain"});
-  client.run("int a_long_name_of_mine = 1;");
+  client.run("int a_long_variable_name = 1;");
 
   const Json reply = client.ask(
       "complete_request",
-      Json::object({{"code", "1 + a_long_n"}, {"cursor_pos", 12}}));
+      Json::object({{"code", "1 + a_long_v"}, {"cursor_pos", 12}}));
 
-  EXPECT_EQ(reply.at("matches").dump(), R"(["a_long_name_of_mine"])");
+  EXPECT_EQ(reply.at("matches").dump(), R"(["a_long_variable_name"])");
   EXPECT_EQ(reply.at("cursor_start").as_integer(), 4);
   EXPECT_EQ(reply.at("cursor_end").as_integer(), 12);
 }
 
-TEST_F(Jupyter, KnowsWhetherACellIsWholeAndWhatWasRun) {
+TEST_F(Jupyter, AnswersCompletenessAndHistoryRequests) {
   JupyterClient client({"--plain"});
   client.run("int once = 1;");
 
@@ -241,7 +242,7 @@ TEST_F(Jupyter, KnowsWhetherACellIsWholeAndWhatWasRun) {
       client.ask("comm_info_request", Json::object()).at("comms").dump(), "{}");
 }
 
-TEST_F(Jupyter, RunsNothingThatIsNotSigned) {
+TEST_F(Jupyter, IgnoresRequestsWithAWrongSignature) {
   JupyterClient client({"--plain"});
 
   client.send_forged("int forged = 1;");
@@ -249,12 +250,12 @@ TEST_F(Jupyter, RunsNothingThatIsNotSigned) {
   EXPECT_THAT(field(client.run("forged"), "evalue"), HasSubstr("'forged'"));
 }
 
-// The group of the interpreter, which the kernel's end must end.
+// The process id of the interpreter, which must exit with the kernel.
 pid_t interpreter_of(JupyterClient& client) {
   return std::stoi(client.run("#include <unistd.h>\n::getpid()").output);
 }
 
-bool ends_within(pid_t process, std::chrono::seconds limit) {
+bool exits_within(pid_t process, std::chrono::seconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (::kill(process, 0) == 0) {
     if (std::chrono::steady_clock::now() >= deadline) {
@@ -265,7 +266,7 @@ bool ends_within(pid_t process, std::chrono::seconds limit) {
   return true;
 }
 
-TEST_F(Jupyter, EndsWithItsInterpreterWhenAsked) {
+TEST_F(Jupyter, ShutdownStopsTheInterpreter) {
   JupyterClient client({"--plain"});
   const pid_t interpreter = interpreter_of(client);
 
@@ -273,21 +274,21 @@ TEST_F(Jupyter, EndsWithItsInterpreterWhenAsked) {
       client.ask("shutdown_request", Json::object({{"restart", true}}), true);
 
   EXPECT_TRUE(reply.at("restart").as_bool());
-  EXPECT_EQ(client.wait_for_end(std::chrono::seconds(5)), 0);
-  EXPECT_TRUE(ends_within(interpreter, std::chrono::seconds(5)));
+  EXPECT_EQ(client.wait_for_exit(std::chrono::seconds(5)), 0);
+  EXPECT_TRUE(exits_within(interpreter, std::chrono::seconds(5)));
 }
 
-TEST_F(Jupyter, LeavesNoInterpreterWhenItIsKilled) {
+TEST_F(Jupyter, TheInterpreterExitsWhenTheKernelIsKilled) {
   JupyterClient client({"--plain"});
   const pid_t interpreter = interpreter_of(client);
 
   ::kill(client.kernel(), SIGKILL);
 
-  EXPECT_TRUE(client.wait_for_end(std::chrono::seconds(5)));
-  EXPECT_TRUE(ends_within(interpreter, std::chrono::seconds(5)));
+  EXPECT_TRUE(client.wait_for_exit(std::chrono::seconds(5)));
+  EXPECT_TRUE(exits_within(interpreter, std::chrono::seconds(5)));
 }
 
-TEST_F(Jupyter, SaysThatAFileIsNoConnection) {
+TEST_F(Jupyter, RejectsAnInvalidConnectionFile) {
   const std::string command =
       str_cat(ACCELERATE_KERNEL, " /dev/null 2>/dev/null; test $? -eq 2");
   EXPECT_EQ(std::system(command.c_str()), 0);
@@ -314,7 +315,7 @@ TEST_F(Jupyter, TrainsOnWorkersThatRepeatTheCells) {
       "                    accelerator.num_processes());\n"
       "}");
   ASSERT_EQ(status(defined), "ok") << traceback(defined) << defined.errors;
-  // A notebook that has used autograd, which cannot be forked any more.
+  // Once a notebook has used autograd, its process cannot be forked safely.
   const CellResult used = client.run(
       "auto weight = torch::ones({64, 64}, torch::requires_grad());\n"
       "weight.matmul(weight).sum().backward();\nweight.grad().sum().item<"
@@ -331,10 +332,10 @@ TEST_F(Jupyter, TrainsOnWorkersThatRepeatTheCells) {
   }
 }
 
-TEST_F(Jupyter, BarsAreDrawnAgainInTheCell) {
+TEST_F(Jupyter, RedrawsProgressBarsInTheCell) {
   JupyterClient client({});
 
-  // Of the first worker, and of a cell alone.
+  // A bar of the first worker, and a bar of the cell itself.
   for (const char* code :
        {"accelerate::notebook_launcher([] {\n"
         "  accelerate::PartialState state;\n"
@@ -351,7 +352,7 @@ TEST_F(Jupyter, BarsAreDrawnAgainInTheCell) {
   }
 }
 
-TEST_F(Jupyter, AWorkersExceptionFailsTheCellAndNamesItsRank) {
+TEST_F(Jupyter, AWorkerExceptionFailsTheCellAndNamesTheRank) {
   JupyterClient client({});
 
   const CellResult result = client.run(
@@ -369,7 +370,7 @@ TEST_F(Jupyter, AWorkersExceptionFailsTheCellAndNamesItsRank) {
   EXPECT_EQ(client.run("1 + 1").output, "2\n");
 }
 
-TEST_F(Jupyter, WorkersEndWhenTheCellIsInterrupted) {
+TEST_F(Jupyter, WorkersExitWhenTheCellIsInterrupted) {
   JupyterClient client({});
 
   client.begin(
@@ -384,13 +385,13 @@ TEST_F(Jupyter, WorkersEndWhenTheCellIsInterrupted) {
   const CellResult result = client.finish();
   EXPECT_EQ(status(result), "error");
   const auto at = result.output.find("pid ");
-  EXPECT_TRUE(ends_within(
+  EXPECT_TRUE(exits_within(
       std::stoi(result.output.substr(at + 4)), std::chrono::seconds(5)));
   EXPECT_EQ(client.run("1 + 1").output, "2\n");
 }
 
-// The processes that a cell has named with `pid <number> x`.
-std::vector<pid_t> named_pids(const std::string& output) {
+// The processes that a cell printed as `pid <number>`.
+std::vector<pid_t> printed_pids(const std::string& output) {
   std::vector<pid_t> pids;
   for (auto at = output.find("pid "); at != std::string::npos;
        at = output.find("pid ", at + 1)) {
@@ -399,7 +400,7 @@ std::vector<pid_t> named_pids(const std::string& output) {
   return pids;
 }
 
-TEST_F(Jupyter, AKilledWorkerFailsTheCellAndTakesTheOthersAlong) {
+TEST_F(Jupyter, AKilledWorkerFailsTheCellAndStopsTheOthers) {
   JupyterClient client({});
   const CellResult defined = client.run(
       "#include <csignal>\n"
@@ -421,18 +422,18 @@ TEST_F(Jupyter, AKilledWorkerFailsTheCellAndTakesTheOthersAlong) {
       << traceback(result);
   EXPECT_THAT(result.errors, HasSubstr("rank 1 failed first"));
   EXPECT_THAT(result.errors, HasSubstr("SIGKILL"));
-  const auto pids = named_pids(result.output);
+  const auto pids = printed_pids(result.output);
   EXPECT_EQ(pids.size(), 2u) << result.output;
   for (const pid_t pid : pids) {
-    EXPECT_TRUE(ends_within(pid, std::chrono::seconds(5)));
+    EXPECT_TRUE(exits_within(pid, std::chrono::seconds(5)));
   }
   EXPECT_EQ(client.run("1 + 1").output, "2\n");
 }
 
-TEST_F(Jupyter, WorkersEndWithAKernelThatIsKilled) {
+TEST_F(Jupyter, WorkersExitWhenTheKernelIsKilled) {
   JupyterClient client({});
 
-  // Asked for a checkpoint, such a worker goes on; the launcher ends it.
+  // Such a worker does not exit on SIGTERM; the launcher has to kill it.
   client.begin(
       "accelerate::notebook_launcher([] {\n"
       "  accelerate::Accelerator accelerator;\n"
@@ -444,18 +445,18 @@ TEST_F(Jupyter, WorkersEndWithAKernelThatIsKilled) {
       "pids[1].as_integer(), \" x\");\n"
       "  while (true) {}\n"
       "}, {.num_processes = 2});");
-  const auto pids = named_pids(client.await_output(" x"));
+  const auto pids = printed_pids(client.await_output(" x"));
   ASSERT_EQ(pids.size(), 2u);
 
   ::kill(client.kernel(), SIGKILL);
 
-  EXPECT_TRUE(client.wait_for_end(std::chrono::seconds(5)));
+  EXPECT_TRUE(client.wait_for_exit(std::chrono::seconds(5)));
   for (const pid_t pid : pids) {
-    EXPECT_TRUE(ends_within(pid, std::chrono::seconds(5)));
+    EXPECT_TRUE(exits_within(pid, std::chrono::seconds(5)));
   }
 }
 
-TEST_F(Jupyter, CompletesNamesOfLibTorchAndOurs) {
+TEST_F(Jupyter, CompletesNamesOfLibTorchAndAccelerate) {
   JupyterClient client({});
   client.run("torch::Tensor weight = torch::ones({2});");
 
@@ -476,7 +477,7 @@ TEST_F(Jupyter, CompletesNamesOfLibTorchAndOurs) {
       R"(["gather_for_metrics"])");
 }
 
-TEST_F(Jupyter, ShowsErrorsOfLibTorchWithoutItsStack) {
+TEST_F(Jupyter, ShowsLibTorchErrorsWithoutTheStack) {
   JupyterClient client({});
 
   const CellResult result =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our programs under our launcher, through its own store.
+// Programs under `accelerate launch`, with the store of the launcher.
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -8,16 +8,16 @@
 #include <gtest/gtest.h>
 
 #include "support/command.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate::test {
 namespace {
 
 CommandOptions launch_command(const std::string& options) {
-  // Machines of one job share it, and the secret in it.
+  // The machines of a job share the home folder and the secret in it.
   static const std::string home = fresh_folder();
   CommandOptions command;
-  command.words = {
+  command.argv = {
       "/bin/sh",
       "-c",
       std::string(ACCELERATE_CLI) + " launch --cpu " + options};
@@ -35,8 +35,9 @@ CommandResult launch_program(const std::string& options) {
   return run_command(launch_command(options));
 }
 
-TEST(LaunchedProgram, MeetsTheOthersAtTheLaunchersStore) {
-  // With nothing at MASTER_PORT they can meet nowhere else.
+TEST(LaunchedProgram, UsesTheLaunchersStore) {
+  // Nothing listens at MASTER_PORT, so the program must use the launcher's
+  // store.
   const auto result =
       launch_program("--num_processes 3 sh -c 'MASTER_PORT=1 exec $PROGRAM'");
 
@@ -44,11 +45,11 @@ TEST(LaunchedProgram, MeetsTheOthersAtTheLaunchersStore) {
   EXPECT_EQ(result.out, "3 processes, sum of ranks 3\n");
 }
 
-TEST(LaunchedProgram, AloneItNeedsNobody) {
+TEST(LaunchedProgram, RunsAsASingleProcess) {
   EXPECT_EQ(launch_program("$PROGRAM").out, "1 processes, sum of ranks 0\n");
 }
 
-TEST(LaunchedProgram, ThatThrowsIsTheOneReported) {
+TEST(LaunchedProgram, IsReportedWhenItThrows) {
   const auto result = launch_program("--num_processes 3 $PROGRAM 1");
 
   EXPECT_EQ(result.exit_code, 134) << result.err;
@@ -60,7 +61,7 @@ TEST(LaunchedProgram, ThatThrowsIsTheOneReported) {
   EXPECT_LT(result.seconds, 20);
 }
 
-TEST(LaunchedTraining, ThatThrowsIsReportedWithItsStepAndException) {
+TEST(LaunchedTraining, IsReportedWithItsStepAndException) {
   const auto result = launch_program("--num_processes 3 $TRAINING throw=1@4");
 
   EXPECT_EQ(result.exit_code, 134) << result.err;
@@ -78,7 +79,7 @@ TEST(LaunchedTraining, ThatThrowsIsReportedWithItsStepAndException) {
       << result.err;
 }
 
-TEST(LaunchedTraining, AloneIsReportedTheSameWay) {
+TEST(LaunchedTraining, IsReportedTheSameWayAsASingleProcess) {
   const auto result = launch_program("$TRAINING throw=0@4");
 
   EXPECT_NE(result.err.find(", at step 3\n"), std::string::npos) << result.err;
@@ -88,12 +89,12 @@ TEST(LaunchedTraining, AloneIsReportedTheSameWay) {
       << result.err;
 }
 
-TEST(LaunchedTraining, TheLauncherKnowsWhoIsWhere) {
+TEST(LaunchedTraining, ShowsTheStepOfEachRank) {
   auto command = launch_command("--num_processes 2 $TRAINING stall=1@6");
-  command.words[2] = "exec " + command.words[2];
+  command.argv[2] = "exec " + command.argv[2];
   int asked = 0;
   command.watch = [&](pid_t pid, const std::string& err) {
-    if (err.find("waits for rank 1") != std::string::npos) {
+    if (err.find("waiting for rank 1") != std::string::npos) {
       ::kill(pid, SIGTERM);
       return true;
     }
@@ -105,9 +106,10 @@ TEST(LaunchedTraining, TheLauncherKnowsWhoIsWhere) {
 
   const auto result = run_command(command);
 
-  EXPECT_NE(result.err.find(": runs, at step 6, backward #"), std::string::npos)
+  EXPECT_NE(
+      result.err.find(": running, at step 6, backward #"), std::string::npos)
       << result.err;
-  EXPECT_NE(result.err.find(": runs, at step 5\n"), std::string::npos)
+  EXPECT_NE(result.err.find(": running, at step 5\n"), std::string::npos)
       << result.err;
   EXPECT_NE(
       result.err.find("error: interrupted by SIGTERM on "), std::string::npos)
@@ -115,29 +117,30 @@ TEST(LaunchedTraining, TheLauncherKnowsWhoIsWhere) {
   EXPECT_EQ(result.exit_code, 143);
 }
 
-// Asks the launcher of each of two machines until it has said `wanted`.
-TEST(LaunchedTraining, EveryLauncherKnowsWhoIsWhereOnTheOthers) {
+// Asks the launcher on each of two machines until it prints `expected`.
+TEST(LaunchedTraining, ShowsTheStepOfRanksOnOtherMachines) {
   const std::string options =
       "--num_machines 2 --num_processes 4 --main_process_ip 127.0.0.1 "
       "--main_process_port " +
       std::to_string(20000 + ::getpid() % 10000);
-  const std::string wanted[] = {
-      "rank 2 elsewhere: runs, at step 6, ", "rank 0 elsewhere: runs, at step"};
-  std::atomic<int> heard = 0;
+  const std::string expected[] = {
+      "rank 2 on another machine: running, at step 6, ",
+      "rank 0 on another machine: running, at step"};
+  std::atomic<int> num_satisfied = 0;
   const auto run_machine = [&](int machine) {
     auto command = launch_command(
         options + " --machine_rank " + std::to_string(machine) +
         " $TRAINING stall=3@6");
-    command.words[2] = "exec " + command.words[2];
+    command.argv[2] = "exec " + command.argv[2];
     int asked = 0;
     bool satisfied = false;
-    command.watch = [=, &wanted, &heard](
+    command.watch = [=, &expected, &num_satisfied](
                         pid_t pid, const std::string& err) mutable {
-      if (!satisfied && err.find(wanted[machine]) != std::string::npos) {
+      if (!satisfied && err.find(expected[machine]) != std::string::npos) {
         satisfied = true;
-        ++heard;
+        ++num_satisfied;
       }
-      if (heard == 2) {
+      if (num_satisfied == 2) {
         ::kill(pid, SIGTERM);
         return true;
       }
@@ -153,13 +156,14 @@ TEST(LaunchedTraining, EveryLauncherKnowsWhoIsWhereOnTheOthers) {
   const auto result = run_machine(0);
   const auto other = second.get();
 
-  EXPECT_NE(result.err.find(wanted[0]), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("waits for rank 3"), std::string::npos)
+  EXPECT_NE(result.err.find(expected[0]), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("waiting for rank 3"), std::string::npos)
       << result.err;
   EXPECT_NE(
-      result.err.find("rank 3 elsewhere: runs, at step 5"), std::string::npos)
+      result.err.find("rank 3 on another machine: running, at step 5"),
+      std::string::npos)
       << result.err;
-  EXPECT_NE(other.err.find(wanted[1]), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find(expected[1]), std::string::npos) << other.err;
 }
 
 TEST(LaunchedSource, IsCompiledAgainstThisBuild) {
@@ -173,39 +177,40 @@ TEST(LaunchedSource, IsCompiledAgainstThisBuild) {
   EXPECT_EQ(result.out, "2 processes, sum of ranks 1\n");
 }
 
-TEST(SelfTest, SaysWhatItChecked) {
+TEST(SelfTest, PrintsItsChecks) {
   CommandOptions command = launch_command("");
-  command.words[2] =
+  command.argv[2] =
       std::string(ACCELERATE_CLI) + " test --cpu --num_processes 3";
 
   const auto result = run_command(command);
 
-  if (result.err.find("this installation lacks") != std::string::npos) {
+  if (result.err.find("this installation does not include") !=
+      std::string::npos) {
     GTEST_SKIP() << "built without examples";
   }
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(
       result.out.substr(result.out.find('\n') + 1),
-      "ok: every sample goes to one process, in order\n"
-      "ok: gather of tensors of different sizes\n"
+      "ok: every sample goes to exactly one process, in order\n"
+      "ok: gather tensors of different sizes\n"
       "ok: reduce to the mean\n"
       "ok: broadcast from the last process\n"
-      "ok: a data loader's batches, gathered, are the data set in order\n"
-      "ok: 50 steps of training equal those of one process\n");
+      "ok: gathered data loader batches contain the dataset in order\n"
+      "ok: 50 training steps give the same result as in one process\n");
   EXPECT_EQ(result.err, "All checks passed.\n");
 }
 
-TEST(LaunchedProgram, TheLauncherKnowsWhoWaitsForWhom) {
+TEST(LaunchedProgram, ShowsWhichRankItWaitsFor) {
   auto command = launch_command("--num_processes 2 $PROGRAM sleeps");
-  command.words[2] = "exec " + command.words[2];
-  const std::string wanted = "waits for rank 1";
+  command.argv[2] = "exec " + command.argv[2];
+  const std::string expected = "waiting for rank 1";
   int asked = 0;
   command.watch = [&](pid_t pid, const std::string& err) {
-    if (err.find(wanted) != std::string::npos) {
+    if (err.find(expected) != std::string::npos) {
       ::kill(pid, SIGTERM);
       return true;
     }
-    // Asks about twice a second until the wait is long enough to be told.
+    // Asks about twice a second until the wait is long enough to be reported.
     if (++asked % 100 == 0) {
       ::kill(pid, SIGQUIT);
     }
@@ -215,12 +220,12 @@ TEST(LaunchedProgram, TheLauncherKnowsWhoWaitsForWhom) {
   const auto result = run_command(command);
 
   EXPECT_FALSE(result.timed_out);
-  EXPECT_NE(result.err.find(", waits for rank 1"), std::string::npos)
+  EXPECT_NE(result.err.find(", waiting for rank 1"), std::string::npos)
       << result.err;
 }
 
-TEST(LaunchedProgram, MeetsAcrossTwoMachines) {
-  // Both on this host, but with ranks, addresses and a secret of their own.
+TEST(LaunchedProgram, RunsOnTwoMachines) {
+  // Both are on this computer, but connect over the network with a secret.
   const std::string options =
       "--num_machines 2 --num_processes 4 --main_process_ip 127.0.0.1 "
       "--main_process_port " +

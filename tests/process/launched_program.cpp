@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program as a user writes it, to be started by `accelerate launch`.
+// A user's program, for `accelerate launch`.
 //
 //     launched_program [rank that throws after the first collective]
-//     launched_program sleeps    rank 0 waits for a rank 1 that does not come
+//     launched_program sleeps    rank 0 waits for rank 1, which sleeps
 #include <chrono>
 #include <cstdlib>
 #include <stdexcept>
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
     throw std::runtime_error("the loss is not a number");
   }
   if (argc > 1) {
-    // Waits for the one that will never come.
+    // Waits for the rank that has thrown.
     (void)accelerate::gather(at::full({1}, 1.0));
   }
   return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that starts processes by itself.
+// Programs that start processes with `debug_launcher`.
 #include <csignal>
 
 #include <gtest/gtest.h>
@@ -9,12 +9,12 @@
 namespace accelerate {
 namespace {
 
-// The children hold the pipe of their parent's output, so its end, for which
-// `wait` waits, is theirs too.
-TEST(DebugLauncherOfAProcess, TakesItsChildrenAlongWhenItIsKilled) {
+// The children inherit the pipe of their parent's output, so `wait` returns
+// only when they have exited, too.
+TEST(DebugLauncherOfAProcess, KillsItsChildrenWhenItIsKilled) {
   Processes processes(
       1,
-      beside_this_program("process_worker"),
+      test_program_path("process_worker"),
       {"launches"},
       {.timeout = std::chrono::seconds(30)});
   processes.wait_for(0, "child\nchild\n");
@@ -25,9 +25,9 @@ TEST(DebugLauncherOfAProcess, TakesItsChildrenAlongWhenItIsKilled) {
   EXPECT_EQ(describe(results[0]), "rank 0: killed by signal 9 (KILL)");
 }
 
-TEST(LoggerOfManyProcesses, WritesOnceInOrderOrEverywhere) {
+TEST(LoggerOfManyProcesses, LogsOnceInOrderOrOnEveryRank) {
   const auto results =
-      run_processes(1, beside_this_program("process_worker"), {"logs"});
+      run_processes(1, test_program_path("process_worker"), {"logs"});
 
   EXPECT_EQ(results[0].exit_code, 0);
   const std::string& text = results[0].output;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts where shared memory is scarce, and addresses that lead nowhere.
+// Machines with little shared memory, and stale addresses of shared memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,11 +20,11 @@ std::vector<ProcessResult> run_scenario(
     const std::string& argument = "") {
   return run_processes(
       2,
-      beside_this_program("process_worker"),
+      test_program_path("process_worker"),
       {scenario, backend, "20000", "10000", argument});
 }
 
-TEST(SharedMemoryOfProcesses, NeedsNoRoomInDevShm) {
+TEST(SharedMemoryOfProcesses, DoesNotNeedDevShm) {
   const auto results = run_scenario("full_dev_shm", "auto");
   if (results[0].output == "not allowed to mount\n") {
     GTEST_SKIP() << "only root can mount a small /dev/shm";
@@ -33,23 +33,24 @@ TEST(SharedMemoryOfProcesses, NeedsNoRoomInDevShm) {
   for (const ProcessResult& result : results) {
     EXPECT_THAT(
         result.output,
-        ContainsRegex("no room left\nsegment [0-9]+\njoined shm\njoin: ok\n"));
+        ContainsRegex("no space left\nsegment [0-9]+\njoined shm\njoin: ok\n"));
   }
 }
 
-// Rank 0 is late; what an older run left in the store is all that rank 1 has.
+// Rank 0 is late, so rank 1 finds only the address of an older run in the
+// store.
 std::vector<ProcessResult> join_with_address(
     const std::string& address, const std::string& backend) {
   Processes processes(
-      2, beside_this_program("process_worker"), {"late_first_rank", backend});
+      2, test_program_path("process_worker"), {"late_first_rank", backend});
   processes.store().set("accelerate/0/0/memory/0", "=" + address);
   processes.store().wait(
       {"accelerate/0/0/opened/1"}, std::chrono::milliseconds(30'000));
-  processes.tell(0, "go");
+  processes.send_line(0, "go");
   return processes.wait();
 }
 
-TEST(StaleAddress, OfADeadProcessLeadsToGloo) {
+TEST(StaleAddress, OfADeadProcessFallsBackToGloo) {
   const auto results =
       join_with_address("4194305:9:00112233445566778899aabbccddeeff", "auto");
 
@@ -58,7 +59,7 @@ TEST(StaleAddress, OfADeadProcessLeadsToGloo) {
   }
 }
 
-TEST(StaleAddress, OfOtherMemoryIsToldByTheNonce) {
+TEST(StaleAddress, OfOtherMemoryIsDetectedByTheNonce) {
   const auto other = SharedMemory::create(4096);
   const std::string address = other->address();
   const std::string older =
@@ -69,15 +70,15 @@ TEST(StaleAddress, OfOtherMemoryIsToldByTheNonce) {
         result.output,
         ContainsRegex(
             "join: UnsupportedError: backend `shm` needs all 2 ranks on one "
-            "host, and they share no memory\n"
-            "  rank 1: shared memory `[0-9]+:[0-9]+:0+` cannot be opened here: "
-            "/proc/[0-9]+/fd/[0-9]+ holds other memory \\(another host or an "
-            "older run\\)\n"
+            "machine, but they share no memory\n"
+            "  rank 1: shared memory `[0-9]+:[0-9]+:0+` cannot be opened: "
+            "/proc/[0-9]+/fd/[0-9]+ refers to different memory \\(from another "
+            "machine or an older run\\)\n"
             "hint: use `ACCELERATE_BACKEND=gloo`, or leave the backend out\n"));
   }
 }
 
-TEST(StaleAddress, OfTheGroupBeforeAResetIsNotUsed) {
+TEST(StaleAddress, OfTheGroupBeforeAResetIsNotReused) {
   for (const char* backend : {"shm", "gloo"}) {
     for (const ProcessResult& result : run_scenario("joins_again", backend)) {
       EXPECT_EQ(result.output, "join: ok\njoin: ok\njoin: ok\n");
@@ -85,20 +86,20 @@ TEST(StaleAddress, OfTheGroupBeforeAResetIsNotUsed) {
   }
 }
 
-TEST(NoMemory, ForTheSegmentLeadsToGloo) {
+TEST(NoMemory, ForTheSegmentFallsBackToGloo) {
   for (const ProcessResult& result : run_scenario("no_segment", "auto")) {
     EXPECT_THAT(result.output, HasSubstr("joined gloo\njoin: ok\n"));
   }
 }
 
-TEST(NoMemory, ForTheSegmentIsAnErrorWhenShmIsAskedFor) {
+TEST(NoMemory, ForTheSegmentIsAnErrorWhenShmIsRequested) {
   for (const ProcessResult& result : run_scenario("no_segment", "shm")) {
     EXPECT_THAT(
         result.output,
         ContainsRegex(
             "join: UnsupportedError: backend `shm` needs all 2 ranks on one "
-            "host, and they share no memory\n"
-            "  rank 0: cannot get [0-9]+ bytes of shared memory: File too "
+            "machine, but they share no memory\n"
+            "  rank 0: cannot allocate [0-9]+ bytes of shared memory: File too "
             "large\n"));
   }
 }

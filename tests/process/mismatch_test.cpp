@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that disagree: an error on each at once, and the group goes on.
+// Processes that make different calls: each gets an error immediately, and the
+// group stays usable.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,19 +11,19 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Disagreement {
+struct Mismatch {
   std::string scenario;
   std::string text;
 };
 
-class Disagree
-    : public testing::TestWithParam<std::tuple<Disagreement, std::string>> {};
+class MismatchedCalls
+    : public testing::TestWithParam<std::tuple<Mismatch, std::string>> {};
 
-TEST_P(Disagree, GivesTheSameTableOnEveryRankAndTheGroupGoesOn) {
+TEST_P(MismatchedCalls, ThrowATableOnEveryRankAndTheGroupStaysUsable) {
   const auto& [expected, backend] = GetParam();
 
   const auto results = run_processes(
-      3, beside_this_program("process_worker"), {expected.scenario, backend});
+      3, test_program_path("process_worker"), {expected.scenario, backend});
 
   for (const ProcessResult& result : results) {
     EXPECT_EQ(result.exit_code, 0) << describe(result);
@@ -35,13 +36,13 @@ TEST_P(Disagree, GivesTheSameTableOnEveryRankAndTheGroupGoesOn) {
   }
 }
 
-const Disagreement kDisagreements[] = {
+const Mismatch kMismatches[] = {
     {"different_calls",
      "ranks are in different collective calls\n"
      "  ranks 0, 2: reduce #1 of Float[2, 3] (sum)\n"
      "  rank 1: gather #1 of Float[2, 3]\n"
-     "hint: make the same calls in the same order on every rank, also inside "
-     "`if (is_main_process())`"},
+     "hint: make the same calls in the same order on every rank; do not call "
+     "a collective inside `if (is_main_process())`"},
     {"different_shapes",
      "gather #1: ranks disagree on dimension 1\n"
      "  ranks 0, 2: Float[8, 128]\n"
@@ -56,24 +57,24 @@ const Disagreement kDisagreements[] = {
 
 INSTANTIATE_TEST_SUITE_P(
     Collectives,
-    Disagree,
+    MismatchedCalls,
     testing::Combine(
-        testing::ValuesIn(kDisagreements),
+        testing::ValuesIn(kMismatches),
         testing::Values("shm", "gloo", "network")),
     [](const auto& test) {
       return std::get<0>(test.param).scenario + "_" + std::get<1>(test.param);
     });
 
-TEST(FakeInProcesses, IsRefusedOnEveryRank) {
+TEST(FakeInProcesses, IsRejectedOnEveryRank) {
   const auto results = run_processes(
-      2, beside_this_program("process_worker"), {"between", "fake", "5000"});
+      2, test_program_path("process_worker"), {"between", "fake", "5000"});
 
   for (const ProcessResult& result : results) {
     EXPECT_EQ(
         result.output,
         "uncaught: backend `fake` needs all 2 ranks in one process\n"
-        "  rank 1: the fake backend joins threads of one process, but the "
-        "ranks are in different processes\n")
+        "  rank 1: the `fake` backend connects only threads in one process, "
+        "but the ranks are in different processes\n")
         << describe(result);
   }
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Real processes under mpirun. Without MPI only the driver is built, and says
-# that it skips.
+# Real processes under mpirun. Without MPI only the driver is built, and it
+# skips its tests.
 if(TARGET accelerate_mpi)
-  # The shared library: a plugin throws the error types of that one.
+  # Links the shared library, because a plugin throws its error types.
   accelerate_add_test_program(process mpi_suite PCH comm
     LIBS accelerate GTest::gtest SOURCES
     mpi_suite.cpp
@@ -17,7 +17,7 @@ if(TARGET accelerate_mpi)
   add_dependencies(mpi_group_faults accelerate_mpi)
   add_dependencies(mpi_suite accelerate_mpi)
   add_dependencies(mpi_faults accelerate_mpi)
-  # Some of its ranks start MPI themselves.
+  # Some of its ranks initialise MPI themselves.
   set(MPI_CXX_SKIP_MPICXX TRUE)
   find_package(MPI REQUIRED COMPONENTS CXX)
   target_link_libraries(mpi_faults PRIVATE MPI::MPI_CXX)
@@ -34,8 +34,8 @@ if(TARGET accelerate_mpi)
     mpi_faults mpi_group_faults mpi_suite)
 endif()
 
-# The same checks as every other backend, through the group that PartialState
-# makes under mpirun.
+# The conformance checks, through the group that PartialState creates under
+# mpirun.
 accelerate_add_test_program(process group_suite PCH comm LIBS accelerate SOURCES
   group_suite.cpp
   ${PROJECT_SOURCE_DIR}/tests/support/conformance.cpp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a run in which something goes wrong; the first argument says
-// what. Each line it prints starts with the rank; mpi_test.cpp reads them.
+// One rank of a run with a fault; the first argument names the fault. Each line
+// of its output starts with the rank; mpi_test.cpp reads them.
 #include <csignal>
 #include <functional>
 #include <iostream>
@@ -18,29 +18,29 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Far beyond what a test may take: a fault must be noticed, not waited out.
-constexpr seconds kFar{120};
+// Longer than any test: faults must be detected, not time out.
+constexpr seconds kLongTimeout{120};
 
-void say(const std::string& text) {
+void print_line(const std::string& text) {
   std::ostringstream line;
   line << world_rank() << ": " << text << "\n";
   std::cout << line.str() << std::flush;
 }
 
-/// Prints what `call` throws; false if it throws nothing.
+/// Prints the exception of `call`; false if it throws nothing.
 bool report(const std::function<void()>& call) {
   try {
     call();
-    say("no error");
+    print_line("no error");
     return false;
   } catch (const ConfigError& error) {
-    say(std::string("ConfigError: ") + error.what());
+    print_line(std::string("ConfigError: ") + error.what());
   } catch (const UnsupportedError& error) {
-    say(std::string("UnsupportedError: ") + error.what());
+    print_line(std::string("UnsupportedError: ") + error.what());
   } catch (const StateError& error) {
-    say(std::string("StateError: ") + error.what());
+    print_line(std::string("StateError: ") + error.what());
   } catch (const DistributedError& error) {
-    say(std::string("DistributedError: ") + error.what());
+    print_line(std::string("DistributedError: ") + error.what());
   }
   return true;
 }
@@ -50,10 +50,10 @@ void all_reduce(const BackendPtr& group, std::int64_t count = 4) {
   group->allreduce(tensors, {})->wait();
 }
 
-// A rank that does not come, while it lives and works in another group.
+// A rank does not make the call, but is alive and works in another group.
 int late() {
-  auto healthy = new_group("healthy", {}, kFar);
-  auto group = new_group("impatient", {}, milliseconds(300));
+  auto healthy = new_group("healthy", {}, kLongTimeout);
+  auto group = new_group("short_timeout", {}, milliseconds(300));
   all_reduce(group);
   if (world_rank() == 0) {
     report([&] { all_reduce(group); });
@@ -64,13 +64,13 @@ int late() {
     });
   }
   all_reduce(healthy);
-  say("healthy group works");
+  print_line("healthy group works");
   return 0;
 }
 
 int late_message() {
-  auto healthy = new_group("healthy", {}, kFar);
-  auto group = new_group("impatient", {}, milliseconds(300));
+  auto healthy = new_group("healthy", {}, kLongTimeout);
+  auto group = new_group("short_timeout", {}, milliseconds(300));
   if (world_rank() == 0) {
     TensorList tensors = {at::ones({1})};
     report([&] { group->recv(tensors, 1, 0)->wait(); });
@@ -80,8 +80,8 @@ int late_message() {
 }
 
 int short_wait() {
-  auto healthy = new_group("healthy", {}, kFar);
-  auto group = new_group("patient", {}, kFar);
+  auto healthy = new_group("healthy", {}, kLongTimeout);
+  auto group = new_group("long_timeout", {}, kLongTimeout);
   if (world_rank() == 0) {
     TensorList tensors = {at::ones({1})};
     report([&] { group->allreduce(tensors, {})->wait(milliseconds(200)); });
@@ -98,8 +98,8 @@ int mismatch() {
   return 0;
 }
 
-int leave(int status) {
-  auto group = new_group("world", {}, kFar);
+int exit_early(int status) {
+  auto group = new_group("world", {}, kLongTimeout);
   all_reduce(group);
   if (world_rank() == 1) {
     return status;
@@ -108,8 +108,8 @@ int leave(int status) {
   return 5;
 }
 
-int leave_before_send() {
-  auto group = new_group("world", {}, kFar);
+int exit_before_send() {
+  auto group = new_group("world", {}, kLongTimeout);
   if (world_rank() == 1) {
     return 0;
   }
@@ -119,7 +119,7 @@ int leave_before_send() {
 }
 
 int killed() {
-  auto group = new_group("world", {}, kFar);
+  auto group = new_group("world", {}, kLongTimeout);
   all_reduce(group);
   if (world_rank() == 1) {
     std::raise(SIGKILL);
@@ -128,21 +128,21 @@ int killed() {
   return 0;
 }
 
-// The error of one rank leaves `main` while a collective of it is under way.
+// An exception of one rank leaves `main` while its collective is pending.
 int unwinding() {
-  auto group = new_group("world", {}, kFar);
+  auto group = new_group("world", {}, kLongTimeout);
   if (world_rank() == 1) {
     try {
       TensorList tensors = {at::ones({1})};
-      auto mine = new_group("mine", {}, kFar);
-      auto work = mine->allreduce(tensors, {});
-      throw StateError("something of the user's");
+      auto inner = new_group("inner", {}, kLongTimeout);
+      auto work = inner->allreduce(tensors, {});
+      throw StateError("an error of the user");
     } catch (const StateError& error) {
-      say(error.what());
+      print_line(error.what());
       return 3;
     }
   }
-  auto mine = new_group("mine", {}, kFar);
+  auto inner = new_group("inner", {}, kLongTimeout);
   all_reduce(group);
   return 0;
 }
@@ -158,7 +158,7 @@ int wrong_world() {
 }
 
 int missing_member() {
-  auto world = new_group("world", {}, kFar);
+  auto world = new_group("world", {}, kLongTimeout);
   if (world_rank() == 0) {
     report([] { new_group("pair", {0, 1}, milliseconds(300)); });
   }
@@ -166,11 +166,11 @@ int missing_member() {
   return 0;
 }
 
-// A program that starts and ends MPI itself.
+// A program that initialises and finalises MPI itself.
 int own_mpi() {
   int level = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
-  auto group = new_group("world", {}, kFar);
+  auto group = new_group("world", {}, kLongTimeout);
   all_reduce(group);
   group->barrier({})->wait();
   MPI_Finalize();
@@ -185,11 +185,11 @@ int own_mpi_single() {
   return 0;
 }
 
-// A group that is never dropped: the exit handler has to close it.
-int kept_for_ever() {
+// A group that is never destroyed: the exit handler must close it.
+int never_destroyed() {
   static BackendPtr group;
-  group = new_group("world", {}, kFar);
-  auto* leaked = new BackendPtr(new_group("leaked", {}, kFar));
+  group = new_group("world", {}, kLongTimeout);
+  auto* leaked = new BackendPtr(new_group("leaked", {}, kLongTimeout));
   all_reduce(group);
   all_reduce(*leaked);
   return 0;
@@ -198,7 +198,7 @@ int kept_for_ever() {
 // More bytes in one message than an `int` counts.
 int huge() {
   constexpr std::int64_t kCount = (std::int64_t{1} << 31) + 12345;
-  auto group = new_group("world", {}, kFar);
+  auto group = new_group("world", {}, kLongTimeout);
   TensorList tensors = {at::empty({kCount}, at::kByte)};
   tensors[0].fill_(world_rank() + 7);
   tensors[0][-1].fill_(world_rank() + 9);
@@ -210,7 +210,7 @@ int huge() {
   const bool good = tensors[0].min().item<int>() == 7 &&
                     tensors[0].max().item<int>() == 9 &&
                     tensors[0][-1].item<int>() == 9;
-  say(good ? "the huge message arrived" : "wrong data");
+  print_line(good ? "the huge message arrived" : "wrong data");
   return 0;
 }
 
@@ -219,16 +219,16 @@ const std::map<std::string, std::function<int()>> kFaults = {
     {"late_message", late_message},
     {"short_wait", short_wait},
     {"mismatch", mismatch},
-    {"leave_with_0", [] { return leave(0); }},
-    {"leave_with_3", [] { return leave(3); }},
-    {"leave_before_send", leave_before_send},
+    {"exit_with_0", [] { return exit_early(0); }},
+    {"exit_with_3", [] { return exit_early(3); }},
+    {"exit_before_send", exit_before_send},
     {"killed", killed},
     {"unwinding", unwinding},
     {"wrong_world", wrong_world},
     {"missing_member", missing_member},
     {"own_mpi", own_mpi},
     {"own_mpi_single", own_mpi_single},
-    {"kept_for_ever", kept_for_ever},
+    {"never_destroyed", never_destroyed},
     {"huge", huge},
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a run under mpirun in which something goes wrong, as a user of
-// `Group` sees it; the first argument says what. Each line it prints starts
-// with the rank; mpi_group_test.cpp reads them.
+// One rank of a run under mpirun with a fault, through `Group`; the first
+// argument names the fault. Each line of its output starts with the rank;
+// mpi_group_test.cpp reads them.
 #include <csignal>
 #include <functional>
 #include <iostream>
@@ -22,21 +22,21 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The rank that is led astray, stopped or killed.
+// The rank that is stopped or killed, or makes the wrong call.
 constexpr int kVictim = 1;
 
-// Where nobody is to give up; ranks may start seconds apart on a busy host.
-constexpr milliseconds kPatient(60'000);
+// For cases without a timeout; ranks may start seconds apart on a busy machine.
+constexpr milliseconds kLongTimeout(60'000);
 
-PartialState join(milliseconds timeout = kPatient) {
-  InitProcessGroupKwargs how;
-  how.timeout = timeout;
-  how.warn_after = milliseconds(500);
-  return PartialState({.init_process_group = how});
+PartialState join(milliseconds timeout = kLongTimeout) {
+  InitProcessGroupKwargs kwargs;
+  kwargs.timeout = timeout;
+  kwargs.warn_after = milliseconds(500);
+  return PartialState({.init_process_group = kwargs});
 }
 
-// One line each, since mpirun mixes the lines of ranks.
-void say(int rank, std::string text) {
+// Prints one line, because mpirun mixes the lines of ranks.
+void print_line(int rank, std::string text) {
   for (auto at = text.find('\n'); at != std::string::npos;
        at = text.find('\n')) {
     text.replace(at, 1, " |");
@@ -57,13 +57,14 @@ std::string type_of(const Error& error) {
 
 void report(
     const Group& group,
-    const std::string& what,
+    const std::string& name,
     const std::function<void()>& call) {
   try {
     call();
-    say(group.rank(), what + ": ok");
+    print_line(group.rank(), name + ": ok");
   } catch (const Error& error) {
-    say(group.rank(), what + ": " + type_of(error) + ": " + error.what());
+    print_line(
+        group.rank(), name + ": " + type_of(error) + ": " + error.what());
   }
 }
 
@@ -95,25 +96,26 @@ int different_shapes() {
   return 0;
 }
 
-// A rank that is late but comes, in an operation that runs by itself.
+// A rank is late for an asynchronous operation.
 int late() {
   const PartialState state = join();
   const Group& group = state.group();
   if (group.rank() == kVictim) {
     std::this_thread::sleep_for(milliseconds(700));
   }
-  std::vector<at::Tensor> one = {at::ones({4})};
-  const auto work = group.backend().allreduce(one);
+  std::vector<at::Tensor> tensors = {at::ones({4})};
+  const auto work = group.backend().allreduce(tensors);
   report(group, "call", [&] { group.wait(work, "backward"); });
   report(group, "then", [&] { reduce(group); });
   return 0;
 }
 
-// mpirun ends a job in which a rank died. The survivors stay long enough to
-// say what they saw, and leave together.
-int survive(int signal, const std::function<void(const Group&)>& together) {
+// mpirun stops a job in which a rank died. The survivors run long enough to
+// print their errors, and exit together.
+int survive(
+    int signal, const std::function<void(const Group&)>& before_signal) {
   const PartialState state =
-      join(signal == SIGSTOP ? milliseconds(5000) : kPatient);
+      join(signal == SIGSTOP ? milliseconds(5000) : kLongTimeout);
   const Group& group = state.group();
   const auto survivors = group.subgroup({0, 2});
   reduce(group);
@@ -122,7 +124,7 @@ int survive(int signal, const std::function<void(const Group&)>& together) {
       std::this_thread::sleep_for(milliseconds(100));
       ::kill(::getpid(), signal);
     });
-    together(group);
+    before_signal(group);
     ::pause();
   }
   ::signal(SIGTERM, SIG_IGN);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults under mpirun as a user of `Group` sees them: the message of every
-// survivor.
+// Faults under mpirun, through `Group`: checks the message of every survivor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,30 +15,32 @@ class GroupUnderMpirun : public UnderMpirun {
     EXPECT_THAT(outcome.output, ContainsRegex(line + "\n"));
   }
 
-  // Rank 1 is gone or silent; ranks 0 and 2 say so, and their group is over.
-  void expect_survivors(const Outcome& outcome, const std::string& what) {
+  // Rank 1 has died or is stopped; ranks 0 and 2 report it, and their group is
+  // unusable.
+  void expect_survivors(const Outcome& outcome, const std::string& error) {
     for (const std::string rank : {"0", "2"}) {
-      const std::string reason = "reduce #[0-9]+: " + what;
-      std::string mine = reason;
-      mine.replace(mine.find("<rank>"), 6, rank);
-      expect_match(outcome, rank + ": call: DistributedError: " + mine);
+      const std::string reason = "reduce #[0-9]+: " + error;
+      std::string message = reason;
+      message.replace(message.find("<rank>"), 6, rank);
+      expect_match(outcome, rank + ": call: DistributedError: " + message);
       expect_match(
           outcome,
           rank +
               ": then: DistributedError: this group of 3 ranks is unusable "
-              "since " +
-              mine);
+              "after an error: " +
+              message);
     }
     expect_ended(outcome, false, 60);
   }
 };
 
 constexpr const char* kLost =
-    "rank <rank> lost rank 1: the process ended or destroyed its group";
+    "rank <rank> lost rank 1: the process exited or destroyed its process "
+    "group";
 constexpr const char* kLate =
-    "rank 1 did not come within 5 s; rank <rank> stopped waiting";
+    "rank 1 did not reach this call within 5 s; rank <rank> stopped waiting";
 
-TEST_F(GroupUnderMpirun, DifferentCallsAreATableOnEveryRank) {
+TEST_F(GroupUnderMpirun, DifferentCallsThrowATableOnEveryRank) {
   const auto outcome = run_ranks(3, "mpi_group_faults different_calls");
 
   for (const std::string rank : {"0", "1", "2"}) {
@@ -54,7 +55,7 @@ TEST_F(GroupUnderMpirun, DifferentCallsAreATableOnEveryRank) {
   expect_ended(outcome, true, 60);
 }
 
-TEST_F(GroupUnderMpirun, DifferentShapesAreATableOnEveryRank) {
+TEST_F(GroupUnderMpirun, DifferentShapesThrowATableOnEveryRank) {
   const auto outcome = run_ranks(3, "mpi_group_faults different_shapes");
 
   for (const std::string rank : {"0", "1", "2"}) {
@@ -69,8 +70,8 @@ TEST_F(GroupUnderMpirun, DifferentShapesAreATableOnEveryRank) {
   expect_ended(outcome, true, 60);
 }
 
-// Late enough to be asked for many times, and to be warned about.
-TEST_F(GroupUnderMpirun, LateRankIsWaitedFor) {
+// Late enough for many polls and for a warning.
+TEST_F(GroupUnderMpirun, WaitsForALateRank) {
   const auto outcome = run_ranks(3, "mpi_group_faults late");
 
   for (const std::string rank : {"0", "1", "2"}) {
@@ -79,24 +80,24 @@ TEST_F(GroupUnderMpirun, LateRankIsWaitedFor) {
   }
   expect_match(
       outcome,
-      "warning: backward #0: rank 0 has waited 500 ms for rank 1; it gives up "
-      "after 60 s");
+      "warning: backward #0: rank 0 has waited 500 ms for rank 1; the timeout "
+      "is 60 s");
   expect_ended(outcome, true, 60);
 }
 
-TEST_F(GroupUnderMpirun, StoppedRankIsNamedByEachOther) {
+TEST_F(GroupUnderMpirun, EveryRankReportsAStoppedRank) {
   expect_survivors(run_ranks(3, "mpi_group_faults stopped"), kLate);
 }
 
-TEST_F(GroupUnderMpirun, RankStoppedInACollectiveIsNamedByEachOther) {
+TEST_F(GroupUnderMpirun, EveryRankReportsARankStoppedInACollective) {
   expect_survivors(run_ranks(3, "mpi_group_faults stopped_inside"), kLate);
 }
 
-TEST_F(GroupUnderMpirun, KilledRankIsNamedByEachOther) {
+TEST_F(GroupUnderMpirun, EveryRankReportsAKilledRank) {
   expect_survivors(run_ranks(3, "mpi_group_faults killed"), kLost);
 }
 
-TEST_F(GroupUnderMpirun, RankKilledInACollectiveIsNamedByEachOther) {
+TEST_F(GroupUnderMpirun, EveryRankReportsARankKilledInACollective) {
   expect_survivors(run_ranks(3, "mpi_group_faults killed_inside"), kLost);
 }
 

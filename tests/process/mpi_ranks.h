@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs under mpirun, for the tests that read what they print.
+// Runs programs under mpirun, for tests that read their output.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct Outcome {
   std::string output;
 };
 
-/// Runs one of our rank programs; `timeout` ends what hangs with status 124.
+/// Runs a program under mpirun; `timeout` stops a hanging one with status 124.
 inline Outcome run_ranks(
     int ranks, const std::string& program, int limit_s = 60) {
   const std::string command =
@@ -33,8 +33,8 @@ inline Outcome run_ranks(
   while (fgets(buffer.data(), buffer.size(), pipe) != nullptr) {
     outcome.output += buffer.data();
   }
-  const int ended = pclose(pipe);
-  outcome.status = WIFEXITED(ended) ? WEXITSTATUS(ended) : 128;
+  const int status = pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
   outcome.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
@@ -55,7 +55,7 @@ class UnderMpirun : public testing::Test {
       return "this build has no `mpi` backend";
     }
     if (std::system("command -v mpirun >/dev/null") != 0) {
-      return "there is no mpirun";
+      return "mpirun is not installed";
     }
     return "";
   }
@@ -66,9 +66,10 @@ class UnderMpirun : public testing::Test {
         << outcome.output;
   }
 
-  void expect_ended(const Outcome& outcome, bool well, double seconds) {
-    EXPECT_EQ(outcome.status == 0, well) << "status " << outcome.status << "\n"
-                                         << outcome.output;
+  void expect_ended(const Outcome& outcome, bool success, double seconds) {
+    EXPECT_EQ(outcome.status == 0, success)
+        << "status " << outcome.status << "\n"
+        << outcome.output;
     EXPECT_LT(outcome.seconds, seconds) << outcome.output;
   }
 };

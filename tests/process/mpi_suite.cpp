@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation of the `mpi` backend against a plain loop over ranks. Run by
-// mpirun on each rank (see mpi_test.cpp); the ranks' tests are in step.
+// Compares every operation of the `mpi` backend with a plain loop over ranks.
+// mpirun runs it on each rank (see mpi_test.cpp); all ranks run the same tests.
 #include "mpi_suite.h"
 
 #include <iostream>
@@ -76,13 +76,13 @@ at::Tensor reduced(
   return sum.to(type);
 }
 
-void expect_equal(const at::Tensor& got, const at::Tensor& wanted) {
-  EXPECT_EQ(got.scalar_type(), wanted.scalar_type());
-  EXPECT_TRUE(at::equal(got, wanted))
+void expect_equal(const at::Tensor& actual, const at::Tensor& expected) {
+  EXPECT_EQ(actual.scalar_type(), expected.scalar_type());
+  EXPECT_TRUE(at::equal(actual, expected))
       << "largest difference "
-      << (got.numel() == wanted.numel() && got.numel() > 0
-              ? got.to(at::kDouble)
-                    .sub(wanted.to(at::kDouble))
+      << (actual.numel() == expected.numel() && actual.numel() > 0
+              ? actual.to(at::kDouble)
+                    .sub(expected.to(at::kDouble))
                     .abs()
                     .max()
                     .item<double>()
@@ -91,10 +91,10 @@ void expect_equal(const at::Tensor& got, const at::Tensor& wanted) {
 
 namespace {
 
-/// Prints failures only, with the rank: the ranks' lines are interleaved.
+/// Prints only failures, with the rank, because the lines of ranks interleave.
 class FailurePrinter : public testing::EmptyTestEventListener {
-  // Kept: GoogleTest holds its lock when it reports a failure, so that asking
-  // for the current test there would never return.
+  // Stored here: GoogleTest holds its lock when it reports a failure, so asking
+  // for the current test there would deadlock.
   void OnTestStart(const testing::TestInfo& test) override {
     test_ = test.name();
   }

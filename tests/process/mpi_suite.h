@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the rank program `mpi_suite` share.
+// Shared declarations of the program `mpi_suite`.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace accelerate {
 
 using c10d::ReduceOp;
 
-/// The group of all ranks, made before the tests.
+/// The group of all ranks, created before the tests.
 extern BackendPtr world;
 
 inline int rank() {
@@ -28,13 +28,13 @@ const std::vector<at::ScalarType>& all_types();
 const std::vector<ReduceOp::RedOpType>& all_ops();
 bool is_supported(ReduceOp::RedOpType op, at::ScalarType type);
 
-/// The plain loop over ranks that every reduction is compared with.
+/// The expected result of a reduction, from a plain loop over ranks.
 at::Tensor reduced(
     ReduceOp::RedOpType op,
     int ranks,
     const std::function<at::Tensor(int)>& input);
 
-/// The same type and the same bits.
-void expect_equal(const at::Tensor& got, const at::Tensor& wanted);
+/// Expects the same type and the same bits.
+void expect_equal(const at::Tensor& actual, const at::Tensor& expected);
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How calls behave: order, layout, futures, messages beside collectives.
+// Call order, layouts, futures, and messages during collectives.
 #include <atomic>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace accelerate {
 namespace {
 
-TEST(Mpi, AllToAllBaseDividesEqually) {
+TEST(Mpi, AllToAllBaseSplitsEvenlyByDefault) {
   auto from = at::arange(4 * size()).add(100 * rank());
   auto to = at::empty_like(from);
   std::vector<std::int64_t> none;
@@ -38,20 +38,20 @@ TEST(Mpi, AllGatherTakesUnequalLengths) {
 
 TEST(Mpi, CoalescedCallsWorkOnEachTensor) {
   TensorList sums;
-  TensorList mine;
+  TensorList inputs;
   TensorList gathered;
   TensorList scattered;
   for (const std::int64_t count : {3, 0, 5000}) {
     sums.push_back(input_of(rank(), {count}, at::kFloat));
-    mine.push_back(input_of(rank(), {size() * count}, at::kDouble));
+    inputs.push_back(input_of(rank(), {size() * count}, at::kDouble));
     gathered.push_back(
         at::empty({size() * size() * count}, at::TensorOptions(at::kDouble)));
     scattered.push_back(at::empty({count}, at::TensorOptions(at::kDouble)));
   }
 
   world->allreduce_coalesced(sums, {})->wait();
-  world->allgather_into_tensor_coalesced(gathered, mine, {})->wait();
-  world->reduce_scatter_tensor_coalesced(scattered, mine, {})->wait();
+  world->allgather_into_tensor_coalesced(gathered, inputs, {})->wait();
+  world->reduce_scatter_tensor_coalesced(scattered, inputs, {})->wait();
 
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const auto count = sums[i].numel();
@@ -74,34 +74,37 @@ TEST(Mpi, CoalescedCallsWorkOnEachTensor) {
 }
 
 TEST(Mpi, TensorsNeedNotBeContiguous) {
-  const auto whole = [](int r) { return input_of(r, {40, 60}, at::kFloat); };
-  TensorList summed = {whole(rank()).t()};
-  TensorList cast = {whole(rank()).slice(1, 0, 60, 2)};
+  const auto matrix_of = [](int r) {
+    return input_of(r, {40, 60}, at::kFloat);
+  };
+  TensorList summed = {matrix_of(rank()).t()};
+  TensorList cast = {matrix_of(rank()).slice(1, 0, 60, 2)};
   auto gathered = at::empty({60, 40 * size()}).t();
-  auto mine = whole(rank());
+  auto inputs = matrix_of(rank());
   ASSERT_FALSE(summed[0].is_contiguous() || gathered.is_contiguous());
 
   world->allreduce(summed, {})->wait();
   world->broadcast(cast, {})->wait();
-  world->_allgather_base(gathered, mine, {})->wait();
+  world->_allgather_base(gathered, inputs, {})->wait();
 
-  expect_equal(summed[0], reduced(ReduceOp::SUM, size(), whole).t());
-  expect_equal(cast[0], whole(0).slice(1, 0, 60, 2));
-  expect_equal(gathered.slice(0, 0, 40), whole(0));
+  expect_equal(summed[0], reduced(ReduceOp::SUM, size(), matrix_of).t());
+  expect_equal(cast[0], matrix_of(0).slice(1, 0, 60, 2));
+  expect_equal(gathered.slice(0, 0, 40), matrix_of(0));
 
-  TensorList out = {whole(rank()).t()};
+  TensorList out = {matrix_of(rank()).t()};
   TensorList in = {at::empty({40, 60}).t()};
   auto sending = world->send(out, (rank() + 1) % size(), 0);
   world->recv(in, (rank() + size() - 1) % size(), 0)->wait();
   sending->wait();
-  expect_equal(in[0], whole((rank() + size() - 1) % size()).t());
+  expect_equal(in[0], matrix_of((rank() + size() - 1) % size()).t());
 }
 
-TEST(Mpi, NanWinsOverNumbers) {
+TEST(Mpi, NanPropagates) {
   for (const auto op : {ReduceOp::MIN, ReduceOp::MAX}) {
-    for (int who = 0; who < size(); ++who) {
+    for (int nan_rank = 0; nan_rank < size(); ++nan_rank) {
       TensorList tensors = {at::full(
-          {3}, rank() == who ? std::nan("") : static_cast<double>(rank()))};
+          {3},
+          rank() == nan_rank ? std::nan("") : static_cast<double>(rank()))};
       c10d::AllreduceOptions options;
       options.reduceOp = op;
 
@@ -125,11 +128,11 @@ TEST(Mpi, QueuedCallsRunInOrder) {
   EXPECT_EQ(tensors[0][0][0].item<float>(), std::pow(size(), 8));
 }
 
-TEST(Mpi, SendDoesNotHoldUpCollectives) {
+TEST(Mpi, SendDoesNotBlockCollectives) {
   TensorList big = {at::full({1 << 20}, rank() + 1.0)};
   TensorList sum = {at::ones({1})};
 
-  // Too long to be sent before its receiver has asked for it.
+  // Too large to be sent before the receiver has posted its receive.
   auto sending = rank() == 0 ? world->send(big, 1, 9) : nullptr;
   world->allreduce(sum, {})->wait();
   if (rank() == 1) {
@@ -143,7 +146,7 @@ TEST(Mpi, SendDoesNotHoldUpCollectives) {
   }
 }
 
-TEST(Mpi, RecvAnysourceSaysWhoItWas) {
+TEST(Mpi, RecvAnysourceReportsTheSource) {
   if (rank() != 0) {
     TensorList out = {at::full({4}, 1.0 * rank())};
     world->send(out, 0, 3)->wait();
@@ -186,7 +189,7 @@ TEST(Mpi, WorksHaveFuturesAndResults) {
   EXPECT_EQ(work->getSequencenumber(), world->getSequenceNumberForGroup());
 }
 
-TEST(Mpi, LeavesThatNeedAGradientAreWrittenToo) {
+TEST(Mpi, WritesToLeavesThatRequireGradients) {
   TensorList tensors = {at::ones({2, 2}).t().requires_grad_()};
 
   world->allreduce(tensors, {})->wait();
@@ -194,7 +197,7 @@ TEST(Mpi, LeavesThatNeedAGradientAreWrittenToo) {
   EXPECT_EQ(tensors[0][1][0].item<float>(), size());
 }
 
-TEST(Mpi, SaysWhatItIs) {
+TEST(Mpi, HasNameOptionsAndRank) {
   EXPECT_EQ(world->getBackendName(), "mpi");
   EXPECT_EQ(world->getError(), c10d::ErrorType::SUCCESS);
   EXPECT_EQ(world->getBackendOptions()->timeout, std::chrono::seconds(20));

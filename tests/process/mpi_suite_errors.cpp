@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that must fail, and leave the group as it was.
+// Calls that must fail and leave the group usable.
 #include <string>
 
 #include "accelerate/error.h"
@@ -8,7 +8,7 @@
 namespace accelerate {
 namespace {
 
-/// A call that must fail on every rank, and how.
+/// A call that must fail on every rank, and its error.
 struct BadCall {
   std::string name;
   std::function<void()> call;
@@ -34,53 +34,58 @@ void all_reduce_of(const at::Tensor& tensor, ReduceOp op = ReduceOp::SUM) {
   world->allreduce(tensors, options)->wait();
 }
 
-TEST(Mpi, BadArgumentsAreNamedAndHarmless) {
-  const std::string of_size = std::to_string(size());
+TEST(Mpi, BadArgumentsAreReportedAndTheGroupStaysUsable) {
+  const std::string num_ranks = std::to_string(size());
   auto ten = at::zeros({10});
   auto three = at::zeros({3});
-  TensorList two = {three, three};
-  TensorList one = {three};
+  TensorList two_tensors = {three, three};
+  TensorList one_tensor = {three};
   std::vector<std::int64_t> none;
   std::vector<std::int64_t> some = {1};
-  c10d::BroadcastOptions nobody;
-  nobody.rootRank = size();
+  c10d::BroadcastOptions bad_root;
+  bad_root.rootRank = size();
   const std::vector<BadCall> calls = {
       {"device",
        [] { all_reduce_of(at::zeros({2}, at::kMeta)); },
-       "all_reduce: the `mpi` backend takes dense CPU tensors, got a dense one "
-       "on meta"},
+       "all_reduce: the `mpi` backend supports only dense CPU tensors, got "
+       "a dense tensor on meta"},
       {"layout",
        [] { all_reduce_of(at::eye(3).to_sparse()); },
-       "all_reduce: the `mpi` backend takes dense CPU tensors, got a sparse "
-       "one on cpu"},
+       "all_reduce: the `mpi` backend supports only dense CPU tensors, got "
+       "a sparse tensor on cpu"},
       {"undefined",
        [] { all_reduce_of(at::Tensor()); },
        "all_reduce: the tensor is undefined"},
       {"two tensors",
-       [&] { world->allreduce(two, {}); },
-       "all_reduce: got 2 tensors, needs 1"},
+       [&] { world->allreduce(two_tensors, {}); },
+       "all_reduce: the number of tensors is 2, but must be 1"},
       {"root",
-       [&] { world->broadcast(one, nobody); },
-       "broadcast: there is no rank " + of_size + " in a group of " + of_size},
-      {"peer",
-       [&] { world->send(one, -1, 0); },
-       "send: there is no rank -1 in a group of " + of_size},
-      {"tag", [&] { world->recv(one, 0, -5); }, "recv: there is no tag -5"},
+       [&] { world->broadcast(one_tensor, bad_root); },
+       "broadcast: rank " + num_ranks + " is not in the group of " + num_ranks +
+           " ranks"},
+      {"rank",
+       [&] { world->send(one_tensor, -1, 0); },
+       "send: rank -1 is not in the group of " + num_ranks + " ranks"},
+      {"tag",
+       [&] { world->recv(one_tensor, 0, -5); },
+       "recv: tag -5 is out of range"},
       {"gather size",
        [&] { world->_allgather_base(ten, three, {}); },
-       "all_gather: got 10 output elements, needs " +
+       "all_gather: the number of output elements is 10, but must be " +
            std::to_string(3 * size())},
       {"splits",
        [&] { world->alltoall_base(ten, ten, some, none, {}); },
-       size() == 2
-           ? "all_to_all: got 1 split sizes, needs 2"
-           : "all_to_all: 10 rows of input do not divide by " + of_size},
+       size() == 2 ? "all_to_all: the number of split sizes is 1, but must be 2"
+                   : "all_to_all: the 10 rows of the input cannot be split "
+                     "evenly among " +
+                         num_ranks + " ranks"},
       {"types",
        [&] {
          auto out = at::zeros({3 * size()}, at::kLong);
          world->_allgather_base(out, three, {});
        },
-       "all_gather: tensors of type Float and Long in one call"},
+       "all_gather: all tensors in one call must have the same type, got Float "
+       "and Long"},
   };
   for (const BadCall& bad : calls) {
     expect_error<ArgumentError>(bad);
@@ -88,14 +93,14 @@ TEST(Mpi, BadArgumentsAreNamedAndHarmless) {
   all_reduce_of(three);  // The group still works.
 }
 
-TEST(Mpi, UnsupportedReductionsAreNamed) {
+TEST(Mpi, UnsupportedReductionsAreReported) {
   const std::vector<BadCall> calls = {
       {"bool avg",
        [] { all_reduce_of(at::ones({2}, at::kBool), ReduceOp::AVG); },
-       "bool tensors have no average"},
+       "bool tensors cannot be averaged"},
       {"bits",
        [] { all_reduce_of(at::ones({2}, at::kLong), ReduceOp::BXOR); },
-       "the `mpi` backend cannot reduce Long tensors by bitwise xor"},
+       "the `mpi` backend cannot reduce Long tensors with bitwise XOR"},
       {"complex",
        [] { all_reduce_of(at::ones({2}, at::kComplexFloat)); },
        "tensors of type ComplexFloat cannot be reduced"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups beside each other, and many calls in one.
+// Several groups at the same time, and many calls in one group.
 #include <random>
 #include <thread>
 
@@ -9,15 +9,15 @@ namespace accelerate {
 namespace {
 
 TEST(Mpi, SubGroupsHaveTheirOwnRanksAndOrder) {
-  // The last rank comes first, the first last; the others stay out.
+  // The last rank comes first, rank 0 second; other ranks are not members.
   const std::vector<int> members = {size() - 1, 0};
   if (rank() == 0 || rank() == size() - 1) {
     auto pair = new_group("pair", members);
-    auto mine = at::full({1}, 1.0 * rank());
+    auto input = at::full({1}, 1.0 * rank());
     auto all = at::empty({2});
     ASSERT_EQ(pair->getRank(), rank() == 0 ? 1 : 0);
 
-    pair->_allgather_base(all, mine, {})->wait();
+    pair->_allgather_base(all, input, {})->wait();
 
     EXPECT_EQ(all[0].item<int>(), size() - 1);
     EXPECT_EQ(all[1].item<int>(), 0);
@@ -34,7 +34,7 @@ TEST(Mpi, SubGroupsHaveTheirOwnRanksAndOrder) {
 
 TEST(Mpi, GroupsWorkAtTheSameTimeOnDifferentThreads) {
   auto second = new_group("second");
-  const auto add_up = [](BackendPtr group, float* result) {
+  const auto average = [](BackendPtr group, float* result) {
     TensorList tensors = {at::ones({257})};
     c10d::AllreduceOptions options;
     options.asyncOp = false;
@@ -44,18 +44,18 @@ TEST(Mpi, GroupsWorkAtTheSameTimeOnDifferentThreads) {
     }
     *result = tensors[0][256].item<float>();
   };
-  float here = 0;
-  float there = 0;
+  float world_result = 0;
+  float second_result = 0;
 
-  std::thread other(add_up, second, &there);
-  add_up(world, &here);
+  std::thread other(average, second, &second_result);
+  average(world, &world_result);
   other.join();
 
-  EXPECT_EQ(here, 1.0F);
-  EXPECT_EQ(there, 1.0F);
+  EXPECT_EQ(world_result, 1.0F);
+  EXPECT_EQ(second_result, 1.0F);
 }
 
-TEST(Mpi, ManyGroupsComeAndGo) {
+TEST(Mpi, ManyGroupsAreCreatedAndDestroyed) {
   for (int i = 0; i < 50; ++i) {
     auto group = new_group("short-lived");
     TensorList tensors = {at::full({1}, i)};
@@ -64,7 +64,7 @@ TEST(Mpi, ManyGroupsComeAndGo) {
   }
 }
 
-// One call of the mixed test; each rank draws the same numbers.
+// One call of the mixed test; each rank uses the same random numbers.
 void mixed_call(std::mt19937& random, int salt) {
   const auto type = all_types()[random() % all_types().size()];
   const auto op = all_ops()[random() % all_ops().size()];

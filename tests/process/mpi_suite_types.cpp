@@ -5,11 +5,11 @@
 namespace accelerate {
 namespace {
 
-// Nothing, one, odd, past the small algorithm, several segments of fp64.
+// Empty, one, odd, beyond the small algorithm, several segments of fp64.
 const std::vector<std::int64_t> kSizes = {0, 1, 7, 1021, 70001, 700001};
 
-// The long ones are about segments, which know nothing of the rule.
-bool is_enough(ReduceOp::RedOpType op, std::int64_t count) {
+// Long tensors test segments, which do not depend on the operation.
+bool can_skip(ReduceOp::RedOpType op, std::int64_t count) {
   return count == kSizes.back() && op != ReduceOp::SUM;
 }
 
@@ -31,10 +31,10 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(toString(each.param));
     });
 
-TEST_P(MpiTypes, AllReduceEqualsALoopOverRanks) {
+TEST_P(MpiTypes, AllReduceMatchesALoopOverRanks) {
   for (const auto count : kSizes) {
     for (const auto op : all_ops()) {
-      if (!is_supported(op, GetParam()) || is_enough(op, count)) {
+      if (!is_supported(op, GetParam()) || can_skip(op, count)) {
         continue;
       }
       SCOPED_TRACE(testing::Message() << count << " elements, op " << +op);
@@ -53,7 +53,7 @@ TEST_P(MpiTypes, AllReduceEqualsALoopOverRanks) {
   }
 }
 
-TEST_P(MpiTypes, ReduceReachesTheRootAlone) {
+TEST_P(MpiTypes, ReduceWritesOnlyOnTheRoot) {
   for (const auto count : kSizes) {
     for (int root = 0; root < size(); ++root) {
       SCOPED_TRACE(testing::Message() << count << " to " << root);
@@ -71,7 +71,7 @@ TEST_P(MpiTypes, ReduceReachesTheRootAlone) {
   }
 }
 
-TEST_P(MpiTypes, BroadcastTakesTheRootsValues) {
+TEST_P(MpiTypes, BroadcastSendsTheValuesOfTheRoot) {
   for (const auto count : kSizes) {
     for (int root = 0; root < size(); ++root) {
       TensorList tensors = {unaligned(input(rank(), count))};
@@ -103,10 +103,10 @@ TEST_P(MpiTypes, AllGatherPutsRanksInOrder) {
 
 TEST_P(MpiTypes, AllGatherBaseFillsOneTensor) {
   for (const auto count : kSizes) {
-    auto mine = input(rank(), count);
+    auto own_input = input(rank(), count);
     auto all = at::empty({size(), count}, GetParam());
 
-    world->_allgather_base(all, mine, {})->wait();
+    world->_allgather_base(all, own_input, {})->wait();
 
     for (int r = 0; r < size(); ++r) {
       expect_equal(all[r], input(r, count));
@@ -114,7 +114,7 @@ TEST_P(MpiTypes, AllGatherBaseFillsOneTensor) {
   }
 }
 
-TEST_P(MpiTypes, GatherReachesTheRoot) {
+TEST_P(MpiTypes, GatherCollectsOnTheRoot) {
   for (const auto count : kSizes) {
     const int root = static_cast<int>(count % size());
     TensorList inputs = {input(rank(), count)};
@@ -150,31 +150,31 @@ TEST_P(MpiTypes, ScatterGivesEachRankItsPart) {
   }
 }
 
-TEST_P(MpiTypes, ReduceScatterEqualsALoopOverRanks) {
+TEST_P(MpiTypes, ReduceScatterMatchesALoopOverRanks) {
   for (const auto count : kSizes) {
     for (const auto op : all_ops()) {
-      if (!is_supported(op, GetParam()) || is_enough(op, count)) {
+      if (!is_supported(op, GetParam()) || can_skip(op, count)) {
         continue;
       }
       SCOPED_TRACE(testing::Message() << count << " elements, op " << +op);
-      auto mine = at::empty({size(), count}, GetParam());
+      auto own_input = at::empty({size(), count}, GetParam());
       std::vector<TensorList> list(1);
       for (int r = 0; r < size(); ++r) {
         list[0].push_back(input(rank(), count, r));
-        mine[r].copy_(list[0].back());
+        own_input[r].copy_(list[0].back());
       }
-      auto from_one = at::empty({count}, GetParam());
+      auto from_tensor = at::empty({count}, GetParam());
       TensorList from_list = {at::empty({count}, GetParam())};
       c10d::ReduceScatterOptions options;
       options.reduceOp = op;
 
-      world->_reduce_scatter_base(from_one, mine, options)->wait();
+      world->_reduce_scatter_base(from_tensor, own_input, options)->wait();
       world->reduce_scatter(from_list, list, options)->wait();
 
-      const auto wanted =
+      const auto expected_parts =
           reduced(op, size(), [&](int r) { return input(r, count, rank()); });
-      expect_equal(from_one, wanted);
-      expect_equal(from_list[0], wanted);
+      expect_equal(from_tensor, expected_parts);
+      expect_equal(from_list[0], expected_parts);
     }
   }
 }
@@ -196,7 +196,7 @@ TEST_P(MpiTypes, AllToAllTransposes) {
   }
 }
 
-TEST_P(MpiTypes, AllToAllBaseTakesUnequalSplits) {
+TEST_P(MpiTypes, AllToAllBaseAcceptsUnequalSplits) {
   // Rank a sends (a + 2 b) % 4 rows of 5 to rank b: some send nothing.
   const auto rows = [](int from, int to) -> std::int64_t {
     return (from + 2 * to) % 4;
@@ -204,15 +204,15 @@ TEST_P(MpiTypes, AllToAllBaseTakesUnequalSplits) {
   std::vector<std::int64_t> in;
   std::vector<std::int64_t> out;
   TensorList sent;
-  TensorList wanted;
+  TensorList expected_parts;
   for (int r = 0; r < size(); ++r) {
     in.push_back(rows(rank(), r));
     out.push_back(rows(r, rank()));
     sent.push_back(input_of(rank(), {in.back(), 5}, GetParam(), r));
-    wanted.push_back(input_of(r, {out.back(), 5}, GetParam(), rank()));
+    expected_parts.push_back(input_of(r, {out.back(), 5}, GetParam(), rank()));
   }
   auto from = at::cat(sent);
-  const auto expected = at::cat(wanted);
+  const auto expected = at::cat(expected_parts);
   auto to = at::empty_like(expected);
 
   world->alltoall_base(to, from, out, in, {})->wait();
@@ -227,7 +227,7 @@ TEST_P(MpiTypes, SendAndRecvInBothDirectionsAtOnce) {
     TensorList out = {input(rank(), count)};
     TensorList in = {at::empty({count}, GetParam())};
 
-    // Everybody sends before anybody receives.
+    // All ranks send before any receives.
     auto sending = world->send(out, next, 5);
     auto receiving = world->recv(in, previous, 5);
     receiving->wait();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks under mpirun, their backends and their inputs.
+// Ranks, backends and inputs of tests under mpirun.
 #pragma once
 
 #include <chrono>
@@ -45,7 +45,7 @@ inline BackendPtr new_group(
   return BackendPtr::reclaim(create_plugin_backend("mpi", options));
 }
 
-/// What `rank` puts in: the same on whichever rank it is computed.
+/// The input of `rank`; every rank can compute it.
 inline at::Tensor input_of(
     int rank, at::IntArrayRef shape, at::ScalarType type, int salt = 0) {
   const auto seed = static_cast<std::uint64_t>(salt) * 1000003 +
@@ -54,9 +54,9 @@ inline at::Tensor input_of(
   if (at::isFloatingType(type)) {
     return at::randn(shape, generator, at::kDouble).to(type);
   }
-  const int least = type == at::kBool || type == at::kByte ? 0 : -100;
-  const int most = type == at::kBool ? 2 : 100;
-  return at::randint(least, most, shape, generator, at::kLong).to(type);
+  const int low = type == at::kBool || type == at::kByte ? 0 : -100;
+  const int high = type == at::kBool ? 2 : 100;
+  return at::randint(low, high, shape, generator, at::kLong).to(type);
 }
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts ranks under mpirun and reads what they print.
+// Starts ranks under mpirun and checks their output.
 #include <cstdint>
 #include <fstream>
 #include <string>
@@ -30,42 +30,42 @@ TEST_F(UnderMpirun, SuitePassesWithThreeRanks) {
   expect_ended(run_ranks(3, "mpi_suite", 240), true, 240);
 }
 
-TEST_F(UnderMpirun, LateRankIsNamedAndTheGroupUnusable) {
+TEST_F(UnderMpirun, ALateRankIsNamedAndTheGroupIsUnusable) {
   const auto outcome = run_ranks(3, "mpi_faults late");
 
   const std::string reason =
-      "all_reduce #2 in group `impatient` did not finish within 300 ms: rank 0 "
-      "still waits for rank 1";
+      "all_reduce #2 in group `short_timeout` did not finish within 300 ms: "
+      "rank 0 is still waiting for rank 1";
   expect_line(outcome, "0: DistributedError: " + reason);
   const std::string later =
-      "0: DistributedError: group `impatient` is unusable since: " + reason;
+      "0: DistributedError: group `short_timeout` is unusable: " + reason;
   const auto first = outcome.output.find(later);
   EXPECT_NE(outcome.output.find(later, first + 1), std::string::npos)
       << outcome.output;
   for (const char* rank : {"0", "1", "2"}) {
     expect_line(outcome, std::string(rank) + ": healthy group works");
   }
-  // Not finalized, since a request of rank 0 is open for ever.
+  // Not finalized, because a request of rank 0 never completes.
   expect_ended(outcome, false, 20);
 }
 
-TEST_F(UnderMpirun, LateMessageIsNamed) {
+TEST_F(UnderMpirun, ALateMessageIsReported) {
   expect_line(
       run_ranks(2, "mpi_faults late_message"),
-      "0: DistributedError: recv #1 in group `impatient` did not finish within "
-      "300 ms: rank 0 still waits for rank 1");
+      "0: DistributedError: recv #1 in group `short_timeout` did not finish "
+      "within 300 ms: rank 0 is still waiting for rank 1");
 }
 
-TEST_F(UnderMpirun, WaitHasALimitOfItsOwn) {
+TEST_F(UnderMpirun, WaitHasItsOwnTimeout) {
   const auto outcome = run_ranks(2, "mpi_faults short_wait");
 
   const std::string reason =
-      "all_reduce #1 in group `patient` did not finish within the 200 ms that "
-      "`wait` was given";
+      "all_reduce #1 in group `long_timeout` did not finish within the 200 ms "
+      "passed to `wait`";
   expect_line(outcome, "0: DistributedError: " + reason);
   expect_line(
       outcome,
-      "0: DistributedError: group `patient` is unusable since: " + reason);
+      "0: DistributedError: group `long_timeout` is unusable: " + reason);
 }
 
 TEST_F(UnderMpirun, DifferentLengthsAreAnError) {
@@ -75,17 +75,17 @@ TEST_F(UnderMpirun, DifferentLengthsAreAnError) {
       outcome,
       "0: DistributedError: all_reduce #1 in group `world`: rank 1 of the "
       "group "
-      "sent 60000 bytes where 40000 were expected");
+      "sent 60000 bytes, expected 40000");
   expect_line(
       outcome,
       "1: DistributedError: all_reduce #1 in group `world`: rank 0 of the "
       "group "
-      "sent 40000 bytes where 60000 were expected");
+      "sent 40000 bytes, expected 60000");
   expect_ended(outcome, false, 20);
 }
 
-TEST_F(UnderMpirun, RankThatLeavesWith0IsNoticedAtOnce) {
-  const auto outcome = run_ranks(3, "mpi_faults leave_with_0");
+TEST_F(UnderMpirun, ARankThatExitsWith0IsReportedImmediately) {
+  const auto outcome = run_ranks(3, "mpi_faults exit_with_0");
 
   const std::string text =
       ": DistributedError: all_reduce #2 in group `world`: rank 1 left the "
@@ -94,15 +94,15 @@ TEST_F(UnderMpirun, RankThatLeavesWith0IsNoticedAtOnce) {
   expect_ended(outcome, false, 20);
 }
 
-TEST_F(UnderMpirun, RankThatLeavesWith3EndsTheJob) {
-  const auto outcome = run_ranks(3, "mpi_faults leave_with_3");
+TEST_F(UnderMpirun, ARankThatExitsWith3EndsTheJob) {
+  const auto outcome = run_ranks(3, "mpi_faults exit_with_3");
 
   EXPECT_TRUE(outcome.status == 3 || outcome.status == 5) << outcome.status;
   expect_ended(outcome, false, 20);
 }
 
-TEST_F(UnderMpirun, MessageFromARankThatLeftIsGivenUp) {
-  const auto outcome = run_ranks(2, "mpi_faults leave_before_send");
+TEST_F(UnderMpirun, ARecvFromARankThatExitedFails) {
+  const auto outcome = run_ranks(2, "mpi_faults exit_before_send");
 
   expect_line(
       outcome,
@@ -110,37 +110,37 @@ TEST_F(UnderMpirun, MessageFromARankThatLeftIsGivenUp) {
   expect_ended(outcome, false, 20);
 }
 
-TEST_F(UnderMpirun, KilledRankEndsTheJob) {
+TEST_F(UnderMpirun, AKilledRankEndsTheJob) {
   const auto outcome = run_ranks(3, "mpi_faults killed");
 
   EXPECT_EQ(outcome.status, 128 + 9) << outcome.output;
   expect_ended(outcome, false, 20);
 }
 
-TEST_F(UnderMpirun, ErrorOnItsWayDoesNotWaitForACollective) {
+TEST_F(UnderMpirun, AnExceptionDoesNotWaitForACollective) {
   const auto outcome = run_ranks(2, "mpi_faults unwinding");
 
-  expect_line(outcome, "1: something of the user's");
+  expect_line(outcome, "1: an error of the user");
   expect_ended(outcome, false, 20);
 }
 
-TEST_F(UnderMpirun, AnotherIdeaOfTheWorldIsNamed) {
+TEST_F(UnderMpirun, AWrongWorldSizeIsReported) {
   const auto outcome = run_ranks(2, "mpi_faults wrong_world");
 
   expect_line(
       outcome,
-      "1: ConfigError: this is process 1 of 4, but MPI says rank 1 of 2");
+      "1: ConfigError: this is process 1 of 4, but MPI reports rank 1 of 2");
   expect_ended(outcome, true, 20);
 }
 
-TEST_F(UnderMpirun, MissingMemberIsNamed) {
+TEST_F(UnderMpirun, AMissingMemberIsNamed) {
   expect_line(
       run_ranks(2, "mpi_faults missing_member"),
       "0: DistributedError: group `pair` could not be created within 300 ms: "
-      "process 0 still waits for 1");
+      "process 0 is still waiting for process 1");
 }
 
-TEST_F(UnderMpirun, ProgramMayStartAndEndMpiItself) {
+TEST_F(UnderMpirun, AProgramMayInitialiseMpiItself) {
   const auto outcome = run_ranks(2, "mpi_faults own_mpi");
 
   expect_line(
@@ -149,21 +149,21 @@ TEST_F(UnderMpirun, ProgramMayStartAndEndMpiItself) {
   expect_ended(outcome, true, 20);
 }
 
-TEST_F(UnderMpirun, MpiWithoutThreadsIsRefused) {
+TEST_F(UnderMpirun, MpiWithoutThreadsIsRejected) {
   const auto outcome = run_ranks(2, "mpi_faults own_mpi_single");
 
   expect_line(
       outcome,
-      "0: UnsupportedError: MPI was initialised with MPI_THREAD_SINGLE, the "
-      "`mpi` backend needs MPI_THREAD_SERIALIZED or more");
+      "0: UnsupportedError: MPI was initialized with MPI_THREAD_SINGLE, but "
+      "the `mpi` backend needs MPI_THREAD_SERIALIZED or more");
   expect_ended(outcome, true, 20);
 }
 
-TEST_F(UnderMpirun, GroupsThatAreNeverDroppedDoNotDisturbTheEnd) {
-  expect_ended(run_ranks(3, "mpi_faults kept_for_ever"), true, 20);
+TEST_F(UnderMpirun, GroupsThatAreNeverDestroyedDoNotBlockTheExit) {
+  expect_ended(run_ranks(3, "mpi_faults never_destroyed"), true, 20);
 }
 
-TEST_F(UnderMpirun, MessagesMayBeLongerThanAnIntCounts) {
+TEST_F(UnderMpirun, MessagesMayBeLargerThanIntMax) {
   if (available_gib() < 8) {
     GTEST_SKIP() << "needs 8 GiB of free memory";
   }

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# An example on two processes of one job:
+# Runs an example on two processes of one job:
 #
 #   mpirun_example.sh <mpirun> <program>
 #
-# Fails unless mpirun ends well and the result is good. Only the main process
-# of a job prints, so two lines are two jobs of one process each, and the steps
-# of the progress bar are half as many as alone.
+# Fails unless mpirun succeeds and the result is good. Only the main process of
+# a job prints, so two lines would mean two jobs of one process each. The
+# progress bar must have half as many steps as with one process.
 set -eu
 mpirun=$1
 program=$2
@@ -28,7 +28,7 @@ timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$program" \
 cat "$folder/out"
 lines=$(grep -cE 'accuracy on 400 points: (9[0-9]|100)[.0-9]* %' "$folder/out" || true)
 if [ "$lines" -ne 1 ]; then
-  echo "$lines good results instead of one: not one job of two processes"
+  echo "expected one good result, got $lines: the processes did not form one job"
   exit 1
 fi
 alone=$(steps_of "$folder/alone.err")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `PartialState` does for processes, as processes see it.
+// `PartialState` in real processes.
 #include "accelerate/partial_state.h"
 
 #include <thread>
@@ -9,7 +9,7 @@
 
 #include "base/cpu_cores.h"
 #include "support/run_processes.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -18,22 +18,22 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string state_worker() {
-  return beside_this_program("process_worker");
+  return test_program_path("process_worker");
 }
 
-TEST(StateOfProcesses, KnowsTheFirstOfEachHost) {
-  const TemporaryFolder folder;
+TEST(PartialStateOfProcesses, FindsTheFirstProcessOfEachMachine) {
+  const TemporaryDirectory folder;
 
   const auto results = run_processes(
       4,
       state_worker(),
-      {"two_hosts", "auto", "20000", "10000", folder.path().string()});
+      {"two_machines", "auto", "20000", "10000", folder.path().string()});
 
   for (const ProcessResult& result : results) {
     const bool first = result.rank % 2 == 0;
     EXPECT_EQ(result.exit_code, 0) << describe(result) << result.output;
     EXPECT_THAT(result.output, Not(HasSubstr("came before")));
-    for (const char* line : {"first of its host\n", "printed\n"}) {
+    for (const char* line : {"first of its machine\n", "printed\n"}) {
       EXPECT_EQ(result.output.find(line) != std::string::npos, first)
           << describe(result) << result.output;
     }
@@ -43,7 +43,7 @@ TEST(StateOfProcesses, KnowsTheFirstOfEachHost) {
   }
 }
 
-TEST(StateOfProcesses, SharesThePhysicalCoresAndSaysSo) {
+TEST(PartialStateOfProcesses, DividesThePhysicalCoresAndWarns) {
   const auto cores = count_cores(allowed_cpus());
   const std::string each = std::to_string(std::max<std::int64_t>(1, cores / 2));
 
@@ -59,14 +59,14 @@ TEST(StateOfProcesses, SharesThePhysicalCoresAndSaysSo) {
   EXPECT_THAT(
       results[0].output,
       HasSubstr(
-          "warning: OMP_NUM_THREADS is not set: each of the 2 processes of "
-          "this host computes with " +
-          each + " of its " + std::to_string(cores) + " cores\n"));
+          "warning: OMP_NUM_THREADS is not set: each of the 2 processes on "
+          "this machine uses " +
+          each + " of the " + std::to_string(cores) + " cores\n"));
   EXPECT_THAT(results[1].output, Not(HasSubstr("warning")));
 }
 
-TEST(StateOfProcesses, LeavesTheThreadsToTheVariable) {
-  // LibTorch uses no more than there are.
+TEST(PartialStateOfProcesses, RespectsOmpNumThreads) {
+  // LibTorch does not use more threads than there are CPUs.
   const auto cpus = std::min(2U, std::thread::hardware_concurrency());
 
   const auto results = run_processes(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of programs under our launcher: machines that are taken away,
-// and machines without a common disk.
+// Checkpoints of programs under `accelerate launch`: preempted machines, and
+// machines without a shared disk.
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -14,9 +14,9 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/checkpoint.h"
-#include "folders/checkpoints.h"
+#include "checkpoint_directory/checkpoints.h"
 #include "support/command.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate::test {
 namespace {
@@ -26,10 +26,10 @@ using testing::HasSubstr;
 using testing::Not;
 
 CommandOptions launch_command(const std::string& options) {
-  // Machines of one job share it, and the secret in it.
+  // The machines of a job share the home folder and the secret in it.
   static const std::string home = fresh_folder();
   CommandOptions command;
-  command.words = {
+  command.argv = {
       "/bin/sh",
       "-c",
       std::string("exec ") + ACCELERATE_CLI + " launch --cpu " + options};
@@ -42,7 +42,7 @@ CommandOptions launch_command(const std::string& options) {
   return command;
 }
 
-/// Sends a signal to the launcher once the program trains.
+/// Sends a signal to the launcher once the program is training.
 CommandResult preempt(const std::string& options, int signal) {
   auto command = launch_command(options);
   command.watch = [signal](pid_t pid, const std::string& err) {
@@ -55,7 +55,7 @@ CommandResult preempt(const std::string& options, int signal) {
   return run_command(command);
 }
 
-/// Lines such as "rank 1 step 4 loss 0x1.8p+1" of later steps.
+/// Lines such as "rank 1 step 4 loss 0x1.8p+1" of steps after `step`.
 std::set<std::string> losses_after(int step, const std::string& out) {
   std::set<std::string> losses;
   std::istringstream lines(out);
@@ -75,8 +75,8 @@ std::set<std::string> losses_after(int step, const std::string& out) {
 
 class Preemption : public testing::Test {
  protected:
-  std::string program(const std::string& words) const {
-    return " $PROGRAM folder=" + folder_.path().string() + " " + words;
+  std::string program(const std::string& arguments) const {
+    return " $PROGRAM folder=" + folder_.path().string() + " " + arguments;
   }
   std::vector<CheckpointEntry> checkpoints() const {
     const fs::path folder = folder_.path() / "checkpoints";
@@ -84,26 +84,27 @@ class Preemption : public testing::Test {
                               : std::vector<CheckpointEntry>();
   }
 
-  const TemporaryFolder folder_;
+  const TemporaryDirectory folder_;
 };
 
-TEST_F(Preemption, LeavesTimeToSaveOnEveryProcess) {
+TEST_F(Preemption, SavesACheckpointOnEveryProcess) {
   for (const int signal : {SIGTERM, SIGUSR1}) {
     const auto before = checkpoints().size();
 
     const auto result = preempt(
         "--num_processes 2 --grace_period 40" +
-            program("steps=1000000 request=leave"),
+            program("steps=1000000 request=exit"),
         signal);
 
     EXPECT_EQ(result.exit_code, kPreemptedExitCode) << result.err;
-    EXPECT_THAT(result.out, HasSubstr("left at step ")) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("exited at step ")) << result.err;
     EXPECT_THAT(
         result.err,
-        HasSubstr("warning: the program left because it was asked to, "));
+        HasSubstr("warning: the program was preempted and exited, "));
     EXPECT_THAT(
         result.err,
-        HasSubstr("hint: start it again to go on from its checkpoint"));
+        HasSubstr(
+            "hint: start the program again to resume from its checkpoint"));
     ASSERT_EQ(checkpoints().size(), before + 1);
     const auto newest = checkpoints().back();
     ASSERT_TRUE(newest.manifest) << newest.problem;
@@ -119,10 +120,10 @@ TEST_F(Preemption, LeavesTimeToSaveOnEveryProcess) {
   }
 }
 
-TEST_F(Preemption, EndsWhoDoesNotCareWhenTheTimeIsOver) {
+TEST_F(Preemption, KillsWorkersThatIgnoreItAfterTheGracePeriod) {
   const auto result = preempt(
       "--num_processes 2 --grace_period 1.5" +
-          program("steps=100000000 request=stay"),
+          program("steps=100000000 request=continue"),
       SIGTERM);
 
   EXPECT_FALSE(result.timed_out);
@@ -130,39 +131,41 @@ TEST_F(Preemption, EndsWhoDoesNotCareWhenTheTimeIsOver) {
   EXPECT_THAT(
       result.err,
       HasSubstr(
-          "warning: 2 of 2 workers did not end within the grace period of "
+          "warning: 2 of 2 workers did not exit within the grace period of "
           "1.5 s and were killed"));
   EXPECT_THAT(result.err, HasSubstr("interrupted by SIGTERM"));
 }
 
-// The first one's code is no reason to stop the others, who may still save.
-TEST_F(Preemption, EndsWhoStaysBehindWhenTheTimeIsOver) {
+// When the first worker exits, the others are not stopped at once: they may
+// still be saving.
+TEST_F(Preemption, KillsAWorkerThatHangsAfterTheGracePeriod) {
   const auto result = run_command(launch_command(
       "--num_processes 2 --grace_period 1.5" +
-      program("steps=50 request=leave_or_hang ask=1@7")));
+      program("steps=50 request=exit_or_hang signal=1@7")));
 
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit_code, 137) << result.err;
   EXPECT_THAT(
       result.err,
       HasSubstr(
-          "warning: 1 of 2 workers did not end within the grace period of "
-          "1.5 s and were killed"));
+          "warning: 1 of 2 workers did not exit within the grace period of "
+          "1.5 s and was killed"));
 }
 
-TEST_F(Preemption, HidesNoFailure) {
+TEST_F(Preemption, DoesNotHideAFailure) {
   const auto result = run_command(launch_command(
-      "--num_processes 3" + program("steps=50 request=leave_or_fail ask=1@7")));
+      "--num_processes 3" +
+      program("steps=50 request=exit_or_fail signal=1@7")));
 
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("error: rank 1 failed first, "));
   EXPECT_THAT(result.err, HasSubstr("after the checkpoint"));
 }
 
-// Both on this host, but each node's processes write to a folder of its own.
-TEST(SaveOnEachNode, GivesEveryNodeACheckpointThatLoads) {
-  const TemporaryFolder folder;
-  const auto run = [&](const std::string& base, const std::string& words) {
+// Both nodes are on this computer, but each one writes to its own folder.
+TEST(SaveOnEachNode, WritesACheckpointOnEveryNode) {
+  const TemporaryDirectory folder;
+  const auto run = [&](const std::string& base, const std::string& arguments) {
     const std::string port = std::to_string(20000 + ::getpid() % 10000);
     const auto machine = [&](const std::string& rank) {
       return run_command(launch_command(
@@ -170,7 +173,7 @@ TEST(SaveOnEachNode, GivesEveryNodeACheckpointThatLoads) {
           "--main_process_port " +
           port + " --machine_rank " + rank +
           " sh -c 'exec $PROGRAM folder=" + (folder.path() / base).string() +
-          "/node_$GROUP_RANK each_node losses " + words + "'"));
+          "/node_$GROUP_RANK each_node losses " + arguments + "'"));
     };
     auto other = std::async(std::launch::async, machine, "1");
     const auto main = machine("0");
@@ -190,8 +193,8 @@ TEST(SaveOnEachNode, GivesEveryNodeACheckpointThatLoads) {
     EXPECT_TRUE(fs::exists(list[0].path / "model.safetensors")) << node;
   }
 
-  // The random state of each rank is in its own node's checkpoint, so that
-  // dropout goes on as if nothing had happened.
+  // The checkpoint of each node has the random states of its ranks, so dropout
+  // continues as without the interruption.
   const std::string resumed = run("stopped", "steps=6 seed=2");
   EXPECT_THAT(resumed, HasSubstr("loaded step 2\n"));
   EXPECT_EQ(losses_after(2, resumed), losses_after(2, run("whole", "steps=6")));
@@ -200,45 +203,48 @@ TEST(SaveOnEachNode, GivesEveryNodeACheckpointThatLoads) {
 
 class Interrupted : public testing::TestWithParam<int> {};
 
-// Dropout differs from rank to rank: each must have its own random state back.
-TEST_P(Interrupted, ProcessesGoOnWithTheLossesTheyWouldHaveHad) {
-  const auto run = [](const fs::path& folder, const std::string& words) {
+// Dropout differs between ranks, so each rank must restore its own random
+// state.
+TEST_P(Interrupted, TrainingContinuesWithTheSameLosses) {
+  const auto run = [](const fs::path& folder, const std::string& arguments) {
     const auto result = run_command(launch_command(
         "--num_processes " + std::to_string(GetParam()) +
-        " $PROGRAM folder=" + folder.string() + " losses " + words));
+        " $PROGRAM folder=" + folder.string() + " losses " + arguments));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return result.out;
   };
-  const TemporaryFolder folder;
-  const auto whole = run(folder.path() / "whole", "steps=9");
+  const TemporaryDirectory folder;
+  const auto uninterrupted = run(folder.path() / "whole", "steps=9");
   for (const int stop : {1, 4, 8}) {
-    const fs::path at = folder.path() / std::to_string(stop);
+    const fs::path path = folder.path() / std::to_string(stop);
     const std::string steps = std::to_string(stop);
-    run(at,
+    run(path,
         "steps=" + steps + " every=" + steps +
             (stop == 4 ? " background" : ""));
     EXPECT_EQ(
-        losses_after(stop, run(at, "steps=9 seed=2")),
-        losses_after(stop, whole))
+        losses_after(stop, run(path, "steps=9 seed=2")),
+        losses_after(stop, uninterrupted))
         << "stopped at " << stop;
   }
   EXPECT_EQ(
-      losses_after(0, whole).size(), static_cast<std::size_t>(9 * GetParam()));
+      losses_after(0, uninterrupted).size(),
+      static_cast<std::size_t>(9 * GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, Interrupted, testing::Values(2, 3));
 
-// One process gets the signal, all of them stop, at the same step.
-TEST_F(Preemption, OfOneProcessIsHeardByAllInTheSameStep) {
+// One process gets the signal; all of them stop at the same step.
+TEST_F(Preemption, OfOneProcessStopsAllAtTheSameStep) {
   const auto result = run_command(launch_command(
       "--num_processes 3 --max_restarts 3" +
-      program("steps=50 request=leave ask=1@7")));
+      program("steps=50 request=exit signal=1@7")));
 
-  // Nothing failed, so that nothing is started again here.
+  // Nothing failed, so the launcher restarts nothing.
   EXPECT_EQ(result.exit_code, kPreemptedExitCode) << result.err;
   EXPECT_THAT(result.err, Not(HasSubstr("restart")));
   for (const char* rank : {"rank 0", "rank 1", "rank 2"}) {
-    EXPECT_THAT(result.out, HasSubstr(std::string(rank) + " left at step 7\n"));
+    EXPECT_THAT(
+        result.out, HasSubstr(std::string(rank) + " exited at step 7\n"));
   }
   ASSERT_EQ(checkpoints().size(), 1U);
   ASSERT_TRUE(checkpoints()[0].manifest);

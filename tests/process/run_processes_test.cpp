@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string worker() {
-  return beside_this_program("process_worker");
+  return test_program_path("process_worker");
 }
 
 TEST(RunProcesses, ReportsExitCodeAndOutputOfEachRank) {
@@ -31,7 +31,7 @@ TEST(RunProcesses, ReportsExitCodeAndOutputOfEachRank) {
   EXPECT_EQ(describe(results[1]), "rank 1: exit code 7");
 }
 
-TEST(RunProcesses, ThrowsWhatFailedWithTheRank) {
+TEST(RunProcesses, ThrowsTheOutputOfFailedRanks) {
   const auto text = message_of<std::runtime_error>([] {
     run_processes_or_throw(2, worker(), {"exit_with", "auto", "1", "1", "7"});
   });
@@ -40,21 +40,21 @@ TEST(RunProcesses, ThrowsWhatFailedWithTheRank) {
       text, "rank 0: exit code 7\nleaving\n\nrank 1: exit code 7\nleaving\n\n");
 }
 
-TEST(RunProcesses, ReportsTheSignalThatEndedARank) {
+TEST(RunProcesses, ReportsTheSignalThatKilledARank) {
   Processes processes(2, worker(), {"wait_forever"});
   processes.wait_for(0, "waiting");
   processes.wait_for(1, "waiting");
 
   processes.send_signal(1, SIGKILL);
-  processes.tell(0, "go");
+  processes.send_line(0, "go");
   const auto results = processes.wait();
 
   EXPECT_EQ(results[0].exit_code, 0);
-  EXPECT_EQ(results[0].output, "waiting\ntold\n");
+  EXPECT_EQ(results[0].output, "waiting\ncontinued\n");
   EXPECT_EQ(describe(results[1]), "rank 1: killed by signal 9 (KILL)");
 }
 
-TEST(RunProcesses, KillsEverythingWhenTheTimeIsOver) {
+TEST(RunProcesses, KillsAllProcessesAfterTheTimeLimit) {
   pid_t pid = 0;
 
   const auto text = message_of<std::runtime_error>([&] {
@@ -65,11 +65,12 @@ TEST(RunProcesses, KillsEverythingWhenTheTimeIsOver) {
     processes.wait();
   });
 
-  EXPECT_EQ(text, "not done within 5000 ms\n-- rank 0 (runs)\nwaiting\n");
+  EXPECT_EQ(
+      text, "not finished within 5000 ms\n-- rank 0 (running)\nwaiting\n");
   EXPECT_EQ(::kill(pid, 0), -1);
 }
 
-TEST(RunProcesses, SaysWhichRankEndedBeforeItPrintedALine) {
+TEST(RunProcesses, ReportsARankThatExitedBeforeItPrintedALine) {
   Processes processes(1, worker(), {"exit_with", "auto", "1", "1", "3"});
 
   EXPECT_THAT(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that saves, in a child of the test.
+// A run that saves, in a child process of the test.
 #pragma once
 
 #include <csignal>
@@ -18,33 +18,33 @@
 
 #include "accelerate/accelerator.h"
 #include "accelerate/optim.h"
-#include "folders/checkpoints.h"
+#include "checkpoint_directory/checkpoints.h"
 
 namespace accelerate {
 
 namespace fs = std::filesystem;
 
-/// How a run saves.
+/// The options of a run that saves.
 struct SaveCase {
   int total_limit;
-  int earlier;  ///< saves that went well before
+  int earlier;  ///< number of successful saves before
   bool blocking;
   std::int64_t width = 3;
-  /// Always under one name, in place of the last one.
+  /// Always saves under the same name, replacing the last one.
   bool replaces = false;
-  /// On a file system without flags for `renameat2`.
+  /// Simulates a file system without `renameat2` flags.
   bool without_flags = false;
-  /// What is written at once may end in the middle.
-  bool torn = false;
-  /// A hook adds files of its own.
+  /// Splits writes, as the system may.
+  bool partial_writes = false;
+  /// A hook adds its own files.
   bool hooks = false;
 };
 
 /// One process that trains a little and saves.
 class SavingRun {
  public:
-  SavingRun(const fs::path& folder, const SaveCase& how)
-      : how_(how),
+  SavingRun(const fs::path& folder, const SaveCase& save_case)
+      : save_case_(save_case),
         folder_(folder),
         accelerator_(
             PartialState(Group()),
@@ -52,30 +52,31 @@ class SavingRun {
                  ProjectConfiguration{
                      .project_dir = folder,
                      .automatic_checkpoint_naming = true,
-                     .total_limit = how.total_limit}}),
-        net_(how.width, 2),
+                     .total_limit = save_case.total_limit}}),
+        net_(save_case.width, 2),
         optimizer_(net_->parameters(), 0.1) {
     accelerator_.prepare(net_, optimizer_);
-    if (how.hooks) {
+    if (save_case.hooks) {
       hook_.emplace(accelerator_.register_save_state_pre_hook(
-          [](auto&, const fs::path& place) {
-            fs::create_directory(place / "adapter");
-            std::ofstream(place / "adapter" / "notes.txt") << "8";
+          [](auto&, const fs::path& hooks) {
+            fs::create_directory(hooks / "adapter");
+            std::ofstream(hooks / "adapter" / "notes.txt") << "8";
           }));
     }
   }
 
   void step() {
-    accelerator_.backward(net_->forward(torch::ones({1, how_.width})).sum());
+    accelerator_.backward(
+        net_->forward(torch::ones({1, save_case_.width})).sum());
     optimizer_.step();
     optimizer_.zero_grad();
   }
   void save() {
-    if (how_.replaces) {
+    if (save_case_.replaces) {
       accelerator_.save_state(
-          folder_ / "checkpoints" / "last", {.blocking = how_.blocking});
+          folder_ / "checkpoints" / "last", {.blocking = save_case_.blocking});
     } else {
-      accelerator_.save_state({.blocking = how_.blocking});
+      accelerator_.save_state({.blocking = save_case_.blocking});
     }
     accelerator_.wait_for_checkpoint();
   }
@@ -94,7 +95,7 @@ class SavingRun {
   std::int64_t load() { return accelerator_.load_state().step; }
 
  private:
-  SaveCase how_;
+  SaveCase save_case_;
   fs::path folder_;
   Accelerator accelerator_;
   torch::nn::Linear net_;
@@ -102,12 +103,12 @@ class SavingRun {
   std::optional<Region> hook_;
 };
 
-/// Runs `body` in a child; returns how it ended, as `waitpid` tells it.
+/// Runs `body` in a child process; returns its status as from `waitpid`.
 inline int in_child(const std::function<int()>& body) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(60);  // Nothing hangs for ever.
+    ::alarm(60);  // Kills a child that hangs.
     int code = 99;
     try {
       code = body();
@@ -129,8 +130,8 @@ inline int code_of(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// The steps of all whole checkpoints, every byte compared.
-inline std::vector<std::int64_t> whole_steps(const fs::path& folder) {
+/// The steps of all undamaged checkpoints, with every byte compared.
+inline std::vector<std::int64_t> undamaged_steps(const fs::path& folder) {
   std::vector<std::int64_t> steps;
   if (!fs::exists(folder / "checkpoints")) {
     return steps;

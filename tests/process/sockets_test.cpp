@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// On one host nothing listens where another host could connect.
+// On one machine, nothing listens where another machine could connect.
 #include <set>
 
 #include <unistd.h>
@@ -13,21 +13,21 @@
 namespace accelerate {
 namespace {
 
-struct Meeting {
+struct StoreSetup {
   std::string backend;
-  bool launcher_hosts_store;
-  std::size_t least;  // listening sockets
+  bool store_in_test;
+  std::size_t min_sockets;  // that listen
 };
 
-class Listening : public testing::TestWithParam<Meeting> {};
+class Listening : public testing::TestWithParam<StoreSetup> {};
 
 TEST_P(Listening, OnlyOnLoopback) {
-  const Meeting& meeting = GetParam();
+  const StoreSetup& setup = GetParam();
   Processes processes(
       2,
-      beside_this_program("process_worker"),
-      {"listen", meeting.backend},
-      {.host_store = meeting.launcher_hosts_store});
+      test_program_path("process_worker"),
+      {"listen", setup.backend},
+      {.store_in_test = setup.store_in_test});
   processes.wait_for(0, "ready");
   processes.wait_for(1, "ready");
 
@@ -35,13 +35,14 @@ TEST_P(Listening, OnlyOnLoopback) {
   for (const pid_t pid : {::getpid(), processes.pid(0), processes.pid(1)}) {
     addresses.merge(listening_addresses(std::to_string(pid)));
   }
-  processes.tell(0, "go");
-  processes.tell(1, "go");
+  processes.send_line(0, "go");
+  processes.send_line(1, "go");
   const auto results = processes.wait();
 
   EXPECT_EQ(results[0].exit_code, 0) << results[0].output;
   EXPECT_EQ(results[1].exit_code, 0) << results[1].output;
-  EXPECT_GE(addresses.size(), meeting.least) << "the test looked at nothing";
+  EXPECT_GE(addresses.size(), setup.min_sockets)
+      << "too few sockets were checked";
   EXPECT_THAT(addresses, testing::Each(kLoopbackInHex));
 }
 
@@ -49,22 +50,22 @@ INSTANTIATE_TEST_SUITE_P(
     Collectives,
     Listening,
     testing::Values(
-        Meeting{"shm", true, 1},
-        Meeting{"shm", false, 1},
-        Meeting{"gloo", true, 3},
-        Meeting{"gloo", false, 3}),
+        StoreSetup{"shm", true, 1},
+        StoreSetup{"shm", false, 1},
+        StoreSetup{"gloo", true, 3},
+        StoreSetup{"gloo", false, 3}),
     [](const auto& test) {
       return test.param.backend +
-             (test.param.launcher_hosts_store ? "_launcher" : "_rank_0");
+             (test.param.store_in_test ? "_launcher" : "_rank_0");
     });
 
-// Gloo asks the host's name where to listen, unless it knows better.
-TEST(ListeningWithoutCommonMemory, OnlyOnLoopback) {
+// Gloo listens on the address of the hostname unless it is told otherwise.
+TEST(ListeningWithoutSharedMemory, OnlyOnLoopback) {
   Processes processes(
-      2, beside_this_program("process_worker"), {"listen_on_a_named_host"});
+      2, test_program_path("process_worker"), {"listen_with_outside_hostname"});
   processes.wait_for(0, "\n");
   if (processes.output(0).starts_with("not allowed to mount")) {
-    GTEST_SKIP() << "only root can give this host another address";
+    GTEST_SKIP() << "only root can give this machine another address";
   }
   processes.wait_for(0, "ready");
   processes.wait_for(1, "ready");
@@ -73,28 +74,28 @@ TEST(ListeningWithoutCommonMemory, OnlyOnLoopback) {
   for (const int rank : {0, 1}) {
     addresses.merge(listening_addresses(std::to_string(processes.pid(rank))));
   }
-  processes.tell(0, "go");
-  processes.tell(1, "go");
+  processes.send_line(0, "go");
+  processes.send_line(1, "go");
   const auto results = processes.wait();
 
   EXPECT_THAT(results[0].output, testing::HasSubstr("joined gloo"));
   EXPECT_EQ(results[0].exit_code, 0) << results[0].output;
   EXPECT_EQ(results[1].exit_code, 0) << results[1].output;
-  EXPECT_EQ(addresses.size(), 2) << "the test looked at nothing";
+  EXPECT_EQ(addresses.size(), 2) << "too few sockets were checked";
   EXPECT_THAT(addresses, testing::Each(kLoopbackInHex));
 }
 
-// Rank 1 asks for the store on a port that the kernel also hands out to
-// connections, long before rank 0 opens it.
-TEST(StoreOfRank0, IsFoundByARankThatCameFirst) {
-  for (int again = 0; again < 3; ++again) {
+// Rank 1 connects to the store on a port from the ephemeral range, long before
+// rank 0 opens it.
+TEST(StoreOfRank0, IsFoundByARankThatStartedEarlier) {
+  for (int i = 0; i < 3; ++i) {
     Processes processes(
         2,
-        beside_this_program("process_worker"),
+        test_program_path("process_worker"),
         {"late_first_rank", "shm"},
-        {.host_store = false});
+        {.store_in_test = false});
     processes.wait_for(1, "looking");
-    processes.tell(0, "go");
+    processes.send_line(0, "go");
     const auto results = processes.wait();
 
     EXPECT_THAT(results[0].output, testing::HasSubstr("join: ok\n"));

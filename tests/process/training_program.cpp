@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training program as a user writes it: a least-squares fit whose result is
-// the same on any number of processes that divides the batch.
+// A training program like a user's: a least-squares fit with the same result on
+// any number of processes that divides the batch.
 //
 //     training_program [pause=MS] [mark=PATH] [throw=RANK@STEP]
 //                      [stall=RANK@STEP]
@@ -34,18 +34,18 @@ struct Waves {
   }
 };
 
-// The value after `name=` among the program's words; empty when absent.
+// The value after `name=` among the program's arguments; empty if missing.
 std::string option(int argc, char** argv, const std::string& name) {
   for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.starts_with(name + "=")) {
-      return word.substr(name.size() + 1);
+    const std::string argument = argv[i];
+    if (argument.starts_with(name + "=")) {
+      return argument.substr(name.size() + 1);
     }
   }
   return "";
 }
 
-std::string place(std::int64_t rank, int step) {
+std::string rank_and_step(std::int64_t rank, int step) {
   return std::to_string(rank) + "@" + std::to_string(step);
 }
 
@@ -83,10 +83,10 @@ int main(int argc, char** argv) {
   for (int epoch = 0; epoch < 8; ++epoch) {
     for (auto& batch : loader) {
       ++step;
-      if (place(rank, step) == option(argc, argv, "throw")) {
+      if (rank_and_step(rank, step) == option(argc, argv, "throw")) {
         throw std::runtime_error("the loss is not a number");
       }
-      if (place(rank, step) == option(argc, argv, "stall")) {
+      if (rank_and_step(rank, step) == option(argc, argv, "stall")) {
         std::this_thread::sleep_for(std::chrono::seconds(60));
       }
       const auto loss = torch::nn::functional::mse_loss(

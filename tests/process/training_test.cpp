@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training on real processes: the same result as in one, and memory that does
-// not grow.
+// Training on real processes: the same result as with one process, and memory
+// that does not grow.
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -12,23 +12,23 @@
 namespace accelerate {
 namespace {
 
-// The number behind `word` in a line of the output.
-double number_after(const ProcessResult& result, const std::string& word) {
+// The number after `name` in the output.
+double number_after(const ProcessResult& result, const std::string& name) {
   std::istringstream words(result.output);
-  for (std::string each; words >> each;) {
+  for (std::string word; words >> word;) {
     double number = 0;
-    if (each == word && words >> number) {
+    if (word == name && words >> number) {
       return number;
     }
   }
-  ADD_FAILURE() << "no `" << word << "` in: " << result.output;
+  ADD_FAILURE() << "no `" << name << "` in: " << result.output;
   return 0;
 }
 
 std::vector<ProcessResult> train(
-    int processes, const std::vector<std::string>& words) {
+    int processes, const std::vector<std::string>& arguments) {
   const auto results =
-      run_processes(processes, beside_this_program("training_worker"), words);
+      run_processes(processes, test_program_path("training_worker"), arguments);
   for (const ProcessResult& result : results) {
     EXPECT_EQ(result.exit_code, 0) << describe(result) << result.output;
   }
@@ -37,13 +37,13 @@ std::vector<ProcessResult> train(
 
 using Combination = std::tuple<int, std::string>;
 
-class TrainedByProcesses : public testing::TestWithParam<Combination> {};
+class TrainingWithProcesses : public testing::TestWithParam<Combination> {};
 
 // SGD and AdamW, LibTorch's and ours, with and without accumulation.
-TEST_P(TrainedByProcesses, EqualsOneProcess) {
+TEST_P(TrainingWithProcesses, MatchesOneProcess) {
   const auto [processes, backend] = GetParam();
 
-  const auto results = train(processes, {"equals_one_process", backend});
+  const auto results = train(processes, {"matches_one_process", backend});
 
   for (const ProcessResult& result : results) {
     std::istringstream lines(result.output);
@@ -58,28 +58,28 @@ TEST_P(TrainedByProcesses, EqualsOneProcess) {
         continue;  // A warning.
       }
       ++combinations;
-      // All rows in one forward: other sums, a few roundings apart.
+      // All rows in one forward pass: the sums differ by a few roundings.
       EXPECT_LE(rows, 1e-6) << line;
-      // The same sums; in the same order over shared memory.
+      // The same sums; over shared memory also in the same order.
       EXPECT_LE(sums, backend == "shm" ? 0 : 1e-6) << line;
     }
     EXPECT_EQ(combinations, 8) << result.output;
   }
 }
 
-// Uneven data, two models, and bf16 as `prepare` switches it on.
-TEST_P(TrainedByProcesses, EqualsOneProcessInHarderCases) {
+// Uneven data, two models, and bf16 enabled by `prepare`.
+TEST_P(TrainingWithProcesses, MatchesOneProcessInHarderCases) {
   const auto [processes, backend] = GetParam();
 
-  const auto results = train(processes, {"equals_one_process_in", backend});
+  const auto results = train(processes, {"matches_one_process_in", backend});
 
   for (const ProcessResult& result : results) {
-    for (const std::string optimizer : {"TheirSGD", "AdamW"}) {
+    for (const std::string optimizer : {"TorchSGD", "AdamW"}) {
       EXPECT_LE(number_after(result, "joined_" + optimizer), 1e-6);
       for (const std::string micro : {"_1", "_3"}) {
-        for (const std::string what : {"uneven_", "two_models_", "bf16_"}) {
-          EXPECT_LE(number_after(result, what + optimizer + micro), 1e-6)
-              << what << optimizer << micro;
+        for (const std::string name : {"uneven_", "two_models_", "bf16_"}) {
+          EXPECT_LE(number_after(result, name + optimizer + micro), 1e-6)
+              << name << optimizer << micro;
         }
       }
     }
@@ -88,24 +88,24 @@ TEST_P(TrainedByProcesses, EqualsOneProcessInHarderCases) {
 
 INSTANTIATE_TEST_SUITE_P(
     Processes,
-    TrainedByProcesses,
+    TrainingWithProcesses,
     testing::Combine(testing::Values(2, 4), testing::Values("shm", "gloo")),
     [](const auto& test) {
       return std::get<1>(test.param) + std::to_string(std::get<0>(test.param));
     });
 
-class MemoryOfTraining : public testing::TestWithParam<std::string> {};
+class TrainingMemory : public testing::TestWithParam<std::string> {};
 
-// Measured 4 KiB over shared memory; 0.9 MiB over Gloo, LibTorch's own.
-TEST_P(MemoryOfTraining, IsFlatOverAThousandSteps) {
+// Measured: 4 KiB over shared memory; 0.9 MiB over Gloo, in LibTorch itself.
+TEST_P(TrainingMemory, DoesNotGrowOverAThousandSteps) {
   for (const auto& result : train(2, {"memory_of_steps", GetParam()})) {
     EXPECT_LT(number_after(result, "grew"), GetParam() == "shm" ? 512 : 2048);
   }
 }
 
-// Each cycle has 4 MiB of parameters, as much of gradients, and twice that of
-// optimizer state: one that is kept, in a hundred, is beyond this limit.
-TEST_P(MemoryOfTraining, IsFlatOverAHundredPreparedModels) {
+// Each cycle has 4 MiB of parameters, 4 MiB of gradients and 8 MiB of optimizer
+// state: leaking one of them in every cycle would exceed this limit.
+TEST_P(TrainingMemory, DoesNotGrowOverAHundredPreparedModels) {
   for (const auto& result : train(2, {"memory_of_prepare", GetParam()})) {
     EXPECT_LT(number_after(result, "grew"), 64 * 1024);
   }
@@ -113,7 +113,7 @@ TEST_P(MemoryOfTraining, IsFlatOverAHundredPreparedModels) {
 
 INSTANTIATE_TEST_SUITE_P(
     Processes,
-    MemoryOfTraining,
+    TrainingMemory,
     testing::Values("shm", "gloo"),
     [](const auto& test) { return test.param; });
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process of a training run that goes well, or does not:
+// One process of a training run that succeeds or fails:
 // `training_worker <scenario> <backend> [argument]`.
 #include <chrono>
 #include <functional>
@@ -24,18 +24,18 @@ namespace accelerate {
 namespace {
 
 constexpr int kVictim = 1;
-// By then buckets are reduced while the backward runs.
+// By then buckets are reduced during the backward pass.
 constexpr int kBadStep = 3;
 
-void say(const std::string& line) {
+void print_line(const std::string& line) {
   std::cout << line + "\n" << std::flush;
 }
 
-// Until the test kills this process, or says something.
-void wait_to_be_told() {
+// Waits until the test kills this process or sends a line.
+void wait_for_line() {
   std::string line;
   if (!std::getline(std::cin, line)) {
-    throw std::runtime_error("the test is gone");
+    throw std::runtime_error("the test has exited");
   }
 }
 
@@ -43,8 +43,8 @@ std::string type_of(const std::exception& error) {
   if (dynamic_cast<const MismatchError*>(&error) != nullptr) {
     return "MismatchError";
   }
-  if (dynamic_cast<const PeerError*>(&error) != nullptr) {
-    return "PeerError";
+  if (dynamic_cast<const RankError*>(&error) != nullptr) {
+    return "RankError";
   }
   if (dynamic_cast<const DistributedError*>(&error) != nullptr) {
     return "DistributedError";
@@ -55,9 +55,9 @@ std::string type_of(const std::exception& error) {
 void attempt(const std::string& name, const std::function<void()>& body) {
   try {
     body();
-    say(name + ": ok");
+    print_line(name + ": ok");
   } catch (const Error& error) {
-    say(str_cat(
+    print_line(str_cat(
         name,
         ": ",
         type_of(error),
@@ -70,7 +70,7 @@ void attempt(const std::string& name, const std::function<void()>& body) {
 
 struct Run {
   std::string backend;
-  std::vector<std::string> words;
+  std::vector<std::string> arguments;
 
   AcceleratorOptions options() const {
     AcceleratorOptions result;
@@ -111,28 +111,29 @@ void train(Accelerator& accelerator, Pausing& model, int steps) {
   }
 }
 
-// Whether the group is usable. Stays then: nobody shall be taken for dead who
-// only was quick.
-void ask_again(Accelerator& accelerator) {
+// Checks whether the group is usable. Then waits, so that the other ranks do
+// not take this one for dead.
+void check_group(Accelerator& accelerator) {
   attempt("second", [&] { accelerator.wait_for_everyone(); });
-  wait_to_be_told();
+  wait_for_line();
 }
 
-// Trains until something happens.
-void train_and_tell(Accelerator& accelerator, Pausing& model, int steps = 10) {
+// Trains, prints the error, and checks the group.
+void train_and_report(
+    Accelerator& accelerator, Pausing& model, int steps = 10) {
   attempt("training", [&] { train(accelerator, model, steps); });
-  ask_again(accelerator);
+  check_group(accelerator);
 }
 
-/// Calls `what` the `kBadStep`-th time, on one rank.
-std::function<void()> once(
-    const Accelerator& accelerator, const std::function<void()>& what) {
+/// Calls `fault` at step `kBadStep` on the victim.
+std::function<void()> on_bad_step(
+    const Accelerator& accelerator, const std::function<void()>& fault) {
   if (accelerator.process_index() != kVictim) {
     return [] {};
   }
-  return [what, calls = 0]() mutable {
+  return [fault, calls = 0]() mutable {
     if (calls++ == kBadStep) {
-      what();
+      fault();
     }
   };
 }
@@ -140,21 +141,21 @@ std::function<void()> once(
 void stops_in_forward(const Run& run) {
   Accelerator accelerator(run.options());
   Pausing model;
-  model->in_forward = once(accelerator, [] {
-    say("in forward");
-    wait_to_be_told();
+  model->in_forward = on_bad_step(accelerator, [] {
+    print_line("in forward");
+    wait_for_line();
   });
-  train_and_tell(accelerator, model);
+  train_and_report(accelerator, model);
 }
 
 void stops_in_backward(const Run& run) {
   Accelerator accelerator(run.options());
   Pausing model;
-  model->in_backward = once(accelerator, [] {
-    say("in backward");
-    wait_to_be_told();
+  model->in_backward = on_bad_step(accelerator, [] {
+    print_line("in backward");
+    wait_for_line();
   });
-  train_and_tell(accelerator, model);
+  train_and_report(accelerator, model);
 }
 
 struct StoppingRows {
@@ -163,16 +164,16 @@ struct StoppingRows {
   std::int64_t size() const { return 60; }
   at::Tensor get(std::int64_t index) const {
     if (index == bad) {
-      say("in get");
-      wait_to_be_told();
+      print_line("in get");
+      wait_for_line();
     }
     return at::full({6}, static_cast<double>(index)).sin();
   }
 };
 
-// The argument: `<workers>`, or `dispatch`, where rank 0 reads for all.
+// The argument is `<workers>`, or `dispatch`: rank 0 then reads for all ranks.
 void stops_in_loader(const Run& run) {
-  const bool dispatch = run.words.at(0) == "dispatch";
+  const bool dispatch = run.arguments.at(0) == "dispatch";
   auto options = run.options();
   options.dataloader_config =
       DataLoaderConfiguration{.dispatch_batches = dispatch};
@@ -182,7 +183,7 @@ void stops_in_loader(const Run& run) {
   DataLoader loader(
       StoppingRows{.bad = bad ? 24 + 2 * rank : -1},
       {.batch_size = 2,
-       .num_workers = dispatch ? 0 : std::stoi(run.words.at(0))});
+       .num_workers = dispatch ? 0 : std::stoi(run.arguments.at(0))});
   Net net = make_net();
   SGD optimizer(net->parameters(), 0.1);
   attempt("training", [&] {
@@ -193,29 +194,29 @@ void stops_in_loader(const Run& run) {
       optimizer.zero_grad();
     }
   });
-  ask_again(accelerator);
+  check_group(accelerator);
 }
 
-// Not caught by the program: the process ends with it.
+// The program does not catch the exception, so the process exits.
 void throws_in_forward(const Run& run) {
   Accelerator accelerator(run.options());
   Pausing model;
-  model->in_forward = once(
+  model->in_forward = on_bad_step(
       accelerator, [] { throw std::out_of_range("no such token: 30522"); });
-  train_and_tell(accelerator, model);
+  train_and_report(accelerator, model);
 }
 
 void throws_in_backward(const Run& run) {
   Accelerator accelerator(run.options());
   Pausing model;
-  model->in_backward =
-      once(accelerator, [] { throw std::out_of_range("no such gradient"); });
+  model->in_backward = on_bad_step(
+      accelerator, [] { throw std::out_of_range("no such gradient"); });
   try {
     train(accelerator, model, 10);
   } catch (const std::out_of_range& error) {
-    say(str_cat("training: my own error: ", error.what()));
+    print_line(str_cat("training: std::out_of_range: ", error.what()));
   } catch (const Error& error) {
-    say(str_cat("training: ", type_of(error), ": ", error.what()));
+    print_line(str_cat("training: ", type_of(error), ": ", error.what()));
   }
   attempt("second", [&] { accelerator.wait_for_everyone(); });
 }
@@ -228,22 +229,22 @@ void different_models(const Run& run) {
   attempt("second", [&] { accelerator.wait_for_everyone(); });
 }
 
-// The argument says what the rank with fewer batches does then.
+// The argument is what the rank with fewer batches does afterwards.
 void fewer_batches(const Run& run) {
   Accelerator accelerator(run.options());
   Pausing model;
   const bool fewer = accelerator.process_index() == kVictim;
   if (!fewer) {
-    train_and_tell(accelerator, model, 5);
+    train_and_report(accelerator, model, 5);
     return;
   }
   train(accelerator, model, 4);
-  say("training: ok");
-  if (run.words.at(0) == "evaluates") {
+  print_line("training: ok");
+  if (run.arguments.at(0) == "evaluates") {
     attempt("evaluation", [&] {
       static_cast<void>(accelerator.gather(at::ones({2})));
     });
-    ask_again(accelerator);
+    check_group(accelerator);
   }
 }
 
@@ -260,23 +261,24 @@ double difference_from_one_process(
     optimizer->step();
     optimizer->zero_grad();
   }
-  const Alone alone{
+  const SingleProcessTraining alone{
       .kind = kind,
       .ranks = static_cast<int>(accelerator.num_processes()),
-      .micro = static_cast<int>(accelerator.gradient_accumulation_steps()),
+      .micro_batches =
+          static_cast<int>(accelerator.gradient_accumulation_steps()),
       .one_forward = one_forward};
   return largest_difference(net->parameters(), alone.train()->parameters());
 }
 
-// Prints how far results are from those of one process.
-void equals_one_process(const Run& run) {
+// Prints the difference from one process.
+void matches_one_process(const Run& run) {
   at::set_num_threads(1);
   for (const Kind kind :
-       {Kind::sgd, Kind::adamw, Kind::our_sgd, Kind::our_adamw}) {
+       {Kind::torch_sgd, Kind::torch_adamw, Kind::sgd, Kind::adamw}) {
     for (const int micro : {1, 3}) {
       auto options = run.options();
       options.gradient_accumulation_steps = micro;
-      say(str_cat(
+      print_line(str_cat(
           name_of(kind),
           " ",
           micro,
@@ -289,36 +291,38 @@ void equals_one_process(const Run& run) {
   PartialState().wait_for_everyone();
 }
 
-// Prints `<case> <difference>` for what `equals_one_process` does not train.
-void equals_one_process_in(const Run& run) {
+// Prints `<case> <difference>` for cases not in `matches_one_process`.
+void matches_one_process_in(const Run& run) {
   at::set_num_threads(1);
-  for (const Kind kind : {Kind::sgd, Kind::our_adamw}) {
+  for (const Kind kind : {Kind::torch_sgd, Kind::adamw}) {
     for (const int micro : {1, 3}) {
       auto options = run.options();
       options.gradient_accumulation_steps = micro;
       const auto name = str_cat(name_of(kind), "_", micro);
-      const auto with = [&](const auto& difference) {
+      const auto run_case = [&](const auto& difference) {
         Accelerator accelerator(options);
         return difference(accelerator);
       };
-      say(str_cat("uneven_", name, " ", with([&](Accelerator& accelerator) {
+      print_line(
+          str_cat("uneven_", name, " ", run_case([&](Accelerator& accelerator) {
                     return uneven_data(accelerator, kind, true);
                   })));
-      say(str_cat("two_models_", name, " ", with([&](Accelerator& accelerator) {
-                    return two_models(accelerator, kind);
-                  })));
+      print_line(str_cat(
+          "two_models_", name, " ", run_case([&](Accelerator& accelerator) {
+            return two_models(accelerator, kind);
+          })));
       options.mixed_precision = Precision::bf16;
       const auto make = [&] { return Accelerator(options); };
-      say(str_cat("bf16_", name, " ", in_bf16(make, kind, false)));
+      print_line(str_cat("bf16_", name, " ", in_bf16(make, kind, false)));
     }
     Accelerator accelerator(run.options());
-    say(str_cat(
+    print_line(str_cat(
         "joined_", name_of(kind), " ", uneven_data(accelerator, kind, false)));
   }
   PartialState().wait_for_everyone();
 }
 
-// Prints by how many KiB the process grew, after a warm-up.
+// Prints by how many KiB the process grew after a warm-up.
 void memory_of_steps(const Run& run) {
   Accelerator accelerator(run.options());
   Net net = make_net();
@@ -335,7 +339,7 @@ void memory_of_steps(const Run& run) {
   steps(200);
   const auto before = resident_kib();
   steps(1000);
-  say(str_cat("grew ", resident_kib() - before));
+  print_line(str_cat("grew ", resident_kib() - before));
   accelerator.wait_for_everyone();
 }
 
@@ -343,7 +347,7 @@ void memory_of_prepare(const Run& run) {
   Accelerator accelerator(run.options());
   const auto cycles = [&](int count) {
     for (int i = 0; i < count; ++i) {
-      // 4 MiB of gradients: a leak of buckets would show at once.
+      // 4 MiB of gradients, so that a leak of buckets is visible.
       torch::nn::Linear model(1024, 1024);
       AdamW optimizer(model->parameters(), 1e-3);
       accelerator.prepare(model, optimizer);
@@ -358,7 +362,7 @@ void memory_of_prepare(const Run& run) {
   cycles(20);
   const auto before = resident_kib();
   cycles(100);
-  say(str_cat("grew ", resident_kib() - before));
+  print_line(str_cat("grew ", resident_kib() - before));
   accelerator.wait_for_everyone();
 }
 
@@ -370,8 +374,8 @@ const std::map<std::string, std::function<void(const Run&)>> kScenarios = {
     {"throws_in_backward", throws_in_backward},
     {"different_models", different_models},
     {"fewer_batches", fewer_batches},
-    {"equals_one_process", equals_one_process},
-    {"equals_one_process_in", equals_one_process_in},
+    {"matches_one_process", matches_one_process},
+    {"matches_one_process_in", matches_one_process_in},
     {"memory_of_steps", memory_of_steps},
     {"memory_of_prepare", memory_of_prepare},
 };
@@ -380,10 +384,11 @@ const std::map<std::string, std::function<void(const Run&)>> kScenarios = {
 }  // namespace accelerate
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
-    accelerate::kScenarios.at(words.at(0))(
-        {.backend = words.at(1), .words = {words.begin() + 2, words.end()}});
+    accelerate::kScenarios.at(arguments.at(0))(
+        {.backend = arguments.at(1),
+         .arguments = {arguments.begin() + 2, arguments.end()}});
     return 0;
   } catch (const std::exception& error) {
     std::cout << "uncaught: " << error.what() << std::endl;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an Accelerator takes, and what it refuses.
+// Valid and invalid input of an Accelerator.
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,7 +22,7 @@
 namespace accelerate {
 namespace {
 
-TEST(Accelerator, NamesWhatDiffersBetweenModels) {
+TEST(Accelerator, ReportsDifferencesBetweenModels) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     Accelerator accelerator{PartialState(group), {}};
     torch::nn::Linear layer(3, group.rank() == 0 ? 4 : 5);
@@ -36,41 +36,41 @@ TEST(Accelerator, NamesWhatDiffersBetweenModels) {
   });
 }
 
-struct Built {
+struct ModelCase {
   const char* name;
-  std::function<void(torch::nn::Module&)> build;  // on rank 1
+  std::function<void(torch::nn::Module&)> build;  // Runs on rank 1.
   const char* difference;
 };
 
-class DifferentModels : public testing::TestWithParam<Built> {};
+class DifferentModels : public testing::TestWithParam<ModelCase> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Accelerator,
     DifferentModels,
     testing::Values(
-        Built{
+        ModelCase{
             "Name",
             [](auto& m) { m.register_parameter("other", at::ones({2})); },
             "rank 0 has weight Float[2], rank 1 has other Float[2]"},
-        Built{
+        ModelCase{
             "Type",
             [](auto& m) {
               m.register_parameter("weight", at::ones({2}, at::kDouble));
             },
             "rank 0 has weight Float[2], rank 1 has weight Double[2]"},
-        Built{
+        ModelCase{
             "Frozen",
             [](auto& m) {
               m.register_parameter("weight", at::ones({2}), false);
             },
             "rank 0 has weight Float[2], rank 1 has weight Float[2] frozen"},
-        Built{
+        ModelCase{
             "Count",
             [](auto&) {},
             "rank 0 has weight Float[2], rank 1 has nothing"}),
     [](const auto& test) { return std::string(test.param.name); });
 
-TEST_P(DifferentModels, AreNamed) {
+TEST_P(DifferentModels, AreReported) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     Accelerator accelerator{PartialState(group), {}};
     auto model = std::make_shared<torch::nn::Module>();
@@ -87,7 +87,7 @@ TEST_P(DifferentModels, AreNamed) {
   });
 }
 
-TEST(Accelerator, DifferentBuffersAreNamed) {
+TEST(Accelerator, ReportsDifferentBuffers) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     Accelerator accelerator{PartialState(group), {}};
     auto model = std::make_shared<torch::nn::Module>();
@@ -101,7 +101,7 @@ TEST(Accelerator, DifferentBuffersAreNamed) {
   });
 }
 
-TEST(Accelerator, AnExceptionInOneBackwardReachesTheOthers) {
+TEST(Accelerator, ABackwardExceptionReachesTheOtherRanks) {
   run_on_ranks(3, quick(Backend::shm), [](Group& group) {
     auto net = make_net();
     Accelerator accelerator{PartialState(group), {}};
@@ -117,7 +117,7 @@ TEST(Accelerator, AnExceptionInOneBackwardReachesTheOthers) {
                 [&] { accelerator.backward(hidden.mean()); }),
             "no such gradient");
       } else if (step == 1) {
-        EXPECT_THROW(accelerator.backward(hidden.mean()), PeerError);
+        EXPECT_THROW(accelerator.backward(hidden.mean()), RankError);
       } else {
         accelerator.backward(hidden.mean());
         EXPECT_TRUE(net->first->weight.grad().defined());
@@ -127,7 +127,7 @@ TEST(Accelerator, AnExceptionInOneBackwardReachesTheOthers) {
   });
 }
 
-TEST(Accelerator, PreparedTwiceIsPreparedOnce) {
+TEST(Accelerator, PreparingTwiceHasNoEffect) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     auto net = make_net();
     SGD optimizer(net->parameters(), 0.1);
@@ -142,7 +142,7 @@ TEST(Accelerator, PreparedTwiceIsPreparedOnce) {
   });
 }
 
-TEST(Accelerator, TakesHoldersPointersAndReferences) {
+TEST(Accelerator, AcceptsHoldersPointersAndReferences) {
   Accelerator accelerator{PartialState(Group()), {}};
   torch::nn::Linear holder(2, 2);
   auto pointer = std::make_shared<torch::nn::LinearImpl>(2, 2);
@@ -166,7 +166,7 @@ struct BadCase {
 
 class BadInput : public testing::TestWithParam<BadCase> {};
 
-TEST_P(BadInput, SaysWhatIsWrong) {
+TEST_P(BadInput, HasTheExpectedMessage) {
   Accelerator accelerator{PartialState(Group()), {}};
 
   EXPECT_EQ(
@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{
             "LossShape",
             [](Accelerator& a) { a.backward(at::ones({2})); },
-            "backward needs a scalar loss, got shape [2]"},
+            "backward needs a scalar loss, but got shape [2]"},
         BadCase{
             "LossUndefined",
             [](Accelerator& a) { a.backward({}); },
@@ -189,11 +189,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{
             "LossWithoutGraph",
             [](Accelerator& a) { a.backward(at::ones({})); },
-            "backward got a loss without a graph behind it"},
+            "backward got a loss without an autograd graph"},
         BadCase{
             "Steps",
             [](Accelerator& a) { a.set_gradient_accumulation_steps(0); },
-            "gradient_accumulation_steps is 0"},
+            "`gradient_accumulation_steps` is 0"},
         BadCase{
             "StepsTwice",
             [](Accelerator&) {
@@ -203,8 +203,8 @@ INSTANTIATE_TEST_SUITE_P(
                    .gradient_accumulation_plugin =
                        GradientAccumulationPlugin{}});
             },
-            "gradient_accumulation_steps and gradient_accumulation_plugin "
-            "were both given"},
+            "`gradient_accumulation_steps` and `gradient_accumulation_plugin` "
+            "are both set"},
         BadCase{
             "SplitTwice",
             [](Accelerator&) {
@@ -213,8 +213,8 @@ INSTANTIATE_TEST_SUITE_P(
                   {.split_batches = true,
                    .dataloader_config = DataLoaderConfiguration{}});
             },
-            "split_batches is true, but that of dataloader_config is the "
-            "other"},
+            "`split_batches` is true, but `dataloader_config.split_batches` is "
+            "false"},
         BadCase{
             "WeightMissing",
             [](Accelerator&) {
@@ -232,7 +232,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{
             "NamesAndTensors",
             [](Accelerator& a) { a.prepare_parameters({"a"}, {}, {}); },
-            "prepare_parameters got 1 names for 0 tensors"},
+            "prepare_parameters got different numbers of names (1) and tensors "
+            "(0)"},
         BadCase{
             "WeightNegative",
             [](Accelerator&) {
@@ -242,21 +243,21 @@ INSTANTIATE_TEST_SUITE_P(
                        .weighting = AccumulationWeighting::weighted}});
               static_cast<void>(weighted.accumulate(-1.0));
             },
-            "accumulate() got the weight -1"},
+            "accumulate() got a weight of -1"},
         BadCase{
             "BucketSize",
             [](Accelerator&) {
               Accelerator(
                   PartialState(Group()), {.ddp_kwargs = {.bucket_cap_mb = 0}});
             },
-            "bucket_cap_mb is 0"},
+            "`bucket_cap_mb` is 0"},
         BadCase{
             "PluginSteps",
             [](Accelerator&) {
               Accelerator(
                   PartialState(Group()), {.gradient_accumulation_steps = -1});
             },
-            "gradient_accumulation_steps is -1"},
+            "`gradient_accumulation_steps` is -1"},
         BadCase{
             "ClipNorm",
             [](Accelerator& a) { a.clip_grad_norm_({}, -1); },
@@ -268,14 +269,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{
             "OnProcess",
             [](Accelerator& a) { static_cast<void>(a.on_process(3, [] {})); },
-            "on_process: index is 3 but there are 1 processes (0–0)"},
+            "on_process: index is 3 but the number of processes is 1"},
         BadCase{
             "LocalSteps",
             [](Accelerator& a) {
               torch::nn::Linear layer(1, 1);
               LocalSGD(a, *layer, {.local_sgd_steps = 0});
             },
-            "local_sgd_steps is 0"}),
+            "`local_sgd_steps` is 0"}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

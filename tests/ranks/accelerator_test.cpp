@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training on several ranks against training in one process on all rows.
+// Compares training on several ranks with training in one process on all rows.
 #include "accelerate/accelerator.h"
 
 #include <cmath>
@@ -27,14 +27,14 @@ namespace {
 constexpr int kSteps = 6;
 
 void expect_same(
-    const std::vector<at::Tensor>& ours,
+    const std::vector<at::Tensor>& actual,
     const std::vector<at::Tensor>& expected,
     double tolerance = 1e-5) {
-  ASSERT_EQ(ours.size(), expected.size());
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    EXPECT_TRUE(at::allclose(ours[i], expected[i], tolerance, tolerance))
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_TRUE(at::allclose(actual[i], expected[i], tolerance, tolerance))
         << "parameter " << i << " differs by "
-        << ours[i].sub(expected[i]).abs().max().item<float>();
+        << actual[i].sub(expected[i]).abs().max().item<float>();
   }
 }
 
@@ -46,13 +46,14 @@ TEST_P(Training, EqualsOneProcessWithTheSameRows) {
   const int size = std::get<0>(GetParam());
   const Kind kind = std::get<1>(GetParam());
   const int micro = std::get<2>(GetParam());
-  Alone alone{.kind = kind, .ranks = size, .micro = micro};
+  SingleProcessTraining alone{
+      .kind = kind, .ranks = size, .micro_batches = micro};
   const auto by_rows = alone.train()->parameters();
   alone.one_forward = false;
   const auto by_sums = alone.train()->parameters();
 
   run_on_ranks(size, quick(Backend::shm), [&](Group& group) {
-    // Every rank starts with other weights: prepare makes them equal.
+    // Every rank starts with different weights; prepare makes them equal.
     auto net = make_net(7 + group.rank());
     Accelerator accelerator(
         PartialState(group), {.gradient_accumulation_steps = micro});
@@ -65,7 +66,7 @@ TEST_P(Training, EqualsOneProcessWithTheSameRows) {
       optimizer->zero_grad();
     }
     EXPECT_LE(largest_difference(net->parameters(), by_rows), 1e-6);
-    // Sums in the order of ranks, then one division: bit for bit.
+    // Sums in rank order, then one division: equal bit for bit.
     EXPECT_EQ(largest_difference(net->parameters(), by_sums), 0);
   });
 }
@@ -76,11 +77,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(
         testing::Values(1, 2, 3, 5),
         testing::Values(
+            Kind::torch_sgd,
+            Kind::torch_momentum,
+            Kind::torch_adamw,
             Kind::sgd,
-            Kind::momentum,
-            Kind::adamw,
-            Kind::our_sgd,
-            Kind::our_adamw),
+            Kind::adamw),
         testing::Values(1, 3)),
     [](const auto& test) {
       return name_of(std::get<1>(test.param)) + "On" +
@@ -230,7 +231,7 @@ TEST_P(Ranks, JoinLetsRanksRunOutOfBatches) {
       }
     }
     auto alone = make_net();
-    SGD reference(alone->parameters(), 0.1);  // Moves a tied weight once.
+    SGD reference(alone->parameters(), 0.1);  // Updates a tied weight once.
     for (int step = 0; step < group.size(); ++step) {
       for (int r = step; r < group.size(); ++r) {
         net_loss(alone, batch_of(r, step)).div(group.size()).backward();
@@ -283,10 +284,12 @@ TEST_P(Ranks, Bf16TrainsCloseToFp32AndEqualOnAllRanks) {
       optimizer.step();
       optimizer.zero_grad();
     }
-    // bf16 has 8 bits; six steps of 0.1 move the weights by less than that.
+    // bf16 has 8 bits; six steps of 0.1 change the weights by less than that.
     expect_same(
         net->parameters(),
-        Alone{.kind = Kind::sgd, .ranks = group.size()}.train()->parameters(),
+        SingleProcessTraining{.kind = Kind::torch_sgd, .ranks = group.size()}
+            .train()
+            ->parameters(),
         0.02);
     const auto all = group.gather({net->first->weight.view({1, -1})})[0];
     for (int r = 1; r < group.size(); ++r) {
@@ -295,7 +298,7 @@ TEST_P(Ranks, Bf16TrainsCloseToFp32AndEqualOnAllRanks) {
   });
 }
 
-TEST_P(Ranks, TriggerReachesEverybodyOnce) {
+TEST_P(Ranks, TriggerReachesEveryRankOnce) {
   each([](Group& group) {
     Accelerator accelerator{PartialState(group), {}};
     EXPECT_FALSE(accelerator.check_trigger());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which micro-steps make an update, what each weighs, and that the rest change
-// nothing; metrics over real rows.
+// Which micro-steps complete an update, their weights, and that the others
+// change nothing; metrics over real rows.
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,16 +38,19 @@ AnyOptimizer any(const std::string& name, const Options& options) {
 }
 
 std::vector<AnyOptimizer> all_optimizers() {
-  namespace theirs = torch::optim;
+  namespace libtorch = torch::optim;
   return {
-      any<theirs::SGD>(
-          "TheirSGD", theirs::SGDOptions(0.1).momentum(0.9).weight_decay(0.1)),
-      any<theirs::Adam>("TheirAdam", theirs::AdamOptions(0.1).amsgrad(true)),
-      any<theirs::AdamW>("TheirAdamW", theirs::AdamWOptions(0.1)),
-      any<theirs::Adagrad>("TheirAdagrad", theirs::AdagradOptions(0.1)),
-      any<theirs::RMSprop>(
-          "TheirRMSprop", theirs::RMSpropOptions(0.1).momentum(0.9)),
-      any<theirs::LBFGS>("TheirLBFGS", theirs::LBFGSOptions(0.1).max_iter(2)),
+      any<libtorch::SGD>(
+          "LibTorchSGD",
+          libtorch::SGDOptions(0.1).momentum(0.9).weight_decay(0.1)),
+      any<libtorch::Adam>(
+          "LibTorchAdam", libtorch::AdamOptions(0.1).amsgrad(true)),
+      any<libtorch::AdamW>("LibTorchAdamW", libtorch::AdamWOptions(0.1)),
+      any<libtorch::Adagrad>("LibTorchAdagrad", libtorch::AdagradOptions(0.1)),
+      any<libtorch::RMSprop>(
+          "LibTorchRMSprop", libtorch::RMSpropOptions(0.1).momentum(0.9)),
+      any<libtorch::LBFGS>(
+          "LibTorchLBFGS", libtorch::LBFGSOptions(0.1).max_iter(2)),
       any<SGD>("SGD", SGDOptions{.lr = 0.1, .momentum = 0.9}),
       any<Adam>("Adam", AdamOptions{.lr = 0.1}),
       any<AdamW>("AdamW", AdamWOptions{.lr = 0.1}),
@@ -59,9 +62,9 @@ class EachOptimizer : public testing::TestWithParam<AnyOptimizer> {
   static OptimizerPtr make(const std::vector<at::Tensor>& parameters) {
     return GetParam().make(parameters);
   }
-  static bool is_lbfgs() { return GetParam().name == "TheirLBFGS"; }
+  static bool is_lbfgs() { return GetParam().name == "LibTorchLBFGS"; }
 
-  // LBFGS wants to see the loss again.
+  // LBFGS evaluates the loss again.
   static void step(torch::optim::Optimizer& optimizer) {
     is_lbfgs() ? optimizer.step([] { return at::zeros({}); })
                : optimizer.step();
@@ -104,7 +107,8 @@ void expect_same(
   }
 }
 
-// Ends an update, then a micro-step that does not: nothing may change in it.
+// Completes an update, then runs a micro-step that does not: it must not change
+// anything.
 TEST_P(EachOptimizer, DoesNothingOnAMicroStep) {
   for (const int size : {1, 2}) {
     run_on_ranks(size, quick(Backend::shm), [](Group& group) {
@@ -128,7 +132,7 @@ TEST_P(EachOptimizer, DoesNothingOnAMicroStep) {
         EXPECT_EQ(same, !accelerator.sync_gradients()) << "step " << micro;
         if (!accelerator.sync_gradients()) {
           expect_same(state, state_of(*optimizer));
-          // LBFGS counts how often it asked for the loss.
+          // LBFGS counts its evaluations of the loss.
           EXPECT_EQ(
               scalars == optimizer_state(*optimizer).scalars, !is_lbfgs());
         }
@@ -164,7 +168,7 @@ class LastGroup : public testing::TestWithParam<int> {};
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LastGroup, testing::Values(1, 2, 3));
 
-// Three micro-batches a group, four in the epoch: the last group has one.
+// Three micro-batches per group, four in the epoch: the last group has one.
 void expect_last_group(
     Group& group, const GradientAccumulationPlugin& plugin, double weight) {
   Net net = make_net();
@@ -203,20 +207,20 @@ void expect_last_group(
   EXPECT_EQ(updates, 2);
 }
 
-TEST_P(LastGroup, WeighsAThirdByDefault) {
+TEST_P(LastGroup, HasAThirdOfTheWeightByDefault) {
   run_on_ranks(GetParam(), quick(Backend::shm), [](Group& group) {
     expect_last_group(group, {.num_steps = 3}, 1.0 / 3);
   });
 }
 
-TEST_P(LastGroup, WeighsInFullByItsBatches) {
+TEST_P(LastGroup, HasFullWeightWithGroupWeighting) {
   run_on_ranks(GetParam(), quick(Backend::shm), [](Group& group) {
     expect_last_group(
         group, {.num_steps = 3, .weighting = AccumulationWeighting::group}, 1);
   });
 }
 
-TEST_P(LastGroup, WeighsInFullByItsTokens) {
+TEST_P(LastGroup, HasFullWeightWithTokenWeights) {
   run_on_ranks(GetParam(), quick(Backend::shm), [](Group& group) {
     expect_last_group(
         group,
@@ -225,7 +229,7 @@ TEST_P(LastGroup, WeighsInFullByItsTokens) {
   });
 }
 
-TEST_P(LastGroup, GoesOnInTheNextEpochIfAsked) {
+TEST_P(LastGroup, ContinuesInTheNextEpochWithoutDataloaderSync) {
   run_on_ranks(GetParam(), quick(Backend::shm), [](Group& group) {
     DataLoader loader(Counting{4 * group.size()}, {.batch_size = 1});
     Accelerator accelerator(
@@ -251,7 +255,7 @@ class Metrics : public testing::TestWithParam<int> {};
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Metrics, testing::Values(1, 2, 3, 5));
 
-TEST_P(Metrics, AreOfExactlyTheRealRowsInOrder) {
+TEST_P(Metrics, UseExactlyTheRealRowsInOrder) {
   for (const std::int64_t n : {1, 7, 12, 23}) {
     for (const std::int64_t batch_size : {1, 4}) {
       run_on_ranks(GetParam(), quick(Backend::shm), [=](Group& group) {
@@ -260,12 +264,12 @@ TEST_P(Metrics, AreOfExactlyTheRealRowsInOrder) {
         accelerator.prepare(loader);
         std::vector<std::int64_t> rows;
         std::vector<Json> texts;
-        std::vector<std::int64_t> wanted;
+        std::vector<std::int64_t> expected;
         std::vector<Json> wanted_texts;
         for (at::Tensor& batch : loader) {
           const std::map<std::string, at::Tensor> nest = {
               {"rows", batch.view({-1, 1}).expand({-1, 2})},
-              // One number a rank, and a matrix that has no rows of samples.
+              // One number per rank, and a matrix without one row per sample.
               {"loss", at::scalar_tensor(group.rank(), at::kFloat)},
               {"other", at::zeros({batch.size(0) + 1, 2})}};
           const auto all = accelerator.gather_for_metrics(nest);
@@ -284,19 +288,18 @@ TEST_P(Metrics, AreOfExactlyTheRealRowsInOrder) {
           }
         }
         for (std::int64_t i = 0; i < n; ++i) {
-          wanted.push_back(i);
+          expected.push_back(i);
           wanted_texts.emplace_back("sample " + std::to_string(i));
         }
-        EXPECT_EQ(rows, wanted) << "n " << n;
+        EXPECT_EQ(rows, expected) << "n " << n;
         EXPECT_EQ(texts, wanted_texts) << "n " << n;
       });
     }
   }
 }
 
-// The real rows of everything that a loader can be: each sample once, in the
-// order of the dataset.
-TEST_P(Metrics, AreOfTheRealRowsOfEveryLoader) {
+// The real rows of every kind of loader: each sample once, in dataset order.
+TEST_P(Metrics, UseTheRealRowsOfEveryLoader) {
   for (const std::int64_t n : {1, 7, 12, 23}) {
     for (int bits = 0; bits < 8; ++bits) {
       DataLoaderConfiguration data;
@@ -327,16 +330,16 @@ TEST_P(Metrics, AreOfTheRealRowsOfEveryLoader) {
         const std::int64_t per_step =
             data.split_batches ? batch_size : batch_size * group.size();
         for (const std::int64_t skipped : {0, 1}) {
-          std::vector<std::int64_t> wanted;
+          std::vector<std::int64_t> expected;
           for (std::int64_t i = skipped * per_step; i < n; ++i) {
-            wanted.push_back(i);
+            expected.push_back(i);
           }
           if (stream) {
             DataLoader loader(CountingStream{n}, {.batch_size = batch_size});
-            EXPECT_EQ(gathered(loader, skipped), wanted);
+            EXPECT_EQ(gathered(loader, skipped), expected);
           } else {
             DataLoader loader(Counting{n}, {.batch_size = batch_size});
-            EXPECT_EQ(gathered(loader, skipped), wanted);
+            EXPECT_EQ(gathered(loader, skipped), expected);
           }
         }
       });

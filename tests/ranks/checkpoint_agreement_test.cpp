@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of ranks that do not hold the same.
+// Checkpoints of ranks with different states.
 #include <filesystem>
 #include <fstream>
 
@@ -17,10 +17,10 @@
 #include "checkpoint/parts.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
-#include "folders/checkpoints.h"
+#include "checkpoint_directory/checkpoints.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "support/tensor_maps.h"
 
 namespace accelerate {
@@ -32,8 +32,8 @@ using testing::HasSubstr;
 constexpr std::int64_t kUnevenWidth = 1300;
 
 /// 20 MB of weights, with a buffer after each layer: two ranks write them.
-struct Uneven {
-  explicit Uneven(const Group& group)
+struct UnevenRun {
+  explicit UnevenRun(const Group& group)
       : accelerator(
             PartialState(group), {.ddp_kwargs = {.broadcast_buffers = false}}) {
     torch::manual_seed(1);
@@ -63,10 +63,10 @@ struct Uneven {
 };
 
 TEST(UnevenRanks, SaveTheBuffersOfTheMainProcess) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   TensorMap weights;
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
-    Uneven run(group);
+    UnevenRun run(group);
     run.step();
     run.accelerator.save_state(folder.path() / "c");
     if (group.rank() == 0) {
@@ -77,7 +77,7 @@ TEST(UnevenRanks, SaveTheBuffersOfTheMainProcess) {
   expect_same_tensors(load_sharded(folder.path() / "c"), weights);
 }
 
-/// An average that the main process keeps for all.
+/// An average that only the main process maintains.
 struct MainAverage {
   TensorMap state_dict() const { return tensors; }
   void load_state_dict(const TensorMap& now) { tensors = now; }
@@ -85,7 +85,7 @@ struct MainAverage {
 };
 
 TEST(UnevenRanks, SaveRegisteredTensorsOfTheMainProcess) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
     Accelerator accelerator(PartialState(group), {});
     MainAverage average;
@@ -103,10 +103,10 @@ TEST(UnevenRanks, SaveRegisteredTensorsOfTheMainProcess) {
 }
 
 TEST(UnevenRanks, SaveWhatAHookLeavesOnTheMainProcess) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   TensorMap weights;
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
-    Uneven run(group);
+    UnevenRun run(group);
     const auto hook = run.accelerator.register_save_state_pre_hook(
         [&](std::vector<TensorMap>& models, const fs::path&) {
           if (group.rank() == 0) {
@@ -124,12 +124,12 @@ TEST(UnevenRanks, SaveWhatAHookLeavesOnTheMainProcess) {
       load_safetensors(folder.path() / "c/model.safetensors"), weights);
 }
 
-TEST(UnevenRanks, ThatTrainApartSaveTheMainProcess) {
-  const TemporaryFolder folder;
+TEST(UnevenRanks, SaveTheMainProcessInsideLocalSgd) {
+  const TemporaryDirectory folder;
   TensorMap weights;
   TensorMap moments;
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
-    Uneven run(group);
+    UnevenRun run(group);
     run.step();
     LocalSGD local(run.accelerator, *run.net, {.local_sgd_steps = 8});
     run.step();
@@ -141,16 +141,16 @@ TEST(UnevenRanks, ThatTrainApartSaveTheMainProcess) {
     }
   });
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
-    Uneven run(group);
+    UnevenRun run(group);
     run.accelerator.load_state(folder.path() / "c");
     expect_same_tensors(run.weights(), weights);
     expect_same_tensors(optimizer_state(*run.optimizer).tensors, moments);
   });
 }
 
-// The writer trusts nobody: what would not fit together is not committed.
-TEST(UnevenRanks, WithOtherTensorsSaveNothing) {
-  const TemporaryFolder folder;
+// The writer checks that the parts fit together before it commits.
+TEST(UnevenRanks, SaveNothingWhenTheirTensorsDiffer) {
+  const TemporaryDirectory folder;
   run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
     CheckpointWriter writer(group);
     CheckpointContents contents;
@@ -158,13 +158,13 @@ TEST(UnevenRanks, WithOtherTensorsSaveNothing) {
     contents.num_processes = group.size();
     contents.ranges["optimizer"]["a"] =
         at::ones({group.rank() == 2 ? 3'000'000 : 6'000'000});
-    contents.own["x"] = at::ones({1});
+    contents.rank_state["x"] = at::ones({1});
     EXPECT_THAT(
         message_of<StateError>([&] {
           writer.save(contents, {.parent = folder.path(), .name = "c"});
         }),
-        HasSubstr("the processes hold different tensors in `optimizer`: rank 0 "
-                  "1 tensors, "));
+        HasSubstr("processes have different tensors in `optimizer`: rank 0 has "
+                  "1 tensor (layout checksum "));
     group.barrier();
     EXPECT_TRUE(fs::is_empty(folder.path()));
     contents.ranges["optimizer"]["a"] = at::ones({6'000'000});
@@ -173,10 +173,10 @@ TEST(UnevenRanks, WithOtherTensorsSaveNothing) {
   EXPECT_TRUE(fs::exists(folder.path() / "c" / kManifestFile));
 }
 
-// One rank's disk takes nothing: the others hear of it, what was there stays,
-// and training can go on.
-TEST(UnevenRanks, OfWhichOneCannotWriteSaveNothing) {
-  const TemporaryFolder folder;
+// One rank cannot write: all ranks report it, earlier checkpoints stay, and
+// training can continue.
+TEST(UnevenRanks, SaveNothingWhenOneCannotWrite) {
+  const TemporaryDirectory folder;
   for (const bool blocking : {true, false}) {
     SCOPED_TRACE(blocking);
     run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
@@ -184,14 +184,14 @@ TEST(UnevenRanks, OfWhichOneCannotWriteSaveNothing) {
       CheckpointContents contents;
       contents.process_index = group.rank();
       contents.num_processes = group.size();
-      contents.own["x"] = at::ones({1});
+      contents.rank_state["x"] = at::ones({1});
       const Destination to{.parent = folder.path(), .name = "c"};
       contents.step = 1;
       writer.save(contents, to);
       contents.step = 2;
       const fs::path taken = writer.open_for_hooks(to).parent_path();
       if (group.rank() == 0) {
-        fs::create_directory(taken / own_file_name(1));
+        fs::create_directory(taken / rank_file_name(1));
       }
       group.barrier();
       EXPECT_THAT(
@@ -204,34 +204,36 @@ TEST(UnevenRanks, OfWhichOneCannotWriteSaveNothing) {
             }
           }),
           testing::AllOf(
-              HasSubstr("no checkpoint at " + (folder.path() / "c").string()),
+              HasSubstr(
+                  "cannot save a checkpoint to " +
+                  (folder.path() / "c").string()),
               HasSubstr("\n  rank 1: "),
               HasSubstr("rank-00001.safetensors: File exists")));
-      EXPECT_EQ(load_together(folder.path() / "c", group, true).step, 1);
+      EXPECT_EQ(load_checkpoint(folder.path() / "c", group, true).step, 1);
       writer.save(contents, to);
-      EXPECT_EQ(load_together(folder.path() / "c", group, true).step, 2);
+      EXPECT_EQ(load_checkpoint(folder.path() / "c", group, true).step, 2);
       group.barrier();
     });
   }
 }
 
-/// Two ranks, each a node with a folder of its own.
+/// Two ranks, each on a node with its own folder.
 class Nodes {
  public:
   explicit Nodes(const Group& group)
       : writer_({*alone(group), group}), rank_(group.rank()) {}
 
   static std::optional<Group> alone(const Group& group) {
-    std::optional<Group> mine;
+    std::optional<Group> own_group;
     for (int rank = 0; rank < group.size(); ++rank) {
-      if (auto one = group.subgroup({rank})) {
-        mine = std::move(one);
+      if (auto subgroup = group.subgroup({rank})) {
+        own_group = std::move(subgroup);
       }
     }
-    return mine;
+    return own_group;
   }
 
-  Saved save(
+  SaveResult save(
       const fs::path& parent,
       std::int64_t step,
       const std::string& held = "optimizer") {
@@ -240,7 +242,7 @@ class Nodes {
     contents.step = step;
     contents.process_index = rank_;
     contents.num_processes = 2;
-    contents.own["x"] = at::ones({1});
+    contents.rank_state["x"] = at::ones({1});
     Destination to;
     to.parent = parent;
     to.numbered = true;
@@ -254,14 +256,14 @@ class Nodes {
   int rank_;
 };
 
-TEST(SaveOnEachNode, GivesAllNodesOneNumberAndOneOutcome) {
-  const TemporaryFolder folder;
+TEST(SaveOnEachNode, UsesOneNumberAndOneResultOnAllNodes) {
+  const TemporaryDirectory folder;
   const auto node = [&](int rank) {
     return folder.path() / ("node_" + std::to_string(rank));
   };
-  // An earlier run came further on node 1.
+  // An earlier run saved more checkpoints on node 1.
   CheckpointContents earlier;
-  earlier.own["x"] = at::ones({1});
+  earlier.rank_state["x"] = at::ones({1});
   CheckpointWriter(Group()).save(
       earlier,
       {.parent = node(1),
@@ -270,65 +272,68 @@ TEST(SaveOnEachNode, GivesAllNodesOneNumberAndOneOutcome) {
        .iteration = 4});
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
     Nodes nodes(group);
-    const fs::path mine = node(group.rank());
-    EXPECT_EQ(nodes.save(mine, 1).path, mine / "checkpoint_5");
+    const fs::path node_folder = node(group.rank());
+    EXPECT_EQ(nodes.save(node_folder, 1).path, node_folder / "checkpoint_5");
 
-    // The disk of node 1 takes no more: no node has the next one, and each
-    // still has the last.
+    // Node 1 cannot write: no node has the next checkpoint, and each still has
+    // the last one.
     if (group.rank() == 1) {
-      fs::rename(mine, folder.path() / "away");
-      std::ofstream(mine) << "no folder";
+      fs::rename(node_folder, folder.path() / "away");
+      std::ofstream(node_folder) << "no folder";
     }
     group.barrier();
     EXPECT_THAT(
-        message_of<IoError>([&] { nodes.save(mine, 2); }),
+        message_of<IoError>([&] { nodes.save(node_folder, 2); }),
         HasSubstr("rank 1:"));
     if (group.rank() == 0) {
-      EXPECT_TRUE(fs::exists(mine / "checkpoint_5" / kManifestFile));
-      EXPECT_FALSE(fs::exists(mine / "checkpoint_6"));
+      EXPECT_TRUE(fs::exists(node_folder / "checkpoint_5" / kManifestFile));
+      EXPECT_FALSE(fs::exists(node_folder / "checkpoint_6"));
     } else {
-      fs::remove(mine);
-      fs::rename(folder.path() / "away", mine);
+      fs::remove(node_folder);
+      fs::rename(folder.path() / "away", node_folder);
     }
     group.barrier();
-    EXPECT_EQ(nodes.save(mine, 3).path, mine / "checkpoint_6");
-    EXPECT_EQ(load_together(mine / "checkpoint_6", group, false).step, 3);
+    EXPECT_EQ(nodes.save(node_folder, 3).path, node_folder / "checkpoint_6");
+    EXPECT_EQ(
+        load_checkpoint(node_folder / "checkpoint_6", group, false).step, 3);
   });
 }
 
-TEST(SaveOnEachNode, OtherTensorsOnOneNodeEndTheSaveOnAll) {
-  const TemporaryFolder folder;
+TEST(SaveOnEachNode, FailsOnAllNodesWhenTheTensorsOfOneDiffer) {
+  const TemporaryDirectory folder;
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
-    const fs::path mine =
+    const fs::path node_folder =
         folder.path() / ("node_" + std::to_string(group.rank()));
     Nodes nodes(group);
     EXPECT_THAT(
         message_of<StateError>([&] {
-          nodes.save(mine, 1, group.rank() == 0 ? "optimizer" : "optimizer_1");
+          nodes.save(
+              node_folder, 1, group.rank() == 0 ? "optimizer" : "optimizer_1");
         }),
-        HasSubstr("hold different tensors in `optimizer`: rank 0 1 tensors, "));
-    EXPECT_TRUE(fs::is_empty(mine));
+        HasSubstr("processes have different tensors in `optimizer`: rank 0 has "
+                  "1 tensor (layout checksum "));
+    EXPECT_TRUE(fs::is_empty(node_folder));
   });
 }
 
-TEST(SaveOnEachNode, CheckpointsOfDifferentSavesAreNotLoadedTogether) {
-  const TemporaryFolder folder;
+TEST(SaveOnEachNode, RefusesToLoadCheckpointsOfDifferentSaves) {
+  const TemporaryDirectory folder;
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
-    const fs::path mine =
+    const fs::path node_folder =
         folder.path() / ("node_" + std::to_string(group.rank()));
     CheckpointWriter writer(*Nodes::alone(group));
     CheckpointContents contents;
     contents.step = group.rank() == 0 ? 5 : 7;
     contents.process_index = group.rank();
     contents.num_processes = 2;
-    contents.own["x"] = at::ones({1});
-    writer.save(contents, {.parent = mine, .name = "c"});
+    contents.rank_state["x"] = at::ones({1});
+    writer.save(contents, {.parent = node_folder, .name = "c"});
     group.barrier();
     EXPECT_THAT(
         message_of<FormatError>(
-            [&] { load_together(mine / "c", group, false); }),
-        HasSubstr("is not the same checkpoint on every node: on rank 0 step 5 "
-                  "of 2 processes, number 0, on rank 1 step 7"));
+            [&] { load_checkpoint(node_folder / "c", group, false); }),
+        HasSubstr("differs between nodes: rank 0 has step 5, "
+                  "iteration 0 and world size 2, rank 1 has step 7"));
   });
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints that somebody or something changed.
+// Damaged checkpoints.
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
-#include "folders/checkpoints.h"
-#include "folders/checksum.h"
-#include "support/lone_run.h"
+#include "checkpoint_directory/checkpoints.h"
+#include "checkpoint_directory/checksum.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/single_process_run.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -18,10 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// Loading says `text` and changes nothing.
+/// Expects that loading fails with `text` and changes nothing.
 void expect_refused(const fs::path& checkpoint, const std::string& text) {
-  const TemporaryFolder elsewhere;
-  LoneRun run(elsewhere.path());
+  const TemporaryDirectory elsewhere;
+  SingleProcessRun run(elsewhere.path());
   const at::Tensor before = run.net->weight.detach().clone();
   EXPECT_THAT(
       message_of<Error>([&] { run.accelerator.load_state(checkpoint); }),
@@ -30,62 +30,64 @@ void expect_refused(const fs::path& checkpoint, const std::string& text) {
   EXPECT_EQ(run.accelerator.step(), 0);
 }
 
-TEST(Damage, TruncationOfAnyFileIsNamed) {
-  const TemporaryFolder folder;
-  const fs::path whole = saved_once(folder.path());
-  for (const std::string& name : files_of(whole)) {
+TEST(Damage, TruncationOfAnyFileIsReported) {
+  const TemporaryDirectory folder;
+  const fs::path checkpoint = save_one_checkpoint(folder.path());
+  for (const std::string& name : files_of(checkpoint)) {
     SCOPED_TRACE(name);
-    const TemporaryFolder copy;
-    fs::copy(whole, copy.path() / "c", fs::copy_options::recursive);
-    fs::resize_file(copy.path() / "c" / name, fs::file_size(whole / name) / 2);
+    const TemporaryDirectory copy;
+    fs::copy(checkpoint, copy.path() / "c", fs::copy_options::recursive);
+    fs::resize_file(
+        copy.path() / "c" / name, fs::file_size(checkpoint / name) / 2);
     expect_refused(copy.path() / "c", name);
   }
 }
 
-TEST(Damage, AFlippedBitInAnyPageIsNamed) {
-  const TemporaryFolder folder;
-  const fs::path whole = saved_once(folder.path());
+TEST(Damage, AFlippedBitInAnyPageIsReported) {
+  const TemporaryDirectory folder;
+  const fs::path checkpoint = save_one_checkpoint(folder.path());
   int flips = 0;
-  for (const std::string& name : files_of(whole)) {
-    for (std::uintmax_t at = 7; at < fs::file_size(whole / name); at += 4096) {
+  for (const std::string& name : files_of(checkpoint)) {
+    for (std::uintmax_t at = 7; at < fs::file_size(checkpoint / name);
+         at += 4096) {
       SCOPED_TRACE(name + " at " + std::to_string(at));
-      flip_bit(whole / name, at);
-      expect_refused(whole, name);
-      flip_bit(whole / name, at);
+      flip_bit(checkpoint / name, at);
+      expect_refused(checkpoint, name);
+      flip_bit(checkpoint / name, at);
       ++flips;
     }
   }
   EXPECT_GT(flips, 12);
-  LoneRun(folder.path()).accelerator.load_state(whole);
+  SingleProcessRun(folder.path()).accelerator.load_state(checkpoint);
 }
 
 // Large files are mapped, small ones are read.
-TEST(Damage, SumsOfLargeFilesAreThoseOfTheirBytes) {
-  const TemporaryFolder folder;
+TEST(Damage, ChecksumsOfLargeFilesMatchTheirBytes) {
+  const TemporaryDirectory folder;
   std::string content(std::size_t{20} << 20, 'x');
   content += "the end";
   const auto path = folder.write("large", content);
-  EXPECT_EQ(sum_of_file(path).xxh3, checksum_of(content));
-  EXPECT_EQ(sum_of_file(path).bytes, content.size());
+  EXPECT_EQ(checksum_file(path).xxh3, checksum_of(content));
+  EXPECT_EQ(checksum_file(path).bytes, content.size());
 
   content.back() = 'D';
-  EXPECT_NE(sum_of_file(path).xxh3, checksum_of(content));
+  EXPECT_NE(checksum_file(path).xxh3, checksum_of(content));
 }
 
-TEST(Damage, AMissingFileIsNamed) {
-  const TemporaryFolder folder;
-  const fs::path whole = saved_once(folder.path());
-  for (const std::string& name : files_of(whole)) {
+TEST(Damage, AMissingFileIsReported) {
+  const TemporaryDirectory folder;
+  const fs::path checkpoint = save_one_checkpoint(folder.path());
+  for (const std::string& name : files_of(checkpoint)) {
     SCOPED_TRACE(name);
-    fs::rename(whole / name, folder.path() / "aside");
-    expect_refused(whole, name);
-    fs::rename(folder.path() / "aside", whole / name);
+    fs::rename(checkpoint / name, folder.path() / "aside");
+    expect_refused(checkpoint, name);
+    fs::rename(folder.path() / "aside", checkpoint / name);
   }
 }
 
-TEST(Damage, FilesOfAnotherCheckpointAreNamed) {
-  const TemporaryFolder folder;
-  LoneRun run(folder.path());
+TEST(Damage, FilesOfAnotherCheckpointAreReported) {
+  const TemporaryDirectory folder;
+  SingleProcessRun run(folder.path());
   run.step();
   const fs::path first = run.accelerator.save_state();
   run.step();
@@ -103,49 +105,53 @@ TEST(Damage, FilesOfAnotherCheckpointAreNamed) {
   expect_refused(second, "model.safetensors is missing");
 }
 
-TEST(Damage, AnEditedManifestIsNoticed) {
-  const TemporaryFolder folder;
-  const fs::path whole = saved_once(folder.path());
-  std::ifstream in(whole / kManifestFile);
+TEST(Damage, AnEditedManifestIsDetected) {
+  const TemporaryDirectory folder;
+  const fs::path checkpoint = save_one_checkpoint(folder.path());
+  std::ifstream in(checkpoint / kManifestFile);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   text.replace(text.find("\"step\": 1"), 9, "\"step\": 9");
-  std::ofstream(whole / kManifestFile) << text;
+  std::ofstream(checkpoint / kManifestFile) << text;
 
-  expect_refused(whole, "was changed after it was written");
+  expect_refused(checkpoint, "was changed after it was written");
 }
 
 TEST(Damage, LinksOutOfTheFolderAreRefused) {
-  const TemporaryFolder folder;
-  const fs::path whole = saved_once(folder.path());
-  fs::rename(whole / "model.safetensors", folder.path() / "outside");
-  fs::create_symlink(folder.path() / "outside", whole / "model.safetensors");
+  const TemporaryDirectory folder;
+  const fs::path checkpoint = save_one_checkpoint(folder.path());
+  fs::rename(checkpoint / "model.safetensors", folder.path() / "outside");
+  fs::create_symlink(
+      folder.path() / "outside", checkpoint / "model.safetensors");
 
-  expect_refused(whole, "model.safetensors is a link, not a file");
+  expect_refused(
+      checkpoint, "model.safetensors is a symbolic link, not a file");
 }
 
 TEST(Damage, ALinkedManifestIsRefused) {
-  const TemporaryFolder folder;
-  const fs::path whole = saved_once(folder.path());
-  fs::rename(whole / kManifestFile, folder.path() / "outside");
-  fs::create_symlink(folder.path() / "outside", whole / kManifestFile);
+  const TemporaryDirectory folder;
+  const fs::path checkpoint = save_one_checkpoint(folder.path());
+  fs::rename(checkpoint / kManifestFile, folder.path() / "outside");
+  fs::create_symlink(folder.path() / "outside", checkpoint / kManifestFile);
 
-  expect_refused(whole, "manifest.json is a link, not a file");
+  expect_refused(checkpoint, "manifest.json is a symbolic link, not a file");
 }
 
-TEST(Damage, ANewerFormatIsRefusedByName) {
-  const TemporaryFolder folder;
-  const fs::path whole = saved_once(folder.path());
-  Manifest manifest = read_manifest(whole);
+TEST(Damage, ANewerFormatVersionIsRefused) {
+  const TemporaryDirectory folder;
+  const fs::path checkpoint = save_one_checkpoint(folder.path());
+  Manifest manifest = read_manifest(checkpoint);
   manifest.major = 2;
-  std::ofstream(whole / kManifestFile) << manifest.to_json();
+  std::ofstream(checkpoint / kManifestFile) << manifest.to_json();
 
   expect_refused(
-      whole, "this checkpoint has format 2.0, this build reads up to 1.x");
+      checkpoint,
+      "this checkpoint has format version 2.0, but this build reads only "
+      "versions up to 1.x");
 }
 
-TEST(Damage, TheNewestWholeCheckpointIsTakenAndTheOthersNamed) {
-  const TemporaryFolder folder;
-  LoneRun run(folder.path());
+TEST(Damage, TheNewestUndamagedCheckpointIsLoadedAndTheOthersReported) {
+  const TemporaryDirectory folder;
+  SingleProcessRun run(folder.path());
   for (int i = 0; i < 3; ++i) {
     run.step();
     run.accelerator.save_state();
@@ -154,7 +160,7 @@ TEST(Damage, TheNewestWholeCheckpointIsTakenAndTheOthersNamed) {
   flip_bit(checkpoints / "checkpoint_2" / "model.safetensors", 3000);
   fs::create_directory(checkpoints / "checkpoint_7");
 
-  LoneRun next(folder.path());
+  SingleProcessRun next(folder.path());
   const LoadStateReport report = next.accelerator.load_state();
 
   EXPECT_EQ(report.path, checkpoints / "checkpoint_1");
@@ -162,7 +168,7 @@ TEST(Damage, TheNewestWholeCheckpointIsTakenAndTheOthersNamed) {
   ASSERT_EQ(report.passed_over.size(), 2U);
   EXPECT_THAT(report.passed_over[0], HasSubstr("checkpoint_7"));
   EXPECT_THAT(report.passed_over[1], HasSubstr("model.safetensors"));
-  // The next one gets a number that is free.
+  // The next checkpoint gets a free number.
   next.step();
   EXPECT_EQ(next.accelerator.save_state(), checkpoints / "checkpoint_3");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hooks that see what is saved and loaded, and write files of their own.
+// Hooks that see the saved and loaded weights, and write their own files.
 #include <fstream>
 #include <optional>
 
@@ -8,11 +8,11 @@
 
 #include "accelerate/error.h"
 #include "accelerate/safetensors.h"
-#include "folders/checkpoints.h"
-#include "support/lone_run.h"
+#include "checkpoint_directory/checkpoints.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
-#include "support/temporary_folder.h"
+#include "support/single_process_run.h"
+#include "support/temporary_directory.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -21,9 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-TEST(Hooks, MayKeepWeightsOutUntilTheyAreRemoved) {
-  const TemporaryFolder folder;
-  LoneRun run(folder.path());
+TEST(Hooks, MayRemoveWeightsUntilTheyAreUnregistered) {
+  const TemporaryDirectory folder;
+  SingleProcessRun run(folder.path());
   {
     const Region hook = run.accelerator.register_save_state_pre_hook(
         [](auto& weights, const fs::path&) { weights[0].erase("bias"); });
@@ -47,25 +47,25 @@ TEST(Hooks, MayKeepWeightsOutUntilTheyAreRemoved) {
   EXPECT_TRUE(at::equal(run.net->bias, bias));
 }
 
-/// Hooks that keep the bias in a file of their own.
-struct BiasApart {
-  enum class Back { into_the_model, among_the_weights };
+/// Hooks that keep the bias in a separate file.
+struct ExternalBias {
+  enum class Target { into_the_model, among_the_weights };
 
   Region save_with(Accelerator& accelerator) const {
     return accelerator.register_save_state_pre_hook(
-        [](auto& weights, const fs::path& place) {
+        [](auto& weights, const fs::path& hooks) {
           const at::Tensor bias = weights[0].at("bias");
-          save_safetensors({{"mine", bias}}, place / "bias.safetensors");
+          save_safetensors({{"bias", bias}}, hooks / "bias.safetensors");
           weights[0].erase("bias");
         });
   }
 
   Region load_with(Accelerator& accelerator, torch::nn::Linear& net) const {
     return accelerator.register_load_state_pre_hook(
-        [&net, way = back](auto& weights, const fs::path& place) {
+        [&net, target = restore_to](auto& weights, const fs::path& hooks) {
           const at::Tensor bias =
-              load_safetensors(place / "bias.safetensors").at("mine");
-          if (way == Back::into_the_model) {
+              load_safetensors(hooks / "bias.safetensors").at("bias");
+          if (target == Target::into_the_model) {
             const at::NoGradGuard no_grad;
             net->bias.copy_(bias);
             weights[0].erase("bias");
@@ -75,22 +75,23 @@ struct BiasApart {
         });
   }
 
-  Back back = Back::into_the_model;
+  Target restore_to = Target::into_the_model;
 };
 
-TEST(Hooks, BringBackWhatOthersKeptApart) {
+TEST(Hooks, RestoreWeightsThatSaveHooksRemoved) {
   for (const auto back :
-       {BiasApart::Back::into_the_model, BiasApart::Back::among_the_weights}) {
-    const TemporaryFolder folder;
-    const BiasApart hooks{back};
-    LoneRun run(folder.path());
+       {ExternalBias::Target::into_the_model,
+        ExternalBias::Target::among_the_weights}) {
+    const TemporaryDirectory folder;
+    const ExternalBias hooks{back};
+    SingleProcessRun run(folder.path());
     run.step();
     const Region saving = hooks.save_with(run.accelerator);
     const fs::path saved = run.accelerator.save_state();
     EXPECT_FALSE(
         load_safetensors(saved / "model.safetensors").contains("bias"));
 
-    LoneRun other(folder.path());
+    SingleProcessRun other(folder.path());
     const Region loading = hooks.load_with(other.accelerator, other.net);
     const LoadStateReport report = other.accelerator.load_state(saved);
 
@@ -100,8 +101,8 @@ TEST(Hooks, BringBackWhatOthersKeptApart) {
   }
 }
 
-TEST(Hooks, MayKeepAWholeModelApart) {
-  const TemporaryFolder folder;
+TEST(Hooks, MayRemoveAWholeModel) {
+  const TemporaryDirectory folder;
   Accelerator accelerator{PartialState(Group()), {}};
   torch::nn::Linear first(2, 3);
   torch::nn::Linear second(3, 4);
@@ -124,14 +125,14 @@ TEST(Hooks, MayKeepAWholeModelApart) {
   EXPECT_EQ(second->weight.abs().max().item<float>(), 0);
 }
 
-TEST(Hooks, ThatAreMissingWhenOthersKeptSomethingApartAreAnError) {
-  const TemporaryFolder folder;
-  LoneRun run(folder.path());
-  const Region saving = BiasApart().save_with(run.accelerator);
+TEST(Hooks, AreRequiredToLoadWeightsThatSaveHooksRemoved) {
+  const TemporaryDirectory folder;
+  SingleProcessRun run(folder.path());
+  const Region saving = ExternalBias().save_with(run.accelerator);
   const fs::path saved = run.accelerator.save_state();
   constexpr const char* kText =
-      "model: a hook kept `bias` out of the checkpoint, and this run has no "
-      "hook that could load it";
+      "model: a hook removed `bias` from the checkpoint, and this run has no "
+      "load hook to restore it";
 
   EXPECT_THAT(
       message_of<FormatError>([&] { run.accelerator.load_state(saved); }),
@@ -141,33 +142,33 @@ TEST(Hooks, ThatAreMissingWhenOthersKeptSomethingApartAreAnError) {
       testing::ElementsAre(kText));
 }
 
-TEST(Hooks, DoNotExcuseWhatNobodyKeptOut) {
-  const TemporaryFolder folder;
-  LoneRun run(folder.path());
-  const Region saving = BiasApart().save_with(run.accelerator);
+TEST(Hooks, DoNotExcuseOtherMissingWeights) {
+  const TemporaryDirectory folder;
+  SingleProcessRun run(folder.path());
+  const Region saving = ExternalBias().save_with(run.accelerator);
   const fs::path saved = run.accelerator.save_state();
 
-  LoneRun more(folder.path());
+  SingleProcessRun more(folder.path());
   more.net->register_parameter("late", at::zeros({2}));
   more.accelerator.free_memory();
   more.accelerator.prepare(more.net, more.optimizer);
-  const Region loading = BiasApart().load_with(more.accelerator, more.net);
+  const Region loading = ExternalBias().load_with(more.accelerator, more.net);
   EXPECT_THAT(
       message_of<FormatError>([&] { more.accelerator.load_state(saved); }),
       testing::AllOf(
-          HasSubstr("model: the checkpoint has no `late`"),
+          HasSubstr("model: the checkpoint has no weight `late`"),
           testing::Not(HasSubstr("`bias`"))));
 }
 
 class FilesOfHooks : public testing::TestWithParam<bool> {};
 
 TEST_P(FilesOfHooks, ArePartOfTheCheckpoint) {
-  const TemporaryFolder folder;
-  LoneRun run(folder.path());
+  const TemporaryDirectory folder;
+  SingleProcessRun run(folder.path());
   const Region saving = run.accelerator.register_save_state_pre_hook(
-      [](auto&, const fs::path& place) {
-        fs::create_directory(place / "adapter");
-        std::ofstream(place / "adapter" / "rank.txt") << "8";
+      [](auto&, const fs::path& hooks) {
+        fs::create_directory(hooks / "adapter");
+        std::ofstream(hooks / "adapter" / "rank.txt") << "8";
       });
   const fs::path saved = run.accelerator.save_state({.blocking = GetParam()});
   run.accelerator.wait_for_checkpoint();
@@ -177,8 +178,8 @@ TEST_P(FilesOfHooks, ArePartOfTheCheckpoint) {
   std::string found;
   {
     const Region loading = run.accelerator.register_load_state_pre_hook(
-        [&](auto&, const fs::path& place) {
-          std::ifstream(place / "adapter" / "rank.txt") >> found;
+        [&](auto&, const fs::path& hooks) {
+          std::ifstream(hooks / "adapter" / "rank.txt") >> found;
         });
     run.accelerator.load_state(saved);
   }
@@ -193,7 +194,7 @@ TEST_P(FilesOfHooks, ArePartOfTheCheckpoint) {
       folder.path() / "elsewhere", saved / "hooks" / "adapter");
   EXPECT_THAT(
       message_of<FormatError>([&] { run.accelerator.load_state(saved); }),
-      HasSubstr("hooks/adapter/rank.txt lies behind a link"));
+      HasSubstr("hooks/adapter/rank.txt is reached through a symbolic link"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -201,13 +202,13 @@ INSTANTIATE_TEST_SUITE_P(
       return test.param ? "Blocking" : "InTheBackground";
     });
 
-TEST(Hooks, ThatThrowLeaveNothingBehind) {
-  const TemporaryFolder folder;
-  LoneRun run(folder.path());
+TEST(Hooks, LeaveNothingBehindWhenTheyThrow) {
+  const TemporaryDirectory folder;
+  SingleProcessRun run(folder.path());
   {
     const Region hook = run.accelerator.register_save_state_pre_hook(
-        [](auto&, const fs::path& place) {
-          std::ofstream(place / "half") << "x";
+        [](auto&, const fs::path& hooks) {
+          std::ofstream(hooks / "half") << "x";
           throw std::runtime_error("no");
         });
     EXPECT_THROW(run.accelerator.save_state(), std::runtime_error);
@@ -219,7 +220,7 @@ TEST(Hooks, ThatThrowLeaveNothingBehind) {
   EXPECT_EQ(list_checkpoints(saved.parent_path()).size(), 1);
 }
 
-/// What `work` throws on each of two ranks, all at about the same time.
+/// The errors that `work` throws on two ranks, at about the same time.
 template <typename Work>
 std::vector<std::string> texts_of_two(const Work& work) {
   std::vector<std::string> texts(2);
@@ -229,53 +230,54 @@ std::vector<std::string> texts_of_two(const Work& work) {
     accelerator.prepare(net);
     try {
       work(accelerator, group.rank());
-    } catch (const PeerError& error) {
+    } catch (const RankError& error) {
       texts.at(static_cast<std::size_t>(group.rank())) =
-          std::string("peer: ") + error.what();
+          std::string("RankError: ") + error.what();
     } catch (const std::exception& error) {
       texts.at(static_cast<std::size_t>(group.rank())) = error.what();
     }
-    // Nobody is left in another call.
+    // No rank is left in another call.
     accelerator.wait_for_everyone();
   });
   return texts;
 }
 
-TEST(Hooks, ThatThrowOnOneRankEndTheSaveOnAll) {
+TEST(Hooks, FailTheSaveOnAllRanksWhenOneThrows) {
   for (const bool blocking : {true, false}) {
-    const TemporaryFolder folder;
-    const fs::path place = folder.path() / "c";
+    const TemporaryDirectory folder;
+    const fs::path checkpoint = folder.path() / "c";
     const auto texts = texts_of_two([&](Accelerator& accelerator, int rank) {
-      accelerator.save_state(place);
+      accelerator.save_state(checkpoint);
       const Region hook = accelerator.register_save_state_pre_hook(
-          [&](auto&, const fs::path& mine) {
-            std::ofstream(mine / std::to_string(rank)) << "x";
+          [&](auto&, const fs::path& hooks) {
+            std::ofstream(hooks / std::to_string(rank)) << "x";
             if (rank == 1) {
               throw std::runtime_error("the adapter is gone");
             }
           });
-      accelerator.save_state(place, {.blocking = blocking});
+      accelerator.save_state(checkpoint, {.blocking = blocking});
     });
 
     EXPECT_EQ(texts[1], "the adapter is gone");
     EXPECT_EQ(
         texts[0],
-        "peer: no checkpoint at " + place.string() +
-            ": a hook threw\n  rank 1: the adapter is gone");
-    EXPECT_TRUE(verify_checkpoint(place, read_manifest(place)).empty());
+        "RankError: cannot save a checkpoint to " + checkpoint.string() +
+            ": a save hook threw\n  rank 1: the adapter is gone");
+    EXPECT_TRUE(
+        verify_checkpoint(checkpoint, read_manifest(checkpoint)).empty());
     EXPECT_EQ(files_of(folder.path()), std::vector<std::string>{"c"});
   }
 }
 
-TEST(Hooks, OfOneRankAloneWriteIntoTheCheckpointOfAll) {
+TEST(Hooks, OfOneRankWriteIntoTheSharedCheckpoint) {
   for (const int with_hook : {0, 1}) {
-    const TemporaryFolder folder;
+    const TemporaryDirectory folder;
     const auto texts = texts_of_two([&](Accelerator& accelerator, int rank) {
       std::optional<Region> hook;
       if (rank == with_hook) {
         hook.emplace(accelerator.register_save_state_pre_hook(
-            [&](auto&, const fs::path& place) {
-              std::ofstream(place / "mine") << rank;
+            [&](auto&, const fs::path& hooks) {
+              std::ofstream(hooks / "rank") << rank;
             }));
       }
       accelerator.save_state(folder.path() / "c");
@@ -283,35 +285,35 @@ TEST(Hooks, OfOneRankAloneWriteIntoTheCheckpointOfAll) {
 
     EXPECT_EQ(texts, (std::vector<std::string>{"", ""}));
     EXPECT_TRUE(
-        read_manifest(folder.path() / "c").hook_files.contains("hooks/mine"))
+        read_manifest(folder.path() / "c").hook_files.contains("hooks/rank"))
         << with_hook;
   }
 }
 
-TEST(Hooks, ThatThrowOnOneRankEndTheLoadOnAll) {
-  const TemporaryFolder folder;
-  const fs::path place = folder.path() / "c";
+TEST(Hooks, FailTheLoadOnAllRanksWhenOneThrows) {
+  const TemporaryDirectory folder;
+  const fs::path checkpoint = folder.path() / "c";
   const auto texts = texts_of_two([&](Accelerator& accelerator, int rank) {
-    accelerator.save_state(place);
+    accelerator.save_state(checkpoint);
     const Region hook =
         accelerator.register_load_state_pre_hook([&](auto&, const fs::path&) {
           if (rank == 1) {
             throw std::runtime_error("the adapter is gone");
           }
         });
-    accelerator.load_state(place);
+    accelerator.load_state(checkpoint);
   });
 
   for (const std::string& text : texts) {
     EXPECT_EQ(
         text,
-        "cannot load " + place.string() +
-            ":\n  rank 1: a hook threw: the adapter is gone");
+        "cannot load " + checkpoint.string() +
+            ":\n  rank 1: a load hook threw: the adapter is gone");
   }
 }
 
-/// Has no state on one rank.
-struct Moody {
+/// Throws on one rank instead of returning a state.
+struct FailsOnOneRank {
   Json state_dict() const {
     return rank == 0 ? throw std::runtime_error("not today") : Json(1);
   }
@@ -319,10 +321,10 @@ struct Moody {
   int rank;
 };
 
-TEST(RegisteredObjects, ThatThrowOnOneRankEndTheSaveOnAll) {
-  const TemporaryFolder folder;
+TEST(RegisteredObjects, FailTheSaveOnAllRanksWhenOneThrows) {
+  const TemporaryDirectory folder;
   const auto texts = texts_of_two([&](Accelerator& accelerator, int rank) {
-    Moody moody{rank};
+    FailsOnOneRank moody{rank};
     accelerator.register_for_checkpointing(moody);
     accelerator.save_state(folder.path() / "c");
   });
@@ -331,7 +333,7 @@ TEST(RegisteredObjects, ThatThrowOnOneRankEndTheSaveOnAll) {
   EXPECT_THAT(
       texts[1],
       testing::AllOf(
-          testing::StartsWith("peer: no checkpoint at "),
+          testing::StartsWith("RankError: cannot save a checkpoint to "),
           testing::EndsWith("\n  rank 0: not today")));
   EXPECT_TRUE(files_of(folder.path()).empty());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs that stop, are loaded again, and must not differ from one that did not.
+// Runs that stop and resume must not differ from a run that did not stop.
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -21,7 +21,7 @@
 #include "accelerate/tensor_map.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -61,7 +61,7 @@ std::unique_ptr<torch::optim::Optimizer> make_method(
   return nullptr;
 }
 
-/// Everything of one rank of a run.
+/// The whole state of one rank of a run.
 class TrainingRun {
  public:
   TrainingRun(
@@ -80,7 +80,7 @@ class TrainingRun {
     accelerator.register_for_checkpointing(*this);
   }
 
-  /// Trains to the given micro-step; `at` is called after each.
+  /// Trains up to the given micro-step; calls `at` after each.
   void train(int until, const std::function<void(int)>& at = {}) {
     while (micro_ < until) {
       for (auto& batch : loader) {
@@ -108,7 +108,7 @@ class TrainingRun {
     micro_ = static_cast<int>(state.as_integer());
   }
 
-  /// Parameters, buffers and learning rate, for comparison bit for bit.
+  /// Parameters, buffers and learning rate, for a bitwise comparison.
   std::vector<at::Tensor> result() const {
     std::vector<at::Tensor> all;
     for (const auto& tensors : {net->parameters(), net->buffers()}) {
@@ -151,22 +151,22 @@ class TrainingRun {
 };
 
 void expect_equal(
-    const std::vector<at::Tensor>& ours,
-    const std::vector<at::Tensor>& theirs) {
-  ASSERT_EQ(ours.size(), theirs.size());
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    EXPECT_TRUE(at::equal(ours[i], theirs[i])) << "tensor " << i;
+    const std::vector<at::Tensor>& actual,
+    const std::vector<at::Tensor>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_TRUE(at::equal(actual[i], expected[i])) << "tensor " << i;
   }
 }
 
 using ResumeCase = std::tuple<int, Method, int>;
 class Resume : public testing::TestWithParam<ResumeCase> {};
 
-TEST_P(Resume, AtEveryStepEqualsTheRunThatDidNotStop) {
+TEST_P(Resume, AtEveryStepEqualsAnUninterruptedRun) {
   const int size = std::get<0>(GetParam());
   const Method method = std::get<1>(GetParam());
   const int accumulation = std::get<2>(GetParam());
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   std::vector<std::vector<at::Tensor>> expected(static_cast<std::size_t>(size));
   run_on_ranks(size, quick(Backend::shm), [&](Group& group) {
     TrainingRun run(group, method, accumulation);
@@ -200,8 +200,8 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values(Method::adamw, Method::momentum, Method::libtorch_adam),
         testing::Values(1, 3)));
 
-TEST(Resume, KeepsTheBuffersOfEachRankWhereNobodyMakesThemEqual) {
-  const TemporaryFolder folder;
+TEST(Resume, KeepsTheBuffersOfEachRankWhenTheyAreNotSynchronised) {
+  const TemporaryDirectory folder;
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
     Accelerator accelerator(
         PartialState(group), {.ddp_kwargs = {.broadcast_buffers = false}});
@@ -219,17 +219,17 @@ TEST(Resume, KeepsTheBuffersOfEachRankWhereNobodyMakesThemEqual) {
   });
 }
 
-/// What several ranks saw and got, put together.
-class Together {
+/// The samples and losses of several ranks.
+class RankResults {
  public:
-  explicit Together(int size) : ranks_(static_cast<std::size_t>(size)) {}
+  explicit RankResults(int size) : ranks_(static_cast<std::size_t>(size)) {}
 
   void add(const Group& group, const TrainingRun& run) {
     const std::lock_guard lock(mutex_);
     ranks_[static_cast<std::size_t>(group.rank())] = run.seen;
   }
 
-  /// Global step after global step, each in the order of ranks.
+  /// Ordered by global step, then by rank.
   std::vector<std::int64_t> in_order() const {
     std::vector<std::int64_t> all;
     for (std::size_t step = 0; step < ranks_[0].size(); ++step) {
@@ -245,10 +245,10 @@ class Together {
   std::vector<std::vector<std::vector<std::int64_t>>> ranks_;
 };
 
-/// A state handed over in memory; of a checkpoint it takes only what each rank
-/// has of its own in the middle of an accumulation.
-struct HandedOver {
-  explicit HandedOver(TrainingRun& run)
+/// A state transferred in memory. From a checkpoint it takes only the state of
+/// each rank in the middle of an accumulation.
+struct TransferredState {
+  explicit TransferredState(TrainingRun& run)
       : optimizer(optimizer_state(*run.optimizer)),
         scheduler(run.scheduler.state_dict()),
         loader(run.loader.state_dict()),
@@ -261,28 +261,32 @@ struct HandedOver {
     }
   }
 
-  void read_own(const fs::path& checkpoint, const int ranks) {
+  void read_rank_states(const fs::path& checkpoint, const int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       const auto file = "rank-0000" + std::to_string(rank) + ".safetensors";
-      own.push_back(load_safetensors(checkpoint / file));
+      rank_states.push_back(load_safetensors(checkpoint / file));
     }
   }
 
-  bool has_sums() const { return own[0].contains("gradient.0.0.weight"); }
+  bool has_sums() const {
+    return rank_states[0].contains("gradient.0.0.weight");
+  }
 
-  /// At the same number of ranks each goes on with its own.
+  /// With the same number of ranks, each rank continues with its own sum.
   at::Tensor of_rank(const Group& group, const std::string& name) const {
-    if (static_cast<std::size_t>(group.size()) == own.size()) {
-      return own[static_cast<std::size_t>(group.rank())].at(name).clone();
+    if (static_cast<std::size_t>(group.size()) == rank_states.size()) {
+      return rank_states[static_cast<std::size_t>(group.rank())]
+          .at(name)
+          .clone();
     }
-    at::Tensor sum = own[0].at(name).clone();
-    for (std::size_t rank = 1; rank < own.size(); ++rank) {
-      sum = sum.add(own[rank].at(name));
+    at::Tensor sum = rank_states[0].at(name).clone();
+    for (std::size_t rank = 1; rank < rank_states.size(); ++rank) {
+      sum = sum.add(rank_states[rank].at(name));
     }
-    return sum.div(static_cast<std::int64_t>(own.size()));
+    return sum.div(static_cast<std::int64_t>(rank_states.size()));
   }
 
-  void give(const Group& group, TrainingRun& run) const {
+  void apply_to(const Group& group, TrainingRun& run) const {
     const at::NoGradGuard no_grad;
     for (auto& [name, tensor] : Accelerator::get_state_dict(run.net)) {
       tensor.copy_(weights.at(name));
@@ -294,20 +298,20 @@ struct HandedOver {
     if (!has_sums()) {
       return;
     }
-    // The micro-step whose gradients these are.
+    // The micro-step of these gradients.
     const auto region = run.accelerator.accumulate();
     for (auto& item : run.net->named_parameters()) {
       item.value().mutable_grad() = of_rank(group, "gradient.0." + item.key());
     }
-    if (static_cast<std::size_t>(group.size()) == own.size() &&
-        own.size() > 1) {
+    if (static_cast<std::size_t>(group.size()) == rank_states.size() &&
+        rank_states.size() > 1) {
       for (auto& item : run.net->named_buffers()) {
         item.value().copy_(of_rank(group, "buffer.0." + item.key()));
       }
     }
   }
 
-  std::vector<TensorMap> own;
+  std::vector<TensorMap> rank_states;
   TensorMap weights;
   OptimizerState optimizer;
   Json scheduler;
@@ -320,26 +324,27 @@ constexpr Numbers kMany{46};
 std::vector<std::int64_t> order_of_an_epoch() {
   TrainingRun alone(Group(), Method::adamw, 1, 3, kMany);
   alone.train(23);
-  Together together(1);
-  together.add(Group(), alone);
-  return together.in_order();
+  RankResults results(1);
+  results.add(Group(), alone);
+  return results.in_order();
 }
 
 using OtherSizeCase = std::tuple<int, int, Method, int>;
-class OtherSize : public testing::TestWithParam<OtherSizeCase> {};
+class OtherWorldSize : public testing::TestWithParam<OtherSizeCase> {};
 
-// Four micro-steps at P, the rest of the epoch at another P: the samples follow
-// each other as on one process, and every loss and weight is that of a run
-// which got the state without a file. With three micro-steps to an update the
-// first of the second group is among what is handed over.
-TEST_P(OtherSize, ContinuesWithTheNextSampleAndTheSameState) {
+// Four micro-steps with P ranks, the rest of the epoch with another P: the
+// samples follow each other as on one process, and every loss and weight equals
+// the one of a run whose state was transferred in memory. With three
+// micro-steps per update, the transferred state includes the first micro-step
+// of the second group.
+TEST_P(OtherWorldSize, ContinuesWithTheNextSampleAndTheSameState) {
   const auto [before, after, method, accumulation] = GetParam();
   const int stop = 4;
   const int end = stop + (46 - 2 * stop * before + 2 * after - 1) / (2 * after);
-  const TemporaryFolder folder;
-  Together first(before);
-  Together second(after);
-  std::optional<HandedOver> state;
+  const TemporaryDirectory folder;
+  RankResults first(before);
+  RankResults second(after);
+  std::optional<TransferredState> state;
   run_on_ranks(before, quick(Backend::shm), [&](Group& group) {
     TrainingRun run(group, method, accumulation, 3, kMany);
     run.train(stop);
@@ -349,7 +354,7 @@ TEST_P(OtherSize, ContinuesWithTheNextSampleAndTheSameState) {
       state.emplace(run);
     }
   });
-  state->read_own(folder.path() / "c", before);
+  state->read_rank_states(folder.path() / "c", before);
   EXPECT_EQ(state->has_sums(), accumulation == 3);
   run_on_ranks(after, quick(Backend::shm), [&](Group& group) {
     TrainingRun loaded(group, method, accumulation, /*seed=*/99, kMany);
@@ -359,11 +364,11 @@ TEST_P(OtherSize, ContinuesWithTheNextSampleAndTheSameState) {
     loaded.train(end);
     second.add(group, loaded);
 
-    TrainingRun given(group, method, accumulation, /*seed=*/98, kMany);
-    state->give(group, given);
-    given.train(end);
-    EXPECT_EQ(loaded.losses, given.losses);
-    expect_equal(loaded.result(), given.result());
+    TrainingRun transferred(group, method, accumulation, /*seed=*/98, kMany);
+    state->apply_to(group, transferred);
+    transferred.train(end);
+    EXPECT_EQ(loaded.losses, transferred.losses);
+    expect_equal(loaded.result(), transferred.result());
   });
 
   std::vector<std::int64_t> seen = first.in_order();
@@ -374,20 +379,20 @@ TEST_P(OtherSize, ContinuesWithTheNextSampleAndTheSameState) {
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints,
-    OtherSize,
+    OtherWorldSize,
     testing::Combine(
         testing::Values(1, 2, 3, 4),
         testing::Values(1, 2, 3, 4),
         testing::Values(Method::adamw, Method::momentum, Method::libtorch_adam),
         testing::Values(1, 3)));
 
-/// Rows that differ, for a rank or for everybody.
+/// Different rows, for one rank or for all.
 at::Tensor rows_of(double x) {
   return at::arange(24, at::kFloat).view({4, 6}).mul(0.37 + x).sin();
 }
 
-// The update by hand: the mean of what three ranks had summed and the gradient
-// that follows, half each, since two micro-steps make an update.
+// The update computed by hand: the mean of the sums of three ranks and the next
+// gradient, half each, since two micro-steps make an update.
 std::vector<at::Tensor> update_by_hand() {
   auto net = TrainingRun::make_net(3);
   for (const double x : {0, 1, 2}) {
@@ -402,8 +407,8 @@ std::vector<at::Tensor> update_by_hand() {
   return updated;
 }
 
-TEST(OtherSizes, FinishAnAccumulationThatOthersBegan) {
-  const TemporaryFolder folder;
+TEST(OtherWorldSizes, FinishAnUnfinishedAccumulation) {
+  const TemporaryDirectory folder;
   const auto step = [](TrainingRun& run, double x) {
     auto region = run.accelerator.accumulate();
     run.accelerator.backward(run.net->forward(rows_of(x)).pow(2).sum());

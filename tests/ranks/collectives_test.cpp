@@ -16,10 +16,10 @@
 namespace accelerate {
 namespace {
 
-using Where = std::tuple<Backend, int>;
+using BackendAndSize = std::tuple<Backend, int>;
 using Sizes = std::vector<std::int64_t>;
 
-class PublicCollectives : public testing::TestWithParam<Where> {
+class PublicCollectives : public testing::TestWithParam<BackendAndSize> {
  protected:
   void run(const std::function<void(Group&)>& body) {
     const auto [backend, size] = GetParam();
@@ -27,17 +27,17 @@ class PublicCollectives : public testing::TestWithParam<Where> {
   }
 };
 
-std::string where_name(const testing::TestParamInfo<Where>& info) {
+std::string param_name(const testing::TestParamInfo<BackendAndSize>& info) {
   return std::string(name_of(std::get<0>(info.param))) + "_" +
          std::to_string(std::get<1>(info.param));
 }
 
-TEST_P(PublicCollectives, GatherRowsOfUnequalNumber) {
+TEST_P(PublicCollectives, GatherUnequalNumbersOfRows) {
   run([](Group& group) {
     // Rank r has r rows, so rank 0 has none.
-    const at::Tensor mine = at::full({group.rank(), 3}, group.rank());
+    const at::Tensor input = at::full({group.rank(), 3}, group.rank());
 
-    const at::Tensor all = gather(mine, group);
+    const at::Tensor all = gather(input, group);
 
     std::vector<at::Tensor> expected;
     for (int r = 0; r < group.size(); ++r) {
@@ -55,7 +55,7 @@ TEST_P(PublicCollectives, GatherScalarsAsRows) {
   });
 }
 
-TEST_P(PublicCollectives, GatherNothingFromNobody) {
+TEST_P(PublicCollectives, GatherEmptyTensors) {
   run([](Group& group) {
     EXPECT_EQ(gather(at::empty({0, 4}), group).sizes(), (Sizes{0, 4}));
     EXPECT_EQ(
@@ -78,7 +78,7 @@ TEST_P(PublicCollectives, GatherEveryTypeAndStride) {
   });
 }
 
-TEST_P(PublicCollectives, GatherWalksNestsAndLeavesGradientsAlone) {
+TEST_P(PublicCollectives, GatherWalksNestsAndKeepsAutograd) {
   run([](Group& group) {
     const at::Tensor leaf = at::ones({1}).requires_grad_();
     const std::map<std::string, std::pair<at::Tensor, at::Tensor>> nest = {
@@ -92,21 +92,22 @@ TEST_P(PublicCollectives, GatherWalksNestsAndLeavesGradientsAlone) {
   });
 }
 
-TEST_P(PublicCollectives, ReduceInEveryWay) {
+TEST_P(PublicCollectives, ReduceWithEveryReduction) {
   run([](Group& group) {
     const double n = group.size();
-    const at::Tensor mine = at::full({3}, group.rank() + 1.0);
-    const auto by = [&](Reduction reduction, double scale = 1.0) {
-      return reduce(mine, {.reduction = reduction, .scale = scale}, group)[0]
+    const at::Tensor input = at::full({3}, group.rank() + 1.0);
+    const auto reduce_by = [&](Reduction reduction, double scale = 1.0) {
+      return reduce(input, {.reduction = reduction, .scale = scale}, group)[0]
           .item<double>();
     };
 
-    EXPECT_EQ(by(Reduction::sum), n * (n + 1) / 2);
-    EXPECT_EQ(by(Reduction::mean), (n + 1) / 2);
-    EXPECT_EQ(by(Reduction::max), n);
-    EXPECT_EQ(by(Reduction::min), 1);
-    EXPECT_EQ(by(Reduction::sum, 0.5), n * (n + 1) / 4);
-    EXPECT_EQ(mine[0].item<double>(), group.rank() + 1.0) << "changed";
+    EXPECT_EQ(reduce_by(Reduction::sum), n * (n + 1) / 2);
+    EXPECT_EQ(reduce_by(Reduction::mean), (n + 1) / 2);
+    EXPECT_EQ(reduce_by(Reduction::max), n);
+    EXPECT_EQ(reduce_by(Reduction::min), 1);
+    EXPECT_EQ(reduce_by(Reduction::sum, 0.5), n * (n + 1) / 4);
+    EXPECT_EQ(input[0].item<double>(), group.rank() + 1.0)
+        << "the input changed";
   });
 }
 
@@ -123,29 +124,32 @@ TEST_P(PublicCollectives, ReduceEveryType) {
           at::kChar,
           at::kByte,
           at::kBool}) {
-      // One of the ranks has a 0; small sums are exact in every type.
-      const at::Tensor mine = at::full({3}, group.rank(), type);
-      const auto by = [&](Reduction reduction) {
-        const at::Tensor result = reduce(mine, {.reduction = reduction}, group);
+      // Rank 0 has a 0; small sums are exact in every type.
+      const at::Tensor input = at::full({3}, group.rank(), type);
+      const auto reduce_by = [&](Reduction reduction) {
+        const at::Tensor result =
+            reduce(input, {.reduction = reduction}, group);
         EXPECT_EQ(result.scalar_type(), type);
         return result[2].item<double>();
       };
       const int last = group.size() - 1;
-      const bool truth = type == at::kBool;
+      const bool is_bool = type == at::kBool;
 
       EXPECT_EQ(
-          by(Reduction::sum),
-          truth ? std::min(last, 1) : last * group.size() / 2)
+          reduce_by(Reduction::sum),
+          is_bool ? std::min(last, 1) : last * group.size() / 2)
           << type;
-      EXPECT_EQ(by(Reduction::max), truth ? std::min(last, 1) : last) << type;
-      EXPECT_EQ(by(Reduction::min), 0) << type;
-      EXPECT_EQ(mine[2].item<double>(), truth ? group.rank() > 0 : group.rank())
-          << "changed " << type;
+      EXPECT_EQ(reduce_by(Reduction::max), is_bool ? std::min(last, 1) : last)
+          << type;
+      EXPECT_EQ(reduce_by(Reduction::min), 0) << type;
+      EXPECT_EQ(
+          input[2].item<double>(), is_bool ? group.rank() > 0 : group.rank())
+          << "the input changed: " << type;
     }
   });
 }
 
-TEST_P(PublicCollectives, ReduceRefusesTypesWithoutAnOrderAndGoesOn) {
+TEST_P(PublicCollectives, ReduceRejectsComplexTypes) {
   run([](Group& group) {
     EXPECT_EQ(
         message_of<UnsupportedError>([&] {
@@ -159,7 +163,7 @@ TEST_P(PublicCollectives, ReduceRefusesTypesWithoutAnOrderAndGoesOn) {
   });
 }
 
-TEST_P(PublicCollectives, GoOnAfterMemoryThatNobodyHas) {
+TEST_P(PublicCollectives, TheGroupStaysUsableAfterAFailedAllocation) {
   run([](Group& group) {
     constexpr std::int64_t kPetabytes = std::int64_t{1} << 50;
     if (group.size() > 1 && group.backend_name() == "shm") {
@@ -175,13 +179,13 @@ TEST_P(PublicCollectives, GoOnAfterMemoryThatNobodyHas) {
   });
 }
 
-TEST_P(PublicCollectives, ReduceRefusesTheMeanOfIntegersAndGoesOn) {
+TEST_P(PublicCollectives, ReduceRejectsTheMeanOfIntegers) {
   run([](Group& group) {
     EXPECT_EQ(
         message_of<ArgumentError>([&] {
           static_cast<void>(reduce(at::ones({1}, at::kInt), {}, group));
         }),
-        "reduce: the mean of Int tensors is not a whole number");
+        "reduce: cannot compute the mean of Int tensors");
     group.barrier();
   });
 }
@@ -204,15 +208,15 @@ TEST_P(PublicCollectives, BroadcastIntoViewsLeavesAndScalars) {
   });
 }
 
-TEST_P(PublicCollectives, PadToTheLongest) {
+TEST_P(PublicCollectives, PadToTheLargestSize) {
   run([](Group& group) {
     const int most = group.size();
-    const at::Tensor mine = at::ones({2, group.rank() + 1});
+    const at::Tensor input = at::ones({2, group.rank() + 1});
 
     const at::Tensor back =
-        pad_across_processes(mine, {.dim = 1, .pad_index = -1}, group);
+        pad_across_processes(input, {.dim = 1, .pad_index = -1}, group);
     const at::Tensor front = pad_across_processes(
-        mine, {.dim = 1, .pad_index = -1, .pad_first = true}, group);
+        input, {.dim = 1, .pad_index = -1, .pad_first = true}, group);
 
     EXPECT_EQ(back.sizes(), (Sizes{2, most}));
     EXPECT_EQ(back.eq(1).sum().item<int>(), 2 * (group.rank() + 1));
@@ -222,16 +226,16 @@ TEST_P(PublicCollectives, PadToTheLongest) {
   });
 }
 
-TEST_P(PublicCollectives, ExchangeValuesOfAnyLength) {
+TEST_P(PublicCollectives, GatherObjectsOfAnyLength) {
   run([](Group& group) {
     const double nan = std::numeric_limits<double>::quiet_NaN();
     const std::string bytes("\0\xff\n", 3);
-    const std::vector<Json> mine = {
+    const std::vector<Json> input = {
         Json::object({{"rank", group.rank()}, {"bytes", bytes}}),
         std::string(static_cast<std::size_t>(20'000 * group.rank()), 'x'),
         nan};
 
-    const auto all = gather_object(mine, group);
+    const auto all = gather_object(input, group);
 
     ASSERT_EQ(all.size(), 3U * static_cast<std::size_t>(group.size()));
     for (std::size_t r = 0; r < all.size() / 3; ++r) {
@@ -249,7 +253,7 @@ TEST_P(PublicCollectives, ExchangeValuesOfAnyLength) {
   });
 }
 
-TEST_P(PublicCollectives, BroadcastValues) {
+TEST_P(PublicCollectives, BroadcastObjects) {
   run([](Group& group) {
     const int last = group.size() - 1;
     std::vector<Json> list = {group.rank(), std::string(10'000, 'y')};
@@ -261,7 +265,7 @@ TEST_P(PublicCollectives, BroadcastValues) {
   });
 }
 
-TEST_P(PublicCollectives, GiveEveryRankTheSameRandomNumbers) {
+TEST_P(PublicCollectives, SynchronizeRandomNumberGenerators) {
   run([](Group& group) {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(
         static_cast<std::uint64_t>(group.rank()));
@@ -281,7 +285,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(
         testing::Values(Backend::shm, Backend::gloo, Backend::fake),
         testing::Values(1, 2, 3, 5)),
-    where_name);
+    param_name);
 
 }  // namespace
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every backend against every operation, with ranks as threads.
+// Tests every operation of every backend, with ranks as threads.
 #include "support/conformance.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using Case = std::tuple<Backend, int, std::size_t>;
 
 class EveryBackend : public testing::TestWithParam<Case> {};
 
-TEST_P(EveryBackend, GivesWhatAPlainLoopGives) {
+TEST_P(EveryBackend, MatchesThePlainImplementation) {
   const auto [backend, size, check] = GetParam();
 
   run_on_ranks(size, quick(backend), conformance_checks()[check].second);
@@ -34,15 +34,15 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Range<std::size_t>(0, conformance_checks().size())),
     case_name);
 
-class Mixed : public testing::TestWithParam<Backend> {};
+class MixedCollectives : public testing::TestWithParam<Backend> {};
 
-TEST_P(Mixed, TenThousandCollectivesInRandomOrder) {
+TEST_P(MixedCollectives, TenThousandCollectivesInRandomOrder) {
   run_on_ranks(3, quick(GetParam()), [](Group& group) {
     mixed_collectives(group, 10'000, 20261115);
   });
 }
 
-TEST_P(Mixed, MovesSixtyFourMebibytes) {
+TEST_P(MixedCollectives, MovesSixtyFourMebibytes) {
   run_on_ranks(2, quick(GetParam()), large_collectives);
   if (GetParam() == Backend::shm) {
     run_on_ranks(3, quick(GetParam()), large_collectives);
@@ -51,7 +51,7 @@ TEST_P(Mixed, MovesSixtyFourMebibytes) {
 
 INSTANTIATE_TEST_SUITE_P(
     Collectives,
-    Mixed,
+    MixedCollectives,
     testing::Values(Backend::shm, Backend::gloo, Backend::fake),
     [](const auto& test) { return std::string(name_of(test.param)); });
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks agree on before they read, each its own part.
+// What ranks agree on before each reads its own part.
 #include <string>
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(LoaderAgreement, RefusesSeedsThatWereChosenDifferently) {
 
     EXPECT_EQ(
         message_of<MismatchError>([&] { loader.shard(shard_on(group)); }),
-        "the processes prepare a data loader with different seeds\n"
+        "the processes prepare data loaders with different seeds\n"
         "  rank 0: \"0\"\n  rank 1: \"1\"");
   });
 }
@@ -56,7 +56,7 @@ TEST(LoaderAgreement, RefusesDatasetsOfDifferentSizes) {
 
     EXPECT_EQ(
         message_of<MismatchError>([&] { loader.shard(shard_on(group)); }),
-        "the processes prepare a data loader with different dataset sizes\n"
+        "the processes prepare data loaders with different dataset sizes\n"
         "  rank 0: 30\n  rank 1: 31");
   });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 0 reads, each rank gets its own batch.
+// Rank 0 reads, and each rank gets its own batch.
 #include <map>
 #include <string>
 #include <tuple>
@@ -18,8 +18,8 @@
 #include "data/map_steps.h"
 #include "support/counting_datasets.h"
 #include "support/message_of.h"
+#include "support/reference_shards.h"
 #include "support/run_on_ranks.h"
-#include "support/slow_shards.h"
 
 namespace accelerate {
 namespace {
@@ -36,34 +36,34 @@ ShardOptions dispatch_on(Group& group, const ShardRules& rules = {}) {
 }
 
 template <typename Loader>
-std::vector<SlowBatch> read_and_check_end(
-    Loader& loader, const std::vector<SlowBatch>& wanted) {
-  std::vector<SlowBatch> batches;
+std::vector<ReferenceBatch> read_and_check_end(
+    Loader& loader, const std::vector<ReferenceBatch>& expected) {
+  std::vector<ReferenceBatch> batches;
   for (at::Tensor& batch : loader) {
     batches.push_back({to_indices(batch), loader.valid_rows()});
-    EXPECT_EQ(loader.end_of_dataloader(), batches.size() == wanted.size());
+    EXPECT_EQ(loader.end_of_dataloader(), batches.size() == expected.size());
   }
   return batches;
 }
 
 class Dispatched : public testing::TestWithParam<std::tuple<Backend, int>> {};
 
-TEST_P(Dispatched, BatchesAreThoseOfTheRules) {
+TEST_P(Dispatched, BatchesFollowTheRules) {
   const auto [backend, ranks] = GetParam();
   run_on_ranks(ranks, quick(backend), [&](Group& group) {
     for_all_small_cases([&](std::int64_t n, const ShardRules& rules) {
-      // Slower backends get fewer of them.
+      // Slower backends run fewer cases.
       if (!rules.dispatch_batches || rules.num_processes != group.size() ||
           rules.process_index != 0 || n % (backend == Backend::fake ? 2 : 5)) {
         return;
       }
-      ShardRules mine = rules;
-      mine.process_index = group.rank();
-      const auto wanted = slow_batches(n, mine);
+      ShardRules local_rules = rules;
+      local_rules.process_index = group.rank();
+      const auto expected = reference_batches(n, local_rules);
       const auto check = [&](auto loader) {
         loader.shard(dispatch_on(group, rules));
-        ASSERT_EQ(read_and_check_end(loader, wanted), wanted)
-            << name_of_case(n, mine);
+        ASSERT_EQ(read_and_check_end(loader, expected), expected)
+            << name_of_case(n, local_rules);
       };
       check(DataLoader(
           Counting{n},
@@ -123,7 +123,7 @@ TEST(Dispatch, ReadsAheadWithWorkers) {
 
 TEST(Dispatch, LetsShapesDifferBetweenRanks) {
   run_on_ranks(3, quick(Backend::shm), [](Group& group) {
-    // A batch as long as its first sample says.
+    // A batch whose length is its first sample.
     DataLoader loader(
         Counting{9}, {.collate = [](std::vector<std::int64_t> samples) {
           return at::arange(samples.front() + 1);
@@ -179,10 +179,10 @@ TEST(Dispatch, SendsAnyNest) {
     std::int64_t i = group.rank();
 
     for (Everything& batch : loader) {
-      Everything wanted = everything_of(i);
-      EXPECT_EQ(detail::describe_nest(batch), detail::describe_nest(wanted));
+      Everything expected = everything_of(i);
+      EXPECT_EQ(detail::describe_nest(batch), detail::describe_nest(expected));
       const auto got = tensors_of(batch);
-      const auto should = tensors_of(wanted);
+      const auto should = tensors_of(expected);
       for (std::size_t t = 0; t < got.size(); ++t) {
         EXPECT_TRUE(got[t].equal(should[t])) << t;
       }
@@ -193,9 +193,9 @@ TEST(Dispatch, SendsAnyNest) {
   });
 }
 
-TEST(Dispatch, SendsTheFormOnlyWhenItChanges) {
+TEST(Dispatch, SendsTheStructureOnlyWhenItChanges) {
   run_on_ranks(2, quick(Backend::fake), [](Group& group) {
-    // Five equal steps, and one with a single row a rank.
+    // Five equal steps, and one with a single row per rank.
     const auto join = [](std::vector<std::int64_t> samples) {
       return default_collate(std::move(samples));
     };
@@ -225,7 +225,7 @@ TEST(Dispatch, SendsTheFormOnlyWhenItChanges) {
     }
 
     EXPECT_EQ(steps, 6);
-    EXPECT_EQ(dispatch.forms_sent(), 2);
+    EXPECT_EQ(dispatch.structures_sent(), 2);
   });
 }
 
@@ -259,8 +259,8 @@ TEST(Dispatch, ThrowsOnEveryRankWhenTheStreamThrows) {
           "sample 7 of the dataset: the server hung up");
     } else {
       EXPECT_EQ(
-          message_of<PeerError>(loop),
-          "rank 0, which reads the data for all, failed: sample 7 of the "
+          message_of<RankError>(loop),
+          "rank 0 failed while reading the data for all ranks: sample 7 of the "
           "dataset: the server hung up");
     }
     EXPECT_EQ(steps, 2);
@@ -268,7 +268,7 @@ TEST(Dispatch, ThrowsOnEveryRankWhenTheStreamThrows) {
   });
 }
 
-TEST(Dispatch, BeginsAnewAfterALoopThatWasLeft) {
+TEST(Dispatch, RestartsAfterALoopThatEndedEarly) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     DataLoader loader(Counting{12}, {.batch_size = 2, .num_workers = 1});
     loader.shard(dispatch_on(group));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a group does around the collectives of GPUs, with a stand-in for those:
-// the host's part of NCCL between several GPUs.
+// What a process group does around the collectives of GPUs, with a fake for
+// NCCL.
 #include <chrono>
 #include <future>
 #include <stdexcept>
@@ -27,12 +27,12 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::Not;
 
-const c10::Device kThere(c10::kMeta, 0);
-constexpr seconds kLimit(20);
+const c10::Device kDevice(c10::kMeta, 0);
+constexpr seconds kTimeout(20);
 
-GroupOptions over_nccl(milliseconds timeout = kLimit) {
+GroupOptions over_nccl(milliseconds timeout = kTimeout) {
   GroupOptions options = quick(Backend::nccl);
-  options.device = kThere;
+  options.device = kDevice;
   options.timeout = timeout;
   return options;
 }
@@ -41,19 +41,19 @@ FakeDeviceGroup& device_of(const Group& group) {
   return dynamic_cast<FakeDeviceGroup&>(*group.device_backend());
 }
 
-at::Tensor four() {
-  return at::empty({4}, at::TensorOptions(kThere));
+at::Tensor four_elements() {
+  return at::empty({4}, at::TensorOptions(kDevice));
 }
 
 c10::intrusive_ptr<c10d::Work> start(const Group& group) {
-  return started_on_device([&] {
-    std::vector<at::Tensor> one = {four()};
-    return group.device_backend()->allreduce(one, {});
+  return start_on_device([&] {
+    std::vector<at::Tensor> tensors = {four_elements()};
+    return group.device_backend()->allreduce(tensors, {});
   });
 }
 
-// What rank 0 is told when rank 1 leaves after a barrier.
-std::string loss_of_a_peer(
+// The error of rank 0 when rank 1 exits after a barrier.
+std::string error_of_exited_rank(
     const GroupOptions& options,
     const std::function<void(Group&)>& meanwhile = [](Group&) {}) {
   std::string text;
@@ -67,12 +67,12 @@ std::string loss_of_a_peer(
   return text;
 }
 
-TEST(DeviceGroup, CarriesTensorsOfTheDevice) {
+TEST(DeviceGroup, TransfersTensorsOfTheDevice) {
   const FakeDevice gpu(c10::kMeta);
 
   run_on_ranks(2, over_nccl(), [](Group& group) {
     EXPECT_EQ(group.backend_name(), "nccl");
-    (void)group.reduce({four()}, Reduction::sum);
+    (void)group.reduce({four_elements()}, Reduction::sum);
     (void)group.reduce({at::ones({2})}, Reduction::sum);
     group.barrier();
   });
@@ -83,20 +83,20 @@ TEST(DeviceGroup, CarriesTensorsOfTheDevice) {
   }
 }
 
-TEST(DeviceGroup, TheDevicesLimitIsTheGroups) {
+TEST(DeviceGroup, TheDeviceUsesTheTimeoutOfTheGroup) {
   const FakeDevice gpu(c10::kMeta);
 
   run_on_ranks(2, over_nccl(seconds(17)), [](Group&) {});
 
   ASSERT_EQ(gpu.groups().size(), 2U);
-  for (const DeviceGroupOptions& made : gpu.groups()) {
-    EXPECT_EQ(made.timeout, seconds(17));
-    EXPECT_EQ(made.size, 2);
-    EXPECT_EQ(made.device, kThere);
+  for (const DeviceGroupOptions& options : gpu.groups()) {
+    EXPECT_EQ(options.timeout, seconds(17));
+    EXPECT_EQ(options.size, 2);
+    EXPECT_EQ(options.device, kDevice);
   }
 }
 
-TEST(DeviceGroup, TwoRanksOnOneGpuAreRefused) {
+TEST(DeviceGroup, RejectsTwoRanksOnOneGpu) {
   FakeDevice gpu(c10::kMeta);
   gpu.is_shared = true;
   std::string text;
@@ -109,28 +109,29 @@ TEST(DeviceGroup, TwoRanksOnOneGpuAreRefused) {
   EXPECT_THAT(
       text,
       testing::HasSubstr(
-          "rank 1: ranks 0, 1, 2 are on one GPU, Fake (sm_90), and NCCL wants "
-          "one for each\n"));
+          "rank 1: ranks 0, 1, 2 use the same GPU, Fake (sm_90), but NCCL "
+          "needs one GPU per rank\n"));
 }
 
-// A program that reads a loss waits for its device, which waits for a peer.
-TEST(DeviceGroup, ADeadPeerFreesTheDeviceAndIsNamedAsOnTheHost) {
+// A program that reads a loss waits for its device, which waits for other
+// ranks.
+TEST(DeviceGroup, ADeadRankUnblocksTheDeviceAndIsNamedInTheError) {
   const FakeDevice gpu(c10::kMeta);
 
-  const std::string text = loss_of_a_peer(over_nccl(), [](Group& group) {
+  const std::string text = error_of_exited_rank(over_nccl(), [](Group& group) {
     start(group);
-    EXPECT_TRUE(device_of(group).synchronize(kLimit));
+    EXPECT_TRUE(device_of(group).synchronize(kTimeout));
   });
 
   EXPECT_EQ(
       text,
-      "wait_for_everyone #2: rank 0 lost rank 1: the process ended or "
-      "destroyed its group");
-  EXPECT_EQ(text, loss_of_a_peer(quick(Backend::shm)));
+      "wait_for_everyone #2: rank 0 lost rank 1: the process exited or "
+      "destroyed its process group");
+  EXPECT_EQ(text, error_of_exited_rank(quick(Backend::shm)));
   EXPECT_THAT(gpu.log(0), ElementsAre("allreduce 4", "abort", "abort"));
 }
 
-TEST(DeviceGroup, WhatAnAbortedCommunicatorRefusesIsTheSameError) {
+TEST(DeviceGroup, AnAbortedCommunicatorReportsTheSameError) {
   const FakeDevice gpu(c10::kMeta);
   std::string later;
 
@@ -139,63 +140,64 @@ TEST(DeviceGroup, WhatAnAbortedCommunicatorRefusesIsTheSameError) {
     if (group.rank() == 1) {
       return;
     }
-    EXPECT_TRUE(device_of(group).synchronize(kLimit));
-    const auto refused = start(group);
+    EXPECT_TRUE(device_of(group).synchronize(kTimeout));
+    const auto failed = start(group);
     EXPECT_EQ(
         message_of<DistributedError>(
-            [&] { group.wait_on_device(refused, "backward"); }),
-        "backward #1: rank 0 lost rank 1: the process ended or destroyed its "
-        "group");
+            [&] { group.wait_on_device(failed, "backward"); }),
+        "backward #1: rank 0 lost rank 1: the process exited or destroyed its "
+        "process group");
     later = message_of<DistributedError>([&] { group.barrier(); });
   });
 
   EXPECT_EQ(
       later,
-      "this group of 2 ranks is unusable since backward #1: rank 0 lost rank "
-      "1: the process ended or destroyed its group");
+      "this group of 2 ranks is unusable after an error: backward #1: rank 0 "
+      "lost rank 1: the process exited or destroyed its process group");
 }
 
-TEST(DeviceGroup, WhatBreaksBetweenTheLivingIsSaidInTheDevicesWords) {
+TEST(DeviceGroup, ReportsTheDeviceErrorWhenNoRankDied) {
   const FakeDevice gpu(c10::kMeta);
-  std::promise<void> told;
-  auto until = told.get_future().share();
+  std::promise<void> checked;
+  auto until_checked = checked.get_future().share();
 
   run_on_ranks(2, over_nccl(), [&](Group& group) {
     if (group.rank() == 1) {
-      (void)group.reduce({four()}, Reduction::sum);
-      EXPECT_EQ(until.wait_for(kLimit), std::future_status::ready);
+      (void)group.reduce({four_elements()}, Reduction::sum);
+      EXPECT_EQ(until_checked.wait_for(kTimeout), std::future_status::ready);
       return;
     }
     device_of(group).break_with("unhandled system error\nmore about it");
     EXPECT_EQ(
         message_of<DistributedError>(
-            [&] { (void)group.reduce({four()}, Reduction::sum); }),
-        "reduce #1: rank 0 lost the connection to a peer: unhandled system "
-        "error");
-    told.set_value();
+            [&] { (void)group.reduce({four_elements()}, Reduction::sum); }),
+        "reduce #1: rank 0 lost the connection to another rank: unhandled "
+        "system error");
+    checked.set_value();
   });
 
   EXPECT_THAT(gpu.log(0), ElementsAre("abort"));
 }
 
-TEST(DeviceGroup, ALatePeerIsNamedWhenTheTimeIsOver) {
+TEST(DeviceGroup, NamesALateRankAfterTheTimeout) {
   const FakeDevice gpu(c10::kMeta);
-  std::promise<void> told;
-  auto until = told.get_future().share();
+  std::promise<void> checked;
+  auto until_checked = checked.get_future().share();
 
   run_on_ranks(2, over_nccl(seconds(2)), [&](Group& group) {
     if (group.rank() == 1) {
-      EXPECT_EQ(until.wait_for(kLimit), std::future_status::ready);
+      EXPECT_EQ(until_checked.wait_for(kTimeout), std::future_status::ready);
       return;
     }
     EXPECT_EQ(
         message_of<DistributedError>(
-            [&] { (void)group.reduce({four()}, Reduction::sum); }),
-        "reduce #1: rank 1 did not come within 2 s; rank 0 stopped waiting");
-    told.set_value();
+            [&] { (void)group.reduce({four_elements()}, Reduction::sum); }),
+        "reduce #1: rank 1 did not reach this call within 2 s; rank 0 stopped "
+        "waiting");
+    checked.set_value();
   });
 
-  // Nothing was started for a peer that is not there.
+  // Nothing was started, because rank 1 is missing.
   EXPECT_THAT(gpu.log(0), ElementsAre("abort"));
 }
 
@@ -208,7 +210,7 @@ TEST(DeviceGroup, AnAbortReachesTheDevice) {
 
     group.abort();
 
-    EXPECT_TRUE(device_of(group).synchronize(kLimit));
+    EXPECT_TRUE(device_of(group).synchronize(kTimeout));
     EXPECT_EQ(
         message_of<DistributedError>([&] { group.barrier(); }),
         "this group of 2 ranks was aborted on rank " +
@@ -218,8 +220,8 @@ TEST(DeviceGroup, AnAbortReachesTheDevice) {
   EXPECT_THAT(gpu.log(0), Not(Contains("shutdown")));
 }
 
-// A rank in trouble does not wait for what its peers have yet to send.
-TEST(DeviceGroup, AnExceptionOnItsWayAborts) {
+// A rank that throws does not wait for data of the other ranks.
+TEST(DeviceGroup, AnExceptionInFlightAborts) {
   const FakeDevice gpu(c10::kMeta);
 
   EXPECT_THROW(
@@ -230,7 +232,7 @@ TEST(DeviceGroup, AnExceptionOnItsWayAborts) {
             group.barrier();
             if (group.rank() == 1) {
               const Group inner = *group.subgroup({0, 1});
-              throw std::runtime_error("out of ideas");
+              throw std::runtime_error("failed");
             }
             const auto inner = group.subgroup({0, 1});
           }),

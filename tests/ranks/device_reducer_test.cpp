@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order gradients of several GPUs travel, with a stand-in for NCCL.
+// The order in which the gradients of several GPUs are reduced, with a fake for
+// NCCL.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -21,7 +22,7 @@ using testing::ElementsAre;
 
 constexpr int kLayers = 3;
 
-// Buckets of one layer each; a layer of n² numbers, to tell them apart.
+// One bucket per layer; the layers differ in size, to tell them apart.
 class DeviceTraining {
  public:
   DeviceTraining(Group& group, const FakeDevice& gpu)
@@ -31,13 +32,13 @@ class DeviceTraining {
 
   void step() {
     at::Tensor x = at::ones({16, 16}, at::TensorOptions(c10::kMeta));
-    gpu_.note(rank_, "step");
+    gpu_.add_to_log(rank_, "step");
     reducer_.begin(Sync::now);
     for (const at::Tensor& weight : reducer_.parameters().tensors) {
       x = x.mul(weight.sum()).sin();
     }
     x.sum().backward();
-    gpu_.note(rank_, "end");
+    gpu_.add_to_log(rank_, "end");
     reducer_.end();
   }
 
@@ -59,7 +60,7 @@ class DeviceTraining {
       weight.set_requires_grad(true);
       weight.register_hook(
           [&gpu, layer, rank = group.rank()](const at::Tensor&) {
-            gpu.note(rank, "gradient " + std::to_string(layer));
+            gpu.add_to_log(rank, "gradient " + std::to_string(layer));
           });
       result.names.push_back("layer" + std::to_string(layer));
       result.tensors.push_back(std::move(weight));
@@ -72,13 +73,13 @@ class DeviceTraining {
   int rank_;
 };
 
-GroupOptions ranks_with_a_gpu_each() {
+GroupOptions one_gpu_per_rank() {
   GroupOptions options = quick(Backend::nccl);
   options.device = c10::Device(c10::kMeta, 0);
   return options;
 }
 
-std::vector<std::string> of_step(
+std::vector<std::string> lines_of_step(
     const std::vector<std::string>& log, int number) {
   std::vector<std::string> lines;
   int step = 0;
@@ -91,13 +92,13 @@ std::vector<std::string> of_step(
   return lines;
 }
 
-// The first backward learns the order. From then on a bucket travels when its
-// gradients and those of the buckets before it are there, the last gradient of
-// the backward still to come; nobody waits before the end.
-TEST(DeviceReducer, BucketsTravelInOneOrderWhileBackwardRuns) {
+// The first backward pass records the order. After that, a bucket is reduced as
+// soon as its gradients and the earlier buckets are ready, while the backward
+// pass still runs; nothing waits before its end.
+TEST(DeviceReducer, ReducesBucketsInOneOrderDuringBackward) {
   const FakeDevice gpu(c10::kMeta);
 
-  run_on_ranks(2, ranks_with_a_gpu_each(), [&](Group& group) {
+  run_on_ranks(2, one_gpu_per_rank(), [&](Group& group) {
     DeviceTraining training(group, gpu);
     training.step();
     group.barrier();
@@ -108,7 +109,7 @@ TEST(DeviceReducer, BucketsTravelInOneOrderWhileBackwardRuns) {
 
   for (const int rank : {0, 1}) {
     EXPECT_THAT(
-        of_step(gpu.log(rank), 1),
+        lines_of_step(gpu.log(rank), 1),
         ElementsAre(
             "gradient 2",
             "gradient 1",
@@ -121,15 +122,15 @@ TEST(DeviceReducer, BucketsTravelInOneOrderWhileBackwardRuns) {
             "wait 32",
             "wait 16"))
         << "rank " << rank;
-    const auto second = of_step(gpu.log(rank), 2);
-    std::vector<std::string> on_the_wire;
+    const auto second = lines_of_step(gpu.log(rank), 2);
+    std::vector<std::string> communication;
     for (const std::string& line : second) {
       if (line.starts_with("allreduce") || line.starts_with("wait")) {
-        on_the_wire.push_back(line);
+        communication.push_back(line);
       }
     }
     EXPECT_THAT(
-        on_the_wire,
+        communication,
         ElementsAre(
             "allreduce 48",
             "allreduce 32",
@@ -141,18 +142,18 @@ TEST(DeviceReducer, BucketsTravelInOneOrderWhileBackwardRuns) {
   }
 }
 
-// One rank alone never waits for an agreement: the order is exact.
-TEST(DeviceReducer, ABucketStartsBeforeTheNextGradientIsThere) {
+// A single rank never waits for other ranks, so the order is exact.
+TEST(DeviceReducer, StartsABucketBeforeTheNextGradientIsReady) {
   const FakeDevice gpu(c10::kMeta);
 
-  run_on_ranks(1, ranks_with_a_gpu_each(), [&](Group& group) {
+  run_on_ranks(1, one_gpu_per_rank(), [&](Group& group) {
     DeviceTraining training(group, gpu);
     training.step();
     training.step();
   });
 
   EXPECT_THAT(
-      of_step(gpu.log(0), 2),
+      lines_of_step(gpu.log(0), 2),
       ElementsAre(
           "gradient 2",
           "allreduce 48",
@@ -167,12 +168,11 @@ TEST(DeviceReducer, ABucketStartsBeforeTheNextGradientIsThere) {
           "shutdown"));
 }
 
-// The communicator breaks after the ranks have agreed: the message is that of
-// the host, and the gradients of the step are dropped.
-TEST(DeviceReducer, ABrokenCommunicatorEndsTheBackward) {
+// The communicator breaks after the ranks have agreed on the backward pass.
+TEST(DeviceReducer, ABrokenCommunicatorFailsTheBackward) {
   const FakeDevice gpu(c10::kMeta);
 
-  run_on_ranks(1, ranks_with_a_gpu_each(), [&](Group& group) {
+  run_on_ranks(1, one_gpu_per_rank(), [&](Group& group) {
     DeviceTraining training(group, gpu);
     training.step();
     dynamic_cast<FakeDeviceGroup&>(*group.device_backend())
@@ -180,8 +180,8 @@ TEST(DeviceReducer, ABrokenCommunicatorEndsTheBackward) {
 
     EXPECT_EQ(
         message_of<DistributedError>([&] { training.step(); }),
-        "backward #0: rank 0 lost the connection to a peer: unhandled cuda "
-        "error");
+        "backward #0: rank 0 lost the connection to another rank: unhandled "
+        "cuda error");
   });
 
   EXPECT_EQ(gpu.log(0).back(), "abort");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// States that are large enough to be written by all ranks.
+// States large enough to be written by all ranks.
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -12,18 +12,18 @@
 #include "accelerate/optimizer_state.h"
 #include "accelerate/safetensors.h"
 #include "base/files.h"
-#include "folders/manifest.h"
-#include "folders/tensor_table.h"
-#include "support/lone_run.h"
+#include "checkpoint_directory/manifest.h"
+#include "checkpoint_directory/tensor_table.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
-#include "support/temporary_folder.h"
+#include "support/single_process_run.h"
+#include "support/temporary_directory.h"
 #include "support/tensor_maps.h"
 
 namespace accelerate {
 namespace {
 
-/// 29 MB of weights and twice that of optimizer state.
+/// 29 MB of weights and twice as much optimizer state.
 struct LargeRun {
   explicit LargeRun(const Group& group)
       : accelerator(PartialState(group), {}), net(make_net()) {
@@ -50,7 +50,7 @@ struct LargeRun {
 };
 
 TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   TensorMap weights;
   OptimizerState state;
   run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
@@ -73,7 +73,7 @@ TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
           << name << part;
     }
   }
-  // What `from_pretrained` reads.
+  // The file that `from_pretrained` reads.
   expect_same_tensors(load_sharded(folder.path() / "c"), weights);
 
   for (const int size : {1, 2, 4}) {
@@ -86,11 +86,11 @@ TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
       run.accelerator.save_state(
           folder.path() / ("at_" + std::to_string(size)));
     });
-    // Other files and other ranges, the same state.
-    for (const auto& [name, what] : compare_checkpoints(
+    // Different files and ranges, but the same state.
+    for (const auto& [name, description] : compare_checkpoints(
              folder.path() / "c",
              folder.path() / ("at_" + std::to_string(size)))) {
-      EXPECT_THAT(name, testing::StartsWith("rank-")) << what;
+      EXPECT_THAT(name, testing::StartsWith("rank-")) << description;
     }
   }
 }
@@ -105,7 +105,7 @@ class DividedDamage : public testing::Test {
     });
   }
 
-  /// Every rank says `text`, and nothing changes on any.
+  /// Expects `text` on every rank, and no change on any.
   void expect_refused(const std::string& text) const {
     run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
       LargeRun run(group);
@@ -119,11 +119,11 @@ class DividedDamage : public testing::Test {
     });
   }
 
-  const TemporaryFolder folder_;
+  const TemporaryDirectory folder_;
   const std::filesystem::path checkpoint_ = folder_.path() / "c";
 };
 
-TEST_F(DividedDamage, InAnyPartIsNamedOnEveryRank) {
+TEST_F(DividedDamage, InAnyPartIsReportedOnEveryRank) {
   int damaged = 0;
   for (const std::string& name : files_of(checkpoint_)) {
     SCOPED_TRACE(name);
@@ -143,7 +143,7 @@ TEST_F(DividedDamage, InAnyPartIsNamedOnEveryRank) {
   EXPECT_EQ(damaged, 6);
 }
 
-TEST_F(DividedDamage, OfTheLengthOrExistenceOfAPartIsNamedOnEveryRank) {
+TEST_F(DividedDamage, TruncatedOrMissingPartIsReportedOnEveryRank) {
   const auto part = checkpoint_ / "optimizer-00002-of-00003.safetensors";
   std::filesystem::copy_file(part, folder_.path() / "kept");
   std::filesystem::resize_file(part, 3 << 20);
@@ -151,11 +151,11 @@ TEST_F(DividedDamage, OfTheLengthOrExistenceOfAPartIsNamedOnEveryRank) {
   std::filesystem::remove(part);
   expect_refused("optimizer-00002-of-00003.safetensors");
 
-  // A manifest that does not know of the part either.
+  // A manifest that does not list the part either.
   Manifest manifest = read_manifest(checkpoint_);
   manifest.files.erase("optimizer-00002-of-00003.safetensors");
   write_file(checkpoint_ / kManifestFile, manifest.to_json());
-  expect_refused("has not all parts of `optimizer`");
+  expect_refused("lacks parts of `optimizer`");
 }
 
 }  // namespace

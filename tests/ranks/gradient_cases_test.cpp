@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accumulation together with everything else that decides when gradients
-// appear: local training, joined inputs, parameters that change their mind.
+// Gradient accumulation combined with local training, joined inputs, and
+// parameters that are frozen or unfrozen.
 #include <functional>
 #include <vector>
 
@@ -39,7 +39,7 @@ AcceleratorOptions accumulating(
   return options;
 }
 
-// The gradients of a copy of the net, weighed and added up.
+// The weighted sum of the gradients of a copy of the net.
 class Expected {
  public:
   void add(const at::Tensor& rows, double weight = 1) {
@@ -52,12 +52,12 @@ class Expected {
   Net net_ = make_net();
 };
 
-void expect_close(const at::Tensor& ours, const at::Tensor& expected) {
-  ASSERT_TRUE(ours.defined());
-  EXPECT_LE(ours.sub(expected).abs().max().item<double>(), 1e-6);
+void expect_close(const at::Tensor& actual, const at::Tensor& expected) {
+  ASSERT_TRUE(actual.defined());
+  EXPECT_LE(actual.sub(expected).abs().max().item<double>(), 1e-6);
 }
 
-TEST_P(GradientCases, LocalTrainingWaitsForACompleteAccumulation) {
+TEST_P(GradientCases, LocalTrainingStepsAfterACompleteAccumulation) {
   each([](Group& group) {
     Net net = make_net();
     SGD optimizer(net->parameters(), 0.1);
@@ -80,12 +80,12 @@ TEST_P(GradientCases, LocalTrainingWaitsForACompleteAccumulation) {
       }
       EXPECT_LE(
           largest_difference(net->parameters(), alone->parameters()), 1e-6)
-          << "micro-step " << micro;
+          << "micro-batch " << micro;
     }
   });
 }
 
-TEST_P(GradientCases, LocalTrainingWeighsItsOwnBatches) {
+TEST_P(GradientCases, LocalTrainingWeightsItsOwnBatches) {
   each([](Group& group) {
     Net net = make_net();
     Accelerator accelerator(
@@ -104,8 +104,8 @@ TEST_P(GradientCases, LocalTrainingWeighsItsOwnBatches) {
   });
 }
 
-// What was summed before stays; the new one begins where it joined.
-TEST_P(GradientCases, UnfrozenInTheMiddleOfAnAccumulation) {
+// Existing sums are kept; the sum of the unfrozen parameter starts later.
+TEST_P(GradientCases, AParameterIsUnfrozenDuringAnAccumulation) {
   each([](Group& group) {
     Net net = make_net();
     net->first->weight.set_requires_grad(false);
@@ -133,7 +133,7 @@ TEST_P(GradientCases, UnfrozenInTheMiddleOfAnAccumulation) {
   });
 }
 
-TEST(Accumulate, TakesModelsThatWerePrepared) {
+TEST(Accumulate, AcceptsOnlyPreparedModels) {
   Net net = make_net();
   Net other = make_net();
   Accelerator accelerator(PartialState(Group()), accumulating(2));
@@ -148,7 +148,7 @@ TEST(Accumulate, TakesModelsThatWerePrepared) {
       "accumulate got a model that was not prepared");
 }
 
-TEST_P(GradientCases, AllFrozenAtFirst) {
+TEST_P(GradientCases, AllParametersAreFrozenAtFirst) {
   each([](Group& group) {
     torch::nn::Linear layer(2, 1);
     for (const at::Tensor& parameter : layer->parameters()) {
@@ -167,7 +167,7 @@ TEST_P(GradientCases, AllFrozenAtFirst) {
   });
 }
 
-TEST_P(GradientCases, PreparedAgainInTheMiddleOfAnAccumulation) {
+TEST_P(GradientCases, AModelIsPreparedAgainDuringAnAccumulation) {
   each([](Group& group) {
     Net net = make_net();
     Accelerator accelerator(PartialState(group), accumulating(2));
@@ -185,8 +185,8 @@ TEST_P(GradientCases, PreparedAgainInTheMiddleOfAnAccumulation) {
   });
 }
 
-// Rank r has r + 1 batches, and the weights of those that train count.
-TEST_P(GradientCases, JoinedRanksWeighNothing) {
+// Rank r has r + 1 batches; only the weights of ranks that train count.
+TEST_P(GradientCases, JoinedRanksHaveNoWeight) {
   each([](Group& group) {
     Net net = make_net();
     Accelerator accelerator(
@@ -225,8 +225,8 @@ struct CountingImpl : torch::nn::Module {
   at::Tensor seen;
 };
 
-// Rank 0 is done first; its old buffers must not reach those that go on.
-TEST_P(GradientCases, BuffersOfJoinedInputsAreThoseOfARankThatTrains) {
+// Rank 0 finishes first; its old buffers must not reach ranks that still train.
+TEST_P(GradientCases, BuffersOfJoinedInputsComeFromARankThatTrains) {
   each([](Group& group) {
     auto model = std::make_shared<CountingImpl>();
     Accelerator accelerator{PartialState(group), {}};
@@ -244,7 +244,7 @@ TEST_P(GradientCases, BuffersOfJoinedInputsAreThoseOfARankThatTrains) {
   });
 }
 
-TEST_P(GradientCases, JoinRefusesToSyncEachBatch) {
+TEST_P(GradientCases, JoinRejectsSyncEachBatch) {
   each([](Group& group) {
     AcceleratorOptions options = accumulating(2);
     options.gradient_accumulation_plugin->sync_each_batch = true;
@@ -259,7 +259,7 @@ TEST_P(GradientCases, JoinRefusesToSyncEachBatch) {
   });
 }
 
-TEST_P(GradientCases, GradientsOfGradientsNeedOneProcess) {
+TEST_P(GradientCases, CreateGraphNeedsOneProcess) {
   each([](Group& group) {
     Net net = make_net();
     Accelerator accelerator{PartialState(group), {}};
@@ -278,30 +278,30 @@ TEST_P(GradientCases, GradientsOfGradientsNeedOneProcess) {
   });
 }
 
-// The second list of parameters must not be taken for one that was done.
-TEST(LossScalingOfSeveralModels, SeesAllGradients) {
-  const auto one = at::ones({3}).set_requires_grad(true);
-  const auto two = at::ones({3}).set_requires_grad(true);
-  SGD optimizer({one, two}, 0.1);
+// The gradients of the second parameter must be checked too.
+TEST(LossScaling, ChecksTheGradientsOfAllModels) {
+  const auto first = at::ones({3}).set_requires_grad(true);
+  const auto second = at::ones({3}).set_requires_grad(true);
+  SGD optimizer({first, second}, 0.1);
   LossScaling scaling({.init_scale = 1024}, c10::kCPU);
   scaling.attach(optimizer);
   for (const bool overflow : {false, true}) {
-    scaling.begin_backward({one, two});
-    scaling.scale(one.sum() + two.sum().mul(overflow ? INFINITY : 2))
+    scaling.begin_backward({first, second});
+    scaling.scale(first.sum() + second.sum().mul(overflow ? INFINITY : 2))
         .backward();
-    scaling.finish({one, two});
+    scaling.finish({first, second});
 
-    EXPECT_TRUE(at::equal(one.grad(), at::ones({3})));
-    EXPECT_EQ(two.grad().isfinite().all().item<bool>(), !overflow);
+    EXPECT_TRUE(at::equal(first.grad(), at::ones({3})));
+    EXPECT_EQ(second.grad().isfinite().all().item<bool>(), !overflow);
     EXPECT_EQ(scaling.step_was_skipped(), overflow);
-    const auto before = one.clone();
+    const auto before = first.clone();
     optimizer.step();
     optimizer.zero_grad();
-    EXPECT_EQ(at::equal(one, before), overflow);
+    EXPECT_EQ(at::equal(first, before), overflow);
   }
 }
 
-TEST(FreeMemory, KeepsWhatWasSetOnTheAccelerator) {
+TEST(FreeMemory, KeepsTheSettingsOfTheAccelerator) {
   Accelerator accelerator{PartialState(Group()), {}};
   Net net = make_net();
   accelerator.prepare(net);
@@ -323,7 +323,7 @@ TEST(FreeMemory, KeepsWhatWasSetOnTheAccelerator) {
   EXPECT_TRUE(again->first->weight.grad().defined());
 }
 
-TEST(Debug, LooksAtTheLoss) {
+TEST(Debug, RejectsALossOfNan) {
   PartialStateOptions options;
   options.environment.emplace();
   options.environment->emplace("ACCELERATE_DEBUG_MODE", "1");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups inside groups, groups that disagree, groups for LibTorch's classes.
+// Subgroups, mismatched calls, timeouts, and use by LibTorch's classes.
 #include <latch>
 #include <optional>
 
@@ -13,7 +13,7 @@
 #include "accelerate/error.h"
 #include "accelerate/group.h"
 #include "accelerate/interrupt.h"
-#include "comm/patience.h"
+#include "comm/wait_limits.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
 
@@ -27,23 +27,23 @@ int sum_over(const Group& group, int value) {
   return group.reduce({at::full({1}, value)})[0].item<int>();
 }
 
-TEST_P(Groups, TwoHalvesWorkAtOnce) {
+TEST_P(Groups, TwoSubgroupsWorkAtTheSameTime) {
   run_on_ranks(5, quick(GetParam()), [](Group& world) {
     const auto low = world.subgroup({0, 1});
     const auto high = world.subgroup({4, 3, 2});
     ASSERT_NE(low.has_value(), high.has_value());
-    const Group& mine = low ? *low : *high;
+    const Group& own_group = low ? *low : *high;
 
     for (int i = 0; i < 20; ++i) {
-      EXPECT_EQ(sum_over(mine, world.rank()), low ? 1 : 9);
+      EXPECT_EQ(sum_over(own_group, world.rank()), low ? 1 : 9);
     }
 
-    EXPECT_EQ(mine.rank(), low ? world.rank() : 4 - world.rank());
+    EXPECT_EQ(own_group.rank(), low ? world.rank() : 4 - world.rank());
     EXPECT_EQ(sum_over(world, 1), 5);
   });
 }
 
-TEST_P(Groups, GroupsOfGroups) {
+TEST_P(Groups, SubgroupsOfSubgroups) {
   run_on_ranks(3, quick(GetParam()), [](Group& world) {
     const auto pair = world.subgroup({2, 0});
     if (pair) {
@@ -56,17 +56,17 @@ TEST_P(Groups, GroupsOfGroups) {
   });
 }
 
-TEST_P(Groups, RefuseRanksTheyDoNotHave) {
+TEST_P(Groups, RejectRanksOutsideTheGroup) {
   run_on_ranks(2, quick(GetParam()), [](Group& world) {
     EXPECT_EQ(
         message_of<ArgumentError>(
             [&] { static_cast<void>(world.subgroup({0, 2})); }),
-        "subgroup: rank 2 is not in the group of 2 ranks (0–1)");
+        "subgroup: rank 2 is not in the group of size 2 (ranks 0–1)");
     EXPECT_EQ(sum_over(world, 1), 2);
   });
 }
 
-TEST_P(Groups, NameTheArgumentsThatDiffer) {
+TEST_P(Groups, ReportTheArgumentsThatDiffer) {
   run_on_ranks(3, quick(GetParam()), [](Group& world) {
     const at::Tensor tensor = at::ones({2});
 
@@ -96,7 +96,7 @@ TEST_P(Groups, NameTheArgumentsThatDiffer) {
   });
 }
 
-TEST_P(Groups, RefuseEverythingOnceTheyAreAborted) {
+TEST_P(Groups, RejectAllCallsAfterAnAbort) {
   run_on_ranks(2, quick(GetParam()), [](Group& world) {
     world.barrier();
     if (world.rank() == 0) {
@@ -105,14 +105,14 @@ TEST_P(Groups, RefuseEverythingOnceTheyAreAborted) {
           message_of<DistributedError>([&] { world.barrier(); }),
           "this group of 2 ranks was aborted on rank 0");
     } else {
-      // Rank 0 will never come; its group goes when it returns.
+      // Rank 0 never makes this call; it destroys its group when it returns.
       EXPECT_THROW(world.barrier(), DistributedError);
     }
   });
 }
 
-// The warning about a late rank shows that the wait has begun.
-TEST_P(Groups, EndTheirWaitWhenTheyAreAborted) {
+// The warning about a late rank shows that the wait has started.
+TEST_P(Groups, StopWaitingWhenAborted) {
   std::latch ended(1);
   const Group* waiting = nullptr;
   GroupOptions options = quick(GetParam());
@@ -132,7 +132,7 @@ TEST_P(Groups, EndTheirWaitWhenTheyAreAborted) {
   });
 }
 
-TEST_P(OurBackends, EndTheirWaitWhenTheProcessIsInterrupted) {
+TEST_P(OurBackends, StopWaitingWhenTheProcessIsInterrupted) {
   std::latch ended(1);
   GroupOptions options = quick(GetParam());
   options.warn_after = std::chrono::milliseconds(50);
@@ -153,8 +153,10 @@ TEST_P(OurBackends, EndTheirWaitWhenTheProcessIsInterrupted) {
   });
 }
 
-// Rank 0 calls alone, with 100 ms of patience where the group has seconds.
-std::string lonely_reduction(const GroupOptions& options, const Call* call) {
+// Only rank 0 makes the call, with a timeout of 100 ms; the group's timeout is
+// several seconds.
+std::string error_of_lonely_reduction(
+    const GroupOptions& options, const Call* call) {
   std::latch ended(1);
   std::string message;
   run_on_ranks(2, options, [&](Group& world) {
@@ -162,41 +164,42 @@ std::string lonely_reduction(const GroupOptions& options, const Call* call) {
       ended.wait();
       return;
     }
-    std::vector<at::Tensor> one = {at::ones({3})};
-    c10d::AllreduceOptions impatient;
-    impatient.timeout = std::chrono::milliseconds(100);
+    std::vector<at::Tensor> tensors = {at::ones({3})};
+    c10d::AllreduceOptions short_timeout;
+    short_timeout.timeout = std::chrono::milliseconds(100);
     std::optional<CallScope> scope;
     if (call != nullptr) {
       scope.emplace(*call);
     }
-    message = message_of<DistributedError>(
-        [&] { world.wait(world.backend().allreduce(one, impatient), "step"); });
+    message = message_of<DistributedError>([&] {
+      world.wait(world.backend().allreduce(tensors, short_timeout), "step");
+    });
     EXPECT_THAT(
         message_of<DistributedError>([&] { world.barrier(); }),
-        testing::HasSubstr("unusable since " + message));
+        testing::HasSubstr("unusable after an error: " + message));
     ended.count_down();
   });
   return message;
 }
 
-TEST_P(OurBackends, HonourTheTimeoutOfOneCall) {
+TEST_P(OurBackends, HonourTheTimeoutOfACall) {
   EXPECT_EQ(
-      lonely_reduction(quick(GetParam()), nullptr),
-      "ALLREDUCE #1: rank 1 did not come within 100 ms; rank 0 stopped "
-      "waiting");
+      error_of_lonely_reduction(quick(GetParam()), nullptr),
+      "ALLREDUCE #1: rank 1 did not reach this call within 100 ms; rank 0 "
+      "stopped waiting");
 }
 
-TEST_P(OurBackends, SpeakOfTheCallTheyArePartOf) {
+TEST_P(OurBackends, ReportTheCallThatTheyArePartOf) {
   const Call call{"backward", 12};
 
   EXPECT_EQ(
-      lonely_reduction(quick(GetParam()), &call),
-      "backward #12: rank 1 did not come within 100 ms; rank 0 stopped "
-      "waiting");
+      error_of_lonely_reduction(quick(GetParam()), &call),
+      "backward #12: rank 1 did not reach this call within 100 ms; rank 0 "
+      "stopped waiting");
 }
 
-// LibTorch's own gradient averaging, over a group of ours.
-TEST_P(Groups, CarryLibTorchsReducer) {
+// LibTorch's DDP reducer over one of our groups.
+TEST_P(Groups, WorkWithLibTorchsReducer) {
   run_on_ranks(2, quick(GetParam()), [](Group& world) {
     std::vector<at::Tensor> params = {
         at::ones({3}).requires_grad_(), at::ones({2}).requires_grad_()};
@@ -213,11 +216,11 @@ TEST_P(Groups, CarryLibTorchsReducer) {
         /*skip_all_reduce_unused_params=*/false,
         /*use_python_reducer=*/false,
         std::vector<std::int64_t>{});
-    const double mine = world.rank() + 1.0;
+    const double factor = world.rank() + 1.0;
 
     for (int step = 0; step < 3; ++step) {
       reducer->prepare_for_backward({});
-      (params[0].sum() * mine + params[1].sum() * 2 * mine).backward();
+      (params[0].sum() * factor + params[1].sum() * 2 * factor).backward();
     }
 
     EXPECT_TRUE(params[0].grad().eq(3 * 1.5).all().item<bool>());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every option, method and property of the Accelerator that other tests do
-// not already train with.
+// Options, methods and properties of the Accelerator that other tests do not
+// use.
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -23,7 +23,7 @@
 #include "support/counting_datasets.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -39,33 +39,34 @@ Accelerator alone(const AcceleratorOptions& options = {}) {
   return Accelerator(PartialState(Group()), options);
 }
 
-// A variable of the environment for the length of a test.
-class Variable {
+// Sets an environment variable for the duration of a test.
+class EnvironmentVariable {
  public:
-  Variable(const char* name, const char* value) : name_(name) {
+  EnvironmentVariable(const char* name, const char* value) : name_(name) {
     ::setenv(name, value, 1);
   }
-  ~Variable() { ::unsetenv(name_); }
+  ~EnvironmentVariable() { ::unsetenv(name_); }
 
  private:
   const char* name_;
 };
 
-TEST(AcceleratorOptions, ExplicitValuesWinOverTheEnvironment) {
-  const Variable precision("ACCELERATE_MIXED_PRECISION", "bf16");
-  const Variable steps("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4");
+TEST(AcceleratorOptions, ExplicitValuesOverrideTheEnvironment) {
+  const EnvironmentVariable precision("ACCELERATE_MIXED_PRECISION", "bf16");
+  const EnvironmentVariable steps(
+      "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4");
 
   const auto from_environment = alone();
   EXPECT_EQ(from_environment.mixed_precision(), Precision::bf16);
   EXPECT_EQ(from_environment.gradient_accumulation_steps(), 4);
 
-  const auto explicit_ones = alone(
+  const auto from_options = alone(
       {.mixed_precision = Precision::no, .gradient_accumulation_steps = 2});
-  EXPECT_EQ(explicit_ones.mixed_precision(), Precision::no);
-  EXPECT_EQ(explicit_ones.gradient_accumulation_steps(), 2);
+  EXPECT_EQ(from_options.mixed_precision(), Precision::no);
+  EXPECT_EQ(from_options.gradient_accumulation_steps(), 2);
 }
 
-TEST(AcceleratorOptions, DefaultsAreThePeers) {
+TEST(AcceleratorOptions, DefaultsMatchHuggingFaceAccelerate) {
   const auto accelerator = alone();
 
   EXPECT_EQ(accelerator.mixed_precision(), Precision::no);
@@ -79,7 +80,7 @@ TEST(AcceleratorOptions, DefaultsAreThePeers) {
   EXPECT_FALSE(accelerator.non_blocking());
 }
 
-TEST(AcceleratorOptions, ReachTheLoaders) {
+TEST(AcceleratorOptions, ApplyToPreparedLoaders) {
   auto accelerator = alone(with_data(
       {.split_batches = true,
        .dispatch_batches = false,
@@ -112,7 +113,7 @@ TEST(AcceleratorOptions, SplitBatchesIsForwarded) {
   });
 }
 
-TEST(Accelerator, KnowsItsPlace) {
+TEST(Accelerator, KnowsItsRankAndDevice) {
   run_on_ranks(3, quick(Backend::shm), [](Group& group) {
     Accelerator accelerator{PartialState(group), {}};
     const int rank = group.rank();
@@ -148,7 +149,7 @@ TEST(Accelerator, KnowsItsPlace) {
   });
 }
 
-TEST(Accelerator, SettersSet) {
+TEST(Accelerator, SettersChangeTheOptions) {
   auto accelerator = alone();
   accelerator.set_sync_gradients(false);
   EXPECT_FALSE(accelerator.sync_gradients());
@@ -165,7 +166,7 @@ TEST(Accelerator, UnwrapsToTheSameObject) {
   EXPECT_EQ(&accelerator.unwrap_model(model), &model);
 }
 
-TEST(Accelerator, LeavesGradientsOfAnEvaluatedModelAlone) {
+TEST(Accelerator, DoesNotReduceGradientsInEvaluationMode) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     Net net = make_net();
     Accelerator accelerator{PartialState(group), {}};
@@ -173,10 +174,10 @@ TEST(Accelerator, LeavesGradientsOfAnEvaluatedModelAlone) {
 
     accelerator.backward(net_loss(net, batch_of(group.rank(), 0)));
 
-    Net own = make_net();
-    net_loss(own, batch_of(group.rank(), 0)).backward();
+    Net reference = make_net();
+    net_loss(reference, batch_of(group.rank(), 0)).backward();
     EXPECT_TRUE(
-        at::equal(net->first->weight.grad(), own->first->weight.grad()));
+        at::equal(net->first->weight.grad(), reference->first->weight.grad()));
   });
 }
 
@@ -199,30 +200,30 @@ TEST(Accelerator, TrainsParametersWithoutAModule) {
   });
 }
 
-TEST(Accelerator, ForgetsWhatItPrepared) {
+TEST(Accelerator, FreeMemoryReleasesPreparedModels) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     Net net = make_net();
     Accelerator accelerator{PartialState(group), {}};
     accelerator.prepare(net);
     accelerator.backward(net_loss(net, batch_of(group.rank(), 0)));
-    at::Tensor kept = at::ones({3});
+    at::Tensor tensor = at::ones({3});
 
-    accelerator.free_memory(kept);
-    EXPECT_FALSE(kept.defined());
+    accelerator.free_memory(tensor);
+    EXPECT_FALSE(tensor.defined());
     net->zero_grad();
     net_loss(net, batch_of(group.rank(), 0)).backward();
 
-    Net own = make_net();
-    net_loss(own, batch_of(group.rank(), 0)).backward();
+    Net reference = make_net();
+    net_loss(reference, batch_of(group.rank(), 0)).backward();
     EXPECT_TRUE(
-        at::equal(net->first->weight.grad(), own->first->weight.grad()));
+        at::equal(net->first->weight.grad(), reference->first->weight.grad()));
     accelerator.clear();
     accelerator.prepare(net);
     accelerator.backward(net_loss(net, batch_of(group.rank(), 0)));
   });
 }
 
-TEST(Accelerator, LeavesTheRunTogether) {
+TEST(Accelerator, EndTrainingLeavesTheProcessGroup) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     Net net = make_net();
     Accelerator accelerator{PartialState(group), {}};
@@ -245,7 +246,7 @@ TEST(Accelerator, SkipsFirstBatches) {
   EXPECT_EQ(read_all(rest), (std::vector<std::vector<std::int64_t>>{{4, 5}}));
 }
 
-TEST(Accelerator, ProfilesAsItWasTold) {
+TEST(Accelerator, WritesTheProfileToTheGivenFolder) {
   const std::filesystem::path folder = fresh_folder();
   AcceleratorOptions options;
   options.profile_kwargs.output_trace_dir = folder.string();
@@ -268,7 +269,7 @@ TEST(Accelerator, ClipsValues) {
   EXPECT_TRUE(at::equal(weight.grad(), at::tensor({1.0F, -0.5F})));
 }
 
-TEST(Accelerator, PrintsWhatAStepOfAPreparedSchedulerMeans) {
+TEST(Accelerator, ExplainsTheStepOfAPreparedScheduler) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     Net net = make_net();
     SGD optimizer(net->parameters(), 1.0);
@@ -285,42 +286,43 @@ TEST(Accelerator, PrintsWhatAStepOfAPreparedSchedulerMeans) {
     if (group.rank() == 0) {
       EXPECT_EQ(
           testing::internal::GetCapturedStderr(),
-          "an optimizer step is 2 scheduler steps, one per process; for one, "
-          "set `scheduler_unit = SchedulerUnit::per_optimizer_step`\n");
+          "each optimizer step is 2 scheduler steps, one per process; to take "
+          "only one, set `scheduler_unit = "
+          "SchedulerUnit::per_optimizer_step`\n");
     }
 
     scheduler.step();
 
-    // Once for each process, or once.
+    // One step per process, or one step.
     EXPECT_NEAR(
         scheduler.get_last_lr()[0], group.rank() == 0 ? 0.01 : 0.1, 1e-9);
   });
 }
 
-at::ScalarType type_of_product() {
+at::ScalarType matmul_type() {
   return at::ones({2, 2}).matmul(at::ones({2, 2})).scalar_type();
 }
 
-TEST(AutocastOfTheThread, LastsFromPrepareToFreeMemory) {
+TEST(ThreadAutocast, LastsFromPrepareToFreeMemory) {
   torch::nn::Linear model(2, 2);
   {
     Accelerator accelerator(
         PartialState(Group()), {.mixed_precision = Precision::bf16});
-    EXPECT_EQ(type_of_product(), at::kFloat);
+    EXPECT_EQ(matmul_type(), at::kFloat);
     accelerator.prepare(model);
-    EXPECT_EQ(type_of_product(), at::kBFloat16);
+    EXPECT_EQ(matmul_type(), at::kBFloat16);
     accelerator.backward(model(at::ones({1, 2})).sum());
     EXPECT_EQ(model->weight.grad().scalar_type(), at::kFloat);
 
     accelerator.free_memory();
-    EXPECT_EQ(type_of_product(), at::kFloat);
+    EXPECT_EQ(matmul_type(), at::kFloat);
     accelerator.prepare(model);
-    EXPECT_EQ(type_of_product(), at::kBFloat16);
+    EXPECT_EQ(matmul_type(), at::kBFloat16);
   }
-  EXPECT_EQ(type_of_product(), at::kFloat);
+  EXPECT_EQ(matmul_type(), at::kFloat);
 }
 
-TEST(AutocastOfTheThread, BelongsToOneAcceleratorAtATime) {
+TEST(ThreadAutocast, BelongsToOneAcceleratorAtATime) {
   torch::nn::Linear model(2, 2);
   Accelerator first(
       PartialState(Group()), {.mixed_precision = Precision::bf16});
@@ -330,10 +332,10 @@ TEST(AutocastOfTheThread, BelongsToOneAcceleratorAtATime) {
 
   EXPECT_EQ(
       message_of<StateError>([&] { second.prepare(model); }),
-      "another Accelerator already keeps autocast on");
+      "another Accelerator already keeps autocast enabled");
 }
 
-TEST(AutocastOfTheThread, RefusesABackwardInAnotherThread) {
+TEST(ThreadAutocast, RejectsABackwardInAnotherThread) {
   torch::nn::Linear model(2, 2);
   Accelerator accelerator(
       PartialState(Group()), {.mixed_precision = Precision::bf16});
@@ -347,11 +349,11 @@ TEST(AutocastOfTheThread, RefusesABackwardInAnotherThread) {
 
   EXPECT_EQ(
       message,
-      "backward was called in another thread than prepare, where autocast is "
-      "not on");
+      "backward was called in a different thread than prepare, and autocast is "
+      "not enabled in that thread");
 }
 
-TEST(Fp16, IsRefusedOnACpu) {
+TEST(Fp16, IsRejectedOnACpu) {
   EXPECT_THROW(
       Accelerator(PartialState(Group()), {.mixed_precision = Precision::fp16}),
       UnsupportedError);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics over several processes equal those over all rows.
+// Metrics over several processes equal the metrics over all rows.
 #include "accelerate/metrics.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace accelerate {
 namespace {
 
-/// A rank's part of the rows: unequal parts, none for rank 1.
+/// Returns a rank's part of the rows: parts are unequal, and rank 1 has none.
 Tensor part(const Tensor& rows, int rank, int size) {
   const std::int64_t count = rows.size(0);
   const std::int64_t share = count / (2 * size);
@@ -29,7 +29,7 @@ Tensor part(const Tensor& rows, int rank, int size) {
 
 class MetricRanks : public testing::TestWithParam<int> {};
 
-TEST_P(MetricRanks, GiveWhatOneProcessGives) {
+TEST_P(MetricRanks, MatchASingleProcess) {
   at::manual_seed(3);
   const auto predictions = at::randint(0, 4, {90}, at::kLong);
   const auto references = at::randint(0, 4, {90}, at::kLong);
@@ -47,16 +47,16 @@ TEST_P(MetricRanks, GiveWhatOneProcessGives) {
       EXPECT_NEAR(value(metric.compute(group)), expected, 1e-12);
     });
   };
-  const auto itself = [](double value) { return value; };
+  const auto identity = [](double value) { return value; };
 
-  check(Accuracy(), predictions, itself);
+  check(Accuracy(), predictions, identity);
   check(F1({.average = Average::macro}), predictions, [](const F1Scores& s) {
     return s.precision + 2 * s.recall + 4 * s.f1;
   });
-  check(MatthewsCorrelation(), predictions, itself);
-  check(PearsonCorrelation(), predictions, itself);
-  check(SpearmanCorrelation(), predictions, itself);
-  check(Perplexity(), logits, itself);
+  check(MatthewsCorrelation(), predictions, identity);
+  check(PearsonCorrelation(), predictions, identity);
+  check(SpearmanCorrelation(), predictions, identity);
+  check(Perplexity(), logits, identity);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -64,11 +64,11 @@ INSTANTIATE_TEST_SUITE_P(
       return "Ranks_" + std::to_string(each.param);
     });
 
-TEST(Metrics, RefuseOnEveryRankWhenNoneHasRows) {
+TEST(Metrics, ThrowOnEveryRankWithoutRows) {
   run_on_ranks(2, quick(Backend::fake), [](Group& group) {
     EXPECT_EQ(
         message_of<StateError>([&] { Accuracy().compute(group); }),
-        "`Accuracy` was given 0 rows, it needs at least 1");
+        "`Accuracy` got 0 rows, but needs at least 1");
     group.barrier();
   });
 }

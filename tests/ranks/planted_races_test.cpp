@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Races planted on purpose: the suppression file, which hides findings inside
-// LibTorch, must not hide one of ours, wherever LibTorch's types are near it.
-// Built with ThreadSanitizer only; there the process of each test must end
-// with the tool's report.
+// Deliberate data races: the suppression file, which hides reports inside
+// LibTorch, must not hide races in our code, even if it uses LibTorch's types.
+// Built with ThreadSanitizer only; the process of each test must exit with a
+// report of the tool.
 #include <functional>
 #include <thread>
 
@@ -26,7 +26,7 @@ void on_two_threads(const std::function<void()>& work) {
   second.join();
 }
 
-// The whole process, so that the tool's exit status is seen.
+// Runs a separate process, to check the exit status of the tool.
 template <typename Function>
 void expect_report(Function&& race) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of several ranks against those of one process.
+// Compares the gradients of several ranks with the gradients of one process.
 #include "parallel/reducer.h"
 
 #include <mutex>
@@ -18,7 +18,7 @@
 namespace accelerate {
 namespace {
 
-// Modules draw from the one generator of the process.
+// Modules use the random generator of the process.
 torch::nn::Sequential small_net() {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -53,7 +53,7 @@ at::Tensor loss_of(torch::nn::Sequential& net, const at::Tensor& rows) {
   return net->forward(rows).pow(2).mean();
 }
 
-// What one process gets from the rows of all ranks.
+// The gradients of one process with the rows of all ranks.
 std::vector<at::Tensor> expected_gradients(int size, int step) {
   auto net = small_net();
   std::vector<at::Tensor> rows;
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values(Backend::shm, Backend::gloo),
         testing::Values(2, 3, 5)));
 
-// Small buckets, so that several are under way at once.
+// Small buckets, so that several are reduced at the same time.
 Reducer::Options small_buckets() {
   Reducer::Options options;
   options.buckets.first_bytes = 64;
@@ -119,7 +119,7 @@ TEST_P(EverySize, AveragesLikeOneProcessWithAllRows) {
   });
 }
 
-TEST_P(EverySize, KeepsTheSumAsideUntilItSynchronises) {
+TEST_P(EverySize, HidesTheSumUntilItSynchronises) {
   on_ranks([](Group& group) {
     auto net = small_net();
     const auto parameters = parameters_of(*net);
@@ -142,7 +142,7 @@ TEST_P(EverySize, KeepsTheSumAsideUntilItSynchronises) {
   });
 }
 
-TEST_P(EverySize, AddsToWhatNobodyCleared) {
+TEST_P(EverySize, AddsToGradientsThatWereNotCleared) {
   on_ranks([](Group& group) {
     auto net = small_net();
     const auto parameters = parameters_of(*net);
@@ -162,12 +162,12 @@ TEST_P(EverySize, AddsToWhatNobodyCleared) {
   });
 }
 
-// Each rank uses another one of three branches; the last is used by nobody.
+// Ranks use one of the first two branches; no rank uses the last.
 TEST_P(EverySize, FindsUnusedParameters) {
   on_ranks([](Group& group) {
     const auto make = [] { return at::ones({5}).set_requires_grad(true); };
     const std::vector<at::Tensor> branches = {make(), make(), make()};
-    Reducer reducer(group, {{"a", "b", "nobody"}, branches}, small_buckets());
+    Reducer reducer(group, {{"a", "b", "unused"}, branches}, small_buckets());
 
     for (int step = 0; step < 3; ++step) {
       reducer.begin(Sync::now);
@@ -187,8 +187,8 @@ TEST_P(EverySize, FindsUnusedParameters) {
   });
 }
 
-// In the second step rank 0 uses a parameter twice, through two graphs: its
-// bucket is on its way when the second gradient comes.
+// In the second step rank 0 uses a parameter twice, in two graphs: its bucket
+// has already started when the second gradient is ready.
 TEST_P(EverySize, ReducesLateGradientsInASecondRound) {
   on_ranks([](Group& group) {
     const auto a = at::ones({5}).set_requires_grad(true);
@@ -213,7 +213,7 @@ TEST_P(EverySize, ReducesLateGradientsInASecondRound) {
   });
 }
 
-TEST_P(EverySize, TellsTheOthersThatOneFailed) {
+TEST_P(EverySize, ReportsTheFailureOfARankToTheOtherRanks) {
   on_ranks([](Group& group) {
     auto net = small_net();
     const auto parameters = parameters_of(*net);
@@ -227,7 +227,7 @@ TEST_P(EverySize, TellsTheOthersThatOneFailed) {
       }
       loss_of(net, rows_of(group.rank(), 0)).backward();
       if (step == 1) {
-        EXPECT_THROW(reducer.end(), PeerError);
+        EXPECT_THROW(reducer.end(), RankError);
         EXPECT_FALSE(parameters.tensors[0].grad().defined());
         continue;
       }
@@ -238,12 +238,12 @@ TEST_P(EverySize, TellsTheOthersThatOneFailed) {
   });
 }
 
-TEST_P(EverySize, EqualsLibTorchsReducer) {
+TEST_P(EverySize, MatchesLibTorchsReducer) {
   on_ranks([](Group& group) {
-    auto ours = small_net();
-    auto theirs = small_net();
-    Reducer reducer(group, parameters_of(*ours), small_buckets());
-    const auto parameters = theirs->parameters();
+    auto net = small_net();
+    auto reference = small_net();
+    Reducer reducer(group, parameters_of(*net), small_buckets());
+    const auto parameters = reference->parameters();
     auto [buckets, limits] =
         c10d::compute_bucket_assignment_by_size(parameters, {512, 1024});
     std::reverse(buckets.begin(), buckets.end());
@@ -264,24 +264,24 @@ TEST_P(EverySize, EqualsLibTorchsReducer) {
     for (int step = 0; step < 3; ++step) {
       const auto rows = rows_of(group.rank(), step);
       reducer.begin(Sync::now);
-      loss_of(ours, rows).backward();
+      loss_of(net, rows).backward();
       reducer.end();
       oracle.prepare_for_forward();
-      auto loss = loss_of(theirs, rows);
+      auto loss = loss_of(reference, rows);
       oracle.prepare_for_backward({loss});
       loss.backward();
 
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         EXPECT_TRUE(at::allclose(
-            ours->parameters()[i].grad(), parameters[i].grad(), 1e-6, 1e-8));
+            net->parameters()[i].grad(), parameters[i].grad(), 1e-6, 1e-8));
       }
-      ours->zero_grad();
-      theirs->zero_grad();
+      net->zero_grad();
+      reference->zero_grad();
     }
   });
 }
 
-TEST_P(EverySize, NarrowsOnTheWireWhenAsked) {
+TEST_P(EverySize, ReducesInALowerPrecisionOnRequest) {
   on_ranks([](Group& group) {
     auto net = small_net();
     const auto parameters = parameters_of(*net);
@@ -298,7 +298,8 @@ TEST_P(EverySize, NarrowsOnTheWireWhenAsked) {
         const auto& gradient = parameters.tensors[i].grad();
         EXPECT_TRUE(
             at::equal(gradient, gradient.to(at::kBFloat16).to(at::kFloat)));
-        // bf16 has 8 bits: each rank's part and the result are rounded once.
+        // bf16 has 8 bits; the contribution of each rank and the result are
+        // each rounded once.
         EXPECT_TRUE(at::allclose(gradient, expected[i], 0.02, 1e-3));
       }
       net->zero_grad();
@@ -306,7 +307,7 @@ TEST_P(EverySize, NarrowsOnTheWireWhenAsked) {
   });
 }
 
-TEST(LocalGradients, HidesTheSumBetweenMicroSteps) {
+TEST(LocalGradients, HidesTheSumBetweenMicroBatches) {
   auto net = small_net();
   const auto parameters = parameters_of(*net);
   LocalGradients path(parameters);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accumulations that some processes begin and others finish.
+// Accumulations that some processes start and others finish.
 #include <array>
 #include <filesystem>
 #include <string>
@@ -16,7 +16,7 @@
 #include "accelerate/optim.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -25,7 +25,7 @@ namespace {
 constexpr int kGroup = 3;
 constexpr double kRate = 0.05;
 
-/// Who saw which rows: every rank others in every micro-step.
+/// The rows of each rank: different in every micro-step.
 at::Tensor rows_at(int ranks, int rank, int micro) {
   return batch_of(rank + 5 * ranks, micro);
 }
@@ -34,7 +34,7 @@ double weight_at(int rank, int micro) {
   return 1 + rank + 2 * micro;
 }
 
-/// Two models, each with an optimizer, and one loss of both.
+/// Two models, each with an optimizer, and one joint loss.
 struct TwoNets {
   explicit TwoNets(std::int64_t seed)
       : first(make_net(seed)), second(make_net(seed + 1)) {}
@@ -55,7 +55,7 @@ struct TwoNets {
   Net second;
 };
 
-/// Whether sums are averaged in every micro-step, or only the finished ones.
+/// Whether gradients are averaged in every micro-step or only at the end.
 enum class When { at_the_end, each_batch };
 
 class AccumulatingRun {
@@ -102,7 +102,7 @@ class AccumulatingRun {
   SGD second_;
 };
 
-/// The first so many micro-steps of a group by some ranks, the rest by others.
+/// The first micro-steps of a group run on some ranks, the rest on others.
 struct Division {
   int before;
   int after;
@@ -119,7 +119,7 @@ struct Division {
     }
   }
 
-  /// The part that one micro-batch has of the gradient.
+  /// The share of one micro-batch in the gradient.
   double share(AccumulationWeighting weighting, int rank, int micro) const {
     const auto weight = [&](int r, int m) {
       return weighting == AccumulationWeighting::weighted ? weight_at(r, m) : 1;
@@ -132,7 +132,7 @@ struct Division {
     return weight(rank, micro) / sum;
   }
 
-  /// The same update in one process, by hand.
+  /// The same update computed in one process.
   std::vector<at::Tensor> update(AccumulationWeighting weighting) const {
     TwoNets nets(7);
     for_each([&](int rank, int micro) {
@@ -154,10 +154,10 @@ struct Division {
 using AccumulationCase = std::tuple<AccumulationWeighting, When, int, int>;
 class RestoredAccumulation : public testing::TestWithParam<AccumulationCase> {};
 
-TEST_P(RestoredAccumulation, IsFinishedAsIfAllHadBegunIt) {
+TEST_P(RestoredAccumulation, IsFinishedAsIfTheSameRanksHadStartedIt) {
   const auto [weighting, when, after, stop] = GetParam();
   const Division division{3, after, stop};
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   run_on_ranks(
       division.before, quick(Backend::shm), [&, w = weighting](Group& group) {
         AccumulatingRun run(group, w, std::get<1>(GetParam()), /*seed=*/7);
@@ -181,9 +181,9 @@ TEST_P(RestoredAccumulation, IsFinishedAsIfAllHadBegunIt) {
       });
 }
 
-/// A lone run that is in the first of so many micro-steps, or not there yet.
-struct Begun {
-  Begun(
+/// A single-process run in its first micro-step of several, or before it.
+struct StartedRun {
+  StartedRun(
       std::int64_t num_steps,
       AccumulationWeighting weighting,
       bool half = false)
@@ -202,39 +202,43 @@ struct Begun {
   Net net = make_net();
 };
 
-TEST(RestoredAccumulations, WithOtherWeightsAreRefused) {
+TEST(RestoredAccumulations, WithDifferentWeightsAreRefused) {
   using enum AccumulationWeighting;
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   const auto from = [&](std::int64_t steps, AccumulationWeighting weighting) {
-    Begun run(steps, weighting, /*half=*/true);
+    StartedRun run(steps, weighting, /*half=*/true);
     return run.accelerator.save_state(folder.path() / "c");
   };
-  const auto why_not = [](const std::filesystem::path& saved, Begun&& run) {
+  const auto load_error = [](const std::filesystem::path& saved,
+                             StartedRun&& run) {
     return message_of<FormatError>([&] { run.accelerator.load_state(saved); });
   };
 
-  const auto place = from(3, fixed);
-  constexpr const char* kBegin =
-      "the checkpoint is from the middle of an accumulation of 3 micro-steps "
-      "with weighting `fixed`; this run has ";
+  const auto checkpoint = from(3, fixed);
+  constexpr const char* kPrefix =
+      "the checkpoint was saved in the middle of gradient accumulation "
+      "over 3 micro-steps with weighting `fixed`, but this run accumulates "
+      "over ";
   EXPECT_THAT(
-      why_not(place, Begun(2, fixed)),
-      testing::HasSubstr(std::string(kBegin) + "2 with `fixed`"));
+      load_error(checkpoint, StartedRun(2, fixed)),
+      testing::HasSubstr(std::string(kPrefix) + "2 micro-steps with `fixed`"));
   EXPECT_THAT(
-      why_not(place, Begun(3, group)),
-      testing::HasSubstr(std::string(kBegin) + "3 with `group`"));
+      load_error(checkpoint, StartedRun(3, group)),
+      testing::HasSubstr(std::string(kPrefix) + "3 micro-steps with `group`"));
 
-  Begun other(2, fixed);
+  StartedRun other(2, fixed);
   EXPECT_THAT(
-      other.accelerator.load_state(place, {.strict = false}).left_out,
-      testing::ElementsAre(testing::StartsWith(kBegin)));
-  // How many there will be matters to fixed weights alone.
+      other.accelerator.load_state(checkpoint, {.strict = false}).left_out,
+      testing::ElementsAre(testing::StartsWith(kPrefix)));
+  // The number of micro-steps matters only for fixed weights.
+  EXPECT_TRUE(StartedRun(2, group)
+                  .accelerator.load_state(from(3, group))
+                  .left_out.empty());
+  // Between accumulations there are no weights to check.
+  StartedRun between(3, fixed);
+  const auto complete = between.accelerator.save_state(folder.path() / "d");
   EXPECT_TRUE(
-      Begun(2, group).accelerator.load_state(from(3, group)).left_out.empty());
-  // Between accumulations there is nothing to weigh.
-  Begun between(3, fixed);
-  const auto whole = between.accelerator.save_state(folder.path() / "d");
-  EXPECT_TRUE(Begun(2, group).accelerator.load_state(whole).left_out.empty());
+      StartedRun(2, group).accelerator.load_state(complete).left_out.empty());
 }
 
 std::string name_of_accumulation(

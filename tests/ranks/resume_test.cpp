@@ -19,14 +19,14 @@
 #include "accelerate/tensor_map.h"
 #include "support/counting_datasets.h"
 #include "support/run_on_ranks.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
 
 using Indices = std::vector<std::int64_t>;
 
-/// Counts how much of it is read.
+/// Counts how many samples are read.
 struct PlainStream : CountingStream {
   std::shared_ptr<int> reads = std::make_shared<int>(0);
 
@@ -36,7 +36,7 @@ struct PlainStream : CountingStream {
   }
 };
 
-/// Numbers that depend on all numbers before them, and a place to go back to.
+/// Numbers that depend on all numbers before them, with a state to restore.
 struct Walk : PlainStream {
   std::int64_t sum = 0;
 
@@ -71,8 +71,8 @@ Indices walk_to(std::int64_t n) {
   return all;
 }
 
-/// What all ranks together read: step after step, each in the order of ranks.
-class Seen {
+/// The samples that all ranks read, ordered by step and then by rank.
+class SeenSamples {
  public:
   void add(
       const Group& group,
@@ -85,7 +85,7 @@ class Seen {
   }
   Indices in_order() const {
     Indices all;
-    for (const auto& [place, values] : by_step_) {
+    for (const auto& [position, values] : by_step_) {
       all.insert(all.end(), values.begin(), values.end());
     }
     return all;
@@ -99,11 +99,11 @@ class Seen {
 using StreamCase = std::tuple<int, int, bool, int>;
 class ResumedStream : public testing::TestWithParam<StreamCase> {};
 
-TEST_P(ResumedStream, GivesTheSamplesInOrderAndReadsOnlyTheRest) {
+TEST_P(ResumedStream, ReturnsTheSamplesInOrderAndReadsOnlyTheRest) {
   const auto [before, after, dispatch, workers] = GetParam();
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   constexpr std::int64_t kSize = 61;
-  Seen seen;
+  SeenSamples seen;
   const auto run = [&](Group& group, const auto& body) {
     Walk walk;
     walk.n = kSize;
@@ -135,7 +135,8 @@ TEST_P(ResumedStream, GivesTheSamplesInOrderAndReadsOnlyTheRest) {
       for (at::Tensor& batch : loader) {
         seen.add(group, loader, steps++, batch);
       }
-      // The rest, the end, and the first step to complete the last.
+      // The rest, the end of the stream, and the first step to complete the
+      // last.
       EXPECT_LE(reads, kSize - 4 * 3 * before + 1 + 3 * after);
     });
   });
@@ -152,8 +153,8 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Bool(),
         testing::Values(0, 1)));
 
-TEST(ResumedStreams, WithoutAStateAreReadUpToTheirPlace) {
-  const TemporaryFolder folder;
+TEST(ResumedStreams, WithoutAStateAreReadUpToTheSavedPosition) {
+  const TemporaryDirectory folder;
   const auto make = [] {
     PlainStream stream;
     stream.n = 20;
@@ -178,10 +179,10 @@ TEST(ResumedStreams, WithoutAStateAreReadUpToTheirPlace) {
   EXPECT_EQ(read_all(loader).front(), (Indices{8, 9}));
 }
 
-/// One process with two loaders in step, dropout, and numbers drawn at random.
-class DroppingRun {
+/// One process with two loaders in step, dropout, and random numbers.
+class DropoutRun {
  public:
-  explicit DroppingRun(std::int64_t seed)
+  explicit DropoutRun(std::int64_t seed)
       : accelerator_(PartialState(Group()), {}),
         net_(make_net(seed)),
         optimizer_(net_->parameters(), 0.05),
@@ -191,7 +192,7 @@ class DroppingRun {
     accelerator_.register_for_checkpointing(*this);
   }
 
-  /// Trains to that step; `at` is called after each.
+  /// Trains up to that step; calls `at` after each.
   void train(int until, const std::function<void(int)>& at = {}) {
     while (step_ < until) {
       for (const at::Tensor& batch : first_) {
@@ -236,7 +237,7 @@ class DroppingRun {
     return loss.item<float>();
   }
 
-  // Whole epochs of another loader, between the steps of the first.
+  // Whole epochs of another loader between the steps of the first.
   void look_at_second() {
     for (const at::Tensor& batch : second_) {
       losses.push_back(batch.select(0, 0).item<float>());
@@ -252,33 +253,35 @@ class DroppingRun {
 };
 
 TEST(Resume, RepeatsDropoutRandomNumbersAndEveryLoader) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   constexpr int kSteps = 20;
   std::vector<std::size_t> losses_at(1);
-  DroppingRun whole(1);
-  whole.train(kSteps, [&](int step) {
-    whole.accelerator().save_state(folder.path() / std::to_string(step));
-    losses_at.push_back(whole.losses.size());
+  DropoutRun uninterrupted(1);
+  uninterrupted.train(kSteps, [&](int step) {
+    uninterrupted.accelerator().save_state(
+        folder.path() / std::to_string(step));
+    losses_at.push_back(uninterrupted.losses.size());
   });
 
   for (int stop = 1; stop < kSteps; ++stop) {
-    DroppingRun resumed(99);
+    DropoutRun resumed(99);
     resumed.accelerator().load_state(folder.path() / std::to_string(stop));
     resumed.train(kSteps);
 
     const std::vector<float> expected(
-        whole.losses.begin() + static_cast<std::ptrdiff_t>(
-                                   losses_at[static_cast<std::size_t>(stop)]),
-        whole.losses.end());
+        uninterrupted.losses.begin() +
+            static_cast<std::ptrdiff_t>(
+                losses_at[static_cast<std::size_t>(stop)]),
+        uninterrupted.losses.end());
     EXPECT_EQ(resumed.losses, expected) << "stopped at " << stop;
   }
 }
 
-/// One rank with two loaders that are read by turns, and both left in the
-/// middle: of one two batches a step, of the other one.
-class TurnsRun {
+/// One rank with two loaders that are read alternately, two batches per step of
+/// one and one batch of the other, and both left in the middle.
+class AlternatingRun {
  public:
-  explicit TurnsRun(const Group& group)
+  explicit AlternatingRun(const Group& group)
       : accelerator_(PartialState(group), {}),
         long_(Counting{44}, {.batch_size = 2, .shuffle = true, .seed = 5}),
         short_(Counting{28}, {.batch_size = 4, .shuffle = true, .seed = 6}) {
@@ -286,7 +289,7 @@ class TurnsRun {
     accelerator_.register_for_checkpointing(*this);
   }
 
-  /// Goes on to that step; `at` is called after each.
+  /// Continues up to that step; calls `at` after each.
   void read(int until, const std::function<void(int)>& at = {}) {
     while (step_ < until) {
       next_of(long_, in_long_);
@@ -310,16 +313,16 @@ class TurnsRun {
  private:
   using Loader = DataLoader<Counting>;
 
-  void next_of(Loader& loader, std::optional<Loader::Iterator>& place) {
-    if (place) {
-      ++*place;
+  void next_of(Loader& loader, std::optional<Loader::Iterator>& iterator) {
+    if (iterator) {
+      ++*iterator;
     }
-    // After a load the rest of an epoch may be empty.
-    while (!place || *place == std::default_sentinel) {
-      place.reset();
-      place.emplace(loader.begin());
+    // After a load, the rest of an epoch may be empty.
+    while (!iterator || *iterator == std::default_sentinel) {
+      iterator.reset();
+      iterator.emplace(loader.begin());
     }
-    seen.push_back(to_indices(**place));
+    seen.push_back(to_indices(**iterator));
   }
 
   Accelerator accelerator_;
@@ -330,25 +333,25 @@ class TurnsRun {
   int step_ = 0;
 };
 
-TEST(Resume, GoesOnInTheMiddleOfSeveralLoadersOnSeveralRanks) {
-  const TemporaryFolder folder;
+TEST(Resume, ContinuesInTheMiddleOfSeveralLoadersOnSeveralRanks) {
+  const TemporaryDirectory folder;
   constexpr int kSteps = 14;
-  std::vector<std::vector<Indices>> whole(2);
+  std::vector<std::vector<Indices>> uninterrupted(2);
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
-    TurnsRun run(group);
+    AlternatingRun run(group);
     run.read(kSteps, [&](int step) {
       run.accelerator().save_state(folder.path() / std::to_string(step));
     });
-    whole[static_cast<std::size_t>(group.rank())] = run.seen;
+    uninterrupted[static_cast<std::size_t>(group.rank())] = run.seen;
   });
-  EXPECT_NE(whole[0], whole[1]);
+  EXPECT_NE(uninterrupted[0], uninterrupted[1]);
 
   for (int stop = 1; stop < kSteps; ++stop) {
     run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
-      TurnsRun run(group);
+      AlternatingRun run(group);
       run.accelerator().load_state(folder.path() / std::to_string(stop));
       run.read(kSteps);
-      const auto& all = whole[static_cast<std::size_t>(group.rank())];
+      const auto& all = uninterrupted[static_cast<std::size_t>(group.rank())];
       EXPECT_EQ(
           run.seen, (std::vector<Indices>(all.begin() + 3 * stop, all.end())))
           << "rank " << group.rank() << ", stopped at " << stop;
@@ -356,8 +359,8 @@ TEST(Resume, GoesOnInTheMiddleOfSeveralLoadersOnSeveralRanks) {
   }
 }
 
-TEST(Resume, BringsBackAGradientScaler) {
-  const TemporaryFolder folder;
+TEST(Resume, RestoresAGradientScaler) {
+  const TemporaryDirectory folder;
   const GradScalerKwargs kwargs{.init_scale = 1024, .growth_interval = 2};
   const auto step = [](GradScaler& scaler, double gradient) {
     scaler.unscale_({at::full({2}, gradient)}, &scaler);
@@ -369,11 +372,11 @@ TEST(Resume, BringsBackAGradientScaler) {
     step(scaler, 1);
     return scaler.state_dict();
   };
-  GradScaler whole(kwargs);
+  GradScaler uninterrupted(kwargs);
   Accelerator first{PartialState(Group()), {}};
-  first.register_for_checkpointing(whole);
-  step(whole, INFINITY);
-  step(whole, 1);
+  first.register_for_checkpointing(uninterrupted);
+  step(uninterrupted, INFINITY);
+  step(uninterrupted, 1);
   first.save_state(folder.path() / "c");
 
   GradScaler resumed(kwargs);
@@ -382,17 +385,17 @@ TEST(Resume, BringsBackAGradientScaler) {
   second.load_state(folder.path() / "c");
 
   EXPECT_EQ(resumed.get_scale(), 512);
-  EXPECT_EQ(ends(resumed), ends(whole));
+  EXPECT_EQ(ends(resumed), ends(uninterrupted));
   EXPECT_EQ(resumed.get_scale(), 512);
 }
 
-TEST(Resume, BringsBackRandomNumbersThatWereRegistered) {
-  const TemporaryFolder folder;
+TEST(Resume, RestoresRegisteredRandomStates) {
+  const TemporaryDirectory folder;
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
     Accelerator accelerator(PartialState(group), {});
     std::int64_t own = 10 + group.rank();
     accelerator.register_random_state(
-        "mine",
+        "python",
         [&] { return at::full({1}, own, at::kByte); },
         [&](const at::Tensor& state) { own = state.item<std::int64_t>(); });
     accelerator.save_state(folder.path() / "saved");

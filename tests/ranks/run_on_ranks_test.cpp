@@ -36,7 +36,7 @@ TEST(RunOnRanks, RethrowsWithTheRank) {
   EXPECT_EQ(text, "rank 1: `lr` is -1\n");
 }
 
-TEST(RunOnRanks, RethrowsWhatEachRankThrew) {
+TEST(RunOnRanks, RethrowsTheExceptionOfEachRank) {
   const auto text = message_of<std::runtime_error>([] {
     run_on_ranks(3, quick(Backend::fake), [](Group& group) {
       throw std::runtime_error("no " + std::to_string(group.rank() + 7));
@@ -49,17 +49,17 @@ TEST(RunOnRanks, RethrowsWhatEachRankThrew) {
   EXPECT_THAT(text, testing::HasSubstr("rank 2: no 9\n"));
 }
 
-TEST(RunOnRanks, CatchesWhatIsNoException) {
+TEST(RunOnRanks, CatchesValuesThatAreNotExceptions) {
   const auto text = message_of<std::runtime_error>([] {
     run_on_ranks(2, quick(Backend::fake), [](Group& group) {
       if (group.rank() == 0) {
-        throw 1;  // NOLINT: what a careless test may do.
+        throw 1;  // NOLINT: a careless test may do this.
       }
     });
   });
 
   EXPECT_EQ(
-      text, "rank 0: something that is not a std::exception was thrown\n");
+      text, "rank 0: an exception that does not derive from std::exception\n");
 }
 
 TEST(RunOnRanks, NamesTheRanksThatHang) {
@@ -67,25 +67,26 @@ TEST(RunOnRanks, NamesTheRanksThatHang) {
   options.timeout = std::chrono::milliseconds(100);
 
   const auto text = message_of<std::runtime_error>([&] {
-    std::atomic<bool> over = false;
+    std::atomic<bool> done = false;
     run_on_ranks(2, options, [&](Group& group) {
       if (group.rank() == 0) {
         try {
           group.barrier();
         } catch (...) {
-          over = true;
-          over.notify_all();
+          done = true;
+          done.notify_all();
           throw;
         }
       }
-      over.wait(false);
+      done.wait(false);
     });
   });
 
   EXPECT_THAT(
       text,
-      testing::HasSubstr("rank 0: wait_for_everyone #1: rank 1 did not come "
-                         "within 100 ms; rank 0 stopped waiting\n"));
+      testing::HasSubstr(
+          "rank 0: wait_for_everyone #1: rank 1 did not reach this call within "
+          "100 ms; rank 0 stopped waiting\n"));
 }
 
 }  // namespace

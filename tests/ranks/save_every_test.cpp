@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops that save by the clock, on several ranks.
+// Loops that save periodically, on several ranks.
 #include <filesystem>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "accelerate/accelerator.h"
-#include "folders/checkpoints.h"
+#include "checkpoint_directory/checkpoints.h"
 #include "support/run_on_ranks.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "support/training.h"
 
 namespace accelerate {
 namespace {
 
-/// How many checkpoints three ranks make in four steps, where the time has
-/// come for some of them only.
+/// The number of checkpoints that three ranks save in four steps, when a save
+/// is due on some ranks only.
 std::size_t saved_with(const std::vector<double>& minutes, bool blocking) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
     const auto rank = static_cast<std::size_t>(group.rank());
     Accelerator accelerator(
@@ -42,7 +42,7 @@ std::size_t saved_with(const std::vector<double>& minutes, bool blocking) {
   return std::filesystem::exists(place) ? list_checkpoints(place).size() : 0;
 }
 
-// No two clocks are alike, and a save needs everybody: that of rank 0 counts.
+// Clocks differ and a save needs all ranks, so the clock of rank 0 decides.
 TEST(SaveEvery, FollowsOneClockOnAllRanks) {
   for (const bool blocking : {true, false}) {
     EXPECT_EQ(saved_with({1e-9, 1e6, 1e-9}, blocking), 4U);

@@ -15,7 +15,7 @@
 #include "accelerate/tensor_map.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -42,9 +42,9 @@ TEST(GetStateDict, HasParametersAndBuffersUnderTheirNames) {
   EXPECT_EQ(state.size(), 7U);
 }
 
-TEST(SaveModel, WritesWhatLoadsAgain) {
+TEST(SaveModel, WritesLoadableFiles) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
-    static const TemporaryFolder folder;
+    static const TemporaryDirectory folder;
     Accelerator accelerator{PartialState(group), {}};
     Net net = make_net();
     accelerator.prepare(net);
@@ -57,8 +57,8 @@ TEST(SaveModel, WritesWhatLoadsAgain) {
     if (group.rank() == 0) {
       EXPECT_EQ(
           testing::internal::GetCapturedStderr(),
-          "warning: save_model wrote tied weights once: `second.weight` holds "
-          "the values of `tied`\n");
+          "warning: save_model wrote tied weights only once: `second.weight` "
+          "also stores `tied`\n");
     }
 
     const TensorMap loaded = load_sharded(folder.path() / "deep" / "m");
@@ -70,14 +70,14 @@ TEST(SaveModel, WritesWhatLoadsAgain) {
     const SafetensorsFile file(
         folder.path() / "deep" / "m" / "model.safetensors");
     EXPECT_EQ(file.metadata().at("format"), "pt");
-    // `tied` is `second.weight`, and there once.
+    // `tied` is `second.weight`, and is stored once.
     EXPECT_NE(file.contains("tied"), file.contains("second.weight"));
     accelerator.wait_for_everyone();
   });
 }
 
-TEST(SaveModel, DividesWhatIsLargerThanAFileMayBe) {
-  const TemporaryFolder folder;
+TEST(SaveModel, SplitsModelsLargerThanTheMaximumFileSize) {
+  const TemporaryDirectory folder;
   Accelerator accelerator{PartialState(Group()), {}};
   torch::nn::Sequential net(
       torch::nn::Linear(100, 10), torch::nn::Linear(10, 100));
@@ -93,14 +93,14 @@ TEST(SaveModel, DividesWhatIsLargerThanAFileMayBe) {
   EXPECT_EQ(index.at("metadata").at("total_size").as_integer(), 8440);
   EXPECT_EQ(index.at("weight_map").as_object().size(), 4U);
 
-  // Files of the first save would be read in place of the second's.
+  // Files of the first save would be read instead of those of the second.
   accelerator.save_model(net, folder.path());
   EXPECT_THAT(
       files_in(folder.path()), testing::ElementsAre("model.safetensors"));
 }
 
-TEST(SaveModel, RefusesWhatCannotBeSaved) {
-  const TemporaryFolder folder;
+TEST(SaveModel, RefusesModelsThatCannotBeSaved) {
+  const TemporaryDirectory folder;
   Accelerator accelerator{PartialState(Group()), {}};
   torch::nn::Linear net(2, 2);
   folder.write("file", "");
@@ -113,13 +113,14 @@ TEST(SaveModel, RefusesWhatCannotBeSaved) {
   EXPECT_THAT(
       message_of<StateError>(
           [&] { accelerator.save_model(net, folder.path() / "m"); }),
-      HasSubstr("without values (on meta): `late`"));
+      HasSubstr(
+          "these tensors are on the `meta` device and have no values: `late`"));
   EXPECT_FALSE(fs::exists(folder.path() / "m"));
 }
 
-TEST(Save, IsForTheMainProcessAlone) {
+TEST(Save, WritesOnlyOnTheMainProcess) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
-    static const TemporaryFolder folder;
+    static const TemporaryDirectory folder;
     Accelerator accelerator{PartialState(group), {}};
     const auto own = std::to_string(group.rank());
 
@@ -136,14 +137,14 @@ TEST(Save, IsForTheMainProcessAlone) {
 }
 
 TEST(Load, NeverReadsAPickle) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   for (const std::string& begin :
        {std::string("PK\x03\x04\x00\x00\x08\x08\x00\x00", 10),
         std::string("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j", 11)}) {
     const auto path = folder.write("model.pt", begin + std::string(100, 'x'));
     EXPECT_THAT(
         message_of<FormatError>([&] { (void)load(path); }),
-        HasSubstr("is a pickle, which could run code"));
+        HasSubstr("is a pickle file, which could execute code"));
   }
   EXPECT_THROW((void)load(folder.path() / "none"), IoError);
 }
@@ -154,8 +155,8 @@ struct Count {
   std::int64_t value = 0;
 };
 
-TEST(FreeMemory, KeepsWhatWasRegisteredAndHooks) {
-  const TemporaryFolder folder;
+TEST(FreeMemory, KeepsRegisteredObjectsAndHooks) {
+  const TemporaryDirectory folder;
   Accelerator accelerator{PartialState(Group()), {}};
   Count count{7};
   int called = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training with uneven data, several models, and parameters of every kind:
-// always what one process would get from the rows of all.
+// Training with uneven data, several models and parameters of every kind always
+// equals training in one process on all rows.
 #include <functional>
 #include <vector>
 
@@ -23,7 +23,7 @@
 namespace accelerate {
 namespace {
 
-// A few roundings of numbers around 1.
+// A few rounding errors of numbers around 1.
 constexpr double kRounding = 1e-6;
 
 class TrainingCases : public testing::TestWithParam<int> {
@@ -44,7 +44,7 @@ void expect_equal_on_all_ranks(const Group& group, const at::Tensor& tensor) {
 }
 
 constexpr Kind kKinds[] = {
-    Kind::sgd, Kind::adamw, Kind::our_sgd, Kind::our_adamw};
+    Kind::torch_sgd, Kind::torch_adamw, Kind::sgd, Kind::adamw};
 
 void for_each_kind(
     const std::function<void(Kind, const AcceleratorOptions&)>& body) {
@@ -118,7 +118,7 @@ TEST_P(TrainingCases, FrozenParametersStay) {
   });
 }
 
-// On several ranks the gradient travels dense; the numbers are the same.
+// On several ranks the gradient is sent dense; the values are the same.
 TEST_P(TrainingCases, SparseGradientsHaveTheSameValues) {
   each([](Group& group) {
     const auto make = [] {
@@ -151,8 +151,8 @@ TEST_P(TrainingCases, SparseGradientsHaveTheSameValues) {
   });
 }
 
-// Computes its block once more in the backward, as activation checkpointing
-// does: a backward inside the backward.
+// Recomputes its block in the backward pass, as activation checkpointing does:
+// a backward inside the backward.
 struct Checkpointed : torch::autograd::Function<Checkpointed> {
   static at::Tensor forward(
       torch::autograd::AutogradContext* context,
@@ -186,7 +186,7 @@ TEST_P(TrainingCases, ReentrantBackward) {
     const auto twice = [](Net& model, const at::Tensor& rows, bool again) {
       const auto x = rows.clone().set_requires_grad(true);
       const auto once = again ? Checkpointed::apply(x, &model) : model(x);
-      // Also outside of the block: two gradients, at different times.
+      // Also outside of the block: two gradients at different times.
       return once.pow(2).mean().add(model(rows).sum());
     };
     for (int step = 0; step < 4; ++step) {
@@ -235,7 +235,7 @@ TEST_P(TrainingCases, NarrowGradientsStayClose) {
         }
         const auto& grad = net->first->weight.grad();
         EXPECT_EQ(grad.scalar_type(), at::kFloat);
-        // Half a unit in the last of 8 or 11 bits, on the way and at the end.
+        // Half a unit in the last of 8 or 11 bits, when sent and at the end.
         const double bits = hook == CommHook::bf16 ? 8e-3 : 1e-3;
         EXPECT_TRUE(
             at::allclose(grad, plain->first->weight.grad(), bits, bits * 0.1));
@@ -247,7 +247,7 @@ TEST_P(TrainingCases, NarrowGradientsStayClose) {
   }
 }
 
-TEST_P(TrainingCases, BuffersAreThoseOfRankZeroIfAsked) {
+TEST_P(TrainingCases, BuffersAreBroadcastFromRankZeroIfAsked) {
   for (const bool broadcast : {true, false}) {
     each([broadcast](Group& group) {
       torch::nn::BatchNorm1d norm(3);

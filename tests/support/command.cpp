@@ -14,10 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
+std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> result;
-  for (auto& word : words) {
-    result.push_back(word.data());
+  for (auto& string : strings) {
+    result.push_back(string.data());
   }
   result.push_back(nullptr);
   return result;
@@ -27,8 +27,9 @@ void set_non_blocking(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-// Appends what is there; closes and sets to -1 at the end.
-void take(int& fd, std::string& text) {
+// Appends the available bytes. At the end of the stream, closes `fd` and sets
+// it to -1.
+void read_available(int& fd, std::string& text) {
   char buffer[65536];
   while (fd >= 0) {
     const ssize_t got = ::read(fd, buffer, sizeof(buffer));
@@ -53,12 +54,12 @@ CommandResult run_command(const CommandOptions& options) {
       ::pipe2(err, O_CLOEXEC) != 0) {
     return {};
   }
-  auto words = options.words;
+  auto arguments = options.argv;
   std::vector<std::string> variables;
   for (const auto& [name, value] : options.environment) {
     variables.push_back(name + "=" + value);
   }
-  const auto argv = pointers(words);
+  const auto argv = pointers(arguments);
   const auto envp = pointers(variables);
   const auto start = Clock::now();
   const pid_t pid = ::fork();
@@ -86,8 +87,8 @@ CommandResult run_command(const CommandOptions& options) {
   while (out[0] >= 0 || err[0] >= 0) {
     pollfd entries[2] = {{out[0], POLLIN, 0}, {err[0], POLLIN, 0}};
     ::poll(entries, 2, 5);
-    take(out[0], result.out);
-    take(err[0], result.err);
+    read_available(out[0], result.out);
+    read_available(err[0], result.err);
     if (watching) {
       watching = !options.watch(pid, result.err);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program and collects what it prints, within a time limit.
+// Runs a program with a timeout and captures its output.
 #pragma once
 
 #include <chrono>
@@ -15,20 +15,20 @@ namespace accelerate::test {
 struct CommandResult {
   std::string out;
   std::string err;
-  int exit_code = -1;  ///< 128 + n after signal n.
+  int exit_code = -1;  ///< 128 + n if signal n killed the program.
   double seconds = 0;
   bool timed_out = false;
 };
 
 struct CommandOptions {
-  std::vector<std::string> words;
-  /// The whole environment.
+  std::vector<std::string> argv;
+  /// The complete environment of the program.
   std::map<std::string, std::string> environment;
   std::string folder;
   std::string input;
   std::chrono::milliseconds timeout{30000};
-  /// Called again and again while the program runs, with what it printed to
-  /// stderr so far; returns true when it need not be called any more.
+  /// Called repeatedly while the program runs, with its stderr output so far,
+  /// until this function returns true.
   std::function<bool(pid_t pid, const std::string& err)> watch;
 };
 

@@ -15,10 +15,10 @@ namespace {
 using Op = c10d::ReduceOp;
 using Tensors = std::vector<at::Tensor>;
 
-// None, one, odd, several pieces of every transport.
+// Empty, one, odd, several chunks of every transport.
 const std::vector<std::int64_t> kSizes = {0, 1, 1023, 400'001};
 
-// A copy that begins one element into its storage, so it is not aligned.
+// A copy that starts one element into its storage, so it is not aligned.
 at::Tensor unaligned(const at::Tensor& tensor) {
   at::Tensor storage = at::empty({tensor.numel() + 1}, tensor.options());
   at::Tensor view = storage.narrow(0, 1, tensor.numel());
@@ -26,14 +26,14 @@ at::Tensor unaligned(const at::Tensor& tensor) {
   return view;
 }
 
-// What an operation reads or writes: small ones lie unaligned, so that every
-// operation meets both.
-at::Tensor placed(const at::Tensor& tensor) {
+// The input or output of an operation; small ones are unaligned, so that every
+// operation gets both kinds.
+at::Tensor copy_of(const at::Tensor& tensor) {
   return tensor.numel() <= 1023 ? unaligned(tensor) : tensor.clone();
 }
 
-at::Tensor blank(std::int64_t count, at::ScalarType type) {
-  return placed(at::zeros({count}, type));
+at::Tensor zeros(std::int64_t count, at::ScalarType type) {
+  return copy_of(at::zeros({count}, type));
 }
 
 // Every second element of a larger tensor.
@@ -56,8 +56,8 @@ void for_each_reduction(Group& group, const Body& body) {
 }
 
 std::string title(
-    const char* what, at::ScalarType type, Op::RedOpType op, std::int64_t n) {
-  return str_cat(what, " ", name_of_operation(op), " ", type, "[", n, "]");
+    const char* call, at::ScalarType type, Op::RedOpType op, std::int64_t n) {
+  return str_cat(call, " ", name_of_operation(op), " ", type, "[", n, "]");
 }
 
 void all_reduce_of_all_types(Group& group) {
@@ -66,10 +66,10 @@ void all_reduce_of_all_types(Group& group) {
       const auto all = inputs_of_all(group.size(), type, n);
       c10d::AllreduceOptions options;
       options.reduceOp = op;
-      const at::Tensor& mine = all[group.rank()];
-      for (at::Tensor tensor : {mine.clone(), unaligned(mine)}) {
-        Tensors one = {tensor};
-        group.backend().allreduce(one, options)->wait();
+      const at::Tensor& input = all[group.rank()];
+      for (at::Tensor tensor : {input.clone(), unaligned(input)}) {
+        Tensors tensors = {tensor};
+        group.backend().allreduce(tensors, options)->wait();
         expect_equal(
             tensor, plain_reduce(all, op), title("allreduce", type, op, n));
       }
@@ -82,9 +82,10 @@ void all_reduce_in_the_callers_thread(Group& group) {
   options.asyncOp = false;
   for (const std::int64_t n : kSizes) {
     const auto all = inputs_of_all(group.size(), at::kFloat, n);
-    Tensors one = {all[group.rank()].clone()};
-    group.backend().allreduce(one, options)->wait();
-    expect_equal(one[0], plain_reduce(all, Op::SUM), "allreduce now");
+    Tensors tensors = {all[group.rank()].clone()};
+    group.backend().allreduce(tensors, options)->wait();
+    expect_equal(
+        tensors[0], plain_reduce(all, Op::SUM), "synchronous allreduce");
   }
 }
 
@@ -97,23 +98,23 @@ void all_reduce_of_allocated_tensors(Group& group) {
       view.copy_(all[group.rank()]);
       c10d::AllreduceOptions options;
       options.reduceOp = op;
-      Tensors one = {view};
-      group.backend().allreduce(one, options)->wait();
+      Tensors tensors = {view};
+      group.backend().allreduce(tensors, options)->wait();
       expect_equal(view, plain_reduce(all, op), title("in place", type, op, n));
     }
   });
 }
 
-// Rank 0's tensor lives in the shared memory, the others' do not.
+// Only rank 0's tensor is in shared memory.
 void all_reduce_of_mixed_memory(Group& group) {
   const auto all = inputs_of_all(group.size(), at::kFloat, 5000);
   at::Tensor bucket = group.allocate(5000, all[0]);
   at::Tensor tensor =
       group.rank() == 0 ? bucket : at::empty({5000}, at::kFloat);
-  for (int again = 0; again < 3; ++again) {
+  for (int i = 0; i < 3; ++i) {
     tensor.copy_(all[group.rank()]);
-    Tensors one = {tensor};
-    group.backend().allreduce(one)->wait();
+    Tensors tensors = {tensor};
+    group.backend().allreduce(tensors)->wait();
     expect_equal(tensor, plain_reduce(all, Op::SUM), "mixed memory");
   }
 }
@@ -123,23 +124,23 @@ void all_reduce_of_strided_tensors(Group& group) {
     return;  // Gloo takes contiguous tensors only.
   }
   const auto all = inputs_of_all(group.size(), at::kFloat, 1001);
-  Tensors one = {strided(all[group.rank()])};
-  group.backend().allreduce(one)->wait();
-  expect_equal(one[0], plain_reduce(all, Op::SUM), "strided allreduce");
+  Tensors tensors = {strided(all[group.rank()])};
+  group.backend().allreduce(tensors)->wait();
+  expect_equal(tensors[0], plain_reduce(all, Op::SUM), "strided allreduce");
 }
 
 void reduce_to_each_root(Group& group) {
   for_each_reduction(group, [&](at::ScalarType type, Op::RedOpType op) {
     for (int root = 0; root < group.size(); ++root) {
       const auto all = inputs_of_all(group.size(), type, 1023);
-      Tensors one = {placed(all[group.rank()])};
+      Tensors tensors = {copy_of(all[group.rank()])};
       c10d::ReduceOptions options;
       options.reduceOp = op;
       options.rootRank = root;
-      group.backend().reduce(one, options)->wait();
+      group.backend().reduce(tensors, options)->wait();
       if (group.rank() == root) {
         expect_equal(
-            one[0], plain_reduce(all, op), title("reduce", type, op, 1023));
+            tensors[0], plain_reduce(all, op), title("reduce", type, op, 1023));
       }
     }
   });
@@ -149,12 +150,12 @@ void broadcast_from_each_root(Group& group) {
   for (const auto type : promised_types()) {
     for (int root = 0; root < group.size(); ++root) {
       for (const std::int64_t n : kSizes) {
-        Tensors one = {placed(input_of(group.rank(), type, n))};
+        Tensors tensors = {copy_of(input_of(group.rank(), type, n))};
         c10d::BroadcastOptions options;
         options.rootRank = root;
-        group.backend().broadcast(one, options)->wait();
+        group.backend().broadcast(tensors, options)->wait();
         expect_equal(
-            one[0],
+            tensors[0],
             input_of(root, type, n),
             str_cat("broadcast ", type, "[", n, "] from ", root));
       }
@@ -166,16 +167,16 @@ void all_gather_lists_and_bases(Group& group) {
   for (const auto type : promised_types()) {
     for (const std::int64_t n : kSizes) {
       const auto all = inputs_of_all(group.size(), type, n);
-      Tensors in = {placed(all[group.rank()])};
+      Tensors in = {copy_of(all[group.rank()])};
       std::vector<Tensors> outs(1);
       for (int r = 0; r < group.size(); ++r) {
-        outs[0].push_back(blank(n, type));
+        outs[0].push_back(zeros(n, type));
       }
       group.backend().allgather(outs, in)->wait();
       for (int r = 0; r < group.size(); ++r) {
         expect_equal(outs[0][r], all[r], str_cat("allgather ", type, "[", n));
       }
-      at::Tensor flat = blank(n * group.size(), type);
+      at::Tensor flat = zeros(n * group.size(), type);
       group.backend()._allgather_base(flat, in[0])->wait();
       expect_equal(flat, at::cat(all), str_cat("allgather base ", type));
     }
@@ -186,17 +187,17 @@ void reduce_scatter_lists_and_bases(Group& group) {
   const int size = group.size();
   for_each_reduction(group, [&](at::ScalarType type, Op::RedOpType op) {
     for (const std::int64_t n : {0, 1, 333, 120'001}) {
-      const auto whole = inputs_of_all(size, type, n * size);
+      const auto all = inputs_of_all(size, type, n * size);
       const at::Tensor expected =
-          plain_reduce(whole, op).narrow(0, n * group.rank(), n);
+          plain_reduce(all, op).narrow(0, n * group.rank(), n);
       c10d::ReduceScatterOptions options;
       options.reduceOp = op;
-      at::Tensor out = blank(n, type);
-      at::Tensor in = placed(whole[group.rank()]);
+      at::Tensor out = zeros(n, type);
+      at::Tensor in = copy_of(all[group.rank()]);
       group.backend()._reduce_scatter_base(out, in, options)->wait();
       expect_equal(out, expected, title("reduce_scatter base", type, op, n));
       if (group.backend_name() != "gloo") {
-        Tensors outs = {blank(n, type)};
+        Tensors outs = {zeros(n, type)};
         std::vector<Tensors> ins(1);
         for (int r = 0; r < size; ++r) {
           ins[0].push_back(in.narrow(0, n * r, n));
@@ -219,17 +220,17 @@ void gather_and_scatter(Group& group) {
         if (is_root) {
           lists.emplace_back();
           for (int r = 0; r < size; ++r) {
-            lists[0].push_back(blank(n, type));
+            lists[0].push_back(zeros(n, type));
           }
         }
-        Tensors in = {placed(all[group.rank()])};
+        Tensors in = {copy_of(all[group.rank()])};
         c10d::GatherOptions gather;
         gather.rootRank = root;
         group.backend().gather(lists, in, gather)->wait();
         for (int r = 0; is_root && r < size; ++r) {
           expect_equal(lists[0][r], all[r], str_cat("gather ", type));
         }
-        Tensors out = {blank(n, type)};
+        Tensors out = {zeros(n, type)};
         c10d::ScatterOptions scatter;
         scatter.rootRank = root;
         group.backend().scatter(out, lists, scatter)->wait();
@@ -246,7 +247,7 @@ std::int64_t rows_between(int from, int to) {
 
 void all_to_all_with_uneven_rows(Group& group) {
   const int size = group.size();
-  const int me = group.rank();
+  const int own_rank = group.rank();
   for (const auto type : promised_types()) {
     for (const std::int64_t width : {1, 5000}) {
       std::vector<std::int64_t> to_rows;
@@ -255,17 +256,18 @@ void all_to_all_with_uneven_rows(Group& group) {
       Tensors from;
       Tensors expected;
       for (int r = 0; r < size; ++r) {
-        to_rows.push_back(rows_between(me, r));
-        from_rows.push_back(rows_between(r, me));
-        to.push_back(input_of(me * size + r, type, to_rows[r] * width)
+        to_rows.push_back(rows_between(own_rank, r));
+        from_rows.push_back(rows_between(r, own_rank));
+        to.push_back(input_of(own_rank * size + r, type, to_rows[r] * width)
                          .view({to_rows[r], width}));
-        expected.push_back(input_of(r * size + me, type, from_rows[r] * width)
-                               .view({from_rows[r], width}));
+        expected.push_back(
+            input_of(r * size + own_rank, type, from_rows[r] * width)
+                .view({from_rows[r], width}));
         from.push_back(
-            blank(from_rows[r] * width, type).view({from_rows[r], width}));
+            zeros(from_rows[r] * width, type).view({from_rows[r], width}));
       }
-      at::Tensor input = placed(at::cat(to).view({-1})).view({-1, width});
-      at::Tensor output = blank(at::cat(expected).numel(), type);
+      at::Tensor input = copy_of(at::cat(to).view({-1})).view({-1, width});
+      at::Tensor output = zeros(at::cat(expected).numel(), type);
       output = output.view({-1, width});
       group.backend().alltoall_base(output, input, from_rows, to_rows)->wait();
       expect_equal(output, at::cat(expected), "alltoall_base");
@@ -277,33 +279,33 @@ void all_to_all_with_uneven_rows(Group& group) {
   }
 }
 
-// Everybody sends to everybody before anybody receives, in two tags whose
-// messages are received in the other order.
+// All ranks send to all ranks before any receives, with two tags whose messages
+// are received in the opposite order.
 void messages_of(Group& group, at::ScalarType type, std::int64_t n) {
   const int size = group.size();
-  const int me = group.rank();
+  const int own_rank = group.rank();
   const auto message = [&](int from, int to, int tag) {
     return input_of(from * 7 + to * 3 + tag, type, n);
   };
   std::vector<c10::intrusive_ptr<c10d::Work>> works;
-  Tensors kept;
+  Tensors sent;
   for (int tag : {1, 2}) {
     for (int to = 0; to < size; ++to) {
-      if (to != me) {
-        Tensors one = {placed(message(me, to, tag))};
-        works.push_back(group.backend().send(one, to, tag));
-        kept.push_back(one[0]);
+      if (to != own_rank) {
+        Tensors tensors = {copy_of(message(own_rank, to, tag))};
+        works.push_back(group.backend().send(tensors, to, tag));
+        sent.push_back(tensors[0]);
       }
     }
   }
   for (int tag : {2, 1}) {
     for (int from = 0; from < size; ++from) {
-      if (from != me) {
-        Tensors one = {blank(n, type)};
-        group.backend().recv(one, from, tag)->wait();
+      if (from != own_rank) {
+        Tensors tensors = {zeros(n, type)};
+        group.backend().recv(tensors, from, tag)->wait();
         expect_equal(
-            one[0],
-            message(from, me, tag),
+            tensors[0],
+            message(from, own_rank, tag),
             str_cat("recv ", type, "[", n, "] from ", from));
       }
     }
@@ -325,20 +327,20 @@ void messages_between_all_pairs(Group& group) {
 
 void messages_from_any_source(Group& group) {
   if (group.rank() != 0) {
-    Tensors one = {at::full({3}, group.rank(), at::kLong)};
-    group.backend().send(one, 0, 9)->wait();
+    Tensors tensors = {at::full({3}, group.rank(), at::kLong)};
+    group.backend().send(tensors, 0, 9)->wait();
   } else {
     std::int64_t sum = 0;
     for (int r = 1; r < group.size(); ++r) {
-      Tensors one = {at::zeros({3}, at::kLong)};
-      auto work = group.backend().recvAnysource(one, 9);
+      Tensors tensors = {at::zeros({3}, at::kLong)};
+      auto work = group.backend().recvAnysource(tensors, 9);
       work->wait();
       expect_equal(
-          one[0], at::full({3}, work->sourceRank(), at::kLong), "source");
+          tensors[0], at::full({3}, work->sourceRank(), at::kLong), "source");
       sum += work->sourceRank();
     }
     if (sum != group.size() * (group.size() - 1) / 2) {
-      throw std::runtime_error("recvAnysource: a rank came twice");
+      throw std::runtime_error("recvAnysource: received from a rank twice");
     }
   }
   group.barrier();
@@ -372,7 +374,7 @@ void barriers(Group& group) {
 const std::vector<std::pair<std::string, Conformance>>& conformance_checks() {
   static const std::vector<std::pair<std::string, Conformance>> checks = {
       {"AllReduce", all_reduce_of_all_types},
-      {"AllReduceNow", all_reduce_in_the_callers_thread},
+      {"AllReduceSynchronous", all_reduce_in_the_callers_thread},
       {"AllReduceInPlace", all_reduce_of_allocated_tensors},
       {"AllReduceMixedMemory", all_reduce_of_mixed_memory},
       {"AllReduceStrided", all_reduce_of_strided_tensors},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every backend must do, checked on every rank against a plain loop.
+// Checks that every backend must pass. They compare the backend's results with
+// a plain implementation.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +13,27 @@
 
 namespace accelerate {
 
-/// A check of one group; throws `std::runtime_error` that says what differs.
+/// Checks one group. Throws a `std::runtime_error` that describes the
+/// difference if a result is wrong.
 using Conformance = std::function<void(Group&)>;
 
-/// Each operation of `c10d::Backend`, with all types and awkward sizes.
-/// Named, so that tests can be listed one by one.
+/// A name and a check for each operation of `c10d::Backend`. The checks use all
+/// types and awkward sizes.
 const std::vector<std::pair<std::string, Conformance>>& conformance_checks();
 
-/// `count` collectives in an order drawn from `seed`.
+/// Runs `count` collectives in a random order that `seed` determines.
 void mixed_collectives(Group& group, int count, std::uint64_t seed);
 
-/// All-reduce of 64 MiB, of an ordinary tensor and of one that is allocated by
-/// the group.
+/// All-reduces 64 MiB, in an ordinary tensor and in a tensor allocated by the
+/// group.
 void large_all_reduce(Group& group);
 
-/// The same in two types, and every other operation with 64 MiB.
+/// Runs `large_all_reduce` in two types, and every other operation with 64 MiB.
 void large_collectives(Group& group);
 
-/// Sums of random numbers: equal to the last bit to those of a loop over ranks,
-/// whoever comes first. Gloo promises no such thing.
+/// Checks that sums of random numbers are bit for bit equal to the sums that a
+/// loop over ranks computes, regardless of which rank arrives first. Gloo does
+/// not guarantee this.
 void sums_in_rank_order(Group& group);
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datasets whose samples are their own indices.
+// Datasets whose samples are their indices.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,8 @@ inline std::vector<std::int64_t> to_indices(const at::Tensor& tensor) {
   return {values, values + flat.numel()};
 }
 
-/// The batches of one epoch of a loader over the datasets above.
+/// Returns the batches of one epoch of a loader over `Counting` or
+/// `CountingStream`.
 template <typename Loader>
 std::vector<std::vector<std::int64_t>> read_all(Loader&& loader) {
   std::vector<std::vector<std::int64_t>> batches;

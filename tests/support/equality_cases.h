@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training that must end like that of one process with the same global batch:
-// the same cases for ranks in threads and for real processes.
+// Test cases in which distributed training must match training in one process
+// with the same global batch. Ranks are threads or real processes.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "accelerate/accelerator_nests.h"
 #include "accelerate/autocast.h"
 #include "accelerate/data_loader.h"
-#include "support/slow_shards.h"
+#include "support/reference_shards.h"
 #include "support/training.h"
 
 namespace accelerate {
@@ -37,25 +37,25 @@ struct NumberedRows {
   }
 };
 
-/// One process that goes through the batches of all ranks, `micro` of each in
-/// an update; the last update has what is left.
+/// Trains in one process on the batches of all ranks. Each update uses `micro`
+/// batches from each rank; the last update may use fewer.
 inline Net trained_on_shards(
     const NumberedRows& data, const ShardRules& rules, Kind kind, int micro) {
   Net net = make_net();
   const auto optimizer = make_optimizer(kind, net);
-  list_once(*optimizer);
-  std::vector<std::vector<SlowBatch>> batches;
+  remove_duplicate_parameters(*optimizer);
+  std::vector<std::vector<ReferenceBatch>> batches;
   std::size_t steps = 0;
   for (int rank = 0; rank < rules.num_processes; ++rank) {
-    ShardRules its = rules;
-    its.process_index = rank;
-    batches.push_back(slow_batches(data.n, its));
+    ShardRules rank_rules = rules;
+    rank_rules.process_index = rank;
+    batches.push_back(reference_batches(data.n, rank_rules));
     steps = std::max(steps, batches.back().size());
   }
   for (std::size_t step = 0; step < steps; ++step) {
-    for (const auto& of_rank : batches) {
-      if (step < of_rank.size()) {
-        net_loss(net, data.batch(of_rank[step].samples))
+    for (const auto& rank_batches : batches) {
+      if (step < rank_batches.size()) {
+        net_loss(net, data.batch(rank_batches[step].samples))
             .div(static_cast<double>(rules.num_processes * micro))
             .backward();
       }
@@ -69,7 +69,9 @@ inline Net trained_on_shards(
   return net;
 }
 
-/// 23 rows in batches of 4: the last ones are filled up, or their ranks joined.
+/// Trains on 23 rows in batches of 4. If `even` is true, the last batches are
+/// padded; otherwise, some ranks have no last batch and join. Returns the
+/// largest difference from training in one process.
 inline double uneven_data(Accelerator& accelerator, Kind kind, bool even) {
   const NumberedRows data{23};
   const int ranks = static_cast<int>(accelerator.num_processes());
@@ -86,39 +88,41 @@ inline double uneven_data(Accelerator& accelerator, Kind kind, bool even) {
       optimizer->zero_grad();
     }
   }
-  const Net alone = trained_on_shards(
+  const Net reference = trained_on_shards(
       data,
       {.batch_size = 4,
        .num_processes = ranks,
        .even_batches = even && ranks > 1},
       kind,
       static_cast<int>(accelerator.gradient_accumulation_steps()));
-  return largest_difference(net->parameters(), alone->parameters());
+  return largest_difference(net->parameters(), reference->parameters());
 }
 
-/// Two models, an optimizer each. Of every two updates the first goes through
-/// both, the second through one alone.
+/// Trains two models, each with its own optimizer. Every other update trains
+/// only one of the models. Returns the largest difference from training in one
+/// process.
 inline double two_models(Accelerator& accelerator, Kind kind) {
   const int ranks = static_cast<int>(accelerator.num_processes());
-  const int mine = static_cast<int>(accelerator.process_index());
+  const int own_rank = static_cast<int>(accelerator.process_index());
   const int micro = static_cast<int>(accelerator.gradient_accumulation_steps());
   struct Pair {
     Net a = make_net(1);
     Net b = make_net(2);
     std::unique_ptr<torch::optim::Optimizer> first, second;
   };
-  Pair ours;
-  Pair alone;
-  for (Pair* pair : {&ours, &alone}) {
-    pair->first = make_optimizer(Kind::our_sgd, pair->a);
+  Pair distributed;
+  Pair reference;
+  for (Pair* pair : {&distributed, &reference}) {
+    pair->first = make_optimizer(Kind::sgd, pair->a);
     pair->second = make_optimizer(kind, pair->b);
   }
-  list_once(*alone.second);
-  accelerator.prepare(ours.a, *ours.second, ours.b, *ours.first);
+  remove_duplicate_parameters(*reference.second);
+  accelerator.prepare(
+      distributed.a, *distributed.second, distributed.b, *distributed.first);
   const auto loss = [](Pair& pair, int rank, int step, bool both) {
     const auto rows = batch_of(rank, step);
-    const auto one = net_loss(pair.b, rows);
-    return both ? one.add(net_loss(pair.a, rows)) : one;
+    const auto loss_b = net_loss(pair.b, rows);
+    return both ? loss_b.add(net_loss(pair.a, rows)) : loss_b;
   };
   const auto update = [](Pair& pair) {
     for (auto* optimizer : {pair.first.get(), pair.second.get()}) {
@@ -129,35 +133,40 @@ inline double two_models(Accelerator& accelerator, Kind kind) {
   for (int step = 0; step < 4 * micro; ++step) {
     const bool both = step / micro % 2 == 0;
     const auto region = accelerator.accumulate();
-    accelerator.backward(loss(ours, mine, step, both));
-    update(ours);
+    accelerator.backward(loss(distributed, own_rank, step, both));
+    update(distributed);
     for (int rank = 0; rank < ranks; ++rank) {
-      loss(alone, rank, step, both).div(ranks * micro).backward();
+      loss(reference, rank, step, both).div(ranks * micro).backward();
     }
     if ((step + 1) % micro == 0) {
-      update(alone);
+      update(reference);
     }
   }
   return std::max(
-      largest_difference(ours.a->parameters(), alone.a->parameters()),
-      largest_difference(ours.b->parameters(), alone.b->parameters()));
+      largest_difference(
+          distributed.a->parameters(), reference.a->parameters()),
+      largest_difference(
+          distributed.b->parameters(), reference.b->parameters()));
 }
 
-/// Mixed precision, with autocast kept on by `prepare` or by a guard. bf16
-/// rounds each rank's gradients before they are summed, and so does the
-/// reference.
+/// Trains in bf16 mixed precision. Autocast is enabled by a guard if `guarded`
+/// is true, else by `prepare`. Returns the largest difference from training in
+/// one process, which also rounds the gradients of each rank to bf16 before it
+/// sums them.
 inline double in_bf16(
     const std::function<Accelerator()>& make, Kind kind, bool guarded) {
-  Alone alone{.kind = kind, .one_forward = false, .bf16 = true};
+  SingleProcessTraining reference{
+      .kind = kind, .one_forward = false, .bf16 = true};
   Net net = make_net();
   {
     Accelerator accelerator = make();
-    alone.ranks = static_cast<int>(accelerator.num_processes());
-    alone.micro = static_cast<int>(accelerator.gradient_accumulation_steps());
+    reference.ranks = static_cast<int>(accelerator.num_processes());
+    reference.micro_batches =
+        static_cast<int>(accelerator.gradient_accumulation_steps());
     const int rank = static_cast<int>(accelerator.process_index());
     const auto optimizer = make_optimizer(kind, net);
     accelerator.prepare(net, *optimizer);
-    for (int step = 0; step < alone.steps; ++step) {
+    for (int step = 0; step < reference.steps; ++step) {
       const auto region = accelerator.accumulate();
       std::unique_ptr<AutocastGuard> guard;
       if (guarded) {
@@ -171,7 +180,7 @@ inline double in_bf16(
     }
     accelerator.free_memory();
   }
-  return largest_difference(net->parameters(), alone.train()->parameters());
+  return largest_difference(net->parameters(), reference.train()->parameters());
 }
 
 }  // namespace accelerate

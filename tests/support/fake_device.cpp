@@ -8,11 +8,11 @@
 namespace accelerate {
 
 FakeDevice::FakeDevice(c10::DeviceType type) : type_(type) {
-  offer_device_backend(type, this);
+  register_device_backend(type, this);
 }
 
 FakeDevice::~FakeDevice() {
-  offer_device_backend(type_, nullptr);
+  register_device_backend(type_, nullptr);
 }
 
 bool FakeDevice::computes_in(c10::ScalarType type, int /*index*/) const {
@@ -28,7 +28,7 @@ bool FakeDevice::computes_in(c10::ScalarType type, int /*index*/) const {
 
 std::string FakeDevice::identity(int /*index*/) const {
   const std::lock_guard lock(mutex_);
-  return is_shared ? "one" : "number " + std::to_string(asked_++);
+  return is_shared ? "one" : "number " + std::to_string(identity_calls_++);
 }
 
 std::vector<DeviceGroupOptions> FakeDevice::groups() const {
@@ -42,13 +42,13 @@ std::vector<std::string> FakeDevice::log(int rank) const {
   return index < logs_.size() ? logs_[index] : std::vector<std::string>{};
 }
 
-void FakeDevice::note(int rank, const std::string& what) const {
+void FakeDevice::add_to_log(int rank, const std::string& operation) const {
   const std::lock_guard lock(mutex_);
   const auto index = static_cast<std::size_t>(rank);
   if (index >= logs_.size()) {
     logs_.resize(index + 1);
   }
-  logs_[index].push_back(what);
+  logs_[index].push_back(operation);
 }
 
 c10d::Backend* FakeDevice::create_group(
@@ -65,8 +65,8 @@ std::unique_ptr<DeviceGraph> FakeDevice::make_graph(
   return std::make_unique<TapeGraph>();
 }
 
-bool FakeDevice::is_recording() const {
-  return TapeGraph::is_recording();
+bool FakeDevice::is_capturing() const {
+  return TapeGraph::is_capturing();
 }
 
 }  // namespace accelerate

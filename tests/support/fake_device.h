@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An accelerator that is not there, for tests of the host's side of one.
+// A fake accelerator, for tests of code that uses an accelerator.
 #pragma once
 
 #include <mutex>
@@ -10,8 +10,9 @@
 
 namespace accelerate {
 
-/// Stands in for the accelerator of a kind of device while it lives: `kCPU`
-/// where tensors need values, `kMeta` where it must not be the host.
+/// While an object of this class exists, it replaces the accelerator of the
+/// given device type. Use `kCPU` if tensors need values, and `kMeta` if the
+/// device must not be the CPU.
 ///
 ///     FakeDevice gpu(c10::kMeta);
 ///     run_on_ranks(2, {.backend = Backend::nccl, .device = …}, …);
@@ -23,18 +24,18 @@ class FakeDevice : public DeviceBackend {
   FakeDevice(const FakeDevice&) = delete;
   FakeDevice& operator=(const FakeDevice&) = delete;
 
-  // What it says about itself.
+  // The properties that it reports.
   std::string text = "Fake (sm_90)";
-  DeviceMemory room;
+  DeviceMemory memory_stats;
   bool has_bf16 = true;
   bool has_fp16 = true;
-  /// Whether all processes have the same one.
+  /// Whether all processes report the same device.
   bool is_shared = false;
-  /// What each group was made with.
+  /// The options of each process group that was created.
   std::vector<DeviceGroupOptions> groups() const;
-  /// What was asked of the group of a rank, in order.
+  /// The operations on a rank's process group, in order.
   std::vector<std::string> log(int rank) const;
-  void note(int rank, const std::string& what) const;
+  void add_to_log(int rank, const std::string& operation) const;
 
   const char* name() const override { return "fake"; }
   c10::DeviceType type() const override { return type_; }
@@ -43,17 +44,17 @@ class FakeDevice : public DeviceBackend {
   std::string identity(int index) const override;
   void use_device(int /*index*/) const override {}
   bool computes_in(c10::ScalarType type, int index) const override;
-  DeviceMemory memory(int /*index*/) const override { return room; }
+  DeviceMemory memory(int /*index*/) const override { return memory_stats; }
   const char* collectives() const override { return "nccl"; }
   c10d::Backend* create_group(const DeviceGroupOptions& options) const override;
   std::unique_ptr<DeviceGraph> make_graph(
       int index, const DeviceGraph* pool) const override;
-  bool is_recording() const override;
+  bool is_capturing() const override;
 
  private:
   c10::DeviceType type_;
   mutable std::mutex mutex_;
-  mutable int asked_ = 0;
+  mutable int identity_calls_ = 0;
   mutable std::vector<DeviceGroupOptions> groups_;
   mutable std::vector<std::vector<std::string>> logs_;
 };

@@ -11,16 +11,16 @@ namespace {
 class FakeWork : public c10d::Work {
  public:
   FakeWork(const FakeDevice& device, int rank, std::int64_t length)
-      : device_(device), of_(rank), length_(length) {}
+      : device_(device), rank_(rank), length_(length) {}
 
   bool wait(std::chrono::milliseconds /*timeout*/) override {
-    device_.note(of_, str_cat("wait ", length_));
+    device_.add_to_log(rank_, str_cat("wait ", length_));
     return true;
   }
 
  private:
   const FakeDevice& device_;
-  int of_;
+  int rank_;
   std::int64_t length_;
 };
 
@@ -35,35 +35,35 @@ c10::intrusive_ptr<c10d::Work> FakeDeviceGroup::allreduce(
     std::vector<at::Tensor>& tensors,
     const c10d::AllreduceOptions& /*options*/) {
   const std::lock_guard lock(mutex_);
-  if (!broken_.empty()) {
-    throw std::runtime_error(broken_);
+  if (!error_.empty()) {
+    throw std::runtime_error(error_);
   }
   const std::int64_t length = tensors.front().numel();
-  device_.note(getRank(), str_cat("allreduce ", length));
+  device_.add_to_log(getRank(), str_cat("allreduce ", length));
   return c10::make_intrusive<FakeWork>(device_, getRank(), length);
 }
 
 void FakeDeviceGroup::abort() {
-  device_.note(getRank(), "abort");
+  device_.add_to_log(getRank(), "abort");
   const std::lock_guard lock(mutex_);
   aborted_ = true;
-  broken_ = str_cat(
+  error_ = str_cat(
       "NCCL communicator was aborted on rank ", getRank(), ".\nstack: …");
   changed_.notify_all();
 }
 
 void FakeDeviceGroup::shutdown() {
-  device_.note(getRank(), "shutdown");
+  device_.add_to_log(getRank(), "shutdown");
 }
 
-bool FakeDeviceGroup::synchronize(std::chrono::milliseconds limit) {
+bool FakeDeviceGroup::synchronize(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [&] { return aborted_; });
+  return changed_.wait_for(lock, timeout, [&] { return aborted_; });
 }
 
-void FakeDeviceGroup::break_with(const std::string& why) {
+void FakeDeviceGroup::break_with(const std::string& message) {
   const std::lock_guard lock(mutex_);
-  broken_ = why;
+  error_ = message;
 }
 
 }  // namespace accelerate

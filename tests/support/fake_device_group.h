@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of a device that is not there.
+// Collectives of the fake device.
 #pragma once
 
 #include <condition_variable>
@@ -12,9 +12,9 @@
 
 namespace accelerate {
 
-/// Behaves towards the host as LibTorch's process group over NCCL does: an
-/// operation starts and returns, `wait` holds up a stream and not the program,
-/// a communicator that was aborted frees the device and refuses what comes.
+/// Behaves like LibTorch's NCCL process group: an operation returns once it is
+/// queued, `wait` blocks a stream and not the calling thread, and an
+/// aborted communicator unblocks the device and rejects further operations.
 /// Moves no data.
 class FakeDeviceGroup : public c10d::Backend {
  public:
@@ -27,19 +27,19 @@ class FakeDeviceGroup : public c10d::Backend {
   void abort() override;
   void shutdown() override;
 
-  /// What reading a result does to a program: returns when the device is done
-  /// with all that was started, which needs a peer that never comes, or when
-  /// the communicator was aborted. False when that takes longer than `limit`.
-  bool synchronize(std::chrono::milliseconds limit);
+  /// Simulates reading a result. The queued operations never finish, because
+  /// one rank never joins, so this function waits until the communicator is
+  /// aborted. Returns false after `timeout`.
+  bool synchronize(std::chrono::milliseconds timeout);
 
-  /// From now on operations break with `why`.
-  void break_with(const std::string& why);
+  /// From now on, operations fail with `message`.
+  void break_with(const std::string& message);
 
  private:
   const FakeDevice& device_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string broken_;
+  std::string error_;
   bool aborted_ = false;
 };
 

@@ -27,17 +27,17 @@ std::atomic<Mode> mode = Mode::off;
 std::atomic<int> calls = 0;
 std::atomic<int> limit = 0;
 std::atomic<int> failure = 0;
-std::function<void()> hold;
+std::function<void()> before_first_write;
 std::atomic<bool> no_rename_flags = false;
-std::atomic<bool> torn = false;
-std::atomic<int> slowness = 0;  // milliseconds
-std::string kept;
+std::atomic<bool> splits_writes = false;
+std::atomic<int> delay_ms = 0;
+std::string protected_part;
 std::atomic<bool> recording = false;
 std::mutex record_mutex;
 std::vector<std::string> record;
 std::string failed;
 
-// The last part of a path; temporary folders have names by chance.
+// The last part of a path; "tmp" for temporary folders, whose names are random.
 std::string last_part(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   return name.find(".tmp-") != name.npos ? "tmp" : name;
@@ -80,10 +80,10 @@ int count_call(const char* call, const Where where, const bool needs_room) {
                                                             : 0;
 }
 
-// As a disk that is busy with somebody else's work.
-void take_time() {
-  if (slowness > 0) {
-    ::usleep(static_cast<useconds_t>(slowness) * 1000);
+// Simulates a slow disk.
+void delay() {
+  if (delay_ms > 0) {
+    ::usleep(static_cast<useconds_t>(delay_ms) * 1000);
   }
 }
 
@@ -92,8 +92,9 @@ Function* real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-bool is_kept(const char* path) {
-  return !kept.empty() && std::string(path).find(kept) != std::string::npos;
+bool is_protected(const char* path) {
+  return !protected_part.empty() &&
+         std::string(path).find(protected_part) != std::string::npos;
 }
 
 bool is_file(const int fd) {
@@ -136,24 +137,24 @@ std::string failed_call() {
   return failed;
 }
 
-void hold_first_write(std::function<void()> wait) {
-  hold = std::move(wait);
+void block_first_write(std::function<void()> wait) {
+  before_first_write = std::move(wait);
 }
 
 void slow_down(const std::chrono::milliseconds each) {
-  slowness = static_cast<int>(each.count());
+  delay_ms = static_cast<int>(each.count());
 }
 
 void refuse_rename_flags() {
   no_rename_flags = true;
 }
 
-void keep_path(std::string part) {
-  kept = std::move(part);
+void protect_path(std::string part) {
+  protected_part = std::move(part);
 }
 
-void tear_writes() {
-  torn = true;
+void split_writes() {
+  splits_writes = true;
 }
 
 void record_calls() {
@@ -175,21 +176,21 @@ int disarm() {
 
 }  // namespace accelerate
 
-// The calls themselves, under the C library's names.
-#define ACCELERATE_FAIL_IF_TOLD(call, where, needs_room)                   \
+// The calls, with the names of the C library.
+#define ACCELERATE_FAIL_IF_ARMED(call, where, needs_room)                  \
   if (const int error = accelerate::count_call(call, where, needs_room)) { \
     errno = error;                                                         \
     return -1;                                                             \
   }
 
-#define ACCELERATE_FAIL_IF_KEPT(path) \
-  if (accelerate::is_kept(path)) {    \
-    errno = EPERM;                    \
-    return -1;                        \
+#define ACCELERATE_FAIL_IF_PROTECTED(path) \
+  if (accelerate::is_protected(path)) {    \
+    errno = EPERM;                         \
+    return -1;                             \
   }
 
-// Visible, or only this program's own calls would come here and not those of
-// the C++ library, which removes and renames.
+// Visible, so that these functions also intercept calls of the C++ library,
+// which removes and renames files.
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -199,7 +200,7 @@ int open(const char* path, int flags, ...) {
   const auto permissions = va_arg(list, mode_t);
   va_end(list);
   if (accelerate::changes(flags)) {
-    ACCELERATE_FAIL_IF_TOLD("open", path, true)
+    ACCELERATE_FAIL_IF_ARMED("open", path, true)
   }
   return accelerate::real<int(const char*, int, mode_t)>("open")(
       path, flags, permissions);
@@ -207,42 +208,43 @@ int open(const char* path, int flags, ...) {
 
 ssize_t write(int fd, const void* data, std::size_t size) {
   if (accelerate::is_file(fd)) {
-    if (const auto hold = std::exchange(accelerate::hold, nullptr)) {
-      hold();
+    if (const auto wait =
+            std::exchange(accelerate::before_first_write, nullptr)) {
+      wait();
     }
-    accelerate::take_time();
+    accelerate::delay();
     accelerate::note("write", fd);
     if ((::fcntl(fd, F_GETFL) & O_DIRECT) != 0) {
       accelerate::note("direct", fd);
     }
-    if (accelerate::torn && size > 256) {
-      size /= 2;  // The caller comes again with the rest.
+    if (accelerate::splits_writes && size > 256) {
+      size /= 2;  // The caller writes the rest in another call.
     }
-    ACCELERATE_FAIL_IF_TOLD("write", fd, true)
+    ACCELERATE_FAIL_IF_ARMED("write", fd, true)
   }
   return accelerate::real<ssize_t(int, const void*, std::size_t)>("write")(
       fd, data, size);
 }
 
-// Closed it is in any case; a quota is often told only here.
+// Always closes the file. Some file systems report an exceeded quota only here.
 int close(int fd) {
   const bool written = accelerate::is_written(fd);
-  const int told = accelerate::is_file(fd)
-                       ? accelerate::count_call(
-                             written ? "close" : "close read", fd, written)
-                       : 0;
+  const int error = accelerate::is_file(fd)
+                        ? accelerate::count_call(
+                              written ? "close" : "close read", fd, written)
+                        : 0;
   const int result = accelerate::real<int(int)>("close")(fd);
-  if (told != 0) {
-    errno = told;
+  if (error != 0) {
+    errno = error;
     return -1;
   }
   return result;
 }
 
 int fsync(int fd) {
-  accelerate::take_time();
+  accelerate::delay();
   accelerate::note("fsync", fd);
-  ACCELERATE_FAIL_IF_TOLD("fsync", fd, true)
+  ACCELERATE_FAIL_IF_ARMED("fsync", fd, true)
   return accelerate::real<int(int)>("fsync")(fd);
 }
 
@@ -255,18 +257,18 @@ char* mkdtemp(char* path) {
 }
 
 int chmod(const char* path, mode_t permissions) {
-  ACCELERATE_FAIL_IF_TOLD("chmod", path, false)
+  ACCELERATE_FAIL_IF_ARMED("chmod", path, false)
   return accelerate::real<int(const char*, mode_t)>("chmod")(path, permissions);
 }
 
 int mkdir(const char* path, mode_t permissions) {
-  ACCELERATE_FAIL_IF_TOLD("mkdir", path, true)
+  ACCELERATE_FAIL_IF_ARMED("mkdir", path, true)
   return accelerate::real<int(const char*, mode_t)>("mkdir")(path, permissions);
 }
 
 int rename(const char* from, const char* to) {
   accelerate::note("rename", to);
-  ACCELERATE_FAIL_IF_TOLD("rename", to, true)
+  ACCELERATE_FAIL_IF_ARMED("rename", to, true)
   return accelerate::real<int(const char*, const char*)>("rename")(from, to);
 }
 
@@ -281,37 +283,37 @@ int renameat2(
     errno = EINVAL;
     return -1;
   }
-  ACCELERATE_FAIL_IF_TOLD("rename", to, true)
+  ACCELERATE_FAIL_IF_ARMED("rename", to, true)
   return accelerate::real<int(int, const char*, int, const char*, unsigned)>(
       "renameat2")(from_folder, from, to_folder, to, flags);
 }
 
 int unlink(const char* path) {
   accelerate::note("unlink", path);
-  ACCELERATE_FAIL_IF_KEPT(path)
-  ACCELERATE_FAIL_IF_TOLD("unlink", path, false)
+  ACCELERATE_FAIL_IF_PROTECTED(path)
+  ACCELERATE_FAIL_IF_ARMED("unlink", path, false)
   return accelerate::real<int(const char*)>("unlink")(path);
 }
 
 int unlinkat(int folder, const char* path, int flags) {
   accelerate::note("unlink", path);
-  ACCELERATE_FAIL_IF_KEPT(path)
-  ACCELERATE_FAIL_IF_TOLD("unlink", path, false)
+  ACCELERATE_FAIL_IF_PROTECTED(path)
+  ACCELERATE_FAIL_IF_ARMED("unlink", path, false)
   return accelerate::real<int(int, const char*, int)>("unlinkat")(
       folder, path, flags);
 }
 
 int rmdir(const char* path) {
   accelerate::note("unlink", path);
-  ACCELERATE_FAIL_IF_KEPT(path)
-  ACCELERATE_FAIL_IF_TOLD("unlink", path, false)
+  ACCELERATE_FAIL_IF_PROTECTED(path)
+  ACCELERATE_FAIL_IF_ARMED("unlink", path, false)
   return accelerate::real<int(const char*)>("rmdir")(path);
 }
 
 int remove(const char* path) {
   accelerate::note("unlink", path);
-  ACCELERATE_FAIL_IF_KEPT(path)
-  ACCELERATE_FAIL_IF_TOLD("unlink", path, false)
+  ACCELERATE_FAIL_IF_PROTECTED(path)
+  ACCELERATE_FAIL_IF_ARMED("unlink", path, false)
   return accelerate::real<int(const char*)>("remove")(path);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the process fail at a chosen call that changes the file system.
 //
-// A binary that links fault_points.cpp takes the calls of every library in it
-// before the C library does.
+// In a binary that links fault_points.cpp, such calls from all libraries are
+// intercepted.
 #pragma once
 
 #include <chrono>
@@ -12,43 +12,47 @@
 
 namespace accelerate {
 
-/// The call number `at`, counted from 1 from now on, kills the process before
-/// anything happens.
+/// From now on, counts the intercepted calls, and kills the process just before
+/// call number `at` (the next call is number 1).
 void kill_at_call(int at);
 
-/// The call number `at` and all later ones that need room on the disk fail
-/// with that error.
+/// Starting with call number `at`, makes all calls that need disk space fail
+/// with `error`.
 void fail_from_call(int at, int error);
 
-/// The call number `at` alone fails with that error, whatever it is: what
-/// nobody looks at is not hidden by the next one that fails.
+/// Makes only call number `at` fail with `error`, even if that call needs no
+/// disk space. If the program ignores this error, no later failure hides the
+/// mistake.
 void fail_at_call(int at, int error);
-/// Which call that was, as `record_calls` tells it; empty before.
+/// Returns the call that failed, in the notation of `record_calls`; empty if
+/// none has failed yet.
 std::string failed_call();
 
-/// As if the file system knew no flags for `renameat2`, until the process ends.
+/// Until the process exits, makes calls of `renameat2` with flags fail, as on
+/// file systems that do not support the flags.
 void refuse_rename_flags();
 
-/// Writes in small pieces from now on, so that the death of `kill_at_call` may
-/// come in the middle of what a program writes at once.
-void tear_writes();
+/// Splits writes from now on, so that `kill_at_call` can kill the process in
+/// the middle of a write.
+void split_writes();
 
-/// What has this in its path cannot be removed or renamed any more: EPERM.
-void keep_path(std::string part);
+/// Makes removals of paths that contain `part` fail with EPERM from now on.
+void protect_path(std::string part);
 
-/// Remembers calls from now on, as "fsync manifest.json": the name of the call
-/// and the last part of the path, which for a temporary folder is "tmp".
-/// "close" is of a file that was written, "direct" a write past the cache.
+/// Records calls from now on, as "fsync manifest.json": the name of the call
+/// and the last part of the path, which is "tmp" for a temporary folder.
+/// "close" is the close of a written file, "direct" a write that bypasses the
+/// cache.
 void record_calls();
 std::vector<std::string> recorded_calls();
 
-/// Calls `wait` in the first write, in whatever thread it happens.
-void hold_first_write(std::function<void()> wait);
+/// Calls `wait` at the first write, in the thread that writes.
+void block_first_write(std::function<void()> wait);
 
-/// Every write and every fsync takes so much longer, until the process ends.
+/// Delays every write and fsync by `each`, until the process exits.
 void slow_down(std::chrono::milliseconds each);
 
-/// Everything works again. Returns how many calls were counted.
+/// Ends all failures. Returns the number of counted calls.
 int disarm();
 
 }  // namespace accelerate

@@ -21,7 +21,7 @@ namespace accelerate::test {
 namespace {
 
 Json with_defaults(const std::filesystem::path& log, const Json& scenario) {
-  Json whole = Json::object(
+  Json result = Json::object(
       {{"name", "org/model"},
        {"commit", HubServer::kCommit},
        {"log", log.string()},
@@ -32,12 +32,12 @@ Json with_defaults(const std::filesystem::path& log, const Json& scenario) {
              {"README.md", "nothing"},
              {"model.safetensors", Json::object({{"size", 100'000}})}})}});
   for (const auto& [name, value] : scenario.as_object()) {
-    whole[name] = value;
+    result[name] = value;
   }
-  return whole;
+  return result;
 }
 
-/// The first line of what the child writes, within ten seconds.
+/// Reads the first line that the child writes, with a timeout of ten seconds.
 std::string read_line(int fd) {
   std::string line;
   char byte = 0;
@@ -48,7 +48,7 @@ std::string read_line(int fd) {
     }
     line += byte;
   }
-  throw std::runtime_error("hub_server.py does not start");
+  throw std::runtime_error("hub_server.py did not start");
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ HubServer::HubServer(const std::filesystem::path& folder, const Json& scenario)
   std::array<int, 2> out{};
   if (::pipe2(in.data(), O_CLOEXEC) != 0 ||
       ::pipe2(out.data(), O_CLOEXEC) != 0) {
-    throw std::runtime_error("no pipe");
+    throw std::runtime_error("cannot create a pipe");
   }
   UniqueFd child_in(in[0]);
   input_.reset(in[1]);

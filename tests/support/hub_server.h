@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Hub on loopback; hub_server.py says what it can do.
+// A Hub server on loopback; hub_server.py describes its scenarios.
 #pragma once
 
 #include <filesystem>
@@ -13,14 +13,14 @@
 
 namespace accelerate::test {
 
-/// Serves `org/model` until it goes.
+/// Serves the model `org/model` while the object exists.
 class HubServer {
  public:
   static constexpr const char* kCommit =
       "0123456789abcdef0123456789abcdef01234567";
 
-  /// `scenario` is put over a model of three files; its requests are logged in
-  /// `folder`.
+  /// `scenario` overrides the default scenario, a model with four files. The
+  /// requests are logged in `folder`.
   HubServer(const std::filesystem::path& folder, const Json& scenario);
   HubServer(const HubServer&) = delete;
   HubServer& operator=(const HubServer&) = delete;
@@ -29,7 +29,7 @@ class HubServer {
   std::string endpoint() const;
   int port() const { return port_; }
   int second_port() const { return second_port_; }
-  /// The requests so far, those with `part` in their path.
+  /// Returns the requests so far whose path contains `part`.
   std::vector<Json> requests(const std::string& part = "") const;
 
  private:
@@ -40,7 +40,8 @@ class HubServer {
   int second_port_ = 0;
 };
 
-/// The same files as the server's, of this name and size.
+/// Returns the content that the server sends for a large file with this name
+/// and size.
 std::string large_file(const std::string& name, std::size_t size);
 
 }  // namespace accelerate::test

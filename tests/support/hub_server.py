@@ -1,30 +1,30 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A Hub of one model on loopback, which misbehaves as it is told.
+"""A Hub server on loopback with one model. A scenario defines its faults.
 
     hub_server.py <scenario as JSON>
 
-Prints its port and that of a second server, where large files lie, on one
-line. Ends when its input ends. The scenario:
+Prints two ports on one line: its own, and the port of a second server for large
+files. Exits when its stdin is closed. The scenario:
 
-    name, commit    the model; `old/model` redirects to it
-    files           name -> text, {"size": n} for a large file of that size, or
-                    {"path": file} for a large file with that one's bytes
-    log             file that gets a line of JSON for each request
-    token           what a request must carry; without one the answer is 401
-    gated           401 with the code of a gated model
-    missing         "repo" | "revision": 404 with that code
-    answers         {"list" | "head" | "get": [status, ...]}: first answers
-    retry_after     seconds, sent with those
-    cut             [n, ...]: a download ends after n bytes, once each
-    hang_after      a download of a large file stops after n bytes, once
-    wait_for_heads  a download waits at half until so many asked HEAD for it
-    elsewhere       large files are redirected to the second server
-    promise         length that HEAD tells, instead of the true one
-    corrupt         the bytes sent are others
-    no_ranges       a part that is asked for is answered with the whole
-    headers         {"x-repo-commit": text or null, ...}: changes the answers
-    listing         raw text, in place of the list
+    name, commit      the model; `old/model` redirects to it
+    files             name -> text, {"size": n} for a large file of that size, or
+                      {"path": file} for a large file with the content of that file
+    log               file that gets one line of JSON per request
+    token             token that requests must send; otherwise the status is 401
+    gated             status 401 with the error code of a gated model
+    missing           "repo" | "revision": status 404 with that error code
+    statuses          {"list" | "head" | "get": [status, ...]}: first responses
+    retry_after       seconds, sent with those responses
+    disconnect_after  [n, ...]: a download disconnects after n bytes, once each
+    hang_after        a download of a large file hangs after n bytes, once
+    wait_for_heads    a download pauses halfway until this many HEAD requests came
+    redirect          large files are redirected to the second server
+    announced_size    size that HEAD reports, instead of the true one
+    corrupt           wrong bytes are sent
+    no_ranges         range requests get the whole file
+    headers           {"x-repo-commit": text or null, ...}: overrides headers
+    listing           raw text, instead of the list of files
 """
 
 import hashlib
@@ -38,7 +38,7 @@ from urllib.parse import unquote
 SCENARIO = json.loads(sys.argv[1])
 LOCK = threading.Lock()
 COUNTS = {"head": 0}
-LONGEST_WAIT = 30
+WAIT_TIMEOUT = 30
 
 
 def content(name):
@@ -64,7 +64,7 @@ def etag(name):
 
 
 def take(kind, key=None):
-    """The next of a list of the scenario, or None."""
+    """Returns the next value of a list in the scenario, or None."""
     with LOCK:
         values = SCENARIO.get(kind, [])
         if isinstance(values, dict):
@@ -79,7 +79,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def note(self):
+    def write_log(self):
         with LOCK, open(SCENARIO["log"], "a") as log:
             log.write(json.dumps({
                 "method": self.command, "path": self.path,
@@ -87,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
                 "authorization": self.headers.get("Authorization"),
                 "range": self.headers.get("Range")}) + "\n")
 
-    def answer(self, status, headers=None, body=b"", send=True):
+    def respond(self, status, headers=None, body=b"", send=True):
         headers = dict(headers or {})
         headers.setdefault("Content-Length", str(len(body)))
         for name, value in SCENARIO.get("headers", {}).items():
@@ -103,31 +103,32 @@ class Handler(BaseHTTPRequestHandler):
         if send and self.command != "HEAD":
             self.wfile.write(body)
 
-    def refused(self):
-        """Whether the request ended here, for reasons of access."""
+    def access_denied(self):
+        """Responds and returns True if the scenario denies access."""
         if SCENARIO.get("gated"):
-            self.answer(401, {"X-Error-Code": "GatedRepo",
+            self.respond(401, {"X-Error-Code": "GatedRepo",
                               "X-Error-Message": "Access is restricted"})
             return True
         missing = SCENARIO.get("missing")
         if missing:
             code = "RepoNotFound" if missing == "repo" else "RevisionNotFound"
-            self.answer(404, {"X-Error-Code": code})
+            self.respond(404, {"X-Error-Code": code})
             return True
         token = SCENARIO.get("token")
         if token and self.headers.get("Authorization") != f"Bearer {token}":
-            self.answer(401, {"X-Error-Message": "Invalid username or password."})
+            self.respond(401, {"X-Error-Message": "Invalid username or password."})
             return True
         return False
 
-    def stumbled(self, kind):
-        status = take("answers", kind)
+    def failed(self, kind):
+        """Responds and returns True if the scenario has a status for this request."""
+        status = take("statuses", kind)
         if status is None:
             return False
         headers = {}
         if "retry_after" in SCENARIO:
             headers["Retry-After"] = str(SCENARIO["retry_after"])
-        self.answer(status, headers, b"not now")
+        self.respond(status, headers, b"not now")
         return True
 
     def do_HEAD(self):
@@ -137,30 +138,30 @@ class Handler(BaseHTTPRequestHandler):
         self.serve()
 
     def serve(self):
-        self.note()
+        self.write_log()
         if self.second:
             self.send_file(unquote(self.path.split("?")[0].strip("/")))
             return
         name, commit = SCENARIO["name"], SCENARIO["commit"]
         if "/old/model/" in self.path:
-            self.answer(307, {"Location": self.path.replace("old/model", name, 1)})
+            self.respond(307, {"Location": self.path.replace("old/model", name, 1)})
             return
-        if self.refused():
+        if self.access_denied():
             return
         if self.path.startswith(f"/api/models/{name}/revision/"):
-            if not self.stumbled("list"):
+            if not self.failed("list"):
                 self.list_files()
             return
         prefixes = [f"/{name}/resolve/{revision}/" for revision in (commit, "main")]
         prefix = next((p for p in prefixes if self.path.startswith(p)), None)
         if prefix is None:
-            self.answer(404, {"X-Error-Code": "RepoNotFound"})
+            self.respond(404, {"X-Error-Code": "RepoNotFound"})
             return
         file = unquote(self.path[len(prefix):])
         if file not in SCENARIO["files"]:
-            self.answer(404, {"X-Error-Code": "EntryNotFound",
+            self.respond(404, {"X-Error-Code": "EntryNotFound",
                               "X-Repo-Commit": commit})
-        elif not self.stumbled(self.command.lower()):
+        elif not self.failed(self.command.lower()):
             self.send_model_file(file)
 
     def list_files(self):
@@ -169,64 +170,64 @@ class Handler(BaseHTTPRequestHandler):
             text = json.dumps({
                 "sha": SCENARIO["commit"],
                 "siblings": [{"rfilename": n} for n in SCENARIO["files"]]})
-        self.answer(200, {"Content-Type": "application/json"}, text.encode())
+        self.respond(200, {"Content-Type": "application/json"}, text.encode())
 
     def send_model_file(self, name):
         if self.command == "HEAD" and is_large(name):
             with LOCK:
                 COUNTS["head"] += 1
-        about = {"X-Repo-Commit": SCENARIO["commit"], "ETag": f'"{etag(name)}"'}
+        metadata = {"X-Repo-Commit": SCENARIO["commit"], "ETag": f'"{etag(name)}"'}
         size = len(content(name))
         if is_large(name):
-            size = SCENARIO.get("promise", size)
-        if is_large(name) and SCENARIO.get("elsewhere"):
-            about["ETag"] = '"of-the-pointer"'
-            about["X-Linked-ETag"] = f'"{etag(name)}"'
-            about["X-Linked-Size"] = str(size)
-            about["Location"] = f"http://127.0.0.1:{PORTS[1]}/{name}?signature=x"
-            self.answer(302, about, b"elsewhere")
+            size = SCENARIO.get("announced_size", size)
+        if is_large(name) and SCENARIO.get("redirect"):
+            metadata["ETag"] = '"of-the-pointer"'
+            metadata["X-Linked-ETag"] = f'"{etag(name)}"'
+            metadata["X-Linked-Size"] = str(size)
+            metadata["Location"] = f"http://127.0.0.1:{PORTS[1]}/{name}?signature=x"
+            self.respond(302, metadata, b"redirected")
         elif self.command == "HEAD":
-            about["Content-Length"] = str(size)
-            self.answer(200, about)
+            metadata["Content-Length"] = str(size)
+            self.respond(200, metadata)
         else:
-            self.send_file(name, about)
+            self.send_file(name, metadata)
 
-    def send_file(self, name, about=None):
+    def send_file(self, name, metadata=None):
         data = content(name)
         if SCENARIO.get("corrupt"):
             data = bytes(byte ^ 1 for byte in data)
-        headers = dict(about or {})
+        headers = dict(metadata or {})
         status, begin = 200, 0
-        asked = self.headers.get("Range")
-        if asked and not SCENARIO.get("no_ranges"):
-            begin = int(asked.split("=")[1].split("-")[0])
+        requested_range = self.headers.get("Range")
+        if requested_range and not SCENARIO.get("no_ranges"):
+            begin = int(requested_range.split("=")[1].split("-")[0])
             if begin >= len(data):
-                self.answer(416)
+                self.respond(416)
                 return
             status = 206
             headers["Content-Range"] = f"bytes {begin}-{len(data) - 1}/{len(data)}"
         data = data[begin:]
         headers["Content-Length"] = str(len(data))
-        self.answer(status, headers, send=False)
+        self.respond(status, headers, send=False)
         self.send_data(name, data)
 
     def send_data(self, name, data):
-        cut = take("cut") if is_large(name) else None
-        if cut is not None:
-            self.wfile.write(data[:cut])
+        limit = take("disconnect_after") if is_large(name) else None
+        if limit is not None:
+            self.wfile.write(data[:limit])
             self.close_connection = True
             return
         if is_large(name) and "hang_after" in SCENARIO:
             self.wfile.write(data[:SCENARIO.pop("hang_after")])
             self.wfile.flush()
-            self.rfile.read(1)  # Until the client goes.
+            self.rfile.read(1)  # Until the client disconnects.
             self.close_connection = True
             return
         if is_large(name) and "wait_for_heads" in SCENARIO:
             half = len(data) // 2
             self.wfile.write(data[:half])
             self.wfile.flush()
-            end = time.monotonic() + LONGEST_WAIT
+            end = time.monotonic() + WAIT_TIMEOUT
             while COUNTS["head"] < SCENARIO["wait_for_heads"]:
                 if time.monotonic() > end:
                     self.close_connection = True
@@ -245,7 +246,7 @@ SERVERS = [ThreadingHTTPServer(("127.0.0.1", 0), kind)
 PORTS = [server.server_address[1] for server in SERVERS]
 for server in SERVERS:
     server.daemon_threads = True
-    server.handle_error = lambda *_: None  # Clients that go are expected.
+    server.handle_error = lambda *_: None  # Clients may disconnect.
     threading.Thread(target=server.serve_forever, daemon=True).start()
 print(*PORTS, flush=True)
 sys.stdin.read()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 64 MiB at once, in every operation.
+// Every operation with 64 MiB.
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -18,8 +18,8 @@ std::int64_t count_of(at::ScalarType type) {
   return kBytes / static_cast<std::int64_t>(c10::elementSize(type));
 }
 
-// Every element tells whose it is.
-at::Tensor of_rank(
+// Every element shows the rank it comes from.
+at::Tensor tensor_of_rank(
     int rank, std::int64_t count, at::ScalarType type = at::kFloat) {
   return at::full({count}, rank + 1, type);
 }
@@ -31,42 +31,43 @@ void all_reduce(Group& group, at::ScalarType type) {
   at::Tensor shared = group.allocate(n, ordinary);
   for (at::Tensor tensor : {ordinary, shared}) {
     tensor.fill_(group.rank() + 1);
-    Tensors one = {tensor};
-    group.backend().allreduce(one)->wait();
+    Tensors tensors = {tensor};
+    group.backend().allreduce(tensors)->wait();
     expect_equal(tensor, at::full({n}, sum, type), str_cat("64 MiB ", type));
   }
 }
 
 void broadcast(Group& group) {
   const int root = group.size() - 1;
-  Tensors one = {of_rank(group.rank(), count_of(at::kFloat))};
+  Tensors tensors = {tensor_of_rank(group.rank(), count_of(at::kFloat))};
   c10d::BroadcastOptions options;
   options.rootRank = root;
-  group.backend().broadcast(one, options)->wait();
-  expect_equal(one[0], of_rank(root, one[0].numel()), "64 MiB broadcast");
+  group.backend().broadcast(tensors, options)->wait();
+  expect_equal(
+      tensors[0], tensor_of_rank(root, tensors[0].numel()), "64 MiB broadcast");
 }
 
-// All ranks' tensors in one, each of them a share of the 64 MiB.
-at::Tensor of_all(int size, std::int64_t share) {
+// The tensors of all ranks concatenated, 64 MiB in total.
+at::Tensor tensors_of_all(int size, std::int64_t share) {
   Tensors parts;
   for (int rank = 0; rank < size; ++rank) {
-    parts.push_back(of_rank(rank, share));
+    parts.push_back(tensor_of_rank(rank, share));
   }
   return at::cat(parts);
 }
 
 void all_gather(Group& group) {
   const std::int64_t share = count_of(at::kFloat) / group.size();
-  at::Tensor in = of_rank(group.rank(), share);
+  at::Tensor in = tensor_of_rank(group.rank(), share);
   at::Tensor out = at::zeros({share * group.size()});
   group.backend()._allgather_base(out, in)->wait();
-  expect_equal(out, of_all(group.size(), share), "64 MiB allgather");
+  expect_equal(out, tensors_of_all(group.size(), share), "64 MiB allgather");
 }
 
 void reduce_scatter(Group& group) {
   const int size = group.size();
   const std::int64_t share = count_of(at::kFloat) / size;
-  at::Tensor in = of_rank(group.rank(), share * size);
+  at::Tensor in = tensor_of_rank(group.rank(), share * size);
   at::Tensor out = at::zeros({share});
   group.backend()._reduce_scatter_base(out, in)->wait();
   expect_equal(
@@ -77,16 +78,16 @@ void reduce_scatter(Group& group) {
 
 void all_to_all(Group& group) {
   const std::int64_t share = count_of(at::kFloat) / group.size();
-  at::Tensor in = of_rank(group.rank(), share * group.size());
+  at::Tensor in = tensor_of_rank(group.rank(), share * group.size());
   at::Tensor out = at::zeros_like(in);
   std::vector<std::int64_t> equal;
   group.backend().alltoall_base(out, in, equal, equal)->wait();
-  expect_equal(out, of_all(group.size(), share), "64 MiB alltoall");
+  expect_equal(out, tensors_of_all(group.size(), share), "64 MiB alltoall");
 }
 
 void gather_and_scatter(Group& group) {
   const std::int64_t share = count_of(at::kFloat) / group.size();
-  Tensors mine = {of_rank(group.rank(), share)};
+  Tensors input = {tensor_of_rank(group.rank(), share)};
   std::vector<Tensors> lists;
   if (group.rank() == 0) {
     lists.emplace_back();
@@ -94,25 +95,28 @@ void gather_and_scatter(Group& group) {
       lists[0].push_back(at::zeros({share}));
     }
   }
-  group.backend().gather(lists, mine)->wait();
+  group.backend().gather(lists, input)->wait();
   if (group.rank() == 0) {
     expect_equal(
-        at::cat(lists[0]), of_all(group.size(), share), "64 MiB gather");
+        at::cat(lists[0]),
+        tensors_of_all(group.size(), share),
+        "64 MiB gather");
   }
   Tensors out = {at::zeros({share})};
   group.backend().scatter(out, lists)->wait();
-  expect_equal(out[0], mine[0], "64 MiB scatter");
+  expect_equal(out[0], input[0], "64 MiB scatter");
 }
 
-void pass_on(Group& group) {
+void send_to_next_rank(Group& group) {
   const int size = group.size();
   const int from = (group.rank() + size - 1) % size;
-  Tensors sent = {of_rank(group.rank(), count_of(at::kFloat))};
+  Tensors sent = {tensor_of_rank(group.rank(), count_of(at::kFloat))};
   Tensors received = {at::zeros_like(sent[0])};
   auto work = group.backend().send(sent, (group.rank() + 1) % size, 3);
   group.backend().recv(received, from, 3)->wait();
   work->wait();
-  expect_equal(received[0], of_rank(from, sent[0].numel()), "64 MiB recv");
+  expect_equal(
+      received[0], tensor_of_rank(from, sent[0].numel()), "64 MiB recv");
 }
 
 }  // namespace
@@ -129,7 +133,7 @@ void large_collectives(Group& group) {
   reduce_scatter(group);
   all_to_all(group);
   gather_and_scatter(group);
-  pass_on(group);
+  send_to_next_rank(group);
 }
 
 }  // namespace accelerate

@@ -8,14 +8,14 @@
 namespace accelerate {
 namespace {
 
-// Inodes of the sockets that a process holds.
+// The inodes of the sockets that a process has open.
 std::set<std::string> sockets_of(const std::string& process) {
   std::set<std::string> inodes;
   const auto folder = "/proc/" + process + "/fd";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::error_code gone;
+    std::error_code ignored;
     const std::string target =
-        std::filesystem::read_symlink(entry.path(), gone).string();
+        std::filesystem::read_symlink(entry.path(), ignored).string();
     if (target.starts_with("socket:[")) {
       inodes.insert(target.substr(8, target.size() - 9));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a process waits for connections, as the kernel tells it.
+// Lists the sockets on which a process listens, from /proc.
 #pragma once
 
 #include <set>
@@ -7,11 +7,11 @@
 
 namespace accelerate {
 
-/// 127.0.0.1 as `listening_addresses` writes it.
+/// 127.0.0.1 in the format of `listening_addresses`.
 inline constexpr const char* kLoopbackInHex = "0100007F";
 
-/// The local addresses, in the kernel's hexadecimal form, of the TCP sockets on
-/// which `process` listens: its number, or "self".
+/// The local addresses of the TCP sockets on which `process` (a PID or "self")
+/// listens, in the kernel's hexadecimal format.
 std::multiset<std::string> listening_addresses(const std::string& process);
 
 }  // namespace accelerate

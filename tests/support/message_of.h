@@ -9,7 +9,8 @@
 
 namespace accelerate {
 
-/// Returns what `body` throws; fails the test unless it is an `E`.
+/// Returns the text of the exception that `body` throws. Fails the test if
+/// `body` throws no exception or an exception of a type other than `E`.
 template <typename E>
 std::string message_of(const std::function<void()>& body) {
   try {

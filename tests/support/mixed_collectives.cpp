@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of every kind in an order drawn from a seed.
+// All kinds of collectives in a random order.
 #include <array>
 #include <random>
 #include <stdexcept>
@@ -17,14 +17,14 @@ namespace {
 using Op = c10d::ReduceOp;
 using Tensors = std::vector<at::Tensor>;
 
-// What one step works on: the same on every rank.
-struct Draw {
+// The random parameters of one step, the same on every rank.
+struct Step {
   std::int64_t count = 0;
   int root = 0;
   at::ScalarType type = at::kFloat;
   Tensors all = {};
 
-  Tensors blanks(std::size_t ranks) const {
+  Tensors zeros(std::size_t ranks) const {
     Tensors result(ranks);
     for (at::Tensor& tensor : result) {
       tensor = at::zeros({count}, type);
@@ -33,136 +33,136 @@ struct Draw {
   }
 };
 
-at::Tensor mine(const Group& group, const Draw& draw) {
-  return draw.all[static_cast<std::size_t>(group.rank())].clone();
+at::Tensor own_input(const Group& group, const Step& step) {
+  return step.all[static_cast<std::size_t>(group.rank())].clone();
 }
 
-void reduce(Group& group, const Draw& draw) {
+void reduce(Group& group, const Step& step) {
   expect_equal(
-      group.reduce({mine(group, draw)})[0],
-      plain_reduce(draw.all, Op::SUM),
+      group.reduce({own_input(group, step)})[0],
+      plain_reduce(step.all, Op::SUM),
       "reduce");
 }
 
-// The rows that rank r brings where they may differ.
-at::Tensor some_rows(const Draw& draw, int rank) {
-  return draw.all[static_cast<std::size_t>(rank)].narrow(
-      0, 0, draw.count / (rank + 1));
+// The rows of a rank, a different number on each.
+at::Tensor some_rows(const Step& step, int rank) {
+  return step.all[static_cast<std::size_t>(rank)].narrow(
+      0, 0, step.count / (rank + 1));
 }
 
-void gather(Group& group, const Draw& draw) {
+void gather(Group& group, const Step& step) {
   Tensors expected;
   for (int rank = 0; rank < group.size(); ++rank) {
-    expected.push_back(some_rows(draw, rank));
+    expected.push_back(some_rows(step, rank));
   }
   expect_equal(
-      group.gather({some_rows(draw, group.rank())})[0],
+      group.gather({some_rows(step, group.rank())})[0],
       at::cat(expected),
       "gather");
 }
 
-void broadcast(Group& group, const Draw& draw) {
-  const at::Tensor tensor = mine(group, draw);
-  group.broadcast({tensor}, draw.root);
-  expect_equal(tensor, draw.all[draw.root], "broadcast");
+void broadcast(Group& group, const Step& step) {
+  const at::Tensor tensor = own_input(group, step);
+  group.broadcast({tensor}, step.root);
+  expect_equal(tensor, step.all[step.root], "broadcast");
 }
 
-void all_reduce(Group& group, const Draw& draw) {
-  Tensors one = {mine(group, draw)};
-  group.backend().allreduce(one)->wait();
-  expect_equal(one[0], plain_reduce(draw.all, Op::SUM), "allreduce");
+void all_reduce(Group& group, const Step& step) {
+  Tensors tensors = {own_input(group, step)};
+  group.backend().allreduce(tensors)->wait();
+  expect_equal(tensors[0], plain_reduce(step.all, Op::SUM), "allreduce");
 }
 
-void barrier(Group& group, const Draw& /*draw*/) {
+void barrier(Group& group, const Step& /*step*/) {
   group.barrier();
 }
 
-void scatter(Group& group, const Draw& draw) {
+void scatter(Group& group, const Step& step) {
   std::vector<Tensors> from;
-  if (group.rank() == draw.root) {
-    from.push_back(draw.all);
+  if (group.rank() == step.root) {
+    from.push_back(step.all);
   }
-  Tensors to = draw.blanks(1);
+  Tensors to = step.zeros(1);
   c10d::ScatterOptions options;
-  options.rootRank = draw.root;
+  options.rootRank = step.root;
   group.backend().scatter(to, from, options)->wait();
-  expect_equal(to[0], mine(group, draw), "scatter");
+  expect_equal(to[0], own_input(group, step), "scatter");
 }
 
-void gather_to_root(Group& group, const Draw& draw) {
+void gather_to_root(Group& group, const Step& step) {
   std::vector<Tensors> to;
-  if (group.rank() == draw.root) {
-    to.push_back(draw.blanks(draw.all.size()));
+  if (group.rank() == step.root) {
+    to.push_back(step.zeros(step.all.size()));
   }
-  Tensors from = {mine(group, draw)};
+  Tensors from = {own_input(group, step)};
   c10d::GatherOptions options;
-  options.rootRank = draw.root;
+  options.rootRank = step.root;
   group.backend().gather(to, from, options)->wait();
   if (!to.empty()) {
-    expect_equal(at::cat(to[0]), at::cat(draw.all), "gather to a root");
+    expect_equal(at::cat(to[0]), at::cat(step.all), "gather to a root");
   }
 }
 
-void reduce_scatter(Group& group, const Draw& draw) {
+void reduce_scatter(Group& group, const Step& step) {
   const int size = group.size();
-  const auto whole = inputs_of_all(size, draw.type, draw.count * size);
-  at::Tensor in = whole[static_cast<std::size_t>(group.rank())].clone();
-  at::Tensor out = draw.blanks(1)[0];
+  const auto inputs = inputs_of_all(size, step.type, step.count * size);
+  at::Tensor in = inputs[static_cast<std::size_t>(group.rank())].clone();
+  at::Tensor out = step.zeros(1)[0];
   group.backend()._reduce_scatter_base(out, in)->wait();
   expect_equal(
       out,
-      plain_reduce(whole, Op::SUM)
-          .narrow(0, draw.count * group.rank(), draw.count),
+      plain_reduce(inputs, Op::SUM)
+          .narrow(0, step.count * group.rank(), step.count),
       "reduce_scatter");
 }
 
-void all_to_all(Group& group, const Draw& draw) {
+void all_to_all(Group& group, const Step& step) {
   const int size = group.size();
   at::Tensor in =
-      mine(group, draw).repeat({size});  // The same part for every rank.
+      own_input(group, step).repeat({size});  // The same part for every rank.
   at::Tensor out = at::zeros_like(in);
   std::vector<std::int64_t> equal;
   group.backend().alltoall_base(out, in, equal, equal)->wait();
-  expect_equal(out, at::cat(draw.all), "alltoall");
+  expect_equal(out, at::cat(step.all), "alltoall");
 }
 
-void pass_on(Group& group, const Draw& draw) {
+void send_to_next_rank(Group& group, const Step& step) {
   const int size = group.size();
   const int from = (group.rank() + size - 1) % size;
-  Tensors sent = {mine(group, draw)};
-  Tensors received = draw.blanks(1);
+  Tensors sent = {own_input(group, step)};
+  Tensors received = step.zeros(1);
   auto work = group.backend().send(sent, (group.rank() + 1) % size, 5);
   group.backend().recv(received, from, 5)->wait();
   work->wait();
-  expect_equal(received[0], draw.all[from], "recv");
+  expect_equal(received[0], step.all[from], "recv");
 }
 
-void objects(Group& group, const Draw& draw) {
-  const auto named = [&](int rank) {
-    return Json(str_cat(rank, ":", std::string(draw.count, 'x')));
+void objects(Group& group, const Step& step) {
+  const auto object_of = [&](int rank) {
+    return Json(str_cat(rank, ":", std::string(step.count, 'x')));
   };
   std::vector<Json> expected;
   for (int rank = 0; rank < group.size(); ++rank) {
-    expected.push_back(named(rank));
+    expected.push_back(object_of(rank));
   }
-  std::vector<Json> one = {named(group.rank())};
-  if (group.gather_object(one) != expected) {
-    throw std::runtime_error("gather_object: other objects");
+  std::vector<Json> list = {object_of(group.rank())};
+  if (group.gather_object(list) != expected) {
+    throw std::runtime_error("gather_object: wrong objects");
   }
-  group.broadcast_object_list(one, draw.root);
-  if (one[0] != named(draw.root)) {
-    throw std::runtime_error("broadcast_object_list: other objects");
+  group.broadcast_object_list(list, step.root);
+  if (list[0] != object_of(step.root)) {
+    throw std::runtime_error("broadcast_object_list: wrong objects");
   }
 }
 
-void pad(Group& group, const Draw& draw) {
-  const at::Tensor rows = some_rows(draw, group.rank());
-  at::Tensor expected = at::zeros({draw.count}, draw.type);
+void pad(Group& group, const Step& step) {
+  const at::Tensor rows = some_rows(step, group.rank());
+  at::Tensor expected = at::zeros({step.count}, step.type);
   expected.narrow(0, 0, rows.size(0)).copy_(rows);
   expect_equal(group.pad_across_processes({rows})[0], expected, "pad");
 }
 
-constexpr std::array kSteps = {
+constexpr std::array kCollectives = {
     reduce,
     gather,
     broadcast,
@@ -172,15 +172,15 @@ constexpr std::array kSteps = {
     gather_to_root,
     reduce_scatter,
     all_to_all,
-    pass_on,
+    send_to_next_rank,
     objects,
     pad};
 
-// Mostly short, at times several pieces of every transport.
+// Mostly short, sometimes several chunks of every transport.
 std::int64_t draw_count(std::mt19937_64& random) {
   const auto kind = random() % 100;
-  const std::uint64_t most = kind == 0 ? 100'000 : kind < 10 ? 5'000 : 300;
-  return static_cast<std::int64_t>(random() % most);
+  const std::uint64_t limit = kind == 0 ? 100'000 : kind < 10 ? 5'000 : 300;
+  return static_cast<std::int64_t>(random() % limit);
 }
 
 }  // namespace
@@ -188,14 +188,14 @@ std::int64_t draw_count(std::mt19937_64& random) {
 void mixed_collectives(Group& group, int count, std::uint64_t seed) {
   std::mt19937_64 random(seed);  // The same numbers on every rank.
   for (int i = 0; i < count; ++i) {
-    Draw draw;
-    draw.count = draw_count(random);
-    draw.root = static_cast<int>(random() % group.size());
+    Step step;
+    step.count = draw_count(random);
+    step.root = static_cast<int>(random() % group.size());
     const auto& types = promised_types();
     const auto type = types[random() % types.size()];
-    draw.type = can_reduce(group, type, Op::SUM) ? type : at::kFloat;
-    draw.all = inputs_of_all(group.size(), draw.type, draw.count);
-    kSteps[random() % kSteps.size()](group, draw);
+    step.type = can_reduce(group, type, Op::SUM) ? type : at::kFloat;
+    step.all = inputs_of_all(group.size(), step.type, step.count);
+    kCollectives[random() % kCollectives.size()](group, step);
   }
 }
 

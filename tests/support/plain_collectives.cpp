@@ -10,16 +10,16 @@ namespace accelerate {
 using Op = c10d::ReduceOp;
 
 at::Tensor input_of(int rank, at::ScalarType type, std::int64_t count) {
-  // Small values that no sum or product of five ranks rounds or overflows in
-  // the narrowest types, and that differ between ranks and positions.
+  // Small values that differ between ranks and positions; sums and products of
+  // five ranks are exact even in the narrowest types.
   const auto index = at::arange(count, at::kLong);
   if (type == at::kBool) {
     return index.add(rank).remainder(3).eq(0);
   }
-  const auto whole =
+  const auto integers =
       index.mul(7).add(3 * rank).remainder(5).sub(type == at::kByte ? 0 : 2);
-  return at::isFloatingType(type) ? whole.to(at::kDouble).mul(0.5).to(type)
-                                  : whole.to(type);
+  return at::isFloatingType(type) ? integers.to(at::kDouble).mul(0.5).to(type)
+                                  : integers.to(type);
 }
 
 at::Tensor plain_reduce(
@@ -91,28 +91,28 @@ std::string name_of_operation(Op::RedOpType op) {
 }
 
 void expect_equal(
-    const at::Tensor& got,
+    const at::Tensor& actual,
     const at::Tensor& expected,
-    const std::string& what) {
-  if (got.sizes() != expected.sizes() ||
-      got.scalar_type() != expected.scalar_type()) {
+    const std::string& title) {
+  if (actual.sizes() != expected.sizes() ||
+      actual.scalar_type() != expected.scalar_type()) {
     throw std::runtime_error(str_cat(
-        what,
+        title,
         ": got ",
-        got.scalar_type(),
-        got.sizes(),
+        actual.scalar_type(),
+        actual.sizes(),
         ", expected ",
         expected.scalar_type(),
         expected.sizes()));
   }
-  if (!at::equal(got, expected)) {
-    const auto wrong = got.ne(expected).nonzero();
+  if (!at::equal(actual, expected)) {
+    const auto wrong = actual.ne(expected).nonzero();
     throw std::runtime_error(str_cat(
-        what,
+        title,
         ": ",
         wrong.size(0),
         " of ",
-        got.numel(),
+        actual.numel(),
         " elements are wrong, the first at ",
         wrong[0].item<std::int64_t>()));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What collectives must give, computed by a plain loop over ranks.
+// The expected results of collectives, computed by a plain loop over ranks.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,34 @@
 
 namespace accelerate {
 
-/// The tensor that `rank` brings to a collective: the same on every call, so
-/// that each rank can compute what all others have.
+/// The input of `rank`. It is the same on every call, so that each rank can
+/// compute the inputs of all ranks.
 at::Tensor input_of(int rank, at::ScalarType type, std::int64_t count);
 
-/// Reduces the tensors from left to right, 16-bit floats in fp32.
+/// Reduces the tensors from left to right. Computes in fp32 for 16-bit floats.
 at::Tensor plain_reduce(
     const std::vector<at::Tensor>& tensors, c10d::ReduceOp::RedOpType op);
 
-/// Types and operations that the backends promise.
+/// Types and operations that the backends support.
 const std::vector<at::ScalarType>& promised_types();
 const std::vector<c10d::ReduceOp::RedOpType>& promised_operations();
-/// Whether LibTorch's Gloo has it too, to compare with.
+/// Whether LibTorch's Gloo supports the reduction.
 bool gloo_can(at::ScalarType type, c10d::ReduceOp::RedOpType op);
 
-/// Whether the backend of `group` has it.
+/// Whether the backend of `group` supports the reduction.
 bool can_reduce(
     const Group& group, at::ScalarType type, c10d::ReduceOp::RedOpType op);
 
-/// `input_of` each rank.
+/// The results of `input_of` for the ranks from 0 to `size` - 1.
 std::vector<at::Tensor> inputs_of_all(
     int size, at::ScalarType type, std::int64_t count);
 
-/// Throws `std::runtime_error` that begins with `what` unless type, shape and
-/// every element are the same.
+/// Throws a `std::runtime_error` that begins with `title` unless the types, the
+/// shapes and all elements are equal.
 void expect_equal(
-    const at::Tensor& got, const at::Tensor& expected, const std::string& what);
+    const at::Tensor& actual,
+    const at::Tensor& expected,
+    const std::string& title);
 
 std::string name_of_operation(c10d::ReduceOp::RedOpType op);
 

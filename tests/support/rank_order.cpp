@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of numbers that round: another order gives other bits.
+// Sums with rounding: another order gives other bits.
 #include <chrono>
 #include <random>
 #include <stdexcept>
@@ -27,12 +27,11 @@ Tensors random_inputs(int size, at::ScalarType type, std::int64_t count) {
   return inputs;
 }
 
-// Nothing is waited for: the ranks are only to come in another order each
-// time.
-void dawdle(std::mt19937_64& random) {
-  const auto until = std::chrono::steady_clock::now() +
-                     std::chrono::microseconds(random() % 200);
-  while (std::chrono::steady_clock::now() < until) {
+// Changes the order in which the ranks reach the next call.
+void random_delay(std::mt19937_64& random) {
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::microseconds(random() % 200);
+  while (std::chrono::steady_clock::now() < deadline) {
   }
 }
 
@@ -44,21 +43,22 @@ bool order_matters(const Tensors& inputs) {
 
 void sums_of(Group& group, at::ScalarType type, std::int64_t count) {
   const auto all = random_inputs(group.size(), type, count);
-  // Few 16-bit floats add up exactly in fp32, where only the end rounds.
+  // A few 16-bit floats are summed exactly in fp32 and rounded once.
   const bool rounds = type == at::kFloat || type == at::kDouble;
   if (rounds && group.size() > 2 && count > 1000 && !order_matters(all)) {
-    throw std::runtime_error("these numbers prove nothing");
+    throw std::runtime_error(
+        "the sum of these numbers does not depend on the order");
   }
   const at::Tensor expected = plain_reduce(all, Op::SUM);
   at::Tensor ordinary = at::empty({count}, type);
   at::Tensor shared = group.allocate(count, ordinary);
   std::mt19937_64 random(group.rank());
-  for (int again = 0; again < 3; ++again) {
+  for (int i = 0; i < 3; ++i) {
     for (at::Tensor tensor : {ordinary, shared}) {
       tensor.copy_(all[static_cast<std::size_t>(group.rank())]);
-      dawdle(random);
-      Tensors one = {tensor};
-      group.backend().allreduce(one)->wait();
+      random_delay(random);
+      Tensors tensors = {tensor};
+      group.backend().allreduce(tensors)->wait();
       expect_equal(tensor, expected, str_cat("sum of ", type, "[", count, "]"));
     }
   }
@@ -68,7 +68,7 @@ void sums_of(Group& group, at::ScalarType type, std::int64_t count) {
 
 void sums_in_rank_order(Group& group) {
   for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
-    // In one round; staged in pieces; more than a transport's buffer.
+    // One round; several chunks; more than a transport's buffer.
     for (const std::int64_t count : {1'000, 50'001, 300'001}) {
       sums_of(group, type, count);
     }

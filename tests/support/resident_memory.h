@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory this process uses.
+// The memory usage of this process.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace accelerate {
 
-/// Memory that is really there, shared pages included.
+/// Returns the resident memory in KiB, including shared pages.
 inline std::int64_t resident_kib() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

@@ -13,8 +13,8 @@
 namespace accelerate {
 namespace {
 
-// LibTorch's flight recorder is one map without a lock for the whole process;
-// with groups on several threads it crashes (pytorch#179313).
+// LibTorch's flight recorder is a map without a lock, shared by the whole
+// process; it crashes with groups on several threads (pytorch#179313).
 const int kNoFlightRecorder = ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
 
 }  // namespace
@@ -34,18 +34,19 @@ void run_on_ranks(
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::mutex mutex;
   std::string failures;
-  const auto note = [&](int rank, const std::string& what) {
+  const auto add_failure = [&](int rank, const std::string& message) {
     const std::lock_guard lock(mutex);
-    failures += "rank " + std::to_string(rank) + ": " + what + "\n";
+    failures += "rank " + std::to_string(rank) + ": " + message + "\n";
   };
   const auto run = [&](int rank) {
     try {
       Group group(store, rank, size, options);
       body(group);
     } catch (const std::exception& error) {
-      note(rank, error.what());
+      add_failure(rank, error.what());
     } catch (...) {
-      note(rank, "something that is not a std::exception was thrown");
+      add_failure(
+          rank, "an exception that does not derive from std::exception");
     }
   };
   {

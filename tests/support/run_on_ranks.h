@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as threads of the test.
+// Runs ranks as threads of the test.
 #pragma once
 
 #include <functional>
@@ -8,17 +8,17 @@
 
 namespace accelerate {
 
-/// Runs `body` on `size` threads, each with its own rank of one group.
+/// Runs `body` on `size` threads, each with its own rank in one group.
 ///
-/// Throws one `std::runtime_error` with what each failing rank threw, the rank
-/// in front of it. A group's timeout is 20 s unless `options` says otherwise,
-/// so that a test that hangs ends with the names of the missing ranks.
+/// Throws one `std::runtime_error` with the rank and the message of each
+/// failing rank. A test that hangs ends after the timeout in `options`, and the
+/// error names the missing ranks.
 void run_on_ranks(
     int size,
     const GroupOptions& options,
     const std::function<void(Group&)>& body);
 
-/// The options of most tests: the given backend and a short timeout.
+/// The options that most tests use: `backend` and a timeout of 20 s.
 GroupOptions quick(Backend backend);
 
 }  // namespace accelerate

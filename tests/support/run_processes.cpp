@@ -29,7 +29,7 @@ namespace {
 using std::chrono::steady_clock;
 using Variables = std::map<std::string, std::string>;
 
-c10::intrusive_ptr<c10d::Store> host_store(int listener) {
+c10::intrusive_ptr<c10d::Store> serve_store(int listener) {
   c10d::TCPStoreOptions options;
   options.port = bound_port(listener);
   options.isServer = true;
@@ -41,17 +41,18 @@ c10::intrusive_ptr<c10d::Store> host_store(int listener) {
 Variables variables_of(
     int rank, int count, int port, const ProcessOptions& options) {
   Variables variables = Environment::of_this_process().variables();
-  const Variables ours = {
+  const Variables launcher_variables = {
       {"RANK", std::to_string(rank)},
       {"LOCAL_RANK", std::to_string(rank)},
       {"WORLD_SIZE", std::to_string(count)},
       {"LOCAL_WORLD_SIZE", std::to_string(count)},
       {"MASTER_ADDR", "127.0.0.1"},
       {"MASTER_PORT", std::to_string(port)},
-      {"TORCHELASTIC_USE_AGENT_STORE", options.host_store ? "True" : "False"},
+      {"TORCHELASTIC_USE_AGENT_STORE",
+       options.store_in_test ? "True" : "False"},
       {"OMP_NUM_THREADS", "1"},
   };
-  for (const auto& [name, value] : ours) {
+  for (const auto& [name, value] : launcher_variables) {
     variables[name] = value;
   }
   for (const auto& [name, value] : options.environment) {
@@ -62,7 +63,7 @@ Variables variables_of(
   return variables;
 }
 
-// The strings of an argv or envp; valid while `texts` lives.
+// The pointers of an argv or envp; valid as long as `texts`.
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (std::string& text : texts) {
@@ -87,7 +88,7 @@ Pipe make_pipe() {
 
 // Between fork and exec only async-signal-safe calls are allowed: the parent
 // has threads.
-[[noreturn]] void become(
+[[noreturn]] void exec_program(
     pid_t parent,
     const Pipe& input,
     const Pipe& output,
@@ -109,10 +110,10 @@ Pipe make_pipe() {
 }  // namespace
 
 struct Processes::Child {
-  pid_t pid = 0;     // 0 once it is reaped
-  int process = -1;  // A descriptor that becomes readable when it ends.
+  pid_t pid = 0;     // 0 after it was reaped
+  int process = -1;  // A pidfd, which becomes readable when the process exits.
   int input = -1;
-  int output = -1;  // -1 once it is at its end
+  int output = -1;  // -1 after end of file
   ProcessResult result;
 };
 
@@ -135,11 +136,11 @@ Processes::Processes(
     const std::vector<std::string>& args,
     ProcessOptions options)
     : options_(std::move(options)), begin_(steady_clock::now()) {
-  ::signal(SIGPIPE, SIG_IGN);  // `tell` reports a rank that has ended.
+  ::signal(SIGPIPE, SIG_IGN);  // `send_line` reports a rank that has exited.
   const int listener = listen_on_loopback(0);
   port_ = bound_port(listener);
-  if (options_.host_store) {
-    store_ = host_store(listener);
+  if (options_.store_in_test) {
+    store_ = serve_store(listener);
   } else {
     ::close(listener);
   }
@@ -152,9 +153,9 @@ Processes::Processes(
 
 void Processes::start(
     const std::string& program, const std::vector<std::string>& args) {
-  std::vector<std::string> words = {program};
-  words.insert(words.end(), args.begin(), args.end());
-  const std::vector<char*> argv = pointers(words);
+  std::vector<std::string> arguments = {program};
+  arguments.insert(arguments.end(), args.begin(), args.end());
+  const std::vector<char*> argv = pointers(arguments);
   const pid_t parent = ::getpid();
   const int count = static_cast<int>(children_.size());
   for (const auto& child : children_) {
@@ -168,7 +169,7 @@ void Processes::start(
     const Pipe output = make_pipe();
     child->pid = ::fork();
     if (child->pid == 0) {
-      become(parent, input, output, program, argv.data(), envp.data());
+      exec_program(parent, input, output, program, argv.data(), envp.data());
     }
     ::close(input.read);
     ::close(output.write);
@@ -208,25 +209,25 @@ c10d::Store& Processes::store() const {
   return *store_;
 }
 
-void Processes::fail(const std::string& why) const {
-  std::string text = why;
+void Processes::fail(const std::string& reason) const {
+  std::string text = reason;
   for (const auto& child : children_) {
     text += str_cat(
         "\n-- rank ",
         child->result.rank,
-        child->pid != 0 ? " (runs)" : " (ended)",
+        child->pid != 0 ? " (running)" : " (exited)",
         "\n",
         child->result.output);
   }
   throw std::runtime_error(text);
 }
 
-// One look at all children; sleeps until one of them prints or ends.
-void Processes::pump() {
+// Polls all children once; sleeps until one of them prints or exits.
+void Processes::poll_children() {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       begin_ + options_.timeout - steady_clock::now());
   if (left.count() <= 0) {
-    fail(str_cat("not done within ", options_.timeout.count(), " ms"));
+    fail(str_cat("not finished within ", options_.timeout.count(), " ms"));
   }
   std::vector<pollfd> fds;
   for (const auto& child : children_) {
@@ -275,32 +276,33 @@ void Processes::wait_for(int rank, const std::string& text) {
     if (child.output < 0 && child.pid == 0) {
       fail(str_cat(describe(child.result), " before it printed `", text, "`"));
     }
-    pump();
+    poll_children();
   }
 }
 
-void Processes::tell(int rank, const std::string& line) {
+void Processes::send_line(int rank, const std::string& line) {
   const std::string text = line + "\n";
   const int fd = children_.at(static_cast<std::size_t>(rank))->input;
   if (::write(fd, text.data(), text.size()) !=
       static_cast<ssize_t>(text.size())) {
-    fail(str_cat("rank ", rank, " does not listen: ", std::strerror(errno)));
+    fail(str_cat(
+        "rank ", rank, " does not read its stdin: ", std::strerror(errno)));
   }
 }
 
 void Processes::send_signal(int rank, int signal) const {
   const pid_t target = pid(rank);
   if (target == 0 || ::kill(target, signal) != 0) {
-    fail(str_cat("rank ", rank, " cannot be signalled: it has ended"));
+    fail(str_cat("rank ", rank, " cannot be signalled: it has exited"));
   }
 }
 
 std::vector<ProcessResult> Processes::wait() {
-  const auto runs = [](const auto& child) {
+  const auto is_running = [](const auto& child) {
     return child->pid != 0 || child->output >= 0;
   };
-  while (std::any_of(children_.begin(), children_.end(), runs)) {
-    pump();
+  while (std::any_of(children_.begin(), children_.end(), is_running)) {
+    poll_children();
   }
   std::vector<ProcessResult> results;
   for (const auto& child : children_) {
@@ -309,7 +311,7 @@ std::vector<ProcessResult> Processes::wait() {
   return results;
 }
 
-std::string beside_this_program(const std::string& name) {
+std::string test_program_path(const std::string& name) {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name)
       .string();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as real processes.
+// Runs ranks as real processes.
 #pragma once
 
 #include <chrono>
@@ -17,33 +17,36 @@
 namespace accelerate {
 
 struct ProcessOptions {
-  /// The whole run may take this long; then everything is killed.
+  /// The time limit of the run. When it is reached, all processes are killed.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
-  /// Variables besides the launcher's. An empty value removes one.
+  /// Additional environment variables. An empty value removes the variable.
   std::map<std::string, std::string> environment = {};
-  /// Off: rank 0 hosts the store, on a port that was free a moment ago.
-  bool host_store = true;
+  /// Whether the test process runs the store. If false, rank 0 runs the store,
+  /// on a port that was free shortly before the start.
+  bool store_in_test = true;
 };
 
 /// How one process ended.
 struct ProcessResult {
   int rank = 0;
-  int exit_code = -1;  ///< -1 when a signal ended it
-  int signal = 0;      ///< 0 when it exited
+  int exit_code = -1;  ///< -1 if a signal killed it
+  int signal = 0;      ///< 0 if no signal killed it
   std::string output;  ///< stdout and stderr together
   double seconds = 0;  ///< from start to end
 };
 
-/// "rank 1: exit code 3" or "rank 1: killed by signal 9 (KILL)".
+/// Describes how a process ended: "rank 1: exit code 3" or "rank 1: killed by
+/// signal 9 (KILL)".
 std::string describe(const ProcessResult& result);
 
-/// Processes with torchrun's variables, as ranks of one run on this host.
+/// Processes that are the ranks of one run on this machine. They get the
+/// environment variables that torchrun sets.
 ///
-/// The store is hosted here, on a socket bound to 127.0.0.1. Every wait ends
-/// with the time limit of the run at the latest. No process outlives this
-/// object, nor the process that holds it.
+/// Unless `store_in_test` is false, the store runs in the test process, on a
+/// socket bound to 127.0.0.1. Every wait ends at the time limit of the run. The
+/// processes are killed when this object is destroyed or the test process dies.
 ///
-/// Thread safety: one thread at a time, the one that made the object.
+/// Thread safety: only the thread that created the object may use it.
 class Processes {
  public:
   Processes(
@@ -61,24 +64,26 @@ class Processes {
   c10d::Store& store() const;
 
   /// Returns once `rank` has printed `text`. Throws `std::runtime_error` with
-  /// its output when it ends without it, or when the time is over.
+  /// the output of `rank` if `rank` exits first or if the time limit is
+  /// reached.
   void wait_for(int rank, const std::string& text);
 
-  /// Writes a line to the rank's stdin: the way to let it go on.
-  void tell(int rank, const std::string& line);
+  /// Writes a line to the rank's stdin, which lets it continue.
+  void send_line(int rank, const std::string& line);
   void send_signal(int rank, int signal) const;
 
-  /// Returns when all have ended, in rank order. Throws when the time is over.
+  /// Waits for all processes; returns the results in rank order. Throws after
+  /// the time limit.
   std::vector<ProcessResult> wait();
 
  private:
   struct Child;
 
   void start(const std::string& program, const std::vector<std::string>& args);
-  void pump();
+  void poll_children();
   void read_output(Child& child);
   void reap(Child& child, bool block);
-  [[noreturn]] void fail(const std::string& why) const;
+  [[noreturn]] void fail(const std::string& reason) const;
 
   const ProcessOptions options_;
   const std::chrono::steady_clock::time_point begin_;
@@ -87,18 +92,19 @@ class Processes {
   std::vector<std::unique_ptr<Child>> children_;
 };
 
-/// Path of another program of the tests: they lie in one folder.
-std::string beside_this_program(const std::string& name);
+/// The path of the test program `name`. All test programs are in one folder.
+std::string test_program_path(const std::string& name);
 
-/// Runs `count` processes to their end and returns how each ended.
+/// Runs `count` processes and returns how each ended.
 std::vector<ProcessResult> run_processes(
     int count,
     const std::string& program,
     const std::vector<std::string>& args,
     const ProcessOptions& options = {});
 
-/// The same, but throws one `std::runtime_error` with how each failing rank
-/// ended and what it printed, unless all exit with 0.
+/// Runs `count` processes. Unless all processes exit with code 0, throws one
+/// `std::runtime_error` with the exit status and the output of each failing
+/// rank.
 void run_processes_or_throw(
     int count,
     const std::string& program,

@@ -24,53 +24,54 @@ namespace {
 
 constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
-std::atomic<int> living = 0;
-thread_local TapeGraph::Tape* tape = nullptr;
+std::atomic<int> num_graphs = 0;
+thread_local TapeGraph::Tape* current_tape = nullptr;
 
-// Above autograd: what an operation calls in turn is part of it.
-void write_down(
+// Dispatched above autograd: operations that an operation calls are part of it.
+void record_operation(
     const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard below(kKey);
   const auto count =
       static_cast<std::ptrdiff_t>(operation.schema().arguments().size());
   torch::jit::Stack arguments(stack->end() - count, stack->end());
   operation.callBoxed(stack);
-  if (tape != nullptr) {
+  if (current_tape != nullptr) {
     const auto results =
         static_cast<std::ptrdiff_t>(operation.schema().returns().size());
-    tape->entries.push_back(
+    current_tape->entries.push_back(
         {operation,
          std::move(arguments),
          torch::jit::Stack(stack->end() - results, stack->end())});
   }
 }
 
-// A view shows the new values by itself.
-void bring_up_to_date(const c10::IValue& then, const c10::IValue& now) {
-  if (then.isTensor() && then.toTensor().defined() &&
-      !then.toTensor().is_alias_of(now.toTensor())) {
-    then.toTensor().copy_(now.toTensor());
+// A view shows the new values without a copy.
+void update_result(const c10::IValue& captured, const c10::IValue& current) {
+  if (captured.isTensor() && captured.toTensor().defined() &&
+      !captured.toTensor().is_alias_of(current.toTensor())) {
+    captured.toTensor().copy_(current.toTensor());
   }
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&write_down>());
+  library.fallback(
+      torch::CppFunction::makeFromBoxedFunction<&record_operation>());
 }
 
 TapeGraph::TapeGraph() : tape_(std::make_unique<Tape>()) {
-  ++living;
+  ++num_graphs;
 }
 
 TapeGraph::~TapeGraph() {
-  --living;
+  --num_graphs;
 }
 
 void TapeGraph::capture(const std::function<void()>& body) {
   struct Scope {
-    explicit Scope(Tape* one) { tape = one; }
-    ~Scope() { tape = nullptr; }
+    explicit Scope(Tape* tape) { current_tape = tape; }
+    ~Scope() { current_tape = nullptr; }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
     c10::impl::IncludeDispatchKeyGuard guard{kKey};
@@ -85,17 +86,17 @@ void TapeGraph::replay() {
     torch::jit::Stack stack = entry.arguments;
     entry.operation.callBoxed(&stack);
     for (std::size_t i = 0; i < stack.size(); ++i) {
-      bring_up_to_date(entry.results[i], stack[i]);
+      update_result(entry.results[i], stack[i]);
     }
   }
 }
 
-bool TapeGraph::is_recording() {
-  return tape != nullptr;
+bool TapeGraph::is_capturing() {
+  return current_tape != nullptr;
 }
 
 int TapeGraph::count() {
-  return living.load();
+  return num_graphs.load();
 }
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recording on the CPU, for tests of what is built on a device's.
+// A device graph on the CPU, for tests of code that uses device graphs.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace accelerate {
 
-/// Writes down every operation that `capture` runs, with its arguments, and
-/// `replay` runs them again into the same results: what a device does with
-/// kernels and addresses.
+/// `capture` records every operation with its arguments; `replay` runs the
+/// operations again and writes to the same result tensors, just as a device
+/// replays kernels with fixed addresses.
 ///
-/// Unlike a device it also runs them while it records.
+/// Unlike on a device, `capture` also runs the operations.
 class TapeGraph : public DeviceGraph {
  public:
   TapeGraph();
@@ -23,8 +23,8 @@ class TapeGraph : public DeviceGraph {
   void replay() override;
 
   /// Whether this thread is inside a `capture`.
-  static bool is_recording();
-  /// Graphs that live now.
+  static bool is_capturing();
+  /// How many graphs exist now.
   static int count();
 
   struct Tape;

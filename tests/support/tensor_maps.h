@@ -10,10 +10,10 @@
 namespace accelerate {
 
 inline void expect_same_tensors(
-    const TensorMap& ours, const TensorMap& theirs) {
-  ASSERT_EQ(ours.size(), theirs.size());
-  for (const auto& [name, tensor] : theirs) {
-    EXPECT_TRUE(at::equal(ours.at(name), tensor)) << name;
+    const TensorMap& actual, const TensorMap& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (const auto& [name, tensor] : expected) {
+    EXPECT_TRUE(at::equal(actual.at(name), tensor)) << name;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small model and its training in one process, for tests that train it on
-// several.
+// A small model and its training in one process, for tests that train the same
+// model on several ranks.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace accelerate {
 
-/// With a tied weight and a layer that nobody uses.
+/// A model with a tied weight and an unused layer.
 struct NetImpl : torch::nn::Module {
   NetImpl() {
     first = register_module("first", torch::nn::Linear(6, 9));
@@ -36,7 +36,8 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-/// Modules draw from the one generator of the process, which ranks share.
+/// Creates the model under a lock, because ranks are threads that share the
+/// random number generator of the process.
 inline Net make_net(std::int64_t seed = 7) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -58,19 +59,20 @@ inline at::Tensor net_loss(Net& net, const at::Tensor& rows) {
   return net(rows).pow(2).mean();
 }
 
-enum class Kind { sgd, momentum, adamw, our_sgd, our_adamw };
+/// `torch_…` are optimizers from LibTorch; the others are from this library.
+enum class Kind { torch_sgd, torch_momentum, torch_adamw, sgd, adamw };
 
 inline std::string name_of(Kind kind) {
   switch (kind) {
+    case Kind::torch_sgd:
+      return "TorchSGD";
+    case Kind::torch_momentum:
+      return "TorchMomentum";
+    case Kind::torch_adamw:
+      return "TorchAdamW";
     case Kind::sgd:
-      return "TheirSGD";
-    case Kind::momentum:
-      return "TheirMomentum";
-    case Kind::adamw:
-      return "TheirAdamW";
-    case Kind::our_sgd:
       return "SGD";
-    case Kind::our_adamw:
+    case Kind::adamw:
       return "AdamW";
   }
   return "";
@@ -80,54 +82,57 @@ inline std::unique_ptr<torch::optim::Optimizer> make_optimizer(
     Kind kind, Net& net) {
   const auto parameters = net->parameters();
   switch (kind) {
-    case Kind::sgd:
+    case Kind::torch_sgd:
       return std::make_unique<torch::optim::SGD>(parameters, 0.1);
-    case Kind::momentum:
+    case Kind::torch_momentum:
       return std::make_unique<torch::optim::SGD>(
           parameters, torch::optim::SGDOptions(0.1).momentum(0.9));
-    case Kind::adamw:
+    case Kind::torch_adamw:
       return std::make_unique<torch::optim::AdamW>(parameters, 0.01);
-    case Kind::our_sgd:
+    case Kind::sgd:
       return std::make_unique<SGD>(parameters, 0.1);
-    case Kind::our_adamw:
+    case Kind::adamw:
       return std::make_unique<AdamW>(parameters, 0.01);
   }
   return nullptr;
 }
 
-/// Lists each parameter once: a plain loop would move a tied weight twice.
-inline void list_once(torch::optim::Optimizer& optimizer) {
+/// Removes duplicate parameters from the optimizer: a plain loop would update a
+/// tied weight twice.
+inline void remove_duplicate_parameters(torch::optim::Optimizer& optimizer) {
   for (auto& group : optimizer.param_groups()) {
-    std::vector<at::Tensor> once;
+    std::vector<at::Tensor> unique;
     for (const at::Tensor& parameter : group.params()) {
-      if (std::none_of(once.begin(), once.end(), [&](const at::Tensor& other) {
-            return other.is_same(parameter);
-          })) {
-        once.push_back(parameter);
+      if (std::none_of(
+              unique.begin(), unique.end(), [&](const at::Tensor& other) {
+                return other.is_same(parameter);
+              })) {
+        unique.push_back(parameter);
       }
     }
-    group.params() = once;
+    group.params() = unique;
   }
 }
 
-/// What a plain LibTorch loop in one process does with the rows of `ranks`
-/// ranks, `micro` batches of each per update.
-struct Alone {
-  Kind kind = Kind::sgd;
+/// A plain LibTorch training loop in one process over the rows of `ranks`
+/// ranks. Each update uses `micro_batches` batches from each rank.
+struct SingleProcessTraining {
+  Kind kind = Kind::torch_sgd;
   int ranks = 1;
-  int micro = 1;
+  int micro_batches = 1;
   int steps = 6;
-  /// On: all rows of an update in one forward. Off: each rank's rows in turn,
-  /// gradients added up, which is the order of our sums.
+  /// True: one forward pass processes all rows of an update. False: the rows of
+  /// each rank are processed separately, and the gradients are summed in the
+  /// same order as in distributed training.
   bool one_forward = true;
-  /// The forward in mixed precision.
+  /// Runs the forward pass in bf16 mixed precision.
   bool bf16 = false;
 
   Net train() const {
     Net net = make_net();
     const auto optimizer = make_optimizer(kind, net);
-    list_once(*optimizer);
-    for (int step = 0; step < steps; step += micro) {
+    remove_duplicate_parameters(*optimizer);
+    for (int step = 0; step < steps; step += micro_batches) {
       one_forward ? all_rows(net, step) : each_rank(net, step);
       optimizer->step();
       optimizer->zero_grad();
@@ -147,7 +152,7 @@ struct Alone {
 
   void all_rows(Net& net, int step) const {
     std::vector<at::Tensor> rows;
-    for (int i = 0; i < micro; ++i) {
+    for (int i = 0; i < micro_batches; ++i) {
       for (int rank = 0; rank < ranks; ++rank) {
         rows.push_back(batch_of(rank, step + i));
       }
@@ -158,8 +163,8 @@ struct Alone {
   void each_rank(Net& net, int step) const {
     std::vector<at::Tensor> sums(net->parameters().size());
     for (int rank = 0; rank < ranks; ++rank) {
-      for (int i = 0; i < micro; ++i) {
-        loss(net, batch_of(rank, step + i)).div(micro).backward();
+      for (int i = 0; i < micro_batches; ++i) {
+        loss(net, batch_of(rank, step + i)).div(micro_batches).backward();
       }
       const auto parameters = net->parameters();
       for (std::size_t p = 0; p < sums.size(); ++p) {
@@ -186,14 +191,15 @@ struct Alone {
   }
 };
 
-/// The largest difference of any element of any parameter.
+/// The largest absolute difference between corresponding elements of the
+/// parameters. Infinite if the numbers of parameters differ.
 inline double largest_difference(
-    const std::vector<at::Tensor>& ours,
+    const std::vector<at::Tensor>& actual,
     const std::vector<at::Tensor>& expected) {
-  double largest = ours.size() == expected.size() ? 0 : INFINITY;
-  for (std::size_t i = 0; i < std::min(ours.size(), expected.size()); ++i) {
-    largest =
-        std::max(largest, ours[i].sub(expected[i]).abs().max().item<double>());
+  double largest = actual.size() == expected.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(actual.size(), expected.size()); ++i) {
+    largest = std::max(
+        largest, actual[i].sub(expected[i]).abs().max().item<double>());
   }
   return largest;
 }

@@ -33,7 +33,7 @@ int main() {
 }
 """))
 
-    def test_finds_a_line_outside_of_the_blocks(self):
+    def test_finds_a_line_outside_the_blocks(self):
         findings = self.check("""// SPDX
 int main() {
   train(3);
@@ -58,7 +58,7 @@ int main() {
             self.check("int main() {\n// New code\n  train();\n}\n"),
             "examples/by_feature/one.cpp: a block without `// End of new code`")
 
-    def test_finds_marks_in_each_other(self):
+    def test_finds_nested_marks(self):
         self.assert_findings(
             self.check("int a;\n// New code\n// New code\n"
                        "// End of new code\n// End of new code\n"),
@@ -66,7 +66,7 @@ int main() {
             "examples/by_feature/one.cpp: `// End of new code` without "
             "`// New code`")
 
-    def test_does_not_take_an_empty_folder_for_a_good_one(self):
+    def test_fails_when_there_is_no_example(self):
         self.write("examples/base.cpp", BASE)
 
         self.assert_findings(

@@ -84,15 +84,15 @@ class CheckLayers(TreeTest):
             "include/accelerate/a.h:1: a public header may not include a private "
             "one (base/text.h)")
 
-    def test_refuses_a_folder_that_is_no_layer(self):
+    def test_refuses_a_folder_that_is_not_a_layer(self):
         self.write("src/utils/attic.cpp")
 
         self.assert_findings(
             self.check(),
-            "src/utils/attic.cpp: src/utils is no layer; add it to "
+            "src/utils/attic.cpp: src/utils is not a layer; add it to "
             "tools/check_layers.py")
 
-    def test_finds_whoever_else_reads_the_environment(self):
+    def test_finds_other_code_that_reads_the_environment(self):
         self.write("src/config/environment.cpp", 'auto a = getenv("A");\n')
         self.write("src/comm/a.cpp", '// getenv( is fine here\nstd::getenv("A");\n')
 
@@ -100,13 +100,13 @@ class CheckLayers(TreeTest):
             self.check(),
             "src/comm/a.cpp:2: only config/environment may use `getenv(`")
 
-    def test_finds_whoever_else_asks_for_cuda(self):
+    def test_finds_other_code_that_asks_for_cuda(self):
         self.write("src/device/a.cpp", "device.is_cuda();\n")
         self.write("src/optim/a.cpp", "// is_cuda() is fine here\nif (x.is_cuda()) {}\n")
 
         self.assert_findings(
             self.check(),
-            "src/optim/a.cpp:2: only src/device may ask for `is_cuda()`")
+            "src/optim/a.cpp:2: only src/device may use `is_cuda()`")
 
     def test_keeps_a_costly_parser_in_one_source(self):
         self.write("src/base/json.h", "#include <nlohmann/json.hpp>\n")
@@ -115,8 +115,8 @@ class CheckLayers(TreeTest):
         self.assert_findings(
             self.check(),
             "src/base/json.h:1: no header may include nlohmann/json.hpp",
-            "nlohmann is included by src/base/json.cpp, src/base/json.h: keep it "
-            "in one")
+            "nlohmann is included by src/base/json.cpp, src/base/json.h: "
+            "include it in one source only")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ class CheckTree(TreeTest):
     def check(self):
         return check_tree.check(self.root)
 
-    def test_accepts_a_true_tree(self):
+    def test_accepts_a_correct_tree(self):
         self.assert_findings(self.check())
 
     def test_finds_a_test_that_is_not_listed(self):
@@ -35,7 +35,7 @@ class CheckTree(TreeTest):
 
         self.assert_findings(
             self.check(),
-            "tests/unit/a/lost_test.cpp: no CMakeLists.txt below tests/ lists it")
+            "tests/unit/a/lost_test.cpp: no CMakeLists.txt under tests/ lists it")
 
     def test_finds_an_example_that_nothing_runs(self):
         self.write("README.md", document("folder map", "src/", "examples/"))
@@ -45,30 +45,30 @@ class CheckTree(TreeTest):
         self.write("examples/lost.cpp", LICENCE)
 
         self.assert_findings(
-            self.check(), "examples/lost.cpp: no accelerate_add_example runs it")
+            self.check(), "examples/lost.cpp: not registered with accelerate_add_example")
 
-    def test_finds_what_the_folder_map_lacks_and_invents(self):
-        self.write("README.md", document("folder map", "gone/  not there"))
+    def test_finds_missing_and_extra_folders_in_the_folder_map(self):
+        self.write("README.md", document("folder map", "old/  was removed"))
 
         self.assert_findings(
             self.check(),
-            "README.md: the folder map lacks src/",
-            "README.md: the folder map names gone/, which does not exist")
+            "README.md: src/ is missing from the folder map",
+            "README.md: the folder map lists old/, which does not exist")
 
-    def test_finds_a_layer_the_code_map_lacks(self):
+    def test_finds_a_layer_that_is_missing_from_the_code_map(self):
         self.write("src/comm/a.cpp", LICENCE)
 
         self.assert_findings(
-            self.check(), "ARCHITECTURE.md: the code map lacks src/comm/")
+            self.check(), "ARCHITECTURE.md: src/comm/ is missing from the code map")
 
-    def test_finds_a_layer_the_code_map_names_twice(self):
+    def test_finds_a_layer_that_the_code_map_lists_twice(self):
         self.write("ARCHITECTURE.md", document(
             "code map", "src/base/  lowest", "src/base/  again"))
 
         self.assert_findings(
-            self.check(), "ARCHITECTURE.md: the code map names src/base/ twice")
+            self.check(), "ARCHITECTURE.md: the code map lists src/base/ twice")
 
-    def test_wants_the_maps(self):
+    def test_requires_the_maps(self):
         self.write("README.md", "nothing\n")
 
         self.assert_findings(
@@ -84,7 +84,7 @@ class CheckTree(TreeTest):
     def test_accepts_a_snippet_that_equals_its_region(self):
         self.assert_findings(self.snippet("int x;\n  y();\n"))
 
-    def test_a_region_has_regions_in_it(self):
+    def test_a_region_can_contain_regions(self):
         path = self.write("a.py", "# region: a\nx\n# region: b\ny\n# endregion\nz\n# endregion\n")
 
         self.assertEqual(check_tree.region(path, "a"), "x\ny\nz\n")
@@ -103,28 +103,30 @@ class CheckTree(TreeTest):
     def test_finds_a_block_without_a_region(self):
         self.write("GUIDE.md", "```cpp\nint x;\n```\n")
 
-        self.assert_findings(self.check(), "GUIDE.md:1: the block names no region")
+        self.assert_findings(
+            self.check(), "GUIDE.md:1: the block does not name a region")
 
-    def test_finds_a_link_that_leads_nowhere(self):
-        self.write("GUIDE.md", "[a](README.md#top) [b](gone.md) [c](https://x.y)\n")
+    def test_finds_a_broken_link(self):
+        self.write("GUIDE.md", "[a](README.md#top) [b](missing.md) [c](https://x.y)\n")
 
         self.assert_findings(
-            self.check(), "GUIDE.md: the link to gone.md leads nowhere")
+            self.check(), "GUIDE.md: the link to missing.md is broken")
 
-    def test_finds_a_page_the_index_does_not_lead_to(self):
+    def test_finds_a_page_that_the_index_does_not_link_to(self):
         self.write("README.md", document("folder map", "src/", "docs/"))
         self.write("docs/index.md", "[a](guides/a.md)\n")
         self.write("docs/guides/a.md")
         self.write("docs/guides/b.md")
 
         self.assert_findings(
-            self.check(), "docs/guides/b.md: docs/index.md does not lead to it")
+            self.check(), "docs/guides/b.md: docs/index.md does not link to it")
 
-    def test_finds_a_source_without_the_licence_line(self):
+    def test_finds_a_source_without_the_license_line(self):
         self.write("src/base/a.cpp", "int x;\n")
 
         self.assert_findings(
-            self.check(), "src/base/a.cpp: the SPDX line is missing from its top")
+            self.check(),
+            "src/base/a.cpp: the SPDX line is missing from its first two lines")
 
 
 if __name__ == "__main__":

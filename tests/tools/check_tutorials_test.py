@@ -47,14 +47,15 @@ class CheckTutorials(TreeTest):
     def test_finds_a_language_that_is_missing(self):
         (self.root / "docs/tutorials/ko/a.md").unlink()
 
-        self.assertIn("docs/tutorials/ko/a.md: does not exist, and a.md has translations",
-                      self.check())
+        self.assertIn(
+            "docs/tutorials/ko/a.md: does not exist, but a.md has other translations",
+            self.check())
 
     def test_finds_a_block_that_is_translated(self):
         self.translate("fr", CODE + DIFF + SHELL.replace("make", "faire"))
 
         self.assert_findings(
-            self.check(), f"docs/tutorials/fr/a.md:11: block 3 is not that of {PAGE}")
+            self.check(), f"docs/tutorials/fr/a.md:11: block 3 differs from {PAGE}")
 
     def test_finds_a_link_that_is_missing(self):
         more = "[b](../../b.py)\n"
@@ -66,21 +67,21 @@ class CheckTutorials(TreeTest):
         self.translate("pt", CODE + DIFF + SHELL)
 
         self.assert_findings(
-            self.check(), f"docs/tutorials/pt/a.md: does not link to b.py, and {PAGE} does")
+            self.check(), f"docs/tutorials/pt/a.md: does not link to b.py, but {PAGE} does")
 
     def test_finds_blocks_in_another_order(self):
         self.translate("it", DIFF + CODE + SHELL)
 
         self.assert_findings(
-            self.check(), f"docs/tutorials/it/a.md:3: block 1 is not that of {PAGE}")
+            self.check(), f"docs/tutorials/it/a.md:3: block 1 differs from {PAGE}")
 
     def test_finds_a_block_that_is_missing(self):
         self.translate("pt", CODE + DIFF)
 
         self.assert_findings(
-            self.check(), f"docs/tutorials/pt/a.md: has 2 blocks, and {PAGE} has 3")
+            self.check(), f"docs/tutorials/pt/a.md: has 2 blocks, but {PAGE} has 3")
 
-    def test_finds_code_that_is_not_its_region(self):
+    def test_finds_code_that_differs_from_its_region(self):
         self.write("a.py", "# region: x\nthree()\n# endregion\n")
 
         findings = self.check()
@@ -91,14 +92,14 @@ class CheckTutorials(TreeTest):
     def test_finds_code_without_a_region(self):
         self.translate("en", "```python\none()\n```\n")
 
-        self.assertIn(f"{PAGE}:2: the block names no region", self.check())
+        self.assertIn(f"{PAGE}:2: the block does not name a region", self.check())
 
     def test_finds_a_region_that_does_not_exist(self):
         self.translate("en", CODE.replace("#x", "#y"))
 
         self.assertIn(f"{PAGE}:3: a.py has no region `y`", self.check())
 
-    def test_finds_a_page_that_does_not_lead_to_the_others(self):
+    def test_finds_a_page_that_does_not_link_to_its_translations(self):
         self.translate("ko", CODE + DIFF + SHELL, head="[en](../a.md)\n")
 
         self.assert_findings(self.check(), *(
@@ -121,9 +122,9 @@ class CheckTutorials(TreeTest):
         self.assert_findings(self.notebook(["two()"]),
                              "n.ipynb: the cell `tied` differs from a.py#x")
 
-    def test_finds_a_cell_whose_region_is_gone(self):
-        self.assert_findings(self.notebook(["one()"], "gone.py#x"),
-                             "n.ipynb: gone.py does not exist")
+    def test_finds_a_cell_whose_region_does_not_exist(self):
+        self.assert_findings(self.notebook(["one()"], "missing.py#x"),
+                             "n.ipynb: missing.py does not exist")
 
     def test_a_block_can_be_a_cell(self):
         self.notebook(["one()"])

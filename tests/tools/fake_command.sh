@@ -1,41 +1,41 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Stands for the commands that tools/setup.sh calls, under their names. What
-# the pretended host has lies in $HOST: `log` of the calls, `installed`
-# packages, `lists` once apt-get has fetched them, `unknown` packages that no
-# list has, `bin/` of commands.
+# Replaces the commands that tools/setup.sh calls, under their names. $MACHINE
+# holds the state of the fake machine: the `log` of calls, the `installed`
+# packages, `lists` (after apt-get has fetched the package lists), `unknown`
+# packages that are in no list, and commands in `bin/`.
 set -euo pipefail
 
 name=$(basename "$0")
-echo "$name $*" >>"$HOST/log"
+echo "$name $*" >>"$MACHINE/log"
 
-# provide <command>: from now on the host has it.
-provide() { ln -sf "$FAKE" "$HOST/bin/$1"; }
+# provide <command>: adds a command to the fake machine.
+provide() { ln -sf "$FAKE" "$MACHINE/bin/$1"; }
 
 install_package() {
-  echo "$1=installed" >>"$HOST/installed"
+  echo "$1=installed" >>"$MACHINE/installed"
   case $1 in
     g++ | g++-12 | cmake) provide "$1" ;;
     ninja-build) provide ninja ;;
-    python3-pip) touch "$HOST/pip" ;;
+    python3-pip) touch "$MACHINE/pip" ;;
   esac
 }
 
 apt_get() {
   if [ "$1" = update ]; then
-    touch "$HOST/lists"
+    touch "$MACHINE/lists"
     return
   fi
-  [ -e "$HOST/lists" ] || exit 100
+  [ -e "$MACHINE/lists" ] || exit 100
   [ "$2" != --simulate ] || return 0
-  for word in "${@:2}"; do
-    case $word in -*) ;; *) install_package "$word" ;; esac
+  for argument in "${@:2}"; do
+    case $argument in -*) ;; *) install_package "$argument" ;; esac
   done
 }
 
 apt_policy() {
-  if [ ! -e "$HOST/lists" ]; then return; fi
-  if grep -qx "$1" "$HOST/unknown" 2>/dev/null; then return; fi
+  if [ ! -e "$MACHINE/lists" ]; then return; fi
+  if grep -qx "$1" "$MACHINE/unknown" 2>/dev/null; then return; fi
   printf '%s:\n  Installed: (none)\n  Candidate: 1.0\n' "$1"
 }
 
@@ -44,8 +44,8 @@ download_wheel() {
   local requirement=${*: -1} folder
   while [ "$1" != --dest ]; do shift; done
   folder=$2
-  if [ "$(cat "$HOST/killed_in" 2>/dev/null)" = "$requirement" ]; then
-    rm "$HOST/killed_in"
+  if [ "$(cat "$MACHINE/killed_in" 2>/dev/null)" = "$requirement" ]; then
+    rm "$MACHINE/killed_in"
     echo half >"$folder/half.whl.part"
     kill -9 "$PPID" $$
   fi
@@ -101,15 +101,15 @@ unzip() {
 }
 
 case "$name $*" in
-  "id -u") cat "$HOST/user" ;;
+  "id -u") cat "$MACHINE/user" ;;
   "sudo -n "*) "${@:2}" ;;
   "apt-get "*) apt_get "$@" ;;
   "apt-cache policy "*) apt_policy "$2" ;;
-  "dpkg-query "*) cat "$HOST/installed" ;;
+  "dpkg-query "*) cat "$MACHINE/installed" ;;
   "g++ "*) echo 12.2.0 ;;
   "g++-12 "*) echo 12.3.0 ;;
   "cmake --version") echo "cmake version 3.25.1" ;;
-  "python3 -m pip --version") [ -e "$HOST/pip" ] ;;
+  "python3 -m pip --version") [ -e "$MACHINE/pip" ] ;;
   "python3 -m pip download "*) download_wheel "$@" ;;
   "python3 -m zipfile -e "*) unzip "$4" "$5" ;;
   *)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A throw-away tree for the tests of the checks."""
+"""A temporary tree for the tests of the checks."""
 
 import tempfile
 import unittest

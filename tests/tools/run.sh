@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the tests of the scripts in tools/: each check is shown to fail.
+# Runs the tests of the scripts in tools/, which show that each check can fail.
 #   tests/tools/run.sh [<name>_test.py]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

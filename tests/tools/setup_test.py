@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/setup.sh on a pretended host: nothing is installed or downloaded."""
+"""Tests tools/setup.sh on a fake machine: nothing is installed or downloaded."""
 
 import os
 import shutil
@@ -26,35 +26,35 @@ SIMULATE = "apt-get install --simulate"
 class Setup(TreeTest):
     def setUp(self):
         super().setUp()
-        self.host = self.root / "host"
+        self.machine = self.root / "machine"
         self.deps = self.root / "deps"
-        (self.host / "bin").mkdir(parents=True)
+        (self.machine / "bin").mkdir(parents=True)
         for name in REAL:
-            (self.host / "bin" / name).symlink_to(shutil.which(name))
+            (self.machine / "bin" / name).symlink_to(shutil.which(name))
         self.give("apt-cache", "apt-get", "dpkg-query", "id", "python3")
-        self.write("host/installed")
-        self.write("host/user", "0\n")
-        self.write("host/os-release", "ID=debian\nVERSION_ID=12\n")
+        self.write("machine/installed")
+        self.write("machine/user", "0\n")
+        self.write("machine/os-release", "ID=debian\nVERSION_ID=12\n")
 
     def give(self, *commands):
-        """Commands the pretended host has."""
+        """Adds commands to the fake machine."""
         for name in commands:
-            (self.host / "bin" / name).symlink_to(FAKE)
+            (self.machine / "bin" / name).symlink_to(FAKE)
 
     def run_setup(self, *arguments, **environment):
-        self.write("host/log")
+        self.write("machine/log")
         return subprocess.run(
             [shutil.which("bash"), SETUP, *arguments], text=True,
             stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False,
-            env={"PATH": str(self.host / "bin"), "HOST": str(self.host),
+            env={"PATH": str(self.machine / "bin"), "MACHINE": str(self.machine),
                  "FAKE": str(FAKE), "ACCELERATE_DEPS": str(self.deps),
-                 "ACCELERATE_OS_RELEASE": str(self.host / "os-release"),
-                 "ACCELERATE_NVIDIA_DRIVER": str(self.host / "nvidia"),
+                 "ACCELERATE_OS_RELEASE": str(self.machine / "os-release"),
+                 "ACCELERATE_NVIDIA_DRIVER": str(self.machine / "nvidia"),
                  **environment})
 
     def calls(self, *programs):
         """The calls of these programs in the last run, one string each."""
-        lines = (self.host / "log").read_text().splitlines()
+        lines = (self.machine / "log").read_text().splitlines()
         return [line for line in lines if line.split()[0] in programs]
 
     def downloads(self):
@@ -67,7 +67,7 @@ class Setup(TreeTest):
     def test_installs_what_is_missing_as_root(self):
         self.assert_works(self.run_setup("demo"))
 
-        # The host had no package lists; only then are they fetched.
+        # The package lists are fetched only because the machine had none.
         self.assertEqual(
             self.calls("apt-get", "sudo"),
             [f"{SIMULATE} {EVERYTHING}", "apt-get update", f"{APT} {EVERYTHING}"])
@@ -80,9 +80,9 @@ class Setup(TreeTest):
 
         self.assertEqual(sorted(os.listdir(self.deps)), ["lock", "python"])
 
-    def test_uses_sudo_when_there_is_one(self):
-        self.write("host/user", "1000\n")
-        self.write("host/lists")
+    def test_uses_sudo_when_it_is_installed(self):
+        self.write("machine/user", "1000\n")
+        self.write("machine/lists")
         self.give("sudo")
 
         self.assert_works(self.run_setup("demo"))
@@ -91,26 +91,26 @@ class Setup(TreeTest):
             self.calls("sudo"),
             [f"sudo -n env DEBIAN_FRONTEND=noninteractive {APT} {EVERYTHING}"])
 
-    def test_prints_the_line_for_root_when_there_is_no_way(self):
-        self.write("host/user", "1000\n")
+    def test_prints_the_command_for_root_when_it_cannot_become_root(self):
+        self.write("machine/user", "1000\n")
 
         result = self.run_setup("demo")
 
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stderr.splitlines(), [
-            "error: these packages are missing, and this user can neither act as "
-            f"root nor use sudo: {EVERYTHING}",
-            "hint: run this line as root, then repeat:",
+            "error: these packages are missing, and installing them needs root "
+            f"or sudo: {EVERYTHING}",
+            "hint: run this command as root, then repeat:",
             f"hint: apt-get update && {APT} {EVERYTHING}"])
         self.assertEqual(self.calls("apt-get"), [])
 
-    def test_says_so_when_there_is_no_apt(self):
-        (self.host / "bin/apt-get").unlink()
+    def test_fails_when_there_is_no_apt(self):
+        (self.machine / "bin/apt-get").unlink()
 
         result = self.run_setup("demo")
 
         self.assertEqual(result.returncode, 1)
-        self.assertIn("this host has no apt-get; missing, by their Debian names",
+        self.assertIn("this machine has no apt-get; these Debian packages are missing",
                       result.stderr)
 
     def test_does_nothing_the_second_time(self):
@@ -120,7 +120,7 @@ class Setup(TreeTest):
 
         self.assertEqual(self.calls("apt-get", "sudo", "python3"), [])
 
-    def test_gets_the_libraries_of_cuda_when_asked(self):
+    def test_installs_the_cuda_libraries_when_asked(self):
         self.run_setup("demo")
 
         self.assert_works(self.run_setup("demo", CUDA="1"))
@@ -131,8 +131,8 @@ class Setup(TreeTest):
         self.assert_works(self.run_setup("demo", CUDA="1"))
         self.assertEqual(self.calls("python3"), [])
 
-    def test_gets_them_where_there_is_a_gpu(self):
-        self.write("host/nvidia", "NVRM version\n")
+    def test_installs_the_cuda_libraries_on_a_machine_with_a_gpu(self):
+        self.write("machine/nvidia", "NVRM version\n")
 
         self.assert_works(self.run_setup("demo", CUDA="0"))
         self.assertNotIn("nvidia-nccl-cu13==2.28.9", self.downloads())
@@ -149,14 +149,14 @@ class Setup(TreeTest):
             self.calls("apt-get"),
             [f"{SIMULATE} {FOR_TESTS}", f"{APT} {FOR_TESTS}"])
 
-    def test_asks_again_what_there_is_once_it_has_the_lists(self):
+    def test_looks_for_packages_again_after_fetching_the_lists(self):
         self.run_setup("full")
 
         self.assertEqual(
             self.calls("apt-get")[-1], f"{APT} {EVERYTHING} {FOR_TESTS}")
 
-    def test_does_without_an_interpreter_that_the_distribution_lacks(self):
-        self.write("host/unknown", "clang-tools-19\n")
+    def test_skips_clang_tools_when_the_distribution_does_not_have_them(self):
+        self.write("machine/unknown", "clang-tools-19\n")
 
         self.assert_works(self.run_setup("full"))
 
@@ -164,15 +164,15 @@ class Setup(TreeTest):
         self.assert_works(self.run_setup("full"))
         self.assertEqual(self.calls("apt-get", "sudo", "python3"), [])
 
-    def test_takes_up_an_interrupted_download(self):
-        self.write("host/killed_in", "nvidia-cuda-cupti==13.*")
+    def test_resumes_an_interrupted_download(self):
+        self.write("machine/killed_in", "nvidia-cuda-cupti==13.*")
         self.assertEqual(self.run_setup("demo").returncode, -9)
 
         self.assert_works(self.run_setup("demo"))
 
         self.assertEqual(self.downloads(), ["nvidia-cuda-cupti==13.*"])
 
-    def test_takes_up_an_interrupted_unpacking(self):
+    def test_resumes_an_interrupted_unpacking(self):
         self.write("deps/python.part/torch/lib/libtorch_cpu.so")
 
         self.assert_works(self.run_setup("demo"))
@@ -197,16 +197,16 @@ class Setup(TreeTest):
         self.assertTrue((self.deps / "python/torch-2.11.0.dist-info").exists())
         self.assertFalse((self.deps / "python/torch-2.9.0.dist-info").exists())
 
-    def test_downloads_nothing_when_a_libtorch_is_given(self):
-        self.write("mine/lib/libtorch_cpu.so")
+    def test_downloads_nothing_when_torch_dir_is_set(self):
+        self.write("libtorch/lib/libtorch_cpu.so")
 
-        result = self.run_setup("demo", TORCH_DIR=str(self.root / "mine"))
+        result = self.run_setup("demo", TORCH_DIR=str(self.root / "libtorch"))
 
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.downloads(), [])
-        self.assertNotIn("python3-pip", (self.host / "installed").read_text())
+        self.assertNotIn("python3-pip", (self.machine / "installed").read_text())
 
-    def test_refuses_a_given_folder_without_libtorch(self):
+    def test_refuses_a_torch_dir_without_libtorch(self):
         result = self.run_setup("demo", TORCH_DIR="/nowhere")
 
         self.assertEqual(result.returncode, 1)
@@ -214,8 +214,8 @@ class Setup(TreeTest):
                       "lib/libtorch_cpu.so", result.stderr)
 
     def test_takes_cmake_from_pypi_on_ubuntu_22_04(self):
-        self.write("host/os-release", "ID=ubuntu\nVERSION_ID=22.04\n")
-        self.write("host/lists")
+        self.write("machine/os-release", "ID=ubuntu\nVERSION_ID=22.04\n")
+        self.write("machine/lists")
 
         self.assert_works(self.run_setup("demo"))
 
@@ -228,15 +228,15 @@ class Setup(TreeTest):
         self.run_setup("demo")
         self.assertEqual(self.calls("apt-get", "python3"), [])
 
-    def test_leaves_packages_alone_when_told_to(self):
+    def test_installs_no_packages_when_asked_to_skip_them(self):
         self.give("cmake")
-        self.write("host/pip")
+        self.write("machine/pip")
 
         self.assert_works(self.run_setup("demo", ACCELERATE_PACKAGES="skip"))
 
         self.assertEqual(self.calls("apt-get"), [])
 
-    def test_names_the_sets_it_knows(self):
+    def test_lists_the_valid_package_sets(self):
         result = self.run_setup("half")
 
         self.assertEqual(result.returncode, 1)

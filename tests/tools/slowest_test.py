@@ -6,7 +6,7 @@ from fixture import TreeTest
 
 
 class Slowest(TreeTest):
-    def test_takes_the_last_time_and_one_name_of_each_command(self):
+    def test_uses_the_last_time_and_one_output_of_each_command(self):
         log = self.write(
             ".ninja_log",
             "# ninja log v5\n"

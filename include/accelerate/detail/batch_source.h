@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam between the typed half of a DataLoader and its compiled core.
+// The interface between the typed part of a DataLoader and its compiled core.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ namespace accelerate::detail {
 /// A sample or a batch without its type.
 using Opaque = std::shared_ptr<void>;
 
-/// A `DataLoader`'s options but for those with types.
-struct LoaderSettings {
+/// The options of a `DataLoader` that do not depend on its types.
+struct LoaderConfig {
   std::int64_t batch_size = 1;
   bool shuffle = false;
   bool drop_last = false;
@@ -40,70 +40,74 @@ struct LoaderSettings {
   std::optional<at::Generator> generator;
 };
 
-/// What a thread is reading, for whoever waits for it.
+/// Tells a waiting thread what another thread is reading.
 class alignas(64) ReadProgress {  // A cache line each: threads write it often.
  public:
   void read(std::int64_t sample) noexcept {
     sample_.store(sample, std::memory_order_relaxed);
   }
-  void join() noexcept { read(kJoining); }
-  /// "sample 17 of the dataset" or "a batch that is being joined".
+  void collate() noexcept { read(kCollating); }
+  /// Returns "sample 17 of the dataset" or "a batch that is being collated".
   ACCELERATE_API std::string describe() const;
 
  private:
-  static constexpr std::int64_t kJoining = -1;
+  static constexpr std::int64_t kCollating = -1;
   std::atomic<std::int64_t> sample_ = 0;
 };
 
-/// Samples to read for one batch.
+/// The samples to read for one batch.
 struct LoadRequest {
   std::span<const std::int64_t> indices;
   OrderKey key;
-  /// Which thread asks, from 0.
+  /// The index of the requesting thread.
   std::int64_t worker = 0;
-  /// Where that thread says what it reads.
+  /// Where the requesting thread reports what it is reading.
   ReadProgress* progress = nullptr;
 };
 
-/// A dataset and the way its samples become batches.
+/// A dataset and its collate function.
 class ACCELERATE_API BatchSource {
  public:
   virtual ~BatchSource();
 
-  /// Samples of the dataset; nothing for a stream.
+  /// Returns the number of samples in the dataset; empty for a stream.
   virtual std::optional<std::int64_t> size() const = 0;
-  /// An epoch begins, to be read by that many threads.
+  /// Starts an epoch that `workers` threads will read.
   virtual void begin_epoch(std::int64_t epoch, std::int64_t workers) = 0;
 
-  /// Reads a batch. Called by several threads at once; not for streams.
+  /// Reads a batch. Several threads may call this function at once. It must not
+  /// be called for a stream.
   virtual Opaque load(const LoadRequest& request) = 0;
 
-  /// Reads the next sample of a stream; null at its end.
+  /// Reads the next sample of a stream; returns null at the end of the stream.
   virtual Opaque next() = 0;
-  /// Where a stream is, or null; it can be taken there again.
+  /// Returns the position of a stream, which `load_stream_state` restores; null
+  /// if the stream cannot save its position.
   virtual Json stream_state() const;
   virtual void load_stream_state(const Json& state);
   virtual Opaque collate(std::span<const Opaque> samples) = 0;
 
-  /// Whether a batch is a nest of tensors, and one that can be sent.
+  /// Whether a batch is a nest: tensors or nested containers of tensors (see
+  /// nest.h).
   virtual bool is_nest() const = 0;
-  virtual bool can_travel() const = 0;
+  virtual bool can_be_sent() const = 0;
   virtual std::vector<Tensor> tensors(void* batch) const = 0;
   virtual void set_tensors(
       void* batch, const std::vector<Tensor>& tensors) const = 0;
   virtual Json describe(void* batch) const = 0;
-  virtual Opaque build(const Json& form) const = 0;
+  virtual Opaque build(const Json& structure) const = 0;
 };
 
-/// Rethrows the exception being handled with the sample in its message: our
-/// types and LibTorch's keep theirs, others become `Error`s with the original
-/// nested in them.
+/// Rethrows the current exception with the sample's index in its message.
+/// Exceptions from this library and from LibTorch keep their type; other
+/// exceptions become an `Error` with the original exception nested in it.
 [[noreturn]] ACCELERATE_API void rethrow_for_sample(std::int64_t index);
-/// Rethrows the exception being handled with the indices of its batch.
+/// Rethrows the current exception with the indices of the batch in its message.
 [[noreturn]] ACCELERATE_API void rethrow_for_batch(
     std::span<const std::int64_t> indices);
 
-/// Random numbers for one sample: the same in every run with this seed.
+/// Creates a generator for random augmentation. `seed_for_sample` seeds the
+/// generator for one sample, the same way in every run with the same key.
 ACCELERATE_API at::Generator make_generator();
 ACCELERATE_API void seed_for_sample(
     at::Generator& generator, const OrderKey& key, std::int64_t index);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The form of a nest of tensors as a value that can be sent.
+// The structure of a nest (tensors or nested containers of tensors, see nest.h)
+// as a JSON value that can be sent to other processes.
 #pragma once
 
 #include <concepts>
@@ -15,7 +16,7 @@
 
 namespace accelerate::detail {
 
-/// Whether `visit_tensors` accepts the type.
+/// Whether `visit_tensors` accepts the type `T`.
 template <typename T>
 struct IsNest
     : std::bool_constant<std::same_as<T, at::Tensor> || HasTensorHook<T>> {};
@@ -37,12 +38,13 @@ struct IsNest<torch::data::Example<D, T>>
 template <typename D>
 struct IsNest<torch::data::Example<D, void>> : IsNest<D> {};
 
-/// Type and shape of a tensor; null for an undefined one.
+/// Returns a tensor's type and shape as JSON; null for an undefined tensor.
 ACCELERATE_API Json describe_tensor(const at::Tensor& tensor);
-/// A tensor of that type and shape on the CPU, its data undetermined.
+/// Returns an uninitialized CPU tensor with the type and shape in
+/// `description`.
 ACCELERATE_API at::Tensor empty_tensor(const Json& description);
 
-/// Everything about a nest but the data of its tensors.
+/// Returns the structure of a nest: everything except the data of its tensors.
 template <typename Nest>
 Json describe_nest(Nest& nest) {
   using T = std::remove_cv_t<Nest>;
@@ -88,50 +90,53 @@ Key key_of(const Json& json) {
   }
 }
 
-/// Gives `nest` the form that `describe_nest` told, with empty tensors.
+/// Gives `nest` the structure in `description`, with uninitialized tensors.
 template <typename Nest>
-void build_nest(Nest& nest, const Json& form) {
+void build_nest(Nest& nest, const Json& description) {
   using T = Nest;
   std::size_t next = 0;
   if constexpr (std::same_as<T, at::Tensor>) {
-    nest = empty_tensor(form);
+    nest = empty_tensor(description);
   } else if constexpr (HasTensorHook<T>) {
     for_each_tensor(
-        nest, [&](auto& inner) { build_nest(inner, form.at(next++)); });
+        nest, [&](auto& inner) { build_nest(inner, description.at(next++)); });
   } else if constexpr (IsSequence<T>::value) {
-    if constexpr (requires { nest.resize(form.size()); }) {
-      nest.resize(form.size());
+    if constexpr (requires { nest.resize(description.size()); }) {
+      nest.resize(description.size());
     }
     for (auto& inner : nest) {
-      build_nest(inner, form.at(next++));
+      build_nest(inner, description.at(next++));
     }
   } else if constexpr (IsMap<T>::value) {
-    for (const Json& entry : form.as_array()) {
+    for (const Json& entry : description.as_array()) {
       build_nest(
           nest[key_of<typename T::key_type>(entry.at(std::size_t{0}))],
           entry.at(std::size_t{1}));
     }
   } else if constexpr (IsTuple<T>::value) {
     std::apply(
-        [&](auto&... inner) { (build_nest(inner, form.at(next++)), ...); },
+        [&](auto&... inner) {
+          (build_nest(inner, description.at(next++)), ...);
+        },
         nest);
   } else if constexpr (IsOptional<T>::value) {
-    if (form.size() > 0) {
-      build_nest(nest.emplace(), form.at(std::size_t{0}));
+    if (description.size() > 0) {
+      build_nest(nest.emplace(), description.at(std::size_t{0}));
     }
   } else {
-    build_nest(nest.data, form.at(std::size_t{0}));
+    build_nest(nest.data, description.at(std::size_t{0}));
     if constexpr (requires { nest.target; }) {
-      build_nest(nest.target, form.at(std::size_t{1}));
+      build_nest(nest.target, description.at(std::size_t{1}));
     }
   }
 }
 
-/// Whether a nest can be rebuilt from what `describe_nest` tells.
+/// Whether `build_nest` can rebuild a value of type `T` from the result of
+/// `describe_nest`.
 template <typename T>
-inline constexpr bool kCanTravel =
+inline constexpr bool kCanRebuildNest =
     IsNest<T>::value && std::default_initializable<T> &&
-    requires(T& nest, const Json& form) {
+    requires(T& nest, const Json& description) {
       { describe_nest(nest) } -> std::same_as<Json>;
     };
 

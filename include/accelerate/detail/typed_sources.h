@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datasets and streams behind `BatchSource`.
+// Adapts datasets and streams to `BatchSource`.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace accelerate::detail {
 
 [[noreturn]] ACCELERATE_API void refuse_workers(std::int64_t workers);
 
-/// What can be done with a batch when its type is known.
+/// The operations on a batch that need its type.
 template <typename Batch>
 class TypedBatches : public BatchSource {
  public:
   bool is_nest() const override { return IsNest<Batch>::value; }
-  bool can_travel() const override { return kCanTravel<Batch>; }
+  bool can_be_sent() const override { return kCanRebuildNest<Batch>; }
 
   std::vector<Tensor> tensors(void* batch) const override {
     std::vector<Tensor> found;
@@ -43,17 +43,17 @@ class TypedBatches : public BatchSource {
   }
 
   Json describe(void* batch) const override {
-    if constexpr (kCanTravel<Batch>) {
+    if constexpr (kCanRebuildNest<Batch>) {
       return describe_nest(typed(batch));
     } else {
       return {};
     }
   }
 
-  Opaque build(const Json& form) const override {
-    if constexpr (kCanTravel<Batch>) {
+  Opaque build(const Json& structure) const override {
+    if constexpr (kCanRebuildNest<Batch>) {
       auto batch = std::make_shared<Batch>();
-      build_nest(*batch, form);
+      build_nest(*batch, structure);
       return batch;
     } else {
       return nullptr;
@@ -80,12 +80,12 @@ void forward_epoch(D& dataset, std::int64_t epoch) {
   }
 }
 
-/// A dataset with an index. `Join` makes a batch of a vector of samples.
-template <typename D, typename Batch, typename Join>
+/// An indexed dataset. `Collate` makes a batch from a vector of samples.
+template <typename D, typename Batch, typename Collate>
 class MapSource : public TypedBatches<Batch> {
  public:
-  MapSource(std::shared_ptr<D> dataset, Join join)
-      : datasets_{std::move(dataset)}, join_(std::move(join)) {}
+  MapSource(std::shared_ptr<D> dataset, Collate collate)
+      : datasets_{std::move(dataset)}, collate_(std::move(collate)) {}
 
   std::optional<std::int64_t> size() const override {
     return size_of(std::as_const(*datasets_.front()));
@@ -102,12 +102,12 @@ class MapSource : public TypedBatches<Batch> {
 
   Opaque load(const LoadRequest& request) override {
     if constexpr (LibTorchGetBatch<D> && !LibTorchGet<D>) {
-      return load_at_once(request);
+      return load_batch(request);
     } else {
       auto samples = read(request);
-      request.progress->join();
+      request.progress->collate();
       try {
-        return std::make_shared<Batch>(join_(std::move(samples)));
+        return std::make_shared<Batch>(collate_(std::move(samples)));
       } catch (...) {
         rethrow_for_batch(request.indices);
       }
@@ -150,7 +150,7 @@ class MapSource : public TypedBatches<Batch> {
     }
   }
 
-  Opaque load_at_once(const LoadRequest& request) const {
+  Opaque load_batch(const LoadRequest& request) const {
     const std::vector<std::size_t> indices(
         request.indices.begin(), request.indices.end());
     request.progress->read(request.indices.empty() ? 0 : request.indices[0]);
@@ -159,7 +159,7 @@ class MapSource : public TypedBatches<Batch> {
       if constexpr (YieldsBatches<D>) {
         return std::make_shared<Batch>(std::move(result));
       } else {
-        return std::make_shared<Batch>(join_(std::move(result)));
+        return std::make_shared<Batch>(collate_(std::move(result)));
       }
     } catch (...) {
       rethrow_for_batch(request.indices);
@@ -182,17 +182,17 @@ class MapSource : public TypedBatches<Batch> {
 
   // The dataset, and copies of it for workers that cannot share it.
   std::vector<std::shared_ptr<D>> datasets_;
-  Join join_;
+  Collate collate_;
 };
 
-/// A dataset that can only be read from its begin to its end.
-template <typename D, typename Batch, typename Join>
+/// A dataset that can only be read from beginning to end.
+template <typename D, typename Batch, typename Collate>
 class StreamSource : public TypedBatches<Batch> {
  public:
   using Sample = SampleOf<D>;
 
-  StreamSource(std::shared_ptr<D> dataset, Join join)
-      : dataset_(std::move(dataset)), join_(std::move(join)) {}
+  StreamSource(std::shared_ptr<D> dataset, Collate collate)
+      : dataset_(std::move(dataset)), collate_(std::move(collate)) {}
 
   std::optional<std::int64_t> size() const override { return std::nullopt; }
   Opaque load(const LoadRequest&) override { return nullptr; }
@@ -236,12 +236,12 @@ class StreamSource : public TypedBatches<Batch> {
     for (const Opaque& sample : samples) {
       typed.push_back(*static_cast<const Sample*>(sample.get()));
     }
-    return std::make_shared<Batch>(join_(std::move(typed)));
+    return std::make_shared<Batch>(collate_(std::move(typed)));
   }
 
  private:
   std::shared_ptr<D> dataset_;
-  Join join_;
+  Collate collate_;
 };
 
 }  // namespace accelerate::detail

@@ -17,7 +17,7 @@ namespace {
 constexpr int kAttempts = 3;
 constexpr const char* kConnected = "";
 
-// LibTorch's messages end in a stack trace.
+// LibTorch's messages end with a stack trace.
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
@@ -25,24 +25,27 @@ std::string first_line(const std::string& text) {
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> connect_all(
-    const Seat& seat, const Patience& patience, const MakeBackend& make) {
+    const RankContext& context,
+    const WaitLimits& limits,
+    const MakeBackend& make) {
   std::string problems;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const std::string name = str_cat("connection", attempt);
-    const auto made = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
-    const auto part = c10::make_intrusive<c10d::PrefixStore>(name, seat.store);
+    const auto backend = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
+    const auto store =
+        c10::make_intrusive<c10d::PrefixStore>(name, context.store);
     std::string outcome = kConnected;
     try {
-      // It asks the store, which may be in a process that was stopped.
+      // It calls the store, whose process may be stopped.
       if (!BoundedCall().returned_within(
-              patience.timeout, [=] { *made = make(part); })) {
+              limits.timeout, [=] { *backend = make(store); })) {
         outcome =
-            str_cat("no connection within ", name_duration(patience.timeout));
+            str_cat("not connected within ", name_duration(limits.timeout));
       }
     } catch (const std::exception& error) {
       outcome = first_line(error.what());
     }
-    const auto outcomes = meet(seat, name, outcome, patience);
+    const auto outcomes = gather_through_store(context, name, outcome, limits);
     problems.clear();
     for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
       if (outcomes[rank] != kConnected) {
@@ -50,19 +53,19 @@ c10::intrusive_ptr<c10d::Backend> connect_all(
       }
     }
     if (problems.empty()) {
-      return *made;
+      return *backend;
     }
   }
   throw DistributedError(
       str_cat(
           "the ",
-          seat.size,
+          context.size,
           " ranks could not connect to each other in ",
           kAttempts,
           " attempts",
           problems),
-      "check that every host can reach the others, and choose the network "
-      "with `GLOO_SOCKET_IFNAME`");
+      "check that the machines can reach each other, and choose the network "
+      "interface with `GLOO_SOCKET_IFNAME`");
 }
 
 }  // namespace accelerate

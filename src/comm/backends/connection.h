@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backend on every rank or on none.
+// Connects a backend on every rank or on none.
 #pragma once
 
 #include <functional>
@@ -11,18 +11,21 @@
 
 namespace accelerate {
 
-/// Makes this rank's end of a backend whose ranks meet in a store. Owns what it
-/// uses: it is left behind when it does not come to an end.
+/// Creates this rank's part of a backend that connects through a store. The
+/// function must own everything it uses, because it continues in the background
+/// after a timeout.
 using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
     const c10::intrusive_ptr<c10d::Store>&)>;
 
-/// Calls `make` on every rank, and again with a fresh part of the store when it
-/// failed on one: connecting many sockets at once now and then loses one on a
-/// busy host, and starting over is cheaper than losing the run.
+/// Each rank calls `make`. If `make` fails on any rank, all ranks call `make`
+/// again with a new store prefix. On a busy machine, connecting many sockets at
+/// the same time sometimes fails, and a retry is cheaper than losing the run.
 ///
-/// Collective. Throws `DistributedError` that says what each rank saw when the
-/// third attempt has failed too, or when a rank did not come.
+/// Collective. Throws `DistributedError` with the error from each rank if the
+/// third attempt fails, or if a rank is missing.
 c10::intrusive_ptr<c10d::Backend> connect_all(
-    const Seat& seat, const Patience& patience, const MakeBackend& make);
+    const RankContext& context,
+    const WaitLimits& limits,
+    const MakeBackend& make);
 
 }  // namespace accelerate

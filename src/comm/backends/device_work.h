@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that a device's backend refuses to start.
+// Operations that a device's backend failed to start.
 #pragma once
 
 #include <exception>
@@ -8,21 +8,22 @@
 
 namespace accelerate {
 
-/// One that never began.
-class RefusedWork : public c10d::Work {
+/// The `c10d::Work` of an operation that failed before it started.
+class FailedWork : public c10d::Work {
  public:
-  explicit RefusedWork(std::exception_ptr why) { finish(std::move(why)); }
+  explicit FailedWork(std::exception_ptr error) { finish(std::move(error)); }
 };
 
-/// What `start` returns. A backend whose communicator has broken, because a
-/// peer died, throws at the next operation: that is kept for the wait, which
-/// knows how to say who is gone (`Group::wait_on_device`).
+/// Calls `start` and returns the work from `start`, or a `FailedWork` if
+/// `start` throws. After a rank has died, the communicator is broken and the
+/// backend throws at the next operation. `Group::wait_on_device` then reports
+/// the ranks that died.
 template <typename Start>
-c10::intrusive_ptr<c10d::Work> started_on_device(const Start& start) {
+c10::intrusive_ptr<c10d::Work> start_on_device(const Start& start) {
   try {
     return start();
   } catch (const std::exception&) {
-    return c10::make_intrusive<RefusedWork>(std::current_exception());
+    return c10::make_intrusive<FailedWork>(std::current_exception());
   }
 }
 

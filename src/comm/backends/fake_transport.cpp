@@ -18,15 +18,15 @@ namespace {
 
 using Block = std::vector<std::byte>;
 
-Block copy_of(Offer offer) {
-  return {offer.begin(), offer.end()};
+Block copy_of(SendBuffer buffer) {
+  return {buffer.begin(), buffer.end()};
 }
 
 }  // namespace
 
-class FakeHub {
+class FakeNetwork {
  public:
-  explicit FakeHub(int size)
+  explicit FakeNetwork(int size)
       : arrived_(size), present_(size, true), posts_(size) {}
 
   struct Post {
@@ -41,21 +41,21 @@ class FakeHub {
 
   const Post& posted(int rank) const { return posts_[rank]; }
 
-  void barrier(int rank, const Call& call, const Patience& patience) {
+  void barrier(int rank, const Call& call, const WaitLimits& limits) {
     std::unique_lock lock(mutex_);
     const auto target = ++arrived_[rank];
     changed_.notify_all();
-    Wait wait(call, rank, patience);
+    Wait wait(call, rank, limits);
     for (;;) {
       std::vector<int> late;
-      std::vector<int> gone;
+      std::vector<int> exited;
       for (int r = 0; r < static_cast<int>(arrived_.size()); ++r) {
         if (arrived_[r] < target) {
-          (present_[r] ? late : gone).push_back(r);
+          (present_[r] ? late : exited).push_back(r);
         }
       }
-      if (!gone.empty()) {
-        wait.gone(gone);
+      if (!exited.empty()) {
+        wait.throw_exited(exited);
       }
       if (late.empty()) {
         return;
@@ -66,25 +66,27 @@ class FakeHub {
   }
 
   void leave(int rank) {
-    std::vector<Request> lost;
+    std::vector<Request> failed;
     {
       const std::lock_guard lock(mutex_);
       present_[rank] = false;
       for (auto request = requests_.begin(); request != requests_.end();) {
-        const bool hopeless = request->to == rank || request->from == rank;
-        if (hopeless) {
-          lost.push_back(std::move(*request));
+        const bool cannot_complete =
+            request->to == rank || request->from == rank;
+        if (cannot_complete) {
+          failed.push_back(std::move(*request));
         }
-        request = hopeless ? requests_.erase(request) : std::next(request);
+        request =
+            cannot_complete ? requests_.erase(request) : std::next(request);
       }
     }
     changed_.notify_all();
-    for (Request& request : lost) {
+    for (Request& request : failed) {
       fail(request, rank);
     }
   }
 
-  void send(int from, int to, int tag, Offer bytes) {
+  void send(int from, int to, int tag, SendBuffer bytes) {
     {
       const std::lock_guard lock(mutex_);
       messages_.push_back({from, to, tag, copy_of(bytes)});
@@ -95,15 +97,16 @@ class FakeHub {
   void receive(
       int from, int to, int tag, std::span<std::byte> bytes, Completion done) {
     Request request{from, to, tag, bytes, std::move(done)};
-    bool hopeless = false;
+    bool cannot_complete = false;
     {
       const std::lock_guard lock(mutex_);
-      hopeless = from != kAnyRank && !present_[from] && !has_message(request);
-      if (!hopeless) {
+      cannot_complete =
+          from != kAnyRank && !present_[from] && !has_message(request);
+      if (!cannot_complete) {
         requests_.push_back(std::move(request));
       }
     }
-    if (hopeless) {
+    if (cannot_complete) {
       fail(request, from);
       return;
     }
@@ -137,17 +140,17 @@ class FakeHub {
         });
   }
 
-  static void fail(Request& request, int gone) {
+  static void fail(Request& request, int exited) {
     request.done(
         std::make_exception_ptr(DistributedError(
             str_cat(
-                "recv of rank ",
+                "recv on rank ",
                 request.to,
                 ": rank ",
-                gone,
-                " has left the group"),
-            str_cat("look for the own error of rank ", gone, " first"))),
-        gone);
+                exited,
+                " destroyed its process group"),
+            str_cat("the root cause is in the log of rank ", exited))),
+        exited);
   }
 
   void match() {
@@ -169,11 +172,11 @@ class FakeHub {
       }
     }
     for (auto& [request, message] : pairs) {
-      hand_over(request, message);
+      complete(request, message);
     }
   }
 
-  static void hand_over(Request& request, const Message& message) {
+  static void complete(Request& request, const Message& message) {
     std::exception_ptr error;
     if (request.bytes.size() == message.bytes.size()) {
       std::copy(
@@ -191,7 +194,7 @@ class FakeHub {
               message.tag,
               "), which sent ",
               message.bytes.size()),
-          "receive into a tensor of the shape and type that is sent"));
+          "receive into a tensor with the shape and type of the sent tensor"));
     }
     request.done(error, message.from);
   }
@@ -207,77 +210,77 @@ class FakeHub {
 
 namespace {
 
-// Hubs that not all ranks have entered yet; each is kept alive here until then.
-struct Lobby {
+// Networks that not all ranks have joined yet; kept alive until then.
+struct NetworkRegistry {
   std::mutex mutex;
   struct Entry {
-    std::shared_ptr<FakeHub> hub;
+    std::shared_ptr<FakeNetwork> network;
     int missing;
   };
-  std::map<std::string, Entry> hubs;
-  int made = 0;
+  std::map<std::string, Entry> networks;
+  int created = 0;
 };
 
-Lobby& lobby() {
-  static Lobby instance;
+NetworkRegistry& network_registry() {
+  static NetworkRegistry instance;
   return instance;
 }
 
 }  // namespace
 
-std::string open_fake_hub(int size) {
-  Lobby& all = lobby();
-  const std::lock_guard lock(all.mutex);
-  const std::string name = str_cat(::getpid(), "-", ++all.made);
-  all.hubs[name] = {std::make_shared<FakeHub>(size), size};
+std::string open_fake_network(int size) {
+  NetworkRegistry& registry = network_registry();
+  const std::lock_guard lock(registry.mutex);
+  const std::string name = str_cat(::getpid(), "-", ++registry.created);
+  registry.networks[name] = {std::make_shared<FakeNetwork>(size), size};
   return name;
 }
 
 FakeTransport::FakeTransport(
-    const std::string& name, int rank, int size, Patience patience)
-    : rank_(rank), size_(size), patience_(std::move(patience)) {
-  Lobby& all = lobby();
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.hubs.find(name);
-  if (found == all.hubs.end()) {
+    const std::string& name, int rank, int size, WaitLimits limits)
+    : rank_(rank), size_(size), limits_(std::move(limits)) {
+  NetworkRegistry& registry = network_registry();
+  const std::lock_guard lock(registry.mutex);
+  const auto found = registry.networks.find(name);
+  if (found == registry.networks.end()) {
     throw UnsupportedError(
-        "the fake backend joins threads of one process, but the ranks are in "
-        "different processes",
+        "the `fake` backend connects only threads in one process, but the "
+        "ranks are in different processes",
         "use backend `shm` or `gloo` between processes");
   }
-  hub_ = found->second.hub;
+  network_ = found->second.network;
   if (--found->second.missing == 0) {
-    all.hubs.erase(found);
+    registry.networks.erase(found);
   }
 }
 
 FakeTransport::~FakeTransport() {
-  hub_->leave(rank_);
+  network_->leave(rank_);
 }
 
 void FakeTransport::deliver(
     const Call& call,
     const Signature& signature,
-    const Offers& offers,
+    const SendBuffers& buffers,
     const Consumer& consume) {
-  FakeHub::Post post{signature, {}};
-  if (offers.to_each.empty()) {
-    post.blocks.push_back(copy_of(offers.to_all));
+  FakeNetwork::Post post{signature, {}};
+  if (buffers.to_each.empty()) {
+    post.blocks.push_back(copy_of(buffers.to_all));
   }
-  for (const Offer& offer : offers.to_each) {
-    post.blocks.push_back(copy_of(offer));
+  for (const SendBuffer& buffer : buffers.to_each) {
+    post.blocks.push_back(copy_of(buffer));
   }
-  hub_->post(rank_, std::move(post));
-  hub_->barrier(rank_, call, patience_);
+  network_->post(rank_, std::move(post));
+  network_->barrier(rank_, call, limits_);
   std::vector<Signature> signatures;
-  std::vector<Offer> parts;
+  std::vector<SendBuffer> parts;
   for (int r = 0; r < size_; ++r) {
-    const FakeHub::Post& theirs = hub_->posted(r);
-    signatures.push_back(theirs.signature);
-    parts.emplace_back(theirs.blocks[theirs.blocks.size() > 1 ? rank_ : 0]);
+    const FakeNetwork::Post& received = network_->posted(r);
+    signatures.push_back(received.signature);
+    parts.emplace_back(received.blocks[received.blocks.size() > 1 ? rank_ : 0]);
   }
-  // Everybody reads before anybody may post the next delivery, also when the
-  // ranks disagree.
+  // All ranks must have read before any posts the next delivery, even after a
+  // mismatch.
   std::exception_ptr mismatch;
   try {
     check_same(call, signatures);
@@ -285,7 +288,7 @@ void FakeTransport::deliver(
   } catch (const MismatchError&) {
     mismatch = std::current_exception();
   }
-  hub_->barrier(rank_, call, patience_);
+  network_->barrier(rank_, call, limits_);
   if (mismatch) {
     std::rethrow_exception(mismatch);
   }
@@ -293,13 +296,13 @@ void FakeTransport::deliver(
 
 void FakeTransport::send(
     int to, int tag, std::span<const std::byte> bytes, Completion done) {
-  hub_->send(rank_, to, tag, bytes);
+  network_->send(rank_, to, tag, bytes);
   done(nullptr, rank_);
 }
 
 void FakeTransport::receive(
     int from, int tag, std::span<std::byte> bytes, Completion done) {
-  hub_->receive(from, rank_, tag, bytes, std::move(done));
+  network_->receive(from, rank_, tag, bytes, std::move(done));
 }
 
 }  // namespace accelerate

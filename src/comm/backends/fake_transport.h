@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as threads of one process, with nothing but a mutex between them.
+// A transport between threads of one process, for tests.
 #pragma once
 
 #include <memory>
@@ -8,24 +8,24 @@
 
 namespace accelerate {
 
-/// Where the ranks of one fake group meet.
-class FakeHub;
+/// The state that the ranks of one fake group share.
+class FakeNetwork;
 
-/// Makes a hub for `size` ranks and returns a name that is valid in this
-/// process only; the hub lives until the first rank has entered and all have
-/// left.
-std::string open_fake_hub(int size);
+/// Creates a fake network for `size` ranks and returns its name, which is valid
+/// only in this process. The network exists until all ranks have joined
+/// and left it.
+std::string open_fake_network(int size);
 
-/// The plainest `Transport`: every offer is copied, every step waits for
-/// everybody. Tests compare the others with it, and logic that needs ranks
-/// runs over it without sockets or shared memory.
+/// The simplest `Transport`: copies every buffer and waits for all ranks in
+/// every step. Tests compare other transports with `FakeTransport`, and use it
+/// where ranks need neither sockets nor shared memory.
 class FakeTransport : public Transport {
  public:
-  /// Enters the hub called `name`.
+  /// Joins the fake network `name`.
   ///
-  /// Throws `UnsupportedError` when this process has no such hub, because the
-  /// ranks are in different processes.
-  FakeTransport(const std::string& name, int rank, int size, Patience patience);
+  /// Throws `UnsupportedError` if this process has no such network, for example
+  /// because the ranks are in different processes.
+  FakeTransport(const std::string& name, int rank, int size, WaitLimits limits);
   ~FakeTransport() override;
 
   int rank() const override { return rank_; }
@@ -34,7 +34,7 @@ class FakeTransport : public Transport {
   void deliver(
       const Call& call,
       const Signature& signature,
-      const Offers& offers,
+      const SendBuffers& buffers,
       const Consumer& consume) override;
   void send(int to, int tag, std::span<const std::byte> bytes, Completion done)
       override;
@@ -42,10 +42,10 @@ class FakeTransport : public Transport {
       int from, int tag, std::span<std::byte> bytes, Completion done) override;
 
  private:
-  std::shared_ptr<FakeHub> hub_;
+  std::shared_ptr<FakeNetwork> network_;
   const int rank_;
   const int size_;
-  const Patience patience_;
+  const WaitLimits limits_;
 };
 
 }  // namespace accelerate

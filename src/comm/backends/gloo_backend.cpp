@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that sees ProcessGroupGloo.hpp. That header includes five
-// headers of Gloo, which neither the wheel nor the libtorch archive has;
-// gloo_stubs/ has stand-ins with just the names it uses. This is sound as long
-// as this file touches nothing but the functions below: every member of
-// a Gloo type is behind a pointer, so layouts agree. A test looks at this
-// file's object and fails if it ever carries a Gloo virtual table.
+// The only file that includes ProcessGroupGloo.hpp. That header includes five
+// Gloo headers, which neither the wheel nor the libtorch archive contains;
+// gloo_stubs/ declares just the names it uses. This is safe as long as this
+// file uses only the functions below: every member of a Gloo type is behind a
+// pointer, so layouts match. A test fails if the object file of this source
+// ever contains a Gloo virtual table.
 #include "comm/backends/gloo_backend.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>

@@ -11,15 +11,16 @@
 
 namespace accelerate {
 
-/// Which network Gloo's connections use.
+/// The network that Gloo's connections use.
 struct GlooNetwork {
-  /// Keeps them on this host.
+  /// Whether connections use the loopback interface and stay on this machine.
   bool loopback = false;
-  /// A network interface by name; empty: LibTorch's choice by host name.
+  /// The network interface. If empty, LibTorch chooses the interface by
+  /// hostname.
   std::string interface = {};
 };
 
-/// Makes a Gloo group.
+/// Creates a Gloo process group.
 ///
 /// Collective: returns when all `size` ranks have connected to each other.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(

@@ -27,17 +27,17 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::size_t kMailboxPage = 4096;
-constexpr milliseconds kLook(100);
+constexpr milliseconds kCheckInterval(100);
 
-// Written by both sides of a pair: `put` by the sender, `taken` by the
-// receiver; both count bytes and never go back.
-struct alignas(128) Ring {
+// The sender updates `put`, the receiver `taken`. Both count bytes and never
+// decrease.
+struct alignas(128) RingCounters {
   std::atomic<std::uint64_t> put;
   alignas(64) std::atomic<std::uint64_t> taken;
 };
 
 struct alignas(128) Doorbell {
-  std::atomic<std::uint32_t> rings;
+  std::atomic<std::uint32_t> count;
 };
 
 struct Frame {
@@ -45,8 +45,8 @@ struct Frame {
   std::int64_t tag;
 };
 
-// Room in one ring: 64 KiB while the rings of all pairs stay under 4 MiB.
-std::size_t ring_room(int size) {
+// Capacity of one ring buffer: 64 KiB as long as all pairs need at most 4 MiB.
+std::size_t ring_capacity(int size) {
   const std::size_t pairs = static_cast<std::size_t>(size) * size;
   return std::clamp<std::size_t>(
       (std::size_t{4} << 20) / pairs / kMailboxPage * kMailboxPage,
@@ -55,7 +55,7 @@ std::size_t ring_room(int size) {
 }
 
 std::size_t ring_stride(int size) {
-  return kMailboxPage + ring_room(size);
+  return kMailboxPage + ring_capacity(size);
 }
 
 std::size_t doorbells_bytes(int size) {
@@ -63,46 +63,48 @@ std::size_t doorbells_bytes(int size) {
          kMailboxPage;
 }
 
-void wait_for_ring(Doorbell& bell, std::uint32_t seen, milliseconds at_most) {
+void wait_for_doorbell(
+    Doorbell& bell, std::uint32_t seen, milliseconds timeout) {
   const timespec time{
-      at_most.count() / 1000,
-      static_cast<long>(at_most.count() % 1000) * 1000000};
-  ::syscall(SYS_futex, &bell.rings, FUTEX_WAIT, seen, &time, nullptr, 0);
+      timeout.count() / 1000,
+      static_cast<long>(timeout.count() % 1000) * 1000000};
+  ::syscall(SYS_futex, &bell.count, FUTEX_WAIT, seen, &time, nullptr, 0);
 }
 
-void ring(Doorbell& bell) {
-  bell.rings.fetch_add(1, std::memory_order_seq_cst);
-  ::syscall(SYS_futex, &bell.rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+void ring_doorbell(Doorbell& bell) {
+  bell.count.fetch_add(1, std::memory_order_seq_cst);
+  ::syscall(SYS_futex, &bell.count, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-/// One direction of a pair, seen from one side.
-class Pipe {
+/// The ring buffer from one rank to another.
+class RingBuffer {
  public:
-  Pipe(std::byte* where, std::size_t room)
-      : ring_(reinterpret_cast<Ring*>(where)),
-        data_(where + kMailboxPage),
-        room_(room) {}
+  RingBuffer(std::byte* base, std::size_t capacity)
+      : ring_(reinterpret_cast<RingCounters*>(base)),
+        data_(base + kMailboxPage),
+        capacity_(capacity) {}
 
-  /// Puts what fits of `bytes`; returns how many.
+  /// Writes as many of `bytes` as fit; returns how many.
   std::size_t put(std::span<const std::byte> bytes) {
     const auto put = ring_->put.load(std::memory_order_relaxed);
     const auto taken = ring_->taken.load(std::memory_order_acquire);
-    const auto n = std::min<std::size_t>(bytes.size(), room_ - (put - taken));
-    const auto at = static_cast<std::size_t>(put % room_);
-    const auto first = std::min(n, room_ - at);
+    const auto n =
+        std::min<std::size_t>(bytes.size(), capacity_ - (put - taken));
+    const auto at = static_cast<std::size_t>(put % capacity_);
+    const auto first = std::min(n, capacity_ - at);
     std::memcpy(data_ + at, bytes.data(), first);
     std::memcpy(data_, bytes.data() + first, n - first);
     ring_->put.store(put + n, std::memory_order_release);
     return n;
   }
 
-  /// Takes at most `bytes.size()` bytes; returns how many.
+  /// Reads at most `bytes.size()` bytes; returns how many.
   std::size_t take(std::span<std::byte> bytes) {
     const auto taken = ring_->taken.load(std::memory_order_relaxed);
     const auto put = ring_->put.load(std::memory_order_acquire);
     const auto n = std::min<std::size_t>(bytes.size(), put - taken);
-    const auto at = static_cast<std::size_t>(taken % room_);
-    const auto first = std::min(n, room_ - at);
+    const auto at = static_cast<std::size_t>(taken % capacity_);
+    const auto first = std::min(n, capacity_ - at);
     std::memcpy(bytes.data(), data_ + at, first);
     std::memcpy(bytes.data() + first, data_, n - first);
     ring_->taken.store(taken + n, std::memory_order_release);
@@ -110,9 +112,9 @@ class Pipe {
   }
 
  private:
-  Ring* ring_;
+  RingCounters* ring_;
   std::byte* data_;
-  std::size_t room_;
+  std::size_t capacity_;
 };
 
 struct Outgoing {
@@ -137,12 +139,12 @@ struct Message {
   std::vector<std::byte> bytes;
 };
 
-// A message on its way in, from one rank.
+// A partly received message.
 struct Incoming {
   Frame frame{};
   std::size_t moved = 0;
-  std::vector<std::byte> kept;  // when nobody asked for it yet
-  std::list<Request> asked_by;  // else: the one request it fills
+  std::vector<std::byte> unclaimed;  // without a matching receive
+  std::list<Request> request;        // else: the matching receive
 };
 
 }  // namespace
@@ -151,15 +153,15 @@ class ShmMailboxes::Impl {
  public:
   Impl(
       std::shared_ptr<SharedMemory> memory,
-      std::byte* where,
+      std::byte* base,
       int rank,
       int size,
-      Patience patience)
+      WaitLimits limits)
       : memory_(std::move(memory)),
-        where_(where),
+        base_(base),
         rank_(rank),
         size_(size),
-        patience_(std::move(patience)),
+        limits_(std::move(limits)),
         outgoing_(size),
         incoming_(size),
         absences_(size) {}
@@ -169,14 +171,14 @@ class ShmMailboxes::Impl {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
     }
-    ring(bell(rank_));
+    ring_doorbell(doorbell(rank_));
     if (thread_.joinable()) {
       thread_.join();
     }
     const auto stopped = std::make_exception_ptr(DistributedError(str_cat(
         "rank ",
         rank_,
-        " destroyed its group before the message was "
+        " destroyed its process group before the message was "
         "sent or received")));
     for (auto& queue : outgoing_) {
       for (Outgoing& message : queue) {
@@ -184,7 +186,7 @@ class ShmMailboxes::Impl {
       }
     }
     for (Incoming& in : incoming_) {
-      requests_.splice(requests_.end(), in.asked_by);
+      requests_.splice(requests_.end(), in.request);
     }
     for (Request& request : requests_) {
       request.done(stopped, request.from);
@@ -215,57 +217,58 @@ class ShmMailboxes::Impl {
         thread_ = std::thread([this] { run(); });
       }
     }
-    ring(bell(rank_));
+    ring_doorbell(doorbell(rank_));
   }
 
   steady_clock::time_point deadline() const {
-    return steady_clock::now() + patience_.timeout;
+    return steady_clock::now() + limits_.timeout;
   }
 
-  Doorbell& bell(int rank) const {
-    return reinterpret_cast<Doorbell*>(where_)[rank];
+  Doorbell& doorbell(int rank) const {
+    return reinterpret_cast<Doorbell*>(base_)[rank];
   }
 
-  Pipe pipe(int from, int to) const {
-    std::byte* rings = where_ + doorbells_bytes(size_);
-    return {rings + ring_stride(size_) * (from * size_ + to), ring_room(size_)};
+  RingBuffer ring_buffer(int from, int to) const {
+    std::byte* rings = base_ + doorbells_bytes(size_);
+    return {
+        rings + ring_stride(size_) * (from * size_ + to), ring_capacity(size_)};
   }
 
-  // The thread. Completions are called without the lock.
+  // The thread's loop. Completions are called without the lock.
   void run() {
     for (;;) {
-      const auto seen = bell(rank_).rings.load(std::memory_order_seq_cst);
+      const auto seen = doorbell(rank_).count.load(std::memory_order_seq_cst);
       bool moved = false;
       {
         const std::lock_guard lock(mutex_);
         if (stopping_) {
           return;
         }
-        for (int peer = 0; peer < size_; ++peer) {
-          const bool out = push_to(peer);
-          const bool in = pull_from(peer);
+        for (int other_rank = 0; other_rank < size_; ++other_rank) {
+          const bool out = push_to(other_rank);
+          const bool in = pull_from(other_rank);
           if (out || in) {
-            ring(bell(peer));
+            ring_doorbell(doorbell(other_rank));
             moved = true;
           }
         }
-        fail_hopeless();
+        fail_impossible();
       }
-      for (auto& [done, error, peer] : std::exchange(finished_, {})) {
-        done(error, peer);
+      for (auto& [done, error, other_rank] : std::exchange(finished_, {})) {
+        done(error, other_rank);
       }
       if (!moved) {
-        wait_for_ring(bell(rank_), seen, kLook);
+        wait_for_doorbell(doorbell(rank_), seen, kCheckInterval);
       }
     }
   }
 
-  bool push_to(int peer) {
-    auto& queue = outgoing_[peer];
+  bool push_to(int other_rank) {
+    auto& queue = outgoing_[other_rank];
     bool moved = false;
     while (!queue.empty()) {
       Outgoing& message = queue.front();
-      Pipe out = pipe(rank_, peer);
+      RingBuffer out = ring_buffer(rank_, other_rank);
       const auto frame = std::as_bytes(std::span(&message.frame, 1));
       std::size_t n = 0;
       if (message.moved < frame.size()) {
@@ -285,9 +288,9 @@ class ShmMailboxes::Impl {
     return moved;
   }
 
-  bool pull_from(int peer) {
-    Incoming& in = incoming_[peer];
-    Pipe source = pipe(peer, rank_);
+  bool pull_from(int other_rank) {
+    Incoming& in = incoming_[other_rank];
+    RingBuffer source = ring_buffer(other_rank, rank_);
     bool moved = false;
     for (;;) {
       const std::size_t n = in.moved < sizeof(Frame) ? pull_frame(in, source)
@@ -295,114 +298,121 @@ class ShmMailboxes::Impl {
       moved = moved || n > 0;
       if (in.moved >= sizeof(Frame) &&
           in.moved == in.frame.bytes + sizeof(Frame)) {
-        deliver(peer, in);
+        deliver(other_rank, in);
         in = {};
       } else if (n == 0) {
         break;
       } else if (in.moved == sizeof(Frame)) {
-        open(peer, in);
+        open(other_rank, in);
       }
     }
-    give_kept();
+    match_unclaimed();
     return moved;
   }
 
-  static std::size_t pull_frame(Incoming& in, Pipe& source) {
+  static std::size_t pull_frame(Incoming& in, RingBuffer& source) {
     auto frame = std::as_writable_bytes(std::span(&in.frame, 1));
     const std::size_t n = source.take(frame.subspan(in.moved));
     in.moved += n;
     return n;
   }
 
-  static std::size_t pull_body(Incoming& in, Pipe& source) {
+  static std::size_t pull_body(Incoming& in, RingBuffer& source) {
     const std::span<std::byte> body =
-        in.asked_by.empty() ? std::span(in.kept) : in.asked_by.front().bytes;
+        in.request.empty() ? std::span(in.unclaimed) : in.request.front().bytes;
     const std::size_t n = source.take(body.subspan(in.moved - sizeof(Frame)));
     in.moved += n;
     return n;
   }
 
-  // A frame is complete: does somebody wait for this message?
-  void open(int peer, Incoming& in) {
+  // The frame is complete: looks for a matching receive.
+  void open(int other_rank, Incoming& in) {
     const auto tag = static_cast<int>(in.frame.tag);
-    const bool older_kept =
-        std::any_of(kept_.begin(), kept_.end(), [&](const Message& m) {
-          return m.from == peer && m.tag == tag;
+    const bool has_older_message = std::any_of(
+        unclaimed_.begin(), unclaimed_.end(), [&](const Message& m) {
+          return m.from == other_rank && m.tag == tag;
         });
-    const auto wanted = older_kept ? requests_.end() : find(peer, tag);
-    if (wanted != requests_.end() && wanted->bytes.size() == in.frame.bytes) {
-      in.asked_by.splice(in.asked_by.end(), requests_, wanted);
+    const auto matching =
+        has_older_message ? requests_.end() : find(other_rank, tag);
+    if (matching != requests_.end() &&
+        matching->bytes.size() == in.frame.bytes) {
+      in.request.splice(in.request.end(), requests_, matching);
     } else {
-      in.kept.resize(in.frame.bytes);
+      in.unclaimed.resize(in.frame.bytes);
     }
   }
 
-  void deliver(int peer, Incoming& in) {
-    if (in.asked_by.empty()) {
-      kept_.push_back(
-          {peer, static_cast<int>(in.frame.tag), std::move(in.kept)});
+  void deliver(int other_rank, Incoming& in) {
+    if (in.request.empty()) {
+      unclaimed_.push_back(
+          {other_rank,
+           static_cast<int>(in.frame.tag),
+           std::move(in.unclaimed)});
     } else {
-      finish(in.asked_by.front().done, nullptr, peer);
+      finish(in.request.front().done, nullptr, other_rank);
     }
   }
 
-  std::list<Request>::iterator find(int peer, int tag) {
+  std::list<Request>::iterator find(int other_rank, int tag) {
     return std::find_if(
         requests_.begin(), requests_.end(), [&](const Request& request) {
           return request.tag == tag &&
-                 (request.from == peer || request.from == kAnyRank);
+                 (request.from == other_rank || request.from == kAnyRank);
         });
   }
 
-  void give_kept() {
-    for (auto message = kept_.begin(); message != kept_.end();) {
-      const auto wanted = find(message->from, message->tag);
-      if (wanted == requests_.end()) {
+  void match_unclaimed() {
+    for (auto message = unclaimed_.begin(); message != unclaimed_.end();) {
+      const auto matching = find(message->from, message->tag);
+      if (matching == requests_.end()) {
         ++message;
         continue;
       }
       std::exception_ptr error;
-      if (wanted->bytes.size() == message->bytes.size()) {
+      if (matching->bytes.size() == message->bytes.size()) {
         std::copy(
             message->bytes.begin(),
             message->bytes.end(),
-            wanted->bytes.begin());
+            matching->bytes.begin());
       } else {
         error = std::make_exception_ptr(MismatchError(
             str_cat(
                 "rank ",
                 rank_,
                 " expects ",
-                wanted->bytes.size(),
+                matching->bytes.size(),
                 " bytes from rank ",
                 message->from,
                 " (tag ",
                 message->tag,
                 "), which sent ",
                 message->bytes.size()),
-            "receive into a tensor of the shape and type that is sent"));
+            "receive into a tensor with the shape and type of the sent "
+            "tensor"));
       }
-      finish(wanted->done, error, message->from);
-      requests_.erase(wanted);
-      message = kept_.erase(message);
+      finish(matching->done, error, message->from);
+      requests_.erase(matching);
+      message = unclaimed_.erase(message);
     }
   }
 
-  // Messages that will never move: the other side is gone, or it is too late.
-  void fail_hopeless() {
+  // Fails messages that cannot complete: the other rank has exited, the timeout
+  // has passed, or the group was aborted.
+  void fail_impossible() {
     const auto now = steady_clock::now();
-    if (now < next_look_) {
+    if (now < next_check_) {
       return;
     }
-    next_look_ = now + kLook;
-    look_for_gone();
-    for (int peer = 0; peer < size_; ++peer) {
-      auto& queue = outgoing_[peer];
-      while (!queue.empty() && hopeless(peer, queue.front().deadline, now)) {
-        finish(queue.front().done, failure("send", "to", peer), rank_);
+    next_check_ = now + kCheckInterval;
+    check_presence();
+    for (int other_rank = 0; other_rank < size_; ++other_rank) {
+      auto& queue = outgoing_[other_rank];
+      while (!queue.empty() &&
+             cannot_complete(other_rank, queue.front().deadline, now)) {
+        finish(queue.front().done, failure("send", "to", other_rank), rank_);
         queue.pop_front();
       }
-      fail_requests(incoming_[peer].asked_by, peer, now);
+      fail_requests(incoming_[other_rank].request, other_rank, now);
     }
     for (int from = kAnyRank; from < size_; ++from) {
       fail_requests(requests_, from, now);
@@ -410,83 +420,93 @@ class ShmMailboxes::Impl {
   }
 
   void fail_requests(
-      std::list<Request>& requests, int peer, steady_clock::time_point now) {
+      std::list<Request>& requests,
+      int other_rank,
+      steady_clock::time_point now) {
     requests.remove_if([&](Request& request) {
-      if (request.from != peer || !hopeless(peer, request.deadline, now)) {
+      if (request.from != other_rank ||
+          !cannot_complete(other_rank, request.deadline, now)) {
         return false;
       }
-      finish(request.done, failure("recv", "from", peer), peer);
+      finish(request.done, failure("recv", "from", other_rank), other_rank);
       return true;
     });
   }
 
-  // A rank counts as gone at the second look: what it put into the ring before
-  // it ended is read in between.
-  void look_for_gone() {
-    for (int peer = 0; peer < size_; ++peer) {
-      const bool present = peer == rank_ || memory_->is_present(peer);
-      absences_[peer] = present ? 0 : absences_[peer] + 1;
+  // A rank counts as exited at the second check: its last bytes in the ring
+  // buffer are read in between.
+  void check_presence() {
+    for (int other_rank = 0; other_rank < size_; ++other_rank) {
+      const bool present =
+          other_rank == rank_ || memory_->is_present(other_rank);
+      absences_[other_rank] = present ? 0 : absences_[other_rank] + 1;
     }
   }
 
-  bool gone(int peer) const { return peer != kAnyRank && absences_[peer] > 1; }
+  bool has_exited(int other_rank) const {
+    return other_rank != kAnyRank && absences_[other_rank] > 1;
+  }
 
-  bool hopeless(
-      int peer,
+  bool cannot_complete(
+      int other_rank,
       steady_clock::time_point deadline,
       steady_clock::time_point now) const {
-    return gone(peer) || now >= deadline ||
-           (patience_.aborted != nullptr && patience_.aborted->load());
+    return has_exited(other_rank) || now >= deadline ||
+           (limits_.aborted != nullptr && limits_.aborted->load());
   }
 
   std::exception_ptr failure(
-      const char* what, const char* direction, int peer) const {
-    const std::string other =
-        peer == kAnyRank ? "any rank" : str_cat("rank ", peer);
+      const char* operation, const char* direction, int other_rank) const {
+    const std::string name =
+        other_rank == kAnyRank ? "any rank" : str_cat("rank ", other_rank);
     return std::make_exception_ptr(DistributedError(
         str_cat(
-            what,
-            " of rank ",
+            operation,
+            " on rank ",
             rank_,
             " ",
             direction,
             " ",
-            other,
+            name,
             ": ",
-            gone(peer)
-                ? "the process ended or destroyed its group"
+            has_exited(other_rank)
+                ? "the process exited or destroyed its process group"
                 : str_cat(
-                      "no answer within ", name_duration(patience_.timeout))),
-        gone(peer)
-            ? str_cat("look for the own error of ", other, " first")
-            : str_cat("see whether ", other, " makes the matching call")));
+                      "no matching call within ",
+                      name_duration(limits_.timeout))),
+        has_exited(other_rank)
+            ? str_cat("the root cause is in the log of ", name)
+            : str_cat(
+                  "check that ",
+                  other_rank == kAnyRank ? "another rank" : name,
+                  " makes the matching call")));
   }
 
-  void finish(Completion& done, std::exception_ptr error, int peer) {
-    finished_.push_back({std::move(done), std::move(error), peer});
+  void finish(Completion& done, std::exception_ptr error, int other_rank) {
+    finished_.push_back({std::move(done), std::move(error), other_rank});
   }
 
   struct Finished {
     Completion done;
     std::exception_ptr error;
-    int peer;
+    int other_rank;
   };
 
   std::shared_ptr<SharedMemory> memory_;
-  std::byte* where_;
+  std::byte* base_;
   const int rank_;
   const int size_;
-  const Patience patience_;
+  const WaitLimits limits_;
 
   std::mutex mutex_;  // Guards everything below.
   bool stopping_ = false;
   std::vector<std::deque<Outgoing>> outgoing_;
   std::vector<Incoming> incoming_;
   std::list<Request> requests_;
-  std::list<Message> kept_;
+  std::list<Message> unclaimed_;
   std::vector<int> absences_;
   std::vector<Finished> finished_;
-  steady_clock::time_point next_look_{};
+  steady_clock::time_point next_check_{};
   std::thread thread_;
 };
 
@@ -497,12 +517,12 @@ std::size_t ShmMailboxes::bytes(int size) {
 
 ShmMailboxes::ShmMailboxes(
     std::shared_ptr<SharedMemory> memory,
-    std::byte* where,
+    std::byte* base,
     int rank,
     int size,
-    Patience patience)
+    WaitLimits limits)
     : impl_(std::make_unique<Impl>(
-          std::move(memory), where, rank, size, std::move(patience))) {
+          std::move(memory), base, rank, size, std::move(limits))) {
 }
 
 ShmMailboxes::~ShmMailboxes() = default;

@@ -1,38 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages from one rank to another through shared memory.
+// Point-to-point messages through shared memory.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
 
-#include "comm/patience.h"
 #include "comm/shared_memory.h"
 #include "comm/transport.h"
+#include "comm/wait_limits.h"
 
 namespace accelerate {
 
-/// Sends and receives between pairs of ranks on one host.
+/// Sends and receives messages between pairs of ranks on one machine.
 ///
-/// Each ordered pair of ranks has a small ring of bytes. A thread of its own,
-/// started with the first message, moves bytes of all pending messages and
-/// sleeps on the rank's doorbell, a futex that the other side rings after it
-/// has put bytes in or taken some out. Messages of one pair and tag keep
-/// their order; a message nobody asked for yet is kept in private memory, so
-/// it never blocks one behind it.
+/// Each ordered pair of ranks has a small ring buffer. A thread, started with
+/// the first message, moves the bytes of all pending messages. The thread
+/// sleeps on the rank's doorbell, a futex that another rank rings after it has
+/// written to or read from a ring buffer. Messages with the same sender,
+/// receiver and tag keep their order. A message without a matching receive is
+/// kept in private memory, so it never blocks the messages behind it.
 ///
 /// Thread safety: all members may be called from any thread.
 class ShmMailboxes {
  public:
-  /// Bytes of shared memory that `size` ranks need, a multiple of a page.
+  /// Returns how many bytes of shared memory `size` ranks need, rounded up to
+  /// whole pages.
   static std::size_t bytes(int size);
 
   ShmMailboxes(
       std::shared_ptr<SharedMemory> memory,
-      std::byte* where,
+      std::byte* base,
       int rank,
       int size,
-      Patience patience);
+      WaitLimits limits);
   ~ShmMailboxes();
 
   void send(int to, int tag, std::span<const std::byte> bytes, Completion done);

@@ -19,11 +19,11 @@ constexpr std::size_t kHeaderBytes = 64;
 // Not a `c10d::OpType`: the operation of `allocate_shared`.
 constexpr std::uint8_t kAllocate = 200;
 
-// One piece. A second-level cache still holds it when the others read it;
-// smaller pieces mean more barriers: 32 MiB between two processes took 18.7 ms
-// in pieces of 256 KiB and 5.3 ms in pieces of 1 MiB. Many ranks get less each,
-// so that a group stays under 64 MiB.
-std::size_t piece_for(int size) {
+// A chunk is still in the L2 cache when the other ranks read it. Smaller chunks
+// need more barriers: 32 MiB between two processes took 18.7 ms in chunks of
+// 256 KiB and 5.3 ms in chunks of 1 MiB. With many ranks the chunks are
+// smaller, so that a group stays under 64 MiB.
+std::size_t chunk_bytes_for(int size) {
   const std::size_t share = (std::size_t{32} << 20) / size / 4096 * 4096;
   return std::clamp<std::size_t>(share, 64 << 10, 1 << 20);
 }
@@ -32,19 +32,20 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// The piece of `offer` that starts at `offset`.
-Offer cut(Offer offer, std::size_t offset, std::size_t at_most) {
-  const std::size_t begin = std::min(offset, offer.size());
-  return offer.subspan(begin, std::min(at_most, offer.size() - begin));
+// The chunk of `buffer` that starts at `offset`.
+SendBuffer chunk_of(
+    SendBuffer buffer, std::size_t offset, std::size_t max_bytes) {
+  const std::size_t begin = std::min(offset, buffer.size());
+  return buffer.subspan(begin, std::min(max_bytes, buffer.size() - begin));
 }
 
 }  // namespace
 
-// What a rank says about its part of a delivery, once per delivery.
+// Describes a rank's part of a delivery, once per delivery.
 struct ShmTransport::Header {
   Signature signature;
   std::uint64_t to_all_bytes;
-  std::uint64_t longest;  // of its offers
+  std::uint64_t longest;  // of its send buffers
   std::uint64_t region;   // 0: the tensor is not in shared memory
   std::uint64_t region_offset;
   std::uint8_t to_each;
@@ -58,18 +59,18 @@ struct ShmTransport::Region {
   std::size_t stride;
 };
 
-// What the headers of all ranks add up to.
+// Combines the headers of all ranks.
 struct ShmTransport::Plan {
-  int parity = 0;  // of the round that carried the headers
+  int parity = 0;  // of the round with the headers
   bool to_each = false;
   bool in_place = false;  // some rank stages nothing
-  std::size_t piece = 0;
+  std::size_t chunk = 0;
   std::size_t longest = 0;
-  std::vector<std::size_t> lengths;  // of what each rank offers to this one
+  std::vector<std::size_t> lengths;  // of what each rank sends to this one
 };
 
-// Layout: rounds · headers [rank][parity], each followed by the lengths of
-// what the rank offers to each · staging [rank][parity] · mailboxes.
+// Layout: barrier · headers [rank][parity], each followed by the lengths of the
+// rank's send buffers · staging [rank][parity] · mailboxes.
 namespace {
 
 std::size_t header_stride(int size) {
@@ -83,22 +84,23 @@ std::size_t headers_bytes(int size) {
 }  // namespace
 
 std::size_t ShmTransport::bytes(int size) {
-  return Rounds::bytes(size) + headers_bytes(size) +
-         2 * piece_for(size) * size + ShmMailboxes::bytes(size);
+  return ShmBarrier::bytes(size) + headers_bytes(size) +
+         2 * chunk_bytes_for(size) * size + ShmMailboxes::bytes(size);
 }
 
 ShmTransport::ShmTransport(
     std::shared_ptr<SharedMemory> memory,
-    std::byte* where,
+    std::byte* base,
     int rank,
     int size,
-    Patience patience)
-    : rounds_(memory, where, rank, size),
-      piece_(piece_for(size)),
-      headers_(where + Rounds::bytes(size)),
+    WaitLimits limits)
+    : barrier_(memory, base, rank, size),
+      chunk_bytes_(chunk_bytes_for(size)),
+      headers_(base + ShmBarrier::bytes(size)),
       staging_(headers_ + headers_bytes(size)),
-      patience_(std::move(patience)),
-      mailboxes_(memory, staging_ + 2 * piece_ * size, rank, size, patience_) {
+      limits_(std::move(limits)),
+      mailboxes_(
+          memory, staging_ + 2 * chunk_bytes_ * size, rank, size, limits_) {
   static_assert(sizeof(Header) <= kHeaderBytes);
 }
 
@@ -115,41 +117,41 @@ std::uint64_t* ShmTransport::lengths(int rank, int parity) const {
 }
 
 std::byte* ShmTransport::staging(int rank, int parity) const {
-  return staging_ + piece_ * (2 * rank + parity);
+  return staging_ + chunk_bytes_ * (2 * rank + parity);
 }
 
-std::size_t ShmTransport::piece_bytes(bool to_each) const {
-  return to_each ? piece_ / size() / kAlign * kAlign : piece_;
+std::size_t ShmTransport::usable_chunk_bytes(bool to_each) const {
+  return to_each ? chunk_bytes_ / size() / kAlign * kAlign : chunk_bytes_;
 }
 
 void ShmTransport::barrier(const Call& call) {
-  rounds_.arrive();
-  rounds_.wait(call, patience_);
+  barrier_.arrive();
+  barrier_.wait(call, limits_);
 }
 
 void ShmTransport::stage(
-    const Offers& offers, std::size_t offset, int parity) const {
+    const SendBuffers& buffers, std::size_t offset, int parity) const {
   std::byte* out = staging(rank(), parity);
-  if (offers.to_each.empty()) {
-    const Offer piece = cut(offers.to_all, offset, piece_);
-    std::copy(piece.begin(), piece.end(), out);
+  if (buffers.to_each.empty()) {
+    const SendBuffer chunk = chunk_of(buffers.to_all, offset, chunk_bytes_);
+    std::copy(chunk.begin(), chunk.end(), out);
     return;
   }
-  const std::size_t room = piece_bytes(true);
+  const std::size_t stride = usable_chunk_bytes(true);
   for (int to = 0; to < size(); ++to) {
     if (to != rank()) {
-      const Offer piece = cut(offers.to_each[to], offset, room);
-      std::copy(piece.begin(), piece.end(), out + room * to);
+      const SendBuffer chunk = chunk_of(buffers.to_each[to], offset, stride);
+      std::copy(chunk.begin(), chunk.end(), out + stride * to);
     }
   }
 }
 
-void ShmTransport::announce(
-    const Header& mine, const Offers& offers, int parity) const {
-  header(rank(), parity) = mine;
+void ShmTransport::write_header(
+    const Header& own_header, const SendBuffers& buffers, int parity) const {
+  header(rank(), parity) = own_header;
   std::uint64_t* to = lengths(rank(), parity);
-  for (const Offer& offer : offers.to_each) {
-    *to++ = offer.size();
+  for (const SendBuffer& buffer : buffers.to_each) {
+    *to++ = buffer.size();
   }
 }
 
@@ -159,35 +161,37 @@ ShmTransport::Plan ShmTransport::read_headers(
   plan.parity = parity;
   std::vector<Signature> signatures;
   for (int r = 0; r < size(); ++r) {
-    const Header& theirs = header(r, parity);
-    signatures.push_back(theirs.signature);
-    plan.in_place = plan.in_place || theirs.region != 0;
-    plan.to_each = plan.to_each || theirs.to_each != 0;
-    plan.longest = std::max<std::size_t>(plan.longest, theirs.longest);
+    const Header& received = header(r, parity);
+    signatures.push_back(received.signature);
+    plan.in_place = plan.in_place || received.region != 0;
+    plan.to_each = plan.to_each || received.to_each != 0;
+    plan.longest = std::max<std::size_t>(plan.longest, received.longest);
     plan.lengths.push_back(
-        theirs.to_each != 0 ? lengths(r, parity)[rank()] : theirs.to_all_bytes);
+        received.to_each != 0 ? lengths(r, parity)[rank()]
+                              : received.to_all_bytes);
   }
   check_same(call, signatures);
-  plan.piece = piece_bytes(plan.to_each);
+  plan.chunk = usable_chunk_bytes(plan.to_each);
   return plan;
 }
 
-// The first round carries headers and first pieces. It is repeated when a rank
-// came with a tensor in shared memory, see NOTE [In place].
+// The first round transfers the headers and the first chunks. It is repeated if
+// the tensor of some rank is in shared memory, see NOTE [In place].
 ShmTransport::Plan ShmTransport::agree(
-    const Call& call, const Signature& signature, const Offers& offers) {
-  Header mine{};
-  mine.signature = signature;
-  mine.to_all_bytes = offers.to_all.size();
-  mine.longest = offers.to_all.size();
-  mine.to_each = offers.to_each.empty() ? 0 : 1;
-  for (const Offer& offer : offers.to_each) {
-    mine.longest = std::max<std::uint64_t>(mine.longest, offer.size());
+    const Call& call, const Signature& signature, const SendBuffers& buffers) {
+  Header own_header{};
+  own_header.signature = signature;
+  own_header.to_all_bytes = buffers.to_all.size();
+  own_header.longest = buffers.to_all.size();
+  own_header.to_each = buffers.to_each.empty() ? 0 : 1;
+  for (const SendBuffer& buffer : buffers.to_each) {
+    own_header.longest =
+        std::max<std::uint64_t>(own_header.longest, buffer.size());
   }
   for (;;) {
-    const int parity = rounds_.parity();
-    announce(mine, offers, parity);
-    stage(offers, 0, parity);
+    const int parity = barrier_.parity();
+    write_header(own_header, buffers, parity);
+    stage(buffers, 0, parity);
     barrier(call);
     Plan plan = read_headers(call, parity);
     if (!plan.in_place) {
@@ -198,48 +202,50 @@ ShmTransport::Plan ShmTransport::agree(
 
 void ShmTransport::collect(
     const Plan& plan,
-    const Offers& offers,
+    const SendBuffers& buffers,
     std::size_t offset,
     int parity,
-    std::vector<Offer>& parts) const {
-  const int me = rank();
+    std::vector<SendBuffer>& parts) const {
+  const int own_rank = rank();
   for (int r = 0; r < size(); ++r) {
-    // Our own bytes are read where they are.
-    const Offer whole_mine =
-        offers.to_each.empty() ? offers.to_all : offers.to_each[me];
-    const std::size_t length = r == me ? whole_mine.size() : plan.lengths[r];
+    // This rank's own bytes are read in place.
+    const SendBuffer own_buffer =
+        buffers.to_each.empty() ? buffers.to_all : buffers.to_each[own_rank];
+    const std::size_t length =
+        r == own_rank ? own_buffer.size() : plan.lengths[r];
     const std::size_t left = length - std::min(offset, length);
     const std::byte* data =
-        r == me ? whole_mine.data() + (length - left)
-                : staging(r, parity) + (plan.to_each ? plan.piece * me : 0);
-    parts[r] = {data, std::min(plan.piece, left)};
+        r == own_rank
+            ? own_buffer.data() + (length - left)
+            : staging(r, parity) + (plan.to_each ? plan.chunk * own_rank : 0);
+    parts[r] = {data, std::min(plan.chunk, left)};
   }
 }
 
 void ShmTransport::deliver(
     const Call& call,
     const Signature& signature,
-    const Offers& offers,
+    const SendBuffers& buffers,
     const Consumer& consume) {
-  const Plan plan = agree(call, signature, offers);
-  std::vector<Offer> parts(size());
+  const Plan plan = agree(call, signature, buffers);
+  std::vector<SendBuffer> parts(size());
   int parity = plan.parity;
   std::size_t offset = 0;
   for (;;) {
-    collect(plan, offers, offset, parity, parts);
+    collect(plan, buffers, offset, parity, parts);
     consume({offset, parts});
-    offset += plan.piece;
+    offset += plan.chunk;
     if (offset >= plan.longest) {
       return;
     }
-    parity = rounds_.parity();
-    stage(offers, offset, parity);
+    parity = barrier_.parity();
+    stage(buffers, offset, parity);
     barrier(call);
   }
 }
 
-// Rank 0 makes the memory and tells its address; everybody opens it; then
-// everybody tells whether that worked, so that all ranks have it or none.
+// Rank 0 creates the memory and sends its address, all ranks open it, and then
+// exchange their errors, so that either all ranks have it or none.
 std::shared_ptr<std::byte> ShmTransport::allocate_shared(
     const Call& call, std::size_t bytes) {
   const std::size_t stride = round_up(std::max<std::size_t>(bytes, 1), kPage);
@@ -257,13 +263,18 @@ std::shared_ptr<std::byte> ShmTransport::allocate_shared(
   } catch (const Error& error) {
     problem = error.what();
   }
-  const auto mine = std::as_bytes(std::span(address));
-  deliver(call, signature, {.to_all = mine}, [&](const Arrival& arrived) {
-    if (rank() != 0) {
-      const Offer text = arrived.parts[0];
-      address.assign(reinterpret_cast<const char*>(text.data()), text.size());
-    }
-  });
+  const auto address_bytes = std::as_bytes(std::span(address));
+  deliver(
+      call,
+      signature,
+      {.to_all = address_bytes},
+      [&](const ReceivedChunk& chunk) {
+        if (rank() != 0) {
+          const SendBuffer text = chunk.parts[0];
+          address.assign(
+              reinterpret_cast<const char*>(text.data()), text.size());
+        }
+      });
   try {
     if (rank() != 0 && !address.empty()) {
       memory = SharedMemory::open(address);
@@ -272,32 +283,36 @@ std::shared_ptr<std::byte> ShmTransport::allocate_shared(
     problem = error.what();
   }
   std::string problems;
-  const auto said = std::as_bytes(std::span(problem));
-  deliver(call, signature, {.to_all = said}, [&](const Arrival& arrived) {
-    for (int r = 0; r < size(); ++r) {
-      const Offer text = arrived.parts[r];
-      if (!text.empty()) {
-        problems += str_cat(
-            "\n  rank ",
-            r,
-            ": ",
-            std::string_view(
-                reinterpret_cast<const char*>(text.data()), text.size()));
-      }
-    }
-  });
+  const auto problem_bytes = std::as_bytes(std::span(problem));
+  deliver(
+      call,
+      signature,
+      {.to_all = problem_bytes},
+      [&](const ReceivedChunk& chunk) {
+        for (int r = 0; r < size(); ++r) {
+          const SendBuffer text = chunk.parts[r];
+          if (!text.empty()) {
+            problems += str_cat(
+                "\n  rank ",
+                r,
+                ": ",
+                std::string_view(
+                    reinterpret_cast<const char*>(text.data()), text.size()));
+          }
+        }
+      });
   if (!problems.empty()) {
     throw OutOfMemoryError(
         str_cat(
-            "no ",
+            "cannot allocate ",
             bytes,
             " bytes of shared memory for each of ",
             size(),
             " ranks",
             problems),
-        "free memory on this host");
+        "free some memory on this machine");
   }
-  regions_.push_back({++regions_made_, memory, memory->data(), stride});
+  regions_.push_back({++regions_created_, memory, memory->data(), stride});
   return {memory, memory->data() + stride * rank()};
 }
 
@@ -325,22 +340,23 @@ bool ShmTransport::work_in_place(
     return false;
   }
   const auto begin = region->base + region->stride * rank();
-  Header mine{};
-  mine.signature = signature;
-  mine.region = region->id;
-  mine.region_offset = static_cast<std::uint64_t>(data.data() - begin);
-  const int parity = rounds_.parity();
-  announce(mine, {}, parity);
+  Header own_header{};
+  own_header.signature = signature;
+  own_header.region = region->id;
+  own_header.region_offset = static_cast<std::uint64_t>(data.data() - begin);
+  const int parity = barrier_.parity();
+  write_header(own_header, {}, parity);
   barrier(call);
   read_headers(call, parity);
   std::vector<std::byte*> addresses;
   for (int r = 0; r < size(); ++r) {
-    const Header& theirs = header(r, parity);
-    if (theirs.region != mine.region ||
-        theirs.region_offset != mine.region_offset) {
+    const Header& received = header(r, parity);
+    if (received.region != own_header.region ||
+        received.region_offset != own_header.region_offset) {
       return false;
     }
-    addresses.push_back(region->base + region->stride * r + mine.region_offset);
+    addresses.push_back(
+        region->base + region->stride * r + own_header.region_offset);
   }
   work(addresses);
   barrier(call);

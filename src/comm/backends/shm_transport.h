@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of one host through shared memory.
+// Moves bytes between ranks on one machine through shared memory.
 #pragma once
 
 #include <cstddef>
@@ -8,44 +8,45 @@
 #include <vector>
 
 #include "comm/backends/shm_mailboxes.h"
-#include "comm/rounds.h"
 #include "comm/shared_memory.h"
+#include "comm/shm_barrier.h"
 #include "comm/transport.h"
 
 namespace accelerate {
 
-/// The `Transport` of ranks that share a host.
+/// A `Transport` for ranks on one machine.
 ///
-/// A delivery is a row of rounds. In each, a rank copies a piece of what it
-/// offers into its own staging buffer and reads the pieces of the others where
-/// they are; NOTE [Two buffers] in rounds.h says why one barrier a round is
-/// enough. What ranks must agree on travels with the first piece, so the check
-/// costs nothing.
+/// A delivery takes several rounds. In each round a rank copies a chunk of its
+/// send buffer into its staging buffer and reads the chunks of the other ranks
+/// in place; NOTE [Two buffers] in shm_barrier.h explains why one barrier per
+/// round is enough. The signatures are sent with the first chunk, so checking
+/// the signatures needs no extra round.
 ///
-/// NOTE [In place]: a rank whose tensor lives in shared memory stages nothing
-/// in the first round and says so in its header. If all say the same, they
-/// work on each other's memory directly. If only some do, all see it in the
-/// headers, and the round is repeated with staging by everybody.
+/// NOTE [In place]: a rank whose tensor is in shared memory stages nothing in
+/// the first round and sets a flag in its header. If all ranks set the flag,
+/// they work directly on each other's memory. If only some ranks set the flag,
+/// all ranks see this in the headers and repeat the round with staging.
 class ShmTransport : public Transport {
  public:
-  /// Bytes of shared memory that `size` ranks need, a multiple of a page.
+  /// Returns how many bytes of shared memory `size` ranks need, rounded up to
+  /// whole pages.
   static std::size_t bytes(int size);
 
   ShmTransport(
       std::shared_ptr<SharedMemory> memory,
-      std::byte* where,
+      std::byte* base,
       int rank,
       int size,
-      Patience patience);
+      WaitLimits limits);
   ~ShmTransport() override;
 
-  int rank() const override { return rounds_.rank(); }
-  int size() const override { return rounds_.size(); }
+  int rank() const override { return barrier_.rank(); }
+  int size() const override { return barrier_.size(); }
 
   void deliver(
       const Call& call,
       const Signature& signature,
-      const Offers& offers,
+      const SendBuffers& buffers,
       const Consumer& consume) override;
   void send(int to, int tag, std::span<const std::byte> bytes, Completion done)
       override;
@@ -68,29 +69,30 @@ class ShmTransport : public Transport {
   Header& header(int rank, int parity) const;
   std::uint64_t* lengths(int rank, int parity) const;
   std::byte* staging(int rank, int parity) const;
-  std::size_t piece_bytes(bool to_each) const;
+  std::size_t usable_chunk_bytes(bool to_each) const;
 
   void barrier(const Call& call);
-  void announce(const Header& mine, const Offers& offers, int parity) const;
-  void stage(const Offers& offers, std::size_t offset, int parity) const;
+  void write_header(
+      const Header& own_header, const SendBuffers& buffers, int parity) const;
+  void stage(const SendBuffers& buffers, std::size_t offset, int parity) const;
   Plan read_headers(const Call& call, int parity) const;
   Plan agree(
-      const Call& call, const Signature& signature, const Offers& offers);
+      const Call& call, const Signature& signature, const SendBuffers& buffers);
   void collect(
       const Plan& plan,
-      const Offers& offers,
+      const SendBuffers& buffers,
       std::size_t offset,
       int parity,
-      std::vector<Offer>& parts) const;
+      std::vector<SendBuffer>& parts) const;
   const Region* find_region(std::span<const std::byte> data);
 
-  Rounds rounds_;
-  const std::size_t piece_;  // bytes of one staging buffer
+  ShmBarrier barrier_;
+  const std::size_t chunk_bytes_;  // bytes of one staging buffer
   std::byte* headers_;
   std::byte* staging_;
-  Patience patience_;
+  WaitLimits limits_;
   std::vector<Region> regions_;
-  std::uint64_t regions_made_ = 0;
+  std::uint64_t regions_created_ = 0;
   ShmMailboxes mailboxes_;
 };
 

@@ -74,36 +74,50 @@ void check_tensor(const char* operation, const at::Tensor& tensor) {
   if (!tensor.defined()) {
     throw ArgumentError(
         str_cat(operation, " got an undefined tensor"),
-        "pass a tensor with data on every rank");
+        "pass a defined tensor on every rank");
   }
   if (!tensor.device().is_cpu()) {
     throw ArgumentError(
         str_cat(
             operation,
-            " over this backend takes CPU tensors, got one on ",
+            " on this backend supports only CPU tensors, got a tensor on ",
             tensor.device()),
-        "move it with `tensor.cpu()`, or use a backend for that device");
+        "move the tensor with `tensor.cpu()`, or use a backend that supports "
+        "its device");
   }
   if (tensor.layout() != at::kStrided) {
     throw ArgumentError(
         str_cat(
-            operation, " takes dense tensors, got layout ", tensor.layout()),
+            operation,
+            " supports only dense tensors, got layout ",
+            tensor.layout()),
         "convert with `tensor.to_dense()`");
   }
 }
 
 at::Tensor only_tensor(
     const char* operation, const std::vector<at::Tensor>& tensors) {
-  check_count(operation, tensors.size(), 1);
+  check_count(operation, "tensors", tensors.size(), 1);
   check_tensor(operation, tensors[0]);
   return tensors[0];
 }
 
-void check_count(const char* what, std::size_t count, std::size_t expected) {
+void check_count(
+    const char* operation,
+    const char* noun,
+    std::size_t count,
+    std::size_t expected) {
   if (count != expected) {
     throw ArgumentError(
-        str_cat(what, ": got ", count, " tensors, expected ", expected),
-        str_cat("pass exactly ", expected));
+        str_cat(
+            operation,
+            ": the number of ",
+            noun,
+            " is ",
+            count,
+            ", but must be ",
+            expected),
+        str_cat("change the number of ", noun, " to ", expected));
   }
 }
 
@@ -116,58 +130,60 @@ void check_rank(const char* operation, int rank, int size) {
             rank,
             " is not in this group of ",
             size,
-            " (0–",
+            " ranks (0–",
             size - 1,
             ")"),
-        "pass the rank inside the group");
+        str_cat("pass a rank from 0 to ", size - 1));
   }
 }
 
 void check_list(
     const char* operation,
     const std::vector<at::Tensor>& list,
-    const at::Tensor& one,
+    const at::Tensor& single,
     int size) {
-  check_count(operation, list.size(), static_cast<std::size_t>(size));
+  check_count(
+      operation, "tensors", list.size(), static_cast<std::size_t>(size));
   for (const at::Tensor& tensor : list) {
     check_tensor(operation, tensor);
-    if (tensor.scalar_type() != one.scalar_type() ||
-        tensor.numel() != one.numel()) {
+    if (tensor.scalar_type() != single.scalar_type() ||
+        tensor.numel() != single.numel()) {
       throw ArgumentError(
           str_cat(
               operation,
-              ": a list entry is ",
+              ": every tensor in the list must match this rank's tensor ",
+              single.scalar_type(),
+              single.sizes(),
+              ", but one is ",
               tensor.scalar_type(),
-              tensor.sizes(),
-              ", the single tensor ",
-              one.scalar_type(),
-              one.sizes()),
-          "give all of them one type and number of elements");
+              tensor.sizes()),
+          "pass tensors with the same type and number of elements");
     }
   }
 }
 
 void check_flat(
     const char* operation,
-    const at::Tensor& whole,
+    const at::Tensor& large,
     const at::Tensor& part,
     int size) {
-  check_tensor(operation, whole);
+  check_tensor(operation, large);
   check_tensor(operation, part);
-  if (whole.scalar_type() != part.scalar_type() ||
-      whole.numel() != part.numel() * size) {
+  if (large.scalar_type() != part.scalar_type() ||
+      large.numel() != part.numel() * size) {
     throw ArgumentError(
         str_cat(
             operation,
-            ": ",
-            whole.scalar_type(),
-            whole.sizes(),
-            " is not ",
-            size,
-            " times ",
+            ": the combined tensor is ",
+            large.scalar_type(),
+            large.sizes(),
+            ", but must hold one ",
             part.scalar_type(),
-            part.sizes()),
-        "make the large tensor ranks × the small one, of the same type");
+            part.sizes(),
+            " tensor for each of the ",
+            size,
+            " ranks"),
+        "pass a combined tensor of the same type, with one part per rank");
   }
 }
 
@@ -175,7 +191,7 @@ std::vector<at::Tensor> list_of_root(
     const char* operation,
     const std::vector<std::vector<at::Tensor>>& lists,
     bool is_root) {
-  check_count(operation, lists.size(), is_root ? 1 : 0);
+  check_count(operation, "tensor lists", lists.size(), is_root ? 1 : 0);
   return is_root ? lists[0] : std::vector<at::Tensor>{};
 }
 
@@ -192,16 +208,23 @@ std::vector<std::int64_t> split_rows(
       std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
   if (splits.size() != static_cast<std::size_t>(size) || sum != rows) {
     throw ArgumentError(
-        str_cat(
-            operation,
-            ": splits ",
-            at::IntArrayRef(splits),
-            " do not cut ",
-            rows,
-            " rows into ",
-            size,
-            " parts"),
-        str_cat("pass ", size, " numbers that add up to ", rows));
+        splits.empty() ? str_cat(
+                             operation,
+                             ": ",
+                             rows,
+                             " rows cannot be split evenly among ",
+                             size,
+                             " ranks")
+                       : str_cat(
+                             operation,
+                             ": split sizes ",
+                             at::IntArrayRef(splits),
+                             " do not split ",
+                             rows,
+                             " rows into ",
+                             size,
+                             " parts"),
+        str_cat("pass ", size, " split sizes that add up to ", rows));
   }
   return splits;
 }
@@ -220,8 +243,9 @@ ReduceKind reduce_kind(const c10d::ReduceOp& op) {
       return ReduceKind::max;
     default:
       throw UnsupportedError(
-          "this backend reduces by sum, avg, product, min and max only",
-          "use one of these");
+          "this backend supports only the reductions sum, avg, product, min "
+          "and max",
+          "use one of the supported reductions");
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as plain memory, and the checks before that.
+// Access to the memory of tensors, and checks for tensor arguments.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
-#include "comm/collectives.h"
 #include "comm/reduce_kernels.h"
+#include "comm/transport_collectives.h"
 
 namespace accelerate {
 
-/// The bytes of a tensor in row-major order: its own memory if that is how
-/// they lie, else a copy that `copy_back` writes into the tensor.
+/// The bytes of a tensor in row-major order: the tensor's own memory if it is
+/// contiguous, otherwise a copy that `copy_back` writes into the tensor.
 class TensorMemory {
  public:
   explicit TensorMemory(const at::Tensor& tensor);
@@ -27,7 +27,7 @@ class TensorMemory {
   at::Tensor contiguous_;
 };
 
-/// Several of them.
+/// The bytes of several tensors.
 class MemoryList {
  public:
   explicit MemoryList(const std::vector<at::Tensor>& tensors);
@@ -40,9 +40,9 @@ class MemoryList {
   std::vector<Bytes> bytes_;
 };
 
-/// `memory` in `count` parts of equal length.
+/// Splits `memory` into `count` parts of equal length.
 std::vector<Bytes> equal_parts(Bytes memory, int count);
-/// `memory` cut in proportion to the entries of `rows`.
+/// Splits `memory` in proportion to the entries of `rows`.
 std::vector<Bytes> parts_by_rows(
     Bytes memory, const std::vector<std::int64_t>& rows);
 std::vector<ConstBytes> const_parts(const std::vector<Bytes>& parts);
@@ -50,33 +50,42 @@ std::vector<ConstBytes> const_parts(const std::vector<Bytes>& parts);
 std::vector<at::Tensor> flatten(
     const std::vector<std::vector<at::Tensor>>& lists);
 
-/// The checks throw `ArgumentError` or `UnsupportedError` with the name of the
-/// operation, the value and what would be right.
+/// The checks below throw `ArgumentError` or `UnsupportedError`. The message
+/// names the operation, the value and the expected value.
 
 void check_tensor(const char* operation, const at::Tensor& tensor);
-/// The one tensor that c10d passes in a list.
+/// Returns the only tensor in a list from c10d; throws unless the list has
+/// exactly one tensor.
 at::Tensor only_tensor(
     const char* operation, const std::vector<at::Tensor>& tensors);
-void check_count(const char* what, std::size_t count, std::size_t expected);
+void check_count(
+    const char* operation,
+    const char* noun,
+    std::size_t count,
+    std::size_t expected);
 void check_rank(const char* operation, int rank, int size);
-/// `list` has a tensor like `one` for each of `size` ranks.
+/// Checks that `list` has one tensor for each of `size` ranks, each with the
+/// type and number of elements of `single`.
 void check_list(
     const char* operation,
     const std::vector<at::Tensor>& list,
-    const at::Tensor& one,
+    const at::Tensor& single,
     int size);
-/// `whole` has as many elements as `size` tensors like `part`.
+/// Checks that `large` has the type of `part` and `size` times as many
+/// elements.
 void check_flat(
     const char* operation,
-    const at::Tensor& whole,
+    const at::Tensor& large,
     const at::Tensor& part,
     int size);
-/// The list that only the root passes; empty on the other ranks.
+/// Returns the root's list; on the other ranks, an empty list. Throws unless
+/// `lists` contains one list on the root and no list on the other ranks.
 std::vector<at::Tensor> list_of_root(
     const char* operation,
     const std::vector<std::vector<at::Tensor>>& lists,
     bool is_root);
-/// How many rows of `tensor` go to each rank.
+/// Returns how many rows of `tensor` go to each rank: `splits`, or equal
+/// numbers if `splits` is empty.
 std::vector<std::int64_t> split_rows(
     const char* operation,
     const at::Tensor& tensor,

@@ -8,7 +8,7 @@
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "comm/backends/tensor_memory.h"
-#include "comm/collectives.h"
+#include "comm/transport_collectives.h"
 
 namespace accelerate {
 
@@ -22,15 +22,16 @@ struct TransportBackend::Pending {
 
 namespace {
 
-/// Every options type of LibTorch has these two members and no common base.
+/// The options types of LibTorch all have these two members, but no common
+/// base.
 template <typename Options>
-TransportBackend::Manner manner_of(const Options& options) {
-  TransportBackend::Manner manner{.async = options.asyncOp};
+TransportBackend::SubmitOptions submit_options(const Options& options) {
+  TransportBackend::SubmitOptions result{.async = options.asyncOp};
   if (options.timeout.count() > 0) {
-    manner.timeout =
+    result.timeout =
         std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout);
   }
-  return manner;
+  return result;
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ TransportBackend::~TransportBackend() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    // Nobody is left who could wait for what is still under way.
+    // No caller is left to wait for pending operations.
     if (busy_ || !queue_.empty()) {
       aborted_->store(true);
     }
@@ -72,8 +73,11 @@ void TransportBackend::refuse_if_failed() {
   if (!failure_.empty()) {
     throw DistributedError(
         str_cat(
-            "this group of ", getSize(), " ranks is unusable since ", failure_),
-        "end this process; a new run can resume from a checkpoint");
+            "this group of ",
+            getSize(),
+            " ranks is unusable after an error: ",
+            failure_),
+        "restart the run; it can resume from a checkpoint");
   }
 }
 
@@ -81,9 +85,9 @@ void TransportBackend::note_failure(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const MismatchError&) {
-    // Every rank knows; the next call finds all of them in step.
+    // Every rank has thrown it, so all ranks are still in step.
   } catch (const OutOfMemoryError&) {
-    // The same: `allocate` fails on every rank or on none.
+    // Likewise: `allocate` fails on every rank or on none.
   } catch (const std::exception& failure) {
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) {
@@ -93,7 +97,7 @@ void TransportBackend::note_failure(const std::exception_ptr& error) {
 }
 
 TransportBackend::WorkPtr TransportBackend::submit(
-    OpType type, Manner manner, Tensors results, Operation operation) {
+    OpType type, SubmitOptions options, Tensors results, Operation operation) {
   std::unique_lock lock(mutex_);
   refuse_if_failed();
   const std::uint64_t number = ++sequence_;
@@ -102,11 +106,11 @@ TransportBackend::WorkPtr TransportBackend::submit(
       c10::make_intrusive<TransportWork>(getRank(), type, std::move(results)),
       outer != nullptr ? *outer : Call{c10d::opTypeToString(type), number},
       std::move(operation)};
-  if (manner.timeout) {
-    pending.call.timeout = manner.timeout;
+  if (options.timeout) {
+    pending.call.timeout = options.timeout;
   }
   auto work = pending.work;
-  if (!manner.async && !busy_ && queue_.empty()) {
+  if (!options.async && !busy_ && queue_.empty()) {
     busy_ = true;
     lock.unlock();
     run(pending);
@@ -122,7 +126,7 @@ TransportBackend::WorkPtr TransportBackend::submit(
   }
   lock.unlock();
   changed_.notify_all();
-  if (!manner.async) {
+  if (!options.async) {
     work->wait();
   }
   return work;
@@ -149,7 +153,7 @@ void TransportBackend::run_queue() {
     busy_ = true;
     lock.unlock();
     run(pending);
-    pending = {};  // Tensors go before anybody hears that we are idle.
+    pending = {};  // Releases the tensors before others see that this is idle.
     lock.lock();
     busy_ = false;
     changed_.notify_all();
@@ -163,7 +167,7 @@ TransportBackend::WorkPtr TransportBackend::broadcast(
   const at::Tensor tensor = only_tensor("broadcast", tensors);
   return submit(
       OpType::BROADCAST,
-      manner_of(options),
+      submit_options(options),
       tensors,
       [this, tensor, root](const Call& call) {
         TensorMemory memory(tensor);
@@ -189,7 +193,7 @@ TransportBackend::WorkPtr TransportBackend::allreduce_coalesced(
   }
   return submit(
       OpType::ALLREDUCE,
-      manner_of(options),
+      submit_options(options),
       tensors,
       [this, tensors, kind](const Call& call) {
         for (const at::Tensor& tensor : tensors) {
@@ -210,7 +214,7 @@ TransportBackend::WorkPtr TransportBackend::reduce(
   check_reducible(kind, tensor.scalar_type());
   return submit(
       OpType::REDUCE,
-      manner_of(options),
+      submit_options(options),
       tensors,
       [this, tensor, kind, root](const Call& call) {
         TensorMemory memory(tensor);
@@ -236,13 +240,13 @@ TransportBackend::WorkPtr TransportBackend::allgather_coalesced(
     TensorLists& outputs,
     Tensors& inputs,
     const c10d::AllgatherOptions& options) {
-  check_count("allgather: output lists", outputs.size(), inputs.size());
+  check_count("allgather", "output lists", outputs.size(), inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_list("allgather", outputs[i], inputs[i], getSize());
   }
   return submit(
       OpType::ALLGATHER,
-      manner_of(options),
+      submit_options(options),
       flatten(outputs),
       [this, outputs, inputs](const Call& call) {
         for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -265,13 +269,13 @@ TransportBackend::WorkPtr TransportBackend::_allgather_base(
 
 TransportBackend::WorkPtr TransportBackend::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  check_count("allgather: outputs", outputs.size(), inputs.size());
+  check_count("allgather", "outputs", outputs.size(), inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_flat("allgather", outputs[i], inputs[i], getSize());
   }
   return submit(
       OpType::_ALLGATHER_BASE,
-      manner_of(options),
+      submit_options(options),
       outputs,
       [this, outputs, inputs](const Call& call) {
         for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -292,17 +296,18 @@ TransportBackend::WorkPtr TransportBackend::gather(
   const auto root = static_cast<int>(options.rootRank);
   check_rank("gather", root, getSize());
   const at::Tensor input = only_tensor("gather", inputs);
-  const Tensors at_root = list_of_root("gather", outputs, getRank() == root);
+  const Tensors root_tensors =
+      list_of_root("gather", outputs, getRank() == root);
   if (getRank() == root) {
-    check_list("gather", at_root, input, getSize());
+    check_list("gather", root_tensors, input, getSize());
   }
   return submit(
       OpType::GATHER,
-      manner_of(options),
-      at_root,
-      [this, at_root, input, root](const Call& call) {
+      submit_options(options),
+      root_tensors,
+      [this, root_tensors, input, root](const Call& call) {
         const TensorMemory in(input);
-        MemoryList outs(at_root);
+        MemoryList outs(root_tensors);
         accelerate::gather(*transport_, call, in.bytes(), outs.bytes(), root);
         outs.copy_back();
       });
@@ -315,16 +320,17 @@ TransportBackend::WorkPtr TransportBackend::scatter(
   const auto root = static_cast<int>(options.rootRank);
   check_rank("scatter", root, getSize());
   const at::Tensor output = only_tensor("scatter", outputs);
-  const Tensors at_root = list_of_root("scatter", inputs, getRank() == root);
+  const Tensors root_tensors =
+      list_of_root("scatter", inputs, getRank() == root);
   if (getRank() == root) {
-    check_list("scatter", at_root, output, getSize());
+    check_list("scatter", root_tensors, output, getSize());
   }
   return submit(
       OpType::SCATTER,
-      manner_of(options),
+      submit_options(options),
       outputs,
-      [this, at_root, output, root](const Call& call) {
-        const MemoryList ins(at_root);
+      [this, root_tensors, output, root](const Call& call) {
+        const MemoryList ins(root_tensors);
         TensorMemory out(output);
         accelerate::scatter(
             *transport_, call, ins.const_bytes(), out.bytes(), root);
@@ -338,12 +344,12 @@ TransportBackend::WorkPtr TransportBackend::reduce_scatter(
     const c10d::ReduceScatterOptions& options) {
   const ReduceKind kind = reduce_kind(options.reduceOp);
   const at::Tensor output = only_tensor("reduce_scatter", outputs);
-  check_count("reduce_scatter: input lists", inputs.size(), 1);
+  check_count("reduce_scatter", "input lists", inputs.size(), 1);
   check_list("reduce_scatter", inputs[0], output, getSize());
   check_reducible(kind, output.scalar_type());
   return submit(
       OpType::REDUCE_SCATTER,
-      manner_of(options),
+      submit_options(options),
       outputs,
       [this, list = inputs[0], output, kind](const Call& call) {
         const MemoryList ins(list);
@@ -372,14 +378,14 @@ TransportBackend::WorkPtr TransportBackend::reduce_scatter_tensor_coalesced(
     Tensors& inputs,
     const c10d::ReduceScatterOptions& options) {
   const ReduceKind kind = reduce_kind(options.reduceOp);
-  check_count("reduce_scatter: outputs", outputs.size(), inputs.size());
+  check_count("reduce_scatter", "outputs", outputs.size(), inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_flat("reduce_scatter", inputs[i], outputs[i], getSize());
     check_reducible(kind, outputs[i].scalar_type());
   }
   return submit(
       OpType::_REDUCE_SCATTER_BASE,
-      manner_of(options),
+      submit_options(options),
       outputs,
       [this, outputs, inputs, kind](const Call& call) {
         for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -398,8 +404,8 @@ TransportBackend::WorkPtr TransportBackend::reduce_scatter_tensor_coalesced(
 
 TransportBackend::WorkPtr TransportBackend::alltoall(
     Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  check_count("alltoall: outputs", outputs.size(), getSize());
-  check_count("alltoall: inputs", inputs.size(), getSize());
+  check_count("alltoall", "outputs", outputs.size(), getSize());
+  check_count("alltoall", "inputs", inputs.size(), getSize());
   for (const Tensors& list : {outputs, inputs}) {
     for (const at::Tensor& tensor : list) {
       check_tensor("alltoall", tensor);
@@ -407,7 +413,7 @@ TransportBackend::WorkPtr TransportBackend::alltoall(
   }
   return submit(
       OpType::ALLTOALL,
-      manner_of(options),
+      submit_options(options),
       outputs,
       [this, outputs, inputs](const Call& call) {
         const MemoryList ins(inputs);
@@ -430,7 +436,7 @@ TransportBackend::WorkPtr TransportBackend::alltoall_base(
   const auto in_rows = split_rows("alltoall", input, input_splits, getSize());
   return submit(
       OpType::ALLTOALL_BASE,
-      manner_of(options),
+      submit_options(options),
       {output},
       [this, output, input, out_rows, in_rows](const Call& call) {
         const TensorMemory in(input);
@@ -458,8 +464,8 @@ TransportBackend::WorkPtr TransportBackend::send(
       to,
       tag,
       memory->bytes(),
-      [work, memory](std::exception_ptr error, int peer) {
-        work->complete(std::move(error), peer);
+      [work, memory](std::exception_ptr error, int other_rank) {
+        work->complete(std::move(error), other_rank);
       });
   return work;
 }
@@ -480,11 +486,11 @@ TransportBackend::WorkPtr TransportBackend::recv(
       from,
       tag,
       memory->bytes(),
-      [work, memory](std::exception_ptr error, int peer) {
+      [work, memory](std::exception_ptr error, int other_rank) {
         if (!error) {
           memory->copy_back();
         }
-        work->complete(std::move(error), peer);
+        work->complete(std::move(error), other_rank);
       });
   return work;
 }
@@ -497,7 +503,7 @@ TransportBackend::WorkPtr TransportBackend::recvAnysource(
 TransportBackend::WorkPtr TransportBackend::barrier(
     const c10d::BarrierOptions& options) {
   return submit(
-      OpType::BARRIER, manner_of(options), {}, [this](const Call& call) {
+      OpType::BARRIER, submit_options(options), {}, [this](const Call& call) {
         accelerate::barrier(*transport_, call);
       });
 }
@@ -511,7 +517,8 @@ at::Tensor TransportBackend::allocateTensor(
   if (!transport_->has_shared_memory()) {
     throw UnsupportedError(
         str_cat("the ", name_, " backend has no shared memory"),
-        "ask `supportsTensorAlloc` first, and use an ordinary tensor");
+        "check `supportsTensorAlloc` first, and use an ordinary tensor if it "
+        "returns false");
   }
   const auto type = c10::typeMetaToScalarType(options.dtype());
   std::shared_ptr<std::byte> block;

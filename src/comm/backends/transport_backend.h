@@ -22,31 +22,33 @@
 
 namespace accelerate {
 
-/// A `c10d::Backend` for CPU tensors that needs nothing but a `Transport`.
+/// A `c10d::Backend` for CPU tensors over a `Transport`.
 ///
-/// Operations run one after the other in the order of the calls: on a thread
-/// of their own, or, for calls with `asyncOp = false` while nothing else is
-/// under way, at once in the caller's thread. Reductions add in rank order, so
-/// results repeat bit for bit.
+/// Collectives run one after the other in the order of the calls, on a separate
+/// thread. If `asyncOp` is false and no other collective is pending, the
+/// collective runs on the caller's thread instead. Reductions combine values in
+/// rank order, so results are reproducible bit for bit.
 ///
-/// After a `DistributedError` (a rank gone or late) the backend refuses every
-/// further call with that first reason; a `MismatchError` leaves it usable.
+/// After a `MismatchError` or an `OutOfMemoryError` in a collective, the
+/// backend stays usable. After any other error in a collective, such as a
+/// `DistributedError` (a rank has exited or timed out), the backend refuses
+/// every further call with the same reason.
 ///
-/// Thread safety: all members may be called from any thread; the order of the
-/// calls is the caller's business.
+/// Thread safety: all members may be called from any thread. The caller must
+/// ensure that all ranks make the same collective calls in the same order.
 class TransportBackend : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<Tensors>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-  /// How an operation was asked for.
-  struct Manner {
+  /// How an operation runs.
+  struct SubmitOptions {
     bool async = false;
-    /// Instead of the transport's own.
+    /// Overrides the transport's timeout.
     std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   };
 
-  /// `aborted` is what the transport's `Patience` looks at.
+  /// `aborted` must be the flag in the transport's `WaitLimits`.
   TransportBackend(
       std::unique_ptr<Transport> transport,
       std::string name,
@@ -92,10 +94,10 @@ class TransportBackend : public c10d::Backend {
   WorkPtr recvAnysource(Tensors&, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions&) override;
 
-  /// Whether `allocateTensor` gives tensors that all ranks can reach.
+  /// Whether `allocateTensor` returns tensors in shared memory.
   bool supportsTensorAlloc(c10::DeviceIndex) override;
-  /// Returns a tensor of `size` elements that lives in shared memory, where
-  /// `allreduce` works on it without a copy.
+  /// Returns a tensor of `size` elements in shared memory. `allreduce` works on
+  /// this tensor without a copy.
   ///
   /// Collective.
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
@@ -105,7 +107,10 @@ class TransportBackend : public c10d::Backend {
   struct Pending;
 
   WorkPtr submit(
-      c10d::OpType type, Manner manner, Tensors results, Operation operation);
+      c10d::OpType type,
+      SubmitOptions options,
+      Tensors results,
+      Operation operation);
   void run_queue();
   void run(Pending& pending);
   void refuse_if_failed();

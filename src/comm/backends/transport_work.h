@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One operation on its way, as LibTorch wants to see it.
+// The handle of one operation on a transport.
 #pragma once
 
 #include <exception>
@@ -10,13 +10,14 @@
 
 namespace accelerate {
 
-/// The `c10d::Work` of our own backends. Complete exactly once.
+/// The `c10d::Work` that our own backends return. Must be completed exactly
+/// once.
 class TransportWork : public c10d::Work {
  public:
   TransportWork(int rank, c10d::OpType type, std::vector<at::Tensor> results);
 
-  /// Runs `operation` and completes with what it throws, if anything.
-  /// Returns the exception.
+  /// Runs `operation` and completes the work. Returns the exception that
+  /// `operation` threw, or null.
   std::exception_ptr run(const std::function<void()>& operation);
 
   void complete(std::exception_ptr error, int source = -1);

@@ -5,7 +5,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "cuda/blocks/shadows.h"
+#include "cuda/blocks/low_precision_weights.h"
 #include "cuda/kernels/adamw.h"
 
 namespace accelerate::cuda {
@@ -30,50 +30,50 @@ const float* scalar(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
 }
 
-kernels::AdamWTensor tensor_of(const AdamWStep& work, std::size_t i) {
-  const at::Tensor shadow = find_shadow(work.parameters[i]);
+kernels::AdamWTensor tensor_of(const AdamWStep& step, std::size_t i) {
+  const at::Tensor bf16_copy = find_low_precision_copy(step.parameters[i]);
   return {
-      work.parameters[i].data_ptr<float>(),
-      work.gradients[i].data_ptr(),
-      work.exp_avgs[i].data_ptr<float>(),
-      work.exp_avg_sqs[i].data_ptr<float>(),
-      work.steps[i].data_ptr<float>(),
-      shadow.defined() ? shadow.data_ptr() : nullptr,
-      work.parameters[i].numel()};
+      step.parameters[i].data_ptr<float>(),
+      step.gradients[i].data_ptr(),
+      step.exp_avgs[i].data_ptr<float>(),
+      step.exp_avg_sqs[i].data_ptr<float>(),
+      step.steps[i].data_ptr<float>(),
+      bf16_copy.defined() ? bf16_copy.data_ptr() : nullptr,
+      step.parameters[i].numel()};
 }
 
-kernels::AdamWArguments arguments_of(const AdamWStep& work) {
+kernels::AdamWArguments arguments_of(const AdamWStep& step) {
   return {
-      .gradient_type = type_of(work.gradients.front()),
-      .lr_at = scalar(work.lr),
-      .lr = work.lr_value,
-      .grad_scale_at = scalar(work.grad_scale),
-      .found_inf_at = scalar(work.found_inf),
-      .beta1 = work.beta1,
-      .beta2 = work.beta2,
-      .eps = work.eps,
-      .weight_decay = work.weight_decay,
-      .maximize = work.maximize};
+      .gradient_type = type_of(step.gradients.front()),
+      .lr_at = scalar(step.lr),
+      .lr = step.lr_value,
+      .grad_scale_at = scalar(step.grad_scale),
+      .found_inf_at = scalar(step.found_inf),
+      .beta1 = step.beta1,
+      .beta2 = step.beta2,
+      .eps = step.eps,
+      .weight_decay = step.weight_decay,
+      .maximize = step.maximize};
 }
 
 }  // namespace
 
-void adamw_step(const AdamWStep& work) {
-  if (work.parameters.empty()) {
+void adamw_step(const AdamWStep& step) {
+  if (step.parameters.empty()) {
     return;
   }
   std::vector<kernels::AdamWTensor> tensors;
-  tensors.reserve(work.parameters.size());
-  for (std::size_t i = 0; i < work.parameters.size(); ++i) {
-    tensors.push_back(tensor_of(work, i));
+  tensors.reserve(step.parameters.size());
+  for (std::size_t i = 0; i < step.parameters.size(); ++i) {
+    tensors.push_back(tensor_of(step, i));
   }
   kernels::adamw(
       tensors.data(),
       static_cast<int>(tensors.size()),
-      arguments_of(work),
+      arguments_of(step),
       at::cuda::getCurrentCUDAStream().stream());
-  for (std::size_t i = 0; i < work.parameters.size(); ++i) {
-    note_change(work.parameters[i], tensors[i].shadow != nullptr);
+  for (std::size_t i = 0; i < step.parameters.size(); ++i) {
+    mark_changed(step.parameters[i], tensors[i].bf16_copy != nullptr);
   }
 }
 

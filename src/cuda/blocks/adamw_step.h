@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW on lists of tensors, parameters and their bf16 shadows in one pass.
+// AdamW for lists of tensors. Updates the master weights and their bf16 copies
+// in one pass.
 #pragma once
 
 #include "device/fused_blocks.h"
 
 namespace accelerate::cuda {
 
-/// Shadows that were up to date change with their parameters and stay so.
-void adamw_step(const AdamWStep& work);
+/// Updates the parameters and the optimizer's state. Also updates each bf16
+/// copy of a parameter that was up to date before the step.
+void adamw_step(const AdamWStep& step);
 
 }  // namespace accelerate::cuda

@@ -37,7 +37,8 @@ kernels::HeadSizes kernel_sizes(
       static_cast<int>(s.head_dim)};
 }
 
-kernels::Rotation rotation_of(const at::Tensor& cos, const at::Tensor& sin) {
+kernels::RotaryEmbedding rotary_of(
+    const at::Tensor& cos, const at::Tensor& sin) {
   if (!cos.defined()) {
     return {};
   }
@@ -47,11 +48,11 @@ kernels::Rotation rotation_of(const at::Tensor& cos, const at::Tensor& sin) {
       cos.size(0) > 1 ? cos.stride(0) : 0};
 }
 
-// Queries, keys and values where they lie, as [B, heads, T, K].
-std::array<at::Tensor, 3> in_heads(
-    const at::Tensor& packed, const AttentionSizes& s) {
+// Views of queries, keys and values, [B, heads, T, K].
+std::array<at::Tensor, 3> split_heads(
+    const at::Tensor& qkv, const AttentionSizes& s) {
   const auto all =
-      packed.view({s.batch, s.tokens, -1, s.head_dim}).transpose(1, 2);
+      qkv.view({s.batch, s.tokens, -1, s.head_dim}).transpose(1, 2);
   return {
       all.narrow(1, 0, s.query_heads),
       all.narrow(1, s.query_heads, s.key_heads),
@@ -67,25 +68,27 @@ cudaStream_t stream() {
   return at::cuda::getCurrentCUDAStream().stream();
 }
 
-// cuDNN's backward adds in any order.
-bool has_to_repeat() {
+// With deterministic algorithms cuDNN is not used: its backward sums in no
+// fixed order.
+bool is_deterministic() {
   return at::globalContext().deterministicAlgorithms();
 }
 
-// Heads of keys, each as often as queries share it.
-at::Tensor of_all_heads(const at::Tensor& keys, const AttentionSizes& s) {
+// Repeats each key or value head for the query heads that share it.
+at::Tensor repeat_kv_heads(const at::Tensor& keys, const AttentionSizes& s) {
   return s.query_heads == s.key_heads
              ? keys
              : keys.repeat_interleave(s.query_heads / s.key_heads, 1);
 }
 
-at::Tensor sum_over_group(const at::Tensor& d_keys, const AttentionSizes& s) {
+at::Tensor sum_repeated_heads(
+    const at::Tensor& d_keys, const AttentionSizes& s) {
   return s.query_heads == s.key_heads
              ? d_keys
              : d_keys.unflatten(1, {s.key_heads, -1}).sum(2);
 }
 
-at::Tensor of_all_rows(const at::Tensor& bias, const AttentionSizes& s) {
+at::Tensor expand_bias(const at::Tensor& bias, const AttentionSizes& s) {
   return bias.expand({s.batch, s.query_heads, s.tokens, s.tokens});
 }
 
@@ -94,20 +97,20 @@ at::Tensor as_rows(const at::Tensor& heads, const AttentionSizes& s) {
       {s.batch * s.tokens, s.query_heads * s.head_dim});
 }
 
-AttentionGradients packed_gradients(
+AttentionGradients pack_qkv_gradients(
     const at::Tensor& dq,
     const at::Tensor& dk,
     const at::Tensor& dv,
-    const at::Tensor& packed,
-    const kernels::Rotation& rotation,
+    const at::Tensor& qkv,
+    const kernels::RotaryEmbedding& rotary,
     const AttentionSizes& s,
-    Aside& aside) {
-  const at::Tensor d_packed = at::empty_like(packed);
-  const auto sizes = kernel_sizes(s, packed);
-  if (rotation.cos == nullptr) {
-    const std::int64_t rows = packed.size(0);
-    const std::int64_t width = packed.size(1);
-    const auto floats = packed.options().dtype(at::kFloat);
+    SideStream& side_stream) {
+  const at::Tensor d_qkv = at::empty_like(qkv);
+  const auto sizes = kernel_sizes(s, qkv);
+  if (rotary.cos == nullptr) {
+    const std::int64_t rows = qkv.size(0);
+    const std::int64_t width = qkv.size(1);
+    const auto floats = qkv.options().dtype(at::kFloat);
     const at::Tensor workspace =
         at::empty({kernels::column_sum_workspace(rows, width)}, floats);
     if (kernels::pack_and_sum_gradients(
@@ -115,12 +118,12 @@ AttentionGradients packed_gradients(
             view_of(dq),
             view_of(dk),
             view_of(dv),
-            d_packed.data_ptr(),
+            d_qkv.data_ptr(),
             workspace.data_ptr<float>(),
             stream())) {
       const at::Tensor d_bias = at::empty({width}, floats);
-      finish_column_sum(rows, width, workspace, d_bias, aside);
-      return {d_packed, d_bias};
+      finish_column_sum(rows, width, workspace, d_bias, side_stream);
+      return {d_qkv, d_bias};
     }
   }
   kernels::pack_gradients(
@@ -128,48 +131,49 @@ AttentionGradients packed_gradients(
       view_of(dq),
       view_of(dk),
       view_of(dv),
-      rotation,
-      d_packed.data_ptr(),
+      rotary,
+      d_qkv.data_ptr(),
       stream());
-  return {d_packed, {}};
+  return {d_qkv, {}};
 }
 
-// The same for all queries.
-bool is_of_keys(const at::Tensor& bias) {
+// Whether the bias is the same for all queries.
+bool is_key_bias(const at::Tensor& bias) {
   return !bias.defined() ||
          (bias.size(1) == 1 && (bias.stride(2) == 0 || bias.size(2) == 1));
 }
 
 bool is_short(
-    const at::Tensor& packed,
+    const at::Tensor& qkv,
     const at::Tensor& bias,
     const at::Tensor& cos,
-    const AttentionSettings& settings) {
-  const AttentionSizes& s = settings.sizes;
-  return !settings.is_causal && !cos.defined() &&
-         s.query_heads == s.key_heads && is_of_keys(bias) &&
-         attends_to_sequences(packed.scalar_type(), s.tokens, s.head_dim);
+    const AttentionOptions& options) {
+  const AttentionSizes& s = options.sizes;
+  return !options.is_causal && !cos.defined() && s.query_heads == s.key_heads &&
+         is_key_bias(bias) &&
+         supports_variable_lengths(qkv.scalar_type(), s.tokens, s.head_dim);
 }
 
-kernels::ShortAttention short_work(
-    const at::Tensor& packed,
+kernels::ShortAttention short_attention_work(
+    const at::Tensor& qkv,
     const at::Tensor& bias,
-    const AttentionSettings& settings,
+    const AttentionOptions& options,
     const kernels::Dropout& dropout) {
-  const AttentionSizes& s = settings.sizes;
+  const AttentionSizes& s = options.sizes;
   return {
-      .type = kernel_type(packed.scalar_type()),
+      .type = kernel_type(qkv.scalar_type()),
       .sequences = s.batch,
       .tokens = s.tokens,
       .heads = static_cast<int>(s.query_heads),
-      .width = static_cast<int>(s.head_dim),
-      .starts =
-          settings.starts.defined() ? settings.starts.data_ptr<int>() : nullptr,
+      .head_dim = static_cast<int>(s.head_dim),
+      .sequence_offsets = options.sequence_offsets.defined()
+                              ? options.sequence_offsets.data_ptr<int>()
+                              : nullptr,
       .key_bias = bias.defined() ? bias.data_ptr() : nullptr,
       .key_bias_stride = bias.defined() ? bias.stride(0) : 0,
-      .scale = static_cast<float>(settings.scale),
+      .scale = static_cast<float>(options.scale),
       .dropout = dropout,
-      .packed = packed.data_ptr()};
+      .qkv = qkv.data_ptr()};
 }
 
 void check(cudaError_t status) {
@@ -179,18 +183,18 @@ void check(cudaError_t status) {
 }
 
 AttentionState short_attention(
-    const at::Tensor& packed,
+    const at::Tensor& qkv,
     const at::Tensor& bias,
-    const AttentionSettings& settings) {
-  const AttentionSizes& s = settings.sizes;
+    const AttentionOptions& options) {
+  const AttentionSizes& s = options.sizes;
   AttentionState state;
   state.out =
-      at::empty({packed.size(0), s.query_heads * s.head_dim}, packed.options());
-  state.logsumexp = at::empty(
-      {packed.size(0), s.query_heads}, packed.options().dtype(at::kFloat));
-  state.dropout = draw_dropout(settings.dropout);
+      at::empty({qkv.size(0), s.query_heads * s.head_dim}, qkv.options());
+  state.logsumexp =
+      at::empty({qkv.size(0), s.query_heads}, qkv.options().dtype(at::kFloat));
+  state.dropout = draw_dropout(options.dropout);
   check(kernels::short_attention_forward(
-      short_work(packed, bias, settings, state.dropout),
+      short_attention_work(qkv, bias, options, state.dropout),
       state.out.data_ptr(),
       state.logsumexp.data_ptr<float>(),
       stream()));
@@ -199,27 +203,27 @@ AttentionState short_attention(
 
 AttentionGradients short_attention_gradients(
     const at::Tensor& d_out,
-    const at::Tensor& packed,
+    const at::Tensor& qkv,
     const at::Tensor& bias,
     const AttentionState& state,
-    const AttentionSettings& settings,
-    Aside& aside) {
-  const std::int64_t width = packed.size(1);
-  const std::int64_t sequences = settings.sizes.batch;
-  const auto floats = packed.options().dtype(at::kFloat);
-  AttentionGradients g = {at::empty_like(packed), at::empty({width}, floats)};
+    const AttentionOptions& options,
+    SideStream& side_stream) {
+  const std::int64_t width = qkv.size(1);
+  const std::int64_t sequences = options.sizes.batch;
+  const auto floats = qkv.options().dtype(at::kFloat);
+  AttentionGradients g = {at::empty_like(qkv), at::empty({width}, floats)};
   const at::Tensor sums = at::empty({sequences, width}, floats);
   check(kernels::short_attention_backward(
-      short_work(packed, bias, settings, state.dropout),
+      short_attention_work(qkv, bias, options, state.dropout),
       state.out.data_ptr(),
       state.logsumexp.data_ptr<float>(),
       d_out.data_ptr(),
-      g.d_packed.data_ptr(),
+      g.d_qkv.data_ptr(),
       sums.data_ptr<float>(),
       stream()));
-  aside.hold(sums);
-  aside.run([&] {
-    kernels::reduce_parts(
+  side_stream.keep_alive(sums);
+  side_stream.run([&] {
+    kernels::reduce_partial_sums(
         sums.data_ptr<float>(),
         sequences,
         1,
@@ -230,48 +234,45 @@ AttentionGradients short_attention_gradients(
   return g;
 }
 
-// What cuDNN and its stand-in want.
-at::Tensor of_queries(const at::Tensor& bias) {
+// cuDNN and its deterministic replacement need a contiguous bias.
+at::Tensor contiguous_bias(const at::Tensor& bias) {
   return bias.defined() ? bias.contiguous() : bias;
 }
 
 }  // namespace
 
-bool attends_to_sequences(
+bool supports_variable_lengths(
     at::ScalarType type, std::int64_t tokens, std::int64_t head_dim) {
   return type != at::kFloat &&
-         kernels::can_be_short_attention(kernel_type(type), tokens, head_dim);
+         kernels::supports_short_attention(kernel_type(type), tokens, head_dim);
 }
 
 AttentionState attention(
-    const at::Tensor& packed,
-    const at::Tensor& given_bias,
+    const at::Tensor& qkv,
+    const at::Tensor& mask_bias,
     const at::Tensor& cos,
     const at::Tensor& sin,
-    const AttentionSettings& settings) {
-  if (is_short(packed, given_bias, cos, settings)) {
-    return short_attention(packed, given_bias, settings);
+    const AttentionOptions& options) {
+  if (is_short(qkv, mask_bias, cos, options)) {
+    return short_attention(qkv, mask_bias, options);
   }
-  const at::Tensor bias = of_queries(given_bias);
-  const AttentionSizes& s = settings.sizes;
+  const at::Tensor bias = contiguous_bias(mask_bias);
+  const AttentionSizes& s = options.sizes;
   if (cos.defined()) {
-    kernels::rotate_packed(
-        kernel_sizes(s, packed),
-        packed.data_ptr(),
-        rotation_of(cos, sin),
-        stream());
+    kernels::apply_rotary_embedding(
+        kernel_sizes(s, qkv), qkv.data_ptr(), rotary_of(cos, sin), stream());
   }
-  const auto [q, k, v] = in_heads(packed, s);
-  if (has_to_repeat()) {
+  const auto [q, k, v] = split_heads(qkv, s);
+  if (is_deterministic()) {
     auto result = at::_scaled_dot_product_efficient_attention(
         q,
-        of_all_heads(k, s),
-        of_all_heads(v, s),
-        bias.defined() ? std::optional(of_all_rows(bias, s)) : std::nullopt,
+        repeat_kv_heads(k, s),
+        repeat_kv_heads(v, s),
+        bias.defined() ? std::optional(expand_bias(bias, s)) : std::nullopt,
         /*compute_log_sumexp=*/true,
-        settings.dropout,
-        settings.is_causal,
-        settings.scale);
+        options.dropout,
+        options.is_causal,
+        options.scale);
     return {
         as_rows(std::get<0>(result), s),
         std::get<1>(result),
@@ -285,10 +286,10 @@ AttentionState attention(
       v,
       bias.defined() ? std::optional(bias) : std::nullopt,
       /*compute_log_sumexp=*/true,
-      settings.dropout,
-      settings.is_causal,
+      options.dropout,
+      options.is_causal,
       /*return_debug_mask=*/false,
-      settings.scale);
+      options.scale);
   return {
       as_rows(std::get<0>(result), s),
       std::get<1>(result),
@@ -299,48 +300,48 @@ AttentionState attention(
 
 AttentionGradients attention_gradients(
     const at::Tensor& d_out,
-    const at::Tensor& packed,
-    const at::Tensor& given_bias,
+    const at::Tensor& qkv,
+    const at::Tensor& mask_bias,
     const at::Tensor& cos,
     const at::Tensor& sin,
     const AttentionState& state,
-    const AttentionSettings& settings,
-    Aside& aside) {
-  if (is_short(packed, given_bias, cos, settings)) {
+    const AttentionOptions& options,
+    SideStream& side_stream) {
+  if (is_short(qkv, mask_bias, cos, options)) {
     return short_attention_gradients(
-        d_out, packed, given_bias, state, settings, aside);
+        d_out, qkv, mask_bias, state, options, side_stream);
   }
-  const at::Tensor bias = of_queries(given_bias);
-  const AttentionSizes& s = settings.sizes;
-  const auto [q, k, v] = in_heads(packed, s);
+  const at::Tensor bias = contiguous_bias(mask_bias);
+  const AttentionSizes& s = options.sizes;
+  const auto [q, k, v] = split_heads(qkv, s);
   const auto as_heads = [&](const at::Tensor& rows) {
     return rows.view({s.batch, s.tokens, s.query_heads, s.head_dim})
         .transpose(1, 2);
   };
-  if (has_to_repeat()) {
+  if (is_deterministic()) {
     auto [dq, dk, dv, d_bias] =
         at::_scaled_dot_product_efficient_attention_backward(
             as_heads(d_out),
             q,
-            of_all_heads(k, s),
-            of_all_heads(v, s),
-            bias.defined() ? of_all_rows(bias, s) : bias,
+            repeat_kv_heads(k, s),
+            repeat_kv_heads(v, s),
+            bias.defined() ? expand_bias(bias, s) : bias,
             as_heads(state.out),
             state.logsumexp,
             state.seed,
             state.offset,
-            settings.dropout,
+            options.dropout,
             {true, true, true, false},
-            settings.is_causal,
-            settings.scale);
-    return packed_gradients(
+            options.is_causal,
+            options.scale);
+    return pack_qkv_gradients(
         dq,
-        sum_over_group(dk, s),
-        sum_over_group(dv, s),
-        packed,
-        rotation_of(cos, sin),
+        sum_repeated_heads(dk, s),
+        sum_repeated_heads(dv, s),
+        qkv,
+        rotary_of(cos, sin),
         s,
-        aside);
+        side_stream);
   }
   const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
       as_heads(d_out),
@@ -356,11 +357,11 @@ AttentionGradients attention_gradients(
       {},
       s.tokens,
       s.tokens,
-      settings.dropout,
-      settings.is_causal,
-      settings.scale);
-  return packed_gradients(
-      dq, dk, dv, packed, rotation_of(cos, sin), s, aside);
+      options.dropout,
+      options.is_causal,
+      options.scale);
+  return pack_qkv_gradients(
+      dq, dk, dv, qkv, rotary_of(cos, sin), s, side_stream);
 }
 
 }  // namespace accelerate::cuda

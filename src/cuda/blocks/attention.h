@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention between packed rows: each holds a token's query heads, key heads
-// and value heads side by side. Short sequences that see all of themselves have
-// kernels of our own, the rest goes to cuDNN.
+// Attention on QKV rows: each row holds the query heads, key heads and value
+// heads of one token. Our own kernels are used for short sequences if there is
+// no causal mask, no rotary embedding, and the same number of query heads and
+// key heads. Otherwise, cuDNN is used.
 //
-// Shapes: B batch, T tokens, N = B T, K width of a head.
+// Shapes: B batch, T tokens, N = B T rows, K channels per head.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include "cuda/blocks/aside.h"
+#include "cuda/blocks/side_stream.h"
 #include "cuda/kernels/types.h"
 
 namespace accelerate::cuda {
@@ -19,61 +20,63 @@ struct AttentionSizes {
   std::int64_t query_heads = 0;
   std::int64_t key_heads = 0;
   std::int64_t head_dim = 0;
-  std::int64_t packed_width() const {
+  std::int64_t qkv_width() const {
     return (query_heads + 2 * key_heads) * head_dim;
   }
 };
 
-struct AttentionSettings {
+struct AttentionOptions {
   AttentionSizes sizes;
   double dropout = 0.0;
   double scale = 1.0;
   bool is_causal = false;
-  /// Where sequences of any length up to T begin in N rows that are not B T,
-  /// and where the last one ends: [B + 1] in int32. Undefined: each has T.
-  /// Only where `attends_to_sequences`, and without a bias.
-  at::Tensor starts = {};
+  /// For an unpadded batch, in which N is not B T: the first row of each
+  /// sequence, followed by N, as [B + 1] in int32. Each sequence has at most T
+  /// tokens. If undefined, each sequence has T tokens. May be defined only if
+  /// `supports_variable_lengths` returns true and there is no bias.
+  at::Tensor sequence_offsets = {};
 };
 
-/// Whether heads of this type and width may have `starts`.
-bool attends_to_sequences(
+/// Whether attention with this type and these sizes accepts `sequence_offsets`.
+bool supports_variable_lengths(
     at::ScalarType type, std::int64_t tokens, std::int64_t head_dim);
 
-/// What backward wants again.
+/// The results of forward that backward needs.
 struct AttentionState {
   at::Tensor out;  ///< [N, query heads * K]
   at::Tensor logsumexp;
   at::Tensor seed;
   at::Tensor offset;
-  kernels::Dropout dropout;  ///< Where there is no seed.
+  kernels::Dropout dropout;  ///< Used only if `seed` is undefined.
 };
 
-/// `bias` is added to the scores, [B, 1, T, T] in the type of `packed`; may be
-/// undefined, and is best left expanded where it is the same for all queries.
-/// `cos` and `sin` ([1 or B, T, K] in fp32) turn queries and keys first, in
-/// `packed` itself; undefined: nothing is turned.
+/// Computes attention. `bias` is added to the scores; it is [B, 1, T, T] in the
+/// type of `qkv`, or undefined. If it is the same for all queries, it should be
+/// an expanded view. `cos` and `sin` are the rotary embedding, [1 or B, T, K]
+/// in fp32, which is first applied to the queries and keys in `qkv` in place.
+/// If they are undefined, no rotary embedding is applied.
 AttentionState attention(
-    const at::Tensor& packed,
+    const at::Tensor& qkv,
     const at::Tensor& bias,
     const at::Tensor& cos,
     const at::Tensor& sin,
-    const AttentionSettings& settings);
+    const AttentionOptions& options);
 
 struct AttentionGradients {
-  at::Tensor d_packed;  ///< Of the packed rows as before they were turned.
-  /// Its sums over rows in fp32, made aside; undefined where they are not at
-  /// hand.
+  at::Tensor d_qkv;  ///< The gradient of `qkv` before the rotary embedding.
+  /// The column sums of `d_qkv` in fp32, computed on the side stream. Undefined
+  /// if the kernel that was used does not compute them.
   at::Tensor d_bias;
 };
 
 AttentionGradients attention_gradients(
     const at::Tensor& d_out,
-    const at::Tensor& packed,
+    const at::Tensor& qkv,
     const at::Tensor& bias,
     const at::Tensor& cos,
     const at::Tensor& sin,
     const AttentionState& state,
-    const AttentionSettings& settings,
-    Aside& aside);
+    const AttentionOptions& options,
+    SideStream& side_stream);
 
 }  // namespace accelerate::cuda

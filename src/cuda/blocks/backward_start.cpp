@@ -15,16 +15,16 @@ struct Start {
   std::optional<at::cuda::CUDAEvent> event;
 };
 
-// An autograd thread of a device runs one backward at a time. Such a thread
-// ends after CUDA does, and an event must not: it is left.
+// A device's autograd thread runs one backward pass at a time. It exits after
+// CUDA's teardown, when an event must not be destroyed, so this leaks it.
 Start& start() {
-  thread_local Start* const one = new Start;
-  return *one;
+  thread_local Start* const instance = new Start;
+  return *instance;
 }
 
 }  // namespace
 
-void note_start_of_backward() {
+void record_backward_start() {
   const int task = torch::autograd::get_current_graph_task_id();
   if (task < 0 || task == start().task ||
       c10::cuda::currentStreamCaptureStatusMayInitCtx() ==
@@ -36,7 +36,7 @@ void note_start_of_backward() {
   start().event->record(c10::cuda::getCurrentCUDAStream());
 }
 
-at::cuda::CUDAEvent* start_of_backward() {
+at::cuda::CUDAEvent* backward_start_event() {
   const int task = torch::autograd::get_current_graph_task_id();
   return task >= 0 && task == start().task ? &*start().event : nullptr;
 }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a backward that is captured began: what waits for nothing in it, yet is
-// asked for at its end, can begin there.
+// Marks the start of a backward pass that is being captured. Some work does not
+// depend on any result of the backward pass, and its own result is needed only
+// at the end of the pass. Such work can run from the start on.
 #pragma once
 
 #include <ATen/cuda/CUDAEvent.h>
 
 namespace accelerate::cuda {
 
-/// Notes it; for the first block of a backward that runs. Nothing where that is
-/// not captured.
-void note_start_of_backward();
+/// Records the event that marks the start of the current backward pass. Only
+/// the first call in a pass has an effect. Does nothing outside a capture.
+void record_backward_start();
 
-/// Null where nothing was noted for the backward that is running now.
-at::cuda::CUDAEvent* start_of_backward();
+/// Returns the event that marks the start of the current backward pass, or null
+/// if no such event was recorded.
+at::cuda::CUDAEvent* backward_start_event();
 
 }  // namespace accelerate::cuda

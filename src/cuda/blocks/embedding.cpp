@@ -12,11 +12,11 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "cuda/blocks/aside.h"
 #include "cuda/blocks/backward_start.h"
+#include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/ops.h"
 #include "cuda/blocks/saved.h"
-#include "cuda/blocks/shadows.h"
+#include "cuda/blocks/side_stream.h"
 #include "cuda/kernels/embedding.h"
 #include "cuda/kernels/summed_embedding.h"
 
@@ -29,7 +29,7 @@ using torch::autograd::variable_list;
 void check(cudaError_t status) {
   if (status != cudaSuccess) {
     throw InternalError(
-        str_cat("the gradient of an embedding: ", cudaGetErrorString(status)));
+        str_cat("embedding gradient: ", cudaGetErrorString(status)));
   }
 }
 
@@ -37,7 +37,7 @@ cudaStream_t stream() {
   return at::cuda::getCurrentCUDAStream().stream();
 }
 
-// Of a table [rows, width] that was looked up at `ids`.
+// The gradient of a table [rows, width] that was looked up at `ids`.
 class TableGradient {
  public:
   TableGradient(
@@ -63,13 +63,13 @@ class TableGradient {
         .workspace_bytes = static_cast<std::size_t>(workspace_.numel())};
   }
 
-  // Memory of the current stream that another one uses as well.
+  // Tells the allocator that another stream uses this memory too.
   void share_with(c10::cuda::CUDAStream stream) {
     workspace_.record_stream(stream);
     d_table_.record_stream(stream);
   }
 
-  // What the rows of dy are not wanted for.
+  // The part of the work that does not need dy.
   void prepare() {
     d_table_.zero_();
     check(kernels::embedding_sort(work_, stream()));
@@ -86,30 +86,30 @@ class TableGradient {
   kernels::EmbeddingBackward work_;
 };
 
-// What wants the ids alone need not wait for the gradient: in a captured graph
-// it runs beside backward, from its beginning on.
-class PreparedTable {
+// Work that needs only the ids need not wait for dy: in a captured graph it
+// runs in parallel with backward, from the start of backward on.
+class OverlappedTableGradient {
  public:
-  PreparedTable(
+  OverlappedTableGradient(
       const at::Tensor& ids,
       std::int64_t rows,
       std::int64_t width,
       std::int64_t padding_id) {
     c10::cuda::OptionalCUDAStreamGuard guard;
-    const auto here = c10::cuda::getCurrentCUDAStream();
-    at::cuda::CUDAEvent* const start = start_of_backward();
+    const auto current_stream = c10::cuda::getCurrentCUDAStream();
+    at::cuda::CUDAEvent* const start = backward_start_event();
     if (start != nullptr) {
-      thread_local const c10::cuda::CUDAStream beside =
+      thread_local const c10::cuda::CUDAStream side =
           c10::cuda::getStreamFromPool();
-      start->block(beside);
-      guard.reset_stream(beside);
+      start->block(side);
+      guard.reset_stream(side);
     }
-    // With memory of its own: what backward has freed by now, it was still
-    // using then.
+    // Allocated on the side stream: memory that backward has freed by now was
+    // still in use at the start of backward.
     gradient_.emplace(ids, rows, width, padding_id);
     gradient_->prepare();
     if (start != nullptr) {
-      gradient_->share_with(here);
+      gradient_->share_with(current_stream);
       done_.record(c10::cuda::getCurrentCUDAStream());
     }
   }
@@ -136,10 +136,10 @@ class Embedding : public torch::autograd::Function<Embedding> {
     context->save_for_backward({ids});
     context->saved_data["rows"] = table.size(0);
     context->saved_data["padding_id"] = padding_id;
-    // A copy in bf16 pays where something else has one: a tied head.
-    const at::Tensor shadow = find_shadow(table);
-    return shadow.defined() ? at::embedding(shadow, ids)
-                            : at::embedding(table, ids).to(at::kBFloat16);
+    // The bf16 copy is used if one exists anyway, for a tied head.
+    const at::Tensor bf16_copy = find_low_precision_copy(table);
+    return bf16_copy.defined() ? at::embedding(bf16_copy, ids)
+                               : at::embedding(table, ids).to(at::kBFloat16);
   }
 
   static variable_list backward(AutogradContext* context, variable_list d) {
@@ -157,7 +157,8 @@ class Embedding : public torch::autograd::Function<Embedding> {
 
 enum Saved { kSum, kMean, kRstd, kWeight, kIds, kTypeIds, kSavedCount };
 
-class Summed : public torch::autograd::Function<Summed> {
+class SummedEmbeddingFunction
+    : public torch::autograd::Function<SummedEmbeddingFunction> {
  public:
   static at::Tensor forward(
       AutogradContext* context,
@@ -201,7 +202,7 @@ class Summed : public torch::autograd::Function<Summed> {
          .rstd = s[kRstd].data_ptr<float>()},
         stream());
     context->save_for_backward(s);
-    keep(*context, "dropout", drawn);
+    save_dropout(*context, "dropout", drawn);
     context->saved_data["tokens"] = in.ids.size(1);
     context->saved_data["padding_id"] = in.padding_id;
     context->saved_data["word_rows"] = words.size(0);
@@ -216,16 +217,16 @@ class Summed : public torch::autograd::Function<Summed> {
       return context->saved_data[name].toInt();
     };
     const std::int64_t width = s[kSum].size(1);
-    const auto drawn = kept(*context, "dropout");
-    Aside aside(true);
-    PreparedTable d_words(
+    const auto drawn = saved_dropout(*context, "dropout");
+    SideStream side_stream(true);
+    OverlappedTableGradient d_words(
         s[kIds], number("word_rows"), width, number("padding_id"));
     const at::Tensor dy = as_rows(d[0]);
     const auto g = norm_gradients(
         drawn.rate > 0.0F ? residual_dropout(dy, {}, {}, drawn) : dy,
         {},
         {s[kSum], s[kMean], s[kRstd], s[kWeight], {}, false},
-        aside);
+        side_stream);
     const auto floats = s[kMean].options();
     const std::int64_t tokens = number("tokens");
     const auto d_positions =
@@ -233,7 +234,7 @@ class Summed : public torch::autograd::Function<Summed> {
     const auto d_types = at::empty({number("type_rows"), width}, floats);
     const auto workspace =
         at::empty({tokens * d_types.size(0) * width}, floats);
-    kernels::place_sums(
+    kernels::position_type_gradients(
         {.rows = dy.size(0),
          .tokens = tokens,
          .width = width,
@@ -245,7 +246,7 @@ class Summed : public torch::autograd::Function<Summed> {
          .type_rows = d_types.size(0),
          .workspace = workspace.data_ptr<float>()},
         stream());
-    aside.join();
+    side_stream.join();
     return {
         at::Tensor(),
         d_words.add(g.d_sum),
@@ -270,16 +271,16 @@ bool is_table(const at::Tensor& table, std::int64_t width) {
 }  // namespace
 
 at::Tensor summed_embedding(const SummedEmbedding& in) {
-  constexpr std::int64_t kWidest = 8192;
+  constexpr std::int64_t kMaxWidth = 8192;
   const std::int64_t width = in.words.size(1);
   const bool fits =
-      width % 8 == 0 && width <= kWidest && is_table(in.words, width) &&
+      width % 8 == 0 && width <= kMaxWidth && is_table(in.words, width) &&
       is_table(in.positions, width) && is_table(in.types, width) &&
       is_table(in.weight, width) && is_table(in.shift, width) &&
-      in.types.size(0) <= kernels::PlaceSums::kMostTypes && in.ids.dim() == 2 &&
-      in.ids.size(1) <= in.positions.size(0) &&
+      in.types.size(0) <= kernels::PositionTypeGradients::kMaxTypes &&
+      in.ids.dim() == 2 && in.ids.size(1) <= in.positions.size(0) &&
       (!in.type_ids.defined() || in.type_ids.sizes() == in.ids.sizes());
-  return fits ? Summed::apply(
+  return fits ? SummedEmbeddingFunction::apply(
                     in, in.words, in.positions, in.types, in.weight, in.shift)
               : at::Tensor();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a table, in bf16, with a gradient that has the same bits every time.
+// Embedding lookups in bf16 with a deterministic gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,15 +8,16 @@
 
 namespace accelerate::cuda {
 
-/// table [V, D] at ids ([B, T], int64) as [B, T, D] in bf16; the row
-/// `padding_id` gets no gradient, where it is not negative.
+/// Looks up `ids`, [B, T] in int64, in `table`, [V, D]. Returns [B, T, D] in
+/// bf16. The table row with the index `padding_id` gets no gradient. If
+/// `padding_id` is negative, every row gets a gradient.
 at::Tensor embedding(
     const at::Tensor& table,
     const at::Tensor& ids,
     std::int64_t padding_id = -1);
 
-/// Words, positions and types of tokens, their sum's norm, dropout: see
-/// `SummedEmbedding`. Undefined where there is no kernel for these sizes.
+/// Computes BERT's embeddings from `input` (see `SummedEmbedding`). Returns an
+/// undefined tensor if no kernel supports the sizes of `input`.
 at::Tensor summed_embedding(const SummedEmbedding& input);
 
 }  // namespace accelerate::cuda

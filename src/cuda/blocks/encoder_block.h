@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of BERT: post-norm, GELU with erf.
+// A BERT layer with post-norm and GELU with erf.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,12 @@
 
 namespace accelerate::cuda {
 
-/// Weight and bias of query, key, value, attention's output, its norm, the
-/// inner and the outer product, and their norm: 16 fp32 parameters.
+/// Computes a BERT layer. `parameters` are 16 fp32 tensors: the weight and the
+/// bias of query, key, value, attention output, first norm, inner linear layer,
+/// outer linear layer, and second norm.
 ///
-/// `mask_bias` is added to attention's scores: [B, 1, T, T] in bf16, or
-/// undefined. Returns [B, T, D] in bf16, differentiable once.
+/// `mask_bias` is added to the attention scores. It is [B, 1, T, T] in bf16, or
+/// undefined. Returns [B, T, D] in bf16. The result can be differentiated once.
 at::Tensor encoder_block(
     const at::Tensor& x_BTD,
     const at::Tensor& mask_bias,

@@ -28,15 +28,15 @@ namespace {
 
 constexpr std::size_t kWorkspaceBytes = 32 << 20;
 constexpr int kCandidates = 16;
-constexpr int kRounds = 5;  // For products that take nearly the same time.
-constexpr std::int64_t kCacheBytes = 64 << 20;  // No less than a device has.
+constexpr int kRounds = 5;  // For algorithms of nearly the same speed.
+constexpr std::int64_t kCacheBytes = 64 << 20;  // At least the L2 cache size.
 
 std::atomic<bool> tuning_on{true};
 
-void check(cublasStatus_t status, const char* what) {
+void check(cublasStatus_t status, const char* operation) {
   if (status != CUBLAS_STATUS_SUCCESS) {
-    throw InternalError(
-        str_cat("cuBLASLt: ", what, ": ", cublasLtGetStatusString(status)));
+    throw InternalError(str_cat(
+        "cuBLASLt: ", operation, " failed: ", cublasLtGetStatusString(status)));
   }
 }
 
@@ -49,27 +49,27 @@ cudaDataType_t data_type(at::ScalarType type) {
     case at::kFloat:
       return CUDA_R_32F;
     default:
-      throw ArgumentError(str_cat("no matrix product of type ", type));
+      throw ArgumentError(str_cat("GEMM does not support the type ", type));
   }
 }
 
-// LibTorch's own handle would come with 32 MiB for each thread and stream that
-// asks for it. Kept to the end, after CUDA's own teardown too.
+// LibTorch's own handle would allocate a 32 MiB workspace for each thread and
+// stream that uses it. Never destroyed: CUDA's teardown may come first.
 cublasLtHandle_t handle() {
   static std::mutex mutex;
-  static auto* const all = new std::map<int, cublasLtHandle_t>;
+  static auto* const handles = new std::map<int, cublasLtHandle_t>;
   const std::lock_guard lock(mutex);
-  cublasLtHandle_t& one = (*all)[at::cuda::current_device()];
-  if (one == nullptr) {
-    check(cublasLtCreate(&one), "a handle");
+  cublasLtHandle_t& device_handle = (*handles)[at::cuda::current_device()];
+  if (device_handle == nullptr) {
+    check(cublasLtCreate(&device_handle), "creating a handle");
   }
-  return one;
+  return device_handle;
 }
 
-// A product in cuBLASLt's words. It thinks in columns: our row-major
-// out = a b is its out' = b' a', so the factors change places.
+// A GEMM in cuBLASLt's column-major convention: our row-major out = a b is its
+// out' = b' a', so a and b are swapped.
 struct Problem {
-  std::int64_t m, n, k;  // Its rows, columns, depth.
+  std::int64_t m, n, k;  // Rows, columns, depth, as cuBLASLt defines them.
   std::int64_t lda, ldb, ldc, ldd;
   bool transpose_a, transpose_b, has_bias, has_add;
   cudaDataType_t in, out;
@@ -129,7 +129,7 @@ Layout make_layout(
           static_cast<std::uint64_t>(rows),
           static_cast<std::uint64_t>(columns),
           ld),
-      "a matrix layout");
+      "creating a matrix layout");
   return Layout(layout);
 }
 
@@ -141,10 +141,10 @@ void set(
   check(
       cublasLtMatmulDescSetAttribute(
           d.get(), name, static_cast<const void*>(&value), sizeof value),
-      "an attribute");
+      "setting an attribute");
 }
 
-// Descriptions of one call.
+// The cuBLASLt descriptors of one call.
 class Call {
  public:
   Call(const Problem& p, const void* bias)
@@ -158,7 +158,7 @@ class Call {
     cublasLtMatmulDesc_t raw = nullptr;
     check(
         cublasLtMatmulDescCreate(&raw, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-        "a description");
+        "creating a matmul descriptor");
     description_.reset(raw);
     set(description_,
         CUBLASLT_MATMUL_DESC_TRANSA,
@@ -173,9 +173,9 @@ class Call {
     }
   }
 
-  std::vector<cublasLtMatmulAlgo_t> candidates(int most) const {
+  std::vector<cublasLtMatmulAlgo_t> candidates(int max_count) const {
     cublasLtMatmulPreference_t raw = nullptr;
-    check(cublasLtMatmulPreferenceCreate(&raw), "a preference");
+    check(cublasLtMatmulPreferenceCreate(&raw), "creating a preference");
     const Preference preference(raw);
     check(
         cublasLtMatmulPreferenceSetAttribute(
@@ -183,7 +183,7 @@ class Call {
             CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
             &kWorkspaceBytes,
             sizeof kWorkspaceBytes),
-        "a preference");
+        "setting the workspace limit");
     std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results;
     int found = 0;
     check(
@@ -195,10 +195,10 @@ class Call {
             c_.get(),
             d_.get(),
             raw,
-            most,
+            max_count,
             results.data(),
             &found),
-        "no algorithm for this product");
+        "finding an algorithm for this GEMM");
     std::vector<cublasLtMatmulAlgo_t> algorithms;
     for (int i = 0; i < found; ++i) {
       algorithms.push_back(results[static_cast<std::size_t>(i)].algo);
@@ -242,13 +242,14 @@ double operations_of(const Problem& p) {
          static_cast<double>(p.k);
 }
 
-// Some 30 microseconds: what weights take to come from memory counts.
+// Up to some 30 microseconds: the time to load the weights matters.
 bool is_short(const Problem& p) {
   return operations_of(p) < 2e10;
 }
 
-// Milliseconds that a run takes, of a few; one is enough from a millisecond on.
-float time_of(const Problem& problem, const std::function<void()>& run) {
+// Milliseconds per run, averaged over a few; one run is enough above a
+// millisecond.
+float warm_time_of(const Problem& problem, const std::function<void()>& run) {
   const int runs = operations_of(problem) < 1e12 ? 3 : 1;
   at::cuda::CUDAEvent begin(cudaEventDefault);
   at::cuda::CUDAEvent end(cudaEventDefault);
@@ -261,18 +262,19 @@ float time_of(const Problem& problem, const std::function<void()>& run) {
   return begin.elapsed_time(end) / static_cast<float>(runs);
 }
 
-// Milliseconds of a run before which the cache was filled with something else,
-// as it is when a step comes round to the same weights: the median of several.
+// The median of several runs in milliseconds, each with a flushed cache: when a
+// training step uses the same weights again, they are no longer cached.
 float cold_time_of(
     const std::function<void()>& run,
-    const at::Tensor& other,
+    const at::Tensor& cache_flush,
     cudaStream_t stream) {
   constexpr std::size_t kRuns = 9;
   std::array<std::pair<at::cuda::CUDAEvent, at::cuda::CUDAEvent>, kRuns> events;
   for (auto& [begin, end] : events) {
     begin = at::cuda::CUDAEvent(cudaEventDefault);
     end = at::cuda::CUDAEvent(cudaEventDefault);
-    (void)cudaMemsetAsync(other.data_ptr(), 0, other.nbytes(), stream);
+    (void)cudaMemsetAsync(
+        cache_flush.data_ptr(), 0, cache_flush.nbytes(), stream);
     begin.record();
     run();
     end.record();
@@ -286,19 +288,20 @@ float cold_time_of(
   return times[kRuns / 2];
 }
 
-struct Timed {
+struct TimedAlgorithm {
   cublasLtMatmulAlgo_t algorithm;
   float ms;
 };
 
-// Drops those that take longer than `factor` times the least.
-void keep_up_to(float factor, std::vector<Timed>& timed) {
-  float least = timed.front().ms;
-  for (const Timed& one : timed) {
-    least = std::min(least, one.ms);
+// Drops the algorithms that take longer than `factor` times the fastest.
+void drop_slower_than(float factor, std::vector<TimedAlgorithm>& timed) {
+  float fastest_ms = timed.front().ms;
+  for (const TimedAlgorithm& candidate : timed) {
+    fastest_ms = std::min(fastest_ms, candidate.ms);
   }
-  std::erase_if(
-      timed, [&](const Timed& one) { return one.ms > factor * least; });
+  std::erase_if(timed, [&](const TimedAlgorithm& candidate) {
+    return candidate.ms > factor * fastest_ms;
+  });
 }
 
 cublasLtMatmulAlgo_t fastest(
@@ -308,53 +311,56 @@ cublasLtMatmulAlgo_t fastest(
     const at::Tensor& out,
     void* workspace,
     cudaStream_t stream) {
-  // Elsewhere: the true result may be one of the summands.
-  const at::Tensor elsewhere = at::empty_like(out);
-  at.out = elsewhere.data_ptr();
+  // Into scratch memory: `out` may also be the matrix to add.
+  const at::Tensor scratch = at::empty_like(out);
+  at.out = scratch.data_ptr();
   at.add = at.add != nullptr ? at.out : nullptr;
-  const at::Tensor other =
+  const at::Tensor cache_flush =
       is_short(problem)
           ? at::empty({kCacheBytes}, out.options().dtype(at::kByte))
           : at::Tensor();
   const auto time = [&](const cublasLtMatmulAlgo_t& algorithm) {
     const auto run = [&] { call.run(at, algorithm, workspace, stream); };
-    return other.defined() ? cold_time_of(run, other, stream)
-                           : time_of(problem, run);
+    return cache_flush.defined() ? cold_time_of(run, cache_flush, stream)
+                                 : warm_time_of(problem, run);
   };
-  std::vector<Timed> timed;
+  std::vector<TimedAlgorithm> timed;
   for (const auto& algorithm : call.candidates(kCandidates)) {
     if (call.run(at, algorithm, workspace, stream) == CUBLAS_STATUS_SUCCESS) {
       timed.push_back({algorithm, time(algorithm)});
     }
   }
   if (timed.empty()) {
-    throw InternalError("cuBLASLt: no algorithm runs for this product");
+    throw InternalError("cuBLASLt: no algorithm can run this GEMM");
   }
   if (!is_short(problem)) {
-    keep_up_to(1.0F, timed);
+    drop_slower_than(1.0F, timed);
     return timed.front().algorithm;
   }
-  // What one measurement could not tell apart is measured again, in turns, and
-  // what is still the same goes by the library's order: which products a
-  // process has should not be chance.
-  keep_up_to(1.08F, timed);
+  // Algorithms that one measurement cannot tell apart are measured again, in
+  // turns. If they still tie, cuBLASLt's order decides: the choice should not
+  // depend on chance.
+  drop_slower_than(1.08F, timed);
   for (int round = 0; round < kRounds; ++round) {
-    for (Timed& one : timed) {
-      one.ms += time(one.algorithm);
+    for (TimedAlgorithm& candidate : timed) {
+      candidate.ms += time(candidate.algorithm);
     }
   }
-  keep_up_to(1.02F, timed);
+  drop_slower_than(1.02F, timed);
   return timed.front().algorithm;
 }
 
-// One algorithm for each shape, found once in a process.
+// The chosen algorithm for each shape, found once per process.
 class Algorithms {
  public:
   template <typename Find>
-  cublasLtMatmulAlgo_t get(const Problem& problem, bool repeats, Find find) {
+  cublasLtMatmulAlgo_t get(
+      const Problem& problem, bool is_deterministic, Find find) {
     const std::lock_guard lock(mutex_);
     const auto key = std::make_tuple(
-        static_cast<int>(at::cuda::current_device()), repeats, problem.key());
+        static_cast<int>(at::cuda::current_device()),
+        is_deterministic,
+        problem.key());
     const auto found = known_.find(key);
     if (found != known_.end()) {
       return found->second;
@@ -371,8 +377,8 @@ class Algorithms {
 };
 
 Algorithms& algorithms() {
-  static Algorithms all;
-  return all;
+  static Algorithms instance;
+  return instance;
 }
 
 bool is_capturing() {
@@ -383,9 +389,9 @@ bool is_capturing() {
 void check_matrix(const char* name, const at::Tensor& matrix) {
   if (matrix.dim() != 2 || (matrix.size(1) > 1 && matrix.stride(1) != 1)) {
     throw ArgumentError(str_cat(
-        "a product needs matrices whose rows lie together; ",
+        "a GEMM needs matrices with contiguous rows, but `",
         name,
-        " has shape ",
+        "` has shape ",
         matrix.sizes(),
         " and strides ",
         matrix.strides()));
@@ -405,7 +411,12 @@ Problem problem_of(
       out.size(0) != a.size(options.transpose_a ? 1 : 0) ||
       out.size(1) != b.size(options.transpose_b ? 0 : 1)) {
     throw ArgumentError(str_cat(
-        "no product of ", a.sizes(), " and ", b.sizes(), " is ", out.sizes()));
+        "the product of ",
+        a.sizes(),
+        " and ",
+        b.sizes(),
+        " cannot have shape ",
+        out.sizes()));
   }
   const auto ld = [](const at::Tensor& t) {
     return std::max<std::int64_t>(t.stride(0), t.size(1));
@@ -457,13 +468,13 @@ void gemm_into(
       {static_cast<std::int64_t>(kWorkspaceBytes)},
       a.options().dtype(at::kByte));
   const cudaStream_t stream = at::cuda::getCurrentCUDAStream().stream();
-  const bool repeats = at::globalContext().deterministicAlgorithms();
-  const auto algorithm = algorithms().get(problem, repeats, [&] {
-    return tuning_on && !repeats && !is_capturing()
+  const bool is_deterministic = at::globalContext().deterministicAlgorithms();
+  const auto algorithm = algorithms().get(problem, is_deterministic, [&] {
+    return tuning_on && !is_deterministic && !is_capturing()
                ? fastest(problem, call, at, out, workspace.data_ptr(), stream)
                : call.candidates(1).at(0);
   });
-  check(call.run(at, algorithm, workspace.data_ptr(), stream), "a product");
+  check(call.run(at, algorithm, workspace.data_ptr(), stream), "the GEMM");
 }
 
 at::Tensor gemm(

@@ -1,42 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products through cuBLASLt: what ATen's do not offer is a result in
-// fp32 from bf16 factors, a sum with another matrix, and what is done to the
-// result before it is written.
+// GEMMs through cuBLASLt, with features that ATen's matmuls lack: fp32 results
+// from bf16 inputs, the addition of another matrix, and epilogues.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace accelerate::cuda {
 
-/// What a product does besides multiplying.
+/// Options for a GEMM.
 struct GemmOptions {
   bool transpose_a = false;
   bool transpose_b = false;
-  /// Added to each row of the result; of the result's type. May be undefined.
+  /// This vector is added to each row of the result. Has the same type as the
+  /// result. May be undefined.
   at::Tensor bias = {};
-  /// Added to the result, which it may be itself. May be undefined.
+  /// This matrix is added to the result. May be the output matrix itself, or
+  /// undefined.
   at::Tensor add = {};
 };
 
-/// out = op(a) op(b), all matrices whose rows lie together, a and b in bf16 or
-/// fp16, `out` in that type or fp32. Runs on the current stream; the first
-/// product of a shape tries several algorithms (see `set_gemm_tuning`).
+/// Computes out = op(a) op(b) for matrices with contiguous rows, where op is
+/// the identity or a transposition. `a` and `b` are both bf16 or both fp16.
+/// `out` has the same type, or fp32. Runs on the current stream. The first GEMM
+/// with given shapes may try several algorithms (see `set_gemm_tuning`).
 void gemm_into(
     const at::Tensor& out,
     const at::Tensor& a,
     const at::Tensor& b,
     const GemmOptions& options = {});
 
-/// The same into a new matrix of a's type.
+/// Like `gemm_into`, but returns a new matrix with the type of `a`.
 at::Tensor gemm(
     const at::Tensor& a, const at::Tensor& b, const GemmOptions& options = {});
 
-/// dW of a linear layer in fp32: the transposed `dy` [N, E] times x [N, D].
+/// Returns the weight gradient of a linear layer, [E, D] in fp32: the transpose
+/// of `dy`, [N, E], times `x`, [N, D].
 at::Tensor gemm_weight_gradient(const at::Tensor& dy, const at::Tensor& x);
 
-/// Whether the first product of a shape measures which algorithm is fastest,
-/// on by default. Off, and with LibTorch's deterministic algorithms, the
-/// library's first choice is taken, and runs repeat bit for bit.
+/// Sets whether the first GEMM with given shapes measures which algorithm is
+/// fastest. On by default. If tuning is off, during a graph capture, or if
+/// LibTorch's deterministic algorithms are on, cuBLASLt's first choice is used
+/// instead. Without tuning, results are bitwise reproducible between runs.
 void set_gemm_tuning(bool on);
 
 }  // namespace accelerate::cuda

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Without dropout the residual is added by the products themselves. With it,
-// the first is added where the second norm is computed, the second alone.
+// Without dropout, the epilogues of the GEMMs add the residuals. With dropout,
+// the kernel of the second norm adds the first residual, and a separate kernel
+// adds the second.
 //
 // Shapes: N = B T rows, D width, I inner width.
 #include "cuda/blocks/gpt2_block.h"
 
-#include "cuda/blocks/aside.h"
 #include "cuda/blocks/attention.h"
 #include "cuda/blocks/gemm.h"
+#include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/ops.h"
 #include "cuda/blocks/saved.h"
-#include "cuda/blocks/shadows.h"
+#include "cuda/blocks/side_stream.h"
 
 namespace accelerate::cuda {
 namespace {
@@ -23,8 +24,8 @@ using torch::autograd::variable_list;
 enum Parameter {
   kNorm1W,
   kNorm1B,
-  kPackedW,
-  kPackedB,
+  kQkvW,
+  kQkvB,
   kOutW,
   kOutB,
   kNorm2W,
@@ -42,8 +43,8 @@ enum Saved {
   kMean1,
   kRstd1,
   kY1,
-  kPacked,
-  kMixed,
+  kQkv,
+  kAttended,
   kLogSumExp,
   kSeed,
   kOffset,
@@ -53,17 +54,17 @@ enum Saved {
   kY2,
   kPre,
   kInner,
-  kPackedShadow,
-  kOutShadow,
-  kInnerShadow,
-  kOuterShadow,
+  kQkvBf16,
+  kOutBf16,
+  kInnerBf16,
+  kOuterBf16,
   kNorm1,
   kNorm2,
   kInnerBias,
   kSavedCount
 };
 
-AttentionSettings attention_settings(
+AttentionOptions attention_options_of(
     std::int64_t batch,
     std::int64_t tokens,
     std::int64_t width,
@@ -85,7 +86,7 @@ class Gpt2Block : public torch::autograd::Function<Gpt2Block> {
       const Gpt2BlockOptions& options,
       at::TensorList p) {
     const at::Tensor mask_bias = mask.value_or(at::Tensor());
-    const auto settings = attention_settings(
+    const auto attention_options = attention_options_of(
         x_BTD.size(0),
         x_BTD.size(1),
         x_BTD.size(2),
@@ -95,10 +96,10 @@ class Gpt2Block : public torch::autograd::Function<Gpt2Block> {
     variable_list s(kSavedCount);
     s[kX] = as_rows(x_BTD);
     s[kMask] = mask_bias;
-    s[kPackedShadow] = shadow_of(p[kPackedW]);
-    s[kOutShadow] = shadow_of(p[kOutW]);
-    s[kInnerShadow] = shadow_of(p[kInnerW]);
-    s[kOuterShadow] = shadow_of(p[kOuterW]);
+    s[kQkvBf16] = low_precision_copy_of(p[kQkvW]);
+    s[kOutBf16] = low_precision_copy_of(p[kOutW]);
+    s[kInnerBf16] = low_precision_copy_of(p[kInnerW]);
+    s[kOuterBf16] = low_precision_copy_of(p[kOuterW]);
     s[kNorm1] = p[kNorm1W].detach();
     s[kNorm2] = p[kNorm2W].detach();
     s[kInnerBias] = p[kInnerB].detach();
@@ -111,13 +112,14 @@ class Gpt2Block : public torch::autograd::Function<Gpt2Block> {
     s[kMean1] = first.mean;
     s[kRstd1] = first.rstd;
     s[kY1] = first.y;
-    s[kPacked] =
-        gemm(s[kY1], s[kPackedShadow], {.bias = shadow_of(p[kPackedB])});
-    const auto mixed = attention(s[kPacked], mask_bias, {}, {}, settings);
-    s[kMixed] = mixed.out;
-    s[kLogSumExp] = mixed.logsumexp;
-    s[kSeed] = mixed.seed;
-    s[kOffset] = mixed.offset;
+    s[kQkv] =
+        gemm(s[kY1], s[kQkvBf16], {.bias = low_precision_copy_of(p[kQkvB])});
+    const auto attended =
+        attention(s[kQkv], mask_bias, {}, {}, attention_options);
+    s[kAttended] = attended.out;
+    s[kLogSumExp] = attended.logsumexp;
+    s[kSeed] = attended.seed;
+    s[kOffset] = attended.offset;
 
     const auto dropout1 = draw_dropout(options.residual_dropout);
     NormInput second_input = {
@@ -125,38 +127,39 @@ class Gpt2Block : public torch::autograd::Function<Gpt2Block> {
         .shift = p[kNorm2B].detach(),
         .eps = options.layer_norm_eps};
     if (drops) {
-      second_input.x = gemm(s[kMixed], s[kOutShadow]);
+      second_input.x = gemm(s[kAttended], s[kOutBf16]);
       second_input.bias = p[kOutB].detach();
       second_input.residual = s[kX];
       second_input.dropout = dropout1;
     } else {
       second_input.x = gemm(
-          s[kMixed],
-          s[kOutShadow],
-          {.bias = shadow_of(p[kOutB]), .add = s[kX]});
+          s[kAttended],
+          s[kOutBf16],
+          {.bias = low_precision_copy_of(p[kOutB]), .add = s[kX]});
     }
     const auto second = norm(second_input);
     s[kSum2] = second.sum;
     s[kMean2] = second.mean;
     s[kRstd2] = second.rstd;
     s[kY2] = second.y;
-    s[kPre] = gemm(s[kY2], s[kInnerShadow]);
+    s[kPre] = gemm(s[kY2], s[kInnerBf16]);
     s[kInner] = bias_activation(s[kPre], s[kInnerBias], Activation::gelu_tanh);
     const auto dropout2 = draw_dropout(options.residual_dropout);
-    const auto y = drops
-                       ? residual_dropout(
-                             gemm(s[kInner], s[kOuterShadow]),
-                             p[kOuterB].detach(),
-                             s[kSum2],
-                             dropout2)
-                       : gemm(
-                             s[kInner],
-                             s[kOuterShadow],
-                             {.bias = shadow_of(p[kOuterB]), .add = s[kSum2]});
+    const auto y =
+        drops
+            ? residual_dropout(
+                  gemm(s[kInner], s[kOuterBf16]),
+                  p[kOuterB].detach(),
+                  s[kSum2],
+                  dropout2)
+            : gemm(
+                  s[kInner],
+                  s[kOuterBf16],
+                  {.bias = low_precision_copy_of(p[kOuterB]), .add = s[kSum2]});
 
     context->save_for_backward(s);
-    keep(*context, "dropout1", dropout1);
-    keep(*context, "dropout2", dropout2);
+    save_dropout(*context, "dropout1", dropout1);
+    save_dropout(*context, "dropout2", dropout2);
     context->saved_data["batch"] = x_BTD.size(0);
     context->saved_data["heads"] = options.heads;
     context->saved_data["attention_dropout"] = options.attention_dropout;
@@ -174,20 +177,21 @@ class Gpt2Block : public torch::autograd::Function<Gpt2Block> {
         .attention_dropout =
             context->saved_data["attention_dropout"].toDouble(),
         .attention_scale = context->saved_data["attention_scale"].toDouble()};
-    const auto settings = attention_settings(
+    const auto attention_options = attention_options_of(
         batch,
         rows / std::max<std::int64_t>(batch, 1),
         width,
         options,
         !s[kMask].defined());
-    const auto dropout2 = kept(*context, "dropout2");
+    const auto dropout2 = saved_dropout(*context, "dropout2");
     variable_list g(kParameters);
-    Aside aside(rows <= aside_rows());
+    SideStream side_stream(rows <= side_stream_max_rows());
     const auto weight_gradient =
-        [&](int which, const at::Tensor& x, const at::Tensor& dy) {
-          g[which] =
+        [&](int parameter, const at::Tensor& x, const at::Tensor& dy) {
+          g[parameter] =
               at::empty({x.size(1), dy.size(1)}, x.options().dtype(at::kFloat));
-          aside.run([&] { gemm_into(g[which], x, dy, {.transpose_a = true}); });
+          side_stream.run(
+              [&] { gemm_into(g[parameter], x, dy, {.transpose_a = true}); });
         };
     const GemmOptions transposed = {.transpose_b = true};
 
@@ -195,53 +199,53 @@ class Gpt2Block : public torch::autograd::Function<Gpt2Block> {
     at::Tensor d_outer = dy;
     if (dropout2.rate > 0.0F) {
       std::tie(d_outer, g[kOuterB]) =
-          residual_dropout_gradients(dy, dropout2, aside);
+          residual_dropout_gradients(dy, dropout2, side_stream);
     } else {
-      g[kOuterB] = column_sum(dy, aside);
+      g[kOuterB] = column_sum(dy, side_stream);
     }
     weight_gradient(kOuterW, s[kInner], d_outer);
     const auto [d_pre, d_inner_bias] = bias_activation_gradients(
-        gemm(d_outer, s[kOuterShadow], transposed),
+        gemm(d_outer, s[kOuterBf16], transposed),
         s[kPre],
         s[kInnerBias],
         Activation::gelu_tanh,
-        aside);
+        side_stream);
     g[kInnerB] = d_inner_bias;
     weight_gradient(kInnerW, s[kY2], d_pre);
     const auto second = norm_gradients(
-        gemm(d_pre, s[kInnerShadow], transposed),
+        gemm(d_pre, s[kInnerBf16], transposed),
         dy,
         {s[kSum2],
          s[kMean2],
          s[kRstd2],
          s[kNorm2],
-         kept(*context, "dropout1"),
+         saved_dropout(*context, "dropout1"),
          true},
-        aside);
+        side_stream);
     g[kNorm2W] = second.d_weight;
     g[kNorm2B] = second.d_shift;
     g[kOutB] = second.d_bias;
-    weight_gradient(kOutW, s[kMixed], second.dx);
-    const auto [d_packed, d_packed_bias] = attention_gradients(
-        gemm(second.dx, s[kOutShadow], transposed),
-        s[kPacked],
+    weight_gradient(kOutW, s[kAttended], second.dx);
+    const auto [d_qkv, d_qkv_bias] = attention_gradients(
+        gemm(second.dx, s[kOutBf16], transposed),
+        s[kQkv],
         s[kMask],
         {},
         {},
-        {s[kMixed], s[kLogSumExp], s[kSeed], s[kOffset], {}},
-        settings,
-        aside);
-    weight_gradient(kPackedW, s[kY1], d_packed);
-    g[kPackedB] = d_packed_bias.defined() ? d_packed_bias
-                                          : column_sum(d_packed, aside);
+        {s[kAttended], s[kLogSumExp], s[kSeed], s[kOffset], {}},
+        attention_options,
+        side_stream);
+    weight_gradient(kQkvW, s[kY1], d_qkv);
+    g[kQkvB] =
+        d_qkv_bias.defined() ? d_qkv_bias : column_sum(d_qkv, side_stream);
     const auto first = norm_gradients(
-        gemm(d_packed, s[kPackedShadow], transposed),
+        gemm(d_qkv, s[kQkvBf16], transposed),
         second.d_sum,
         {s[kX], s[kMean1], s[kRstd1], s[kNorm1], {}, false},
-        aside);
+        side_stream);
     g[kNorm1W] = first.d_weight;
     g[kNorm1B] = first.d_shift;
-    aside.join();
+    side_stream.join();
     variable_list all = {
         first.d_sum.view({batch, -1, width}), at::Tensor(), at::Tensor()};
     all.insert(all.end(), g.begin(), g.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of GPT-2: pre-norm, causal, GELU with tanh.
+// A GPT-2 layer with pre-norm, causal attention, and GELU with tanh.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,13 @@
 
 namespace accelerate::cuda {
 
-/// Weight and bias of the first norm, of queries, keys and values as one, of
-/// attention's output, the second norm, the inner and the outer product: 12
-/// fp32 parameters, matrices as [in, out].
+/// Computes a GPT-2 layer. `parameters` are 12 fp32 tensors: the weight and the
+/// bias of first norm, QKV, attention output, second norm, inner linear layer,
+/// and outer linear layer. Weight matrices are [inputs, outputs].
 ///
-/// `mask_bias`: as in `encoder_block`, and then it says what is causal itself;
-/// undefined: plainly causal. Returns [B, T, D] in bf16, differentiable once.
+/// `mask_bias` is added to the attention scores. It is [B, 1, T, T] in bf16 and
+/// must include the causal mask. If it is undefined, attention is causal.
+/// Returns [B, T, D] in bf16. The result can be differentiated once.
 at::Tensor gpt2_block(
     const at::Tensor& x_BTD,
     const at::Tensor& mask_bias,

@@ -9,9 +9,9 @@
 
 #include "cuda/blocks/backward_start.h"
 #include "cuda/blocks/gemm.h"
+#include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/ops.h"
 #include "cuda/blocks/saved.h"
-#include "cuda/blocks/shadows.h"
 #include "cuda/kernels/narrow_linear.h"
 
 namespace accelerate::cuda {
@@ -21,7 +21,7 @@ using kernels::NarrowLinear;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Rows in bf16 where they lie: each together, whatever is between them.
+// A view in bf16 where possible: each row contiguous, with any row stride.
 at::Tensor rows_of(const at::Tensor& x) {
   const at::Tensor rows =
       x.detach().reshape({-1, x.size(-1)}).to(at::kBFloat16);
@@ -50,34 +50,36 @@ class Linear : public torch::autograd::Function<Linear> {
       const at::Tensor& weight,
       const std::optional<at::Tensor>& bias) {
     const at::Tensor rows = rows_of(x);
-    const at::Tensor shadow = shadow_of(weight);
-    context->save_for_backward({rows, shadow});
+    const at::Tensor bf16_copy = low_precision_copy_of(weight);
+    context->save_for_backward({rows, bf16_copy});
     context->saved_data["sizes"] = x.sizes().vec();
     context->saved_data["type"] = x.scalar_type();
     context->saved_data["has_bias"] = bias.has_value();
     const at::Tensor y = gemm(
         rows,
-        shadow,
-        {.transpose_b = true, .bias = bias ? shadow_of(*bias) : at::Tensor()});
+        bf16_copy,
+        {.transpose_b = true,
+         .bias = bias ? low_precision_copy_of(*bias) : at::Tensor()});
     return y.view(sizes_with(x, weight.size(0)));
   }
 
   static variable_list backward(AutogradContext* context, variable_list d) {
-    note_start_of_backward();
+    record_backward_start();
     const variable_list s = context->get_saved_variables();
     const at::Tensor dy = as_rows(d[0]);
-    Aside aside(false);
+    SideStream side_stream(false);
     return {
         gemm(dy, s[1])
             .view(context->saved_data["sizes"].toIntVector())
             .to(context->saved_data["type"].toScalarType()),
         gemm_weight_gradient(dy, s[0]),
-        context->saved_data["has_bias"].toBool() ? column_sum(dy, aside)
+        context->saved_data["has_bias"].toBool() ? column_sum(dy, side_stream)
                                                  : at::Tensor()};
   }
 };
 
-class Narrow : public torch::autograd::Function<Narrow> {
+class NarrowLinearFunction
+    : public torch::autograd::Function<NarrowLinearFunction> {
  public:
   static at::Tensor forward(
       AutogradContext* context,
@@ -99,7 +101,7 @@ class Narrow : public torch::autograd::Function<Narrow> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list d) {
-    note_start_of_backward();
+    record_backward_start();
     const variable_list s = context->get_saved_variables();
     const at::Tensor dy = d[0].detach().to(at::kFloat).contiguous();
     const at::Tensor dx = at::empty(s[0].sizes(), s[0].options());
@@ -141,11 +143,11 @@ class Narrow : public torch::autograd::Function<Narrow> {
 at::Tensor linear(
     const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const std::int64_t rows = x.numel() / std::max<std::int64_t>(x.size(-1), 1);
-  if (weight.size(0) <= NarrowLinear::kMostOutputs &&
-      rows <= NarrowLinear::kMostRows) {
-    return Narrow::apply(x, weight, if_defined(bias));
+  if (weight.size(0) <= NarrowLinear::kMaxOutputs &&
+      rows <= NarrowLinear::kMaxRows) {
+    return NarrowLinearFunction::apply(x, weight, if_defined(bias));
   }
-  // What the products want of rows of bf16.
+  // cuBLASLt needs bf16 rows whose size is a multiple of 16 bytes.
   if (weight.size(0) % 8 != 0 || weight.size(1) % 8 != 0) {
     return at::linear(x, weight, bias);
   }

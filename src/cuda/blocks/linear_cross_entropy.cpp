@@ -14,8 +14,8 @@
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "cuda/blocks/gemm.h"
+#include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/saved.h"
-#include "cuda/blocks/shadows.h"
 #include "cuda/kernels/cross_entropy.h"
 
 namespace accelerate::cuda {
@@ -26,42 +26,44 @@ using torch::autograd::variable_list;
 
 constexpr std::int64_t kLogitBytes = std::int64_t{2} << 30;
 
-// Rows whose logits fit, a multiple of 128 that divides the work evenly.
-std::int64_t rows_at_once(std::int64_t rows, std::int64_t stride) {
-  const std::int64_t most =
+// Rows whose logits fit into `kLogitBytes`: a multiple of 128 that divides the
+// work evenly.
+std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t stride) {
+  const std::int64_t max_rows =
       std::max<std::int64_t>(kLogitBytes / 2 / stride, 128);
   const std::int64_t parts =
-      std::max<std::int64_t>((rows + most - 1) / most, 1);
+      std::max<std::int64_t>((rows + max_rows - 1) / max_rows, 1);
   return ((rows + parts - 1) / parts + 127) / 128 * 128;
 }
 
-// The kernels read a label for each row, wherever that is.
+// The kernels read one label for each row without further checks.
 void check_labels(const at::Tensor& labels, const at::Tensor& x) {
   if (labels.numel() != x.size(0) || labels.device() != x.device()) {
     throw ArgumentError(
         str_cat(
-            "`labels` are ",
+            "the labels do not match the tokens (labels: ",
             labels.numel(),
             " on ",
             labels.device().str(),
-            " for ",
+            ", tokens: ",
             x.size(0),
-            " tokens on ",
-            x.device().str()),
-        "pass one label for each token, on the device of the model");
+            " on ",
+            x.device().str(),
+            ")"),
+        "pass one label for each token, on the model's device");
   }
 }
 
-// In memory that the device writes to as well. It stays until the process ends,
-// as recorded steps know its place.
+// In pinned memory that the device writes to. Never freed, because captured
+// graphs contain its address.
 kernels::WrongLabel& wrong_label() {
-  static auto* const one = [] {
+  static auto* const instance = [] {
     const auto* memory = new at::Tensor(at::zeros(
         {sizeof(kernels::WrongLabel)},
         at::TensorOptions(at::kByte).pinned_memory(true)));
     return static_cast<kernels::WrongLabel*>(memory->data_ptr());
   }();
-  return *one;
+  return *instance;
 }
 
 class LinearCrossEntropy
@@ -74,8 +76,8 @@ class LinearCrossEntropy
       const at::Tensor& labels) {
     const auto x = as_rows(hidden);
     check_labels(labels, x);
-    refuse_wrong_label();
-    const auto w = padded_shadow_of(weight);
+    throw_if_wrong_label();
+    const auto w = padded_low_precision_copy_of(weight);
     const auto targets = labels.contiguous();
     const std::int64_t rows = x.size(0);
     const std::int64_t classes = weight.size(0);
@@ -93,7 +95,7 @@ class LinearCrossEntropy
         counts.data_ptr<float>(),
         &wrong_label(),
         stream);
-    const std::int64_t step = rows_at_once(rows, stride);
+    const std::int64_t step = rows_per_chunk(rows, stride);
     const auto buffer = at::empty({std::min(step, rows), stride}, x.options());
     at::Tensor dx;
     at::Tensor dw;
@@ -104,9 +106,9 @@ class LinearCrossEntropy
     }
     for (std::int64_t begin = 0; begin < rows; begin += step) {
       const std::int64_t count = std::min(step, rows - begin);
-      const auto some = x.narrow(0, begin, count);
+      const auto chunk = x.narrow(0, begin, count);
       const auto logits = buffer.narrow(0, 0, count);
-      gemm_into(logits, some, w, {.transpose_b = true});
+      gemm_into(logits, chunk, w, {.transpose_b = true});
       kernels::cross_entropy(
           {.type = kernels::Type::bf16,
            .rows = count,
@@ -123,7 +125,7 @@ class LinearCrossEntropy
         gemm_into(
             dw,
             logits,
-            some,
+            chunk,
             {.transpose_a = true, .add = begin > 0 ? dw : at::Tensor()});
       }
     }
@@ -143,21 +145,21 @@ class LinearCrossEntropy
 
 }  // namespace
 
-void refuse_wrong_label() {
+void throw_if_wrong_label() {
   kernels::WrongLabel& wrong = wrong_label();
   const std::int64_t classes = std::atomic_ref(wrong.classes).exchange(0);
   if (classes != 0) {
     throw ArgumentError(
         str_cat(
-            "a label of an earlier step is ",
+            "a label in an earlier step is ",
             std::atomic_ref(wrong.label).load(),
-            ", and the vocabulary has ",
+            ", but the vocabulary has ",
             classes,
             " entries"),
         str_cat(
             "pass labels from 0 to ",
             classes - 1,
-            ", or -100 for tokens that do not count"));
+            ", or -100 for tokens that the loss ignores"));
   }
 }
 

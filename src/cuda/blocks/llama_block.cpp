@@ -7,9 +7,9 @@
 
 #include "cuda/blocks/attention.h"
 #include "cuda/blocks/gemm.h"
+#include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/ops.h"
 #include "cuda/blocks/saved.h"
-#include "cuda/blocks/shadows.h"
 
 namespace accelerate::cuda {
 namespace {
@@ -37,8 +37,8 @@ enum Saved {
   kSin,
   kRstd1,
   kY1,
-  kPacked,
-  kMixed,
+  kQkv,
+  kAttended,
   kLogSumExp,
   kSeed,
   kOffset,
@@ -47,16 +47,16 @@ enum Saved {
   kY2,
   kGateUp,
   kInner,
-  kPackedShadow,
-  kOutShadow,
-  kGateUpShadow,
-  kDownShadow,
+  kQkvBf16,
+  kOutBf16,
+  kGateUpBf16,
+  kDownBf16,
   kNorm1,
   kNorm2,
   kSavedCount
 };
 
-AttentionSettings attention_settings(
+AttentionOptions attention_options_of(
     std::int64_t batch,
     std::int64_t tokens,
     std::int64_t head_dim,
@@ -80,7 +80,7 @@ class LlamaBlock : public torch::autograd::Function<LlamaBlock> {
       const LlamaBlockOptions& options,
       at::TensorList p) {
     const at::Tensor mask_bias = mask.value_or(at::Tensor());
-    const auto settings = attention_settings(
+    const auto attention_options = attention_options_of(
         x_BTD.size(0),
         x_BTD.size(1),
         p[kQueryW].size(0) / options.query_heads,
@@ -92,10 +92,10 @@ class LlamaBlock : public torch::autograd::Function<LlamaBlock> {
     s[kMask] = mask_bias;
     s[kCos] = cos;
     s[kSin] = sin;
-    s[kPackedShadow] = shadow_of({p[kQueryW], p[kKeyW], p[kValueW]});
-    s[kOutShadow] = shadow_of(p[kOutW]);
-    s[kGateUpShadow] = shadow_of({p[kGateW], p[kUpW]});
-    s[kDownShadow] = shadow_of(p[kDownW]);
+    s[kQkvBf16] = low_precision_copy_of({p[kQueryW], p[kKeyW], p[kValueW]});
+    s[kOutBf16] = low_precision_copy_of(p[kOutW]);
+    s[kGateUpBf16] = low_precision_copy_of({p[kGateW], p[kUpW]});
+    s[kDownBf16] = low_precision_copy_of(p[kDownW]);
     s[kNorm1] = p[kNorm1W].detach();
     s[kNorm2] = p[kNorm2W].detach();
 
@@ -103,26 +103,27 @@ class LlamaBlock : public torch::autograd::Function<LlamaBlock> {
         norm({.x = s[kX], .weight = s[kNorm1], .eps = options.rms_norm_eps});
     s[kRstd1] = first.rstd;
     s[kY1] = first.y;
-    s[kPacked] = gemm(s[kY1], s[kPackedShadow], transposed);
-    const auto mixed = attention(s[kPacked], mask_bias, cos, sin, settings);
-    s[kMixed] = mixed.out;
-    s[kLogSumExp] = mixed.logsumexp;
-    s[kSeed] = mixed.seed;
-    s[kOffset] = mixed.offset;
+    s[kQkv] = gemm(s[kY1], s[kQkvBf16], transposed);
+    const auto attended =
+        attention(s[kQkv], mask_bias, cos, sin, attention_options);
+    s[kAttended] = attended.out;
+    s[kLogSumExp] = attended.logsumexp;
+    s[kSeed] = attended.seed;
+    s[kOffset] = attended.offset;
     s[kSum2] =
-        gemm(s[kMixed], s[kOutShadow], {.transpose_b = true, .add = s[kX]});
+        gemm(s[kAttended], s[kOutBf16], {.transpose_b = true, .add = s[kX]});
     const auto second =
         norm({.x = s[kSum2], .weight = s[kNorm2], .eps = options.rms_norm_eps});
     s[kRstd2] = second.rstd;
     s[kY2] = second.y;
-    s[kGateUp] = gemm(s[kY2], s[kGateUpShadow], transposed);
+    s[kGateUp] = gemm(s[kY2], s[kGateUpBf16], transposed);
     s[kInner] = swiglu(s[kGateUp]);
     const auto y =
-        gemm(s[kInner], s[kDownShadow], {.transpose_b = true, .add = s[kSum2]});
+        gemm(s[kInner], s[kDownBf16], {.transpose_b = true, .add = s[kSum2]});
 
     context->save_for_backward(s);
     context->saved_data["batch"] = x_BTD.size(0);
-    context->saved_data["head_dim"] = settings.sizes.head_dim;
+    context->saved_data["head_dim"] = attention_options.sizes.head_dim;
     context->saved_data["query_heads"] = options.query_heads;
     context->saved_data["key_heads"] = options.key_heads;
     context->saved_data["attention_dropout"] = options.attention_dropout;
@@ -138,7 +139,7 @@ class LlamaBlock : public torch::autograd::Function<LlamaBlock> {
         .key_heads = context->saved_data["key_heads"].toInt(),
         .attention_dropout =
             context->saved_data["attention_dropout"].toDouble()};
-    const auto settings = attention_settings(
+    const auto attention_options = attention_options_of(
         batch,
         rows / std::max<std::int64_t>(batch, 1),
         context->saved_data["head_dim"].toInt(),
@@ -146,46 +147,47 @@ class LlamaBlock : public torch::autograd::Function<LlamaBlock> {
         !s[kMask].defined());
     variable_list g(kParameters);
 
-    Aside aside(rows <= aside_rows());
+    SideStream side_stream(rows <= side_stream_max_rows());
     const auto dy = as_rows(d[0]);
     g[kDownW] = gemm_weight_gradient(dy, s[kInner]);
-    const auto d_gate_up =
-        swiglu_gradient(gemm(dy, s[kDownShadow]), s[kGateUp]);
+    const auto d_gate_up = swiglu_gradient(gemm(dy, s[kDownBf16]), s[kGateUp]);
     const auto d_gate_up_w = gemm_weight_gradient(d_gate_up, s[kY2]);
     const std::int64_t inner = s[kInner].size(1);
     g[kGateW] = d_gate_up_w.narrow(0, 0, inner);
     g[kUpW] = d_gate_up_w.narrow(0, inner, inner);
     const auto second = norm_gradients(
-        gemm(d_gate_up, s[kGateUpShadow]),
+        gemm(d_gate_up, s[kGateUpBf16]),
         dy,
         {s[kSum2], {}, s[kRstd2], s[kNorm2], {}, false},
-        aside);
+        side_stream);
     g[kNorm2W] = second.d_weight;
-    g[kOutW] = gemm_weight_gradient(second.d_sum, s[kMixed]);
-    const auto d_packed =
+    g[kOutW] = gemm_weight_gradient(second.d_sum, s[kAttended]);
+    const auto d_qkv =
         attention_gradients(
-            gemm(second.d_sum, s[kOutShadow]),
-            s[kPacked],
+            gemm(second.d_sum, s[kOutBf16]),
+            s[kQkv],
             s[kMask],
             s[kCos],
             s[kSin],
-            {s[kMixed], s[kLogSumExp], s[kSeed], s[kOffset], {}},
-            settings,
-            aside)
-            .d_packed;
-    const auto d_packed_w = gemm_weight_gradient(d_packed, s[kY1]);
-    const std::int64_t queries = options.query_heads * settings.sizes.head_dim;
-    const std::int64_t keys = options.key_heads * settings.sizes.head_dim;
-    g[kQueryW] = d_packed_w.narrow(0, 0, queries);
-    g[kKeyW] = d_packed_w.narrow(0, queries, keys);
-    g[kValueW] = d_packed_w.narrow(0, queries + keys, keys);
+            {s[kAttended], s[kLogSumExp], s[kSeed], s[kOffset], {}},
+            attention_options,
+            side_stream)
+            .d_qkv;
+    const auto d_qkv_w = gemm_weight_gradient(d_qkv, s[kY1]);
+    const std::int64_t queries =
+        options.query_heads * attention_options.sizes.head_dim;
+    const std::int64_t keys =
+        options.key_heads * attention_options.sizes.head_dim;
+    g[kQueryW] = d_qkv_w.narrow(0, 0, queries);
+    g[kKeyW] = d_qkv_w.narrow(0, queries, keys);
+    g[kValueW] = d_qkv_w.narrow(0, queries + keys, keys);
     const auto first = norm_gradients(
-        gemm(d_packed, s[kPackedShadow]),
+        gemm(d_qkv, s[kQkvBf16]),
         second.d_sum,
         {s[kX], {}, s[kRstd1], s[kNorm1], {}, false},
-        aside);
+        side_stream);
     g[kNorm1W] = first.d_weight;
-    aside.join();
+    side_stream.join();
     variable_list all(5);
     all[0] = first.d_sum.view({batch, -1, s[kX].size(1)});
     all.insert(all.end(), g.begin(), g.end());

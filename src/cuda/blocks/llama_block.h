@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of Llama: RMSNorm, rotary positions, shared keys, SwiGLU.
+// A Llama layer with RMSNorm, rotary embedding, grouped-query attention, and
+// SwiGLU.
 #pragma once
 
 #include <vector>
@@ -10,11 +11,13 @@
 
 namespace accelerate::cuda {
 
-/// The first norm, query, key, value, output, the second norm, gate, up, down:
-/// 9 fp32 parameters, no biases.
+/// Computes a Llama layer. `parameters` are the fp32 weights of 9 layers: first
+/// norm, query, key, value, output, second norm, gate, up, down.
 ///
-/// `cos` and `sin` are [1 or B, T, head width] in fp32. `mask_bias`: as in
-/// `gpt2_block`. Returns [B, T, D] in bf16, differentiable once.
+/// `cos` and `sin` are the rotary embedding, [1 or B, T, head_dim] in fp32.
+/// `mask_bias` is added to the attention scores. It is [B, 1, T, T] in bf16 and
+/// must include the causal mask. If it is undefined, attention is causal.
+/// Returns [B, T, D] in bf16. The result can be differentiated once.
 at::Tensor llama_block(
     const at::Tensor& x_BTD,
     const at::Tensor& mask_bias,

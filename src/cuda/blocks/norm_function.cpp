@@ -31,9 +31,9 @@ class Norm : public torch::autograd::Function<Norm> {
 
   static variable_list backward(AutogradContext* context, variable_list d) {
     const variable_list s = context->get_saved_variables();
-    Aside aside(false);
+    SideStream side_stream(false);
     const auto g = norm_gradients(
-        as_rows(d[0]), {}, {s[0], s[1], s[2], s[3], {}, false}, aside);
+        as_rows(d[0]), {}, {s[0], s[1], s[2], s[3], {}, false}, side_stream);
     return {
         g.d_sum.view(context->saved_data["sizes"].toIntVector()),
         g.d_weight,
@@ -42,18 +42,19 @@ class Norm : public torch::autograd::Function<Norm> {
   }
 };
 
-class DrawnDropout : public torch::autograd::Function<DrawnDropout> {
+class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
  public:
   static at::Tensor forward(
       AutogradContext* context, const at::Tensor& x, double rate) {
     const auto drawn = draw_dropout(rate);
-    keep(*context, "dropout", drawn);
+    save_dropout(*context, "dropout", drawn);
     return residual_dropout(as_rows(x), {}, {}, drawn).view(x.sizes());
   }
 
   static variable_list backward(AutogradContext* context, variable_list d) {
     return {
-        residual_dropout(as_rows(d[0]), {}, {}, kept(*context, "dropout"))
+        residual_dropout(
+            as_rows(d[0]), {}, {}, saved_dropout(*context, "dropout"))
             .view(d[0].sizes()),
         at::Tensor()};
   }
@@ -70,7 +71,7 @@ at::Tensor normalize(
 }
 
 at::Tensor dropout(const at::Tensor& x, double rate) {
-  return rate > 0.0 ? DrawnDropout::apply(x, rate) : x;
+  return rate > 0.0 ? DropoutFunction::apply(x, rate) : x;
 }
 
 }  // namespace accelerate::cuda

@@ -10,7 +10,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "cuda/blocks/recorded_random.h"
+#include "cuda/blocks/graph_random_state.h"
 #include "cuda/kernels/column_sum.h"
 #include "cuda/kernels/norm.h"
 #include "cuda/kernels/residual.h"
@@ -45,7 +45,7 @@ kernels::Type type_of(const at::Tensor& tensor) {
       return kernels::Type::f32;
     default:
       throw ArgumentError(
-          str_cat("no kernel for values of type ", tensor.scalar_type()));
+          str_cat("no kernel supports the type ", tensor.scalar_type()));
   }
 }
 
@@ -56,14 +56,15 @@ kernels::Dropout draw_dropout(double rate) {
   auto generator = at::cuda::detail::getDefaultCUDAGenerator();
   auto* const random = at::check_generator<at::CUDAGeneratorImpl>(generator);
   const std::lock_guard lock(random->mutex_);
-  // Each vector has its own counter of 64 bits: one step (of four) is enough.
+  // Each vector has its own 64-bit counter: an increment of one step (of four)
+  // is enough.
   const at::PhiloxCudaState state = random->philox_cuda_state(4);
   kernels::Dropout dropout = {.rate = static_cast<float>(rate), .random = {}};
   if (state.captured_) {
     dropout.random = {
         state.seed_.ptr, state.offset_.ptr, 0, state.offset_intragraph_};
-    if (RecordedRandom* const recording = RecordedRandom::current()) {
-      dropout.random = recording->keep(dropout.random);
+    if (GraphRandomState* const graph = GraphRandomState::current()) {
+      dropout.random = graph->copy_of(dropout.random);
     }
   } else {
     dropout.random = {nullptr, nullptr, state.seed_.val, state.offset_.val};
@@ -106,7 +107,7 @@ NormGradients norm_gradients(
     const at::Tensor& dy,
     const at::Tensor& d_extra,
     const NormSaved& saved,
-    Aside& aside) {
+    SideStream& side_stream) {
   const std::int64_t rows = dy.size(0);
   const std::int64_t width = dy.size(1);
   const bool has_dropout = saved.dropout.rate > 0.0F;
@@ -135,8 +136,8 @@ NormGradients norm_gradients(
       .d_bias = floats(g.d_bias),
       .workspace = floats(workspace)};
   kernels::norm_backward(work, stream());
-  aside.hold(workspace);
-  aside.run([&] { kernels::norm_backward_sums(work, stream()); });
+  side_stream.keep_alive(workspace);
+  side_stream.run([&] { kernels::norm_backward_sums(work, stream()); });
   return g;
 }
 
@@ -157,7 +158,7 @@ std::tuple<at::Tensor, at::Tensor> bias_activation_gradients(
     const at::Tensor& x,
     const at::Tensor& bias,
     kernels::Activation activation,
-    Aside& aside) {
+    SideStream& side_stream) {
   const std::int64_t rows = x.size(0);
   const std::int64_t width = x.size(1);
   const auto d_bias = make_floats(x, width);
@@ -169,7 +170,7 @@ std::tuple<at::Tensor, at::Tensor> bias_activation_gradients(
       bytes(dy),
       floats(workspace),
       stream());
-  finish_column_sum(rows, width, workspace, d_bias, aside);
+  finish_column_sum(rows, width, workspace, d_bias, side_stream);
   return {dy, d_bias};
 }
 
@@ -214,7 +215,9 @@ at::Tensor residual_dropout(
 }
 
 std::tuple<at::Tensor, at::Tensor> residual_dropout_gradients(
-    const at::Tensor& dy, const kernels::Dropout& dropout, Aside& aside) {
+    const at::Tensor& dy,
+    const kernels::Dropout& dropout,
+    SideStream& side_stream) {
   const std::int64_t rows = dy.size(0);
   const std::int64_t width = dy.size(1);
   at::Tensor dx = at::empty_like(dy);
@@ -227,7 +230,7 @@ std::tuple<at::Tensor, at::Tensor> residual_dropout_gradients(
       bytes(dx),
       floats(workspace),
       stream());
-  finish_column_sum(rows, width, workspace, d_bias, aside);
+  finish_column_sum(rows, width, workspace, d_bias, side_stream);
   return {dx, d_bias};
 }
 
@@ -236,23 +239,23 @@ void finish_column_sum(
     std::int64_t width,
     const at::Tensor& workspace,
     const at::Tensor& out,
-    Aside& aside) {
-  aside.hold(workspace);
-  aside.run([&] {
-    kernels::column_sum_parts(
+    SideStream& side_stream) {
+  side_stream.keep_alive(workspace);
+  side_stream.run([&] {
+    kernels::finish_column_sum(
         rows, width, floats(workspace), floats(out), stream());
   });
 }
 
-at::Tensor column_sum(const at::Tensor& x, Aside& aside) {
+at::Tensor column_sum(const at::Tensor& x, SideStream& side_stream) {
   const std::int64_t rows = x.size(0);
   const std::int64_t width = x.size(1);
   at::Tensor out = make_floats(x, width);
   const auto workspace =
       make_floats(x, kernels::column_sum_workspace(rows, width));
-  aside.hold(workspace);
-  aside.hold(x);
-  aside.run([&] {
+  side_stream.keep_alive(workspace);
+  side_stream.keep_alive(x);
+  side_stream.run([&] {
     kernels::column_sum(
         type_of(x),
         bytes(x),

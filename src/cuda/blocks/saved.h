@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a block keeps from forward to backward, by position.
+// Helpers that save the state of a block's forward for its backward.
 //
-// Tensors go through `save_for_backward`, which lets them go as soon as the
-// block's backward has run; the rest is small.
+// Tensors are saved with `save_for_backward`, which frees them as soon as the
+// block's backward has run. Dropout states are saved in `saved_data`.
 #pragma once
 
 #include <optional>
@@ -15,12 +15,13 @@
 
 namespace accelerate::cuda {
 
-/// An argument that may be undefined, as `Function::apply` wants it.
+/// Converts a tensor that may be undefined to the form that `Function::apply`
+/// needs.
 inline std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
-/// [B, T, D] in any floating type as rows in bf16.
+/// Converts [B, T, D] of any floating-point type to a matrix [B T, D] in bf16.
 inline at::Tensor as_rows(const at::Tensor& x_BTD) {
   return x_BTD.detach()
       .reshape({-1, x_BTD.size(-1)})
@@ -28,7 +29,7 @@ inline at::Tensor as_rows(const at::Tensor& x_BTD) {
       .contiguous();
 }
 
-inline void keep(
+inline void save_dropout(
     torch::autograd::AutogradContext& context,
     const std::string& name,
     const kernels::Dropout& dropout) {
@@ -43,7 +44,7 @@ inline void keep(
       static_cast<std::int64_t>(dropout.random.offset)};
 }
 
-inline kernels::Dropout kept(
+inline kernels::Dropout saved_dropout(
     torch::autograd::AutogradContext& context, const std::string& name) {
   const auto words = context.saved_data[name].toIntVector();
   const auto pointer = [](std::int64_t word) {

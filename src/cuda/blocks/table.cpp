@@ -8,16 +8,16 @@
 #include "cuda/blocks/linear.h"
 #include "cuda/blocks/linear_cross_entropy.h"
 #include "cuda/blocks/llama_block.h"
+#include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/norm_function.h"
-#include "cuda/blocks/shadows.h"
 #include "cuda/blocks/unpadding.h"
 
 namespace accelerate::cuda {
 namespace {
 
 void before_replay() {
-  refuse_wrong_label();
-  refresh_shadows();
+  throw_if_wrong_label();
+  refresh_low_precision_copies();
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ const FusedBlocks& fused_block_table() {
       .dropout = dropout,
       .linear_cross_entropy = linear_cross_entropy,
       .adamw_step = adamw_step,
-      .refresh = before_replay,
+      .before_replay = before_replay,
       .unpad = unpad,
       .take_rows = take_rows,
       .summed_embedding = summed_embedding,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All blocks, as models find them.
+// The table of all fused operations. Models and optimizers call these
+// operations through the table.
 #pragma once
 
 #include "device/fused_blocks.h"

@@ -56,22 +56,22 @@ class TakeRows : public torch::autograd::Function<TakeRows> {
 UnpaddedBatch unpad(const at::Tensor& mask_BT, std::int64_t rows) {
   const auto is_real = mask_BT.ne(0).contiguous();
   const auto ints = mask_BT.options().dtype(at::kInt);
-  const std::int64_t longest = kernels::kShortTokens;
-  const std::int64_t spares = (rows + longest - 1) / longest;
+  const std::int64_t max_length = kernels::kShortTokens;
+  const std::int64_t spare_sequences = (rows + max_length - 1) / max_length;
   UnpaddedBatch batch = {
       at::empty({rows}, ints),
       at::empty({mask_BT.numel()}, ints),
-      at::empty({mask_BT.size(0) + spares + 1}, ints)};
+      at::empty({mask_BT.size(0) + spare_sequences + 1}, ints)};
   kernels::unpad(
       {.is_real = is_real.data_ptr<bool>(),
        .batch = mask_BT.size(0),
        .tokens = mask_BT.size(1),
        .rows = rows,
-       .spares = spares,
-       .longest = longest,
-       .sources = batch.sources.data_ptr<int>(),
-       .places = batch.places.data_ptr<int>(),
-       .starts = batch.starts.data_ptr<int>()},
+       .spare_sequences = spare_sequences,
+       .max_length = max_length,
+       .source_rows = batch.source_rows.data_ptr<int>(),
+       .packed_rows = batch.packed_rows.data_ptr<int>(),
+       .sequence_offsets = batch.sequence_offsets.data_ptr<int>()},
       stream());
   return batch;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches without their padding.
+// Removes the padding from batches by packing the real tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>

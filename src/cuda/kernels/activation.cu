@@ -6,11 +6,10 @@ namespace accelerate::cuda::kernels {
 namespace {
 
 struct GeluErf {
-  // The normal distribution up to x and its density, from one exponential:
-  // Abramowitz and Stegun 7.1.26, off by 1.5e-7 at most. `erff` alone takes
-  // more time than the memory does.
+  // The normal CDF and PDF from one exponential: Abramowitz and Stegun 7.1.26,
+  // error at most 1.5e-7. `erff` alone takes longer than the memory accesses.
   struct Normal {
-    float up_to, density;
+    float cdf, pdf;
   };
   __device__ static Normal normal(float x) {
     const float e = __expf(-0.5F * x * x);
@@ -23,10 +22,10 @@ struct GeluErf {
     const float tail = 0.5F * poly * e;
     return {x < 0.0F ? tail : 1.0F - tail, 0.39894228F * e};
   }
-  __device__ static float value(float x) { return x * normal(x).up_to; }
-  __device__ static float slope(float x) {
+  __device__ static float value(float x) { return x * normal(x).cdf; }
+  __device__ static float derivative(float x) {
     const Normal n = normal(x);
-    return n.up_to + x * n.density;
+    return n.cdf + x * n.pdf;
   }
 };
 
@@ -34,13 +33,13 @@ struct GeluTanh {
   static constexpr float kScale = 0.79788456F;  // sqrt(2 / pi)
   static constexpr float kCubic = 0.044715F;
   // (1 + tanh(u)) / 2 is the logistic function of 2 u.
-  __device__ static float half_of(float x) {
+  __device__ static float tanh_cdf(float x) {
     const float u = kScale * x * (1.0F + kCubic * x * x);
     return __fdividef(1.0F, 1.0F + __expf(-2.0F * u));
   }
-  __device__ static float value(float x) { return x * half_of(x); }
-  __device__ static float slope(float x) {
-    const float h = half_of(x);
+  __device__ static float value(float x) { return x * tanh_cdf(x); }
+  __device__ static float derivative(float x) {
+    const float h = tanh_cdf(x);
     return h +
            2.0F * x * h * (1.0F - h) * kScale * (1.0F + 3.0F * kCubic * x * x);
   }
@@ -60,9 +59,9 @@ __global__ void __launch_bounds__(kThreads) bias_activation_kernel(
            static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
        i < vectors;
        i += step) {
-    Float8 v = load8(x + i * kVector);
+    Floats8 v = load8(x + i * kVector);
     if (bias != nullptr) {
-      add(v, load8(bias + place_in_row(i, row_vectors) * kVector));
+      add(v, load8(bias + index_in_row(i, row_vectors) * kVector));
     }
 #pragma unroll
     for (int k = 0; k < kVector; ++k) {
@@ -88,9 +87,9 @@ __global__ void __launch_bounds__(kThreads) bias_activation_any_kernel(
   }
 }
 
-// As column_sum_kernel, with the slope in between.
+// Like column_sum_kernel, with the derivative applied to each element.
 template <typename T, typename A, bool kIsAligned>
-__global__ void __launch_bounds__(kStripBlock, kStripsAtOnce)
+__global__ void __launch_bounds__(kStripBlock, kStripBlocksPerSm)
     bias_activation_backward_kernel(
         const T* x,
         const float* bias,
@@ -101,13 +100,13 @@ __global__ void __launch_bounds__(kStripBlock, kStripsAtOnce)
         float* partial) {
   const Strip strip;
   const std::int64_t column = strip.column;
-  Float8 sum = {};
+  Floats8 sum = {};
   std::int64_t i = strip.row;
   if (kIsAligned && column + kVector <= width) {
-    const Float8 b = bias != nullptr ? load8(bias + column) : Float8{};
+    const Floats8 b = bias != nullptr ? load8(bias + column) : Floats8{};
     const std::int64_t step = strip.step * width;
     std::int64_t at = i * width + column;
-    // The next row is on its way while one is worked on.
+    // The next row is prefetched while this one is processed.
     Packed8<T> next_x = {};
     Packed8<T> next_dy = {};
     if (i < rows) {
@@ -115,8 +114,8 @@ __global__ void __launch_bounds__(kStripBlock, kStripsAtOnce)
       next_dy = load_packed(dy + at);
     }
     for (; i < rows; i += strip.step, at += step) {
-      Float8 v = unpack(next_x);
-      Float8 d = unpack(next_dy);
+      Floats8 v = unpack(next_x);
+      Floats8 d = unpack(next_dy);
       if (i + strip.step < rows) {
         next_x = load_packed(x + at + step);
         next_dy = load_packed(dy + at + step);
@@ -124,7 +123,7 @@ __global__ void __launch_bounds__(kStripBlock, kStripsAtOnce)
       add(v, b);
 #pragma unroll
       for (int k = 0; k < kVector; ++k) {
-        d.at[k] *= A::slope(v.at[k]);
+        d.at[k] *= A::derivative(v.at[k]);
       }
       add(sum, d);
       store8(dx + at, d);
@@ -135,7 +134,7 @@ __global__ void __launch_bounds__(kStripBlock, kStripsAtOnce)
       const std::int64_t at = i * width + column + k;
       const float d =
           to_float(dy[at]) *
-          A::slope(
+          A::derivative(
               to_float(x[at]) + (bias != nullptr ? bias[column + k] : 0.0F));
       dx[at] = from_float<T>(d);
 #pragma unroll
@@ -165,8 +164,8 @@ __device__ __forceinline__ float swiglu(float gate, float up) {
   return gate * sigmoid(gate) * up;
 }
 
-// Turns a pair into its gradients.
-__device__ __forceinline__ void swiglu_slopes(
+// Replaces a pair by its gradients.
+__device__ __forceinline__ void swiglu_derivatives(
     float& gate, float& up, float dy) {
   const float s = sigmoid(gate);
   const float silu = gate * s;
@@ -191,13 +190,13 @@ __global__ void __launch_bounds__(kThreads) swiglu_kernel(
     const std::int64_t at = (i + row * row_groups) * kWidth;
     const std::int64_t up_at = at + row_groups * kWidth;
     if constexpr (kWidth == kVector) {
-      Float8 gate = load8(gate_up + at);
-      Float8 up = load8(gate_up + up_at);
+      Floats8 gate = load8(gate_up + at);
+      Floats8 up = load8(gate_up + up_at);
       if constexpr (kIsBackward) {
-        const Float8 d = load8(dy + i * kVector);
+        const Floats8 d = load8(dy + i * kVector);
 #pragma unroll
         for (int k = 0; k < kVector; ++k) {
-          swiglu_slopes(gate.at[k], up.at[k], d.at[k]);
+          swiglu_derivatives(gate.at[k], up.at[k], d.at[k]);
         }
         store8(out + at, gate);
         store8(out + up_at, up);
@@ -212,7 +211,7 @@ __global__ void __launch_bounds__(kThreads) swiglu_kernel(
       float gate = to_float(gate_up[at]);
       float up = to_float(gate_up[up_at]);
       if constexpr (kIsBackward) {
-        swiglu_slopes(gate, up, to_float(dy[i]));
+        swiglu_derivatives(gate, up, to_float(dy[i]));
         out[at] = from_float<T>(gate);
         out[up_at] = from_float<T>(up);
       } else {
@@ -301,11 +300,7 @@ void bias_activation_backward(
         if (aligned) {
           kernel = bias_activation_backward_kernel<T, A, true>;
         }
-        kernel<<<
-            strip_grid(work.rows, work.width),
-            strip_block(),
-            0,
-            stream>>>(
+        kernel<<<strip_grid(work.rows, work.width), strip_block(), 0, stream>>>(
             static_cast<const T*>(work.x),
             work.bias,
             static_cast<const T*>(dy),

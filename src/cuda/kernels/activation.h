@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands between the two products of a feed-forward layer.
+// The activation functions between the two GEMMs of a feed-forward layer.
 #pragma once
 
 #include "cuda/kernels/types.h"
@@ -8,7 +8,8 @@ namespace accelerate::cuda::kernels {
 
 enum class Activation { gelu_erf, gelu_tanh };
 
-/// y = activation(x + bias), all [N, D]; a null bias is none.
+/// The input of y = activation(x + bias), where x and y are [N, D]. If `bias`
+/// is null, no bias is added.
 struct BiasActivation {
   Type type = Type::bf16;
   Activation activation = Activation::gelu_erf;
@@ -18,13 +19,14 @@ struct BiasActivation {
   const float* bias = nullptr;
 };
 
-/// `y` may be `x`.
+/// Computes `y`, which may be the same memory as `x`.
 void bias_activation_forward(
     const BiasActivation& work, void* y, cudaStream_t stream);
 
-/// dx from dy and forward's x (`dx` may be `dy`). `workspace`, of
-/// `column_sum_workspace(rows, width)` floats, gets the parts of the bias'
-/// gradient; `column_sum_parts` adds them up, on any stream.
+/// Computes `dx` from `dy` and the `x` of forward. `dx` may be the same memory
+/// as `dy`. `workspace` must have `column_sum_workspace(rows, width)` floats
+/// and receives the partial sums of the bias gradient. Afterwards, the caller
+/// must call `finish_column_sum`, on any stream, to add up the partial sums.
 void bias_activation_backward(
     const BiasActivation& work,
     const void* dy,
@@ -32,8 +34,8 @@ void bias_activation_backward(
     float* workspace,
     cudaStream_t stream);
 
-/// y = silu(gate) * up, from rows that hold gate and up side by side:
-/// [N, 2 * D] to [N, D].
+/// Computes y = silu(gate) * up. Each row of `gate_up`, [N, 2 * D], holds gate,
+/// then up. `y` is [N, D].
 void swiglu_forward(
     Type type,
     const void* gate_up,
@@ -42,7 +44,8 @@ void swiglu_forward(
     std::int64_t width,
     cudaStream_t stream);
 
-/// `d_gate_up` may be `gate_up`.
+/// Computes the gradient of `gate_up`. `d_gate_up` may be the same memory as
+/// `gate_up`.
 void swiglu_backward(
     Type type,
     const void* gate_up,

@@ -7,18 +7,18 @@
 namespace accelerate::cuda::kernels {
 namespace {
 
-constexpr int kMostTensors = 400;  // The table travels as kernel parameters.
+constexpr int kMaxTensors = 400;  // The table is passed as kernel parameters.
 constexpr int kThreads = 256;
-constexpr int kChunk = 4096;  // Elements of a block.
+constexpr int kChunk = 4096;  // Elements per thread block.
 
 struct Table {
-  AdamWTensor tensors[kMostTensors];
-  int first_chunk[kMostTensors + 1];
+  AdamWTensor tensors[kMaxTensors];
+  int first_chunk[kMaxTensors + 1];
   int count;
 };
 static_assert(sizeof(Table) + sizeof(AdamWArguments) <= 32000);
 
-// What is the same for every element of a step.
+// The factors that are the same for every element of a step.
 struct Factors {
   float lr_over_correction1;
   float inverse_sqrt_correction2;
@@ -32,7 +32,7 @@ factors_of(const AdamWArguments& arguments, const AdamWTensor& tensor) {
                         ? static_cast<double>(*arguments.lr_at)
                         : arguments.lr;
   const double step = static_cast<double>(*tensor.step_at);
-  // In double: 1 - 0.999^1 has three digits left in float.
+  // In double: in float, 1 - 0.999^1 would keep only three digits.
   const double correction1 = 1.0 - pow(arguments.beta1, step);
   const double correction2 = 1.0 - pow(arguments.beta2, step);
   const float scale =
@@ -89,28 +89,28 @@ __device__ void update_scalars(
         tensor.exp_avg_sq[i],
         f,
         b);
-    if (tensor.shadow != nullptr) {
-      static_cast<__nv_bfloat16*>(tensor.shadow)[i] =
+    if (tensor.bf16_copy != nullptr) {
+      static_cast<__nv_bfloat16*>(tensor.bf16_copy)[i] =
           from_float<__nv_bfloat16>(tensor.parameter[i]);
     }
   }
 }
 
-// Four neighbours: threads side by side then touch whole lines, where eight
-// in fp32 would leave half of each to a second access.
+// Four elements per access: neighboring threads then touch whole cache lines,
+// whereas eight fp32 values would need a second access for half of each line.
 constexpr int kGroup = 4;
-constexpr int kGroups = 1;  // On their way at once; more are slower.
+constexpr int kGroups = 1;  // Prefetched at once; more are slower.
 
-struct Float4 {
+struct Floats4 {
   float at[kGroup];
 };
 
-__device__ __forceinline__ Float4 load4(const float* from) {
+__device__ __forceinline__ Floats4 load4(const float* from) {
   const float4 x = *reinterpret_cast<const float4*>(from);
   return {{x.x, x.y, x.z, x.w}};
 }
 template <typename G>
-__device__ __forceinline__ Float4 load4(const G* from) {
+__device__ __forceinline__ Floats4 load4(const G* from) {
   const uint2 bits = *reinterpret_cast<const uint2*>(from);
   const auto* const values = reinterpret_cast<const G*>(&bits);
   return {
@@ -119,23 +119,23 @@ __device__ __forceinline__ Float4 load4(const G* from) {
        to_float(values[2]),
        to_float(values[3])}};
 }
-// What is written is not read again soon: it need not push other data out of
-// the cache. Saying the same of what is read costs 7 % on an H200.
-__device__ __forceinline__ void stream_out(float* to, const Float4& x) {
+// Streaming stores: the results are not read again soon and need not evict
+// other data from the cache. Streaming loads would cost 7 % on an H200.
+__device__ __forceinline__ void stream_out(float* to, const Floats4& x) {
   __stcs(
       reinterpret_cast<float4*>(to),
       make_float4(x.at[0], x.at[1], x.at[2], x.at[3]));
 }
-__device__ __forceinline__ void store4(__nv_bfloat16* to, const Float4& x) {
+__device__ __forceinline__ void store4(__nv_bfloat16* to, const Floats4& x) {
   *reinterpret_cast<uint2*>(to) = {
       pair_bits(x.at[0], x.at[1], to), pair_bits(x.at[2], x.at[3], to)};
 }
 
 struct Group {
-  Float4 gradient, parameter, exp_avg, exp_avg_sq;
+  Floats4 gradient, parameter, exp_avg, exp_avg_sq;
 };
 
-__device__ __forceinline__ std::int64_t place_of(std::int64_t first, int n) {
+__device__ __forceinline__ std::int64_t group_index(std::int64_t first, int n) {
   return first + n * kThreads * kGroup;
 }
 
@@ -147,7 +147,7 @@ __device__ __forceinline__ void load_groups(
     Group (&groups)[kGroups]) {
 #pragma unroll
   for (int n = 0; n < kGroups; ++n) {
-    const std::int64_t i = place_of(first, n);
+    const std::int64_t i = group_index(first, n);
     if (i < end) {
       groups[n] = {
           load4(static_cast<const G*>(tensor.gradient) + i),
@@ -167,7 +167,7 @@ __device__ __forceinline__ void update_groups(
     const Betas& b) {
 #pragma unroll
   for (int n = 0; n < kGroups; ++n) {
-    const std::int64_t i = place_of(first, n);
+    const std::int64_t i = group_index(first, n);
     if (i < end) {
       Group& g = groups[n];
 #pragma unroll
@@ -183,8 +183,8 @@ __device__ __forceinline__ void update_groups(
       stream_out(tensor.parameter + i, g.parameter);
       stream_out(tensor.exp_avg + i, g.exp_avg);
       stream_out(tensor.exp_avg_sq + i, g.exp_avg_sq);
-      if (tensor.shadow != nullptr) {
-        store4(static_cast<__nv_bfloat16*>(tensor.shadow) + i, g.parameter);
+      if (tensor.bf16_copy != nullptr) {
+        store4(static_cast<__nv_bfloat16*>(tensor.bf16_copy) + i, g.parameter);
       }
     }
   }
@@ -195,7 +195,7 @@ __device__ __forceinline__ bool is_aligned_here(const AdamWTensor& t) {
                     reinterpret_cast<std::uintptr_t>(t.gradient) |
                     reinterpret_cast<std::uintptr_t>(t.exp_avg) |
                     reinterpret_cast<std::uintptr_t>(t.exp_avg_sq) |
-                    reinterpret_cast<std::uintptr_t>(t.shadow);
+                    reinterpret_cast<std::uintptr_t>(t.bf16_copy);
   return bits % 16 == 0;
 }
 
@@ -214,12 +214,12 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(
       static_cast<std::int64_t>(chunk - table.first_chunk[index]) * kChunk;
   const std::int64_t end =
       begin + kChunk < tensor.size ? begin + kChunk : tensor.size;
-  const std::int64_t whole =
+  const std::int64_t vector_end =
       is_aligned_here(tensor) ? begin + (end - begin) / kGroup * kGroup : begin;
   Group groups[kGroups];
   std::int64_t first = begin + threadIdx.x * kGroup;
-  // On their way while powers are computed.
-  load_groups<G>(tensor, first, whole, groups);
+  // Prefetched while the powers are computed.
+  load_groups<G>(tensor, first, vector_end, groups);
   if (threadIdx.x == 0) {
     shared = factors_of(arguments, tensor);
   }
@@ -229,12 +229,12 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(
       static_cast<float>(arguments.beta1),
       static_cast<float>(arguments.beta2),
       static_cast<float>(arguments.eps)};
-  while (first < whole) {
-    update_groups(tensor, first, whole, groups, f, b);
-    first = place_of(first, kGroups);
-    load_groups<G>(tensor, first, whole, groups);
+  while (first < vector_end) {
+    update_groups(tensor, first, vector_end, groups, f, b);
+    first = group_index(first, kGroups);
+    load_groups<G>(tensor, first, vector_end, groups);
   }
-  update_scalars<G>(tensor, whole, end, f, b);
+  update_scalars<G>(tensor, vector_end, end, f, b);
 }
 
 }  // namespace
@@ -244,9 +244,9 @@ void adamw(
     int count,
     const AdamWArguments& arguments,
     cudaStream_t stream) {
-  for (int first = 0; first < count; first += kMostTensors) {
+  for (int first = 0; first < count; first += kMaxTensors) {
     Table table;
-    table.count = std::min(count - first, kMostTensors);
+    table.count = std::min(count - first, kMaxTensors);
     int chunks = 0;
     for (int i = 0; i < table.count; ++i) {
       table.tensors[i] = tensors[first + i];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW over many tensors in one pass: each byte is read once, written once.
+// AdamW for many tensors in one pass, in which each element is read and written
+// only once.
 #pragma once
 
 #include "cuda/kernels/types.h"
@@ -8,24 +9,26 @@ namespace accelerate::cuda::kernels {
 
 struct AdamWTensor {
   float* parameter = nullptr;
-  const void* gradient = nullptr;  ///< Of `AdamWArguments::gradient_type`.
+  const void* gradient = nullptr;  ///< In `AdamWArguments::gradient_type`.
   float* exp_avg = nullptr;
   float* exp_avg_sq = nullptr;
-  /// Steps so far, this one included, on the device.
+  /// The step count, including this step, as one float in device memory.
   const float* step_at = nullptr;
-  void* shadow = nullptr;  ///< A bf16 copy to refresh; may be null.
+  void* bf16_copy = nullptr;  ///< A copy that is also updated; may be null.
   std::int64_t size = 0;
 };
 
 struct AdamWArguments {
   Type gradient_type = Type::f32;
-  /// Values that change from step to step are read on the device, where they
-  /// are given there, so that a captured graph follows a schedule.
+  /// The learning rate in device memory; if null, `lr` is used. Values that
+  /// change between steps are read from device memory, so that a captured graph
+  /// uses the current values.
   const float* lr_at = nullptr;
   double lr = 0.0;
-  /// Gradients are divided by it; null: by one.
+  /// Gradients are divided by the float at this address. If null, they are not
+  /// divided.
   const float* grad_scale_at = nullptr;
-  /// Not zero: nothing is written.
+  /// If the float at this address is not zero, nothing is written. May be null.
   const float* found_inf_at = nullptr;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -34,7 +37,7 @@ struct AdamWArguments {
   bool maximize = false;
 };
 
-/// Queues one launch for every 400 tensors.
+/// Updates `count` tensors. Launches one kernel for every 400 tensors.
 void adamw(
     const AdamWTensor* tensors,
     int count,

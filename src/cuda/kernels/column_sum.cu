@@ -9,8 +9,9 @@ namespace {
 constexpr int kColumns = 32;
 constexpr int kLines = 16;
 
-// A block sums 32 columns: 16 lines of threads share the parts, then fold.
-__global__ void __launch_bounds__(kColumns* kLines) reduce_parts_kernel(
+// A thread block sums 32 columns: 16 rows of threads share the parts and are
+// then reduced.
+__global__ void __launch_bounds__(kColumns* kLines) reduce_partial_sums_kernel(
     const float* __restrict__ partial,
     std::int64_t parts,
     std::int64_t row,
@@ -50,14 +51,14 @@ __global__ void __launch_bounds__(kStripBlock) column_sum_kernel(
     bool is_aligned_x,
     float* __restrict__ partial) {
   const Strip strip;
-  Float8 sum = {};
+  Floats8 sum = {};
   if (is_aligned_x && strip.column + kVector <= width) {
-    walk<8>(
+    for_each_row<8>(
         strip,
         x + strip.column,
         stride,
         rows,
-        [&](std::int64_t, const Float8& values) { add(sum, values); });
+        [&](std::int64_t, const Floats8& values) { add(sum, values); });
   } else {
     for (std::int64_t i = strip.row; i < rows; i += strip.step) {
 #pragma unroll
@@ -76,16 +77,16 @@ __global__ void __launch_bounds__(kStripBlock) column_sum_kernel(
 std::int64_t column_parts(std::int64_t rows, std::int64_t width) {
   const std::int64_t strips = ceil_div(width, kStripWidth);
   const std::int64_t wanted =
-      grid_of(1 << 20, kStripsAtOnce) / std::max<std::int64_t>(strips, 1);
-  const std::int64_t most = ceil_div(rows, 2 * kStripLines);
-  return std::clamp<std::int64_t>(std::min(wanted, most), 1, 256);
+      grid_of(1 << 20, kStripBlocksPerSm) / std::max<std::int64_t>(strips, 1);
+  const std::int64_t max_parts = ceil_div(rows, 2 * kStripLines);
+  return std::clamp<std::int64_t>(std::min(wanted, max_parts), 1, 256);
 }
 
 std::int64_t column_sum_workspace(std::int64_t rows, std::int64_t width) {
   return column_parts(rows, width) * width;
 }
 
-void reduce_parts(
+void reduce_partial_sums(
     const float* partial,
     std::int64_t parts,
     int slices,
@@ -98,7 +99,7 @@ void reduce_parts(
   const dim3 grid(
       static_cast<unsigned>(ceil_div(width, kColumns)),
       static_cast<unsigned>(slices));
-  reduce_parts_kernel<<<grid, dim3(kColumns, kLines), 0, stream>>>(
+  reduce_partial_sums_kernel<<<grid, dim3(kColumns, kLines), 0, stream>>>(
       partial, parts, slices * width, width, sums);
 }
 
@@ -124,17 +125,17 @@ void column_sum(
               workspace);
     });
   }
-  column_sum_parts(rows, width, workspace, out, stream);
+  finish_column_sum(rows, width, workspace, out, stream);
 }
 
-void column_sum_parts(
+void finish_column_sum(
     std::int64_t rows,
     std::int64_t width,
     const float* workspace,
     float* out,
     cudaStream_t stream) {
   const std::int64_t parts = rows == 0 ? 0 : column_parts(rows, width);
-  reduce_parts(workspace, parts, 1, width, {{out}}, stream);
+  reduce_partial_sums(workspace, parts, 1, width, {{out}}, stream);
 }
 
 }  // namespace accelerate::cuda::kernels

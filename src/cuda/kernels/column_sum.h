@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over rows, in an order that depends on the sizes alone.
+// Column sums. The order of summation depends only on the sizes.
 #pragma once
 
 #include "cuda/kernels/types.h"
 
 namespace accelerate::cuda::kernels {
 
-/// Where the sums of a slice of the columns go.
+/// The outputs of `reduce_partial_sums`, one output for each slice.
 struct ColumnSums {
-  static constexpr int kMost = 3;
-  float* out[kMost] = {};  ///< Each [D]; null: not wanted.
+  static constexpr int kMax = 3;
+  float* out[kMax] = {};  ///< Each is [D], or null if it is not needed.
 };
 
-/// `partial` is [parts, slices, D]; sums over parts.
-void reduce_parts(
+/// Sums `partial`, [parts, slices, D], over its first dimension. D is `width`.
+void reduce_partial_sums(
     const float* partial,
     std::int64_t parts,
     int slices,
@@ -21,7 +21,9 @@ void reduce_parts(
     const ColumnSums& sums,
     cudaStream_t stream);
 
-/// out[j] = sum over i of x[i, j], x of `width` columns, `stride` apart.
+/// Computes out[j] as the sum of x[i, j] over all rows i. `stride` is the
+/// number of elements from one row of `x` to the next. `workspace` must have
+/// `column_sum_workspace(rows, width)` floats.
 void column_sum(
     Type type,
     const void* x,
@@ -32,17 +34,20 @@ void column_sum(
     float* workspace,
     cudaStream_t stream);
 
-/// The second half of it: `workspace` holds the parts already.
-void column_sum_parts(
+/// The second half of `column_sum`, for a `workspace` that already holds the
+/// partial sums.
+void finish_column_sum(
     std::int64_t rows,
     std::int64_t width,
     const float* workspace,
     float* out,
     cudaStream_t stream);
 
+/// The number of floats that the workspace for `column_sum` needs.
 std::int64_t column_sum_workspace(std::int64_t rows, std::int64_t width);
 
-/// In how many parts column sums of so many rows are made.
+/// The number of partial sums that are computed for each column of a matrix
+/// with this size.
 std::int64_t column_parts(std::int64_t rows, std::int64_t width);
 
 }  // namespace accelerate::cuda::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels share: 16-byte accesses, reductions, random masks.
+// Helpers for the kernels: 16-byte accesses, reductions, dropout masks.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,7 +10,7 @@
 namespace accelerate::cuda::kernels {
 
 constexpr int kWarp = 32;
-constexpr int kVector = 8;  ///< Elements a thread reads or writes at once.
+constexpr int kVector = 8;  ///< Elements read or written at once.
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -20,23 +20,25 @@ inline bool is_aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
 }
 
-/// Blocks that fill the device `waves` times, but no more than there is work.
-inline int grid_of(std::int64_t work, int blocks_per_processor) {
-  static const int processors = [] {
+/// The number of thread blocks that fills every SM with `blocks_per_sm` blocks,
+/// but at most `work`.
+inline int grid_of(std::int64_t work, int blocks_per_sm) {
+  static const int num_sms = [] {
     int device = 0;
     int count = 1;
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
     return count;
   }();
-  const std::int64_t most =
-      static_cast<std::int64_t>(processors) * blocks_per_processor;
-  return static_cast<int>(work < most ? work : most);
+  const std::int64_t max_blocks =
+      static_cast<std::int64_t>(num_sms) * blocks_per_sm;
+  return static_cast<int>(work < max_blocks ? work : max_blocks);
 }
 
-/// Which vector of its row the i-th of a matrix is. A division in 64 bits would
-/// take as long as bringing the vector from memory.
-__device__ __forceinline__ std::int64_t place_in_row(
+/// Returns the position of vector `i` of a matrix within its row of
+/// `row_vectors` vectors. Avoids 64-bit division where possible: it would take
+/// as long as loading the vector from memory.
+__device__ __forceinline__ std::int64_t index_in_row(
     std::int64_t i, std::int64_t row_vectors) {
   return i >> 32 == 0 ? static_cast<std::int64_t>(
                             static_cast<unsigned>(i) %
@@ -61,19 +63,20 @@ __device__ __forceinline__ __half from_float(float value) {
   return __float2half_rn(value);
 }
 
-/// Eight neighbours in fp32, whatever they are stored as.
-struct Float8 {
+/// Eight neighboring elements, converted from their storage type to fp32.
+struct Floats8 {
   float at[kVector];
 };
 
-__device__ __forceinline__ void add(Float8& x, const Float8& other) {
+__device__ __forceinline__ void add(Floats8& x, const Floats8& other) {
 #pragma unroll
   for (int k = 0; k < kVector; ++k) {
     x.at[k] += other.at[k];
   }
 }
 
-/// Eight neighbours as they are stored: what waits in registers stays small.
+/// Eight neighboring elements in their storage type. Prefetched data takes
+/// fewer registers in this form.
 template <typename T>
 struct Packed8 {
   uint4 bits;
@@ -92,7 +95,7 @@ __device__ __forceinline__ Packed8<float> load_packed(const float* from) {
   return {at[0], at[1]};
 }
 
-__device__ __forceinline__ Float8 unpack(const Packed8<float>& p) {
+__device__ __forceinline__ Floats8 unpack(const Packed8<float>& p) {
   return {
       {p.low.x,
        p.low.y,
@@ -103,9 +106,9 @@ __device__ __forceinline__ Float8 unpack(const Packed8<float>& p) {
        p.high.z,
        p.high.w}};
 }
-__device__ __forceinline__ Float8 unpack(const Packed8<__nv_bfloat16>& p) {
+__device__ __forceinline__ Floats8 unpack(const Packed8<__nv_bfloat16>& p) {
   const unsigned words[4] = {p.bits.x, p.bits.y, p.bits.z, p.bits.w};
-  Float8 result;
+  Floats8 result;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     // A bf16 is the upper half of a float.
@@ -114,9 +117,9 @@ __device__ __forceinline__ Float8 unpack(const Packed8<__nv_bfloat16>& p) {
   }
   return result;
 }
-__device__ __forceinline__ Float8 unpack(const Packed8<__half>& p) {
+__device__ __forceinline__ Floats8 unpack(const Packed8<__half>& p) {
   const unsigned words[4] = {p.bits.x, p.bits.y, p.bits.z, p.bits.w};
-  Float8 result;
+  Floats8 result;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const float2 pair =
@@ -128,7 +131,7 @@ __device__ __forceinline__ Float8 unpack(const Packed8<__half>& p) {
 }
 
 template <typename T>
-__device__ __forceinline__ Float8 load8(const T* from) {
+__device__ __forceinline__ Floats8 load8(const T* from) {
   return unpack(load_packed(from));
 }
 
@@ -142,12 +145,12 @@ __device__ __forceinline__ unsigned pair_bits(float a, float b, __half*) {
   return *reinterpret_cast<const unsigned*>(&pair);
 }
 
-__device__ __forceinline__ void store8(float* to, const Float8& x) {
+__device__ __forceinline__ void store8(float* to, const Floats8& x) {
   reinterpret_cast<float4*>(to)[0] = {x.at[0], x.at[1], x.at[2], x.at[3]};
   reinterpret_cast<float4*>(to)[1] = {x.at[4], x.at[5], x.at[6], x.at[7]};
 }
 template <typename T>
-__device__ __forceinline__ void store8(T* to, const Float8& x) {
+__device__ __forceinline__ void store8(T* to, const Floats8& x) {
   *reinterpret_cast<uint4*>(to) = {
       pair_bits(x.at[0], x.at[1], to),
       pair_bits(x.at[2], x.at[3], to),
@@ -171,8 +174,9 @@ __device__ __forceinline__ float warp_max(float value) {
   return value;
 }
 
-/// The sum over `kThreads` neighbours of a block, in all of them. `scratch`
-/// has a float for each warp and is free again after the next barrier.
+/// Sums `value` over all `kThreads` threads in a block, or over one warp if
+/// `kThreads` is 32. Every thread gets the result. `scratch` must have one
+/// float for each warp, and can be reused after the next barrier.
 template <int kThreads>
 __device__ __forceinline__ float block_sum(float value, float* scratch) {
   value = warp_sum(value);
@@ -194,7 +198,8 @@ __device__ __forceinline__ float block_sum(float value, float* scratch) {
   }
 }
 
-/// Philox 4x32 with seven rounds: 128 random bits for each (seed, counter).
+/// Philox 4x32 with seven rounds. Returns 128 random bits for each combination
+/// of seed, offset and index.
 __device__ __forceinline__ uint4
 philox(std::uint64_t seed, std::uint64_t offset, std::uint64_t index) {
   uint4 c = {
@@ -216,7 +221,7 @@ philox(std::uint64_t seed, std::uint64_t offset, std::uint64_t index) {
   return c;
 }
 
-/// A dropout mask, drawn for eight elements at a time.
+/// A dropout mask, which is generated for eight elements at a time.
 class Mask {
  public:
   __device__ explicit Mask(const Dropout& dropout)
@@ -235,8 +240,8 @@ class Mask {
                  ? static_cast<std::uint64_t>(*dropout.random.offset_at)
                  : 0U)) {}
 
-  /// Multiplies the eight elements that begin at 8 * `group`.
-  __device__ __forceinline__ void apply(Float8& x, std::uint64_t group) const {
+  /// Applies the mask to eight elements; the first has the index 8 * `group`.
+  __device__ __forceinline__ void apply(Floats8& x, std::uint64_t group) const {
     const uint4 bits = philox(seed_, offset_, group);
     const unsigned words[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
@@ -246,17 +251,17 @@ class Mask {
     }
   }
 
-  /// The factor of one element.
+  /// Returns the factor for one element: 0 if the element is dropped.
   __device__ __forceinline__ float at(std::uint64_t element) const {
     const uint4 bits = philox(seed_, offset_, element / kVector);
     const unsigned words[4] = {bits.x, bits.y, bits.z, bits.w};
-    const unsigned place = static_cast<unsigned>(element % kVector);
+    const unsigned index = static_cast<unsigned>(element % kVector);
     unsigned word = words[0];
 #pragma unroll
     for (unsigned i = 1; i < 4; ++i) {
-      word = place / 2 == i ? words[i] : word;
+      word = index / 2 == i ? words[i] : word;
     }
-    const unsigned draw = (word >> (16 * (place % 2))) & 0xffffU;
+    const unsigned draw = (word >> (16 * (index % 2))) & 0xffffU;
     return draw >= threshold_ ? scale_ : 0.0F;
   }
 
@@ -267,7 +272,7 @@ class Mask {
   std::uint64_t offset_;
 };
 
-/// Calls `f` with a null pointer of the type that `type` names.
+/// Calls `f` with a null pointer whose type points to the C++ type for `type`.
 template <typename F>
 void with_type(Type type, F f) {
   switch (type) {

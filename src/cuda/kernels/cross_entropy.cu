@@ -10,67 +10,68 @@ constexpr int kThreads = 512;
 constexpr float kLog2E = 1.44269504F;
 constexpr float kLn2 = 0.69314718F;
 
-__device__ __forceinline__ float exp2_of(float x) {
+__device__ __forceinline__ float exp2_approx(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// The largest so far and the sum of exp(x - largest), in powers of two.
+// Online softmax: the running maximum and the sum of exp(x - max), in powers of
+// two.
 struct Softmax {
-  float largest = -INFINITY;  // Times log2(e).
+  float max = -INFINITY;  // Times log2(e).
   float sum = 0.0F;
 
-  __device__ __forceinline__ void raise(float x) {
-    if (x > largest) {
-      sum *= exp2_of(largest - x);  // 0 at first: exp2(-inf).
-      largest = x;
+  __device__ __forceinline__ void raise_max(float x) {
+    if (x > max) {
+      sum *= exp2_approx(max - x);  // 0 at first: exp2(-inf).
+      max = x;
     }
   }
   __device__ __forceinline__ void add(float x) {
-    raise(x * kLog2E);
-    sum += exp2_of(x * kLog2E - largest);
+    raise_max(x * kLog2E);
+    sum += exp2_approx(x * kLog2E - max);
   }
-  __device__ __forceinline__ void add(const Float8& x) {
-    float here = x.at[0];
+  __device__ __forceinline__ void add(const Floats8& x) {
+    float vector_max = x.at[0];
 #pragma unroll
     for (int k = 1; k < kVector; ++k) {
-      here = fmaxf(here, x.at[k]);
+      vector_max = fmaxf(vector_max, x.at[k]);
     }
-    raise(here * kLog2E);
+    raise_max(vector_max * kLog2E);
 #pragma unroll
     for (int k = 0; k < kVector; ++k) {
-      sum += exp2_of(fmaf(x.at[k], kLog2E, -largest));
+      sum += exp2_approx(fmaf(x.at[k], kLog2E, -max));
     }
   }
-  __device__ __forceinline__ void join(float other, float other_sum) {
-    const float most = fmaxf(largest, other);
-    // A thread without a column has -inf and 0, which must not become nan.
-    sum = (sum > 0.0F ? sum * exp2_of(largest - most) : 0.0F) +
-          (other_sum > 0.0F ? other_sum * exp2_of(other - most) : 0.0F);
-    largest = most;
+  __device__ __forceinline__ void merge(float other, float other_sum) {
+    const float new_max = fmaxf(max, other);
+    // A thread without columns has -inf and 0, which must not become nan.
+    sum = (sum > 0.0F ? sum * exp2_approx(max - new_max) : 0.0F) +
+          (other_sum > 0.0F ? other_sum * exp2_approx(other - new_max) : 0.0F);
+    max = new_max;
   }
 };
 
-__device__ Softmax joined(Softmax mine, float* scratch) {
+__device__ Softmax block_merged(Softmax local, float* scratch) {
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    const float other = __shfl_xor_sync(0xffffffffU, mine.largest, offset);
-    const float sum = __shfl_xor_sync(0xffffffffU, mine.sum, offset);
-    mine.join(other, sum);
+    const float other = __shfl_xor_sync(0xffffffffU, local.max, offset);
+    const float sum = __shfl_xor_sync(0xffffffffU, local.sum, offset);
+    local.merge(other, sum);
   }
   constexpr int kWarps = kThreads / kWarp;
   if (threadIdx.x % kWarp == 0) {
-    scratch[threadIdx.x / kWarp] = mine.largest;
-    scratch[kWarps + threadIdx.x / kWarp] = mine.sum;
+    scratch[threadIdx.x / kWarp] = local.max;
+    scratch[kWarps + threadIdx.x / kWarp] = local.sum;
   }
   __syncthreads();
-  Softmax all;
+  Softmax total;
 #pragma unroll
   for (int i = 0; i < kWarps; ++i) {
-    all.join(scratch[i], scratch[kWarps + i]);
+    total.merge(scratch[i], scratch[kWarps + i]);
   }
-  return all;
+  return total;
 }
 
 template <typename T, bool kIsVector>
@@ -81,14 +82,15 @@ __global__ void __launch_bounds__(kThreads)
   T* const logits = static_cast<T*>(w.logits) + row * w.stride;
   const std::int64_t label = w.labels[row];
   const float scale = *w.scale;
-  const std::int64_t whole =
+  const std::int64_t vector_end =
       kIsVector ? w.classes / kVector * kVector : std::int64_t{0};
   if (label < 0 || label >= w.classes) {
-    for (std::int64_t j = threadIdx.x * kVector; j < whole;
+    for (std::int64_t j = threadIdx.x * kVector; j < vector_end;
          j += kThreads * kVector) {
-      store8(logits + j, Float8{});
+      store8(logits + j, Floats8{});
     }
-    for (std::int64_t j = whole + threadIdx.x; j < w.columns; j += kThreads) {
+    for (std::int64_t j = vector_end + threadIdx.x; j < w.columns;
+         j += kThreads) {
       logits[j] = from_float<T>(0.0F);
     }
     if (threadIdx.x == 0) {
@@ -97,27 +99,28 @@ __global__ void __launch_bounds__(kThreads)
     return;
   }
   const float target = to_float(logits[label]);
-  Softmax mine;
+  Softmax local;
 #pragma unroll 4
-  for (std::int64_t j = threadIdx.x * kVector; j < whole;
+  for (std::int64_t j = threadIdx.x * kVector; j < vector_end;
        j += kThreads * kVector) {
-    mine.add(load8(logits + j));
+    local.add(load8(logits + j));
   }
-  for (std::int64_t j = whole + threadIdx.x; j < w.classes; j += kThreads) {
-    mine.add(to_float(logits[j]));
+  for (std::int64_t j = vector_end + threadIdx.x; j < w.classes;
+       j += kThreads) {
+    local.add(to_float(logits[j]));
   }
   // The barrier inside also keeps the label's logit from being overwritten
   // before every thread has read it.
-  const Softmax all = joined(mine, scratch);
-  // softmax * scale = exp2(x log2(e) - shift); a scale of 0 makes zeros.
-  const float shift = all.largest + __log2f(all.sum) - __log2f(scale);
+  const Softmax total = block_merged(local, scratch);
+  // softmax * scale = exp2(x log2(e) - shift); a scale of 0 gives zeros.
+  const float shift = total.max + __log2f(total.sum) - __log2f(scale);
 #pragma unroll 4
-  for (std::int64_t j = threadIdx.x * kVector; j < whole;
+  for (std::int64_t j = threadIdx.x * kVector; j < vector_end;
        j += kThreads * kVector) {
-    Float8 x = load8(logits + j);
+    Floats8 x = load8(logits + j);
 #pragma unroll
     for (int k = 0; k < kVector; ++k) {
-      x.at[k] = exp2_of(fmaf(x.at[k], kLog2E, -shift));
+      x.at[k] = exp2_approx(fmaf(x.at[k], kLog2E, -shift));
     }
     if (label >= j && label < j + kVector) {
 #pragma unroll
@@ -127,9 +130,10 @@ __global__ void __launch_bounds__(kThreads)
     }
     store8(logits + j, x);
   }
-  for (std::int64_t j = whole + threadIdx.x; j < w.classes; j += kThreads) {
+  for (std::int64_t j = vector_end + threadIdx.x; j < w.classes;
+       j += kThreads) {
     logits[j] = from_float<T>(
-        exp2_of(fmaf(to_float(logits[j]), kLog2E, -shift)) -
+        exp2_approx(fmaf(to_float(logits[j]), kLog2E, -shift)) -
         (j == label ? scale : 0.0F));
   }
   for (std::int64_t j = w.classes + threadIdx.x; j < w.columns; j += kThreads) {
@@ -138,7 +142,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) {
     w.losses[row] =
         scale > 0.0F
-            ? ((all.largest + __log2f(all.sum)) * kLn2 - target) * scale
+            ? ((total.max + __log2f(total.sum)) * kLn2 - target) * scale
             : NAN;
   }
 }
@@ -152,22 +156,22 @@ __global__ void __launch_bounds__(kCountThreads) count_labels_kernel(
     float* out,
     WrongLabel* wrong) {
   __shared__ int scratch[kCountThreads / kWarp];
-  int mine = 0;
+  int local = 0;
   std::int64_t wrong_label = kIgnoredLabel;
 #pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < count; i += kCountThreads) {
     const std::int64_t label = labels[i];
     const bool is_class = label >= 0 && label < classes;
-    mine += is_class ? 1 : 0;
+    local += is_class ? 1 : 0;
     wrong_label = is_class || label == kIgnoredLabel ? wrong_label : label;
   }
   const bool is_wrong = wrong_label != kIgnoredLabel;
-  mine = __reduce_add_sync(0xffffffffU, mine);
+  local = __reduce_add_sync(0xffffffffU, local);
   if (threadIdx.x % kWarp == 0) {
-    scratch[threadIdx.x / kWarp] = mine;
+    scratch[threadIdx.x / kWarp] = local;
   }
   const bool any_wrong = __syncthreads_or(is_wrong ? 1 : 0) != 0;
-  if (is_wrong) {  // Any of them will do.
+  if (is_wrong) {  // Any wrong label may be reported.
     *const_cast<volatile std::int64_t*>(&wrong->label) = wrong_label;
     __threadfence_system();
     *const_cast<volatile std::int64_t*>(&wrong->classes) = classes;

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross-entropy on rows of logits, which become their own gradients.
+// Cross-entropy for rows of logits. The logits are overwritten by their
+// gradients.
 #pragma once
 
 #include "cuda/kernels/types.h"
 
 namespace accelerate::cuda::kernels {
 
-/// A label of this value does not count.
+/// The loss ignores labels with this value.
 inline constexpr std::int64_t kIgnoredLabel = -100;
 
-/// A label that is neither a class nor ignored, where the host can read it
-/// without waiting: `label` is written before `classes`, which is 0 until then.
+/// Reports a label that is neither a class nor `kIgnoredLabel`. Is placed in
+/// memory that the CPU can read without waiting for the device. `classes` is 0
+/// until there is such a label; `label` is written before `classes`.
 struct WrongLabel {
   std::int64_t classes = 0;
   std::int64_t label = 0;
 };
 
-/// How many labels count (are in [0, classes)), as a float, and one over it: 0
-/// for none, or where one is wrong, which is then written to `wrong`. `out`:
-/// two floats.
+/// Counts the labels in [0, classes). Writes two floats to `out`: the count and
+/// its inverse. The inverse is 0 if the count is 0 or if a label is neither a
+/// class nor `kIgnoredLabel`. Such a label is written to `wrong`.
 void count_labels(
     const std::int64_t* labels,
     std::int64_t count,
@@ -31,15 +33,17 @@ struct CrossEntropy {
   Type type = Type::bf16;
   std::int64_t rows = 0;
   std::int64_t classes = 0;
-  std::int64_t stride = 0;  ///< Elements from one row of logits to the next.
-  /// Columns from `classes` up to here are padding, which gets zeros.
+  std::int64_t stride = 0;  ///< Elements from one row to the next.
+  /// The columns from `classes` up to, but not including, `columns` are
+  /// padding. They are set to zero.
   std::int64_t columns = 0;
-  /// In: logits. Out: (softmax - one_hot) * scale, zeros for labels that are
-  /// no class.
+  /// On input, the logits. On output, their gradients: (softmax - one_hot) *
+  /// scale, or zeros in each row whose label is not a class.
   void* logits = nullptr;
   const std::int64_t* labels = nullptr;
   const float* scale = nullptr;  ///< One float on the device.
-  /// [rows]: the loss of each row * scale; nan where that is 0.
+  /// [rows]: the loss of each row times `scale`. If the label is not a class,
+  /// the loss is 0. If `scale` is 0, every loss is nan.
   float* losses = nullptr;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places are sorted by id, so that those of one id lie together as a run. A
-// block sums the runs of a chunk of sorted places. Runs that end inside are
-// finished; what a run leaves in each block it crosses goes to `partial`, and
-// one block for each such run adds that up.
+// The tokens are sorted by id, so that tokens of one id form a run. A thread
+// block sums the runs within a chunk of sorted tokens. A run inside one chunk
+// is finished there. A run that crosses chunks leaves a partial sum in each of
+// them in `partial`, and one block per such run reduces these partial sums.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "cuda/kernels/common.cuh"
@@ -13,15 +13,15 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// A block goes through its chunk place by place, so few places want many blocks
-// and many places few parts.
-constexpr std::int64_t kFew = 8192;
+// A thread block processes its chunk token by token. With few tokens, small
+// chunks give more blocks; with many, large chunks give fewer partial sums.
+constexpr std::int64_t kFewTokens = 8192;
 constexpr int chunk_of(std::int64_t count) {
-  return count <= kFew ? 16 : 64;
+  return count <= kFewTokens ? 16 : 64;
 }
 
 struct Layout {
-  std::size_t keys, sorted_keys, places, sorted_places, partial, sort, end;
+  std::size_t keys, sorted_keys, tokens, sorted_tokens, partial, sort, end;
 };
 
 std::size_t sort_bytes(std::int64_t count, int bits) {
@@ -39,7 +39,7 @@ std::size_t sort_bytes(std::int64_t count, int bits) {
   return bytes;
 }
 
-// Ids outside the table are sorted behind it, as number `rows`.
+// Ids outside the table get the key `rows` and are sorted to the end.
 int bits_of(std::int64_t rows) {
   int bits = 1;
   while ((std::int64_t{1} << bits) <= rows) {
@@ -59,8 +59,8 @@ Layout layout_of(std::int64_t count, std::int64_t rows, std::int64_t width) {
       sizeof(float));
   Layout at = {};
   at.sorted_keys = list;
-  at.places = 2 * list;
-  at.sorted_places = 3 * list;
+  at.tokens = 2 * list;
+  at.sorted_tokens = 3 * list;
   at.partial = 4 * list;
   at.sort = at.partial + partial;
   at.end = at.sort + sort_bytes(count, bits_of(rows));
@@ -73,18 +73,18 @@ __global__ void __launch_bounds__(kThreads) keys_kernel(
     std::int64_t rows,
     std::int64_t padding_id,
     int* keys,
-    int* places) {
+    int* tokens) {
   const int i =
       static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   if (i < count) {
     const std::int64_t id = ids[i];
     const bool is_used = id >= 0 && id < rows && id != padding_id;
     keys[i] = static_cast<int>(is_used ? id : rows);
-    places[i] = i;
+    tokens[i] = i;
   }
 }
 
-// Where the sum of a run goes: see the top.
+// Decides where the sum of a run goes; see the top of this file.
 struct RunEnds {
   const int* keys;
   int begin, end, count;
@@ -93,16 +93,16 @@ struct RunEnds {
   float* partial;
 
   __device__ void finish(int first, int next, int key, float sum) const {
-    const bool came_before =
+    const bool starts_earlier =
         first == begin && begin > 0 && keys[begin - 1] == key;
-    const bool goes_on = next == end && end < count && keys[end] == key;
+    const bool continues = next == end && end < count && keys[end] == key;
     const std::int64_t chunk = blockIdx.x;
-    if (came_before) {
+    if (starts_earlier) {
       partial[2 * chunk * width + column] = sum;
-    } else if (goes_on) {
+    } else if (continues) {
       partial[(2 * chunk + 1) * width + column] = sum;
     } else {
-      // The only one that adds here; nobody waits for what was there.
+      // No other thread adds here; the atomic avoids waiting for the old value.
       atomicAdd(d_table + key * width + column, sum);
     }
   }
@@ -112,7 +112,7 @@ struct RunEnds {
 template <typename T, int kChunk>
 __global__ void __launch_bounds__(kThreads) runs_kernel(
     const int* __restrict__ keys,
-    const int* __restrict__ places,
+    const int* __restrict__ tokens,
     const T* __restrict__ dy,
     int count,
     int rows,
@@ -120,13 +120,13 @@ __global__ void __launch_bounds__(kThreads) runs_kernel(
     float* d_table,
     float* partial) {
   __shared__ int chunk_keys[kChunk];
-  __shared__ int chunk_places[kChunk];
+  __shared__ int chunk_tokens[kChunk];
   const int begin = static_cast<int>(blockIdx.x) * kChunk;
   const int end = min(begin + kChunk, count);
   for (int i = static_cast<int>(threadIdx.x); i < kChunk; i += kThreads) {
-    const bool is_there = begin + i < end;
-    chunk_keys[i] = is_there ? keys[begin + i] : rows;
-    chunk_places[i] = is_there ? places[begin + i] : 0;
+    const bool in_range = begin + i < end;
+    chunk_keys[i] = in_range ? keys[begin + i] : rows;
+    chunk_tokens[i] = in_range ? tokens[begin + i] : 0;
   }
   __syncthreads();
   const std::int64_t j =
@@ -139,10 +139,10 @@ __global__ void __launch_bounds__(kThreads) runs_kernel(
   int key = chunk_keys[0];
   float sum = 0.0F;
   for (int i = 0; i < kChunk && chunk_keys[i] < rows; i += kVector) {
-    float values[kVector];  // All on their way before the first is used.
+    float values[kVector];  // All are loaded before the first is used.
 #pragma unroll
     for (int k = 0; k < kVector; ++k) {
-      values[k] = to_float(dy[chunk_places[i + k] * width + j]);
+      values[k] = to_float(dy[chunk_tokens[i + k] * width + j]);
     }
 #pragma unroll
     for (int k = 0; k < kVector; ++k) {
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kThreads) runs_kernel(
   }
 }
 
-// blockIdx.x: a chunk in which a run may begin that goes on behind it.
+// blockIdx.x: a chunk in which a run may start that extends beyond the chunk.
 __global__ void __launch_bounds__(kThreads) crossing_kernel(
     const int* __restrict__ keys,
     int count,
@@ -180,15 +180,15 @@ __global__ void __launch_bounds__(kThreads) crossing_kernel(
     return;
   }
   const int key = keys[end];
-  const bool goes_on = key < rows && keys[end - 1] == key;
+  const bool continues = key < rows && keys[end - 1] == key;
   const int begin = chunk * size;
-  const bool began_before =
+  const bool starts_earlier =
       begin > 0 && keys[begin - 1] == key && keys[begin] == key;
-  if (!goes_on || began_before) {
+  if (!continues || starts_earlier) {
     return;
   }
   float sum = partial[(2 * static_cast<std::int64_t>(chunk) + 1) * width + j];
-  // All chunks up to the one where the run ends.
+  // Find the chunk in which the run ends.
   int last = chunk + 1;
   while ((last + 1) * size < count && keys[(last + 1) * size] == key) {
     ++last;
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(kThreads) crossing_kernel(
 }
 
 struct Lists {
-  int *keys, *sorted_keys, *places, *sorted_places;
+  int *keys, *sorted_keys, *tokens, *sorted_tokens;
   float* partial;
 };
 
@@ -210,8 +210,8 @@ Lists lists_of(const EmbeddingBackward& work, const Layout& at) {
   return {
       reinterpret_cast<int*>(base + at.keys),
       reinterpret_cast<int*>(base + at.sorted_keys),
-      reinterpret_cast<int*>(base + at.places),
-      reinterpret_cast<int*>(base + at.sorted_places),
+      reinterpret_cast<int*>(base + at.tokens),
+      reinterpret_cast<int*>(base + at.sorted_tokens),
       reinterpret_cast<float*>(base + at.partial)};
 }
 
@@ -238,15 +238,15 @@ cudaError_t embedding_sort(const EmbeddingBackward& work, cudaStream_t stream) {
       kThreads,
       0,
       stream>>>(
-      work.ids, count, work.rows, work.padding_id, lists.keys, lists.places);
+      work.ids, count, work.rows, work.padding_id, lists.keys, lists.tokens);
   std::size_t bytes = at.end - at.sort;
   return cub::DeviceRadixSort::SortPairs(
       static_cast<char*>(work.workspace) + at.sort,
       bytes,
       lists.keys,
       lists.sorted_keys,
-      lists.places,
-      lists.sorted_places,
+      lists.tokens,
+      lists.sorted_tokens,
       count,
       0,
       bits_of(work.rows),
@@ -270,7 +270,7 @@ cudaError_t embedding_sums(const EmbeddingBackward& work, cudaStream_t stream) {
         chunk_of(count) == 16 ? runs_kernel<T, 16> : runs_kernel<T, 64>;
     kernel<<<grid, kThreads, 0, stream>>>(
         lists.sorted_keys,
-        lists.sorted_places,
+        lists.sorted_tokens,
         static_cast<const T*>(work.dy),
         count,
         rows,

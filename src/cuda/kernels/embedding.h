@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of an embedding table, the same bits in every run.
+// The gradient of an embedding table, computed deterministically.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,13 @@ struct EmbeddingBackward {
   const std::int64_t* ids = nullptr;  ///< [N]
   const void* dy = nullptr;           ///< [N, D]
   std::int64_t count = 0;             ///< N, below 2^31.
-  std::int64_t rows = 0;              ///< Of the table, below 2^31.
+  std::int64_t rows = 0;              ///< Rows in the table, below 2^31.
   std::int64_t width = 0;             ///< D
-  /// This row gets no gradient; negative: every row does.
+  /// The row of the table with this index gets no gradient. If negative, every
+  /// row gets a gradient.
   std::int64_t padding_id = -1;
-  /// [rows, D]: added to, so clear it first. Ids outside the table are left
-  /// out.
+  /// [rows, D]. The gradient is added to this table, so the caller must set it
+  /// to zero first. Ids that are not in [0, rows) are ignored.
   float* d_table = nullptr;
   void* workspace = nullptr;
   std::size_t workspace_bytes = 0;
@@ -27,12 +28,13 @@ struct EmbeddingBackward {
 std::size_t embedding_workspace_bytes(
     std::int64_t count, std::int64_t rows, std::int64_t width);
 
-/// The first half, which wants `ids` and the workspace alone. Returns what the
-/// CUDA runtime says, as the second.
+/// The two halves of `embedding_backward`. `embedding_sort`, the first half,
+/// uses only `ids` and the workspace. Both halves return the status of the CUDA
+/// runtime.
 cudaError_t embedding_sort(const EmbeddingBackward& work, cudaStream_t stream);
 cudaError_t embedding_sums(const EmbeddingBackward& work, cudaStream_t stream);
 
-/// Both.
+/// Computes the gradient. Calls `embedding_sort`, then `embedding_sums`.
 cudaError_t embedding_backward(
     const EmbeddingBackward& work, cudaStream_t stream);
 

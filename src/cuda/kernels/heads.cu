@@ -7,25 +7,27 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A thread turns a piece of the first half with its partner in the second.
-struct Place {
+// A thread rotates a piece of the first half of a head with the matching piece
+// of the second half.
+struct PiecePosition {
   std::int64_t sequence;
   std::int64_t token;
-  int head;  // Of query, key and value heads in a row.
+  int head;  // Counted over all query, key and value heads of a row.
   int channel;
 };
 
 struct Work {
   HeadSizes sizes;
-  Rotation rotation;
+  RotaryEmbedding rotary;
   HeadsView from[3];
-  int heads;   // How many of a row are touched.
-  int pieces;  // Of half a head.
+  int heads;   // How many heads of a row are processed.
+  int pieces;  // Per half of a head.
   std::int64_t count;
 };
 
 template <int kWidth>
-__device__ __forceinline__ Place place_of(const Work& w, std::int64_t i) {
+__device__ __forceinline__ PiecePosition
+position_of(const Work& w, std::int64_t i) {
   const int piece = static_cast<int>(i % w.pieces);
   const std::int64_t rest = i / w.pieces;
   const std::int64_t row = rest / w.heads;
@@ -36,10 +38,10 @@ __device__ __forceinline__ Place place_of(const Work& w, std::int64_t i) {
       piece * kWidth};
 }
 
-__device__ __forceinline__ std::int64_t packed_at(
-    const HeadSizes& s, const Place& p) {
+__device__ __forceinline__ std::int64_t qkv_offset(
+    const HeadSizes& s, const PiecePosition& p) {
   const std::int64_t row_heads = s.query_heads + 2 * s.key_heads;
-  return ((p.sequence * s.tokens + p.token) * row_heads + p.head) * s.width +
+  return ((p.sequence * s.tokens + p.token) * row_heads + p.head) * s.head_dim +
          p.channel;
 }
 
@@ -49,7 +51,7 @@ struct Piece {
   __device__ static Piece load(const T* from) {
     Piece piece;
     if constexpr (kWidth == kVector) {
-      const Float8 x = load8(from);
+      const Floats8 x = load8(from);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) {
         piece.at[k] = x.at[k];
@@ -61,7 +63,7 @@ struct Piece {
   }
   __device__ void store(T* to) const {
     if constexpr (kWidth == kVector) {
-      Float8 x;
+      Floats8 x;
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) {
         x.at[k] = at[k];
@@ -73,24 +75,27 @@ struct Piece {
   }
 };
 
-// The matrix of a turn is orthogonal: backward is the turn the other way,
-// also where cos and sin carry a scale, and where the halves differ.
-template <bool kIsBack, int kWidth, typename T>
-__device__ __forceinline__ void turn(
-    const Work& w, const Place& p, Piece<kWidth, T>& a, Piece<kWidth, T>& b) {
-  const std::int64_t half = w.sizes.width / 2;
-  const std::int64_t at = p.sequence * w.rotation.batch_stride +
-                          p.token * w.sizes.width + p.channel;
+// Backward applies the transposed rotation matrix, which is also correct where
+// cos and sin include a scale or differ between the halves.
+template <bool kIsBackward, int kWidth, typename T>
+__device__ __forceinline__ void rotate(
+    const Work& w,
+    const PiecePosition& p,
+    Piece<kWidth, T>& a,
+    Piece<kWidth, T>& b) {
+  const std::int64_t half = w.sizes.head_dim / 2;
+  const std::int64_t at = p.sequence * w.rotary.batch_stride +
+                          p.token * w.sizes.head_dim + p.channel;
   using Table = Piece<kWidth, float>;
-  const Table cos_a = Table::load(w.rotation.cos + at);
-  const Table sin_a = Table::load(w.rotation.sin + at);
-  const Table cos_b = Table::load(w.rotation.cos + at + half);
-  const Table sin_b = Table::load(w.rotation.sin + at + half);
+  const Table cos_a = Table::load(w.rotary.cos + at);
+  const Table sin_a = Table::load(w.rotary.sin + at);
+  const Table cos_b = Table::load(w.rotary.cos + at + half);
+  const Table sin_b = Table::load(w.rotary.sin + at + half);
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) {
     const float x = a.at[k];
     const float y = b.at[k];
-    if constexpr (kIsBack) {
+    if constexpr (kIsBackward) {
       a.at[k] = x * cos_a.at[k] + y * sin_b.at[k];
       b.at[k] = y * cos_b.at[k] - x * sin_a.at[k];
     } else {
@@ -102,17 +107,17 @@ __device__ __forceinline__ void turn(
 
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kThreads)
-    rotate_kernel(const __grid_constant__ Work w, T* packed) {
-  const int half = w.sizes.width / 2;
+    rotate_kernel(const __grid_constant__ Work w, T* qkv) {
+  const int half = w.sizes.head_dim / 2;
   for (std::int64_t i =
            static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
        i < w.count;
        i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
-    const Place p = place_of<kWidth>(w, i);
-    T* const at = packed + packed_at(w.sizes, p);
+    const PiecePosition p = position_of<kWidth>(w, i);
+    T* const at = qkv + qkv_offset(w.sizes, p);
     auto a = Piece<kWidth, T>::load(at);
     auto b = Piece<kWidth, T>::load(at + half);
-    turn<false>(w, p, a, b);
+    rotate<false>(w, p, a, b);
     a.store(at);
     b.store(at + half);
   }
@@ -124,7 +129,7 @@ struct Source {
   bool is_value;
 };
 
-// Where a head of a packed row comes from.
+// The gradient that a head of a `d_qkv` row is copied from.
 __device__ __forceinline__ Source source_of(const Work& w, int head) {
   const int queries = w.sizes.query_heads;
   const int keys = w.sizes.key_heads;
@@ -137,13 +142,13 @@ __device__ __forceinline__ Source source_of(const Work& w, int head) {
 
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kThreads)
-    pack_kernel(const __grid_constant__ Work w, T* packed) {
-  const int half = w.sizes.width / 2;
+    pack_kernel(const __grid_constant__ Work w, T* qkv) {
+  const int half = w.sizes.head_dim / 2;
   for (std::int64_t i =
            static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
        i < w.count;
        i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
-    const Place p = place_of<kWidth>(w, i);
+    const PiecePosition p = position_of<kWidth>(w, i);
     const Source from = source_of(w, p.head);
     const T* const source = static_cast<const T*>(from.view.data) +
                             p.sequence * from.view.batch_stride +
@@ -151,46 +156,46 @@ __global__ void __launch_bounds__(kThreads)
                             p.token * from.view.token_stride + p.channel;
     auto a = Piece<kWidth, T>::load(source);
     auto b = Piece<kWidth, T>::load(source + half);
-    if (!from.is_value && w.rotation.cos != nullptr) {
-      turn<true>(w, p, a, b);
+    if (!from.is_value && w.rotary.cos != nullptr) {
+      rotate<true>(w, p, a, b);
     }
-    T* const at = packed + packed_at(w.sizes, p);
+    T* const at = qkv + qkv_offset(w.sizes, p);
     a.store(at);
     b.store(at + half);
   }
 }
 
-// Views whose rows lie evenly apart; nothing is turned.
+// For views with a uniform row stride, without a rotary embedding.
 template <typename T>
-__global__ void __launch_bounds__(kStripBlock, kStripsAtOnce)
+__global__ void __launch_bounds__(kStripBlock, kStripBlocksPerSm)
     pack_and_sum_kernel(
         const __grid_constant__ Work w,
         std::int64_t rows,
         std::int64_t width,
-        T* packed,
+        T* qkv,
         float* partial) {
   const Strip strip;
-  Float8 sum = {};
+  Floats8 sum = {};
   if (strip.column < width) {
     const int column = static_cast<int>(strip.column);
-    const Source from = source_of(w, column / w.sizes.width);
+    const Source from = source_of(w, column / w.sizes.head_dim);
     const T* const source = static_cast<const T*>(from.view.data) +
                             from.head * from.view.head_stride +
-                            column % w.sizes.width;
-    walk<4>(
+                            column % w.sizes.head_dim;
+    for_each_row<4>(
         strip,
         source,
         from.view.token_stride,
         rows,
-        [&](std::int64_t row, const Float8& x) {
-          store8(packed + row * width + column, x);
+        [&](std::int64_t row, const Floats8& x) {
+          store8(qkv + row * width + column, x);
           add(sum, x);
         });
   }
   write_strip(strip, sum, width, partial);
 }
 
-bool lies_evenly(const HeadsView& v, const HeadSizes& sizes) {
+bool has_uniform_row_stride(const HeadsView& v, const HeadSizes& sizes) {
   return sizes.batch == 1 || v.batch_stride == sizes.tokens * v.token_stride;
 }
 
@@ -199,18 +204,18 @@ bool is_view_aligned(const HeadsView& v) {
          v.head_stride % kVector == 0 && v.token_stride % kVector == 0;
 }
 
-bool can_use_vectors(const Work& w, const void* packed) {
-  return w.sizes.width % (2 * kVector) == 0 && is_aligned(packed) &&
-         is_aligned(w.rotation.cos) && is_aligned(w.rotation.sin) &&
-         w.rotation.batch_stride % 4 == 0 && is_view_aligned(w.from[0]) &&
+bool can_use_vectors(const Work& w, const void* qkv) {
+  return w.sizes.head_dim % (2 * kVector) == 0 && is_aligned(qkv) &&
+         is_aligned(w.rotary.cos) && is_aligned(w.rotary.sin) &&
+         w.rotary.batch_stride % 4 == 0 && is_view_aligned(w.from[0]) &&
          is_view_aligned(w.from[1]) && is_view_aligned(w.from[2]);
 }
 
-// Decides how wide pieces are and calls `launch` with that.
+// Chooses the width of the pieces and calls `launch` with it.
 template <typename Launch>
-void in_pieces(Work w, const void* packed, Launch launch) {
-  const bool is_vector = can_use_vectors(w, packed);
-  w.pieces = w.sizes.width / 2 / (is_vector ? kVector : 1);
+void with_piece_width(Work w, const void* qkv, Launch launch) {
+  const bool is_vector = can_use_vectors(w, qkv);
+  w.pieces = w.sizes.head_dim / 2 / (is_vector ? kVector : 1);
   w.count = w.sizes.batch * w.sizes.tokens * w.heads * w.pieces;
   if (w.count == 0) {
     return;
@@ -225,17 +230,17 @@ void in_pieces(Work w, const void* packed, Launch launch) {
 
 }  // namespace
 
-void rotate_packed(
+void apply_rotary_embedding(
     const HeadSizes& sizes,
-    void* packed,
-    const Rotation& rotation,
+    void* qkv,
+    const RotaryEmbedding& rotary,
     cudaStream_t stream) {
-  Work work = {sizes, rotation, {}, sizes.query_heads + sizes.key_heads, 0, 0};
-  in_pieces(work, packed, [&](const Work& w, int grid, auto width) {
+  Work work = {sizes, rotary, {}, sizes.query_heads + sizes.key_heads, 0, 0};
+  with_piece_width(work, qkv, [&](const Work& w, int grid, auto width) {
     with_type(sizes.type, [&](auto* pointer) {
       using T = std::remove_pointer_t<decltype(pointer)>;
       rotate_kernel<T, decltype(width)::value>
-          <<<grid, kThreads, 0, stream>>>(w, static_cast<T*>(packed));
+          <<<grid, kThreads, 0, stream>>>(w, static_cast<T*>(qkv));
     });
   });
 }
@@ -245,21 +250,21 @@ void pack_gradients(
     const HeadsView& dq,
     const HeadsView& dk,
     const HeadsView& dv,
-    const Rotation& rotation,
-    void* d_packed,
+    const RotaryEmbedding& rotary,
+    void* d_qkv,
     cudaStream_t stream) {
   Work work = {
       sizes,
-      rotation,
+      rotary,
       {dq, dk, dv},
       sizes.query_heads + 2 * sizes.key_heads,
       0,
       0};
-  in_pieces(work, d_packed, [&](const Work& w, int grid, auto width) {
+  with_piece_width(work, d_qkv, [&](const Work& w, int grid, auto width) {
     with_type(sizes.type, [&](auto* pointer) {
       using T = std::remove_pointer_t<decltype(pointer)>;
       pack_kernel<T, decltype(width)::value>
-          <<<grid, kThreads, 0, stream>>>(w, static_cast<T*>(d_packed));
+          <<<grid, kThreads, 0, stream>>>(w, static_cast<T*>(d_qkv));
     });
   });
 }
@@ -269,15 +274,16 @@ bool pack_and_sum_gradients(
     const HeadsView& dq,
     const HeadsView& dk,
     const HeadsView& dv,
-    void* d_packed,
+    void* d_qkv,
     float* workspace,
     cudaStream_t stream) {
   const Work work = {sizes, {}, {dq, dk, dv}, 0, 0, 0};
   const std::int64_t rows = sizes.batch * sizes.tokens;
-  const std::int64_t width = static_cast<std::int64_t>(sizes.width) *
+  const std::int64_t width = static_cast<std::int64_t>(sizes.head_dim) *
                              (sizes.query_heads + 2 * sizes.key_heads);
-  if (!lies_evenly(dq, sizes) || !lies_evenly(dk, sizes) ||
-      !lies_evenly(dv, sizes) || !can_use_vectors(work, d_packed)) {
+  if (!has_uniform_row_stride(dq, sizes) ||
+      !has_uniform_row_stride(dk, sizes) ||
+      !has_uniform_row_stride(dv, sizes) || !can_use_vectors(work, d_qkv)) {
     return false;
   }
   if (rows > 0 && width > 0) {
@@ -285,7 +291,7 @@ bool pack_and_sum_gradients(
       using T = std::remove_pointer_t<decltype(pointer)>;
       pack_and_sum_kernel<T>
           <<<strip_grid(rows, width), strip_block(), 0, stream>>>(
-              work, rows, width, static_cast<T*>(d_packed), workspace);
+              work, rows, width, static_cast<T*>(d_qkv), workspace);
     });
   }
   return true;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the one product that makes queries, keys and values, and attention.
+// Kernels that run between the QKV GEMM and attention.
 //
-// A row of "packed" holds the query heads, the key heads, then the value heads
-// of a token, each K wide. Rotation turns channel i with channel i + K/2, as
-// Llama does.
+// Each row of `qkv` holds the query heads, then the key heads, then the value
+// heads of one token. Each head has K channels. The rotary embedding (RoPE)
+// rotates channel i together with channel i + K/2, as in Llama.
 #pragma once
 
 #include "cuda/kernels/types.h"
 
 namespace accelerate::cuda::kernels {
 
-/// cos and sin in fp32, [tokens, K] or, with `batch_stride`, one for each
-/// sequence. Null: nothing is turned.
-struct Rotation {
+/// The rotary embedding. `cos` and `sin` are [tokens, K] in fp32, either one
+/// table for all sequences (`batch_stride` is 0) or one table for each sequence
+/// (`batch_stride` elements apart). If they are null, nothing is rotated.
+struct RotaryEmbedding {
   const float* cos = nullptr;
   const float* sin = nullptr;
   std::int64_t batch_stride = 0;
@@ -23,18 +24,19 @@ struct HeadSizes {
   std::int64_t batch = 0;
   std::int64_t tokens = 0;
   int query_heads = 0;
-  int key_heads = 0;  ///< Of values too.
-  int width = 0;      ///< K, even.
+  int key_heads = 0;  ///< Also the number of value heads.
+  int head_dim = 0;   ///< K; must be even.
 };
 
-/// Turns queries and keys where they lie.
-void rotate_packed(
+/// Applies the rotary embedding to the queries and keys in `qkv`, in place.
+void apply_rotary_embedding(
     const HeadSizes& sizes,
-    void* packed,
-    const Rotation& rotation,
+    void* qkv,
+    const RotaryEmbedding& rotary,
     cudaStream_t stream);
 
-/// A tensor [batch, heads, tokens, K] wherever it lies; K lies together.
+/// A strided tensor [batch, heads, tokens, K]. The channels of a head are
+/// contiguous.
 struct HeadsView {
   const void* data = nullptr;
   std::int64_t batch_stride = 0;
@@ -42,26 +44,30 @@ struct HeadsView {
   std::int64_t token_stride = 0;
 };
 
-/// The gradient of the packed rows from attention's three, turned back.
+/// Packs the gradients of queries, keys and values into the gradient of `qkv`.
+/// Applies the inverse of the rotary embedding to the gradients of queries and
+/// keys.
 void pack_gradients(
     const HeadSizes& sizes,
     const HeadsView& dq,
     const HeadsView& dk,
     const HeadsView& dv,
-    const Rotation& rotation,
-    void* d_packed,
+    const RotaryEmbedding& rotary,
+    void* d_qkv,
     cudaStream_t stream);
 
-/// The same where nothing is turned, and beside it the parts of its sums over
-/// rows into `workspace`, of `column_sum_workspace(rows, row width)` floats;
-/// `column_sum_parts` adds them up, on any stream. False, with nothing done,
-/// where the three do not lie well for it.
+/// Like `pack_gradients`, but without a rotary embedding. Also computes partial
+/// column sums of `d_qkv`. `workspace` must have `column_sum_workspace(rows,
+/// width)` floats for the rows and the width of `d_qkv`, and receives the
+/// partial sums. Afterwards, the caller must call `finish_column_sum`, on any
+/// stream, to add up the partial sums. Returns false, and does nothing, if the
+/// layout of the gradients is not supported.
 bool pack_and_sum_gradients(
     const HeadSizes& sizes,
     const HeadsView& dq,
     const HeadsView& dk,
     const HeadsView& dv,
-    void* d_packed,
+    void* d_qkv,
     float* workspace,
     cudaStream_t stream);
 

@@ -6,9 +6,9 @@ namespace accelerate::cuda::kernels {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kMost = NarrowLinear::kMostOutputs;
+constexpr int kMaxOutputs = NarrowLinear::kMaxOutputs;
 
-// A warp for each value of y.
+// One warp for each value of y.
 template <typename T>
 __global__ void __launch_bounds__(kWarps* kWarp)
     narrow_linear_kernel(const __grid_constant__ NarrowLinear w, float* y) {
@@ -33,34 +33,34 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 }
 
 constexpr int kColumns = 32;
-constexpr int kLines = kMost;  // A line of threads sums one output's bias.
+constexpr int kLines = kMaxOutputs;  // One line of threads per output's bias.
 
-// A block has 32 columns; its lines share the rows, then fold.
+// A thread block has 32 columns; its lines share the rows and are then reduced.
 template <typename T>
 __global__ void __launch_bounds__(kColumns* kLines)
     narrow_linear_backward_kernel(
         const __grid_constant__ NarrowLinear w,
         const __grid_constant__ NarrowLinearGradients g) {
-  __shared__ float folded[kLines][kMost][kColumns];
+  __shared__ float folded[kLines][kMaxOutputs][kColumns];
   const int line = static_cast<int>(threadIdx.y);
   const std::int64_t column =
       static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
-  const bool is_there = column < w.width;
-  float weight[kMost] = {};
-  float sums[kMost] = {};
+  const bool in_range = column < w.width;
+  float weight[kMaxOutputs] = {};
+  float sums[kMaxOutputs] = {};
 #pragma unroll
-  for (int e = 0; e < kMost; ++e) {
-    if (e < w.outputs && is_there) {
+  for (int e = 0; e < kMaxOutputs; ++e) {
+    if (e < w.outputs && in_range) {
       weight[e] = w.weight[e * w.width + column];
     }
   }
-  if (is_there) {
+  if (in_range) {
     for (std::int64_t row = line; row < w.rows; row += kLines) {
       const float x =
           to_float(static_cast<const T*>(w.x)[row * w.stride + column]);
       float d = 0.0F;
 #pragma unroll
-      for (int e = 0; e < kMost; ++e) {
+      for (int e = 0; e < kMaxOutputs; ++e) {
         if (e < w.outputs) {
           const float dy = g.dy[row * w.outputs + e];
           d += dy * weight[e];
@@ -71,14 +71,14 @@ __global__ void __launch_bounds__(kColumns* kLines)
     }
   }
 #pragma unroll
-  for (int e = 0; e < kMost; ++e) {
+  for (int e = 0; e < kMaxOutputs; ++e) {
     folded[line][e][threadIdx.x] = sums[e];
   }
   __syncthreads();
   if (line >= w.outputs) {
     return;
   }
-  if (is_there) {
+  if (in_range) {
     float total = 0.0F;
 #pragma unroll
     for (int i = 0; i < kLines; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer of a few outputs, a classifier's: y = x W^T + b. Parameters
-// and results are fp32.
+// A linear layer with few outputs, such as a classifier: y = x W^T + b.
+// Parameters and `y` are fp32.
 #pragma once
 
 #include "cuda/kernels/types.h"
@@ -8,13 +8,13 @@
 namespace accelerate::cuda::kernels {
 
 struct NarrowLinear {
-  static constexpr int kMostOutputs = 8;
-  static constexpr std::int64_t kMostRows = 1024;
-  Type type = Type::bf16;   ///< Of x and its gradient.
+  static constexpr int kMaxOutputs = 8;
+  static constexpr std::int64_t kMaxRows = 1024;
+  Type type = Type::bf16;   ///< The type of x and its gradient.
   std::int64_t rows = 0;    ///< N
   std::int64_t width = 0;   ///< D
   int outputs = 0;          ///< E
-  const void* x = nullptr;  ///< [N, D], rows `stride` apart.
+  const void* x = nullptr;  ///< [N, D], with `stride` elements from row to row.
   std::int64_t stride = 0;
   const float* weight = nullptr;  ///< [E, D]
   const float* bias = nullptr;    ///< [E]; may be null.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // With g = dy * weight, a row's gradient is
 //     d_sum = rstd (g - mean(g) - xhat mean(g xhat)) + d_extra,
-// for RMSNorm without mean(g). A block has groups of threads that take row
-// after row, with a barrier of their own, so that the sums over rows stay in
-// registers; the next row is on its way while one is worked on. At the end a
-// block adds up its groups' sums.
+// for RMSNorm without mean(g). A thread block has groups of threads that
+// process row after row, each group with its own barrier, so that the column
+// sums stay in registers. The next row is prefetched while the current one is
+// processed. At the end the block reduces the sums of its groups.
 #include <algorithm>
 
 #include "cuda/kernels/column_sum.h"
@@ -14,11 +14,11 @@
 namespace accelerate::cuda::kernels {
 namespace {
 
-constexpr int kSlices = ColumnSums::kMost;  // d_weight, d_shift, d_bias
+constexpr int kSlices = ColumnSums::kMax;  // d_weight, d_shift, d_bias
 
-// `kThreads` threads hold a row, `kVectors` vectors of eight each, and
-// `kGroups` of them are a block. Two blocks share a processor where the sums
-// of so many threads fit into its registers.
+// A group of `kThreads` threads holds a row, `kVectors` vectors of eight per
+// thread; `kGroups` groups form a thread block. Two blocks share an SM where
+// the sums of that many threads fit into its registers.
 template <int kThreadsOfRow, int kVectorsOfThread, int kGroupsOfBlock>
 struct Shape {
   static constexpr int kThreads = kThreadsOfRow;
@@ -26,7 +26,7 @@ struct Shape {
   static constexpr int kGroups = kGroupsOfBlock;
   static constexpr int kBlock = kThreads * kGroups;
   static constexpr int kColumns = kThreads * kVectors * kVector;
-  static constexpr int kAtOnce = kBlock <= 384 ? 2 : 1;
+  static constexpr int kBlocksPerSm = kBlock <= 384 ? 2 : 1;
   __device__ static int group() {
     return static_cast<int>(threadIdx.x) / kThreads;
   }
@@ -38,8 +38,8 @@ struct Shape {
   }
 };
 
-// How a launch looks; false where no shape fits. With a gradient from elsewhere
-// a thread has more on its way, and fewer of them fit.
+// Calls `f` with the shape for a width; false where none fits. With an
+// additional gradient, a thread prefetches more, and fewer threads fit.
 template <bool kHasExtra, typename F>
 bool with_shape(std::int64_t width, F f) {
   if (width <= 256) {
@@ -66,7 +66,7 @@ struct Means {
   float g, gx;
 };
 
-// Waits for the threads of one group; barrier 0 is the whole block's.
+// Waits for the threads of one group; barrier 0 belongs to the whole block.
 template <typename S>
 __device__ __forceinline__ void wait_for_group() {
   asm volatile("bar.sync %0, %1;" ::"r"(S::group() + 1), "n"(S::kThreads)
@@ -74,28 +74,28 @@ __device__ __forceinline__ void wait_for_group() {
 }
 
 // Two sums over the group at once. `scratch` alternates between rows, so one
-// barrier a row is enough.
+// barrier per row is enough.
 template <typename S>
-__device__ __forceinline__ Means sums_of(Means mine, float2* scratch) {
-  mine.g = warp_sum(mine.g);
-  mine.gx = warp_sum(mine.gx);
+__device__ __forceinline__ Means sums_of(Means local, float2* scratch) {
+  local.g = warp_sum(local.g);
+  local.gx = warp_sum(local.gx);
   if constexpr (S::kThreads > kWarp) {
     if (S::thread() % kWarp == 0) {
-      scratch[S::thread() / kWarp] = {mine.g, mine.gx};
+      scratch[S::thread() / kWarp] = {local.g, local.gx};
     }
     wait_for_group<S>();
-    mine = {0.0F, 0.0F};
+    local = {0.0F, 0.0F};
 #pragma unroll
     for (int i = 0; i < S::kThreads / kWarp; ++i) {
-      mine.g += scratch[i].x;
-      mine.gx += scratch[i].y;
+      local.g += scratch[i].x;
+      local.gx += scratch[i].y;
     }
   }
-  return mine;
+  return local;
 }
 
-// What a call needs beyond the norm: registers are scarce, so each kind of call
-// has its kernel.
+// What a call computes besides the norm. Registers are scarce, so each kind of
+// call has its own kernel.
 template <bool kHasDropout, bool kHasExtra>
 struct Kind {
   static constexpr bool kDrops = kHasDropout;
@@ -126,8 +126,8 @@ struct PackedRow {
       }
     }
   }
-  __device__ __forceinline__ Float8 xhat(int v) const {
-    Float8 x = unpack(sum[v]);
+  __device__ __forceinline__ Floats8 xhat(int v) const {
+    Floats8 x = unpack(sum[v]);
 #pragma unroll
     for (int k = 0; k < kVector; ++k) {
       x.at[k] = (x.at[k] - mean) * rstd;
@@ -136,10 +136,10 @@ struct PackedRow {
   }
 };
 
-// The groups' sums over rows, added up, to this block's part.
+// Reduces the column sums of the groups into this block's partial sums.
 template <typename S>
 __device__ __forceinline__ void write_part(
-    const Float8 (&sums)[kSlices][S::kVectors], const NormBackward& w) {
+    const Floats8 (&sums)[kSlices][S::kVectors], const NormBackward& w) {
   __shared__ float folded[S::kGroups][S::kColumns];
   float* const part =
       w.workspace + static_cast<std::int64_t>(blockIdx.x) * kSlices * w.width;
@@ -163,17 +163,18 @@ __device__ __forceinline__ void write_part(
 }
 
 template <typename T, typename S, typename K>
-__global__ void __launch_bounds__(S::kBlock, sizeof(T) == 2 ? S::kAtOnce : 1)
+__global__ void __launch_bounds__(
+    S::kBlock, sizeof(T) == 2 ? S::kBlocksPerSm : 1)
     norm_backward_kernel(const __grid_constant__ NormBackward w) {
   __shared__ float2 scratch[S::kGroups][2][S::kThreads / kWarp];
   const Mask mask(w.dropout);
   const float inverse_width = 1.0F / static_cast<float>(w.width);
-  Float8 sums[kSlices][S::kVectors] = {};
-  Float8 weight[S::kVectors];
+  Floats8 sums[kSlices][S::kVectors] = {};
+  Floats8 weight[S::kVectors];
 #pragma unroll
   for (int v = 0; v < S::kVectors; ++v) {
     weight[v] =
-        S::column(v) < w.width ? load8(w.weight + S::column(v)) : Float8{};
+        S::column(v) < w.width ? load8(w.weight + S::column(v)) : Floats8{};
   }
   PackedRow<T, S::kVectors> next;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * S::kGroups;
@@ -182,11 +183,11 @@ __global__ void __launch_bounds__(S::kBlock, sizeof(T) == 2 ? S::kAtOnce : 1)
   if (row < w.rows) {
     next.template load<S, K>(w, row);
   }
-  int turn = 0;
-  // All groups take as many turns: racecheck loses count of barriers that some
-  // pass more often than others.
+  int buffer = 0;
+  // All groups run the same number of iterations: racecheck cannot follow
+  // barriers that some groups pass more often than others.
   for (; row - S::group() < w.rows; row += step) {
-    const bool is_there = row < w.rows;
+    const bool in_range = row < w.rows;
     const PackedRow<T, S::kVectors> r = next;
     if (row + step < w.rows) {
       next.template load<S, K>(w, row + step);
@@ -194,9 +195,9 @@ __global__ void __launch_bounds__(S::kBlock, sizeof(T) == 2 ? S::kAtOnce : 1)
     Means means = {0.0F, 0.0F};
 #pragma unroll
     for (int v = 0; v < S::kVectors; ++v) {
-      if (is_there && S::column(v) < w.width) {
-        const Float8 dy = unpack(r.dy[v]);
-        const Float8 xhat = r.xhat(v);
+      if (in_range && S::column(v) < w.width) {
+        const Floats8 dy = unpack(r.dy[v]);
+        const Floats8 xhat = r.xhat(v);
 #pragma unroll
         for (int k = 0; k < kVector; ++k) {
           sums[0][v].at[k] += dy.at[k] * xhat.at[k];
@@ -207,16 +208,16 @@ __global__ void __launch_bounds__(S::kBlock, sizeof(T) == 2 ? S::kAtOnce : 1)
         }
       }
     }
-    means = sums_of<S>(means, scratch[S::group()][turn]);
-    turn ^= 1;
+    means = sums_of<S>(means, scratch[S::group()][buffer]);
+    buffer ^= 1;
     means.g = w.mean != nullptr ? means.g * inverse_width : 0.0F;
     means.gx *= inverse_width;
 #pragma unroll
     for (int v = 0; v < S::kVectors; ++v) {
-      if (is_there && S::column(v) < w.width) {
+      if (in_range && S::column(v) < w.width) {
         const std::int64_t at = row * w.width + S::column(v);
-        const Float8 dy = unpack(r.dy[v]);
-        Float8 d = r.xhat(v);
+        const Floats8 dy = unpack(r.dy[v]);
+        Floats8 d = r.xhat(v);
 #pragma unroll
         for (int k = 0; k < kVector; ++k) {
           d.at[k] = r.rstd *
@@ -239,7 +240,7 @@ __global__ void __launch_bounds__(S::kBlock, sizeof(T) == 2 ? S::kAtOnce : 1)
 
 constexpr int kAnyBlock = 256;
 
-// Rows of any width, each element read twice.
+// For rows of any width; reads each element twice.
 template <typename T>
 __global__ void __launch_bounds__(kAnyBlock)
     norm_backward_any_kernel(const __grid_constant__ NormBackward w) {
@@ -248,7 +249,7 @@ __global__ void __launch_bounds__(kAnyBlock)
   const float inverse_width = 1.0F / static_cast<float>(w.width);
   float* const part =
       w.workspace + static_cast<std::int64_t>(blockIdx.x) * kSlices * w.width;
-  // The same thread has the same columns throughout: no barrier is needed.
+  // Each thread always has the same columns, so no barrier is needed.
   for (int slice = 0; slice < kSlices; ++slice) {
     for (std::int64_t j = threadIdx.x; j < w.width; j += kAnyBlock) {
       part[slice * w.width + j] = 0.0F;
@@ -294,21 +295,22 @@ bool can_use_vectors(const NormBackward& w) {
          is_aligned(w.weight) && is_aligned(w.workspace);
 }
 
-// As many as there is room for at once, with two rows or more for a group: more
-// would only leave more parts.
+// As many thread blocks as run at once, with at least two rows per group: more
+// blocks would only give more partial sums.
 int blocks_of(std::int64_t rows, std::int64_t width, bool has_extra) {
   int groups = 1;
-  int of_processor = 1;
+  int blocks_per_sm = 1;
   const auto read = [&](auto shape) {
     groups = decltype(shape)::kGroups;
-    of_processor = decltype(shape)::kAtOnce;
+    blocks_per_sm = decltype(shape)::kBlocksPerSm;
   };
   has_extra ? with_shape<true>(width, read) : with_shape<false>(width, read);
-  return grid_of(ceil_div(rows, 2 * groups), of_processor);
+  return grid_of(ceil_div(rows, 2 * groups), blocks_per_sm);
 }
 
 template <typename T, typename K>
-bool launch_in_shape(const NormBackward& work, int blocks, cudaStream_t stream) {
+bool launch_in_shape(
+    const NormBackward& work, int blocks, cudaStream_t stream) {
   return with_shape<K::kAdds>(work.width, [&](auto shape) {
     using S = decltype(shape);
     norm_backward_kernel<T, S, K><<<blocks, S::kBlock, 0, stream>>>(work);
@@ -333,9 +335,9 @@ bool launch_vectors(const NormBackward& work, int blocks, cudaStream_t stream) {
 }  // namespace
 
 std::int64_t norm_workspace(std::int64_t rows, std::int64_t width) {
-  const int most =
+  const int max_blocks =
       std::max(blocks_of(rows, width, true), blocks_of(rows, width, false));
-  return static_cast<std::int64_t>(most) * kSlices * width;
+  return static_cast<std::int64_t>(max_blocks) * kSlices * width;
 }
 
 void norm_backward(const NormBackward& work, cudaStream_t stream) {
@@ -352,7 +354,7 @@ void norm_backward(const NormBackward& work, cudaStream_t stream) {
 }
 
 void norm_backward_sums(const NormBackward& work, cudaStream_t stream) {
-  reduce_parts(
+  reduce_partial_sums(
       work.workspace,
       work.rows == 0
           ? 0

@@ -6,9 +6,9 @@ namespace accelerate::cuda::kernels {
 namespace {
 
 template <typename T>
-__device__ __forceinline__ Float8
+__device__ __forceinline__ Floats8
 summed(const NormForward& w, const Mask& mask, std::int64_t at, int column) {
-  Float8 x = load8(static_cast<const T*>(w.x) + at);
+  Floats8 x = load8(static_cast<const T*>(w.x) + at);
   if (w.bias != nullptr) {
     add(x, load8(w.bias + column));
   }
@@ -21,10 +21,14 @@ summed(const NormForward& w, const Mask& mask, std::int64_t at, int column) {
   return x;
 }
 
-__device__ __forceinline__ Float8 normed(
-    const NormForward& w, const Float8& x, int column, float mean, float rstd) {
-  const Float8 weight = load8(w.weight + column);
-  Float8 y;
+__device__ __forceinline__ Floats8 normed(
+    const NormForward& w,
+    const Floats8& x,
+    int column,
+    float mean,
+    float rstd) {
+  const Floats8 weight = load8(w.weight + column);
+  Floats8 y;
 #pragma unroll
   for (int k = 0; k < kVector; ++k) {
     y.at[k] = (x.at[k] - mean) * rstd * weight.at[k];
@@ -43,11 +47,11 @@ __global__ void __launch_bounds__(Shape::kBlock)
       static_cast<std::int64_t>(blockIdx.x) * Shape::kRows +
       Shape::row_in_block();
   if (row >= w.rows) {
-    return;  // Whole warps, or whole blocks where there are barriers.
+    return;  // Whole warps; whole thread blocks where there are barriers.
   }
   const Mask mask(w.dropout);
   const std::int64_t begin = row * w.width;
-  Float8 x[Shape::kVectors];
+  Floats8 x[Shape::kVectors];
   float sum = 0.0F;
 #pragma unroll
   for (int v = 0; v < Shape::kVectors; ++v) {
@@ -99,7 +103,7 @@ __global__ void __launch_bounds__(Shape::kBlock)
 
 constexpr int kAnyBlock = 256;
 
-// Rows of any width: each element is summed again in each of three passes.
+// For rows of any width: each of three passes computes every element again.
 template <typename T>
 __global__ void __launch_bounds__(kAnyBlock)
     norm_forward_any_kernel(const __grid_constant__ NormForward w) {
@@ -133,7 +137,7 @@ __global__ void __launch_bounds__(kAnyBlock)
       rsqrtf(block_sum<kAnyBlock>(squares, scratch) * inverse_width + w.eps);
   for (std::int64_t j = threadIdx.x; j < w.width; j += kAnyBlock) {
     const float x = value(j);
-    // After `value`: the sum may lie where the residual was.
+    // Stored after `value`, because `sum` may be the same memory as `residual`.
     if (w.sum != nullptr) {
       static_cast<T*>(w.sum)[begin + j] = from_float<T>(x);
     }

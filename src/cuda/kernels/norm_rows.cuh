@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a row of a norm lies in the registers of the threads that share it.
+// Distributes the row of a norm over the registers of several threads.
 //
-// `kThreads` threads hold `kVectors` vectors of eight each: thread t has the
-// vectors t, t + kThreads, … Rows of up to 1024 go to one warp, which needs no
-// barrier; longer ones to a block.
+// Each of `kThreads` threads holds `kVectors` vectors of eight elements. Thread
+// t holds the vectors t, t + kThreads, and so on. A row of up to 1024 elements
+// is handled by one warp, which needs no barrier. A longer row is handled by a
+// thread block.
 #pragma once
 
 #include "cuda/kernels/common.cuh"
@@ -14,7 +15,7 @@ template <int kThreadsOfRow, int kVectorsOfThread>
 struct RowShape {
   static constexpr int kThreads = kThreadsOfRow;
   static constexpr int kVectors = kVectorsOfThread;
-  /// A block holds one long row, or four short ones at a time.
+  /// A thread block handles one long row or four short rows.
   static constexpr int kRows = kThreads == kWarp ? 4 : 1;
   static constexpr int kBlock = kRows * kThreads;
 
@@ -29,8 +30,8 @@ struct RowShape {
   }
 };
 
-/// Calls `f` with the shape for rows of `width`, a multiple of eight; false
-/// when there is none.
+/// Calls `f` with the shape for rows of `width` elements; `width` must be a
+/// multiple of eight. Returns false if no shape supports this width.
 template <typename F>
 bool with_row_shape(std::int64_t width, F f) {
   if (width <= 256) {

@@ -4,16 +4,16 @@
 namespace accelerate::cuda::kernels {
 namespace {
 
-__global__ void nothing() {
+__global__ void empty_kernel() {
 }
 
 }  // namespace
 
 cudaError_t probe() {
   cudaFuncAttributes attributes{};
-  const cudaError_t result = cudaFuncGetAttributes(&attributes, nothing);
+  const cudaError_t result = cudaFuncGetAttributes(&attributes, empty_kernel);
   if (result != cudaSuccess) {
-    (void)cudaGetLastError();  // Else the next caller would be told of it.
+    (void)cudaGetLastError();  // Clear it, or a later call would report it.
   }
   return result;
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the kernels of this library run on the current device.
+// Checks whether the kernels in this library can run on the current device.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 namespace accelerate::cuda::kernels {
 
-/// `cudaErrorNoKernelImageForDevice` and its kind when the library holds no
-/// code for the current device; `cudaSuccess` when it does. Starts nothing.
+/// Returns `cudaSuccess` if this library has code for the current device.
+/// Otherwise, returns `cudaErrorNoKernelImageForDevice` or a similar error.
+/// Launches no kernel.
 [[nodiscard]] cudaError_t probe();
 
-/// The architectures the kernels were compiled for, as in `sm_80 sm_90`.
+/// The architectures that the kernels were compiled for, for example `sm_80
+/// sm_90`.
 [[nodiscard]] const char* architectures();
 
 }  // namespace accelerate::cuda::kernels

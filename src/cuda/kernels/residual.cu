@@ -17,9 +17,9 @@ __global__ void __launch_bounds__(kThreads)
            static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
        i < vectors;
        i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
-    Float8 x = load8(static_cast<const T*>(w.x) + i * kVector);
+    Floats8 x = load8(static_cast<const T*>(w.x) + i * kVector);
     if (w.bias != nullptr) {
-      add(x, load8(w.bias + place_in_row(i, row_vectors) * kVector));
+      add(x, load8(w.bias + index_in_row(i, row_vectors) * kVector));
     }
     if (w.dropout.rate > 0.0F) {
       mask.apply(x, static_cast<std::uint64_t>(i));
@@ -50,22 +50,18 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename T, bool kIsAligned>
-__global__ void __launch_bounds__(kStripBlock)
-    residual_backward_kernel(
-        const __grid_constant__ Residual w,
-        const T* dy,
-        T* dx,
-        float* partial) {
+__global__ void __launch_bounds__(kStripBlock) residual_backward_kernel(
+    const __grid_constant__ Residual w, const T* dy, T* dx, float* partial) {
   const Strip strip;
   const Mask mask(w.dropout);
-  Float8 sum = {};
+  Floats8 sum = {};
   if (kIsAligned && strip.column + kVector <= w.width) {
-    walk<2>(
+    for_each_row<2>(
         strip,
         dy + strip.column,
         w.width,
         w.rows,
-        [&](std::int64_t row, Float8 d) {
+        [&](std::int64_t row, Floats8 d) {
           const std::int64_t at = row * w.width + strip.column;
           if (w.dropout.rate > 0.0F) {
             mask.apply(d, static_cast<std::uint64_t>(at) / kVector);
@@ -128,11 +124,7 @@ void residual_backward(
       if (work.width % kVector == 0 && is_aligned(dy) && is_aligned(dx)) {
         kernel = residual_backward_kernel<T, true>;
       }
-      kernel<<<
-          strip_grid(work.rows, work.width),
-          strip_block(),
-          0,
-          stream>>>(
+      kernel<<<strip_grid(work.rows, work.width), strip_block(), 0, stream>>>(
           work, static_cast<const T*>(dy), static_cast<T*>(dx), workspace);
     });
   }

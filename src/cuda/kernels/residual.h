@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = residual + dropout(x + bias), where no norm follows at once.
+// Computes y = residual + dropout(x + bias). Used where no norm follows
+// directly.
 #pragma once
 
 #include "cuda/kernels/types.h"
@@ -11,18 +12,19 @@ struct Residual {
   std::int64_t rows = 0;
   std::int64_t width = 0;
   const void* x = nullptr;         ///< [N, D]
-  const float* bias = nullptr;     ///< [D]; null: none.
-  const void* residual = nullptr;  ///< [N, D]; null: none.
+  const float* bias = nullptr;     ///< [D]; may be null.
+  const void* residual = nullptr;  ///< [N, D]; may be null.
   Dropout dropout;
 };
 
-/// `y` may be `x` or `residual`.
+/// Computes `y`, which may be the same memory as `x` or `residual`.
 void residual_forward(const Residual& work, void* y, cudaStream_t stream);
 
-/// dx from dy (that of the residual is `dy` itself; `dx` may be it too). Of
-/// `work`, only sizes, type and dropout count. `workspace`, of
-/// `column_sum_workspace(rows, width)` floats, gets the parts of the bias'
-/// gradient; `column_sum_parts` adds them up, on any stream.
+/// Computes `dx` from `dy`; both may be the same memory. The gradient of the
+/// residual is `dy` itself. Only the sizes, the type and the dropout in `work`
+/// are used. `workspace` must have `column_sum_workspace(rows, width)` floats
+/// and receives the partial sums of the bias gradient. Afterwards, the caller
+/// must call `finish_column_sum`, on any stream, to add up the partial sums.
 void residual_backward(
     const Residual& work,
     const void* dy,

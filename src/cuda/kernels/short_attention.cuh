@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both directions of short attention share. A block has one head of one
-// sequence: eight warps with sixteen tokens each.
+// Helpers for the forward and backward of short attention. A thread block
+// handles one head of one sequence with eight warps; each warp handles sixteen
+// tokens.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +15,9 @@ constexpr int kTokens = static_cast<int>(kShortTokens);
 constexpr int kBlock = kTokens / 16 * kWarp;
 constexpr float kLog2E = 1.4426950408889634F;
 
-/// Where a block's sequence lies, and which head it has.
+/// The sequence and the head that a thread block handles.
 struct HeadOfSequence {
-  std::int64_t begin;  // Row of its first token.
+  std::int64_t begin;  // The row of the sequence's first token.
   int length;
   int sequence;
   int head;
@@ -24,9 +25,11 @@ struct HeadOfSequence {
   __device__ explicit HeadOfSequence(const ShortAttention& w)
       : sequence(static_cast<int>(blockIdx.x) / w.heads),
         head(static_cast<int>(blockIdx.x) % w.heads) {
-    if (w.starts != nullptr) {
-      begin = w.starts[sequence];
-      length = min(w.starts[sequence + 1] - w.starts[sequence], kTokens);
+    if (w.sequence_offsets != nullptr) {
+      begin = w.sequence_offsets[sequence];
+      length =
+          min(w.sequence_offsets[sequence + 1] - w.sequence_offsets[sequence],
+              kTokens);
     } else {
       begin = sequence * w.tokens;
       length = static_cast<int>(w.tokens);
@@ -34,20 +37,21 @@ struct HeadOfSequence {
   }
 };
 
-__device__ __forceinline__ int warp_of_block() {
+__device__ __forceinline__ int warp_index() {
   return static_cast<int>(threadIdx.x) / kWarp;
 }
-__device__ __forceinline__ int lane_of_warp() {
+__device__ __forceinline__ int lane_index() {
   return static_cast<int>(threadIdx.x) % kWarp;
 }
 
-__device__ __forceinline__ float power_of_two(float x) {
+__device__ __forceinline__ float exp2_approx(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-/// One head of `length` rows into a tile, zeros up to the next multiple of 16.
+/// Loads one head, `length` rows, into a tile. Adds rows of zeros up to the
+/// next multiple of 16 rows.
 template <typename T, int kHead>
 __device__ __forceinline__ void load_head(
     const Tile<T, kHead>& to, const T* from, std::int64_t stride, int length) {
@@ -56,15 +60,17 @@ __device__ __forceinline__ void load_head(
   for (int i = static_cast<int>(threadIdx.x); i < rows * kPieces; i += kBlock) {
     const int row = i / kPieces;
     const int column = i % kPieces * kVector;
-    const bool is_there = row < length;
+    const bool in_range = row < length;
     copy_async(
         to.at(row, column),
-        from + (is_there ? row : 0) * stride + column,
-        is_there);
+        from + (in_range ? row : 0) * stride + column,
+        in_range);
   }
 }
 
-/// Sixteen rows of `kColumns` columns that this warp has put into a tile.
+/// Copies sixteen rows of `kColumns` columns from a tile to global memory. This
+/// warp must have stored these rows in the tile. Rows from `length` on are not
+/// copied.
 template <int kColumns, typename T, int kHead>
 __device__ __forceinline__ void write_rows(
     const Tile<T, kHead>& from,
@@ -75,7 +81,7 @@ __device__ __forceinline__ void write_rows(
     int length) {
   constexpr int kPieces = kColumns / kVector;
   __syncwarp();
-  for (int i = lane_of_warp(); i < 16 * kPieces; i += kWarp) {
+  for (int i = lane_index(); i < 16 * kPieces; i += kWarp) {
     const int r = row + i / kPieces;
     const int c = column + i % kPieces * kVector;
     if (r < length) {
@@ -85,7 +91,8 @@ __device__ __forceinline__ void write_rows(
   }
 }
 
-/// What is added to the scores, for powers of two; hides what is not there.
+/// Loads the bias for the score of each key, multiplied by log2(e). For keys
+/// beyond the end of the sequence, the bias is -inf.
 template <typename T>
 __device__ __forceinline__ void load_key_bias(
     const ShortAttention& w, const HeadOfSequence& at, float* key_bias) {
@@ -99,8 +106,9 @@ __device__ __forceinline__ void load_key_bias(
   }
 }
 
-/// Which eight numbers decide about the weights that a lane has of sixteen
-/// queries and sixteen keys, the parts of that number.
+/// Returns the index of the group of eight random numbers for this lane. They
+/// mask the lane's attention weights in a tile of sixteen queries and sixteen
+/// keys. `query_part` and `key_part` are the indices of the tile.
 __device__ __forceinline__ std::uint64_t mask_group(
     const ShortAttention& w,
     const HeadOfSequence& at,
@@ -112,28 +120,31 @@ __device__ __forceinline__ std::uint64_t mask_group(
   return ((head * 8 + static_cast<unsigned>(query_part)) * 8 +
           static_cast<unsigned>(key_part)) *
              kWarp +
-         static_cast<unsigned>(lane_of_warp());
+         static_cast<unsigned>(lane_index());
 }
 
-/// Calls `f` with null pointers of the type and of a head's width; an error
-/// where there is no kernel.
+/// Calls `f` with a null pointer to the element type and with the number of
+/// channels per head as a compile-time constant. Returns an error if no kernel
+/// supports the type and the sizes.
 template <typename F>
 cudaError_t with_head(const ShortAttention& w, F f) {
-  if (!can_be_short_attention(w.type, w.tokens, w.width)) {
+  if (!supports_short_attention(w.type, w.tokens, w.head_dim)) {
     return cudaErrorInvalidValue;
   }
   if (w.sequences == 0 || w.tokens == 0 || w.heads == 0) {
     return cudaSuccess;
   }
-  const auto with_width = [&](auto* type) {
-    return w.width == 64 ? f(type, std::integral_constant<int, 64>())
-                         : f(type, std::integral_constant<int, 32>());
+  const auto with_head_dim = [&](auto* type) {
+    return w.head_dim == 64 ? f(type, std::integral_constant<int, 64>())
+                            : f(type, std::integral_constant<int, 32>());
   };
-  return w.type == Type::f16 ? with_width(static_cast<__half*>(nullptr))
-                             : with_width(static_cast<__nv_bfloat16*>(nullptr));
+  return w.type == Type::f16
+             ? with_head_dim(static_cast<__half*>(nullptr))
+             : with_head_dim(static_cast<__nv_bfloat16*>(nullptr));
 }
 
-/// Starts a kernel that wants more shared memory than any may have.
+/// Launches a kernel, with one thread block for each head of each sequence.
+/// Raises the kernel's limit for shared memory to `shared_bytes`.
 template <typename Kernel, typename... Arguments>
 cudaError_t launch_heads(
     Kernel kernel,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// With P = softmax(S), P' = P where the mask keeps it, and D the sum over a
-// row of d_out * out,
+// With P = softmax(S), P' = P after dropout, and D the row-wise sum of
+// d_out * out,
 //     dV = P'^T d_out,  dS = P (mask d_out V^T - D),  dQ = dS K,  dK = dS^T Q.
-// The warps first make P' and dS, 32 queries and 64 keys each, and leave them
-// in shared memory; from there they make the three gradients, 32 rows and half
-// of the columns each.
+// The warps first compute P' and dS, 32 queries and 64 keys each, into shared
+// memory. From there they compute the three gradients, 32 rows and half of the
+// columns each.
 #include "cuda/kernels/short_attention.cuh"
 
 namespace accelerate::cuda::kernels {
 namespace {
 
-constexpr int kQueries = 32;  // Of a warp.
+constexpr int kQueries = 32;  // Per warp.
 constexpr int kKeys = 64;
 constexpr int kKeyParts = kKeys / 16;
 
@@ -23,8 +23,8 @@ struct Tiles {
 
   __device__ explicit Tiles(void* memory) {
     T* next = static_cast<T*>(memory);
-    for (HeadTile* one : {&q, &k, &v, &d_out}) {
-      one->data = next;
+    for (HeadTile* tile : {&q, &k, &v, &d_out}) {
+      tile->data = next;
       next += kTokens * HeadTile::kStride;
     }
     weights.data = next;
@@ -40,7 +40,7 @@ struct Rows {
   float delta[kTokens];
 };
 
-// D of each row: two threads share one.
+// Computes D for each row, two threads per row, and loads the other row values.
 template <typename T, int kHead>
 __device__ __forceinline__ void load_rows(
     const ShortAttention& w,
@@ -59,8 +59,8 @@ __device__ __forceinline__ void load_rows(
         (at.begin + row) * width + at.head * kHead + column;
 #pragma unroll
     for (int i = 0; i < kHead / 2; i += kVector) {
-      const Float8 a = load8(out + from + i);
-      const Float8 b = load8(d_out + from + i);
+      const Floats8 a = load8(out + from + i);
+      const Floats8 b = load8(d_out + from + i);
 #pragma unroll
       for (int n = 0; n < kVector; ++n) {
         sum += a.at[n] * b.at[n];
@@ -70,25 +70,25 @@ __device__ __forceinline__ void load_rows(
   sum += __shfl_xor_sync(0xffffffffU, sum, 1);
   if (threadIdx.x % 2 == 0) {
     rows.delta[row] = sum;
-    // What is not there has no weight.
+    // Rows beyond the sequence get weights of 0.
     rows.log_sum[row] = row < at.length
                             ? log_sum[(at.begin + row) * w.heads + at.head]
                             : INFINITY;
   }
 }
 
-// Scores and gradients of weights, sixteen by sixteen, become P' and dS.
-__device__ __forceinline__ void weigh(
+// Replaces scores and weight gradients, sixteen by sixteen, by P' and dS.
+__device__ __forceinline__ void scores_to_gradients(
     const ShortAttention& w,
     const Mask& mask,
     std::uint64_t group,
     const Rows& rows,
     int row,
     int column,
-    Sums16x8* s,
-    Sums16x8* d) {
-  const int lane = lane_of_warp();
-  Float8 kept;
+    Accumulator* s,
+    Accumulator* d) {
+  const int lane = lane_index();
+  Floats8 kept;
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
     kept.at[i] = 1.0F;
@@ -102,7 +102,7 @@ __device__ __forceinline__ void weigh(
     for (int i = 0; i < 4; ++i) {
       const int r = row + lane / 4 + i / 2 * 8;
       const int c = column + n * 8 + lane % 4 * 2 + i % 2;
-      const float weight = power_of_two(
+      const float weight = exp2_approx(
           s[n].at[i] * (w.scale * kLog2E) + rows.key_bias[c] - rows.log_sum[r]);
       const float keep = kept.at[n * 4 + i];
       s[n].at[i] = weight * keep;
@@ -111,42 +111,41 @@ __device__ __forceinline__ void weigh(
   }
 }
 
-// This warp's part of P' and dS, into shared memory.
+// Computes this warp's part of P' and dS into shared memory.
 template <typename T, int kHead>
-__device__ __forceinline__ void make_weights(
+__device__ __forceinline__ void compute_weights(
     const ShortAttention& w,
     const HeadOfSequence& at,
     const Mask& mask,
     const Tiles<T, kHead>& tiles,
     const Rows& rows) {
-  const int row = warp_of_block() / 2 * kQueries;
-  const int first_key = warp_of_block() % 2 * kKeys;
+  const int row = warp_index() / 2 * kQueries;
+  const int first_key = warp_index() % 2 * kKeys;
   if (row >= at.length || first_key >= at.length) {
     return;
   }
-  Sums16x8 s[2][2 * kKeyParts] = {};
-  Sums16x8 d[2][2 * kKeyParts] = {};
+  Accumulator s[2][2 * kKeyParts] = {};
+  Accumulator d[2][2 * kKeyParts] = {};
 #pragma unroll
   for (int depth = 0; depth < kHead; depth += 16) {
-    const Left16x16 q[2] = {
-        load_left(tiles.q, row, depth), load_left(tiles.q, row + 16, depth)};
-    const Left16x16 d_out[2] = {
-        load_left(tiles.d_out, row, depth),
-        load_left(tiles.d_out, row + 16, depth)};
+    const FragmentA q[2] = {
+        load_a(tiles.q, row, depth), load_a(tiles.q, row + 16, depth)};
+    const FragmentA d_out[2] = {
+        load_a(tiles.d_out, row, depth), load_a(tiles.d_out, row + 16, depth)};
 #pragma unroll
     for (int part = 0; part < kKeyParts; ++part) {
       const int key = first_key + part * 16;
       if (key < at.length) {
-        Right16x8 k[2];
-        Right16x8 v[2];
-        load_rights_transposed(k, tiles.k, depth, key);
-        load_rights_transposed(v, tiles.v, depth, key);
+        FragmentB k[2];
+        FragmentB v[2];
+        load_b_pair_transposed(k, tiles.k, depth, key);
+        load_b_pair_transposed(v, tiles.v, depth, key);
 #pragma unroll
         for (int m = 0; m < 2; ++m) {
 #pragma unroll
           for (int n = 0; n < 2; ++n) {
-            multiply_add<T>(s[m][2 * part + n], q[m], k[n]);
-            multiply_add<T>(d[m][2 * part + n], d_out[m], v[n]);
+            mma<T>(s[m][2 * part + n], q[m], k[n]);
+            mma<T>(d[m][2 * part + n], d_out[m], v[n]);
           }
         }
       }
@@ -156,22 +155,24 @@ __device__ __forceinline__ void make_weights(
   for (int m = 0; m < 2; ++m) {
 #pragma unroll
     for (int part = 0; part < kKeyParts; ++part) {
-      const int here = row + m * 16;
+      const int query = row + m * 16;
       const int key = first_key + part * 16;
       if (key < at.length) {
-        weigh(
+        scores_to_gradients(
             w,
             mask,
-            mask_group(w, at, here / 16, key / 16),
+            mask_group(w, at, query / 16, key / 16),
             rows,
-            here,
+            query,
             key,
             &s[m][2 * part],
             &d[m][2 * part]);
 #pragma unroll
         for (int n = 0; n < 2; ++n) {
-          store_sums(tiles.weights, here, key + n * 8, s[m][2 * part + n]);
-          store_sums(tiles.d_scores, here, key + n * 8, d[m][2 * part + n]);
+          store_accumulator(
+              tiles.weights, query, key + n * 8, s[m][2 * part + n]);
+          store_accumulator(
+              tiles.d_scores, query, key + n * 8, d[m][2 * part + n]);
         }
       }
     }
@@ -182,31 +183,31 @@ __device__ __forceinline__ void make_weights(
 template <int kHead>
 struct Gradient {
   static constexpr int kColumns = kHead / 2;
-  Sums16x8 sums[2][kColumns / 8] = {};
+  Accumulator sums[2][kColumns / 8] = {};
 
-  __device__ static int row() { return warp_of_block() / 2 * 32; }
-  __device__ static int column() { return warp_of_block() % 2 * kColumns; }
+  __device__ static int row() { return warp_index() / 2 * 32; }
+  __device__ static int column() { return warp_index() % 2 * kColumns; }
 
-  // Adds left times sixteen rows of `tile`.
+  // Adds the product of `a` and sixteen rows of `tile`.
   template <typename T>
   __device__ __forceinline__ void add(
-      const Left16x16 (&left)[2], const Tile<T, kHead>& tile, int at) {
+      const FragmentA (&a)[2], const Tile<T, kHead>& tile, int at) {
 #pragma unroll
     for (int n = 0; n < kColumns / 16; ++n) {
-      Right16x8 right[2];
-      load_rights(right, tile, at, column() + n * 16);
+      FragmentB b[2];
+      load_b_pair(b, tile, at, column() + n * 16);
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
-        multiply_add<T>(sums[m][2 * n], left[m], right[0]);
-        multiply_add<T>(sums[m][2 * n + 1], left[m], right[1]);
+        mma<T>(sums[m][2 * n], a[m], b[0]);
+        mma<T>(sums[m][2 * n + 1], a[m], b[1]);
       }
     }
   }
 
-  // Through a tile that nobody reads any more.
+  // Writes the rows to global memory through a tile that is no longer read.
   template <typename T>
   __device__ __forceinline__ void write(
-      const Tile<T, kHead>& through,
+      const Tile<T, kHead>& tile,
       T* to,
       std::int64_t stride,
       int length) const {
@@ -214,16 +215,15 @@ struct Gradient {
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
       for (int n = 0; n < kColumns / 8; ++n) {
-        store_sums(through, row() + m * 16, column() + n * 8, sums[m][n]);
+        store_accumulator(tile, row() + m * 16, column() + n * 8, sums[m][n]);
       }
-      write_rows<kColumns>(
-          through, row() + m * 16, column(), to, stride, length);
+      write_rows<kColumns>(tile, row() + m * 16, column(), to, stride, length);
     }
   }
 };
 
-// Sums over rows of the three gradients, which the tiles hold now: two threads
-// share two columns.
+// Writes the column sums of the three gradients, which the tiles now hold; two
+// threads share two columns.
 template <typename T, int kHead>
 __device__ __forceinline__ void write_sums(
     const HeadOfSequence& at,
@@ -264,15 +264,15 @@ __global__ void __launch_bounds__(kBlock, 1) short_attention_backward_kernel(
     const T* out,
     const float* log_sum,
     const T* d_out,
-    T* d_packed,
+    T* d_qkv,
     float* sums) {
   extern __shared__ uint4 memory[];
   __shared__ Rows rows;
   const Tiles<T, kHead> tiles(memory);
   const HeadOfSequence at(w);
   const std::int64_t width = static_cast<std::int64_t>(w.heads) * kHead;
-  const std::int64_t packed_at = at.begin * 3 * width + at.head * kHead;
-  const T* const from = static_cast<const T*>(w.packed) + packed_at;
+  const std::int64_t qkv_offset = at.begin * 3 * width + at.head * kHead;
+  const T* const from = static_cast<const T*>(w.qkv) + qkv_offset;
   load_head(tiles.q, from, 3 * width, at.length);
   load_head(tiles.k, from + width, 3 * width, at.length);
   load_head(
@@ -284,7 +284,7 @@ __global__ void __launch_bounds__(kBlock, 1) short_attention_backward_kernel(
   load_rows<T, kHead>(w, at, out, d_out, log_sum, rows);
   wait_for_copies();
   __syncthreads();
-  make_weights<T, kHead>(w, at, Mask(w.dropout), tiles, rows);
+  compute_weights<T, kHead>(w, at, Mask(w.dropout), tiles, rows);
   __syncthreads();
 
   using Part = Gradient<kHead>;
@@ -293,22 +293,22 @@ __global__ void __launch_bounds__(kBlock, 1) short_attention_backward_kernel(
   Part dv;
   if (Part::row() < at.length) {
 #pragma unroll 2
-    for (int other = 0; other < at.length; other += 16) {
-      const Left16x16 weights[2] = {
-          load_left_transposed(tiles.weights, Part::row(), other),
-          load_left_transposed(tiles.weights, Part::row() + 16, other)};
-      dv.add(weights, tiles.d_out, other);
-      const Left16x16 d_keys[2] = {
-          load_left_transposed(tiles.d_scores, Part::row(), other),
-          load_left_transposed(tiles.d_scores, Part::row() + 16, other)};
-      dk.add(d_keys, tiles.q, other);
-      const Left16x16 d_queries[2] = {
-          load_left(tiles.d_scores, Part::row(), other),
-          load_left(tiles.d_scores, Part::row() + 16, other)};
-      dq.add(d_queries, tiles.k, other);
+    for (int depth = 0; depth < at.length; depth += 16) {
+      const FragmentA weights[2] = {
+          load_a_transposed(tiles.weights, Part::row(), depth),
+          load_a_transposed(tiles.weights, Part::row() + 16, depth)};
+      dv.add(weights, tiles.d_out, depth);
+      const FragmentA d_keys[2] = {
+          load_a_transposed(tiles.d_scores, Part::row(), depth),
+          load_a_transposed(tiles.d_scores, Part::row() + 16, depth)};
+      dk.add(d_keys, tiles.q, depth);
+      const FragmentA d_queries[2] = {
+          load_a(tiles.d_scores, Part::row(), depth),
+          load_a(tiles.d_scores, Part::row() + 16, depth)};
+      dq.add(d_queries, tiles.k, depth);
     }
   }
-  T* const to = d_packed + packed_at;
+  T* const to = d_qkv + qkv_offset;
   __syncthreads();
   if (Part::row() < at.length) {
     dv.write(tiles.v, to + 2 * width, 3 * width, at.length);
@@ -326,7 +326,7 @@ cudaError_t short_attention_backward(
     const void* out,
     const float* log_sum,
     const void* d_out,
-    void* d_packed,
+    void* d_qkv,
     float* sums,
     cudaStream_t stream) {
   return with_head(work, [&](auto* type, auto width) {
@@ -340,7 +340,7 @@ cudaError_t short_attention_backward(
         static_cast<const T*>(out),
         log_sum,
         static_cast<const T*>(d_out),
-        static_cast<T*>(d_packed),
+        static_cast<T*>(d_qkv),
         sums);
   });
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over rows, made while the rows are worked on.
+// Column sums that are computed while a kernel processes the rows.
 //
-// A block takes a strip of columns, eight neighbours a thread, and goes down
-// it with eight lines of threads. What its threads have summed up is one part
-// of the whole; `column_sum_parts` adds the parts.
+// A thread block processes a strip of columns from top to bottom, with eight
+// lines of threads. Each thread handles eight neighboring columns. Each thread
+// block writes one partial sum for each column; `finish_column_sum` adds up the
+// partial sums.
 #pragma once
 
 #include "cuda/kernels/column_sum.h"
@@ -15,8 +16,9 @@ constexpr int kStripThreads = 32;
 constexpr int kStripLines = 8;
 constexpr int kStripBlock = kStripThreads * kStripLines;
 constexpr std::int64_t kStripWidth = kStripThreads * kVector;
-/// Blocks that fit on a processor with the registers that such work takes.
-constexpr int kStripsAtOnce = 4;
+/// The number of thread blocks that fit on an SM, limited by the registers that
+/// kernels with strips use.
+constexpr int kStripBlocksPerSm = 4;
 
 inline dim3 strip_grid(std::int64_t rows, std::int64_t width) {
   return {
@@ -27,7 +29,8 @@ inline dim3 strip_block() {
   return {kStripThreads, kStripLines};
 }
 
-/// Where a thread begins, and how far it is to its next row.
+/// The first column and the first row that a thread handles, and the distance
+/// from one row to the next row that it handles.
 struct Strip {
   std::int64_t column, row, step;
 
@@ -37,41 +40,43 @@ struct Strip {
         step(static_cast<std::int64_t>(gridDim.y) * kStripLines) {}
 };
 
-/// Calls f(row, values) for each row of a thread's eight columns, `stride`
-/// apart and aligned. Several are on their way at once.
-template <int kAhead, typename T, typename F>
-__device__ __forceinline__ void walk(
+/// Calls f(row, values) for each row that a thread handles, with the values in
+/// its eight columns. Rows must be aligned; `stride` is the number of elements
+/// from one row to the next. Prefetches `kPrefetch` rows at a time.
+template <int kPrefetch, typename T, typename F>
+__device__ __forceinline__ void for_each_row(
     const Strip& strip,
     const T* columns,
     std::int64_t stride,
     std::int64_t rows,
     F f) {
-  for (std::int64_t i = strip.row; i < rows; i += kAhead * strip.step) {
-    Packed8<T> ahead[kAhead];
+  for (std::int64_t i = strip.row; i < rows; i += kPrefetch * strip.step) {
+    Packed8<T> prefetched[kPrefetch];
 #pragma unroll
-    for (int n = 0; n < kAhead; ++n) {
+    for (int n = 0; n < kPrefetch; ++n) {
       const std::int64_t row = i + n * strip.step;
       if (row < rows) {
-        ahead[n] = load_packed(columns + row * stride);
+        prefetched[n] = load_packed(columns + row * stride);
       }
     }
 #pragma unroll
-    for (int n = 0; n < kAhead; ++n) {
+    for (int n = 0; n < kPrefetch; ++n) {
       const std::int64_t row = i + n * strip.step;
       if (row < rows) {
-        f(row, unpack(ahead[n]));
+        f(row, unpack(prefetched[n]));
       }
     }
   }
 }
 
-/// Writes the sums of a block's lines into its row of `partial`, [parts, D].
+/// Adds up the sums of all lines in a thread block, and writes the result to
+/// the block's row of `partial`, [parts, D].
 __device__ __forceinline__ void write_strip(
     const Strip& strip,
-    const Float8& sum,
+    const Floats8& sum,
     std::int64_t width,
     float* partial) {
-  static_assert(kStripLines == kVector);  // A line folds a place of the eight.
+  static_assert(kStripLines == kVector);  // Each line reduces one of 8 columns.
   __shared__ float folded[kStripLines][kVector][kStripThreads];
 #pragma unroll
   for (int k = 0; k < kVector; ++k) {

@@ -6,7 +6,7 @@
 namespace accelerate::cuda::kernels {
 namespace {
 
-// The number of a table's row; there must be one.
+// Returns the row `id` of a table; traps when the table has no such row.
 __device__ __forceinline__ std::int64_t checked(
     std::int64_t id, std::int64_t rows) {
   if (id < 0 || id >= rows) {
@@ -19,10 +19,11 @@ struct RowStatistics {
   float mean, rstd;
 };
 
-// Of a row that its threads hold; `scratch` has a float for each warp.
+// For a row in the registers of its threads; `scratch` has a float for each
+// warp.
 template <typename Shape>
 __device__ __forceinline__ RowStatistics row_statistics(
-    const Float8 (&x)[Shape::kVectors],
+    const Floats8 (&x)[Shape::kVectors],
     std::int64_t width,
     float eps,
     float* scratch) {
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(Shape::kBlock)
       static_cast<std::int64_t>(blockIdx.x) * Shape::kRows +
       Shape::row_in_block();
   if (row >= w.rows) {
-    return;  // Whole warps, or whole blocks where there are barriers.
+    return;  // Whole warps; whole thread blocks where there are barriers.
   }
   const std::int64_t type =
       w.types != nullptr ? checked(w.types[row], w.type_rows) : 0;
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(Shape::kBlock)
   const float* const position = w.positions + row % w.tokens * w.width;
   const float* const type_row = w.type_table + type * w.width;
   auto* const sums = static_cast<__nv_bfloat16*>(w.sum) + row * w.width;
-  Float8 x[Shape::kVectors];
+  Floats8 x[Shape::kVectors];
 #pragma unroll
   for (int v = 0; v < Shape::kVectors; ++v) {
     const int column = Shape::column(v);
@@ -89,8 +90,8 @@ __global__ void __launch_bounds__(Shape::kBlock)
   for (int v = 0; v < Shape::kVectors; ++v) {
     const int column = Shape::column(v);
     if (column < w.width) {
-      Float8 y = load8(w.shift + column);
-      const Float8 weight = load8(w.weight + column);
+      Floats8 y = load8(w.shift + column);
+      const Floats8 weight = load8(w.weight + column);
 #pragma unroll
       for (int k = 0; k < kVector; ++k) {
         y.at[k] += (x[v].at[k] - mean) * rstd * weight.at[k];
@@ -108,30 +109,31 @@ __global__ void __launch_bounds__(Shape::kBlock)
   }
 }
 
-constexpr int kThreads = 32;  // Times eight columns.
+constexpr int kThreads = 32;  // Eight columns each.
 constexpr int kLines = 8;
 
-// blockIdx.x: a place; blockIdx.y: 256 columns. Eight lines of threads share
-// the sequences, then fold.
+// blockIdx.x: a position; blockIdx.y: 256 columns. Eight lines of threads share
+// the sequences and are then reduced.
 __global__ void __launch_bounds__(kThreads* kLines)
-    place_sums_kernel(const __grid_constant__ PlaceSums w) {
+    position_type_gradients_kernel(
+        const __grid_constant__ PositionTypeGradients w) {
   __shared__ float folded[kLines][kVector][kThreads];
-  const std::int64_t place = blockIdx.x;
+  const std::int64_t position = blockIdx.x;
   const std::int64_t column =
       (static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x) *
       kVector;
-  const bool is_there = column < w.width;
-  const bool is_used = place < w.tokens;
-  Float8 sums[PlaceSums::kMostTypes] = {};
-  if (is_there && is_used) {
+  const bool in_range = column < w.width;
+  const bool is_used = position < w.tokens;
+  Floats8 sums[PositionTypeGradients::kMaxTypes] = {};
+  if (in_range && is_used) {
     const std::int64_t step = kLines * w.tokens;
-    for (std::int64_t row = place + threadIdx.y * w.tokens; row < w.rows;
+    for (std::int64_t row = position + threadIdx.y * w.tokens; row < w.rows;
          row += step) {
-      const Float8 d = load8(
+      const Floats8 d = load8(
           static_cast<const __nv_bfloat16*>(w.d_sum) + row * w.width + column);
       const std::int64_t type = w.types != nullptr ? w.types[row] : 0;
 #pragma unroll
-      for (int t = 0; t < PlaceSums::kMostTypes; ++t) {
+      for (int t = 0; t < PositionTypeGradients::kMaxTypes; ++t) {
 #pragma unroll
         for (int k = 0; k < kVector; ++k) {
           sums[t].at[k] += type == t ? d.at[k] : 0.0F;
@@ -139,9 +141,9 @@ __global__ void __launch_bounds__(kThreads* kLines)
       }
     }
   }
-  float all = 0.0F;
+  float total_of_types = 0.0F;
 #pragma unroll
-  for (int t = 0; t < PlaceSums::kMostTypes; ++t) {
+  for (int t = 0; t < PositionTypeGradients::kMaxTypes; ++t) {
     if (t < w.type_rows) {
       __syncthreads();
 #pragma unroll
@@ -149,22 +151,22 @@ __global__ void __launch_bounds__(kThreads* kLines)
         folded[threadIdx.y][k][threadIdx.x] = sums[t].at[k];
       }
       __syncthreads();
-      // Eight lines of threads, eight places in a vector.
+      // Each of the eight lines reduces one of the eight elements of a vector.
       float total = 0.0F;
 #pragma unroll
       for (int i = 0; i < kLines; ++i) {
         total += folded[i][threadIdx.y][threadIdx.x];
       }
-      if (is_there && is_used) {
+      if (in_range && is_used) {
         w.workspace
-            [(place * w.type_rows + t) * w.width + column + threadIdx.y] =
+            [(position * w.type_rows + t) * w.width + column + threadIdx.y] =
             total;
       }
-      all += total;
+      total_of_types += total;
     }
   }
-  if (is_there) {
-    w.d_positions[place * w.width + column + threadIdx.y] = all;
+  if (in_range) {
+    w.d_positions[position * w.width + column + threadIdx.y] = total_of_types;
   }
 }
 static_assert(kLines == kVector);
@@ -182,16 +184,18 @@ void summed_embedding(const SummedEmbedding& work, cudaStream_t stream) {
   });
 }
 
-void place_sums(const PlaceSums& work, cudaStream_t stream) {
+void position_type_gradients(
+    const PositionTypeGradients& work, cudaStream_t stream) {
   const dim3 grid(
       static_cast<unsigned>(work.position_rows),
       static_cast<unsigned>(ceil_div(work.width, kThreads * kVector)));
-  place_sums_kernel<<<grid, dim3(kThreads, kLines), 0, stream>>>(work);
+  position_type_gradients_kernel<<<grid, dim3(kThreads, kLines), 0, stream>>>(
+      work);
   ColumnSums sums;
   for (std::int64_t t = 0; t < work.type_rows; ++t) {
     sums.out[t] = work.d_types + t * work.width;
   }
-  reduce_parts(
+  reduce_partial_sums(
       work.workspace,
       work.rows == 0 ? 0 : work.tokens,
       static_cast<int>(work.type_rows),

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of small tiles by one warp: m16n8k16 in bf16 or fp16, sums in fp32.
+// Matmuls of small tiles, each computed by one warp. They use MMA m16n8k16 in
+// bf16 or fp16 with fp32 accumulators.
 //
-// Of a tile of sums, [16, 8], lane l has columns 2 (l % 4) and the next of rows
-// l / 4 (`at[0]`, `at[1]`) and l / 4 + 8. Two such tiles side by side, rounded,
-// are the left factor of a next product ([16, 16]) as they lie.
+// An accumulator is a tile [16, 8]. Lane l holds its columns 2 (l % 4) and 2 (l
+// % 4) + 1: in row l / 4 as `at[0]` and `at[1]`, and in row l / 4 + 8 as
+// `at[2]` and `at[3]`. After rounding, two neighboring accumulators have the
+// layout of an A fragment, [16, 16], for a following MMA.
 #pragma once
 
 #include "cuda/kernels/common.cuh"
 
 namespace accelerate::cuda::kernels {
 
-struct Sums16x8 {
+struct Accumulator {  // [16, 8]
   float at[4];
 };
-struct Left16x16 {
+struct FragmentA {  // [16, 16]
   unsigned at[4];
 };
-struct Right16x8 {
+struct FragmentB {  // [16, 8]
   unsigned at[2];
 };
 
-/// Values of T in shared memory, rows padded by 16 bytes so that eight rows
-/// lie in different banks.
+/// A tile of values of type T in shared memory. Each row is padded by 16 bytes,
+/// so that eight consecutive rows use different banks.
 template <typename T, int kColumns>
 struct Tile {
   static constexpr int kStride = kColumns + 8;
@@ -40,15 +42,15 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
-// Four blocks of 8 x 8; lane l names row l % 8 of block l / 8.
-__device__ __forceinline__ void load_blocks(
-    unsigned (&to)[4], const void* from) {
+// Four matrices of 8 x 8; lane l passes the address of row l % 8 of matrix l
+// / 8.
+__device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const void* from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(shared_address(from))
                : "memory");
 }
-__device__ __forceinline__ void load_blocks_transposed(
+__device__ __forceinline__ void ldmatrix_transposed(
     unsigned (&to)[4], const void* from) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -57,59 +59,58 @@ __device__ __forceinline__ void load_blocks_transposed(
       : "memory");
 }
 
-/// The left factor at (row, column) of a tile.
+/// Loads the A fragment at (row, column) of a tile.
 template <typename T, int kColumns>
-__device__ __forceinline__ Left16x16
-load_left(const Tile<T, kColumns>& tile, int row, int column) {
+__device__ __forceinline__ FragmentA
+load_a(const Tile<T, kColumns>& tile, int row, int column) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  Left16x16 left;
-  load_blocks(
-      left.at,
+  FragmentA a;
+  ldmatrix(
+      a.at, tile.at(row + lane % 8 + lane / 8 % 2 * 8, column + lane / 16 * 8));
+  return a;
+}
+
+/// Loads the A fragment at (row, column) of the transposed tile, which is at
+/// (column, row) in the tile itself.
+template <typename T, int kColumns>
+__device__ __forceinline__ FragmentA
+load_a_transposed(const Tile<T, kColumns>& tile, int row, int column) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  FragmentA a;
+  ldmatrix_transposed(
+      a.at, tile.at(column + lane % 8 + lane / 16 * 8, row + lane / 8 % 2 * 8));
+  return a;
+}
+
+/// Loads two neighboring B fragments at (row, column) of a tile.
+template <typename T, int kColumns>
+__device__ __forceinline__ void load_b_pair(
+    FragmentB (&b)[2], const Tile<T, kColumns>& tile, int row, int column) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  unsigned matrices[4];
+  ldmatrix_transposed(
+      matrices,
       tile.at(row + lane % 8 + lane / 8 % 2 * 8, column + lane / 16 * 8));
-  return left;
+  b[0] = {{matrices[0], matrices[1]}};
+  b[1] = {{matrices[2], matrices[3]}};
 }
 
-/// The same of the transposed tile, whose (row, column) lies at (column, row).
+/// Loads two neighboring B fragments at (row, column) of the transposed tile.
 template <typename T, int kColumns>
-__device__ __forceinline__ Left16x16
-load_left_transposed(const Tile<T, kColumns>& tile, int row, int column) {
+__device__ __forceinline__ void load_b_pair_transposed(
+    FragmentB (&b)[2], const Tile<T, kColumns>& tile, int row, int column) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  Left16x16 left;
-  load_blocks_transposed(
-      left.at,
+  unsigned matrices[4];
+  ldmatrix(
+      matrices,
       tile.at(column + lane % 8 + lane / 16 * 8, row + lane / 8 % 2 * 8));
-  return left;
-}
-
-/// Two right factors, [16, 8] each, side by side at (row, column).
-template <typename T, int kColumns>
-__device__ __forceinline__ void load_rights(
-    Right16x8 (&right)[2], const Tile<T, kColumns>& tile, int row, int column) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  unsigned blocks[4];
-  load_blocks_transposed(
-      blocks,
-      tile.at(row + lane % 8 + lane / 8 % 2 * 8, column + lane / 16 * 8));
-  right[0] = {{blocks[0], blocks[1]}};
-  right[1] = {{blocks[2], blocks[3]}};
-}
-
-/// The same of the transposed tile.
-template <typename T, int kColumns>
-__device__ __forceinline__ void load_rights_transposed(
-    Right16x8 (&right)[2], const Tile<T, kColumns>& tile, int row, int column) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  unsigned blocks[4];
-  load_blocks(
-      blocks,
-      tile.at(column + lane % 8 + lane / 16 * 8, row + lane / 8 % 2 * 8));
-  right[0] = {{blocks[0], blocks[1]}};
-  right[1] = {{blocks[2], blocks[3]}};
+  b[0] = {{matrices[0], matrices[1]}};
+  b[1] = {{matrices[2], matrices[3]}};
 }
 
 template <typename T>
-__device__ __forceinline__ void multiply_add(
-    Sums16x8& sums, const Left16x16& a, const Right16x8& b) {
+__device__ __forceinline__ void mma(
+    Accumulator& sums, const FragmentA& a, const FragmentB& b) {
   if constexpr (std::is_same_v<T, __half>) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -135,10 +136,10 @@ __device__ __forceinline__ void multiply_add(
   }
 }
 
-/// Two tiles of sums side by side as a left factor.
+/// Rounds two neighboring accumulators and returns them as an A fragment.
 template <typename T>
-__device__ __forceinline__ Left16x16
-as_left(const Sums16x8& first, const Sums16x8& second) {
+__device__ __forceinline__ FragmentA
+as_fragment_a(const Accumulator& first, const Accumulator& second) {
   T* const type = nullptr;
   return {
       {pair_bits(first.at[0], first.at[1], type),
@@ -147,10 +148,13 @@ as_left(const Sums16x8& first, const Sums16x8& second) {
        pair_bits(second.at[2], second.at[3], type)}};
 }
 
-/// Rounds a tile of sums into shared memory at (row, column).
+/// Rounds an accumulator and stores it at (row, column) of a tile.
 template <typename T, int kColumns>
-__device__ __forceinline__ void store_sums(
-    const Tile<T, kColumns>& tile, int row, int column, const Sums16x8& sums) {
+__device__ __forceinline__ void store_accumulator(
+    const Tile<T, kColumns>& tile,
+    int row,
+    int column,
+    const Accumulator& sums) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   T* const to = tile.at(row + lane / 4, column + lane % 4 * 2);
   *reinterpret_cast<unsigned*>(to) = pair_bits(sums.at[0], sums.at[1], to);
@@ -159,13 +163,14 @@ __device__ __forceinline__ void store_sums(
       pair_bits(sums.at[2], sums.at[3], below);
 }
 
-/// Sixteen bytes on their way into shared memory; zeros unless `is_there`.
+/// Copies sixteen bytes to shared memory asynchronously. If `in_range` is
+/// false, writes zeros instead.
 __device__ __forceinline__ void copy_async(
-    void* to, const void* from, bool is_there) {
+    void* to, const void* from, bool in_range) {
   asm volatile(
       "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
       "l"(from),
-      "r"(is_there ? 16 : 0)
+      "r"(in_range ? 16 : 0)
       : "memory");
 }
 __device__ __forceinline__ void wait_for_copies() {

@@ -7,29 +7,29 @@ namespace {
 
 constexpr int kBlock = 1024;
 
-// How many there are before this thread's, in a block of `kBlock`.
-__device__ int sum_before(int mine) {
-  __shared__ int of_warps[kBlock / kWarp];
+// The sum of `value` over the earlier threads of the block.
+__device__ int exclusive_sum(int value) {
+  __shared__ int warp_sums[kBlock / kWarp];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  int sum = mine;
+  int sum = value;
 #pragma unroll
   for (int offset = 1; offset < kWarp; offset *= 2) {
     const int other = __shfl_up_sync(0xffffffffU, sum, offset);
     sum += lane >= offset ? other : 0;
   }
   if (lane == kWarp - 1) {
-    of_warps[warp] = sum;
+    warp_sums[warp] = sum;
   }
   __syncthreads();
-  int before = sum - mine;
+  int before = sum - value;
   for (int i = 0; i < warp; ++i) {
-    before += of_warps[i];
+    before += warp_sums[i];
   }
   return before;
 }
 
-// One block: a batch has some thousand tokens, and the sum runs through all.
+// One thread block: a batch has a few thousand tokens, and the scan covers all.
 __global__ void __launch_bounds__(kBlock)
     unpad_kernel(const __grid_constant__ Unpad w) {
   __shared__ int total;
@@ -41,16 +41,16 @@ __global__ void __launch_bounds__(kBlock)
   for (std::int64_t i = begin; i < end; ++i) {
     count += w.is_real[i] ? 1 : 0;
   }
-  int row = sum_before(count);
+  int row = exclusive_sum(count);
   const int rows = static_cast<int>(w.rows);
   for (std::int64_t i = begin; i < end; ++i) {
     if (i % w.tokens == 0) {
-      w.starts[i / w.tokens] = min(row, rows);
+      w.sequence_offsets[i / w.tokens] = min(row, rows);
     }
     const bool has_row = w.is_real[i] && row < rows;
-    w.places[i] = has_row ? row : -1;
+    w.packed_rows[i] = has_row ? row : -1;
     if (has_row) {
-      w.sources[row] = static_cast<int>(i);
+      w.source_rows[row] = static_cast<int>(i);
     }
     row += w.is_real[i] ? 1 : 0;
   }
@@ -59,12 +59,14 @@ __global__ void __launch_bounds__(kBlock)
   }
   __syncthreads();
   for (int i = total + static_cast<int>(threadIdx.x); i < rows; i += kBlock) {
-    w.sources[i] = -1;
+    w.source_rows[i] = -1;
   }
-  for (int i = static_cast<int>(threadIdx.x); i <= w.spares; i += kBlock) {
-    w.starts[w.batch + i] =
-        i == w.spares ? rows
-                      : min(total + i * static_cast<int>(w.longest), rows);
+  for (int i = static_cast<int>(threadIdx.x); i <= w.spare_sequences;
+       i += kBlock) {
+    w.sequence_offsets[w.batch + i] =
+        i == w.spare_sequences
+            ? rows
+            : min(total + i * static_cast<int>(w.max_length), rows);
   }
 }
 

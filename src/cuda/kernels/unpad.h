@@ -1,27 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch without its padding: rows of real tokens behind each other.
+// Removes the padding from a batch by packing the rows of real tokens.
 #pragma once
 
 #include "cuda/kernels/types.h"
 
 namespace accelerate::cuda::kernels {
 
-/// Shapes: B batch, T tokens, N rows without padding, some of which are spare.
+/// The input and output of `unpad`. Shapes: B batch, T tokens, N packed rows.
+/// Packed rows that hold no token are called spare rows.
 struct Unpad {
   const bool* is_real = nullptr;  ///< [B, T]
   std::int64_t batch = 0;
   std::int64_t tokens = 0;
-  std::int64_t rows = 0;     ///< N; real tokens that do not fit are left out.
-  std::int64_t spares = 0;   ///< Sequences that share the spare rows.
-  std::int64_t longest = 0;  ///< Rows of each of those, at most.
-  int* sources = nullptr;    ///< [N]: a row's place in B T; -1 where spare.
-  int* places = nullptr;     ///< [B, T]: a token's row; -1 for padding.
-  int* starts = nullptr;     ///< [B + spares + 1]: where sequences begin.
+  std::int64_t rows = 0;  ///< N; tokens that do not fit are dropped.
+  /// The number of sequences that the spare rows form.
+  std::int64_t spare_sequences = 0;
+  /// The maximum number of rows in a sequence of spare rows.
+  std::int64_t max_length = 0;
+  /// [N]: for each packed row, its row in the padded batch; -1 for a spare row.
+  int* source_rows = nullptr;
+  /// [B, T]: for each token, its packed row; -1 for padding.
+  int* packed_rows = nullptr;
+  /// [B + spare_sequences + 1]: the first packed row of each sequence, followed
+  /// by N.
+  int* sequence_offsets = nullptr;
 };
 
 void unpad(const Unpad& work, cudaStream_t stream);
 
-/// to[i] = from[index[i]], rows of `width`; zeros where that is -1.
+/// Sets row i of `to` to row `index[i]` of `from`, or to zeros if `index[i]` is
+/// -1. `to` has `rows` rows of `width` elements.
 void take_rows(
     Type type,
     const void* from,

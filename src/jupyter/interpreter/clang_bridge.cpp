@@ -14,8 +14,9 @@
 namespace accelerate::jupyter {
 namespace {
 
-// Names and layouts are those of clang 19, the release this is for. A class
-// with a destructor is returned through a pointer that comes first.
+// The mangled names and memory layouts are for clang 19. A function that
+// returns a class with a destructor takes a pointer to the result as first
+// argument.
 
 // llvm::Error: a pointer, null for success.
 struct Failure {
@@ -31,7 +32,7 @@ struct Text {
   const char* data;
   std::size_t size;
 };
-// clang::PartialTranslationUnit: the part of the tree, and the module.
+// clang::PartialTranslationUnit: the syntax tree and the module.
 struct Unit {
   void* tree;
   void* code;
@@ -41,9 +42,7 @@ void* find(const char* name) {
   void* symbol = ::dlsym(RTLD_DEFAULT, name);
   if (symbol == nullptr) {
     std::fprintf(
-        stderr,
-        "error: this clang-repl is not of release 19: it lacks %s\n",
-        name);
+        stderr, "error: this is not clang-repl 19: it lacks %s\n", name);
     ::_exit(70);
   }
   return symbol;
@@ -60,12 +59,12 @@ std::string describe(Failure failure) {
   return failure.payload == nullptr ? "" : to_string(&failure);
 }
 
-// The compiler writes its messages to the standard error.
+// Captures the messages that the compiler writes to stderr.
 class CapturedErrors {
  public:
   CapturedErrors()
       : file_(::memfd_create("messages", MFD_CLOEXEC)),
-        before_(::dup(STDERR_FILENO)) {
+        saved_stderr_(::dup(STDERR_FILENO)) {
     ::dup2(file_, STDERR_FILENO);
   }
   CapturedErrors(const CapturedErrors&) = delete;
@@ -86,25 +85,25 @@ class CapturedErrors {
 
  private:
   void restore() {
-    if (before_ >= 0) {
+    if (saved_stderr_ >= 0) {
       std::fflush(stderr);
-      ::dup2(before_, STDERR_FILENO);
-      ::close(before_);
-      before_ = -1;
+      ::dup2(saved_stderr_, STDERR_FILENO);
+      ::close(saved_stderr_);
+      saved_stderr_ = -1;
     }
   }
 
   int file_;
-  int before_;
+  int saved_stderr_;
 };
 
-// An object of clang's is looked at as words; the first leads to its table of
-// virtual functions.
+// An object of clang is read as a sequence of words; the first one points to
+// its vtable.
 struct Word {
   char* value = nullptr;
 };
 
-// Reads a word of this process at an address that may be none.
+// Reads a word at an address that may be invalid.
 bool peek(const void* address, Word& word) {
   iovec local = {&word, sizeof word};
   iovec remote = {const_cast<void*>(address), sizeof word};
@@ -112,39 +111,40 @@ bool peek(const void* address, Word& word) {
          sizeof word;
 }
 
-// The first pointer among the words at `object` that leads to an object with
-// the table `table`.
-Word* find_object(const void* object, std::size_t words, const char* table) {
+// Returns the first pointer in the words at `object` that points to an object
+// with that vtable.
+Word* find_object(const void* object, std::size_t words, const char* vtable) {
   const auto* const first = static_cast<const Word*>(object);
   for (std::size_t i = 0; i < words; ++i) {
     Word pointer;
-    Word its_table;
-    if (peek(first + i, pointer) && peek(pointer.value, its_table) &&
-        its_table.value == table) {
+    Word pointed_to;
+    if (peek(first + i, pointer) && peek(pointer.value, pointed_to) &&
+        pointed_to.value == vtable) {
       return reinterpret_cast<Word*>(pointer.value);
     }
   }
   return nullptr;
 }
 
-// Where objects point: behind the table's first two words.
-const char* table_of(const char* name) {
+// Returns the address that objects store: two words into the vtable.
+const char* vtable_address(const char* name) {
   return static_cast<const char*>(find(name)) + 2 * sizeof(Word);
 }
 
 // NOTE [Interesting declarations]
-// Declarations of a precompiled header reach the code generator when they are
-// read, as `HandleInterestingDecl`. clang-repl 19 never tells the reader of a
-// consumer, and its consumer drops them after the first cell; so inline
-// functions would have no code. Both consumers get a copy of their table in
-// which that function is `HandleTopLevelDecl`, which keeps them.
+// The AST reader passes declarations of a precompiled header to the code
+// generator through `HandleInterestingDecl` when it reads them.
+// clang-repl 19 does not give the reader a consumer, and its own consumer drops
+// these declarations after the first cell, so inline functions would have no
+// code. Both consumers therefore get a copy of their vtable in which
+// `HandleTopLevelDecl`, which keeps the declarations, replaces that function.
 constexpr std::size_t kTopLevelSlot = 3;
 constexpr std::size_t kInterestingSlot = 5;
-constexpr std::size_t kTableWords = 64;
+constexpr std::size_t kVtableWords = 64;
 
-using Table = std::array<Word, kTableWords>;
+using Vtable = std::array<Word, kVtableWords>;
 
-void keep_interesting(Word* consumer, Table& copy) {
+void keep_interesting_declarations(Word* consumer, Vtable& copy) {
   std::memcpy(copy.data(), consumer->value - 2 * sizeof(Word), sizeof copy);
   copy[2 + kInterestingSlot] = copy[2 + kTopLevelSlot];
   consumer->value = reinterpret_cast<char*>(copy.data() + 2);
@@ -170,22 +170,22 @@ void ClangBridge::enable_precompiled_header() {
     return;  // No precompiled header.
   }
   Word* const outer = find_object(
-      compiler, 128, table_of("_ZTVN5clang22IncrementalASTConsumerE"));
+      compiler, 128, vtable_address("_ZTVN5clang22IncrementalASTConsumerE"));
   Word* const inner =
       outer == nullptr
           ? nullptr
-          : find_object(outer, 8, table_of("_ZTVN5clang15BackendConsumerE"));
+          : find_object(
+                outer, 8, vtable_address("_ZTVN5clang15BackendConsumerE"));
   if (inner == nullptr) {
     std::fputs(
-        "error: this clang-repl is not of release 19: its consumers are "
-        "elsewhere\n",
+        "error: this is not clang-repl 19: its AST consumers were not found\n",
         stderr);
     ::_exit(70);
   }
-  static Table inner_table;
-  static Table outer_table;
-  keep_interesting(inner, inner_table);
-  keep_interesting(outer, outer_table);
+  static Vtable inner_vtable;
+  static Vtable outer_vtable;
+  keep_interesting_declarations(inner, inner_vtable);
+  keep_interesting_declarations(outer, outer_vtable);
   start(reader, outer);
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter inside clang-repl, called by the names its library exports.
+// Calls the interpreter inside clang-repl through the symbols that clang-repl
+// exports.
 //
-// clang-repl itself reads lines, cannot use a precompiled header and ends at
-// the first exception. This library is loaded into its process and takes over
-// when it is about to run its first line.
+// On its own, clang-repl reads its input line by line, cannot use a precompiled
+// header and exits at the first exception. Our library is loaded into the
+// clang-repl process and takes over just before clang-repl runs its first line.
 #pragma once
 
 #include <string>
@@ -11,24 +12,26 @@
 namespace accelerate::jupyter {
 
 struct ParsedCell {
-  /// What to execute; null when there is nothing, or after an error.
+  /// The code to execute; null if the cell contains no code to execute or if it
+  /// does not compile.
   void* unit = nullptr;
   bool failed = false;
-  /// The compiler's messages: errors, or warnings.
+  /// Errors and warnings from the compiler.
   std::string messages;
 };
 
 class ClangBridge {
  public:
-  /// `interpreter` is the `clang::Interpreter` that was called. Ends the
-  /// process with a message when this is not the clang we know.
+  /// `interpreter` points to a `clang::Interpreter`. If this process is not
+  /// clang-repl 19, prints a message and exits.
   explicit ClangBridge(void* interpreter);
 
   ParsedCell parse(const std::string& code);
-  /// Runs what was parsed. Returns what the linker says, empty when all is
-  /// well. Lets exceptions of the cell through.
+  /// Runs `unit`, the code of a parsed cell. Returns the linker's error, or an
+  /// empty string if there is no error. Exceptions thrown by the cell propagate
+  /// to the caller.
   std::string execute(void* unit);
-  /// Forgets the cell before.
+  /// Removes the definitions of the previous cell.
   void undo();
 
  private:

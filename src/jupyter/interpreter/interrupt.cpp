@@ -18,30 +18,30 @@
 
 namespace accelerate::jupyter {
 
-sigjmp_buf interrupted_here;
+sigjmp_buf interrupt_target;
 
 namespace {
 
-// Code of one loaded library. What lies in none of them was made by the
-// interpreter.
+// The code of one loaded library. Code outside of all libraries was generated
+// by the interpreter.
 struct CodeRange {
   std::uintptr_t begin;
   std::uintptr_t end;
   bool is_libc;
 };
-constexpr std::size_t kMostRanges = 1024;
-std::array<CodeRange, kMostRanges> ranges;
+constexpr std::size_t kMaxRanges = 1024;
+std::array<CodeRange, kMaxRanges> ranges;
 std::size_t range_count = 0;
 
 pthread_t cell_thread;
 std::atomic<bool> running{false};
-std::atomic<pid_t> other_process{0};
+std::atomic<pid_t> forward_to{0};
 
 int add_ranges(dl_phdr_info* info, std::size_t /*size*/, void* /*unused*/) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& header = info->dlpi_phdr[i];
     if (header.p_type == PT_LOAD && (header.p_flags & PF_X) != 0 &&
-        range_count < kMostRanges) {
+        range_count < kMaxRanges) {
       const auto begin = info->dlpi_addr + header.p_vaddr;
       ranges[range_count++] = {
           begin,
@@ -62,19 +62,19 @@ const CodeRange* find_range(std::uintptr_t address) {
   return found == end ? nullptr : found;
 }
 
-// Whether the frames above the interrupted one are the C library's up to one
-// of the cell.
-struct Walk {
+// Walks up the stack from the interrupted frame. Checks whether only frames in
+// the C library come before a frame in the cell.
+struct StackWalk {
   std::uintptr_t from;
-  bool begun = false;
+  bool started = false;
   bool reaches_cell = false;
 };
 
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* state) {
-  auto& walk = *static_cast<Walk*>(state);
+  auto& walk = *static_cast<StackWalk*>(state);
   const auto address = _Unwind_GetIP(context);
-  walk.begun = walk.begun || address == walk.from;
-  if (!walk.begun) {
+  walk.started = walk.started || address == walk.from;
+  if (!walk.started) {
     return _URC_NO_REASON;
   }
   const CodeRange* const range = find_range(address);
@@ -83,13 +83,15 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* state) {
                                             : _URC_END_OF_STACK;
 }
 
-bool sleeps_for_cell(const ucontext_t& context, const CodeRange& range) {
+bool is_in_system_call_of_cell(
+    const ucontext_t& context, const CodeRange& range) {
 #if defined(__x86_64__)
-  // A system call that was cut short: no lock of the library is held there.
+  // In an interrupted system call, the C library holds no lock.
   if (!range.is_libc || context.uc_mcontext.gregs[REG_RAX] != -EINTR) {
     return false;
   }
-  Walk walk{static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP])};
+  StackWalk walk{
+      static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP])};
   _Unwind_Backtrace(visit, &walk);
   return walk.reaches_cell;
 #else
@@ -99,7 +101,7 @@ bool sleeps_for_cell(const ucontext_t& context, const CodeRange& range) {
 #endif
 }
 
-bool may_leave(const ucontext_t& context) {
+bool can_jump_out(const ucontext_t& context) {
 #if defined(__x86_64__)
   const auto address =
       static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
@@ -107,18 +109,18 @@ bool may_leave(const ucontext_t& context) {
   const auto address = static_cast<std::uintptr_t>(context.uc_mcontext.pc);
 #endif
   const CodeRange* const range = find_range(address);
-  return range == nullptr || sleeps_for_cell(context, *range);
+  return range == nullptr || is_in_system_call_of_cell(context, *range);
 }
 
-// Looks again in a millisecond.
-void look_again(bool again) {
+// Starts or stops a timer that checks again in a millisecond.
+void set_retry_timer(bool enabled) {
   itimerval time{};
-  time.it_value.tv_usec = again ? 1000 : 0;
+  time.it_value.tv_usec = enabled ? 1000 : 0;
   ::setitimer(ITIMER_REAL, &time, nullptr);
 }
 
 void on_signal(int signal, siginfo_t* /*info*/, void* context) {
-  const pid_t process = other_process.load();
+  const pid_t process = forward_to.load();
   if (process != 0) {
     if (signal == SIGINT) {
       ::kill(process, SIGINT);
@@ -132,12 +134,12 @@ void on_signal(int signal, siginfo_t* /*info*/, void* context) {
     ::pthread_kill(cell_thread, signal);
     return;
   }
-  if (may_leave(*static_cast<ucontext_t*>(context))) {
+  if (can_jump_out(*static_cast<ucontext_t*>(context))) {
     running.store(false);
-    look_again(false);
-    ::siglongjmp(interrupted_here, 1);
+    set_retry_timer(false);
+    ::siglongjmp(interrupt_target, 1);
   }
-  look_again(true);
+  set_retry_timer(true);
 }
 
 }  // namespace
@@ -159,11 +161,11 @@ Interruptible::Interruptible() {
 
 void Interruptible::end() {
   running.store(false);
-  look_again(false);
+  set_retry_timer(false);
 }
 
 void send_interrupts_to(pid_t process) {
-  other_process.store(process);
+  forward_to.store(process);
 }
 
 }  // namespace accelerate::jupyter

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends a cell that runs when SIGINT comes, and keeps the interpreter.
+// Stops the running cell on SIGINT without ending the interpreter.
 #pragma once
 
 #include <csetjmp>
@@ -8,16 +8,17 @@
 
 namespace accelerate::jupyter {
 
-/// Where the thread that runs cells continues after an interrupt. Destructors
-/// of what the cell had begun do not run.
-extern sigjmp_buf interrupted_here;
+/// The point where the thread that runs cells continues after an interrupt. The
+/// jump to this point skips the destructors of the cell's local objects.
+extern sigjmp_buf interrupt_target;
 
-/// Installs the handler. Call it on the thread that runs cells.
+/// Installs the SIGINT handler. Must be called on the thread that runs cells.
 void handle_interrupts();
 
-/// While one lives, an interrupt ends the cell: at once when it is in code of
-/// the cell itself or sleeps in a call of it to the C library, otherwise as
-/// soon as it comes back there. Code of libraries is never left in the middle.
+/// While an object of this class exists, SIGINT stops the running cell. The
+/// cell stops at once if its thread runs the cell's own code or blocks in a C
+/// library call made directly by the cell. Otherwise, the cell stops when its
+/// thread returns to the cell's own code.
 class Interruptible {
  public:
   Interruptible();
@@ -28,7 +29,8 @@ class Interruptible {
   static void end();
 };
 
-/// While this is not 0, an interrupt goes to that process instead.
+/// From now on, forwards SIGINT to `process` instead of stopping the cell. If
+/// `process` is 0, ends the forwarding.
 void send_interrupts_to(pid_t process);
 
 }  // namespace accelerate::jupyter

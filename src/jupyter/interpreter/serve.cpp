@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes over clang-repl's process: runs what the kernel asks for.
+// Takes over clang-repl's process and runs the requests from the kernel.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -14,9 +14,9 @@
 
 #include "jupyter/interpreter/clang_bridge.h"
 #include "jupyter/interpreter/interrupt.h"
-#include "jupyter/interpreter/trial.h"
+#include "jupyter/interpreter/trial_compile.h"
 #include "jupyter/interpreter/workers.h"
-#include "jupyter/link.h"
+#include "jupyter/interpreter_protocol.h"
 
 namespace accelerate::jupyter {
 namespace {
@@ -30,7 +30,7 @@ void flush_all() {
 std::string type_name() {
   const std::type_info* const type = abi::__cxa_current_exception_type();
   if (type == nullptr) {
-    return "something";
+    return "unknown exception";
   }
   int status = 0;
   char* const name =
@@ -40,11 +40,11 @@ std::string type_name() {
   return result;
 }
 
-// Set by the prelude, which knows LibTorch's exceptions and ours.
+// Set by the prelude; describes LibTorch's exceptions and ours.
 using Describe = void (*)(std::string*);
 Describe describe_exception = nullptr;
 
-// The exception that is being handled: its type, a line end, what it says.
+// Returns the type of the current exception, a newline, and its text.
 std::string exception_text() {
   std::string text = type_name() + '\n';
   try {
@@ -61,18 +61,18 @@ std::string exception_text() {
   }
 }
 
-// Code that could not be linked is tried once more with what comes next; this
-// comes next.
-void forget_failed(ClangBridge& clang) {
+// clang tries to link a failed cell again together with the next one, so this
+// runs an empty cell to take the second failure.
+void discard_failed_cell(ClangBridge& clang) {
   clang.undo();
-  const ParsedCell nothing = clang.parse("static_cast<void>(0);");
-  if (nothing.unit != nullptr && !clang.execute(nothing.unit).empty()) {
+  const ParsedCell empty = clang.parse("static_cast<void>(0);");
+  if (empty.unit != nullptr && !clang.execute(empty.unit).empty()) {
     clang.undo();
   }
 }
 
 Packet execute(ClangBridge& clang, void* unit) {
-  if (sigsetjmp(interrupted_here, 1) != 0) {
+  if (sigsetjmp(interrupt_target, 1) != 0) {
     return {"interrupted", ""};
   }
   try {
@@ -82,7 +82,7 @@ Packet execute(ClangBridge& clang, void* unit) {
       return {"ok", ""};
     }
     Interruptible::end();
-    forget_failed(clang);
+    discard_failed_cell(clang);
     return {"link", message};
   } catch (...) {
     return {"exception", exception_text()};
@@ -101,7 +101,7 @@ Packet run(ClangBridge& clang, const std::string& code) {
   return result;
 }
 
-// A library that cannot be loaded is said; cells that do without it work.
+// Warns about a library that cannot be loaded; cells that do not use it work.
 void load(const std::string& library) {
   if (::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     std::cerr << "warning: " << ::dlerror() << '\n';
@@ -126,11 +126,12 @@ void set_up(const std::string& lines) {
 
 Packet run_cell(ClangBridge& clang, const std::string& code) {
   Notebook& book = notebook();
-  Trial trial = try_cell(clang, code, false);
+  TrialResult trial = trial_compile(clang, code, false);
   if (trial.failed && !book.cells.empty() &&
-      redefines(trial.messages, book.cells.back())) {
-    // The same cell again, perhaps changed: it takes the place of the last.
-    trial = try_cell(clang, code, true);
+      only_redefines(trial.messages, book.cells.back())) {
+    // The user ran the last cell again, perhaps changed: it replaces the old
+    // one.
+    trial = trial_compile(clang, code, true);
     if (!trial.failed) {
       clang.undo();
       book.cells.pop_back();
@@ -142,76 +143,78 @@ Packet run_cell(ClangBridge& clang, const std::string& code) {
   book.current = code;
   book.launches = 0;
   Packet result = run(clang, code);
-  // Others leave nothing behind that a worker could miss.
-  if (result.word != "compile" && result.word != "link") {
+  // A cell that did not compile or link defines nothing that a worker needs.
+  if (result.kind != "compile" && result.kind != "link") {
     book.cells.push_back(code);
   }
   return result;
 }
 
-// What a worker repeats may fail as it did before; its own call may not.
+// A repeated cell may fail as it did before, but the cell with the worker's own
+// launch must not.
 Packet repeat_cell(ClangBridge& clang, const Packet& request) {
   Notebook& book = notebook();
   book.is_worker = true;
-  const bool is_target = request.word != "replay";
-  book.target = is_target ? std::atoi(request.word.c_str() + 7) : -1;
+  const bool is_target = request.kind != "replay";
+  book.target = is_target ? std::atoi(request.kind.c_str() + 7) : -1;
   book.launches = 0;
-  silence(true);
+  mute_stdout(true);
   Packet result = run(clang, request.text);
   if (!is_target) {
     return result;
   }
-  if (result.word == "interrupted") {
+  if (result.kind == "interrupted") {
     flush_all();
-    ::_exit(128 + SIGINT);  // The launcher says what happened.
+    ::_exit(128 + SIGINT);  // The launcher reports it.
   }
   std::cerr << "error: "
-            << (result.word == "exception"
+            << (result.kind == "exception"
                     ? result.text.substr(result.text.find('\n') + 1)
-                    : "a worker did not come to the call of notebook_launcher "
+                    : "a worker did not reach the call to notebook_launcher "
                       "when it repeated the cells: " +
-                          result.word + " " + result.text)
+                          result.kind + " " + result.text)
             << std::endl;
   flush_all();
   ::_exit(1);
 }
 
 Packet answer(ClangBridge& clang, const Packet& request) {
-  if (request.word == "setup") {
+  if (request.kind == "setup") {
     set_up(request.text);
     return {"ok", ""};
   }
-  if (request.word == "prelude") {
+  if (request.kind == "prelude") {
     return run(clang, request.text);
   }
-  if (request.word == "cell") {
+  if (request.kind == "cell") {
     return run_cell(clang, request.text);
   }
   return repeat_cell(clang, request);
 }
 
 [[noreturn]] void serve(void* interpreter) {
-  // Programs that a cell starts are not interpreters.
+  // Programs that a cell starts must not load this library.
   ::unsetenv("LD_PRELOAD");
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   handle_interrupts();
   ClangBridge clang(interpreter);
   while (const auto request = read_packet(kRequests)) {
     const Packet reply = answer(clang, *request);
-    if (!write_bytes(kReplies, packet_bytes(reply.word, reply.text))) {
+    if (!write_bytes(kReplies, packet_bytes(reply.kind, reply.text))) {
       break;
     }
   }
   flush_all();
-  // Destructors of the notebook's globals may need what is gone already.
+  // Skips destructors of the notebook's globals, which may use objects that are
+  // already destroyed.
   ::_exit(0);
 }
 
 }  // namespace
 }  // namespace accelerate::jupyter
 
-// Stands before clang's own `Interpreter::ParseAndExecute`, which clang-repl
-// calls with its first line.
+// Replaces clang's own `Interpreter::ParseAndExecute`, which clang-repl calls
+// with its first line.
 extern "C" __attribute__((visibility("default"))) void*
 accelerate_take_over(void* failure, void* interpreter, const char* text, std::size_t size, void* value) __asm__(
     "_ZN5clang11Interpreter15ParseAndExecuteEN4llvm9StringRefEPNS_5ValueE");

@@ -12,15 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/notebook_host.h"
+#include "base/notebook_launch.h"
 #include "jupyter/interpreter/interrupt.h"
-#include "jupyter/interpreter/screen.h"
-#include "jupyter/link.h"
+#include "jupyter/interpreter/pseudo_terminal.h"
+#include "jupyter/interpreter_protocol.h"
 
 namespace accelerate::jupyter {
 namespace {
 
-// A file without a name that holds all that a worker is told.
+// Writes the requests for a worker to an unnamed file.
 int requests_for_workers() {
   const Notebook& book = notebook();
   std::string bytes;
@@ -29,70 +29,70 @@ int requests_for_workers() {
   }
   bytes +=
       packet_bytes("target " + std::to_string(book.launches - 1), book.current);
-  // Not closed by exec: the workers open it through /proc.
+  // Stays open across exec: the workers open it through /proc.
   const int file = ::memfd_create("cells", 0);
   return file >= 0 && write_bytes(file, bytes) ? file : -1;
 }
 
-std::vector<std::string> launch_words(
+std::vector<std::string> launch_arguments(
     const NotebookLaunch& launch, int requests) {
-  std::vector<std::string> words = {
+  std::vector<std::string> arguments = {
       notebook().accelerate,
       "launch",
       "--num_processes",
       std::to_string(launch.num_processes),
       "--mixed_precision",
       launch.mixed_precision,
-      // A notebook's workers end within 5 s of it, whatever they do.
+      // Workers must exit within 5 s after their notebook.
       "--stop_timeout",
       "3",
       "--grace_period",
       "3"};
   if (launch.cpu != 0) {
-    words.emplace_back("--cpu");
+    arguments.emplace_back("--cpu");
   }
-  words.push_back(notebook().kernel);
-  words.emplace_back("--worker");
-  words.push_back(
+  arguments.push_back(notebook().kernel);
+  arguments.emplace_back("--worker");
+  arguments.push_back(
       "/proc/" + std::to_string(::getpid()) + "/fd/" +
       std::to_string(requests));
-  return words;
+  return arguments;
 }
 
-[[noreturn]] void become(
-    std::vector<std::string> words, pid_t parent, int errors) {
+[[noreturn]] void exec_launcher(
+    std::vector<std::string> arguments, pid_t parent, int stderr_fd) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) {
     ::_exit(1);
   }
-  ::dup2(errors, STDERR_FILENO);
+  ::dup2(stderr_fd, STDERR_FILENO);
   ::setenv("NO_COLOR", "1", 1);
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGALRM, SIG_DFL);
-  std::vector<char*> pointers;
-  for (std::string& word : words) {
-    pointers.push_back(word.data());
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) {
+    argv.push_back(argument.data());
   }
-  pointers.push_back(nullptr);
-  ::execv(pointers[0], pointers.data());
-  std::perror(pointers[0]);
+  argv.push_back(nullptr);
+  ::execv(argv[0], argv.data());
+  std::perror(argv[0]);
   ::_exit(127);
 }
 
 std::int32_t start_workers(const NotebookLaunch& launch) {
   const int requests = requests_for_workers();
   if (requests < 0) {
-    std::perror("cannot hand the cells to the workers");
+    std::perror("cannot pass the cells to the workers");
     return 1;
   }
   std::cout << std::flush;
   std::fflush(nullptr);
-  auto words = launch_words(launch, requests);
-  Screen screen;
+  auto arguments = launch_arguments(launch, requests);
+  PseudoTerminal terminal;
   const pid_t parent = ::getpid();
   const pid_t process = ::fork();
   if (process == 0) {
-    become(std::move(words), parent, screen.end());
+    exec_launcher(std::move(arguments), parent, terminal.child_fd());
   }
   if (process < 0) {
     std::perror("cannot start the workers");
@@ -100,7 +100,7 @@ std::int32_t start_workers(const NotebookLaunch& launch) {
     return 1;
   }
   send_interrupts_to(process);
-  const int status = screen.watch(process);
+  const int status = terminal.forward_until_exit(process);
   send_interrupts_to(0);
   ::close(requests);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -113,24 +113,24 @@ Notebook& notebook() {
   return book;
 }
 
-void silence(bool silent) {
-  static const int kept = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 64);
+void mute_stdout(bool muted) {
+  static const int saved_stdout = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 64);
   std::cout << std::flush;
   std::fflush(nullptr);
-  if (!silent) {
-    ::dup2(kept, STDOUT_FILENO);
+  if (!muted) {
+    ::dup2(saved_stdout, STDOUT_FILENO);
     return;
   }
-  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  ::dup2(nowhere, STDOUT_FILENO);
-  ::close(nowhere);
+  const int null_device = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ::dup2(null_device, STDOUT_FILENO);
+  ::close(null_device);
 }
 
 }  // namespace accelerate::jupyter
 
 // Called by libaccelerate's `notebook_launcher`, which finds it by this name.
 extern "C" __attribute__((visibility("default"))) std::int32_t
-accelerate_notebook_host(const accelerate::NotebookLaunch* launch) {
+accelerate_notebook_launch(const accelerate::NotebookLaunch* launch) {
   using accelerate::jupyter::notebook;
   const int call = notebook().launches++;
   if (!notebook().is_worker) {
@@ -139,6 +139,6 @@ accelerate_notebook_host(const accelerate::NotebookLaunch* launch) {
   if (call != notebook().target) {
     return accelerate::kNotebookRepeated;
   }
-  accelerate::jupyter::silence(false);
+  accelerate::jupyter::mute_stdout(false);
   return accelerate::kNotebookWorker;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `notebook_launcher` from a cell: workers are fresh interpreters that repeat
-// the cells up to that call.
+// Support for `notebook_launcher` in a cell. Its workers are new interpreters
+// that repeat the cells up to the call of `notebook_launcher`.
 #pragma once
 
 #include <string>
@@ -8,24 +8,25 @@
 
 namespace accelerate::jupyter {
 
-/// What this interpreter is, and what its workers have to repeat.
+/// The state of this interpreter, and the cells that its workers repeat.
 struct Notebook {
-  std::string accelerate;  ///< The command.
+  std::string accelerate;  ///< The path of the `accelerate` command.
   std::string kernel;      ///< The program that starts interpreters.
   std::vector<std::string> cells;
   std::string current;
 
-  /// Nothing in the notebook itself. In a worker: the launch it is for,
-  /// counted from 0 within the current cell; -1 while it repeats earlier ones.
   bool is_worker = false;
+  /// In a worker, the index of the `notebook_launcher` call in the current cell
+  /// that started the worker, counted from 0. -1 while the worker repeats
+  /// earlier cells.
   int target = -1;
-  int launches = 0;  ///< Of the current cell.
+  int launches = 0;  ///< Calls of `notebook_launcher` so far in this cell.
 };
 
 Notebook& notebook();
 
-/// In a worker, what it repeats prints nothing: points the standard output to
-/// nowhere, or back.
-void silence(bool silent);
+/// Redirects stdout to /dev/null if `muted` is true, else restores stdout. A
+/// worker mutes stdout while it repeats cells.
+void mute_stdout(bool muted);
 
 }  // namespace accelerate::jupyter

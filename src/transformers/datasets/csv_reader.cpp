@@ -22,22 +22,22 @@ void fail_at(
     const std::string& source,
     std::string_view text,
     std::size_t offset,
-    const std::string& what) {
+    const std::string& message) {
   const std::string_view before = text.substr(0, offset);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::size_t newline = before.rfind('\n');
   const std::size_t column =
       newline == std::string_view::npos ? offset + 1 : offset - newline;
   throw accelerate::FormatError(
-      str_cat(source, ":", line, ":", column, ": ", what));
+      str_cat(source, ":", line, ":", column, ": ", message));
 }
 
 CsvReader::CsvReader(
     std::string_view text, const CsvFormat& format, std::string source)
     : text_(text), format_(format), source_(std::move(source)) {
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";
-  if (text_.starts_with(kMark)) {
-    position_ = kMark.size();
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text_.starts_with(kByteOrderMark)) {
+    position_ = kByteOrderMark.size();
   }
 }
 
@@ -45,8 +45,8 @@ void CsvReader::seek(std::size_t offset) {
   position_ = offset;
 }
 
-void CsvReader::fail(std::size_t offset, const std::string& what) const {
-  fail_at(source_, text_, offset, what);
+void CsvReader::fail(std::size_t offset, const std::string& message) const {
+  fail_at(source_, text_, offset, message);
 }
 
 bool CsvReader::next() {
@@ -107,9 +107,9 @@ void CsvReader::read_quoted_cell() {
     fail(
         position_,
         str_cat(
-            "`",
+            "unexpected `",
             accelerate::printable(text_.substr(position_, 1)),
-            "` after a closing quote; double a quote inside a cell"));
+            "` after a closing quote; double each quote inside a cell"));
   }
 }
 

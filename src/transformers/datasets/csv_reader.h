@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CSV as RFC 4180 has it, record by record, without copies.
+// Reads CSV (RFC 4180) record by record, without copying.
 #pragma once
 
 #include <cstddef>
@@ -11,38 +11,38 @@ namespace transformers::datasets {
 
 struct CsvFormat {
   char delimiter = ',';
-  /// Off: `"` is a character like any other.
+  /// Whether cells may be enclosed in `"`. False: `"` is an ordinary character.
   bool quoting = true;
 };
 
-/// What stands between two delimiters, without the quotes around it.
+/// The text between two delimiters, without enclosing quotes.
 struct CsvCell {
   std::string_view raw;
-  std::size_t offset = 0;  ///< Of its first byte, the quote included.
+  std::size_t offset = 0;  ///< Offset of the first byte or quote.
   bool doubled_quotes = false;
 
   std::string text() const;
 };
 
-/// Walks over the records of a text.
+/// Iterates over the records in a text.
 class CsvReader {
  public:
-  /// `source` is named in errors; the text must outlive the reader.
+  /// Error messages name `source`. The text must outlive the reader.
   CsvReader(std::string_view text, const CsvFormat& format, std::string source);
 
-  /// Reads the next record that is not an empty line; false at the end.
+  /// Reads the next record that is not an empty line. Returns false at the end.
   ///
-  /// Throws `FormatError` as `source:line:column: what is wrong`.
+  /// Throws `FormatError` with the text `source:line:column: problem`.
   bool next();
 
   const std::vector<CsvCell>& cells() const { return cells_; }
-  /// Where the record begins.
+  /// Returns the offset of the current record's first byte.
   std::size_t record_offset() const { return record_; }
-  /// Goes on at `offset`, which must be where a record begins.
+  /// Continues at `offset`, which must be the start of a record.
   void seek(std::size_t offset);
 
-  /// Throws `FormatError` for what lies at `offset` of the current record.
-  [[noreturn]] void fail(std::size_t offset, const std::string& what) const;
+  /// Throws `FormatError` with the line and column of `offset` in the text.
+  [[noreturn]] void fail(std::size_t offset, const std::string& message) const;
 
  private:
   void read_cell();
@@ -58,11 +58,11 @@ class CsvReader {
   std::size_t record_ = 0;
 };
 
-/// Throws `FormatError` with line and column of a byte of `text`.
+/// Throws `FormatError` with the line and column of `offset` in `text`.
 [[noreturn]] void fail_at(
     const std::string& source,
     std::string_view text,
     std::size_t offset,
-    const std::string& what);
+    const std::string& message);
 
 }  // namespace transformers::datasets

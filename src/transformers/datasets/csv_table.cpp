@@ -31,9 +31,9 @@ class CsvTable : public Table {
     }
     check_column_types(options, columns_);
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const auto given = options.column_types.find(columns_[i].name);
-      columns_[i].type = given != options.column_types.end()
-                             ? given->second
+      const auto explicit_type = options.column_types.find(columns_[i].name);
+      columns_[i].type = explicit_type != options.column_types.end()
+                             ? explicit_type->second
                              : guesses_[i].result();
     }
     guesses_.clear();
@@ -43,12 +43,12 @@ class CsvTable : public Table {
   const std::vector<Column>& columns() const override { return columns_; }
 
   std::vector<Value> read(std::int64_t row) const override {
-    const auto place = files_.place(row);
+    const auto location = files_.location(row);
     CsvReader reader(
-        files_.text(place.file), format_, files_.source(place.file));
-    reader.seek(place.offset);
+        files_.text(location.file), format_, files_.source(location.file));
+    reader.seek(location.offset);
     if (!reader.next() || reader.cells().size() != columns_.size()) {
-      reader.fail(place.offset, "the file has changed since it was loaded");
+      reader.fail(location.offset, "the file has changed since it was loaded");
     }
     std::vector<Value> values;
     values.reserve(columns_.size());
@@ -59,11 +59,11 @@ class CsvTable : public Table {
   }
 
   std::string fingerprint() const override {
-    std::string how = str_cat("csv ", format_.delimiter, format_.quoting);
+    std::string format = str_cat("csv ", format_.delimiter, format_.quoting);
     for (const Column& column : columns_) {
-      how += str_cat("\n", name_of(column.type), " ", column.name);
+      format += str_cat("\n", name_of(column.type), " ", column.name);
     }
-    return files_.fingerprint(how);
+    return files_.fingerprint(format);
   }
 
  private:
@@ -74,19 +74,20 @@ class CsvTable : public Table {
       read_header(reader, file);
     }
     guesses_.resize(columns_.size());
-    std::vector<const ColumnType*> given(columns_.size());
+    std::vector<const ColumnType*> explicit_types(columns_.size());
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const auto found = options.column_types.find(columns_[i].name);
-      given[i] = found != options.column_types.end() ? &found->second : nullptr;
+      explicit_types[i] =
+          found != options.column_types.end() ? &found->second : nullptr;
     }
     while (reader.next()) {
       check_width(reader);
       for (std::size_t i = 0; i < columns_.size(); ++i) {
         const CsvCell& cell = reader.cells()[i];
-        if (given[i] == nullptr) {
+        if (explicit_types[i] == nullptr) {
           guesses_[i].add(cell.raw);
         } else {
-          parse(reader, cell, {columns_[i].name, *given[i]});
+          parse(reader, cell, {columns_[i].name, *explicit_types[i]});
         }
       }
       files_.add_row(file, reader.record_offset());
@@ -95,13 +96,13 @@ class CsvTable : public Table {
 
   void read_header(CsvReader& reader, std::size_t file) {
     if (!reader.next()) {
-      reader.fail(0, "the file is empty, a header line was expected");
+      reader.fail(0, "the file is empty; expected a header line");
     }
     std::vector<Column> header;
     for (const CsvCell& cell : reader.cells()) {
       const std::string name = cell.text();
       if (name.empty()) {
-        reader.fail(cell.offset, "a column of the header has no name");
+        reader.fail(cell.offset, "the header has a column without a name");
       }
       for (const Column& earlier : header) {
         if (earlier.name == name) {
@@ -114,7 +115,7 @@ class CsvTable : public Table {
     if (file > 0 && header != columns_) {
       reader.fail(
           reader.record_offset(),
-          str_cat("the header is not that of ", files_.source(0)));
+          str_cat("the header differs from the header of ", files_.source(0)));
     }
     columns_ = std::move(header);
   }
@@ -128,10 +129,10 @@ class CsvTable : public Table {
     reader.fail(
         reader.cells()[first_extra].offset,
         str_cat(
-            "a row of ",
+            "the row has ",
             cells,
             cells == 1 ? " cell" : " cells",
-            ", there are ",
+            ", but the table has ",
             columns_.size(),
             columns_.size() == 1 ? " column" : " columns"));
   }
@@ -163,7 +164,7 @@ class CsvTable : public Table {
 void check_options(char delimiter, const LoadDatasetOptions& options) {
   if (delimiter == '"' || delimiter == '\n' || delimiter == '\r') {
     throw accelerate::ArgumentError(
-        "a quote or a line end cannot stand between cells",
+        "`delimiter` cannot be a quote or a line break",
         "set `delimiter` to another character");
   }
   std::vector<std::string> names = options.column_names;
@@ -171,14 +172,14 @@ void check_options(char delimiter, const LoadDatasetOptions& options) {
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end()) {
     throw accelerate::ArgumentError(
-        str_cat("`column_names` has `", *twice, "` twice"));
+        str_cat("`column_names` contains `", *twice, "` twice"));
   }
   for (const auto& [name, type] : options.column_types) {
     if (type == ColumnType::strings || type == ColumnType::integers ||
         type == ColumnType::reals) {
       throw accelerate::ArgumentError(
           str_cat(
-              "column `", name, "`: a cell of CSV cannot be ", described(type)),
+              "column `", name, "`: a CSV cell cannot be ", described(type)),
           "use JSON lines for lists");
     }
   }

@@ -20,17 +20,17 @@ using accelerate::str_cat;
 
 constexpr std::int64_t kBlockRows = 1024;
 
-/// splitmix64: small, and the same on every host.
+/// splitmix64: simple, and the same on every machine.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
-  /// A number below `bound`, each as likely as the others.
+  /// Returns a uniformly distributed number below `bound`.
   std::uint64_t below(std::uint64_t bound) {
-    const std::uint64_t unfair = -bound % bound;  // 2^64 mod bound.
+    const std::uint64_t threshold = -bound % bound;  // 2^64 mod bound.
     while (true) {
       const std::uint64_t value = next();
-      if (value >= unfair) {
+      if (value >= threshold) {
         return value % bound;
       }
     }
@@ -61,26 +61,25 @@ std::vector<std::int64_t> shuffled(std::int64_t size, std::uint64_t seed) {
 std::int64_t test_rows(const SplitOptions& options, std::int64_t size) {
   if (options.test_size && options.test_rows) {
     throw ArgumentError(
-        "`test_size` and `test_rows` are both given", "give one of them");
+        "`test_size` and `test_rows` are both set", "set only one of them");
   }
-  const double share = options.test_size.value_or(0.25);
-  if (!(share > 0 && share < 1)) {
+  const double fraction = options.test_size.value_or(0.25);
+  if (!(fraction > 0 && fraction < 1)) {
     throw ArgumentError(
-        str_cat("`test_size` is ", share, ", not between 0 and 1"),
-        "give a number of rows as `test_rows`");
+        str_cat("`test_size` is ", fraction, ", not between 0 and 1"),
+        "to set a number of rows, use `test_rows`");
   }
-  // Rounded up, as the peer does.
-  const std::int64_t rows = options.test_rows.value_or(
-      static_cast<std::int64_t>(std::ceil(share * static_cast<double>(size))));
+  // Rounded up, as in Hugging Face Datasets.
+  const std::int64_t rows =
+      options.test_rows.value_or(static_cast<std::int64_t>(
+          std::ceil(fraction * static_cast<double>(size))));
   if (rows < 1 || rows >= size) {
     throw ArgumentError(str_cat(
-        "of ",
+        "the training or the test part would be empty (rows: ",
         size,
-        " rows, ",
+        ", test rows: ",
         rows,
-        " for the test leave ",
-        size - rows,
-        " to train: neither part may be empty"));
+        ")"));
   }
   return rows;
 }
@@ -95,24 +94,25 @@ std::vector<Column> columns_of(const std::vector<Row>& rows) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (!rows[i].contains(column.name) || rows[i].size() != columns.size()) {
         throw ArgumentError(
-            str_cat("row ", i, " has other columns than row 0"));
+            str_cat("row ", i, " has different columns than row 0"));
       }
-      const auto mine = datasets::type_of(rows[i].at(column.name));
-      const auto joined = type && mine ? datasets::joined_type(*type, *mine)
-                          : type       ? type
-                                       : mine;
-      if (!joined && type) {
+      const auto row_type = datasets::type_of(rows[i].at(column.name));
+      const auto common = type && row_type
+                              ? datasets::common_type(*type, *row_type)
+                          : type ? type
+                                 : row_type;
+      if (!common && type) {
         throw ArgumentError(str_cat(
             "row ",
             i,
-            ", column `",
+            ": column `",
             column.name,
-            "`: ",
-            datasets::described(*mine),
-            ", rows before have ",
+            "` is ",
+            datasets::described(*row_type),
+            ", but in earlier rows it is ",
             datasets::described(*type)));
       }
-      type = joined;
+      type = common;
     }
     column.type = type.value_or(ColumnType::string);
   }
@@ -126,8 +126,7 @@ Dataset::Dataset(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {
 
 Dataset Dataset::from_rows(const std::vector<Row>& rows) {
   if (rows.empty()) {
-    throw ArgumentError(
-        "`from_rows` was given no row, so there are no columns");
+    throw ArgumentError("`from_rows` got no rows, so the columns are unknown");
   }
   auto columns = columns_of(rows);
   std::vector<std::vector<Value>> values;
@@ -170,7 +169,7 @@ Dataset Dataset::map(
     const std::function<Row(const Row&)>& function,
     const DatasetMapOptions& options) const {
   for (const std::string& name : options.remove_columns) {
-    static_cast<void>(impl_->place_of(name));
+    static_cast<void>(impl_->column_index(name));
   }
   return Dataset(
       std::make_shared<Impl>(datasets::map_rows(*this, function, options)));
@@ -190,8 +189,8 @@ Dataset Dataset::filter(
     }
   });
   std::vector<std::int64_t> all;
-  for (const auto& some : kept) {
-    all.insert(all.end(), some.begin(), some.end());
+  for (const auto& block : kept) {
+    all.insert(all.end(), block.begin(), block.end());
   }
   return Dataset(impl_->with_rows(std::move(all)));
 }
@@ -200,7 +199,10 @@ Dataset Dataset::select(const std::vector<std::int64_t>& indices) const {
   for (const std::int64_t index : indices) {
     if (index < 0 || index >= size()) {
       throw ArgumentError(str_cat(
-          "`select`: index ", index, " of a dataset of ", size(), " rows"));
+          "`select`: index ",
+          index,
+          " is out of range for a dataset of size ",
+          size()));
     }
   }
   return Dataset(impl_->with_rows(indices));
@@ -227,35 +229,35 @@ DatasetSplit Dataset::train_test_split(const SplitOptions& options) const {
 
 Dataset Dataset::rename_column(
     std::string_view from, std::string_view to) const {
-  const std::size_t place = impl_->place_of(from);
+  const std::size_t index = impl_->column_index(from);
   auto names = column_names();
   if (to.empty() ||
       (to != from && std::count(names.begin(), names.end(), to))) {
     throw ArgumentError(str_cat(
         "`rename_column`: ",
         to.empty() ? "the new name is empty"
-                   : str_cat("there is a column `", to, "` already")));
+                   : str_cat("a column `", to, "` already exists")));
   }
-  names[place] = to;
-  std::vector<std::size_t> places(names.size());
-  std::iota(places.begin(), places.end(), 0);
-  return Dataset(impl_->with_columns(places, names));
+  names[index] = to;
+  std::vector<std::size_t> indices(names.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  return Dataset(impl_->with_columns(indices, names));
 }
 
 Dataset Dataset::remove_columns(const std::vector<std::string>& names) const {
   std::vector<bool> removed(columns().size());
   for (const std::string& name : names) {
-    removed[impl_->place_of(name)] = true;
+    removed[impl_->column_index(name)] = true;
   }
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> indices;
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < removed.size(); ++i) {
     if (!removed[i]) {
-      places.push_back(i);
+      indices.push_back(i);
       kept.push_back(columns()[i].name);
     }
   }
-  return Dataset(impl_->with_columns(places, kept));
+  return Dataset(impl_->with_columns(indices, kept));
 }
 
 }  // namespace transformers

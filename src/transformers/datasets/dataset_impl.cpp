@@ -17,8 +17,8 @@ using accelerate::str_cat;
 Dataset::Impl::Impl(datasets::TablePointer table)
     : table_(std::move(table)),
       columns_(table_->columns()),
-      places_(columns_.size()) {
-  std::iota(places_.begin(), places_.end(), 0);
+      column_indices_(columns_.size()) {
+  std::iota(column_indices_.begin(), column_indices_.end(), 0);
 }
 
 std::int64_t Dataset::Impl::size() const {
@@ -28,29 +28,29 @@ std::int64_t Dataset::Impl::size() const {
 
 Row Dataset::Impl::get(std::int64_t index) const {
   if (index < 0 || index >= size()) {
-    throw ArgumentError(
-        str_cat("row ", index, " of a dataset of ", size(), " rows"));
+    throw ArgumentError(str_cat(
+        "row ", index, " is out of range for a dataset of size ", size()));
   }
   auto values = table_->read(
       indices_ ? (*indices_)[static_cast<std::size_t>(index)] : index);
   Row row;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    row.set(columns_[i].name, std::move(values[places_[i]]));
+    row.set(columns_[i].name, std::move(values[column_indices_[i]]));
   }
   return row;
 }
 
 std::string Dataset::Impl::fingerprint() const {
-  std::string all = table_->fingerprint();
+  std::string key = table_->fingerprint();
   if (indices_) {
-    all += accelerate::sha256_hex(
+    key += accelerate::sha256_hex(
         {reinterpret_cast<const char*>(indices_->data()),
          indices_->size() * sizeof(std::int64_t)});
   }
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    all += str_cat("\n", places_[i], " ", columns_[i].name);
+    key += str_cat("\n", column_indices_[i], " ", columns_[i].name);
   }
-  return accelerate::sha256_hex(all);
+  return accelerate::sha256_hex(key);
 }
 
 std::shared_ptr<Dataset::Impl> Dataset::Impl::with_rows(
@@ -67,19 +67,19 @@ std::shared_ptr<Dataset::Impl> Dataset::Impl::with_rows(
 }
 
 std::shared_ptr<Dataset::Impl> Dataset::Impl::with_columns(
-    const std::vector<std::size_t>& places,
+    const std::vector<std::size_t>& indices,
     const std::vector<std::string>& names) const {
   auto result = std::make_shared<Impl>(*this);
   result->columns_.clear();
-  result->places_.clear();
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    result->columns_.push_back({names[i], columns_[places[i]].type});
-    result->places_.push_back(places_[places[i]]);
+  result->column_indices_.clear();
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    result->columns_.push_back({names[i], columns_[indices[i]].type});
+    result->column_indices_.push_back(column_indices_[indices[i]]);
   }
   return result;
 }
 
-std::size_t Dataset::Impl::place_of(std::string_view column) const {
+std::size_t Dataset::Impl::column_index(std::string_view column) const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     if (columns_[i].name == column) {
@@ -91,8 +91,10 @@ std::size_t Dataset::Impl::place_of(std::string_view column) const {
       str_cat(
           "the dataset has no column `",
           column,
-          "`, it has ",
-          names.empty() ? "none" : accelerate::join(names, ", ")),
+          "`; ",
+          names.empty()
+              ? "it has no columns"
+              : str_cat("its columns are ", accelerate::join(names, ", "))),
       accelerate::did_you_mean(column, names));
 }
 

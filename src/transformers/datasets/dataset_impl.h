@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table, some of its rows, some of its columns under other names.
+// A view of a table: a selection of its rows and columns.
 #pragma once
 
 #include <cstdint>
@@ -24,27 +24,28 @@ class Dataset::Impl {
   const std::vector<Column>& columns() const { return columns_; }
   std::string fingerprint() const;
 
-  /// The same with other rows: `positions` are of this dataset.
+  /// Returns a view of the rows at these positions in this dataset.
   std::shared_ptr<Impl> with_rows(std::vector<std::int64_t> positions) const;
-  /// The same with the columns at these places, under these names.
+  /// Returns a view of the columns with these indices, under these names.
   std::shared_ptr<Impl> with_columns(
-      const std::vector<std::size_t>& places,
+      const std::vector<std::size_t>& indices,
       const std::vector<std::string>& names) const;
-  /// Throws `ArgumentError` for a column that is not there.
-  std::size_t place_of(std::string_view column) const;
+  /// Throws `ArgumentError` for an unknown column.
+  std::size_t column_index(std::string_view column) const;
 
  private:
   datasets::TablePointer table_;
-  Indices indices_;  // Null: all rows, as they are.
+  Indices indices_;  // Null: all rows, in table order.
   std::vector<Column> columns_;
-  std::vector<std::size_t> places_;  // Of each column, in the table.
+  std::vector<std::size_t> column_indices_;  // Index in the table.
 };
 
 namespace datasets {
 
-/// Calls `work(block)` for 0 … blocks-1 on some threads, each block once, in
-/// about this order. What a call throws ends all and is thrown: that of the
-/// lowest block, if several do.
+/// Calls `work(block)` once for each block 0 … blocks-1, on `num_threads`
+/// threads and roughly in this order. After an exception, no further blocks are
+/// started, and the exception is rethrown. If several calls throw, the
+/// exception from the lowest block is rethrown.
 void for_each_block(
     std::int64_t blocks,
     std::int64_t num_threads,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables with a row a line: JSON and plain text.
+// Tables with one row per line: JSON lines and plain text.
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -20,7 +20,7 @@ using accelerate::FormatError;
 using accelerate::Json;
 using accelerate::str_cat;
 
-/// The line that begins at `offset`, without its end.
+/// Returns the line that begins at `offset`, without the line break.
 std::string_view line_at(std::string_view text, std::size_t offset) {
   std::string_view line = text.substr(offset);
   line = line.substr(0, line.find('\n'));
@@ -34,8 +34,9 @@ void for_each_line(
     std::string_view text,
     const std::function<void(std::size_t offset, std::string_view line)>&
         visit) {
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";
-  std::size_t offset = text.starts_with(kMark) ? kMark.size() : 0;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::size_t offset =
+      text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   while (offset < text.size()) {
     visit(offset, line_at(text, offset));
     const std::size_t end = text.find('\n', offset);
@@ -57,8 +58,8 @@ class TextTable : public Table {
   std::int64_t rows() const override { return files_.rows(); }
   const std::vector<Column>& columns() const override { return columns_; }
   std::vector<Value> read(std::int64_t row) const override {
-    const auto place = files_.place(row);
-    return {std::string(line_at(files_.text(place.file), place.offset))};
+    const auto location = files_.location(row);
+    return {std::string(line_at(files_.text(location.file), location.offset))};
   }
   std::string fingerprint() const override {
     return files_.fingerprint("text");
@@ -83,7 +84,8 @@ std::optional<Value> list_of(
   return Value(std::move(list));
 }
 
-/// A JSON value as a cell; nothing for objects and other lists.
+/// Converts a JSON value to a cell. Returns nothing for objects, nested lists
+/// and lists with elements of different types.
 std::optional<Value> to_value(const Json& json) {
   switch (json.type()) {
     case Json::Type::null:
@@ -102,7 +104,7 @@ std::optional<Value> to_value(const Json& json) {
       break;
   }
   const Json::Array& elements = json.as_array();
-  // An empty list is one of integers, until another row knows better.
+  // An empty list counts as integers until another row shows its type.
   if (auto list = list_of<std::int64_t>(
           elements, &Json::is_integer, std::mem_fn(&Json::as_integer))) {
     return list;
@@ -120,8 +122,8 @@ bool is_empty_list(const Value& value) {
   return list != nullptr && list->empty();
 }
 
-/// An empty list as the column has lists, numbers as it has numbers.
-Value fitted(Value value, ColumnType type) {
+/// Converts empty lists and numbers to the type of the column.
+Value as_column_value(Value value, ColumnType type) {
   if (is_empty_list(value) && type == ColumnType::strings) {
     return std::vector<std::string>();
   }
@@ -136,7 +138,7 @@ class JsonTable : public Table {
       for_each_line(
           files_.text(file), [&](std::size_t offset, std::string_view line) {
             if (!accelerate::trim(line).empty()) {
-              join_types(file, offset, parse(file, offset), options);
+              merge_types(file, offset, parse(file, offset), options);
               files_.add_row(file, offset);
             }
           });
@@ -152,24 +154,24 @@ class JsonTable : public Table {
   const std::vector<Column>& columns() const override { return columns_; }
 
   std::vector<Value> read(std::int64_t row) const override {
-    const auto place = files_.place(row);
-    const Json json = parse(place.file, place.offset);
+    const auto location = files_.location(row);
+    const Json json = parse(location.file, location.offset);
     std::vector<Value> values;
     values.reserve(columns_.size());
     for (const Column& column : columns_) {
       const Json* member = json.find(column.name);
       auto value = member != nullptr ? to_value(*member) : Value();
-      values.push_back(fitted(value.value_or(Value()), column.type));
+      values.push_back(as_column_value(value.value_or(Value()), column.type));
     }
     return values;
   }
 
   std::string fingerprint() const override {
-    std::string how = "json";
+    std::string format = "json";
     for (const Column& column : columns_) {
-      how += str_cat("\n", name_of(column.type), " ", column.name);
+      format += str_cat("\n", name_of(column.type), " ", column.name);
     }
-    return files_.fingerprint(how);
+    return files_.fingerprint(format);
   }
 
  private:
@@ -182,26 +184,27 @@ class JsonTable : public Table {
         return json;
       }
     } catch (const FormatError& error) {
-      // "line:1:<column>: what is wrong": the column is right, the line not.
-      const std::string what = error.what();
-      const auto column = accelerate::split(what, ':').at(2);
+      // The message is "line:1:<column>: problem". The column number is
+      // correct, but the line number is not.
+      const std::string message = error.what();
+      const auto column = accelerate::split(message, ':').at(2);
       const auto at = accelerate::parse_integer(column).value_or(1);
       fail_at(
           files_.source(file),
           text,
           offset + static_cast<std::size_t>(at) - 1,
-          what.substr(what.find(": ") + 2));
+          message.substr(message.find(": ") + 2));
     }
     fail_at(
         files_.source(file),
         text,
         offset,
         accelerate::trim(line).starts_with('[')
-            ? "a list, not an object; write one object a line"
-            : "not an object");
+            ? "expected an object, found a list; write one object per line"
+            : "expected an object");
   }
 
-  void join_types(
+  void merge_types(
       std::size_t file,
       std::size_t offset,
       const Json& json,
@@ -209,24 +212,26 @@ class JsonTable : public Table {
     for (const auto& [name, member] : json.as_object()) {
       const std::size_t column = find_or_add(name, options);
       const auto value = to_value(member);
-      const auto fail = [&](const std::string& what) {
+      const auto fail = [&](const std::string& message) {
         fail_at(
             files_.source(file),
             files_.text(file),
             offset,
-            str_cat("column `", name, "`: ", what));
+            str_cat("column `", name, "` ", message));
       };
       if (!value) {
         fail(
             member.is_object()
-                ? "an object; rows hold text, numbers, truth values and lists"
-                : "a list of unlike or nested elements");
+                ? "is an object; only text, numbers, booleans and lists are "
+                  "supported"
+                : "is a nested list or a list with elements of different "
+                  "types");
       }
-      join(column, *value, fail);
+      merge_type(column, *value, fail);
     }
   }
 
-  void join(
+  void merge_type(
       std::size_t column,
       const Value& value,
       const std::function<void(const std::string&)>& fail) {
@@ -235,7 +240,7 @@ class JsonTable : public Table {
       empty_lists_[column] = true;
       if (type && *type != ColumnType::strings &&
           *type != ColumnType::integers && *type != ColumnType::reals) {
-        fail(str_cat("a list, others are ", described(*type)));
+        fail(str_cat("is a list, but in other rows it is ", described(*type)));
       }
       return;
     }
@@ -243,21 +248,23 @@ class JsonTable : public Table {
     if (!type) {
       return;
     }
-    auto& known = types_[column];
-    if (given_[column] && joined_type(*known, *type) != known) {
-      fail(str_cat(described(*type), ", not ", described(*known)));
+    auto& column_type = types_[column];
+    if (has_explicit_type_[column] &&
+        common_type(*column_type, *type) != column_type) {
+      fail(str_cat("is ", described(*type), ", not ", described(*column_type)));
     }
-    const auto joined = known ? joined_type(*known, *type) : type;
+    const auto common = column_type ? common_type(*column_type, *type) : type;
     const bool list_before =
         *type == ColumnType::strings || *type == ColumnType::integers ||
         *type == ColumnType::reals || !empty_lists_[column];
-    if (!joined || !list_before) {
+    if (!common || !list_before) {
       fail(str_cat(
+          "is ",
           described(*type),
-          ", others are ",
-          known ? described(*known) : "lists"));
+          ", but in other rows it is ",
+          column_type ? described(*column_type) : "a list"));
     }
-    known = joined;
+    column_type = common;
   }
 
   std::size_t find_or_add(
@@ -268,10 +275,10 @@ class JsonTable : public Table {
       }
     }
     columns_.push_back({name, ColumnType::string});
-    const auto given = options.column_types.find(name);
-    const bool is_given = given != options.column_types.end();
-    types_.push_back(is_given ? std::optional(given->second) : std::nullopt);
-    given_.push_back(is_given);
+    const auto found = options.column_types.find(name);
+    const bool is_explicit = found != options.column_types.end();
+    types_.push_back(is_explicit ? std::optional(found->second) : std::nullopt);
+    has_explicit_type_.push_back(is_explicit);
     empty_lists_.push_back(false);
     return columns_.size() - 1;
   }
@@ -279,7 +286,7 @@ class JsonTable : public Table {
   TextFiles files_;
   std::vector<Column> columns_;
   std::vector<std::optional<ColumnType>> types_;
-  std::vector<bool> given_;
+  std::vector<bool> has_explicit_type_;
   std::vector<bool> empty_lists_;
 };
 

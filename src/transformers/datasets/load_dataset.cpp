@@ -32,16 +32,16 @@ class MemoryTable : public Table {
     return rows_[static_cast<std::size_t>(row)];
   }
   std::string fingerprint() const override {
-    std::string all;
+    std::string bytes;
     for (const Column& column : columns_) {
-      all += str_cat(name_of(column.type), " ", column.name, "\n");
+      bytes += str_cat(name_of(column.type), " ", column.name, "\n");
     }
     for (const auto& row : rows_) {
       for (const Value& value : row) {
-        append_value(all, value);
+        append_value(bytes, value);
       }
     }
-    return accelerate::sha256_hex(all);
+    return accelerate::sha256_hex(bytes);
   }
 
  private:
@@ -66,10 +66,12 @@ void check_column_types(
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       throw ArgumentError(
           str_cat(
-              "`column_types` names `",
+              "`column_types` names the column `",
               name,
-              "`, the files have ",
-              names.empty() ? "no columns" : accelerate::join(names, ", ")),
+              "`, but ",
+              names.empty()
+                  ? "there are no columns"
+                  : str_cat("the columns are ", accelerate::join(names, ", "))),
           accelerate::did_you_mean(name, names));
     }
   }
@@ -81,13 +83,13 @@ namespace {
 
 void refuse_csv_options(
     std::string_view format, const LoadDatasetOptions& options) {
-  const char* given = !options.column_names.empty() ? "column_names"
-                      : options.delimiter           ? "delimiter"
-                      : !options.quoting            ? "quoting"
-                                                    : nullptr;
-  if (given != nullptr) {
+  const char* option = !options.column_names.empty() ? "column_names"
+                       : options.delimiter           ? "delimiter"
+                       : !options.quoting            ? "quoting"
+                                                     : nullptr;
+  if (option != nullptr) {
     throw ArgumentError(
-        str_cat("`", given, "` means nothing to the format `", format, "`"),
+        str_cat("the format `", format, "` does not use `", option, "`"),
         "leave it out, or use `csv` or `tsv`");
   }
 }
@@ -97,9 +99,9 @@ datasets::TablePointer read_table(
     const datasets::Paths& paths,
     const LoadDatasetOptions& options) {
   if (format == "csv" || format == "tsv") {
-    const char usual = format == "csv" ? ',' : '\t';
+    const char default_delimiter = format == "csv" ? ',' : '\t';
     return datasets::read_csv(
-        paths, options.delimiter.value_or(usual), options);
+        paths, options.delimiter.value_or(default_delimiter), options);
   }
   if (format == "json") {
     refuse_csv_options(format, options);
@@ -109,7 +111,7 @@ datasets::TablePointer read_table(
     refuse_csv_options(format, options);
     if (!options.column_types.empty()) {
       throw ArgumentError(
-          "`column_types` means nothing to the format `text`", "leave it out");
+          "the format `text` does not use `column_types`", "leave it out");
     }
     return datasets::read_text_lines(paths);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `Dataset::map`: rows through a function, in blocks, into a file.
+// `Dataset::map`: applies a function to blocks of rows and writes a file.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,10 +14,10 @@
 #include "base/hmac.h"
 #include "base/str_cat.h"
 #include "config/environment.h"
-#include "transformers/cache_folder.h"
 #include "transformers/datasets/dataset_impl.h"
 #include "transformers/datasets/row_file.h"
 #include "transformers/datasets/values.h"
+#include "transformers/hugging_face_home.h"
 
 namespace transformers::datasets {
 namespace {
@@ -25,10 +25,12 @@ namespace {
 using accelerate::ArgumentError;
 using accelerate::str_cat;
 
-// Enough rows that threads seldom meet, few enough that all are busy.
+// Large enough that threads rarely contend, small enough to keep all of them
+// busy.
 constexpr std::int64_t kBlockRows = 256;
 
-/// The columns of the rows so far: equal names, types that can be joined.
+/// The columns of the rows so far. All rows have the same column names, and the
+/// types in a column have a common type.
 class Schema {
  public:
   void add(const Row& row, std::int64_t index) {
@@ -42,7 +44,7 @@ class Schema {
     check_names(row, index);
     std::size_t i = 0;
     for (const auto& [name, value] : row) {
-      join(i++, type_of(value), index);
+      merge_type(i++, type_of(value), index);
     }
   }
 
@@ -63,41 +65,42 @@ class Schema {
     }
     if (!same) {
       throw ArgumentError(
-          str_cat("`map`: row ", index, " has other columns than those before"),
+          str_cat(
+              "`map`: row ", index, " has different columns than earlier rows"),
           "return the same columns in the same order for every row");
     }
   }
 
-  void join(
+  void merge_type(
       std::size_t column, std::optional<ColumnType> type, std::int64_t index) {
-    auto& known = types_[column];
-    const auto joined = known && type ? joined_type(*known, *type)
-                        : known       ? known
-                                      : type;
-    if (known && !joined) {
+    auto& column_type = types_[column];
+    const auto common = column_type && type ? common_type(*column_type, *type)
+                        : column_type       ? column_type
+                                            : type;
+    if (column_type && !common) {
       throw ArgumentError(str_cat(
           "`map`: row ",
           index,
-          ", column `",
+          ": column `",
           columns_[column],
-          "`: ",
+          "` is ",
           described(*type),
-          ", rows before have ",
-          described(*known)));
+          ", but in earlier rows it is ",
+          described(*column_type)));
     }
-    known = joined;
+    column_type = common;
   }
 
   std::vector<std::string> columns_;
   std::vector<std::optional<ColumnType>> types_;
 };
 
-/// Blocks that threads finish in any order, written in theirs.
+/// Writes blocks in order, although threads finish them in any order.
 class OrderedWriter {
  public:
   explicit OrderedWriter(const std::filesystem::path& folder) : file_(folder) {}
 
-  /// Waits until all blocks before have been added, or `stop`.
+  /// Waits until all earlier blocks have been added, or until `stop`.
   void add(
       std::int64_t block,
       std::int64_t first_row,
@@ -124,7 +127,7 @@ class OrderedWriter {
     turn_.notify_all();
   }
 
-  /// Nobody shall wait any more: a block will never come.
+  /// Wakes all waiting threads, because a block failed.
   void stop() {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -132,10 +135,10 @@ class OrderedWriter {
   }
 
   TablePointer finish(
-      const std::vector<Column>& if_empty,
+      const std::vector<Column>& columns_if_empty,
       const std::optional<std::filesystem::path>& name) {
     auto columns = schema_.result();
-    return file_.finish(columns.empty() ? if_empty : columns, name);
+    return file_.finish(columns.empty() ? columns_if_empty : columns, name);
   }
 
  private:
@@ -147,7 +150,7 @@ class OrderedWriter {
   RowFileWriter file_;
 };
 
-Row mapped(
+Row map_row(
     const Dataset& dataset,
     std::int64_t index,
     const std::function<Row(const Row&)>& function,
@@ -181,7 +184,7 @@ TablePointer make_rows(
           const std::int64_t end = std::min(size, first + kBlockRows);
           for (std::int64_t i = first; i < end; ++i) {
             rows.push_back(
-                mapped(dataset, i, function, options.remove_columns));
+                map_row(dataset, i, function, options.remove_columns));
           }
           writer.add(block, first, rows);
         } catch (...) {
@@ -198,28 +201,28 @@ std::filesystem::path cache_folder(const DatasetMapOptions& options) {
     return options.cache_dir;
   }
   const auto environment = accelerate::Environment::of_this_process();
-  const auto set = environment.get("HF_DATASETS_CACHE");
-  return (set ? with_home(*set, environment)
-              : hugging_face_home(environment) / "datasets") /
+  const auto datasets_cache = environment.get("HF_DATASETS_CACHE");
+  return (datasets_cache ? expand_home(*datasets_cache, environment)
+                         : hugging_face_home(environment) / "datasets") /
          "accelerate_cpp";
 }
 
 std::string cache_key(
     const Dataset& dataset, const DatasetMapOptions& options) {
-  std::string all = str_cat(
+  std::string key = str_cat(
       "map 1\n", dataset.fingerprint(), "\n", options.fingerprint, "\n");
   for (const std::string& name : options.remove_columns) {
-    all += name + "\n";
+    key += name + "\n";
   }
-  return accelerate::sha256_hex(all).substr(0, 40);
+  return accelerate::sha256_hex(key).substr(0, 40);
 }
 
-/// What was kept; nothing when there is none, or it cannot be used.
+/// Returns the cached rows, or nothing if the file is missing or unusable.
 TablePointer find_rows(const std::filesystem::path& path) {
   try {
     return open_row_file(path);
   } catch (const accelerate::Error&) {
-    return nullptr;  // It is made again.
+    return nullptr;  // The file is written again.
   }
 }
 
@@ -281,7 +284,7 @@ TablePointer map_rows(
       std::chrono::milliseconds(
           static_cast<std::int64_t>(options.lock_timeout_seconds * 1000)));
   if (auto rows = find_rows(path)) {
-    return rows;  // Made by another process meanwhile.
+    return rows;  // Another process has written it.
   }
   return make_rows(dataset, function, options, folder, path);
 }

@@ -21,15 +21,14 @@ auto find_cell(auto& cells, std::string_view column) {
 }
 
 [[noreturn]] void refuse_type(
-    std::string_view column, const Value& value, ColumnType asked) {
+    std::string_view column, const Value& value, ColumnType requested) {
   const auto type = datasets::type_of(value);
   throw ArgumentError(str_cat(
       "column `",
       column,
-      "` holds ",
-      type ? datasets::described(*type) : "no value in this row",
-      ", not ",
-      datasets::described(asked)));
+      type ? str_cat("` holds ", datasets::described(*type), ", not ")
+           : "` has no value in this row; expected ",
+      datasets::described(requested)));
 }
 
 template <typename T>
@@ -64,10 +63,12 @@ const Value& Row::at(std::string_view column) const {
   }
   throw ArgumentError(
       str_cat(
-          "a row has no column `",
+          "the row has no column `",
           column,
-          "`, it has ",
-          names.empty() ? "none" : accelerate::join(names, ", ")),
+          "`; ",
+          names.empty()
+              ? "it has no columns"
+              : str_cat("its columns are ", accelerate::join(names, ", "))),
       accelerate::did_you_mean(column, names));
 }
 

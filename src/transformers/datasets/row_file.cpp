@@ -41,7 +41,7 @@ void append_number(std::string& bytes, Number number) {
   bytes.append(raw, sizeof(Number));
 }
 
-/// Reads from a row's bytes, never past them.
+/// Reads the bytes of a row, and never past their end.
 class Cursor {
  public:
   Cursor(std::string_view bytes, const std::string& source, std::size_t offset)
@@ -57,8 +57,12 @@ class Cursor {
   std::string_view take(std::size_t size) {
     if (size > bytes_.size() - position_) {
       throw FormatError(
-          str_cat(source_, ": byte ", offset_ + position_, ": the row ends"),
-          "remove the file; it is made again");
+          str_cat(
+              source_,
+              ": byte ",
+              offset_ + position_,
+              ": the row ends unexpectedly"),
+          "remove the file; it will be written again");
     }
     const auto taken = bytes_.substr(position_, size);
     position_ += size;
@@ -70,7 +74,7 @@ class Cursor {
     const auto count = number<std::uint32_t>();
     const auto raw = take(count * sizeof(Number));
     std::vector<Number> list(count);
-    if (count > 0) {  // An empty list may have no memory at all.
+    if (count > 0) {  // The data pointer of an empty list may be null.
       std::memcpy(list.data(), raw.data(), raw.size());
     }
     return list;
@@ -102,8 +106,8 @@ class Cursor {
                 source_,
                 ": byte ",
                 offset_ + position_ - 1,
-                ": no kind of value"),
-            "remove the file; it is made again");
+                ": unknown kind of value"),
+            "remove the file; it will be written again");
     }
   }
 
@@ -129,7 +133,7 @@ class RowFileTable : public Table {
     const std::string_view text = file_.text();
     if (text.size() < kMagic.size() + kTail || !text.starts_with(kMagic) ||
         !text.ends_with(kMagic)) {
-      fail(0, "not a file of rows");
+      fail(0, "not a row file from `Dataset::map`");
     }
     const std::size_t tail = text.size() - kTail;
     std::uint64_t json_size = number_at(tail);
@@ -155,7 +159,7 @@ class RowFileTable : public Table {
     const auto begin = number_at(entry);
     const auto end = number_at(entry + 8);
     if (begin > end || end > index_) {
-      fail(entry, "a row outside the file");
+      fail(entry, "a row is outside the file");
     }
     Cursor cursor(file_.text().substr(begin, end - begin), source_, begin);
     std::vector<Value> values;
@@ -173,10 +177,10 @@ class RowFileTable : public Table {
   }
 
  private:
-  [[noreturn]] void fail(std::size_t offset, const std::string& what) const {
+  [[noreturn]] void fail(std::size_t offset, const std::string& message) const {
     throw FormatError(
-        str_cat(source_, ": byte ", offset, ": ", what),
-        "remove the file; it is made again");
+        str_cat(source_, ": byte ", offset, ": ", message),
+        "remove the file; it will be written again");
   }
 
   std::uint64_t number_at(std::size_t offset) const {
@@ -190,7 +194,7 @@ class RowFileTable : public Table {
     for (const Json& column : json.as_array()) {
       const auto type = column.at("type").as_integer();
       if (type < 0 || type > static_cast<int>(ColumnType::reals)) {
-        fail(0, "a column of an unknown type");
+        fail(0, "a column has an unknown type");
       }
       columns_.push_back(
           {column.at("name").as_string(), static_cast<ColumnType>(type)});
@@ -209,7 +213,7 @@ class RowFileTable : public Table {
 std::uint32_t checked_length(std::size_t size) {
   if (size > UINT32_MAX) {
     throw accelerate::ArgumentError(
-        str_cat("a value of ", size, " elements; a row can hold 2^32 - 1"));
+        str_cat("a value has ", size, " elements; the maximum is 2^32 - 1"));
   }
   return static_cast<std::uint32_t>(size);
 }

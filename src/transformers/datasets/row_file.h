@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows on disk: what `Dataset::map` writes and reads again, mapped.
+// Memory-mapped files of rows, written by `Dataset::map`.
 //
-// The file: 8 bytes `accrows1`; the rows; where each row begins and the last
-// one ends, 8 bytes each; the columns as JSON; its length and the number of
-// rows, 8 bytes each; `accrows1` again. A row is its values, each a byte for
-// the kind and the value; numbers are little endian, lengths have 4 bytes.
+// The file consists of: `accrows1` (8 bytes); the rows; the offset of each row
+// and of the end of the last row, 8 bytes each; the columns as JSON; the length
+// of that JSON and the number of rows, 8 bytes each; `accrows1` again. A row is
+// a sequence of values, each a byte for the kind followed by the value. Numbers
+// are little-endian, lengths have 4 bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +19,25 @@
 
 namespace transformers::datasets {
 
-/// Appends the bytes of a value.
+/// Appends a value, encoded as in a row file, to `bytes`.
 void append_value(std::string& bytes, const Value& value);
 
-/// Writes rows to a file that has no name until `finish` gives it one.
+/// Writes rows to a temporary file, which `finish` renames to its final name.
 class RowFileWriter {
  public:
-  /// Throws `IoError` when nothing can be written in `folder`.
+  /// Throws `IoError` when `folder` is not writable.
   explicit RowFileWriter(const std::filesystem::path& folder);
   RowFileWriter(const RowFileWriter&) = delete;
   RowFileWriter& operator=(const RowFileWriter&) = delete;
   ~RowFileWriter();
 
-  /// Appends rows: their bytes, and the length of each.
+  /// Appends rows. `bytes` contains the encoded rows; `sizes` are the lengths
+  /// of the rows in bytes.
   void append(const std::string& bytes, const std::vector<std::size_t>& sizes);
 
-  /// Writes what stands at the end and returns the rows as a table; a file of
-  /// that name is replaced. Without a name the file goes with the table.
+  /// Writes the end of the file and returns the rows as a table. Replaces an
+  /// existing file `name`. If `name` has no value, the file is deleted; the
+  /// table keeps its content available.
   TablePointer finish(
       const std::vector<Column>& columns,
       const std::optional<std::filesystem::path>& name);
@@ -47,8 +50,8 @@ class RowFileWriter {
   std::vector<std::uint64_t> offsets_;
 };
 
-/// Opens rows that were written before. Throws `FormatError` with path and
-/// byte offset for a file that is something else, or damaged.
+/// Opens a file of rows. Throws `FormatError` with the path and the byte offset
+/// for a file that is damaged or has a different format.
 TablePointer open_row_file(const std::filesystem::path& path);
 
 }  // namespace transformers::datasets

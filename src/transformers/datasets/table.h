@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where rows come from. Tables never change and serve any number of threads.
+// The source of a dataset's rows. Tables are immutable and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ class Table {
 
   virtual std::int64_t rows() const = 0;
   virtual const std::vector<Column>& columns() const = 0;
-  /// The values of one row, in the order of the columns.
+  /// Returns the values in one row, in the order of the columns.
   virtual std::vector<Value> read(std::int64_t row) const = 0;
-  /// A digest of everything `read` depends on.
+  /// Returns a digest of everything that the results of `read` depend on.
   virtual std::string fingerprint() const = 0;
 };
 
@@ -38,7 +38,7 @@ TablePointer read_text_lines(const Paths& paths);
 TablePointer rows_in_memory(
     std::vector<Column> columns, std::vector<std::vector<Value>> rows);
 
-/// Throws `ArgumentError` for a type of a column that is not there.
+/// Throws `ArgumentError` if `column_types` names an unknown column.
 void check_column_types(
     const LoadDatasetOptions& options, const std::vector<Column>& columns);
 

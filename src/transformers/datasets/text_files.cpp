@@ -14,7 +14,7 @@ namespace transformers::datasets {
 TextFiles::TextFiles(const Paths& paths) : paths_(paths) {
   if (paths.empty()) {
     throw accelerate::ArgumentError(
-        "`load_dataset` was given no file", "name at least one");
+        "`load_dataset` got no files", "pass at least one file");
   }
   files_.reserve(paths.size());
   for (const auto& path : paths) {
@@ -36,7 +36,7 @@ void TextFiles::add_row(std::size_t file, std::size_t offset) {
   rows_.push_back(offset);
 }
 
-TextFiles::Place TextFiles::place(std::int64_t row) const {
+TextFiles::RowLocation TextFiles::location(std::int64_t row) const {
   const auto after =
       std::upper_bound(first_row_.begin(), first_row_.end(), row);
   return {
@@ -44,15 +44,15 @@ TextFiles::Place TextFiles::place(std::int64_t row) const {
       rows_[static_cast<std::size_t>(row)]};
 }
 
-std::string TextFiles::fingerprint(const std::string& how) const {
+std::string TextFiles::fingerprint(const std::string& format) const {
   std::call_once(hashed_, [&] {
-    std::string all;
+    std::string digests;
     for (const accelerate::MappedFile& file : files_) {
-      all += accelerate::sha256_hex(file.text());
+      digests += accelerate::sha256_hex(file.text());
     }
-    hash_ = std::move(all);
+    hash_ = std::move(digests);
   });
-  return accelerate::sha256_hex(hash_ + how);
+  return accelerate::sha256_hex(hash_ + format);
 }
 
 }  // namespace transformers::datasets

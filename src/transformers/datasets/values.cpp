@@ -27,7 +27,7 @@ std::string_view name_of(ColumnType type) {
     case ColumnType::reals:
       return "reals";
   }
-  throw accelerate::InternalError("a column type without a name");
+  throw accelerate::InternalError("a column type has no name");
 }
 
 namespace datasets {
@@ -60,11 +60,11 @@ std::optional<double> parse_real(std::string_view text) {
   return value;
 }
 
-std::optional<std::int64_t> parse_whole(std::string_view text) {
+std::optional<std::int64_t> parse_integer(std::string_view text) {
   return accelerate::parse_integer(without_plus(text));
 }
 
-// Whole numbers of more than 63 bits would lose digits as real ones.
+// Integers of more than 63 bits would lose digits as floating-point numbers.
 bool only_digits(std::string_view text) {
   text = without_plus(text);
   if (text.starts_with('-')) {
@@ -102,12 +102,12 @@ std::optional<ColumnType> type_of(const Value& value) {
   }
 }
 
-std::optional<ColumnType> joined_type(ColumnType one, ColumnType other) {
-  if (one == other) {
-    return one;
+std::optional<ColumnType> common_type(ColumnType first, ColumnType second) {
+  if (first == second) {
+    return first;
   }
   const auto both = [&](ColumnType a, ColumnType b) {
-    return (one == a && other == b) || (one == b && other == a);
+    return (first == a && second == b) || (first == b && second == a);
   };
   if (both(ColumnType::integer, ColumnType::real)) {
     return ColumnType::real;
@@ -141,7 +141,7 @@ std::optional<Value> parse_value(std::string_view text, ColumnType type) {
   }
   switch (type) {
     case ColumnType::integer:
-      return as_value(parse_whole(text));
+      return as_value(parse_integer(text));
     case ColumnType::real:
       return as_value(parse_real(text));
     case ColumnType::boolean:
@@ -156,19 +156,19 @@ std::string_view described(ColumnType type) {
     case ColumnType::string:
       return "a string";
     case ColumnType::integer:
-      return "a whole number of 64 bits";
+      return "a 64-bit integer";
     case ColumnType::real:
       return "a number";
     case ColumnType::boolean:
-      return "true or false";
+      return "a boolean";
     case ColumnType::strings:
       return "a list of strings";
     case ColumnType::integers:
-      return "a list of whole numbers";
+      return "a list of integers";
     case ColumnType::reals:
       return "a list of numbers";
   }
-  throw accelerate::InternalError("a column type without a description");
+  throw accelerate::InternalError("a column type has no description");
 }
 
 void TypeGuess::add(std::string_view text) {
@@ -176,9 +176,9 @@ void TypeGuess::add(std::string_view text) {
     return;
   }
   seen_ = true;
-  const bool whole = parse_whole(text).has_value();
-  integer_ = integer_ && whole;
-  real_ = real_ && (whole || (!only_digits(text) && parse_real(text)));
+  const bool is_integer = parse_integer(text).has_value();
+  integer_ = integer_ && is_integer;
+  real_ = real_ && (is_integer || (!only_digits(text) && parse_real(text)));
   boolean_ = boolean_ && parse_boolean(text).has_value();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of cells: found out, checked, joined.
+// Infers, checks and combines the types of cells.
 #pragma once
 
 #include <optional>
@@ -10,24 +10,25 @@
 
 namespace transformers::datasets {
 
-/// The type of a value; none for a missing one.
+/// Returns the type of a value, or nothing for a missing value.
 std::optional<ColumnType> type_of(const Value& value);
 
-/// The type that holds values of both, if there is one: integers are real
-/// numbers too.
-std::optional<ColumnType> joined_type(ColumnType one, ColumnType other);
+/// Returns the type that can hold values of both types, if there is one.
+/// Integers can be stored as real numbers.
+std::optional<ColumnType> common_type(ColumnType first, ColumnType second);
 
-/// `value` as one of `type`, which `joined_type` gave.
+/// Converts a value to `type`, which must be a result of `common_type`.
 Value as_type(Value value, ColumnType type);
 
-/// Text as a value of a scalar type; nothing when it is not one. Empty text
-/// is a missing value, but for strings.
+/// Parses a value of a scalar type. Returns nothing if the text does not match
+/// the type. Empty text is a missing value, except for strings.
 std::optional<Value> parse_value(std::string_view text, ColumnType type);
 
-/// "a whole number", for errors.
+/// Returns a description of a type for error messages, such as "a 64-bit
+/// integer".
 std::string_view described(ColumnType type);
 
-/// Finds a column's type from the texts of its cells.
+/// Infers the type of a column from the text of its cells.
 class TypeGuess {
  public:
   void add(std::string_view text);

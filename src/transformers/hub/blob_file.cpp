@@ -22,7 +22,8 @@ using accelerate::FormatError;
 using accelerate::str_cat;
 using accelerate::throw_errno;
 
-/// 64 hexadecimal digits: a large file's ETag is its SHA-256.
+/// Whether an ETag has 64 hexadecimal digits. The ETag of a large file is its
+/// SHA-256.
 bool is_sha256(const std::string& etag) {
   return etag.size() == 64 && std::all_of(etag.begin(), etag.end(), [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -55,7 +56,7 @@ BlobFile::BlobFile(
     throw_errno("read", path_, errno);
   }
   size_ = info.st_size;
-  // Longer than the file, or of unknown length: it cannot be gone on with.
+  // The download cannot resume if the expected size is unknown or exceeded.
   if (!expected_ || size_ > *expected_) {
     clear();
   }
@@ -79,9 +80,9 @@ bool BlobFile::begin_part(int status, const Response& response) {
     throw FormatError(
         str_cat(
             response.url,
-            " was asked for the bytes from ",
+            ": requested bytes ",
             size_,
-            " on and sent `",
+            " and later, but the server sent `",
             range,
             "`"),
         str_cat("remove ", path_.string(), " and try again"));
@@ -94,9 +95,8 @@ void BlobFile::append(std::string_view bytes) {
       size_ + static_cast<std::int64_t>(bytes.size()) > *expected_) {
     clear();
     throw FormatError(
-        str_cat(
-            url_, " sends more than the ", *expected_, " bytes it promised"),
-        "try again; if it stays so, the server or a proxy is at fault");
+        str_cat(url_, " sent more than the announced ", *expected_, " bytes"),
+        "try again; if it fails again, the server or a proxy is at fault");
   }
   while (!bytes.empty()) {
     const ssize_t written =
@@ -111,20 +111,20 @@ void BlobFile::append(std::string_view bytes) {
   }
 }
 
-void BlobFile::end_of_answer() {
-  whole_ = !expected_;
+void BlobFile::end_of_response() {
+  complete_ = !expected_;
   if (expected_ && size_ < *expected_) {
     const std::int64_t size = size_;
     clear();
     throw FormatError(
         str_cat(
             url_,
-            " ends after ",
+            " stopped sending after ",
             size,
-            " bytes, ",
+            " bytes, but ",
             *expected_,
-            " were promised"),
-        "try again; if it stays so, the server or a proxy is at fault");
+            " were announced"),
+        "try again; if it fails again, the server or a proxy is at fault");
   }
 }
 
@@ -151,15 +151,15 @@ void BlobFile::check_digest() {
             url_,
             " sent ",
             size_,
-            " bytes whose SHA-256 is ",
+            " bytes with SHA-256 ",
             digest,
-            ", not ",
+            ", expected ",
             etag_),
-        "try again; if it stays so, the server or a proxy is at fault");
+        "try again; if it fails again, the server or a proxy is at fault");
   }
 }
 
-void BlobFile::place() {
+void BlobFile::finish() {
   check_digest();
   if (::fsync(fd_.get()) != 0 || ::rename(path_.c_str(), blob_.c_str()) != 0) {
     throw_errno("write", blob_, errno);

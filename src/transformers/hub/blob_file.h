@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file on its way into the cache.
+// A partially downloaded file in the cache.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@
 
 namespace transformers::hub {
 
-/// `<blob>.incomplete`, which becomes the blob when it is whole. The caller
-/// holds the blob's lock.
+/// The file `<blob>.incomplete`, which is renamed to `<blob>` when it is
+/// complete. The caller must hold the blob's lock.
 class BlobFile {
  public:
-  /// `url` is named in errors. Throws `IoError` when nothing can be written.
+  /// Error messages name `url`. Throws `IoError` when the file cannot be
+  /// written.
   BlobFile(
       const std::filesystem::path& blob,
       std::string etag,
@@ -25,20 +26,22 @@ class BlobFile {
       std::string url);
 
   std::int64_t size() const { return size_; }
-  bool is_whole() const { return whole_ || size_ == expected_; }
-  /// The server has sent all there is. Throws `FormatError` when that is less
-  /// than it promised.
-  void end_of_answer();
+  bool is_complete() const { return complete_ || size_ == expected_; }
+  /// Call this when the server has sent its whole response. Throws
+  /// `FormatError` if the response is shorter than announced.
+  void end_of_response();
 
-  /// Looks where the body of an answer belongs; false: at the start, and what
-  /// was there is gone. Throws `FormatError` for another part than asked for.
+  /// Prepares for the body of a response. Returns false if the body starts at
+  /// byte 0 and earlier bytes were therefore discarded. Throws `FormatError` if
+  /// the server does not send the requested range.
   bool begin_part(int status, const Response& response);
-  /// Throws `FormatError` for more bytes than promised.
+  /// Appends bytes to the file. Throws `FormatError` if the file becomes larger
+  /// than the server announced.
   void append(std::string_view bytes);
   void clear();
 
-  /// Checks the digest and gives the file its name.
-  void place();
+  /// Checks the digest and renames the file to the blob.
+  void finish();
 
  private:
   void check_digest();
@@ -50,7 +53,7 @@ class BlobFile {
   std::string url_;
   accelerate::UniqueFd fd_;
   std::int64_t size_ = 0;
-  bool whole_ = false;
+  bool complete_ = false;
 };
 
 }  // namespace transformers::hub

@@ -45,7 +45,7 @@ std::optional<std::string> ModelCache::commit_of(
   const std::string commit(accelerate::trim(accelerate::read_file(path, 4096)));
   if (!is_commit(commit)) {
     throw accelerate::FormatError(
-        accelerate::str_cat(path.string(), ": byte 0: not a commit"),
+        accelerate::str_cat(path.string(), " does not contain a commit hash"),
         "remove the file; the next download writes it again");
   }
   return commit;
@@ -73,7 +73,7 @@ fs::path ModelCache::lock(const std::string& etag) const {
 
 bool ModelCache::has(const std::string& commit, const std::string& file) const {
   std::error_code error;
-  // Follows the link: one whose blob was removed is as good as none.
+  // Follows the link: without its blob, the file does not exist.
   return fs::is_regular_file(snapshot(commit) / file, error);
 }
 
@@ -84,8 +84,8 @@ void ModelCache::link(
   const fs::path name = snapshot(commit) / file;
   make_folder(name.parent_path());
   const fs::path target = blob(etag).lexically_relative(name.parent_path());
-  // A link cannot be replaced, but a name can: so it appears at once, also
-  // over one that leads nowhere.
+  // `symlink` cannot replace a link, but `rename` can: the new link appears
+  // atomically, even over a dangling one.
   const fs::path temporary =
       name.string() + ".tmp-" + accelerate::to_hex(accelerate::random_bytes(4));
   if (::symlink(target.c_str(), temporary.c_str()) != 0) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One model's folder in the cache, as Python's huggingface_hub lays it out.
+// One model's folder in the cache, in the layout of Python's huggingface_hub.
 //
-//     models--org--name/refs/main              the commit that `main` was
-//     models--org--name/blobs/<etag>           files, by their content
-//     models--org--name/snapshots/<commit>/    links to them, by their names
-//     .locks/models--org--name/<etag>.lock     held while one is downloaded
+//     models--org--name/refs/main              the commit of `main`
+//     models--org--name/blobs/<etag>           the files, by content
+//     models--org--name/snapshots/<commit>/    links to the blobs, by name
+//     .locks/models--org--name/<etag>.lock     held during a download
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ class ModelCache {
  public:
   ModelCache(std::filesystem::path cache, const Repository& repository);
 
-  /// The commit that a revision is, as far as the cache knows.
+  /// Returns the commit that the cache has for a revision, or nothing.
   std::optional<std::string> commit_of(const std::string& revision) const;
   void set_commit(const std::string& revision, const std::string& commit) const;
 
@@ -27,9 +27,9 @@ class ModelCache {
   std::filesystem::path blob(const std::string& etag) const;
   std::filesystem::path lock(const std::string& etag) const;
 
-  /// Whether a file of a commit is there, whole.
+  /// Whether the cache contains a file from a commit.
   bool has(const std::string& commit, const std::string& file) const;
-  /// Lets a file of a commit be that blob.
+  /// Creates a file in a commit's snapshot as a link to a blob.
   void link(
       const std::string& commit,
       const std::string& file,

@@ -9,7 +9,7 @@
 namespace transformers::hub {
 namespace {
 
-// The name that every distribution gives it.
+// The library has this name in every distribution.
 constexpr char kLibrary[] = "libcurl.so.4";
 
 template <typename Function>
@@ -17,12 +17,13 @@ void find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
   if (function == nullptr) {
     throw accelerate::UnsupportedError(
-        accelerate::str_cat("this host's libcurl has no `", name, "`"),
-        "install a libcurl of version 7 or later");
+        accelerate::str_cat(
+            "this machine's libcurl has no function `", name, "`"),
+        "install libcurl 7 or later");
   }
 }
 
-CurlLibrary start() {
+CurlLibrary initialize_curl() {
   const CurlLibrary curl = open_curl(kLibrary);
   curl.global_init(CURL_GLOBAL_DEFAULT);
   return curl;
@@ -38,8 +39,8 @@ CurlLibrary open_curl(const char* file) {
         accelerate::str_cat(
             "downloads need libcurl, which cannot be loaded: ",
             reason != nullptr ? reason : file),
-        "install it: `apt-get install libcurl4`; or download the files "
-        "yourself and pass their folder");
+        "run `apt-get install libcurl4`, or download the files yourself and "
+        "pass their folder");
   }
   CurlLibrary curl{};
   find(library, "curl_global_init", curl.global_init);
@@ -56,7 +57,7 @@ CurlLibrary open_curl(const char* file) {
 }
 
 const CurlLibrary& curl_library() {
-  static const CurlLibrary curl = start();
+  static const CurlLibrary curl = initialize_curl();
   return curl;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcurl, opened when something is first downloaded: a program that downloads
-// nothing runs on hosts that have none, and any distribution's will do.
+// Loads libcurl at the first download, so that a program that downloads nothing
+// also runs on machines without libcurl. Works with the libcurl of any
+// distribution.
 #pragma once
 
 #include <curl/curl.h>
@@ -20,10 +21,11 @@ struct CurlLibrary {
   decltype(&::curl_easy_strerror) easy_strerror;
 };
 
-/// The library, ready to use. Throws `UnsupportedError` where there is none.
+/// Returns the initialized library. Throws `UnsupportedError` if libcurl is not
+/// installed.
 const CurlLibrary& curl_library();
 
-/// The same of another file; for tests.
+/// Loads libcurl from a file; for tests.
 CurlLibrary open_curl(const char* file);
 
 }  // namespace transformers::hub

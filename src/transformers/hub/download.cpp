@@ -33,7 +33,7 @@ std::optional<std::int64_t> integer_header(
 }
 
 std::string status_text(const Response& response) {
-  std::string text = str_cat(response.url, " answered ", response.status);
+  std::string text = str_cat(response.url, " returned ", response.status);
   if (const auto message = response.header("x-error-message")) {
     text += ": " + accelerate::printable(message->substr(0, 300));
   }
@@ -41,7 +41,7 @@ std::string status_text(const Response& response) {
 }
 
 constexpr const char* kUseCache =
-    "try again later, or set HF_HUB_OFFLINE=1 to use what is in the cache";
+    "try again later, or set HF_HUB_OFFLINE=1 to use only the cache";
 
 }  // namespace
 
@@ -58,38 +58,36 @@ std::string normalized_etag(std::string_view etag) {
   return std::string(etag);
 }
 
-Downloader::Downloader(const Settings& settings, Repository repository)
-    : settings_(settings),
-      repository_(std::move(repository)),
-      client_(settings_) {
+Downloader::Downloader(const HubOptions& options, Repository repository)
+    : options_(options), repository_(std::move(repository)), client_(options_) {
 }
 
 void Downloader::refuse(const Response& response) const {
   const std::string code = response.header("x-error-code").value_or("");
   const std::string& name = repository_.name;
   const std::string text = status_text(response);
-  const bool has_token = !settings_.token.empty();
+  const bool has_token = !options_.token.empty();
   if (code == "GatedRepo") {
     throw IoError(
         str_cat("`", name, "` is gated: ", text),
         str_cat(
-            "ask for access at ",
-            settings_.endpoint,
+            "request access at ",
+            options_.endpoint,
             "/",
             name,
-            ", then set HF_TOKEN to a token of that account"));
+            ", then set HF_TOKEN to a token for the account that has access"));
   }
   if (response.status == 401 || response.status == 403) {
     throw IoError(
         str_cat(
             "`",
             name,
-            "` does not exist or may not be read ",
+            "` does not exist or cannot be read ",
             has_token ? "with this token" : "without a token",
             ": ",
             text),
-        has_token ? "check the name, and what the token in use may read"
-                  : "check the name; for a private model set HF_TOKEN");
+        has_token ? "check the name and the permissions of the token"
+                  : "check the name; for a private model, set HF_TOKEN");
   }
   if (response.status == 404 && code == "RevisionNotFound") {
     throw IoError(
@@ -110,19 +108,19 @@ void Downloader::refuse(const Response& response) const {
   if (response.status == 404) {
     throw IoError(
         str_cat("there is no model `", name, "`: ", text),
-        "check the name; if it is a private model, set HF_TOKEN");
+        "check the name; for a private model, set HF_TOKEN");
   }
-  throw IoError(text, "check HF_ENDPOINT and the network's proxy");
+  throw IoError(text, "check HF_ENDPOINT and the proxy");
 }
 
 Response Downloader::request(const Request& request) {
-  Retry retry(settings_);
+  Retry retry(options_);
   while (true) {
     std::string failure;
     std::optional<std::string> retry_after;
     try {
       Response response = client_.send(request);
-      if (!is_passing(response.status)) {
+      if (!is_transient(response.status)) {
         return response;
       }
       failure = status_text(response);
@@ -130,7 +128,7 @@ Response Downloader::request(const Request& request) {
     } catch (const ConnectionLost& error) {
       failure = str_cat("cannot reach ", request.url, ": ", error.what());
     }
-    if (!retry.again(retry_after)) {
+    if (!retry.wait_for_next_attempt(retry_after)) {
       throw Unavailable(
           str_cat(failure, " (", retry.attempts() - 1, " attempts)"),
           kUseCache);
@@ -139,9 +137,9 @@ Response Downloader::request(const Request& request) {
 }
 
 Listing Downloader::list() {
-  Request question;
-  question.url = repository_.list_url(settings_.endpoint);
-  const Response response = request(question);
+  Request list_request;
+  list_request.url = repository_.list_url(options_.endpoint);
+  const Response response = request(list_request);
   if (response.status != 200) {
     refuse(response);
   }
@@ -153,7 +151,8 @@ Listing Downloader::list() {
       !is_commit(commit->as_string()) || files == nullptr ||
       !files->is_array()) {
     throw FormatError(
-        str_cat(response.url, " did not answer as the Hub does"),
+        str_cat(
+            "the response from ", response.url, " is not in the Hub's format"),
         "check HF_ENDPOINT");
   }
   listing.commit = commit->as_string();
@@ -162,7 +161,7 @@ Listing Downloader::list() {
     if (!is_plain_path(name)) {
       throw FormatError(str_cat(
           response.url,
-          " lists a file outside its folder: `",
+          " lists a file outside the model's folder: `",
           accelerate::printable(name),
           "`"));
     }
@@ -173,39 +172,40 @@ Listing Downloader::list() {
 
 Downloader::Metadata Downloader::metadata(
     const std::string& url, const std::string& commit) {
-  Request question;
-  question.url = url;
-  question.head = true;
-  question.stop_at_other_host = true;
-  const Response response = request(question);
-  const bool elsewhere = response.status >= 300 && response.status < 400;
-  if (response.status != 200 && !elsewhere) {
+  Request head_request;
+  head_request.url = url;
+  head_request.head = true;
+  head_request.stop_at_other_origin = true;
+  const Response response = request(head_request);
+  const bool is_redirect = response.status >= 300 && response.status < 400;
+  if (response.status != 200 && !is_redirect) {
     refuse(response);
   }
-  const auto there = response.header("x-repo-commit");
+  const auto actual_commit = response.header("x-repo-commit");
   auto etag = response.header("x-linked-etag");
   if (!etag) {
     etag = response.header("etag");
   }
-  if (!there || *there != commit || !etag) {
+  if (!actual_commit || *actual_commit != commit || !etag) {
     throw FormatError(
         str_cat(
             url,
-            !there             ? " does not say which commit it is of"
-            : *there != commit ? " is of another commit: " + *there
-                               : " has no ETag"),
-        "check HF_ENDPOINT and the network's proxy");
+            !actual_commit ? " does not report its commit"
+            : *actual_commit != commit
+                ? " belongs to a different commit: " + *actual_commit
+                : " has no ETag"),
+        "check HF_ENDPOINT and the proxy");
   }
   Metadata result;
   result.etag = normalized_etag(*etag);
   if (!is_plain_name(result.etag)) {
     throw FormatError(str_cat(
         url,
-        " has an ETag that names no file: ",
+        " has an ETag that cannot be used as a file name: ",
         accelerate::printable(*etag)));
   }
   result.size = integer_header(response, "x-linked-size");
-  if (!result.size && !elsewhere) {
+  if (!result.size && !is_redirect) {
     result.size = integer_header(response, "content-length");
   }
   return result;
@@ -218,42 +218,41 @@ void Downloader::fetch(
   if (cache.has(commit, file)) {
     return;
   }
-  const std::string url =
-      repository_.file_url(settings_.endpoint, commit, file);
-  const Metadata about = metadata(url, commit);
+  const std::string url = repository_.file_url(options_.endpoint, commit, file);
+  const Metadata expected = metadata(url, commit);
   const accelerate::FileLock lock(
-      cache.lock(about.etag), settings_.lock_timeout);
+      cache.lock(expected.etag), options_.lock_timeout);
   if (cache.has(commit, file)) {
-    return;  // Another process was faster.
+    return;  // Another process has downloaded it.
   }
-  const auto blob = cache.blob(about.etag);
+  const auto blob = cache.blob(expected.etag);
   if (!std::filesystem::is_regular_file(blob)) {
-    download(url, about, file, blob);
+    download(url, expected, file, blob);
   }
-  cache.link(commit, file, about.etag);
+  cache.link(commit, file, expected.etag);
 }
 
-// 1. Go on after the bytes that an earlier attempt, or an earlier process,
-//    has left in `<blob>.incomplete`.
-// 2. When the connection ends early, ask for the rest.
-// 3. Compare the length, and the digest if the ETag is one.
-// 4. Only then give the file its name.
+// 1. Resume after the bytes that an earlier attempt or process has left in
+//    `<blob>.incomplete`.
+// 2. If the connection closes early, request the rest.
+// 3. Check the size, and the digest if the ETag is a digest.
+// 4. Only then rename the file to the blob.
 void Downloader::download(
     const std::string& url,
-    const Metadata& about,
+    const Metadata& expected,
     const std::string& file,
     const std::filesystem::path& blob) {
-  BlobFile partial(blob, about.etag, about.size, url);
+  BlobFile partial(blob, expected.etag, expected.size, url);
   Progress progress(
-      settings_.progress, file, partial.size(), about.size.value_or(0));
-  Retry retry(settings_);
-  while (!partial.is_whole()) {
+      options_.progress, file, partial.size(), expected.size.value_or(0));
+  Retry retry(options_);
+  while (!partial.is_complete()) {
     const std::int64_t before = partial.size();
-    Request question;
-    question.url = url;
-    question.from = about.size ? before : 0;
+    Request range_request;
+    range_request.url = url;
+    range_request.from = expected.size ? before : 0;
     bool first = true;
-    question.sink = [&](const Response& response, std::string_view bytes) {
+    range_request.sink = [&](const Response& response, std::string_view bytes) {
       if (std::exchange(first, false) &&
           !partial.begin_part(response.status, response)) {
         progress.restart();
@@ -264,45 +263,45 @@ void Downloader::download(
     std::string failure;
     std::optional<std::string> retry_after;
     try {
-      const Response response = client_.send(question);
+      const Response response = client_.send(range_request);
       if (response.status == 200 || response.status == 206) {
-        partial.end_of_answer();
+        partial.end_of_response();
       } else if (response.status == 416) {
         partial.clear();
         progress.restart();
         failure = status_text(response);
-      } else if (is_passing(response.status)) {
+      } else if (is_transient(response.status)) {
         failure = status_text(response);
         retry_after = response.header("retry-after");
       } else {
         refuse(response);
       }
     } catch (const ConnectionLost& error) {
-      failure = str_cat("lost the connection to ", url, ": ", error.what());
+      failure = str_cat("the connection to ", url, " failed: ", error.what());
     }
-    if (partial.is_whole()) {
+    if (partial.is_complete()) {
       break;
     }
     if (partial.size() > before) {
       retry.progressed();
     }
-    if (!retry.again(retry_after)) {
+    if (!retry.wait_for_next_attempt(retry_after)) {
       throw Unavailable(
           str_cat(
               failure,
-              "; ",
+              "; downloaded ",
               partial.size(),
               " of ",
-              about.size.value_or(0),
+              expected.size.value_or(0),
               " bytes of ",
               file,
-              " are there after ",
+              " in ",
               retry.attempts() - 1,
               " attempts"),
-          "run it again; it goes on where it ended");
+          "run the program again to resume the download");
     }
   }
-  partial.place();
+  partial.finish();
 }
 
 }  // namespace transformers::hub

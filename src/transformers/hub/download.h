@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Hub's answers: the list of a model's files, and the files.
+// Downloads the list of a model's files, and the files themselves.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@
 #include "accelerate/error.h"
 #include "transformers/hub/cache.h"
 #include "transformers/hub/http.h"
+#include "transformers/hub/hub_options.h"
 #include "transformers/hub/repository.h"
-#include "transformers/hub/settings.h"
 
 namespace transformers::hub {
 
-/// The server cannot be reached, or is not well: what is in the cache may do.
+/// The server cannot be reached or is overloaded. The cache may still have the
+/// model.
 class Unavailable : public accelerate::IoError {
  public:
   using IoError::IoError;
@@ -28,15 +29,17 @@ struct Listing {
   std::vector<std::string> files;
 };
 
-/// Talks to the Hub about one model.
+/// Downloads the files of one model.
 class Downloader {
  public:
-  Downloader(const Settings& settings, Repository repository);
+  Downloader(const HubOptions& options, Repository repository);
 
-  /// Throws as `resolve_folder`; `Unavailable` after the last attempt.
+  /// Returns the list of the model's files. Throws the same exceptions as
+  /// `resolve_folder`, and `Unavailable` when the last attempt fails.
   Listing list();
 
-  /// Puts a file of a commit into the cache, unless it is there.
+  /// Downloads a file from a commit into the cache, unless the cache already
+  /// contains the file.
   void fetch(
       const ModelCache& cache,
       const std::string& commit,
@@ -57,12 +60,12 @@ class Downloader {
       const std::filesystem::path& blob);
   [[noreturn]] void refuse(const Response& response) const;
 
-  const Settings& settings_;
+  const HubOptions& options_;
   Repository repository_;
   HttpClient client_;
 };
 
-/// `W/"abc"` as `abc`.
+/// Removes the prefix and the quotes from an ETag: `W/"abc"` becomes `abc`.
 std::string normalized_etag(std::string_view etag);
 
 }  // namespace transformers::hub

@@ -16,12 +16,12 @@ namespace {
 using accelerate::FormatError;
 using accelerate::str_cat;
 
-constexpr int kMostRedirects = 10;
-constexpr std::size_t kMostHeaders = 200;
+constexpr int kMaxRedirects = 10;
+constexpr std::size_t kMaxHeaders = 200;
 
-// CURLOPT_PROTOCOLS_STR, and CURLOPT_PROTOCOLS for a libcurl before 7.85. By
-// number: headers know one of them or advise against the other, and the library
-// that is found need not be that of the headers.
+// CURLOPT_PROTOCOLS_STR, and CURLOPT_PROTOCOLS for libcurl before 7.85. Both
+// are written as numbers: older headers lack the first, newer headers deprecate
+// the second, and the loaded library may not match the headers.
 constexpr auto kProtocolNames =
     static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 318);
 constexpr auto kProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
@@ -35,8 +35,8 @@ struct Headers {
   }
 };
 
-/// What libcurl's callbacks work on. They are called from C, so an exception
-/// is kept and thrown afterwards.
+/// The state of libcurl's callbacks. C code calls them, so an exception is
+/// stored and rethrown afterwards.
 struct Transfer {
   const Request& request;
   Response& response;
@@ -65,12 +65,9 @@ std::size_t on_header(char* data, std::size_t, std::size_t size, void* user) {
     auto& headers = transfer.response.headers;
     headers[accelerate::lower(accelerate::trim(line.substr(0, colon)))] =
         accelerate::trim(line.substr(colon + 1));
-    if (headers.size() > kMostHeaders) {
+    if (headers.size() > kMaxHeaders) {
       throw FormatError(str_cat(
-          transfer.response.url,
-          " answered with more than ",
-          kMostHeaders,
-          " headers"));
+          transfer.response.url, " sent more than ", kMaxHeaders, " headers"));
     }
   });
 }
@@ -91,7 +88,7 @@ std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
     if (response.body.size() + size > transfer.request.max_body) {
       throw FormatError(str_cat(
           response.url,
-          " answered with more than ",
+          " sent more than ",
           transfer.request.max_body,
           " bytes"));
     }
@@ -118,13 +115,13 @@ std::optional<std::string> Response::header(const std::string& name) const {
 
 std::string origin_of(std::string_view url) {
   const auto scheme = url.find("://");
-  const auto host = scheme == std::string_view::npos ? 0 : scheme + 3;
+  const auto authority = scheme == std::string_view::npos ? 0 : scheme + 3;
   std::string origin =
-      accelerate::lower(url.substr(0, url.find_first_of("/?#", host)));
-  // What stands before `@` is no host.
+      accelerate::lower(url.substr(0, url.find_first_of("/?#", authority)));
+  // The part before `@` is user information.
   if (const auto at = origin.rfind('@');
-      at != std::string::npos && at >= host) {
-    origin.erase(host, at + 1 - host);
+      at != std::string::npos && at >= authority) {
+    origin.erase(authority, at + 1 - authority);
   }
   for (const auto& [name, port] :
        {std::pair("http://", ":80"), std::pair("https://", ":443")}) {
@@ -151,10 +148,10 @@ std::string resolve_url(std::string_view base, std::string_view location) {
   return str_cat(base.substr(0, last + 1), location);
 }
 
-HttpClient::HttpClient(const Settings& settings) : settings_(settings) {
+HttpClient::HttpClient(const HubOptions& options) : options_(options) {
   handle_ = std::make_unique<Handle>();
   if (handle_->curl == nullptr) {
-    throw accelerate::InternalError("libcurl gives no handle");
+    throw accelerate::InternalError("libcurl did not create a handle");
   }
 }
 
@@ -168,10 +165,10 @@ Response HttpClient::send_once(
   response.url = url;
   Transfer transfer{request, response, curl, nullptr};
   Headers headers;
-  // Sizes and ranges are of the file itself.
+  // Sizes and ranges must refer to the uncompressed file.
   headers.add("Accept-Encoding: identity");
-  if (with_token && !settings_.token.empty()) {
-    headers.add("Authorization: Bearer " + settings_.token);
+  if (with_token && !options_.token.empty()) {
+    headers.add("Authorization: Bearer " + options_.token);
   }
   if (request.from > 0) {
     headers.add(str_cat("Range: bytes=", request.from, "-"));
@@ -188,19 +185,19 @@ Response HttpClient::send_once(
   set(CURLOPT_NOBODY, request.head ? 1L : 0L);
   if (!set(kProtocolNames, "http,https") &&
       !set(kProtocols, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS))) {
-    throw accelerate::InternalError("libcurl cannot be kept to HTTP");
+    throw accelerate::InternalError("libcurl cannot be restricted to HTTP");
   }
   set(CURLOPT_CONNECTTIMEOUT_MS,
-      static_cast<long>(settings_.connect_timeout.count()));
+      static_cast<long>(options_.connect_timeout.count()));
   if (request.sink) {
-    // No limit for the whole of a file, but one for each pause.
+    // A file transfer may take any amount of time, but it must not stall.
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(CURLOPT_LOW_SPEED_TIME,
         std::max<long>(
-            1, static_cast<long>(settings_.stall_timeout.count() / 1000)));
+            1, static_cast<long>(options_.stall_timeout.count() / 1000)));
   } else {
     set(CURLOPT_TIMEOUT_MS,
-        static_cast<long>(settings_.answer_timeout.count()));
+        static_cast<long>(options_.response_timeout.count()));
   }
   set(CURLOPT_HEADERFUNCTION, on_header);
   set(CURLOPT_HEADERDATA, &transfer);
@@ -222,11 +219,11 @@ Response HttpClient::send_once(
 }
 
 Response HttpClient::send(const Request& request) {
-  const std::string home = origin_of(request.url);
+  const std::string first_origin = origin_of(request.url);
   std::string url = request.url;
   std::map<std::string, std::string> headers;
-  for (int hop = 0; hop <= kMostRedirects; ++hop) {
-    Response response = send_once(request, url, origin_of(url) == home);
+  for (int hop = 0; hop <= kMaxRedirects; ++hop) {
+    Response response = send_once(request, url, origin_of(url) == first_origin);
     const auto location = response.header("location");
     for (auto& [name, value] : response.headers) {
       headers[name] = value;
@@ -239,15 +236,15 @@ Response HttpClient::send(const Request& request) {
     if (origin_of(url).starts_with("https:") &&
         !origin_of(next).starts_with("https:")) {
       throw FormatError(
-          str_cat(url, " redirects to an address without encryption: ", next));
+          str_cat(url, " redirects to an unencrypted address: ", next));
     }
-    if (request.stop_at_other_host && origin_of(next) != home) {
+    if (request.stop_at_other_origin && origin_of(next) != first_origin) {
       return response;
     }
     url = next;
   }
   throw FormatError(
-      str_cat(request.url, " redirects more than ", kMostRedirects, " times"));
+      str_cat(request.url, " redirects more than ", kMaxRedirects, " times"));
 }
 
 }  // namespace transformers::hub

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to the Hub, with limits, redirects and a token that stays home.
+// HTTP requests to the Hub. The token is never sent to another server.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,17 @@
 #include <string>
 #include <string_view>
 
-#include "transformers/hub/settings.h"
+#include "transformers/hub/hub_options.h"
 
 namespace transformers::hub {
 
 struct Response {
   int status = 0;
-  std::string url;  ///< Of the last hop.
-  /// Names in lower case. Those of all hops, a later one over an earlier: the
-  /// Hub tells about a file before it sends elsewhere.
+  std::string url;  ///< The URL after the last redirect.
+  /// The headers of this response and of the redirects that led to it, with
+  /// names in lower case. Headers of later responses override headers of
+  /// earlier responses. The Hub describes a file in the headers of the
+  /// redirect.
   std::map<std::string, std::string> headers;
   std::string body;
   std::int64_t received = 0;
@@ -29,51 +31,52 @@ struct Response {
 struct Request {
   std::string url;
   bool head = false;
-  /// Ask for the bytes from here on.
+  /// The offset of the first byte to request.
   std::int64_t from = 0;
-  /// A HEAD request stops at a redirect to another host.
-  bool stop_at_other_host = false;
-  /// Takes the body of an answer with status 200 or 206; the response says
-  /// which. Without one the body is kept, up to `max_body`.
+  /// Whether to stop at a redirect to another origin.
+  bool stop_at_other_origin = false;
+  /// Receives the body of a response with status 200 or 206. Empty: the body is
+  /// stored in the response, up to `max_body` bytes.
   std::function<void(const Response& response, std::string_view bytes)> sink;
   std::size_t max_body = std::size_t{16} << 20;
 };
 
-/// The connection failed, or the answer was cut: worth another attempt.
+/// The connection failed or closed early. Another attempt may succeed.
 class ConnectionLost : public std::exception {
  public:
-  explicit ConnectionLost(std::string what) : what_(std::move(what)) {}
-  const char* what() const noexcept override { return what_.c_str(); }
+  explicit ConnectionLost(std::string message) : message_(std::move(message)) {}
+  const char* what() const noexcept override { return message_.c_str(); }
 
  private:
-  std::string what_;
+  std::string message_;
 };
 
-/// One connection at a time; keeps it open between requests.
+/// Sends one request at a time and keeps the connection open between requests.
 class HttpClient {
  public:
-  explicit HttpClient(const Settings& settings);
+  explicit HttpClient(const HubOptions& options);
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
   ~HttpClient();
 
-  /// Follows redirects. The token goes to the host of the first address and to
-  /// no other. Throws `ConnectionLost`, `FormatError` for an answer that
-  /// cannot be, and what the sink throws.
+  /// Sends a request and follows redirects. Sends the token only to the origin
+  /// of the first URL. Throws `ConnectionLost` if the connection fails, and
+  /// `FormatError` for an unacceptable response. Rethrows exceptions from the
+  /// sink.
   Response send(const Request& request);
 
  private:
   Response send_once(
       const Request& request, const std::string& url, bool with_token);
 
-  const Settings& settings_;
+  const HubOptions& options_;
   struct Handle;
   std::unique_ptr<Handle> handle_;
 };
 
-/// Scheme, host and port of an address, in lower case.
+/// Returns the origin of a URL (scheme, server name and port), in lower case.
 std::string origin_of(std::string_view url);
-/// An address that a redirect gives, relative or not.
+/// Resolves the location of a redirect, which may be relative.
 std::string resolve_url(std::string_view base, std::string_view location);
 
 }  // namespace transformers::hub

@@ -19,12 +19,12 @@ std::string progress_line(
     std::int64_t total,
     double bytes_per_second) {
   constexpr std::int64_t kCells = 20;
-  const std::int64_t whole = std::max<std::int64_t>(total, 1);
+  const std::int64_t size = std::max<std::int64_t>(total, 1);
   const std::int64_t filled = std::clamp<std::int64_t>(
-      done / std::max<std::int64_t>(whole / kCells, 1), 0, kCells);
+      done / std::max<std::int64_t>(size / kCells, 1), 0, kCells);
   const std::int64_t percent = std::clamp<std::int64_t>(
       static_cast<std::int64_t>(
-          100.0 * static_cast<double>(done) / static_cast<double>(whole)),
+          100.0 * static_cast<double>(done) / static_cast<double>(size)),
       0,
       100);
   return str_cat(
@@ -87,7 +87,7 @@ void Progress::draw(bool last) {
       done_,
       total_,
       static_cast<double>(new_bytes_) / std::max(seconds, 1e-3));
-  // Clears the rest of a longer line before.
+  // The escape sequence clears the rest of a longer previous line.
   std::fputs(str_cat("\r", line, "\x1b[K", last ? "\n" : "").c_str(), stderr);
   std::fflush(stderr);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line on stderr that says how far a download is.
+// The progress bar for a download, one line on stderr.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,8 @@
 
 namespace transformers::hub {
 
-/// Draws at most ten times a second, and the last state when it goes. Does
-/// nothing when it is not shown.
+/// A progress bar. It is drawn at most ten times a second, and the destructor
+/// draws the final state. If `shown` is false, nothing is drawn.
 class Progress {
  public:
   Progress(bool shown, std::string file, std::int64_t done, std::int64_t total);
@@ -18,7 +18,7 @@ class Progress {
   ~Progress();
 
   void advance(std::int64_t bytes);
-  /// The download begins anew.
+  /// Call this when the download starts again from scratch.
   void restart();
 
  private:
@@ -34,14 +34,14 @@ class Progress {
   Clock::time_point next_ = begin_;
 };
 
-/// The line without the control characters around it, for tests.
+/// Returns the progress bar's line without control characters, for tests.
 std::string progress_line(
     const std::string& file,
     std::int64_t done,
     std::int64_t total,
     double bytes_per_second);
 
-/// A warning on stderr.
+/// Prints a warning to stderr.
 void warn(const std::string& text);
 
 }  // namespace transformers::hub

@@ -18,7 +18,7 @@ bool is_word_character(char c) {
          (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
 }
 
-/// One part of a name, as the Hub allows it.
+/// Whether the Hub allows this part of a name.
 bool is_name_part(std::string_view part) {
   return !part.empty() &&
          std::all_of(part.begin(), part.end(), is_word_character) &&
@@ -85,7 +85,7 @@ Repository make_repository(
         str_cat(
             "`",
             accelerate::printable(name),
-            "` is neither a folder nor a name on the Hub"),
+            "` is neither a folder nor a model name on the Hub"),
         "check the path, or write the name as `org/name`");
   }
   if (!is_plain_path(revision)) {
@@ -93,8 +93,8 @@ Repository make_repository(
         str_cat(
             "revision `",
             accelerate::printable(revision),
-            "` cannot be a branch, a tag or a commit"),
-        "leave it out for `main`");
+            "` is not a valid branch, tag or commit"),
+        "leave out the revision to use `main`");
   }
   return {name, revision};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model on the Hub, by name and revision: addresses and folder names.
+// A model on the Hub: its name, its revision and its URLs.
 #pragma once
 
 #include <string>
@@ -11,29 +11,29 @@ struct Repository {
   std::string name;  ///< `org/name`, or `name` alone.
   std::string revision = "main";
 
-  /// `models--org--name`.
+  /// Returns the name of the model's folder in the cache: `models--org--name`.
   std::string folder() const;
-  /// Where the list of files is.
+  /// Returns the URL of the model's list of files.
   std::string list_url(const std::string& endpoint) const;
-  /// Where a file of a commit is.
+  /// Returns the URL of a file at a commit.
   std::string file_url(
       const std::string& endpoint,
       const std::string& commit,
       const std::string& file) const;
 };
 
-/// Throws `ArgumentError` unless both can be what they shall be.
+/// Throws `ArgumentError` for a malformed name or revision.
 Repository make_repository(
     const std::string& name, const std::string& revision);
 
-/// 40 hexadecimal digits.
+/// Whether `text` is a full commit id: 40 hexadecimal digits.
 bool is_commit(std::string_view text);
 
-/// Whether a name from outside stays inside a folder: relative, no `..`, no
-/// empty part, no control character.
+/// Whether an untrusted path stays inside its folder: it is relative and has no
+/// `..`, empty parts or control characters.
 bool is_plain_path(std::string_view path);
 
-/// Whether text from outside can be a file's name.
+/// Whether untrusted text is a safe file name.
 bool is_plain_name(std::string_view name);
 
 }  // namespace transformers::hub

@@ -5,16 +5,16 @@
 #include <string>
 
 #include "transformers/hub.h"
-#include "transformers/hub/model_files.h"
-#include "transformers/hub/settings.h"
+#include "transformers/hub/hub_options.h"
+#include "transformers/hub/repository_files.h"
 
 namespace transformers::hub {
 
-/// `resolve_folder` with settings of its own, for tests.
+/// Does the same as `resolve_folder`, with explicit options for tests.
 std::filesystem::path resolve_model(
     const std::string& name_or_folder,
     const std::string& revision,
-    const Wanted& wanted,
-    const Settings& settings);
+    const RequestedFiles& requested,
+    const HubOptions& options);
 
 }  // namespace transformers::hub

@@ -9,17 +9,18 @@
 
 namespace transformers::hub {
 
-bool Retry::again(const std::optional<std::string>& retry_after) {
+bool Retry::wait_for_next_attempt(
+    const std::optional<std::string>& retry_after) {
   ++attempts_;
   ++without_progress_;
-  if (attempts_ >= settings_.most_attempts ||
-      without_progress_ >= settings_.attempts) {
+  if (attempts_ >= options_.max_attempts ||
+      without_progress_ >= options_.attempts) {
     return false;
   }
   const int doublings = std::min(without_progress_ - 1, 20);
-  auto pause = std::min(
-      settings_.longest_pause, settings_.first_pause * (1 << doublings));
-  // Many processes that failed together shall not come back together.
+  auto pause =
+      std::min(options_.max_pause, options_.first_pause * (1 << doublings));
+  // Jitter: processes that failed together must not retry together.
   std::random_device device;
   pause += pause * (device() % 256) / 1024;
   if (retry_after) {

@@ -1,35 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often to try, and how long to wait in between.
+// Decides how often a failed operation is tried again, and how long to wait
+// before each attempt.
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <string>
 
-#include "transformers/hub/settings.h"
+#include "transformers/hub/hub_options.h"
 
 namespace transformers::hub {
 
-/// Counts attempts at one thing.
+/// Counts the attempts at one operation.
 class Retry {
  public:
-  explicit Retry(const Settings& settings) : settings_(settings) {}
+  explicit Retry(const HubOptions& options) : options_(options) {}
 
-  /// Waits before the next attempt; false when there was the last. A server
-  /// may say how many seconds it wants (`Retry-After`), up to a minute.
-  bool again(const std::optional<std::string>& retry_after = std::nullopt);
-  /// Something was gained: the attempts without progress count from 0.
+  /// Waits until the next attempt. Returns false, without waiting, if no
+  /// attempt is left. The server may request a longer wait (`Retry-After`), up
+  /// to a minute.
+  bool wait_for_next_attempt(
+      const std::optional<std::string>& retry_after = std::nullopt);
+  /// Resets the count of attempts without progress.
   void progressed() { without_progress_ = 0; }
   int attempts() const { return attempts_ + 1; }
 
  private:
-  const Settings& settings_;
+  const HubOptions& options_;
   int attempts_ = 0;
   int without_progress_ = 0;
 };
 
-/// Whether another attempt may have another answer.
-inline bool is_passing(int status) {
+/// Whether another attempt may succeed after a response with this status.
+inline bool is_transient(int status) {
   return status == 408 || status == 429 || (status >= 500 && status <= 504);
 }
 

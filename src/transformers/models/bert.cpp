@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT: words, positions and segments through an encoder.
+// BERT: an encoder with word, position and segment embeddings.
 //
 // Shapes: B batch, T tokens, D width, C classes, V vocabulary.
 #include <torch/types.h>
@@ -38,12 +38,13 @@ class BertEmbeddings : public torch::nn::Module {
       const at::Tensor& words_BTD,
       const at::Tensor& token_type_ids_BT,
       const at::Tensor& position_ids_BT) const {
-    // Without ids every token is of type 0.
+    // Without type ids, every token has type 0.
     const auto types_BTD = token_type_ids_BT.defined()
                                ? (*types_)(token_type_ids_BT)
                                : types_->weight_VD.select(0, 0);
     const auto positions_BTD = (*positions_)(position_ids_BT);
-    // In bf16 the small parts first: the batch is passed over once.
+    // In bf16, the two small tensors are added first, so that the batch is read
+    // only once.
     const auto sum_BTD =
         words_BTD.scalar_type() == at::kBFloat16
             ? words_BTD + (types_BTD + positions_BTD).to(at::kBFloat16)
@@ -51,7 +52,8 @@ class BertEmbeddings : public torch::nn::Module {
     return dropout((*norm_)(sum_BTD), dropout_, *this);
   }
 
-  // All of it as one function; undefined where that is not offered.
+  // Computes the embeddings in one fused function. Returns an undefined tensor
+  // if that is not supported.
   at::Tensor fused(const ModelInputs& inputs) const {
     const auto* const blocks = fused_path(words->weight_VD);
     if (blocks == nullptr || !inputs.input_ids.defined() ||
@@ -159,9 +161,10 @@ class BertForSequenceClassification : public HeadModule {
 
   ModelResult compute(const ModelInputs& inputs) override {
     ModelResult result = backbone().compute(inputs);
-    result.logits = one_linear(
+    result.logits = apply_linear(
         *classifier_, dropout(result.pooler_output, dropout_, *this));
-    // No part of this model's outputs: nobody need turn them into fp32.
+    // These are not outputs of this model. Cleared to avoid converting them to
+    // fp32.
     result.last_hidden_state = at::Tensor();
     result.pooler_output = at::Tensor();
     if (inputs.labels.defined()) {
@@ -172,9 +175,9 @@ class BertForSequenceClassification : public HeadModule {
 
  protected:
   Padding padding() const override {
-    Padding how = backbone().padding();
-    how.can_unpad = can_unpad_;
-    return how;
+    Padding allowed = backbone().padding();
+    allowed.can_unpad = can_unpad_;
+    return allowed;
   }
 
  private:
@@ -262,7 +265,7 @@ class BertForMaskedLM : public HeadModule {
   }
 
  protected:
-  Padding padding() const override { return padding_of_tokens(); }
+  Padding padding() const override { return per_token_padding(); }
 
  private:
   std::shared_ptr<BertPredictionHead> cls_;

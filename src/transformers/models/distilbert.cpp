@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kEps = 1e-12;
 
-// sin and cos of positions, in turn over the channels.
+// The sine of the position in even channels, the cosine in odd ones.
 at::Tensor sinusoids_VD(std::int64_t rows, std::int64_t width) {
   const auto channel_D =
       at::arange(width, at::kDouble).div(2, "floor").mul(2.0 / double(width));
@@ -151,8 +151,8 @@ class DistilBertBlock : public Block {
            .layer_norm_eps = kEps,
            .attention_dropout = is_training() ? config_.attention_dropout : 0.0,
            .hidden_dropout = is_training() ? config_.dropout : 0.0,
-           .drops_attended = false,
-           .starts = context.starts});
+           .drops_attention_output = false,
+           .sequence_offsets = context.sequence_offsets});
     }
     const auto attended_BTD =
         (*attention_norm_)((*attention_)(hidden_BTD, context) + hidden_BTD);
@@ -264,9 +264,9 @@ class DistilBertForSequenceClassification : public HeadModule {
 
  protected:
   Padding padding() const override {
-    Padding how = backbone().padding();
-    how.can_unpad = can_unpad_;
-    return how;
+    Padding allowed = backbone().padding();
+    allowed.can_unpad = can_unpad_;
+    return allowed;
   }
 
  private:
@@ -313,10 +313,11 @@ class DistilBertForMaskedLM : public HeadModule {
   }
 
  protected:
-  Padding padding() const override { return padding_of_tokens(); }
+  Padding padding() const override { return per_token_padding(); }
 
  private:
-  // Its bias is its own even when the weight is the embeddings'.
+  // The projection has its own bias even if its weight is tied to the
+  // embeddings.
   class Projector : public Layer {
    public:
     explicit Projector(const DistilBertConfig& config) {

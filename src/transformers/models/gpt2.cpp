@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2: a decoder with learned positions.
+// GPT-2: a decoder with learned position embeddings.
 //
 // Shapes: B batch, T tokens, D width.
 #include <cmath>
@@ -13,8 +13,8 @@
 namespace transformers {
 namespace {
 
-// The peer draws the layers that add to the residual with a smaller deviation,
-// because two of them for each block add up.
+// Layers that add to the residual stream have a smaller standard deviation,
+// because each block has two such layers.
 void initialize_residual(
     const Initializer& init, const Conv1D& layer, std::int64_t blocks) {
   init.normal(
@@ -208,7 +208,7 @@ class Gpt2Model : public Backbone {
   }
   std::string base_model_prefix() const override { return "transformer"; }
   Padding padding() const override {
-    return {.most_tokens = config_.n_positions, .is_causal = true};
+    return {.max_tokens = config_.n_positions, .is_causal = true};
   }
 
  private:

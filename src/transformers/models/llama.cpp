@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Llama: a decoder with rotary positions and shared keys.
+// Llama: a decoder with rotary embeddings and grouped-query attention.
 //
 // Shapes: B batch, T tokens, D width, H heads.
 #include <cmath>
@@ -24,12 +24,15 @@ std::int64_t head_dim(const LlamaConfig& config) {
 
 std::int64_t key_value_heads(const LlamaConfig& config) {
   const std::int64_t heads = config.num_attention_heads;
-  const std::int64_t shared = config.num_key_value_heads.value_or(heads);
-  if (shared < 1 || heads % shared != 0) {
+  const std::int64_t key_value = config.num_key_value_heads.value_or(heads);
+  if (key_value < 1 || heads % key_value != 0) {
     throw accelerate::ArgumentError(accelerate::str_cat(
-        heads, " attention heads cannot share ", shared, " keys and values"));
+        "`num_attention_heads` is ",
+        heads,
+        "; it must be a multiple of `num_key_value_heads`, which is ",
+        key_value));
   }
-  return shared;
+  return key_value;
 }
 
 class LlamaAttention : public torch::nn::Module {
@@ -37,29 +40,29 @@ class LlamaAttention : public torch::nn::Module {
   explicit LlamaAttention(const LlamaConfig& config)
       : head_dim_(head_dim(config)), dropout_(config.attention_dropout) {
     const auto width = config.hidden_size;
-    const auto all = config.num_attention_heads * head_dim_;
-    const auto shared = key_value_heads(config) * head_dim_;
+    const auto query_width = config.num_attention_heads * head_dim_;
+    const auto key_width = key_value_heads(config) * head_dim_;
     const auto linear = [&](const char* name, auto in, auto out) {
       return register_module(
           name, std::make_shared<Linear>(in, out, config.attention_bias));
     };
-    q_proj_ = linear("q_proj", width, all);
-    k_proj_ = linear("k_proj", width, shared);
-    v_proj_ = linear("v_proj", width, shared);
-    o_proj_ = linear("o_proj", all, width);
+    q_proj_ = linear("q_proj", width, query_width);
+    k_proj_ = linear("k_proj", width, key_width);
+    v_proj_ = linear("v_proj", width, key_width);
+    o_proj_ = linear("o_proj", query_width, width);
   }
 
   at::Tensor operator()(
       const at::Tensor& x_BTD, const LayerContext& context) const {
-    const auto turned = [&](const at::Tensor& projected) {
+    const auto rotated = [&](const at::Tensor& projected) {
       return rotate(
           split_heads(projected, head_dim_),
           context.cos_B1TD,
           context.sin_B1TD);
     };
     return (*o_proj_)(attend(
-        turned((*q_proj_)(x_BTD)),
-        turned((*k_proj_)(x_BTD)),
+        rotated((*q_proj_)(x_BTD)),
+        rotated((*k_proj_)(x_BTD)),
         split_heads((*v_proj_)(x_BTD), head_dim_),
         context.mask,
         context.attention(
@@ -200,7 +203,7 @@ class LlamaModel : public Backbone {
         layer_context(inputs, hidden_BTD, /*is_causal=*/true, result);
     std::tie(context.cos_B1TD, context.sin_B1TD) = rotary_(
         positions(inputs),
-        // Fused blocks turn in fp32.
+        // The fused blocks apply rotary embeddings in fp32.
         context.fused != nullptr ? at::kFloat : hidden_BTD.scalar_type());
     hidden_BTD =
         (*norm_)(run(layers_->blocks, hidden_BTD, context, inputs, result));
@@ -217,14 +220,14 @@ class LlamaModel : public Backbone {
     return config_.initializer_range;
   }
   std::string base_model_prefix() const override { return "model"; }
-  // Some angles are others beyond the length of the first training.
+  // Beyond the original context length, some types of RoPE change the angles.
   Padding padding() const override {
-    const auto most = config_.max_position_embeddings;
+    const auto max_positions = config_.max_position_embeddings;
     return {
-        .most_tokens = std::min(
-            most,
+        .max_tokens = std::min(
+            max_positions,
             config_.rope_parameters.original_max_position_embeddings.value_or(
-                most)),
+                max_positions)),
         .is_causal = true};
   }
 
@@ -264,7 +267,8 @@ class LlamaForTokenClassification : public TokenClassifier {
 
 class LlamaForQuestionAnswering : public QuestionAnswerer {
  public:
-  // The peer's backbone is called `transformer` here and nowhere else.
+  // Only in this class, Hugging Face Transformers calls the backbone
+  // `transformer`.
   explicit LlamaForQuestionAnswering(const LlamaConfig& typed)
       : QuestionAnswerer(std::make_shared<Renamed>(typed)) {}
 

@@ -36,9 +36,9 @@ std::string_view name_of(Task task) {
     case Task::question_answering:
       return "question answering";
     case Task::masked_lm:
-      return "masked language modelling";
+      return "masked language modeling";
     case Task::causal_lm:
-      return "causal language modelling";
+      return "causal language modeling";
   }
   return "";
 }
@@ -58,9 +58,9 @@ const Architecture& architecture(
     throw accelerate::UnsupportedError(
         accelerate::str_cat(
             source,
-            ": no model of type `",
+            ": the model type `",
             accelerate::printable(model_type),
-            "`; there is ",
+            "` is not one of ",
             accelerate::join(known_model_types(), ", ")),
         accelerate::did_you_mean(model_type, known_model_types()));
   }

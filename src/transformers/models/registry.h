@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which architectures there are. A new one: a file beside this with a function
-// that returns its `Architecture`, and a line in the list below.
+// The supported architectures. To add an architecture, add a file to this
+// folder with a function that returns its `Architecture`, and add an entry to
+// the list below.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@
 
 namespace transformers {
 
-/// What a model is for.
+/// The task that a model is used for.
 enum class Task {
   base,
   sequence_classification,
@@ -26,9 +27,9 @@ enum class Task {
 };
 std::string_view name_of(Task task);
 
-/// One class of the peer.
+/// A model that corresponds to a class in Hugging Face Transformers.
 struct ModelClass {
-  std::string name;  ///< Its name there, written into `architectures`.
+  std::string name;  ///< The Python class, saved in `architectures`.
   std::function<std::shared_ptr<ModelModule>(const Config&)> make;
 };
 
@@ -38,19 +39,21 @@ struct Architecture {
       const accelerate::Json&, const std::string&)>
       read_config;
   std::map<Task, ModelClass> classes;
-  /// Ends of names in files that stand for nothing here: tables that older
-  /// versions saved.
+  /// Suffixes of tensor names. Tensors with such names are ignored when files
+  /// are loaded: they are buffers that older versions of Hugging Face
+  /// Transformers saved.
   std::vector<std::string> ignored;
 };
 
-/// Throws `UnsupportedError` listing the known ones for another.
+/// Returns the architecture with this model type. Throws `UnsupportedError`,
+/// which lists the known types, if the type is unknown.
 const Architecture& architecture(
     std::string_view model_type, const std::string& source);
 std::vector<std::string> known_model_types();
 
 // region: list
-// The function of each architecture's file. A macro, so that a new one is a
-// line here and nowhere else.
+// The function for each architecture. This is a macro so that a new
+// architecture needs an entry only here.
 #define TRANSFORMERS_ARCHITECTURES(each) \
   each(bert) each(distilbert) each(gpt2) each(llama) each(roberta)
 // endregion
@@ -59,7 +62,7 @@ std::vector<std::string> known_model_types();
 TRANSFORMERS_ARCHITECTURES(TRANSFORMERS_DECLARE)
 #undef TRANSFORMERS_DECLARE
 
-/// A function that makes a `Module` from the typed config and more arguments.
+/// Returns a function that makes a `Module` from the typed config.
 template <typename Module, typename Typed>
 auto make_model() {
   return [](const Config& config) -> std::shared_ptr<ModelModule> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoBERTa: BERT's encoder with positions counted from the padding's id.
+// RoBERTa: BERT's encoder with positions that start after the padding id.
 //
 // Shapes: B batch, T tokens, D width, C classes, V vocabulary.
 #include <torch/types.h>
@@ -93,14 +93,15 @@ class RobertaModel : public Backbone {
     return config_.initializer_range;
   }
   std::string base_model_prefix() const override { return "roberta"; }
-  // Positions begin after that of padding.
+  // Positions start after the padding id.
   Padding padding() const override {
     const auto id = config_.pad_token_id.value_or(0);
     return {config_.max_position_embeddings - id - 1, id};
   }
 
  private:
-  // Real tokens count from the padding's id plus one; padding stays on its id.
+  // The positions of real tokens start at the padding id plus one. Padding has
+  // the padding id as its position.
   at::Tensor position_ids_BT(const ModelInputs& inputs) const {
     if (inputs.position_ids.defined()) {
       return inputs.position_ids;
@@ -166,9 +167,9 @@ class RobertaForSequenceClassification : public HeadModule {
 
  protected:
   Padding padding() const override {
-    Padding how = backbone().padding();
-    how.can_unpad = can_unpad_;
-    return how;
+    Padding allowed = backbone().padding();
+    allowed.can_unpad = can_unpad_;
+    return allowed;
   }
 
  private:
@@ -235,7 +236,7 @@ class RobertaForMaskedLM : public HeadModule {
   }
 
  protected:
-  Padding padding() const override { return padding_of_tokens(); }
+  Padding padding() const override { return per_token_padding(); }
 
  private:
   std::shared_ptr<RobertaLMHead> lm_head_;

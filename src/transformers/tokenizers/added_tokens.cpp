@@ -25,32 +25,33 @@ void TokenFinder::add(std::string_view text, std::size_t index) {
     return;
   }
   trie_.add(text, static_cast<std::uint32_t>(index));
-  bool& first = is_first_[static_cast<unsigned char>(text[0])];
+  bool& first = is_first_byte_[static_cast<unsigned char>(text[0])];
   if (!first) {
     first = true;
-    firsts_.push_back(text[0]);
+    first_bytes_.push_back(text[0]);
   }
 }
 
 std::size_t TokenFinder::next(std::string_view text, std::size_t at) const {
-  if (at >= text.size() || firsts_.empty()) {
+  if (at >= text.size() || first_bytes_.empty()) {
     return text.size();
   }
-  if (firsts_.size() == 1) {
+  if (first_bytes_.size() == 1) {
     const void* found =
-        std::memchr(text.data() + at, firsts_[0], text.size() - at);
+        std::memchr(text.data() + at, first_bytes_[0], text.size() - at);
     return found == nullptr
                ? text.size()
                : static_cast<std::size_t>(
                      static_cast<const char*>(found) - text.data());
   }
-  while (at < text.size() && !is_first_[static_cast<unsigned char>(text[at])]) {
+  while (at < text.size() &&
+         !is_first_byte_[static_cast<unsigned char>(text[at])]) {
     ++at;
   }
   return at;
 }
 
-std::size_t TokenFinder::longest(
+std::size_t TokenFinder::longest_match(
     std::string_view text, std::size_t& index) const {
   std::size_t size = 0;
   std::uint32_t node = Trie::kRoot;
@@ -68,10 +69,10 @@ std::size_t TokenFinder::longest(
 }
 
 std::uint32_t AddedTokens::add(AddedToken token, const Vocabulary& vocabulary) {
-  const auto known = by_content_.find(token.content);
-  if (known != by_content_.end()) {
-    token.id = tokens_[known->second].id;
-    tokens_[known->second] = token;
+  const auto existing = by_content_.find(token.content);
+  if (existing != by_content_.end()) {
+    token.id = tokens_[existing->second].id;
+    tokens_[existing->second] = token;
     return token.id;
   }
   if (const auto id = vocabulary.find(token.content)) {
@@ -89,12 +90,12 @@ std::uint32_t AddedTokens::add(AddedToken token, const Vocabulary& vocabulary) {
 }
 
 void AddedTokens::prepare(const Normalizer* normalizer) {
-  before_ = TokenFinder();
-  after_ = TokenFinder();
+  before_normalization_ = TokenFinder();
+  after_normalization_ = TokenFinder();
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     tokens_[i].display = tokens_[i].content;
     if (!tokens_[i].normalized) {
-      before_.add(tokens_[i].content, i);
+      before_normalization_.add(tokens_[i].content, i);
       continue;
     }
     AlignedText text;
@@ -102,7 +103,7 @@ void AddedTokens::prepare(const Normalizer* normalizer) {
     if (normalizer != nullptr) {
       normalizer->normalize(text);
     }
-    after_.add(text.text, i);
+    after_normalization_.add(text.text, i);
     if (!text.text.empty()) {
       tokens_[i].display = text.text;
     }
@@ -111,12 +112,13 @@ void AddedTokens::prepare(const Normalizer* normalizer) {
 
 namespace {
 
-bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
+bool is_whole_word(std::string_view text, std::size_t begin, std::size_t end) {
   std::size_t length = 0;
-  const bool left =
+  const bool left_boundary =
       begin == 0 || !is_a(last_character(text.substr(0, begin)), kWord);
-  return left && (end == text.size() ||
-                  !is_a(read_character(text.data() + end, length), kWord));
+  return left_boundary &&
+         (end == text.size() ||
+          !is_a(read_character(text.data() + end, length), kWord));
 }
 
 std::size_t spaces_before(std::string_view text, std::size_t begin) {
@@ -143,17 +145,19 @@ Span span_of(std::size_t begin, std::size_t end) {
 
 }  // namespace
 
-void AddedTokens::cut(
-    std::string_view text, bool normalized, std::vector<Cut>& cuts) const {
+void AddedTokens::split(
+    std::string_view text,
+    bool normalized,
+    std::vector<Segment>& segments) const {
   std::size_t done = 0;
-  (normalized ? after_ : before_)
+  (normalized ? after_normalization_ : before_normalization_)
       .find(text, [&](std::size_t begin, std::size_t end, std::size_t index) {
         const AddedToken& token = tokens_[index];
-        if (token.single_word && !stands_alone(text, begin, end)) {
+        if (token.single_word && !is_whole_word(text, begin, end)) {
           return;
         }
         if (token.lstrip) {
-          // Not further than the last match: that would be quadratic.
+          // Stop at the last match, otherwise the time would be quadratic.
           begin = done + spaces_before(
                              text.substr(done, begin - std::min(done, begin)),
                              begin - std::min(done, begin));
@@ -162,13 +166,13 @@ void AddedTokens::cut(
           end = spaces_after(text, end);
         }
         if (done < begin) {
-          cuts.push_back({span_of(done, begin), nullptr});
+          segments.push_back({span_of(done, begin), nullptr});
         }
-        cuts.push_back({span_of(begin, end), &token});
+        segments.push_back({span_of(begin, end), &token});
         done = end;
       });
   if (done < text.size()) {
-    cuts.push_back({span_of(done, text.size()), nullptr});
+    segments.push_back({span_of(done, text.size()), nullptr});
   }
 }
 

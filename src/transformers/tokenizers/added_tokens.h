@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that are cut out of a text before anything else looks at it.
+// Added tokens, which are split off before the text reaches the other stages.
 #pragma once
 
 #include <cstdint>
@@ -24,36 +24,39 @@ struct AddedToken {
   bool rstrip = false;
   bool normalized = true;
   bool special = false;
-  /// What decoding writes: the content, normalized where `normalized` is.
+  /// The text that decoding writes: `content`, after normalization if
+  /// `normalized` is true.
   std::string display = {};
 
-  /// Whether decoding may skip it, which goes by what it would write.
-  bool skipped() const { return special && display == content; }
+  /// Whether decoding may skip the token: it is special, and decoding would
+  /// write `content` unchanged.
+  bool is_skippable() const { return special && display == content; }
   bool operator==(const AddedToken&) const = default;
 };
 
-/// Reads `content`, `lstrip`, … of one token; the id is left out.
+/// Reads the fields of one token (`content`, `lstrip`, …), except its id.
 AddedToken read_added_token(const JsonNode& node);
 
-/// A stretch of text: an added token's, or plain.
-struct Cut {
+/// A part of a text: one added token, or plain text (`token` is null).
+struct Segment {
   Span range;
   const AddedToken* token = nullptr;
 };
 
-/// Finds the longest of many tokens at the leftmost place, again and again.
+/// Finds tokens in a text, from left to right. If several tokens match at the
+/// same position, it finds the longest token.
 class TokenFinder {
  public:
   void add(std::string_view text, std::size_t index);
-  bool empty() const { return firsts_.empty(); }
-  /// Calls `found(begin, end, index)` for matches that do not overlap.
-  template <typename Found>
-  void find(std::string_view text, Found found) const {
+  bool empty() const { return first_bytes_.empty(); }
+  /// Calls `on_match(begin, end, index)` for non-overlapping matches.
+  template <typename OnMatch>
+  void find(std::string_view text, OnMatch on_match) const {
     for (std::size_t at = next(text, 0); at < text.size();) {
       std::size_t index = 0;
-      const std::size_t size = longest(text.substr(at), index);
+      const std::size_t size = longest_match(text.substr(at), index);
       if (size > 0) {
-        found(at, at + size, index);
+        on_match(at, at + size, index);
       }
       at = next(text, at + (size > 0 ? size : 1));
     }
@@ -61,27 +64,30 @@ class TokenFinder {
 
  private:
   std::size_t next(std::string_view text, std::size_t at) const;
-  std::size_t longest(std::string_view text, std::size_t& index) const;
+  std::size_t longest_match(std::string_view text, std::size_t& index) const;
 
   Trie trie_;
-  std::string firsts_;  // The bytes that tokens begin with.
-  bool is_first_[256] = {};
+  std::string first_bytes_;  // First bytes of all tokens.
+  bool is_first_byte_[256] = {};
 };
 
 class AddedTokens {
  public:
-  /// Adds a token, or replaces the one of the same text; gives it the id of
-  /// the vocabulary's token of that text, or the next free one. Returns it.
+  /// Adds a token, or replaces the token with the same text. Returns its id:
+  /// the vocabulary's id for the text, or else the next free id.
   std::uint32_t add(AddedToken token, const Vocabulary& vocabulary);
-  /// Must follow the last `add`.
+  /// Prepares the search for tokens. Must be called after the last `add`.
   void prepare(const Normalizer* normalizer);
 
-  /// Cuts a text at the tokens that are looked for before normalization, or
-  /// after it. The cuts cover the text.
-  void cut(
-      std::string_view text, bool normalized, std::vector<Cut>& cuts) const;
-  bool none(bool normalized) const {
-    return (normalized ? after_ : before_).empty();
+  /// Splits a text at the added tokens that it contains. If `normalized` is
+  /// true, these are the tokens that are matched after normalization, otherwise
+  /// the tokens that are matched before. The segments cover the whole text.
+  void split(
+      std::string_view text,
+      bool normalized,
+      std::vector<Segment>& segments) const;
+  bool has_none(bool normalized) const {
+    return (normalized ? after_normalization_ : before_normalization_).empty();
   }
 
   const AddedToken* find(std::string_view content) const;
@@ -92,8 +98,8 @@ class AddedTokens {
   std::vector<AddedToken> tokens_;
   std::unordered_map<std::string, std::size_t> by_content_;
   std::unordered_map<std::uint32_t, std::size_t> by_id_;
-  TokenFinder before_;
-  TokenFinder after_;
+  TokenFinder before_normalization_;
+  TokenFinder after_normalization_;
 };
 
 }  // namespace transformers::tokenizers

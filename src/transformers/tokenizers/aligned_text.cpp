@@ -27,10 +27,10 @@ void AlignedText::assign(
 
 namespace {
 
-// Reads the old text's characters one after another.
-class OldCharacters {
+// Skips over the characters of the old text.
+class CharacterSkipper {
  public:
-  explicit OldCharacters(const std::string& text) : text_(text) {}
+  explicit CharacterSkipper(const std::string& text) : text_(text) {}
 
   std::size_t offset() const { return offset_; }
   void skip(std::size_t count) {
@@ -50,7 +50,7 @@ void transform(AlignedText& text, const std::vector<Change>& changes) {
   std::string result;
   std::vector<Span> spans;
   result.reserve(text.text.size());
-  OldCharacters old(text.text);
+  CharacterSkipper old(text.text);
   for (const auto& [character, change] : changes) {
     append_character(result, character);
     const std::size_t offset = old.offset();
@@ -58,9 +58,9 @@ void transform(AlignedText& text, const std::vector<Change>& changes) {
       old.skip(static_cast<std::size_t>(1 - change));
     }
     if (text.tracked) {
-      const std::size_t like = change > 0 ? offset - 1 : offset;
-      const bool known = like < text.spans.size();
-      spans.resize(result.size(), known ? text.spans[like] : Span{});
+      const std::size_t source_byte = change > 0 ? offset - 1 : offset;
+      const bool exists = source_byte < text.spans.size();
+      spans.resize(result.size(), exists ? text.spans[source_byte] : Span{});
     }
   }
   text.text = std::move(result);

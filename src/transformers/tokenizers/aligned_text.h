@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text on its way through a tokenizer, and where each byte of it comes from.
+// The text that the stages of a tokenizer rewrite, and the origin of each of
+// its bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace transformers::tokenizers {
 
-/// Bytes [begin, end) of some text.
+/// A range of bytes in a text: [begin, end).
 struct Span {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
@@ -22,11 +23,12 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// A piece of a sentence. While `tracked`, `spans` has one entry per byte of
-/// `text`: the bytes of the sentence it stands for, the whole character each.
+/// A part of a sentence. If `tracked` is true, `spans` has one entry per byte
+/// of `text`: the range of the original character in the sentence.
 class AlignedText {
  public:
-  /// Starts over with a part of the sentence, which begins at `offset` there.
+  /// Replaces the content with `part`, which begins at byte `offset` of the
+  /// sentence.
   void assign(std::string_view part, std::uint32_t offset, bool track);
 
   std::string text;
@@ -34,17 +36,19 @@ class AlignedText {
   bool tracked = false;
 };
 
-/// A character of a rewritten text, and what it does to the old one: 1 comes
-/// on top, 0 replaces one character, -n replaces one and swallows n more.
+/// A character of a rewritten text. `change` is 1 if the character is inserted,
+/// 0 if it replaces one character, and -n if it replaces one character and the
+/// n characters after that are removed.
 struct Change {
   char32_t character;
   int change;
 };
 
-/// Rewrites a text as the peer's `transform` does, alignment included.
+/// Rewrites a text and its alignment in the same way as `transform` in Hugging
+/// Face `tokenizers`.
 void transform(AlignedText& text, const std::vector<Change>& changes);
 
-/// Builds the successor of a text from left to right.
+/// Rewrites a text from left to right.
 class Rewriter {
  public:
   explicit Rewriter(AlignedText& source) : source_(source) {
@@ -57,7 +61,7 @@ class Rewriter {
   std::uint32_t size() const {
     return static_cast<std::uint32_t>(text_.size());
   }
-  /// Copies the bytes [begin, end) with what they stand for.
+  /// Copies the bytes [begin, end) with their alignment.
   void keep(std::size_t begin, std::size_t end) {
     text_.append(source_.text, begin, end - begin);
     if (source_.tracked) {
@@ -67,14 +71,15 @@ class Rewriter {
           source_.spans.begin() + static_cast<std::ptrdiff_t>(end));
     }
   }
-  /// Adds a character that stands for what the byte `like` stood for.
-  void put(char32_t c, std::size_t like) {
+  /// Appends a character with the alignment of the byte `source_byte` of the
+  /// source.
+  void put(char32_t c, std::size_t source_byte) {
     append_character(text_, c);
-    stand_for(like);
+    align_to(source_byte);
   }
-  void put(std::string_view bytes, std::size_t like) {
+  void put(std::string_view bytes, std::size_t source_byte) {
     text_.append(bytes);
-    stand_for(like);
+    align_to(source_byte);
   }
   void finish() {
     source_.text.swap(text_);
@@ -82,10 +87,11 @@ class Rewriter {
   }
 
  private:
-  void stand_for(std::size_t like) {
+  void align_to(std::size_t source_byte) {
     if (source_.tracked) {
-      const Span span =
-          like < source_.spans.size() ? source_.spans[like] : Span{};
+      const Span span = source_byte < source_.spans.size()
+                            ? source_.spans[source_byte]
+                            : Span{};
       spans_.resize(text_.size(), span);
     }
   }

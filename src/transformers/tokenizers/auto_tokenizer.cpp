@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading and saving.
+// Loads and saves tokenizers.
 #include <algorithm>
 #include <filesystem>
 
@@ -19,7 +19,7 @@ namespace {
 using accelerate::Json;
 using accelerate::str_cat;
 using tokenizers::Pipeline;
-using tokenizers::Settings;
+using tokenizers::TokenizerConfig;
 namespace fs = std::filesystem;
 
 Json read_json(const fs::path& path) {
@@ -36,51 +36,55 @@ Json read_json(const fs::path& path) {
   return value;
 }
 
-const char* word_of(Side side) {
+const char* name_of(Side side) {
   return side == Side::left ? "left" : "right";
 }
 
-// What the caller says comes before what the files say.
-void override_config(const TokenizerOptions& options, Json& config) {
+// The caller's options override the files.
+void override_config(const TokenizerOptions& options, Json& config_json) {
   if (options.padding_side) {
-    config["padding_side"] = word_of(*options.padding_side);
+    config_json["padding_side"] = name_of(*options.padding_side);
   }
   if (options.truncation_side) {
-    config["truncation_side"] = word_of(*options.truncation_side);
+    config_json["truncation_side"] = name_of(*options.truncation_side);
   }
   if (options.model_max_length) {
-    config["model_max_length"] = *options.model_max_length;
+    config_json["model_max_length"] = *options.model_max_length;
   }
   if (options.add_prefix_space) {
-    config["add_prefix_space"] = *options.add_prefix_space;
+    config_json["add_prefix_space"] = *options.add_prefix_space;
   }
-  for (const auto& [part, token] : options.special_tokens) {
-    const auto& parts = tokenizers::special_parts();
-    if (std::find(parts.begin(), parts.end(), part) == parts.end()) {
+  for (const auto& [name, token] : options.special_tokens) {
+    const auto& names = tokenizers::special_token_names();
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
       throw accelerate::ArgumentError(
-          str_cat("special_tokens has `", part, "`, which is no part"),
-          str_cat("use one of ", accelerate::join(parts, ", ")));
+          str_cat(
+              "special_tokens has the key `",
+              name,
+              "`, which is not the name of a special token"),
+          str_cat("use one of ", accelerate::join(names, ", ")));
     }
-    config[part] = token;
+    config_json[name] = token;
   }
 }
 
-Json read_config(const fs::path& folder, const TokenizerOptions& options) {
-  Json config = read_json(folder / "tokenizer_config.json");
+Json read_config_json(const fs::path& folder, const TokenizerOptions& options) {
+  Json config_json = read_json(folder / "tokenizer_config.json");
   const Json map = read_json(folder / "special_tokens_map.json");
-  for (const std::string& part : tokenizers::special_parts()) {
-    if (const Json* token = map.find(part); token && !config.contains(part)) {
-      config[part] = *token;
+  for (const std::string& name : tokenizers::special_token_names()) {
+    if (const Json* token = map.find(name);
+        token && !config_json.contains(name)) {
+      config_json[name] = *token;
     }
   }
-  override_config(options, config);
-  return config;
+  override_config(options, config_json);
+  return config_json;
 }
 
-std::unique_ptr<Pipeline> read_folder(
+std::unique_ptr<Pipeline> read_pipeline_from(
     const fs::path& folder,
     const fs::path& file,
-    const Json& config,
+    const Json& config_json,
     const std::string& family) {
   if (fs::exists(file)) {
     const accelerate::MappedFile text(
@@ -88,14 +92,14 @@ std::unique_ptr<Pipeline> read_folder(
     return std::make_unique<Pipeline>(
         tokenizers::read_pipeline(text.text(), file.string(), true));
   }
-  auto pipeline = tokenizers::read_legacy_folder(folder, config, family);
+  auto pipeline = tokenizers::read_legacy_folder(folder, config_json, family);
   if (pipeline == nullptr) {
     throw accelerate::IoError(
         str_cat(
             "`",
             folder.string(),
-            "` has no tokenizer.json, no vocab.txt, and not both vocab.json "
-            "and merges.txt"),
+            "` contains neither tokenizer.json, nor vocab.txt, nor vocab.json "
+            "with merges.txt"),
         "pass a folder that `save_pretrained` wrote");
   }
   return pipeline;
@@ -112,7 +116,7 @@ Tokenizer AutoTokenizer::from_pretrained(
   const bool is_folder = !is_file;
   const fs::path folder = is_folder ? path : path.parent_path();
   const fs::path file = is_folder ? path / "tokenizer.json" : path;
-  Json config = read_config(folder, options);
+  Json config_json = read_config_json(folder, options);
   std::string model_type;
   const Json model = read_json(folder / "config.json");
   if (const Json* type = model.find("model_type")) {
@@ -121,17 +125,18 @@ Tokenizer AutoTokenizer::from_pretrained(
   if (model_type.empty() && !fs::exists(file)) {
     model_type = fs::exists(folder / "vocab.txt") ? "bert" : "gpt2";
   }
-  Settings settings = tokenizers::read_settings(
-      std::move(config),
+  TokenizerConfig config = tokenizers::read_tokenizer_config(
+      std::move(config_json),
       (folder / "tokenizer_config.json").string(),
       model_type);
-  const Json* name = settings.config.find("tokenizer_class");
+  const Json* class_name = config.json.find("tokenizer_class");
   const auto& family = tokenizers::family_of(
-      name != nullptr && name->is_string() ? name->as_string() : model_type);
-  auto pipeline = read_folder(folder, file, settings.config, family.name);
-  tokenizers::apply_settings(settings, *pipeline, fs::exists(file));
+      class_name != nullptr && class_name->is_string() ? class_name->as_string()
+                                                       : model_type);
+  auto pipeline = read_pipeline_from(folder, file, config.json, family.name);
+  tokenizers::apply_tokenizer_config(config, *pipeline, fs::exists(file));
   return Tokenizer(std::make_shared<Tokenizer::Impl>(
-      std::move(settings), std::move(pipeline)));
+      std::move(config), std::move(pipeline)));
 }
 
 namespace {
@@ -174,24 +179,25 @@ Json tokenizer_json(const Pipeline& pipeline) {
   return json;
 }
 
-Json config_json(const Settings& settings, const Pipeline& pipeline) {
-  Json json = settings.config;
+Json tokenizer_config_json(
+    const TokenizerConfig& config, const Pipeline& pipeline) {
+  Json json = config.json;
   Json added = Json::object();
   for (const auto& token : sorted_tokens(pipeline)) {
     added[std::to_string(token.id)] = token_json(token, false);
   }
   json["added_tokens_decoder"] = std::move(added);
-  for (const auto& [part, text] : settings.special_tokens) {
-    json[part] = text;
+  for (const auto& [name, text] : config.special_tokens) {
+    json[name] = text;
   }
-  json["padding_side"] = word_of(settings.padding_side);
-  json["truncation_side"] = word_of(settings.truncation_side);
-  json["clean_up_tokenization_spaces"] = settings.clean_up_tokenization_spaces;
+  json["padding_side"] = name_of(config.padding_side);
+  json["truncation_side"] = name_of(config.truncation_side);
+  json["clean_up_tokenization_spaces"] = config.clean_up_tokenization_spaces;
   if (!json.contains("tokenizer_class")) {
     json["tokenizer_class"] = "PreTrainedTokenizerFast";
-    // Which that class does not know by itself.
+    // That class does not know the input names by itself.
     Json::Array names;
-    for (const std::string& name : settings.model_input_names) {
+    for (const std::string& name : config.model_input_names) {
       names.push_back(name);
     }
     json["model_input_names"] = std::move(names);
@@ -202,16 +208,18 @@ Json config_json(const Settings& settings, const Pipeline& pipeline) {
 }  // namespace
 
 void Tokenizer::save_pretrained(const fs::path& folder) const {
-  const Settings& settings = impl_->settings();
+  const TokenizerConfig& config = impl_->config();
   Json map = Json::object();
-  for (const auto& [part, text] : settings.special_tokens) {
-    map[part] = text;
+  for (const auto& [name, text] : config.special_tokens) {
+    map[name] = text;
   }
   const auto write = [&](const char* name, const Json& json) {
     accelerate::write_file(folder / name, json.dump({.indent = 2}) + "\n");
   };
   write("tokenizer.json", tokenizer_json(impl_->pipeline()));
-  write("tokenizer_config.json", config_json(settings, impl_->pipeline()));
+  write(
+      "tokenizer_config.json",
+      tokenizer_config_json(config, impl_->pipeline()));
   write("special_tokens_map.json", map);
 }
 

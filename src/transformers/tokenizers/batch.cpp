@@ -15,41 +15,42 @@
 namespace transformers::tokenizers {
 namespace {
 
-// Less text than this is encoded before another thread has started.
+// Encoding less text than this takes less time than starting a thread.
 constexpr std::size_t kBytesPerThread = 64 * 1024;
-constexpr std::size_t kTextsAtOnce = 16;
+constexpr std::size_t kTextsPerClaim = 16;
 
 std::size_t threads_for(std::size_t count, std::size_t bytes, int num_threads) {
   if (num_threads < 0) {
     throw accelerate::ArgumentError(
         accelerate::str_cat("num_threads is ", num_threads),
-        "pass 0 for one per processor, or a positive number");
+        "pass 0 for one thread per processor, or a positive number");
   }
   if (num_threads > 0) {
     return std::min<std::size_t>(static_cast<std::size_t>(num_threads), count);
   }
-  const std::size_t most =
+  const std::size_t max_threads =
       std::max<std::size_t>(1, std::thread::hardware_concurrency());
-  return std::min({most, count, 1 + bytes / kBytesPerThread});
+  return std::min({max_threads, count, 1 + bytes / kBytesPerThread});
 }
 
-class Run {
+class BatchRun {
  public:
-  Run(const Engine& engine,
+  BatchRun(
+      const Engine& engine,
       std::size_t count,
       const std::function<void(std::size_t, Workspace&)>& work)
       : engine_(engine), count_(count), work_(work) {}
 
-  void take_part() {
+  void process_texts() {
     Engine::Lease workspace(engine_);
     for (;;) {
-      const std::size_t begin = next_.fetch_add(kTextsAtOnce);
+      const std::size_t begin = next_.fetch_add(kTextsPerClaim);
       if (begin >= count_) {
         return;
       }
-      const std::size_t end = std::min(begin + kTextsAtOnce, count_);
+      const std::size_t end = std::min(begin + kTextsPerClaim, count_);
       for (std::size_t i = begin; i < end; ++i) {
-        if (!do_one(i, *workspace)) {
+        if (!process_text(i, *workspace)) {
           return;
         }
       }
@@ -62,14 +63,14 @@ class Run {
   }
 
  private:
-  bool do_one(std::size_t index, Workspace& workspace) {
+  bool process_text(std::size_t index, Workspace& workspace) {
     try {
       work_(index, workspace);
       return true;
     } catch (...) {
       const std::lock_guard lock(mutex_);
-      if (index < failed_) {
-        failed_ = index;
+      if (index < first_failed_) {
+        first_failed_ = index;
         error_ = std::current_exception();
       }
       return false;
@@ -81,7 +82,7 @@ class Run {
   const std::function<void(std::size_t, Workspace&)>& work_;
   std::atomic<std::size_t> next_ = 0;
   std::mutex mutex_;
-  std::size_t failed_ = std::numeric_limits<std::size_t>::max();
+  std::size_t first_failed_ = std::numeric_limits<std::size_t>::max();
   std::exception_ptr error_;
 };
 
@@ -96,14 +97,14 @@ void for_each_text(
   if (count == 0) {
     return;
   }
-  Run run(engine, count, work);
+  BatchRun run(engine, count, work);
   {
-    std::vector<std::jthread> helpers;
+    std::vector<std::jthread> workers;
     const std::size_t threads = threads_for(count, bytes, num_threads);
     for (std::size_t i = 1; i < threads; ++i) {
-      helpers.emplace_back([&run] { run.take_part(); });
+      workers.emplace_back([&run] { run.process_texts(); });
     }
-    run.take_part();
+    run.process_texts();
   }
   run.rethrow();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many texts at once, over several threads.
+// Processes many texts on several threads.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,10 @@
 
 namespace transformers::tokenizers {
 
-/// Calls `work(index, workspace)` for every index below `count`, from as many
-/// threads as asked for (0 is one per processor), at most one per `bytes`
-/// worth a thread. Rethrows the first exception, by index.
+/// Calls `work(index, workspace)` for every index below `count` on
+/// `num_threads` threads. If `num_threads` is 0, uses one thread per processor,
+/// or fewer if `bytes`, the size of all texts, is small. If calls throw,
+/// rethrows the exception from the smallest index.
 void for_each_text(
     const Engine& engine,
     std::size_t count,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT's normalizer: clean, set Chinese characters apart, drop accents, lower.
+// BERT's normalizer: cleans text, adds spaces around Chinese characters,
+// removes accents and lower-cases.
 #include "transformers/tokenizers/decomposition.h"
 #include "transformers/tokenizers/normalizer.h"
 #include "transformers/tokenizers/rewrite.h"
@@ -10,7 +11,7 @@ namespace {
 void clean(AlignedText& text) {
   rewrite_characters(text, [](Rewriter& out, char32_t c, Span at) {
     const std::uint16_t classes = CharacterTable::get()[c];
-    // Tab, line feed and carriage return are control characters that stay.
+    // Tab, line feed and carriage return are kept, as spaces.
     const bool blank = c == '\t' || c == '\n' || c == '\r';
     if ((classes & kControl) != 0 && !blank) {
       return;
@@ -23,7 +24,7 @@ void clean(AlignedText& text) {
   });
 }
 
-void set_chinese_apart(AlignedText& text) {
+void pad_chinese_characters(AlignedText& text) {
   rewrite_characters(text, [](Rewriter& out, char32_t c, Span at) {
     if (!is_a(c, kCjk)) {
       out.keep(at.begin, at.end);
@@ -67,7 +68,7 @@ void BertNormalizer::normalize(AlignedText& text) const {
     clean(text);
   }
   if (options_.handle_chinese_chars && !is_ascii(text.text)) {
-    set_chinese_apart(text);
+    pad_chinese_characters(text);
   }
   if (options_.strip_accents) {
     tokenizers::normalize(text, NormalForm::nfd);

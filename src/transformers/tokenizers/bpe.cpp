@@ -23,10 +23,10 @@ Bpe::Bpe(BpeOptions options, Vocabulary vocabulary, MergeTable merges)
       options_(std::move(options)),
       merges_(std::move(merges)) {
   if (!options_.unk_token.empty()) {
-    unknown_ = vocabulary_.find(options_.unk_token);
+    unk_id_ = vocabulary_.find(options_.unk_token);
   }
   for (unsigned byte = 0; byte < 256; ++byte) {
-    fallback_[byte] = vocabulary_.find(byte_token(byte));
+    fallback_ids_[byte] = vocabulary_.find(byte_token(byte));
   }
 }
 
@@ -50,7 +50,7 @@ accelerate::Json Bpe::merges_json() const {
   return merges;
 }
 
-bool Bpe::read_bytes() {
+bool Bpe::use_raw_bytes() {
   if (!options_.continuing_subword_prefix.empty() ||
       !options_.end_of_word_suffix.empty()) {
     return false;
@@ -58,37 +58,38 @@ bool Bpe::read_bytes() {
   std::array<std::uint32_t, 256> ids;
   for (unsigned byte = 0; byte < 256; ++byte) {
     std::string character;
-    append_character(character, byte_characters()[byte]);
+    append_character(character, byte_to_unicode_table()[byte]);
     const auto id = vocabulary_.find(character);
     if (!id) {
       return false;
     }
     ids[byte] = *id;
   }
-  bytes_ = ids;
+  byte_ids_ = ids;
   return true;
 }
 
-bool Bpe::fall_back(std::string_view text, std::vector<Symbol>& symbols) const {
+bool Bpe::append_byte_tokens(
+    std::string_view text, std::vector<Symbol>& symbols) const {
   for (const char byte : text) {
-    if (!fallback_[static_cast<unsigned char>(byte)]) {
+    if (!fallback_ids_[static_cast<unsigned char>(byte)]) {
       return false;
     }
   }
   for (const char byte : text) {
-    symbols.push_back({*fallback_[static_cast<unsigned char>(byte)], 1});
+    symbols.push_back({*fallback_ids_[static_cast<unsigned char>(byte)], 1});
   }
   return true;
 }
 
 void Bpe::split_characters(
     std::string_view piece, std::vector<Symbol>& symbols) const {
-  std::string decorated;
-  std::uint32_t pending = 0;  // Bytes of unknown characters not yet added.
+  std::string affixed;
+  std::uint32_t pending_unknown_bytes = 0;  // Not yet added as a symbol.
   const auto flush = [&] {
-    if (pending > 0) {
-      symbols.push_back({*unknown_, pending});
-      pending = 0;
+    if (pending_unknown_bytes > 0) {
+      symbols.push_back({*unk_id_, pending_unknown_bytes});
+      pending_unknown_bytes = 0;
     }
   };
   for (std::size_t at = 0; at < piece.size();) {
@@ -100,21 +101,21 @@ void Bpe::split_characters(
     const bool last = at == piece.size();
     if ((!first && !options_.continuing_subword_prefix.empty()) ||
         (last && !options_.end_of_word_suffix.empty())) {
-      decorated = first ? "" : options_.continuing_subword_prefix;
-      decorated += text;
-      decorated += last ? options_.end_of_word_suffix : "";
-      text = decorated;
+      affixed = first ? "" : options_.continuing_subword_prefix;
+      affixed += text;
+      affixed += last ? options_.end_of_word_suffix : "";
+      text = affixed;
     }
     if (const auto id = vocabulary_.find(text)) {
       flush();
       symbols.push_back({*id, static_cast<std::uint32_t>(length)});
-    } else if (options_.byte_fallback && fall_back(text, symbols)) {
-      // A pending unknown stays pending, as in the peer.
-    } else if (unknown_) {
+    } else if (options_.byte_fallback && append_byte_tokens(text, symbols)) {
+      // A pending unknown stays pending, as in Hugging Face `tokenizers`.
+    } else if (unk_id_) {
       if (!options_.fuse_unk) {
         flush();
       }
-      pending += static_cast<std::uint32_t>(length);
+      pending_unknown_bytes += static_cast<std::uint32_t>(length);
     }
   }
   flush();
@@ -122,8 +123,8 @@ void Bpe::split_characters(
 
 void Bpe::tokenize(std::string_view piece, TokenSink& sink) const {
   if (options_.ignore_merges) {
-    const auto id =
-        bytes_ ? vocabulary_.find(spell_bytes(piece)) : vocabulary_.find(piece);
+    const auto id = byte_ids_ ? vocabulary_.find(bytes_to_unicode(piece))
+                              : vocabulary_.find(piece);
     if (id) {
       sink.add(*id, 0, piece.size());
       return;
@@ -131,9 +132,9 @@ void Bpe::tokenize(std::string_view piece, TokenSink& sink) const {
   }
   thread_local std::vector<Symbol> symbols;
   symbols.clear();
-  if (bytes_) {
+  if (byte_ids_) {
     for (const char byte : piece) {
-      symbols.push_back({(*bytes_)[static_cast<unsigned char>(byte)], 1});
+      symbols.push_back({(*byte_ids_)[static_cast<unsigned char>(byte)], 1});
     }
   } else {
     split_characters(piece, symbols);
@@ -146,14 +147,15 @@ void Bpe::tokenize(std::string_view piece, TokenSink& sink) const {
   }
   if (symbols.capacity() > 65536) {
     std::vector<Symbol>().swap(
-        symbols);  // One long text is no reason to keep it.
+        symbols);  // Do not keep the memory of one long text.
   }
 }
 
 std::unique_ptr<Model> make_bpe(const JsonNode& node, const ModelText& text) {
   const auto dropout = node.find("dropout");
   if (dropout && dropout->as_double() != 0) {
-    dropout->fail("dropout is for training tokenizers; expected null or 0");
+    dropout->fail(
+        "dropout is only used to train tokenizers; expected null or 0");
   }
   if (text.merges.empty()) {
     node.fail("the key `merges` is missing");

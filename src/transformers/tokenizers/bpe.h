@@ -13,7 +13,7 @@
 namespace transformers::tokenizers {
 
 struct BpeOptions {
-  std::string unk_token;  // Empty: characters without a token vanish.
+  std::string unk_token;  // Empty: unknown characters are dropped.
   std::string continuing_subword_prefix;
   std::string end_of_word_suffix;
   bool fuse_unk = false;
@@ -30,20 +30,21 @@ class Bpe : public Model {
 
   accelerate::Json merges_json() const override;
 
-  /// Reads pieces as bytes from now on, where the text came spelled before.
+  /// Makes `tokenize` take raw bytes instead of GPT-2's byte characters.
   /// Returns false and changes nothing when a byte has no token.
-  bool read_bytes();
+  bool use_raw_bytes();
 
  private:
   void split_characters(
       std::string_view piece, std::vector<Symbol>& symbols) const;
-  bool fall_back(std::string_view text, std::vector<Symbol>& symbols) const;
+  bool append_byte_tokens(
+      std::string_view text, std::vector<Symbol>& symbols) const;
 
   BpeOptions options_;
   MergeTable merges_;
-  std::optional<std::uint32_t> unknown_;
-  std::optional<std::array<std::uint32_t, 256>> bytes_;
-  std::array<std::optional<std::uint32_t>, 256> fallback_;
+  std::optional<std::uint32_t> unk_id_;
+  std::optional<std::array<std::uint32_t, 256>> byte_ids_;
+  std::array<std::optional<std::uint32_t>, 256> fallback_ids_;
 };
 
 }  // namespace transformers::tokenizers

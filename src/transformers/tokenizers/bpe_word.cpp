@@ -8,12 +8,12 @@
 namespace transformers::tokenizers {
 namespace {
 
-// Longer words go to the heap. Scanning n symbols n times is quicker up to
-// about here.
+// Longer words use the heap. Scanning n symbols n times is faster up to about
+// this length.
 constexpr std::size_t kShort = 48;
 
 void merge_short(std::vector<Symbol>& symbols, const MergeTable& merges) {
-  Merge next[kShort];  // What each symbol and its right neighbour become.
+  Merge next[kShort];  // The merge of each symbol with its right neighbor.
   std::size_t size = symbols.size();
   for (std::size_t i = 0; i + 1 < size; ++i) {
     next[i] = merges.find(symbols[i].id, symbols[i + 1].id);
@@ -46,8 +46,8 @@ void merge_short(std::vector<Symbol>& symbols, const MergeTable& merges) {
 struct Candidate {
   std::uint32_t rank;
   std::uint32_t at;
-  std::uint32_t right;  // The symbols it was found with; stale once
-  std::uint32_t left;   // either has merged.
+  std::uint32_t right;  // The symbols of the pair; the candidate is
+  std::uint32_t left;   // stale once either of them has merged.
   std::uint32_t id;
 
   bool operator>(const Candidate& other) const {
@@ -55,7 +55,7 @@ struct Candidate {
   }
 };
 
-// Symbols as a list: those that merged into their left neighbour are skipped.
+// A linked list of symbols, without those that merged into their left neighbor.
 class LongWord {
  public:
   LongWord(std::vector<Symbol>& symbols, const MergeTable& merges)
@@ -65,7 +65,7 @@ class LongWord {
     previous_.resize(size);
     for (std::uint32_t i = 0; i < size; ++i) {
       next_[i] = i + 1;
-      previous_[i] = i - 1;  // Wraps to `kNone` at the front.
+      previous_[i] = i - 1;  // Wraps to `kNone` for the first.
     }
     std::vector<Candidate> found;
     for (std::uint32_t i = 0; i + 1 < size; ++i) {
@@ -106,13 +106,13 @@ class LongWord {
     next_[best.at] = next_[right];
     if (next_[right] < size) {
       previous_[next_[right]] = best.at;
-      offer(best.at, next_[right]);
+      push_candidate(best.at, next_[right]);
     }
     if (previous_[best.at] != kNone) {
-      offer(previous_[best.at], best.at);
+      push_candidate(previous_[best.at], best.at);
     }
   }
-  void offer(std::uint32_t left, std::uint32_t right) {
+  void push_candidate(std::uint32_t left, std::uint32_t right) {
     const Merge merge = merges_.find(symbols_[left].id, symbols_[right].id);
     if (merge.exists()) {
       queue_.push(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The symbols of one word while they merge.
+// Applies BPE merges to the symbols of one word.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ struct Symbol {
   std::uint32_t bytes;
 };
 
-/// Merges the pair of the lowest rank, the leftmost of equals, until none is
-/// left. `symbols` keeps what remains. Short words are scanned, since that
-/// needs no memory; long ones use a heap, so that time stays n log n.
+/// Repeatedly merges the pair with the lowest rank (the leftmost pair on ties)
+/// until no merge applies. Short words are scanned, which needs no extra
+/// memory. Long words use a heap, which takes O(n log n) time.
 void merge_all(std::vector<Symbol>& symbols, const MergeTable& merges);
 
 }  // namespace transformers::tokenizers

@@ -4,7 +4,7 @@
 namespace transformers::tokenizers {
 namespace {
 
-bool spells_itself(unsigned byte) {
+bool maps_to_itself(unsigned byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) ||
          byte >= 0xAE;
 }
@@ -13,43 +13,45 @@ std::array<char32_t, 256> make_characters() {
   std::array<char32_t, 256> characters{};
   char32_t next = 256;
   for (unsigned byte = 0; byte < 256; ++byte) {
-    characters[byte] = spells_itself(byte) ? byte : next++;
+    characters[byte] = maps_to_itself(byte) ? byte : next++;
   }
   return characters;
 }
 
 }  // namespace
 
-const std::array<char32_t, 256>& byte_characters() {
+const std::array<char32_t, 256>& byte_to_unicode_table() {
   static const std::array<char32_t, 256> characters = make_characters();
   return characters;
 }
 
-int byte_of_character(char32_t c) {
+int unicode_to_byte(char32_t c) {
   static const std::array<std::int16_t, 512> bytes = [] {
     std::array<std::int16_t, 512> result;
     result.fill(-1);
     for (unsigned byte = 0; byte < 256; ++byte) {
-      result[byte_characters()[byte]] = static_cast<std::int16_t>(byte);
+      result[byte_to_unicode_table()[byte]] = static_cast<std::int16_t>(byte);
     }
     return result;
   }();
   return c < bytes.size() ? bytes[c] : -1;
 }
 
-void spell_bytes(AlignedText& text) {
+void bytes_to_unicode(AlignedText& text) {
   Rewriter out(text);
   for (std::size_t at = 0; at < text.text.size(); ++at) {
-    out.put(byte_characters()[static_cast<unsigned char>(text.text[at])], at);
+    out.put(
+        byte_to_unicode_table()[static_cast<unsigned char>(text.text[at])], at);
   }
   out.finish();
 }
 
-std::string spell_bytes(std::string_view bytes) {
+std::string bytes_to_unicode(std::string_view bytes) {
   std::string text;
   text.reserve(bytes.size() * 2);
   for (const char byte : bytes) {
-    append_character(text, byte_characters()[static_cast<unsigned char>(byte)]);
+    append_character(
+        text, byte_to_unicode_table()[static_cast<unsigned char>(byte)]);
   }
   return text;
 }

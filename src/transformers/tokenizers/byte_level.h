@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2's spelling of bytes as printable characters.
+// GPT-2's mapping of bytes to printable Unicode characters.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace transformers::tokenizers {
 
-/// The character that spells each byte.
-const std::array<char32_t, 256>& byte_characters();
-/// The byte that a character spells, or -1.
-int byte_of_character(char32_t c);
+/// Returns a table with the character for each byte.
+const std::array<char32_t, 256>& byte_to_unicode_table();
+/// Returns the byte that a character stands for, or -1 if there is none.
+int unicode_to_byte(char32_t c);
 
-/// Spells every byte of the text.
-void spell_bytes(AlignedText& text);
-std::string spell_bytes(std::string_view bytes);
+/// Replaces every byte of the text with its character.
+void bytes_to_unicode(AlignedText& text);
+std::string bytes_to_unicode(std::string_view bytes);
 
 }  // namespace transformers::tokenizers

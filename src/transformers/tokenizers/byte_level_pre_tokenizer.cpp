@@ -5,7 +5,7 @@
 namespace transformers::tokenizers {
 namespace {
 
-// Puts a space before each piece that does not begin with one.
+// Inserts a space before each piece that does not begin with one.
 void add_spaces(Pieces& pieces) {
   Rewriter out(pieces.text);
   for (Span& piece : pieces.ranges) {
@@ -20,14 +20,15 @@ void add_spaces(Pieces& pieces) {
   out.finish();
 }
 
-void spell(Pieces& pieces) {
+void map_bytes(Pieces& pieces) {
   Rewriter out(pieces.text);
   const std::string& text = pieces.text.text;
   for (Span& piece : pieces.ranges) {
     const Span old = piece;
     piece.begin = out.size();
     for (std::size_t at = old.begin; at < old.end; ++at) {
-      out.put(byte_characters()[static_cast<unsigned char>(text[at])], at);
+      out.put(
+          byte_to_unicode_table()[static_cast<unsigned char>(text[at])], at);
     }
     piece.end = out.size();
   }
@@ -43,8 +44,8 @@ void ByteLevelPreTokenizer::split(Pieces& pieces) const {
   if (scanner != Scanner::none) {
     ScannerSplit(scanner).split(pieces);
   }
-  if (spells) {
-    spell(pieces);
+  if (maps_bytes) {
+    map_bytes(pieces);
   }
 }
 

@@ -14,10 +14,10 @@ namespace transformers::tokenizers {
 namespace {
 
 using TokenTexts = std::vector<std::string>;
-using Made = std::unique_ptr<Decoder>;
+using DecoderPtr = std::unique_ptr<Decoder>;
 using accelerate::replace_all;
 
-// A decoder that is one function.
+// A decoder that calls one function.
 template <typename Function>
 class FunctionDecoder : public Decoder {
  public:
@@ -30,7 +30,7 @@ class FunctionDecoder : public Decoder {
 };
 
 template <typename Function>
-Made from_function(Function function) {
+DecoderPtr from_function(Function function) {
   return std::make_unique<FunctionDecoder<Function>>(std::move(function));
 }
 
@@ -42,13 +42,12 @@ void fuse(TokenTexts& tokens) {
   tokens.assign(1, std::move(all));
 }
 
-// A token that is not all spelled bytes stands for itself.
+// A token with characters other than byte characters is returned unchanged.
 std::string bytes_of(const std::string& token) {
   std::string bytes;
   for (std::size_t at = 0; at < token.size();) {
     std::size_t length = 0;
-    const int byte =
-        byte_of_character(read_character(token.data() + at, length));
+    const int byte = unicode_to_byte(read_character(token.data() + at, length));
     if (byte < 0) {
       return token;
     }
@@ -66,7 +65,7 @@ void decode_byte_level(TokenTexts& tokens) {
   tokens.assign(1, replace_invalid_utf8(all));
 }
 
-// The WordPiece decoder's own clean-up knows one phrase more.
+// The WordPiece decoder replaces one more phrase than `clean_up_tokenization`.
 std::string clean_up(std::string text) {
   static constexpr std::array<std::array<const char*, 2>, 11> kPhrases = {{
       {" .", "."},
@@ -87,7 +86,7 @@ std::string clean_up(std::string text) {
   return text;
 }
 
-Made make_word_piece_decoder(const JsonNode& node) {
+DecoderPtr make_word_piece_decoder(const JsonNode& node) {
   return from_function(
       [prefix = node.string("prefix", "##"),
        cleanup = node.boolean("cleanup", true)](TokenTexts& tokens) {
@@ -108,7 +107,7 @@ Made make_word_piece_decoder(const JsonNode& node) {
       });
 }
 
-Made make_metaspace_decoder(const JsonNode& node) {
+DecoderPtr make_metaspace_decoder(const JsonNode& node) {
   return from_function([options = read_metaspace(node)](TokenTexts& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const bool drop = i == 0 && options.scheme != PrependScheme::never;
@@ -118,7 +117,7 @@ Made make_metaspace_decoder(const JsonNode& node) {
   });
 }
 
-Made make_bpe_decoder(const JsonNode& node) {
+DecoderPtr make_bpe_decoder(const JsonNode& node) {
   return from_function(
       [suffix = node.string("suffix", "</w>")](TokenTexts& tokens) {
         for (std::size_t i = 0; i < tokens.size() && !suffix.empty(); ++i) {
@@ -128,7 +127,7 @@ Made make_bpe_decoder(const JsonNode& node) {
       });
 }
 
-Made make_ctc(const JsonNode& node) {
+DecoderPtr make_ctc(const JsonNode& node) {
   return from_function(
       [pad = node.string("pad_token", "<pad>"),
        delimiter = node.string("word_delimiter_token", "|"),
@@ -154,7 +153,7 @@ Made make_ctc(const JsonNode& node) {
       });
 }
 
-Made make_strip_decoder(const JsonNode& node) {
+DecoderPtr make_strip_decoder(const JsonNode& node) {
   const JsonNode content = node.at("content");
   if (count_characters(content.as_string()) != 1) {
     content.fail("expected one character");
@@ -173,7 +172,7 @@ Made make_strip_decoder(const JsonNode& node) {
   });
 }
 
-// The byte of `<0x41>`, or -1.
+// Returns the byte that a token such as `<0x41>` stands for, or -1.
 int byte_of_token(const std::string& token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') {
     return -1;
@@ -198,7 +197,7 @@ void decode_byte_fallback(TokenTexts& tokens) {
     if (bytes.empty()) {
       return;
     }
-    if (find_bad_utf8(bytes) == std::string_view::npos) {
+    if (find_invalid_utf8(bytes) == std::string_view::npos) {
       result.push_back(bytes);
     } else {
       result.insert(result.end(), bytes.size(), "\xEF\xBF\xBD");
@@ -253,35 +252,35 @@ class SequenceDecoder : public Decoder {
     }
   }
   void decode(TokenTexts& tokens) const override {
-    for (const Made& part : parts_) {
+    for (const DecoderPtr& part : parts_) {
       part->decode(tokens);
     }
   }
 
  private:
-  std::vector<Made> parts_;
+  std::vector<DecoderPtr> parts_;
 };
 
 template <void (*function)(TokenTexts&)>
-Made make_plain(const JsonNode&) {
+DecoderPtr make_stateless(const JsonNode&) {
   return from_function([](TokenTexts& tokens) { function(tokens); });
 }
 
-template <typename Kind>
-Made make_from(const JsonNode& node) {
-  return std::make_unique<Kind>(node);
+template <typename Type>
+DecoderPtr make_from(const JsonNode& node) {
+  return std::make_unique<Type>(node);
 }
 
 }  // namespace
 
 std::unique_ptr<Decoder> make_decoder(const JsonNode& node) {
-  using Make = Made (*)(const JsonNode&);
-  static const std::vector<std::pair<std::string, Make>> kinds = {
+  using Make = DecoderPtr (*)(const JsonNode&);
+  static const std::vector<std::pair<std::string, Make>> factories = {
       {"BPEDecoder", make_bpe_decoder},
-      {"ByteFallback", make_plain<decode_byte_fallback>},
-      {"ByteLevel", make_plain<decode_byte_level>},
+      {"ByteFallback", make_stateless<decode_byte_fallback>},
+      {"ByteLevel", make_stateless<decode_byte_level>},
       {"CTC", make_ctc},
-      {"Fuse", make_plain<fuse>},
+      {"Fuse", make_stateless<fuse>},
       {"Metaspace", make_metaspace_decoder},
       {"Replace", make_from<ReplaceDecoder>},
       {"Sequence", make_from<SequenceDecoder>},
@@ -290,7 +289,7 @@ std::unique_ptr<Decoder> make_decoder(const JsonNode& node) {
   };
   const std::string type = node.type();
   std::vector<std::string> names;
-  for (const auto& [name, make] : kinds) {
+  for (const auto& [name, make] : factories) {
     if (name == type) {
       return make(node);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens back into text.
+// Converts tokens back to text.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,15 @@ namespace transformers::tokenizers {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  /// Turns tokens into parts of the text. Thread-safe.
+  /// Converts tokens to parts of the text, in place. Thread-safe.
   virtual void decode(std::vector<std::string>& tokens) const = 0;
 };
 
-/// Makes what the node describes. Throws `FormatError` naming the JSON path.
+/// Creates the decoder that the node describes. Throws `FormatError` with the
+/// JSON path if the node is not valid.
 std::unique_ptr<Decoder> make_decoder(const JsonNode& node);
 
-/// Undoes the spaces that English tokenization puts before punctuation.
+/// Removes the spaces that English tokenization inserts before punctuation.
 std::string clean_up_tokenization(std::string text);
 
 }  // namespace transformers::tokenizers

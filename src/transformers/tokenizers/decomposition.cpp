@@ -12,30 +12,30 @@ namespace transformers::tokenizers {
 namespace {
 
 int combining_class(char32_t c) {
-  if (c < 0x300 || !is_a(c, kReordered)) {
+  if (c < 0x300 || !is_a(c, kHasCombiningClass)) {
     return 0;
   }
-  const auto after = std::upper_bound(
+  const auto next_range = std::upper_bound(
       kMarkClasses.begin(),
       kMarkClasses.end(),
       c,
       [](char32_t value, const ClassRange& range) {
         return value < range.first;
       });
-  return std::prev(after)->combining_class;
+  return std::prev(next_range)->combining_class;
 }
 
-// The whole decomposition of one character; at most 18 characters.
-struct Parts {
+// The full decomposition of one character; at most 18 characters.
+struct Decomposition {
   utf8proc_int32_t data[32];
   int size;
 };
 
-Parts decompose(char32_t c, bool compatibility) {
-  Parts parts;
+Decomposition decompose(char32_t c, bool compatibility) {
+  Decomposition parts;
   parts.data[0] = static_cast<utf8proc_int32_t>(c);
   parts.size = 1;
-  if (c < 0xA0 || !is_a(c, compatibility ? kDecomposesFurther : kDecomposes)) {
+  if (c < 0xA0 || !is_a(c, compatibility ? kCompatDecomposes : kDecomposes)) {
     return parts;
   }
   int boundary = 0;
@@ -49,7 +49,7 @@ Parts decompose(char32_t c, bool compatibility) {
   return parts;
 }
 
-// Marks come in the order of their classes; equal ones keep their order.
+// Sorts marks by combining class; marks of the same class keep their order.
 void sort_marks(std::vector<Change>& changes, std::size_t begin) {
   const auto less = [](const Change& a, const Change& b) {
     return combining_class(a.character) < combining_class(b.character);
@@ -68,7 +68,7 @@ std::vector<Change> decompose(const std::string& text, bool compatibility) {
     std::size_t length = 0;
     const char32_t c = read_character(text.data() + at, length);
     at += length;
-    const Parts parts = decompose(c, compatibility);
+    const Decomposition parts = decompose(c, compatibility);
     for (int i = 0; i < parts.size; ++i) {
       const auto part = static_cast<char32_t>(parts.data[i]);
       if (combining_class(part) == 0) {
@@ -86,7 +86,7 @@ std::vector<Change> decompose(const std::string& text, bool compatibility) {
   return result;
 }
 
-// Which pairs make one character, from utf8proc's decompositions.
+// The pairs that compose to one character, from utf8proc's decompositions.
 class Compositions {
  public:
   static const Compositions& get() {
@@ -102,8 +102,8 @@ class Compositions {
   static std::uint64_t key(char32_t first, char32_t second) {
     return (static_cast<std::uint64_t>(first) << 32) | second;
   }
-  // A character of n parts is composed from the composite of its first n - 1
-  // and the last, so shorter ones come first.
+  // A character of n parts is composed of the composite of its first n - 1
+  // parts and the last part, so shorter decompositions are added first.
   Compositions() {
     for (int size = 2; size <= 4; ++size) {
       for (char32_t c = 0xC0; c < 0x2FA1E; ++c) {
@@ -113,15 +113,16 @@ class Compositions {
   }
   void add(char32_t c, int size) {
     if (c >= 0xAC00 && c < 0xE000) {
-      return;  // Hangul is arithmetic; surrogates are no characters.
+      return;  // Hangul is computed; surrogates are not characters.
     }
-    const auto* property =
+    const auto* properties =
         utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
-    if (property->comp_exclusion || property->decomp_seqindex == UINT16_MAX ||
-        property->decomp_type != 0) {
+    if (properties->comp_exclusion ||
+        properties->decomp_seqindex == UINT16_MAX ||
+        properties->decomp_type != 0) {
       return;
     }
-    const Parts parts = decompose(c, false);
+    const Decomposition parts = decompose(c, false);
     if (parts.size != size) {
       return;
     }
@@ -152,24 +153,25 @@ char32_t compose(char32_t first, char32_t second) {
 std::vector<Change> recompose(const std::vector<Change>& parts) {
   std::vector<Change> result;
   result.reserve(parts.size());
-  std::size_t starter = parts.size();  // In `result`, none yet.
+  std::size_t starter = parts.size();  // Index into `result`; none yet.
   int last_class = -1;
   for (const Change& part : parts) {
-    const int own_class = combining_class(part.character);
+    const int current_class = combining_class(part.character);
     if (starter < result.size() &&
-        (last_class < own_class || last_class == -1)) {
-      const char32_t whole = compose(result[starter].character, part.character);
-      if (whole != 0) {
-        result[starter].character = whole;
+        (last_class < current_class || last_class == -1)) {
+      const char32_t composed =
+          compose(result[starter].character, part.character);
+      if (composed != 0) {
+        result[starter].character = composed;
         result[starter].change += part.change - 1;
         continue;
       }
     }
-    if (own_class == 0) {
+    if (current_class == 0) {
       starter = result.size();
       last_class = -1;
     } else {
-      last_class = own_class;
+      last_class = current_class;
     }
     result.push_back(part);
   }

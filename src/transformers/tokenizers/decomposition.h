@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unicode's four normal forms, as the peer has them.
+// Unicode's four normalization forms, as in Hugging Face `tokenizers`.
 #pragma once
 
 #include "transformers/tokenizers/aligned_text.h"

@@ -14,11 +14,11 @@ namespace {
 using accelerate::ArgumentError;
 using accelerate::str_cat;
 
-// Enough for the words of most texts, small enough for a core's own cache to
-// hold the frequent ones.
+// Enough for the words of most texts, and small enough that the frequent words
+// fit into the cache of one core.
 constexpr std::size_t kShortSlots = 1 << 16;
 constexpr std::size_t kLongSlots = 1 << 14;
-constexpr std::size_t kIdleWorkspaces = 16;
+constexpr std::size_t kMaxIdleWorkspaces = 16;
 
 void check_text(std::string_view text) {
   if (text.size() > std::numeric_limits<std::uint32_t>::max() / 2) {
@@ -26,23 +26,23 @@ void check_text(std::string_view text) {
         str_cat("a text of ", text.size(), " bytes is too long to encode"),
         "encode it in parts");
   }
-  const std::size_t bad = find_bad_utf8(text);
-  if (bad != std::string_view::npos) {
+  const std::size_t invalid = find_invalid_utf8(text);
+  if (invalid != std::string_view::npos) {
     throw ArgumentError(
         str_cat(
             "the text to encode is not UTF-8: byte ",
-            bad,
+            invalid,
             " of ",
             text.size(),
             " is 0x",
             std::hex,
-            static_cast<unsigned>(static_cast<unsigned char>(text[bad]))),
+            static_cast<unsigned>(static_cast<unsigned char>(text[invalid]))),
         "convert the text to UTF-8 first");
   }
 }
 
-// Turns offsets in bytes into offsets in characters.
-void count_in_characters(
+// Converts byte offsets to character offsets.
+void to_character_offsets(
     std::string_view text, std::size_t first, std::vector<Span>& offsets) {
   if (is_ascii(text)) {
     return;
@@ -50,8 +50,9 @@ void count_in_characters(
   std::vector<std::uint32_t> character(text.size() + 1);
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool inside = (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
-    count += inside ? 0 : 1;
+    const bool continuation =
+        (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
+    count += continuation ? 0 : 1;
     character[i] = count - 1;
   }
   character[text.size()] = count;
@@ -60,7 +61,7 @@ void count_in_characters(
   }
 }
 
-std::string prefix_of(const accelerate::Json& description) {
+std::string subword_prefix_of(const accelerate::Json& description) {
   const accelerate::Json* prefix =
       description.at("model").find("continuing_subword_prefix");
   return prefix != nullptr && prefix->is_string() ? prefix->as_string() : "##";
@@ -72,7 +73,7 @@ void Tokens::clear() {
   ids.clear();
   offsets.clear();
   words.clear();
-  blanks.clear();
+  edge_spaces.clear();
   next_word = 0;
 }
 
@@ -81,18 +82,18 @@ Workspace::Workspace() : short_words(kShortSlots), long_words(kLongSlots) {
 
 Engine::Lease::Lease(const Engine& engine) : engine_(engine) {
   const std::lock_guard lock(engine.mutex_);
-  if (engine.idle_.empty()) {
+  if (engine.idle_workspaces_.empty()) {
     workspace_ = std::make_unique<Workspace>();
   } else {
-    workspace_ = std::move(engine.idle_.back());
-    engine.idle_.pop_back();
+    workspace_ = std::move(engine.idle_workspaces_.back());
+    engine.idle_workspaces_.pop_back();
   }
 }
 
 Engine::Lease::~Lease() {
   const std::lock_guard lock(engine_.mutex_);
-  if (engine_.idle_.size() < kIdleWorkspaces) {
-    engine_.idle_.push_back(std::move(workspace_));
+  if (engine_.idle_workspaces_.size() < kMaxIdleWorkspaces) {
+    engine_.idle_workspaces_.push_back(std::move(workspace_));
   }
 }
 
@@ -104,12 +105,12 @@ Engine::Engine(std::unique_ptr<Pipeline> pipeline)
   if (bert != nullptr && dynamic_cast<const BertPreTokenizer*>(stage)) {
     path_ = Path::bert;
     lowercase_ = bert->options().lowercase;
-    tracks_plain_ = pipeline_->model->name() == "WordPiece" &&
-                    !pipeline_->post_processor.trim_offsets;
-    subword_prefix_ = prefix_of(pipeline_->description).size();
+    tracks_fast_ = pipeline_->model->name() == "WordPiece" &&
+                   !pipeline_->post_processor.trim_offsets;
+    subword_prefix_ = subword_prefix_of(pipeline_->description).size();
     return;
   }
-  if (!pipeline_->reads_bytes || pipeline_->normalizer != nullptr) {
+  if (!pipeline_->model_reads_raw_bytes || pipeline_->normalizer != nullptr) {
     return;
   }
   if (const auto* level = dynamic_cast<const ByteLevelPreTokenizer*>(stage)) {
@@ -118,26 +119,26 @@ Engine::Engine(std::unique_ptr<Pipeline> pipeline)
       scanner_ = level->scanner;
     }
   } else if (
-      const auto* all = dynamic_cast<const PreTokenizerSequence*>(stage)) {
+      const auto* sequence = dynamic_cast<const PreTokenizerSequence*>(stage)) {
     const auto* split =
-        all->parts.size() == 2
-            ? dynamic_cast<const ScannerSplit*>(all->parts.front().get())
+        sequence->parts.size() == 2
+            ? dynamic_cast<const ScannerSplit*>(sequence->parts.front().get())
             : nullptr;
-    const auto* spell =
-        dynamic_cast<const ByteLevelPreTokenizer*>(all->parts.back().get());
-    if (split != nullptr && spell != nullptr && !spell->add_prefix_space &&
-        spell->scanner == Scanner::none) {
+    const auto* byte_level = dynamic_cast<const ByteLevelPreTokenizer*>(
+        sequence->parts.back().get());
+    if (split != nullptr && byte_level != nullptr &&
+        !byte_level->add_prefix_space && byte_level->scanner == Scanner::none) {
       path_ = Path::bytes;
       scanner_ = split->scanner;
     }
   }
-  tracks_plain_ = path_ == Path::bytes;
+  tracks_fast_ = path_ == Path::bytes;
 }
 
-Blanks Engine::blanks_of(std::string_view token) const {
-  // GPT-2's spelling of a space counts as one.
+EdgeSpaces Engine::edge_spaces_of(std::string_view token) const {
+  // GPT-2's character for a space also counts.
   const auto blank = [](char32_t c) { return c == 0x120 || is_a(c, kSpace); };
-  Blanks result;
+  EdgeSpaces result;
   for (std::size_t at = 0; at < token.size();) {
     std::size_t length = 0;
     if (!blank(read_character(token.data() + at, length))) {
@@ -157,7 +158,7 @@ Blanks Engine::blanks_of(std::string_view token) const {
   return result;
 }
 
-void Engine::add_added(
+void Engine::add_added_token(
     const AddedToken& token,
     std::string_view text,
     const Span& original,
@@ -168,7 +169,7 @@ void Engine::add_added(
     tokens.offsets.push_back(original);
     tokens.words.push_back(tokens.next_word++);
     if (pipeline_->post_processor.trim_offsets) {
-      tokens.blanks.push_back(blanks_of(text));
+      tokens.edge_spaces.push_back(edge_spaces_of(text));
     }
   }
 }
@@ -181,22 +182,22 @@ void Engine::encode(
   check_text(text);
   const std::size_t first = tokens.offsets.size();
   const AddedTokens& added = pipeline_->added_tokens;
-  workspace.before.clear();
-  added.cut(text, false, workspace.before);
-  for (const Cut& cut : workspace.before) {
-    if (cut.token == nullptr) {
-      encode_segment(text, cut.range, track, workspace, tokens);
+  workspace.raw_segments.clear();
+  added.split(text, false, workspace.raw_segments);
+  for (const Segment& segment : workspace.raw_segments) {
+    if (segment.token == nullptr) {
+      encode_segment(text, segment.range, track, workspace, tokens);
     } else {
-      add_added(
-          *cut.token,
-          text.substr(cut.range.begin, cut.range.size()),
-          cut.range,
+      add_added_token(
+          *segment.token,
+          text.substr(segment.range.begin, segment.range.size()),
+          segment.range,
           track,
           tokens);
     }
   }
   if (track) {
-    count_in_characters(text, first, tokens.offsets);
+    to_character_offsets(text, first, tokens.offsets);
   }
 }
 
@@ -204,7 +205,7 @@ bool Engine::begins_sentence(std::string_view text, const Span& range) const {
   if (range.begin != 0 || pipeline_->normalizer == nullptr) {
     return range.begin == 0;
   }
-  // What stands first after normalization may come from further on.
+  // Normalization may remove characters at the beginning.
   std::size_t size = std::min<std::size_t>(range.end, 64);
   while (size < range.end &&
          (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) {
@@ -224,11 +225,11 @@ void Engine::encode_segment(
     Tokens& tokens) const {
   const std::string_view part = text.substr(range.begin, range.size());
   const AddedTokens& added = pipeline_->added_tokens;
-  if (!track && path_ != Path::general && added.none(true)) {
-    return encode_plain(part, workspace, tokens);
+  if (!track && path_ != Path::general && added.has_none(true)) {
+    return encode_fast(part, workspace, tokens);
   }
-  if (track && tracks_plain_ && added.none(true)) {
-    return track_plain(part, range.begin, workspace, tokens);
+  if (track && tracks_fast_ && added.has_none(true)) {
+    return track_fast(part, range.begin, workspace, tokens);
   }
   AlignedText& normalized = workspace.normalized;
   normalized.assign(part, range.begin, track);
@@ -237,22 +238,22 @@ void Engine::encode_segment(
   }
   workspace.pieces.begins_sentence = false;
   const bool begins = !track && begins_sentence(text, range);
-  workspace.after.clear();
-  added.cut(normalized.text, true, workspace.after);
-  for (const Cut& cut : workspace.after) {
-    if (cut.token == nullptr) {
-      workspace.pieces.begins_sentence = begins && cut.range.begin == 0;
-      encode_normalized(cut.range, workspace, tokens);
+  workspace.normalized_segments.clear();
+  added.split(normalized.text, true, workspace.normalized_segments);
+  for (const Segment& segment : workspace.normalized_segments) {
+    if (segment.token == nullptr) {
+      workspace.pieces.begins_sentence = begins && segment.range.begin == 0;
+      encode_normalized(segment.range, workspace, tokens);
       continue;
     }
     const Span original =
-        track ? Span{normalized.spans[cut.range.begin].begin,
-                     normalized.spans[cut.range.end - 1].end}
+        track ? Span{normalized.spans[segment.range.begin].begin,
+                     normalized.spans[segment.range.end - 1].end}
               : Span{};
-    add_added(
-        *cut.token,
+    add_added_token(
+        *segment.token,
         std::string_view(normalized.text)
-            .substr(cut.range.begin, cut.range.size()),
+            .substr(segment.range.begin, segment.range.size()),
         original,
         track,
         tokens);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the stages over one text.
+// Runs the tokenizer stages on one text.
 #pragma once
 
 #include <cstdint>
@@ -13,45 +13,45 @@
 
 namespace transformers::tokenizers {
 
-/// Spaces at the ends of a token's own text.
-struct Blanks {
+/// The numbers of spaces at the beginning and at the end of a token's text.
+struct EdgeSpaces {
   std::uint32_t leading = 0;
   std::uint32_t trailing = 0;
 };
 
-/// How much of a text a token stands for.
-struct TokenShape {
+/// How much text a token covers.
+struct TokenExtent {
   std::uint32_t bytes = 0;
-  Blanks blanks;
+  EdgeSpaces edge_spaces;
 };
 
-/// The tokens of one sequence. The other vectors are as long as `ids` when the
-/// sequence was tracked, and empty otherwise; `blanks` only where the
-/// post-processor trims offsets.
+/// The tokens of one sequence. `offsets` and `words` are empty unless offsets
+/// are tracked. `edge_spaces` is empty unless the post-processor also trims the
+/// tracked offsets. Vectors that are not empty are as long as `ids`.
 struct Tokens {
   std::vector<std::uint32_t> ids;
   std::vector<Span> offsets;  // In characters.
   std::vector<std::uint32_t> words;
-  std::vector<Blanks> blanks;
+  std::vector<EdgeSpaces> edge_spaces;
   std::uint32_t next_word = 0;
 
   void clear();
   std::size_t size() const { return ids.size(); }
 };
 
-/// What one thread needs while it encodes; kept between calls, since the
-/// words it remembers are what makes encoding fast.
+/// The state of one encoding thread. It is reused between calls, because its
+/// word caches make encoding fast.
 struct Workspace {
   Workspace();
 
   ShortWords short_words;
   LongWords long_words;
   Pieces pieces;
-  std::vector<Cut> before;
-  std::vector<Cut> after;
+  std::vector<Segment> raw_segments;
+  std::vector<Segment> normalized_segments;
   Tokens scratch;
   AlignedText normalized;
-  std::string padded;
+  std::string lowercased;
 };
 
 class Engine {
@@ -59,15 +59,16 @@ class Engine {
   explicit Engine(std::unique_ptr<Pipeline> pipeline);
 
   const Pipeline& pipeline() const { return *pipeline_; }
-  /// Appends the tokens of a text, without special tokens. Throws
-  /// `ArgumentError` when it is not UTF-8. Thread-safe with a workspace each.
+  /// Appends the tokens of a text, without adding special tokens. Also appends
+  /// the tokens' offsets if `track` is true. Throws `ArgumentError` when the
+  /// text is not UTF-8. Thread-safe if each thread uses its own workspace.
   void encode(
       std::string_view text,
       bool track,
       Workspace& workspace,
       Tokens& tokens) const;
 
-  /// Lends a workspace until the pointer goes.
+  /// Borrows a workspace from the engine for the lifetime of the lease.
   class Lease {
    public:
     explicit Lease(const Engine& engine);
@@ -84,16 +85,17 @@ class Engine {
  private:
   enum class Path { general, bytes, bert };
 
-  void encode_plain(
+  void encode_fast(
       std::string_view text, Workspace& workspace, Tokens& tokens) const;
   void encode_bytes(
       std::string_view text, Workspace& workspace, Tokens& tokens) const;
   void encode_bert(
       std::string_view text, Workspace& workspace, Tokens& tokens) const;
   void encode_bert_chunk(
-      std::string_view chunk, bool plain, Workspace& workspace) const;
-  /// The same with offsets, of a text that begins at `base`.
-  void track_plain(
+      std::string_view chunk, bool plain_ascii, Workspace& workspace) const;
+  /// Like `encode_fast`, but with offsets. `text` is the part of the sentence
+  /// that begins at byte `base`.
+  void track_fast(
       std::string_view text,
       std::uint32_t base,
       Workspace& workspace,
@@ -113,8 +115,8 @@ class Engine {
       std::uint32_t base,
       Workspace& workspace,
       Tokens& tokens) const;
-  const TokenShape& shape_of(std::uint32_t id) const { return shapes_[id]; }
-  void make_shapes() const;
+  const TokenExtent& extent_of(std::uint32_t id) const { return extents_[id]; }
+  void compute_extents() const;
   void encode_pieces(Workspace& workspace, Tokens& tokens) const;
   void encode_segment(
       std::string_view text,
@@ -124,25 +126,25 @@ class Engine {
       Tokens& tokens) const;
   void encode_normalized(
       const Span& range, Workspace& workspace, Tokens& tokens) const;
-  void add_added(
+  void add_added_token(
       const AddedToken& token,
       std::string_view text,
       const Span& original,
       bool track,
       Tokens& tokens) const;
   bool begins_sentence(std::string_view text, const Span& range) const;
-  Blanks blanks_of(std::string_view token) const;
+  EdgeSpaces edge_spaces_of(std::string_view token) const;
 
   std::unique_ptr<Pipeline> pipeline_;
   Path path_ = Path::general;
   Scanner scanner_ = Scanner::none;
   bool lowercase_ = false;
-  std::size_t subword_prefix_ = 0;  // Bytes of WordPiece's `##`.
-  bool tracks_plain_ = false;       // Whether `track_plain` can be used.
-  mutable std::once_flag shapes_once_;
-  mutable std::vector<TokenShape> shapes_;  // By id, once offsets are wanted.
+  std::size_t subword_prefix_ = 0;  // Size of WordPiece's `##` in bytes.
+  bool tracks_fast_ = false;        // Whether `track_fast` can be used.
+  mutable std::once_flag extents_once_;
+  mutable std::vector<TokenExtent> extents_;  // By id; computed on demand.
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Workspace>> idle_;
+  mutable std::vector<std::unique_ptr<Workspace>> idle_workspaces_;
 };
 
 }  // namespace transformers::tokenizers

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quick paths with offsets. Remembered words have ids alone; how much of
-// the text each stands for follows from the token's own text.
+// The fast paths with offsets. Cached words have only ids; the text of each
+// token determines how much of the input it covers.
 #include <optional>
 
 #include "transformers/tokenizers/engine.h"
@@ -14,7 +14,7 @@ bool is_inside_character(std::string_view text, std::size_t at) {
          (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
 }
 
-// Characters of which a token has a byte belong to it as a whole.
+// Extends a range of bytes to whole characters.
 Span whole_characters(
     std::string_view text, std::size_t begin, std::size_t end) {
   while (is_inside_character(text, begin)) {
@@ -28,25 +28,25 @@ Span whole_characters(
 
 }  // namespace
 
-void Engine::make_shapes() const {
-  std::call_once(shapes_once_, [&] {
+void Engine::compute_extents() const {
+  std::call_once(extents_once_, [&] {
     const Vocabulary& vocabulary = pipeline_->model->vocabulary();
-    shapes_.resize(vocabulary.limit());
+    extents_.resize(vocabulary.limit());
     vocabulary.for_each([&](std::string_view token, std::uint32_t id) {
-      // In GPT-2's spelling a byte is a character.
+      // In GPT-2's mapping each byte is one character.
       const std::size_t bytes =
           path_ == Path::bytes ? count_characters(token) : token.size();
-      shapes_[id] = {static_cast<std::uint32_t>(bytes), blanks_of(token)};
+      extents_[id] = {static_cast<std::uint32_t>(bytes), edge_spaces_of(token)};
     });
   });
 }
 
-void Engine::track_plain(
+void Engine::track_fast(
     std::string_view text,
     std::uint32_t base,
     Workspace& workspace,
     Tokens& tokens) const {
-  make_shapes();
+  compute_extents();
   if (path_ == Path::bytes) {
     track_bytes(text, base, workspace, tokens);
   } else {
@@ -70,21 +70,21 @@ void Engine::track_bytes(
       pipeline_->model->tokenize(word, sink);
     });
     for (std::size_t i = first, at = from; i < out.size(); ++i) {
-      const TokenShape& shape = shape_of(out[i]);
-      const Span span = whole_characters(text, at, at + shape.bytes);
+      const TokenExtent& extent = extent_of(out[i]);
+      const Span span = whole_characters(text, at, at + extent.bytes);
       tokens.offsets.push_back({base + span.begin, base + span.end});
       tokens.words.push_back(tokens.next_word);
       if (trims) {
-        tokens.blanks.push_back(shape.blanks);
+        tokens.edge_spaces.push_back(extent.edge_spaces);
       }
-      at += shape.bytes;
+      at += extent.bytes;
     }
     ++tokens.next_word;
   });
 }
 
-// See `encode_bert`. Letters and digits of ASCII keep their place; what lies
-// elsewhere goes through the stages, chunk by chunk.
+// See `encode_bert`. ASCII letters and digits keep their offsets; other chunks
+// go through all stages.
 void Engine::track_bert(
     std::string_view text,
     std::uint32_t base,
@@ -92,32 +92,33 @@ void Engine::track_bert(
     Tokens& tokens) const {
   const char* end = text.data() + text.size();
   std::optional<IdWriter> out(std::in_place, tokens.ids, text.size() / 2);
-  for_each_bert_chunk(text, [&](std::size_t from, std::size_t to, bool plain) {
-    const std::string_view chunk = text.substr(from, to - from);
-    const auto place = static_cast<std::uint32_t>(base + from);
-    if (!plain) {
-      out.reset();
-      track_bert_chunk(chunk, place, workspace, tokens);
-      out.emplace(tokens.ids, (text.size() - to) / 2);
-      return;
-    }
-    const std::size_t first = out->size();
-    add_word(chunk, end, workspace, *out, [&] {
-      encode_bert_chunk(chunk, true, workspace);
-    });
-    std::uint32_t at = place;
-    for (std::size_t i = first; i < out->size(); ++i) {
-      // The last one ends with the word, the unknown token too.
-      const std::size_t prefix = i == first ? 0 : subword_prefix_;
-      const bool last = i + 1 == out->size();
-      const auto next = static_cast<std::uint32_t>(
-          last ? base + to : at + shape_of((*out)[i]).bytes - prefix);
-      tokens.offsets.push_back({at, next});
-      tokens.words.push_back(tokens.next_word);
-      at = next;
-    }
-    ++tokens.next_word;
-  });
+  for_each_bert_chunk(
+      text, [&](std::size_t from, std::size_t to, bool plain_ascii) {
+        const std::string_view chunk = text.substr(from, to - from);
+        const auto chunk_begin = static_cast<std::uint32_t>(base + from);
+        if (!plain_ascii) {
+          out.reset();
+          track_bert_chunk(chunk, chunk_begin, workspace, tokens);
+          out.emplace(tokens.ids, (text.size() - to) / 2);
+          return;
+        }
+        const std::size_t first = out->size();
+        add_word(chunk, end, workspace, *out, [&] {
+          encode_bert_chunk(chunk, true, workspace);
+        });
+        std::uint32_t at = chunk_begin;
+        for (std::size_t i = first; i < out->size(); ++i) {
+          // The last token ends with the word; so does the unknown token.
+          const std::size_t prefix = i == first ? 0 : subword_prefix_;
+          const bool last = i + 1 == out->size();
+          const auto next = static_cast<std::uint32_t>(
+              last ? base + to : at + extent_of((*out)[i]).bytes - prefix);
+          tokens.offsets.push_back({at, next});
+          tokens.words.push_back(tokens.next_word);
+          at = next;
+        }
+        ++tokens.next_word;
+      });
 }
 
 void Engine::track_bert_chunk(

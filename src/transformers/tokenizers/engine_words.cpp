@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From pieces to tokens: the quick paths, with remembered words, and the one
-// that keeps track of offsets through every stage.
+// Converts pieces to tokens: the fast paths with cached words, and the general
+// path that tracks offsets through every stage.
 #include <algorithm>
 
 #include "transformers/tokenizers/engine.h"
@@ -8,7 +8,7 @@
 
 namespace transformers::tokenizers {
 
-void Engine::encode_plain(
+void Engine::encode_fast(
     std::string_view text, Workspace& workspace, Tokens& tokens) const {
   if (path_ == Path::bytes) {
     encode_bytes(text, workspace, tokens);
@@ -30,29 +30,30 @@ void Engine::encode_bytes(
   });
 }
 
-// Normalization never looks across a gap or an ASCII mark, so what lies
-// between them can be remembered as it stands in the text.
+// Normalization never looks across a separator or ASCII punctuation, so the
+// text between them can be cached unchanged.
 void Engine::encode_bert(
     std::string_view text, Workspace& workspace, Tokens& tokens) const {
   const char* end = text.data() + text.size();
   IdWriter out(tokens.ids, text.size() / 2);
-  for_each_bert_chunk(text, [&](std::size_t from, std::size_t to, bool plain) {
-    const std::string_view chunk = text.substr(from, to - from);
-    add_word(chunk, end, workspace, out, [&] {
-      encode_bert_chunk(chunk, plain, workspace);
-    });
-  });
+  for_each_bert_chunk(
+      text, [&](std::size_t from, std::size_t to, bool plain_ascii) {
+        const std::string_view chunk = text.substr(from, to - from);
+        add_word(chunk, end, workspace, out, [&] {
+          encode_bert_chunk(chunk, plain_ascii, workspace);
+        });
+      });
 }
 
 void Engine::encode_bert_chunk(
-    std::string_view chunk, bool plain, Workspace& workspace) const {
+    std::string_view chunk, bool plain_ascii, Workspace& workspace) const {
   TokenSink sink{workspace.scratch.ids};
-  if (plain) {
-    workspace.padded.assign(chunk);
-    for (char& c : workspace.padded) {
+  if (plain_ascii) {
+    workspace.lowercased.assign(chunk);
+    for (char& c : workspace.lowercased) {
       c = lowercase_ && c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
     }
-    pipeline_->model->tokenize(workspace.padded, sink);
+    pipeline_->model->tokenize(workspace.lowercased, sink);
     return;
   }
   Pieces& pieces = workspace.pieces;
@@ -91,14 +92,14 @@ void Engine::encode_pieces(Workspace& workspace, Tokens& tokens) const {
       const std::uint32_t id = workspace.scratch.ids[i];
       tokens.ids.push_back(id);
       tokens.words.push_back(tokens.next_word);
-      // A prefix of subwords can make a token longer than its text.
+      // The subword prefix can make a token longer than its text.
       const std::uint32_t last = piece.end - 1;
       const std::uint32_t from = std::min(piece.begin + spans[i].begin, last);
       const std::uint32_t to = std::min(piece.begin + spans[i].end - 1, last);
       tokens.offsets.push_back({text.spans[from].begin, text.spans[to].end});
       if (pipeline_->post_processor.trim_offsets) {
-        tokens.blanks.push_back(
-            blanks_of(pipeline_->model->vocabulary().text(id).value_or("")));
+        tokens.edge_spaces.push_back(edge_spaces_of(
+            pipeline_->model->vocabulary().text(id).value_or("")));
       }
     }
     ++tokens.next_word;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tokenizer's class implies that its files may leave out.
+// Defaults for values that a tokenizer's files may omit, by tokenizer class.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 namespace transformers::tokenizers {
 
 struct Family {
-  std::string name;  // "bert", "gpt2", "roberta", "llama", or "" for others.
+  std::string name;  // "bert", "gpt2", "roberta", "llama", or "".
   std::map<std::string, std::string> special_tokens;
   bool token_type_ids = false;
   Side padding_side = Side::right;
 };
 
-/// The family of a `tokenizer_class`, or of a `model_type`.
+/// Returns the family for a `tokenizer_class` or a `model_type`.
 const Family& family_of(const std::string& name);
 
 }  // namespace transformers::tokenizers

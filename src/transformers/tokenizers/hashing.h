@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quick hash of short byte strings. The seed is drawn once a process, so
-// that no file can be written to make tables collide.
+// A fast hash of short byte strings. The seed is random in each process, so
+// that a crafted file cannot cause collisions.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,8 @@ inline std::uint64_t hash_bytes(std::string_view bytes) {
   return mix(hash ^ rest, 0xD6E8FEB86659FD93ull);
 }
 
-// Tables with linear probing, of any size: memory is a quarter more than what
-// is in them, not up to twice as much as with a power of two.
+// Tables with linear probing. They can have any size, so they use a third more
+// memory than their entries, not up to twice as much as with a power of two.
 
 inline std::size_t slots_for(std::size_t entries) {
   return entries + entries / 3 + 8;

@@ -17,19 +17,19 @@ namespace transformers::tokenizers {
 
 using accelerate::str_cat;
 
-void JsonCursor::fail(const std::string& what) const {
+void JsonCursor::fail(const std::string& message) const {
   const std::string_view before = text_.substr(0, at_);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::size_t newline = before.rfind('\n');
   const std::size_t column =
       newline == std::string_view::npos ? at_ + 1 : at_ - newline;
   throw accelerate::FormatError(
-      str_cat(source_, ":", line, ":", column, ": ", path_, ": ", what));
+      str_cat(source_, ":", line, ":", column, ": ", path_, ": ", message));
 }
 
 namespace {
 
-// Advises the system on the pages that lie wholly within a text.
+// Calls `madvise` for the pages that are entirely within a text.
 void advise(std::string_view text, int advice) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t within =
@@ -52,56 +52,56 @@ JsonCursor::JsonCursor(
       path_(std::move(path)),
       mapped_(mapped) {
   if (mapped_) {
-    // Of a file's large pages all would stay until the last byte was read.
+    // With huge pages, nothing would be released until the last byte is read.
     advise(text_, MADV_NOHUGEPAGE);
   }
 }
 
-void JsonCursor::skip_blanks() {
+void JsonCursor::skip_whitespace() {
   while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' ||
                                 text_[at_] == '\t' || text_[at_] == '\r')) {
     ++at_;
   }
 }
 
-void JsonCursor::give_back() {
-  constexpr std::size_t kAtOnce = std::size_t{64} * 1024;
-  if (!mapped_ || at_ - given_back_ < kAtOnce) {
+void JsonCursor::release_pages() {
+  constexpr std::size_t kReleaseBytes = std::size_t{64} * 1024;
+  if (!mapped_ || at_ - released_ < kReleaseBytes) {
     return;
   }
-  advise(text_.substr(given_back_, at_ - given_back_), MADV_DONTNEED);
-  given_back_ = at_;
+  advise(text_.substr(released_, at_ - released_), MADV_DONTNEED);
+  released_ = at_;
 }
 
 char JsonCursor::peek() {
-  skip_blanks();
+  skip_whitespace();
   if (at_ >= text_.size()) {
-    fail("the text ends here");
+    fail("unexpected end of the text");
   }
   return text_[at_];
 }
 
-void JsonCursor::expect(char wanted) {
-  if (peek() != wanted) {
-    fail(str_cat("expected `", wanted, "`"));
+void JsonCursor::expect(char expected) {
+  if (peek() != expected) {
+    fail(str_cat("expected `", expected, "`"));
   }
   ++at_;
 }
 
-bool JsonCursor::closed(char bracket, bool first) {
+bool JsonCursor::at_container_end(char bracket, bool first) {
   if (peek() == bracket) {
     ++at_;
     return true;
   }
   if (!first) {
     expect(',');
-    give_back();
+    release_pages();
   }
   return false;
 }
 
 void JsonCursor::end() {
-  skip_blanks();
+  skip_whitespace();
   if (at_ != text_.size()) {
     fail("expected the end of the text");
   }
@@ -110,7 +110,7 @@ void JsonCursor::end() {
 std::uint32_t JsonCursor::hex4() {
   std::uint32_t value = 0;
   if (text_.size() - at_ < 4) {
-    fail("an escape is cut short");
+    fail("incomplete escape sequence");
   }
   const char* begin = text_.data() + at_;
   const auto [end, error] = std::from_chars(begin, begin + 4, value, 16);
@@ -123,7 +123,7 @@ std::uint32_t JsonCursor::hex4() {
 
 void JsonCursor::unescape(std::string& out) {
   if (at_ >= text_.size()) {
-    fail("an escape is cut short");
+    fail("incomplete escape sequence");
   }
   static constexpr std::string_view kFrom = "\"\\/bfnrt";
   static constexpr std::string_view kTo = "\"\\/\b\f\n\r\t";
@@ -134,21 +134,21 @@ void JsonCursor::unescape(std::string& out) {
     return;
   }
   if (c != 'u') {
-    fail("unknown escape");
+    fail("unknown escape sequence");
   }
   std::uint32_t value = hex4();
   if (value >= 0xD800 && value < 0xDC00) {
     if (text_.substr(at_, 2) != "\\u") {
-      fail("half of a surrogate pair");
+      fail("unpaired surrogate");
     }
     at_ += 2;
     const std::uint32_t low = hex4();
     if (low < 0xDC00 || low > 0xDFFF) {
-      fail("half of a surrogate pair");
+      fail("unpaired surrogate");
     }
     value = 0x10000 + ((value - 0xD800) << 10) + (low - 0xDC00);
   } else if (value >= 0xDC00 && value < 0xE000) {
-    fail("half of a surrogate pair");
+    fail("unpaired surrogate");
   }
   append_character(out, value);
 }
@@ -166,13 +166,13 @@ std::string_view JsonCursor::string(std::string& scratch) {
       const std::string_view plain = text_.substr(begin, at_ - begin);
       ++at_;
       const std::string_view result = escaped ? scratch : plain;
-      if (seen >= 0x80 && find_bad_utf8(result) != std::string_view::npos) {
+      if (seen >= 0x80 && find_invalid_utf8(result) != std::string_view::npos) {
         fail("a string is not UTF-8");
       }
       return result;
     }
     if (c < 0x20) {
-      fail("a control character in a string");
+      fail("unescaped control character in a string");
     }
     if (c == '\\') {
       if (!escaped) {
@@ -189,7 +189,7 @@ std::string_view JsonCursor::string(std::string& scratch) {
       scratch.push_back(static_cast<char>(c));
     }
   }
-  fail("a string does not end");
+  fail("unterminated string");
 }
 
 std::string_view JsonCursor::digits() {
@@ -237,26 +237,26 @@ void JsonCursor::skip_string() {
     }
     const std::size_t quote = static_cast<std::size_t>(
         static_cast<const char*>(found) - text_.data());
-    std::size_t slashes = 0;
-    while (text_[quote - 1 - slashes] == '\\') {
-      ++slashes;
+    std::size_t backslashes = 0;
+    while (text_[quote - 1 - backslashes] == '\\') {
+      ++backslashes;
     }
     at_ = quote + 1;
-    if (slashes % 2 == 0) {
+    if (backslashes % 2 == 0) {
       return;
     }
   }
-  fail("a string does not end");
+  fail("unterminated string");
 }
 
 std::string_view JsonCursor::skip() {
   peek();
   const std::size_t begin = at_;
   std::size_t depth = 0;
-  skipped_ = 1;
+  skipped_elements_ = 1;
   do {
     const char c = peek();
-    give_back();
+    release_pages();
     if (c == '"') {
       skip_string();
     } else if (c == '{' || c == '[') {
@@ -264,7 +264,7 @@ std::string_view JsonCursor::skip() {
       ++at_;
     } else if (c == '}' || c == ']') {
       if (depth == 0) {
-        fail("a bracket closes nothing");
+        fail("unmatched closing bracket");
       }
       --depth;
       ++at_;
@@ -272,7 +272,7 @@ std::string_view JsonCursor::skip() {
       if (depth == 0) {
         fail("expected a value");
       }
-      skipped_ += depth == 1 && c == ',' ? 1 : 0;
+      skipped_elements_ += depth == 1 && c == ',' ? 1 : 0;
       ++at_;
     } else {
       while (at_ < text_.size() &&

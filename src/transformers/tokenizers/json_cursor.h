@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads JSON text from left to right without building values: a vocabulary of
-// 100 000 entries goes straight into the tables that use it.
+// Reads JSON text from left to right without building values, so that a
+// vocabulary of 100 000 entries is read directly into its tables.
 #pragma once
 
 #include <cstdint>
@@ -9,64 +9,64 @@
 
 namespace transformers::tokenizers {
 
-/// Every function throws `FormatError` as `source:line:column: path: what`.
+/// A position in JSON text. For malformed text, every function throws
+/// `FormatError` with the message `source:line:column: path: message`.
 class JsonCursor {
  public:
-  /// With `mapped`, the text is a file's pages, and those that have been read
-  /// are given back: the system fetches them again where they are needed.
+  /// If `mapped` is true, the text must be a memory-mapped file. Pages that
+  /// were read are then released; the system loads them again on demand.
   JsonCursor(
       std::string_view text,
       std::string source,
       std::string path,
       bool mapped = false);
 
-  /// The first byte of the next value.
+  /// Returns the first byte of the next value.
   char peek();
-  /// Calls `each(key)` at every member's value, which `each` must read.
+  /// Calls `each(key)` for every member; `each` must read the value.
   template <typename Each>
   void object(Each each) {
     expect('{');
-    for (bool first = true; !closed('}', first); first = false) {
+    for (bool first = true; !at_container_end('}', first); first = false) {
       std::string scratch;
       const std::string_view key = string(scratch);
       expect(':');
       each(key);
     }
   }
-  /// Calls `each()` at every element, which `each` must read.
+  /// Calls `each()` for every element; `each` must read the element.
   template <typename Each>
   void array(Each each) {
     expect('[');
-    for (bool first = true; !closed(']', first); first = false) {
+    for (bool first = true; !at_container_end(']', first); first = false) {
       each();
     }
   }
-  /// Reads a string. The result points into the text, or into `scratch` when
-  /// the string had escapes.
+  /// Reads a string. The result points into the text, or into `scratch` if the
+  /// string has escape sequences.
   std::string_view string(std::string& scratch);
   std::int64_t integer();
   double number();
-  /// Passes over a value and returns its text; only brackets and strings are
-  /// checked.
+  /// Skips a value and returns its text; checks only brackets and strings.
   std::string_view skip();
-  /// How many elements or members the value had that `skip` passed last.
-  std::size_t skipped_elements() const { return skipped_; }
-  /// Nothing but blanks may follow.
+  /// Number of elements or members of the value that was last skipped.
+  std::size_t skipped_elements() const { return skipped_elements_; }
+  /// Checks that only whitespace follows.
   void end();
 
   std::size_t offset() const { return at_; }
-  /// Goes where the cursor was before, for an error found late.
-  void go_back(std::size_t offset) { at_ = offset; }
+  /// Moves to an earlier position, to report an error there.
+  void seek(std::size_t offset) { at_ = offset; }
   void set_path(std::string path) { path_ = std::move(path); }
   const std::string& path() const { return path_; }
-  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail(const std::string& message) const;
 
  private:
-  void skip_blanks();
-  void give_back();
-  void expect(char wanted);
-  /// Whether the container ends here; passes the comma otherwise.
-  bool closed(char bracket, bool first);
+  void skip_whitespace();
+  void release_pages();
+  void expect(char expected);
+  /// Returns whether the container ends here; otherwise reads the comma.
+  bool at_container_end(char bracket, bool first);
   void skip_string();
   std::string_view digits();
   void unescape(std::string& out);
@@ -77,8 +77,8 @@ class JsonCursor {
   std::string path_;
   bool mapped_;
   std::size_t at_ = 0;
-  std::size_t given_back_ = 0;
-  std::size_t skipped_ = 0;
+  std::size_t released_ = 0;
+  std::size_t skipped_elements_ = 0;
 };
 
 }  // namespace transformers::tokenizers

@@ -17,8 +17,8 @@ JsonNode::JsonNode(const Json& value, std::string source, std::string path)
     : value_(&value), source_(std::move(source)), path_(std::move(path)) {
 }
 
-void JsonNode::fail(const std::string& what) const {
-  throw FormatError(str_cat(source_, ": ", path_, ": ", what));
+void JsonNode::fail(const std::string& message) const {
+  throw FormatError(str_cat(source_, ": ", path_, ": ", message));
 }
 
 void JsonNode::fail_unknown(
@@ -32,17 +32,16 @@ void JsonNode::fail_unknown(
           path_,
           ": `",
           accelerate::printable(name),
-          "` is no ",
-          stage,
-          " this library knows"),
+          "` is not a supported ",
+          stage),
       str_cat("use one of ", accelerate::join(known, ", ")));
 }
 
 namespace {
 
-// Runs `read`, and gives what it throws the path.
+// Calls `read` and adds the path to its `FormatError`.
 template <typename Read>
-decltype(auto) located(const JsonNode& node, Read read) {
+decltype(auto) with_path(const JsonNode& node, Read read) {
   try {
     return read();
   } catch (const FormatError& error) {
@@ -53,25 +52,25 @@ decltype(auto) located(const JsonNode& node, Read read) {
 }  // namespace
 
 const std::string& JsonNode::as_string() const {
-  return located(
+  return with_path(
       *this, [&]() -> const std::string& { return value_->as_string(); });
 }
 
 bool JsonNode::as_bool() const {
-  return located(*this, [&] { return value_->as_bool(); });
+  return with_path(*this, [&] { return value_->as_bool(); });
 }
 
 std::int64_t JsonNode::as_integer() const {
-  return located(*this, [&] { return value_->as_integer(); });
+  return with_path(*this, [&] { return value_->as_integer(); });
 }
 
 double JsonNode::as_double() const {
-  return located(*this, [&] { return value_->as_double(); });
+  return with_path(*this, [&] { return value_->as_double(); });
 }
 
 JsonNode JsonNode::at(std::string_view key) const {
   const Json& member =
-      located(*this, [&]() -> const Json& { return value_->at(key); });
+      with_path(*this, [&]() -> const Json& { return value_->at(key); });
   return JsonNode(member, source_, str_cat(path_, ".", key));
 }
 
@@ -91,18 +90,18 @@ std::string JsonNode::string(std::string_view key) const {
 }
 
 std::string JsonNode::string(
-    std::string_view key, std::string_view otherwise) const {
+    std::string_view key, std::string_view default_value) const {
   const auto member = find(key);
-  return member ? member->as_string() : std::string(otherwise);
+  return member ? member->as_string() : std::string(default_value);
 }
 
 bool JsonNode::boolean(std::string_view key) const {
   return at(key).as_bool();
 }
 
-bool JsonNode::boolean(std::string_view key, bool otherwise) const {
+bool JsonNode::boolean(std::string_view key, bool default_value) const {
   const auto member = find(key);
-  return member ? member->as_bool() : otherwise;
+  return member ? member->as_bool() : default_value;
 }
 
 std::int64_t JsonNode::integer(std::string_view key) const {
@@ -110,9 +109,9 @@ std::int64_t JsonNode::integer(std::string_view key) const {
 }
 
 std::int64_t JsonNode::integer(
-    std::string_view key, std::int64_t otherwise) const {
+    std::string_view key, std::int64_t default_value) const {
   const auto member = find(key);
-  return member ? member->as_integer() : otherwise;
+  return member ? member->as_integer() : default_value;
 }
 
 std::string JsonNode::type() const {
@@ -120,7 +119,7 @@ std::string JsonNode::type() const {
 }
 
 std::vector<JsonNode> JsonNode::elements() const {
-  const Json::Array& array = located(
+  const Json::Array& array = with_path(
       *this, [&]() -> const Json::Array& { return value_->as_array(); });
   std::vector<JsonNode> nodes;
   for (std::size_t i = 0; i < array.size(); ++i) {
@@ -130,7 +129,7 @@ std::vector<JsonNode> JsonNode::elements() const {
 }
 
 std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
-  const Json::Object& object = located(
+  const Json::Object& object = with_path(
       *this, [&]() -> const Json::Object& { return value_->as_object(); });
   std::vector<std::pair<std::string, JsonNode>> nodes;
   for (const accelerate::JsonMember& member : object) {

@@ -31,14 +31,14 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 }
 
 void check_utf8(const std::string& text, const std::string& source) {
-  const std::size_t bad = find_bad_utf8(text);
-  if (bad != std::string::npos) {
-    throw FormatError(str_cat(source, ": byte ", bad, " is not UTF-8"));
+  const std::size_t invalid = find_invalid_utf8(text);
+  if (invalid != std::string::npos) {
+    throw FormatError(str_cat(source, ": byte ", invalid, " is not UTF-8"));
   }
 }
 
-// A token a line; the line's number is the id. A token that comes twice has
-// the later id, as in the peer.
+// One token per line; the line number is the id. A token that appears twice
+// gets the later id, as in Hugging Face Transformers.
 Json read_vocab_txt(const std::string& source) {
   const std::string text = read_file(source, kMaxFileBytes);
   check_utf8(text, source);
@@ -67,7 +67,7 @@ Json read_merges_txt(const std::string& source) {
           source,
           ":",
           number,
-          ": expected two tokens with a space between, found `",
+          ": expected two tokens separated by a space, found `",
           accelerate::printable(line),
           "`"));
     }
@@ -97,19 +97,21 @@ Json sequence_piece(const char* name, int type_id) {
       {{"Sequence", Json::object({{"id", name}, {"type_id", type_id}})}});
 }
 
-std::string token_in(
-    const JsonNode& config, const std::string& part, const char* otherwise) {
-  const auto node = config.find(part);
+std::string token_or_default(
+    const JsonNode& config,
+    const std::string& name,
+    const char* default_token) {
+  const auto node = config.find(name);
   if (!node) {
-    return otherwise;
+    return default_token;
   }
   return node->value().is_string() ? node->as_string()
                                    : node->string("content");
 }
 
 Json bert_template(const JsonNode& config, const Json& vocab) {
-  const std::string cls = token_in(config, "cls_token", "[CLS]");
-  const std::string sep = token_in(config, "sep_token", "[SEP]");
+  const std::string cls = token_or_default(config, "cls_token", "[CLS]");
+  const std::string sep = token_or_default(config, "sep_token", "[SEP]");
   Json tokens = Json::object();
   for (const std::string& token : {cls, sep}) {
     tokens[token] = Json::object(
@@ -129,7 +131,7 @@ Json bert_template(const JsonNode& config, const Json& vocab) {
        {"special_tokens", tokens}});
 }
 
-Json nullable(const JsonNode& config, const char* key) {
+Json optional_bool(const JsonNode& config, const char* key) {
   const auto node = config.find(key);
   return node ? Json(node->as_bool()) : Json();
 }
@@ -147,7 +149,7 @@ Json describe_bert(const JsonNode& config, const Json& vocab) {
              {"clean_text", true},
              {"handle_chinese_chars",
               config.boolean("tokenize_chinese_chars", true)},
-             {"strip_accents", nullable(config, "strip_accents")},
+             {"strip_accents", optional_bool(config, "strip_accents")},
              {"lowercase", lower}})},
        {"pre_tokenizer", Json::object({{"type", "BertPreTokenizer"}})},
        {"post_processor", bert_template(config, vocab)},
@@ -157,14 +159,14 @@ Json describe_bert(const JsonNode& config, const Json& vocab) {
        {"model",
         Json::object(
             {{"type", "WordPiece"},
-             {"unk_token", token_in(config, "unk_token", "[UNK]")},
+             {"unk_token", token_or_default(config, "unk_token", "[UNK]")},
              {"continuing_subword_prefix", "##"},
              {"max_input_chars_per_word", 100}})}});
 }
 
 Json roberta_processing(const JsonNode& config, const Json& vocab) {
-  const std::string cls = token_in(config, "cls_token", "<s>");
-  const std::string sep = token_in(config, "sep_token", "</s>");
+  const std::string cls = token_or_default(config, "cls_token", "<s>");
+  const std::string sep = token_or_default(config, "sep_token", "</s>");
   return Json::object(
       {{"type", "RobertaProcessing"},
        {"sep", Json::array({sep, id_of(vocab, config, sep)})},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders from before tokenizer.json: vocab.txt, or vocab.json and merges.txt.
+// Loads tokenizers from folders that contain vocab.txt, or vocab.json and
+// merges.txt, instead of tokenizer.json.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +12,13 @@
 
 namespace transformers::tokenizers {
 
-/// The largest file of a tokenizer that is read.
+/// The maximum size of a tokenizer file.
 inline constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 
-/// Makes BERT's pipeline from vocab.txt, or GPT-2's or RoBERTa's from
-/// vocab.json and merges.txt, whichever the folder holds; null when neither.
-/// `config` is tokenizer_config.json's, `family` what kind it is.
+/// Creates the BERT pipeline from vocab.txt, or the GPT-2 or RoBERTa pipeline
+/// from vocab.json and merges.txt. Returns null if the folder does not contain
+/// these files. `config` is the content of tokenizer_config.json; `family` is
+/// `Family::name`.
 std::unique_ptr<Pipeline> read_legacy_folder(
     const std::filesystem::path& folder,
     const accelerate::Json& config,

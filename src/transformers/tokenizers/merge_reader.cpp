@@ -26,19 +26,19 @@ class MergeReader {
       std::size_t prefix)
       : cursor_(text.merges, source, "$.model.merges", text.mapped),
         vocabulary_(vocabulary),
-        prefix_(prefix),
-        // A merge takes six bytes of text at least.
+        prefix_size_(prefix),
+        // A merge takes at least six bytes of text.
         table_(std::min(text.merges_size, text.merges.size() / 6)) {}
 
   MergeTable read() && {
     cursor_.array([&] {
-      check_room();
+      check_count();
       if (cursor_.peek() == '[') {
         read_pair();
       } else {
-        read_line();
+        read_string();
       }
-      if (pairs_.size() == kAtOnce) {
+      if (pairs_.size() == kBatchSize) {
         add_pairs();
       }
     });
@@ -48,25 +48,25 @@ class MergeReader {
   }
 
  private:
-  // Enough for the memory to be busy, few enough for the nearest cache.
-  static constexpr std::size_t kAtOnce = 64;
+  // Enough to overlap memory accesses, and few enough for the L1 cache.
+  static constexpr std::size_t kBatchSize = 64;
 
   struct Pair {
     std::string_view left, right;
-    std::size_t end;  // Where the text goes on.
+    std::size_t end;  // Offset of the text after the pair.
   };
 
-  void check_room() {
-    if (next() > MergeTable::kMaxRank) {
-      fail(str_cat("there are more than ", next(), " merges"));
+  void check_count() {
+    if (current_rank() > MergeTable::kMaxRank) {
+      fail(str_cat("there are more than ", current_rank(), " merges"));
     }
   }
   void read_pair() {
     std::string_view parts[2];
     std::size_t count = 0;
     cursor_.array([&] {
-      const std::size_t place = std::min<std::size_t>(count, 1);
-      parts[place] = cursor_.string(scratch_[2 * pairs_.size() + place]);
+      const std::size_t index = std::min<std::size_t>(count, 1);
+      parts[index] = cursor_.string(scratch_[2 * pairs_.size() + index]);
       ++count;
     });
     if (count != 2) {
@@ -74,20 +74,20 @@ class MergeReader {
     }
     pairs_.push_back({parts[0], parts[1], cursor_.offset()});
   }
-  void read_line() {
+  void read_string() {
     const std::string_view line = cursor_.string(scratch_[2 * pairs_.size()]);
     const std::size_t space = line.find(' ');
     if (space == std::string_view::npos ||
         line.find(' ', space + 1) != std::string_view::npos) {
       fail(str_cat(
-          "expected two tokens with a space between, found `",
+          "expected two tokens separated by a space, found `",
           printable(line),
           "`"));
     }
     pairs_.push_back(
         {line.substr(0, space), line.substr(space + 1), cursor_.offset()});
   }
-  // Looks the tokens of all pairs up at once.
+  // Looks up the tokens of all pairs together.
   void add_pairs() {
     tokens_.clear();
     for (const Pair& pair : pairs_) {
@@ -98,7 +98,7 @@ class MergeReader {
     vocabulary_.find_all(tokens_, ids_);
     for (std::size_t i = 0; i < ids_.size(); i += 2) {
       if (ids_[i] && ids_[i + 1]) {
-        table_.fetch(*ids_[i], *ids_[i + 1]);
+        table_.prefetch(*ids_[i], *ids_[i + 1]);
       }
     }
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
@@ -110,23 +110,29 @@ class MergeReader {
       const Pair& pair,
       std::optional<std::uint32_t> left,
       std::optional<std::uint32_t> right) {
-    if (pair.right.size() < prefix_) {
-      fail_at(pair, str_cat("`", printable(pair.right), "` lacks the prefix"));
+    if (pair.right.size() < prefix_size_) {
+      fail_at(
+          pair,
+          str_cat(
+              "`",
+              printable(pair.right),
+              "` is shorter than `continuing_subword_prefix`"));
     }
-    joined_.assign(pair.left);
-    joined_.append(pair.right.substr(prefix_));
-    // Trainers number merged tokens in the order of the merges.
-    const auto guess = vocabulary_.text(last_ + 1);
-    const auto made = guess && *guess == joined_ ? std::optional(last_ + 1)
-                                                 : vocabulary_.find(joined_);
-    last_ = known(pair, joined_, made);
+    merged_text_.assign(pair.left);
+    merged_text_.append(pair.right.substr(prefix_size_));
+    // Trainers usually number merged tokens in the order of the merges.
+    const auto guess = vocabulary_.text(last_merged_id_ + 1);
+    const auto merged = guess && *guess == merged_text_
+                            ? std::optional(last_merged_id_ + 1)
+                            : vocabulary_.find(merged_text_);
+    last_merged_id_ = require_id(pair, merged_text_, merged);
     table_.set(
-        known(pair, pair.left, left),
-        known(pair, pair.right, right),
-        {rank_, last_});
+        require_id(pair, pair.left, left),
+        require_id(pair, pair.right, right),
+        {rank_, last_merged_id_});
     ++rank_;
   }
-  std::uint32_t known(
+  std::uint32_t require_id(
       const Pair& pair,
       std::string_view token,
       std::optional<std::uint32_t> id) {
@@ -136,35 +142,35 @@ class MergeReader {
           str_cat(
               "the vocabulary lacks `",
               printable(token),
-              "`, which merges need"));
+              "`, which this merge needs"));
     }
     return *id;
   }
-  // The rank of the pair that is being read.
-  std::size_t next() const { return rank_ + pairs_.size(); }
-  [[noreturn]] void fail(const std::string& what) {
-    cursor_.set_path(str_cat("$.model.merges[", next(), "]"));
-    cursor_.fail(what);
+  // Returns the rank of the pair that is being read.
+  std::size_t current_rank() const { return rank_ + pairs_.size(); }
+  [[noreturn]] void fail(const std::string& message) {
+    cursor_.set_path(str_cat("$.model.merges[", current_rank(), "]"));
+    cursor_.fail(message);
   }
-  // For a pair that was read some time ago, the next to be added.
-  [[noreturn]] void fail_at(const Pair& pair, const std::string& what) {
+  // Reports an error in a pair that was read earlier and is being added.
+  [[noreturn]] void fail_at(const Pair& pair, const std::string& message) {
     cursor_.set_path(str_cat("$.model.merges[", rank_, "]"));
-    cursor_.go_back(pair.end);
-    cursor_.fail(what);
+    cursor_.seek(pair.end);
+    cursor_.fail(message);
   }
 
   JsonCursor cursor_;
   const Vocabulary& vocabulary_;
-  std::size_t prefix_;
+  std::size_t prefix_size_;
   MergeTable table_;
   std::vector<Pair> pairs_;
-  // Strings with escapes, of `pairs_`.
-  std::array<std::string, 2 * kAtOnce> scratch_;
+  // Unescaped strings of `pairs_`.
+  std::array<std::string, 2 * kBatchSize> scratch_;
   std::vector<std::string_view> tokens_;
   std::vector<std::optional<std::uint32_t>> ids_;
-  std::string joined_;
-  std::uint32_t rank_ = 0;  // Of the next to be added.
-  std::uint32_t last_ = 0;  // What the merge before made.
+  std::string merged_text_;
+  std::uint32_t rank_ = 0;            // Of the next pair to add.
+  std::uint32_t last_merged_id_ = 0;  // The token of the previous merge.
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The merges of a BPE model, from the text of its file.
+// Reads the merges of a BPE model from JSON text.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace transformers::tokenizers {
 
-/// Reads `["a b", …]` or `[["a", "b"], …]`. Throws `FormatError` naming the
-/// place where a merge is malformed or `vocabulary` lacks what it needs.
+/// Reads merges in the form `["a b", …]` or `[["a", "b"], …]`. Throws
+/// `FormatError` with the position when a merge is malformed or contains a
+/// token that is not in `vocabulary`.
 MergeTable read_merges(
     const ModelText& text,
     const std::string& source,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which two tokens of a BPE model become one, and how early.
+// The merges of a BPE model: which two tokens become one token, and the rank of
+// each merge.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +19,17 @@ struct Merge {
   bool exists() const { return rank != kNoRank; }
 };
 
-/// Ids and ranks have 24 bits, so that a merge takes 12 bytes.
+/// Maps pairs of token ids to merges. Ids and ranks have 24 bits, so an entry
+/// takes 12 bytes.
 class MergeTable {
  public:
-  /// One less than the first rank that has no place.
+  /// The largest possible rank. The next number, `2^24 - 1`, marks a free slot.
   static constexpr std::uint32_t kMaxRank = (1 << 24) - 2;
 
   explicit MergeTable(std::size_t merges = 0) : slots_(slots_for(merges)) {}
 
-  /// Sets what a pair becomes; the last word counts. Ids and rank fit into
-  /// their bits.
+  /// Sets the merge of a pair, replacing an earlier merge of the same pair. The
+  /// ids must be less than 2^24, and the rank must not exceed `kMaxRank`.
   void set(std::uint32_t left, std::uint32_t right, const Merge& merge) {
     if (!has_room(slots_.size(), ++used_)) {
       grow();
@@ -40,12 +42,12 @@ class MergeTable {
         const_cast<MergeTable*>(this)->find_slot(key_of(left, right));
     return slot.is_free() ? Merge{} : merge_of(slot);
   }
-  /// Asks the memory for a pair's place, which `set` or `find` needs soon.
-  void fetch(std::uint32_t left, std::uint32_t right) const {
+  /// Prefetches the slot of a pair for a later `set` or `find`.
+  void prefetch(std::uint32_t left, std::uint32_t right) const {
     __builtin_prefetch(
         &slots_[first_slot(hash_of(key_of(left, right)), slots_.size())]);
   }
-  /// Calls `each(left, right, merge)`, in no order.
+  /// Calls `each(left, right, merge)` in no particular order.
   template <typename Each>
   void for_each(Each each) const {
     for (const Slot& slot : slots_) {
@@ -58,7 +60,7 @@ class MergeTable {
  private:
   static constexpr std::uint64_t kFree = (std::uint64_t{1} << 48) - 1;
 
-  // Two numbers of 48 bits.
+  // Two 48-bit numbers.
   struct Slot {
     Slot() : Slot(0, kFree) {}
     Slot(std::uint64_t key, std::uint64_t value)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SentencePiece's way with spaces: a visible mark in place of each.
+// SentencePiece's handling of spaces: replaces each with a visible character.
 #include "transformers/tokenizers/metaspace.h"
 
 #include "transformers/tokenizers/splitting.h"
@@ -15,17 +15,18 @@ MetaspaceOptions read_metaspace(const JsonNode& node) {
   }
   const bool add = node.boolean("add_prefix_space", true);
   const auto scheme = node.find("prepend_scheme");
-  const std::string word = scheme ? scheme->as_string()
-                           : add  ? "always"
-                                  : "never";
-  if (word == "always") {
+  const std::string scheme_name = scheme ? scheme->as_string()
+                                  : add  ? "always"
+                                         : "never";
+  if (scheme_name == "always") {
     options.scheme = PrependScheme::always;
-  } else if (word == "first") {
+  } else if (scheme_name == "first") {
     options.scheme = PrependScheme::first;
-  } else if (word == "never") {
+  } else if (scheme_name == "never") {
     options.scheme = PrependScheme::never;
   } else {
-    scheme->fail_unknown("prepend scheme", word, {"always", "first", "never"});
+    scheme->fail_unknown(
+        "prepend scheme", scheme_name, {"always", "first", "never"});
   }
   options.split = node.boolean("split", true);
   return options;
@@ -37,7 +38,8 @@ class Metaspace : public PreTokenizer {
  public:
   explicit Metaspace(const JsonNode& node) : options_(read_metaspace(node)) {
     std::size_t length = 0;
-    mark_ = read_character(options_.replacement.data(), length);
+    replacement_character_ =
+        read_character(options_.replacement.data(), length);
   }
 
   void split(Pieces& pieces) const override {
@@ -45,13 +47,13 @@ class Metaspace : public PreTokenizer {
     if (options_.split) {
       split_at_characters(
           pieces, SplitBehavior::merged_with_next, [&](char32_t c) {
-            return c == mark_;
+            return c == replacement_character_;
           });
     }
   }
 
  private:
-  bool wants_mark(const Pieces& pieces, const Span& piece) const {
+  bool needs_prefix(const Pieces& pieces, const Span& piece) const {
     const std::string_view view = pieces.view(piece);
     if (options_.scheme == PrependScheme::never || view[0] == ' ' ||
         view.starts_with(options_.replacement)) {
@@ -70,25 +72,25 @@ class Metaspace : public PreTokenizer {
     for (Span& piece : pieces.ranges) {
       const Span old = piece;
       const std::uint32_t begin = out.size();
-      if (wants_mark(pieces, old)) {
+      if (needs_prefix(pieces, old)) {
         out.put(options_.replacement, old.begin);
       }
-      std::size_t kept = old.begin;
+      std::size_t copied = old.begin;
       for (std::size_t at = old.begin; at < old.end; ++at) {
         if (text[at] == ' ') {
-          out.keep(kept, at);
+          out.keep(copied, at);
           out.put(options_.replacement, at);
-          kept = at + 1;
+          copied = at + 1;
         }
       }
-      out.keep(kept, old.end);
+      out.keep(copied, old.end);
       piece = {begin, out.size()};
     }
     out.finish();
   }
 
   MetaspaceOptions options_;
-  char32_t mark_;
+  char32_t replacement_character_;
 };
 
 }  // namespace

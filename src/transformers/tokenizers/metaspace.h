@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pre-tokenizer and the decoder of this name share.
+// Options shared by the Metaspace pre-tokenizer and decoder.
 #pragma once
 
 #include <string>

@@ -29,15 +29,16 @@ Vocabulary read_vocabulary(const ModelText& parts, const std::string& source) {
           id,
           " of `",
           accelerate::printable(token),
-          "` is not within 0–",
+          "` is not in the range 0–",
           Vocabulary::kMaxId));
     }
     if (vocabulary.size() >= Vocabulary::kMaxId) {
-      cursor.fail("too many tokens");
+      cursor.fail(
+          str_cat("there are more than ", Vocabulary::kMaxId, " tokens"));
     }
     if (!vocabulary.add(token, static_cast<std::uint32_t>(id))) {
       cursor.fail(str_cat(
-          "the token `", accelerate::printable(token), "` comes twice"));
+          "the token `", accelerate::printable(token), "` appears twice"));
     }
   });
   cursor.end();
@@ -46,7 +47,7 @@ Vocabulary read_vocabulary(const ModelText& parts, const std::string& source) {
 
 namespace {
 
-// Files of old lack the type.
+// Old files have no type.
 std::string type_of(const JsonNode& node, const ModelText& text) {
   if (const auto type = node.find("type")) {
     return type->as_string();

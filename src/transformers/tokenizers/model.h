@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The third stage: a piece into tokens.
+// The third stage: converts a piece of the text to tokens.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace transformers::tokenizers {
 
-/// Where a model puts its tokens.
+/// Receives the tokens that a model produces.
 struct TokenSink {
   std::vector<std::uint32_t>& ids;
-  /// The bytes of the piece that each token stands for; null when nobody asks.
+  /// The bytes of the piece that each token covers; null if not needed.
   std::vector<Span>* spans = nullptr;
 
   void add(std::uint32_t id, std::size_t begin, std::size_t end) {
@@ -34,11 +34,11 @@ class Model {
   explicit Model(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
   virtual ~Model() = default;
 
-  /// Appends the tokens of a piece that is not empty. Thread-safe.
+  /// Appends the tokens of a non-empty piece. Thread-safe.
   virtual void tokenize(std::string_view piece, TokenSink& sink) const = 0;
-  /// "BPE", "WordPiece", …
+  /// Returns the name of the model type: "BPE", "WordPiece", …
   virtual std::string_view name() const = 0;
-  /// `$.model.vocab` and, where there is one, `$.model.merges`.
+  /// Return `$.model.vocab`, and `$.model.merges` if the model has merges.
   virtual accelerate::Json vocab_json() const;
   virtual accelerate::Json merges_json() const { return {}; }
 
@@ -48,17 +48,18 @@ class Model {
   Vocabulary vocabulary_;
 };
 
-/// The text of the parts of `$.model` that may be large.
+/// The JSON text of the parts of `$.model` that may be large.
 struct ModelText {
   std::string_view vocab;
   std::string_view merges;
   bool mapped = false;         // See `JsonCursor`.
-  std::size_t vocab_size = 0;  // Members or elements of each, as counted.
+  std::size_t vocab_size = 0;  // Number of members or elements.
   std::size_t merges_size = 0;
 };
 
-/// Makes what `$.model` describes; `node` lacks `vocab` and `merges`, which
-/// are read from their text. Throws `FormatError` naming the JSON path.
+/// Creates the model that `$.model` describes. `node` does not contain `vocab`
+/// and `merges`, which are read from `text`. Throws `FormatError` with the JSON
+/// path if the description is not valid.
 std::unique_ptr<Model> make_model(const JsonNode& node, const ModelText& text);
 
 std::unique_ptr<Model> make_bpe(const JsonNode& node, const ModelText& text);
@@ -69,7 +70,7 @@ std::unique_ptr<Model> make_word_level(
 std::unique_ptr<Model> make_unigram(
     const JsonNode& node, const ModelText& text);
 
-/// `{"token": id, …}`.
+/// Reads a vocabulary in the form `{"token": id, …}`.
 Vocabulary read_vocabulary(const ModelText& text, const std::string& source);
 
 }  // namespace transformers::tokenizers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small normalizers, and which name makes which.
+// The small normalizers, and the factory for all normalizers.
 #include "transformers/tokenizers/normalizer.h"
 
 #include <utility>
@@ -22,7 +22,7 @@ void prepend(AlignedText& text, std::string_view prefix) {
 
 namespace {
 
-// A normalizer that is one function.
+// A normalizer that calls one function.
 template <typename Function>
 class FunctionNormalizer : public Normalizer {
  public:
@@ -44,7 +44,7 @@ std::unique_ptr<Normalizer> make_bert(const JsonNode& node) {
   options.clean_text = node.boolean("clean_text");
   options.handle_chinese_chars = node.boolean("handle_chinese_chars");
   options.lowercase = node.boolean("lowercase");
-  // Left out, accents go where upper case goes.
+  // By default, accents are removed if the text is lower-cased.
   options.strip_accents = node.boolean("strip_accents", options.lowercase);
   return std::make_unique<BertNormalizer>(options);
 }
@@ -128,11 +128,11 @@ std::unique_ptr<Normalizer> make_prepend(const JsonNode& node) {
 
 std::unique_ptr<Normalizer> make_normalizer(const JsonNode& node) {
   using Make = std::unique_ptr<Normalizer> (*)(const JsonNode&);
-  static const std::vector<std::pair<std::string, Make>> kinds = {
+  static const std::vector<std::pair<std::string, Make>> factories = {
       {"BertNormalizer", make_bert},
       {"ByteLevel",
        [](const JsonNode&) {
-         return from_function([](AlignedText& t) { spell_bytes(t); });
+         return from_function([](AlignedText& t) { bytes_to_unicode(t); });
        }},
       {"Lowercase", [](const JsonNode&) { return from_function(lowercase); }},
       {"NFC", [](const JsonNode&) { return make_form(NormalForm::nfc); }},
@@ -156,7 +156,7 @@ std::unique_ptr<Normalizer> make_normalizer(const JsonNode& node) {
   };
   const std::string type = node.type();
   std::vector<std::string> names;
-  for (const auto& [name, make] : kinds) {
+  for (const auto& [name, make] : factories) {
     if (name == type) {
       return make(node);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first stage of a tokenizer: text to the text its model was trained on.
+// The first stage: rewrites the text to the form that the model was trained on.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace transformers::tokenizers {
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  /// Thread-safe.
+  /// Normalizes a text in place. Thread-safe.
   virtual void normalize(AlignedText& text) const = 0;
 };
 
@@ -25,7 +25,7 @@ struct BertNormalizerOptions {
   bool lowercase = true;
 };
 
-/// BERT's, with options the engine's quick path can ask for.
+/// BERT's normalizer. The engine reads its options for the engine's fast path.
 class BertNormalizer : public Normalizer {
  public:
   explicit BertNormalizer(const BertNormalizerOptions& options)
@@ -37,7 +37,8 @@ class BertNormalizer : public Normalizer {
   BertNormalizerOptions options_;
 };
 
-/// Makes what the node describes. Throws `FormatError` naming the JSON path.
+/// Creates the normalizer that the node describes. Throws `FormatError` with
+/// the JSON path if the node is not valid.
 std::unique_ptr<Normalizer> make_normalizer(const JsonNode& node);
 
 std::unique_ptr<Normalizer> make_replace(const JsonNode& node);

@@ -15,35 +15,35 @@ std::size_t llama_contraction(std::string_view text, std::size_t at) {
   if (a == 's' || a == 't' || a == 'm' || a == 'd') {
     return 2;
   }
-  // Without regard to case, the long s is an s.
+  // Ignoring case, the long s (U+017F) equals s.
   if (a == 0xC5 && lower(at + 2) == 0xBF) {
     return 3;
   }
   const unsigned char b = lower(at + 2);
-  const bool three =
+  const bool has_two_letters =
       ((a == 'r' || a == 'v') && b == 'e') || (a == 'l' && b == 'l');
-  return three ? 3 : 0;
+  return has_two_letters ? 3 : 0;
 }
 
 namespace {
 
 class StringPattern : public Pattern {
  public:
-  explicit StringPattern(std::string wanted) : wanted_(std::move(wanted)) {}
+  explicit StringPattern(std::string needle) : needle_(std::move(needle)) {}
   void find(std::string_view text, std::vector<Span>& matches) const override {
-    if (wanted_.empty()) {
+    if (needle_.empty()) {
       return;
     }
-    for (std::size_t at = text.find(wanted_); at != std::string_view::npos;
-         at = text.find(wanted_, at + wanted_.size())) {
+    for (std::size_t at = text.find(needle_); at != std::string_view::npos;
+         at = text.find(needle_, at + needle_.size())) {
       matches.push_back(
           {static_cast<std::uint32_t>(at),
-           static_cast<std::uint32_t>(at + wanted_.size())});
+           static_cast<std::uint32_t>(at + needle_.size())});
     }
   }
 
  private:
-  std::string wanted_;
+  std::string needle_;
 };
 
 class ScannerPattern : public Pattern {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a `Split` or a `Replace` looks for: a string, or a regular expression.
+// The pattern in a `Split` or `Replace`: a string or a regular expression.
 #pragma once
 
 #include <memory>
@@ -15,17 +15,18 @@ namespace transformers::tokenizers {
 class Pattern {
  public:
   virtual ~Pattern() = default;
-  /// Appends the matches in `text`, left to right, none empty. Thread-safe.
+  /// Appends the non-empty matches in `text`, from left to right. Thread-safe.
   virtual void find(
       std::string_view text, std::vector<Span>& matches) const = 0;
 };
 
-/// Makes what `{"String": …}` or `{"Regex": …}` describes. The expressions of
-/// GPT-2, Llama 3 and Qwen 2 become hand-written scanners.
+/// Creates the pattern from `{"String": …}` or `{"Regex": …}`. Uses
+/// hand-written scanners for the expressions of GPT-2, Llama 3 and Qwen 2.
 std::unique_ptr<Pattern> make_pattern(const JsonNode& node);
 
-/// A PCRE2 expression. `where` is what errors name.
+/// Creates a pattern from a PCRE2 expression. Error messages name the path of
+/// `node`.
 std::unique_ptr<Pattern> make_regex(
-    const std::string& expression, const JsonNode& where);
+    const std::string& expression, const JsonNode& node);
 
 }  // namespace transformers::tokenizers

@@ -13,10 +13,10 @@ using accelerate::str_cat;
 
 namespace {
 
-// A file that nests deeper is no tokenizer.
+// Tokenizer files are never nested more deeply.
 constexpr std::size_t kMaxDepth = 64;
 
-struct Parts {
+struct TokenizerJson {
   Json description = Json::object();
   std::string_view vocab;
   std::string_view merges;
@@ -24,13 +24,13 @@ struct Parts {
   std::size_t merges_size = 0;
 };
 
-Json parse_part(
+Json parse_section(
     std::string_view text, const std::string& source, std::string_view path) {
   return Json::parse(
       text, {.source = str_cat(source, ": ", path), .max_depth = kMaxDepth});
 }
 
-void put_new(
+void insert_unique(
     JsonCursor& cursor, Json& object, std::string_view key, Json value) {
   if (object.contains(key)) {
     cursor.fail(str_cat("the key `", key, "` appears twice"));
@@ -38,23 +38,24 @@ void put_new(
   object[key] = std::move(value);
 }
 
-Json read_model(JsonCursor& cursor, const std::string& source, Parts& parts) {
+Json read_model(
+    JsonCursor& cursor, const std::string& source, TokenizerJson& parts) {
   Json model = Json::object();
   cursor.set_path("$.model");
   cursor.object([&](std::string_view key) {
     const std::string name(key);
     const std::string_view text = cursor.skip();
-    std::string_view& large = name == "vocab" ? parts.vocab : parts.merges;
+    std::string_view& section = name == "vocab" ? parts.vocab : parts.merges;
     if (name != "vocab" && name != "merges") {
-      put_new(
+      insert_unique(
           cursor,
           model,
           name,
-          parse_part(text, source, str_cat("$.model.", name)));
-    } else if (!large.empty()) {
+          parse_section(text, source, str_cat("$.model.", name)));
+    } else if (!section.empty()) {
       cursor.fail(str_cat("the key `", name, "` appears twice"));
     } else {
-      large = text;
+      section = text;
       (name == "vocab" ? parts.vocab_size : parts.merges_size) =
           cursor.skipped_elements();
     }
@@ -63,39 +64,40 @@ Json read_model(JsonCursor& cursor, const std::string& source, Parts& parts) {
   return model;
 }
 
-Parts take_apart(
+TokenizerJson split_tokenizer_json(
     std::string_view text, const std::string& source, bool mapped) {
-  Parts parts;
+  TokenizerJson parts;
   JsonCursor cursor(text, source, "$", mapped);
   cursor.object([&](std::string_view key) {
     const std::string name(key);
-    Json value = name == "model" && cursor.peek() == '{'
-                     ? read_model(cursor, source, parts)
-                     : parse_part(cursor.skip(), source, str_cat("$.", name));
-    put_new(cursor, parts.description, name, std::move(value));
+    Json value =
+        name == "model" && cursor.peek() == '{'
+            ? read_model(cursor, source, parts)
+            : parse_section(cursor.skip(), source, str_cat("$.", name));
+    insert_unique(cursor, parts.description, name, std::move(value));
   });
   cursor.end();
   return parts;
 }
 
-// The last stage before the model, if it spells bytes.
-ByteLevelPreTokenizer* spelling_stage(PreTokenizer* stage) {
+// Returns the last stage before the model if it maps bytes to characters.
+ByteLevelPreTokenizer* byte_level_stage(PreTokenizer* stage) {
   if (auto* sequence = dynamic_cast<PreTokenizerSequence*>(stage)) {
     return sequence->parts.empty()
                ? nullptr
-               : spelling_stage(sequence->parts.back().get());
+               : byte_level_stage(sequence->parts.back().get());
   }
   return dynamic_cast<ByteLevelPreTokenizer*>(stage);
 }
 
-// Spelling bytes as characters and looking those up is the same as looking
-// the bytes up, and slower.
-void let_model_read_bytes(Pipeline& pipeline) {
-  auto* stage = spelling_stage(pipeline.pre_tokenizer.get());
+// Looking up raw bytes gives the same tokens as looking up their characters,
+// and is faster.
+void use_raw_bytes(Pipeline& pipeline) {
+  auto* stage = byte_level_stage(pipeline.pre_tokenizer.get());
   auto* bpe = dynamic_cast<Bpe*>(pipeline.model.get());
-  if (stage != nullptr && bpe != nullptr && bpe->read_bytes()) {
-    stage->spells = false;
-    pipeline.reads_bytes = true;
+  if (stage != nullptr && bpe != nullptr && bpe->use_raw_bytes()) {
+    stage->maps_bytes = false;
+    pipeline.model_reads_raw_bytes = true;
   }
 }
 
@@ -130,14 +132,14 @@ Pipeline make_pipeline(
     pipeline.decoder = make_decoder(*node);
   }
   pipeline.model = make_model(root.at("model"), text);
-  let_model_read_bytes(pipeline);
+  use_raw_bytes(pipeline);
   add_tokens(pipeline, root);
   return pipeline;
 }
 
 Pipeline read_pipeline(
     std::string_view text, const std::string& source, bool mapped) {
-  Parts parts = take_apart(text, source, mapped);
+  TokenizerJson parts = split_tokenizer_json(text, source, mapped);
   return make_pipeline(
       std::move(parts.description),
       {parts.vocab, parts.merges, mapped, parts.vocab_size, parts.merges_size},

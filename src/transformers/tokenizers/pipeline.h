@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All stages of one tokenizer, as its file describes them.
+// All stages of one tokenizer, as described by its file.
 #pragma once
 
 #include <filesystem>
@@ -22,19 +22,21 @@ struct Pipeline {
   PostProcessor post_processor;
   std::unique_ptr<Decoder> decoder;  // May be null.
   AddedTokens added_tokens;
-  /// The file without `$.model.vocab` and `$.model.merges`, which the model
-  /// can write.
+  /// The content of tokenizer.json without `$.model.vocab` and
+  /// `$.model.merges`, which the model returns.
   accelerate::Json description;
-  /// Set when the model reads bytes as they are instead of their spelling.
-  bool reads_bytes = false;
+  /// Whether the model takes raw bytes instead of GPT-2's byte characters.
+  bool model_reads_raw_bytes = false;
 };
 
-/// Reads the text of a tokenizer.json, which may be the pages of a file.
-/// `source` is what errors name. Throws `FormatError` with the JSON path.
+/// Creates the stages from the text of a tokenizer.json. `mapped` tells whether
+/// the text is a memory-mapped file. `source` is the file name for error
+/// messages. Throws `FormatError` with the JSON path if the text is not valid.
 Pipeline read_pipeline(
     std::string_view text, const std::string& source, bool mapped = false);
 
-/// Makes the stages from a description and the two large parts.
+/// Creates the stages from a description and the JSON text of the model's large
+/// parts.
 Pipeline make_pipeline(
     accelerate::Json description,
     const ModelText& text,

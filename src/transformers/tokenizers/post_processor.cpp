@@ -13,7 +13,8 @@ using Kind = TemplatePiece::Kind;
 std::uint32_t read_id(const JsonNode& node) {
   const std::int64_t id = node.as_integer();
   if (id < 0 || id > Vocabulary::kMaxId) {
-    node.fail(str_cat("the id ", id, " is not within 0–", Vocabulary::kMaxId));
+    node.fail(
+        str_cat("the id ", id, " is not in the range 0–", Vocabulary::kMaxId));
   }
   return static_cast<std::uint32_t>(id);
 }
@@ -107,7 +108,7 @@ void apply(const JsonNode& node, PostProcessor& result, bool& has_template) {
     return;
   }
   if (has_template) {
-    node.fail("special tokens are placed twice");
+    node.fail("more than one processor inserts special tokens");
   }
   has_template = true;
   if (type == "TemplateProcessing") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last stage: which special tokens go where.
+// The last stage: inserts special tokens.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace transformers::tokenizers {
 
-/// One place of a template: a sequence, or tokens.
+/// One item of a template: a sequence, or special tokens.
 struct TemplatePiece {
   enum class Kind { first, second, special };
   Kind kind = Kind::special;
@@ -20,20 +20,21 @@ struct TemplatePiece {
 using Template = std::vector<TemplatePiece>;
 
 struct PostProcessor {
-  /// Without special tokens until a file says otherwise.
+  /// The template for a single text. The default inserts no special tokens.
   Template single{{TemplatePiece::Kind::first, 0, {}}};
   Template pair{
       {TemplatePiece::Kind::first, 0, {}},
       {TemplatePiece::Kind::second, 1, {}}};
-  /// Whether the spaces at both ends of a token are outside its offsets, and
-  /// whether a first space was put there by the tokenizer.
+  /// Whether offsets exclude the spaces at both ends of a token.
   bool trim_offsets = false;
+  /// Whether the tokenizer inserts a space before the first word.
   bool add_prefix_space = false;
 
   std::size_t num_special_tokens_to_add(bool is_pair) const;
 };
 
-/// Makes what the node describes. Throws `FormatError` naming the JSON path.
+/// Creates the post-processor that the node describes. Throws `FormatError`
+/// with the JSON path if the node is not valid.
 PostProcessor make_post_processor(const JsonNode& node);
 
 }  // namespace transformers::tokenizers

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pre-tokenizers that look at single characters, and which name makes
-// which.
+// The pre-tokenizers that split at single characters, and the factory for all
+// pre-tokenizers.
 #include "transformers/tokenizers/pre_tokenizer.h"
 
 #include <utility>
@@ -27,7 +27,7 @@ void PreTokenizerSequence::split(Pieces& pieces) const {
 
 namespace {
 
-using Made = std::unique_ptr<PreTokenizer>;
+using PreTokenizerPtr = std::unique_ptr<PreTokenizer>;
 
 // Splits at every character of a class.
 class ClassSplit : public PreTokenizer {
@@ -64,7 +64,7 @@ class CharDelimiterSplit : public PreTokenizer {
   char32_t delimiter_;
 };
 
-// Runs of word characters, and runs of what is neither word nor space.
+// Splits into runs of word characters and runs of other non-space characters.
 class Whitespace : public PreTokenizer {
  public:
   void split(Pieces& pieces) const override {
@@ -85,20 +85,20 @@ class Whitespace : public PreTokenizer {
   }
   static void add(
       std::string_view text, std::uint32_t offset, std::vector<Span>& out) {
-    Kind before = Kind::space;
+    Kind previous = Kind::space;
     for (std::size_t at = 0; at < text.size();) {
       std::size_t length = 0;
       const Kind kind = kind_of(read_character(text.data() + at, length));
       const auto begin = static_cast<std::uint32_t>(offset + at);
       const auto end = begin + static_cast<std::uint32_t>(length);
       if (kind != Kind::space) {
-        if (kind == before) {
+        if (kind == previous) {
           out.back().end = end;
         } else {
           out.push_back({begin, end});
         }
       }
-      before = kind;
+      previous = kind;
       at += length;
     }
   }
@@ -115,11 +115,11 @@ class FixedLength : public PreTokenizer {
   void split(Pieces& pieces) const override {
     std::vector<Span> result;
     for (const Span& piece : pieces.ranges) {
-      std::int64_t held = 0;
+      std::int64_t count = 0;
       for (std::uint32_t at = piece.begin; at < piece.end;) {
         const auto next = static_cast<std::uint32_t>(
             at + utf8_length(static_cast<unsigned char>(pieces.text.text[at])));
-        if (held++ % length_ == 0) {
+        if (count++ % length_ == 0) {
           result.push_back({at, next});
         } else {
           result.back().end = next;
@@ -134,25 +134,25 @@ class FixedLength : public PreTokenizer {
   std::int64_t length_;
 };
 
-Made make_byte_level(const JsonNode& node) {
+PreTokenizerPtr make_byte_level(const JsonNode& node) {
   return std::make_unique<ByteLevelPreTokenizer>(
       node.boolean("add_prefix_space"), node.boolean("use_regex", true));
 }
 
-Made make_digits(const JsonNode& node) {
+PreTokenizerPtr make_digits(const JsonNode& node) {
   return std::make_unique<ClassSplit>(
       kNumeric,
       node.boolean("individual_digits") ? SplitBehavior::isolated
                                         : SplitBehavior::contiguous);
 }
 
-Made make_punctuation(const JsonNode& node) {
+PreTokenizerPtr make_punctuation(const JsonNode& node) {
   const auto behavior = node.find("behavior");
   return std::make_unique<ClassSplit>(
       kPunct, behavior ? split_behavior(*behavior) : SplitBehavior::isolated);
 }
 
-Made make_sequence(const JsonNode& node) {
+PreTokenizerPtr make_sequence(const JsonNode& node) {
   auto sequence = std::make_unique<PreTokenizerSequence>();
   for (const JsonNode& part : node.at("pretokenizers").elements()) {
     sequence->parts.push_back(make_pre_tokenizer(part));
@@ -160,25 +160,25 @@ Made make_sequence(const JsonNode& node) {
   return sequence;
 }
 
-Made make_whitespace_split(const JsonNode&) {
+PreTokenizerPtr make_whitespace_split(const JsonNode&) {
   return std::make_unique<ClassSplit>(kSpace, SplitBehavior::removed);
 }
 
 template <typename Kind>
-Made make(const JsonNode&) {
+PreTokenizerPtr make(const JsonNode&) {
   return std::make_unique<Kind>();
 }
 
 template <typename Kind>
-Made make_from(const JsonNode& node) {
+PreTokenizerPtr make_from(const JsonNode& node) {
   return std::make_unique<Kind>(node);
 }
 
 }  // namespace
 
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonNode& node) {
-  using Make = Made (*)(const JsonNode&);
-  static const std::vector<std::pair<std::string, Make>> kinds = {
+  using Make = PreTokenizerPtr (*)(const JsonNode&);
+  static const std::vector<std::pair<std::string, Make>> factories = {
       {"BertPreTokenizer", make<BertPreTokenizer>},
       {"ByteLevel", make_byte_level},
       {"CharDelimiterSplit", make_from<CharDelimiterSplit>},
@@ -193,9 +193,9 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonNode& node) {
   };
   const std::string type = node.type();
   std::vector<std::string> names;
-  for (const auto& [name, make_one] : kinds) {
+  for (const auto& [name, factory] : factories) {
     if (name == type) {
-      return make_one(node);
+      return factory(node);
     }
     names.push_back(name);
   }

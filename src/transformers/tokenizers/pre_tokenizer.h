@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second stage: a text into the pieces its model sees one at a time.
+// The second stage: splits a text into pieces, which the model tokenizes one
+// at a time.
 #pragma once
 
 #include <memory>
@@ -12,13 +13,13 @@
 
 namespace transformers::tokenizers {
 
-/// A text and the parts of it that are pieces, in order. What lies between
-/// two pieces is gone for the model.
+/// A text and the ranges of its pieces, in order. The model does not see the
+/// text between two pieces.
 struct Pieces {
   AlignedText text;
   std::vector<Span> ranges;
-  /// Whether the text is the beginning of the sentence; asked only when the
-  /// text is not tracked.
+  /// Whether the text is the beginning of the sentence; used only if the text
+  /// is not tracked.
   bool begins_sentence = false;
 
   std::string_view view(const Span& range) const {
@@ -29,11 +30,12 @@ struct Pieces {
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  /// Thread-safe.
+  /// Splits the pieces further, in place. Thread-safe.
   virtual void split(Pieces& pieces) const = 0;
 };
 
-/// GPT-2's: splits with its expression, then spells bytes.
+/// GPT-2's pre-tokenizer: splits the text with GPT-2's regular expression, then
+/// maps bytes to characters.
 class ByteLevelPreTokenizer : public PreTokenizer {
  public:
   ByteLevelPreTokenizer(bool prefix, bool use_regex)
@@ -43,8 +45,9 @@ class ByteLevelPreTokenizer : public PreTokenizer {
 
   bool add_prefix_space;
   Scanner scanner;
-  /// Unset by a pipeline whose model reads bytes as they are.
-  bool spells = true;
+  /// Whether bytes are mapped to characters. False in a pipeline whose model
+  /// takes raw bytes.
+  bool maps_bytes = true;
 };
 
 class BertPreTokenizer : public PreTokenizer {
@@ -52,7 +55,8 @@ class BertPreTokenizer : public PreTokenizer {
   void split(Pieces& pieces) const override;
 };
 
-/// `Split` where every piece is a match of a known expression.
+/// A `Split` whose pieces are the matches of a regular expression that has a
+/// hand-written scanner.
 class ScannerSplit : public PreTokenizer {
  public:
   explicit ScannerSplit(Scanner which) : scanner(which) {}
@@ -68,7 +72,8 @@ class PreTokenizerSequence : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> parts;
 };
 
-/// Makes what the node describes. Throws `FormatError` naming the JSON path.
+/// Creates the pre-tokenizer that the node describes. Throws `FormatError` with
+/// the JSON path if the node is not valid.
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonNode& node);
 
 std::unique_ptr<PreTokenizer> make_split(const JsonNode& node);

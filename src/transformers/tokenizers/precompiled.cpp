@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `Precompiled`: SentencePiece's table of replacements, a double array whose
-// leaves point into a text of NUL-terminated strings, all in base64.
+// `Precompiled`: SentencePiece's charsmap. It is a double-array trie whose
+// leaves point into a block of NUL-terminated replacements; base64-encoded.
 #include <cstring>
 
 #include <utf8proc.h>
@@ -13,7 +13,7 @@ namespace {
 std::string decode_base64(const JsonNode& node) {
   std::string bytes;
   std::uint32_t bits = 0;
-  int held = 0;
+  int num_bits = 0;
   for (const char c : node.as_string()) {
     static constexpr std::string_view kDigits =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -22,13 +22,13 @@ std::string decode_base64(const JsonNode& node) {
     }
     const std::size_t digit = kDigits.find(c);
     if (digit == std::string_view::npos) {
-      node.fail("this is not base64");
+      node.fail("not valid base64");
     }
     bits = (bits << 6) | static_cast<std::uint32_t>(digit);
-    held += 6;
-    if (held >= 8) {
-      held -= 8;
-      bytes.push_back(static_cast<char>((bits >> held) & 0xFF));
+    num_bits += 6;
+    if (num_bits >= 8) {
+      num_bits -= 8;
+      bytes.push_back(static_cast<char>((bits >> num_bits) & 0xFF));
     }
   }
   return bytes;
@@ -41,15 +41,15 @@ class Precompiled : public Normalizer {
     const std::string bytes = decode_base64(map);
     std::uint32_t size = 0;
     if (bytes.size() < 4) {
-      map.fail("the table of replacements has no size");
+      map.fail("the charsmap is too short to contain its size");
     }
     std::memcpy(&size, bytes.data(), 4);
     if (size % 4 != 0 || size > bytes.size() - 4) {
-      map.fail("the table of replacements is cut short");
+      map.fail("the charsmap is truncated");
     }
     units_.resize(size / 4);
     std::memcpy(units_.data(), bytes.data() + 4, size);
-    texts_ = bytes.substr(4 + size);
+    replacements_ = bytes.substr(4 + size);
   }
 
   void normalize(AlignedText& text) const override {
@@ -70,23 +70,23 @@ class Precompiled : public Normalizer {
   static std::size_t end_of_grapheme(std::string_view text, std::size_t at) {
     std::size_t length = 0;
     utf8proc_int32_t state = 0;
-    char32_t before = read_character(text.data() + at, length);
+    char32_t previous = read_character(text.data() + at, length);
     at += length;
     while (at < text.size()) {
       const char32_t c = read_character(text.data() + at, length);
       if (utf8proc_grapheme_break_stateful(
-              static_cast<utf8proc_int32_t>(before),
+              static_cast<utf8proc_int32_t>(previous),
               static_cast<utf8proc_int32_t>(c),
               &state)) {
         break;
       }
-      before = c;
+      previous = c;
       at += length;
     }
     return at;
   }
 
-  // Whole graphemes are looked up while short, else character by character.
+  // Looks up short graphemes as a whole, and others character by character.
   bool add_grapheme(
       std::string_view grapheme, std::vector<Change>& changes) const {
     std::string_view found;
@@ -122,16 +122,16 @@ class Precompiled : public Normalizer {
     const auto count = [](std::string_view text) {
       return static_cast<int>(count_characters(text));
     };
-    int more = count(to) - count(from);
-    if (more < 0 && !changes.empty()) {
-      changes.back().change += more;
+    int extra = count(to) - count(from);
+    if (extra < 0 && !changes.empty()) {
+      changes.back().change += extra;
     }
-    for (std::size_t i = changes.size(); more > 0; --more) {
+    for (std::size_t i = changes.size(); extra > 0; --extra) {
       changes[--i].change = 1;
     }
   }
 
-  // The shortest key that begins the text decides, as in the peer.
+  // Uses the shortest matching prefix, as Hugging Face `tokenizers` does.
   bool look_up(std::string_view text, std::string_view& found) const {
     if (units_.empty()) {
       return false;
@@ -148,20 +148,20 @@ class Precompiled : public Normalizer {
       node ^= offset(unit);
       if ((unit >> 8) & 1) {
         return node < units_.size() &&
-               text_at(units_[node] & 0x7FFFFFFFu, found);
+               replacement_at(units_[node] & 0x7FFFFFFFu, found);
       }
     }
     return false;
   }
 
-  bool text_at(std::size_t begin, std::string_view& found) const {
-    if (begin >= texts_.size()) {
+  bool replacement_at(std::size_t begin, std::string_view& found) const {
+    if (begin >= replacements_.size()) {
       return false;
     }
-    const std::size_t end = texts_.find('\0', begin);
-    found = std::string_view(texts_).substr(
-        begin, end == std::string::npos ? end : end - begin);
-    return find_bad_utf8(found) == std::string_view::npos;
+    const std::size_t end = replacements_.find('\0', begin);
+    found = std::string_view(replacements_)
+                .substr(begin, end == std::string::npos ? end : end - begin);
+    return find_invalid_utf8(found) == std::string_view::npos;
   }
 
   static std::size_t offset(std::uint32_t unit) {
@@ -169,7 +169,7 @@ class Precompiled : public Normalizer {
   }
 
   std::vector<std::uint32_t> units_;
-  std::string texts_;
+  std::string replacements_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regular expressions, by PCRE2. The only file that includes it.
+// Regular expressions. The only file that includes PCRE2.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -12,10 +12,10 @@ namespace {
 
 using accelerate::str_cat;
 
-// What one match may take, in KiB: enough for a word of a megabyte.
+// Heap limit of one match in KiB: enough for a word of one megabyte.
 constexpr std::uint32_t kHeapKib = 1 << 20;
 
-struct Release {
+struct Pcre2Deleter {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
   void operator()(pcre2_match_context* context) const {
@@ -23,7 +23,7 @@ struct Release {
   }
 };
 
-std::string message_of(int error) {
+std::string pcre2_message(int error) {
   PCRE2_UCHAR text[256];
   pcre2_get_error_message(error, text, sizeof text);
   return reinterpret_cast<const char*>(text);
@@ -31,7 +31,7 @@ std::string message_of(int error) {
 
 class RegexPattern : public Pattern {
  public:
-  RegexPattern(const std::string& expression, const JsonNode& where)
+  RegexPattern(const std::string& expression, const JsonNode& node)
       : expression_(expression) {
     int error = 0;
     PCRE2_SIZE offset = 0;
@@ -43,27 +43,27 @@ class RegexPattern : public Pattern {
         &offset,
         nullptr));
     if (!code_) {
-      where.fail(str_cat(
-          "the expression `",
+      node.fail(str_cat(
+          "cannot compile the regular expression `",
           expression,
-          "` cannot be read at byte ",
-          offset,
-          ": ",
-          message_of(error)));
+          "`: ",
+          pcre2_message(error),
+          " at byte ",
+          offset));
     }
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
   }
 
   void find(std::string_view text, std::vector<Span>& matches) const override {
-    const std::unique_ptr<pcre2_match_data, Release> data(
+    const std::unique_ptr<pcre2_match_data, Pcre2Deleter> data(
         pcre2_match_data_create_from_pattern(code_.get(), nullptr));
-    const std::unique_ptr<pcre2_match_context, Release> context(
+    const std::unique_ptr<pcre2_match_context, Pcre2Deleter> context(
         pcre2_match_context_create(nullptr));
-    // A hostile expression must not run for ever.
+    // A malicious expression must not run forever.
     pcre2_set_match_limit(context.get(), 10'000'000);
     pcre2_set_heap_limit(context.get(), kHeapKib);
     std::size_t at = 0;
-    while (at < text.size() && find_one(text, at, *data, *context)) {
+    while (at < text.size() && match_next(text, at, *data, *context)) {
       const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data.get());
       if (bounds[1] > bounds[0]) {
         matches.push_back(
@@ -95,15 +95,15 @@ class RegexPattern : public Pattern {
         &data,
         &context);
   }
-  bool find_one(
+  bool match_next(
       std::string_view text,
       std::size_t at,
       pcre2_match_data& data,
       pcre2_match_context& context) const {
     int found = match(text, at, 0, data, context);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
-      // Compiled code has 32 KiB of stack, which a repeated group fills in one
-      // long word; the interpreter takes what it needs from the heap.
+      // JIT code has 32 KiB of stack, and a repeated group can exceed it on one
+      // long word; the interpreter uses the heap.
       found = match(text, at, PCRE2_NO_JIT, data, context);
     }
     if (found >= 0) {
@@ -113,25 +113,25 @@ class RegexPattern : public Pattern {
       return false;
     }
     throw accelerate::ArgumentError(str_cat(
-        "the tokenizer's expression `",
+        "matching the tokenizer's regular expression `",
         expression_,
-        "` gave up at byte ",
+        "` failed at byte ",
         at,
         " of a text of ",
         text.size(),
         " bytes: ",
-        message_of(found)));
+        pcre2_message(found)));
   }
 
   std::string expression_;
-  std::unique_ptr<pcre2_code, Release> code_;
+  std::unique_ptr<pcre2_code, Pcre2Deleter> code_;
 };
 
 }  // namespace
 
 std::unique_ptr<Pattern> make_regex(
-    const std::string& expression, const JsonNode& where) {
-  return std::make_unique<RegexPattern>(expression, where);
+    const std::string& expression, const JsonNode& node) {
+  return std::make_unique<RegexPattern>(expression, node);
 }
 
 }  // namespace transformers::tokenizers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `Replace`: every match of a pattern by one text.
+// `Replace`: replaces every match of a pattern with one text.
 #include "transformers/tokenizers/normalizer.h"
 #include "transformers/tokenizers/pattern.h"
 

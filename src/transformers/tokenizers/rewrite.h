@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that several normalizers share.
+// Text rewriting shared by several normalizers.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace transformers::tokenizers {
 
-/// Calls `step(rewriter, character, its bytes)` for each character in turn.
+/// Calls `step(rewriter, character, bytes)` for each character in the text.
+/// `bytes` is the range of the character.
 template <typename Step>
 void rewrite_characters(AlignedText& text, Step step) {
   Rewriter out(text);
@@ -25,9 +26,9 @@ void rewrite_characters(AlignedText& text, Step step) {
 }
 
 void lowercase(AlignedText& text);
-/// Drops the characters of these classes.
+/// Removes all characters that belong to one of these classes.
 void drop(AlignedText& text, std::uint16_t classes);
-/// Puts `prefix` before a text that is not empty.
+/// Inserts `prefix` before a non-empty text.
 void prepend(AlignedText& text, std::string_view prefix);
 
 }  // namespace transformers::tokenizers

@@ -8,27 +8,31 @@
 namespace transformers::tokenizers {
 namespace {
 
-// The spaces that a token begins and ends with are outside its offsets; one
-// space that the tokenizer itself put first was never in the text.
-Offsets trimmed(
-    Span offsets, const Blanks& blanks, bool first, bool prefix_space) {
-  std::uint32_t leading = blanks.leading;
+// Excludes the spaces at both ends of a token from its offsets. The prefix
+// space that the tokenizer inserted is not in the text.
+Offsets trim_edge_spaces(
+    Span offsets,
+    const EdgeSpaces& edge_spaces,
+    bool first,
+    bool prefix_space) {
+  std::uint32_t leading = edge_spaces.leading;
   if (leading == 1 && prefix_space && (first || offsets.begin == 0)) {
     leading = 0;
   }
-  if (blanks.leading > 0) {
+  if (edge_spaces.leading > 0) {
     offsets.begin = std::min(offsets.begin + leading, offsets.end);
   }
-  if (blanks.trailing > 0 && offsets.end >= blanks.trailing) {
-    offsets.end = std::max(offsets.end - blanks.trailing, offsets.begin);
+  if (edge_spaces.trailing > 0 && offsets.end >= edge_spaces.trailing) {
+    offsets.end = std::max(offsets.end - edge_spaces.trailing, offsets.begin);
   }
   return {offsets.begin, offsets.end};
 }
 
 class RowBuilder {
  public:
-  RowBuilder(const PostProcessor& post_processor, const RowPlan& plan)
-      : post_processor_(post_processor), plan_(plan) {}
+  RowBuilder(
+      const PostProcessor& post_processor, const ResolvedOptions& resolved)
+      : post_processor_(post_processor), options_(resolved) {}
 
   Encoding build(
       const Template& pieces,
@@ -40,7 +44,7 @@ class RowBuilder {
     reserve(first_range.size() + second_range.size() + 8);
     for (const TemplatePiece& piece : pieces) {
       if (piece.kind == TemplatePiece::Kind::special) {
-        if (plan_.add_special_tokens) {
+        if (options_.add_special_tokens) {
           add_special(piece);
         }
       } else if (piece.kind == TemplatePiece::Kind::first) {
@@ -49,7 +53,7 @@ class RowBuilder {
         add_text(*second, second_range, piece.type_id, 1);
       }
     }
-    if (plan_.attention_mask) {
+    if (options_.attention_mask) {
       row_.attention_mask.assign(row_.input_ids.size(), 1);
     }
     return std::move(row_);
@@ -58,29 +62,29 @@ class RowBuilder {
  private:
   void reserve(std::size_t size) {
     row_.input_ids.reserve(size);
-    if (plan_.token_type_ids) {
+    if (options_.token_type_ids) {
       row_.token_type_ids.reserve(size);
     }
   }
-  // Lengthens what is kept beside the ids.
-  void add_beside(std::int64_t type_id, std::int64_t special) {
+  // Extends the vectors that are parallel to the ids.
+  void extend_type_ids_and_mask(std::int64_t type_id, std::int64_t special) {
     const std::size_t size = row_.input_ids.size();
-    if (plan_.token_type_ids) {
+    if (options_.token_type_ids) {
       row_.token_type_ids.resize(size, type_id);
     }
-    if (plan_.special_tokens_mask) {
+    if (options_.special_tokens_mask) {
       row_.special_tokens_mask.resize(size, special);
     }
   }
   void add_special(const TemplatePiece& piece) {
     row_.input_ids.insert(
         row_.input_ids.end(), piece.ids.begin(), piece.ids.end());
-    add_beside(piece.type_id, 1);
+    extend_type_ids_and_mask(piece.type_id, 1);
     const std::size_t size = row_.input_ids.size();
-    if (plan_.offsets) {
+    if (options_.offsets) {
       row_.offset_mapping.resize(size);
     }
-    if (plan_.words) {
+    if (options_.words) {
       row_.word_ids.resize(size);
       row_.sequence_ids.resize(size);
     }
@@ -96,18 +100,18 @@ class RowBuilder {
         row_.input_ids.end(),
         tokens.ids.begin() + from,
         tokens.ids.begin() + to);
-    add_beside(type_id, 0);
-    for (std::size_t i = range.begin; plan_.offsets && i < range.end; ++i) {
+    extend_type_ids_and_mask(type_id, 0);
+    for (std::size_t i = range.begin; options_.offsets && i < range.end; ++i) {
       row_.offset_mapping.push_back(
           post_processor_.trim_offsets
-              ? trimmed(
+              ? trim_edge_spaces(
                     tokens.offsets[i],
-                    tokens.blanks[i],
+                    tokens.edge_spaces[i],
                     i == range.begin,
                     post_processor_.add_prefix_space)
               : Offsets(tokens.offsets[i].begin, tokens.offsets[i].end));
     }
-    if (plan_.words) {
+    if (options_.words) {
       row_.word_ids.insert(
           row_.word_ids.end(),
           tokens.words.begin() + from,
@@ -117,7 +121,7 @@ class RowBuilder {
   }
 
   const PostProcessor& post_processor_;
-  const RowPlan& plan_;
+  const ResolvedOptions& options_;
   Encoding row_;
 };
 
@@ -127,27 +131,28 @@ Encoding make_row(
     const Tokens& first,
     const Tokens* second,
     const PostProcessor& post_processor,
-    const RowPlan& plan) {
+    const ResolvedOptions& resolved) {
   const bool is_pair = second != nullptr;
   const std::size_t second_size = is_pair ? second->size() : 0;
-  const Parts parts = truncate(
+  const TruncatedParts parts = truncate(
       first.size(),
       is_pair ? &second_size : nullptr,
-      plan.add_special_tokens
+      resolved.add_special_tokens
           ? post_processor.num_special_tokens_to_add(is_pair)
           : 0,
-      plan);
+      resolved);
   const Template& pieces =
       is_pair ? post_processor.pair : post_processor.single;
-  RowBuilder builder(post_processor, plan);
+  RowBuilder builder(post_processor, resolved);
   const auto build = [&](std::size_t i, std::size_t j) {
     return builder.build(
         pieces, first, parts.first[i], second, parts.second[j]);
   };
   Encoding row = build(0, 0);
-  if (plan.overflow) {
-    // Each part cut off the first text with all of the second's, then what
-    // stayed of the first with the parts cut off the second.
+  if (resolved.overflow) {
+    // First each truncated part of the first text with all parts of the second,
+    // then the kept part of the first text with the truncated parts of the
+    // second.
     for (std::size_t i = 1; i <= parts.first.size(); ++i) {
       const bool last = i == parts.first.size();
       for (std::size_t j = last ? 1 : 0; j < parts.second.size(); ++j) {
@@ -164,35 +169,37 @@ template <typename Value>
 void pad_values(
     std::vector<Value>& values,
     std::size_t length,
-    const Value& with,
+    const Value& value,
     Side side,
-    bool wanted) {
-  if (!wanted || values.size() >= length) {
+    bool enabled) {
+  if (!enabled || values.size() >= length) {
     return;
   }
   const auto at = side == Side::right ? values.end() : values.begin();
-  values.insert(at, length - values.size(), with);
+  values.insert(at, length - values.size(), value);
 }
 
 }  // namespace
 
-void pad_row(Encoding& row, std::size_t length, const RowPlan& plan) {
-  const Side side = plan.padding_side;
-  // Vectors that the row does not have stay empty.
+void pad_row(
+    Encoding& row, std::size_t length, const ResolvedOptions& resolved) {
+  const Side side = resolved.padding_side;
+  // Vectors that the row lacks stay empty.
   const auto has = [&](const auto& values) {
     return values.size() == row.input_ids.size() && !values.empty();
   };
-  const bool types = has(row.token_type_ids) || plan.token_type_ids;
-  const bool special = has(row.special_tokens_mask) || plan.special_tokens_mask;
-  const bool offsets = has(row.offset_mapping) || plan.offsets;
-  const bool words = has(row.word_ids) || plan.words;
+  const bool types = has(row.token_type_ids) || resolved.token_type_ids;
+  const bool special =
+      has(row.special_tokens_mask) || resolved.special_tokens_mask;
+  const bool offsets = has(row.offset_mapping) || resolved.offsets;
+  const bool words = has(row.word_ids) || resolved.words;
   using Zero = std::int64_t;
-  if (plan.attention_mask && row.attention_mask.empty()) {
+  if (resolved.attention_mask && row.attention_mask.empty()) {
     row.attention_mask.assign(row.input_ids.size(), 1);
   }
-  const bool mask = has(row.attention_mask) || plan.attention_mask;
-  pad_values(row.input_ids, length, plan.pad_id, side, true);
-  pad_values(row.token_type_ids, length, plan.pad_type_id, side, types);
+  const bool mask = has(row.attention_mask) || resolved.attention_mask;
+  pad_values(row.input_ids, length, resolved.pad_id, side, true);
+  pad_values(row.token_type_ids, length, resolved.pad_type_id, side, types);
   pad_values(row.attention_mask, length, Zero{0}, side, mask);
   pad_values(row.special_tokens_mask, length, Zero{1}, side, special);
   pad_values(row.offset_mapping, length, Offsets(), side, offsets);
@@ -200,25 +207,25 @@ void pad_row(Encoding& row, std::size_t length, const RowPlan& plan) {
   pad_values(row.sequence_ids, length, {}, side, words);
 }
 
-void pad_rows(std::vector<Encoding>& rows, const RowPlan& plan) {
-  if (plan.padding == PaddingStrategy::do_not_pad) {
+void pad_rows(std::vector<Encoding>& rows, const ResolvedOptions& resolved) {
+  if (resolved.padding == PaddingStrategy::do_not_pad) {
     return;
   }
   std::size_t length = 0;
-  if (plan.padding == PaddingStrategy::max_length) {
-    length = static_cast<std::size_t>(plan.max_length);
+  if (resolved.padding == PaddingStrategy::max_length) {
+    length = static_cast<std::size_t>(resolved.max_length);
   } else {
     for (const Encoding& row : rows) {
       length = std::max(length, row.size());
     }
   }
-  const auto multiple = static_cast<std::size_t>(plan.pad_to_multiple_of);
+  const auto multiple = static_cast<std::size_t>(resolved.pad_to_multiple_of);
   length = (length + multiple - 1) / multiple * multiple;
   for (Encoding& row : rows) {
     for (Encoding& rest : row.overflowing) {
-      pad_row(rest, length, plan);
+      pad_row(rest, length, resolved);
     }
-    pad_row(row, length, plan);
+    pad_row(row, length, resolved);
   }
 }
 

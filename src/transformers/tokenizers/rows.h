@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the tokens of one or two texts to rows: truncation, special tokens,
-// padding.
+// Builds rows from the tokens of one or two texts: truncation, special tokens
+// and padding.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 #include "transformers/encoding.h"
 #include "transformers/tokenizer_options.h"
 #include "transformers/tokenizers/engine.h"
-#include "transformers/tokenizers/settings.h"
+#include "transformers/tokenizers/tokenizer_config.h"
 
 namespace transformers::tokenizers {
 
-/// The options of a call, with every question settled.
-struct RowPlan {
+/// The options of a call with all defaults filled in.
+struct ResolvedOptions {
   PaddingStrategy padding = false;
   TruncationStrategy truncation = false;
-  std::int64_t max_length = 0;  // For either of them.
+  std::int64_t max_length = 0;  // For padding and truncation.
   std::int64_t stride = 0;
   std::int64_t pad_to_multiple_of = 1;
   Side padding_side = Side::right;
@@ -36,23 +36,25 @@ struct RowPlan {
   bool tracks() const { return offsets || words; }
 };
 
-/// Throws `ArgumentError` where the options contradict each other.
-RowPlan make_plan(
+/// Throws `ArgumentError` when the options contradict each other.
+ResolvedOptions resolve_options(
     const TokenizerCallOptions& options,
-    const Settings& settings,
+    const TokenizerConfig& config,
     std::optional<std::int64_t> pad_id);
 
-/// Makes the row of a text or a pair, and with `plan.overflow` those of what
-/// was cut off. `second` is null for a single text.
+/// Builds the row for a text or a pair. If `resolved.overflow` is true, also
+/// builds the rows for the parts that truncation cut off. `second` is null for
+/// a single text.
 Encoding make_row(
     const Tokens& first,
     const Tokens* second,
     const PostProcessor& post_processor,
-    const RowPlan& plan);
+    const ResolvedOptions& resolved);
 
 /// Pads a row to `length`.
-void pad_row(Encoding& row, std::size_t length, const RowPlan& plan);
-/// Pads rows as the plan says, what was cut off included.
-void pad_rows(std::vector<Encoding>& rows, const RowPlan& plan);
+void pad_row(
+    Encoding& row, std::size_t length, const ResolvedOptions& resolved);
+/// Pads rows, including the rows for the parts that truncation cut off.
+void pad_rows(std::vector<Encoding>& rows, const ResolvedOptions& resolved);
 
 }  // namespace transformers::tokenizers

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hand-written scanners for the expressions that byte-level tokenizers split
-// text with. Each calls `emit(begin, end)` for piece after piece; together the
-// pieces are the text, and every byte is looked at a bounded number of times.
+// Hand-written scanners for the regular expressions of byte-level tokenizers.
+// Each scanner calls `emit(begin, end)` for every piece. The pieces cover the
+// whole text, and each byte is read a bounded number of times.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@
 
 namespace transformers::tokenizers {
 
-/// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+/// GPT-2's regular expression.
 inline constexpr std::string_view kGpt2Expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-/// Llama 3 (three digits at most) and Qwen 2 (one).
+/// The regular expressions of Llama 3 and Qwen 2. They differ only in the
+/// maximum number of digits in a piece: three for Llama 3, one for Qwen 2.
 inline constexpr std::string_view kLlama3Expression =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 inline constexpr std::string_view kQwen2Expression =
@@ -22,7 +23,7 @@ inline constexpr std::string_view kQwen2Expression =
 
 enum class Scanner { none, gpt2, llama3, qwen2 };
 
-/// The scanner for an expression, if there is one.
+/// Returns the scanner for a regular expression, or `Scanner::none`.
 inline Scanner scanner_for(std::string_view expression) {
   return expression == kGpt2Expression     ? Scanner::gpt2
          : expression == kLlama3Expression ? Scanner::llama3
@@ -30,26 +31,33 @@ inline Scanner scanner_for(std::string_view expression) {
                                            : Scanner::none;
 }
 
-/// What a byte of ASCII is to the scanners; others are looked up by character.
-enum ScanClass : std::uint8_t { kOther, kAlpha, kDigit, kBlank, kWide };
+/// The class of a byte. `kNonAscii`: the byte's character must be looked up in
+/// `CharacterTable`.
+enum ScanClass : std::uint8_t {
+  kOther,
+  kAlpha,
+  kDigit,
+  kWhitespace,
+  kNonAscii
+};
 
 struct ScanTable {
   std::uint8_t of[256];
   constexpr ScanTable() : of() {
     for (int c = 0; c < 256; ++c) {
       const bool alpha = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-      const bool blank = (c >= 9 && c <= 13) || c == ' ';
-      of[c] = c >= 128               ? kWide
+      const bool whitespace = (c >= 9 && c <= 13) || c == ' ';
+      of[c] = c >= 128               ? kNonAscii
               : alpha                ? kAlpha
               : c >= '0' && c <= '9' ? kDigit
-              : blank                ? kBlank
+              : whitespace           ? kWhitespace
                                      : kOther;
     }
   }
 };
 inline constexpr ScanTable kScan{};
 
-/// A cursor over well-formed text.
+/// A cursor over well-formed UTF-8 text.
 class Scan {
  public:
   explicit Scan(std::string_view text)
@@ -59,22 +67,26 @@ class Scan {
   unsigned char byte(std::size_t at) const {
     return static_cast<unsigned char>(data_[at]);
   }
-  /// The class of the character at `at`, and how many bytes it has.
+  /// Returns the class of the character at `at`. Sets `length` to its length in
+  /// bytes.
   std::uint8_t classify(std::size_t at, std::size_t& length) const {
     length = 1;
-    const std::uint8_t found = kScan.of[byte(at)];
-    return found != kWide ? found : classify_wide(at, length);
+    const std::uint8_t char_class = kScan.of[byte(at)];
+    return char_class != kNonAscii ? char_class
+                                   : classify_non_ascii(at, length);
   }
-  /// The end of the run of this class that begins at `at`.
-  std::size_t run(std::size_t at, std::uint8_t wanted) const {
+  /// Returns the end of the run of characters of `expected_class` that begins
+  /// at `at`.
+  std::size_t run(std::size_t at, std::uint8_t expected_class) const {
     while (at < size_) {
-      const std::uint8_t found = kScan.of[byte(at)];
-      if (found == wanted) {
+      const std::uint8_t char_class = kScan.of[byte(at)];
+      if (char_class == expected_class) {
         ++at;
         continue;
       }
       std::size_t length = 0;
-      if (found != kWide || classify_wide(at, length) != wanted) {
+      if (char_class != kNonAscii ||
+          classify_non_ascii(at, length) != expected_class) {
         break;
       }
       at += length;
@@ -83,12 +95,12 @@ class Scan {
   }
 
  private:
-  std::uint8_t classify_wide(std::size_t at, std::size_t& length) const {
+  std::uint8_t classify_non_ascii(std::size_t at, std::size_t& length) const {
     const std::uint16_t classes =
         CharacterTable::get()[read_character(data_ + at, length)];
     return (classes & kLetter) != 0   ? kAlpha
            : (classes & kNumber) != 0 ? kDigit
-           : (classes & kSpace) != 0  ? kBlank
+           : (classes & kSpace) != 0  ? kWhitespace
                                       : kOther;
   }
 
@@ -96,8 +108,10 @@ class Scan {
   std::size_t size_;
 };
 
-/// `\s+(?!\S)|\s+`: blanks up to the last one, which goes to the next word.
-inline std::size_t end_of_blanks(
+/// Returns the end of the match of `\s+(?!\S)|\s+` in the whitespace from
+/// `begin` to `end`. If a word follows, the match leaves out the last
+/// whitespace character, unless there is only one character.
+inline std::size_t end_of_whitespace(
     const Scan& text, std::size_t begin, std::size_t end) {
   if (end == text.size()) {
     return end;
@@ -119,14 +133,14 @@ inline std::size_t gpt2_contraction(const Scan& text, std::size_t at) {
     return 2;
   }
   const unsigned char b = left > 2 ? text.byte(at + 2) : 0;
-  const bool three =
+  const bool has_two_letters =
       ((a == 'r' || a == 'v') && b == 'e') || (a == 'l' && b == 'l');
-  return three ? 3 : 0;
+  return has_two_letters ? 3 : 0;
 }
 
 template <typename Emit>
-void scan_gpt2(std::string_view whole, Emit emit) {
-  const Scan text(whole);
+void scan_gpt2(std::string_view input, Emit emit) {
+  const Scan text(input);
   std::size_t at = 0;
   while (at < text.size()) {
     std::size_t begin = at;
@@ -141,15 +155,15 @@ void scan_gpt2(std::string_view whole, Emit emit) {
     if (text.byte(at) == ' ' && at + 1 < text.size()) {
       std::size_t next_length = 0;
       const std::uint8_t next = text.classify(at + 1, next_length);
-      if (next != kBlank) {
+      if (next != kWhitespace) {
         kind = next;
         length = 1 + next_length;
       }
     }
-    if (kind != kBlank) {
+    if (kind != kWhitespace) {
       at = text.run(at + length, kind);
     } else {
-      at = end_of_blanks(text, at, text.run(at + length, kBlank));
+      at = end_of_whitespace(text, at, text.run(at + length, kWhitespace));
     }
     emit(begin, at);
   }
@@ -158,8 +172,8 @@ void scan_gpt2(std::string_view whole, Emit emit) {
 std::size_t llama_contraction(std::string_view text, std::size_t at);
 
 template <typename Emit>
-void scan_llama3(std::string_view whole, std::size_t digits, Emit emit) {
-  const Scan text(whole);
+void scan_llama3(std::string_view input, std::size_t digits, Emit emit) {
+  const Scan text(input);
   const auto newline = [&](std::size_t i) {
     return text.byte(i) == '\n' || text.byte(i) == '\r';
   };
@@ -175,7 +189,7 @@ void scan_llama3(std::string_view whole, std::size_t digits, Emit emit) {
     std::size_t length = 0;
     const std::uint8_t kind = text.classify(at, length);
     if (text.byte(at) == '\'') {
-      if (const std::size_t size = llama_contraction(whole, at)) {
+      if (const std::size_t size = llama_contraction(input, at)) {
         emit(begin, at += size);
         continue;
       }
@@ -196,23 +210,23 @@ void scan_llama3(std::string_view whole, std::size_t digits, Emit emit) {
     }
     std::size_t next = at + length;
     std::size_t next_length = 0;
-    const std::uint8_t after = next < text.size()
-                                   ? text.classify(next, next_length)
-                                   : static_cast<std::uint8_t>(kBlank);
-    if (after == kAlpha && !newline(at)) {
+    const std::uint8_t next_class =
+        next < text.size() ? text.classify(next, next_length)
+                           : static_cast<std::uint8_t>(kWhitespace);
+    if (next_class == kAlpha && !newline(at)) {
       emit(begin, at = text.run(next + next_length, kAlpha));
       continue;
     }
-    if (kind == kOther || (text.byte(at) == ' ' && after == kOther)) {
+    if (kind == kOther || (text.byte(at) == ' ' && next_class == kOther)) {
       emit(begin, at = newlines(text.run(next, kOther)));
       continue;
     }
-    const std::size_t end = text.run(next, kBlank);
+    const std::size_t end = text.run(next, kWhitespace);
     std::size_t last = end;
     while (last > at && !newline(last - 1)) {
       --last;
     }
-    emit(begin, at = last > at ? last : end_of_blanks(text, at, end));
+    emit(begin, at = last > at ? last : end_of_whitespace(text, at, end));
   }
 }
 

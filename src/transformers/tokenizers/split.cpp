@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `Split`: pieces by a pattern.
+// `Split`: splits pieces at a pattern.
 #include "transformers/tokenizers/pattern.h"
 #include "transformers/tokenizers/splitting.h"
 
@@ -16,13 +16,13 @@ class Split : public PreTokenizer {
   void split(Pieces& pieces) const override {
     std::vector<Span> result;
     std::vector<Span> matches;
-    std::vector<Stretch> stretches;
+    std::vector<MatchSegment> segments;
     for (const Span& piece : pieces.ranges) {
       matches.clear();
-      stretches.clear();
+      segments.clear();
       pattern_->find(pieces.view(piece), matches);
-      stretches_of(matches, piece.size(), invert_, stretches);
-      cut(stretches, behavior_, piece.begin, result);
+      match_segments_of(matches, piece.size(), invert_, segments);
+      apply_split_behavior(segments, behavior_, piece.begin, result);
     }
     pieces.ranges.swap(result);
   }
@@ -33,8 +33,8 @@ class Split : public PreTokenizer {
   bool invert_;
 };
 
-// The known expressions match all of a text, so most behaviors come to one.
-Scanner whole_text_scanner(const JsonNode& node) {
+// The known expressions match the whole text, so their matches are the pieces.
+Scanner full_match_scanner(const JsonNode& node) {
   const auto expression = node.at("pattern").find("Regex");
   if (!expression || !expression->value().is_string()) {
     return Scanner::none;
@@ -62,7 +62,7 @@ void ScannerSplit::split(Pieces& pieces) const {
 }
 
 std::unique_ptr<PreTokenizer> make_split(const JsonNode& node) {
-  const Scanner scanner = whole_text_scanner(node);
+  const Scanner scanner = full_match_scanner(node);
   if (scanner != Scanner::none) {
     return std::make_unique<ScannerSplit>(scanner);
   }

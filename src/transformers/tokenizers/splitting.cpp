@@ -6,25 +6,25 @@
 namespace transformers::tokenizers {
 
 SplitBehavior split_behavior(const JsonNode& node) {
-  const std::string& word = node.as_string();
-  if (word == "Removed") {
+  const std::string& name = node.as_string();
+  if (name == "Removed") {
     return SplitBehavior::removed;
   }
-  if (word == "Isolated") {
+  if (name == "Isolated") {
     return SplitBehavior::isolated;
   }
-  if (word == "MergedWithPrevious") {
+  if (name == "MergedWithPrevious") {
     return SplitBehavior::merged_with_previous;
   }
-  if (word == "MergedWithNext") {
+  if (name == "MergedWithNext") {
     return SplitBehavior::merged_with_next;
   }
-  if (word == "Contiguous") {
+  if (name == "Contiguous") {
     return SplitBehavior::contiguous;
   }
   node.fail_unknown(
-      "behavior of a split",
-      word,
+      "split behavior",
+      name,
       {"Removed",
        "Isolated",
        "MergedWithPrevious",
@@ -34,7 +34,7 @@ SplitBehavior split_behavior(const JsonNode& node) {
 
 namespace {
 
-// Joins a stretch to the part before it when `join` says so.
+// Joins a segment to the previous part if `join` returns true.
 template <typename Iterator, typename Join>
 void fold(Iterator begin, Iterator end, Join join, std::vector<Span>& parts) {
   bool previous = false;
@@ -51,8 +51,8 @@ void fold(Iterator begin, Iterator end, Join join, std::vector<Span>& parts) {
 
 }  // namespace
 
-void cut(
-    const std::vector<Stretch>& stretches,
+void apply_split_behavior(
+    const std::vector<MatchSegment>& segments,
     SplitBehavior behavior,
     std::uint32_t offset,
     std::vector<Span>& out) {
@@ -63,25 +63,25 @@ void cut(
   switch (behavior) {
     case SplitBehavior::removed:
     case SplitBehavior::isolated:
-      for (const Stretch& stretch : stretches) {
-        if (behavior == SplitBehavior::isolated || !stretch.match) {
+      for (const MatchSegment& segment : segments) {
+        if (behavior == SplitBehavior::isolated || !segment.match) {
           out.push_back(
-              {stretch.range.begin + offset, stretch.range.end + offset});
+              {segment.range.begin + offset, segment.range.end + offset});
         }
       }
       return;
     case SplitBehavior::contiguous:
       fold(
-          stretches.begin(),
-          stretches.end(),
+          segments.begin(),
+          segments.end(),
           [](bool match, bool previous) { return match == previous; },
           parts);
       break;
     case SplitBehavior::merged_with_previous:
-      fold(stretches.begin(), stretches.end(), match_after_none, parts);
+      fold(segments.begin(), segments.end(), match_after_none, parts);
       break;
     case SplitBehavior::merged_with_next:
-      fold(stretches.rbegin(), stretches.rend(), match_after_none, parts);
+      fold(segments.rbegin(), segments.rend(), match_after_none, parts);
       std::reverse(parts.begin(), parts.end());
       break;
   }
@@ -92,11 +92,11 @@ void cut(
   }
 }
 
-void stretches_of(
+void match_segments_of(
     const std::vector<Span>& matches,
     std::uint32_t size,
     bool invert,
-    std::vector<Stretch>& out) {
+    std::vector<MatchSegment>& out) {
   std::uint32_t at = 0;
   for (const Span& match : matches) {
     if (at < match.begin) {

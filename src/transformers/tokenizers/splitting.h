@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cutting pieces at matches, and what becomes of the matches.
+// Splits pieces at the matches of a pattern.
 #pragma once
 
 #include <string>
@@ -17,58 +17,60 @@ enum class SplitBehavior {
   contiguous,
 };
 
-/// Throws `FormatError` naming the node and the five words.
+/// Reads the name of a behavior. Throws a `FormatError` with the JSON path that
+/// lists the five valid names if the name is unknown.
 SplitBehavior split_behavior(const JsonNode& node);
 
-/// A stretch of a piece, and whether it is a match.
-struct Stretch {
+/// A part of a piece, and whether it is a match.
+struct MatchSegment {
   Span range;
   bool match;
 };
 
-/// Appends what `behavior` makes of the stretches of one piece, which begins
-/// at `offset`. Empty parts vanish.
-void cut(
-    const std::vector<Stretch>& stretches,
+/// Applies `behavior` to the segments of one piece, which begins at `offset`,
+/// and appends the resulting parts. Drops empty parts.
+void apply_split_behavior(
+    const std::vector<MatchSegment>& segments,
     SplitBehavior behavior,
     std::uint32_t offset,
     std::vector<Span>& out);
 
-/// Appends the stretches between and at the matches.
-void stretches_of(
+/// Appends a segment for each match and for the text between matches. If
+/// `invert` is true, the text between matches counts as the match.
+void match_segments_of(
     const std::vector<Span>& matches,
     std::uint32_t size,
     bool invert,
-    std::vector<Stretch>& out);
+    std::vector<MatchSegment>& out);
 
-/// Splits at each character of which `is_match` is true.
+/// Splits at each character for which `is_match` returns true.
 template <typename IsMatch>
 void split_at_characters(
     Pieces& pieces, SplitBehavior behavior, IsMatch is_match) {
   std::vector<Span> result;
-  std::vector<Stretch> stretches;
+  std::vector<MatchSegment> segments;
   for (const Span& piece : pieces.ranges) {
     const std::string_view view = pieces.view(piece);
-    stretches.clear();
-    std::uint32_t pending = 0;  // Where the current stretch without one began.
+    segments.clear();
+    std::uint32_t pending = 0;  // Beginning of the current non-match.
     for (std::uint32_t at = 0; at < view.size();) {
       std::size_t length = 0;
       const char32_t c = read_character(view.data() + at, length);
       const auto next = static_cast<std::uint32_t>(at + length);
       if (is_match(c)) {
         if (pending < at) {
-          stretches.push_back({{pending, at}, false});
+          segments.push_back({{pending, at}, false});
         }
-        stretches.push_back({{at, next}, true});
+        segments.push_back({{at, next}, true});
         pending = next;
       }
       at = next;
     }
     const auto size = static_cast<std::uint32_t>(view.size());
     if (pending < size) {
-      stretches.push_back({{pending, size}, false});
+      segments.push_back({{pending, size}, false});
     }
-    cut(stretches, behavior, piece.begin, result);
+    apply_split_behavior(segments, behavior, piece.begin, result);
   }
   pieces.ranges.swap(result);
 }

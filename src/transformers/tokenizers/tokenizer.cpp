@@ -14,7 +14,7 @@ namespace transformers {
 using accelerate::ArgumentError;
 using accelerate::str_cat;
 using tokenizers::Engine;
-using tokenizers::RowPlan;
+using tokenizers::ResolvedOptions;
 using tokenizers::Tokens;
 using tokenizers::Workspace;
 
@@ -30,18 +30,18 @@ std::optional<std::int64_t> Tokenizer::Impl::id_of(
   return pipeline().model->vocabulary().find(token);
 }
 
-RowPlan Tokenizer::Impl::plan(const TokenizerCallOptions& options) const {
-  const auto pad = settings_.special_tokens.find("pad_token");
-  return tokenizers::make_plan(
+ResolvedOptions Tokenizer::Impl::resolve(
+    const TokenizerCallOptions& options) const {
+  const auto pad = config_.special_tokens.find("pad_token");
+  return tokenizers::resolve_options(
       options,
-      settings_,
-      pad == settings_.special_tokens.end() ? std::nullopt
-                                            : id_of(pad->second));
+      config_,
+      pad == config_.special_tokens.end() ? std::nullopt : id_of(pad->second));
 }
 
 namespace {
 
-// What is encoded for a row: a text, or the words of one.
+// The input of a row: a text, or its words.
 struct Source {
   std::string_view text;
   const std::vector<std::string>* words = nullptr;
@@ -50,17 +50,17 @@ struct Source {
 void encode_source(
     const Engine& engine,
     const Source& source,
-    const RowPlan& plan,
+    const ResolvedOptions& resolved,
     Workspace& workspace,
     Tokens& tokens) {
   tokens.clear();
   if (source.words == nullptr) {
-    engine.encode(source.text, plan.tracks(), workspace, tokens);
+    engine.encode(source.text, resolved.tracks(), workspace, tokens);
     return;
   }
   for (std::size_t i = 0; i < source.words->size(); ++i) {
     const std::size_t before = tokens.words.size();
-    engine.encode((*source.words)[i], plan.tracks(), workspace, tokens);
+    engine.encode((*source.words)[i], resolved.tracks(), workspace, tokens);
     std::fill(
         tokens.words.begin() + static_cast<std::ptrdiff_t>(before),
         tokens.words.end(),
@@ -72,19 +72,19 @@ Encoding encode_row(
     const Engine& engine,
     const Source& first,
     const Source* second,
-    const RowPlan& plan,
+    const ResolvedOptions& resolved,
     Workspace& workspace) {
   thread_local Tokens tokens;
   thread_local Tokens pair_tokens;
-  encode_source(engine, first, plan, workspace, tokens);
+  encode_source(engine, first, resolved, workspace, tokens);
   if (second != nullptr) {
-    encode_source(engine, *second, plan, workspace, pair_tokens);
+    encode_source(engine, *second, resolved, workspace, pair_tokens);
   }
   return tokenizers::make_row(
       tokens,
       second == nullptr ? nullptr : &pair_tokens,
       engine.pipeline().post_processor,
-      plan);
+      resolved);
 }
 
 Encoding encode_one(
@@ -92,18 +92,20 @@ Encoding encode_one(
     const Source& first,
     const Source* second,
     const TokenizerCallOptions& options) {
-  const RowPlan plan = impl.plan(options);
+  const ResolvedOptions resolved = impl.resolve(options);
   Engine::Lease workspace(impl.engine());
   std::vector<Encoding> rows;
-  rows.push_back(encode_row(impl.engine(), first, second, plan, *workspace));
-  tokenizers::pad_rows(rows, plan);
+  rows.push_back(
+      encode_row(impl.engine(), first, second, resolved, *workspace));
+  tokenizers::pad_rows(rows, resolved);
   return std::move(rows.front());
 }
 
-// Rows cut off become rows of the batch, after the one they were cut off.
-BatchEncoding flatten(std::vector<Encoding> rows, const RowPlan& plan) {
+// Moves the rows of truncated parts into the batch, after their main row.
+BatchEncoding flatten(
+    std::vector<Encoding> rows, const ResolvedOptions& resolved) {
   BatchEncoding batch;
-  if (!plan.overflow) {
+  if (!resolved.overflow) {
     batch.rows = std::move(rows);
     return batch;
   }
@@ -126,7 +128,7 @@ BatchEncoding encode_batch(
     First first,
     Second second,
     const TokenizerCallOptions& options) {
-  const RowPlan plan = impl.plan(options);
+  const ResolvedOptions resolved = impl.resolve(options);
   std::vector<Encoding> rows(count);
   tokenizers::for_each_text(
       impl.engine(),
@@ -136,11 +138,11 @@ BatchEncoding encode_batch(
       [&](std::size_t i, Workspace& workspace) {
         const Source a = first(i);
         const std::optional<Source> b = second(i);
-        rows[i] =
-            encode_row(impl.engine(), a, b ? &*b : nullptr, plan, workspace);
+        rows[i] = encode_row(
+            impl.engine(), a, b ? &*b : nullptr, resolved, workspace);
       });
-  tokenizers::pad_rows(rows, plan);
-  return flatten(std::move(rows), plan);
+  tokenizers::pad_rows(rows, resolved);
+  return flatten(std::move(rows), resolved);
 }
 
 std::size_t bytes_of(std::span<const std::string> texts) {
@@ -195,12 +197,11 @@ BatchEncoding Tokenizer::encode_pairs(
   if (texts.size() != text_pairs.size()) {
     throw ArgumentError(
         str_cat(
-            "there are ",
+            "the size of `texts` is ",
             texts.size(),
-            " texts and ",
-            text_pairs.size(),
-            " second texts"),
-        "pass a second text for each");
+            ", but the size of `text_pairs` is ",
+            text_pairs.size()),
+        "pass one text in `text_pairs` for each text in `texts`");
   }
   return encode_batch(
       *impl_,
@@ -246,10 +247,10 @@ BatchEncoding Tokenizer::pad(
   call.max_length = options.max_length;
   call.pad_to_multiple_of = options.pad_to_multiple_of;
   call.padding_side = options.padding_side;
-  RowPlan plan = impl_->plan(call);
-  plan.token_type_ids = false;  // Rows keep what they have, no more.
+  ResolvedOptions resolved = impl_->resolve(call);
+  resolved.token_type_ids = false;  // Rows keep the vectors they have.
   BatchEncoding batch{std::move(rows), {}};
-  tokenizers::pad_rows(batch.rows, plan);
+  tokenizers::pad_rows(batch.rows, resolved);
   return batch;
 }
 

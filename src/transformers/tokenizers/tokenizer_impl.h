@@ -7,25 +7,26 @@
 #include "transformers/tokenizer.h"
 #include "transformers/tokenizers/engine.h"
 #include "transformers/tokenizers/rows.h"
-#include "transformers/tokenizers/settings.h"
+#include "transformers/tokenizers/tokenizer_config.h"
 
 namespace transformers {
 
 class Tokenizer::Impl {
  public:
   Impl(
-      tokenizers::Settings settings,
+      tokenizers::TokenizerConfig config,
       std::unique_ptr<tokenizers::Pipeline> pipeline)
-      : settings_(std::move(settings)), engine_(std::move(pipeline)) {}
+      : config_(std::move(config)), engine_(std::move(pipeline)) {}
 
   const tokenizers::Engine& engine() const { return engine_; }
   const tokenizers::Pipeline& pipeline() const { return engine_.pipeline(); }
-  const tokenizers::Settings& settings() const { return settings_; }
+  const tokenizers::TokenizerConfig& config() const { return config_; }
   std::optional<std::int64_t> id_of(std::string_view token) const;
-  tokenizers::RowPlan plan(const TokenizerCallOptions& options) const;
+  tokenizers::ResolvedOptions resolve(
+      const TokenizerCallOptions& options) const;
 
  private:
-  tokenizers::Settings settings_;
+  tokenizers::TokenizerConfig config_;
   tokenizers::Engine engine_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tokenizer says about its tokens, and text from ids.
+// Decoding, and queries about tokens.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -27,7 +27,7 @@ std::optional<std::string> text_of(
 bool is_special(const tokenizers::Pipeline& pipeline, std::int64_t id) {
   const auto* added =
       pipeline.added_tokens.find(static_cast<std::uint32_t>(id));
-  return added != nullptr && added->skipped();
+  return added != nullptr && added->is_skippable();
 }
 
 std::string joined(
@@ -59,9 +59,9 @@ std::string Tokenizer::decode(
     pipeline.decoder->decode(tokens);
     text = joined(tokens, "");
   }
-  // The clean-up undoes what WordPiece does; in BPE those spaces are text.
+  // The clean-up removes spaces that WordPiece adds; in BPE they are text.
   const bool clean = options.clean_up_tokenization_spaces.value_or(
-      impl_->settings().clean_up_tokenization_spaces);
+      impl_->config().clean_up_tokenization_spaces);
   return clean && pipeline.model->name() != "BPE"
              ? tokenizers::clean_up_tokenization(std::move(text))
              : text;
@@ -135,31 +135,31 @@ std::int64_t Tokenizer::num_special_tokens_to_add(bool pair) const {
 }
 
 std::optional<std::int64_t> Tokenizer::model_max_length() const {
-  return impl_->settings().model_max_length;
+  return impl_->config().model_max_length;
 }
 
 Side Tokenizer::padding_side() const {
-  return impl_->settings().padding_side;
+  return impl_->config().padding_side;
 }
 
 Side Tokenizer::truncation_side() const {
-  return impl_->settings().truncation_side;
+  return impl_->config().truncation_side;
 }
 
 const std::vector<std::string>& Tokenizer::model_input_names() const {
-  return impl_->settings().model_input_names;
+  return impl_->config().model_input_names;
 }
 
 std::optional<std::string> Tokenizer::special_token(
-    std::string_view part) const {
-  const auto& tokens = impl_->settings().special_tokens;
-  const auto found = tokens.find(std::string(part));
+    std::string_view name) const {
+  const auto& tokens = impl_->config().special_tokens;
+  const auto found = tokens.find(std::string(name));
   return found == tokens.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<std::int64_t> Tokenizer::special_token_id(
-    std::string_view part) const {
-  const auto token = special_token(part);
+    std::string_view name) const {
+  const auto token = special_token(name);
   return token ? impl_->id_of(*token) : std::nullopt;
 }
 
@@ -187,12 +187,12 @@ std::optional<std::int64_t> Tokenizer::mask_token_id() const {
 
 std::vector<std::int64_t> Tokenizer::all_special_ids() const {
   std::set<std::int64_t> ids;
-  for (const auto& [part, text] : impl_->settings().special_tokens) {
+  for (const auto& [name, text] : impl_->config().special_tokens) {
     if (const auto id = impl_->id_of(text)) {
       ids.insert(*id);
     }
   }
-  for (const std::string& text : impl_->settings().extra_special_tokens) {
+  for (const std::string& text : impl_->config().extra_special_tokens) {
     ids.insert(*impl_->id_of(text));
   }
   return {ids.begin(), ids.end()};

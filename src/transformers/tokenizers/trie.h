@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tokens begin a text: a trie over bytes, its edges in one hash table.
+// A byte trie that finds the tokens that a text begins with. All edges are in
+// one hash table.
 #pragma once
 
 #include <bit>
@@ -25,7 +26,7 @@ class Trie {
     }
     values_[node] = value;
   }
-  /// The node reached by a byte, or `kNone`.
+  /// Returns the child of a node for a byte, or `kNone` if there is none.
   std::uint32_t child(std::uint32_t node, unsigned char byte) const {
     const std::uint64_t key = key_of(node, byte);
     for (std::size_t at = place(key);; at = (at + 1) & mask_) {
@@ -37,7 +38,8 @@ class Trie {
       }
     }
   }
-  /// The node reached by a text, or `kNone`.
+  /// Follows the bytes of a text from `node`. Returns the last node, or `kNone`
+  /// if an edge is missing.
   std::uint32_t walk(std::uint32_t node, std::string_view text) const {
     for (const char byte : text) {
       if (node == kNone) {
@@ -47,12 +49,13 @@ class Trie {
     }
     return node;
   }
-  /// What was added for the key that ends here, or `kNone`.
+  /// Returns the value of the key that ends at a node, or `kNone` if no key
+  /// does.
   std::uint32_t value(std::uint32_t node) const { return values_[node]; }
 
  private:
   struct Edge {
-    std::uint64_t key = 0;  // 0 is free.
+    std::uint64_t key = 0;  // 0: free.
     std::uint32_t child = 0;
   };
   static std::uint64_t key_of(std::uint32_t node, unsigned char byte) {

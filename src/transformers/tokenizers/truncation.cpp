@@ -13,30 +13,30 @@ namespace {
 using accelerate::ArgumentError;
 using accelerate::str_cat;
 
-// Windows of `length` tokens, each `stride` tokens into the one before.
-std::vector<TokenRange> cut(
-    std::size_t size, std::size_t length, const RowPlan& plan) {
+// Windows of `length` tokens; each overlaps the previous one by `stride`.
+std::vector<TokenRange> split_windows(
+    std::size_t size, std::size_t length, const ResolvedOptions& resolved) {
   if (length >= size) {
     return {{0, size}};
   }
   if (length == 0) {
     return {{0, 0}, {0, size}};
   }
-  const auto stride = static_cast<std::size_t>(plan.stride);
+  const auto stride = static_cast<std::size_t>(resolved.stride);
   if (stride >= length) {
     throw ArgumentError(
         str_cat(
-            "the stride of ",
+            "stride is ",
             stride,
-            " leaves nothing of the ",
+            ", but it must be less than the number of text tokens in a row (",
             length,
-            " tokens that remain of a text"),
-        "use a smaller stride, or a larger max_length");
+            ")"),
+        "use a smaller stride or a larger max_length");
   }
   std::vector<TokenRange> parts;
   for (std::size_t at = 0;; at += length - stride) {
     const std::size_t end = std::min(at + length, size);
-    if (plan.truncation_side == Side::right) {
+    if (resolved.truncation_side == Side::right) {
       parts.push_back({at, end});
     } else {
       parts.push_back({size - end, size - at});
@@ -47,88 +47,93 @@ std::vector<TokenRange> cut(
   }
 }
 
-// The longer text gives up tokens first; the odd one stays with it.
+// Shortens the longer text first; it keeps the odd token.
 std::pair<std::size_t, std::size_t> longest_first(
-    std::size_t first, std::size_t second, std::size_t room) {
+    std::size_t first, std::size_t second, std::size_t max_tokens) {
   const bool swapped = first > second;
   std::size_t shorter = std::min(first, second);
   std::size_t longer =
-      shorter > room ? shorter : std::max(shorter, room - shorter);
-  if (shorter + longer > room) {
-    shorter = room / 2;
-    longer = shorter + room % 2;
+      shorter > max_tokens ? shorter : std::max(shorter, max_tokens - shorter);
+  if (shorter + longer > max_tokens) {
+    shorter = max_tokens / 2;
+    longer = shorter + max_tokens % 2;
   }
   return swapped ? std::pair(longer, shorter) : std::pair(shorter, longer);
 }
 
-std::size_t room_for_text(std::size_t special, const RowPlan& plan) {
-  const auto max_length = static_cast<std::size_t>(plan.max_length);
+std::size_t max_text_tokens(
+    std::size_t special, const ResolvedOptions& resolved) {
+  const auto max_length = static_cast<std::size_t>(resolved.max_length);
   if (max_length < special) {
     throw ArgumentError(
         str_cat(
             "max_length is ",
             max_length,
-            ", and the special tokens alone are ",
+            ", but the special tokens alone need ",
             special),
-        "use a larger max_length, or add_special_tokens = false");
+        "use a larger max_length or add_special_tokens = false");
   }
   return max_length - special;
 }
 
-[[noreturn]] void throw_too_short(
-    const char* which, std::size_t size, std::size_t excess) {
+[[noreturn]] void throw_text_too_short(
+    const char* text_name, std::size_t size, std::size_t excess) {
   throw ArgumentError(
       str_cat(
-          "the ",
-          which,
-          " text has ",
-          size,
-          " tokens, too few to make up for ",
           excess,
-          " too many"),
-      "truncate with \"longest_first\", or use a larger max_length");
+          excess == 1 ? " token" : " tokens",
+          " must be removed from the ",
+          text_name,
+          " text, which has only ",
+          size),
+      "use truncation \"longest_first\" or a larger max_length");
 }
 
 }  // namespace
 
-Parts truncate(
+TruncatedParts truncate(
     std::size_t first,
     const std::size_t* second,
     std::size_t special,
-    const RowPlan& plan) {
-  const std::size_t other = second == nullptr ? 0 : *second;
-  Parts parts{{{0, first}}, {{0, other}}};
-  if (plan.truncation == TruncationStrategy::do_not_truncate) {
+    const ResolvedOptions& resolved) {
+  const std::size_t second_size = second == nullptr ? 0 : *second;
+  TruncatedParts parts{{{0, first}}, {{0, second_size}}};
+  if (resolved.truncation == TruncationStrategy::do_not_truncate) {
     return parts;
   }
-  const std::size_t room = room_for_text(special, plan);
-  if (first + other <= room) {
+  const std::size_t max_tokens = max_text_tokens(special, resolved);
+  if (first + second_size <= max_tokens) {
     return parts;
   }
-  if (room == 0) {
-    return {cut(first, 0, plan), cut(other, 0, plan)};
+  if (max_tokens == 0) {
+    return {
+        split_windows(first, 0, resolved),
+        split_windows(second_size, 0, resolved)};
   }
-  const std::size_t excess = first + other - room;
-  if (plan.truncation == TruncationStrategy::longest_first) {
-    const auto [keep, keep_other] = longest_first(first, other, room);
-    return {cut(first, keep, plan), cut(other, keep_other, plan)};
+  const std::size_t excess = first + second_size - max_tokens;
+  if (resolved.truncation == TruncationStrategy::longest_first) {
+    const auto [keep_first, keep_second] =
+        longest_first(first, second_size, max_tokens);
+    return {
+        split_windows(first, keep_first, resolved),
+        split_windows(second_size, keep_second, resolved)};
   }
-  if (plan.truncation == TruncationStrategy::only_first) {
+  if (resolved.truncation == TruncationStrategy::only_first) {
     if (first <= excess) {
-      throw_too_short("first", first, excess);
+      throw_text_too_short("first", first, excess);
     }
-    parts.first = cut(first, first - excess, plan);
+    parts.first = split_windows(first, first - excess, resolved);
     return parts;
   }
   if (second == nullptr) {
     throw ArgumentError(
-        "truncation is \"only_second\", and there is one text",
-        "pass a second text, or truncate with \"longest_first\"");
+        "truncation is `only_second`, but there is no second text",
+        "pass a second text, or use truncation \"longest_first\"");
   }
-  if (other <= excess) {
-    throw_too_short("second", other, excess);
+  if (second_size <= excess) {
+    throw_text_too_short("second", second_size, excess);
   }
-  parts.second = cut(other, other - excess, plan);
+  parts.second = split_windows(second_size, second_size - excess, resolved);
   return parts;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tokens of one or two texts stay, and how the rest is dealt out.
+// Truncates one or two texts and splits the text that is cut off into
+// overlapping parts.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace transformers::tokenizers {
 
-/// Tokens [begin, end) of a text.
+/// A range of tokens in a text: [begin, end).
 struct TokenRange {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -17,18 +18,21 @@ struct TokenRange {
   std::size_t size() const { return end - begin; }
 };
 
-/// The part of each text that stays, first, and the parts cut off.
-struct Parts {
+/// For each text: the part that is kept, followed by the parts that are cut
+/// off.
+struct TruncatedParts {
   std::vector<TokenRange> first;
   std::vector<TokenRange> second;
 };
 
-/// Parts of texts of these sizes, with room for `special` special tokens.
-/// Throws `ArgumentError` when they cannot be cut as asked.
-Parts truncate(
+/// Truncates one or two texts. `first` and `second` are the numbers of tokens
+/// in the texts; `second` is null for a single text. Leaves room for `special`
+/// special tokens. Throws `ArgumentError` when the texts cannot be truncated as
+/// requested.
+TruncatedParts truncate(
     std::size_t first,
     const std::size_t* second,
     std::size_t special,
-    const RowPlan& plan);
+    const ResolvedOptions& resolved);
 
 }  // namespace transformers::tokenizers

@@ -13,54 +13,57 @@ namespace {
 
 constexpr std::size_t kCodePoints = 0x110000;
 
-void mark(
-    std::vector<std::uint16_t>& all, CodeRanges ranges, std::uint16_t flag) {
+void set_flag(
+    std::vector<std::uint16_t>& classes,
+    CodeRanges ranges,
+    std::uint16_t flag) {
   for (const CodeRange& range : ranges) {
     for (std::uint32_t c = range.first; c <= range.last; ++c) {
-      all[c] = static_cast<std::uint16_t>(all[c] | flag);
+      classes[c] = static_cast<std::uint16_t>(classes[c] | flag);
     }
   }
 }
 
 std::vector<std::uint16_t> all_classes() {
-  std::vector<std::uint16_t> all(kCodePoints);
-  mark(all, kLetters, kLetter);
-  mark(all, kNumbers, kNumber);
-  mark(all, kSpaces, kSpace);
-  mark(all, kWords, kWord);
-  mark(all, kNumerics, kNumeric);
-  mark(all, kPunctuation, kPunct);
-  mark(all, kControls, kControl);
-  mark(all, kNonspacingMarks, kNonspacingMark);
-  mark(all, kCombiningMarks, kCombiningMark);
-  mark(all, kChinese, kCjk);
-  mark(all, kCanonical, kDecomposes);
-  mark(all, kCompatible, kDecomposesFurther);
+  std::vector<std::uint16_t> classes(kCodePoints);
+  set_flag(classes, kLetters, kLetter);
+  set_flag(classes, kNumbers, kNumber);
+  set_flag(classes, kSpaces, kSpace);
+  set_flag(classes, kWords, kWord);
+  set_flag(classes, kNumerics, kNumeric);
+  set_flag(classes, kPunctuation, kPunct);
+  set_flag(classes, kControls, kControl);
+  set_flag(classes, kNonspacingMarks, kNonspacingMark);
+  set_flag(classes, kCombiningMarks, kCombiningMark);
+  set_flag(classes, kChinese, kCjk);
+  set_flag(classes, kCanonical, kDecomposes);
+  set_flag(classes, kCompatible, kCompatDecomposes);
   for (const ClassRange& range : kMarkClasses) {
     for (std::uint32_t c = range.first; c <= range.last; ++c) {
-      all[c] |= kReordered;
+      classes[c] |= kHasCombiningClass;
     }
   }
   for (const CaseRange& range : kLowerCase) {
     for (std::uint32_t c = range.first; c <= range.last; c += range.step) {
-      all[c] |= kHasLower;
+      classes[c] |= kHasLower;
     }
   }
-  all[0x130] |= kHasLower;
-  return all;
+  classes[0x130] |= kHasLower;
+  return classes;
 }
 
 }  // namespace
 
 CharacterTable::CharacterTable() {
-  const std::vector<std::uint16_t> all = all_classes();
-  std::map<std::vector<std::uint16_t>, std::uint16_t> known;
+  const std::vector<std::uint16_t> classes = all_classes();
+  std::map<std::vector<std::uint16_t>, std::uint16_t> block_index;
   std::vector<std::uint16_t> unique;
   for (std::size_t block = 0; block < kCodePoints / 256; ++block) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(block * 256);
+    const auto begin =
+        classes.begin() + static_cast<std::ptrdiff_t>(block * 256);
     const std::vector<std::uint16_t> content(begin, begin + 256);
-    const auto [found, added] =
-        known.emplace(content, static_cast<std::uint16_t>(unique.size() / 256));
+    const auto [found, added] = block_index.emplace(
+        content, static_cast<std::uint16_t>(unique.size() / 256));
     if (added) {
       unique.insert(unique.end(), content.begin(), content.end());
     }
@@ -71,7 +74,7 @@ CharacterTable::CharacterTable() {
 }
 
 const CharacterTable& CharacterTable::get() {
-  // Never destroyed: a tokenizer may be used by a thread that outlives main.
+  // Never destroyed: a thread that outlives main may use a tokenizer.
   static const CharacterTable& table = *new CharacterTable();
   return table;
 }
@@ -91,7 +94,7 @@ LowerCase to_lower(char32_t c) {
       kLowerCase.end(),
       c,
       [](char32_t value, const CaseRange& r) { return value < r.first; });
-  // Ranges of every second character may enclose others: look back.
+  // A range with step 2 may enclose other ranges, so search backwards.
   while (range != kLowerCase.begin()) {
     --range;
     if (c <= range->last && (c - range->first) % range->step == 0) {
@@ -156,9 +159,9 @@ std::size_t count_characters(std::string_view text) {
 
 namespace {
 
-// The bytes that belong together at the front: a whole character, or the
-// longest beginning of one, which is what one U+FFFD stands for.
-std::size_t maximal_part(std::string_view bytes, bool& valid) {
+// Returns the size of the first character, or of the longest prefix of a
+// character (the maximal subpart), which one U+FFFD replaces.
+std::size_t maximal_subpart(std::string_view bytes, bool& valid) {
   const auto at = [&](std::size_t i) {
     return static_cast<unsigned char>(bytes[i]);
   };
@@ -186,7 +189,7 @@ std::size_t maximal_part(std::string_view bytes, bool& valid) {
 
 }  // namespace
 
-std::size_t find_bad_utf8(std::string_view text) {
+std::size_t find_invalid_utf8(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
     std::uint64_t word = 0;
@@ -203,7 +206,7 @@ std::size_t find_bad_utf8(std::string_view text) {
     const auto byte = [&](std::size_t i) {
       return static_cast<unsigned char>(text[i]);
     };
-    // ASCII and characters of two bytes are most of what remains.
+    // Most remaining characters are ASCII or have two bytes.
     if (byte(at) < 0x80) {
       ++at;
       continue;
@@ -214,7 +217,7 @@ std::size_t find_bad_utf8(std::string_view text) {
       continue;
     }
     bool valid = false;
-    const std::size_t length = maximal_part(text.substr(at), valid);
+    const std::size_t length = maximal_subpart(text.substr(at), valid);
     if (!valid) {
       return at;
     }
@@ -228,7 +231,7 @@ std::string replace_invalid_utf8(std::string_view bytes) {
   text.reserve(bytes.size());
   while (!bytes.empty()) {
     bool valid = false;
-    const std::size_t length = maximal_part(bytes, valid);
+    const std::size_t length = maximal_subpart(bytes, valid);
     if (valid) {
       text.append(bytes.substr(0, length));
     } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stages of a tokenizer ask about a character, and UTF-8 that is
-// known to be well formed.
+// Character classes for the tokenizer stages, and functions for well-formed
+// UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ enum CharacterClass : std::uint16_t {
   kCombiningMark = 1 << 8,
   kCjk = 1 << 9,
   kHasLower = 1 << 10,
-  kReordered = 1 << 11,  // Of a combining class other than 0.
+  kHasCombiningClass = 1 << 11,  // Other than 0.
   kDecomposes = 1 << 12,
-  kDecomposesFurther = 1 << 13,  // In the forms with a K.
+  kCompatDecomposes = 1 << 13,  // In NFKC and NFKD.
 };
 
-/// The classes of every character, in two stages so that text of one script
-/// stays within a few cache lines.
+/// The classes of every character. The table has two levels, so that text in
+/// one script uses only a few cache lines.
 class CharacterTable {
  public:
   static const CharacterTable& get();
@@ -46,10 +46,11 @@ inline bool is_a(char32_t c, std::uint16_t classes) {
   return (CharacterTable::get()[c] & classes) != 0;
 }
 
-/// Lower case of one character. U+0130 becomes two: `second` is then set.
+/// The lower case of one character. `second` is set only for U+0130, whose
+/// lower case has two characters.
 struct LowerCase {
   char32_t first;
-  char32_t second;  // 0 when there is none.
+  char32_t second;  // 0 if there is none.
 };
 LowerCase to_lower(char32_t c);
 
@@ -57,7 +58,8 @@ inline std::size_t utf8_length(unsigned char lead) {
   return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
 
-/// Reads the character at `at`; the text is well formed.
+/// Reads the character at `at` and sets `length` to its length in bytes. The
+/// text must be well-formed UTF-8.
 inline char32_t read_character(const char* at, std::size_t& length) {
   const auto* b = reinterpret_cast<const unsigned char*>(at);
   if (b[0] < 0x80) {
@@ -77,14 +79,15 @@ inline char32_t read_character(const char* at, std::size_t& length) {
          ((b[2] & 0x3Fu) << 6) | (b[3] & 0x3Fu);
 }
 
-/// The character that ends before `end`, which is not the beginning.
+/// Returns the last character of a non-empty text.
 char32_t last_character(std::string_view text);
 void append_character(std::string& text, char32_t c);
 bool is_ascii(std::string_view text);
 std::size_t count_characters(std::string_view text);
-/// The offset of the first byte that is not UTF-8, or `npos`; quick on ASCII.
-std::size_t find_bad_utf8(std::string_view text);
-/// Bytes that are no UTF-8 become U+FFFD, as Rust and Python replace them.
+/// Returns the offset of the first byte that is not valid UTF-8, or `npos`.
+/// Fast for ASCII text.
+std::size_t find_invalid_utf8(std::string_view text);
+/// Replaces bytes that are not UTF-8 with U+FFFD, as Rust and Python do.
 std::string replace_invalid_utf8(std::string_view bytes);
 
 }  // namespace transformers::tokenizers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sets of characters that each stage of the peer knows.
+// The character sets that the stages of Hugging Face `tokenizers` use.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct CodeRange {
 };
 using CodeRanges = std::span<const CodeRange>;
 
-/// Every `step`th character from `first` to `last` becomes lower case by
-/// adding `delta`.
+/// Every `step`th character from `first` to `last` has a lower case, whose code
+/// point is larger by `delta`.
 struct CaseRange {
   std::uint32_t first;
   std::uint32_t last;
@@ -23,7 +23,7 @@ struct CaseRange {
 };
 using CaseRanges = std::span<const CaseRange>;
 
-/// Characters of one combining class other than 0.
+/// A range of characters with the same combining class, which is not 0.
 struct ClassRange {
   std::uint32_t first;
   std::uint32_t last;
@@ -31,22 +31,23 @@ struct ClassRange {
 };
 using ClassRanges = std::span<const ClassRange>;
 
-extern const CodeRanges kLetters;          // \p{L} of patterns
-extern const CodeRanges kNumbers;          // \p{N} of patterns
+extern const CodeRanges kLetters;          // \p{L} in regular expressions
+extern const CodeRanges kNumbers;          // \p{N} in regular expressions
 extern const CodeRanges kSpaces;           // White_Space
 extern const CodeRanges kWords;            // \w
-extern const CodeRanges kNumerics;         // what `Digits` splits at
-extern const CodeRanges kPunctuation;      // ASCII's and Unicode's
-extern const CodeRanges kControls;         // what `clean_text` removes
-extern const CodeRanges kNonspacingMarks;  // what BERT's `strip_accents` drops
-extern const CodeRanges kCombiningMarks;   // what `StripAccents` drops
-extern const CodeRanges kChinese;          // what BERT puts spaces round
+extern const CodeRanges kNumerics;         // `Digits` splits at these
+extern const CodeRanges kPunctuation;      // of ASCII and Unicode
+extern const CodeRanges kControls;         // `clean_text` removes these
+extern const CodeRanges kNonspacingMarks;  // removed by `strip_accents` (BERT)
+extern const CodeRanges kCombiningMarks;   // removed by `StripAccents`
+extern const CodeRanges kChinese;          // BERT adds spaces around these
 
-// What the normal forms take apart; utf8proc knows into what.
+// Characters that the normalization forms decompose; utf8proc has the
+// decompositions.
 extern const CodeRanges kCanonical;
 extern const CodeRanges kCompatible;
 
-extern const CaseRanges kLowerCase;  // U+0130 apart: it becomes two.
+extern const CaseRanges kLowerCase;  // Without U+0130, which becomes two.
 extern const ClassRanges kMarkClasses;
 
 }  // namespace transformers::tokenizers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unigram: the way through a piece whose tokens' scores add up highest.
+// Unigram: the tokenization of a piece with the highest sum of scores.
 #include <limits>
 #include <optional>
 
@@ -14,16 +14,17 @@ std::string byte_token(unsigned byte);
 
 namespace {
 
-// An unknown character costs this much more than the least likely token.
+// An unknown character scores this much less than the least likely token.
 constexpr double kUnknownPenalty = 10.0;
 
-struct Scored {
+struct ScoredVocabulary {
   Vocabulary vocabulary;
   std::vector<double> scores;
 };
 
-Scored read_scored(const ModelText& parts, const std::string& source) {
-  Scored result;
+ScoredVocabulary read_scored_vocabulary(
+    const ModelText& parts, const std::string& source) {
+  ScoredVocabulary result;
   const std::string_view text = parts.vocab;
   result.vocabulary.reserve(parts.vocab_size, text.size() / 2);
   JsonCursor cursor(text, source, "$.model.vocab", parts.mapped);
@@ -45,7 +46,8 @@ Scored read_scored(const ModelText& parts, const std::string& source) {
     }
     const auto id = static_cast<std::uint32_t>(result.scores.size());
     if (id >= Vocabulary::kMaxId) {
-      cursor.fail("too many tokens");
+      cursor.fail(accelerate::str_cat(
+          "there are more than ", Vocabulary::kMaxId, " tokens"));
     }
     result.vocabulary.add(token, id);
     result.scores.push_back(score);
@@ -56,7 +58,7 @@ Scored read_scored(const ModelText& parts, const std::string& source) {
 
 class Unigram : public Model {
  public:
-  Unigram(const JsonNode& node, Scored scored)
+  Unigram(const JsonNode& node, ScoredVocabulary scored)
       : Model(std::move(scored.vocabulary)),
         scores_(std::move(scored.scores)),
         byte_fallback_(node.boolean("byte_fallback", false)) {
@@ -64,22 +66,25 @@ class Unigram : public Model {
       const std::int64_t id = unknown->as_integer();
       if (id < 0 || id >= static_cast<std::int64_t>(scores_.size())) {
         unknown->fail(accelerate::str_cat(
-            id, " is no id of a vocabulary of ", scores_.size()));
+            "the id ",
+            id,
+            " is not in the vocabulary, whose size is ",
+            scores_.size()));
       }
-      unknown_ = static_cast<std::uint32_t>(id);
+      unk_id_ = static_cast<std::uint32_t>(id);
     } else {
       node.fail("the key `unk_id` is missing");
     }
-    double least = std::numeric_limits<double>::infinity();
+    double lowest_score = std::numeric_limits<double>::infinity();
     for (const double score : scores_) {
-      least = std::min(least, score);
+      lowest_score = std::min(lowest_score, score);
     }
-    unknown_score_ = least - kUnknownPenalty;
+    unknown_score_ = lowest_score - kUnknownPenalty;
     vocabulary_.for_each([&](std::string_view token, std::uint32_t id) {
       trie_.add(token, id);
     });
     for (unsigned byte = 0; byte < 256; ++byte) {
-      bytes_[byte] = vocabulary_.find(byte_token(byte));
+      byte_ids_[byte] = vocabulary_.find(byte_token(byte));
     }
   }
 
@@ -97,25 +102,26 @@ class Unigram : public Model {
   void tokenize(std::string_view piece, TokenSink& sink) const override {
     thread_local std::vector<Best> best;
     find_best(piece, best);
-    // The way back, from the end: tokens in reverse.
-    thread_local std::vector<Span> way;
-    way.clear();
+    // Walk back from the end: the tokens in reverse order.
+    thread_local std::vector<Span> path;
+    path.clear();
     for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {
-      const bool joins = best[end].id == unknown_ && !way.empty() &&
-                         best[way.back().end].id == unknown_;
+      const bool extends_unknown = best[end].id == unk_id_ && !path.empty() &&
+                                   best[path.back().end].id == unk_id_;
       const auto begin = best[end].begin;
-      if (joins) {
-        way.back().begin = begin;  // Unknown characters in a row are one.
+      if (extends_unknown) {
+        path.back().begin =
+            begin;  // Consecutive unknown characters are one token.
       } else {
-        way.push_back({begin, static_cast<std::uint32_t>(end)});
+        path.push_back({begin, static_cast<std::uint32_t>(end)});
       }
     }
-    for (auto at = way.rbegin(); at != way.rend(); ++at) {
+    for (auto at = path.rbegin(); at != path.rend(); ++at) {
       add(piece, *at, best[at->end].id, sink);
     }
     if (best.capacity() > 65536) {
       std::vector<Best>().swap(best);
-      std::vector<Span>().swap(way);
+      std::vector<Span>().swap(path);
     }
   }
 
@@ -132,8 +138,8 @@ class Unigram : public Model {
     for (std::size_t at = 0; at < piece.size();) {
       const std::size_t length =
           utf8_length(static_cast<unsigned char>(piece[at]));
-      const double till_here = best[at].score;
-      bool single = false;
+      const double score_so_far = best[at].score;
+      bool has_single_character = false;
       std::uint32_t node = Trie::kRoot;
       for (std::size_t end = at + 1; end <= piece.size(); ++end) {
         node = trie_.child(node, static_cast<unsigned char>(piece[end - 1]));
@@ -142,18 +148,18 @@ class Unigram : public Model {
         }
         const std::uint32_t id = trie_.value(node);
         if (id != Trie::kNone) {
-          offer(best[end], till_here + scores_[id], at, id);
-          single |= end - at == length;
+          relax(best[end], score_so_far + scores_[id], at, id);
+          has_single_character |= end - at == length;
         }
       }
-      if (!single) {
-        offer(best[at + length], till_here + unknown_score_, at, unknown_);
+      if (!has_single_character) {
+        relax(best[at + length], score_so_far + unknown_score_, at, unk_id_);
       }
       at += length;
     }
   }
 
-  static void offer(
+  static void relax(
       Best& target, double score, std::size_t begin, std::uint32_t id) {
     if (!target.reached || score > target.score) {
       target = {score, static_cast<std::uint32_t>(begin), id, true};
@@ -165,27 +171,27 @@ class Unigram : public Model {
       const Span& part,
       std::uint32_t id,
       TokenSink& sink) const {
-    if (id != unknown_) {
+    if (id != unk_id_) {
       sink.add(id, part.begin, part.end);
       return;
     }
     const std::string_view text = piece.substr(part.begin, part.size());
-    // Unknown characters together may spell a token that scores less.
-    if (const auto known = vocabulary_.find(text)) {
-      sink.add(*known, part.begin, part.end);
+    // The unknown characters together may be a token with a lower score.
+    if (const auto id_of_run = vocabulary_.find(text)) {
+      sink.add(*id_of_run, part.begin, part.end);
     } else if (byte_fallback_ && has_bytes(text)) {
       for (const char byte : text) {
         sink.add(
-            *bytes_[static_cast<unsigned char>(byte)], part.begin, part.end);
+            *byte_ids_[static_cast<unsigned char>(byte)], part.begin, part.end);
       }
     } else {
-      sink.add(unknown_, part.begin, part.end);
+      sink.add(unk_id_, part.begin, part.end);
     }
   }
 
   bool has_bytes(std::string_view text) const {
     for (const char byte : text) {
-      if (!bytes_[static_cast<unsigned char>(byte)]) {
+      if (!byte_ids_[static_cast<unsigned char>(byte)]) {
         return false;
       }
     }
@@ -194,17 +200,18 @@ class Unigram : public Model {
 
   std::vector<double> scores_;
   Trie trie_;
-  std::uint32_t unknown_ = 0;
+  std::uint32_t unk_id_ = 0;
   double unknown_score_ = 0;
   bool byte_fallback_;
-  std::optional<std::uint32_t> bytes_[256];
+  std::optional<std::uint32_t> byte_ids_[256];
 };
 
 }  // namespace
 
 std::unique_ptr<Model> make_unigram(
     const JsonNode& node, const ModelText& text) {
-  return std::make_unique<Unigram>(node, read_scored(text, node.source()));
+  return std::make_unique<Unigram>(
+      node, read_scored_vocabulary(text, node.source()));
 }
 
 }  // namespace transformers::tokenizers

@@ -62,10 +62,10 @@ bool Vocabulary::add(std::string_view token, std::uint32_t id) {
   slots_[slot] = slot_of(hash, index);
   entries_.push_back({static_cast<std::uint32_t>(texts_.size()), id});
   texts_.append(token);
-  if (in_order_ && id != index) {
-    leave_order();
+  if (ids_are_indices_ && id != index) {
+    build_id_table();
   }
-  if (!in_order_) {
+  if (!ids_are_indices_) {
     if (id >= by_id_.size()) {
       by_id_.resize(id + 1);
     }
@@ -74,8 +74,8 @@ bool Vocabulary::add(std::string_view token, std::uint32_t id) {
   return true;
 }
 
-void Vocabulary::leave_order() {
-  in_order_ = false;
+void Vocabulary::build_id_table() {
+  ids_are_indices_ = false;
   by_id_.reserve(entries_.capacity());
   for (std::uint32_t i = 1; i < entries_.size(); ++i) {
     by_id_.push_back(i);
@@ -98,9 +98,9 @@ std::optional<std::uint32_t> Vocabulary::find(std::string_view token) const {
   return find(token, hash_bytes(token));
 }
 
-// A slot leads to an entry and that to a text: each step is taken for all
-// hashes before the next, so that the memory behind them comes side by side.
-void Vocabulary::fetch(std::span<const std::uint64_t> hashes) const {
+// A slot points to an entry, and the entry to a text. Each step is done for all
+// hashes before the next one, so that the memory accesses overlap.
+void Vocabulary::prefetch(std::span<const std::uint64_t> hashes) const {
   for (const std::uint64_t hash : hashes) {
     __builtin_prefetch(&slots_[first_slot(hash, slots_.size())]);
   }
@@ -134,17 +134,17 @@ void Vocabulary::find_all(
   for (const std::string_view token : tokens) {
     hashes.push_back(hash_bytes(token));
   }
-  fetch(hashes);
+  prefetch(hashes);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     ids[i] = find(tokens[i], hashes[i]);
   }
 }
 
 std::optional<std::string_view> Vocabulary::text(std::uint32_t id) const {
-  if (id >= limit() || (!in_order_ && by_id_[id] == 0)) {
+  if (id >= limit() || (!ids_are_indices_ && by_id_[id] == 0)) {
     return std::nullopt;
   }
-  return view(in_order_ ? id : by_id_[id] - 1);
+  return view(ids_are_indices_ ? id : by_id_[id] - 1);
 }
 
 }  // namespace transformers::tokenizers

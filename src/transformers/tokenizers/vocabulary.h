@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens by text and by id.
+// Looks up tokens by text and by id.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,33 @@
 
 namespace transformers::tokenizers {
 
-/// Ids and the texts they stand for, in one block of memory.
+/// Token ids and their texts; all texts are in one block of memory.
 class Vocabulary {
  public:
-  /// Ids beyond this are refused: they index tables and have 24 bits there.
+  /// The largest id: tables store ids in 24 bits.
   static constexpr std::int64_t kMaxId = (1 << 24) - 2;
 
   void reserve(std::size_t tokens, std::size_t bytes);
-  /// Returns whether the token was new. There may be `kMaxId` tokens.
+  /// Adds a token. Returns whether the token was new. At most `kMaxId` tokens
+  /// can be added.
   bool add(std::string_view token, std::uint32_t id);
 
   std::optional<std::uint32_t> find(std::string_view token) const;
-  /// Finds each of `tokens`; `ids` is as long. Waits for memory once for all
-  /// of them rather than for each, so it is quicker by half for many.
+  /// Finds the ids of all `tokens` and writes them to `ids`, which must have
+  /// the same length. Prefetches memory, which halves the time for a large
+  /// batch.
   void find_all(
       std::span<const std::string_view> tokens,
       std::span<std::optional<std::uint32_t>> ids) const;
-  /// The text of an id, or nothing.
+  /// Returns the text of the token with this id, or nothing if there is none.
   std::optional<std::string_view> text(std::uint32_t id) const;
   std::size_t size() const { return entries_.size(); }
-  /// One more than the largest id.
+  /// The largest id plus one.
   std::uint32_t limit() const {
     return static_cast<std::uint32_t>(
-        in_order_ ? entries_.size() : by_id_.size());
+        ids_are_indices_ ? entries_.size() : by_id_.size());
   }
-  /// Calls `each(text, id)` in the order in which tokens were added.
+  /// Calls `each(text, id)` in insertion order.
   template <typename Each>
   void for_each(Each each) const {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -45,7 +47,7 @@ class Vocabulary {
 
  private:
   struct Entry {
-    std::uint32_t begin;  // Of its text, which ends where the next begins.
+    std::uint32_t begin;  // Of the text, which ends where the next one begins.
     std::uint32_t id;
   };
   std::string_view view(std::size_t index) const {
@@ -62,17 +64,17 @@ class Vocabulary {
   std::size_t find_slot(std::string_view token, std::uint64_t hash) const;
   std::optional<std::uint32_t> find(
       std::string_view token, std::uint64_t hash) const;
-  void fetch(std::span<const std::uint64_t> hashes) const;
-  void leave_order();
+  void prefetch(std::span<const std::uint64_t> hashes) const;
+  void build_id_table();
 
   std::string texts_;
   std::vector<Entry> entries_;
-  // Eight bits of a hash and 24 of one more than an index; 0 is free. Linear
-  // probing, a quarter is free.
+  // 8 bits of the hash and 24 bits of the index plus one; 0 is a free slot.
+  // Linear probing; a quarter of the slots is free.
   std::vector<std::uint32_t> slots_;
-  // As long as every id is its index, which is usual, there is no table of
-  // ids. In it, too, stands one more than the index.
-  bool in_order_ = true;
+  // While every id equals its index, which is usual, `by_id_` is empty.
+  // Otherwise it contains the index plus one for each id.
+  bool ids_are_indices_ = true;
   std::vector<std::uint32_t> by_id_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remembers the tokens of words. A word and its tokens share a slot of one or
-// two cache lines, so a hit costs one trip to memory; a slot that is needed
-// for another word is overwritten, so the size never grows.
+// Caches the tokens of words. A word and its tokens share a slot of one or two
+// cache lines, so a hit costs one memory access. New words overwrite old words,
+// so the cache does not grow.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +22,13 @@ class CacheTable {
   struct Slot {
     std::uint64_t key[KeyBytes / 8];
     std::uint32_t ids[MaxIds];
-    std::uint32_t length;  // 0 is free.
+    std::uint32_t length;  // 0: free.
     std::uint32_t count;
   };
 
   explicit CacheTable(std::size_t slots)
       : mask_(slots - 1),
-        // Zeroed by the system, page by page when first used.
+        // The system zeroes each page on first use.
         memory_(std::calloc(slots * sizeof(Slot) + 64, 1)) {
     if (memory_ == nullptr) {
       throw std::bad_alloc();
@@ -38,11 +38,12 @@ class CacheTable {
     slots_ = static_cast<Slot*>(std::align(64, slots * sizeof(Slot), at, room));
   }
 
-  /// A word as whole words of memory. `end` is how far memory may be read.
+  /// A word as 64-bit numbers, padded with zeros.
   struct Key {
     std::uint64_t words[KeyBytes / 8];
     std::uint32_t length;
   };
+  /// Makes the key for a word. `end` is the end of the readable memory.
   static Key key_of(const char* data, std::size_t length, const char* end) {
     Key key;
     key.length = static_cast<std::uint32_t>(length);
@@ -69,14 +70,14 @@ class CacheTable {
     }
     return hash;
   }
-  /// The slot of the word, or null.
+  /// Returns the slot of a word, or null if the word is not cached.
   const Slot* find(const Key& key, std::uint64_t hash) const {
     const Slot* slot = &slots_[hash & mask_];
-    if (same(*slot, key)) {
+    if (matches(*slot, key)) {
       return slot;
     }
     slot = &slots_[(hash & mask_) ^ 1];
-    return same(*slot, key) ? slot : nullptr;
+    return matches(*slot, key) ? slot : nullptr;
   }
   void put(
       const Key& key,
@@ -94,12 +95,12 @@ class CacheTable {
   }
 
  private:
-  static bool same(const Slot& slot, const Key& key) {
-    std::uint64_t differs = slot.length ^ key.length;
+  static bool matches(const Slot& slot, const Key& key) {
+    std::uint64_t difference = slot.length ^ key.length;
     for (std::size_t i = 0; i < KeyBytes / 8; ++i) {
-      differs |= slot.key[i] ^ key.words[i];
+      difference |= slot.key[i] ^ key.words[i];
     }
-    return differs == 0;
+    return difference == 0;
   }
   struct Free {
     void operator()(void* memory) const { std::free(memory); }
@@ -111,7 +112,7 @@ class CacheTable {
 };
 
 using ShortWords = CacheTable<24, 8>;  // One cache line.
-using LongWords = CacheTable<64, 14>;  // Two.
+using LongWords = CacheTable<64, 14>;  // Two cache lines.
 static_assert(sizeof(ShortWords::Slot) == 64);
 static_assert(sizeof(LongWords::Slot) == 128);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens of words by way of those that are remembered.
+// Looks up the tokens of words in the cache.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace transformers::tokenizers {
 
-// Appends ids to a vector through a pointer, with room made in advance, so
-// that a remembered word costs one copy of fixed size.
+// Appends ids to a vector that is enlarged in advance, so that a cached word
+// costs one copy of fixed size.
 class IdWriter {
  public:
   IdWriter(std::vector<std::uint32_t>& ids, std::size_t expected)
@@ -53,16 +53,17 @@ class IdWriter {
   std::size_t size_;
 };
 
-// The ids of a word: remembered, or made by `make`, which leaves them in
-// `workspace.scratch.ids`, and remembered for the next time.
-template <typename Table, typename Make>
+// Appends the ids of a word from the cache. If the word is not cached,
+// `tokenize_word` writes its ids to `workspace.scratch.ids`, and they are
+// cached.
+template <typename Table, typename Tokenize>
 void look_up(
     Table& table,
     std::string_view word,
     const char* end,
     Workspace& workspace,
     IdWriter& out,
-    Make make) {
+    Tokenize tokenize_word) {
   const auto key = Table::key_of(word.data(), word.size(), end);
   const std::uint64_t hash = Table::hash_of(key);
   if (const auto* slot = table.find(key, hash)) {
@@ -70,7 +71,7 @@ void look_up(
     return;
   }
   workspace.scratch.ids.clear();
-  make();
+  tokenize_word();
   const auto& ids = workspace.scratch.ids;
   if (ids.size() <= std::size(typename Table::Slot().ids)) {
     table.put(key, hash, ids.data(), ids.size());
@@ -78,25 +79,30 @@ void look_up(
   out.add(ids);
 }
 
-template <typename Make>
+template <typename Tokenize>
 void add_word(
     std::string_view word,
     const char* end,
     Workspace& workspace,
     IdWriter& out,
-    Make make) {
+    Tokenize tokenize_word) {
   if (word.size() <= 24) {
-    look_up(workspace.short_words, word, end, workspace, out, make);
+    look_up(workspace.short_words, word, end, workspace, out, tokenize_word);
   } else if (word.size() <= 64) {
-    look_up(workspace.long_words, word, end, workspace, out, make);
+    look_up(workspace.long_words, word, end, workspace, out, tokenize_word);
   } else {
     workspace.scratch.ids.clear();
-    make();
+    tokenize_word();
     out.add(workspace.scratch.ids);
   }
 }
 
-enum BertByte : std::uint8_t { kInWord, kGap, kMark, kSlow };
+enum BertByte : std::uint8_t {
+  kInWord,
+  kSeparator,
+  kAsciiPunctuation,
+  kSlowPath
+};
 
 struct BertTable {
   std::uint8_t of[256];
@@ -104,16 +110,19 @@ struct BertTable {
     for (int c = 0; c < 256; ++c) {
       const bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                         (c >= '0' && c <= '9');
-      const bool gap = c == ' ' || c == '\t' || c == '\n' || c == '\r';
-      of[c] = word ? kInWord : gap ? kGap : c > ' ' && c < 127 ? kMark : kSlow;
+      const bool separator = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+      of[c] = word                 ? kInWord
+              : separator          ? kSeparator
+              : c > ' ' && c < 127 ? kAsciiPunctuation
+                                   : kSlowPath;
     }
   }
 };
 inline constexpr BertTable kBert{};
 
-/// Calls `each(from, to, plain)` for what lies between gaps: runs of other
-/// characters, and ASCII marks one by one. Plain chunks are ASCII without
-/// control characters.
+/// Calls `each(from, to, plain_ascii)` for each chunk of a text. A chunk is one
+/// ASCII punctuation mark, or a run of characters that are neither separators
+/// nor ASCII punctuation marks. A plain ASCII chunk has no control characters.
 template <typename Each>
 void for_each_bert_chunk(std::string_view text, Each each) {
   const auto kind = [&](std::size_t i) {
@@ -122,19 +131,19 @@ void for_each_bert_chunk(std::string_view text, Each each) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t from = at;
     std::uint8_t here = kind(at++);
-    if (here == kGap) {
+    if (here == kSeparator) {
       continue;
     }
     std::uint8_t seen = here;
-    while (here != kMark && at < text.size()) {
+    while (here != kAsciiPunctuation && at < text.size()) {
       here = kind(at);
-      if (here == kGap || here == kMark) {
+      if (here == kSeparator || here == kAsciiPunctuation) {
         break;
       }
       seen |= here;
       ++at;
     }
-    each(from, at, seen != kSlow);
+    each(from, at, seen != kSlowPath);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece: the longest token that begins the rest of a word, again and
-// again; a word with a rest that no token begins is unknown as a whole.
+// WordPiece: repeatedly takes the longest token that the rest of the word
+// begins with. If there is none, the whole word is unknown.
 #include "base/str_cat.h"
 #include "transformers/tokenizers/model.h"
 #include "transformers/tokenizers/trie.h"
@@ -13,17 +13,17 @@ class WordPiece : public Model {
   WordPiece(const JsonNode& node, Vocabulary vocabulary)
       : Model(std::move(vocabulary)),
         max_characters_(node.integer("max_input_chars_per_word", 100)) {
-    const std::string unknown = node.string("unk_token", "[UNK]");
-    const auto id = vocabulary_.find(unknown);
+    const std::string unk_token = node.string("unk_token", "[UNK]");
+    const auto id = vocabulary_.find(unk_token);
     if (!id) {
       node.fail(accelerate::str_cat(
-          "the vocabulary lacks `unk_token`, which is `", unknown, "`"));
+          "the vocabulary lacks the `unk_token` `", unk_token, "`"));
     }
-    unknown_ = *id;
+    unk_id_ = *id;
     vocabulary_.for_each([&](std::string_view token, std::uint32_t token_id) {
       trie_.add(token, token_id);
     });
-    inside_ =
+    continuation_root_ =
         trie_.walk(Trie::kRoot, node.string("continuing_subword_prefix", "##"));
   }
 
@@ -37,8 +37,8 @@ class WordPiece : public Model {
     std::size_t at = 0;
     while (!too_long && at < piece.size()) {
       std::uint32_t id = 0;
-      const std::size_t size =
-          longest(at == 0 ? Trie::kRoot : inside_, piece.substr(at), id);
+      const std::size_t size = longest_match(
+          at == 0 ? Trie::kRoot : continuation_root_, piece.substr(at), id);
       if (size == 0) {
         break;
       }
@@ -50,12 +50,12 @@ class WordPiece : public Model {
       if (sink.spans != nullptr) {
         sink.spans->resize(before);
       }
-      sink.add(unknown_, 0, piece.size());
+      sink.add(unk_id_, 0, piece.size());
     }
   }
 
  private:
-  std::size_t longest(
+  std::size_t longest_match(
       std::uint32_t node, std::string_view rest, std::uint32_t& id) const {
     std::size_t size = 0;
     for (std::size_t i = 0; i < rest.size() && node != Trie::kNone; ++i) {
@@ -69,8 +69,8 @@ class WordPiece : public Model {
   }
 
   Trie trie_;
-  std::uint32_t inside_ = Trie::kNone;
-  std::uint32_t unknown_ = 0;
+  std::uint32_t continuation_root_ = Trie::kNone;
+  std::uint32_t unk_id_ = 0;
   std::int64_t max_characters_;
 };
 
@@ -78,21 +78,21 @@ class WordLevel : public Model {
  public:
   WordLevel(const JsonNode& node, Vocabulary vocabulary)
       : Model(std::move(vocabulary)) {
-    const std::string unknown = node.string("unk_token");
-    const auto id = vocabulary_.find(unknown);
+    const std::string unk_token = node.string("unk_token");
+    const auto id = vocabulary_.find(unk_token);
     if (!id) {
       node.fail(accelerate::str_cat(
-          "the vocabulary lacks `unk_token`, which is `", unknown, "`"));
+          "the vocabulary lacks the `unk_token` `", unk_token, "`"));
     }
-    unknown_ = *id;
+    unk_id_ = *id;
   }
   std::string_view name() const override { return "WordLevel"; }
   void tokenize(std::string_view piece, TokenSink& sink) const override {
-    sink.add(vocabulary_.find(piece).value_or(unknown_), 0, piece.size());
+    sink.add(vocabulary_.find(piece).value_or(unk_id_), 0, piece.size());
   }
 
  private:
-  std::uint32_t unknown_ = 0;
+  std::uint32_t unk_id_ = 0;
 };
 
 }  // namespace

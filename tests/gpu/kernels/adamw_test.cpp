@@ -7,14 +7,14 @@ namespace accelerate::cuda::kernels {
 namespace {
 
 struct Parameter {
-  at::Tensor value, gradient, exp_avg, exp_avg_sq, shadow;
+  at::Tensor value, gradient, exp_avg, exp_avg_sq, bf16_copy;
 };
 
 std::vector<Parameter> parameters_of(
     const std::vector<std::int64_t>& sizes, at::ScalarType gradient_type) {
   std::vector<Parameter> all;
   for (const std::int64_t size : sizes) {
-    // From an odd place, where no vector fits, for every third.
+    // Every third tensor starts at an odd address, where vectors do not fit.
     const std::int64_t skip = all.size() % 3 == 2 ? 1 : 0;
     const auto piece = [&](const at::Tensor& t) { return t.slice(0, skip); };
     all.push_back(
@@ -39,13 +39,13 @@ void run(
          floats(p.exp_avg),
          floats(p.exp_avg_sq),
          floats(step),
-         bytes(p.shadow),
+         bytes(p.bf16_copy),
          p.value.numel()});
   }
   adamw(tensors.data(), static_cast<int>(tensors.size()), arguments, stream());
 }
 
-// In fp64, as the paper has it.
+// In fp64, as in the paper.
 void step_reference(Parameter& p, double lr, double step, double scale) {
   const auto g = p.gradient.to(at::kDouble) / scale;
   p.value = p.value.to(at::kDouble) * (1 - lr * 0.01);
@@ -78,12 +78,13 @@ void check(
        .grad_scale_at = floats(scale),
        .found_inf_at = floats(found_inf)});
   for (std::size_t i = 0; i < all.size(); ++i) {
-    // The mean's two parts may cancel, in a tensor of one element above all.
+    // The two terms of the mean may cancel, above all in a tensor of one
+    // element.
     EXPECT_CLOSE(
         all[i].exp_avg - expected[i].exp_avg + parts[i], parts[i], 1e-6);
     EXPECT_CLOSE(all[i].value, expected[i].value, 1e-6);
     EXPECT_CLOSE(all[i].exp_avg_sq, expected[i].exp_avg_sq, 1e-6);
-    EXPECT_TRUE(at::equal(all[i].shadow, all[i].value.to(at::kBFloat16)));
+    EXPECT_TRUE(at::equal(all[i].bf16_copy, all[i].value.to(at::kBFloat16)));
   }
 }
 
@@ -93,7 +94,7 @@ TEST(AdamWKernel, UpdatesEveryTensor) {
   }
 }
 
-TEST(AdamWKernel, TakesMoreTensorsThanOneLaunch) {
+TEST(AdamWKernel, UpdatesMoreTensorsThanFitIntoOneLaunch) {
   check(std::vector<std::int64_t>(901, 33), at::kFloat);
 }
 
@@ -112,7 +113,7 @@ TEST(AdamWKernel, WritesNothingWhenAGradientOverflowed) {
     EXPECT_TRUE(at::equal(all[i].value, before[i].value));
     EXPECT_TRUE(at::equal(all[i].exp_avg, before[i].exp_avg));
     EXPECT_TRUE(at::equal(all[i].exp_avg_sq, before[i].exp_avg_sq));
-    EXPECT_TRUE(all[i].shadow.isnan().all().item<bool>());
+    EXPECT_TRUE(all[i].bf16_copy.isnan().all().item<bool>());
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused blocks beside plain LibTorch ops: the error against fp64 may be twice
-// that of the same ops in bf16, for the result and for each gradient.
+// Fused blocks compared with plain LibTorch ops: the error against fp64 may be
+// twice the error of the same ops in bf16, for the result and each gradient.
 #pragma once
 
 #include <cmath>
@@ -52,14 +52,14 @@ inline Outcome run(
   outcome.y = compute(x_leaf, leaves);
   outcome.y.backward(dy.to(outcome.y.scalar_type()));
   outcome.gradients.push_back(x_leaf.grad());
-  for (const auto& one : leaves) {
-    outcome.gradients.push_back(one.grad());
+  for (const auto& parameter : leaves) {
+    outcome.gradients.push_back(parameter.grad());
   }
   return outcome;
 }
 
-// `plain` in fp64 is the truth, in bf16 the measure; `fused` keeps fp32
-// parameters and gets x in fp32, whose values bf16 can hold.
+// `plain` in fp64 is the reference, in bf16 the baseline. `fused` has fp32
+// parameters and gets x in fp32, with values that bf16 can represent.
 inline void compare(
     const Compute& plain,
     const Compute& fused,
@@ -67,28 +67,32 @@ inline void compare(
     const Tensors& parameters,
     const std::vector<std::string>& names) {
   const auto dy = at::randn_like(plain(x, parameters)).to(at::kBFloat16);
-  const auto truth = run(plain, x, parameters, dy, at::kDouble);
-  const auto usual = run(plain, x, parameters, dy, at::kBFloat16);
-  const auto ours = run(fused, x, parameters, dy, at::kFloat);
+  const auto reference = run(plain, x, parameters, dy, at::kDouble);
+  const auto baseline = run(plain, x, parameters, dy, at::kBFloat16);
+  const auto result = run(fused, x, parameters, dy, at::kFloat);
   const auto check = [](const std::string& name,
-                        const at::Tensor& a,
-                        const at::Tensor& b,
-                        const at::Tensor& t) {
-    if (t.norm().item<double>() < 1e-9) {
-      return;  // The bias of keys: its gradient is zero but for rounding.
+                        const at::Tensor& fused_value,
+                        const at::Tensor& plain_value,
+                        const at::Tensor& exact) {
+    if (exact.norm().item<double>() < 1e-9) {
+      return;  // The bias of keys: its gradient is zero except for rounding.
     }
-    const double mine = error_of(a, t);
-    const double theirs = error_of(b, t);
-    EXPECT_LE(mine, 2 * theirs + 1e-6) << name;
-    std::printf("  %-12s ours %.2e plain %.2e\n", name.c_str(), mine, theirs);
+    const double fused_error = error_of(fused_value, exact);
+    const double plain_error = error_of(plain_value, exact);
+    EXPECT_LE(fused_error, 2 * plain_error + 1e-6) << name;
+    std::printf(
+        "  %-12s fused %.2e plain %.2e\n",
+        name.c_str(),
+        fused_error,
+        plain_error);
   };
-  check("y", ours.y, usual.y, truth.y);
-  for (std::size_t i = 0; i < truth.gradients.size(); ++i) {
+  check("y", result.y, baseline.y, reference.y);
+  for (std::size_t i = 0; i < reference.gradients.size(); ++i) {
     check(
         i == 0 ? "dx" : names.at(i - 1),
-        ours.gradients[i],
-        usual.gradients[i],
-        truth.gradients[i]);
+        result.gradients[i],
+        baseline.gradients[i],
+        reference.gradients[i]);
   }
 }
 
@@ -104,7 +108,7 @@ inline at::Tensor heads_of(const at::Tensor& x, std::int64_t heads) {
   return x.view({x.size(0), x.size(1), heads, -1}).transpose(1, 2);
 }
 
-// Step by step, so that it runs in fp64.
+// Attention in separate ops, so that it runs in fp64.
 inline at::Tensor attend(
     const at::Tensor& q,
     const at::Tensor& k,
@@ -116,7 +120,7 @@ inline at::Tensor attend(
     scores = scores.to(at::kFloat);
   }
   if (allowed.defined()) {
-    // Added, so that a token which may look at nothing looks at everything.
+    // Added, so that a token that may attend to nothing attends to everything.
     scores = scores + allowed.logical_not().to(scores.scalar_type()) * -30000.0;
   }
   const auto weights = at::softmax(scores, -1).to(v.scalar_type());
@@ -168,9 +172,9 @@ inline Compute plain_encoder(const Sizes& s, const at::Tensor& allowed) {
     const auto part = [&](std::size_t i) {
       return heads_of(at::linear(x, p[i], p[i + 1]), s.heads);
     };
-    const auto mixed = attend(part(0), part(2), part(4), allowed);
+    const auto attended = attend(part(0), part(2), part(4), allowed);
     const auto y1 = at::layer_norm(
-        at::linear(mixed, p[6], p[7]) + x, {s.width}, p[8], p[9], 1e-12);
+        at::linear(attended, p[6], p[7]) + x, {s.width}, p[8], p[9], 1e-12);
     const auto inner = at::gelu(at::linear(y1, p[10], p[11]));
     return at::layer_norm(
         at::linear(inner, p[12], p[13]) + y1, {s.width}, p[14], p[15], 1e-12);
@@ -195,8 +199,8 @@ inline const std::vector<std::string> kEncoderNames = {
     "norm2.w",
     "norm2.b"};
 
-// Adds nothing where a token may be looked at. Expanded or, as masks of long
-// sequences are, with a row for each query.
+// 0 where a token may be attended to. An expanded view or, like masks of long
+// sequences, with a row for each query.
 inline at::Tensor as_bias(
     const at::Tensor& allowed_B11T, std::int64_t tokens, bool has_rows) {
   const auto bias = at::where(
@@ -241,23 +245,23 @@ inline const std::vector<std::string> kGpt2Names = {
     "outer.b"};
 
 inline Compute plain_gpt2(const Sizes& s, const at::Tensor& allowed = {}) {
-  const auto seen = allowed.defined() ? allowed : causal(s.tokens);
+  const auto visible = allowed.defined() ? allowed : causal(s.tokens);
   return [=](const at::Tensor& x, const Tensors& p) {
     const auto y1 = at::layer_norm(x, {s.width}, p[0], p[1], 1e-5);
     const auto qkv = (at::matmul(y1, p[2]) + p[3]).chunk(3, -1);
-    const auto mixed = attend(
+    const auto attended = attend(
         heads_of(qkv[0], s.heads),
         heads_of(qkv[1], s.heads),
         heads_of(qkv[2], s.heads),
-        seen);
-    const auto h = x + at::matmul(mixed, p[4]) + p[5];
+        visible);
+    const auto h = x + at::matmul(attended, p[4]) + p[5];
     const auto y2 = at::layer_norm(h, {s.width}, p[6], p[7], 1e-5);
     const auto inner = at::gelu(at::matmul(y2, p[8]) + p[9], "tanh");
     return h + at::matmul(inner, p[10]) + p[11];
   };
 }
 
-inline at::Tensor turned(
+inline at::Tensor rotated(
     const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
   const auto halves = x.chunk(2, -1);
   return x * cos.to(x.scalar_type()) +
@@ -269,7 +273,7 @@ inline Compute plain_llama(
     const at::Tensor& cos,
     const at::Tensor& sin,
     const at::Tensor& allowed = {}) {
-  const auto seen = allowed.defined() ? allowed : causal(s.tokens);
+  const auto visible = allowed.defined() ? allowed : causal(s.tokens);
   return [=](const at::Tensor& x, const Tensors& p) {
     const auto norm = [&](const at::Tensor& in, const at::Tensor& w) {
       const auto wide =
@@ -279,16 +283,16 @@ inline Compute plain_llama(
     };
     const auto y1 = norm(x, p[0]);
     const std::int64_t groups = s.heads / s.key_heads;
-    const auto q = turned(heads_of(at::linear(y1, p[1]), s.heads), cos, sin);
+    const auto q = rotated(heads_of(at::linear(y1, p[1]), s.heads), cos, sin);
     const auto k =
-        turned(heads_of(at::linear(y1, p[2]), s.key_heads), cos, sin);
+        rotated(heads_of(at::linear(y1, p[2]), s.key_heads), cos, sin);
     const auto v = heads_of(at::linear(y1, p[3]), s.key_heads);
-    const auto mixed = attend(
+    const auto attended = attend(
         q,
         k.repeat_interleave(groups, 1),
         v.repeat_interleave(groups, 1),
-        seen);
-    const auto h = x + at::linear(mixed, p[4]);
+        visible);
+    const auto h = x + at::linear(attended, p[4]);
     const auto y2 = norm(h, p[5]);
     return h + at::linear(
                    at::silu(at::linear(y2, p[6])) * at::linear(y2, p[7]), p[8]);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused blocks against plain LibTorch ops: the error against fp64 may be twice
-// that of the same ops in bf16, for the result and for each gradient.
+// Fused blocks compared with plain LibTorch ops; see blocks_support.h.
 #include <cmath>
 #include <functional>
 #include <string>
@@ -22,8 +21,8 @@
 #include "cuda/blocks/linear.h"
 #include "cuda/blocks/linear_cross_entropy.h"
 #include "cuda/blocks/llama_block.h"
+#include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/norm_function.h"
-#include "cuda/blocks/shadows.h"
 #include "gpu/kernels/blocks_support.h"
 
 namespace accelerate::cuda {
@@ -53,7 +52,7 @@ TEST(EncoderBlock, IsAsExactAsPlainOps) {
   }
 }
 
-TEST(EncoderBlock, AnEmptySequenceGivesNumbers) {
+TEST(EncoderBlock, ReturnsFiniteValuesForAnEmptySequence) {
   const Sizes s = kSizes[1];
   auto allowed = at::ones({s.batch, 1, 1, s.tokens}, on_gpu().dtype(at::kBool));
   allowed[1].fill_(false);
@@ -70,7 +69,7 @@ TEST(EncoderBlock, AnEmptySequenceGivesNumbers) {
   }
 }
 
-TEST(EncoderBlock, DropsTheSameInForwardAndBackward) {
+TEST(EncoderBlock, UsesTheSameDropoutMaskInForwardAndBackward) {
   const Sizes s = kSizes[0];
   const auto p = encoder_parameters(s);
   const EncoderBlockOptions options = {
@@ -82,8 +81,8 @@ TEST(EncoderBlock, DropsTheSameInForwardAndBackward) {
     return encoder_block(at, {}, p, options).to(at::kDouble);
   };
   EXPECT_TRUE(at::equal(forward(x), forward(x)));
-  // With the same masks, a small step along the gradient changes the result
-  // as the gradient says.
+  // With the same masks, a small step along the gradient changes the result as
+  // the gradient predicts.
   auto leaf = x.clone().requires_grad_(true);
   const auto weights = at::randn_like(x).to(at::kDouble);
   (forward(leaf) * weights).sum().backward();
@@ -115,7 +114,7 @@ TEST(Gpt2Block, IsAsExactAsPlainOps) {
   }
 }
 
-TEST(Gpt2Block, DropsTheSameInForwardAndBackward) {
+TEST(Gpt2Block, UsesTheSameDropoutMaskInForwardAndBackward) {
   const Sizes s = kSizes[0];
   const auto p = gpt2_parameters(s);
   auto generator = at::cuda::detail::getDefaultCUDAGenerator();
@@ -198,29 +197,29 @@ void compare_losses(
 TEST(LinearCrossEntropy, IsAsExactAsPlainOps) {
   compare_losses(512, 256, 5003);
   compare_losses(7, 64, 10);
-  compare_losses(30000, 64, 50257);  // Several turns.
+  compare_losses(30000, 64, 50257);  // Several chunks.
 }
 
-// As the library's own, also where nothing is left to take the mean of.
-TEST(LinearCrossEntropy, NoLabelThatCountsGivesNanAndNoGradient) {
+// Like LibTorch's loss, also where there are no labels to average over.
+TEST(LinearCrossEntropy, IsNanWithZeroGradientsWhenAllLabelsAreIgnored) {
   for (const std::int64_t rows : {4, 0}) {
     const auto labels = at::full({rows}, -100, on_gpu().dtype(at::kLong));
     auto x = draw({rows, 64}, 1.0).requires_grad_(true);
     auto w = draw({32, 64}, 1.0).requires_grad_(true);
-    const auto ours = linear_cross_entropy(x, w, labels);
-    ours.backward();
+    const auto fused = linear_cross_entropy(x, w, labels);
+    fused.backward();
     auto x2 = x.detach().clone().requires_grad_(true);
-    const auto theirs = at::cross_entropy_loss(
+    const auto plain = at::cross_entropy_loss(
         at::linear(x2, w.detach()), labels, {}, at::Reduction::Mean, -100);
-    theirs.backward();
-    EXPECT_TRUE(std::isnan(ours.item<double>()));
-    EXPECT_TRUE(std::isnan(theirs.item<double>()));
+    plain.backward();
+    EXPECT_TRUE(std::isnan(fused.item<double>()));
+    EXPECT_TRUE(std::isnan(plain.item<double>()));
     EXPECT_TRUE(at::equal(x.grad(), x2.grad())) << rows;
     EXPECT_FALSE(w.grad().any().item<bool>()) << rows;
   }
 }
 
-TEST(LinearCrossEntropy, AWrongLabelIsRefusedByTheNextStep) {
+TEST(LinearCrossEntropy, NextStepThrowsForAWrongLabel) {
   auto x = draw({4, 64}, 1.0).requires_grad_(true);
   auto w = draw({32, 64}, 1.0).requires_grad_(true);
   const auto good = at::zeros({4}, on_gpu().dtype(at::kLong));
@@ -231,23 +230,23 @@ TEST(LinearCrossEntropy, AWrongLabelIsRefusedByTheNextStep) {
     loss.backward();
     EXPECT_TRUE(std::isnan(loss.item<double>()));
     EXPECT_FALSE(x.grad().any().item<bool>());
-    std::string told;
+    std::string message;
     try {
       linear_cross_entropy(x, w, good);
     } catch (const ArgumentError& error) {
-      told = error.what();
+      message = error.what();
     }
     EXPECT_NE(
-        told.find(
-            "a label of an earlier step is " + std::to_string(label) +
-            ", and the vocabulary has 32 entries"),
+        message.find(
+            "a label in an earlier step is " + std::to_string(label) +
+            ", but the vocabulary has 32 entries"),
         std::string::npos)
-        << told;
+        << message;
     EXPECT_TRUE(std::isfinite(linear_cross_entropy(x, w, good).item<double>()));
   }
 }
 
-TEST(LinearCrossEntropy, RefusesLabelsThatItCannotRead) {
+TEST(LinearCrossEntropy, ThrowsForLabelsOfTheWrongSizeOrDevice) {
   const auto x = draw({4, 64}, 1.0);
   const auto w = draw({32, 64}, 1.0);
   const auto longs = on_gpu().dtype(at::kLong);
@@ -258,23 +257,23 @@ TEST(LinearCrossEntropy, RefusesLabelsThatItCannotRead) {
       ArgumentError);
 }
 
-TEST(Embedding, HasTheGradientOfTheLibrarys) {
+TEST(Embedding, HasTheSameGradientAsLibTorch) {
   const auto table = draw({1000, 96}, 1.0).requires_grad_(true);
   const auto ids = at::randint(1000, {4, 77}, on_gpu().dtype(at::kLong));
   const auto dy = draw({4, 77, 96}, 1.0);
   accelerate::cuda::embedding(table, ids, 3).backward(dy.to(at::kBFloat16));
-  const auto ours = table.grad();
+  const auto fused = table.grad();
   table.mutable_grad() = at::Tensor();
   at::embedding(table, ids, 3).backward(dy);
-  EXPECT_LE(error_of(ours, table.grad()), 1e-5);
+  EXPECT_LE(error_of(fused, table.grad()), 1e-5);
 }
 
-// Words, positions, types, norm; 40 words, 12 positions, 2 types.
-struct Embedded {
+// Embeddings of 40 words, 12 positions and 2 types, then a norm.
+struct EmbeddingCase {
   at::Tensor ids, types;
   double dropout = 0.0;
 
-  // The words are x.
+  // All but the words, which are x.
   Tensors parameters() const {
     return {
         draw({12, 96}, 1.0),
@@ -312,7 +311,7 @@ at::Tensor draw_ids(std::int64_t below, at::IntArrayRef sizes) {
   return at::randint(below, sizes, on_gpu().dtype(at::kLong));
 }
 
-void compare_embedded(const Embedded& e) {
+void compare_embedding_case(const EmbeddingCase& e) {
   compare(
       [&](const at::Tensor& x, const Tensors& p) { return e.plain(x, p); },
       [&](const at::Tensor& x, const Tensors& p) { return e.fused(x, p); },
@@ -322,20 +321,20 @@ void compare_embedded(const Embedded& e) {
 }
 
 TEST(SummedEmbedding, IsAsExactAsPlainOps) {
-  compare_embedded({draw_ids(40, {5, 11}), draw_ids(2, {5, 11})});
-  compare_embedded({draw_ids(40, {9, 12}), {}});
-  compare_embedded({draw_ids(40, {1, 1}), {}});
-  // Columns of a larger tensor.
-  compare_embedded(
+  compare_embedding_case({draw_ids(40, {5, 11}), draw_ids(2, {5, 11})});
+  compare_embedding_case({draw_ids(40, {9, 12}), {}});
+  compare_embedding_case({draw_ids(40, {1, 1}), {}});
+  // Ids that are columns of a larger tensor.
+  compare_embedding_case(
       {draw_ids(40, {4, 24}).slice(1, 0, 24, 2),
        draw_ids(2, {4, 24}).slice(1, 0, 24, 2)});
 }
 
-TEST(SummedEmbedding, DropsTheSameInForwardAndBackward) {
-  const Embedded e = {draw_ids(40, {5, 11}), {}, 0.5};
+TEST(SummedEmbedding, UsesTheSameDropoutMaskInForwardAndBackward) {
+  const EmbeddingCase e = {draw_ids(40, {5, 11}), {}, 0.5};
   const auto words = draw({40, 96}, 1.0).requires_grad_(true);
   auto p = e.parameters();
-  p[3].add_(9.0).requires_grad_(true);  // No result is 0 by itself.
+  p[3].add_(9.0).requires_grad_(true);  // Only dropped results are 0.
   const auto y = e.fused(words, p);
   const auto dy = draw({5, 11, 96}, 1.0);
   y.backward(dy.to(at::kBFloat16));
@@ -346,24 +345,24 @@ TEST(SummedEmbedding, DropsTheSameInForwardAndBackward) {
       1e-2);
 }
 
-TEST(SummedEmbedding, AnEmptyBatchHasGradientsOfZero) {
-  const Embedded e = {draw_ids(40, {0, 11}), {}};
+TEST(SummedEmbedding, HasZeroGradientsForAnEmptyBatch) {
+  const EmbeddingCase e = {draw_ids(40, {0, 11}), {}};
   const auto words = draw({40, 96}, 1.0).requires_grad_(true);
   auto p = e.parameters();
-  for (auto& one : p) {
-    one.requires_grad_(true);
+  for (auto& parameter : p) {
+    parameter.requires_grad_(true);
   }
   const auto y = e.fused(words, p);
   ASSERT_EQ(y.sizes(), at::IntArrayRef({0, 11, 96}));
   y.backward(at::zeros_like(y));
   EXPECT_EQ(words.grad().abs().max().item<double>(), 0.0);
-  for (const auto& one : p) {
-    EXPECT_EQ(one.grad().abs().max().item<double>(), 0.0);
+  for (const auto& parameter : p) {
+    EXPECT_EQ(parameter.grad().abs().max().item<double>(), 0.0);
   }
 }
 
-TEST(SummedEmbedding, LeavesWhatItHasNoKernelForToTheReadablePath) {
-  const Embedded e = {draw_ids(40, {2, 13}), {}};  // 12 positions.
+TEST(SummedEmbedding, IsUndefinedWhereThereIsNoKernel) {
+  const EmbeddingCase e = {draw_ids(40, {2, 13}), {}};  // 12 positions.
   EXPECT_FALSE(e.fused(draw({40, 96}, 1.0), e.parameters()).defined());
 }
 
@@ -388,7 +387,7 @@ TEST(Linear, IsAsExactAsPlainOps) {
   compare_linear(draw({7, 40}, 1.0), 13);
 }
 
-TEST(Linear, TakesRowsThatAreApart) {
+TEST(Linear, AcceptsStridedRows) {
   const auto all = draw({6, 5, 96}, 1.0).to(at::kBFloat16);
   const auto wide = draw({64, 96}, 0.1);
   EXPECT_LE(
@@ -398,8 +397,8 @@ TEST(Linear, TakesRowsThatAreApart) {
       1e-2);
 }
 
-// Without a product of the library, whose kernels racecheck cannot follow.
-TEST(NarrowLinear, TakesRowsThatAreApart) {
+// Without a cuBLAS GEMM, whose kernels racecheck cannot handle.
+TEST(NarrowLinear, AcceptsStridedRows) {
   const auto all =
       draw({40, 5, 96}, 1.0).to(at::kBFloat16).requires_grad_(true);
   const auto weight = draw({3, 96}, 0.1).requires_grad_(true);
@@ -415,7 +414,7 @@ TEST(NarrowLinear, TakesRowsThatAreApart) {
   EXPECT_EQ(all.grad().select(1, 0).abs().max().item<double>(), 0.0);
 }
 
-TEST(Linear, AnEmptyBatchHasGradientsOfZero) {
+TEST(Linear, HasZeroGradientsForAnEmptyBatch) {
   for (const std::int64_t outputs : {2, 64}) {
     const auto weight = draw({outputs, 96}, 0.1).requires_grad_(true);
     const auto bias = draw({outputs}, 0.1).requires_grad_(true);
@@ -441,25 +440,26 @@ TEST(Normalize, IsAsExactAsPlainOps) {
       {"weight", "shift"});
 }
 
-TEST(Shadows, FollowTheirParameters) {
+TEST(LowPrecisionCopies, FollowTheirParameters) {
   auto a = draw({4, 8}, 1.0).requires_grad_(true);
   auto b = draw({2, 8}, 1.0).requires_grad_(true);
-  const auto joined = shadow_of(Tensors{a, b});
-  EXPECT_TRUE(at::equal(joined, at::cat({a, b}).to(at::kBFloat16)));
+  const auto concatenated = low_precision_copy_of(Tensors{a, b});
+  EXPECT_TRUE(at::equal(concatenated, at::cat({a, b}).to(at::kBFloat16)));
   {
     at::NoGradGuard no_grad;
     a.add_(1.0);
   }
-  EXPECT_FALSE(find_shadow(a).defined());
-  EXPECT_TRUE(find_shadow(b).defined());
-  EXPECT_EQ(shadow_of(Tensors{a, b}).data_ptr(), joined.data_ptr());
-  EXPECT_TRUE(at::equal(joined, at::cat({a, b}).to(at::kBFloat16)));
+  EXPECT_FALSE(find_low_precision_copy(a).defined());
+  EXPECT_TRUE(find_low_precision_copy(b).defined());
+  EXPECT_EQ(
+      low_precision_copy_of(Tensors{a, b}).data_ptr(), concatenated.data_ptr());
+  EXPECT_TRUE(at::equal(concatenated, at::cat({a, b}).to(at::kBFloat16)));
 }
 
-TEST(Shadows, AreRefreshedByAdamW) {
+TEST(LowPrecisionCopies, AreUpdatedByAdamW) {
   auto a = draw({33, 8}, 1.0).requires_grad_(true);
-  const auto shadow = shadow_of(a);
-  const auto before = shadow.clone();
+  const auto bf16_copy = low_precision_copy_of(a);
+  const auto before = bf16_copy.clone();
   const auto version = a._version();
   adamw_step(
       {.parameters = {a},
@@ -468,9 +468,9 @@ TEST(Shadows, AreRefreshedByAdamW) {
        .exp_avg_sqs = {at::zeros_like(a)},
        .steps = {at::ones({1}, on_gpu())},
        .lr_value = 0.1});
-  EXPECT_FALSE(at::equal(shadow, before));
-  EXPECT_TRUE(at::equal(shadow, a.to(at::kBFloat16)));
-  EXPECT_TRUE(find_shadow(a).defined());
+  EXPECT_FALSE(at::equal(bf16_copy, before));
+  EXPECT_TRUE(at::equal(bf16_copy, a.to(at::kBFloat16)));
+  EXPECT_TRUE(find_low_precision_copy(a).defined());
   EXPECT_GT(a._version(), version);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models: the fused path against the readable one.
+// Whole models: the fused path compared with the reference path.
 //
-// The truth is fp32 without autocast; the error of the fused path in all
-// gradients together may be twice that of the readable path under autocast, and
-// that of each. Batches of a few tokens leave gradients of few values, which
-// scatter: three times.
+// Exact means fp32 without autocast. The error of the fused path, over all
+// gradients and for each of them, may be twice the error of the reference path
+// under autocast. With batches of few tokens, gradients have few values and
+// scatter more: three times.
 #include <cmath>
 #include <functional>
 #include <map>
@@ -17,10 +17,10 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/autocast.h"
+#include "device/cpu_copies.h"
 #include "device/device_library.h"
 #include "device/fused_blocks.h"
-#include "device/host_copies.h"
-#include "gpu/kernels/readable.h"
+#include "gpu/kernels/reference_path.h"
 #include "transformers/transformers.h"
 
 namespace transformers {
@@ -72,42 +72,43 @@ void compare(const Model& model, const TensorMap& batch, double each = 2.0) {
   for (const auto& [name, tensor] : batch) {
     on_gpu.insert_or_assign(name, tensor.to(at::kCUDA));
   }
-  Outcome truth;
-  Outcome readable;
+  Outcome exact;
+  Outcome reference;
   {
-    const Readable only;
-    truth = run(model, on_gpu, Precision::no);
-    readable = run(model, on_gpu, Precision::bf16);
+    const ReferencePathOnly only;
+    exact = run(model, on_gpu, Precision::no);
+    reference = run(model, on_gpu, Precision::bf16);
   }
   const Outcome fused = run(model, on_gpu, Precision::bf16);
-  EXPECT_NEAR(fused.loss, truth.loss, 5e-3 * truth.loss);
+  EXPECT_NEAR(fused.loss, exact.loss, 5e-3 * exact.loss);
   double worst = 0.0;
   std::string worst_name;
-  double all_ours = 0.0;
-  double all_theirs = 0.0;
-  for (const auto& [name, gradient] : truth.gradients) {
+  double fused_total = 0.0;
+  double reference_total = 0.0;
+  for (const auto& [name, gradient] : exact.gradients) {
     const at::Tensor size = gradient.norm();
     if (size.item<double>() < 1e-6) {
-      continue;  // The bias of keys: nothing but rounding.
+      continue;  // The bias of keys: only rounding errors.
     }
-    const double ours = error_of(fused.gradients.at(name), gradient);
-    const double theirs = error_of(readable.gradients.at(name), gradient);
-    all_ours += ours * ours;
-    all_theirs += theirs * theirs;
-    EXPECT_LE(ours, each * theirs + 1e-6) << name;
-    if (ours / theirs > worst) {
-      worst = ours / theirs;
+    const double fused_error = error_of(fused.gradients.at(name), gradient);
+    const double reference_error =
+        error_of(reference.gradients.at(name), gradient);
+    fused_total += fused_error * fused_error;
+    reference_total += reference_error * reference_error;
+    EXPECT_LE(fused_error, each * reference_error + 1e-6) << name;
+    if (fused_error / reference_error > worst) {
+      worst = fused_error / reference_error;
       worst_name = name;
     }
   }
-  EXPECT_LE(all_ours, 4 * all_theirs);
+  EXPECT_LE(fused_total, 4 * reference_total);
   std::printf(
-      "  loss %.5f (fp32 %.5f, readable %.5f), error %.2f x, worst %.2f x: "
+      "  loss %.5f (fp32 %.5f, reference %.5f), error %.2f x, worst %.2f x: "
       "%s\n",
       fused.loss,
-      truth.loss,
-      readable.loss,
-      std::sqrt(all_ours / all_theirs),
+      exact.loss,
+      reference.loss,
+      std::sqrt(fused_total / reference_total),
       worst,
       worst_name.c_str());
 }
@@ -116,14 +117,14 @@ at::Tensor draw(std::int64_t below, at::IntArrayRef sizes) {
   return at::randint(below, sizes, at::kLong);
 }
 
-// Lengths for fused blocks, odd ones, and those that are left to the readable
-// path.
+// Lengths that fused blocks support, odd ones, and lengths that need the
+// reference path.
 constexpr std::int64_t kLengths[] = {48, 37, 7, 1};
 
 TensorMap classified(std::int64_t tokens) {
   auto mask = at::ones({4, tokens}, at::kLong);
   mask[2].slice(0, (tokens + 1) / 2).zero_();
-  // 1 is the padding of RoBERTa.
+  // 1 is RoBERTa's padding id.
   return {
       {"input_ids", draw(998, {4, tokens}) + 2},
       {"attention_mask", mask},
@@ -141,7 +142,7 @@ TEST(FusedModels, DistilBert) {
   config.dropout = 0.0;
   config.attention_dropout = 0.0;
   config.seq_classif_dropout = 0.0;
-  // Its classifier of sequences has a ReLU, whose gradient jumps.
+  // Its sequence classifier has a ReLU, whose gradient is discontinuous.
   const auto model = AutoModelForTokenClassification::from_config(config);
   for (const std::int64_t tokens : kLengths) {
     SCOPED_TRACE(tokens);
@@ -168,7 +169,7 @@ TEST(FusedModels, Roberta) {
   }
 }
 
-// No sequence at all: nan and zeros on both paths.
+// Without any sequence, both paths give nan and zero gradients.
 template <typename Model>
 void compare_empty(const Model& model, const TensorMap& batch) {
   accelerate::cuda_backend().use_device(0);
@@ -178,20 +179,20 @@ void compare_empty(const Model& model, const TensorMap& batch) {
   for (const auto& [name, tensor] : batch) {
     on_gpu.insert_or_assign(name, tensor.slice(0, 0, 0).to(at::kCUDA));
   }
-  Outcome readable;
+  Outcome reference;
   {
-    const Readable only;
-    readable = run(model, on_gpu, Precision::bf16);
+    const ReferencePathOnly only;
+    reference = run(model, on_gpu, Precision::bf16);
   }
   const Outcome fused = run(model, on_gpu, Precision::bf16);
-  EXPECT_TRUE(std::isnan(readable.loss));
+  EXPECT_TRUE(std::isnan(reference.loss));
   EXPECT_TRUE(std::isnan(fused.loss));
-  for (const auto& [name, gradient] : readable.gradients) {
+  for (const auto& [name, gradient] : reference.gradients) {
     EXPECT_TRUE(at::equal(fused.gradients.at(name), gradient)) << name;
   }
 }
 
-TEST(FusedModels, AnEmptyBatch) {
+TEST(FusedModels, EmptyBatch) {
   BertConfig bert;
   bert.vocab_size = 1000;
   bert.hidden_size = 64;
@@ -237,7 +238,7 @@ TEST(FusedModels, Bert) {
        {"labels", draw(2, {4})}});
 }
 
-// A recorded step leaves padding out where the mask is known on the host.
+// A captured step removes padding where the mask is known on the CPU.
 TEST(FusedModels, BertWithoutPadding) {
   accelerate::cuda_backend().use_device(0);
   at::manual_seed(4);
@@ -263,36 +264,36 @@ TEST(FusedModels, BertWithoutPadding) {
   }
   model.module()->to(at::Device(at::kCUDA, 0));
   model->train();
-  Outcome truth;
-  Outcome readable;
+  Outcome exact;
+  Outcome reference;
   {
-    const Readable only;
-    truth = run(model, on_gpu, Precision::no);
-    readable = run(model, on_gpu, Precision::bf16);
+    const ReferencePathOnly only;
+    exact = run(model, on_gpu, Precision::no);
+    reference = run(model, on_gpu, Precision::bf16);
   }
   accelerate::Accelerator accelerator({.mixed_precision = Precision::bf16});
   accelerator.prepare(model);
   const auto padded = run(model, on_gpu, Precision::bf16);
-  accelerate::remember_host_copy(on_gpu.at("attention_mask"), mask);
+  accelerate::remember_cpu_copy(on_gpu.at("attention_mask"), mask);
   for (int call = 0; call < 4; ++call) {
     SCOPED_TRACE(call);
     const auto unpadded = run(model, on_gpu, Precision::bf16);
-    EXPECT_NEAR(unpadded.loss, truth.loss, 5e-3 * truth.loss);
-    for (const auto& [name, gradient] : truth.gradients) {
+    EXPECT_NEAR(unpadded.loss, exact.loss, 5e-3 * exact.loss);
+    for (const auto& [name, gradient] : exact.gradients) {
       if (gradient.norm().item<double>() > 1e-6) {
         EXPECT_LE(
             error_of(unpadded.gradients.at(name), gradient),
-            2 * error_of(readable.gradients.at(name), gradient) + 1e-6)
+            2 * error_of(reference.gradients.at(name), gradient) + 1e-6)
             << name;
       }
     }
     std::printf(
         "  loss %.5f (fp32 %.5f, padded %.5f)\n",
         unpadded.loss,
-        truth.loss,
+        exact.loss,
         padded.loss);
   }
-  // The first call of each kind chooses kernels, the second records.
+  // The first call of each kind chooses kernels, the second captures.
   EXPECT_EQ(model->recorded_steps(), 3);
 }
 
@@ -315,8 +316,8 @@ TEST(FusedModels, Gpt2) {
       model, {{"input_ids", ids}, {"labels", ids}, {"attention_mask", mask}});
 }
 
-// Both paths give nan where no label counts, and gradients of zeros.
-TEST(FusedModels, CausalLossesOfNoLabel) {
+// Both paths give nan and zero gradients where all labels are ignored.
+TEST(FusedModels, CausalLossWithAllLabelsIgnored) {
   accelerate::cuda_backend().use_device(0);
   GPT2Config config;
   config.vocab_size = 1001;
@@ -327,19 +328,19 @@ TEST(FusedModels, CausalLossesOfNoLabel) {
   model.module()->to(at::Device(at::kCUDA, 0));
   model->train();
   const auto ids = draw(1001, {2, 16}).to(at::kCUDA);
-  // The first label is of a token that nothing predicts.
+  // The first label belongs to a token that nothing predicts.
   auto labels = at::full_like(ids, -100);
   labels.select(1, 0).fill_(7);
   const TensorMap batch = {{"input_ids", ids}, {"labels", labels}};
-  Outcome readable;
+  Outcome reference;
   {
-    const Readable only;
-    readable = run(model, batch, Precision::bf16);
+    const ReferencePathOnly only;
+    reference = run(model, batch, Precision::bf16);
   }
   const Outcome fused = run(model, batch, Precision::bf16);
-  EXPECT_TRUE(std::isnan(readable.loss));
+  EXPECT_TRUE(std::isnan(reference.loss));
   EXPECT_TRUE(std::isnan(fused.loss));
-  for (const auto& [name, gradient] : readable.gradients) {
+  for (const auto& [name, gradient] : reference.gradients) {
     EXPECT_FALSE(gradient.any().item<bool>()) << name;
     EXPECT_FALSE(fused.gradients.at(name).any().item<bool>()) << name;
   }
@@ -363,8 +364,8 @@ TEST(FusedModels, Llama) {
       model, {{"input_ids", ids}, {"labels", ids}, {"attention_mask", mask}});
   for (const std::int64_t tokens : {37, 7, 2}) {
     SCOPED_TRACE(tokens);
-    const auto some = ids.slice(1, 0, tokens);
-    compare(model, {{"input_ids", some}, {"labels", some}});
+    const auto shortened = ids.slice(1, 0, tokens);
+    compare(model, {{"input_ids", shortened}, {"labels", shortened}});
   }
 }
 

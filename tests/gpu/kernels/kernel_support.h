@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of kernels share: tensors as pointers, and errors against a
+// Helpers of the kernel tests: tensors as pointers, and errors against a
 // reference in fp64.
 #pragma once
 
@@ -41,7 +41,7 @@ inline at::Tensor random(
   return at::randn(sizes, on_gpu()).to(type);
 }
 
-/// Filled with what no result may keep.
+/// Filled with nan, which no result may keep.
 inline at::Tensor poisoned(
     at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
   return at::full(sizes, NAN, on_gpu(type));
@@ -62,28 +62,32 @@ inline double error_of(const at::Tensor& actual, const at::Tensor& expected) {
   return difference.item<double>() / (norm > 0 ? norm : 1.0);
 }
 
-/// Half of what neighbours of a type lie apart, as a share of them: the most
-/// that rounding changes a value.
+/// Half the relative distance between neighbouring values of a type: the
+/// largest relative rounding error.
 inline double rounding_of(at::ScalarType type) {
   return type == at::kBFloat16 ? 0x1p-8 : type == at::kHalf ? 0x1p-11 : 0x1p-24;
 }
 
-/// What a result may be off that is computed in fp32, in some twenty roundings,
-/// and rounded once more to be stored. The error of many values is their mean
-/// square: that of a rounding is a third of the square of the most.
+/// The allowed relative error of a result that is computed in fp32 with some
+/// twenty roundings and rounded once more to be stored. For many values the
+/// root mean square counts: the mean square of a rounding error is a third of
+/// the square of its maximum.
 inline double bound_of(at::ScalarType type, std::int64_t values = 1) {
   const double stored = rounding_of(type) / (values < 256 ? 1.0 : std::sqrt(3));
   return stored + 20 * rounding_of(at::kFloat);
 }
 
-/// What a sum over rows in fp32 may be off: the terms' roundings, and one for
-/// each level of a tree of partial sums, of what would be without cancelling.
+/// The allowed error of a column-wise sum in fp32: the roundings of the terms
+/// and of each level of a tree of partial sums, relative to the sum without
+/// cancellation.
 inline double sum_bound(const at::Tensor& terms64) {
   const double rows = static_cast<double>(terms64.size(0));
   const double levels = 20 + std::sqrt(rows);
-  const double all = terms64.abs().sum(0).norm().item<double>();
-  const double left = terms64.sum(0).norm().item<double>();
-  return levels * rounding_of(at::kFloat) * all / (left > 0 ? left : 1.0);
+  const double without_cancellation =
+      terms64.abs().sum(0).norm().item<double>();
+  const double total = terms64.sum(0).norm().item<double>();
+  return levels * rounding_of(at::kFloat) * without_cancellation /
+         (total > 0 ? total : 1.0);
 }
 
 #define EXPECT_CLOSE(actual, expected, bound)                       \

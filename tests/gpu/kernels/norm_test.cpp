@@ -49,17 +49,17 @@ Dropout dropout_of(const NormCase& c) {
   return {c.rate, {nullptr, nullptr, 1234, 56}};
 }
 
-// How much larger values are than what is left of them without their mean, at
-// most: a rounding of the one is so many of the other. Rows of few values may
-// lie close together.
-double most_cancelled(const at::Tensor& x) {
+// The largest ratio of a row's root mean square to its standard deviation: it
+// magnifies rounding errors when the mean is subtracted. Rows of few values may
+// have values close to each other.
+double max_cancellation(const at::Tensor& x) {
   if (x.numel() == 0 || x.size(1) < 2) {
     return 1.0;
   }
   const auto rows = x.to(at::kDouble);
   const auto size = rows.pow(2).mean(1).sqrt();
-  const auto left = rows.var(1, /*unbiased=*/false).sqrt();
-  return std::max(1.0, (size / left).max().item<double>());
+  const auto deviation = rows.var(1, /*unbiased=*/false).sqrt();
+  return std::max(1.0, (size / deviation).max().item<double>());
 }
 
 void run_forward(const NormCase& c, NormTensors& t, const Dropout& dropout) {
@@ -82,7 +82,7 @@ void run_forward(const NormCase& c, NormTensors& t, const Dropout& dropout) {
       stream());
 }
 
-// Forward with x = 1, no bias and a residual of 0 shows the mask.
+// Forward with x = 1, no bias and a residual of 0 returns the mask.
 at::Tensor mask_of(const NormCase& c) {
   if (c.rate == 0.0F) {
     return at::ones({c.rows, c.width}, on_gpu());
@@ -158,12 +158,13 @@ void check(const NormCase& c) {
       .workspace = floats(workspace)};
   norm_backward(work, stream());
   norm_backward_sums(work, stream());
-  // The saved sum was rounded once more than the reference's.
+  // The saved sum is rounded once more than the reference.
   const double bound = 2 * bound_of(c.type);
   EXPECT_CLOSE(
       d_weight,
       weight.grad(),
-      bound * (c.is_rms ? 1.0 : most_cancelled(t.sum.defined() ? t.sum : t.x)));
+      bound *
+          (c.is_rms ? 1.0 : max_cancellation(t.sum.defined() ? t.sum : t.x)));
   if (!c.is_rms) {
     EXPECT_CLOSE(d_shift, shift.grad(), 1e-5);
   }
@@ -179,11 +180,12 @@ void check(const NormCase& c) {
   }
 }
 
-// Each path: a warp, a block, and rows that no vector fits.
+// Every code path: one warp, one thread block, and widths that vectors do not
+// fit.
 const std::int64_t kWidths[] = {
     8, 64, 256, 384, 768, 776, 1024, 1032, 2048, 4096, 8192, 9000, 7, 100, 770};
 
-TEST(NormKernel, IsRightAtEveryWidth) {
+TEST(NormKernel, IsCorrectForEveryWidth) {
   for (const std::int64_t width : kWidths) {
     for (const auto type : activation_types()) {
       check({37, width, type});
@@ -194,26 +196,26 @@ TEST(NormKernel, IsRightAtEveryWidth) {
   }
 }
 
-TEST(NormKernel, TakesAnyNumberOfRows) {
+TEST(NormKernel, SupportsAnyNumberOfRows) {
   for (const std::int64_t rows : {0, 1, 3, 4, 5, 131, 1024, 65536}) {
     check({rows, 768, at::kBFloat16, false, true, 0.1F});
     check({rows, 2048, at::kBFloat16, true, true});
   }
 }
 
-TEST(NormKernel, SmallCases) {  // For the memory checker.
+TEST(NormKernel, SmallCases) {  // For compute-sanitizer.
   check({5, 768, at::kBFloat16, false, true, 0.1F});
   check({5, 2048, at::kBFloat16, true, true});
   check({5, 770, at::kBFloat16, false, true, 0.1F});
   check({5, 768, at::kFloat});
 }
 
-TEST(NormKernel, DropsTheShareThatWasAskedFor) {
+TEST(NormKernel, DropsTheRequestedFraction) {
   const auto mask = mask_of({4096, 768, at::kFloat, false, true, 0.1F});
   const double dropped = mask.eq(0).to(at::kDouble).mean().item<double>();
   EXPECT_NEAR(dropped, 0.1, 1e-3);
   EXPECT_NEAR(mask.mean().item<double>(), 1.0, 1e-3);
-  // Neighbouring rows and columns know nothing of each other.
+  // Neighbouring rows and columns are independent.
   const auto centred = mask.ne(0).to(at::kDouble) - (1 - dropped);
   const double along =
       (centred.slice(1, 1) * centred.slice(1, 0, -1)).mean().item<double>();
@@ -223,7 +225,7 @@ TEST(NormKernel, DropsTheShareThatWasAskedFor) {
   EXPECT_NEAR(across, 0.0, 5e-4);
 }
 
-TEST(NormKernel, ReadsTheSeedFromTheDevice) {
+TEST(NormKernel, ReadsTheSeedFromDeviceMemory) {
   const NormCase c = {64, 768, at::kFloat, false, true, 0.25F};
   const auto state =
       at::tensor({std::int64_t{1234}, std::int64_t{50}}, at::kLong)

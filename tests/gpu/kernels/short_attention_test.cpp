@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of short sequences against plain ops: the error against fp64 may
-// be twice that of the same ops in the type. Those run on the CPU: racecheck
-// cannot follow the GPU library's products.
+// Attention of short sequences compared with plain ops: the error against fp64
+// may be twice the error of the same ops in the kernel's type. The plain ops
+// run on the CPU, because racecheck cannot handle cuBLAS GEMMs.
 //
-// Shapes: S sequences, T tokens, N rows, H heads, K width of a head.
+// Shapes: S sequences, T tokens, N rows, H heads, K channels of a head.
 #include "cuda/kernels/short_attention.h"
 
 #include <numeric>
@@ -15,9 +15,9 @@ namespace {
 
 struct Case {
   std::vector<int> lengths;
-  int heads, width;
+  int heads, head_dim;
   at::ScalarType type;
-  bool by_starts = false;
+  bool by_offsets = false;
   bool has_bias = false;
   double dropout = 0.0;
 
@@ -28,8 +28,8 @@ struct Case {
 
 std::string name_of(const Case& c) {
   std::string name = at::toString(c.type);
-  name += " H" + std::to_string(c.heads) + " K" + std::to_string(c.width) +
-          (c.by_starts ? " starts" : "") + (c.has_bias ? " bias" : "") + " T";
+  name += " H" + std::to_string(c.heads) + " K" + std::to_string(c.head_dim) +
+          (c.by_offsets ? " offsets" : "") + (c.has_bias ? " bias" : "") + " T";
   for (const int length : c.lengths) {
     name += " " + std::to_string(length);
   }
@@ -37,13 +37,13 @@ std::string name_of(const Case& c) {
 }
 
 struct Inputs {
-  at::Tensor packed, key_bias, starts, d_out;
+  at::Tensor qkv, key_bias, sequence_offsets, d_out;
 };
 
 Inputs draw(const Case& c) {
   Inputs in;
-  const std::int64_t width = c.heads * c.width;
-  in.packed = random({c.rows(), 3 * width}, c.type);
+  const std::int64_t width = c.heads * c.head_dim;
+  in.qkv = random({c.rows(), 3 * width}, c.type);
   in.d_out = random({c.rows(), width}, c.type);
   if (c.has_bias) {
     const std::int64_t tokens = c.lengths.front();
@@ -51,15 +51,15 @@ Inputs draw(const Case& c) {
         {static_cast<std::int64_t>(c.lengths.size()), tokens}, on_gpu(c.type));
     in.key_bias[0].slice(0, tokens / 2).fill_(-30000.0);
     if (c.lengths.size() > 1) {
-      in.key_bias[1].fill_(-30000.0);  // Nothing to look at.
+      in.key_bias[1].fill_(-30000.0);  // Nothing to attend to.
     }
   }
-  if (c.by_starts) {
-    std::vector<int> starts = {0};
+  if (c.by_offsets) {
+    std::vector<int> sequence_offsets = {0};
     for (const int length : c.lengths) {
-      starts.push_back(starts.back() + length);
+      sequence_offsets.push_back(sequence_offsets.back() + length);
     }
-    in.starts = at::tensor(starts, at::kInt).to(at::kCUDA);
+    in.sequence_offsets = at::tensor(sequence_offsets, at::kInt).to(at::kCUDA);
   }
   return in;
 }
@@ -68,29 +68,30 @@ ShortAttention work_of(const Case& c, const Inputs& in) {
   return {
       .type = type_of(c.type),
       .sequences = static_cast<std::int64_t>(c.lengths.size()),
-      .tokens = c.by_starts ? kShortTokens : c.lengths.front(),
+      .tokens = c.by_offsets ? kShortTokens : c.lengths.front(),
       .heads = c.heads,
-      .width = c.width,
-      .starts = c.by_starts ? in.starts.data_ptr<int>() : nullptr,
+      .head_dim = c.head_dim,
+      .sequence_offsets =
+          c.by_offsets ? in.sequence_offsets.data_ptr<int>() : nullptr,
       .key_bias = bytes(in.key_bias),
       .key_bias_stride = c.has_bias ? in.key_bias.stride(0) : 0,
-      .scale = 1.0F / std::sqrt(static_cast<float>(c.width)),
+      .scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim)),
       .dropout =
           {.rate = static_cast<float>(c.dropout),
            .random = {nullptr, nullptr, 77, 4}},
-      .packed = bytes(in.packed)};
+      .qkv = bytes(in.qkv)};
 }
 
-// One sequence step by step; `factors_HTT` multiplies the weights.
+// One sequence in separate ops; `factors_HTT` multiplies the weights.
 at::Tensor plain_sequence(
     const at::Tensor& rows,
     const Case& c,
     const at::Tensor& bias_T,
     const at::Tensor& factors_HTT) {
-  const auto parts = rows.view({rows.size(0), 3, c.heads, c.width});
+  const auto parts = rows.view({rows.size(0), 3, c.heads, c.head_dim});
   const auto heads = [&](int i) { return parts.select(1, i).transpose(0, 1); };
   auto scores = at::matmul(heads(0), heads(1).transpose(-1, -2)) /
-                std::sqrt(static_cast<double>(c.width));
+                std::sqrt(static_cast<double>(c.head_dim));
   if (bias_T.defined()) {
     scores = scores + bias_T.to(scores.scalar_type());
   }
@@ -104,11 +105,12 @@ at::Tensor plain_sequence(
   }
   return at::matmul(weights, heads(2))
       .transpose(0, 1)
-      .reshape({rows.size(0), c.heads * c.width});
+      .reshape({rows.size(0), c.heads * c.head_dim});
 }
 
 struct Outcome {
-  at::Tensor out, gradient, sums;  // The last over each sequence, ours.
+  at::Tensor out, gradient;
+  at::Tensor sums;  // Column sums over each sequence; only of the kernel.
 };
 
 Outcome plain(
@@ -121,7 +123,7 @@ Outcome plain(
   };
   const auto key_bias = on_cpu(in.key_bias);
   const auto factors = on_cpu(factors_SHTT);
-  const auto leaf = on_cpu(in.packed).to(type).clone().requires_grad_(true);
+  const auto leaf = on_cpu(in.qkv).to(type).clone().requires_grad_(true);
   std::vector<at::Tensor> results;
   std::int64_t row = 0;
   for (std::size_t i = 0; i < c.lengths.size(); ++i) {
@@ -138,8 +140,8 @@ Outcome plain(
   return {out.detach().to(at::kCUDA), leaf.grad().to(at::kCUDA), {}};
 }
 
-Outcome ours(const Case& c, const Inputs& in) {
-  const std::int64_t width = c.heads * c.width;
+Outcome run_kernel(const Case& c, const Inputs& in) {
+  const std::int64_t width = c.heads * c.head_dim;
   const ShortAttention work = work_of(c, in);
   Outcome o = {
       poisoned({c.rows(), width}, c.type),
@@ -165,21 +167,21 @@ Outcome ours(const Case& c, const Inputs& in) {
 void check(
     const Case& c, const Inputs& in, const at::Tensor& factors_SHTT = {}) {
   SCOPED_TRACE(name_of(c));
-  const auto truth = plain(c, in, at::kDouble, factors_SHTT);
-  const auto usual = plain(c, in, c.type, factors_SHTT);
-  const auto mine = ours(c, in);
+  const auto reference = plain(c, in, at::kDouble, factors_SHTT);
+  const auto baseline = plain(c, in, c.type, factors_SHTT);
+  const auto result = run_kernel(c, in);
   const auto compare =
       [&](const at::Tensor& a, const at::Tensor& b, const at::Tensor& t) {
         return std::make_pair(error_of(a, t), error_of(b, t));
       };
-  const auto out = compare(mine.out, usual.out, truth.out);
+  const auto out = compare(result.out, baseline.out, reference.out);
   EXPECT_LE(out.first, 2 * out.second + rounding_of(c.type));
   std::int64_t row = 0;
   for (std::size_t i = 0; i < c.lengths.size(); ++i) {
     const auto terms =
-        mine.gradient.narrow(0, row, c.lengths[i]).to(at::kDouble);
+        result.gradient.narrow(0, row, c.lengths[i]).to(at::kDouble);
     EXPECT_LE(
-        (mine.sums[static_cast<std::int64_t>(i)] - terms.sum(0))
+        (result.sums[static_cast<std::int64_t>(i)] - terms.sum(0))
             .abs()
             .max()
             .item<double>(),
@@ -187,18 +189,19 @@ void check(
     row += c.lengths[i];
   }
   const auto parts = [&](const at::Tensor& d, int i) {
-    return d.view({-1, 3, c.heads * c.width}).select(1, i);
+    return d.view({-1, 3, c.heads * c.head_dim}).select(1, i);
   };
   for (int i = 0; i < 3; ++i) {
-    const auto t = parts(truth.gradient, i);
+    const auto t = parts(reference.gradient, i);
     if (t.norm().item<double>() < 1e-9) {
-      // One token: the weight is 1 whatever the score.
+      // With one token the weight is 1 for any score.
       EXPECT_LE(
-          parts(mine.gradient, i).to(at::kDouble).norm().item<double>(), 0.05);
+          parts(result.gradient, i).to(at::kDouble).norm().item<double>(),
+          0.05);
       continue;
     }
     const auto d =
-        compare(parts(mine.gradient, i), parts(usual.gradient, i), t);
+        compare(parts(result.gradient, i), parts(baseline.gradient, i), t);
     EXPECT_LE(d.first, 2 * d.second + rounding_of(c.type)) << "part " << i;
   }
 }
@@ -222,7 +225,7 @@ TEST(ShortAttentionKernel, IsAsExactAsPlainOps) {
   }
 }
 
-TEST(ShortAttentionKernel, TakesSequencesOfAnyLength) {
+TEST(ShortAttentionKernel, SupportsSequencesOfAnyLength) {
   at::manual_seed(2);
   for (const auto type : kTypes) {
     for (const int width : {32, 64}) {
@@ -231,45 +234,46 @@ TEST(ShortAttentionKernel, TakesSequencesOfAnyLength) {
           3,
           width,
           type,
-          /*by_starts=*/true};
+          /*by_offsets=*/true};
       check(c, draw(c));
     }
   }
 }
 
-TEST(ShortAttentionKernel, TakesManyTokens) {
+TEST(ShortAttentionKernel, SupportsManyTokens) {
   at::manual_seed(3);
   const Case c = {std::vector<int>(512, 128), 1, 64, at::kBFloat16};
   check(c, draw(c));
 }
 
-TEST(ShortAttentionKernel, NothingIsNothing) {
-  const Case c = {{}, 2, 64, at::kBFloat16, /*by_starts=*/true};
+TEST(ShortAttentionKernel, AcceptsAnEmptyBatchAndRejectsOtherHeadSizes) {
+  const Case c = {{}, 2, 64, at::kBFloat16, /*by_offsets=*/true};
   Inputs in = draw(c);
-  EXPECT_EQ(ours(c, in).out.numel(), 0);
+  EXPECT_EQ(run_kernel(c, in).out.numel(), 0);
   ShortAttention work = work_of(c, in);
-  work.width = 48;
+  work.head_dim = 48;
   EXPECT_EQ(
       short_attention_forward(work, nullptr, nullptr, stream()),
       cudaErrorInvalidValue);
 }
 
-// What dropout multiplies the weights with: queries of zeros weigh all keys
-// alike, and values of one key each show a column.
+// The factors by which dropout multiplies the weights. Queries of zeros give
+// all keys the same weight, and one-hot values select one column each.
 at::Tensor factors_of(const Case& c) {
   Inputs in = draw(c);
   const std::int64_t tokens = c.lengths.front();
   const auto sequences = static_cast<std::int64_t>(c.lengths.size());
-  auto parts = in.packed.view({sequences, tokens, 3, c.heads, c.width});
+  auto parts = in.qkv.view({sequences, tokens, 3, c.heads, c.head_dim});
   std::vector<at::Tensor> columns;
-  for (std::int64_t key = 0; key < tokens; key += c.width) {
-    in.packed.zero_();
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(c.width, tokens - key);
+  for (std::int64_t key = 0; key < tokens; key += c.head_dim) {
+    in.qkv.zero_();
+    for (std::int64_t i = 0;
+         i < std::min<std::int64_t>(c.head_dim, tokens - key);
          ++i) {
       parts.select(1, key + i).select(1, 2).select(-1, i).fill_(1.0);
     }
     columns.push_back(
-        ours(c, in).out.view({sequences, tokens, c.heads, c.width}));
+        run_kernel(c, in).out.view({sequences, tokens, c.heads, c.head_dim}));
   }
   return at::cat(columns, -1)
              .slice(-1, 0, tokens)
@@ -278,7 +282,7 @@ at::Tensor factors_of(const Case& c) {
          static_cast<double>(tokens);
 }
 
-TEST(ShortAttentionKernel, DropsTheSameInForwardAndBackward) {
+TEST(ShortAttentionKernel, UsesTheSameDropoutMaskInForwardAndBackward) {
   at::manual_seed(4);
   for (const int tokens : {128, 50}) {
     const Case c = {
@@ -289,7 +293,7 @@ TEST(ShortAttentionKernel, DropsTheSameInForwardAndBackward) {
     EXPECT_NEAR(kept, 0.75, 5 * std::sqrt(0.75 * 0.25 / count));
     const auto factors = drawn.gt(0.5).to(at::kDouble) / 0.75;
     EXPECT_LE((drawn - factors).abs().max().item<double>(), 2e-3);
-    // Neighbours, heads and sequences have masks of their own.
+    // Neighbours, heads and sequences have different masks.
     EXPECT_FALSE(at::equal(factors[0][0], factors[0][1]));
     EXPECT_FALSE(at::equal(factors[0][0], factors[1][0]));
     const auto rows = factors[0][0].sum(0);

@@ -6,14 +6,14 @@
 
 namespace {
 
-accelerate::WorkerOptions parse(const std::vector<std::string>& words) {
+accelerate::WorkerOptions parse(const std::vector<std::string>& arguments) {
   using std::chrono::milliseconds;
-  const auto word = [&](std::size_t i, const char* otherwise) {
-    return i < words.size() ? words[i] : std::string(otherwise);
+  const auto argument = [&](std::size_t i, const char* default_value) {
+    return i < arguments.size() ? arguments[i] : std::string(default_value);
   };
   accelerate::WorkerOptions options;
-  options.scenario = word(1, "");
-  const std::string backend = word(2, "auto");
+  options.scenario = argument(1, "");
+  const std::string backend = argument(2, "auto");
   if (backend == "network") {
     options.group.backend = accelerate::Backend::gloo;
     options.group.shared_memory = false;
@@ -21,11 +21,11 @@ accelerate::WorkerOptions parse(const std::vector<std::string>& words) {
   } else if (backend != "auto") {
     options.group.backend = accelerate::parse_backend(backend);
   }
-  options.group.timeout = milliseconds(std::stoi(word(3, "20000")));
-  if (words.size() > 4) {
-    options.group.warn_after = milliseconds(std::stoi(words[4]));
+  options.group.timeout = milliseconds(std::stoi(argument(3, "20000")));
+  if (arguments.size() > 4) {
+    options.group.warn_after = milliseconds(std::stoi(arguments[4]));
   }
-  options.argument = word(5, "");
+  options.argument = argument(5, "");
   return options;
 }
 

@@ -39,10 +39,10 @@
 namespace accelerate {
 namespace {
 
-// The rank that the tests kill, stop or lead astray.
+// The rank that the tests kill or stop, or that makes the wrong call.
 constexpr int kVictim = 1;
 
-void say(const std::string& line) {
+void print_line(const std::string& line) {
   std::cout << line + "\n" << std::flush;
 }
 
@@ -62,7 +62,7 @@ std::string type_of(const std::exception& error) {
   return "another error";
 }
 
-// Inodes of the memory files of ours that this process has mapped.
+// Inodes of our memory files that this process has mapped.
 std::set<std::string> segments() {
   std::ifstream maps("/proc/self/maps");
   std::set<std::string> inodes;
@@ -80,17 +80,17 @@ std::set<std::string> segments() {
 }
 
 void reduce_once(const Group& group, std::int64_t count = 4) {
-  const at::Tensor mine = at::full({count}, group.rank() + 1.0);
+  const at::Tensor input = at::full({count}, group.rank() + 1.0);
   const double sum = group.size() * (group.size() + 1) / 2.0;
-  if (!group.reduce({mine})[0].eq(sum).all().item<bool>()) {
-    throw std::runtime_error("a wrong sum");
+  if (!group.reduce({input})[0].eq(sum).all().item<bool>()) {
+    throw std::runtime_error("the sum is wrong");
   }
 }
 
 void conformance(const WorkerOptions& options) {
   Group group = join(options.group);
   for (const auto& [name, check] : conformance_checks()) {
-    say(str_cat("check ", name));
+    print_line(str_cat("check ", name));
     check(group);
   }
   if (group.size() == 2) {
@@ -108,57 +108,57 @@ void mixed(const WorkerOptions& options) {
   mixed_collectives(group, std::stoi(options.argument), 20261115);
 }
 
-// The default generator of each process starts elsewhere.
+// The default generator of each process has another seed.
 void random_numbers(const WorkerOptions& options) {
   const Group group = join(options.group);
   at::manual_seed(static_cast<std::uint64_t>(group.rank()) + 1);
   const at::Tensor before = at::rand({8});
   synchronize_rng_states({RngType::torch}, std::nullopt, group);
   const at::Tensor after = at::rand({8});
-  say(str_cat("before ", before.sum().item<double>()));
-  say(str_cat("after ", after.sum().item<double>()));
+  print_line(str_cat("before ", before.sum().item<double>()));
+  print_line(str_cat("after ", after.sum().item<double>()));
 }
 
-// The victim never calls the collective that the others are in.
+// The victim never calls the collective that the other ranks are in.
 void absent(const WorkerOptions& options) {
   const Group group = join(options.group);
   if (group.rank() == kVictim) {
-    wait_to_be_told();
+    wait_for_line();
     return;
   }
   attempt("first", [&] { reduce_once(group); });
-  // A clock that all processes of a host share.
-  say(str_cat(
+  // All processes of a machine share this clock.
+  print_line(str_cat(
       "ended at ",
       std::chrono::steady_clock::now().time_since_epoch().count()));
   attempt("second", [&] { group.barrier(); });
 }
 
-// All are in one collective after the other, mostly inside the data.
+// All ranks run one collective after the other, and mostly move data.
 void busy(const WorkerOptions& options) {
   const Group group = join(options.group);
   attempt("loop", [&] {
     for (int i = 0;; ++i) {
       reduce_once(group, 2 << 20);
       if (i == 3) {
-        say("looping");
+        print_line("looping");
       }
     }
   });
   attempt("second", [&] { group.barrier(); });
 }
 
-// All are through with a collective; the next one comes when the test says so.
+// All ranks finish a collective; the test starts the next one.
 void between(const WorkerOptions& options) {
   const Group group = join(options.group);
   attempt("first", [&] { reduce_once(group); });
-  say("done");
-  wait_to_be_told();
+  print_line("done");
+  wait_for_line();
   attempt("second", [&] { reduce_once(group); });
   attempt("third", [&] { group.barrier(); });
 }
 
-void leaves_early(const WorkerOptions& options) {
+void exits_early(const WorkerOptions& options) {
   const Group group = join(options.group);
   if (group.rank() != kVictim) {
     attempt("first", [&] { reduce_once(group); });
@@ -166,7 +166,7 @@ void leaves_early(const WorkerOptions& options) {
   }
 }
 
-void then_still_usable(const Group& group) {
+void check_still_usable(const Group& group) {
   attempt("barrier", [&] { group.barrier(); });
   attempt("reduce", [&] { reduce_once(group); });
 }
@@ -179,14 +179,14 @@ void different_calls(const WorkerOptions& options) {
         group.rank() == kVictim ? group.gather({tensor})
                                 : group.reduce({tensor}));
   });
-  then_still_usable(group);
+  check_still_usable(group);
 }
 
 void different_shapes(const WorkerOptions& options) {
   const Group group = join(options.group);
   const at::Tensor tensor = at::zeros({8, group.rank() == kVictim ? 96 : 128});
   attempt("call", [&] { static_cast<void>(group.gather({tensor})); });
-  then_still_usable(group);
+  check_still_usable(group);
 }
 
 void different_types(const WorkerOptions& options) {
@@ -194,41 +194,41 @@ void different_types(const WorkerOptions& options) {
   const at::Tensor tensor =
       at::zeros({2}, group.rank() == kVictim ? at::kDouble : at::kFloat);
   attempt("call", [&] { static_cast<void>(group.reduce({tensor})); });
-  then_still_usable(group);
+  check_still_usable(group);
 }
 
-// The classic mistake, through the public door.
+// The classic mistake, through the public API.
 void main_only(const WorkerOptions& options) {
-  PartialStateOptions how;
-  how.init_process_group = {
+  PartialStateOptions state_options;
+  state_options.init_process_group = {
       .backend = options.group.backend,
       .timeout = options.group.timeout,
       .warn_after = options.group.warn_after};
-  const PartialState state(how);
-  say(str_cat("joined ", state.backend()));
+  const PartialState state(state_options);
+  print_line(str_cat("joined ", state.backend()));
   if (state.is_main_process()) {
     attempt("gather", [&] {
       static_cast<void>(state.group().gather({at::ones({1})}));
     });
     return;
   }
-  wait_to_be_told();
+  wait_for_line();
   attempt("barrier", [&] { state.wait_for_everyone(); });
 }
 
-// Three times in a row, through the same store.
+// Joins three times in a row, through the same store.
 void joins_again(const WorkerOptions& options) {
-  for (int again = 0; again < 3; ++again) {
-    PartialStateOptions how;
-    how.init_process_group = {
+  for (int i = 0; i < 3; ++i) {
+    PartialStateOptions state_options;
+    state_options.init_process_group = {
         .backend = options.group.backend, .timeout = options.group.timeout};
-    attempt("join", [&] { reduce_once(PartialState(how).group()); });
+    attempt("join", [&] { reduce_once(PartialState(state_options).group()); });
     PartialState::reset();
   }
 }
 
-// Rank 0 may make no file larger than a page, which holds for memory files.
-void allow_no_segment() {
+// Rank 0 may not create files larger than a page, including memory files.
+void forbid_segments() {
   if (Environment::of_this_process().get("RANK") == "0") {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{4096, 4096};
@@ -239,22 +239,23 @@ void allow_no_segment() {
 void listen(const WorkerOptions& options) {
   const Group group = join(options.group);
   reduce_once(group);
-  say("ready");
-  wait_to_be_told();
+  print_line("ready");
+  wait_for_line();
   group.barrier();
 }
 
-// On a host whose name means its first address outside of loopback, if it has
-// one, and whose ranks share no memory: rank 0 can have none.
-void listen_on_a_named_host(const WorkerOptions& options) {
-  std::string address = "192.0.2.1";  // For documentation; nobody has it.
+// On a machine whose hostname resolves to an address outside loopback, with
+// ranks that share no memory, because rank 0 cannot create any.
+void listen_with_outside_hostname(const WorkerOptions& options) {
+  std::string address = "192.0.2.1";  // Reserved for documentation.
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) == 0) {
-    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-      if (one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET &&
-          (one->ifa_flags & IFF_LOOPBACK) == 0) {
+    for (const ifaddrs* entry = all; entry != nullptr;
+         entry = entry->ifa_next) {
+      if (entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET &&
+          (entry->ifa_flags & IFF_LOOPBACK) == 0) {
         std::array<char, INET_ADDRSTRLEN> text{};
-        const auto* ip = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+        const auto* ip = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr);
         ::inet_ntop(AF_INET, &ip->sin_addr, text.data(), text.size());
         address = text.data();
       }
@@ -263,44 +264,44 @@ void listen_on_a_named_host(const WorkerOptions& options) {
   }
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
-  const auto hosts =
+  const auto name_file =
       std::filesystem::temp_directory_path() / str_cat("hosts-", ::getpid());
-  std::ofstream(hosts) << address << " " << name.data() << "\n";
+  std::ofstream(name_file) << address << " " << name.data() << "\n";
   const bool mounted =
       ::unshare(CLONE_NEWNS) == 0 &&
       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-      ::mount(hosts.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0;
-  std::filesystem::remove(hosts);
+      ::mount(name_file.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0;
+  std::filesystem::remove(name_file);
   if (!mounted) {
-    say("not allowed to mount");
+    print_line("not allowed to mount");
     return;
   }
-  say(str_cat("this host is ", address));
-  allow_no_segment();
-  PartialStateOptions how;
-  how.init_process_group = {.timeout = options.group.timeout};
-  const PartialState state(how);
-  say(str_cat("joined ", state.backend()));
-  say("ready");
-  wait_to_be_told();
+  print_line(str_cat("this machine is ", address));
+  forbid_segments();
+  PartialStateOptions state_options;
+  state_options.init_process_group = {.timeout = options.group.timeout};
+  const PartialState state(state_options);
+  print_line(str_cat("joined ", state.backend()));
+  print_line("ready");
+  wait_for_line();
   state.wait_for_everyone();
 }
 
-// Rank 0 comes when the test says so.
+// Rank 0 joins when the test sends a line.
 void late_first_rank(const WorkerOptions& options) {
   if (Environment::of_this_process().get("RANK") == "0") {
-    wait_to_be_told();
+    wait_for_line();
   }
-  say("looking");
+  print_line("looking");
   attempt("join", [&] { reduce_once(join(options.group)); });
 }
 
-// All but rank 0 come when the test says so.
+// All ranks but 0 join when the test sends a line.
 void late_others(const WorkerOptions& options) {
   if (Environment::of_this_process().get("RANK") != "0") {
-    wait_to_be_told();
+    wait_for_line();
   }
-  say("looking");
+  print_line("looking");
   attempt("join", [&] { reduce_once(join(options.group)); });
 }
 
@@ -309,16 +310,16 @@ void full_dev_shm(const WorkerOptions& options) {
   if (::unshare(CLONE_NEWNS) != 0 ||
       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("small", "/dev/shm", "tmpfs", 0, "size=64k") != 0) {
-    say("not allowed to mount");
+    print_line("not allowed to mount");
     return;
   }
   std::ofstream filler("/dev/shm/filler", std::ios::binary);
   filler << std::string(1 << 20, 'x') << std::flush;
-  say(filler ? "there was room" : "no room left");
+  print_line(filler ? "there is space left" : "no space left");
   attempt("join", [&] { reduce_once(join(options.group)); });
 }
 
-// One rank may map no more memory.
+// One rank cannot map more memory.
 void no_address_space(const WorkerOptions& options) {
   if (Environment::of_this_process().get("RANK") == options.argument) {
     std::ifstream status("/proc/self/statm");
@@ -333,15 +334,15 @@ void no_address_space(const WorkerOptions& options) {
 }
 
 void no_segment(const WorkerOptions& options) {
-  allow_no_segment();
+  forbid_segments();
   attempt("join", [&] { reduce_once(join(options.group)); });
 }
 
-// Processes of processes: they print to this one's stdout.
+// Child processes print to the stdout of this one.
 void launches(const WorkerOptions& /*options*/) {
   debug_launcher([] {
-    say("child");
-    wait_to_be_told();
+    print_line("child");
+    wait_for_line();
   });
 }
 
@@ -360,8 +361,8 @@ void logs(const WorkerOptions& /*options*/) {
       {.num_processes = 3});
 }
 
-// Ranks 0, 1 and 2, 3 as if on two hosts; the first of each leaves a file.
-void two_hosts(const WorkerOptions& options) {
+// Ranks 0, 1 and 2, 3 as if on two machines; the first of each writes a file.
+void two_machines(const WorkerOptions& options) {
   auto variables = Environment::of_this_process().variables();
   const int rank = std::stoi(variables["RANK"]);
   variables["LOCAL_RANK"] = std::to_string(rank % 2);
@@ -369,37 +370,37 @@ void two_hosts(const WorkerOptions& options) {
   variables["GROUP_RANK"] = std::to_string(rank / 2);
   variables["GROUP_WORLD_SIZE"] = "2";
   const PartialState state({.environment = variables});
-  const auto left_by = [&](std::int64_t host) {
-    return str_cat(options.argument, "/", host);
+  const auto file_of = [&](std::int64_t machine) {
+    return str_cat(options.argument, "/", machine);
   };
   {
     const auto order = state.local_main_process_first();
     state.on_local_main_process(
-        [&] { std::ofstream(left_by(state.node_index())) << "here"; })();
-    if (!std::ifstream(left_by(state.node_index()))) {
-      say("came before the first of its host");
+        [&] { std::ofstream(file_of(state.node_index())) << "here"; })();
+    if (!std::ifstream(file_of(state.node_index()))) {
+      print_line("did not wait for the first rank of its machine");
     }
   }
-  state.on_local_main_process([] { say("first of its host"); })();
-  state.on_main_process([] { say("first of all"); })();
+  state.on_local_main_process([] { print_line("first of its machine"); })();
+  state.on_main_process([] { print_line("first of all"); })();
   state.print("printed");
   state.wait_for_everyone();
 }
 
 void threads(const WorkerOptions& /*options*/) {
   const PartialState state;
-  say(str_cat("threads: ", at::get_num_threads()));
+  print_line(str_cat("threads: ", at::get_num_threads()));
 }
 
 void exit_with(const WorkerOptions& options) {
-  say("leaving");
+  print_line("leaving");
   std::exit(std::stoi(options.argument));
 }
 
 void wait_forever(const WorkerOptions& /*options*/) {
-  say("waiting");
-  wait_to_be_told();
-  say("told");
+  print_line("waiting");
+  wait_for_line();
+  print_line("continued");
 }
 
 }  // namespace
@@ -412,18 +413,18 @@ Group join(const GroupOptions& options) {
       topology.num_processes,
       options);
   for (const std::string& inode : segments()) {
-    say(str_cat("segment ", inode));
+    print_line(str_cat("segment ", inode));
   }
-  say(str_cat("joined ", group.backend_name()));
+  print_line(str_cat("joined ", group.backend_name()));
   return group;
 }
 
 void attempt(const std::string& name, const std::function<void()>& body) {
   try {
     body();
-    say(str_cat(name, ": ok"));
+    print_line(str_cat(name, ": ok"));
   } catch (const Error& error) {
-    say(str_cat(
+    print_line(str_cat(
         name,
         ": ",
         type_of(error),
@@ -434,10 +435,10 @@ void attempt(const std::string& name, const std::function<void()>& body) {
   }
 }
 
-void wait_to_be_told() {
+void wait_for_line() {
   std::string line;
   if (!std::getline(std::cin, line)) {
-    throw std::runtime_error("the test is gone");
+    throw std::runtime_error("the test has exited");
   }
 }
 
@@ -449,14 +450,14 @@ const std::map<std::string, Scenario>& scenarios() {
       {"absent", absent},
       {"busy", busy},
       {"between", between},
-      {"leaves_early", leaves_early},
+      {"exits_early", exits_early},
       {"different_calls", different_calls},
       {"different_shapes", different_shapes},
       {"different_types", different_types},
       {"main_only", main_only},
       {"joins_again", joins_again},
       {"listen", listen},
-      {"listen_on_a_named_host", listen_on_a_named_host},
+      {"listen_with_outside_hostname", listen_with_outside_hostname},
       {"late_first_rank", late_first_rank},
       {"late_others", late_others},
       {"full_dev_shm", full_dev_shm},
@@ -464,7 +465,7 @@ const std::map<std::string, Scenario>& scenarios() {
       {"no_segment", no_segment},
       {"launches", launches},
       {"logs", logs},
-      {"two_hosts", two_hosts},
+      {"two_machines", two_machines},
       {"threads", threads},
       {"exit_with", exit_with},
       {"wait_forever", wait_forever},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank does in a test with real processes.
+// The scenarios of tests with real processes, run by each rank.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,11 @@
 
 namespace accelerate {
 
-/// How the worker joins: `process_worker <scenario> [shm|gloo|network|auto]
-/// [timeout in ms] [warn_after in ms] [argument]`.
+/// The arguments of a worker: `process_worker <scenario>
+/// [shm|gloo|network|auto] [timeout in ms] [warn_after in ms] [argument]`.
 ///
-/// `network` is Gloo between ranks that do not look for common memory, as if
-/// each had its own host.
+/// `network` is Gloo between ranks that do not try to share memory, as if each
+/// had its own machine.
 struct WorkerOptions {
   std::string scenario;
   GroupOptions group;
@@ -26,12 +26,12 @@ struct WorkerOptions {
 /// and the inode of each shared segment.
 Group join(const GroupOptions& options);
 
-/// Runs `body` and prints `<name>: ok`, or the type, text and hint of what it
-/// threw.
+/// Runs `body` and prints `<name>: ok`, or the type, text and hint of its
+/// exception.
 void attempt(const std::string& name, const std::function<void()>& body);
 
-/// Returns when the test has written a line to this process's stdin.
-void wait_to_be_told();
+/// Waits until the test writes a line to this process's stdin.
+void wait_for_line();
 
 using Scenario = std::function<void(const WorkerOptions&)>;
 const std::map<std::string, Scenario>& scenarios();

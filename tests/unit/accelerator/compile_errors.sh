@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `prepare` of an object that it does not know is refused by the compiler, with
-# a message that says what it takes; models are not.
+# The compiler refuses `prepare` of an unsupported type, with a message that
+# lists the supported ones; it accepts models.
 #
 #   compile_errors.sh <compiler> <our include folder> <LibTorch's folder>
 set -uo pipefail
@@ -12,7 +12,7 @@ compile() {
     "$(dirname "$0")/compile_errors.cpp" 2>&1
 }
 
-# refused <case> <words of the message>
+# refused <case> <part of the message>
 refused() {
   local output
   if output=$(compile "-D$1"); then

@@ -22,7 +22,7 @@
 namespace accelerate {
 namespace {
 
-// Both sides compute with doubles, in another order.
+// Both sides compute with doubles, in a different order.
 constexpr double kRounding = 1e-12;
 
 const Json& golden() {
@@ -47,7 +47,7 @@ Tensor reals(const Json& list) {
   return at::tensor(values, at::kDouble);
 }
 
-/// All rows, in two batches where there are enough.
+/// Adds all rows, in two batches if there are enough.
 void add_in_parts(
     auto& metric, const Tensor& predictions, const Tensor& references) {
   const std::int64_t first = references.size(0) / 3;
@@ -72,7 +72,7 @@ class ClassMetrics : public testing::TestWithParam<Json> {
   Tensor references = integers(GetParam().at("references"));
 };
 
-TEST_P(ClassMetrics, AccuracyIsScikitLearns) {
+TEST_P(ClassMetrics, AccuracyMatchesScikitLearn) {
   Accuracy metric;
   add_in_parts(metric, predictions, references);
 
@@ -80,7 +80,7 @@ TEST_P(ClassMetrics, AccuracyIsScikitLearns) {
       metric.compute(), GetParam().at("accuracy").as_double(), kRounding);
 }
 
-TEST_P(ClassMetrics, MatthewsCorrelationIsScikitLearns) {
+TEST_P(ClassMetrics, MatthewsCorrelationMatchesScikitLearn) {
   MatthewsCorrelation metric;
   add_in_parts(metric, predictions, references);
 
@@ -88,7 +88,7 @@ TEST_P(ClassMetrics, MatthewsCorrelationIsScikitLearns) {
       metric.compute(), GetParam().at("matthews").as_double(), kRounding);
 }
 
-TEST_P(ClassMetrics, F1IsScikitLearns) {
+TEST_P(ClassMetrics, F1MatchesScikitLearn) {
   for (const auto& [average, expected] : GetParam().at("f1").as_object()) {
     F1 metric(
         {.average = parse_average(average),
@@ -124,14 +124,14 @@ class NumberMetrics : public testing::TestWithParam<Json> {
   Tensor references = reals(GetParam().at("references"));
 };
 
-TEST_P(NumberMetrics, PearsonCorrelationIsScipys) {
+TEST_P(NumberMetrics, PearsonCorrelationMatchesScipy) {
   PearsonCorrelation metric;
   add_in_parts(metric, predictions, references);
 
   expect(metric.compute(), "pearson");
 }
 
-TEST_P(NumberMetrics, SpearmanCorrelationIsScipys) {
+TEST_P(NumberMetrics, SpearmanCorrelationMatchesScipy) {
   SpearmanCorrelation metric;
   add_in_parts(metric, predictions, references);
 
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class TokenMetrics : public testing::TestWithParam<Json> {};
 
-TEST_P(TokenMetrics, PerplexityIsThatOfLogLoss) {
+TEST_P(TokenMetrics, PerplexityMatchesLogLoss) {
   const auto references = integers(GetParam().at("references"));
   std::vector<Tensor> rows;
   for (const Json& row : GetParam().at("logits").as_array()) {
@@ -159,7 +159,7 @@ TEST_P(TokenMetrics, PerplexityIsThatOfLogLoss) {
 INSTANTIATE_TEST_SUITE_P(
     Golden, TokenMetrics, testing::ValuesIn(cases("tokens")), name_of_case);
 
-TEST(Metrics, TakeAnyShapeAndType) {
+TEST(Metrics, AcceptAnyShapeAndType) {
   Accuracy metric;
   metric.add_batch(
       at::tensor({1, 0, 1, 1}, at::kInt).view({2, 2}),
@@ -170,7 +170,7 @@ TEST(Metrics, TakeAnyShapeAndType) {
   EXPECT_DOUBLE_EQ(metric.compute(), 0.6);
 }
 
-TEST(Metrics, BeginAnewAfterCompute) {
+TEST(Metrics, RestartAfterCompute) {
   Accuracy metric;
   metric.add_batch(at::tensor({1, 1}), at::tensor({0, 0}));
   EXPECT_EQ(metric.compute(), 0.0);
@@ -180,10 +180,10 @@ TEST(Metrics, BeginAnewAfterCompute) {
   EXPECT_EQ(metric.compute(), 1.0);
   EXPECT_EQ(
       message_of<StateError>([&] { metric.compute(); }),
-      "`Accuracy` was given 0 rows, it needs at least 1");
+      "`Accuracy` got 0 rows, but needs at least 1");
 }
 
-TEST(Metrics, ScoreWhatWasNeverThereAsTold) {
+TEST(Metrics, F1UsesZeroDivisionForAMissingClass) {
   F1 metric({.zero_division = 1});
   metric.add_batch(at::tensor({0, 0}), at::tensor({0, 0}));
 
@@ -194,7 +194,7 @@ TEST(Metrics, ScoreWhatWasNeverThereAsTold) {
   EXPECT_EQ(scores.f1, 1.0);
 }
 
-TEST(Metrics, PerplexityJoinsMeanLosses) {
+TEST(Metrics, PerplexityCombinesMeanLosses) {
   Perplexity metric;
   metric.add_loss(at::tensor(2.0), 3);
   metric.add_loss(at::tensor(1.0), 1);
@@ -203,7 +203,7 @@ TEST(Metrics, PerplexityJoinsMeanLosses) {
   EXPECT_NEAR(metric.compute(), std::exp(1.75), kRounding);
 }
 
-TEST(Metrics, NumbersWithoutAValueGiveNone) {
+TEST(Metrics, CorrelationsOfNanAreNan) {
   SpearmanCorrelation spearman;
   spearman.add_batch(at::tensor({1.0, NAN, 3.0}), at::tensor({1.0, 2.0, 3.0}));
   PearsonCorrelation pearson;
@@ -221,7 +221,7 @@ struct BadMetric {
 
 class RefusesMetric : public testing::TestWithParam<BadMetric> {};
 
-TEST_P(RefusesMetric, WithTheValues) {
+TEST_P(RefusesMetric, AndReportsTheValues) {
   EXPECT_EQ(message_of<ArgumentError>(GetParam().call), GetParam().message);
 }
 
@@ -238,38 +238,41 @@ INSTANTIATE_TEST_SUITE_P(
         BadMetric{
             "Shapes",
             [] { Accuracy().add_batch(at::zeros({2, 3}), at::zeros({2})); },
-            "`Accuracy`: predictions have shape [2, 3], references [2]"},
+            "`Accuracy`: predictions have shape [2, 3], but references have "
+            "shape [2]"},
         BadMetric{
             "Logits",
             [] { F1().add_batch(at::zeros({2}), at::zeros({2})); },
-            "`F1`: predictions are Float, classes are whole numbers"},
+            "`F1`: predictions are Float, but classes must be integers"},
         BadMetric{
             "RealReferences",
             [] {
               MatthewsCorrelation().add_batch(
                   at::zeros({2}, at::kLong), at::zeros({2}, at::kHalf));
             },
-            "`MatthewsCorrelation`: references are Half, classes are whole "
-            "numbers"},
+            "`MatthewsCorrelation`: references are Half, but classes must be "
+            "integers"},
         BadMetric{
             "Undefined",
             [] { Accuracy().add_batch(Tensor(), at::zeros({2})); },
-            "`Accuracy`: predictions are an undefined tensor"},
+            "`Accuracy`: the predictions tensor is undefined"},
         BadMetric{
             "Complex",
             [] {
               PearsonCorrelation().add_batch(
                   at::zeros({2}, at::kComplexFloat), at::zeros({2}));
             },
-            "`PearsonCorrelation` takes real numbers"},
+            "`PearsonCorrelation` takes real numbers, but got complex ones"},
         BadMetric{
             "ThreeClasses",
             [] { binary_f1({0, 1, 2}); },
-            "`F1`: the classes 0, 1, 2 are not `pos_label` 1 and one other"},
+            "`F1`: average `binary` needs `pos_label` 1 and at most one other "
+            "class, but the classes are 0, 1, 2"},
         BadMetric{
             "OtherClasses",
             [] { binary_f1({0, 2}); },
-            "`F1`: the classes 0, 2 are not `pos_label` 1 and one other"},
+            "`F1`: average `binary` needs `pos_label` 1 and at most one other "
+            "class, but the classes are 0, 2"},
         BadMetric{
             "Average",
             [] { parse_average("macros"); },
@@ -280,23 +283,23 @@ INSTANTIATE_TEST_SUITE_P(
               Perplexity().add_batch(
                   at::zeros({2, 3}), at::zeros({3}, at::kLong));
             },
-            "`Perplexity`: references of shape [3] do not fit logits of shape "
-            "[2, 3]"},
+            "`Perplexity`: references of shape [3] do not match logits of "
+            "shape [2, 3]"},
         BadMetric{
             "PerplexityClass",
             [] {
               Perplexity().add_batch(
                   at::zeros({2, 3}), at::tensor({1, 3}, at::kLong));
             },
-            "`Perplexity`: reference 3 is none of the 3 classes"},
+            "`Perplexity`: reference 3 is not one of the 3 classes"},
         BadMetric{
             "PerplexityTypes",
             [] { Perplexity().add_batch(at::zeros({2, 3}), at::zeros({2})); },
-            "`Perplexity`: logits are Float, references Float"},
+            "`Perplexity`: logits are Float and references are Float"},
         BadMetric{
             "PerplexityLoss",
             [] { Perplexity().add_loss(at::zeros({2}), 1); },
-            "`Perplexity`: a loss of 2 values over 1 tokens"}),
+            "`Perplexity` got a loss with 2 values for 1 token"}),
     [](const auto& each) { return each.param.name; });
 
 }  // namespace

@@ -18,7 +18,7 @@ TEST(ByteSize, ReadsNumbersAndUnits) {
   EXPECT_EQ(ByteSize("2KB").bytes(), 2000U);
 }
 
-TEST(ByteSize, RefusesWhatIsNone) {
+TEST(ByteSize, RejectsInvalidSizes) {
   for (const char* text :
        {"", "GB", "5Gb", "5 apples", "-1", "1.5GB", "99999999999TB"}) {
     EXPECT_THROW(ByteSize{text}, ArgumentError) << text;
@@ -28,7 +28,7 @@ TEST(ByteSize, RefusesWhatIsNone) {
     const ByteSize size("5Gb");
     FAIL() << size.bytes();
   } catch (const ArgumentError& error) {
-    EXPECT_STREQ(error.what(), "`5Gb` is no size of a file");
+    EXPECT_STREQ(error.what(), "`5Gb` is not a file size");
   }
 }
 

@@ -27,9 +27,9 @@ TEST(Error, HasTheExitCodeOfItsKind) {
   EXPECT_EQ(InternalError("x").exit_code(), 70);
 }
 
-TEST(Error, IsCaughtAsWhatTheCallerCanDoAboutIt) {
+TEST(Error, DerivedErrorsAreCaughtAsDistributedError) {
   EXPECT_THROW(throw MismatchError("x"), DistributedError);
-  EXPECT_THROW(throw PeerError("x"), DistributedError);
+  EXPECT_THROW(throw RankError("x"), DistributedError);
 }
 
 }  // namespace

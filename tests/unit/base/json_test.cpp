@@ -103,7 +103,7 @@ TEST(Json, AccessOfTheWrongTypeNamesBothTypes) {
   }
 }
 
-TEST(Json, RefusesToDumpWhatJsonCannotSay) {
+TEST(Json, RejectsValuesThatJsonCannotRepresent) {
   EXPECT_THROW((void)Json(std::nan("")).dump(), ArgumentError);
   EXPECT_THROW((void)Json("\xff").dump(), ArgumentError);
   EXPECT_EQ(Json(-INFINITY).dump({.allow_nan = true}), "-Infinity");
@@ -139,7 +139,7 @@ TEST(Json, EveryValueSurvivesCbor) {
       std::isnan(Json::from_cbor(Json(std::nan("")).to_cbor()).as_double()));
 }
 
-TEST(Json, CborWritesTheStandardsExamples) {
+TEST(Json, CborMatchesTheStandardsExamples) {
   using Bytes = std::vector<std::uint8_t>;
 
   EXPECT_EQ(Json(1000000).to_cbor(), (Bytes{0x1a, 0x00, 0x0f, 0x42, 0x40}));

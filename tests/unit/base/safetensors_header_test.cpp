@@ -9,7 +9,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -26,7 +26,7 @@ std::string tensors_file(const std::string& json, std::size_t data = 0) {
   return length_bytes(json.size()) + json + std::string(data, '\0');
 }
 
-std::string written(const std::string& content) {
+std::string write_file_with(const std::string& content) {
   const std::string path = fresh_folder() / "model.safetensors";
   std::ofstream(path, std::ios::binary) << content;
   return path;
@@ -39,7 +39,8 @@ TEST(SafetensorsHeader, ReadsTensorsInTheOrderOfTheirBytes) {
       R"("a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
       R"("e":{"dtype":"I64","shape":[0,7],"data_offsets":[19,19]}}  )";
 
-  const auto header = read_safetensors_header(written(tensors_file(json, 19)));
+  const auto header =
+      read_safetensors_header(write_file_with(tensors_file(json, 19)));
 
   ASSERT_EQ(header.tensors.size(), 3U);
   EXPECT_EQ(header.tensors[0].name, "a");
@@ -54,7 +55,7 @@ TEST(SafetensorsHeader, ReadsTensorsInTheOrderOfTheirBytes) {
 struct BadHeader {
   const char* name;
   std::string content;
-  std::string what;  ///< After the path.
+  std::string message;  ///< The error text after the path.
 };
 
 std::string entry(const std::string& rest) {
@@ -68,34 +69,35 @@ std::vector<BadHeader> bad_headers() {
       {"seven_bytes", "1234567", "byte 7: the file ends before its header"},
       {"lfs_pointer",
        "version https://git-lfs.example/spec/v1\noid sha256:0\nsize 9\n",
-       "byte 0: a Git LFS pointer, not the file it stands for"},
+       "byte 0: this is a Git LFS pointer, not the file itself"},
       {"longer_than_the_file",
        length_bytes(3) + "{}",
-       "byte 0: the header says it has 3 bytes, the file has 2 more"},
+       "byte 0: the header length is 3 bytes, but only 2 bytes follow"},
       {"longer_than_allowed",
        length_bytes(100'000'001) + "{}",
-       "byte 0: the header says it has 100000001 bytes, more than the "
+       "byte 0: the header length is 100000001 bytes, more than the "
        "100000000 allowed"},
       {"length_overflows",
        length_bytes(~std::uint64_t{0}) + "{}",
-       "byte 0: the header says it has 18446744073709551615 bytes, more than "
+       "byte 0: the header length is 18446744073709551615 bytes, more than "
        "the 100000000 allowed"},
       {"not_utf8",
        tensors_file("{\"\xff\":1}"),
        "byte 10: the header is not UTF-8"},
-      {"no_object",
+      {"not_an_object",
        tensors_file("[1]"),
        "byte 8: the header is not a JSON object"},
-      {"no_json",
+      {"not_json",
        tensors_file("{\"a\":}"),
        "byte 13: syntax error while parsing value - unexpected '}'; expected "
        "'[', '{', or a literal"},
       {"duplicate",
        tensors_file("{\"a\":1,\"a\":2}"),
        "byte 18: the key `a` appears twice"},
-      {"no_entry",
+      {"not_an_entry",
        tensors_file("{\"a\":1}"),
-       "byte 9: `a`: not an object of `dtype`, `shape` and `data_offsets`"},
+       "byte 9: `a`: not an object with only `dtype`, `shape` and "
+       "`data_offsets`"},
       {"unknown_dtype",
        tensors_file(
            entry(R"("dtype":"F33","shape":[],"data_offsets":[0,4])"), 4),
@@ -112,42 +114,48 @@ std::vector<BadHeader> bad_headers() {
        "byte 9: `a`: `data_offsets` is not a pair"},
       {"backwards",
        tensors_file(entry(f32 + "[4,0]"), 4),
-       "byte 9: `a`: `data_offsets` are 4 and 0, the file has 4 bytes of data"},
+       "byte 9: `a`: `data_offsets` are 4 and 0, but the file has 4 bytes of "
+       "data"},
       {"past_the_end",
        tensors_file(entry(f32 + "[0,8]"), 4),
-       "byte 9: `a`: `data_offsets` are 0 and 8, the file has 4 bytes of data"},
+       "byte 9: `a`: `data_offsets` are 0 and 8, but the file has 4 bytes of "
+       "data"},
       {"shape_and_length",
        tensors_file(entry(f32 + "[0,8]"), 8),
-       "byte 9: `a`: the shape needs 4 bytes, `data_offsets` span 8"},
+       "byte 9: `a`: the shape needs 4 bytes, but `data_offsets` span 8"},
       {"shape_overflows",
        tensors_file(
            entry(R"("dtype":"F32","shape":[4294967296,4294967296],)"
                  R"("data_offsets":[0,4])"),
            4),
-       "byte 9: `a`: the shape needs too many bytes, `data_offsets` span 4"},
-      {"shape_overflows_beside_0",
+       "byte 9: `a`: the shape needs too many bytes, but `data_offsets` span "
+       "4"},
+      {"shape_overflows_with_0",
        tensors_file(entry(R"("dtype":"F32","shape":[4294967296,4294967296,0],)"
                           R"("data_offsets":[0,0])")),
-       "byte 9: `a`: the shape needs too many bytes, `data_offsets` span 0"},
+       "byte 9: `a`: the shape needs too many bytes, but `data_offsets` span "
+       "0"},
       {"half_a_byte",
        tensors_file(
            entry(R"("dtype":"F4","shape":[3],"data_offsets":[0,2])"), 2),
-       "byte 9: `a`: the shape needs too many bytes, `data_offsets` span 2"},
-      {"hole_at_the_front",
+       "byte 9: `a`: the shape needs too many bytes, but `data_offsets` span "
+       "2"},
+      {"gap_at_the_front",
        tensors_file(entry(f32 + "[4,8]"), 8),
-       "byte 62: 4 bytes between the header and `a` belong to no tensor"},
-      {"hole_between",
+       "byte 62: 4 bytes between the header and `a` do not belong to any "
+       "tensor"},
+      {"gap_between",
        tensors_file("{\"a\":{" + f32 + "[0,4]},\"b\":{" + f32 + "[8,12]}}", 12),
-       "byte 120: 4 bytes between `a` and `b` belong to no tensor"},
-      {"hole_at_the_end",
+       "byte 120: 4 bytes between `a` and `b` do not belong to any tensor"},
+      {"gap_at_the_end",
        tensors_file(entry(f32 + "[0,4]"), 8),
-       "byte 66: 4 bytes after `a` belong to no tensor"},
+       "byte 66: 4 bytes after `a` do not belong to any tensor"},
       {"overlap",
        tensors_file("{\"a\":{" + f32 + "[0,4]},\"b\":{" + f32 + "[2,6]}}", 6),
        "byte 117: `b` overlaps `a`"},
       {"metadata_number",
        tensors_file(R"({"__metadata__":{"format":1}})"),
-       "byte 9: `__metadata__`: `format` is no string"},
+       "byte 9: `__metadata__`: `format` is not a string"},
   };
 }
 
@@ -157,13 +165,13 @@ void PrintTo(const BadHeader& header, std::ostream* out) {
 
 class BadSafetensors : public testing::TestWithParam<BadHeader> {};
 
-TEST_P(BadSafetensors, IsRefusedWithPathAndByte) {
-  const std::string path = written(GetParam().content);
+TEST_P(BadSafetensors, IsRejectedWithPathAndByteOffset) {
+  const std::string path = write_file_with(GetParam().content);
   try {
     (void)read_safetensors_header(path);
     FAIL() << "no error";
   } catch (const FormatError& error) {
-    EXPECT_EQ(error.what(), path + ": " + GetParam().what);
+    EXPECT_EQ(error.what(), path + ": " + GetParam().message);
   }
 }
 
@@ -173,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::ValuesIn(bad_headers()),
     [](const auto& tested) { return std::string(tested.param.name); });
 
-TEST(SafetensorsHeader, NamesAMissingFile) {
+TEST(SafetensorsHeader, ThrowsForAMissingFile) {
   EXPECT_THROW((void)read_safetensors_header("/no/such/file"), IoError);
 }
 

@@ -6,7 +6,7 @@
 namespace accelerate {
 namespace {
 
-TEST(StrCat, JoinsWhateverCanBeStreamed) {
+TEST(StrCat, JoinsStreamableValues) {
   EXPECT_EQ(str_cat("rank ", 3, " of ", 4L, ", ", 0.5), "rank 3 of 4, 0.5");
 }
 

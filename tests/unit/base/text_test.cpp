@@ -6,12 +6,12 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/utf8.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
 
-TEST(Text, NearestNameForgivesSlipsOnly) {
+TEST(Text, NearestNameForgivesOnlyTypos) {
   const std::vector<std::string> names = {"num_processes", "num_machines"};
 
   EXPECT_EQ(nearest_name("num-proceses", names), "num_processes");
@@ -51,7 +51,7 @@ TEST(Utf8, FindsTheFirstBadByte) {
   EXPECT_EQ(find_invalid_utf8("abc\xe2\x82"), 3U);       // Cut off.
 }
 
-TEST(Files, ReadsBackWhatWasWrittenAndRefusesTooMuch) {
+TEST(Files, ReadsWrittenFilesAndRejectsLargeOnes) {
   const std::string path = fresh_folder() / "files_test/deep/a.txt";
   write_file(path, "hello", 0600);
 

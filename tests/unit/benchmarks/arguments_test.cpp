@@ -11,42 +11,43 @@ namespace {
 
 using testing::ExitedWithCode;
 
-void check(std::vector<std::string> words, bool takes_words = false) {
-  words.insert(words.begin(), "program");
+void check(std::vector<std::string> arguments, bool takes_positional = false) {
+  arguments.insert(arguments.begin(), "program");
   std::vector<char*> argv;
-  for (std::string& word : words) {
-    argv.push_back(word.data());
+  for (std::string& argument : arguments) {
+    argv.push_back(argument.data());
   }
   check_arguments(
       static_cast<int>(argv.size()),
       argv.data(),
       {.text = "program [--json] {save | load} [folder=DIR]\n\n"
                "About what it --measures.",
-       .takes_words = takes_words});
+       .takes_positional = takes_positional});
 }
 
-TEST(Arguments, OfTheUsageAreTaken) {
+TEST(Arguments, AcceptsArgumentsInTheUsage) {
   check({"--json", "save", "folder=/tmp/x"});
   check({"load", "some/path"}, true);
 }
 
-TEST(Arguments, AnswerHelp) {
+TEST(Arguments, PrintsHelp) {
   EXPECT_EXIT(check({"--json", "--help"}), ExitedWithCode(0), "");
 }
 
-TEST(Arguments, ThatNobodyKnowsAreRefused) {
-  for (const char* word :
+TEST(Arguments, RejectsUnknownArguments) {
+  for (const char* argument :
        {"--jsn", "-x", "foldr=/tmp", "--folder=x", "word", "--measures"}) {
     EXPECT_EXIT(
-        check({word}),
+        check({argument}),
         ExitedWithCode(2),
-        "error: unknown option `" + std::string(word) + "`\nusage: program ")
-        << word;
+        "error: unknown option `" + std::string(argument) +
+            "`\nusage: program ")
+        << argument;
   }
   EXPECT_EXIT(check({"--jsn"}, true), ExitedWithCode(2), "unknown option");
 }
 
-TEST(Arguments, HaveValues) {
+TEST(Arguments, ReadsValues) {
   std::string program = "program";
   std::string folder = "folder=a=b";
   char* argv[] = {program.data(), folder.data()};

@@ -27,7 +27,7 @@ TEST(FiniteJson, KeepsNumbersThatJsonCannotWrite) {
   EXPECT_TRUE(std::isnan(nan.as_double()));
 }
 
-TEST(FiniteJson, LeavesWhatOnlyLooksLikeIt) {
+TEST(FiniteJson, LeavesSimilarObjectsUnchanged) {
   const Json state = Json::parse(
       R"([{"not_finite": "no"}, {"not_finite": "NaN", "b": 1}, {"not_finite": 1}])");
   EXPECT_EQ(with_infinities(without_infinities(state)), state);

@@ -11,7 +11,7 @@
 
 #include "base/mapped_file.h"
 #include "checkpoint/fresh_memory.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -28,19 +28,19 @@ class Filling : public testing::Test {
  protected:
   void SetUp() override {
     if (!filler_) {
-      GTEST_SKIP() << "the system lets nobody fill pages";
+      GTEST_SKIP() << "the system does not allow filling pages (userfaultfd)";
     }
   }
 
   const std::size_t page_ = page_bytes();
   FreshMemory memory_{64 * page_, "for a test", ""};
-  // The last pages are not its own.
+  // The filler does not cover the last pages.
   std::unique_ptr<PageFiller> filler_ =
       PageFiller::over(memory_.data(), 60 * page_);
 };
 
-TEST_F(Filling, GivesPagesTheirContentAndZerosAfterIt) {
-  // From an odd place, with an end in the middle of a page.
+TEST_F(Filling, FillsPagesAndZeroesTheRestOfTheLast) {
+  // From an unaligned address, ending in the middle of a page.
   const auto source = numbered_bytes(5 * page_ + 123);
   ASSERT_TRUE(filler_->fill(
       memory_.data() + page_, source.data() + 1, source.size() - 1));
@@ -52,12 +52,12 @@ TEST_F(Filling, GivesPagesTheirContentAndZerosAfterIt) {
   EXPECT_FALSE(filler_->covers(memory_.data() + 60 * page_));
   memory_.data()[60 * page_] = std::byte{1};
 
-  // What it did not fill is fresh memory again.
+  // Pages that were not filled are ordinary fresh memory again.
   filler_.reset();
   EXPECT_EQ(memory_.data()[0], std::byte{0});
 }
 
-TEST_F(Filling, IsRefusedForMemoryInUseAndLetsItBeTouched) {
+TEST_F(Filling, FailsForTouchedMemoryAndUnblocksIt) {
   const auto source = numbered_bytes(2 * page_);
   ASSERT_TRUE(filler_->fill(memory_.data(), source.data(), page_));
   EXPECT_FALSE(filler_->fill(memory_.data(), source.data(), 2 * page_));
@@ -65,17 +65,17 @@ TEST_F(Filling, IsRefusedForMemoryInUseAndLetsItBeTouched) {
   EXPECT_FALSE(filler_->fill(memory_.data() + 3 * page_, source.data(), page_));
 }
 
-TEST_F(Filling, OutlivesASourceThatCannotBeRead) {
-  const TemporaryFolder folder;
+TEST_F(Filling, SurvivesAnUnreadableSource) {
+  const TemporaryDirectory folder;
   const auto path = folder.write("source", std::string(3 * page_, 'a'));
   const MappedFile source(path, MappedFile::Mode::read_only);
-  // Who looks at a page behind the end of a file is ended by the system.
+  // Reading a page past the end of a file kills the process.
   std::filesystem::resize_file(path, page_);
   EXPECT_FALSE(filler_->fill(memory_.data(), source.data(), 3 * page_));
   memory_.data()[2 * page_] = std::byte{7};
 }
 
-TEST_F(Filling, FromSeveralThreadsKeepsThemApart) {
+TEST_F(Filling, WorksFromSeveralThreads) {
   const auto source = numbered_bytes(60 * page_);
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 3; ++t) {

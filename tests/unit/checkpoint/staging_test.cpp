@@ -8,8 +8,8 @@
 namespace accelerate {
 namespace {
 
-/// Large and small tensors, one that is not contiguous, one that is there
-/// twice, and one without elements.
+/// Large and small tensors, one that is not contiguous, one that occurs twice,
+/// and one without elements.
 Part make_part() {
   const at::Tensor tied = at::randn({300, 100});
   Part part;
@@ -18,7 +18,7 @@ Part make_part() {
        {{"large", at::randn({100003})},
         {"small", at::randn({7})},
         {"tied", tied},
-        {"turned", at::randn({200, 300}).t()}}});
+        {"transposed", at::randn({200, 300}).t()}}});
   part.tensors.push_back(
       {"b",
        {{"empty", at::empty({0})},
@@ -38,12 +38,12 @@ void expect_copied(const Part& copies, const Part& part) {
   }
 }
 
-TEST(Staging, CopiesIntoFreshMemoryAndIntoItsOwnAgain) {
+TEST(Staging, CopiesIntoFreshAndIntoReusedMemory) {
   Staging staging;
   for (int round = 0; round < 3; ++round) {
     const Part part = make_part();
     Part copies = part;
-    staging.take(copies);
+    staging.copy_in(copies);
     expect_copied(copies, part);
     EXPECT_EQ(
         copies.tensors[0].tensors.at("tied").const_data_ptr(),
@@ -51,15 +51,15 @@ TEST(Staging, CopiesIntoFreshMemoryAndIntoItsOwnAgain) {
   }
 }
 
-// Whether the memory was made ready, in part or not at all is a race that
-// nobody may see.
-TEST(Staging, CopiesIntoMemoryThatIsBeingMadeReady) {
+// Whether the memory is prepared completely, partly or not at all is a race
+// that must not be visible.
+TEST(Staging, CopiesIntoMemoryThatIsBeingPrepared) {
   for (int round = 0; round < 20; ++round) {
     Staging staging;
     const Part part = make_part();
     staging.prepare(part);
     Part copies = part;
-    staging.take(copies);
+    staging.copy_in(copies);
     expect_copied(copies, part);
   }
 }

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLong(60'000);
 constexpr milliseconds kShort(20);
 
-TEST(BoundedCall, ReturnsWhatCameInTime) {
+TEST(BoundedCall, ReturnsTrueWhenTheCallFinishesInTime) {
   const auto answer = std::make_shared<int>(0);
 
   const bool returned =
@@ -26,10 +26,10 @@ TEST(BoundedCall, ReturnsWhatCameInTime) {
 
   EXPECT_TRUE(returned);
   EXPECT_EQ(*answer, 42);
-  EXPECT_EQ(answer.use_count(), 1) << "the call holds what it used";
+  EXPECT_EQ(answer.use_count(), 1) << "the call still holds its captures";
 }
 
-TEST(BoundedCall, ThrowsWhatTheCallThrew) {
+TEST(BoundedCall, RethrowsTheExceptionOfTheCall) {
   EXPECT_EQ(
       message_of<std::runtime_error>([] {
         static_cast<void>(BoundedCall().returned_within(
@@ -38,21 +38,21 @@ TEST(BoundedCall, ThrowsWhatTheCallThrew) {
       "no such key");
 }
 
-TEST(BoundedCall, LeavesBehindWhatDoesNotEnd) {
+TEST(BoundedCall, StartsNoSecondCallWhileTheFirstHangs) {
   const auto gate = std::make_shared<std::promise<void>>();
   const auto calls = std::make_shared<std::atomic<int>>(0);
-  const auto question = [opened = gate->get_future().share(), calls] {
+  const auto hanging_call = [opened = gate->get_future().share(), calls] {
     ++*calls;
     opened.wait();
   };
   BoundedCall call;
 
-  EXPECT_FALSE(call.returned_within(kShort, question));
-  EXPECT_FALSE(call.returned_within(kShort, question));
-  EXPECT_EQ(*calls, 1) << "a second call began while the first was open";
+  EXPECT_FALSE(call.returned_within(kShort, hanging_call));
+  EXPECT_FALSE(call.returned_within(kShort, hanging_call));
+  EXPECT_EQ(*calls, 1) << "a second call started while the first was running";
 
   gate->set_value();
-  EXPECT_TRUE(call.returned_within(kLong, question));
+  EXPECT_TRUE(call.returned_within(kLong, hanging_call));
   EXPECT_EQ(*calls, 2);
 }
 

@@ -16,7 +16,7 @@ CallRecord gather_of(
   return {"gather", 5, "", {{type, std::move(sizes)}}};
 }
 
-TEST(CallRecord, SurvivesTheWayThroughText) {
+TEST(CallRecord, SurvivesEncodingAndDecoding) {
   const CallRecord record = {
       "reduce",
       1ULL << 40,
@@ -31,14 +31,14 @@ TEST(CallRecord, SurvivesTheWayThroughText) {
       "reduce #1099511627776 of BFloat16[], Long[0, 3], Float[1, 2, 3] (sum)");
 }
 
-TEST(CallRecord, RefusesTextThatEndsTooEarly) {
-  const std::string whole = gather_of({8, 128}).encode();
+TEST(CallRecord, RejectsTruncatedText) {
+  const std::string text = gather_of({8, 128}).encode();
 
-  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+  for (std::size_t bytes = 0; bytes < text.size(); ++bytes) {
     EXPECT_EQ(
         message_of<InternalError>(
-            [&] { CallRecord::decode(whole.substr(0, bytes)); }),
-        "a call record ends after " + std::to_string(bytes) + " bytes");
+            [&] { CallRecord::decode(text.substr(0, bytes)); }),
+        "a call record is truncated after " + std::to_string(bytes) + " bytes");
   }
 }
 
@@ -47,7 +47,7 @@ TEST(CheckAgreement, AcceptsOneFreeDimension) {
   EXPECT_NO_THROW(check_agreement({gather_of({8, 4}), gather_of({8, 4})}));
 }
 
-struct Disputed {
+struct Mismatch {
   std::string name;
   Records records;
   std::optional<std::int64_t> free_dim;
@@ -55,28 +55,28 @@ struct Disputed {
   std::string hint;
 };
 
-class CheckAgreementOf : public testing::TestWithParam<Disputed> {};
+class CheckAgreementFails : public testing::TestWithParam<Mismatch> {};
 
-TEST_P(CheckAgreementOf, GivesATableOfRanks) {
-  const Disputed& disputed = GetParam();
+TEST_P(CheckAgreementFails, ThrowsATableOfRanks) {
+  const Mismatch& mismatch = GetParam();
   try {
-    check_agreement(disputed.records, disputed.free_dim);
+    check_agreement(mismatch.records, mismatch.free_dim);
     ADD_FAILURE() << "nothing was thrown";
   } catch (const MismatchError& error) {
-    EXPECT_EQ(error.what(), disputed.text);
-    EXPECT_EQ(error.hint(), disputed.hint);
+    EXPECT_EQ(error.what(), mismatch.text);
+    EXPECT_EQ(error.hint(), mismatch.hint);
   }
 }
 
 const char* const kSameCalls =
-    "make the same calls in the same order on every rank, also inside `if "
-    "(is_main_process())`";
+    "make the same calls in the same order on every rank; do not call a "
+    "collective inside `if (is_main_process())`";
 
 INSTANTIATE_TEST_SUITE_P(
     CallRecord,
-    CheckAgreementOf,
+    CheckAgreementFails,
     testing::Values(
-        Disputed{
+        Mismatch{
             "Operation",
             {{"reduce", 5, "sum", {{at::kFloat, {2}}}},
              gather_of({2}),
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
             "  rank 0: reduce #5 of Float[2] (sum)\n"
             "  ranks 1, 2: gather #5 of Float[2]",
             kSameCalls},
-        Disputed{
+        Mismatch{
             "SequenceNumber",
             {{"gather", 5, "", {}}, {"gather", 6, "", {}}},
             std::nullopt,
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
             "  rank 0: gather #5\n"
             "  rank 1: gather #6",
             kSameCalls},
-        Disputed{
+        Mismatch{
             "Arguments",
             {{"broadcast", 2, "from 0", {}}, {"broadcast", 2, "from 1", {}}},
             std::nullopt,
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
             "  rank 0: broadcast #2 (from 0)\n"
             "  rank 1: broadcast #2 (from 1)",
             kSameCalls},
-        Disputed{
+        Mismatch{
             "NumberOfTensors",
             {{"gather", 5, "", {{at::kFloat, {2}}, {at::kFloat, {3}}}},
              gather_of({2})},
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
             "  rank 0: gather #5 of Float[2], Float[3]\n"
             "  rank 1: gather #5 of Float[2]",
             kSameCalls},
-        Disputed{
+        Mismatch{
             "Type",
             {gather_of({2}), gather_of({2}, at::kHalf)},
             0,
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
             "  rank 0: Float[2]\n"
             "  rank 1: Half[2]",
             "convert the tensors to one type first"},
-        Disputed{
+        Mismatch{
             "Dimension",
             {gather_of({8, 128}), gather_of({9, 128}), gather_of({8, 96})},
             0,
@@ -128,15 +128,15 @@ INSTANTIATE_TEST_SUITE_P(
             "  rank 1: Float[9, 128]\n"
             "  rank 2: Float[8, 96]",
             "use `pad_across_processes` with `.dim = 1` first"},
-        Disputed{
+        Mismatch{
             "NumberOfDimensions",
             {gather_of({8}), gather_of({8, 1})},
             0,
             "gather #5: ranks disagree on the number of dimensions\n"
             "  rank 0: Float[8]\n"
             "  rank 1: Float[8, 1]",
-            "pass tensors with equally many dimensions"},
-        Disputed{
+            "pass tensors with the same number of dimensions"},
+        Mismatch{
             "OneOfSeveralTensors",
             {{"gather", 5, "", {{at::kInt, {1}}, {at::kInt, {1, 2}}}},
              {"gather", 5, "", {{at::kInt, {1}}, {at::kInt, {1, 3}}}}},

@@ -14,26 +14,27 @@
 namespace accelerate {
 namespace {
 
-/// A backend that only counts as made.
-struct Made : c10d::Backend {
+/// A backend without operations.
+struct EmptyBackend : c10d::Backend {
   using c10d::Backend::Backend;
 };
 
-/// How often each of two ranks made its end, with `fails(rank, attempt)`.
+/// How often each of two ranks called `make`; `fails(rank, attempt)` decides
+/// whether an attempt fails.
 std::array<int, 2> attempts_of(const std::function<bool(int, int)>& fails) {
   std::array<int, 2> attempts{};
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const auto connect = [&](const int rank) {
     const auto backend =
         connect_all({store, rank, 2}, {}, [&](const auto& part) {
-          // Nothing of an earlier attempt is left in this one's store.
-          const std::string mine = "rank" + std::to_string(rank);
-          EXPECT_FALSE(part->check({mine}));
-          part->set(mine, "was here");
+          // The store has no keys of an earlier attempt.
+          const std::string key = "rank" + std::to_string(rank);
+          EXPECT_FALSE(part->check({key}));
+          part->set(key, "was here");
           if (fails(rank, attempts[rank]++)) {
             throw std::runtime_error("connection lost\nframe #0: …");
           }
-          return c10::make_intrusive<Made>(rank, 2);
+          return c10::make_intrusive<EmptyBackend>(rank, 2);
         });
     EXPECT_TRUE(backend.defined());
   };
@@ -42,19 +43,19 @@ std::array<int, 2> attempts_of(const std::function<bool(int, int)>& fails) {
   return attempts;
 }
 
-TEST(ConnectAll, TakesOneAttemptWhereNothingFails) {
+TEST(ConnectAll, NeedsOneAttemptWhenNothingFails) {
   EXPECT_THAT(
       attempts_of([](int, int) { return false; }), testing::ElementsAre(1, 1));
 }
 
-TEST(ConnectAll, StartsOverOnEveryRankWhenOneFailed) {
+TEST(ConnectAll, RetriesOnEveryRankWhenOneFailed) {
   const auto attempts = attempts_of(
       [](int rank, int attempt) { return rank == 1 && attempt < 2; });
 
   EXPECT_THAT(attempts, testing::ElementsAre(3, 3));
 }
 
-TEST(ConnectAll, SaysWhatEachRankSawWhenItGivesUp) {
+TEST(ConnectAll, ReportsTheErrorOfEachRankAfterThreeAttempts) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const auto fail = [&](const int rank) {
     return message_of<DistributedError>([&] {
@@ -65,19 +66,19 @@ TEST(ConnectAll, SaysWhatEachRankSawWhenItGivesUp) {
             if (rank == 1) {
               throw std::runtime_error("connection lost\nframe #0: …");
             }
-            return c10::make_intrusive<Made>(rank, 2);
+            return c10::make_intrusive<EmptyBackend>(rank, 2);
           });
     });
   };
-  std::string theirs;
+  std::string other_message;
   {
-    std::jthread other([&] { theirs = fail(1); });
+    std::jthread other([&] { other_message = fail(1); });
     EXPECT_EQ(
         fail(0),
         "the 2 ranks could not connect to each other in 3 attempts\n"
         "  rank 1: connection lost");
   }
-  EXPECT_THAT(theirs, testing::HasSubstr("rank 1: connection lost"));
+  EXPECT_THAT(other_message, testing::HasSubstr("rank 1: connection lost"));
 }
 
 }  // namespace

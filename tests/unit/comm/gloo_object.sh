@@ -2,19 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # gloo_object.sh <objects of src/comm>...
 #
-# gloo_backend.cpp is compiled against stand-ins for Gloo's headers. That is
-# sound only while its object carries no virtual table or type information of
-# a Gloo class, which could shadow LibTorch's own.
+# gloo_backend.cpp is compiled against stubs of Gloo's headers. That is safe
+# only as long as its object contains no virtual table or type information of a
+# Gloo class, which could replace LibTorch's own.
 set -eu
 for object in "$@"; do
   case $object in *gloo_backend.cpp.o) found=$object ;; esac
 done
-symbols=$(nm -C "${found:?no object of gloo_backend.cpp among the arguments}")
+symbols=$(nm -C "${found:?the arguments do not contain gloo_backend.cpp.o}")
 case $symbols in
   *make_gloo_backend*) ;;
   *) echo "error: $found does not define make_gloo_backend"; exit 1 ;;
 esac
 if printf '%s\n' "$symbols" | grep -E ' [VvWwDdRrBb] .*(vtable|typeinfo|VTT).*[Gg]loo'; then
-  echo "error: $found carries the above of Gloo; see src/comm/backends/gloo_backend.cpp"
+  echo "error: $found contains the Gloo symbols above; see src/comm/backends/gloo_backend.cpp"
   exit 1
 fi

@@ -10,7 +10,7 @@
 
 #include "accelerate/error.h"
 #include "launch/store_server.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -53,7 +53,7 @@ TEST_F(LauncherStoreTest, BehavesLikeAStore) {
   EXPECT_FALSE(store->check({"key"}));
 }
 
-TEST_F(LauncherStoreTest, AWaitHoldsNobodyUp) {
+TEST_F(LauncherStoreTest, AWaitDoesNotBlockOtherCalls) {
   const auto store = open(0);
   auto waiting =
       std::async(std::launch::async, [&] { return store->get_to_str("late"); });
@@ -67,14 +67,14 @@ TEST_F(LauncherStoreTest, AWaitHoldsNobodyUp) {
   EXPECT_EQ(waiting.get(), "here");
 }
 
-TEST_F(LauncherStoreTest, ATimeoutIsLibTorchsOwn) {
+TEST_F(LauncherStoreTest, ATimeoutThrowsLibTorchsException) {
   const auto store = open(0);
 
   EXPECT_THROW(store->wait({"never"}, milliseconds(20)), c10::DistStoreError);
   EXPECT_EQ(store->getNumKeys(), 0);
 }
 
-TEST_F(LauncherStoreTest, AnAbortSaysWhy) {
+TEST_F(LauncherStoreTest, AnAbortReportsTheReason) {
   const auto store = open(0);
 
   server_.abort("rank 1 killed by SIGSEGV");
@@ -85,7 +85,7 @@ TEST_F(LauncherStoreTest, AnAbortSaysWhy) {
   } catch (const DistributedError& error) {
     EXPECT_STREQ(
         error.what(),
-        "wait: the launcher ends this job: rank 1 killed by SIGSEGV");
+        "wait: the launcher is stopping this job: rank 1 killed by SIGSEGV");
   }
 }
 
@@ -96,7 +96,7 @@ TEST_F(LauncherStoreTest, AClonePointsToTheSameKeys) {
   EXPECT_EQ(store->clone()->get_to_str("a"), "1");
 }
 
-TEST_F(LauncherStoreTest, TheLauncherHearsWhatARankDoes) {
+TEST_F(LauncherStoreTest, TheLauncherSeesTheStatusOfARank) {
   const auto store = open(2);
 
   store->set_status("step 3");

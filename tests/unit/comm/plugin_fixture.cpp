@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plugin library with the versions that its build was given.
+// A plugin library; its versions are set at build time.
 #include "comm/plugin.h"
 
 namespace {

@@ -11,7 +11,7 @@
 #include <torch/headeronly/version.h>
 
 #include "accelerate/error.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -27,31 +27,31 @@ UnsupportedError error_of(const std::string& name, const std::string& folder) {
   throw std::runtime_error("`" + name + "` was loaded");
 }
 
-TEST(LoadBackendPlugin, NamesTheMissingLibraryAndTheOption) {
-  const TemporaryFolder folder;
+TEST(LoadBackendPlugin, NamesTheMissingLibraryAndTheBuildOption) {
+  const TemporaryDirectory folder;
 
   const auto error = error_of("mpi", folder.path().string());
 
   EXPECT_EQ(
       error.what(),
-      "this build has no `mpi` backend: there is no " + folder.path().string() +
-          "/libaccelerate_mpi.so");
+      "this build has no `mpi` backend: " + folder.path().string() +
+          "/libaccelerate_mpi.so does not exist");
   EXPECT_EQ(
       error.hint(),
       "rebuild with -DACCELERATE_MPI=ON, or choose another backend");
 }
 
-TEST(LoadBackendPlugin, LooksBesideLibaccelerate) {
+TEST(LoadBackendPlugin, SearchesTheFolderOfLibaccelerate) {
   const auto error = error_of("nonesuch", "");
 
   EXPECT_EQ(
       std::string(error.what()),
-      std::string("this build has no `nonesuch` backend: there is no ") +
-          LIBRARY_FOLDER + "/libaccelerate_nonesuch.so");
+      std::string("this build has no `nonesuch` backend: ") + LIBRARY_FOLDER +
+          "/libaccelerate_nonesuch.so does not exist");
 }
 
-TEST(LoadBackendPlugin, PassesOnWhatTheLoaderSays) {
-  const TemporaryFolder folder;
+TEST(LoadBackendPlugin, ReportsTheErrorOfTheDynamicLoader) {
+  const TemporaryDirectory folder;
   std::ofstream(folder.path().string() + "/libaccelerate_text.so")
       << "not a library";
 
@@ -63,40 +63,41 @@ TEST(LoadBackendPlugin, PassesOnWhatTheLoaderSays) {
           "/libaccelerate_text.so: file too short");
   EXPECT_EQ(
       error.hint(),
-      "install the libraries it needs, or choose another backend");
+      "install the libraries that the backend needs, or choose another "
+      "backend");
 }
 
-TEST(LoadBackendPlugin, RefusesALibraryWithoutTheEntry) {
+TEST(LoadBackendPlugin, RejectsALibraryWithoutTheEntryPoint) {
   const auto error = error_of("no_entry", kFixtures);
 
   EXPECT_EQ(
       error.what(),
-      kFixtures + "/libaccelerate_no_entry.so is not a backend of accelerate");
+      kFixtures + "/libaccelerate_no_entry.so is not an accelerate backend");
 }
 
-TEST(LoadBackendPlugin, RefusesAnotherInterface) {
+TEST(LoadBackendPlugin, RejectsAnotherInterfaceVersion) {
   const auto error = error_of("other_abi", kFixtures);
 
   EXPECT_EQ(
       error.what(),
       kFixtures +
-          "/libaccelerate_other_abi.so has plugin interface 4711, "
-          "this libaccelerate has " +
+          "/libaccelerate_other_abi.so has plugin interface version 4711, "
+          "but this libaccelerate has version " +
           std::to_string(kPluginAbi));
 }
 
-TEST(LoadBackendPlugin, RefusesAnotherLibTorch) {
+TEST(LoadBackendPlugin, RejectsAnotherLibTorchVersion) {
   const auto error = error_of("other_torch", kFixtures);
 
   EXPECT_EQ(
       error.what(),
       kFixtures +
           "/libaccelerate_other_torch.so was built with LibTorch "
-          "1.0.0, this libaccelerate with " TORCH_VERSION);
+          "1.0.0, but this libaccelerate was built with " TORCH_VERSION);
 }
 
-TEST(LoadBackendPlugin, HandsOutTheTableOfAFittingLibrary) {
-  const BackendPlugin& plugin = load_backend_plugin("fitting", kFixtures);
+TEST(LoadBackendPlugin, ReturnsTheTableOfACompatibleLibrary) {
+  const BackendPlugin& plugin = load_backend_plugin("compatible", kFixtures);
 
   EXPECT_STREQ(plugin.name, "fixture");
   EXPECT_EQ(plugin.create({}), nullptr);

@@ -29,14 +29,18 @@ std::vector<T> reduced(
     pointers.push_back(reinterpret_cast<const std::byte*>(row.data()));
   }
   std::vector<T> out(rows.front().size());
-  auto* here = reinterpret_cast<std::byte*>(out.data());
+  auto* destination = reinterpret_cast<std::byte*>(out.data());
   reduce_rows(
-      kind, type, {&here, 1}, pointers, static_cast<std::int64_t>(out.size()));
+      kind,
+      type,
+      {&destination, 1},
+      pointers,
+      static_cast<std::int64_t>(out.size()));
   return out;
 }
 
 TEST(ReduceRows, AddsFromLeftToRight) {
-  // In any other order the small one survives.
+  // In any other order the small number survives.
   const std::vector<std::vector<float>> rows = {{1e8F}, {1.0F}, {-1e8F}};
 
   EXPECT_EQ(
@@ -45,28 +49,29 @@ TEST(ReduceRows, AddsFromLeftToRight) {
 }
 
 TEST(ReduceRows, RoundsSixteenBitFloatsOnce) {
-  // 256 + 1 is no bf16: step by step it stays 256, in fp32 it becomes 258.
+  // bf16 cannot represent 257: adding one by one gives 256, in fp32 258.
   const c10::BFloat16 large = 256.0F;
-  const c10::BFloat16 one = 1.0F;
-  const std::vector<std::vector<c10::BFloat16>> rows = {{large}, {one}, {one}};
+  const c10::BFloat16 small = 1.0F;
+  const std::vector<std::vector<c10::BFloat16>> rows = {
+      {large}, {small}, {small}};
 
   const auto sum = reduced(ReduceKind::sum, c10::ScalarType::BFloat16, rows);
 
   EXPECT_EQ(static_cast<float>(sum[0]), 258.0F);
 }
 
-TEST(ReduceRows, AveragesHalvesWhoseSumIsTooLarge) {
-  const c10::Half most = 60'000.0F;
-  const std::vector<std::vector<c10::Half>> rows = {{most}, {most}};
+TEST(ReduceRows, AveragesHalvesWhoseSumOverflows) {
+  const c10::Half large = 60'000.0F;
+  const std::vector<std::vector<c10::Half>> rows = {{large}, {large}};
 
   const auto avg = reduced(ReduceKind::avg, c10::ScalarType::Half, rows);
 
-  EXPECT_EQ(static_cast<float>(avg[0]), static_cast<float>(most));
+  EXPECT_EQ(static_cast<float>(avg[0]), static_cast<float>(large));
 }
 
-class NanWins : public testing::TestWithParam<ReduceKind> {};
+class NanPropagates : public testing::TestWithParam<ReduceKind> {};
 
-TEST_P(NanWins, WhereverItStands) {
+TEST_P(NanPropagates, FromEveryRank) {
   for (const auto& rows : std::vector<std::vector<std::vector<float>>>{
            {{kNan}, {1}, {2}}, {{1}, {kNan}, {2}}, {{1}, {2}, {kNan}}}) {
     EXPECT_TRUE(
@@ -76,7 +81,7 @@ TEST_P(NanWins, WhereverItStands) {
 
 INSTANTIATE_TEST_SUITE_P(
     ReduceRows,
-    NanWins,
+    NanPropagates,
     testing::Values(
         ReduceKind::sum,
         ReduceKind::avg,
@@ -112,7 +117,7 @@ TEST(ReduceRows, TruncatesTheAverageOfIntegersTowardsZero) {
       (std::vector<std::int64_t>{-1, 1}));
 }
 
-TEST(ReduceRows, MayWriteIntoOneOfTheRowsAndIntoAll) {
+TEST(ReduceRows, CanWriteTheResultIntoAllRows) {
   std::vector<float> a(5000, 1.0F);
   std::vector<float> b(5000, 2.0F);
   const std::vector<std::byte*> outs = {
@@ -156,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
         Unreducible{
             ReduceKind::avg,
             c10::ScalarType::Bool,
-            "bool tensors have no average"}),
+            "bool tensors cannot be averaged"}),
     [](const auto& test) {
       return std::string(c10::toString(test.param.type));
     });

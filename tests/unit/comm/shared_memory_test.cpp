@@ -32,18 +32,18 @@ TEST(SharedMemory, IsZeroAndAlignedToAPage) {
       }));
 }
 
-TEST(SharedMemory, IsTheSameBytesForWhoOpensItsAddress) {
-  const auto mine = SharedMemory::create(100);
-  const auto theirs = SharedMemory::open(mine->address());
+TEST(SharedMemory, IsTheSameMemoryAfterOpeningItsAddress) {
+  const auto created = SharedMemory::create(100);
+  const auto opened = SharedMemory::open(created->address());
 
-  std::strcpy(reinterpret_cast<char*>(mine->data()) + 7, "hello");
+  std::strcpy(reinterpret_cast<char*>(created->data()) + 7, "hello");
 
-  EXPECT_NE(mine->data(), theirs->data());
-  EXPECT_EQ(theirs->bytes(), mine->bytes());
-  EXPECT_STREQ(reinterpret_cast<char*>(theirs->data()) + 7, "hello");
+  EXPECT_NE(created->data(), opened->data());
+  EXPECT_EQ(opened->bytes(), created->bytes());
+  EXPECT_STREQ(reinterpret_cast<char*>(opened->data()) + 7, "hello");
 }
 
-TEST(SharedMemory, BelongsToTheUserAlone) {
+TEST(SharedMemory, IsAccessibleOnlyToTheSameUser) {
   const auto memory = SharedMemory::create(100);
   const std::string& address = memory->address();
   const auto colon = address.find(':');
@@ -57,7 +57,7 @@ TEST(SharedMemory, BelongsToTheUserAlone) {
   EXPECT_THAT(address, MatchesRegex("[0-9]+:[0-9]+:[0-9a-f]+"));
 }
 
-TEST(SharedMemory, HasAnotherNonceEachTime) {
+TEST(SharedMemory, HasADifferentNonceEachTime) {
   const auto nonce = [](const SharedMemory& memory) {
     return memory.address().substr(memory.address().rfind(':'));
   };
@@ -65,42 +65,43 @@ TEST(SharedMemory, HasAnotherNonceEachTime) {
   EXPECT_NE(nonce(*SharedMemory::create(1)), nonce(*SharedMemory::create(1)));
 }
 
-TEST(SharedMemory, IsNotOpenedAfterItsCreatorLetGo) {
+TEST(SharedMemory, CannotBeOpenedAfterItsCreatorDestroyedIt) {
   const std::string address = SharedMemory::create(100)->address();
 
   EXPECT_THAT(
       message_of<IoError>([&] { SharedMemory::open(address); }),
       ContainsRegex(
-          "shared memory `" + address + "` cannot be opened here: /proc/"));
+          "shared memory `" + address + "` cannot be opened: /proc/"));
 }
 
-TEST(SharedMemory, IsNotOpenedWithAnotherNonce) {
+TEST(SharedMemory, CannotBeOpenedWithAnotherNonce) {
   const auto memory = SharedMemory::create(100);
   std::string address = memory->address();
   address.back() = address.back() == '0' ? '1' : '0';
 
   EXPECT_THAT(
       message_of<IoError>([&] { SharedMemory::open(address); }),
-      HasSubstr(" holds other memory (another host or an older run)"));
+      HasSubstr(" refers to different memory (from another machine or an older "
+                "run)"));
 }
 
-TEST(SharedMemory, IsNotWhateverTheDescriptorMeansNow) {
+TEST(SharedMemory, CannotBeOpenedWhenTheDescriptorIsAnotherFile) {
   const int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   const std::string address = std::to_string(::getpid()) + ":" +
                               std::to_string(fd) + ":" + std::string(32, '0');
 
   EXPECT_THAT(
       message_of<IoError>([&] { SharedMemory::open(address); }),
-      HasSubstr(" is not shared memory of ours"));
+      HasSubstr(" was not created by accelerate"));
   ::close(fd);
 }
 
 class BadAddress : public testing::TestWithParam<std::string> {};
 
-TEST_P(BadAddress, IsAnErrorThatRepeatsIt) {
+TEST_P(BadAddress, IsReportedInTheError) {
   EXPECT_THAT(
       message_of<IoError>([&] { SharedMemory::open(GetParam()); }),
-      HasSubstr("shared memory `" + GetParam() + "` cannot be opened here: "));
+      HasSubstr("shared memory `" + GetParam() + "` cannot be opened: "));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -108,37 +109,38 @@ INSTANTIATE_TEST_SUITE_P(
     BadAddress,
     testing::Values("", "hello", "1", "-1:-1:", "4194305:3:00", "1:9999:00"));
 
-TEST(SharedMemory, SaysHowMuchThereIsNoRoomFor) {
+TEST(SharedMemory, ReportsHowMuchMemoryIsAvailable) {
   const std::size_t bytes = std::size_t{1} << 60;
 
   EXPECT_THAT(
       message_of<OutOfMemoryError>([&] { SharedMemory::create(bytes); }),
       MatchesRegex(
-          "cannot get " + std::to_string(bytes) +
-          " bytes of shared memory: [0-9]+ bytes are available on this host"));
+          "cannot allocate " + std::to_string(bytes) +
+          " bytes of shared memory: [0-9]+ bytes are available on this "
+          "machine"));
 }
 
-TEST(Presence, IsSeenByTheOthersUntilTheObjectIsGone) {
-  const auto mine = SharedMemory::create(100);
-  auto theirs = SharedMemory::open(mine->address());
+TEST(Presence, IsVisibleToOtherRanksUntilTheObjectIsDestroyed) {
+  const auto created = SharedMemory::create(100);
+  auto opened = SharedMemory::open(created->address());
 
-  EXPECT_FALSE(mine->is_present(3));
-  theirs->hold_presence(3);
-  EXPECT_TRUE(mine->is_present(3));
-  EXPECT_FALSE(mine->is_present(2));
-  EXPECT_FALSE(mine->is_present(4));
-  theirs.reset();
+  EXPECT_FALSE(created->is_present(3));
+  opened->hold_presence(3);
+  EXPECT_TRUE(created->is_present(3));
+  EXPECT_FALSE(created->is_present(2));
+  EXPECT_FALSE(created->is_present(4));
+  opened.reset();
 
-  EXPECT_FALSE(mine->is_present(3));
+  EXPECT_FALSE(created->is_present(3));
 }
 
 TEST(Presence, BelongsToOneObjectOnly) {
-  const auto mine = SharedMemory::create(100);
-  const auto theirs = SharedMemory::open(mine->address());
-  mine->hold_presence(0);
+  const auto created = SharedMemory::create(100);
+  const auto opened = SharedMemory::open(created->address());
+  created->hold_presence(0);
 
   EXPECT_THAT(
-      message_of<InternalError>([&] { theirs->hold_presence(0); }),
+      message_of<InternalError>([&] { opened->hold_presence(0); }),
       HasSubstr("rank 0 is already present in shared memory "));
 }
 

@@ -28,7 +28,7 @@ std::string error_of(const std::function<void()>& action) {
 }
 
 std::string load_error(
-    const std::string& text, SettingFile kind = SettingFile::peer) {
+    const std::string& text, SettingFile kind = SettingFile::python) {
   return error_of([&] {
     Settings settings;
     apply_config_text(settings, text, "c.yaml", kind);
@@ -42,17 +42,17 @@ TEST(Registry, NamesAndFlagsAreUnique) {
   for (const Setting& setting : all_settings()) {
     EXPECT_TRUE(names.insert(setting.name).second) << setting.name;
     EXPECT_TRUE(setting.flag.empty() || flags.insert(setting.flag).second);
-    EXPECT_EQ(find_peer_flag(setting.flag), nullptr) << setting.flag;
+    EXPECT_EQ(find_python_flag(setting.flag), nullptr) << setting.flag;
     EXPECT_TRUE(setting.help.ends_with(".")) << setting.name;
     EXPECT_EQ(setting.type == SettingType::choice, !setting.choices.empty());
   }
 }
 
-TEST(Settings, StrongerSourcesWinAndSayWhoTheyAre) {
+TEST(Settings, LaterSourcesOverrideEarlierOnes) {
   Settings settings;
   EXPECT_EQ(settings.origin("mixed_precision").text(), "default");
   apply_config_text(
-      settings, "mixed_precision: fp16\n", "c.yaml", SettingFile::peer);
+      settings, "mixed_precision: fp16\n", "c.yaml", SettingFile::python);
   EXPECT_EQ(settings.origin("mixed_precision").text(), "c.yaml:1");
   const std::map<std::string, std::string> variables = {
       {"ACCELERATE_MIXED_PRECISION", "BF16"}};
@@ -66,10 +66,10 @@ TEST(Settings, StrongerSourcesWinAndSayWhoTheyAre) {
       *find_setting("mixed_precision"), "no", "--mixed_precision");
 
   EXPECT_EQ(settings.text("mixed_precision"), "no");
-  EXPECT_TRUE(settings.is_typed("mixed_precision"));
+  EXPECT_TRUE(settings.is_from_command_line("mixed_precision"));
 }
 
-TEST(Settings, WrongValuesNameWhatIsAllowed) {
+TEST(Settings, ErrorsListTheAllowedValues) {
   const auto flag = [](const char* name, const char* text) {
     return error_of([&] {
       Settings().apply_flag(
@@ -83,7 +83,7 @@ TEST(Settings, WrongValuesNameWhatIsAllowed) {
       "`fp16`?");
   EXPECT_EQ(
       flag("mixed_precision", "fp8"),
-      "--mixed_precision `fp8`: this version has no fp8 yet | use bf16");
+      "--mixed_precision `fp8`: this version does not support fp8 | use bf16");
   EXPECT_EQ(
       flag("num_processes", "two"),
       "--num_processes `two` is not a whole number from 1 to 65536");
@@ -98,51 +98,52 @@ TEST(Settings, WrongValuesNameWhatIsAllowed) {
       "--monitor_interval `nan` is not a number from 0 to 3600");
 }
 
-TEST(Settings, ContradictionsNameBothSides) {
+TEST(Settings, ContradictionsNameBothSources) {
   Settings settings;
   settings.apply_flag(*find_setting("use_cpu"), "true", "--cpu");
   settings.apply_flag(*find_setting("multi_gpu"), "true", "--multi_gpu");
 
   EXPECT_EQ(
       error_of([&] { check_contradictions(settings); }),
-      "--cpu and --multi_gpu exclude each other | keep the one you mean");
+      "--cpu and --multi_gpu contradict each other | remove one of them");
   EXPECT_EQ(
       load_error("distributed_type: 'NO'\nnum_processes: 2\n"),
       "`num_processes: 2` (c.yaml:2) and `distributed_type: NO` (c.yaml:1) "
-      "exclude each other | set `distributed_type` to MULTI_CPU or MULTI_GPU");
+      "contradict each other | set `distributed_type` to MULTI_CPU or "
+      "MULTI_GPU");
   EXPECT_EQ(
       load_error(
           "distributed_type: MULTI_GPU\nnum_machines: 2\nmachine_rank: 2\n"),
-      "`machine_rank: 2` (c.yaml:3): machine 2 of 2 does not exist; they are "
-      "counted from 0");
+      "`machine_rank: 2` (c.yaml:3): there is no machine 2; "
+      "`num_machines` is 2, and ranks start at 0");
 }
 
-TEST(Settings, TypedCpuOverrulesTheFilesGpus) {
+TEST(Settings, CpuFlagOverridesGpusInAFile) {
   Settings settings;
   apply_config_text(
-      settings, "distributed_type: MULTI_GPU\n", "c.yaml", SettingFile::peer);
+      settings, "distributed_type: MULTI_GPU\n", "c.yaml", SettingFile::python);
   settings.apply_flag(*find_setting("use_cpu"), "true", "--cpu");
 
   EXPECT_NO_THROW(check_contradictions(settings));
 }
 
-TEST(ConfigFile, UnknownKeysNameLineAndNearestKey) {
+TEST(ConfigFile, UnknownKeysReportTheLineAndTheNearestKey) {
   EXPECT_EQ(
       load_error("distributed_type: 'NO'\nnum_proceses: 2\n"),
       "c.yaml:2: unknown key `num_proceses` | did you mean `num_processes`?");
   EXPECT_EQ(
       load_error("max_restarts: 2\n"),
-      "c.yaml:1: unknown key `max_restarts` | `max_restarts` belongs into "
-      "accelerate_cpp.yaml beside it");
+      "c.yaml:1: unknown key `max_restarts` | `max_restarts` belongs in "
+      "accelerate_cpp.yaml in the same folder");
   EXPECT_EQ(
-      load_error("num_processes: 2\n", SettingFile::own),
+      load_error("num_processes: 2\n", SettingFile::cpp),
       "c.yaml:1: unknown key `num_processes`");
   EXPECT_EQ(
       load_error("multi_gpu: true\n"),
       "c.yaml:1: unknown key `multi_gpu` | pass it as `--multi_gpu`");
 }
 
-TEST(ConfigFile, PeerKeysLoadAtTheirInertValueOnly) {
+TEST(ConfigFile, KeysOfUnsupportedFeaturesNeedInertValues) {
   EXPECT_EQ(
       load_error("distributed_type: 'NO'\ndeepspeed_config: {}\ntpu_env: []\n"
                  "downcast_bf16: 'no'\ndynamo_config:\n  dynamo_backend: 'NO'\n"
@@ -151,21 +152,19 @@ TEST(ConfigFile, PeerKeysLoadAtTheirInertValueOnly) {
   EXPECT_EQ(
       load_error("deepspeed_config:\n  zero_stage: 2\n"),
       "c.yaml:1: `deepspeed_config: {…}` is for DeepSpeed, which this version "
-      "does not have | remove the line, or set it to `{}`");
+      "does not support | remove the line, or set the key to `{}`");
   EXPECT_EQ(
       load_error("distributed_type: FSDP\n"),
-      "c.yaml:1: `distributed_type: FSDP` asks for FSDP, which this version "
-      "does not have");
+      "c.yaml:1: `distributed_type: FSDP` requests FSDP, which this version "
+      "does not support");
   EXPECT_EQ(
       load_error("dynamo_config:\n  dynamo_backend: INDUCTOR\n"),
       "c.yaml:2: `dynamo_backend: INDUCTOR` is for torch.compile, which this "
-      "version "
-      "does not have | remove the line, or set it to `no`");
+      "version does not support | remove the line, or set the key to `no`");
 }
 
-// A megabyte of JSON took seven seconds: each key was looked for from the
-// beginning.
-TEST(ConfigFile, FindsTheLinesOfManyKeysInOneWalk) {
+// Searching from the beginning for each key takes seven seconds for a megabyte.
+TEST(ConfigFile, FindsTheLinesOfManyKeysInOnePass) {
   std::string text = "{\n";
   for (int i = 0; i < 9000; ++i) {
     text +=
@@ -181,23 +180,23 @@ TEST(ConfigFile, FindsTheLinesOfManyKeysInOneWalk) {
   EXPECT_EQ(node.members[8999].line, 9001);
   EXPECT_EQ(node.members[9001].line, 9003);
   EXPECT_EQ(node.members[9001].value.members[0].line, 9004);
-  EXPECT_EQ(node.members[9002].line, 9005) << "a value spells the same word";
+  EXPECT_EQ(node.members[9002].line, 9005) << "a value has the same text";
 }
 
-TEST(ConfigFile, ReadsOldSpellings) {
+TEST(ConfigFile, ReadsOldKeys) {
   Settings settings;
   apply_config_text(
       settings,
       "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\n"
       "fp16: true\ndynamo_backend: 'NO'\nnum_processes: 2\n",
       "c.yaml",
-      SettingFile::peer);
+      SettingFile::python);
 
   EXPECT_EQ(settings.text("mixed_precision"), "fp16");
   EXPECT_EQ(settings.origin("mixed_precision").text(), "c.yaml:3");
 }
 
-TEST(ConfigFile, MalformedTextNamesTheLine) {
+TEST(ConfigFile, MalformedTextReportsTheLine) {
   EXPECT_EQ(
       load_error("debug: true\ndebug: false\n"),
       "c.yaml:2: the key `debug` appears twice, first on line 1");
@@ -208,14 +207,14 @@ TEST(ConfigFile, MalformedTextNamesTheLine) {
   EXPECT_EQ(
       load_error("debug: true\n\xff\xfe"), "c.yaml:2: byte 12 is not UTF-8");
   EXPECT_EQ(
-      load_error("debug: true\n---\ndebug: false\n").substr(0, 27),
-      "c.yaml:3: a second document");
+      load_error("debug: true\n---\ndebug: false\n").substr(0, 40),
+      "c.yaml:3: the file has a second document");
   EXPECT_EQ(
       load_error("debug: [1]\n"),
       "c.yaml:1: `debug` holds a list, not true or false");
 }
 
-TEST(ConfigFile, BombsAreRefusedQuickly) {
+TEST(ConfigFile, RejectsYamlBombsQuickly) {
   EXPECT_EQ(
       load_error(std::string(1 << 20, '[')),
       "c.yaml:1: nested deeper than 64 levels");
@@ -233,10 +232,11 @@ TEST(ConfigFile, BombsAreRefusedQuickly) {
     }
     laughs += "]\n";
   }
-  EXPECT_EQ(load_error(laughs), "c.yaml:5: more than 10000 values");
+  EXPECT_EQ(
+      load_error(laughs), "c.yaml:5: the file has more than 10000 values");
 }
 
-TEST(ConfigFile, WhatIsWrittenIsReadBack) {
+TEST(ConfigFile, WrittenFilesAreReadBack) {
   Settings settings;
   const Origin origin{Origin::Kind::command_line, "test"};
   settings.set("distributed_type", "MULTI_GPU", origin);
@@ -249,24 +249,24 @@ TEST(ConfigFile, WhatIsWrittenIsReadBack) {
   for (const char* path : {"c.yaml", "c.json"}) {
     Settings read;
     apply_config_text(
-        read, peer_file_text(settings, path), path, SettingFile::peer);
+        read, python_file_text(settings, path), path, SettingFile::python);
     apply_config_text(
-        read, own_file_text(settings), "own.yaml", SettingFile::own);
+        read, cpp_file_text(settings), "cpp.yaml", SettingFile::cpp);
     for (const Setting& setting : all_settings()) {
       EXPECT_EQ(read.value(setting.name), settings.value(setting.name))
           << path << " " << setting.name;
     }
   }
-  EXPECT_EQ(own_file_text(settings), "log_dir: 'no'\nmax_restarts: 3\n");
+  EXPECT_EQ(cpp_file_text(settings), "log_dir: 'no'\nmax_restarts: 3\n");
 }
 
-TEST(ConfigFile, WritesWhatThePeerWrites) {
+TEST(ConfigFile, WritesTheKeysOfHuggingFaceAccelerate) {
   Settings settings;
   settings.set("distributed_type", "NO", {});
   settings.set("num_processes", 1, {});
 
   EXPECT_EQ(
-      peer_file_text(settings, "c.yaml"),
+      python_file_text(settings, "c.yaml"),
       "compute_environment: LOCAL_MACHINE\n"
       "debug: false\n"
       "distributed_type: 'NO'\n"
@@ -286,7 +286,7 @@ TEST(ConfigFile, WritesWhatThePeerWrites) {
       "use_cpu: false\n");
 }
 
-TEST(ConfigFile, DefaultLocationFollowsThePeer) {
+TEST(ConfigFile, DefaultPathMatchesHuggingFaceAccelerate) {
   const auto path = [](std::map<std::string, std::string> variables) {
     return default_config_path(Environment(std::move(variables))).string();
   };

@@ -43,8 +43,8 @@ TEST(DefaultCollate, StacksTensors) {
   EXPECT_TRUE(at::equal(batch, at::tensor({1.F, 1.F, 2.F, 2.F}).view({2, 2})));
 }
 
-// Copied row by row where that is all there is to it, and otherwise not.
-TEST(DefaultCollate, StacksWhatAtStackDoes) {
+// Plain tensors are copied row by row; others use at::stack.
+TEST(DefaultCollate, StacksLikeAtStack) {
   const at::Tensor matrix = at::arange(12, at::kFloat).view({3, 4});
   const at::Tensor leaf = at::ones({2}).requires_grad_();
   const std::vector<std::vector<at::Tensor>> cases = {
@@ -87,7 +87,7 @@ TEST(DefaultCollate, TurnsListsOfNumbersIntoRows) {
   EXPECT_EQ(batch[1][0].item<std::int64_t>(), 4);
 }
 
-TEST(DefaultCollate, KeepsTheKindOfContainers) {
+TEST(DefaultCollate, KeepsContainerTypes) {
   using Sample = std::tuple<
       at::Tensor,
       std::pair<int, at::Tensor>,
@@ -117,7 +117,7 @@ TEST(DefaultCollate, JoinsMapsKeyByKey) {
   EXPECT_EQ(batch.at("b")[1][0].item<float>(), 4);
 }
 
-TEST(DefaultCollate, TakesExamplesWithAndWithoutTarget) {
+TEST(DefaultCollate, AcceptsExamplesWithAndWithoutTarget) {
   const torch::data::Example<> batch =
       default_collate(std::vector<torch::data::Example<>>{{row(1), row(2)}});
   const torch::data::TensorExample alone =
@@ -127,7 +127,7 @@ TEST(DefaultCollate, TakesExamplesWithAndWithoutTarget) {
   EXPECT_EQ(alone.data.size(0), 2);
 }
 
-TEST(DefaultCollate, TakesStructsWithAHook) {
+TEST(DefaultCollate, AcceptsStructsWithAHook) {
   const Sentence batch = default_collate(std::vector<Sentence>{
       {"en", row(1), {row(2)}}, {"en", row(3), {row(4)}}});
 
@@ -136,40 +136,40 @@ TEST(DefaultCollate, TakesStructsWithAHook) {
   EXPECT_EQ(batch.masks[0][1][0].item<float>(), 4);
 }
 
-TEST(DefaultCollate, SaysWhatDoesNotFit) {
+TEST(DefaultCollate, ReportsSamplesThatDoNotFit) {
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(
             default_collate(std::vector{row(1), at::full({3}, 1.0)}));
       }),
-      "samples of one batch have shapes [2] and [3]");
+      "samples in one batch have shapes [2] and [3]");
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(
             default_collate(std::vector<TensorMap>{{{"a", row(1)}}, {}}));
       }),
-      "samples of one batch have 1 and 0 keys");
+      "samples in one batch have 1 and 0 keys");
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(default_collate(
             std::vector<std::optional<at::Tensor>>{row(1), std::nullopt}));
       }),
-      "samples of one batch have 1 and 0 optional values");
+      "samples in one batch have 1 and 0 optional values");
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(default_collate(
             std::vector<std::vector<at::Tensor>>{{row(1)}, {}}));
       }),
-      "samples of one batch have 1 and 0 elements");
+      "samples in one batch have 1 and 0 elements");
 }
 
-TEST(DefaultCollate, NamesTheKeyThatIsMissing) {
+TEST(DefaultCollate, ReportsAMissingKey) {
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(default_collate(
             std::vector<TensorMap>{{{"a", row(1)}}, {{"b", row(1)}}}));
       }),
-      "a sample lacks the key `a` that the first one of the batch has");
+      "a sample lacks the key `a` that the first sample in the batch has");
 }
 
 }  // namespace

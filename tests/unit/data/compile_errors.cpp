@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that must not compile; compile_errors.sh says with which message.
+// Programs that must not compile; compile_errors.sh checks the messages.
 #include <string>
 
 #include <accelerate/data_loader.h>

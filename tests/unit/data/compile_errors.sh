@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A wrong dataset is refused by the compiler, with a message that says what is
-# needed; a right one is not.
+# The compiler refuses an unsuitable dataset, with a message that says what is
+# needed; it accepts a suitable one.
 #
 #   compile_errors.sh <compiler> <our include folder> <LibTorch's folder>
 set -uo pipefail
@@ -13,7 +13,7 @@ compile() {
     "$(dirname "$0")/compile_errors.cpp" 2>&1
 }
 
-# refused <case> <words of the message>
+# refused <case> <part of the message>
 refused() {
   local output
   if output=$(compile "-D$1"); then
@@ -30,5 +30,5 @@ compiler=$1 include=$2 torch=$3 failed=0
 compile -DCASE_GOOD || failed=1
 refused CASE_NOT_CONST 'a const, thread-safe'
 refused CASE_NO_DATASET 'a DataLoader needs a dataset with'
-refused CASE_NO_COLLATE 'pass a collate function as third argument'
+refused CASE_NO_COLLATE 'pass a collate function as the third argument'
 exit $failed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datasets that never answer: the loop says which sample, and goes on.
+// Datasets that hang: the loop reports the sample and continues.
 #include <atomic>
 #include <chrono>
 #include <latch>
@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Holds whoever waits until the test ends, and then waits for them to go.
+/// Blocks threads until the test ends, and then waits for them to leave.
 class Gate {
  public:
   void pass() const {
@@ -28,10 +28,10 @@ class Gate {
     open_->wait();
     inside_->fetch_sub(1);
   }
-  bool somebody_waits() const { return inside_->load() > 0; }
+  bool has_waiters() const { return inside_->load() > 0; }
   void open() const {
     open_->count_down();
-    while (somebody_waits()) {
+    while (has_waiters()) {
       std::this_thread::yield();
     }
   }
@@ -69,7 +69,7 @@ struct HangingStream {
 };
 
 template <typename Loader>
-std::string what_a_loop_throws(Loader& loader) {
+std::string message_of_loop(Loader& loader) {
   return message_of<IoError>([&] {
     for (auto& batch : loader) {
       static_cast<void>(batch);
@@ -77,7 +77,7 @@ std::string what_a_loop_throws(Loader& loader) {
   });
 }
 
-TEST(Hanging, GetIsNamedByItsSample) {
+TEST(Hanging, GetIsReportedWithItsSample) {
   const HangingDataset dataset;
   DataLoader loader(
       dataset,
@@ -87,41 +87,41 @@ TEST(Hanging, GetIsNamedByItsSample) {
        .warn_after = milliseconds(100)});
 
   testing::internal::CaptureStderr();
-  const std::string message = what_a_loop_throws(loader);
+  const std::string message = message_of_loop(loader);
 
-  EXPECT_EQ(message, "sample 5 of the dataset did not come within 300 ms");
+  EXPECT_EQ(message, "sample 5 of the dataset was not ready within 300 ms");
   EXPECT_EQ(
       testing::internal::GetCapturedStderr(),
       "warning: the loop has waited 100 ms for sample 5 of the dataset; it "
-      "gives up after 300 ms\n");
+      "times out after 300 ms\n");
   dataset.gate.open();
 }
 
-TEST(Hanging, WarnsOfNothingWhenItGivesUpFirst) {
+TEST(Hanging, DoesNotWarnWhenTheTimeoutComesFirst) {
   const HangingDataset dataset;
   DataLoader loader(dataset, {.num_workers = 1, .timeout = milliseconds(50)});
 
   testing::internal::CaptureStderr();
-  const std::string message = what_a_loop_throws(loader);
+  const std::string message = message_of_loop(loader);
 
-  EXPECT_EQ(message, "sample 5 of the dataset did not come within 50 ms");
+  EXPECT_EQ(message, "sample 5 of the dataset was not ready within 50 ms");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   dataset.gate.open();
 }
 
-TEST(Hanging, StreamIsNamedByItsSample) {
+TEST(Hanging, StreamIsReportedWithItsSample) {
   const HangingStream stream;
   DataLoader loader(
       stream,
       {.batch_size = 2, .num_workers = 1, .timeout = milliseconds(100)});
 
   EXPECT_EQ(
-      what_a_loop_throws(loader),
-      "sample 5 of the dataset did not come within 100 ms");
+      message_of_loop(loader),
+      "sample 5 of the dataset was not ready within 100 ms");
   stream.gate.open();
 }
 
-TEST(Hanging, CollateIsToldFromGet) {
+TEST(Hanging, CollateIsReported) {
   const Gate gate;
   DataLoader loader(
       Counting{4},
@@ -132,13 +132,13 @@ TEST(Hanging, CollateIsToldFromGet) {
       });
 
   EXPECT_EQ(
-      what_a_loop_throws(loader),
-      "a batch that is being joined did not come within 100 ms");
+      message_of_loop(loader),
+      "a batch that is being collated was not ready within 100 ms");
   gate.open();
 }
 
 // The worker reads sample 5 ahead while the loop is at its first batch.
-TEST(Hanging, WorkerDoesNotHoldUpALoopThatIsLeft) {
+TEST(Hanging, WorkerDoesNotBlockALoopThatEndsEarly) {
   const HangingDataset dataset;
   DataLoader loader(
       dataset,
@@ -150,7 +150,7 @@ TEST(Hanging, WorkerDoesNotHoldUpALoopThatIsLeft) {
   testing::internal::CaptureStderr();
   for (auto& batch : loader) {
     static_cast<void>(batch);
-    while (!dataset.gate.somebody_waits()) {
+    while (!dataset.gate.has_waiters()) {
       std::this_thread::yield();
     }
     break;
@@ -158,16 +158,17 @@ TEST(Hanging, WorkerDoesNotHoldUpALoopThatIsLeft) {
 
   EXPECT_EQ(
       testing::internal::GetCapturedStderr(),
-      "warning: a loop that was left has waited 100 ms for a worker that reads "
+      "warning: a loop that ended early has waited 100 ms for a worker that is "
+      "busy with "
       "sample 5 of the dataset\n");
   dataset.gate.open();
 }
 
-// After the error the loader works on: the next loop has workers of its own.
+// After the error the loader still works: the next loop has new workers.
 TEST(Hanging, LeavesTheLoaderUsable) {
   const HangingDataset dataset;
   DataLoader loader(dataset, {.num_workers = 1, .timeout = milliseconds(100)});
-  what_a_loop_throws(loader);
+  message_of_loop(loader);
   dataset.gate.open();
 
   EXPECT_EQ(read_all(loader).size(), 20);

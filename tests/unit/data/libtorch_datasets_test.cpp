@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch's datasets in our loader.
+// LibTorch's datasets in this library's loader.
 #include <optional>
 #include <vector>
 

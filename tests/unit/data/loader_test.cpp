@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process's view of a loader: orders, batches, loops.
+// A loader on one process: orders, batches, loops.
 #include <string>
 #include <vector>
 
@@ -20,7 +20,7 @@ namespace {
 
 using Indices = std::vector<std::int64_t>;
 
-TEST(DataLoader, GivesBatchesInOrder) {
+TEST(DataLoader, ReturnsBatchesInOrder) {
   DataLoader loader(Counting{7}, {.batch_size = 3});
 
   EXPECT_EQ(loader.size(), 3);
@@ -43,7 +43,7 @@ TEST(DataLoader, HandlesAnEmptyDataset) {
   EXPECT_EQ(loader.epoch(), 1);
 }
 
-TEST(DataLoader, ShufflesAnewInEachEpoch) {
+TEST(DataLoader, ShufflesDifferentlyInEachEpoch) {
   DataLoader loader(
       Counting{50}, {.batch_size = 50, .shuffle = true, .seed = 1});
 
@@ -57,7 +57,7 @@ TEST(DataLoader, ShufflesAnewInEachEpoch) {
   EXPECT_EQ(sorted(first), sorted(second));
 }
 
-TEST(DataLoader, ShufflesLikeThePeerWhenAsked) {
+TEST(DataLoader, ShufflesLikePythonWhenAsked) {
   DataLoader loader(
       Counting{10}, {.batch_size = 10, .shuffle = true, .seed = 7});
   ShardOptions options;
@@ -74,7 +74,7 @@ TEST(DataLoader, ShufflesLikeThePeerWhenAsked) {
       to_indices(at::randperm(10, generator, at::TensorOptions(at::kLong))));
 }
 
-TEST(DataLoader, TakesItsSeedFromLibTorchByDefault) {
+TEST(DataLoader, UsesLibTorchsSeedByDefault) {
   const auto order_with = [](std::uint64_t seed) {
     at::Generator generator = at::detail::getDefaultCPUGenerator();
     generator.set_current_seed(seed);
@@ -86,7 +86,7 @@ TEST(DataLoader, TakesItsSeedFromLibTorchByDefault) {
   EXPECT_NE(order_with(3), order_with(4));
 }
 
-TEST(DataLoader, TakesTheConfigurationsSeedAfterAnotherWasUsed) {
+TEST(DataLoader, UsesTheConfiguredSeedAfterAnotherWasUsed) {
   const auto order_with = [](std::uint64_t seed) {
     DataLoader loader(Counting{50}, {.batch_size = 50, .shuffle = true});
     static_cast<void>(loader.state_dict());
@@ -117,7 +117,7 @@ TEST(DataLoader, FollowsASampler) {
   EXPECT_EQ(read_all(listed), (std::vector<Indices>{{4, 4, 0}}));
 }
 
-// Begins where it was told to; a checkpoint keeps where that is.
+// Begins at a configurable index, which is saved in a checkpoint.
 struct Shifted {
   std::int64_t n;
   std::int64_t first = 0;
@@ -142,13 +142,13 @@ TEST(DataLoader, KeepsTheStateOfASampler) {
   EXPECT_EQ(
       message_of<FormatError>(
           [&] { plain.load_state_dict(saved.state_dict()); }),
-      "the data loader's state has one of its sampler, which this sampler "
-      "cannot load");
+      "the data loader's state contains a sampler state, but this loader's "
+      "sampler cannot load one");
   EXPECT_EQ(
       message_of<FormatError>(
           [&] { fresh.load_state_dict(plain.state_dict()); }),
-      "the data loader's state has none of its sampler, which this sampler "
-      "needs");
+      "the data loader's state contains no sampler state, but this loader's "
+      "sampler needs one");
 }
 
 TEST(DataLoader, FollowsABatchSampler) {
@@ -160,12 +160,12 @@ TEST(DataLoader, FollowsABatchSampler) {
   EXPECT_EQ(read_all(loader), (std::vector<Indices>{{4}, {0, 1, 2}, {3, 3}}));
 }
 
-TEST(DataLoader, NamesTheIndexThatASamplerInvents) {
+TEST(DataLoader, ReportsAnIndexOutsideTheDataset) {
   DataLoader loader(Counting{5}, {.sampler = Indices{5}});
 
   EXPECT_EQ(
       message_of<ArgumentError>([&] { read_all(loader); }),
-      "the sampler gave index 5 for a dataset of 5 samples");
+      "the sampler returned index 5 for a dataset of size 5");
 }
 
 TEST(DataLoader, KnowsTheLastBatchWhileItIsProcessed) {
@@ -201,15 +201,15 @@ TEST(DataLoader, ReadsAStream) {
   EXPECT_EQ(read_all(loader), batches);
 }
 
-TEST(DataLoader, SaysThatAStreamHasNoSize) {
+TEST(DataLoader, ReportsThatAStreamHasNoSize) {
   const DataLoader loader(CountingStream{5});
 
   EXPECT_EQ(
       message_of<StateError>([&] { static_cast<void>(loader.size()); }),
-      "a stream has no size: its end is known when it is reached");
+      "a stream has no size: its length is unknown until it ends");
 }
 
-TEST(DataLoader, CollatesAsTold) {
+TEST(DataLoader, UsesACustomCollateFunction) {
   DataLoader with_option(
       Counting{4}, {.batch_size = 2, .collate = [](Indices samples) {
                       return at::tensor(samples[0] * 10 + samples[1]).view(1);
@@ -255,7 +255,7 @@ std::vector<float> augmented_epoch(std::int64_t workers, std::int64_t epoch) {
   return values;
 }
 
-TEST(DataLoader, AugmentsBySeedEpochAndIndexAlone) {
+TEST(DataLoader, AugmentsOnlyBySeedEpochAndIndex) {
   const auto values = augmented_epoch(0, 1);
 
   EXPECT_EQ(values, augmented_epoch(3, 1));
@@ -263,7 +263,7 @@ TEST(DataLoader, AugmentsBySeedEpochAndIndexAlone) {
   EXPECT_NE(values[0], values[1]);
 }
 
-TEST(DataLoader, TellsTheGradientStateWhereItIs) {
+TEST(DataLoader, UpdatesTheGradientState) {
   const auto state = std::make_shared<GradientState>();
   DataLoader outer(Counting{2});
   DataLoader inner(Counting{3}, {.batch_size = 3});
@@ -288,7 +288,7 @@ TEST(DataLoader, TellsTheGradientStateWhereItIs) {
   EXPECT_FALSE(state->in_dataloader());
 }
 
-TEST(DataLoader, LeavesTheGradientStateWhenALoopIsLeft) {
+TEST(DataLoader, ResetsTheGradientStateWhenALoopEndsEarly) {
   const auto state = std::make_shared<GradientState>();
   {
     DataLoader loader(Counting{9}, {.num_workers = 1});
@@ -305,7 +305,7 @@ TEST(DataLoader, LeavesTheGradientStateWhenALoopIsLeft) {
   EXPECT_EQ(state->active(), nullptr);
 }
 
-TEST(DataLoader, NestsInItself) {
+TEST(DataLoader, SupportsNestedLoops) {
   DataLoader loader(Counting{3});
   std::vector<bool> ends;
 
@@ -343,7 +343,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadOptions{{.prefetch_factor = 0}, "`prefetch_factor` is 0"},
         BadOptions{
             {.prefetch_factor = 3},
-            "`prefetch_factor` is 3, but nobody reads ahead: `num_workers` is "
+            "`prefetch_factor` is 3, but no worker prefetches: `num_workers` "
+            "is "
             "0"},
         BadOptions{
             {.timeout = std::chrono::milliseconds(0)}, "`timeout` is 0 s"},
@@ -382,7 +383,7 @@ TEST(DataLoader, RefusesToShuffleAStream) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [] { DataLoader(CountingStream{3}, {.shuffle = true}); }),
-      "a stream has one order, its own");
+      "the order of a stream cannot be changed");
 }
 
 TEST(DataLoader, RefusesChangesInsideALoop) {
@@ -391,14 +392,14 @@ TEST(DataLoader, RefusesChangesInsideALoop) {
     static_cast<void>(batch);
     EXPECT_EQ(
         message_of<StateError>([&] { loader.set_epoch(1); }),
-        "set_epoch inside a loop over the loader");
+        "set_epoch was called inside a loop over the loader");
     EXPECT_EQ(
         message_of<StateError>([&] { loader.shard({}); }),
-        "shard inside a loop over the loader");
+        "shard was called inside a loop over the loader");
     EXPECT_EQ(
         message_of<StateError>(
             [&] { loader.load_state_dict(loader.state_dict()); }),
-        "load_state_dict inside a loop over the loader");
+        "load_state_dict was called inside a loop over the loader");
   }
 }
 

@@ -47,15 +47,15 @@ TEST(Permutation, DependsOnSeedAndEpoch) {
   EXPECT_NE(indices, all_of(Permutation(50, {1, 3})));
 }
 
-// A change of the order would break the resuming of saved runs.
-TEST(Permutation, IsTheSameForEver) {
+// Changing the order would break resuming saved runs.
+TEST(Permutation, NeverChanges) {
   EXPECT_EQ(
       all_of(Permutation(10, {42, 0})),
       (std::vector<std::int64_t>{6, 9, 2, 8, 4, 1, 5, 3, 0, 7}));
 }
 
 // Chi-square with 23 degrees of freedom exceeds 49.7 once in a thousand times.
-TEST(Permutation, GivesEveryOrderOfFourEquallyOften) {
+TEST(Permutation, ProducesEveryOrderOfFourEquallyOften) {
   constexpr int kSeeds = 24'000;
   std::map<std::vector<std::int64_t>, int> counts;
   for (int seed = 0; seed < kSeeds; ++seed) {
@@ -71,7 +71,7 @@ TEST(Permutation, GivesEveryOrderOfFourEquallyOften) {
 }
 
 // 63 degrees of freedom: 103.4 once in a thousand times.
-TEST(Permutation, SendsAPlaceEverywhereEquallyOften) {
+TEST(Permutation, SendsAPositionEverywhereEquallyOften) {
   constexpr int kSize = 6'400;
   std::vector<int> counts(64);
   for (std::uint64_t seed = 0; seed < 64'000; ++seed) {
@@ -85,13 +85,13 @@ TEST(Permutation, SendsAPlaceEverywhereEquallyOften) {
   EXPECT_LT(chi_square, 103.4);
 }
 
-TEST(Permutation, RefusesWhatDoesNotExist) {
+TEST(Permutation, RefusesInvalidSizesAndPositions) {
   EXPECT_EQ(
       message_of<ArgumentError>([] { Permutation(-1, {}); }),
-      "a permutation of -1 elements");
+      "cannot make a permutation of -1 elements");
   EXPECT_EQ(
       message_of<ArgumentError>([] { Permutation(3, {})(3); }),
-      "position 3 of a permutation of 3");
+      "position 3 is outside a permutation of 3 elements");
 }
 
 }  // namespace

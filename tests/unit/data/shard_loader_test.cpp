@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loaders of several processes, each seen alone: what they read, and where
-// they continue.
+// Loaders of several processes, each on its own: what they read, and where they
+// continue.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -12,7 +12,7 @@
 #include "accelerate/error.h"
 #include "support/counting_datasets.h"
 #include "support/message_of.h"
-#include "support/slow_shards.h"
+#include "support/reference_shards.h"
 
 namespace accelerate {
 namespace {
@@ -28,21 +28,21 @@ ShardOptions options_of(const ShardRules& rules) {
 }
 
 template <typename Loader>
-std::vector<SlowBatch> read_with_rows(Loader& loader) {
-  std::vector<SlowBatch> batches;
+std::vector<ReferenceBatch> read_with_rows(Loader& loader) {
+  std::vector<ReferenceBatch> batches;
   for (at::Tensor& batch : loader) {
     batches.push_back({to_indices(batch), loader.valid_rows()});
   }
   return batches;
 }
 
-// One process alone completes nothing.
+// A single process does not complete the last step.
 ShardRules effective(ShardRules rules) {
   rules.even_batches = rules.even_batches && rules.num_processes > 1;
   return rules;
 }
 
-TEST(ShardedLoader, ReadsWhatTheRulesSay) {
+TEST(ShardedLoader, ReadsAccordingToTheRules) {
   for_all_small_cases([](std::int64_t n, const ShardRules& rules) {
     if (rules.dispatch_batches) {
       return;
@@ -52,20 +52,20 @@ TEST(ShardedLoader, ReadsWhatTheRulesSay) {
         {.batch_size = rules.batch_size, .drop_last = rules.drop_last});
     loader.shard(options_of(rules));
 
-    const auto wanted = slow_batches(n, effective(rules));
+    const auto expected = reference_batches(n, effective(rules));
 
-    ASSERT_EQ(read_with_rows(loader), wanted) << name_of_case(n, rules);
-    ASSERT_EQ(loader.size(), static_cast<std::int64_t>(wanted.size()));
+    ASSERT_EQ(read_with_rows(loader), expected) << name_of_case(n, rules);
+    ASSERT_EQ(loader.size(), static_cast<std::int64_t>(expected.size()));
   });
 }
 
-/// Opens the seam for those who read ahead of the loop.
+/// Gives access to reading ahead of the loop.
 template <typename Dataset>
-class Ahead : public DataLoader<Dataset> {
+class ReadAheadLoader : public DataLoader<Dataset> {
  public:
   using DataLoader<Dataset>::DataLoader;
 
-  std::vector<std::vector<std::int64_t>> all_ahead() {
+  std::vector<std::vector<std::int64_t>> read_all_ahead() {
     std::vector<std::vector<std::int64_t>> batches;
     for (auto loop = this->begin_reading_ahead(); loop.batch() != nullptr;
          loop.advance()) {
@@ -76,12 +76,12 @@ class Ahead : public DataLoader<Dataset> {
 };
 
 TEST(ShardedLoader, CanBeReadAheadOfTheLoop) {
-  Ahead<Counting> loader(
+  ReadAheadLoader<Counting> loader(
       Counting{11}, {.batch_size = 2, .shuffle = true, .seed = 3});
   loader.shard(options_of({.num_processes = 2, .process_index = 1}));
   const Json before = loader.state_dict();
 
-  const auto ahead = loader.all_ahead();
+  const auto ahead = loader.read_all_ahead();
 
   EXPECT_EQ(loader.state_dict(), before);
   std::vector<std::vector<std::int64_t>> read;
@@ -92,7 +92,7 @@ TEST(ShardedLoader, CanBeReadAheadOfTheLoop) {
   EXPECT_EQ(ahead.size(), 3U);
 }
 
-TEST(ShardedLoader, ReadsAStreamAsTheRulesSay) {
+TEST(ShardedLoader, ReadsAStreamAccordingToTheRules) {
   for_all_small_cases([](std::int64_t n, const ShardRules& rules) {
     if (rules.dispatch_batches) {
       return;
@@ -102,7 +102,7 @@ TEST(ShardedLoader, ReadsAStreamAsTheRulesSay) {
         {.batch_size = rules.batch_size, .drop_last = rules.drop_last});
     loader.shard(options_of(rules));
 
-    ASSERT_EQ(read_with_rows(loader), slow_batches(n, effective(rules)))
+    ASSERT_EQ(read_with_rows(loader), reference_batches(n, effective(rules)))
         << name_of_case(n, rules);
   });
 }
@@ -114,7 +114,7 @@ TEST(ShardedLoader, KnowsTheLastBatchForEveryCase) {
     }
     const auto check = [&](auto& loader) {
       loader.shard(options_of(rules));
-      const std::size_t count = slow_batches(n, effective(rules)).size();
+      const std::size_t count = reference_batches(n, effective(rules)).size();
       std::size_t seen = 0;
       for (at::Tensor& batch : loader) {
         static_cast<void>(batch);
@@ -132,15 +132,15 @@ TEST(ShardedLoader, KnowsTheLastBatchForEveryCase) {
   });
 }
 
-// Shuffled: the real rows of all processes are the whole dataset, once, but
-// for what `drop_last` drops.
+// The real rows of all processes are the whole dataset, once, except for what
+// `drop_last` drops.
 TEST(ShardedLoader, SeesEverySampleOnceWhenShuffled) {
   for_all_small_cases([](std::int64_t n, ShardRules rules) {
     if (rules.dispatch_batches || rules.process_index != 0) {
       return;
     }
     std::vector<std::int64_t> seen;
-    std::int64_t wanted = 0;
+    std::int64_t expected = 0;
     for (auto& r = rules.process_index; r < rules.num_processes; ++r) {
       DataLoader loader(
           Counting{n},
@@ -149,26 +149,27 @@ TEST(ShardedLoader, SeesEverySampleOnceWhenShuffled) {
            .drop_last = rules.drop_last,
            .seed = 9});
       loader.shard(options_of(rules));
-      for (const SlowBatch& batch : read_with_rows(loader)) {
+      for (const ReferenceBatch& batch : read_with_rows(loader)) {
         seen.insert(
             seen.end(),
             batch.samples.begin(),
             batch.samples.begin() + batch.valid_rows);
       }
-      for (const SlowBatch& batch : slow_batches(n, effective(rules))) {
-        wanted += batch.valid_rows;
+      for (const ReferenceBatch& batch :
+           reference_batches(n, effective(rules))) {
+        expected += batch.valid_rows;
       }
     }
     const auto in_order = sorted(seen);
-    ASSERT_EQ(in_order.size(), static_cast<std::size_t>(wanted));
+    ASSERT_EQ(in_order.size(), static_cast<std::size_t>(expected));
     ASSERT_EQ(
         std::adjacent_find(in_order.begin(), in_order.end()), in_order.end())
         << name_of_case(n, rules);
-    ASSERT_TRUE(rules.drop_last || wanted == n) << name_of_case(n, rules);
+    ASSERT_TRUE(rules.drop_last || expected == n) << name_of_case(n, rules);
   });
 }
 
-TEST(ShardedLoader, DealsWholeBatchesOfABatchSampler) {
+TEST(ShardedLoader, DistributesWholeBatchesOfABatchSampler) {
   const std::vector<std::vector<std::int64_t>> batches = {
       {0}, {1, 2}, {3}, {4, 5}, {6}};
   const auto read = [&](std::int64_t r, bool even) {
@@ -178,14 +179,14 @@ TEST(ShardedLoader, DealsWholeBatchesOfABatchSampler) {
     return read_with_rows(loader);
   };
 
-  using Batches = std::vector<SlowBatch>;
+  using Batches = std::vector<ReferenceBatch>;
   EXPECT_EQ(read(0, true), (Batches{{{0}, 1}, {{4, 5}, 2}}));  // rounds of 3
   EXPECT_EQ(read(1, true), (Batches{{{1, 2}, 2}, {{6}, 1}}));
   EXPECT_EQ(read(2, true), (Batches{{{3}, 1}, {{0}, 0}}));
   EXPECT_EQ(read(2, false), (Batches{{{3}, 1}}));
 }
 
-// A loader as a new program makes it.
+// Creates a loader as a new program does.
 struct Recipe {
   std::int64_t n = 23;
   ShardRules rules = {.batch_size = 2};
@@ -195,22 +196,22 @@ struct Recipe {
   std::int64_t workers = 0;
 
   auto map(std::int64_t p, std::int64_t r, std::uint64_t seed = 4) const {
-    DataLoaderOptions<Counting> how{
+    DataLoaderOptions<Counting> loader_options{
         .batch_size = rules.batch_size,
         .shuffle = shuffle,
         .num_workers = workers,
         .drop_last = rules.drop_last,
         .seed = seed};
     if (batch_sampler) {
-      how.shuffle = false;
-      how.batch_size = 1;
+      loader_options.shuffle = false;
+      loader_options.batch_size = 1;
       std::vector<std::vector<std::int64_t>> batches;
       for (std::int64_t i = 0; i < n; i += 2) {
         batches.push_back({n - 1 - i});
       }
-      how.batch_sampler = batches;
+      loader_options.batch_sampler = batches;
     }
-    DataLoader loader(Counting{n}, how);
+    DataLoader loader(Counting{n}, loader_options);
     loader.shard(options(p, r));
     return loader;
   }
@@ -224,10 +225,10 @@ struct Recipe {
 
  private:
   ShardOptions options(std::int64_t p, std::int64_t r) const {
-    ShardRules its = rules;
-    its.num_processes = p;
-    its.process_index = r;
-    ShardOptions result = options_of(its);
+    ShardRules shard_rules = rules;
+    shard_rules.num_processes = p;
+    shard_rules.process_index = r;
+    ShardOptions result = options_of(shard_rules);
     result.configuration.use_seedable_sampler = seedable;
     return result;
   }
@@ -237,13 +238,13 @@ auto shuffled(std::int64_t p, std::int64_t r) {
   return Recipe{}.map(p, r);
 }
 
-// Stops after each batch of the second epoch and goes on in a new loader.
+// Stops after each batch of the second epoch and continues in a new loader.
 template <typename Make>
 void expect_resume_everywhere(const Make& make, const std::string& name) {
   auto whole = make();
-  static_cast<void>(read_all(whole));  // An epoch before.
+  static_cast<void>(read_all(whole));  // The first epoch.
   std::vector<Json> states = {whole.state_dict()};
-  std::vector<SlowBatch> batches;
+  std::vector<ReferenceBatch> batches;
   for (at::Tensor& batch : whole) {
     batches.push_back({to_indices(batch), whole.valid_rows()});
     states.push_back(whole.state_dict());
@@ -251,7 +252,7 @@ void expect_resume_everywhere(const Make& make, const std::string& name) {
   for (std::size_t k = 0; k < states.size(); ++k) {
     auto resumed = make();
     resumed.load_state_dict(states[k]);
-    const std::vector<SlowBatch> rest(
+    const std::vector<ReferenceBatch> rest(
         batches.begin() + static_cast<std::ptrdiff_t>(k), batches.end());
     ASSERT_EQ(read_with_rows(resumed), rest) << name << " after batch " << k;
     ASSERT_EQ(resumed.epoch(), 2) << name << " after batch " << k;
@@ -278,7 +279,7 @@ TEST(ShardedLoader, ResumesAtEveryPosition) {
   });
 }
 
-TEST(ShardedLoader, ResumesWhateverMakesTheOrder) {
+TEST(ShardedLoader, ResumesWithEveryKindOfOrder) {
   for (const Recipe& recipe :
        {Recipe{.workers = 2},
         Recipe{.seedable = true},
@@ -288,25 +289,25 @@ TEST(ShardedLoader, ResumesWhateverMakesTheOrder) {
   }
 }
 
-// The samples of the epoch in the order in which all processes use them, up to
-// `steps` steps of them.
+// The samples of the epoch in the order in which all processes use them, for at
+// most `steps` steps.
 template <typename Make>
 std::vector<std::int64_t> global_order(
     const Make& make,
     std::int64_t p,
     const std::optional<Json>& state,
     std::size_t steps) {
-  std::vector<std::vector<SlowBatch>> of_ranks;
+  std::vector<std::vector<ReferenceBatch>> rank_batches;
   for (std::int64_t r = 0; r < p; ++r) {
     auto loader = make(p, r);
     if (state) {
       loader.load_state_dict(*state);
     }
-    of_ranks.push_back(read_with_rows(loader));
+    rank_batches.push_back(read_with_rows(loader));
   }
   std::vector<std::int64_t> order;
-  for (std::size_t k = 0; k < std::min(steps, of_ranks[0].size()); ++k) {
-    for (const auto& batches : of_ranks) {
+  for (std::size_t k = 0; k < std::min(steps, rank_batches[0].size()); ++k) {
+    for (const auto& batches : rank_batches) {
       if (k < batches.size()) {
         order.insert(
             order.end(),
@@ -318,11 +319,11 @@ std::vector<std::int64_t> global_order(
   return order;
 }
 
-// Every position of P processes, then every P'.
+// Stops at every position with p processes, then resumes with q.
 template <typename Make>
 void expect_any_number_of_processes(const Make& make, const std::string& name) {
   constexpr std::size_t kAll = 1000;
-  const auto wanted = global_order(make, 1, std::nullopt, kAll);
+  const auto expected = global_order(make, 1, std::nullopt, kAll);
   for (const std::int64_t p : {1, 2, 3}) {
     auto stopped = make(p, 0);
     std::size_t steps = 0;
@@ -335,8 +336,8 @@ void expect_any_number_of_processes(const Make& make, const std::string& name) {
         auto order = before;
         const auto rest = global_order(make, q, state, kAll);
         order.insert(order.end(), rest.begin(), rest.end());
-        ASSERT_EQ(order, wanted) << name << ": " << steps << " steps on " << p
-                                 << " processes, then " << q;
+        ASSERT_EQ(order, expected) << name << ": " << steps << " steps on " << p
+                                   << " processes, then " << q;
       }
     }
   }
@@ -374,7 +375,7 @@ TEST(ShardedLoader, SkipsBatchesAndKeepsTheRest) {
   EXPECT_EQ(skipped.size(), loader.size() - 2);
   EXPECT_EQ(
       read_with_rows(skipped),
-      std::vector<SlowBatch>(all.begin() + 2, all.end()));
+      std::vector<ReferenceBatch>(all.begin() + 2, all.end()));
   EXPECT_EQ(skipped.epoch(), 4);
   EXPECT_EQ(skipped.size(), loader.size());
   EXPECT_EQ(read_with_rows(loader), all);
@@ -393,7 +394,7 @@ TEST(ShardedLoader, SkipsAllBatchesAndMore) {
       "`batches` is -1");
 }
 
-TEST(ShardedLoader, KeepsItsPlaceWhenTheEpochIsNamedAgain) {
+TEST(ShardedLoader, KeepsItsPositionWhenTheSameEpochIsSet) {
   auto loader = shuffled(1, 0);
   auto loop = loader.begin();
   const Json state = loader.state_dict();
@@ -407,7 +408,7 @@ TEST(ShardedLoader, KeepsItsPlaceWhenTheEpochIsNamedAgain) {
   EXPECT_EQ(read_all(resumed).size(), 12);
 }
 
-TEST(ShardedLoader, EvensOutOrNotAsToldLater) {
+TEST(ShardedLoader, AppliesALaterChangeOfEvenBatches) {
   DataLoader loader(Counting{3}, {.batch_size = 2});
   loader.shard(options_of({.num_processes = 2, .process_index = 1}));
 
@@ -417,7 +418,7 @@ TEST(ShardedLoader, EvensOutOrNotAsToldLater) {
   EXPECT_EQ(read_all(loader), (std::vector<std::vector<std::int64_t>>{{2}}));
 }
 
-TEST(ShardedLoader, PreparesTwiceWithoutHarm) {
+TEST(ShardedLoader, CanBeShardedTwice) {
   auto loader = shuffled(2, 1);
   const auto once = read_all(loader);
   auto again = shuffled(2, 1);
@@ -433,10 +434,12 @@ TEST(ShardedLoader, RefusesAStateOfOtherData) {
 
   EXPECT_EQ(
       message_of<ArgumentError>([&] { smaller.load_state_dict(state); }),
-      "the state belongs to a data loader with size 23, this one has 22");
+      "the state belongs to a data loader with size 23, but this loader has "
+      "22");
   EXPECT_EQ(
       message_of<ArgumentError>([&] { ordered.load_state_dict(state); }),
-      "the state belongs to a data loader with order \"shuffle\", this one has "
+      "the state belongs to a data loader with order \"shuffle\", but this "
+      "loader has "
       "\"sequential\"");
 }
 
@@ -451,13 +454,14 @@ TEST(ShardedLoader, RefusesABrokenState) {
 
   EXPECT_EQ(
       message_of<FormatError>([&] { loader.load_state_dict(later); }),
-      "the data loader's state has version 2, this build reads version 1");
+      "the data loader's state has version 2, but this build reads version 1");
   EXPECT_EQ(
       message_of<FormatError>([&] { loader.load_state_dict(outside); }),
-      "the data loader's state is at unit 24 of epoch 0, outside the data");
+      "the data loader's state is at position 24 of epoch 0, outside the "
+      "dataset");
   EXPECT_EQ(
       message_of<FormatError>([&] { loader.load_state_dict(no_seed); }),
-      "the data loader's state has seed `x`");
+      "the data loader's state has seed `x`, which is not a number");
 }
 
 TEST(ShardedLoader, SavesAFewNumbers) {
@@ -497,19 +501,19 @@ TEST(ShardedLoader, RefusesRulesThatDoNotFit) {
 
   EXPECT_EQ(
       message_of<ArgumentError>([&] { odd.shard(split); }),
-      "split_batches cannot divide a batch_size of 3 among 2 processes");
+      "`split_batches` cannot divide a `batch_size` of 3 among 2 processes");
   EXPECT_EQ(
       message_of<ArgumentError>([&] { odd.shard(dispatch); }),
-      "dispatch_batches needs a group of the 2 processes that share the data, "
-      "got rank 0 of a group of 1");
+      "`dispatch_batches` needs a process group of the 2 processes that share "
+      "the data, but got rank 0 of a group of 1");
   EXPECT_EQ(
       message_of<ArgumentError>([&] { structs.shard(dispatch); }),
-      "dispatch_batches needs batches that can be sent: nests of tensors with "
-      "a default constructor");
+      "`dispatch_batches` needs batches that are default-constructible nests "
+      "of tensors");
   split.num_processes = 1;
   EXPECT_EQ(
       message_of<ArgumentError>([&] { batches.shard(split); }),
-      "split_batches needs a batch_size, and a batch sampler has none");
+      "`split_batches` needs a `batch_size`, but a batch sampler has none");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic against a slow loop that follows the rules word by word.
+// Compares the arithmetic with a slow loop that follows the rules literally.
 #include "accelerate/sharding.h"
 
 #include <algorithm>
@@ -10,19 +10,19 @@
 
 #include "accelerate/error.h"
 #include "support/message_of.h"
-#include "support/slow_shards.h"
+#include "support/reference_shards.h"
 
 namespace accelerate {
 namespace {
 
-// Batches of one process as real samples, read through the arithmetic.
-std::vector<SlowBatch> fast_batches(
+// The batches of one process as samples, computed with the arithmetic.
+std::vector<ReferenceBatch> fast_batches(
     std::int64_t n, const ShardRules& rules, std::int64_t start = 0) {
   const BatchSamplerShard shard(n, rules, start);
-  std::vector<SlowBatch> batches;
+  std::vector<ReferenceBatch> batches;
   for (std::int64_t k = 0; k < shard.size(); ++k) {
     const BatchRange range = shard.at(k);
-    SlowBatch batch;
+    ReferenceBatch batch;
     for (std::int64_t i = 0; i < range.rows; ++i) {
       batch.samples.push_back((range.begin + i) % n);
     }
@@ -34,7 +34,7 @@ std::vector<SlowBatch> fast_batches(
 
 TEST(BatchSamplerShard, EqualsTheSlowLoopForEverySmallCase) {
   for_all_small_cases([](std::int64_t n, const ShardRules& rules) {
-    ASSERT_EQ(fast_batches(n, rules), slow_batches(n, rules))
+    ASSERT_EQ(fast_batches(n, rules), reference_batches(n, rules))
         << name_of_case(n, rules);
   });
 }
@@ -45,14 +45,14 @@ TEST(BatchSamplerShard, ContinuesWhereAnEarlierEpochStopped) {
     const auto batches = fast_batches(n, rules);
     for (std::int64_t k = 0; k < whole.size(); ++k) {
       const auto rest = fast_batches(n, rules, whole.used_after(k));
-      const std::vector<SlowBatch> wanted(
+      const std::vector<ReferenceBatch> expected(
           batches.begin() + k + 1, batches.end());
-      ASSERT_EQ(rest, wanted) << name_of_case(n, rules) << ", step " << k;
+      ASSERT_EQ(rest, expected) << name_of_case(n, rules) << ", step " << k;
     }
   });
 }
 
-TEST(BatchSamplerShard, FindsABatchFarInAtOnce) {
+TEST(BatchSamplerShard, FindsADistantBatchInConstantTime) {
   const BatchSamplerShard shard(
       10'000'000'000,
       {.batch_size = 10, .num_processes = 4, .process_index = 3},
@@ -70,7 +70,7 @@ struct BadRules {
 
 class WrongRules : public testing::TestWithParam<BadRules> {};
 
-TEST_P(WrongRules, AreRefusedWithTheirValues) {
+TEST_P(WrongRules, AreRefusedAndReported) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [] { BatchSamplerShard(10, GetParam().rules); }),
@@ -81,25 +81,25 @@ INSTANTIATE_TEST_SUITE_P(
     Table,
     WrongRules,
     testing::Values(
-        BadRules{{.batch_size = 0}, "batch_size is 0"},
+        BadRules{{.batch_size = 0}, "`batch_size` is 0"},
         BadRules{
             {.num_processes = 2, .process_index = 2},
-            "process_index is 2 but the data is dealt to 2 processes"},
+            "`process_index` is 2, but the data is divided among 2 processes"},
         BadRules{
             {.num_processes = 0},
-            "process_index is 0 but the data is dealt to 0 processes"},
+            "`process_index` is 0, but the data is divided among 0 processes"},
         BadRules{
             {.batch_size = 5, .num_processes = 2, .split_batches = true},
-            "split_batches cannot divide a batch_size of 5 among 2 "
+            "`split_batches` cannot divide a `batch_size` of 5 among 2 "
             "processes"}));
 
 TEST(BatchSamplerShard, RefusesABatchThatDoesNotExist) {
   EXPECT_EQ(
       message_of<ArgumentError>([] { BatchSamplerShard(4, {}).at(4); }),
-      "batch 4 of 4");
+      "batch 4 is outside a shard of size 4");
   EXPECT_EQ(
       message_of<ArgumentError>([] { BatchSamplerShard(4, {}, 5); }),
-      "start is 5 in an epoch of 4 samples");
+      "`start` is 5 in an epoch of size 4");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Worker threads: order, errors, and that none is left.
+// Worker threads: order, errors, and cleanup.
 #include <atomic>
 #include <filesystem>
 #include <latch>
@@ -76,7 +76,7 @@ TEST_P(Workers, KeepTheOrder) {
   EXPECT_EQ(next, 997);
 }
 
-TEST_P(Workers, NameTheSampleThatThrew) {
+TEST_P(Workers, ReportTheSampleThatThrew) {
   DataLoader loader(
       Throwing{.raise = [] { throw std::runtime_error("torn page"); }},
       {.batch_size = 2, .num_workers = GetParam()});
@@ -93,7 +93,7 @@ TEST_P(Workers, NameTheSampleThatThrew) {
   EXPECT_EQ(batches, 2);
 }
 
-TEST_P(Workers, KeepTheTypeAndHintOfOurErrors) {
+TEST_P(Workers, KeepTheTypeAndHintOfErrors) {
   DataLoader loader(
       Throwing{.raise = [] { throw FormatError("bad header", "fetch it"); }},
       {.batch_size = 2, .num_workers = GetParam()});
@@ -122,7 +122,7 @@ TEST_P(Workers, KeepLibTorchsErrors) {
   }
 }
 
-TEST_P(Workers, KeepTheOriginalOfForeignErrors) {
+TEST_P(Workers, NestOtherExceptions) {
   DataLoader loader(
       Throwing{.raise = [] { throw std::out_of_range("row 9"); }},
       {.num_workers = GetParam()});
@@ -135,7 +135,7 @@ TEST_P(Workers, KeepTheOriginalOfForeignErrors) {
   }
 }
 
-TEST_P(Workers, NameTheBatchThatDoesNotFitTogether) {
+TEST_P(Workers, ReportTheBatchThatCannotBeCollated) {
   DataLoader loader(
       Counting{4},
       {.batch_size = 2,
@@ -149,8 +149,8 @@ TEST_P(Workers, NameTheBatchThatDoesNotFitTogether) {
       "the batch of samples 0, 1: ragged");
 }
 
-// What was read before the error still arrives.
-TEST_P(Workers, NameTheSampleOfAStreamThatThrew) {
+// Samples read before the error still arrive.
+TEST_P(Workers, ReportTheSampleOfAStreamThatThrew) {
   DataLoader loader(
       ThrowingStream(), {.batch_size = 2, .num_workers = GetParam()});
   int batches = 0;
@@ -204,7 +204,7 @@ TEST_P(Workers, EndWithAnErrorInTheDataset) {
 
 INSTANTIATE_TEST_SUITE_P(Count, Workers, testing::Values(0, 1, 2, 4));
 
-// Fails unless two calls of `get` are under way at the same time.
+// Fails unless two calls of `get` run at the same time.
 struct NeedsTwoThreads {
   std::shared_ptr<std::latch> both = std::make_shared<std::latch>(2);
 
@@ -244,7 +244,7 @@ TEST(Workers, StayWithinTheirLimit) {
   }
 }
 
-// A batch that is counted while it lives.
+// A batch that is counted during its lifetime.
 struct Live {
   static inline std::atomic<std::int64_t> count = 0;
 
@@ -254,7 +254,7 @@ struct Live {
   ~Live() { --count; }
 };
 
-TEST(Workers, KeepNoMoreBatchesThanTheyMay) {
+TEST(Workers, KeepNoMoreBatchesThanAllowed) {
   DataLoader loader(
       Counting{200},
       {.batch_size = 2, .shuffle = true, .num_workers = 2},
@@ -263,7 +263,7 @@ TEST(Workers, KeepNoMoreBatchesThanTheyMay) {
   for (int epoch = 0; epoch < 10; ++epoch) {
     for (auto& batch : loader) {
       static_cast<void>(batch);
-      // Two ahead for each worker, one being made by each, and this one.
+      // Two prefetched per worker, one being read by each, and this one.
       ASSERT_LE(Live::count.load(), 2 * 2 + 2 + 1);
     }
     ASSERT_EQ(Live::count.load(), 0);

@@ -33,9 +33,9 @@ struct CsvCase {
   CsvFormat format = {};
 };
 
-class CsvReads : public testing::TestWithParam<CsvCase> {};
+class CsvReaderCases : public testing::TestWithParam<CsvCase> {};
 
-TEST_P(CsvReads, TheseRecords) {
+TEST_P(CsvReaderCases, AreParsed) {
   EXPECT_EQ(records_of(GetParam().text, GetParam().format), GetParam().records);
 }
 
@@ -43,7 +43,7 @@ using namespace std::string_view_literals;
 
 INSTANTIATE_TEST_SUITE_P(
     Table,
-    CsvReads,
+    CsvReaderCases,
     testing::Values(
         CsvCase{"Nothing", "", {}},
         CsvCase{"OneCell", "a", {{"a"}}},
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
         CsvCase{"OnlyDoubledQuotes", "\"\"\"\"", {{"\""}}},
         CsvCase{"NewlineInQuotes", "\"a\nb\r\nc\",d\n", {{"a\nb\r\nc", "d"}}},
         CsvCase{"QuoteInsideACell", "a\"b,c\"\n", {{"a\"b", "c\""}}},
-        CsvCase{"SpacesStay", " a , b ", {{" a ", " b "}}},
+        CsvCase{"SpacesAreKept", " a , b ", {{" a ", " b "}}},
         CsvCase{
             "ByteOrderMark",
             "\xEF\xBB\xBF"
@@ -74,23 +74,24 @@ INSTANTIATE_TEST_SUITE_P(
             "\"a\t\"\"b\nc\"\t\"",
             {{"\"a", "\"\"b"}, {"c\"", "\""}},
             {'\t', false}}),
-    [](const auto& each) { return each.param.name; });
+    [](const auto& test) { return test.param.name; });
 
-TEST(CsvReader, NamesThePlaceOfAQuoteThatIsNeverClosed) {
+TEST(CsvReader, ReportsThePositionOfAnUnclosedQuote) {
   EXPECT_EQ(
       accelerate::message_of<accelerate::FormatError>(
           [] { records_of("a,b\nc,\"d\n\ne,f\n"); }),
       "f.csv:2:3: the quote that opens here is never closed");
 }
 
-TEST(CsvReader, NamesThePlaceOfTextAfterAQuote) {
+TEST(CsvReader, ReportsThePositionOfTextAfterAQuote) {
   EXPECT_EQ(
       accelerate::message_of<accelerate::FormatError>(
           [] { records_of("a\r\n\"b\nb\" ,c\n"); }),
-      "f.csv:3:3: ` ` after a closing quote; double a quote inside a cell");
+      "f.csv:3:3: unexpected ` ` after a closing quote; double each quote "
+      "inside a cell");
 }
 
-TEST(CsvReader, GoesOnWhereARecordBegan) {
+TEST(CsvReader, ContinuesAtTheStartOfARecord) {
   const std::string text = "a,b\n\"c\nc\",d\n\ne,f\n";
   CsvReader reader(text, {}, "f.csv");
   std::vector<std::size_t> offsets;

@@ -41,19 +41,19 @@ TEST(Dataset, SelectsRowsOfASelection) {
   EXPECT_EQ(values_of(odd.select({4, 0, 0})), (Numbers{1, 9, 9}));
 }
 
-TEST(Dataset, FiltersInOrderWhateverTheThreads) {
+TEST(Dataset, FiltersInOrderWithAnyNumberOfThreads) {
   const auto keep = [](const Row& row) { return row.integer("n") % 7 == 3; };
   const auto data = numbers(5000);
 
-  const auto one = values_of(data.filter(keep));
-  const auto four = values_of(data.filter(keep, 4));
+  const auto single_thread = values_of(data.filter(keep));
+  const auto four_threads = values_of(data.filter(keep, 4));
 
-  EXPECT_EQ(one.size(), 714U);
-  EXPECT_EQ(one[1], 10);
-  EXPECT_EQ(one, four);
+  EXPECT_EQ(single_thread.size(), 714U);
+  EXPECT_EQ(single_thread[1], 10);
+  EXPECT_EQ(single_thread, four_threads);
 }
 
-TEST(Dataset, ShufflesByTheSeedAlone) {
+TEST(Dataset, ShufflesDependingOnlyOnTheSeed) {
   const auto data = numbers(1000);
 
   const auto order = values_of(data.shuffle(7));
@@ -63,7 +63,7 @@ TEST(Dataset, ShufflesByTheSeedAlone) {
   EXPECT_NE(order, values_of(data));
   EXPECT_TRUE(
       std::is_permutation(order.begin(), order.end(), values_of(data).begin()));
-  // The order is part of what a program's results depend on.
+  // Results of programs depend on this order, so it must not change.
   EXPECT_EQ(values_of(numbers(5).shuffle(42)), (Numbers{1, 2, 0, 4, 3}));
 }
 
@@ -115,7 +115,7 @@ TEST(Dataset, HasAFingerprintOfItsContent) {
   EXPECT_EQ(different.size(), 8U);
 }
 
-TEST(Dataset, MakesRealNumbersOfBothKinds) {
+TEST(Dataset, ConvertsIntegersInAColumnOfRealNumbers) {
   const auto data = Dataset::from_rows({{{"x", 1}}, {{"x", 0.5}}, {{"x", {}}}});
 
   EXPECT_EQ(data.columns(), (std::vector<Column>{{"x", ColumnType::real}}));
@@ -129,9 +129,9 @@ struct BadCall {
   const char* message;
 };
 
-class RefusesCall : public testing::TestWithParam<BadCall> {};
+class WrongCall : public testing::TestWithParam<BadCall> {};
 
-TEST_P(RefusesCall, WithTheValues) {
+TEST_P(WrongCall, IsReportedWithItsValues) {
   EXPECT_EQ(
       message_of<ArgumentError>([] { GetParam().call(numbers(4)); }),
       GetParam().message);
@@ -142,28 +142,28 @@ void ignore(const auto&) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table,
-    RefusesCall,
+    WrongCall,
     testing::Values(
         BadCall{
             "GetPastTheEnd",
             [](const Dataset& d) { d.get(4); },
-            "row 4 of a dataset of 4 rows"},
+            "row 4 is out of range for a dataset of size 4"},
         BadCall{
             "GetBelowZero",
             [](const Dataset& d) { d.get(-1); },
-            "row -1 of a dataset of 4 rows"},
+            "row -1 is out of range for a dataset of size 4"},
         BadCall{
             "SelectPastTheEnd",
             [](const Dataset& d) { ignore(d.select({0, 4})); },
-            "`select`: index 4 of a dataset of 4 rows"},
+            "`select`: index 4 is out of range for a dataset of size 4"},
         BadCall{
             "RemoveUnknown",
             [](const Dataset& d) { ignore(d.remove_columns({"txt"})); },
-            "the dataset has no column `txt`, it has n, text"},
+            "the dataset has no column `txt`; its columns are n, text"},
         BadCall{
-            "RenameToAColumnThatIsThere",
+            "RenameToAnExistingColumn",
             [](const Dataset& d) { ignore(d.rename_column("n", "text")); },
-            "`rename_column`: there is a column `text` already"},
+            "`rename_column`: a column `text` already exists"},
         BadCall{
             "RenameToNothing",
             [](const Dataset& d) { ignore(d.rename_column("n", "")); },
@@ -179,14 +179,14 @@ INSTANTIATE_TEST_SUITE_P(
             [](const Dataset& d) {
               ignore(d.train_test_split({.test_rows = 4}));
             },
-            "of 4 rows, 4 for the test leave 0 to train: neither part may be "
-            "empty"},
+            "the training or the test part would be empty (rows: 4, test rows: "
+            "4)"},
         BadCall{
             "SplitTwice",
             [](const Dataset& d) {
               ignore(d.train_test_split({.test_size = 0.5, .test_rows = 1}));
             },
-            "`test_size` and `test_rows` are both given"},
+            "`test_size` and `test_rows` are both set"},
         BadCall{
             "NoThreads",
             [](const Dataset& d) {
@@ -196,29 +196,29 @@ INSTANTIATE_TEST_SUITE_P(
         BadCall{
             "UnknownColumnOfARow",
             [](const Dataset& d) { d.get(0).at("Text"); },
-            "a row has no column `Text`, it has n, text"},
+            "the row has no column `Text`; its columns are n, text"},
         BadCall{
             "OtherTypeOfARow",
             [](const Dataset& d) { d.get(0).integer("text"); },
-            "column `text` holds a string, not a whole number of 64 bits"},
+            "column `text` holds a string, not a 64-bit integer"},
         BadCall{
             "NoRows",
             [](const Dataset&) { ignore(Dataset::from_rows({})); },
-            "`from_rows` was given no row, so there are no columns"},
+            "`from_rows` got no rows, so the columns are unknown"},
         BadCall{
             "OtherColumns",
             [](const Dataset&) {
               ignore(Dataset::from_rows({{{"a", 1}}, {{"b", 1}}}));
             },
-            "row 1 has other columns than row 0"},
+            "row 1 has different columns than row 0"},
         BadCall{
             "OtherTypes",
             [](const Dataset&) {
               ignore(Dataset::from_rows({{{"a", 1}}, {{"a", "x"}}}));
             },
-            "row 1, column `a`: a string, rows before have a whole number of "
-            "64 bits"}),
-    [](const auto& each) { return each.param.name; });
+            "row 1: column `a` is a string, but in earlier rows it is a 64-bit "
+            "integer"}),
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace transformers

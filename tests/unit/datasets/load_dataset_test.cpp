@@ -6,7 +6,7 @@
 
 #include "accelerate/error.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/dataset.h"
 
 namespace transformers {
@@ -15,15 +15,15 @@ namespace {
 using accelerate::ArgumentError;
 using accelerate::FormatError;
 using accelerate::message_of;
-using accelerate::TemporaryFolder;
+using accelerate::TemporaryDirectory;
 using enum ColumnType;
 
 Dataset load(
     const std::string& format,
     std::string_view text,
     const LoadDatasetOptions& options = {}) {
-  const TemporaryFolder folder;
-  // The mapping outlives the name.
+  const TemporaryDirectory folder;
+  // The memory mapping outlives the file.
   return load_dataset(format, folder.write("f", text), options);
 }
 
@@ -42,15 +42,15 @@ TEST(LoadDataset, ReadsCsvByColumn) {
   EXPECT_EQ(data.get(1).real("score"), 1.0);
 }
 
-struct GuessCase {
+struct InferenceCase {
   const char* name;
   const char* cells;
   ColumnType type;
 };
 
-class GuessesType : public testing::TestWithParam<GuessCase> {};
+class ColumnTypeInference : public testing::TestWithParam<InferenceCase> {};
 
-TEST_P(GuessesType, FromAllCells) {
+TEST_P(ColumnTypeInference, UsesAllCells) {
   const auto data = load("csv", std::string("a,b\n") + GetParam().cells);
 
   EXPECT_EQ(data.columns()[0].type, GetParam().type);
@@ -58,37 +58,38 @@ TEST_P(GuessesType, FromAllCells) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table,
-    GuessesType,
+    ColumnTypeInference,
     testing::Values(
-        GuessCase{"Integers", "1,\n-2,\n+3,\n", integer},
-        GuessCase{"IntegersAndGaps", "1,\n,x\n3,\n", integer},
-        GuessCase{"Reals", "1.5,\n2,\n-1e3,\n", real},
-        GuessCase{"RealAfterInteger", "2,\n1.5,\n2,\n", real},
-        GuessCase{"NotANumberIsReal", "nan,\n1,\n", real},
-        GuessCase{"Booleans", "true,\nFalse,\nTRUE,\n", boolean},
-        GuessCase{"BooleansAndNumbers", "true,\n1,\n", string},
-        GuessCase{"Words", "1,\nx,\n", string},
-        GuessCase{"WordFirst", "x,\n1,\n2,\n", string},
-        GuessCase{"OnlyGaps", ",x\n,y\n", string},
-        GuessCase{"NoRows", "", string},
-        GuessCase{"TooLargeForAnInteger", "99999999999999999999,\n", string},
-        GuessCase{"LargestInteger", "9223372036854775807,\n", integer},
-        GuessCase{"SpaceAround", " 1,\n", string},
-        GuessCase{"Hexadecimal", "0x10,\n", string},
-        GuessCase{"QuotedNumber", "\"7\",\n", integer}),
-    [](const auto& each) { return each.param.name; });
+        InferenceCase{"Integers", "1,\n-2,\n+3,\n", integer},
+        InferenceCase{"IntegersAndGaps", "1,\n,x\n3,\n", integer},
+        InferenceCase{"Reals", "1.5,\n2,\n-1e3,\n", real},
+        InferenceCase{"RealAfterInteger", "2,\n1.5,\n2,\n", real},
+        InferenceCase{"NotANumberIsReal", "nan,\n1,\n", real},
+        InferenceCase{"Booleans", "true,\nFalse,\nTRUE,\n", boolean},
+        InferenceCase{"BooleansAndNumbers", "true,\n1,\n", string},
+        InferenceCase{"Words", "1,\nx,\n", string},
+        InferenceCase{"WordFirst", "x,\n1,\n2,\n", string},
+        InferenceCase{"OnlyGaps", ",x\n,y\n", string},
+        InferenceCase{"NoRows", "", string},
+        InferenceCase{
+            "TooLargeForAnInteger", "99999999999999999999,\n", string},
+        InferenceCase{"LargestInteger", "9223372036854775807,\n", integer},
+        InferenceCase{"SpaceAround", " 1,\n", string},
+        InferenceCase{"Hexadecimal", "0x10,\n", string},
+        InferenceCase{"QuotedNumber", "\"7\",\n", integer}),
+    [](const auto& test) { return test.param.name; });
 
-TEST(LoadDataset, GivesAMissingValueForAnEmptyCell) {
+TEST(LoadDataset, ReadsAnEmptyCellAsAMissingValue) {
   const auto data = load("csv", "n,s\n1,a\n,\n");
 
   EXPECT_EQ(data.get(1).at("n"), Value());
   EXPECT_EQ(data.get(1).text("s"), "");
   EXPECT_EQ(
       message_of<ArgumentError>([&] { data.get(1).integer("n"); }),
-      "column `n` holds no value in this row, not a whole number of 64 bits");
+      "column `n` has no value in this row; expected a 64-bit integer");
 }
 
-TEST(LoadDataset, TakesTypesThatAreGiven) {
+TEST(LoadDataset, UsesExplicitTypes) {
   const auto data = load(
       "csv", "id,n\n007,1\n", {.column_types = {{"id", string}, {"n", real}}});
 
@@ -109,8 +110,8 @@ TEST(LoadDataset, ReadsTsvWithoutQuoting) {
   EXPECT_EQ(data.get(0), (Row{{"a", "\"x"}, {"b", 1}}));
 }
 
-TEST(LoadDataset, JoinsFiles) {
-  const TemporaryFolder folder;
+TEST(LoadDataset, ConcatenatesFiles) {
+  const TemporaryDirectory folder;
   const auto data = load_dataset(
       "csv",
       {folder.write("1.csv", "a,b\n1,x\n2,y\n"),
@@ -169,10 +170,10 @@ struct BadFile {
   LoadDatasetOptions options = {};
 };
 
-class RefusesFile : public testing::TestWithParam<BadFile> {};
+class MalformedFile : public testing::TestWithParam<BadFile> {};
 
-TEST_P(RefusesFile, WithItsPlace) {
-  const TemporaryFolder folder;
+TEST_P(MalformedFile, IsReportedWithItsPosition) {
+  const TemporaryDirectory folder;
   const auto path = folder.write("f", GetParam().text);
 
   const auto message = message_of<FormatError>([&] {
@@ -185,30 +186,30 @@ TEST_P(RefusesFile, WithItsPlace) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table,
-    RefusesFile,
+    MalformedFile,
     testing::Values(
         BadFile{
             "NoHeader",
             "csv",
             "",
-            ":1:1: the file is empty, a header line was expected"},
+            ":1:1: the file is empty; expected a header line"},
         BadFile{
             "ShortRow",
             "csv",
             "a,b,c\n1,2,3\n4,5\n",
-            ":3:3: a row of 2 cells, there are 3 columns"},
+            ":3:3: the row has 2 cells, but the table has 3 columns"},
         BadFile{
             "LongRow",
             "csv",
             "a,b\n1,2,3\n",
-            ":2:5: a row of 3 cells, there are 2 columns"},
+            ":2:5: the row has 3 cells, but the table has 2 columns"},
         BadFile{
             "NameTwice", "csv", "a,b,a\n", ":1:5: the header names `a` twice"},
         BadFile{
             "NoName",
             "csv",
             "a,,b\n",
-            ":1:3: a column of the header has no name"},
+            ":1:3: the header has a column without a name"},
         BadFile{
             "NotUtf8",
             "csv",
@@ -223,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
             "WrongType",
             "csv",
             "a,label\nx,0\ny,one\n",
-            ":3:3: column `label`: `one` is not a whole number of 64 bits",
+            ":3:3: column `label`: `one` is not a 64-bit integer",
             {.column_types = {{"label", integer}}}},
         BadFile{
             "JsonSyntax",
@@ -231,58 +232,62 @@ INSTANTIATE_TEST_SUITE_P(
             "{\"a\": 1}\n{\"a\": }\n",
             ":2:7: syntax error while parsing value - unexpected '}'; expected "
             "'[', '{', or a literal"},
-        BadFile{"JsonNumber", "json", "1\n", ":1:1: not an object"},
+        BadFile{"JsonNumber", "json", "1\n", ":1:1: expected an object"},
         BadFile{
             "JsonList",
             "json",
             "[{\"a\": 1}]\n",
-            ":1:1: a list, not an object; write one object a line"},
+            ":1:1: expected an object, found a list; write one object per "
+            "line"},
         BadFile{
             "JsonObjectInside",
             "json",
             "{\"a\": {}}\n",
-            ":1:1: column `a`: an object; rows hold text, numbers, truth "
-            "values and lists"},
+            ":1:1: column `a` is an object; only text, numbers, booleans and "
+            "lists are supported"},
         BadFile{
             "JsonMixedList",
             "json",
             "{\"a\": [1, \"x\"]}\n",
-            ":1:1: column `a`: a list of unlike or nested elements"},
+            ":1:1: column `a` is a nested list or a list with elements of "
+            "different types"},
         BadFile{
             "JsonOtherType",
             "json",
             "{\"a\": 1}\n{\"a\": \"x\"}\n",
-            ":2:1: column `a`: a string, others are a whole number of 64 bits"},
+            ":2:1: column `a` is a string, but in other rows it is a 64-bit "
+            "integer"},
         BadFile{
             "JsonListAfterText",
             "json",
             "{\"a\": \"x\"}\n{\"a\": []}\n",
-            ":2:1: column `a`: a list, others are a string"},
+            ":2:1: column `a` is a list, but in other rows it is a string"},
         BadFile{
             "JsonTextAfterList",
             "json",
             "{\"a\": []}\n{\"a\": \"x\"}\n",
-            ":2:1: column `a`: a string, others are lists"},
+            ":2:1: column `a` is a string, but in other rows it is a list"},
         BadFile{
-            "JsonNotTheGivenType",
+            "JsonNotTheExplicitType",
             "json",
             "{\"a\": 1.5}\n",
-            ":1:1: column `a`: a number, not a whole number of 64 bits",
+            ":1:1: column `a` is a number, not a 64-bit integer",
             {.column_types = {{"a", integer}}}}),
-    [](const auto& each) { return each.param.name; });
+    [](const auto& test) { return test.param.name; });
 
-TEST(LoadDataset, NamesTheFileWithAnotherHeader) {
-  const TemporaryFolder folder;
-  const auto one = folder.write("1", "a,b\n");
-  const auto two = folder.write("2", "b,a\n");
+TEST(LoadDataset, ReportsTheFileWithADifferentHeader) {
+  const TemporaryDirectory folder;
+  const auto first = folder.write("1", "a,b\n");
+  const auto second = folder.write("2", "b,a\n");
 
   EXPECT_EQ(
       message_of<FormatError>(
-          [&] { static_cast<void>(load_dataset("csv", {one, two})); }),
-      two.string() + ":1:1: the header is not that of " + one.string());
+          [&] { static_cast<void>(load_dataset("csv", {first, second})); }),
+      second.string() + ":1:1: the header differs from the header of " +
+          first.string());
 }
 
-TEST(LoadDataset, NamesAFileThatIsMissing) {
+TEST(LoadDataset, ReportsAMissingFile) {
   EXPECT_EQ(
       message_of<accelerate::IoError>(
           [] { static_cast<void>(load_dataset("csv", "/no/such/file")); }),
@@ -300,9 +305,9 @@ struct BadOptions {
   const char* message;
 };
 
-class RefusesOptions : public testing::TestWithParam<BadOptions> {};
+class WrongOptions : public testing::TestWithParam<BadOptions> {};
 
-TEST_P(RefusesOptions, AndSaysWhy) {
+TEST_P(WrongOptions, AreRejected) {
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(
@@ -313,7 +318,7 @@ TEST_P(RefusesOptions, AndSaysWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table,
-    RefusesOptions,
+    WrongOptions,
     testing::Values(
         BadOptions{
             "Format",
@@ -324,46 +329,46 @@ INSTANTIATE_TEST_SUITE_P(
             "DelimiterOfJson",
             "json",
             {.delimiter = ';'},
-            "`delimiter` means nothing to the format `json`"},
+            "the format `json` does not use `delimiter`"},
         BadOptions{
             "QuotingOfText",
             "text",
             {.quoting = false},
-            "`quoting` means nothing to the format `text`"},
+            "the format `text` does not use `quoting`"},
         BadOptions{
             "TypesOfText",
             "text",
             {.column_types = {{"text", string}}},
-            "`column_types` means nothing to the format `text`"},
+            "the format `text` does not use `column_types`"},
         BadOptions{
             "UnknownColumn",
             "json",
             {.column_types = {{"b", string}}},
-            "`column_types` names `b`, the files have a"},
+            "`column_types` names the column `b`, but the columns are a"},
         BadOptions{
             "ListInCsv",
             "csv",
             {.column_types = {{"a", integers}}},
-            "column `a`: a cell of CSV cannot be a list of whole numbers"},
+            "column `a`: a CSV cell cannot be a list of integers"},
         BadOptions{
             "QuoteAsDelimiter",
             "csv",
             {.delimiter = '"'},
-            "a quote or a line end cannot stand between cells"},
+            "`delimiter` cannot be a quote or a line break"},
         BadOptions{
             "NameTwice",
             "csv",
             {.column_names = {"a", "a"}},
-            "`column_names` has `a` twice"}),
-    [](const auto& each) { return each.param.name; });
+            "`column_names` contains `a` twice"}),
+    [](const auto& test) { return test.param.name; });
 
-TEST(LoadDataset, WantsAFile) {
+TEST(LoadDataset, NeedsAFile) {
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(
             load_dataset("csv", std::vector<std::filesystem::path>()));
       }),
-      "`load_dataset` was given no file");
+      "`load_dataset` got no files");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "accelerate/error.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/dataset.h"
 #include "transformers/datasets/row_file.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using accelerate::ArgumentError;
 using accelerate::message_of;
-using accelerate::TemporaryFolder;
+using accelerate::TemporaryDirectory;
 
 Dataset letters(std::int64_t count) {
   std::vector<Row> rows;
@@ -39,8 +39,8 @@ Row lengths(const Row& row) {
       {"i", static_cast<double>(size)}};
 }
 
-TEST(Map, PutsTheResultOverTheRow) {
-  const TemporaryFolder folder;
+TEST(Map, ReplacesAndAddsColumns) {
+  const TemporaryDirectory folder;
 
   const auto data = letters(3).map(lengths, {.cache_dir = folder.path()});
 
@@ -58,23 +58,23 @@ TEST(Map, PutsTheResultOverTheRow) {
               {"ids", std::vector<std::int64_t>{2, 2}}}));
 }
 
-TEST(Map, KeepsTheOrderWhateverTheThreads) {
-  const TemporaryFolder folder;
+TEST(Map, KeepsTheOrderWithAnyNumberOfThreads) {
+  const TemporaryDirectory folder;
   const auto data = letters(5000);
 
-  const auto one = data.map(lengths, {.cache_dir = folder.path()});
-  const auto four =
+  const auto single_thread = data.map(lengths, {.cache_dir = folder.path()});
+  const auto four_threads =
       data.map(lengths, {.num_threads = 4, .cache_dir = folder.path()});
 
-  ASSERT_EQ(four.size(), 5000);
+  ASSERT_EQ(four_threads.size(), 5000);
   for (std::int64_t i = 0; i < 5000; ++i) {
-    ASSERT_EQ(one.get(i), four.get(i)) << i;
+    ASSERT_EQ(single_thread.get(i), four_threads.get(i)) << i;
   }
-  EXPECT_EQ(one.fingerprint(), four.fingerprint());
+  EXPECT_EQ(single_thread.fingerprint(), four_threads.fingerprint());
 }
 
 TEST(Map, KeepsEveryKindOfValue) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   const Row all = {
       {"none", {}},
       {"yes", true},
@@ -106,11 +106,11 @@ class MapCache : public testing::Test {
         {.fingerprint = fingerprint, .cache_dir = folder.path()});
   }
 
-  TemporaryFolder folder;
+  TemporaryDirectory folder;
   int calls = 0;
 };
 
-TEST_F(MapCache, IsFoundByContentAndName) {
+TEST_F(MapCache, IsFoundByContentAndFingerprint) {
   run(letters(4), "a");
   EXPECT_EQ(calls, 4);
   EXPECT_EQ(run(letters(4), "a").get(3).integers("ids").size(), 3U);
@@ -122,7 +122,7 @@ TEST_F(MapCache, IsFoundByContentAndName) {
   EXPECT_EQ(calls, 13);
 }
 
-TEST_F(MapCache, IsFoundForEqualFilesElsewhere) {
+TEST_F(MapCache, IsFoundForEqualFilesAtOtherPaths) {
   const auto csv = [&](const std::string& name) {
     return load_dataset("csv", folder.write(name, "i,text\n1,x\n"));
   };
@@ -133,7 +133,7 @@ TEST_F(MapCache, IsFoundForEqualFilesElsewhere) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(MapCache, IsMadeAgainWhenDamaged) {
+TEST_F(MapCache, IsWrittenAgainWhenDamaged) {
   run(letters(4), "a");
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     if (entry.path().extension() == ".rows") {
@@ -146,7 +146,7 @@ TEST_F(MapCache, IsMadeAgainWhenDamaged) {
   EXPECT_EQ(calls, 8);
 }
 
-TEST_F(MapCache, LeavesNothingWithoutAName) {
+TEST_F(MapCache, LeavesNoFileWithoutAFingerprint) {
   {
     const auto data = run(letters(4), "");
     EXPECT_EQ(data.size(), 4);
@@ -155,7 +155,7 @@ TEST_F(MapCache, LeavesNothingWithoutAName) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_F(MapCache, LeavesNothingAfterAnError) {
+TEST_F(MapCache, LeavesNoFileAfterAnError) {
   EXPECT_THROW(
       static_cast<void>(letters(600).map(
           [](const Row& row) -> Row {
@@ -172,8 +172,8 @@ TEST_F(MapCache, LeavesNothingAfterAnError) {
   }
 }
 
-TEST(Map, GivesAnEmptyDatasetItsColumns) {
-  const TemporaryFolder folder;
+TEST(Map, KeepsTheColumnsOfAnEmptyDataset) {
+  const TemporaryDirectory folder;
   const auto empty = letters(3).select({});
 
   const auto data =
@@ -183,8 +183,8 @@ TEST(Map, GivesAnEmptyDatasetItsColumns) {
   EXPECT_EQ(data.column_names(), (std::vector<std::string>{"text"}));
 }
 
-TEST(Map, NamesTheRowWithOtherColumns) {
-  const TemporaryFolder folder;
+TEST(Map, ReportsTheRowWithDifferentColumns) {
+  const TemporaryDirectory folder;
 
   EXPECT_EQ(
       message_of<ArgumentError>([&] {
@@ -194,7 +194,7 @@ TEST(Map, NamesTheRowWithOtherColumns) {
             },
             {.cache_dir = folder.path()}));
       }),
-      "`map`: row 5 has other columns than those before");
+      "`map`: row 5 has different columns than earlier rows");
   EXPECT_EQ(
       message_of<ArgumentError>([&] {
         static_cast<void>(letters(9).map(
@@ -203,38 +203,38 @@ TEST(Map, NamesTheRowWithOtherColumns) {
             },
             {.cache_dir = folder.path()}));
       }),
-      "`map`: row 5, column `a`: a string, rows before have a whole number of "
-      "64 bits");
+      "`map`: row 5: column `a` is a string, but in earlier rows it is a "
+      "64-bit integer");
 }
 
-TEST(RowFile, RefusesWhatIsNone) {
-  const TemporaryFolder folder;
+TEST(RowFile, RejectsADifferentFormat) {
+  const TemporaryDirectory folder;
   const auto path = folder.write("f", "accrows1 and then something else");
 
   EXPECT_EQ(
       message_of<accelerate::FormatError>(
           [&] { datasets::open_row_file(path); }),
-      path.string() + ": byte 0: not a file of rows");
+      path.string() + ": byte 0: not a row file from `Dataset::map`");
 }
 
-TEST(RowFile, RefusesEveryCutAndNeverReadsPastIt) {
-  const TemporaryFolder folder;
+TEST(RowFile, RejectsTruncatedFilesAndNeverReadsPastTheirEnd) {
+  const TemporaryDirectory folder;
   static_cast<void>(letters(3).map(
       lengths, {.fingerprint = "x", .cache_dir = folder.path()}));
   std::filesystem::path name;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     name = entry.path().extension() == ".rows" ? entry.path() : name;
   }
-  const std::string whole = folder.read(name.filename());
-  ASSERT_GT(whole.size(), 100U);
+  const std::string content = folder.read(name.filename());
+  ASSERT_GT(content.size(), 100U);
 
-  for (std::size_t size = 0; size < whole.size(); ++size) {
-    const auto cut = folder.write("cut", whole.substr(0, size));
-    EXPECT_THROW(datasets::open_row_file(cut), accelerate::Error) << size;
+  for (std::size_t size = 0; size < content.size(); ++size) {
+    const auto truncated = folder.write("truncated", content.substr(0, size));
+    EXPECT_THROW(datasets::open_row_file(truncated), accelerate::Error) << size;
   }
-  // A byte changed anywhere: an error or other values, never a crash.
-  for (std::size_t at = 0; at < whole.size(); ++at) {
-    std::string changed = whole;
+  // A changed byte may cause an error or wrong values, but never a crash.
+  for (std::size_t at = 0; at < content.size(); ++at) {
+    std::string changed = content;
     changed[at] = static_cast<char>(changed[at] ^ 0x41);
     const auto path = folder.write("changed", changed);
     try {

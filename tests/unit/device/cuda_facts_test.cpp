@@ -10,7 +10,7 @@
 namespace accelerate {
 namespace {
 
-CudaFacts everything() {
+CudaFacts complete_facts() {
   CudaFacts facts;
   facts.driver_version = 13000;
   facts.torch_folder = "/opt/torch/lib";
@@ -30,71 +30,76 @@ std::string hint_of(const CudaFacts& facts) {
   return problem ? problem->hint() : "none";
 }
 
-TEST(CudaFacts, NothingIsMissing) {
-  EXPECT_EQ(problem_of(everything()), "none");
+TEST(CudaFacts, ReportsNoProblemWhenNothingIsMissing) {
+  EXPECT_EQ(problem_of(complete_facts()), "none");
 }
 
-TEST(CudaFacts, SaysThatThereIsNoDriver) {
-  CudaFacts facts = everything();
+TEST(CudaFacts, ReportsAMissingDriver) {
+  CudaFacts facts = complete_facts();
   facts.driver_version.reset();
   facts.driver_error = "libcuda.so.1: cannot open shared object file";
 
   EXPECT_EQ(
       problem_of(facts),
-      "there is no NVIDIA driver here: libcuda.so.1: cannot open shared "
+      "this machine has no NVIDIA driver: libcuda.so.1: cannot open shared "
       "object file");
-  EXPECT_EQ(hint_of(facts), "install one, or train on the CPU with `--cpu`");
+  EXPECT_EQ(
+      hint_of(facts), "install the driver, or train on the CPU with `--cpu`");
 }
 
-TEST(CudaFacts, SaysThatTheDriverIsTooOld) {
-  CudaFacts facts = everything();
+TEST(CudaFacts, ReportsADriverThatIsTooOld) {
+  CudaFacts facts = complete_facts();
   facts.driver_version = 12040;
 
   EXPECT_EQ(
       problem_of(facts),
-      "the NVIDIA driver runs CUDA up to 12.4, this build needs 13.0");
+      "the NVIDIA driver supports CUDA up to 12.4, but this build needs CUDA "
+      "13.0");
   EXPECT_EQ(
       hint_of(facts),
       "install driver 580 or later, or train on the CPU with `--cpu`");
 }
 
-TEST(CudaFacts, SaysThatLibTorchHasNoCuda) {
-  CudaFacts facts = everything();
+TEST(CudaFacts, ReportsALibTorchWithoutCuda) {
+  CudaFacts facts = complete_facts();
   facts.torch_has_cuda = false;
 
   EXPECT_EQ(
-      problem_of(facts), "LibTorch in /opt/torch/lib is built without CUDA");
+      problem_of(facts),
+      "the LibTorch in /opt/torch/lib was built without CUDA");
   EXPECT_EQ(
       hint_of(facts),
-      "build with the LibTorch of `make deps`, or with another that has "
-      "libtorch_cuda.so");
+      "build with the LibTorch that `make deps` installs, or with another "
+      "LibTorch that contains libtorch_cuda.so");
 }
 
-TEST(CudaFacts, SaysThatTheHalfIsNotBuilt) {
-  CudaFacts facts = everything();
+TEST(CudaFacts, ReportsABuildWithoutCuda) {
+  CudaFacts facts = complete_facts();
   facts.has_library = false;
 
   EXPECT_EQ(
       problem_of(facts),
-      "this build has no CUDA half: there is no "
-      "/opt/lib/libaccelerate_cuda.so");
+      "this build has no CUDA support: `/opt/lib/libaccelerate_cuda.so` does "
+      "not "
+      "exist");
   EXPECT_EQ(
       hint_of(facts),
-      "install a CUDA toolkit 13 and rebuild, with -DACCELERATE_CUDA=ON to be "
-      "told what is missing");
+      "install CUDA toolkit 13 and rebuild; -DACCELERATE_CUDA=ON makes "
+      "CMake "
+      "report what is missing");
 }
 
-TEST(CudaFacts, NcclOfAnotherReleaseIsRefused) {
+TEST(CudaFacts, ThrowsForAnotherNcclRelease) {
   EXPECT_NO_THROW(check_nccl_versions({2, 28, 9}, {2, 28, 3}));
   EXPECT_EQ(
       message_of<UnsupportedError>(
           [] { check_nccl_versions({2, 28, 9}, {2, 27, 5}); }),
-      "the CUDA half was compiled with NCCL 2.28.9, but LibTorch loads NCCL "
-      "2.27.5");
+      "libaccelerate_cuda.so was compiled with NCCL 2.28.9, but LibTorch loads "
+      "NCCL 2.27.5");
 }
 
-// Whatever this host has, both ways of asking agree.
-TEST(DeviceLibrary, TellsWhatTheFactsSay) {
+// Both functions agree, whatever this machine has.
+TEST(DeviceLibrary, ThrowsTheProblemOfTheFacts) {
   const auto problem = cuda_problem(collect_cuda_facts());
   if (problem) {
     EXPECT_EQ(
@@ -105,10 +110,9 @@ TEST(DeviceLibrary, TellsWhatTheFactsSay) {
   }
 }
 
-// The library itself, opened past all checks: where LibTorch's CUDA libraries
-// are missing, the first of them is named; where they are there, it loads
-// without a GPU.
-TEST(DeviceLibrary, LoadsWithoutAGpuOrNamesWhatIsMissing) {
+// Loads the library without any check. Where LibTorch's CUDA libraries are
+// missing, the error names the first of them; otherwise it loads without a GPU.
+TEST(DeviceLibrary, LoadsWithoutAGpuOrNamesTheMissingLibrary) {
 #ifdef ACCELERATE_CUDA_LIBRARY
   try {
     DeviceBackend& backend = open_device_library(ACCELERATE_CUDA_LIBRARY);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When batches are copied to a device, and what waits for what there.
+// When batches are copied to a device, and which stream waits for which.
 #include "data/device_copies.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 using std::chrono::seconds;
 using testing::ElementsAre;
 
-const c10::Device kThere(c10::kMeta);
+const c10::Device kDevice(c10::kMeta);
 
 std::vector<std::string> lines;
 
@@ -34,7 +34,7 @@ std::string owner_of(const c10::Stream& stream) {
   return stream.id() == 0 ? "user" : "loader";
 }
 
-// A device with two streams, which says what is asked of it.
+// A device with two streams that logs the calls it receives.
 struct LoggingGuard : c10::impl::NoOpDeviceGuardImpl<c10::kMeta> {
   c10::Stream getStreamFromGlobalPool(
       c10::Device /*device*/, bool /*high*/) const override {
@@ -58,7 +58,7 @@ struct LoggingGuard : c10::impl::NoOpDeviceGuardImpl<c10::kMeta> {
   }
 
   static c10::Stream stream(c10::StreamId id) {
-    return c10::Stream(c10::Stream::UNSAFE, kThere, id);
+    return c10::Stream(c10::Stream::UNSAFE, kDevice, id);
   }
   static thread_local c10::StreamId current;
 };
@@ -95,20 +95,21 @@ TORCH_LIBRARY_IMPL(aten, Meta, library) {
 class DeviceCopiesTest : public testing::Test {
  protected:
   DeviceCopiesTest() { lines.clear(); }
-  ~DeviceCopiesTest() override { place().store(before_); }
+  ~DeviceCopiesTest() override { guard_slot().store(before_); }
 
  private:
-  static std::atomic<const c10::impl::DeviceGuardImplInterface*>& place() {
+  static std::atomic<const c10::impl::DeviceGuardImplInterface*>& guard_slot() {
     return c10::impl::device_guard_impl_registry[static_cast<std::size_t>(
         c10::kMeta)];
   }
 
   static inline const LoggingGuard guard;
-  const c10::impl::DeviceGuardImplInterface* before_ = place().exchange(&guard);
+  const c10::impl::DeviceGuardImplInterface* before_ =
+      guard_slot().exchange(&guard);
 };
 
-TEST_F(DeviceCopiesTest, CopyOnAStreamOfTheirOwnAndTheUsersWaitsForIt) {
-  const DeviceCopies copies(kThere);
+TEST_F(DeviceCopiesTest, CopyOnTheirOwnStreamAndTheUserStreamWaitsForIt) {
+  const DeviceCopies copies(kDevice);
 
   const auto moved = copies.copy(
       {at::ones({2}), at::Tensor(), at::ones({3})}, /*non_blocking=*/true);
@@ -126,41 +127,41 @@ TEST_F(DeviceCopiesTest, CopyOnAStreamOfTheirOwnAndTheUsersWaitsForIt) {
           "user uses 3"));
 }
 
-// Memory that is not pinned may be gone before a copy has ended.
-TEST_F(DeviceCopiesTest, WaitForMemoryThatIsNotPinnedUnlessToldOtherwise) {
-  const DeviceCopies copies(kThere);
+// Memory that is not pinned may be freed before the copy has finished.
+TEST_F(DeviceCopiesTest, WaitForUnpinnedMemoryByDefault) {
+  const DeviceCopies copies(kDevice);
 
   copies.copy({at::ones({2})}, /*non_blocking=*/false);
 
   EXPECT_EQ(lines.front(), "loader copies 2 and waits");
 }
 
-TEST_F(DeviceCopiesTest, WhatIsThereStaysThere) {
-  const DeviceCopies copies(kThere);
-  const at::Tensor there = at::empty({4}, at::TensorOptions(kThere));
+TEST_F(DeviceCopiesTest, KeepTensorsThatAreOnTheDevice) {
+  const DeviceCopies copies(kDevice);
+  const at::Tensor on_device = at::empty({4}, at::TensorOptions(kDevice));
 
-  EXPECT_TRUE(copies.copy({there}, false)[0].is_same(there));
+  EXPECT_TRUE(copies.copy({on_device}, false)[0].is_same(on_device));
 
   EXPECT_THAT(lines, ElementsAre("event of loader", "user waits"));
 }
 
-// Sample i is a tensor of i + 1 numbers. One worker reads them in turn: when
-// it has begun sample i, all before are there to be taken.
+// Sample i is a tensor of i + 1 numbers. One worker reads them in order: when
+// it has started sample i, all samples before are ready.
 class CountedReads {
  public:
   std::int64_t size() const { return kSize; }
   at::Tensor get(std::int64_t index) const {
     {
       const std::lock_guard lock(mutex_);
-      begun_ = index;
+      started_ = index;
     }
     changed_.notify_all();
     return at::ones({index + 1});
   }
-  bool has_begun(std::int64_t index) const {
+  bool has_started(std::int64_t index) const {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(
-        lock, seconds(20), [&] { return begun_ >= index; });
+        lock, seconds(20), [&] { return started_ >= index; });
   }
 
   static constexpr std::int64_t kSize = 8;
@@ -168,10 +169,10 @@ class CountedReads {
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  mutable std::int64_t begun_ = -1;
+  mutable std::int64_t started_ = -1;
 };
 
-// What a loader takes by value.
+// A loader takes its dataset by value.
 struct SharedReads {
   std::shared_ptr<CountedReads> reads = std::make_shared<CountedReads>();
 
@@ -179,9 +180,9 @@ struct SharedReads {
   at::Tensor get(std::int64_t index) const { return reads->get(index); }
 };
 
-// One behind another: the copy of the next batch begins before the program has
-// this one, and runs while the program uses it.
-TEST_F(DeviceCopiesTest, TheNextBatchIsOnItsWayBeforeThisOneIsUsed) {
+// The copy of the next batch starts before the program gets this one, and runs
+// while the program uses this one.
+TEST_F(DeviceCopiesTest, StartCopyingTheNextBatchBeforeThisOneIsUsed) {
   const SharedReads dataset;
   DataLoader loader(
       dataset,
@@ -190,7 +191,7 @@ TEST_F(DeviceCopiesTest, TheNextBatchIsOnItsWayBeforeThisOneIsUsed) {
        .prefetch_factor = CountedReads::kSize,
        .pin_memory = false});
   ShardOptions options;
-  options.device = kThere;
+  options.device = kDevice;
   options.configuration.non_blocking = true;
   loader.shard(options);
 
@@ -198,8 +199,8 @@ TEST_F(DeviceCopiesTest, TheNextBatchIsOnItsWayBeforeThisOneIsUsed) {
   for (const at::Tensor& batch : loader) {
     EXPECT_TRUE(batch.is_meta());
     lines.push_back(str_cat("step ", step));
-    ASSERT_TRUE(
-        dataset.reads->has_begun(std::min(step + 3, CountedReads::kSize - 1)));
+    ASSERT_TRUE(dataset.reads->has_started(
+        std::min(step + 3, CountedReads::kSize - 1)));
     ++step;
   }
 
@@ -210,12 +211,12 @@ TEST_F(DeviceCopiesTest, TheNextBatchIsOnItsWayBeforeThisOneIsUsed) {
     }
   }
   EXPECT_EQ(step, CountedReads::kSize);
-  // From the second step on workers are known to be ahead.
+  // From the second step on, the workers are ahead.
   for (std::int64_t k = 1; k + 2 < CountedReads::kSize; ++k) {
     const auto copy =
         std::find(order.begin(), order.end(), str_cat("loader copies ", k + 2));
     const auto use = std::find(order.begin(), order.end(), str_cat("step ", k));
-    // What the user's stream is given in between runs beside the copy.
+    // Work on the user's stream in between runs in parallel to the copy.
     const auto taken =
         std::find(order.begin(), order.end(), str_cat("user uses ", k + 2));
     EXPECT_TRUE(copy < use && use < taken) << testing::PrintToString(order);

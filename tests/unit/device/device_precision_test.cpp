@@ -26,8 +26,8 @@ struct GpuCase {
   bool fp8;
 };
 
-TEST(GpuFacts, WhatEachGenerationComputesIn) {
-  for (const GpuCase& one : {
+TEST(GpuFacts, KnowTheTypesOfEachGeneration) {
+  for (const GpuCase& test : {
            GpuCase{kMaxwell, false, false, false},
            GpuCase{kPascal, true, false, false},
            GpuCase{kVolta, true, false, false},
@@ -37,39 +37,41 @@ TEST(GpuFacts, WhatEachGenerationComputesIn) {
            GpuCase{kHopper, true, true, true},
        }) {
     const auto can = [&](c10::ScalarType type) {
-      return gpu_computes_in(type, one.gpu);
+      return gpu_computes_in(type, test.gpu);
     };
-    EXPECT_EQ(can(c10::ScalarType::Half), one.fp16) << one.gpu.name;
-    EXPECT_EQ(can(c10::ScalarType::BFloat16), one.bf16) << one.gpu.name;
-    EXPECT_EQ(can(c10::ScalarType::Float8_e4m3fn), one.fp8) << one.gpu.name;
-    EXPECT_EQ(can(c10::ScalarType::Float8_e5m2), one.fp8) << one.gpu.name;
-    EXPECT_TRUE(can(c10::ScalarType::Float)) << one.gpu.name;
+    EXPECT_EQ(can(c10::ScalarType::Half), test.fp16) << test.gpu.name;
+    EXPECT_EQ(can(c10::ScalarType::BFloat16), test.bf16) << test.gpu.name;
+    EXPECT_EQ(can(c10::ScalarType::Float8_e4m3fn), test.fp8) << test.gpu.name;
+    EXPECT_EQ(can(c10::ScalarType::Float8_e5m2), test.fp8) << test.gpu.name;
+    EXPECT_TRUE(can(c10::ScalarType::Float)) << test.gpu.name;
   }
 }
 
-TEST(GpuFacts, KernelsForOtherGpusAreSaidToBe) {
-  constexpr const char* kWhy =
+TEST(GpuFacts, ErrorNamesTheArchitecturesOfTheKernels) {
+  constexpr const char* kReason =
       "no kernel image is available for execution on the device";
 
-  const UnsupportedError ada = kernels_missing(kAda, "sm_90 sm_100", kWhy);
+  const UnsupportedError ada =
+      missing_kernels_error(kAda, "sm_90 sm_100", kReason);
   EXPECT_STREQ(
       ada.what(),
-      "this build has kernels for sm_90 sm_100, which GPU 0, NVIDIA L40S "
-      "(sm_89), cannot run: no kernel image is available for execution on the "
+      "GPU 0, NVIDIA L40S (sm_89), cannot run this build's kernels (compiled "
+      "for sm_90 sm_100): no kernel image is available for execution on the "
       "device");
   EXPECT_EQ(
       ada.hint(),
       "rebuild with -DACCELERATE_CUDA_ARCHITECTURES=89, or train on the CPU "
       "with `--cpu`");
 
-  const UnsupportedError turing = kernels_missing(kTuring, "sm_90", kWhy);
+  const UnsupportedError turing =
+      missing_kernels_error(kTuring, "sm_90", kReason);
   EXPECT_STREQ(
       turing.what(),
-      "this build has kernels for sm_90, which GPU 2, Tesla T4 (sm_75), cannot "
-      "run: no kernel image is available for execution on the device");
+      "GPU 2, Tesla T4 (sm_75), cannot run this build's kernels (compiled for "
+      "sm_90): no kernel image is available for execution on the device");
   EXPECT_EQ(
       turing.hint(),
-      "train on the CPU with `--cpu`: kernels need sm_80 or later");
+      "train on the CPU with `--cpu`: the kernels need sm_80 or later");
 }
 
 struct PrecisionCase {
@@ -79,25 +81,24 @@ struct PrecisionCase {
   const char* hint;
 };
 
-TEST(DevicePrecision, NamesTheGpuAndWhatItCanDo) {
-  for (const PrecisionCase& one : {
+TEST(DevicePrecision, ErrorNamesTheGpuAndItsPrecisions) {
+  for (const PrecisionCase& test : {
            PrecisionCase{
                kVolta,
                Precision::bf16,
-               "GPU 1, Tesla V100-SXM2-32GB (sm_70), does not compute in "
-               "`bf16`, only in `fp16` and fp32",
-               "use `fp16`, or `no`"},
+               "GPU 1, Tesla V100-SXM2-32GB (sm_70), does not support `bf16`, "
+               "only `fp16` and fp32",
+               "use `fp16` or `no`"},
            PrecisionCase{
                kTuring,
                Precision::bf16,
-               "GPU 2, Tesla T4 (sm_75), does not compute in `bf16`, only in "
-               "`fp16` and fp32",
-               "use `fp16`, or `no`"},
+               "GPU 2, Tesla T4 (sm_75), does not support `bf16`, only `fp16` "
+               "and fp32",
+               "use `fp16` or `no`"},
            PrecisionCase{
                kMaxwell,
                Precision::fp16,
-               "GPU 0, Tesla M40 (sm_52), does not compute in `fp16`, only in "
-               "fp32",
+               "GPU 0, Tesla M40 (sm_52), does not support `fp16`, only fp32",
                "use `no`"},
            PrecisionCase{kMaxwell, Precision::no, "", ""},
            PrecisionCase{kTuring, Precision::fp16, "", ""},
@@ -105,16 +106,16 @@ TEST(DevicePrecision, NamesTheGpuAndWhatItCanDo) {
            PrecisionCase{kHopper, Precision::fp16, "", ""},
        }) {
     const auto problem = precision_problem(
-        one.precision,
-        {str_cat("GPU ", one.gpu.index, ", ", gpu_text(one.gpu)),
-         gpu_computes_in(c10::ScalarType::BFloat16, one.gpu),
-         gpu_computes_in(c10::ScalarType::Half, one.gpu)});
-    EXPECT_EQ(problem ? problem->what() : std::string(), one.problem);
-    EXPECT_EQ(problem ? problem->hint() : std::string(), one.hint);
+        test.precision,
+        {str_cat("GPU ", test.gpu.index, ", ", gpu_text(test.gpu)),
+         gpu_computes_in(c10::ScalarType::BFloat16, test.gpu),
+         gpu_computes_in(c10::ScalarType::Half, test.gpu)});
+    EXPECT_EQ(problem ? problem->what() : std::string(), test.problem);
+    EXPECT_EQ(problem ? problem->hint() : std::string(), test.hint);
   }
 }
 
-TEST(DevicePrecision, ADeviceIsAskedItself) {
+TEST(DevicePrecision, QueriesTheDevice) {
   FakeDevice old(c10::kMeta);
   old.text = "Tesla T4 (sm_75)";
   old.has_bf16 = false;
@@ -123,8 +124,7 @@ TEST(DevicePrecision, ADeviceIsAskedItself) {
   EXPECT_EQ(
       message_of<UnsupportedError>(
           [&] { check_device_precision(Precision::bf16, old, 1); }),
-      "GPU 1, Tesla T4 (sm_75), does not compute in `bf16`, only in `fp16` and "
-      "fp32");
+      "GPU 1, Tesla T4 (sm_75), does not support `bf16`, only `fp16` and fp32");
 }
 
 }  // namespace

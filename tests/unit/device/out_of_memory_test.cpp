@@ -12,7 +12,7 @@ namespace {
 
 const c10::Device kFull(c10::kMeta, 1);
 
-// As LibTorch's allocator of CUDA memory says it.
+// Throws the error of LibTorch's CUDA allocator.
 [[noreturn]] void run_out() {
   TORCH_CHECK_WITH(
       OutOfMemoryError,
@@ -25,23 +25,23 @@ const c10::Device kFull(c10::kMeta, 1);
 struct FullDevice : FakeDevice {
   FullDevice() : FakeDevice(c10::kMeta) {
     text = "NVIDIA H200 (sm_90)";
-    room = {
+    memory_stats = {
         .free = std::int64_t{7} << 29,
         .total = std::int64_t{140} << 30,
         .peak = std::int64_t{136} << 30};
   }
 };
 
-TEST(OutOfMemory, SaysWhatWasAskedForWhatIsFreeAndTheMost) {
+TEST(OutOfMemory, ErrorStatesRequestedFreeAndPeakMemory) {
   const FullDevice gpu;
 
   EXPECT_EQ(
       message_of<OutOfMemoryError>([] { with_memory_errors(kFull, run_out); }),
       "GPU 1, NVIDIA H200 (sm_90), is out of memory: 20.00 GB requested, "
-      "3.50 GB of 140.00 GB free, tensors took at most 136.00 GB");
+      "3.50 GB of 140.00 GB free, peak use by tensors 136.00 GB");
 }
 
-TEST(OutOfMemory, ASmallerBatchIsFoundByIt) {
+TEST(OutOfMemory, LetsASmallerBatchSizeBeFound) {
   const FullDevice gpu;
   std::vector<std::int64_t> tried;
 
@@ -62,7 +62,7 @@ TEST(OutOfMemory, ASmallerBatchIsFoundByIt) {
   EXPECT_EQ(tried, (std::vector<std::int64_t>{64, 32, 16}));
 }
 
-TEST(OutOfMemory, OtherErrorsPass) {
+TEST(OutOfMemory, RethrowsOtherErrors) {
   EXPECT_THROW(
       with_memory_errors(kFull, [] { throw std::length_error("other"); }),
       std::length_error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names, addresses, settings and choices of a download, without a server.
+// Names, URLs, options and file lists of a download, without a server.
 #include <map>
 #include <string>
 #include <vector>
@@ -9,14 +9,14 @@
 
 #include "accelerate/error.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/hub/curl_library.h"
 #include "transformers/hub/download.h"
 #include "transformers/hub/http.h"
-#include "transformers/hub/model_files.h"
+#include "transformers/hub/hub_options.h"
 #include "transformers/hub/progress.h"
 #include "transformers/hub/repository.h"
-#include "transformers/hub/settings.h"
+#include "transformers/hub/repository_files.h"
 
 namespace transformers::hub {
 namespace {
@@ -25,17 +25,17 @@ using accelerate::ArgumentError;
 using accelerate::ConfigError;
 using accelerate::Environment;
 using accelerate::message_of;
-using accelerate::TemporaryFolder;
+using accelerate::TemporaryDirectory;
 
-class NoName : public testing::TestWithParam<const char*> {};
+class MalformedName : public testing::TestWithParam<const char*> {};
 
-TEST_P(NoName, IsRefused) {
+TEST_P(MalformedName, IsRejected) {
   EXPECT_THROW(make_repository(GetParam(), "main"), ArgumentError);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Table,
-    NoName,
+    MalformedName,
     testing::Values(
         "",
         "/",
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
         "org/name?x",
         "org\\name"));
 
-TEST(Repository, HasAFolderAndAddresses) {
+TEST(Repository, HasAFolderAndUrls) {
   const auto model = make_repository("org/My_model.v2", "refs/pr/1");
 
   EXPECT_EQ(model.folder(), "models--org--My_model.v2");
@@ -65,20 +65,20 @@ TEST(Repository, HasAFolderAndAddresses) {
   EXPECT_EQ(make_repository("bert", "main").folder(), "models--bert");
 }
 
-TEST(Repository, RefusesRevisionsThatLeaveTheFolder) {
+TEST(Repository, RejectsRevisionsOutsideTheFolder) {
   EXPECT_EQ(
       message_of<ArgumentError>([] { make_repository("a/b", "../x"); }),
-      "revision `../x` cannot be a branch, a tag or a commit");
+      "revision `../x` is not a valid branch, tag or commit");
   EXPECT_THROW(make_repository("a/b", ""), ArgumentError);
   EXPECT_THROW(make_repository("a/b", "x\n"), ArgumentError);
 }
 
-TEST(Http, TellsOriginsApart) {
+TEST(Http, DistinguishesOrigins) {
   EXPECT_EQ(origin_of("HTTPS://Hub.co:443/a"), "https://hub.co");
   EXPECT_EQ(origin_of("http://hub.co:80"), "http://hub.co");
   EXPECT_NE(origin_of("http://hub.co:81/"), origin_of("http://hub.co/"));
   EXPECT_NE(origin_of("http://hub.co/"), origin_of("https://hub.co/"));
-  // What stands before `@` is not the host.
+  // The part before `@` is user information.
   EXPECT_EQ(origin_of("https://hub.co@evil.net/x"), "https://evil.net");
   EXPECT_EQ(origin_of("https://evil.net?@hub.co"), "https://evil.net");
 }
@@ -108,14 +108,14 @@ TEST(Progress, IsOneLine) {
       "f:   0%|                    | 0 bytes of 0 bytes, 0 bytes/s");
 }
 
-Settings settings_of(
+HubOptions hub_options_from(
     const std::map<std::string, std::string>& variables,
     const ResolveOptions& options = {}) {
-  return make_settings(Environment(variables), options);
+  return make_hub_options(Environment(variables), options);
 }
 
-TEST(HubSettings, ComeFromTheEnvironment) {
-  const Settings settings = settings_of(
+TEST(HubOptions, ComeFromTheEnvironment) {
+  const HubOptions hub_options = hub_options_from(
       {{"HF_HUB_CACHE", "~/c"},
        {"HOME", "/h"},
        {"HF_ENDPOINT", "http://mirror/"},
@@ -124,25 +124,27 @@ TEST(HubSettings, ComeFromTheEnvironment) {
        {"HF_HUB_ETAG_TIMEOUT", "7"},
        {"HF_HUB_DOWNLOAD_TIMEOUT", "9"}});
 
-  EXPECT_EQ(settings.cache, "/h/c");
-  EXPECT_EQ(settings.endpoint, "http://mirror");
-  EXPECT_EQ(settings.token, "hf_x");
-  EXPECT_TRUE(settings.offline);
-  EXPECT_EQ(settings.answer_timeout, std::chrono::seconds(7));
-  EXPECT_EQ(settings.stall_timeout, std::chrono::seconds(9));
+  EXPECT_EQ(hub_options.cache, "/h/c");
+  EXPECT_EQ(hub_options.endpoint, "http://mirror");
+  EXPECT_EQ(hub_options.token, "hf_x");
+  EXPECT_TRUE(hub_options.offline);
+  EXPECT_EQ(hub_options.response_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(hub_options.stall_timeout, std::chrono::seconds(9));
 }
 
-TEST(HubSettings, FindTheCache) {
-  EXPECT_EQ(settings_of({{"HF_HOME", "/x"}}).cache, "/x/hub");
+TEST(HubOptions, FindTheCache) {
+  EXPECT_EQ(hub_options_from({{"HF_HOME", "/x"}}).cache, "/x/hub");
   EXPECT_EQ(
-      settings_of({{"XDG_CACHE_HOME", "/x"}}).cache, "/x/huggingface/hub");
-  EXPECT_EQ(settings_of({{"HOME", "/x"}}).cache, "/x/.cache/huggingface/hub");
-  EXPECT_EQ(settings_of({{"HF_HOME", "/x"}}, {.cache_dir = "/y"}).cache, "/y");
-  EXPECT_THROW(settings_of({}), ConfigError);
+      hub_options_from({{"XDG_CACHE_HOME", "/x"}}).cache, "/x/huggingface/hub");
+  EXPECT_EQ(
+      hub_options_from({{"HOME", "/x"}}).cache, "/x/.cache/huggingface/hub");
+  EXPECT_EQ(
+      hub_options_from({{"HF_HOME", "/x"}}, {.cache_dir = "/y"}).cache, "/y");
+  EXPECT_THROW(hub_options_from({}), ConfigError);
 }
 
-TEST(HubSettings, PreferTheTokenThatIsGiven) {
-  const TemporaryFolder folder;
+TEST(HubOptions, PreferAnExplicitToken) {
+  const TemporaryDirectory folder;
   folder.write("token", "hf_file\n");
   const std::map<std::string, std::string> home = {
       {"HF_HOME", folder.path().string()}};
@@ -151,28 +153,31 @@ TEST(HubSettings, PreferTheTokenThatIsGiven) {
   auto without_file = home;
   without_file["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1";
 
-  EXPECT_EQ(settings_of(home).token, "hf_file");
-  EXPECT_EQ(settings_of(with_variable).token, "hf_variable");
-  EXPECT_EQ(settings_of(with_variable, {.token = "hf_o"}).token, "hf_o");
-  EXPECT_EQ(settings_of(with_variable, {.token = ""}).token, "");
-  EXPECT_EQ(settings_of(without_file).token, "");
+  EXPECT_EQ(hub_options_from(home).token, "hf_file");
+  EXPECT_EQ(hub_options_from(with_variable).token, "hf_variable");
+  EXPECT_EQ(hub_options_from(with_variable, {.token = "hf_o"}).token, "hf_o");
+  EXPECT_EQ(hub_options_from(with_variable, {.token = ""}).token, "");
+  EXPECT_EQ(hub_options_from(without_file).token, "");
 }
 
-TEST(HubSettings, RefuseWhatHasNoSense) {
+TEST(HubOptions, RejectInvalidValues) {
+  EXPECT_EQ(
+      message_of<ConfigError>([] {
+        hub_options_from({{"HOME", "/"}, {"HF_ENDPOINT", "ftp://x"}});
+      }),
+      "environment variable HF_ENDPOINT is `ftp://x`, not a URL");
   EXPECT_EQ(
       message_of<ConfigError>(
-          [] { settings_of({{"HOME", "/"}, {"HF_ENDPOINT", "ftp://x"}}); }),
-      "environment variable HF_ENDPOINT is `ftp://x`, not an address");
-  EXPECT_EQ(
-      message_of<ConfigError>(
-          [] { settings_of({{"HOME", "/"}, {"HF_TOKEN", "a\nX: y"}}); }),
-      "the token of HF_TOKEN holds a character no token has");
+          [] { hub_options_from({{"HOME", "/"}, {"HF_TOKEN", "a\nX: y"}}); }),
+      "the token from HF_TOKEN contains a space or a character that is not "
+      "printable ASCII");
   EXPECT_THROW(
-      settings_of({{"HOME", "/"}, {"HF_HUB_ETAG_TIMEOUT", "0"}}), ConfigError);
+      hub_options_from({{"HOME", "/"}, {"HF_HUB_ETAG_TIMEOUT", "0"}}),
+      ConfigError);
 }
 
-TEST(ModelFiles, RefuseAnIndexThatLeavesTheFolder) {
-  const TemporaryFolder folder;
+TEST(RepositoryFiles, RejectAnIndexWithFilesOutsideItsFolder) {
+  const TemporaryDirectory folder;
   for (const char* shard :
        {"../x.safetensors", "/x.safetensors", "x.bin", ""}) {
     const auto index = folder.write(
@@ -184,11 +189,11 @@ TEST(ModelFiles, RefuseAnIndexThatLeavesTheFolder) {
       shards_of(folder.write("i.json", "{}")), accelerate::FormatError);
 }
 
-TEST(CurlLibrary, IsOpenedWhenItIsNeededAndMissedInWords) {
+TEST(CurlLibrary, IsLoadedOnDemandWithAHelpfulError) {
   EXPECT_NE(curl_library().easy_perform, nullptr);
   try {
-    (void)open_curl("libcurl_of_nobody.so.4");
-    FAIL() << "there is such a library";
+    (void)open_curl("libcurl_that_does_not_exist.so.4");
+    FAIL() << "the library exists";
   } catch (const accelerate::UnsupportedError& error) {
     EXPECT_THAT(
         error.what(),

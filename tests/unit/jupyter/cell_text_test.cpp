@@ -14,7 +14,7 @@ struct CompletenessCase {
 
 class CellCompleteness : public testing::TestWithParam<CompletenessCase> {};
 
-TEST_P(CellCompleteness, IsKnown) {
+TEST_P(CellCompleteness, IsDetected) {
   EXPECT_EQ(completeness(GetParam().code), GetParam().expected);
 }
 
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(
         CompletenessCase{
             "OpenRawString", "R\"x( )\"", Completeness::incomplete},
         CompletenessCase{"Macro", "#define A {\n1", Completeness::complete},
-        CompletenessCase{"TooMuch", "f())", Completeness::invalid}),
+        CompletenessCase{"ExtraBracket", "f())", Completeness::invalid}),
     [](const auto& test) { return test.param.name; });
 
 TEST(WithDisplay, LeavesStatementsAlone) {
@@ -61,7 +61,7 @@ TEST(WithDisplay, ShowsTheLastExpressionAtItsLineAndColumn) {
       "  a + 1\n)); // sum");
 }
 
-TEST(WithDisplay, TakesABracedValueForTheBeginningOfAnExpression) {
+TEST(WithDisplay, TreatsABracedValueAsTheStartOfAnExpression) {
   EXPECT_EQ(
       with_display("V{1}.size()", "In[1]"),
       "::accelerate_notebook::display((\n#line 1 \"In[1]\"\nV{1}.size()\n));");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of C++ notebooks, with a compiler that never ends.
+// The precompiled header of C++ notebooks, with a compiler that never exits.
 #include "jupyter/interpreter_command.h"
 
 #include <chrono>
@@ -11,7 +11,7 @@
 #include "base/file_lock.h"
 #include "jupyter/completion.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate::jupyter {
 namespace {
@@ -31,19 +31,19 @@ class SlowCompiler : public testing::Test {
     setup_.plain = true;
   }
 
-  TemporaryFolder folder_;
+  TemporaryDirectory folder_;
   InterpreterSetup setup_;
 };
 
-TEST_F(SlowCompiler, IsEndedAtTheLimit) {
+TEST_F(SlowCompiler, IsKilledAfterTheTimeout) {
   EXPECT_EQ(
       message_of<ConfigError>(
           [&] { (void)precompiled_header(setup_, milliseconds(200)); }),
-      "the headers of C++ notebooks did not compile within 0.2 s");
+      "the headers for C++ notebooks did not compile within 0.2 s");
   EXPECT_EQ(existing_header(setup_), std::nullopt);
 }
 
-TEST_F(SlowCompiler, OfAnotherProcessIsNotAwaitedForLonger) {
+TEST_F(SlowCompiler, InAnotherProcessIsAwaitedUntilTheTimeout) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THROW((void)precompiled_header(setup_, milliseconds(50)), ConfigError);
   std::filesystem::path lock_file;
@@ -57,7 +57,7 @@ TEST_F(SlowCompiler, OfAnotherProcessIsNotAwaitedForLonger) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
-// The kernel completes on the thread that answers the heartbeat.
+// The kernel completes names on the thread that answers the heartbeat.
 TEST_F(SlowCompiler, LeavesCompletionEmpty) {
   const auto begin = std::chrono::steady_clock::now();
 

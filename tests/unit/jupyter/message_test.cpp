@@ -19,7 +19,7 @@ Message example() {
   return message;
 }
 
-TEST(JupyterMessage, ComesBackAsItWasSent) {
+TEST(JupyterMessage, RoundTrips) {
   const auto copy = decode(encode(example(), "key"), "key");
 
   ASSERT_TRUE(copy);
@@ -29,7 +29,7 @@ TEST(JupyterMessage, ComesBackAsItWasSent) {
 }
 
 // HMAC-SHA256 with the key `key`, computed with Python's hmac.
-TEST(JupyterMessage, IsSignedAsJupyterDoes) {
+TEST(JupyterMessage, IsSignedLikeJupyter) {
   Message message;
   message.header = Json::object({{"msg_type", "x"}});
 
@@ -38,7 +38,7 @@ TEST(JupyterMessage, IsSignedAsJupyterDoes) {
       "2282ffffd6e72182b2147b922df4101295f0e2d918c7acf0eeda19c870533a00");
 }
 
-TEST(JupyterMessage, IsRefusedWhenItIsNotOurs) {
+TEST(JupyterMessage, IsRejectedWhenMalformedOrForged) {
   const Frames good = encode(example(), "key");
   Frames changed = good;
   changed.back() = R"({"code":"2"})";
@@ -55,7 +55,7 @@ TEST(JupyterMessage, IsRefusedWhenItIsNotOurs) {
   EXPECT_FALSE(decode({"<IDS|MSG>"}, "key"));
 }
 
-TEST(CellError, HasTheCompilersLinesAndAHint) {
+TEST(CellError, HasTheCompilerMessagesAndAHint) {
   const CellError error = error_of(
       {"compile",
        "In file included from <<< inputs >>>:1:\n"
@@ -65,7 +65,8 @@ TEST(CellError, HasTheCompilersLinesAndAHint) {
   EXPECT_EQ(error.value, "In[4]:2:5: error: redefinition of 'f'");
   ASSERT_EQ(error.traceback.size(), 3U);
   EXPECT_EQ(error.traceback[0], error.value);
-  EXPECT_TRUE(error.traceback[2].starts_with("hint: a name is defined once"));
+  EXPECT_TRUE(
+      error.traceback[2].starts_with("hint: a name can be defined only once"));
 }
 
 TEST(CellError, NamesTheException) {
@@ -80,7 +81,7 @@ TEST(CellError, NamesTheException) {
       std::vector<std::string>{"int"});
 }
 
-TEST(ValidUtf8, ReplacesBytesAndKeepsTheBeginningOfACharacter) {
+TEST(ValidUtf8, ReplacesInvalidBytesAndKeepsAnIncompleteCharacter) {
   std::string rest;
 
   EXPECT_EQ(valid_utf8("a\xFFz", rest), "a\xEF\xBF\xBDz");
@@ -91,21 +92,23 @@ TEST(ValidUtf8, ReplacesBytesAndKeepsTheBeginningOfACharacter) {
   EXPECT_EQ(rest, "");
 }
 
-TEST(ForCell, BlanksALineThatATerminalWouldClear) {
+TEST(ReplaceClearLine, WritesSpacesOverTheLine) {
   std::string rest;
-  const std::string blanks = "\r" + std::string(kScreenColumns, ' ') + "\r";
+  const std::string blanks = "\r" + std::string(kTerminalColumns, ' ') + "\r";
 
-  EXPECT_EQ(for_cell("a\r\x1b[Kb\r\x1b[K", rest), "a" + blanks + "b" + blanks);
+  EXPECT_EQ(
+      replace_clear_line("a\r\x1b[Kb\r\x1b[K", rest),
+      "a" + blanks + "b" + blanks);
   EXPECT_EQ(rest, "");
-  EXPECT_EQ(for_cell("50%\r", rest), "50%\r");
-  EXPECT_EQ(for_cell("50%\r\x1b[", rest), "50%");
+  EXPECT_EQ(replace_clear_line("50%\r", rest), "50%\r");
+  EXPECT_EQ(replace_clear_line("50%\r\x1b[", rest), "50%");
   EXPECT_EQ(rest, "\r\x1b[");
   const std::string next = std::exchange(rest, "") + "K60%";
-  EXPECT_EQ(for_cell(next, rest), blanks + "60%");
+  EXPECT_EQ(replace_clear_line(next, rest), blanks + "60%");
   EXPECT_EQ(rest, "");
 }
 
-TEST(Completions, AreNamesThatBeginLikeTheWord) {
+TEST(Completions, AreNamesWithThePrefix) {
   EXPECT_EQ(
       parse_completions(
           "COMPLETION: push_back : [#void#]push_back(<#x#>)\n"

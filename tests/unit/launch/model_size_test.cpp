@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -15,8 +15,8 @@ std::int64_t parameters_of(const char* config) {
   return size_from_config(Json::parse(config), "config.json").parameters();
 }
 
-// The published numbers of parameters of the models with these configs.
-TEST(ModelSize, KnowsThePublishedModels) {
+// The published numbers of parameters of these models.
+TEST(ModelSize, MatchesPublishedModels) {
   EXPECT_EQ(
       parameters_of(R"({"model_type": "bert", "hidden_size": 768,
         "vocab_size": 28996, "max_position_embeddings": 512,
@@ -77,33 +77,33 @@ TEST(ModelSize, ReadsShapesFromSafetensors) {
   EXPECT_EQ(size.largest().parameters, 16);
 }
 
-TEST(ModelSize, RefusesAHeaderLongerThanTheFile) {
+TEST(ModelSize, RejectsAHeaderLongerThanTheFile) {
   const std::string path = fresh_folder() / "bad.safetensors";
   std::ofstream(path, std::ios::binary) << "\xff\xff\xff\xff\xff\xff\xff\xff{}";
 
   EXPECT_THROW(read_model_size(path), FormatError);
 }
 
-TEST(ModelSize, NamesTheTypesItKnows) {
+TEST(ModelSize, ListsTheSupportedTypes) {
   try {
     (void)parameters_of(R"({"model_type": "mamba"})");
     FAIL() << "no error";
   } catch (const UnsupportedError& error) {
     EXPECT_STREQ(
         error.what(),
-        "config.json: no rule for model_type `mamba`; there is one for bert, "
-        "distilbert, gpt2, llama, mistral, qwen2, roberta");
+        "config.json: model_type `mamba` is not supported; supported types: "
+        "bert, distilbert, gpt2, llama, mistral, qwen2, roberta");
   }
 }
 
-TEST(TrainingBytes, AreSharedOutByStage) {
+TEST(TrainingBytes, AreShardedByZeroStage) {
   EXPECT_EQ(training_bytes(100, 4, 0, 4).total(), 1600);
   EXPECT_EQ(training_bytes(100, 4, 1, 4).total(), 1000);
   EXPECT_EQ(training_bytes(100, 4, 2, 4).total(), 700);
   EXPECT_EQ(training_bytes(100, 4, 3, 4).total(), 400);
 }
 
-TEST(TrainingBytes, AreHalfInHalfTheType) {
+TEST(TrainingBytes, ScaleWithTheDataType) {
   EXPECT_EQ(training_bytes(100, 2, 0, 1).total(), 800);
 }
 
@@ -116,7 +116,7 @@ std::string error_of_config(const char* config) {
   return "no error";
 }
 
-TEST(ModelSize, RefusesNumbersNoModelHas) {
+TEST(ModelSize, RejectsUnrealisticNumbers) {
   EXPECT_EQ(
       error_of_config(R"({"model_type": "gpt2", "n_embd": 8, "vocab_size": 8,
         "n_positions": 8, "n_layer": 1000000000})"),
@@ -133,13 +133,13 @@ TEST(ModelSize, RefusesNumbersNoModelHas) {
         "head_dim": 100000000, "intermediate_size": 1,
         "num_hidden_layers": 1})"),
       "config.json: `layers.0.self_attn.q_proj` would have 100000000 × "
-      "10000000000000000 parameters, which is more than can be counted");
+      "10000000000000000 parameters, too many to count");
   EXPECT_EQ(
       error_of_config(R"({"model_type": "gpt2"})"),
       "config.json: `n_embd` is missing");
 }
 
-// One tensor of `count` numbers.
+// Writes a file with one tensor of `count` values.
 void write_tensor(
     const std::filesystem::path& path, const std::string& name, int count) {
   const std::string bytes = std::to_string(4 * count);
@@ -152,7 +152,7 @@ void write_tensor(
   file << header << std::string(static_cast<std::size_t>(4 * count), '\0');
 }
 
-class ModelFolder : public testing::Test {
+class ModelDirectory : public testing::Test {
  protected:
   void SetUp() override {
     write_tensor(folder_ / "one.safetensors", "a.weight", 3);
@@ -167,20 +167,20 @@ class ModelFolder : public testing::Test {
   const std::filesystem::path folder_ = fresh_folder();
 };
 
-TEST_F(ModelFolder, HasWhatItsIndexNames) {
+TEST_F(ModelDirectory, CountsTheFilesInItsIndex) {
   write_index(R"({"weight_map": {"a.weight": "one.safetensors",
                                  "b.weight": "two.safetensors"}})");
 
   EXPECT_EQ(read_model_size(folder_).parameters(), 8);
 }
 
-TEST_F(ModelFolder, HasItsModelAndNotWhatLiesBeside) {
+TEST_F(ModelDirectory, CountsOnlyModelSafetensors) {
   write_tensor(folder_ / "model.safetensors", "c.weight", 7);
 
   EXPECT_EQ(read_model_size(folder_).parameters(), 7);
 }
 
-TEST_F(ModelFolder, IsRefusedWhenItsIndexIsWrong) {
+TEST_F(ModelDirectory, IsRejectedWhenItsIndexIsWrong) {
   write_index(R"({"weight_map": {"z.weight": "one.safetensors"}})");
   EXPECT_THROW((void)read_model_size(folder_), FormatError);
   write_index(R"({"weight_map": {"a.weight": "../one.safetensors"}})");

@@ -12,28 +12,29 @@ namespace {
 MpirunOptions mpi_options(MpiFamily family) {
   MpirunOptions options;
   options.family = family;
-  options.hostfile = "hosts";
+  options.hostfile = "hostfile";
   options.num_processes = 4;
   options.num_machines = 2;
   options.variables = {{"A", "1"}, {"B", "x y"}};
-  options.words = {"./train", "--lr", "0.1"};
+  options.program_argv = {"./train", "--lr", "0.1"};
   return options;
 }
 
-TEST(Mpirun, SpeaksOpenMpi) {
+TEST(Mpirun, BuildsTheCommandForOpenMpi) {
   EXPECT_EQ(
-      join(mpirun_words(mpi_options(MpiFamily::open_mpi)), "|"),
-      "mpirun|--hostfile|hosts|-np|4|--map-by|ppr:2:node|--bind-to|none|-x|A=1|"
+      join(mpirun_argv(mpi_options(MpiFamily::open_mpi)), "|"),
+      "mpirun|--hostfile|hostfile|-np|4|--map-by|ppr:2:node|--bind-to|none|-x|"
+      "A=1|"
       "-x|B=x y|./train|--lr|0.1");
 }
 
-TEST(Mpirun, SpeaksMpich) {
+TEST(Mpirun, BuildsTheCommandForMpich) {
   EXPECT_EQ(
-      join(mpirun_words(mpi_options(MpiFamily::mpich)), "|"),
-      "mpirun|-f|hosts|-n|4|-ppn|2|-genv|A|1|-genv|B|x y|./train|--lr|0.1");
+      join(mpirun_argv(mpi_options(MpiFamily::mpich)), "|"),
+      "mpirun|-f|hostfile|-n|4|-ppn|2|-genv|A|1|-genv|B|x y|./train|--lr|0.1");
 }
 
-TEST(Mpirun, TellsTheFamiliesApart) {
+TEST(Mpirun, DetectsTheFamily) {
   EXPECT_EQ(mpi_family("mpirun (Open MPI) 4.1.4\n"), MpiFamily::open_mpi);
   EXPECT_EQ(mpi_family("HYDRA build details:\n"), MpiFamily::mpich);
   EXPECT_EQ(
@@ -41,10 +42,11 @@ TEST(Mpirun, TellsTheFamiliesApart) {
   EXPECT_THROW(mpi_family("something else"), UnsupportedError);
 }
 
-TEST(Mpirun, FindsTheFirstHost) {
-  EXPECT_EQ(first_mpi_host("# comment\n\nnode-a slots=2\nnode-b\n"), "node-a");
-  EXPECT_EQ(first_mpi_host("node-a:2\n"), "node-a");
-  EXPECT_EQ(first_mpi_host("\n"), "");
+TEST(Mpirun, FindsTheFirstNodeOfAHostfile) {
+  EXPECT_EQ(
+      first_hostfile_node("# comment\n\nnode-a slots=2\nnode-b\n"), "node-a");
+  EXPECT_EQ(first_hostfile_node("node-a:2\n"), "node-a");
+  EXPECT_EQ(first_hostfile_node("\n"), "");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <pty.h>
 
 #include "base/files.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -25,7 +25,7 @@ Ends make_pipe() {
   return {UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-// Two ranks that print to their stderr, and what comes out.
+// Ranks that print to their stderr, and the merged output.
 class OutputTest : public testing::Test {
  protected:
   void start(int out, int err, std::int64_t ranks) {
@@ -48,8 +48,8 @@ class OutputTest : public testing::Test {
     start(file_.get(), file_.get(), ranks);
   }
 
-  // Says it and waits until it has been taken.
-  void say(std::size_t rank, const std::string& text) {
+  // Prints text as `rank` and waits until it has been read.
+  void print(std::size_t rank, const std::string& text) {
     EXPECT_GT(::write(err_[rank].get(), text.data(), text.size()), 0);
     output_->flush();
   }
@@ -67,44 +67,45 @@ class OutputTest : public testing::Test {
   std::vector<UniqueFd> err_;
 };
 
-TEST_F(OutputTest, OneRankPassesUnchanged) {
+TEST_F(OutputTest, CopiesOneRankUnchanged) {
   start_with_files(1);
 
-  say(0, "a\r\x1b[1m");
-  say(0, std::string("b\0c", 3));
+  print(0, "a\r\x1b[1m");
+  print(0, std::string("b\0c", 3));
 
   EXPECT_EQ(written(), std::string("a\r\x1b[1mb\0c", 9));
 }
 
-TEST_F(OutputTest, ASecondRankBringsPrefixes) {
+TEST_F(OutputTest, AddsPrefixesWhenASecondRankPrints) {
   start_with_files(2);
 
-  say(0, "one\ntw");
-  say(1, "three\n");
-  say(0, "o\n");
+  print(0, "one\ntw");
+  print(1, "three\n");
+  print(0, "o\n");
 
   EXPECT_EQ(written(), "one\n[1] three\n[0] two\n");
 }
 
-// Longer than a pipe holds, and in pieces with another rank between them.
-TEST_F(OutputTest, LongLinesStayWhole) {
+// The line is longer than a pipe's buffer and arrives in chunks, with output of
+// another rank in between.
+TEST_F(OutputTest, DoesNotSplitLongLines) {
   start_with_files(2);
   const std::string first(200'000, 'a');
   const std::string second(300'000, 'b');
 
-  say(0, first);
-  say(1, "x");
-  say(0, second + "\nnext\n");
-  say(1, "\n");
+  print(0, first);
+  print(1, "x");
+  print(0, second + "\nnext\n");
+  print(1, "\n");
 
   EXPECT_EQ(written(), "[0] " + first + second + "\n[0] next\n[1] x\n");
 }
 
-TEST_F(OutputTest, EndlessLinesComeInPieces) {
+TEST_F(OutputTest, SplitsLinesAboveTheLimit) {
   start_with_files(2);
 
-  say(1, "x\n");
-  say(0, std::string(kMaxOutputLine + 200'000, 'a'));
+  print(1, "x\n");
+  print(0, std::string(kMaxOutputLine + 200'000, 'a'));
 
   const std::string text = written();
   EXPECT_GT(text.size(), kMaxOutputLine + 200'000);
@@ -114,32 +115,32 @@ TEST_F(OutputTest, EndlessLinesComeInPieces) {
   EXPECT_EQ(text.substr(end + 1, 5), "[0] a");
 }
 
-TEST_F(OutputTest, UnfinishedLinesComeAtTheEnd) {
+TEST_F(OutputTest, PrintsUnfinishedLinesAtTheEnd) {
   start_with_files(2);
 
-  say(0, "no end");
-  say(1, "nor here");
+  print(0, "no end");
+  print(1, "nor here");
 
   EXPECT_EQ(written(), "[0] no end\n[1] nor here\n");
 }
 
-TEST_F(OutputTest, AnnouncementsStandBetweenLines) {
+TEST_F(OutputTest, PrintsAnnouncementsOnTheirOwnLine) {
   start_with_files(1);
 
-  say(0, "half");
+  print(0, "half");
   output_->announce("note");
   output_->flush();
-  say(0, "half\n");
+  print(0, "half\n");
 
   EXPECT_EQ(written(), "half\nnote\nhalf\n");
 }
 
-TEST_F(OutputTest, RemembersTheLastLines) {
+TEST_F(OutputTest, KeepsTheLastLines) {
   start_with_files(2);
   for (int i = 0; i < 100; ++i) {
-    say(1, "line " + std::to_string(i) + "\n");
+    print(1, "line " + std::to_string(i) + "\n");
   }
-  say(1, "10%\r20%\r30%");
+  print(1, "10%\r20%\r30%");
 
   const auto lines = output_->tail(1).err;
 
@@ -149,7 +150,7 @@ TEST_F(OutputTest, RemembersTheLastLines) {
   EXPECT_TRUE(output_->tail(0).err.empty());
 }
 
-TEST_F(OutputTest, AProgressBarStaysAtTheBottomOfATerminal) {
+TEST_F(OutputTest, KeepsAProgressBarAtTheBottomOfATerminal) {
   int controller = -1;
   int terminal = -1;
   termios mode{};
@@ -157,10 +158,10 @@ TEST_F(OutputTest, AProgressBarStaysAtTheBottomOfATerminal) {
   ASSERT_EQ(::openpty(&controller, &terminal, nullptr, &mode, nullptr), 0);
   start(terminal, terminal, 2);
 
-  say(0, "\r10%");
-  say(1, "hello\n");
-  say(0, "\r20%");
-  say(0, "\r100%\n");
+  print(0, "\r10%");
+  print(1, "hello\n");
+  print(0, "\r20%");
+  print(0, "\r100%\n");
   output_->drain();
   output_.reset();
   ::close(terminal);
@@ -172,7 +173,7 @@ TEST_F(OutputTest, AProgressBarStaysAtTheBottomOfATerminal) {
   }
   ::close(controller);
 
-  // "\r\x1b[K" takes the bar back, then the line, then the bar again.
+  // "\r\x1b[K" clears the bar; then come the line and the bar again.
   EXPECT_EQ(
       shown,
       "\r10%\r\x1b[K\r\x1b[K[0] 10%\r\x1b[K[1] hello\n[0] 10%\r\x1b[K[0] 20%"

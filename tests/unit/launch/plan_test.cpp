@@ -12,7 +12,7 @@
 namespace accelerate {
 namespace {
 
-Hardware machine(std::size_t gpus, std::int64_t cores) {
+Hardware make_hardware(std::size_t gpus, std::int64_t cores) {
   Hardware hardware;
   for (std::size_t i = 0; i < gpus; ++i) {
     hardware.gpus.push_back({"NVIDIA H200", 1 << 30, ""});
@@ -29,7 +29,7 @@ struct Flag {
   const char* text;
 };
 
-Settings settle(
+Settings complete(
     std::initializer_list<Flag> flags,
     const Hardware& hardware,
     std::map<std::string, std::string> variables = {}) {
@@ -53,9 +53,9 @@ std::string error_of(const std::function<void()>& action) {
 }
 
 TEST(CompleteSettings, UsesTheGpusItFinds) {
-  const Hardware hardware = machine(2, 16);
+  const Hardware hardware = make_hardware(2, 16);
 
-  const Settings settings = settle({}, hardware);
+  const Settings settings = complete({}, hardware);
 
   EXPECT_EQ(settings.integer("num_processes"), 2);
   EXPECT_EQ(settings.text("distributed_type"), "MULTI_GPU");
@@ -67,45 +67,47 @@ TEST(CompleteSettings, UsesTheGpusItFinds) {
 }
 
 TEST(CompleteSettings, CpuProcessesShareTheCores) {
-  const Settings settings =
-      settle({{"use_cpu", "1"}, {"num_processes", "3"}}, machine(2, 16));
+  const Settings settings = complete(
+      {{"use_cpu", "1"}, {"num_processes", "3"}}, make_hardware(2, 16));
 
   EXPECT_EQ(settings.text("distributed_type"), "MULTI_CPU");
   EXPECT_EQ(settings.integer("num_cpu_threads_per_process"), 5);
   EXPECT_EQ(
-      settle({{"num_processes", "9"}}, machine(0, 2))
+      complete({{"num_processes", "9"}}, make_hardware(0, 2))
           .integer("num_cpu_threads_per_process"),
       1);
 }
 
-TEST(CompleteSettings, RefusesWhatThisMachineCannot) {
+TEST(CompleteSettings, RejectsWhatThisMachineCannotRun) {
   EXPECT_EQ(
-      error_of([] { settle({{"gpu_ids", "0,5"}}, machine(2, 4)); }),
-      "GPU `5` of `gpu_ids` (gpu_ids) is not on this machine, which has 2 × "
-      "NVIDIA H200");
+      error_of([] { complete({{"gpu_ids", "0,5"}}, make_hardware(2, 4)); }),
+      "`gpu_ids` (gpu_ids) lists GPU `5`, but this machine has 2 × NVIDIA "
+      "H200");
   EXPECT_EQ(
       error_of([] {
-        settle({{"num_machines", "2"}, {"num_processes", "3"}}, machine(0, 4));
+        complete(
+            {{"num_machines", "2"}, {"num_processes", "3"}},
+            make_hardware(0, 4));
       }),
-      "3 processes (num_processes) do not divide evenly over 2 machines");
+      "3 processes (num_processes) do not divide evenly across 2 machines");
 }
 
 TEST(WorkerVariables, FollowTorchrun) {
-  const Settings settings = settle(
+  const Settings settings = complete(
       {{"num_processes", "8"},
        {"num_machines", "2"},
        {"machine_rank", "1"},
        {"use_cpu", "1"},
        {"max_restarts", "3"},
        {"debug", "1"}},
-      machine(0, 4));
+      make_hardware(0, 4));
   RuntimeFacts facts;
   facts.main_address = "10.0.0.1";
   facts.main_port = "1234";
   facts.restart_count = 2;
 
-  auto variables =
-      worker_variables(settings, machine(0, 4), Environment(), facts, 1, false);
+  auto variables = worker_variables(
+      settings, make_hardware(0, 4), Environment(), facts, 1, false);
 
   EXPECT_EQ(variables["RANK"], "5");
   EXPECT_EQ(variables["LOCAL_RANK"], "1");
@@ -123,12 +125,12 @@ TEST(WorkerVariables, FollowTorchrun) {
   EXPECT_EQ(variables.count("GLOO_SOCKET_IFNAME"), 0U) << "two machines";
 }
 
-TEST(WorkerCommands, OneProcessHasNoRankEvenIfTheLauncherHad) {
-  const Settings settings = settle({}, machine(0, 4));
+TEST(WorkerCommands, SetNoRankForOneProcess) {
+  const Settings settings = complete({}, make_hardware(0, 4));
 
   const auto commands = make_worker_commands(
       settings,
-      machine(0, 4),
+      make_hardware(0, 4),
       Environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"KEEP", "me"}}),
       {},
       {"/bin/true"},
@@ -140,25 +142,25 @@ TEST(WorkerCommands, OneProcessHasNoRankEvenIfTheLauncherHad) {
   EXPECT_EQ(commands[0].environment.at("KEEP"), "me");
 }
 
-TEST(CpusOfWorker, SharesThemOutEvenly) {
-  const Hardware hardware = machine(0, 5);
-  const Settings two = settle({{"num_processes", "2"}}, hardware);
-  const Settings nine = settle({{"num_processes", "9"}}, hardware);
+TEST(CpusOfWorker, AreSharedEqually) {
+  const Hardware hardware = make_hardware(0, 5);
+  const Settings two = complete({{"num_processes", "2"}}, hardware);
+  const Settings nine = complete({{"num_processes", "9"}}, hardware);
 
   EXPECT_EQ(cpus_of_worker(two, hardware, 0), (std::vector<int>{0, 1}));
   EXPECT_EQ(cpus_of_worker(two, hardware, 1), (std::vector<int>{2, 3, 4}));
   EXPECT_TRUE(cpus_of_worker(nine, hardware, 1).empty());
 }
 
-// A scheduler left us the GPUs 2 and 3 of the machine.
-TEST(GpuIds, CountThoseThatAreVisible) {
-  Hardware hardware = machine(2, 4);
+// A scheduler assigned GPUs 2 and 3 of the machine to this job.
+TEST(GpuIds, CountOnlyVisibleGpus) {
+  Hardware hardware = make_hardware(2, 4);
   hardware.gpus[1].name = "second";
   const Environment environment(
       std::map<std::string, std::string>{{"CUDA_VISIBLE_DEVICES", "2, 3"}});
-  const Settings settings = settle({{"gpu_ids", "1"}}, hardware);
-  const auto exported = [&](const Environment& outer) {
-    return worker_variables(settings, hardware, outer, {}, 0, false)
+  const Settings settings = complete({{"gpu_ids", "1"}}, hardware);
+  const auto exported = [&](const Environment& inherited) {
+    return worker_variables(settings, hardware, inherited, {}, 0, false)
         .at("CUDA_VISIBLE_DEVICES");
   };
 
@@ -172,11 +174,11 @@ std::map<std::string, std::string> nccl_variables(
     const char* gpu,
     const char* driver,
     std::map<std::string, std::string> outer = {}) {
-  Hardware hardware = machine(2, 4);
+  Hardware hardware = make_hardware(2, 4);
   hardware.gpus[1].name = gpu;
   hardware.driver_version = driver;
   auto variables = worker_variables(
-      settle({}, hardware),
+      complete({}, hardware),
       hardware,
       Environment(std::move(outer)),
       {},
@@ -188,31 +190,31 @@ std::map<std::string, std::string> nccl_variables(
   return variables;
 }
 
-TEST(WorkerVariables, KeepNcclFromPeerAccessThatHangs) {
+TEST(WorkerVariables, DisableBrokenNcclPeerAccess) {
   using Variables = std::map<std::string, std::string>;
   const Variables both = {{"NCCL_IB_DISABLE", "1"}, {"NCCL_P2P_DISABLE", "1"}};
-  const char* card = "NVIDIA GeForce RTX 4090";
+  const char* gpu = "NVIDIA GeForce RTX 4090";
 
-  EXPECT_EQ(nccl_variables(card, "545.23.08"), both);
-  EXPECT_EQ(nccl_variables(card, "550.40.06"), both);
-  EXPECT_EQ(nccl_variables(card, "550.40.07"), Variables());
-  EXPECT_EQ(nccl_variables(card, ""), Variables());
+  EXPECT_EQ(nccl_variables(gpu, "545.23.08"), both);
+  EXPECT_EQ(nccl_variables(gpu, "550.40.06"), both);
+  EXPECT_EQ(nccl_variables(gpu, "550.40.07"), Variables());
+  EXPECT_EQ(nccl_variables(gpu, ""), Variables());
   EXPECT_EQ(nccl_variables("NVIDIA H200", "545.23.08"), Variables());
   EXPECT_EQ(
-      nccl_variables(card, "545.23.08", {{"NCCL_P2P_DISABLE", "0"}}),
+      nccl_variables(gpu, "545.23.08", {{"NCCL_P2P_DISABLE", "0"}}),
       (Variables{{"NCCL_IB_DISABLE", "1"}}));
 }
 
-TEST(Slurm, ExpandsHostLists) {
-  using Hosts = std::vector<std::string>;
+TEST(Slurm, ExpandsNodeLists) {
+  using Nodes = std::vector<std::string>;
 
-  EXPECT_EQ(expand_host_list("a"), (Hosts{"a"}));
+  EXPECT_EQ(expand_node_list("a"), (Nodes{"a"}));
   EXPECT_EQ(
-      expand_host_list("node[01-03,7],login"),
-      (Hosts{"node01", "node02", "node03", "node7", "login"}));
+      expand_node_list("node[01-03,7],login"),
+      (Nodes{"node01", "node02", "node03", "node7", "login"}));
   EXPECT_EQ(
-      expand_host_list("r[1-2]n[8-9].x"),
-      (Hosts{"r1n8.x", "r1n9.x", "r2n8.x", "r2n9.x"}));
+      expand_node_list("r[1-2]n[8-9].x"),
+      (Nodes{"r1n8.x", "r1n9.x", "r2n8.x", "r2n9.x"}));
   for (const char* bad :
        {"",
         "a,",
@@ -223,7 +225,7 @@ TEST(Slurm, ExpandsHostLists) {
         "a[x]",
         "a[1-99999999]",
         "a[[1]]"}) {
-    EXPECT_THROW(expand_host_list(bad), ConfigError) << bad;
+    EXPECT_THROW(expand_node_list(bad), ConfigError) << bad;
   }
 }
 
@@ -242,29 +244,32 @@ void expect_second_of_two_nodes(const Settings& settings) {
   EXPECT_EQ(settings.integer("main_process_port"), 23456);
 }
 
-TEST(Slurm, FillsInTheMachines) {
-  const Settings settings = settle({}, machine(4, 8), two_nodes());
+TEST(Slurm, SetsTheMachines) {
+  const Settings settings = complete({}, make_hardware(4, 8), two_nodes());
 
   expect_second_of_two_nodes(settings);
   EXPECT_EQ(settings.integer("num_processes"), 8);
   EXPECT_EQ(settings.origin("machine_rank").text(), "found: SLURM_NODEID");
 }
 
-TEST(Slurm, FillsInTheRestWhenTheCountsAgree) {
+TEST(Slurm, SetsTheRestWhenTheNumberOfMachinesMatches) {
   const Settings settings =
-      settle({{"num_machines", "2"}}, machine(4, 8), two_nodes());
+      complete({{"num_machines", "2"}}, make_hardware(4, 8), two_nodes());
 
   expect_second_of_two_nodes(settings);
   EXPECT_EQ(settings.origin("num_machines").text(), "num_machines");
 }
 
-// What `accelerate config default` writes on such a machine.
+// The file that `accelerate config default` writes on one of the nodes.
 TEST(Slurm, UsesAFileForOneMachineOnEachNode) {
-  const Hardware hardware = machine(4, 8);
-  Settings first = settle({}, hardware);
+  const Hardware hardware = make_hardware(4, 8);
+  Settings first = complete({}, hardware);
   Settings settings;
   apply_config_text(
-      settings, peer_file_text(first, "c.yaml"), "c.yaml", SettingFile::peer);
+      settings,
+      python_file_text(first, "c.yaml"),
+      "c.yaml",
+      SettingFile::python);
 
   complete_settings(settings, hardware, Environment(two_nodes()));
 
@@ -279,26 +284,27 @@ TEST(Slurm, UsesAFileForOneProcessOnEachNode) {
       "distributed_type: 'NO'\nnum_machines: 1\nnum_processes: 1\n"
       "machine_rank: 0\nuse_cpu: true\n",
       "c.yaml",
-      SettingFile::peer);
+      SettingFile::python);
 
-  complete_settings(settings, machine(0, 2), Environment(two_nodes()));
+  complete_settings(settings, make_hardware(0, 2), Environment(two_nodes()));
 
   expect_second_of_two_nodes(settings);
   EXPECT_EQ(settings.integer("num_processes"), 2);
   EXPECT_EQ(settings.text("distributed_type"), "MULTI_CPU");
 }
 
-TEST(Slurm, RefusesAnotherNumberOfMachines) {
+TEST(Slurm, RejectsAnotherNumberOfMachines) {
   EXPECT_EQ(
-      error_of(
-          [] { settle({{"num_machines", "3"}}, machine(1, 8), two_nodes()); }),
-      "`num_machines` is 3 (num_machines), but Slurm gave this job 2 nodes "
+      error_of([] {
+        complete({{"num_machines", "3"}}, make_hardware(1, 8), two_nodes());
+      }),
+      "`num_machines` is 3 (num_machines), but the Slurm job has 2 nodes "
       "(SLURM_JOB_NUM_NODES)");
 }
 
-TEST(Slurm, ATypedOneMachineSwitchesItOff) {
+TEST(Slurm, IsIgnoredWithOneMachineOnTheCommandLine) {
   const Settings settings =
-      settle({{"num_machines", "1"}}, machine(1, 8), two_nodes());
+      complete({{"num_machines", "1"}}, make_hardware(1, 8), two_nodes());
 
   EXPECT_EQ(settings.integer("num_machines"), 1);
   EXPECT_EQ(settings.integer("machine_rank"), 0);

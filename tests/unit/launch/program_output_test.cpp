@@ -8,14 +8,14 @@
 namespace accelerate {
 namespace {
 
-TEST(ProgramOutput, HasBothStreams) {
+TEST(ProgramOutput, CapturesBothStreams) {
   EXPECT_EQ(program_output({"sh", "-c", "echo a; echo b >&2"}), "a\nb\n");
 }
 
-TEST(ProgramOutput, IsNotWaitedForLongerThanItsTime) {
+TEST(ProgramOutput, TimesOut) {
   const auto before = std::chrono::steady_clock::now();
 
-  // The child keeps the pipe open after its parent was killed.
+  // The child keeps the pipe open after its parent is killed.
   EXPECT_THROW(
       program_output(
           {"sh", "-c", "sleep 30 & wait"}, std::chrono::milliseconds(100)),
@@ -24,7 +24,7 @@ TEST(ProgramOutput, IsNotWaitedForLongerThanItsTime) {
       std::chrono::steady_clock::now() - before, std::chrono::seconds(10));
 }
 
-TEST(ProgramOutput, NamesWhatCannotBeStarted) {
+TEST(ProgramOutput, ThrowsWhenTheProgramDoesNotExist) {
   EXPECT_THROW(program_output({"/no/such/program"}), ConfigError);
 }
 

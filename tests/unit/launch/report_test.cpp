@@ -9,10 +9,10 @@
 
 #include "base/progress_file.h"
 #include "launch/failure.h"
-#include "launch/memory_kill.h"
+#include "launch/oom_kill.h"
 #include "launch/signals.h"
 #include "launch/status_text.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 Failure example() {
   Failure failure;
   failure.rank = 3;
-  failure.host = "node-b";
+  failure.hostname = "node-b";
   failure.pid = 88214;
   failure.signal = SIGKILL;
   failure.seconds = 41.2;
@@ -32,35 +32,36 @@ Failure example() {
   return failure;
 }
 
-TEST(FailureReport, NamesTheFirstRankAndWhatToDo) {
+TEST(FailureReport, ShowsTheFirstFailingRankAndHints) {
   const Failure failure = example();
 
   EXPECT_EQ(
       failure_title(failure),
-      "rank 3 failed first, 41 s into the run; the other 7 were stopped");
+      "rank 3 failed first, 41 s into the run; the other 7 ranks were "
+      "stopped");
   EXPECT_EQ(
       failure_body(failure),
-      "  rank 3 on node-b, pid 88214: killed by SIGKILL; it was last at: step "
+      "  rank 3 on node-b, pid 88214: killed by SIGKILL; last status: step "
       "120\n  its last line:\n    step 120  loss 2.3107\n");
   EXPECT_EQ(
       failure_hints(failure),
       (std::vector<std::string>{
-          "a SIGKILL with no message is usually the kernel's memory killer; "
-          "see `dmesg -T | tail` on node-b",
+          "a SIGKILL with no message usually comes from the kernel's OOM "
+          "killer; see `dmesg -T | tail` on node-b",
           "full output of rank 3: runs/x/rank_3.*.log"}));
 }
 
-TEST(FailureReport, SaysWhenItWasTheMemoryKiller) {
+TEST(FailureReport, ReportsTheOomKiller) {
   Failure failure = example();
-  failure.memory_kill = true;
+  failure.oom_kill = true;
 
   EXPECT_NE(
       failure_body(failure).find(
-          "killed by SIGKILL by the kernel, because memory ran out"),
+          "killed by SIGKILL from the kernel's OOM killer"),
       std::string::npos);
 }
 
-TEST(FailureReport, SaysTheStep) {
+TEST(FailureReport, ShowsTheStep) {
   Failure failure = example();
   failure.status = "";
   failure.step = 120;
@@ -69,7 +70,7 @@ TEST(FailureReport, SaysTheStep) {
       "  rank 3 on node-b, pid 88214: killed by SIGKILL, at step 120\n"));
 }
 
-TEST(FailureReport, AnInterruptIsNoFailureOfARank) {
+TEST(FailureReport, DoesNotBlameARankForAnInterrupt) {
   Failure failure = example();
   failure.step = 120;
   failure.interrupt = SIGINT;
@@ -90,33 +91,33 @@ TEST(FailureReport, AnInterruptIsNoFailureOfARank) {
       failure_body(failure).find("exited with code 3"), std::string::npos);
 }
 
-TEST(StatusText, SaysWhoIsWhereAndWaitsForWhom) {
+TEST(StatusText, ShowsTheStepAndTheWaitOfEachRank) {
   RankStatus waiting;
   waiting.rank = 0;
   waiting.is_connected = true;
-  waiting.status = "gather #4, waits for rank 1";
-  RankStatus distant;
-  distant.rank = 2;
-  distant.is_connected = true;
-  distant.step = 7;
-  RankStatus left;
-  left.rank = 3;
+  waiting.status = "gather #4, waiting for rank 1";
+  RankStatus remote;
+  remote.rank = 2;
+  remote.is_connected = true;
+  remote.step = 7;
+  RankStatus disconnected;
+  disconnected.rank = 3;
 
   const std::vector<RankStatus> ranks =
-      status_from_json(status_to_json({waiting, distant, left}));
+      status_from_json(status_to_json({waiting, remote, disconnected}));
 
   EXPECT_EQ(
       status_text(
           12, 5, {{0, 100, "", 8}, {1, 101, "killed by SIGSEGV", 7}}, ranks),
-      "status after 12 s: 1 of 2 workers run here\n"
-      "  rank 0, pid 100: runs, at step 8, gather #4, waits for rank 1\n"
+      "status after 12 s: 1 of 2 workers running on this machine\n"
+      "  rank 0, pid 100: running, at step 8, gather #4, waiting for rank 1\n"
       "  rank 1, pid 101: killed by SIGSEGV, at step 7\n"
-      "  rank 2 elsewhere: runs, at step 7\n"
-      "  rank 3 elsewhere: has left\n"
-      "  rank 4 elsewhere: has not come to the store");
+      "  rank 2 on another machine: running, at step 7\n"
+      "  rank 3 on another machine: disconnected\n"
+      "  rank 4 on another machine: has not connected to the store");
 }
 
-TEST(ProgressFile, IsReadWhileAndAfterItIsWritten) {
+TEST(ProgressFile, CanBeReadDuringAndAfterWriting) {
   const std::string path = fresh_folder() / "step";
   EXPECT_EQ(read_progress(path), std::nullopt);
   create_progress_file(path);
@@ -130,31 +131,31 @@ TEST(ProgressFile, IsReadWhileAndAfterItIsWritten) {
   EXPECT_EQ(read_progress(path), 42);
 
   create_progress_file(path);
-  EXPECT_EQ(read_progress(path), std::nullopt) << "a new start of the workers";
+  EXPECT_EQ(read_progress(path), std::nullopt) << "after a restart";
   std::filesystem::resize_file(path, 3);
   ProgressWriter(path).write(1);
   ProgressWriter(path + ".missing").write(1);
 }
 
-TEST(FailureReport, CountsTheOthers) {
+TEST(FailureReport, CountsTheOtherRanks) {
   Failure failure = example();
   failure.others_stopped = 4;
   failure.others_failed = 2;
 
   EXPECT_EQ(
       failure_title(failure),
-      "rank 3 failed first, 41 s into the run; of the other 7, 4 were "
-      "stopped, 2 failed after it, 1 had ended");
+      "rank 3 failed first, 41 s into the run; of the other 7 ranks, 4 were "
+      "stopped, 2 failed later and 1 had already exited");
 }
 
-TEST(FailureReport, ShowsControlCharactersInsteadOfObeyingThem) {
+TEST(FailureReport, EscapesControlCharacters) {
   Failure failure = example();
-  failure.last_lines = {"\x1b[2Jgone"};
+  failure.last_lines = {"\x1b[2Jcleared"};
 
-  EXPECT_NE(failure_body(failure).find("\\x1b[2Jgone"), std::string::npos);
+  EXPECT_NE(failure_body(failure).find("\\x1b[2Jcleared"), std::string::npos);
 }
 
-TEST(ErrorFile, IsReadAsTorchrunWritesIt) {
+TEST(ErrorFile, HasTheFormatOfTorchrun) {
   const std::string path = fresh_folder() / "error.json";
   std::ofstream(path) << R"({"message": {"message": "ValueError: bad",
       "extraInfo": {"py_callstack": "…", "timestamp": "1731628800"}}})";
@@ -177,33 +178,33 @@ class FakeSystem : public testing::Test {
   const std::string root_ = fresh_folder();
 };
 
-TEST_F(FakeSystem, MemoryKillsOfTheGroupAreCounted) {
+TEST_F(FakeSystem, CountsOomKillsOfTheCgroup) {
   write("/proc/self/cgroup", "0::/job\n");
   write("/sys/fs/cgroup/job/memory.events", "low 0\noom 1\noom_kill 1\n");
-  const MemoryKillWatch watch(root());
-  EXPECT_EQ(watch.happened(), false);
+  const OomKillMonitor monitor(root());
+  EXPECT_EQ(monitor.happened(), false);
 
   write("/sys/fs/cgroup/job/memory.events", "low 0\noom 2\noom_kill 2\n");
 
-  EXPECT_EQ(watch.happened(), true);
+  EXPECT_EQ(monitor.happened(), true);
 }
 
-TEST_F(FakeSystem, MemoryKillsOfAnOldGroupAreCounted) {
+TEST_F(FakeSystem, CountsOomKillsOfACgroupOfVersion1) {
   write("/proc/self/cgroup", "9:memory:/job\n8:cpu:/x\n");
   write(
       "/sys/fs/cgroup/memory/job/memory.oom_control",
       "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n");
-  const MemoryKillWatch watch(root());
+  const OomKillMonitor monitor(root());
 
   write(
       "/sys/fs/cgroup/memory/job/memory.oom_control",
       "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
 
-  EXPECT_EQ(watch.happened(), true);
+  EXPECT_EQ(monitor.happened(), true);
 }
 
-TEST_F(FakeSystem, WithoutCountersNothingIsClaimed) {
-  EXPECT_EQ(MemoryKillWatch(root()).happened(), std::nullopt);
+TEST_F(FakeSystem, ReportsNothingWithoutOomCounters) {
+  EXPECT_EQ(OomKillMonitor(root()).happened(), std::nullopt);
 }
 
 TEST(Signals, HaveNames) {

@@ -10,7 +10,7 @@
 #include "accelerate/error.h"
 #include "base/hmac.h"
 #include "base/store_client.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -25,7 +25,7 @@ class StoreServerTest : public testing::Test {
             .endpoints = {{true, path(), 0}, {false, "127.0.0.1", 0}},
             .secret = "secret",
             .hello_timeout = milliseconds(300),
-            .max_strangers = 4,
+            .max_unauthenticated = 4,
         }) {}
 
   static std::string path() { return fresh_folder() / "store"; }
@@ -51,7 +51,7 @@ class StoreServerTest : public testing::Test {
   StoreServer server_;
 };
 
-TEST_F(StoreServerTest, KeepsWhatIsSet) {
+TEST_F(StoreServerTest, StoresValues) {
   StoreClient client(options(0));
 
   client.set("a", "1");
@@ -67,7 +67,7 @@ TEST_F(StoreServerTest, KeepsWhatIsSet) {
   EXPECT_FALSE(client.erase("a"));
 }
 
-TEST_F(StoreServerTest, CountsFromManyClients) {
+TEST_F(StoreServerTest, AddsFromManyClients) {
   std::vector<std::thread> threads;
   for (std::uint32_t rank = 0; rank < 8; ++rank) {
     threads.emplace_back([this, rank] {
@@ -86,7 +86,7 @@ TEST_F(StoreServerTest, CountsFromManyClients) {
   EXPECT_EQ(client.get("n", kLong), "800");
 }
 
-TEST_F(StoreServerTest, ComparesBeforeItSets) {
+TEST_F(StoreServerTest, ComparesAndSets) {
   StoreClient client(options(0));
 
   EXPECT_EQ(client.compare_set("k", "", "first"), "first");
@@ -95,7 +95,7 @@ TEST_F(StoreServerTest, ComparesBeforeItSets) {
   EXPECT_EQ(client.compare_set("absent", "x", "y"), "x");
 }
 
-TEST_F(StoreServerTest, AWaitEndsWhenTheLastKeyComes) {
+TEST_F(StoreServerTest, WaitsUntilAllKeysExist) {
   StoreClient setter(options(0));
   auto waiting = std::async(std::launch::async, [this] {
     StoreClient client(options(1));
@@ -110,17 +110,17 @@ TEST_F(StoreServerTest, AWaitEndsWhenTheLastKeyComes) {
   EXPECT_EQ(waiting.get(), "B");
 }
 
-TEST_F(StoreServerTest, AWaitThatRunsOutNamesTheKey) {
+TEST_F(StoreServerTest, ATimeoutNamesTheMissingKey) {
   StoreClient client(options(0));
   client.set("a", "");
 
   EXPECT_EQ(
       error_of([&] { client.wait({"a", "b"}, milliseconds(50)); }),
-      "wait waited 50 ms for `b`");
+      "wait: key `b` was not set within 50 ms");
   EXPECT_EQ(client.count(), 1) << "the connection stays usable";
 }
 
-TEST_F(StoreServerTest, AnAbortEndsEveryWait) {
+TEST_F(StoreServerTest, AnAbortEndsAllWaits) {
   auto waiting = std::async(std::launch::async, [this] {
     StoreClient client(options(1));
     return error_of([&] { client.get("never", kLong); });
@@ -134,14 +134,14 @@ TEST_F(StoreServerTest, AnAbortEndsEveryWait) {
 
   EXPECT_EQ(
       waiting.get(),
-      "get: the launcher ends this job: rank 0 exited with code 1");
+      "get: the launcher is stopping this job: rank 0 exited with code 1");
   StoreClient late(options(2));
   EXPECT_EQ(
       error_of([&] { late.set("a", "b"); }),
-      "set: the launcher ends this job: rank 0 exited with code 1");
+      "set: the launcher is stopping this job: rank 0 exited with code 1");
 }
 
-TEST_F(StoreServerTest, ANewGenerationForgetsAndShutsOut) {
+TEST_F(StoreServerTest, ANewGenerationClearsKeysAndRejectsOldClients) {
   StoreClient old(options(0));
   old.set("a", "old");
 
@@ -151,18 +151,18 @@ TEST_F(StoreServerTest, ANewGenerationForgetsAndShutsOut) {
   EXPECT_FALSE(fresh.check({"a"}));
   EXPECT_EQ(
       error_of([&] { old.set("a", "again"); }),
-      "set: the workers were started again without this one");
+      "set: the workers were restarted without this worker");
   EXPECT_NE(
       error_of([&] {
         StoreClient late(options(0, 0));
-      }).find("an earlier start of the workers"),
+      }).find("earlier generation"),
       std::string::npos);
 }
 
-TEST_F(StoreServerTest, RefusesAWrongSecretByName) {
+TEST_F(StoreServerTest, RefusesAWrongSecret) {
   std::promise<std::string> refused;
-  server_.on_refusal([&](const std::string&, const std::string& why) {
-    refused.set_value(why);
+  server_.on_refusal([&](const std::string&, const std::string& reason) {
+    refused.set_value(reason);
   });
   auto wrong = options(0);
   wrong.endpoint = server_.endpoint(1);
@@ -171,57 +171,57 @@ TEST_F(StoreServerTest, RefusesAWrongSecretByName) {
   EXPECT_NE(
       error_of([&] {
         StoreClient client(wrong);
-      }).find("refused this process's secret"),
+      }).find("rejected this process's secret"),
       std::string::npos);
   EXPECT_EQ(refused.get_future().get(), "wrong secret");
 }
 
-TEST_F(StoreServerTest, TellsNoSecretFromAWrongOne) {
+TEST_F(StoreServerTest, DistinguishesAMissingSecretFromAWrongOne) {
   std::promise<std::string> refused;
-  server_.on_refusal([&](const std::string&, const std::string& why) {
-    refused.set_value(why);
+  server_.on_refusal([&](const std::string&, const std::string& reason) {
+    refused.set_value(reason);
   });
   auto without = options(0);
   without.endpoint = server_.endpoint(1);
   without.secret = "";
 
   EXPECT_NE(error_of([&] { StoreClient client(without); }), "no error");
-  EXPECT_EQ(refused.get_future().get(), "it has no secret");
+  EXPECT_EQ(refused.get_future().get(), "the client has no secret");
 }
 
-TEST_F(StoreServerTest, NamesWhoGivesNoProof) {
+TEST_F(StoreServerTest, ReportsClientsThatDoNotAuthenticate) {
   std::promise<std::string> refused;
-  server_.on_refusal([&](const std::string&, const std::string& why) {
-    refused.set_value(why);
+  server_.on_refusal([&](const std::string&, const std::string& reason) {
+    refused.set_value(reason);
   });
   {
-    const UniqueFd stranger = connect_to(server_.endpoint(1), kLong);
-    send_all(stranger.get(), "GET / HTTP/1.0\r\n\r\n", kLong);
+    const UniqueFd client_socket = connect_to(server_.endpoint(1), kLong);
+    send_all(client_socket.get(), "GET / HTTP/1.0\r\n\r\n", kLong);
   }
 
-  EXPECT_EQ(refused.get_future().get(), "no proof that it knows the secret");
+  EXPECT_EQ(refused.get_future().get(), "the client did not authenticate");
 }
 
-TEST_F(StoreServerTest, KnowsWhoIsGone) {
+TEST_F(StoreServerTest, ListsDisconnectedRanks) {
   StoreClient watcher(options(0));
   {
     StoreClient gone(options(3));
     gone.set_status("step 12");
-    EXPECT_TRUE(watcher.departed().empty());
+    EXPECT_TRUE(watcher.disconnected_ranks().empty());
     EXPECT_EQ(server_.status()[1].status, "step 12");
   }
-  while (watcher.departed().empty()) {
+  while (watcher.disconnected_ranks().empty()) {
     std::this_thread::yield();
   }
 
-  EXPECT_EQ(watcher.departed(), std::vector<std::uint32_t>{3});
+  EXPECT_EQ(watcher.disconnected_ranks(), std::vector<std::uint32_t>{3});
 }
 
-TEST_F(StoreServerTest, StrangersCannotCrowdOutOthers) {
-  std::vector<UniqueFd> strangers;
+TEST_F(StoreServerTest, UnauthenticatedClientsDoNotBlockWorkers) {
+  std::vector<UniqueFd> clients;
   for (int i = 0; i < 50; ++i) {
-    strangers.push_back(connect_to(server_.endpoint(1), kLong));
-    send_all(strangers.back().get(), "GET / HTTP/1.0\r\n\r\n", kLong);
+    clients.push_back(connect_to(server_.endpoint(1), kLong));
+    send_all(clients.back().get(), "GET / HTTP/1.0\r\n\r\n", kLong);
   }
 
   StoreClient client(options(0));
@@ -230,36 +230,37 @@ TEST_F(StoreServerTest, StrangersCannotCrowdOutOthers) {
   EXPECT_EQ(client.get("a", kLong), "1");
 }
 
-TEST_F(StoreServerTest, MoreStrangersThanAllowedWaitOutside) {
+TEST_F(StoreServerTest, LimitsUnauthenticatedConnections) {
   const auto open_files = [] {
     const std::filesystem::directory_iterator all("/proc/self/fd");
     return std::distance(begin(all), end(all));
   };
   const auto before = open_files();
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> clients;
   for (int i = 0; i < 50; ++i) {
-    strangers.push_back(connect_to(server_.endpoint(1), kLong));
+    clients.push_back(connect_to(server_.endpoint(1), kLong));
   }
-  // The first has its greeting: those the server lets in are in.
+  // Once the first client has its greeting, the server has accepted as many as
+  // it allows.
   char byte = 0;
-  ASSERT_TRUE(receive_all(strangers[0].get(), &byte, 1, kLong));
+  ASSERT_TRUE(receive_all(clients[0].get(), &byte, 1, kLong));
   EXPECT_LE(open_files(), before + 50 + 4);
 
-  // Behind all of them in the queue, and let in when they had their time.
-  StoreClientOptions far = options(0);
-  far.endpoint = server_.endpoint(1);
-  StoreClient client(far);
+  // This client waits in the queue until the others have timed out.
+  StoreClientOptions remote = options(0);
+  remote.endpoint = server_.endpoint(1);
+  StoreClient client(remote);
 
   EXPECT_EQ(client.count(), 0);
 }
 
-TEST_F(StoreServerTest, GarbageChangesNothing) {
+TEST_F(StoreServerTest, IgnoresGarbage) {
   StoreClient client(options(0));
   client.set("a", "1");
   for (int round = 0; round < 200; ++round) {
-    const UniqueFd stranger = connect_to(server_.endpoint(1), kLong);
+    const UniqueFd client_socket = connect_to(server_.endpoint(1), kLong);
     send_all(
-        stranger.get(),
+        client_socket.get(),
         random_bytes(static_cast<std::size_t>(round * 7)),
         kLong);
   }
@@ -268,7 +269,7 @@ TEST_F(StoreServerTest, GarbageChangesNothing) {
   EXPECT_EQ(client.count(), 1);
 }
 
-TEST_F(StoreServerTest, AnOversizedFrameEndsTheConnection) {
+TEST_F(StoreServerTest, ClosesTheConnectionOnAnOversizedFrame) {
   StoreClient client(options(0));
 
   send_all(client.socket(), std::string("\xff\xff\xff\xff\x01", 5), kLong);
@@ -277,17 +278,17 @@ TEST_F(StoreServerTest, AnOversizedFrameEndsTheConnection) {
   EXPECT_FALSE(receive_all(client.socket(), &byte, 1, kLong));
 }
 
-TEST_F(StoreServerTest, ASilentStrangerIsSentAway) {
-  const UniqueFd stranger = connect_to(server_.endpoint(1), kLong);
+TEST_F(StoreServerTest, ClosesASilentConnection) {
+  const UniqueFd client_socket = connect_to(server_.endpoint(1), kLong);
   std::string greeting(40, '\0');
-  ASSERT_TRUE(
-      receive_all(stranger.get(), greeting.data(), greeting.size(), kLong));
+  ASSERT_TRUE(receive_all(
+      client_socket.get(), greeting.data(), greeting.size(), kLong));
 
   char byte = 0;
-  EXPECT_FALSE(receive_all(stranger.get(), &byte, 1, kLong));
+  EXPECT_FALSE(receive_all(client_socket.get(), &byte, 1, kLong));
 }
 
-TEST(StoreServerEnd, AnswersGivenBeforeItStillArrive) {
+TEST(StoreServerShutdown, SendsPendingAnswers) {
   const Endpoint endpoint{true, fresh_folder() / "end", 0};
   for (int round = 0; round < 20; ++round) {
     auto server = std::make_unique<StoreServer>(
@@ -312,8 +313,8 @@ TEST(StoreServerEnd, AnswersGivenBeforeItStillArrive) {
   }
 }
 
-// The store listens before the launcher is ready to meet machines.
-TEST(StoreServerStart, MachinesThatComeEarlyWait) {
+// The store listens before the launcher is ready for other machines.
+TEST(StoreServerStart, AnswersMachinesThatConnectEarly) {
   const Endpoint endpoint{true, fresh_folder() / "early", 0};
   for (int round = 0; round < 20; ++round) {
     StoreServer server(

@@ -68,7 +68,7 @@ TEST(LambdaLR, MultipliesTheInitialRate) {
   EXPECT_EQ(scheduler.step_count(), 4);
 }
 
-TEST(LambdaLR, HasAFunctionForEachGroup) {
+TEST(LambdaLR, HasAFunctionForEachParameterGroup) {
   SGD optimizer = two_groups();
   LambdaLR scheduler(
       optimizer,
@@ -85,7 +85,8 @@ TEST(LambdaLR, HasAFunctionForEachGroup) {
                    return 1.0;
                  }});
       }),
-      "LambdaLR got 1 functions for 2 parameter groups");
+      "LambdaLR needs one function for each parameter group (functions: 1, "
+      "parameter groups: 2)");
 }
 
 TEST(StepLR, DecaysEveryFewSteps) {
@@ -98,14 +99,14 @@ TEST(StepLR, DecaysEveryFewSteps) {
       "`step_size` is 0");
 }
 
-TEST(LRScheduler, WorksOnLibTorchsOptimizers) {
+TEST(LRScheduler, WorksWithLibTorchOptimizers) {
   torch::optim::Adam adam({at::ones({1})}, torch::optim::AdamOptions(0.5));
   StepLR scheduler(adam, {.step_size = 1, .gamma = 0.1});
   scheduler.step();
   EXPECT_NEAR(rate_of(adam), 0.05, 1e-15);
 }
 
-// Values of the peer's OneCycleLR: total_steps 10, max_lr 1.
+// The values of PyTorch's OneCycleLR with total_steps 10 and max_lr 1.
 TEST(OneCycleLR, RisesAndFalls) {
   AdamW optimizer({at::ones({1})}, 0.1);
   OneCycleLR scheduler(optimizer, {.max_lr = {1.0}, .total_steps = 10});
@@ -121,9 +122,9 @@ TEST(OneCycleLR, RisesAndFalls) {
   const double last = 0.04 / 1e4;
   Rates expected = {0.04, 0.52, 1.0};
   for (int i = 1; i <= 7; ++i) {
-    const double share = i / 7.0;
+    const double fraction = i / 7.0;
     expected.push_back(
-        last + (1.0 - last) / 2 * (1 + std::cos(std::numbers::pi * share)));
+        last + (1.0 - last) / 2 * (1 + std::cos(std::numbers::pi * fraction)));
   }
   ASSERT_EQ(rates.size(), expected.size());
   for (std::size_t i = 0; i < rates.size(); ++i) {
@@ -132,7 +133,7 @@ TEST(OneCycleLR, RisesAndFalls) {
   EXPECT_NEAR(beta(), 0.95, 1e-12);
 }
 
-TEST(OneCycleLR, HasThreePhasesAndStraightLines) {
+TEST(OneCycleLR, SupportsThreePhasesAndLinearAnnealing) {
   SGD optimizer = one_group();
   OneCycleLR scheduler(
       optimizer,
@@ -153,7 +154,7 @@ TEST(OneCycleLR, HasThreePhasesAndStraightLines) {
   EXPECT_NEAR(rates[19], 0.01, 1e-12);
 }
 
-TEST(OneCycleLR, SetsMomentumOfEachKindOfOptimizer) {
+TEST(OneCycleLR, SetsTheMomentumOfEachKindOfOptimizer) {
   const OneCycleLROptions options = {.max_lr = {1.0}, .total_steps = 10};
   torch::optim::SGD sgd({at::ones({1})}, torch::optim::SGDOptions(0.1));
   torch::optim::Adam adam({at::ones({1})}, torch::optim::AdamOptions(0.1));
@@ -186,8 +187,8 @@ TEST(OneCycleLR, SetsMomentumOfEachKindOfOptimizer) {
   torch::optim::Adagrad adagrad({at::ones({1})});
   EXPECT_EQ(
       message_of<ArgumentError>([&] { OneCycleLR(adagrad, options); }),
-      "`cycle_momentum` needs an optimizer with `momentum` or `betas`, and "
-      "this one has neither");
+      "`cycle_momentum` needs an optimizer with `momentum` or `betas`, but "
+      "this optimizer has neither");
 }
 
 TEST(OneCycleLR, ThrowsPastItsEnd) {
@@ -197,12 +198,12 @@ TEST(OneCycleLR, ThrowsPastItsEnd) {
   const double last = rate_of(optimizer);
   EXPECT_EQ(
       message_of<StateError>([&] { scheduler.step(); }),
-      "OneCycleLR was stepped 4 times, its `total_steps` is 3");
+      "OneCycleLR took 4 steps, but its `total_steps` is 3");
   EXPECT_EQ(rate_of(optimizer), last);
   EXPECT_EQ(scheduler.last_epoch(), 3);
 }
 
-TEST(OneCycleLR, RefusesOptionsOutOfRange) {
+TEST(OneCycleLR, RejectsOptionsOutOfRange) {
   SGD optimizer = one_group();
   EXPECT_EQ(
       message_of<ArgumentError>(
@@ -218,7 +219,7 @@ TEST(OneCycleLR, RefusesOptionsOutOfRange) {
       message_of<ArgumentError>([&] {
         OneCycleLR(optimizer, {.max_lr = {1.0, 2.0}, .total_steps = 3});
       }),
-      "`max_lr` has 2 values, the optimizer 1 parameter groups");
+      "`max_lr` does not fit the optimizer (values: 2, parameter groups: 1)");
 }
 
 TEST(ReduceLROnPlateau, ReducesAfterItsPatience) {
@@ -230,12 +231,13 @@ TEST(ReduceLROnPlateau, ReducesAfterItsPatience) {
     scheduler.step(metric);
     rates.push_back(rate_of(optimizer));
   }
-  // Two bad calls reduce, one rests, two more reduce again.
+  // Two bad calls reduce the rate, one is the cooldown, two more reduce it
+  // again.
   EXPECT_EQ(rates, (Rates{1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25}));
   EXPECT_EQ(scheduler.best(), 0.9);
 }
 
-TEST(ReduceLROnPlateau, KnowsItsModesAndFloor) {
+TEST(ReduceLROnPlateau, RespectsItsModesAndMinimum) {
   SGD optimizer = one_group();
   ReduceLROnPlateau scheduler(
       optimizer,
@@ -261,7 +263,7 @@ TEST(ReduceLROnPlateau, NeedsTheMetric) {
   EXPECT_EQ(
       message_of<StateError>(
           [&] { static_cast<LRScheduler&>(scheduler).step(); }),
-      "ReduceLROnPlateau was stepped without a metric");
+      "`ReduceLROnPlateau::step` was called without a metric");
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { ReduceLROnPlateau(optimizer, {.factor = 1}); }),
@@ -292,7 +294,7 @@ TEST(LRScheduler, ContinuesFromItsState) {
   SGD d = one_group();
   ReduceLROnPlateau plateau(c, {.patience = 1});
   ReduceLROnPlateau fresh(d, {.patience = 1});
-  expect_continues(plateau, fresh);  // Its best is still infinite.
+  expect_continues(plateau, fresh);  // `best` is still infinite.
   plateau.step(1.0);
   plateau.step(1.0);
   expect_continues(plateau, fresh);
@@ -302,34 +304,34 @@ TEST(LRScheduler, ContinuesFromItsState) {
   EXPECT_EQ(rate_of(d), 0.1);
 }
 
-TEST(LRScheduler, RefusesAStateThatDoesNotFit) {
-  SGD one = one_group();
-  SGD two = two_groups();
-  StepLR of_one(one, {.step_size = 2});
-  StepLR of_two(two, {.step_size = 2});
+TEST(LRScheduler, RejectsAStateThatDoesNotFit) {
+  SGD first = one_group();
+  SGD second = two_groups();
+  StepLR of_one(first, {.step_size = 2});
+  StepLR of_two(second, {.step_size = 2});
   EXPECT_EQ(
       message_of<FormatError>(
           [&] { of_one.load_state_dict(of_two.state_dict()); }),
-      "the saved scheduler has 2 learning rates, the optimizer 1 parameter "
-      "groups");
+      "the saved scheduler does not fit the optimizer (learning rates: 2, "
+      "parameter groups: 1)");
   EXPECT_EQ(
       message_of<FormatError>([&] { of_one.load_state_dict(Json::object()); }),
       "the key `_last_lr` is missing");
   EXPECT_EQ(of_one.get_last_lr(), Rates{1.0});
 }
 
-struct Forgetful : LRScheduler {
-  explicit Forgetful(torch::optim::Optimizer& optimizer)
+struct NoInitialStep : LRScheduler {
+  explicit NoInitialStep(torch::optim::Optimizer& optimizer)
       : LRScheduler(optimizer) {}
   std::vector<double> get_lr() const override { return base_lrs_; }
 };
 
-TEST(LRScheduler, SaysWhenASubclassForgotItsFirstRate) {
+TEST(LRScheduler, ThrowsWhenASubclassDidNotCallInitialStep) {
   SGD optimizer = one_group();
-  Forgetful scheduler(optimizer);
+  NoInitialStep scheduler(optimizer);
   EXPECT_EQ(
       message_of<StateError>([&] { scheduler.step(); }),
-      "this scheduler was stepped before it set the first learning rate");
+      "`step` was called before the scheduler set its first learning rate");
 }
 
 TEST(LRScheduler, PrintsItsRates) {
@@ -339,7 +341,8 @@ TEST(LRScheduler, PrintsItsRates) {
   scheduler.print_lr();
   EXPECT_EQ(
       testing::internal::GetCapturedStdout(),
-      "learning rate of group 0: 1\nlearning rate of group 1: 0.5\n");
+      "learning rate of parameter group 0: 1\n"
+      "learning rate of parameter group 1: 0.5\n");
 }
 
 // ---- prepared --------------------------------------------------------------
@@ -350,10 +353,10 @@ struct Step {
 };
 
 struct Prepared {
-  explicit Prepared(SchedulerContext settings) {
-    settings.sync_gradients = [this] { return now.sync; };
-    settings.step_was_skipped = [this] { return now.skipped; };
-    context = std::make_shared<SchedulerContext>(std::move(settings));
+  explicit Prepared(SchedulerContext values) {
+    values.sync_gradients = [this] { return now.sync; };
+    values.step_was_skipped = [this] { return now.skipped; };
+    context = std::make_shared<SchedulerContext>(std::move(values));
   }
   Step now;
   std::shared_ptr<SchedulerContext> context;
@@ -368,20 +371,20 @@ TEST(PreparedScheduler, StepsOncePerProcess) {
   EXPECT_EQ(rate_of(optimizer), 0.125);
 }
 
-TEST(PreparedScheduler, StepsOnceWithSplitBatchesOrWhenAsked) {
-  for (const SchedulerContext& settings : std::vector<SchedulerContext>{
+TEST(PreparedScheduler, StepsOnceWithSplitBatchesOrPerOptimizerStep) {
+  for (const SchedulerContext& context : std::vector<SchedulerContext>{
            {.num_processes = 3, .split_batches = true},
            {.num_processes = 3, .unit = SchedulerUnit::per_optimizer_step}}) {
     SGD optimizer = one_group();
     StepLR scheduler(optimizer, {.step_size = 1, .gamma = 0.5});
-    Prepared prepared(settings);
+    Prepared prepared(context);
     scheduler.attach(prepared.context);
     scheduler.step();
     EXPECT_EQ(rate_of(optimizer), 0.5);
   }
 }
 
-TEST(PreparedScheduler, OnlyCountsWithoutSynchronisation) {
+TEST(PreparedScheduler, OnlyCountsMicroSteps) {
   for (const bool adjust : {true, false}) {
     SGD optimizer = one_group();
     StepLR scheduler(optimizer, {.step_size = 1, .gamma = 0.5});
@@ -395,7 +398,7 @@ TEST(PreparedScheduler, OnlyCountsWithoutSynchronisation) {
   }
 }
 
-TEST(PreparedScheduler, StaysWhenTheOptimizerSkipped) {
+TEST(PreparedScheduler, DoesNothingWhenTheOptimizerSkipped) {
   SGD optimizer = one_group();
   StepLR scheduler(optimizer, {.step_size = 1, .gamma = 0.5});
   Prepared prepared({});
@@ -406,7 +409,7 @@ TEST(PreparedScheduler, StaysWhenTheOptimizerSkipped) {
   EXPECT_EQ(scheduler.step_count(), 1);
 }
 
-TEST(PreparedScheduler, StepsPlainlyWithoutTheOptimizer) {
+TEST(PreparedScheduler, StepsOncePerCallWithoutStepWithOptimizer) {
   SGD optimizer = one_group();
   StepLR scheduler(optimizer, {.step_size = 1, .gamma = 0.5});
   Prepared prepared({.num_processes = 4, .step_with_optimizer = false});
@@ -445,32 +448,33 @@ TEST(PreparedScheduler, StepsAPlateauOncePerCall) {
   EXPECT_EQ(rate_of(optimizer), 1);
 }
 
-TEST(PreparedScheduler, SaysWhatAStepMeans) {
+TEST(PreparedScheduler, DescribesItsUnit) {
   EXPECT_EQ(
       describe_unit({.num_processes = 4}),
-      "an optimizer step is 4 scheduler steps, one per process; for one, set "
-      "`scheduler_unit = SchedulerUnit::per_optimizer_step`");
+      "each optimizer step is 4 scheduler steps, one per process; to take "
+      "only one, set `scheduler_unit = SchedulerUnit::per_optimizer_step`");
   EXPECT_EQ(
       describe_unit({.num_processes = 4, .split_batches = true}),
-      "an optimizer step is one scheduler step");
+      "each optimizer step is one scheduler step");
   EXPECT_EQ(
       describe_unit({.num_processes = 4, .step_with_optimizer = false}),
-      "a call of the scheduler's `step` is one scheduler step, whatever the "
-      "optimizer does (`step_scheduler_with_optimizer` is false)");
+      "each call to the scheduler's `step` is one scheduler step, whether or "
+      "not the optimizer takes a step (`step_scheduler_with_optimizer` is "
+      "false)");
 }
 
 // ---- adapted ---------------------------------------------------------------
 
-TEST(AdaptedScheduler, StepsLibTorchsByOurRules) {
+TEST(AdaptedScheduler, StepsOncePerProcess) {
   SGD optimizer = one_group();
-  torch::optim::StepLR theirs(optimizer, 1, 0.5);
-  AdaptedScheduler scheduler = adapt(theirs, optimizer);
+  torch::optim::StepLR libtorch_scheduler(optimizer, 1, 0.5);
+  AdaptedScheduler scheduler = adapt(libtorch_scheduler, optimizer);
   Prepared prepared({.num_processes = 2});
   scheduler.attach(prepared.context);
 
   scheduler.step();
   scheduler.step();
-  // LibTorch's first step does not decay yet.
+  // The first step of a LibTorch scheduler does not decay.
   EXPECT_EQ(rate_of(optimizer), 0.125);
   EXPECT_EQ(scheduler.get_last_lr(), Rates{0.125});
   EXPECT_EQ(scheduler.last_epoch(), 4);
@@ -479,10 +483,10 @@ TEST(AdaptedScheduler, StepsLibTorchsByOurRules) {
 TEST(AdaptedScheduler, ContinuesFromItsState) {
   SGD a = one_group();
   SGD b = one_group();
-  torch::optim::StepLR theirs_a(a, 3, 0.5);
-  torch::optim::StepLR theirs_b(b, 3, 0.5);
-  AdaptedScheduler saved = adapt(theirs_a, a);
-  AdaptedScheduler loaded = adapt(theirs_b, b);
+  torch::optim::StepLR libtorch_a(a, 3, 0.5);
+  torch::optim::StepLR libtorch_b(b, 3, 0.5);
+  AdaptedScheduler saved = adapt(libtorch_a, a);
+  AdaptedScheduler loaded = adapt(libtorch_b, b);
   rates_over(saved, 4);
   expect_continues(saved, loaded);
   EXPECT_EQ(rates_over(saved, 6), rates_over(loaded, 6));

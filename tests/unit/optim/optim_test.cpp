@@ -12,7 +12,7 @@
 
 #include "accelerate/error.h"
 #include "support/message_of.h"
-#include "unit/optim/twins.h"
+#include "unit/optim/parameter_fixtures.h"
 
 namespace accelerate {
 namespace {
@@ -24,8 +24,8 @@ using Maker =
 
 struct Pair {
   std::string name;
-  Maker ours;
-  Maker theirs;
+  Maker make;
+  Maker make_libtorch;
 };
 
 void PrintTo(const Pair& pair, std::ostream* out) {
@@ -50,83 +50,83 @@ Maker make_groups(const First& first, const Second& second) {
 }
 
 template <typename Options>
-auto ours_group(const Options& options) {
+auto accelerate_group(const Options& options) {
   return [=](const Tensors& parameters) {
     return param_group(parameters, options);
   };
 }
 
 template <typename Options>
-auto their_group(const Options& options) {
+auto libtorch_group(const Options& options) {
   return [=](const Tensors& parameters) {
     return OptimizerParamGroup(parameters, std::make_unique<Options>(options));
   };
 }
 
 std::vector<Pair> pairs() {
-  namespace theirs = torch::optim;
+  namespace libtorch = torch::optim;
   return {
       {"AdamW",
        make<AdamW>(AdamWOptions{.lr = 1e-2}),
-       make<theirs::AdamW>(theirs::AdamWOptions(1e-2))},
+       make<libtorch::AdamW>(libtorch::AdamWOptions(1e-2))},
       {"AdamWDefaults",
        make<AdamW>(AdamWOptions{}),
-       make<theirs::AdamW>(theirs::AdamWOptions())},
+       make<libtorch::AdamW>(libtorch::AdamWOptions())},
       {"AdamWAmsgrad",
        make<AdamW>(
            AdamWOptions{.lr = 1e-2, .weight_decay = 0.1, .amsgrad = true}),
-       make<theirs::AdamW>(
-           theirs::AdamWOptions(1e-2).weight_decay(0.1).amsgrad(true))},
+       make<libtorch::AdamW>(
+           libtorch::AdamWOptions(1e-2).weight_decay(0.1).amsgrad(true))},
       {"AdamWBetas",
        make<AdamW>(AdamWOptions{
            .lr = 1e-2, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0}),
-       make<theirs::AdamW>(theirs::AdamWOptions(1e-2)
-                               .betas({0.8, 0.95})
-                               .eps(1e-6)
-                               .weight_decay(0))},
+       make<libtorch::AdamW>(libtorch::AdamWOptions(1e-2)
+                                 .betas({0.8, 0.95})
+                                 .eps(1e-6)
+                                 .weight_decay(0))},
       {"Adam",
        make<Adam>(AdamOptions{.lr = 1e-2}),
-       make<theirs::Adam>(theirs::AdamOptions(1e-2))},
+       make<libtorch::Adam>(libtorch::AdamOptions(1e-2))},
       {"AdamDecayAmsgrad",
        make<Adam>(
            AdamOptions{.lr = 1e-2, .weight_decay = 0.1, .amsgrad = true}),
-       make<theirs::Adam>(
-           theirs::AdamOptions(1e-2).weight_decay(0.1).amsgrad(true))},
+       make<libtorch::Adam>(
+           libtorch::AdamOptions(1e-2).weight_decay(0.1).amsgrad(true))},
       {"SGD",
        make<SGD>(SGDOptions{.lr = 1e-2}),
-       make<theirs::SGD>(theirs::SGDOptions(1e-2))},
+       make<libtorch::SGD>(libtorch::SGDOptions(1e-2))},
       {"SGDDecay",
        make<SGD>(SGDOptions{.lr = 1e-2, .weight_decay = 0.1}),
-       make<theirs::SGD>(theirs::SGDOptions(1e-2).weight_decay(0.1))},
+       make<libtorch::SGD>(libtorch::SGDOptions(1e-2).weight_decay(0.1))},
       {"SGDMomentum",
        make<SGD>(SGDOptions{.lr = 1e-2, .momentum = 0.9}),
-       make<theirs::SGD>(theirs::SGDOptions(1e-2).momentum(0.9))},
+       make<libtorch::SGD>(libtorch::SGDOptions(1e-2).momentum(0.9))},
       {"SGDDampening",
        make<SGD>(SGDOptions{.lr = 1e-2, .momentum = 0.9, .dampening = 0.3}),
-       make<theirs::SGD>(
-           theirs::SGDOptions(1e-2).momentum(0.9).dampening(0.3))},
+       make<libtorch::SGD>(
+           libtorch::SGDOptions(1e-2).momentum(0.9).dampening(0.3))},
       {"SGDNesterov",
        make<SGD>(SGDOptions{
            .lr = 1e-2,
            .momentum = 0.9,
            .weight_decay = 0.01,
            .nesterov = true}),
-       make<theirs::SGD>(
-           theirs::SGDOptions(1e-2).momentum(0.9).weight_decay(0.01).nesterov(
+       make<libtorch::SGD>(
+           libtorch::SGDOptions(1e-2).momentum(0.9).weight_decay(0.01).nesterov(
                true))},
       {"AdamWGroups",
        make_groups<AdamW>(
-           ours_group(AdamWOptions{.lr = 3e-2, .weight_decay = 0.2}),
-           ours_group(AdamWOptions{.lr = 1e-3, .weight_decay = 0})),
-       make_groups<theirs::AdamW>(
-           their_group(theirs::AdamWOptions(3e-2).weight_decay(0.2)),
-           their_group(theirs::AdamWOptions(1e-3).weight_decay(0)))},
+           accelerate_group(AdamWOptions{.lr = 3e-2, .weight_decay = 0.2}),
+           accelerate_group(AdamWOptions{.lr = 1e-3, .weight_decay = 0})),
+       make_groups<libtorch::AdamW>(
+           libtorch_group(libtorch::AdamWOptions(3e-2).weight_decay(0.2)),
+           libtorch_group(libtorch::AdamWOptions(1e-3).weight_decay(0)))},
       {"SGDGroups",
        make_groups<SGD>(
-           ours_group(SGDOptions{.lr = 3e-2, .momentum = 0.5}),
+           accelerate_group(SGDOptions{.lr = 3e-2, .momentum = 0.5}),
            [](const Tensors& p) { return OptimizerParamGroup(p); }),
-       make_groups<theirs::SGD>(
-           their_group(theirs::SGDOptions(3e-2).momentum(0.5)),
+       make_groups<libtorch::SGD>(
+           libtorch_group(libtorch::SGDOptions(3e-2).momentum(0.5)),
            [](const Tensors& p) { return OptimizerParamGroup(p); })},
   };
 }
@@ -134,22 +134,22 @@ std::vector<Pair> pairs() {
 class Parity : public testing::TestWithParam<Pair> {};
 
 TEST_P(Parity, HoldsOverAHundredSteps) {
-  Tensors ours = make_parameters();
-  Tensors theirs = make_parameters();
-  const auto our_optimizer = GetParam().ours(ours);
-  const auto their_optimizer = GetParam().theirs(theirs);
+  Tensors parameters = make_parameters();
+  Tensors libtorch_parameters = make_parameters();
+  const auto optimizer = GetParam().make(parameters);
+  const auto libtorch_optimizer = GetParam().make_libtorch(libtorch_parameters);
 
   for (int step = 0; step < 100; ++step) {
-    set_gradients(ours, step);
-    set_gradients(theirs, step);
-    our_optimizer->step();
-    their_optimizer->step();
+    set_gradients(parameters, step);
+    set_gradients(libtorch_parameters, step);
+    optimizer->step();
+    libtorch_optimizer->step();
   }
 
-  const double difference = largest_difference(ours, theirs);
+  const double difference = largest_difference(parameters, libtorch_parameters);
   RecordProperty("largest_difference", std::to_string(difference));
   EXPECT_LE(difference, 1e-6);
-  EXPECT_GT(largest_difference(ours, make_parameters()), 1e-3);
+  EXPECT_GT(largest_difference(parameters, make_parameters()), 1e-3);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
       return pair.param.name;
     });
 
-// With `maximize`, climbing f is descending -f.
+// Maximizing f must equal minimizing -f.
 template <typename Optimizer, typename Options>
 void expect_maximizes(Options options) {
   Tensors up = make_parameters();
@@ -181,7 +181,7 @@ void expect_maximizes(Options options) {
   EXPECT_LE(largest_difference(up, down), 1e-6);
 }
 
-TEST(FusedOptimizer, MaximizesWhenAsked) {
+TEST(FusedOptimizer, Maximizes) {
   expect_maximizes<AdamW>(AdamWOptions{.lr = 1e-2, .amsgrad = true});
   expect_maximizes<Adam>(AdamOptions{.lr = 1e-2, .weight_decay = 0.1});
   expect_maximizes<SGD>(SGDOptions{.lr = 1e-2, .momentum = 0.9});
@@ -189,54 +189,56 @@ TEST(FusedOptimizer, MaximizesWhenAsked) {
 
 TEST(FusedOptimizer, WorksInDoubleAndWithBf16Parameters) {
   for (const auto type : {at::kDouble, at::kBFloat16}) {
-    Tensors ours = make_parameters(type);
-    Tensors theirs = make_parameters(type);
-    AdamW our_optimizer(ours, 1e-2);
-    torch::optim::AdamW their_optimizer(theirs, 1e-2);
+    Tensors parameters = make_parameters(type);
+    Tensors libtorch_parameters = make_parameters(type);
+    AdamW optimizer(parameters, 1e-2);
+    torch::optim::AdamW libtorch_optimizer(libtorch_parameters, 1e-2);
     for (int step = 0; step < 10; ++step) {
-      set_gradients(ours, step);
-      set_gradients(theirs, step);
-      our_optimizer.step();
-      their_optimizer.step();
+      set_gradients(parameters, step);
+      set_gradients(libtorch_parameters, step);
+      optimizer.step();
+      libtorch_optimizer.step();
     }
-    // bf16 has 8 bits; theirs also rounds between its operations.
+    // bf16 has 8 bits of precision, and LibTorch also rounds between its
+    // operations.
     const double tolerance = type == at::kDouble ? 1e-12 : 4e-2;
-    EXPECT_LE(largest_difference(ours, theirs), tolerance) << type;
+    EXPECT_LE(largest_difference(parameters, libtorch_parameters), tolerance)
+        << type;
   }
 }
 
 TEST(FusedOptimizer, UpdatesAParameterThatIsASliceOfAnother) {
-  at::Tensor whole = at::ones({4, 4});
-  at::Tensor slice = whole.slice(1, 1, 3).detach().requires_grad_();
+  at::Tensor base = at::ones({4, 4});
+  at::Tensor slice = base.slice(1, 1, 3).detach().requires_grad_();
   slice.mutable_grad() = at::ones({4, 2});
 
   SGD optimizer({slice}, 0.5);
   optimizer.step();
 
   const at::Tensor row = at::tensor({1.0F, 0.5F, 0.5F, 1.0F});
-  EXPECT_TRUE(whole.equal(row.expand({4, 4})));
+  EXPECT_TRUE(base.equal(row.expand({4, 4})));
 }
 
 TEST(FusedOptimizer, FollowsAParameterToAnotherLayoutAndType) {
-  Tensors ours = make_parameters();
+  Tensors parameters = make_parameters();
   Tensors plain = make_parameters();
-  AdamW moved(ours, 1e-2);
+  AdamW moved(parameters, 1e-2);
   AdamW stayed(plain, 1e-2);
   for (int step = 0; step < 10; ++step) {
     if (step == 5) {
-      ours[0].set_data(ours[0].detach().t().contiguous().t());
+      parameters[0].set_data(parameters[0].detach().t().contiguous().t());
     }
-    set_gradients(ours, step);
+    set_gradients(parameters, step);
     set_gradients(plain, step);
     moved.step();
     stayed.step();
   }
-  expect_bitwise_equal(ours, plain);
+  expect_bitwise_equal(parameters, plain);
 
-  ours[0].set_data(ours[0].detach().to(at::kDouble));
-  ours[0].mutable_grad() = at::ones({5, 3}, at::kDouble);
+  parameters[0].set_data(parameters[0].detach().to(at::kDouble));
+  parameters[0].mutable_grad() = at::ones({5, 3}, at::kDouble);
   moved.step();
-  EXPECT_EQ(ours[0].scalar_type(), at::kDouble);
+  EXPECT_EQ(parameters[0].scalar_type(), at::kDouble);
 }
 
 TEST(FusedOptimizer, CountsTiedParametersOnce) {
@@ -267,15 +269,15 @@ TEST(FusedOptimizer, RunsAClosureWithGradients) {
 }
 
 TEST(FusedOptimizer, DividesGradientsByTheScale) {
-  Tensors ours = make_parameters();
+  Tensors parameters = make_parameters();
   Tensors plain = make_parameters();
-  AdamW scaled(ours, 1e-2);
+  AdamW scaled(parameters, 1e-2);
   AdamW unscaled(plain, 1e-2);
   scaled.set_scale(at::full({}, 1024.0F), at::zeros({1}));
   for (int step = 0; step < 10; ++step) {
-    set_gradients(ours, step);
+    set_gradients(parameters, step);
     set_gradients(plain, step);
-    for (at::Tensor& parameter : ours) {
+    for (at::Tensor& parameter : parameters) {
       if (parameter.grad().defined()) {
         parameter.mutable_grad() = parameter.grad() * 1024;
       }
@@ -283,7 +285,7 @@ TEST(FusedOptimizer, DividesGradientsByTheScale) {
     scaled.step();
     unscaled.step();
   }
-  expect_bitwise_equal(ours, plain);
+  expect_bitwise_equal(parameters, plain);
 }
 
 TEST(FusedOptimizer, TakesItsLearningRateFromTheGroup) {
@@ -303,7 +305,7 @@ at::Tensor sparse_gradient() {
       {3});
 }
 
-TEST(SGD, TakesSparseGradients) {
+TEST(SGD, AcceptsSparseGradients) {
   at::Tensor weight = at::ones({3}).requires_grad_();
   SGD optimizer({weight}, 0.5);
   weight.mutable_grad() = sparse_gradient();
@@ -316,29 +318,30 @@ TEST(SGD, TakesSparseGradients) {
   EXPECT_TRUE(weight.equal(at::tensor({1.0F, -2.0F, 1.0F})));
 }
 
-TEST(FusedOptimizer, RefusesSparseGradientsItCannotUse) {
+TEST(FusedOptimizer, RejectsUnsupportedSparseGradients) {
   at::Tensor weight = at::ones({3}).requires_grad_();
   weight.mutable_grad() = sparse_gradient();
   EXPECT_EQ(
       message_of<UnsupportedError>([&] { AdamW({weight}, 0.1).step(); }),
-      "AdamW cannot use a sparse gradient; the parameter of shape [3] has one");
+      "AdamW does not support sparse gradients, but the parameter of shape [3] "
+      "has one");
   EXPECT_EQ(
       message_of<UnsupportedError>([&] {
         SGD({weight}, SGDOptions{.lr = 0.1, .momentum = 0.9}).step();
       }),
-      "SGD with momentum 0.9 and weight decay 0 cannot use a sparse gradient; "
-      "the parameter of shape [3] has one");
+      "SGD with momentum 0.9 and weight decay 0 does not support sparse "
+      "gradients, but the parameter of shape [3] has one");
 }
 
-struct Refusal {
+struct Rejection {
   std::string message;
   std::function<void()> body;
 };
 
-TEST(FusedOptimizer, RefusesWhatCanNeverWork) {
+TEST(FusedOptimizer, RejectsInvalidArguments) {
   const at::Tensor p = at::ones({2}).requires_grad_();
   const at::Tensor q = at::ones({3}).requires_grad_();
-  const std::vector<Refusal> refusals = {
+  const std::vector<Rejection> rejections = {
       {"`lr` is -1", [&] { AdamW({p}, -1.0); }},
       {"`eps` is -1", [&] { Adam({p}, AdamOptions{.eps = -1}); }},
       {"`betas[0]` is 1", [&] { AdamW({p}, AdamWOptions{.betas = {1, 0}}); }},
@@ -347,11 +350,11 @@ TEST(FusedOptimizer, RefusesWhatCanNeverWork) {
       {"`weight_decay` is -2",
        [&] { SGD({p}, SGDOptions{.weight_decay = -2}); }},
       {"`momentum` is -1", [&] { SGD({p}, SGDOptions{.momentum = -1}); }},
-      {"`nesterov` needs a momentum and no dampening, got momentum 0 and "
-       "dampening 0",
+      {"`nesterov` needs a positive `momentum` and no `dampening`, but "
+       "`momentum` is 0 and `dampening` is 0",
        [&] { SGD({p}, SGDOptions{.nesterov = true}); }},
       {"`lr` is nan", [&] { SGD({p}, std::nan("")); }},
-      {"parameter 0 of group 1 is in group 0 too",
+      {"parameter 0 of parameter group 1 is also in parameter group 0",
        [&] {
          AdamW(
              std::vector<OptimizerParamGroup>{
@@ -359,42 +362,44 @@ TEST(FusedOptimizer, RefusesWhatCanNeverWork) {
                  OptimizerParamGroup(Tensors{p})},
              0.1);
        }},
-      {"parameter 1 of group 0 of shape [2] was computed from other tensors, "
-       "so it never gets a gradient",
+      {"parameter 1 of parameter group 0 (shape [2]) was computed from other "
+       "tensors, so it never gets a gradient",
        [&] { SGD({q, p * 2}, 0.1); }},
-      {"parameter 0 of group 0 is an undefined tensor",
+      {"parameter 0 of parameter group 0 is an undefined tensor",
        [&] { SGD({at::Tensor()}, 0.1); }},
-      {"parameter group 0 of AdamW has the options of another optimizer",
+      {"parameter group 0 passed to AdamW has options for a different "
+       "optimizer",
        [&] {
          AdamW(
              std::vector<OptimizerParamGroup>{
                  param_group({p}, SGDOptions{.lr = 0.1})},
              0.1);
        }},
-      {"`found_inf` must be one float, got shape [2] and type Float",
+      {"`found_inf` must be a single float, but it has shape [2] and type "
+       "Float",
        [&] { SGD({p}, 0.1).set_scale({}, at::zeros({2})); }},
   };
-  for (const auto& [message, body] : refusals) {
+  for (const auto& [message, body] : rejections) {
     EXPECT_EQ(message_of<ArgumentError>(body), message);
   }
 }
 
-TEST(FusedOptimizer, RefusesLibTorchArchives) {
+TEST(FusedOptimizer, RejectsLibTorchArchives) {
   at::Tensor weight = at::ones({1}).requires_grad_();
   AdamW optimizer({weight}, 0.1);
   torch::serialize::OutputArchive archive;
   EXPECT_EQ(
       message_of<UnsupportedError>([&] { optimizer.save(archive); }),
-      "`torch::save` does not know the optimizers of accelerate");
+      "`torch::save` does not support accelerate's optimizers");
 }
 
-TEST(FusedOptimizer, RefusesTypesItsKernelsDoNotKnow) {
+TEST(FusedOptimizer, RejectsTypesThatItsKernelsDoNotSupport) {
   at::Tensor weight = at::ones({2}, at::kComplexFloat).requires_grad_();
   weight.mutable_grad() = at::ones({2}, at::kComplexFloat);
   EXPECT_EQ(
       message_of<UnsupportedError>([&] { AdamW({weight}, 0.1).step(); }),
       "a parameter of shape [2] and type ComplexFloat cannot be updated: only "
-      "floating-point types can");
+      "floating-point types are supported");
 }
 
 }  // namespace

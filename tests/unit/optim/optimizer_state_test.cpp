@@ -13,7 +13,7 @@
 #include "accelerate/error.h"
 #include "accelerate/optim.h"
 #include "support/message_of.h"
-#include "unit/optim/twins.h"
+#include "unit/optim/parameter_fixtures.h"
 
 namespace accelerate {
 namespace {
@@ -23,8 +23,8 @@ struct Stateful {
   std::function<std::unique_ptr<torch::optim::Optimizer>(const Tensors&)> make;
 };
 
-void PrintTo(const Stateful& one, std::ostream* out) {
-  *out << one.name;
+void PrintTo(const Stateful& stateful, std::ostream* out) {
+  *out << stateful.name;
 }
 
 template <typename Optimizer, typename Options>
@@ -35,7 +35,7 @@ Stateful stateful(const std::string& name, const Options& options) {
 }
 
 std::vector<Stateful> all_stateful() {
-  namespace theirs = torch::optim;
+  namespace libtorch = torch::optim;
   return {
       stateful<AdamW>("AdamW", AdamWOptions{.lr = 0.1, .amsgrad = true}),
       stateful<Adam>("Adam", AdamOptions{.lr = 0.1, .weight_decay = 0.1}),
@@ -43,15 +43,16 @@ std::vector<Stateful> all_stateful() {
       stateful<SGD>(
           "SGDDampening",
           SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.5}),
-      stateful<theirs::AdamW>(
-          "TheirAdamW", theirs::AdamWOptions(0.1).amsgrad(true)),
-      stateful<theirs::Adam>("TheirAdam", theirs::AdamOptions(0.1)),
-      stateful<theirs::SGD>("TheirSGD", theirs::SGDOptions(0.1).momentum(0.9)),
-      stateful<theirs::RMSprop>(
-          "TheirRMSprop",
-          theirs::RMSpropOptions(0.1).momentum(0.9).centered(true)),
-      stateful<theirs::Adagrad>(
-          "TheirAdagrad", theirs::AdagradOptions(0.1).lr_decay(0.1)),
+      stateful<libtorch::AdamW>(
+          "LibTorchAdamW", libtorch::AdamWOptions(0.1).amsgrad(true)),
+      stateful<libtorch::Adam>("LibTorchAdam", libtorch::AdamOptions(0.1)),
+      stateful<libtorch::SGD>(
+          "LibTorchSGD", libtorch::SGDOptions(0.1).momentum(0.9)),
+      stateful<libtorch::RMSprop>(
+          "LibTorchRMSprop",
+          libtorch::RMSpropOptions(0.1).momentum(0.9).centered(true)),
+      stateful<libtorch::Adagrad>(
+          "LibTorchAdagrad", libtorch::AdagradOptions(0.1).lr_decay(0.1)),
   };
 }
 
@@ -66,7 +67,7 @@ void train_steps(
   }
 }
 
-// As after a file: other tensor objects, JSON through text.
+// As after saving and loading a file: new tensor objects, JSON via text.
 OptimizerState through_a_file(const OptimizerState& state) {
   OptimizerState result;
   for (const auto& [name, tensor] : state.tensors) {
@@ -98,7 +99,7 @@ TEST_P(OptimizerStates, ContinueInAnotherOptimizer) {
   copy_into(parameters, resumed);
 
   const auto other = GetParam().make(resumed);
-  train_steps(resumed, *other, 50, 53);  // State that has to go.
+  train_steps(resumed, *other, 50, 53);  // This state must be replaced.
   copy_into(parameters, resumed);
   load_optimizer_state(*other, state, kNames);
   train_steps(parameters, *optimizer, 6, 12);
@@ -112,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
     All,
     OptimizerStates,
     testing::ValuesIn(all_stateful()),
-    [](const auto& one) { return one.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST(OptimizerState, NamesTensorsAndScalars) {
   at::Tensor weight = at::ones({2}).requires_grad_();
@@ -135,23 +136,23 @@ TEST(OptimizerState, NamesTensorsAndScalars) {
       R"("amsgrad":false,"maximize":false}]})");
 }
 
-TEST(OptimizerState, IsSharedWithLibTorchsOptimizerOfTheSameName) {
-  Tensors ours = make_parameters();
-  Tensors theirs = make_parameters();
-  AdamW our_optimizer(ours, 0.01);
-  torch::optim::AdamW their_optimizer(theirs, 0.5);
-  train_steps(ours, our_optimizer, 0, 6);
-  copy_into(ours, theirs);
+TEST(OptimizerState, LoadsIntoTheLibTorchOptimizerOfTheSameName) {
+  Tensors parameters = make_parameters();
+  Tensors libtorch_parameters = make_parameters();
+  AdamW optimizer(parameters, 0.01);
+  torch::optim::AdamW libtorch_optimizer(libtorch_parameters, 0.5);
+  train_steps(parameters, optimizer, 0, 6);
+  copy_into(parameters, libtorch_parameters);
 
   load_optimizer_state(
-      their_optimizer, through_a_file(optimizer_state(our_optimizer)));
-  train_steps(ours, our_optimizer, 6, 12);
-  train_steps(theirs, their_optimizer, 6, 12);
+      libtorch_optimizer, through_a_file(optimizer_state(optimizer)));
+  train_steps(parameters, optimizer, 6, 12);
+  train_steps(libtorch_parameters, libtorch_optimizer, 6, 12);
 
-  EXPECT_LE(largest_difference(ours, theirs), 1e-6);
+  EXPECT_LE(largest_difference(parameters, libtorch_parameters), 1e-6);
 }
 
-TEST(OptimizerState, KeepsCountersJoinedAfterALoad) {
+TEST(OptimizerState, KeepsStepCountersPackedAfterALoad) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters, 0.01);
   train_steps(parameters, optimizer, 0, 7);
@@ -193,7 +194,7 @@ TEST(OptimizerState, ContinuesLbfgs) {
   EXPECT_TRUE(bitwise_equal(x, y));
 }
 
-TEST(OptimizerState, SaysEverythingThatDoesNotFitAndChangesNothing) {
+TEST(OptimizerState, ListsAllProblemsAndChangesNothing) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters, 0.01);
   train_steps(parameters, optimizer, 0, 7);
@@ -201,33 +202,34 @@ TEST(OptimizerState, SaysEverythingThatDoesNotFitAndChangesNothing) {
   const std::string before = optimizer.state_dict(kNames).scalars.dump();
   state.tensors.erase("head.exp_avg");
   state.tensors["scale.exp_avg"] = at::ones({2});
-  state.tensors["stranger"] = at::ones({1});
-  state.scalars["state"]["gone"] = Json::object({{"step", 1}});
+  state.tensors["unknown"] = at::ones({1});
+  state.scalars["state"]["removed"] = Json::object({{"step", 1}});
   state.scalars["state"]["first.bias"]["step"] = "two";
 
   EXPECT_EQ(
       message_of<FormatError>(
           [&] { optimizer.load_state_dict(state, kNames); }),
-      "the saved optimizer state does not fit:\n"
+      "the saved state does not fit the optimizer:\n"
       "  `step` of `first.bias`: expected an integer, found a string\n"
-      "  tensor `scale.exp_avg` has shape [2], the parameter has []\n"
+      "  tensor `scale.exp_avg` has shape [2], but the parameter has shape "
+      "[]\n"
       "  tensor `head.exp_avg` is missing\n"
-      "  the optimizer has no parameter `gone`\n"
-      "  tensor `stranger` belongs to nothing");
+      "  the optimizer has no parameter `removed`\n"
+      "  tensor `unknown` is not used by the optimizer");
   EXPECT_EQ(optimizer.state_dict(kNames).scalars.dump(), before);
 }
 
-TEST(OptimizerState, RefusesAnotherOptimizersState) {
+TEST(OptimizerState, RejectsTheStateOfADifferentOptimizer) {
   at::Tensor weight = at::ones({2}).requires_grad_();
   AdamW adamw({weight}, 0.1);
   SGD sgd({weight}, 0.1);
   EXPECT_EQ(
       message_of<FormatError>([&] { sgd.load_state_dict(adamw.state_dict()); }),
-      "the saved state is that of `AdamW`, not of `SGD`");
+      "the saved state belongs to the optimizer `AdamW`, not to `SGD`");
 }
 
-/// An optimizer that has its state where nobody else looks.
-class Foreign : public torch::optim::SGD, public StatefulOptimizer {
+/// An optimizer that stores its state in its own way.
+class CustomState : public torch::optim::SGD, public StatefulOptimizer {
  public:
   using SGD::SGD;
 
@@ -235,7 +237,7 @@ class Foreign : public torch::optim::SGD, public StatefulOptimizer {
       const std::vector<std::string>& names) const override {
     OptimizerState state;
     state.tensors[names.at(0) + ".memory"] = memory;
-    state.scalars = Json::object({{"optimizer", "Foreign"}});
+    state.scalars = Json::object({{"optimizer", "CustomState"}});
     return state;
   }
   std::function<void()> stage_optimizer_state(
@@ -248,46 +250,51 @@ class Foreign : public torch::optim::SGD, public StatefulOptimizer {
   at::Tensor memory = at::zeros({2});
 };
 
-TEST(OptimizerState, AsksAnOptimizerThatKeepsItsOwn) {
+TEST(OptimizerState, SupportsStatefulOptimizers) {
   at::Tensor weight = at::ones({2}).requires_grad_();
-  Foreign one({weight}, 0.1);
-  one.memory.fill_(7);
-  Foreign other({weight}, 0.1);
+  CustomState saved({weight}, 0.1);
+  saved.memory.fill_(7);
+  CustomState loaded({weight}, 0.1);
 
-  const OptimizerState state = optimizer_state(one, {"weight"});
-  load_optimizer_state(other, state, {"weight"});
+  const OptimizerState state = optimizer_state(saved, {"weight"});
+  load_optimizer_state(loaded, state, {"weight"});
 
-  EXPECT_EQ(state.scalars.at("optimizer").as_string(), "Foreign");
-  EXPECT_TRUE(other.memory.equal(one.memory));
+  EXPECT_EQ(state.scalars.at("optimizer").as_string(), "CustomState");
+  EXPECT_TRUE(loaded.memory.equal(saved.memory));
 }
 
-TEST(OptimizerState, RefusesOtherGroups) {
+TEST(OptimizerState, RejectsDifferentParameterGroups) {
   at::Tensor a = at::ones({2}).requires_grad_();
   at::Tensor b = at::ones({2}).requires_grad_();
-  SGD one({a, b}, 0.1);
-  SGD two(
+  SGD one_group({a, b}, 0.1);
+  SGD two_groups(
       std::vector<torch::optim::OptimizerParamGroup>{
           param_group({a}, SGDOptions{}), param_group({b}, SGDOptions{})},
       0.1);
   EXPECT_EQ(
-      message_of<FormatError>([&] { one.load_state_dict(two.state_dict()); }),
-      "the saved optimizer state does not fit:\n"
-      "  it has 2 parameter groups, the optimizer 1");
-  EXPECT_EQ(
       message_of<FormatError>(
-          [&] { one.load_state_dict(one.state_dict({"a", "b"}), {"a", "c"}); }),
-      "the saved optimizer state does not fit:\n"
-      "  group 0 is [\"a\",\"b\"], in the optimizer it is [\"a\",\"c\"]");
+          [&] { one_group.load_state_dict(two_groups.state_dict()); }),
+      "the saved state does not fit the optimizer:\n"
+      "  parameter groups in the saved state: 2, in the optimizer: 1");
+  EXPECT_EQ(
+      message_of<FormatError>([&] {
+        one_group.load_state_dict(one_group.state_dict({"a", "b"}), {"a", "c"});
+      }),
+      "the saved state does not fit the optimizer:\n"
+      "  parameter group 0 has the parameters [\"a\",\"b\"] in the saved "
+      "state, but [\"a\",\"c\"] in the optimizer");
 }
 
-TEST(OptimizerState, RefusesToMaximizeWithLibTorch) {
+TEST(OptimizerState, RejectsMaximizeForLibTorchOptimizers) {
   at::Tensor weight = at::ones({2}).requires_grad_();
-  SGD ours({weight}, SGDOptions{.maximize = true});
-  torch::optim::SGD theirs({weight}, 0.1);
+  SGD optimizer({weight}, SGDOptions{.maximize = true});
+  torch::optim::SGD libtorch_optimizer({weight}, 0.1);
   EXPECT_EQ(
-      message_of<FormatError>(
-          [&] { load_optimizer_state(theirs, ours.state_dict()); }),
-      "the saved optimizer maximizes, which LibTorch's cannot");
+      message_of<FormatError>([&] {
+        load_optimizer_state(libtorch_optimizer, optimizer.state_dict());
+      }),
+      "the saved optimizer has `maximize = true`, which LibTorch's optimizers "
+      "do not support");
 }
 
 TEST(OptimizerState, ChecksNames) {
@@ -297,11 +304,12 @@ TEST(OptimizerState, ChecksNames) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { static_cast<void>(optimizer.state_dict({"a"})); }),
-      "1 names were given for 2 parameters of the optimizer");
+      "expected one name for each of the optimizer's parameters (names: 1, "
+      "parameters: 2)");
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { static_cast<void>(optimizer.state_dict({"a", "a"})); }),
-      "two parameters of the optimizer are named `a`");
+      "two of the optimizer's parameters are named `a`");
 }
 
 TEST(ParameterNames, AreFoundByIdentity) {
@@ -324,15 +332,15 @@ struct Unknown : torch::optim::Optimizer {
   at::Tensor step(LossClosure /*closure*/) override { return {}; }
 };
 
-TEST(OptimizerState, RefusesOptimizersItDoesNotKnow) {
+TEST(OptimizerState, RejectsUnknownOptimizers) {
   Unknown optimizer(
       Tensors{at::ones({1})}, std::make_unique<torch::optim::SGDOptions>(0.1));
   EXPECT_EQ(
       message_of<UnsupportedError>(
           [&] { static_cast<void>(optimizer_state(optimizer)); }),
-      "the state of this optimizer is not known: it is neither AdamW, Adam or "
-      "SGD of accelerate nor SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS of "
-      "LibTorch");
+      "this optimizer's state cannot be saved or loaded: it is neither "
+      "accelerate's AdamW, Adam or SGD, nor LibTorch's SGD, Adam, AdamW, "
+      "RMSprop, Adagrad or LBFGS");
 }
 
 }  // namespace

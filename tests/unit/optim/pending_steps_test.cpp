@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules of which only the device knows yet which steps count.
+// Schedules while only the device knows which steps were skipped.
 #include "optim/pending_steps.h"
 
 #include <gmock/gmock.h>
@@ -14,20 +14,20 @@
 namespace accelerate {
 namespace {
 
-// On a device that lets the host know when it is told to.
+// A flag whose copy to host memory completes when the test sets `ready`.
 struct FakeFlag : SkipFlag {
   explicit FakeFlag(bool skipped)
       : tensor(at::full({1}, skipped ? 1.0 : 0.0, at::kFloat)) {}
 
-  bool has_come() const override { return told; }
+  bool is_ready() const override { return ready; }
   bool value() const override {
-    waits += told ? 0 : 1;
+    waits += ready ? 0 : 1;
     return tensor.item<float>() != 0.0F;
   }
   const at::Tensor& on_device() const override { return tensor; }
 
   at::Tensor tensor;
-  bool told = false;
+  bool ready = false;
   mutable int waits = 0;
 };
 
@@ -35,13 +35,13 @@ double lr_at(std::int64_t position) {
   return 1.0 / static_cast<double>(1 + position);
 }
 
-// A run whose gradients are 1: each step takes the learning rate away. The
-// device is the host here.
+// All gradients are 1, so each step subtracts the learning rate. The device is
+// the CPU here.
 class PendingStepsTest : public testing::Test {
  protected:
   PendingStepsTest() {
     scheduler.attach(context([this] {
-      ADD_FAILURE() << "somebody waited";
+      ADD_FAILURE() << "the scheduler waited for the device";
       return false;
     }));
   }
@@ -50,18 +50,18 @@ class PendingStepsTest : public testing::Test {
     auto result = std::make_shared<SchedulerContext>();
     result->sync_gradients = [this] { return syncs; };
     result->step_was_skipped = std::move(was_skipped);
-    result->skipped_later = [this]() -> std::shared_ptr<const SkipFlag> {
+    result->deferred_skip_flag = [this]() -> std::shared_ptr<const SkipFlag> {
       return flags.back();
     };
     return result;
   }
 
   double step(bool skipped) { return step(skipped, scheduler); }
-  // The learning rate that the optimizer used.
+  // Returns the learning rate that the optimizer used.
   double step(bool skipped, LRScheduler& schedule) {
     weight.mutable_grad() = at::ones({1});
     flags.push_back(std::make_shared<FakeFlag>(skipped));
-    // The optimizer is not told of the flag, so that each step shows its rate.
+    // The optimizer does not have the flag, so it never skips a step.
     const double before = weight.item<double>();
     optimizer.step();
     const double used = before - weight.item<double>();
@@ -84,13 +84,13 @@ class PendingStepsTest : public testing::Test {
   std::vector<std::shared_ptr<FakeFlag>> flags;
 };
 
-TEST_F(PendingStepsTest, TheDeviceKnowsTheRateBeforeTheHost) {
+TEST_F(PendingStepsTest, TheDeviceSelectsTheRateWithoutWaiting) {
   const std::vector<bool> skipped = {
       false, true, false, false, true, true, false, false};
   std::int64_t position = 0;
-  for (const bool one : skipped) {
-    EXPECT_NEAR(step(one), lr_at(position), 1e-7) << position;
-    position += one ? 0 : 1;
+  for (const bool was_skipped : skipped) {
+    EXPECT_NEAR(step(was_skipped), lr_at(position), 1e-7) << position;
+    position += was_skipped ? 0 : 1;
   }
   EXPECT_EQ(waits(), 0);
 
@@ -102,22 +102,22 @@ TEST_F(PendingStepsTest, TheDeviceKnowsTheRateBeforeTheHost) {
   EXPECT_NEAR(step(false), lr_at(position), 1e-7);
 }
 
-TEST_F(PendingStepsTest, WhatHasComeIsTakenIn) {
+TEST_F(PendingStepsTest, ReadyFlagsAreResolvedWithoutWaiting) {
   std::int64_t position = 0;
   for (int i = 0; i < 20; ++i) {
     const bool skipped = i % 3 == 1;
     EXPECT_NEAR(step(skipped), lr_at(position), 1e-7) << i;
     position += skipped ? 0 : 1;
     if (i >= 2) {
-      flags[static_cast<std::size_t>(i) - 2]->told = true;
+      flags[static_cast<std::size_t>(i) - 2]->ready = true;
     }
   }
   EXPECT_EQ(waits(), 0);
   EXPECT_EQ(scheduler.last_epoch(), position);
-  EXPECT_EQ(waits(), 2);  // The last two had not been told.
+  EXPECT_EQ(waits(), 2);  // The last two flags were not ready.
 }
 
-TEST_F(PendingStepsTest, MicroStepsCountAsBefore) {
+TEST_F(PendingStepsTest, MicroStepsAreStillCounted) {
   step(false);
   syncs = false;
   scheduler.step();
@@ -127,13 +127,13 @@ TEST_F(PendingStepsTest, MicroStepsCountAsBefore) {
   EXPECT_EQ(scheduler.step_count(), 3);
 }
 
-TEST_F(PendingStepsTest, ARateThatIsSetByHandHolds) {
+TEST_F(PendingStepsTest, AManuallySetRateIsKept) {
   step(true);
   optimizer.param_groups()[0].options().set_lr(0.25);
   EXPECT_NEAR(step(false), 0.25, 1e-7);
 }
 
-TEST_F(PendingStepsTest, SavedAndLoadedStatesAreSettled) {
+TEST_F(PendingStepsTest, SavingAndLoadingResolvesPendingSteps) {
   step(false);
   const Json saved = scheduler.state_dict();
   EXPECT_EQ(saved.at("last_epoch").as_integer(), 1);
@@ -144,15 +144,15 @@ TEST_F(PendingStepsTest, SavedAndLoadedStatesAreSettled) {
   EXPECT_NEAR(step(false), lr_at(1), 1e-7);
 }
 
-TEST_F(PendingStepsTest, AScheduleWithAnEndIsWaitedForThereAlone) {
+TEST_F(PendingStepsTest, AScheduleWithAnEndWaitsOnlyNearItsEnd) {
   const OneCycleLROptions options{
       .max_lr = {1.0}, .total_steps = 6, .cycle_momentum = false};
   SGD plain({at::zeros({1})}, 1.0);
   OneCycleLR expected(plain, options);
   OneCycleLR cycle(optimizer, options);
-  int asked = 0;
+  int reads = 0;
   cycle.attach(context([&] {
-    ++asked;
+    ++reads;
     return flags.back()->value();
   }));
 
@@ -163,19 +163,19 @@ TEST_F(PendingStepsTest, AScheduleWithAnEndIsWaitedForThereAlone) {
     if (!skipped[i] && expected.last_epoch() < 6) {
       expected.step();
     }
-    EXPECT_EQ(asked == 0, i < 6) << i;
+    EXPECT_EQ(reads == 0, i < 6) << i;
   }
   EXPECT_EQ(cycle.last_epoch(), 6);
 }
 
-TEST_F(PendingStepsTest, TooManyAreWaitedFor) {
-  for (std::int64_t i = 0; i < PendingSteps::kMost; ++i) {
+TEST_F(PendingStepsTest, WaitsWhenTooManyStepsArePending) {
+  for (std::int64_t i = 0; i < PendingSteps::kMaxPending; ++i) {
     step(i % 2 == 0);
   }
   EXPECT_EQ(waits(), 0);
   step(false);
   EXPECT_EQ(waits(), 1);
-  EXPECT_EQ(scheduler.last_epoch(), PendingSteps::kMost / 2 + 1);
+  EXPECT_EQ(scheduler.last_epoch(), PendingSteps::kMaxPending / 2 + 1);
 }
 
 }  // namespace

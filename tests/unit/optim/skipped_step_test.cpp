@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step without gradients, or one that overflowed, changes nothing: no
-// parameter and no optimizer state, bit for bit.
+// A step without gradients, or one that overflowed, changes no bit of the
+// parameters and the optimizer state.
 #include <functional>
 #include <limits>
 #include <memory>
@@ -14,7 +14,7 @@
 #include "accelerate/grad_scaler.h"
 #include "accelerate/optim.h"
 #include "accelerate/optimizer_state.h"
-#include "unit/optim/twins.h"
+#include "unit/optim/parameter_fixtures.h"
 
 namespace accelerate {
 namespace {
@@ -37,7 +37,7 @@ Candidate candidate(const std::string& name, const Options& options) {
           }};
 }
 
-std::vector<Candidate> our_candidates() {
+std::vector<Candidate> accelerate_candidates() {
   return {
       candidate<AdamW>("AdamW", AdamWOptions{.lr = 0.1, .amsgrad = true}),
       candidate<Adam>("Adam", AdamOptions{.lr = 0.1, .weight_decay = 0.1}),
@@ -52,26 +52,26 @@ std::vector<Candidate> our_candidates() {
   };
 }
 
-std::vector<Candidate> their_candidates() {
+std::vector<Candidate> libtorch_candidates() {
   using namespace torch::optim;
   return {
       candidate<torch::optim::AdamW>(
-          "TheirAdamW", torch::optim::AdamWOptions(0.1).amsgrad(true)),
+          "LibTorchAdamW", torch::optim::AdamWOptions(0.1).amsgrad(true)),
       candidate<torch::optim::Adam>(
-          "TheirAdam", torch::optim::AdamOptions(0.1).weight_decay(0.1)),
+          "LibTorchAdam", torch::optim::AdamOptions(0.1).weight_decay(0.1)),
       candidate<torch::optim::SGD>(
-          "TheirSGD",
+          "LibTorchSGD",
           torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(0.1)),
       candidate<RMSprop>(
-          "TheirRMSprop", RMSpropOptions(0.1).momentum(0.9).centered(true)),
-      candidate<Adagrad>("TheirAdagrad", AdagradOptions(0.1).lr_decay(0.1)),
+          "LibTorchRMSprop", RMSpropOptions(0.1).momentum(0.9).centered(true)),
+      candidate<Adagrad>("LibTorchAdagrad", AdagradOptions(0.1).lr_decay(0.1)),
   };
 }
 
 std::vector<Candidate> all_candidates() {
-  auto all = our_candidates();
-  for (auto& one : their_candidates()) {
-    all.push_back(std::move(one));
+  auto all = accelerate_candidates();
+  for (auto& candidate : libtorch_candidates()) {
+    all.push_back(std::move(candidate));
   }
   return all;
 }
@@ -129,9 +129,10 @@ TEST_P(SkippedStep, ChangesNothingWithoutGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, SkippedStep, testing::ValuesIn(all_candidates()), [](const auto& one) {
-      return one.param.name;
-    });
+    All,
+    SkippedStep,
+    testing::ValuesIn(all_candidates()),
+    [](const auto& test) { return test.param.name; });
 
 class OverflowedStep : public testing::TestWithParam<Candidate> {};
 
@@ -152,8 +153,8 @@ TEST_P(OverflowedStep, ChangesNothing) {
   expect_same(before, snapshot(parameters, *optimizer));
 }
 
-// State may come into being in a first step that overflows, but it is what
-// would have come into being in the next.
+// A first step that overflows may create state, but it must equal the state
+// that the next step would have created.
 TEST_P(OverflowedStep, LeavesNoTraceInTheFirstStep) {
   Tensors skipped = make_parameters();
   Tensors plain = make_parameters();
@@ -173,14 +174,14 @@ TEST_P(OverflowedStep, LeavesNoTraceInTheFirstStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Ours,
+    Accelerate,
     OverflowedStep,
-    testing::ValuesIn(our_candidates()),
-    [](const auto& one) { return one.param.name; });
+    testing::ValuesIn(accelerate_candidates()),
+    [](const auto& test) { return test.param.name; });
 
 class ScaledTraining : public testing::TestWithParam<Candidate> {};
 
-// The whole path: the scaler's flag skips our step without being read.
+// End to end: the scaler's flag skips the step without being read by the CPU.
 TEST_P(ScaledTraining, SkipsExactlyTheOverflowedSteps) {
   Tensors scaled = make_parameters();
   Tensors plain = make_parameters();
@@ -214,10 +215,10 @@ TEST_P(ScaledTraining, SkipsExactlyTheOverflowedSteps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Ours,
+    Accelerate,
     ScaledTraining,
-    testing::ValuesIn(our_candidates()),
-    [](const auto& one) { return one.param.name; });
+    testing::ValuesIn(accelerate_candidates()),
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace accelerate

@@ -17,36 +17,36 @@
 namespace accelerate {
 namespace {
 
-c10::ScalarType type_of_product() {
+c10::ScalarType matmul_dtype() {
   return at::ones({2, 2}).mm(at::ones({2, 2})).scalar_type();
 }
 
 TEST(AutocastGuard, ComputesInBf16InsideItsScope) {
   {
     const AutocastGuard guard(at::kCPU, Precision::bf16);
-    EXPECT_EQ(type_of_product(), at::kBFloat16);
+    EXPECT_EQ(matmul_dtype(), at::kBFloat16);
   }
-  EXPECT_EQ(type_of_product(), at::kFloat);
+  EXPECT_EQ(matmul_dtype(), at::kFloat);
 }
 
 TEST(AutocastGuard, ChangesNothingWithPrecisionNo) {
   const AutocastGuard outer(at::kCPU, Precision::bf16);
   const AutocastGuard inner(at::kCPU, Precision::no);
-  EXPECT_EQ(type_of_product(), at::kBFloat16);
+  EXPECT_EQ(matmul_dtype(), at::kBFloat16);
 }
 
-TEST(AutocastGuard, NestsAFullPrecisionRegion) {
+TEST(AutocastGuard, SupportsANestedFullPrecisionRegion) {
   const AutocastGuard outer(at::kCPU, Precision::bf16);
   {
     const AutocastGuard inner(at::kCPU, Precision::no, {.enabled = false});
-    EXPECT_EQ(type_of_product(), at::kFloat);
+    EXPECT_EQ(matmul_dtype(), at::kFloat);
     const AutocastGuard innermost(at::kCPU, Precision::fp16);
-    EXPECT_EQ(type_of_product(), at::kHalf);
+    EXPECT_EQ(matmul_dtype(), at::kHalf);
   }
-  EXPECT_EQ(type_of_product(), at::kBFloat16);
+  EXPECT_EQ(matmul_dtype(), at::kBFloat16);
 }
 
-TEST(AutocastGuard, PutsEverythingBackOnAnException) {
+TEST(AutocastGuard, RestoresEverythingAfterAnException) {
   const auto dtype = at::autocast::get_autocast_dtype(at::kCPU);
   const bool cache = at::autocast::is_autocast_cache_enabled();
 
@@ -54,44 +54,44 @@ TEST(AutocastGuard, PutsEverythingBackOnAnException) {
       {
         const AutocastGuard guard(
             at::kCPU, Precision::fp16, {.cache_enabled = !cache});
-        throw std::runtime_error("in the forward");
+        throw std::runtime_error("in forward");
       },
       std::runtime_error);
 
   EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
   EXPECT_EQ(at::autocast::get_autocast_dtype(at::kCPU), dtype);
   EXPECT_EQ(at::autocast::is_autocast_cache_enabled(), cache);
-  // The nesting count is back at 0, too.
+  // The nesting count is also back at 0.
   EXPECT_EQ(at::autocast::increment_nesting(), 1);
   EXPECT_EQ(at::autocast::decrement_nesting(), 0);
 }
 
-TEST(AutocastGuard, BelongsToItsThread) {
+TEST(AutocastGuard, AffectsOnlyItsThread) {
   const AutocastGuard guard(at::kCPU, Precision::bf16);
-  c10::ScalarType elsewhere = at::kBFloat16;
-  std::thread([&] { elsewhere = type_of_product(); }).join();
-  EXPECT_EQ(elsewhere, at::kFloat);
+  c10::ScalarType other_thread = at::kBFloat16;
+  std::thread([&] { other_thread = matmul_dtype(); }).join();
+  EXPECT_EQ(other_thread, at::kFloat);
 }
 
-// The cache keeps the bf16 copy of a leaf that requires gradients.
-at::Tensor product_with(const at::Tensor& weight) {
+// The cache holds bf16 copies of leaf tensors that require gradients.
+at::Tensor matmul_with(const at::Tensor& weight) {
   return at::ones({2, 2}).mm(weight).to(at::kFloat).detach();
 }
 
-TEST(AutocastGuard, ForgetsCastWeightsAtTheOutermostEnd) {
+TEST(AutocastGuard, ClearsTheCacheAtTheOutermostEnd) {
   auto weight = at::ones({2, 2}).requires_grad_();
   {
     const AutocastGuard guard(
         at::kCPU, Precision::bf16, {.cache_enabled = true});
-    product_with(weight);
+    matmul_with(weight);
     at::NoGradGuard no_grad;
     weight.fill_(3);
   }
   const AutocastGuard guard(at::kCPU, Precision::bf16, {.cache_enabled = true});
-  EXPECT_EQ(product_with(weight)[0][0].item<float>(), 6);
+  EXPECT_EQ(matmul_with(weight)[0][0].item<float>(), 6);
 }
 
-TEST(AutocastGuard, ForgetsCastWeightsWhereTheCacheWasOffOutside) {
+TEST(AutocastGuard, ClearsTheCacheIfItWasOffOutside) {
   const AutocastGuard thread_scope(
       at::kCPU, Precision::bf16, {.cache_enabled = false});
   auto weight = at::ones({2, 2}).requires_grad_();
@@ -102,7 +102,7 @@ TEST(AutocastGuard, ForgetsCastWeightsWhereTheCacheWasOffOutside) {
     }
     const AutocastGuard guard(
         at::kCPU, Precision::bf16, {.cache_enabled = true});
-    EXPECT_EQ(product_with(weight)[0][0].item<float>(), 2 * value);
+    EXPECT_EQ(matmul_with(weight)[0][0].item<float>(), 2 * value);
   }
 }
 
@@ -131,10 +131,10 @@ TEST(AutocastModule, ComputesInFp32WithoutAPolicy) {
 TEST(AutocastModule, ComputesInItsPrecisionAndReturnsFp32) {
   Square net;
   torch::nn::Module& module = net;
-  // How the Accelerator finds it.
-  auto* aware = dynamic_cast<AutocastModule*>(&module);
-  ASSERT_NE(aware, nullptr);
-  aware->set_autocast(AutocastPolicy{at::kCPU, Precision::bf16});
+  // The Accelerator finds the base class in the same way.
+  auto* autocast_module = dynamic_cast<AutocastModule*>(&module);
+  ASSERT_NE(autocast_module, nullptr);
+  autocast_module->set_autocast(AutocastPolicy{at::kCPU, Precision::bf16});
 
   EXPECT_EQ(net.forward(at::ones({2, 2})).scalar_type(), at::kFloat);
   EXPECT_EQ(net.seen, at::kBFloat16);
@@ -143,7 +143,7 @@ TEST(AutocastModule, ComputesInItsPrecisionAndReturnsFp32) {
   EXPECT_EQ(outputs.at("labels").scalar_type(), at::kLong);
   EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
 
-  aware->set_autocast(std::nullopt);
+  autocast_module->set_autocast(std::nullopt);
   net.forward(at::ones({2, 2}));
   EXPECT_EQ(net.seen, at::kFloat);
 }

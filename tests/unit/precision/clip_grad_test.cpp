@@ -25,26 +25,26 @@ TEST(ClipGradNorm, ScalesAllToTheNorm) {
 
   EXPECT_EQ(norm.dim(), 0);
   EXPECT_FLOAT_EQ(norm.item<float>(), 5);
-  // The small number beside the norm: 1 / (5 + 1e-6).
+  // 1e-6 is added to the norm: 1 / (5 + 1e-6).
   EXPECT_FLOAT_EQ(gradients[0].item<float>(), 3.0F / 5.000001F);
   EXPECT_FLOAT_EQ(gradients[2].item<float>(), -4.0F / 5.000001F);
 }
 
-TEST(ClipGradNorm, LeavesSmallGradientsAsTheyAre) {
+TEST(ClipGradNorm, LeavesSmallGradientsUnchanged) {
   const auto gradients = three_and_four();
   clip_grad_norm(gradients, 6.0);
   EXPECT_EQ(gradients[0].item<float>(), 3);
   EXPECT_EQ(gradients[2].item<float>(), -4);
 }
 
-TEST(ClipGradNorm, KnowsOtherNorms) {
-  const auto by = [](double norm_type) {
+TEST(ClipGradNorm, SupportsOtherNorms) {
+  const auto norm = [](double norm_type) {
     return clip_grad_norm(three_and_four(), 1.0, {.norm_type = norm_type})
         .item<float>();
   };
-  EXPECT_FLOAT_EQ(by(1), 7);
-  EXPECT_FLOAT_EQ(by(3), std::cbrt(27.0F + 64.0F));
-  EXPECT_FLOAT_EQ(by(INFINITY), 4);
+  EXPECT_FLOAT_EQ(norm(1), 7);
+  EXPECT_FLOAT_EQ(norm(3), std::cbrt(27.0F + 64.0F));
+  EXPECT_FLOAT_EQ(norm(INFINITY), 4);
 }
 
 TEST(ClipGradNorm, AgreesWithLibTorch) {
@@ -56,16 +56,16 @@ TEST(ClipGradNorm, AgreesWithLibTorch) {
     gradients.push_back(parameters.back().grad().clone());
   }
 
-  const double theirs = torch::nn::utils::clip_grad_norm_(parameters, 0.5);
-  const double ours = clip_grad_norm(gradients, 0.5).item<double>();
+  const double expected = torch::nn::utils::clip_grad_norm_(parameters, 0.5);
+  const double norm = clip_grad_norm(gradients, 0.5).item<double>();
 
-  EXPECT_NEAR(ours, theirs, 1e-6 * theirs);
+  EXPECT_NEAR(norm, expected, 1e-6 * expected);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     EXPECT_TRUE(at::allclose(gradients[i], parameters[i].grad(), 1e-6, 1e-8));
   }
 }
 
-TEST(ClipGradNorm, TakesSparseAndMixedGradients) {
+TEST(ClipGradNorm, AcceptsSparseAndMixedGradients) {
   auto sparse = at::sparse_coo_tensor(
       at::tensor({1, 1}, at::kLong).unsqueeze(0),
       at::tensor({1.0F, 2.0F}),
@@ -84,13 +84,13 @@ TEST(ClipGradNorm, IsZeroWithoutGradients) {
   EXPECT_EQ(clip_grad_norm({}, 1.0).item<float>(), 0);
 }
 
-TEST(ClipGradNorm, SpreadsNanOnlyWithoutTheCheck) {
+TEST(ClipGradNorm, ThrowsOnInfOnlyIfRequested) {
   std::vector<at::Tensor> gradients = {at::ones({2}), at::full({1}, INFINITY)};
   EXPECT_EQ(
       message_of<StateError>([&] {
         clip_grad_norm(gradients, 1.0, {.error_if_nonfinite = true});
       }),
-      "the gradients' norm of order 2 is inf, so they cannot be clipped");
+      "the gradient norm (p = 2) is inf, so the gradients cannot be clipped");
   EXPECT_EQ(gradients[0][0].item<float>(), 1);
 
   clip_grad_norm(gradients, 1.0);
@@ -98,7 +98,7 @@ TEST(ClipGradNorm, SpreadsNanOnlyWithoutTheCheck) {
   EXPECT_TRUE(std::isnan(gradients[1].item<float>()));
 }
 
-TEST(ClipGradNorm, RefusesImpossibleLimits) {
+TEST(ClipGradNorm, RejectsInvalidLimits) {
   EXPECT_EQ(
       message_of<ArgumentError>([] { clip_grad_norm({}, -1.0); }),
       "`max_norm` is -1");

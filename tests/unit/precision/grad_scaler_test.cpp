@@ -105,7 +105,7 @@ TEST(GradScaler, CountsAnOverflowOfAnyOwner) {
   EXPECT_EQ(scaler.get_scale(), 4);
 }
 
-TEST(GradScaler, TakesUndefinedSparseAndMixedGradients) {
+TEST(GradScaler, AcceptsUndefinedSparseAndMixedGradients) {
   GradScaler scaler({.init_scale = 2});
   auto sparse = at::sparse_coo_tensor(
       at::tensor({1, 1}, at::kLong).unsqueeze(0),
@@ -120,7 +120,7 @@ TEST(GradScaler, TakesUndefinedSparseAndMixedGradients) {
   EXPECT_EQ(wide[0].item<double>(), 3);
 }
 
-TEST(GradScaler, PassesThroughWhenNotEnabled) {
+TEST(GradScaler, ChangesNothingWhenNotEnabled) {
   GradScaler scaler({.enabled = false});
   const auto loss = at::ones({});
   auto bad = gradient(kInf);
@@ -157,20 +157,21 @@ TEST(GradScaler, ContinuesFromItsState) {
   EXPECT_EQ(loaded.get_scale(), 16);
 }
 
-TEST(GradScaler, SaysWhatIsWrong) {
+TEST(GradScaler, ReportsWrongUse) {
   const int owner = 0;
   EXPECT_EQ(
       message_of<StateError>([] { GradScaler().update(); }),
-      "`GradScaler::update` was called, but nothing was unscaled since the "
-      "last update");
+      "`GradScaler::update` was called, but `unscale_` has not been called "
+      "since the last update");
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { GradScaler().unscale_({at::ones({2}, at::kHalf)}, &owner); }),
-      "a gradient of shape [2] is fp16, too small a range to be unscaled in");
+      "a gradient of shape [2] is fp16, whose range is too small for "
+      "unscaling");
   EXPECT_EQ(
       message_of<StateError>(
           [] { GradScaler().load_state_dict(Json::object()); }),
-      "the saved gradient scaler was not enabled, this one is enabled");
+      "the saved gradient scaler was not enabled, but this scaler is enabled");
   EXPECT_EQ(
       message_of<FormatError>(
           [] { GradScaler().load_state_dict(Json::object({{"scale", 2.0}})); }),
@@ -182,7 +183,7 @@ struct BadOption {
   std::string message;
 };
 
-TEST(GradScaler, RefusesOptionsOutOfRange) {
+TEST(GradScaler, RejectsOptionsOutOfRange) {
   for (const auto& [options, message] : std::vector<BadOption>{
            {{.init_scale = 0}, "`GradScalerKwargs::init_scale` is 0"},
            {{.growth_factor = 1}, "`GradScalerKwargs::growth_factor` is 1"},

@@ -18,24 +18,23 @@ TEST(Precision, ParsesEachNameInAnyCase) {
   EXPECT_EQ(name_of(Precision::bf16), "bf16");
 }
 
-TEST(Precision, NamesTheChoicesForAnUnknownOne) {
+TEST(Precision, ListsTheChoicesForAnUnknownName) {
   EXPECT_EQ(
       message_of<ArgumentError>([] { parse_precision("f16"); }),
       "mixed precision `f16` is not one of no, fp16, bf16");
 }
 
-TEST(Precision, RefusesFp8) {
+TEST(Precision, RejectsFp8) {
   EXPECT_EQ(
       message_of<UnsupportedError>([] { parse_precision("fp8"); }),
-      "mixed precision `fp8` needs kernels that this build does not have");
+      "mixed precision `fp8` needs kernels that accelerate does not have");
 }
 
-TEST(Precision, RefusesFp16OnACpuOnly) {
+TEST(Precision, RejectsFp16OnTheCpu) {
   EXPECT_EQ(
       message_of<UnsupportedError>(
           [] { check_precision(Precision::fp16, c10::DeviceType::CPU); }),
-      "mixed precision `fp16` needs an accelerator, and this process runs on "
-      "the CPU");
+      "mixed precision `fp16` needs a GPU, but this process runs on the CPU");
   check_precision(Precision::fp16, c10::DeviceType::CUDA);
   check_precision(Precision::bf16, c10::DeviceType::CPU);
   check_precision(Precision::no, c10::DeviceType::CPU);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every public option with a value that cannot work: the type of the error,
-// and a text that has the value and what is allowed.
+// Passes an invalid value for every public option, and checks the type of the
+// error and that its text has the value and the valid choices.
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ Kind kind_of(const Error& error) {
                                                             : Kind::unsupported;
 }
 
-TEST_P(BadInputs, GiveTheRightErrorWithValueAndChoices) {
+TEST_P(BadInputs, ThrowTheRightErrorWithValueAndChoices) {
   PartialState::reset();
   try {
     GetParam().call();
@@ -108,73 +108,73 @@ const BadInput kBadInputs[] = {
     {"GroupSize",
      [] { join_alone(0, 0); },
      Kind::argument,
-     "a group of 0 ranks does not exist",
+     "size is 0, but a process group has 1 or more ranks",
      "pass a size of 1 or more"},
     {"GroupRankTooLarge",
      [] { join_alone(2, 2); },
      Kind::argument,
-     "rank is 2 but the group has 2 ranks (0–1)",
-     "pass a rank of the group"},
+     "rank is 2, but the group size is 2 (ranks 0–1)",
+     "pass a rank from 0 to 1"},
     {"GroupRankNegative",
      [] { join_alone(-1, 2); },
      Kind::argument,
-     "rank is -1 but the group has 2 ranks (0–1)",
-     "pass a rank of the group"},
+     "rank is -1, but the group size is 2 (ranks 0–1)",
+     "pass a rank from 0 to 1"},
     {"GroupTimeout",
      [] { join_alone(0, 2, {.timeout = milliseconds(0)}); },
      Kind::argument,
-     "timeout is 0 ms, not a positive time",
-     "pass 1 ms or more, or leave it out for 600 s"},
+     "timeout is 0 ms, but must be positive",
+     "pass 1 ms or more, or leave it out to use 600 s"},
     {"GroupWarnAfter",
      [] { join_alone(0, 2, {.warn_after = milliseconds(-5)}); },
      Kind::argument,
-     "warn_after is -5 ms, not a positive time",
-     "pass 1 ms or more, or leave it out for 30 s"},
+     "warn_after is -5 ms, but must be positive",
+     "pass 1 ms or more, or leave it out to use 30 s"},
     {"GroupOfOneHasNoBackend",
      [] { static_cast<void>(Group().backend()); },
      Kind::state,
      "a group of one rank has no backend",
-     "ask `size()` first: there is nobody to talk to"},
+     "check `size()` before calling `backend()`"},
     {"SubgroupRank",
      [] { static_cast<void>(Group().subgroup({0, 1})); },
      Kind::argument,
-     "subgroup: rank 1 is not in the group of 1 ranks (0–0)",
-     "name ranks of this group"},
+     "subgroup: rank 1 is not in the group of size 1 (ranks 0–0)",
+     "pass only ranks from 0 to 0"},
     {"SubgroupTwice",
      [] { static_cast<void>(Group().subgroup({0, 0})); },
      Kind::argument,
-     "subgroup needs different ranks, got [0, 0]",
-     "name each rank of the new group once"},
+     "subgroup needs one or more distinct ranks, got [0, 0]",
+     "pass one or more ranks, and list each rank only once"},
     {"SubgroupEmpty",
      [] { static_cast<void>(Group().subgroup({})); },
      Kind::argument,
-     "subgroup needs different ranks, got []",
-     "name each rank of the new group once"},
+     "subgroup needs one or more distinct ranks, got []",
+     "pass one or more ranks, and list each rank only once"},
     {"BroadcastFrom",
      [] { Group().broadcast({at::ones({1})}, 1); },
      Kind::argument,
-     "broadcast: from is 1 but the group has 1 ranks (0–0)",
-     "pass a rank of the group"},
+     "broadcast: `from` is 1, but the group size is 1 (ranks 0–0)",
+     "pass a rank from 0 to 0"},
     {"BroadcastObjectsFrom",
      [] {
        std::vector<Json> objects;
        Group().broadcast_object_list(objects, -1);
      },
      Kind::argument,
-     "broadcast_object_list: from is -1 but the group has 1 ranks (0–0)",
-     "pass a rank of the group"},
+     "broadcast_object_list: `from` is -1, but the group size is 1 (ranks 0–0)",
+     "pass a rank from 0 to 0"},
     {"UndefinedTensor",
      [] { static_cast<void>(Group().gather({at::Tensor()})); },
      Kind::argument,
      "gather got an undefined tensor",
-     "pass tensors with data on every rank"},
+     "pass defined tensors on every rank"},
     {"MeanOfIntegers",
      [] {
        static_cast<void>(
            Group().reduce({at::ones({1}, at::kLong)}, Reduction::mean));
      },
      Kind::argument,
-     "reduce: the mean of Long tensors is not a whole number",
+     "reduce: cannot compute the mean of Long tensors",
      "convert with `tensor.to(torch::kFloat)`, or use Reduction::sum"},
     {"PadDim",
      [] {
@@ -183,7 +183,7 @@ const BadInput kBadInputs[] = {
      },
      Kind::argument,
      "pad_across_processes: dim is -1",
-     "count dimensions from 0"},
+     "pass a dimension of 0 or more"},
     {"PadIndexTooLarge",
      [] {
        static_cast<void>(Group().pad_across_processes(
@@ -191,8 +191,9 @@ const BadInput kBadInputs[] = {
      },
      Kind::argument,
      "pad_across_processes: pad_index is 300, which a tensor of type Byte "
-     "cannot hold",
-     "pass a value of that type, or convert the tensor first"},
+     "cannot represent",
+     "pass a value that the tensor type can represent, or convert the tensor "
+     "first"},
     {"PadIndexNotWhole",
      [] {
        static_cast<void>(Group().pad_across_processes(
@@ -200,18 +201,19 @@ const BadInput kBadInputs[] = {
      },
      Kind::argument,
      "pad_across_processes: pad_index is 0.5, which a tensor of type Long "
-     "cannot hold",
-     "pass a value of that type, or convert the tensor first"},
+     "cannot represent",
+     "pass a value that the tensor type can represent, or convert the tensor "
+     "first"},
     {"AllocateCount",
      [] { static_cast<void>(Group().allocate(-1, at::ones({1}))); },
      Kind::argument,
-     "allocate: -1 elements",
+     "allocate: count is -1",
      "pass 0 or more"},
     {"RngWithoutGenerator",
      [] { synchronize_rng_state(RngType::generator, std::nullopt, Group()); },
      Kind::argument,
-     "RngType::generator needs a generator, got none",
-     "pass the generator as second argument, or use RngType::torch"},
+     "RngType::generator needs a generator, but none was passed",
+     "pass the generator as the second argument, or use RngType::torch"},
     {"LauncherProcesses",
      [] { debug_launcher([] {}, {.num_processes = 0}); },
      Kind::argument,
@@ -221,44 +223,44 @@ const BadInput kBadInputs[] = {
      [] { debug_launcher([] {}, {.timeout = milliseconds(-1)}); },
      Kind::argument,
      "timeout is -1 ms",
-     "pass a positive time, or leave it out"},
+     "pass a positive `timeout`, or leave it out"},
     {"StateTimeout",
      state_with({.timeout = milliseconds(0)}),
      Kind::argument,
-     "timeout is 0 ms, not a positive time",
-     "pass 1 ms or more, or leave it out for 600 s"},
+     "timeout is 0 ms, but must be positive",
+     "pass 1 ms or more, or leave it out to use 600 s"},
     {"StateWarnAfter",
      state_with({.warn_after = milliseconds(-1)}),
      Kind::argument,
-     "warn_after is -1 ms, not a positive time",
-     "pass 1 ms or more, or leave it out for 30 s"},
+     "warn_after is -1 ms, but must be positive",
+     "pass 1 ms or more, or leave it out to use 30 s"},
     {"StateInitMethod",
      state_with({.init_method = "udp://x"}),
      Kind::argument,
      "init_method `udp://x` is not one of env://, tcp://host:port, "
      "file:///path",
-     "leave it out to use the launcher's variables"},
+     "leave `init_method` out to use the launcher's variables"},
     {"BackendVariable",
      state_with("ACCELERATE_BACKEND", "smoke"),
      Kind::config,
      "environment variable ACCELERATE_BACKEND is `smoke`, not one of shm, "
      "gloo, nccl, mpi, fake",
-     "set it to one of these, or unset it"},
+     "set the variable to one of these values, or unset it"},
     {"UseCpuVariable",
      state_with("ACCELERATE_USE_CPU", "perhaps"),
      Kind::config,
-     "environment variable ACCELERATE_USE_CPU is `perhaps`, not a truth value",
+     "environment variable ACCELERATE_USE_CPU is `perhaps`, not a boolean",
      "set ACCELERATE_USE_CPU to true or false"},
     {"ForkLaunchedVariable",
      state_with("FORK_LAUNCHED", "maybe"),
      Kind::config,
-     "environment variable FORK_LAUNCHED is `maybe`, not a truth value",
+     "environment variable FORK_LAUNCHED is `maybe`, not a boolean",
      "set FORK_LAUNCHED to true or false"},
     {"NcclWithoutDevice",
      [] { join_alone(0, 1, {.backend = Backend::nccl}); },
      Kind::argument,
-     "backend `nccl` carries tensors between GPUs, and the group has none",
-     "leave the backend out, or set `GroupOptions::device`"},
+     "backend `nccl` needs a GPU, but `GroupOptions::device` is not set to one",
+     "leave the backend out, or set `GroupOptions::device` to a GPU"},
     {"CudaGeneratorOnACpu",
      [] {
        const auto store = c10::make_intrusive<c10d::HashStore>();
@@ -273,13 +275,13 @@ const BadInput kBadInputs[] = {
        }
      },
      Kind::unsupported,
-     "RngType::cuda means the generator of this process's GPU, and the process "
-     "computes on the CPU",
+     "RngType::cuda selects the generator of this process's GPU, but the "
+     "process runs on the CPU",
      "use RngType::torch, or run on a GPU"},
     {"DebugVariable",
      state_with("ACCELERATE_DEBUG_MODE", "2"),
      Kind::config,
-     "environment variable ACCELERATE_DEBUG_MODE is `2`, not a truth value",
+     "environment variable ACCELERATE_DEBUG_MODE is `2`, not a boolean",
      "set ACCELERATE_DEBUG_MODE to true or false"},
     {"DeviceVariable",
      state_with("ACCELERATE_TORCH_DEVICE", "gpu"),
@@ -298,19 +300,19 @@ const BadInput kBadInputs[] = {
      },
      Kind::argument,
      "warn_after is 51 ms but timeout is 50 ms, so the warning would never "
-     "come",
+     "appear",
      "pass a warn_after of at most 50 ms, or leave it out"},
     {"StateWarnAfterTimeout",
      state_with({.warn_after = std::chrono::minutes(11)}),
      Kind::argument,
      "warn_after is 660000 ms but timeout is 600000 ms, so the warning would "
-     "never come",
+     "never appear",
      "pass a warn_after of at most 600000 ms, or leave it out"},
     {"GroupInterface",
      [] { join_alone(0, 2, {.network_interface = "wire7"}); },
      Kind::argument,
      "network_interface `wire7` is not one of " + all_interfaces(),
-     "pass one of these, or leave it out"},
+     "pass one of the existing interfaces, or leave it out"},
     {"InterfaceVariable",
      [] {
        PartialState state(
@@ -322,12 +324,12 @@ const BadInput kBadInputs[] = {
      Kind::config,
      "environment variable GLOO_SOCKET_IFNAME is `wire7`, not one of " +
          all_interfaces(),
-     "set it to one of these, or unset it"},
+     "set the variable to one of these values, or unset it"},
     {"DeviceOfManyCpus",
      state_with("ACCELERATE_TORCH_DEVICE", "cpu:3"),
      Kind::config,
-     "environment variable ACCELERATE_TORCH_DEVICE is `cpu:3`, but there is "
-     "one CPU device, `cpu`",
+     "environment variable ACCELERATE_TORCH_DEVICE is `cpu:3`, but the "
+     "only CPU device is `cpu`",
      "set it to `cpu`, or unset it"},
 };
 

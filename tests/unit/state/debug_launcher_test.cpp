@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(DebugLauncher, RunsTheFunctionInAsManyProcesses) {
+TEST(DebugLauncher, RunsTheFunctionInEveryProcess) {
   EXPECT_NO_THROW(debug_launcher(
       [] {
         const PartialState state;
@@ -32,7 +32,7 @@ TEST(DebugLauncher, RunsTheFunctionInAsManyProcesses) {
       {.num_processes = 3}));
 }
 
-TEST(DebugLauncher, TellsTheProcessesThatTheyWereForked) {
+TEST(DebugLauncher, SetsForkLaunched) {
   EXPECT_NO_THROW(debug_launcher([] {
     if (!PartialState().fork_launched()) {
       throw std::runtime_error("fork_launched() is false");
@@ -51,13 +51,13 @@ TEST(DebugLauncher, WorksInsideAWorkerOfAnotherLauncher) {
     const PartialState state;
     state.wait_for_everyone();
     if (state.node_index() != 0) {
-      throw std::runtime_error("not on the first host");
+      throw std::runtime_error("not on the first machine");
     }
   }));
   ::unsetenv("GROUP_RANK");
 }
 
-TEST(DebugLauncher, NamesTheRankThatFailedFirstAndWhatItThrew) {
+TEST(DebugLauncher, ReportsTheRankThatFailedFirstAndItsError) {
   const auto text = message_of<DistributedError>([] {
     debug_launcher(
         [] {
@@ -72,41 +72,41 @@ TEST(DebugLauncher, NamesTheRankThatFailedFirstAndWhatItThrew) {
 
   EXPECT_EQ(
       text,
-      "rank 1 failed first (exit code 2), the other 2 were stopped\n"
-      "  it threw: `lr` is -1\nhint: pass a positive number");
+      "rank 1 failed first (exit code 2); the other 2 ranks were stopped\n"
+      "  rank 1 threw: `lr` is -1\nhint: pass a positive number");
 }
 
-TEST(DebugLauncher, NamesTheExitCode) {
+TEST(DebugLauncher, ReportsTheExitCode) {
   EXPECT_EQ(
       message_of<DistributedError>(
           [] { debug_launcher([] { ::_exit(9); }, {.num_processes = 1}); }),
-      "rank 0 failed first (exit code 9), the other 0 were stopped");
+      "rank 0 failed first (exit code 9)");
 }
 
-TEST(DebugLauncher, NamesTheSignal) {
+TEST(DebugLauncher, ReportsTheSignal) {
   EXPECT_EQ(
       message_of<DistributedError>([] {
         debug_launcher([] { ::raise(SIGKILL); }, {.num_processes = 1});
       }),
-      "rank 0 failed first (killed by signal 9 (KILL)), the other 0 were "
-      "stopped");
+      "rank 0 failed first (killed by signal 9 (KILL))");
 }
 
-TEST(DebugLauncher, CatchesWhatIsNoException) {
+TEST(DebugLauncher, ReportsAnExceptionNotDerivedFromStdException) {
   EXPECT_THAT(
       message_of<DistributedError>(
           [] { debug_launcher([] { throw 1; }, {.num_processes = 1}); }),
-      HasSubstr("it threw: something that is not a std::exception was thrown"));
+      HasSubstr("rank 0 threw: an exception that does not derive from "
+                "std::exception"));
 }
 
-TEST(DebugLauncher, EndsWithTheTimeout) {
+TEST(DebugLauncher, FailsAfterTheTimeout) {
   EXPECT_EQ(
       message_of<DistributedError>([] {
         debug_launcher(
             [] { ::pause(); },
             {.num_processes = 2, .timeout = std::chrono::milliseconds(200)});
       }),
-      "2 of 2 processes did not end within 200 ms");
+      "2 of 2 processes did not exit within 200 ms");
 }
 
 TEST(DebugLauncher, NeedsAProcessWithoutAState) {

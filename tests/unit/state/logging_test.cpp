@@ -33,7 +33,7 @@ class Logging : public testing::Test {
 TEST_F(Logging, NeedsAState) {
   EXPECT_EQ(
       message_of<StateError>([] { get_logger("train").debug("hidden"); }),
-      "logger `train` was used before the PartialState exists");
+      "logger `train` was used before a PartialState was created");
 }
 
 TEST_F(Logging, WritesLevelNameAndRank) {
@@ -48,7 +48,7 @@ TEST_F(Logging, WritesLevelNameAndRank) {
       "CRITICAL train: [RANK 0] over\n");
 }
 
-TEST_F(Logging, HidesWhatIsBelowTheLevel) {
+TEST_F(Logging, HidesMessagesBelowTheLevel) {
   const PartialState state;
   const Logger logger = get_logger("train", LogLevel::error);
 
@@ -58,7 +58,7 @@ TEST_F(Logging, HidesWhatIsBelowTheLevel) {
       captured([&] { logger.error("seen"); }), "ERROR train: [RANK 0] seen\n");
 }
 
-TEST_F(Logging, TakesTheLevelFromTheEnvironment) {
+TEST_F(Logging, ReadsTheLevelFromTheEnvironment) {
   EXPECT_EQ(get_logger("a").level(), LogLevel::warning);
   ::setenv("ACCELERATE_LOG_LEVEL", "debug", 1);
   EXPECT_EQ(get_logger("a").level(), LogLevel::debug);
@@ -70,17 +70,17 @@ TEST_F(Logging, TakesTheLevelFromTheEnvironment) {
       "info, warning, error, critical");
 }
 
-TEST_F(Logging, SaysAWarningOnceWhicheverLoggerWasTold) {
+TEST_F(Logging, LogsAWarningOnceAcrossLoggers) {
   const PartialState state;
-  const Logger one = get_logger("one");
-  const Logger two = get_logger("two");
+  const Logger first = get_logger("first");
+  const Logger second = get_logger("second");
 
   EXPECT_EQ(
       captured([&] {
-        one.warning_once("said once by this test");
-        two.warning_once("said once by this test");
+        first.warning_once("logged once by this test");
+        second.warning_once("logged once by this test");
       }),
-      "WARNING one: [RANK 0] said once by this test\n");
+      "WARNING first: [RANK 0] logged once by this test\n");
 }
 
 }  // namespace

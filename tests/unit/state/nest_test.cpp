@@ -10,7 +10,7 @@
 #include "accelerate/operations.h"
 #include "support/message_of.h"
 
-// In a user's namespace: the hook is found beside the struct.
+// In a user's namespace: argument-dependent lookup finds the hook there.
 namespace user {
 
 struct Batch {
@@ -44,7 +44,7 @@ std::vector<double> firsts(const Nest& nest) {
   return values;
 }
 
-// Replaces each tensor, and leaves the original as it was.
+// Replaces each tensor, and checks that the original did not change.
 template <typename Nest>
 void expect_nest(const Nest& nest, const std::vector<double>& expected) {
   std::vector<at::Tensor> others;
@@ -60,7 +60,7 @@ void expect_nest(const Nest& nest, const std::vector<double>& expected) {
   EXPECT_EQ(firsts(changed), negative);
 }
 
-TEST(Nest, OfStandardContainers) {
+TEST(Nest, SupportsStandardContainers) {
   expect_nest(number(1), {1});
   expect_nest(std::vector<at::Tensor>{number(1), number(2)}, {1, 2});
   expect_nest(std::array<at::Tensor, 2>{number(1), number(2)}, {1, 2});
@@ -75,14 +75,14 @@ TEST(Nest, OfStandardContainers) {
   expect_nest(std::vector<at::Tensor>(), {});
 }
 
-TEST(Nest, OfContainersInContainers) {
+TEST(Nest, SupportsNestedContainers) {
   const std::map<std::string, std::vector<std::optional<at::Tensor>>> inner = {
       {"a", {number(1), std::nullopt, number(2)}}, {"b", {}}};
 
   expect_nest(std::tuple(inner, number(3)), {1, 2, 3});
 }
 
-TEST(Nest, OfLibTorchsExamples) {
+TEST(Nest, SupportsLibTorchExamples) {
   expect_nest(torch::data::Example<>(number(1), number(2)), {1, 2});
   expect_nest(
       std::vector<torch::data::Example<>>{{number(1), number(2)}}, {1, 2});
@@ -92,7 +92,7 @@ TEST(Nest, OfLibTorchsExamples) {
       {1});
 }
 
-TEST(Nest, OfAUsersStruct) {
+TEST(Nest, SupportsUserStructs) {
   const user::Batch batch{number(1), {number(2), number(3)}, 9};
 
   expect_nest(batch, {1, 2, 3});
@@ -110,7 +110,7 @@ TEST(SendToDevice, MovesEveryTensorAndKeepsTypes) {
   EXPECT_FALSE(moved.second.defined());
 }
 
-TEST(SendToDevice, LeavesSkippedKeysWhereTheyAre) {
+TEST(SendToDevice, DoesNotMoveSkippedKeys) {
   const Map batch = {{"ids", number(1)}, {"text", number(2)}};
 
   const Map moved = send_to_device(
@@ -120,7 +120,7 @@ TEST(SendToDevice, LeavesSkippedKeysWhereTheyAre) {
   EXPECT_TRUE(moved.at("text").is_cpu());
 }
 
-TEST(SendToDevice, LeavesSkippedKeysOfInnerMapsToo) {
+TEST(SendToDevice, DoesNotMoveSkippedKeysOfInnerMaps) {
   const std::vector<std::map<std::string, Map>> nest = {
       {{"inner", {{"ids", number(1)}, {"text", number(2)}}}}};
 
@@ -157,7 +157,7 @@ struct Rows {
 
 class BadSlice : public testing::TestWithParam<Rows> {};
 
-TEST_P(BadSlice, NamesRowsAndTensor) {
+TEST_P(BadSlice, ErrorNamesTheRows) {
   const auto [begin, end] = GetParam();
 
   EXPECT_EQ(
@@ -165,7 +165,7 @@ TEST_P(BadSlice, NamesRowsAndTensor) {
         static_cast<void>(slice_tensors(at::arange(5), first, last));
       }),
       "slice_tensors: rows " + std::to_string(begin) + " to " +
-          std::to_string(end) + " of a tensor with 5 rows");
+          std::to_string(end) + " are out of range for a tensor with 5 rows");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -186,44 +186,45 @@ TEST(Concatenate, JoinsTensorByTensor) {
 
 using List = std::vector<at::Tensor>;
 
-TEST(Concatenate, NeedsSomething) {
+TEST(Concatenate, RejectsAnEmptyList) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [] { static_cast<void>(concatenate(std::vector<List>{})); }),
       "concatenate got no nests");
 }
 
-TEST(Concatenate, NeedsEquallyManyTensors) {
+TEST(Concatenate, RejectsDifferentNumbersOfTensors) {
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(concatenate(
             std::vector<List>{{number(1)}, {number(1), number(2)}}));
       }),
-      "concatenate: nests with 1 and 2 tensors");
+      "concatenate: the nests have 1 and 2 tensors");
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(concatenate(std::vector<List>{{}, {number(2)}}));
       }),
-      "concatenate: nests with 0 and 1 tensors");
+      "concatenate: the nests have 0 and 1 tensors");
 }
 
-TEST(Concatenate, NeedsTensorsThatFit) {
+TEST(Concatenate, RejectsShapesThatDoNotMatch) {
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(concatenate(
             std::vector<List>{{at::ones({2, 3})}, {at::ones({2, 4})}}));
       }),
-      "concatenate: tensor 0 is [2, 3] in the first nest and [2, 4] in nest 1, "
-      "which cannot be joined along dimension 0");
+      "concatenate: tensor 0 has shape [2, 3] in the first nest and [2, 4] in "
+      "nest 1, "
+      "which cannot be concatenated along dimension 0");
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(
             concatenate(std::vector<List>{{at::ones({2})}}, /*dim=*/1));
       }),
-      "concatenate: dim is 1 but tensor 0 has 1 dimensions");
+      "concatenate: dim is 1 but tensor 0 has 1 dimension");
 }
 
-TEST(ConvertToFp32, TouchesOnlyNarrowFloats) {
+TEST(ConvertToFp32, ConvertsOnly16BitFloats) {
   const auto converted = convert_to_fp32(std::vector<at::Tensor>{
       at::ones({1}, at::kHalf),
       at::ones({1}, at::kBFloat16),

@@ -17,7 +17,7 @@
 #include "accelerate/partial_state.h"
 #include "state/notebook_processes.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -32,7 +32,7 @@ void expect_world(int processes, const std::string& word) {
   }
 }
 
-TEST(NotebookLauncher, PassesArgumentsToAFunctionInAsManyProcesses) {
+TEST(NotebookLauncher, PassesArgumentsToEveryProcess) {
   EXPECT_NO_THROW(notebook_launcher(
       expect_world, std::tuple(3, "seven"), {.num_processes = 3}));
 }
@@ -47,7 +47,7 @@ TEST(NotebookLauncher, RunsTwiceAndAfterAFailure) {
       expect_world, std::tuple(1, "seven"), {.num_processes = 1}));
 }
 
-TEST(NotebookLauncher, NamesTheRankThatFailedFirstAndWhatItThrew) {
+TEST(NotebookLauncher, ReportsTheRankThatFailedFirstAndItsError) {
   EXPECT_EQ(
       message_of<DistributedError>([] {
         notebook_launcher(
@@ -62,20 +62,19 @@ TEST(NotebookLauncher, NamesTheRankThatFailedFirstAndWhatItThrew) {
             std::tuple(-1.0),
             {.num_processes = 2});
       }),
-      "rank 1 failed first (exit code 2), the other 1 were stopped\n"
-      "  it threw: `lr` is -1");
+      "rank 1 failed first (exit code 2); the other rank was stopped\n"
+      "  rank 1 threw: `lr` is -1");
 }
 
-TEST(NotebookLauncher, NamesTheSignalThatKilledAWorker) {
+TEST(NotebookLauncher, ReportsTheSignalThatKilledAWorker) {
   EXPECT_EQ(
       message_of<DistributedError>([] {
         notebook_launcher([] { ::raise(SIGKILL); }, {.num_processes = 1});
       }),
-      "rank 0 failed first (killed by signal 9 (KILL)), the other 0 were "
-      "stopped");
+      "rank 0 failed first (killed by signal 9 (KILL))");
 }
 
-TEST(NotebookLauncher, HandsThePrecisionToTheWorkers) {
+TEST(NotebookLauncher, PassesThePrecisionToTheWorkers) {
   EXPECT_NO_THROW(notebook_launcher(
       [] {
         if (std::string(::getenv("ACCELERATE_MIXED_PRECISION")) != "bf16") {
@@ -85,7 +84,7 @@ TEST(NotebookLauncher, HandsThePrecisionToTheWorkers) {
       {.num_processes = 1, .mixed_precision = "bf16"}));
 }
 
-TEST(NotebookLauncher, SaysWhatItCannotDo) {
+TEST(NotebookLauncher, RejectsInvalidOptions) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [] { notebook_launcher([] {}, {.num_processes = 0}); }),
@@ -97,13 +96,14 @@ TEST(NotebookLauncher, SaysWhatItCannotDo) {
 }
 
 TEST(NotebookLauncher, RefusesFp16WithoutAGpuForEachProcess) {
-  // More than any host has.
+  // More GPUs than any machine has.
   EXPECT_THAT(
       message_of<UnsupportedError>([] {
         notebook_launcher(
             [] {}, {.num_processes = 4096, .mixed_precision = "fp16"});
       }),
-      HasSubstr("`fp16` needs a GPU for each process: there are 4096 and "));
+      HasSubstr("`fp16` needs one GPU per process, but this run has 4096 "
+                "processes and "));
 }
 
 TEST(NotebookLauncher, NeedsAProcessWithoutThreads) {
@@ -119,12 +119,12 @@ TEST(NotebookLauncher, NeedsAProcessWithoutThreads) {
       "this process has 2 threads, so it cannot be forked safely");
 }
 
-TEST(NotebookProcesses, ArePerGpuElsePerCore) {
+TEST(NotebookProcesses, AreOnePerGpuOrPerFourCpus) {
   EXPECT_EQ(choose_processes(std::nullopt, 2, 16).count, 2);
   EXPECT_FALSE(choose_processes(std::nullopt, 2, 16).cpu);
   EXPECT_EQ(
       choose_processes(std::nullopt, 0, 11).notice,
-      "training on the CPU with 2 processes, of 11 cores");
+      "training on the CPU with 2 processes (11 CPUs)");
   EXPECT_EQ(choose_processes(std::nullopt, 0, 2).count, 1);
   EXPECT_EQ(choose_processes(std::nullopt, 0, 64).count, 8);
   EXPECT_TRUE(choose_processes(3, 0, 16).cpu);
@@ -133,17 +133,17 @@ TEST(NotebookProcesses, ArePerGpuElsePerCore) {
   EXPECT_EQ(choose_processes(2, 2, 16).notice, "");
 }
 
-TEST(NotebookProcesses, SayThatThereAreTooFewGpus) {
+TEST(NotebookProcesses, ReportTooFewGpus) {
   EXPECT_TRUE(choose_processes(3, 2, 16).cpu);
   EXPECT_EQ(
       choose_processes(3, 2, 16).notice,
-      "training on the CPU: 3 processes were asked for, and there are 2 GPUs");
+      "training on the CPU: 3 processes were requested, but there are 2 GPUs");
   EXPECT_EQ(
       choose_processes(2, 1, 16).notice,
-      "training on the CPU: 2 processes were asked for, and there is 1 GPU");
+      "training on the CPU: 2 processes were requested, but there is 1 GPU");
 }
 
-TEST(NotebookProcesses, CountGpusWithoutTheDriver) {
+TEST(NotebookProcesses, CountsGpusWithoutTheDriver) {
   const std::filesystem::path folder = fresh_folder();
   for (const char* name : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"}) {
     std::ofstream(folder / name) << "";

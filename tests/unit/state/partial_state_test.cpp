@@ -14,14 +14,14 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-// Each test has the process to itself.
-class OneState : public testing::Test {
+// Each test starts and ends without a state of the process.
+class PartialStateTest : public testing::Test {
  protected:
-  OneState() { PartialState::reset(); }
-  ~OneState() override { PartialState::reset(); }
+  PartialStateTest() { PartialState::reset(); }
+  ~PartialStateTest() override { PartialState::reset(); }
 };
 
-TEST_F(OneState, IsASingleProcessWithoutALauncher) {
+TEST_F(PartialStateTest, IsASingleProcessWithoutALauncher) {
   const PartialState state({.environment = Variables{}});
 
   EXPECT_EQ(state.process_index(), 0);
@@ -39,7 +39,7 @@ TEST_F(OneState, IsASingleProcessWithoutALauncher) {
   EXPECT_NO_THROW(state.wait_for_everyone());
 }
 
-TEST_F(OneState, IsMadeOnceAndShared) {
+TEST_F(PartialStateTest, IsSharedByAllHandles) {
   EXPECT_FALSE(PartialState::is_initialized());
   PartialState first({.environment = Variables{}});
   EXPECT_TRUE(PartialState::is_initialized());
@@ -49,28 +49,29 @@ TEST_F(OneState, IsMadeOnceAndShared) {
 
   EXPECT_EQ(
       message_of<StateError>([&] { second.wait_for_everyone(); }),
-      "destroy_process_group() was called; this process has left its run");
+      "destroy_process_group() was called; this process has left its process "
+      "group");
   PartialState::reset();
   EXPECT_FALSE(PartialState::is_initialized());
   EXPECT_NO_THROW(
       PartialState({.environment = Variables{}}).wait_for_everyone());
 }
 
-struct Other {
+struct DifferentOption {
   std::string name;
   std::string text;
   PartialStateOptions options;
 };
 
-class SecondCreation : public testing::TestWithParam<Other> {};
+class SecondCreation : public testing::TestWithParam<DifferentOption> {};
 
-TEST_P(SecondCreation, NamesTheArgumentThatDiffers) {
+TEST_P(SecondCreation, ErrorNamesTheDifferentOption) {
   PartialState::reset();
   const PartialState first({.environment = Variables{}});
 
   EXPECT_EQ(
       message_of<StateError>([&] { PartialState second(GetParam().options); }),
-      "this process already has a PartialState, whose `" + GetParam().name +
+      "this process already has a PartialState whose `" + GetParam().name +
           "` is " + GetParam().text);
   PartialState::reset();
 }
@@ -79,30 +80,30 @@ INSTANTIATE_TEST_SUITE_P(
     PartialState,
     SecondCreation,
     testing::Values(
-        Other{"cpu", "left out; now it is true", {.cpu = true}},
-        Other{
+        DifferentOption{"cpu", "not set; the new value is true", {.cpu = true}},
+        DifferentOption{
             "backend",
-            "left out; now it is gloo",
+            "not set; the new value is gloo",
             {.init_process_group = {.backend = Backend::gloo}}},
-        Other{
+        DifferentOption{
             "init_method",
-            "left out; now it is env://",
+            "not set; the new value is env://",
             {.init_process_group = {.init_method = "env://"}}},
-        Other{
+        DifferentOption{
             "timeout",
-            "left out; now it is 1 s",
+            "not set; the new value is 1 s",
             {.init_process_group = {.timeout = std::chrono::seconds(1)}}},
-        Other{
+        DifferentOption{
             "warn_after",
-            "left out; now it is 1 s",
+            "not set; the new value is 1 s",
             {.init_process_group = {.warn_after = std::chrono::seconds(1)}}},
-        Other{
+        DifferentOption{
             "environment",
-            "one of 0 variables; now it is one of 1 variables",
+            "a map of size 0; the new value is a map of size 1",
             {.environment = Variables{{"A", "b"}}}}),
     [](const auto& test) { return test.param.name; });
 
-TEST_F(OneState, AcceptsTheSameArgumentsAgain) {
+TEST_F(PartialStateTest, AcceptsTheSameArgumentsAgain) {
   const PartialStateOptions options = {
       .cpu = true,
       .init_process_group = {.timeout = std::chrono::seconds(1)},
@@ -113,7 +114,7 @@ TEST_F(OneState, AcceptsTheSameArgumentsAgain) {
   EXPECT_NO_THROW(PartialState third);
 }
 
-// Ranks as threads, each with a state of its own.
+// Runs ranks as threads, each with its own state.
 void on_states(int size, const std::function<void(PartialState&)>& body) {
   run_on_ranks(size, quick(Backend::fake), [&](Group& group) {
     PartialState state(group);
@@ -130,7 +131,7 @@ struct Split {
 
 class SplitBetweenProcesses : public testing::TestWithParam<Split> {};
 
-// A dataset as a `DataLoader` takes it.
+// A dataset that a `DataLoader` accepts.
 struct Squares {
   int length = 0;
 
@@ -138,7 +139,7 @@ struct Squares {
   int get(std::int64_t index) const { return static_cast<int>(index * index); }
 };
 
-TEST_P(SplitBetweenProcesses, DealsOutDatasets) {
+TEST_P(SplitBetweenProcesses, SplitsDatasets) {
   const Split& split = GetParam();
   const Squares squares{split.length};
 
@@ -156,13 +157,13 @@ TEST_P(SplitBetweenProcesses, DealsOutDatasets) {
   });
 }
 
-// As LibTorch writes them.
+// A dataset like LibTorch's: `size` is optional and `get` is not const.
 struct Cubes {
   std::optional<std::size_t> size() const { return 4; }
   std::size_t get(std::size_t index) { return index * index * index; }
 };
 
-TEST(SplitSequences, DealsOutDatasetsOfLibTorch) {
+TEST(SplitSequences, SplitsLibTorchDatasets) {
   on_states(2, [](PartialState& state) {
     auto part = state.split_between_processes(Cubes());
 
@@ -176,17 +177,17 @@ struct Endless {
   int get(std::size_t /*index*/) const { return 1; }
 };
 
-TEST(SplitSequences, RefuseADatasetWithoutSize) {
+TEST(SplitSequences, RejectsADatasetWithoutSize) {
   const PartialState state({.environment = Variables{}});
 
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { static_cast<void>(state.split_between_processes(Endless())); }),
-      "split_between_processes: the dataset does not know its size");
+      "split_between_processes: the size of the dataset is unknown");
   PartialState::reset();
 }
 
-TEST(SplitSequences, DealsOutTuplesAndArrays) {
+TEST(SplitSequences, SplitsTuplesAndArrays) {
   on_states(2, [](PartialState& state) {
     const std::tuple<std::string, std::string, std::string> words = {
         "a", "b", "c"};
@@ -203,7 +204,7 @@ TEST(SplitSequences, DealsOutTuplesAndArrays) {
   });
 }
 
-TEST_P(SplitBetweenProcesses, DealsOutVectorsTensorsAndMapsAlike) {
+TEST_P(SplitBetweenProcesses, SplitsVectorsTensorsAndMapsTheSameWay) {
   const Split& split = GetParam();
   std::vector<int> values(static_cast<std::size_t>(split.length));
   for (int i = 0; i < split.length; ++i) {
@@ -248,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
              (test.param.padding ? "_padded" : "");
     });
 
-TEST_F(OneState, SplitsMapsOfEqualLengthsOnly) {
+TEST_F(PartialStateTest, RejectsMapsWithDifferentLengths) {
   const PartialState state({.environment = Variables{}});
   const std::map<std::string, std::vector<int>> unequal = {
       {"a", {1, 2}}, {"b", {1}}};
@@ -259,7 +260,7 @@ TEST_F(OneState, SplitsMapsOfEqualLengthsOnly) {
       "split_between_processes: lengths differ\n  a: 2\n  b: 1");
 }
 
-TEST_F(OneState, SplitsNoScalars) {
+TEST_F(PartialStateTest, RejectsScalars) {
   const PartialState state({.environment = Variables{}});
 
   EXPECT_EQ(
@@ -269,7 +270,7 @@ TEST_F(OneState, SplitsNoScalars) {
       "split_between_processes needs a tensor with at least one dimension");
 }
 
-TEST(ProcessesOfAState, RunFunctionsOnOneOfThem) {
+TEST(PartialStateProcesses, RunFunctionsOnOneProcess) {
   std::atomic<int> main = 0;
   std::atomic<int> last = 0;
   std::atomic<int> second = 0;
@@ -289,7 +290,7 @@ TEST(ProcessesOfAState, RunFunctionsOnOneOfThem) {
   EXPECT_EQ(second, 1);
 }
 
-TEST(ProcessesOfAState, LetTheMainProcessGoFirst) {
+TEST(PartialStateProcesses, LetTheMainProcessGoFirst) {
   std::atomic<bool> done = false;
 
   on_states(3, [&](PartialState& state) {
@@ -301,7 +302,7 @@ TEST(ProcessesOfAState, LetTheMainProcessGoFirst) {
   });
 }
 
-TEST(ProcessesOfAState, LetTheLocalMainProcessGoFirst) {
+TEST(PartialStateProcesses, LetTheLocalMainProcessGoFirst) {
   std::atomic<bool> done = false;
 
   on_states(3, [&](PartialState& state) {
@@ -311,20 +312,20 @@ TEST(ProcessesOfAState, LetTheLocalMainProcessGoFirst) {
   });
 }
 
-TEST(ProcessesOfAState, NameTheProcessThatDoesNotExist) {
+TEST(PartialStateProcesses, RejectAnIndexOutOfRange) {
   on_states(2, [](PartialState& state) {
     EXPECT_EQ(
         message_of<ArgumentError>(
             [&] { static_cast<void>(state.on_process(2, [] {})); }),
-        "on_process: index is 2 but there are 2 processes (0–1)");
+        "on_process: index is 2 but the number of processes is 2");
     EXPECT_EQ(
         message_of<ArgumentError>(
             [&] { static_cast<void>(state.on_local_process(-1, [] {})); }),
-        "on_local_process: index is -1 but there are 2 processes (0–1)");
+        "on_local_process: index is -1 but the number of processes is 2");
   });
 }
 
-TEST(ProcessesOfAState, PrintOnce) {
+TEST(PartialStateProcesses, PrintOnce) {
   testing::internal::CaptureStdout();
 
   on_states(3, [](PartialState& state) { state.print("a", 1, ' ', 2.5); });

@@ -28,52 +28,55 @@ TEST(Placement, EachProcessHasItsOwnGpu) {
   EXPECT_EQ(device_index(3, 4, 4, false), 3);
 }
 
-TEST(Placement, MoreProcessesThanGpusAreRefused) {
+TEST(Placement, RejectsMoreProcessesThanGpus) {
   EXPECT_EQ(
       message_of<UnsupportedError>([] { device_index(1, 2, 1, false); }),
-      "2 processes on this host want a GPU each, and it has 1");
+      "2 processes on this machine need one GPU each, but the machine has 1 "
+      "GPU");
 }
 
-// A driver, and CUDA_VISIBLE_DEVICES empty.
-TEST(Placement, NoGpuToBeSeenIsAnErrorAlsoWhereTheyAreShared) {
-  for (const bool shares : {false, true}) {
+// As with a driver but an empty CUDA_VISIBLE_DEVICES.
+TEST(Placement, ThrowsWhenNoGpuIsVisibleEvenWithSharing) {
+  for (const bool allow_sharing : {false, true}) {
     EXPECT_EQ(
-        message_of<UnsupportedError>([&] { device_index(0, 2, 0, shares); }),
-        "a GPU was asked for, and this process sees none");
+        message_of<UnsupportedError>(
+            [&] { device_index(0, 2, 0, allow_sharing); }),
+        "a GPU was requested, but none is visible to this process");
   }
 }
 
-TEST(Placement, ProcessesShareAGpuWhenAskedTo) {
+TEST(Placement, ProcessesShareAGpuWhenAllowed) {
   EXPECT_EQ(device_index(1, 2, 1, true), 0);
   EXPECT_EQ(device_index(4, 5, 2, true), 0);
   EXPECT_EQ(device_index(3, 5, 2, true), 1);
 }
 
-TEST(Placement, TheCpuIsTheCpuWhateverThereIs) {
-  const Environment nothing = no_variables();
-  const Environment named = device_variable("cpu");
+TEST(Placement, SelectsTheCpuWhenRequested) {
+  const Environment empty = no_variables();
+  const Environment cpu_variable = device_variable("cpu");
 
-  EXPECT_TRUE(place(nothing, {}, {.cpu = true}).is_cpu());
-  EXPECT_TRUE(place(named, {}, {}).is_cpu());
+  EXPECT_TRUE(select_device(empty, {}, {.cpu = true}).is_cpu());
+  EXPECT_TRUE(select_device(cpu_variable, {}, {}).is_cpu());
 }
 
-TEST(Placement, AGpuThatIsAskedForAndNotThereIsAnError) {
+TEST(Placement, ThrowsWhenARequestedGpuIsMissing) {
   const Environment wants_gpu = device_variable("cuda");
   if (find_device_backend() == nullptr) {
-    EXPECT_THROW(place(wants_gpu, {}, {}), UnsupportedError);
-    EXPECT_TRUE(place(no_variables(), {}, {}).is_cpu());
+    EXPECT_THROW(select_device(wants_gpu, {}, {}), UnsupportedError);
+    EXPECT_TRUE(select_device(no_variables(), {}, {}).is_cpu());
   } else {
-    EXPECT_TRUE(place(wants_gpu, {}, {}).is_cuda());
+    EXPECT_TRUE(select_device(wants_gpu, {}, {}).is_cuda());
   }
 }
 
-TEST(Placement, TheCpuAndAGpuContradict) {
+TEST(Placement, RejectsCpuAndGpuTogether) {
   const Environment wants_gpu = device_variable("cuda:1");
 
   EXPECT_EQ(
-      message_of<ConfigError>([&] { place(wants_gpu, {}, {.cpu = true}); }),
+      message_of<ConfigError>(
+          [&] { select_device(wants_gpu, {}, {.cpu = true}); }),
       "environment variable ACCELERATE_TORCH_DEVICE is `cuda:1`, but the CPU "
-      "was asked for");
+      "was requested");
 }
 
 }  // namespace

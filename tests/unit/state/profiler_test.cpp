@@ -16,7 +16,7 @@
 #include "accelerate/json.h"
 #include "state/profile_schedule.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -139,7 +139,7 @@ TEST(Profiler, ExportsMoreThanOnce) {
       count_events(read_trace(folder / "b.json"), "aten::mm"));
 }
 
-TEST(Profiler, SaysWhenNothingWasRecorded) {
+TEST(Profiler, ReportsWhenNothingWasRecorded) {
   const std::filesystem::path folder = fresh_folder();
   ProfileKwargs options;
   options.schedule_option = ProfileSchedule{.wait = 5, .warmup = 1};
@@ -149,7 +149,7 @@ TEST(Profiler, SaysWhenNothingWasRecorded) {
   EXPECT_EQ(
       message_of<StateError>([&] { profiler.stop(); }),
       "there is no trace to write to `" + folder.string() +
-          "/profile_0.json`: after 1 steps nothing was recorded");
+          "/profile_0.json`: nothing was recorded in 1 step");
 }
 
 TEST(Profiler, CanStopDuringWarmUpAndStartAgain) {
@@ -168,20 +168,21 @@ TEST(Profiler, CanStopDuringWarmUpAndStartAgain) {
       "`Profiler::step` was called after `stop`");
 }
 
-TEST(Profiler, RefusesASecondOne) {
+TEST(Profiler, RejectsASecondProfiler) {
   Profiler first;
   EXPECT_EQ(
       message_of<StateError>([] { Profiler second; }),
       "another profiler is running in this process");
 }
 
-TEST(Profiler, RefusesWhatItCannotDo) {
+TEST(Profiler, RejectsUnsupportedOptions) {
   EXPECT_EQ(
       message_of<UnsupportedError>([] { Profiler({.with_stack = true}); }),
-      "`with_stack` records stacks of Python, and there is none here");
+      "`with_stack` records Python stacks, which this library does not have");
   EXPECT_EQ(
       message_of<UnsupportedError>([] { Profiler({.with_modules = true}); }),
-      "`with_modules` records modules of TorchScript, and there are none here");
+      "`with_modules` records TorchScript modules, which this library does not "
+      "have");
   EXPECT_EQ(
       message_of<ArgumentError>(
           [] { Profiler({.activities = std::vector<ProfilerActivity>{}}); }),
@@ -195,12 +196,11 @@ TEST(Profiler, RefusesWhatItCannotDo) {
         message_of<UnsupportedError>([] {
           Profiler({.activities = std::vector{ProfilerActivity::cuda}});
         }),
-        "`ProfilerActivity::cuda` needs CUDA, which this process does not "
-        "have");
+        "`ProfilerActivity::cuda` needs CUDA, which is not available");
   }
 }
 
-TEST(Profiler, SaysWhereItCannotWrite) {
+TEST(Profiler, ReportsAnUnwritablePath) {
   Profiler profiler;
   work();
   profiler.stop();

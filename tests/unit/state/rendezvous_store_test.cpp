@@ -14,7 +14,7 @@
 #include "accelerate/error.h"
 #include "base/socket.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -32,7 +32,7 @@ Topology one_of_two(int rank) {
 
 class BadInitMethod : public testing::TestWithParam<std::string> {};
 
-TEST_P(BadInitMethod, IsAnErrorThatNamesTheForms) {
+TEST_P(BadInitMethod, ErrorListsTheValidForms) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { open_store(one_of_two(0), GetParam(), milliseconds(1000)); }),
@@ -58,34 +58,34 @@ INSTANTIATE_TEST_SUITE_P(
         "file://relative",
         "file://"));
 
-TEST(OpenStore, MeetsAtATcpAddress) {
+TEST(OpenStore, ConnectsToATcpAddress) {
   const int listener = listen_on_loopback(0);
   const std::string method =
       "tcp://127.0.0.1:" + std::to_string(bound_port(listener));
   ::close(listener);
 
-  const auto host = open_store(one_of_two(0), method, milliseconds(5000));
-  const auto guest = open_store(one_of_two(1), method, milliseconds(5000));
+  const auto server = open_store(one_of_two(0), method, milliseconds(5000));
+  const auto client = open_store(one_of_two(1), method, milliseconds(5000));
 
-  // Two stores of one process are two joins, so their keys differ; both reach
-  // the same server.
-  host->set("key", "value");
-  EXPECT_EQ(host->get_to_str("key"), "value");
-  EXPECT_FALSE(guest->check({"key"}));
+  // The second store of a process is a second join with keys of its own; both
+  // connect to the same server.
+  server->set("key", "value");
+  EXPECT_EQ(server->get_to_str("key"), "value");
+  EXPECT_FALSE(client->check({"key"}));
 }
 
-TEST(OpenStore, MeetsInAFile) {
+TEST(OpenStore, UsesAFile) {
   const std::string folder = fresh_folder();
 
   const auto store = open_store(
-      one_of_two(0), "file://" + folder + "/meet", milliseconds(1000));
+      one_of_two(0), "file://" + folder + "/store", milliseconds(1000));
   store->set("key", "value");
 
   EXPECT_EQ(store->get_to_str("key"), "value");
-  EXPECT_TRUE(std::filesystem::exists(folder + "/meet"));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/store"));
 }
 
-TEST(OpenStore, MeetsInAPrivateFileWhenNoPortIsKnown) {
+TEST(OpenStore, UsesAPrivateFileWithoutAPort) {
   Topology topology = one_of_two(0);
   topology.launcher = Launcher::openmpi;
   topology.scratch_folder = fresh_folder();
@@ -100,7 +100,7 @@ TEST(OpenStore, MeetsInAPrivateFileWhenNoPortIsKnown) {
   EXPECT_FALSE(std::filesystem::is_empty(folder));
 }
 
-TEST(OpenStore, RefusesAFolderThatOthersCanWriteTo) {
+TEST(OpenStore, RejectsAFolderThatOtherUsersCanWriteTo) {
   Topology topology = one_of_two(0);
   topology.launcher = Launcher::openmpi;
   topology.scratch_folder = fresh_folder();
@@ -112,10 +112,10 @@ TEST(OpenStore, RefusesAFolderThatOthersCanWriteTo) {
   EXPECT_EQ(
       message_of<IoError>(
           [&] { open_store(topology, std::nullopt, milliseconds(1000)); }),
-      folder + " is not a folder of this user alone");
+      folder + " is not a folder that only this user can access");
 }
 
-TEST(OpenStore, NeedsAnAddressBetweenHosts) {
+TEST(OpenStore, NeedsAnAddressForSeveralMachines) {
   Topology topology = one_of_two(0);
   topology.num_nodes = 2;
   topology.launcher = Launcher::openmpi;
@@ -126,7 +126,7 @@ TEST(OpenStore, NeedsAnAddressBetweenHosts) {
       HasSubstr("MASTER_ADDR"));
 }
 
-TEST(OpenStore, NamesTheAddressThatNobodyListensAt) {
+TEST(OpenStore, ReportsAnAddressWithoutAServer) {
   const int listener = listen_on_loopback(0);
   const int port = bound_port(listener);
   ::close(listener);
@@ -139,10 +139,10 @@ TEST(OpenStore, NamesTheAddressThatNobodyListensAt) {
             milliseconds(50));
       }),
       "rank 1 cannot reach the store at 127.0.0.1:" + std::to_string(port) +
-          ": nobody listened there within 50 ms");
+          ": no server listened on this port within 50 ms");
 }
 
-TEST(ListenOnLoopback, NamesThePortThatIsTaken) {
+TEST(ListenOnLoopback, ReportsAPortInUse) {
   const int listener = listen_on_loopback(0);
   const int port = bound_port(listener);
 

@@ -27,19 +27,19 @@ TEST(SetSeed, RepeatsTheNumbers) {
   EXPECT_FALSE(drawn_after(43).equal(first));
 }
 
-TEST(SetSeed, AddsTheProcessIndexWhenAsked) {
+TEST(SetSeed, AddsTheProcessIndexIfDeviceSpecific) {
   const SetSeedOptions third = {.device_specific = true, .process_index = 3};
   EXPECT_TRUE(drawn_after(42, third).equal(drawn_after(45)));
-  // Without `device_specific` the index means nothing.
+  // Without `device_specific`, the index has no effect.
   EXPECT_TRUE(drawn_after(42, {.process_index = 3}).equal(drawn_after(42)));
   PartialState::reset();
   EXPECT_EQ(
       message_of<StateError>([] { set_seed(42, {.device_specific = true}); }),
-      "`set_seed` with `device_specific` needs the index of this process, and "
+      "`set_seed` with `device_specific` needs the index of this process, but "
       "there is no PartialState yet");
 }
 
-TEST(SetSeed, MakesAlgorithmsDeterministicWhenAsked) {
+TEST(SetSeed, EnablesDeterministicAlgorithms) {
   set_seed(1);
   EXPECT_FALSE(at::globalContext().deterministicAlgorithms());
   set_seed(1, {.deterministic = true});
@@ -64,50 +64,50 @@ std::vector<std::int64_t> sizes_tried(
   return tried;
 }
 
-TEST(FindExecutableBatchSize, GoesDownByATenth) {
+TEST(FindExecutableBatchSize, ReducesByATenth) {
   EXPECT_EQ(
       sizes_tried(90, 128), (std::vector<std::int64_t>{128, 115, 103, 92, 82}));
   EXPECT_EQ(sizes_tried(8, 10), (std::vector<std::int64_t>{10, 9, 8}));
 }
 
-TEST(FindExecutableBatchSize, HonoursTheReduceFunction) {
+TEST(FindExecutableBatchSize, UsesTheReduceFunction) {
   EXPECT_EQ(
       sizes_tried(20, 128, [](std::int64_t size) { return size / 2; }),
       (std::vector<std::int64_t>{128, 64, 32, 16}));
 }
 
-TEST(FindExecutableBatchSize, RefusesAFunctionThatDoesNotReduce) {
+TEST(FindExecutableBatchSize, RejectsAFunctionThatDoesNotReduce) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [] { sizes_tried(1, 16, [](std::int64_t size) { return size; }); }),
-      "the reduce function of `find_executable_batch_size` turned 16 into 16, "
-      "which is not smaller");
+      "the `reduce` function passed to `find_executable_batch_size` returned "
+      "16 for batch size 16, which is not smaller");
   EXPECT_EQ(
       message_of<ArgumentError>([] { sizes_tried(1, 0); }),
       "`starting_batch_size` is 0");
 }
 
-TEST(FindExecutableBatchSize, GivesUpAtZero) {
+TEST(FindExecutableBatchSize, ThrowsWhenNoSizeIsLeft) {
   EXPECT_EQ(
       message_of<OutOfMemoryError>([] { sizes_tried(0, 2); }),
-      "no batch size fits into memory: 1 was the last one tried, and failed "
-      "with: CUDA out of memory. Tried to allocate");
+      "no batch size fits in memory; the last one tried, 1, failed with: CUDA "
+      "out of memory. Tried to allocate");
 }
 
-TEST(FindExecutableBatchSize, PassesOtherErrorsOn) {
+TEST(FindExecutableBatchSize, RethrowsOtherErrors) {
   int calls = 0;
   const auto body = [&](std::int64_t) {
     ++calls;
-    throw std::invalid_argument("not about room");
+    throw std::invalid_argument("another error");
   };
   EXPECT_EQ(
       message_of<std::invalid_argument>(
           [&] { find_executable_batch_size(body); }),
-      "not about room");
+      "another error");
   EXPECT_EQ(calls, 1);
 }
 
-TEST(FindExecutableBatchSize, HasLetGoBeforeItTriesAgain) {
+TEST(FindExecutableBatchSize, FreesObjectsBeforeTheNextAttempt) {
   std::weak_ptr<int> last;
   find_executable_batch_size(
       [&](std::int64_t size) {
@@ -115,7 +115,7 @@ TEST(FindExecutableBatchSize, HasLetGoBeforeItTriesAgain) {
         const auto kept = std::make_shared<int>(1);
         last = kept;
         if (size > 8) {
-          throw OutOfMemoryError("no room");
+          throw OutOfMemoryError("no memory");
         }
       },
       10);
@@ -130,7 +130,7 @@ bool out_of_memory(const std::function<void()>& body) {
   return false;
 }
 
-TEST(IsOutOfMemory, KnowsTheWaysToSayIt) {
+TEST(IsOutOfMemory, RecognizesOutOfMemoryErrors) {
   EXPECT_TRUE(out_of_memory([] { throw OutOfMemoryError("x"); }));
   EXPECT_TRUE(out_of_memory([] { throw std::bad_alloc(); }));
   EXPECT_TRUE(out_of_memory([] {
@@ -138,14 +138,14 @@ TEST(IsOutOfMemory, KnowsTheWaysToSayIt) {
   }));
   EXPECT_TRUE(
       out_of_memory([] { TORCH_CHECK_WITH(OutOfMemoryError, false, "x"); }));
-  // LibTorch's own words for it: more than any machine has.
+  // More than any machine has: LibTorch's own error.
   EXPECT_TRUE(
       out_of_memory([] { at::empty({std::int64_t{1} << 55}, at::kByte); }));
   EXPECT_FALSE(out_of_memory([] { throw std::runtime_error("memory"); }));
   EXPECT_FALSE(out_of_memory([] { throw 1; }));
 }
 
-TEST(ReleaseMemory, LetsGoOfEverything) {
+TEST(ReleaseMemory, ReleasesAllObjects) {
   auto shared = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = shared;
   at::Tensor tensor = at::ones({2});

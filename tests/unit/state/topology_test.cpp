@@ -25,17 +25,17 @@ const Variables kTorchrun = {
     {"MASTER_ADDR", "node-a"},
     {"MASTER_PORT", "29501"}};
 
-struct Started {
+struct LauncherCase {
   std::string name;
   Variables variables;
   Launcher launcher;
-  // process, of, local, of, node, of
-  std::array<int, 6> places;
+  // Process index and count, local index and count, node index and count.
+  std::array<int, 6> expected;
 };
 
-class DetectTopology : public testing::TestWithParam<Started> {};
+class DetectTopology : public testing::TestWithParam<LauncherCase> {};
 
-TEST_P(DetectTopology, FindsThePlaceOfTheProcess) {
+TEST_P(DetectTopology, FindsRanksAndNodes) {
   const Topology found = detect(GetParam().variables);
 
   EXPECT_STREQ(name_of(found.launcher), name_of(GetParam().launcher));
@@ -47,31 +47,32 @@ TEST_P(DetectTopology, FindsThePlaceOfTheProcess) {
           found.local_num_processes,
           found.node_index,
           found.num_nodes}),
-      GetParam().places);
+      GetParam().expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Topology,
     DetectTopology,
     testing::Values(
-        Started{"Nothing", {}, Launcher::none, {0, 1, 0, 1, 0, 1}},
-        Started{
+        LauncherCase{"Nothing", {}, Launcher::none, {0, 1, 0, 1, 0, 1}},
+        LauncherCase{
             "WorldSizeOneAlone",
             {{"WORLD_SIZE", "1"}},
             Launcher::none,
             {0, 1, 0, 1, 0, 1}},
-        Started{
+        LauncherCase{
             "EmptyVariablesCountAsUnset",
             {{"RANK", ""}, {"WORLD_SIZE", ""}},
             Launcher::none,
             {0, 1, 0, 1, 0, 1}},
-        Started{"Torchrun", kTorchrun, Launcher::torchrun, {3, 4, 1, 2, 1, 2}},
-        Started{
-            "TorchrunsTwoNamesOnly",
+        LauncherCase{
+            "Torchrun", kTorchrun, Launcher::torchrun, {3, 4, 1, 2, 1, 2}},
+        LauncherCase{
+            "TorchrunRankAndSizeOnly",
             {{"RANK", "1"}, {"WORLD_SIZE", "2"}},
             Launcher::torchrun,
             {1, 2, 1, 2, 0, 1}},
-        Started{
+        LauncherCase{
             "OpenMpi",
             {{"OMPI_COMM_WORLD_RANK", "3"},
              {"OMPI_COMM_WORLD_SIZE", "4"},
@@ -79,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
             Launcher::openmpi,
             {3, 4, 1, 2, 1, 2}},
-        Started{
+        LauncherCase{
             "Mpich",
             {{"PMI_RANK", "1"},
              {"PMI_SIZE", "3"},
@@ -87,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"MPI_LOCALNRANKS", "3"}},
             Launcher::mpich,
             {1, 3, 1, 3, 0, 1}},
-        Started{
+        LauncherCase{
             "Mvapich",
             {{"MV2_COMM_WORLD_RANK", "2"},
              {"MV2_COMM_WORLD_SIZE", "3"},
@@ -95,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"MV2_COMM_WORLD_LOCAL_SIZE", "3"}},
             Launcher::mvapich,
             {2, 3, 2, 3, 0, 1}},
-        Started{
+        LauncherCase{
             "SrunOnOneNode",
             {{"SLURM_STEP_ID", "0"},
              {"SLURM_PROCID", "1"},
@@ -105,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_STEP_NUM_NODES", "1"}},
             Launcher::slurm,
             {1, 2, 1, 2, 0, 1}},
-        Started{
+        LauncherCase{
             "SrunOnUnequalNodes",
             {{"SLURM_STEP_ID", "0"},
              {"SLURM_PROCID", "6"},
@@ -116,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}},
             Launcher::slurm,
             {6, 7, 0, 1, 3, 4}},
-        Started{
+        LauncherCase{
             "SrunOnTwoNodes",
             {{"SLURM_STEP_ID", "0"},
              {"SLURM_PROCID", "2"},
@@ -127,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}},
             Launcher::slurm,
             {2, 4, 0, 2, 1, 2}},
-        Started{
+        LauncherCase{
             "SallocShellIsOneProcess",
             {{"SLURM_JOB_ID", "7"},
              {"SLURM_NTASKS", "8"},
@@ -135,17 +136,17 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_TASKS_PER_NODE", "4(x2)"}},
             Launcher::none,
             {0, 1, 0, 1, 0, 1}},
-        Started{
+        LauncherCase{
             "StepWithoutACountIsOneProcess",
             {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}},
             Launcher::none,
             {0, 1, 0, 1, 0, 1}},
-        Started{
+        LauncherCase{
             "OneLocalProcessAlone",
             {{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}},
             Launcher::none,
             {0, 1, 0, 1, 0, 1}},
-        Started{
+        LauncherCase{
             "TorchrunOnUnequalNodes",
             {{"RANK", "2"},
              {"WORLD_SIZE", "6"},
@@ -154,8 +155,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"GROUP_RANK", "2"}},
             Launcher::torchrun,
             {2, 6, 0, 4, 2, 3}},
-        Started{
-            "TorchrunThatSaysHowManyNodes",
+        LauncherCase{
+            "TorchrunWithNumberOfNodes",
             {{"RANK", "4"},
              {"WORLD_SIZE", "6"},
              {"LOCAL_RANK", "0"},
@@ -164,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"GROUP_WORLD_SIZE", "2"}},
             Launcher::torchrun,
             {4, 6, 0, 2, 1, 2}},
-        Started{
+        LauncherCase{
             "SlurmBatchScriptIsOneProcess",
             {{"SLURM_PROCID", "0"},
              {"SLURM_NTASKS", "8"},
@@ -172,8 +173,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_NODEID", "0"}},
             Launcher::none,
             {0, 1, 0, 1, 0, 1}},
-        Started{
-            "TorchrunInsideOfSrun",
+        LauncherCase{
+            "TorchrunInsideSrun",
             {{"SLURM_STEP_ID", "0"},
              {"SLURM_PROCID", "0"},
              {"SLURM_STEP_NUM_TASKS", "1"},
@@ -183,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(
             {1, 2, 1, 2, 0, 1}}),
     [](const auto& test) { return test.param.name; });
 
-TEST(DetectTopologyOf, ReadsTheMeetingPlace) {
+TEST(DetectTopologyAddress, ReadsTheRendezvousAddress) {
   Variables variables = kTorchrun;
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   variables["TORCHELASTIC_RESTART_COUNT"] = "3";
@@ -193,12 +194,12 @@ TEST(DetectTopologyOf, ReadsTheMeetingPlace) {
 
   EXPECT_EQ(found.main_address, "node-a");
   EXPECT_EQ(found.main_port, 29501);
-  EXPECT_TRUE(found.launcher_hosts_store);
+  EXPECT_TRUE(found.launcher_serves_store);
   EXPECT_EQ(found.restart_count, 3);
   EXPECT_EQ(found.scratch_folder, "/scratch");
 }
 
-TEST(DetectTopologyOf, SrunMeetsOnTheFirstNode) {
+TEST(DetectTopologyAddress, SrunUsesTheFirstNode) {
   const Topology found = detect(
       {{"SLURM_STEP_ID", "0"},
        {"SLURM_PROCID", "1"},
@@ -219,15 +220,15 @@ struct NodeList {
   std::string first;
 };
 
-class FirstHost : public testing::TestWithParam<NodeList> {};
+class FirstNode : public testing::TestWithParam<NodeList> {};
 
-TEST_P(FirstHost, OfASlurmNodeList) {
-  EXPECT_EQ(first_host(GetParam().text), GetParam().first);
+TEST_P(FirstNode, OfASlurmNodeList) {
+  EXPECT_EQ(first_node(GetParam().text), GetParam().first);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Topology,
-    FirstHost,
+    FirstNode,
     testing::Values(
         NodeList{"alone", "alone"},
         NodeList{"a,b", "a"},
@@ -244,7 +245,7 @@ struct Contradiction {
 
 class Contradictory : public testing::TestWithParam<Contradiction> {};
 
-TEST_P(Contradictory, NamesVariableValueAndRemedy) {
+TEST_P(Contradictory, ReportsVariableValueAndHint) {
   try {
     detect(GetParam().variables);
     ADD_FAILURE() << "nothing was thrown";
@@ -261,7 +262,7 @@ Variables torchrun_with(const std::string& name, const std::string& value) {
 }
 
 const char* const kBothOrNeither =
-    "set both, or neither for a single process; a launcher sets them all";
+    "set both variables, or neither for a single process; a launcher sets them";
 
 INSTANTIATE_TEST_SUITE_P(
     Topology,
@@ -287,37 +288,39 @@ INSTANTIATE_TEST_SUITE_P(
             {{"RANK", "-1"}, {"WORLD_SIZE", "4"}},
             "environment variable RANK is `-1`, not a whole number from 0 to "
             "2147483647",
-            "set RANK to such a number, or unset it"},
+            "set RANK to a number in this range, or unset it"},
         Contradiction{
-            "NoNumber",
+            "NotANumber",
             {{"RANK", "0"}, {"WORLD_SIZE", "two"}},
             "environment variable WORLD_SIZE is `two`, not a whole number from "
             "1 to 2147483647",
-            "set WORLD_SIZE to such a number, or unset it"},
+            "set WORLD_SIZE to a number in this range, or unset it"},
         Contradiction{
             "NumberWithTail",
             {{"RANK", "1x"}, {"WORLD_SIZE", "2"}},
             "environment variable RANK is `1x`, not a whole number from 0 to "
             "2147483647",
-            "set RANK to such a number, or unset it"},
+            "set RANK to a number in this range, or unset it"},
         Contradiction{
             "LocalRankWithoutLocalSize",
             {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}},
             "environment variable LOCAL_RANK is `1` but LOCAL_WORLD_SIZE is "
             "not set",
-            "set both, or neither when all processes are on one host"},
+            "set both variables, or neither when all processes are on one "
+            "machine"},
         Contradiction{
             "LocalSizeWithoutLocalRank",
             {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}},
             "environment variable LOCAL_WORLD_SIZE is `2` but LOCAL_RANK is "
             "not set",
-            "set both, or neither when all processes are on one host"},
+            "set both variables, or neither when all processes are on one "
+            "machine"},
         Contradiction{
             "LocalRankAlone",
             {{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}},
             "environment variable LOCAL_RANK is `1` but RANK is not set",
             "set RANK and WORLD_SIZE too, or unset LOCAL_RANK for a single "
-            "process; a launcher sets them all"},
+            "process; a launcher sets all of these variables"},
         Contradiction{
             "LocalSizeOfMpiAlone",
             {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
@@ -325,31 +328,31 @@ INSTANTIATE_TEST_SUITE_P(
             "OMPI_COMM_WORLD_RANK is not set",
             "set OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE too, or unset "
             "OMPI_COMM_WORLD_LOCAL_SIZE for a single process; a launcher sets "
-            "them all"},
+            "all of these variables"},
         Contradiction{
-            "LocalRankIsNotTheRankOnOneHost",
+            "LocalRankDiffersOnOneMachine",
             {{"RANK", "1"},
              {"WORLD_SIZE", "2"},
              {"LOCAL_RANK", "0"},
              {"LOCAL_WORLD_SIZE", "2"}},
             "environment variable LOCAL_RANK is `0` but RANK is `1`, and all 2 "
-            "processes are on this host",
-            "set LOCAL_RANK to 1: on one host it is the same as RANK"},
+            "processes are on this machine",
+            "set LOCAL_RANK to 1: on a single machine LOCAL_RANK equals RANK"},
         Contradiction{
-            "NodeOfATorchrunOnOneHost",
+            "TorchrunNodeOnOneMachine",
             {{"RANK", "1"},
              {"WORLD_SIZE", "2"},
              {"LOCAL_RANK", "1"},
              {"LOCAL_WORLD_SIZE", "2"},
              {"GROUP_RANK", "7"}},
             "environment variable GROUP_RANK is `7` but all 2 processes are on "
-            "this host",
+            "this machine",
             "set GROUP_RANK to 0, or unset it"},
         Contradiction{
-            "NodeOfATorchrunOnTwoHosts",
+            "TorchrunNodeOnTwoMachines",
             torchrun_with("GROUP_RANK", "3"),
-            "environment variable GROUP_RANK is `3` but 2 of 4 processes are "
-            "on this host, so there are at most 3 hosts",
+            "environment variable GROUP_RANK is `3` but this machine runs 2 of "
+            "4 processes, so there are at most 3 machines",
             "set GROUP_RANK to a number from 0 to 2"},
         Contradiction{
             "LocalRankAboveTheRank",
@@ -359,10 +362,10 @@ INSTANTIATE_TEST_SUITE_P(
              {"LOCAL_WORLD_SIZE", "2"},
              {"GROUP_RANK", "0"}},
             "environment variable LOCAL_RANK is `1` but RANK is `0`",
-            "set LOCAL_RANK to a number from 0 to 0: it counts the processes "
-            "of this host alone"},
+            "set LOCAL_RANK to a number from 0 to 0: a local rank is never "
+            "greater than the global rank"},
         Contradiction{
-            "LocalRankIsNotTheRankOnTheFirstHost",
+            "LocalRankDiffersOnTheFirstMachine",
             {{"RANK", "3"},
              {"WORLD_SIZE", "4"},
              {"LOCAL_RANK", "0"},
@@ -370,24 +373,24 @@ INSTANTIATE_TEST_SUITE_P(
              {"GROUP_RANK", "0"}},
             "environment variable GROUP_RANK is `0` but RANK is `3` and "
             "LOCAL_RANK is `0`",
-            "on the first host both are the same: set GROUP_RANK to this "
-            "host's number, or RANK to 0"},
+            "set GROUP_RANK to the index of this machine, or RANK to 0: on the "
+            "first machine RANK equals LOCAL_RANK"},
         Contradiction{
-            "MoreHostsThanProcesses",
+            "MoreMachinesThanProcesses",
             torchrun_with("GROUP_WORLD_SIZE", "4"),
-            "environment variable GROUP_WORLD_SIZE is `4` but 2 of 4 processes "
-            "are on this host",
+            "environment variable GROUP_WORLD_SIZE is `4` but this machine "
+            "runs 2 of 4 processes",
             "set GROUP_WORLD_SIZE to a number from 2 to 3"},
         Contradiction{
-            "OneHostThatHasNotAllProcesses",
+            "OneMachineWithoutAllProcesses",
             {{"RANK", "0"},
              {"WORLD_SIZE", "3"},
              {"LOCAL_RANK", "0"},
              {"LOCAL_WORLD_SIZE", "2"},
              {"GROUP_RANK", "0"},
              {"GROUP_WORLD_SIZE", "1"}},
-            "environment variable GROUP_WORLD_SIZE is `1` but 2 of 3 processes "
-            "are on this host",
+            "environment variable GROUP_WORLD_SIZE is `1` but this machine "
+            "runs 2 of 3 processes",
             "set GROUP_WORLD_SIZE to 2"},
         Contradiction{
             "NodeNotBelowTheNumberOfNodes",
@@ -407,13 +410,14 @@ INSTANTIATE_TEST_SUITE_P(
             "is not set",
             kBothOrNeither},
         Contradiction{
-            "SlurmTaskWithoutItsPlace",
+            "SlurmTaskWithoutLocalId",
             {{"SLURM_STEP_ID", "0"},
              {"SLURM_PROCID", "1"},
              {"SLURM_STEP_NUM_TASKS", "2"}},
             "environment variable SLURM_STEP_NUM_TASKS is `2` but "
             "SLURM_LOCALID is not set",
-            "set both, or neither when all processes are on one host"},
+            "set both variables, or neither when all processes are on one "
+            "machine"},
         Contradiction{
             "SlurmNodesWithoutTheirTasks",
             {{"SLURM_STEP_ID", "0"},
@@ -424,9 +428,10 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_STEP_NUM_NODES", "2"}},
             "environment variable SLURM_LOCALID is `0` but "
             "SLURM_STEP_TASKS_PER_NODE is not set",
-            "set both, or neither when all processes are on one host"},
+            "set both variables, or neither when all processes are on one "
+            "machine"},
         Contradiction{
-            "SlurmNodeOutsideOfTheList",
+            "SlurmNodeOutsideTheList",
             {{"SLURM_STEP_ID", "0"},
              {"SLURM_PROCID", "1"},
              {"SLURM_STEP_NUM_TASKS", "2"},
@@ -435,8 +440,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_STEP_NUM_NODES", "2"},
              {"SLURM_STEP_TASKS_PER_NODE", "2"}},
             "environment variable SLURM_NODEID is `1` but "
-            "SLURM_STEP_TASKS_PER_NODE is `2`, a list of 1 nodes",
-            "start the program with `srun`, which sets both"},
+            "SLURM_STEP_TASKS_PER_NODE is `2`, a list of 1 node",
+            "start the program with `srun`, which sets both variables"},
         Contradiction{
             "LocalRankNotBelowLocalSize",
             torchrun_with("LOCAL_RANK", "2"),
@@ -444,30 +449,30 @@ INSTANTIATE_TEST_SUITE_P(
             "`2`",
             "set LOCAL_RANK to a number from 0 to 1"},
         Contradiction{
-            "MoreLocalThanAll",
+            "LocalSizeAboveWorldSize",
             torchrun_with("LOCAL_WORLD_SIZE", "5"),
             "environment variable LOCAL_WORLD_SIZE is `5` but WORLD_SIZE is "
             "`4`",
-            "LOCAL_WORLD_SIZE counts the processes of this host, WORLD_SIZE "
-            "those of all hosts"},
+            "set LOCAL_WORLD_SIZE to the number of processes on this machine, "
+            "and WORLD_SIZE to the number on all machines"},
         Contradiction{
             "PortTooLarge",
             torchrun_with("MASTER_PORT", "65536"),
             "environment variable MASTER_PORT is `65536`, not a whole number "
             "from 1 to 65535",
-            "set MASTER_PORT to such a number, or unset it"},
+            "set MASTER_PORT to a number in this range, or unset it"},
         Contradiction{
-            "AnotherHostWithoutLocalRank",
+            "AnotherMachineWithoutLocalRank",
             {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node-a"}},
-            "environment variable MASTER_ADDR is `node-a`, another host, but "
-            "LOCAL_RANK is not set",
-            "set LOCAL_RANK and LOCAL_WORLD_SIZE, or start with a launcher, "
-            "which sets them"},
+            "environment variable MASTER_ADDR is `node-a`, which is another "
+            "machine, but LOCAL_RANK is not set",
+            "set LOCAL_RANK and LOCAL_WORLD_SIZE, or use a launcher, which "
+            "sets these variables"},
         Contradiction{
             "AgentStoreFlag",
             torchrun_with("TORCHELASTIC_USE_AGENT_STORE", "maybe"),
             "environment variable TORCHELASTIC_USE_AGENT_STORE is `maybe`, not "
-            "a truth value",
+            "a boolean",
             "set TORCHELASTIC_USE_AGENT_STORE to true or false"},
         Contradiction{
             "OpenMpiRankWithoutSize",
@@ -486,7 +491,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_STEP_TASKS_PER_NODE", "many"}},
             "environment variable SLURM_STEP_TASKS_PER_NODE is `many`, not a "
             "list like `2(x3),1`",
-            "start the program with `srun`, which sets it"},
+            "start the program with `srun`, which sets this variable"},
         Contradiction{
             "NodeIndexNotBelowNodes",
             {{"SLURM_STEP_ID", "0"},

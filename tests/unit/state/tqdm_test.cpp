@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A bar on a stream, with a clock that stands still until it is moved.
+// Captures the output of a bar and controls its clock.
 struct Screen {
   std::ostringstream out;
   std::chrono::steady_clock::time_point time;
@@ -35,7 +35,7 @@ struct Screen {
   }
 };
 
-TEST(ProgressLine, SaysShareCountTimesAndRate) {
+TEST(ProgressLine, ShowsPercentCountTimesAndRate) {
   Progress progress{.n = 4, .total = 10, .elapsed = seconds(2)};
   EXPECT_EQ(
       progress_line(progress), " 40%|████      | 4/10 [00:02<00:03, 2.00it/s]");
@@ -50,19 +50,19 @@ TEST(ProgressLine, SaysShareCountTimesAndRate) {
 TEST(ProgressLine, CountsWithoutATotal) {
   EXPECT_EQ(
       progress_line({.n = 4, .elapsed = seconds(8)}), "4it [00:08, 2.00s/it]");
-  // A total that was too small is worth nothing.
+  // A total below the count is ignored.
   EXPECT_EQ(
       progress_line({.n = 4, .total = 3, .elapsed = seconds(8)}),
       "4it [00:08, 2.00s/it]");
 }
 
-TEST(ProgressLine, KnowsNoRateAtTheStart) {
+TEST(ProgressLine, ShowsNoRateAtTheStart) {
   EXPECT_EQ(
       progress_line({.n = 0, .total = 2}),
       "  0%|          | 0/2 [00:00<?, ?it/s]");
 }
 
-TEST(ProgressLine, TellsHours) {
+TEST(ProgressLine, ShowsHours) {
   EXPECT_EQ(
       progress_line({.n = 1, .total = 3, .elapsed = seconds(3725)}),
       " 33%|███       | 1/3 [1:02:05<2:04:10, 3725.00s/it]");
@@ -84,7 +84,7 @@ TEST(Tqdm, RedrawsOneLineOnATerminalButNotTooOften) {
   EXPECT_EQ(screen.take(), "");
 }
 
-TEST(Tqdm, WritesALineEveryFewSecondsElsewhere) {
+TEST(Tqdm, WritesALineEveryFewSecondsWithoutATerminal) {
   Screen screen;
   tqdm bar(10, screen.options(/*terminal=*/false));
   for (int i = 0; i < 6; ++i) {
@@ -94,7 +94,7 @@ TEST(Tqdm, WritesALineEveryFewSecondsElsewhere) {
   EXPECT_EQ(screen.take(), " 50%|█████     | 5/10 [00:05<00:05, 1.00it/s]\n");
 }
 
-TEST(Tqdm, DrawsItsEndOnce) {
+TEST(Tqdm, DrawsTheFinalStateOnce) {
   Screen screen;
   {
     tqdm bar(2, screen.options(/*terminal=*/true));
@@ -123,7 +123,7 @@ TEST(Tqdm, ClosesInItsDestructor) {
   EXPECT_EQ(screen.take(), "100%|██████████| 2/2 [00:01<00:00, 2.00it/s]\n");
 }
 
-TEST(Tqdm, DisappearsWhenAsked) {
+TEST(Tqdm, DisappearsWithoutLeave) {
   Screen screen;
   TqdmOptions options = screen.options(/*terminal=*/true);
   options.leave = false;
@@ -133,7 +133,7 @@ TEST(Tqdm, DisappearsWhenAsked) {
   EXPECT_EQ(screen.take(), "\r\x1b[K");
 }
 
-TEST(Tqdm, CountsSilentlyWhereItIsNotShown) {
+TEST(Tqdm, CountsSilentlyWhenHidden) {
   Screen screen;
   TqdmOptions options = screen.options(/*terminal=*/true);
   options.show = false;
@@ -158,7 +158,7 @@ TEST(Tqdm, MovesWithItsState) {
   EXPECT_EQ(screen.take(), " 75%|███████   | 3/4 [00:00<00:00, ?it/s]\n");
 }
 
-TEST(Tqdm, CountsWhileARangeIsWalkedOver) {
+TEST(Tqdm, CountsWhileIteratingOverARange) {
   Screen screen;
   std::vector<int> values = {1, 2, 3};
   int sum = 0;

@@ -12,7 +12,7 @@
 #include "accelerate/json.h"
 #include "base/files.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace accelerate {
 namespace {
@@ -29,7 +29,7 @@ std::vector<std::string> files_of(const fs::path& folder) {
   return names;
 }
 
-/// Every element type that both sides have.
+/// Every element type that LibTorch and safetensors support.
 const std::vector<at::ScalarType>& dtypes() {
   static const std::vector<at::ScalarType> all = {
       at::kBool,
@@ -63,7 +63,7 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
       .clone();
 }
 
-TEST(Safetensors, KeepsEveryTypeToTheBit) {
+TEST(Safetensors, PreservesEveryTypeBitForBit) {
   const fs::path path = fresh_folder() / "a.safetensors";
   TensorMap tensors;
   for (const at::ScalarType dtype : dtypes()) {
@@ -121,7 +121,7 @@ TEST(Safetensors, AWriteDoesNotReachTheFile) {
   EXPECT_EQ(load_safetensors(path).at("w").sum().item<float>(), 0.0F);
 }
 
-TEST(Safetensors, LooksIntoTheFileWithoutACopy) {
+TEST(Safetensors, MapsTheFileWithoutACopy) {
   const fs::path path = fresh_folder() / "a.safetensors";
   save_safetensors({{"w", at::zeros({4})}}, path);
 
@@ -144,33 +144,35 @@ TEST(Safetensors, StoresTiedWeightsOnce) {
   EXPECT_TRUE(loaded.at("row").equal(weight[0]));
 }
 
-TEST(Safetensors, RefusesWhatTheFormatCannotHold) {
+TEST(Safetensors, RefusesUnsupportedTensors) {
   const fs::path path = fresh_folder() / "a.safetensors";
 
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { save_safetensors({{"w", at::Tensor()}}, path); }),
-      "`w` is undefined; a safetensors file holds dense tensors");
+      "tensor `w` is undefined, but a safetensors file holds only dense "
+      "tensors");
   EXPECT_EQ(
       message_of<ArgumentError>([&] {
         save_safetensors({{"w", at::zeros({1}, at::kComplexDouble)}}, path);
       }),
-      "`w` is of type ComplexDouble, which the safetensors format does not "
-      "have");
+      "tensor `w` is of type ComplexDouble, which the safetensors format does "
+      "not "
+      "support");
   EXPECT_THAT(files_of(path.parent_path()), ElementsAre());
 }
 
-TEST(Safetensors, NamesATensorThatIsNotThere) {
+TEST(Safetensors, ReportsAMissingTensor) {
   const fs::path path = fresh_folder() / "a.safetensors";
   save_safetensors({{"w", at::zeros({1})}}, path);
 
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { (void)SafetensorsFile(path).tensor("v"); }),
-      path.string() + " holds no tensor `v`");
+      path.string() + " has no tensor `v`");
 }
 
-TEST(Safetensors, CopiesATensorThatLiesOffItsAlignment) {
+TEST(Safetensors, CopiesAnUnalignedTensor) {
   const fs::path path = fresh_folder() / "a.safetensors";
   const std::string json =
       R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
@@ -202,7 +204,7 @@ TEST(Sharded, IsOneFileWhenItFits) {
   EXPECT_TRUE(load_sharded(folder).at("b").equal(tensors.at("b")));
 }
 
-TEST(Sharded, CutsAtTheSizeAndWritesAnIndex) {
+TEST(Sharded, SplitsAtTheSizeAndWritesAnIndex) {
   const fs::path folder = fresh_folder();
   const TensorMap tensors = three_tensors();
 
@@ -252,7 +254,7 @@ TEST(Sharded, KeepsTiedWeightsTogether) {
 struct BadIndex {
   const char* name;
   const char* map;
-  const char* what;
+  const char* message;
 };
 
 class BadIndexes : public testing::TestWithParam<BadIndex> {};
@@ -265,39 +267,40 @@ TEST_P(BadIndexes, AreRefused) {
 
   EXPECT_EQ(
       message_of<FormatError>([&] { (void)load_sharded(folder); }),
-      index.string() + ": " + GetParam().what);
+      index.string() + ": " + GetParam().message);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Sharded,
     BadIndexes,
     testing::Values(
-        BadIndex{"no_map", "{}", "byte 0: no object `weight_map`"},
+        BadIndex{"no_map", "{}", "byte 0: the object `weight_map` is missing"},
         BadIndex{
             "number",
             R"({"weight_map": {"a": 1}})",
-            "byte 16: `a` names no file"},
+            "byte 16: `a` is not mapped to a file name"},
         BadIndex{
             "parent",
             R"({"weight_map": {"a": "../m1.safetensors"}})",
-            "byte 16: `a` is in `../m1.safetensors`, which is no file of this "
+            "byte 16: `a` is in `../m1.safetensors`, which is not a file in "
+            "this "
             "folder"},
         BadIndex{
             "absolute",
             R"({"weight_map": {"a": "/etc/passwd"}})",
-            "byte 16: `a` is in `/etc/passwd`, which is no file of this "
+            "byte 16: `a` is in `/etc/passwd`, which is not a file in this "
             "folder"},
         BadIndex{
             "dots",
             R"({"weight_map": {"a": ".."}})",
-            "byte 16: `a` is in `..`, which is no file of this folder"},
+            "byte 16: `a` is in `..`, which is not a file in this folder"},
         BadIndex{
             "absent_tensor",
             R"({"weight_map": {"b": "m1.safetensors"}})",
             "`b` is not in m1.safetensors"}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
-TEST(Sharded, SaysWhatAFolderLacks) {
+TEST(Sharded, ReportsWhatAFolderLacks) {
   const fs::path folder = fresh_folder();
   std::ofstream(folder / "pytorch_model.bin") << "x";
   try {

@@ -35,13 +35,13 @@ TEST(BatchTensors, OneRowIsABatchOfOne) {
       (std::vector<std::int64_t>{1, 2}));
 }
 
-TEST(BatchTensors, RowsOfDifferentLengthAreNamed) {
+TEST(BatchTensors, RowsOfDifferentLengthAreReported) {
   const BatchEncoding batch{{row_of({1, 2, 3}), row_of({4})}, {}};
 
   EXPECT_EQ(
       accelerate::message_of<accelerate::ArgumentError>(
           [&] { (void)to_tensors(batch); }),
-      "row 0 has 3 tokens and row 1 has 1");
+      "the number of tokens is 3 in row 0, but 1 in row 1");
 }
 
 }  // namespace

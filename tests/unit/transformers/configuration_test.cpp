@@ -20,12 +20,12 @@ using accelerate::Json;
 using accelerate::message_of;
 using accelerate::UnsupportedError;
 
-Config parsed(const std::string& text) {
+Config parse(const std::string& text) {
   return Config::from_json(Json::parse(text), "config.json");
 }
 
 TEST(Configuration, KeepsUnknownKeys) {
-  const Config config = parsed(
+  const Config config = parse(
       R"({"model_type": "bert", "hidden_size": 16, "use_cache": false,
           "my_own": {"a": [1, 2]}})");
 
@@ -38,9 +38,9 @@ TEST(Configuration, KeepsUnknownKeys) {
   EXPECT_EQ(written.at("hidden_size").as_integer(), 16);
 }
 
-TEST(Configuration, WritesWhatItReads) {
+TEST(Configuration, RoundTrips) {
   for (const std::string& type : AutoConfig::model_types()) {
-    const Config config = parsed(R"({"model_type": ")" + type + "\"}");
+    const Config config = parse(R"({"model_type": ")" + type + "\"}");
 
     const Config again = Config::from_json(config.to_json());
 
@@ -48,10 +48,10 @@ TEST(Configuration, WritesWhatItReads) {
   }
 }
 
-TEST(Configuration, KnowsOldAndOtherNames) {
-  const auto gpt2 = parsed(
+TEST(Configuration, AcceptsOldAndAlternativeNames) {
+  const auto gpt2 = parse(
       R"({"model_type": "gpt2", "hidden_size": 32, "torch_dtype": "float16"})");
-  const auto llama = parsed(
+  const auto llama = parse(
       R"({"model_type": "llama", "rope_theta": 500000,
           "rope_scaling": {"type": "linear", "factor": 2}})");
 
@@ -64,7 +64,7 @@ TEST(Configuration, KnowsOldAndOtherNames) {
 }
 
 TEST(Configuration, ReadsLabels) {
-  const Config config = parsed(
+  const Config config = parse(
       R"({"model_type": "bert",
           "id2label": {"0": "no", "1": "maybe", "2": "yes"},
           "label2id": {"no": 0, "maybe": 1, "yes": 2}})");
@@ -75,8 +75,8 @@ TEST(Configuration, ReadsLabels) {
       config.to_json().at("label2id").dump(), R"({"no":0,"maybe":1,"yes":2})");
 }
 
-TEST(Configuration, KeepsLabelsThatLeaveNumbersOut) {
-  const Config config = parsed(
+TEST(Configuration, KeepsLabelsWithGapsInTheirNumbers) {
+  const Config config = parse(
       R"({"model_type": "bert", "id2label": {"5": "five", "7": "seven"}})");
 
   EXPECT_EQ(
@@ -84,35 +84,35 @@ TEST(Configuration, KeepsLabelsThatLeaveNumbersOut) {
 }
 
 TEST(Configuration, CopiesAreIndependent) {
-  Config config = parsed(R"({"model_type": "bert"})");
+  Config config = parse(R"({"model_type": "bert"})");
   Config copy = config;
   copy.as<BertConfig>().hidden_size = 1;
 
   EXPECT_EQ(config.as<BertConfig>().hidden_size, 768);
 }
 
-TEST(Configuration, NamesTheStructThatFits) {
-  const Config config = parsed(R"({"model_type": "bert"})");
+TEST(Configuration, ReportsTheModelTypeOfAWrongStruct) {
+  const Config config = parse(R"({"model_type": "bert"})");
 
   EXPECT_EQ(
       message_of<ArgumentError>([&] { (void)config.as<LlamaConfig>(); }),
-      "this is a config of type `bert`, not `llama`");
+      "the config has the model type `bert`, not `llama`");
 }
 
 struct BadConfig {
   const char* name;
   const char* text;
-  const char* what;
+  const char* message;
 };
 
 class BadConfigs : public testing::TestWithParam<BadConfig> {};
 
-TEST_P(BadConfigs, AreRefused) {
+TEST_P(BadConfigs, AreRejected) {
   try {
-    (void)parsed(GetParam().text);
+    (void)parse(GetParam().text);
     FAIL() << "no error";
   } catch (const accelerate::Error& error) {
-    EXPECT_STREQ(error.what(), GetParam().what);
+    EXPECT_STREQ(error.what(), GetParam().message);
   }
 }
 
@@ -120,16 +120,19 @@ INSTANTIATE_TEST_SUITE_P(
     Configuration,
     BadConfigs,
     testing::Values(
-        BadConfig{"list", "[]", "config.json: no `model_type`"},
+        BadConfig{
+            "list",
+            "[]",
+            "config.json: `model_type` is missing or not a string"},
         BadConfig{
             "unknown_type",
             R"({"model_type": "mamba"})",
-            "config.json: no model of type `mamba`; there is bert, "
+            "config.json: the model type `mamba` is not one of bert, "
             "distilbert, gpt2, llama, roberta"},
         BadConfig{
             "own_code",
             R"({"model_type": "bert", "auto_map": {"AutoModel": "x.py"}})",
-            "config.json: the model brings its own Python code (`auto_map`)"},
+            "config.json: the model needs its own Python code (`auto_map`)"},
         BadConfig{
             "quantized",
             R"({"model_type": "llama", "quantization_config": {"bits": 4}})",
@@ -137,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{
             "text_for_number",
             R"({"model_type": "bert", "hidden_size": "12"})",
-            "config.json: `hidden_size` is \"12\", not a whole number"},
+            "config.json: `hidden_size` is \"12\", not an integer"},
         BadConfig{
             "number_for_text",
             R"({"model_type": "bert", "hidden_act": 3})",
@@ -150,17 +153,18 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{
             "label_without_number",
             R"({"model_type": "bert", "id2label": {"a": "b"}})",
-            "config.json: `id2label`: `a` is no label with a name"},
+            "config.json: `id2label`: `a` is not a label number, or its value "
+            "is not a string"},
         BadConfig{
             "rope_key",
             R"({"model_type": "llama", "rope_parameters": {"swing": 1}})",
-            "config.json: rope_parameters: no rule for `swing`"}),
-    [](const auto& tested) { return std::string(tested.param.name); });
+            "config.json: rope_parameters: unknown key `swing`"}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 struct BadModel {
   const char* name;
   Config config;
-  const char* what;
+  const char* message;
 };
 
 class BadModels : public testing::TestWithParam<BadModel> {};
@@ -170,7 +174,7 @@ TEST_P(BadModels, AreNotBuilt) {
     (void)AutoModel::from_config(GetParam().config);
     FAIL() << "no error";
   } catch (const accelerate::Error& error) {
-    EXPECT_STREQ(error.what(), GetParam().what);
+    EXPECT_STREQ(error.what(), GetParam().message);
   }
 }
 
@@ -187,11 +191,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{
             "heads",
             BertConfig{.hidden_size = 10, .num_attention_heads = 3},
-            "a width of 10 cannot be shared by 3 attention heads"},
+            "the width 10 cannot be divided evenly among 3 attention heads"},
         BadModel{
             "no_heads",
             GPT2Config{.n_embd = 8, .n_layer = 1, .n_head = 0},
-            "a width of 8 cannot be shared by 0 attention heads"},
+            "the width 8 cannot be divided evenly among 0 attention heads"},
         BadModel{
             "keys",
             LlamaConfig{
@@ -200,7 +204,8 @@ INSTANTIATE_TEST_SUITE_P(
                 .intermediate_size = 8,
                 .num_attention_heads = 4,
                 .num_key_value_heads = 3},
-            "4 attention heads cannot share 3 keys and values"},
+            "`num_attention_heads` is 4; it must be a multiple of "
+            "`num_key_value_heads`, which is 3"},
         BadModel{
             "layers",
             GPT2Config{
@@ -208,24 +213,27 @@ INSTANTIATE_TEST_SUITE_P(
                 .n_embd = 8,
                 .n_layer = 1000000000000,
                 .n_head = 2},
-            "the config asks for 1000000000000 layers, more than 10000 or "
-            "fewer than none"},
+            "the number of layers in the config is 1000000000000; it "
+            "must be between 0 and 10000"},
         BadModel{
             "vocabulary",
             BertConfig{.vocab_size = -3},
-            "a layer of size -3; sizes are from 1 to 2147483648"},
+            "the config has a layer of size -3; it must be between 1 and "
+            "2147483648"},
         BadModel{
             "padding",
             BertConfig{.vocab_size = 9, .hidden_size = 12, .pad_token_id = 9},
-            "`pad_token_id` is 9, but the table has 9 rows"},
+            "`pad_token_id` is 9, but the number of rows in the embedding "
+            "table is 9"},
         BadModel{
             "activation",
             BertConfig{
                 .vocab_size = 9, .hidden_size = 12, .hidden_act = "gulu"},
-            "no activation `gulu`; there is gelu, gelu_10, gelu_accurate, "
-            "gelu_fast, gelu_new, gelu_python, gelu_python_tanh, "
-            "gelu_pytorch_tanh, hardswish, leaky_relu, linear, mish, "
-            "quick_gelu, relu, relu2, relu6, sigmoid, silu, swish, tanh"},
+            "the activation `gulu` is not one of gelu, gelu_10, "
+            "gelu_accurate, gelu_fast, gelu_new, gelu_python, "
+            "gelu_python_tanh, gelu_pytorch_tanh, hardswish, leaky_relu, "
+            "linear, mish, quick_gelu, relu, relu2, relu6, sigmoid, silu, "
+            "swish, tanh"},
         BadModel{
             "relative_positions",
             BertConfig{
@@ -234,23 +242,23 @@ INSTANTIATE_TEST_SUITE_P(
                 .common =
                     with_extra("position_embedding_type", "relative_key")},
             "the config's `position_embedding_type` is \"relative_key\"; only "
-            "\"absolute\" is computed here"},
+            "\"absolute\" is supported"},
         BadModel{
             "rope_type",
             LlamaConfig{
                 .hidden_size = 8,
                 .num_attention_heads = 2,
                 .rope_parameters = {.rope_type = "swing"}},
-            "no rule for rope_type `swing`; there is one for default, linear, "
-            "dynamic, yarn, longrope, llama3"},
+            "`rope_type` `swing` is not one of default, linear, dynamic, yarn, "
+            "longrope, llama3"},
         BadModel{
             "rope_factor",
             LlamaConfig{
                 .hidden_size = 8,
                 .num_attention_heads = 2,
                 .rope_parameters = {.rope_type = "linear"}},
-            "rope_parameters of type `linear` need `factor`"}),
-    [](const auto& tested) { return std::string(tested.param.name); });
+            "`rope_parameters` of type `linear` need `factor`"}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace transformers

@@ -58,18 +58,18 @@ std::vector<Row> golden_rows(const Json& list) {
   return rows;
 }
 
-/// A list of numbers or of lists, as a tensor.
+/// Converts a list of numbers or of lists to a tensor.
 at::Tensor golden_tensor(const Json& json) {
   std::vector<at::Tensor> rows;
   for (const Json& element : json.as_array()) {
     if (element.is_array()) {
       rows.push_back(at::tensor(std::get<Ids>(golden_value(element))));
     } else {
-      const bool whole = element.is_integer();
+      const bool is_integer = element.is_integer();
       rows.push_back(at::scalar_tensor(
-          whole ? at::Scalar(element.as_integer())
-                : at::Scalar(element.as_double()),
-          whole ? at::kLong : at::kFloat));
+          is_integer ? at::Scalar(element.as_integer())
+                     : at::Scalar(element.as_double()),
+          is_integer ? at::kLong : at::kFloat));
     }
   }
   return at::stack(rows);
@@ -86,7 +86,7 @@ CollatorTokens golden_tokens(const Json& side) {
 }
 
 template <typename T>
-void take_option(const Json& options, const char* name, T& field) {
+void read_option(const Json& options, const char* name, T& field) {
   if (const Json* value = options.find(name)) {
     if constexpr (std::is_same_v<T, double>) {
       field = value->as_double();
@@ -96,13 +96,13 @@ void take_option(const Json& options, const char* name, T& field) {
   }
 }
 
-TensorMap collated(const Json& example) {
+TensorMap collate(const Json& example) {
   const auto rows = golden_rows(example.at("rows"));
   const auto tokens = golden_tokens(example.at("side"));
   const Json& options = example.at("options");
   PaddingOptions padding;
-  take_option(options, "max_length", padding.max_length);
-  take_option(options, "pad_to_multiple_of", padding.pad_to_multiple_of);
+  read_option(options, "max_length", padding.max_length);
+  read_option(options, "pad_to_multiple_of", padding.pad_to_multiple_of);
   const std::string& name = example.at("name").as_string();
   if (name == "padding") {
     return DataCollatorWithPadding(tokens, padding)(rows);
@@ -113,12 +113,12 @@ TensorMap collated(const Json& example) {
   if (name == "causal") {
     return DataCollatorForLanguageModeling(tokens, {.mlm = false})(rows);
   }
-  // The peer's generator is seeded once, ours anew for each batch: the draws
-  // themselves are compared.
+  // The Python collator seeds its generator once, ours for each batch. This
+  // compares `mask_tokens` with a generator of the same seed.
   LanguageModelingOptions masking;
-  take_option(options, "mlm_probability", masking.mlm_probability);
-  take_option(options, "mask_replace_prob", masking.mask_replace_prob);
-  take_option(options, "random_replace_prob", masking.random_replace_prob);
+  read_option(options, "mlm_probability", masking.mlm_probability);
+  read_option(options, "mask_replace_prob", masking.mask_replace_prob);
+  read_option(options, "random_replace_prob", masking.random_replace_prob);
   TensorMap batch = DataCollatorWithPadding(tokens)(rows);
   const at::Tensor ids = batch["input_ids"];
   const auto masked = mask_tokens(
@@ -136,7 +136,7 @@ TensorMap collated(const Json& example) {
 class GoldenCollators : public testing::TestWithParam<Json> {};
 
 TEST_P(GoldenCollators, GiveTheSameBatch) {
-  const TensorMap batch = collated(GetParam());
+  const TensorMap batch = collate(GetParam());
 
   const auto& expected = GetParam().at("batch").as_object();
   EXPECT_EQ(batch.size(), expected.size());
@@ -154,9 +154,9 @@ INSTANTIATE_TEST_SUITE_P(
     Golden,
     GoldenCollators,
     testing::ValuesIn(golden_collators().at("cases").as_array()),
-    [](const auto& each) {
-      return each.param.at("name").as_string() + "_" +
-             std::to_string(each.index);
+    [](const auto& test) {
+      return test.param.at("name").as_string() + "_" +
+             std::to_string(test.index);
     });
 
 CollatorTokens bert_tokens() {
@@ -178,7 +178,7 @@ std::vector<Row> long_rows() {
   return rows;
 }
 
-TEST(LanguageModeling, MasksInThePeersShares) {
+TEST(LanguageModeling, MasksTheSameFractionsAsHuggingFace) {
   const auto rows = long_rows();
   const TensorMap plain = DataCollatorWithPadding(bert_tokens())(rows);
 
@@ -187,33 +187,34 @@ TEST(LanguageModeling, MasksInThePeersShares) {
 
   const auto chosen = batch.at("labels").ne(-100);
   const auto same = batch.at("input_ids").eq(plain.at("input_ids"));
-  const auto share = [](const at::Tensor& part, const at::Tensor& whole) {
-    return part.sum().item<double>() / whole.sum().item<double>();
+  const auto fraction = [](const at::Tensor& part, const at::Tensor& total) {
+    return part.sum().item<double>() / total.sum().item<double>();
   };
-  // 20 000 tokens, about 3000 chosen: five standard deviations.
+  // About 3000 of 20 000 tokens are chosen. The tolerance is five standard
+  // deviations.
   EXPECT_NEAR(chosen.to(at::kDouble).mean().item<double>(), 0.15, 0.013);
   EXPECT_NEAR(
-      share(batch.at("input_ids").eq(4).logical_and(chosen), chosen),
+      fraction(batch.at("input_ids").eq(4).logical_and(chosen), chosen),
       0.8,
       0.037);
-  EXPECT_NEAR(share(same.logical_and(chosen), chosen), 0.1, 0.028);
+  EXPECT_NEAR(fraction(same.logical_and(chosen), chosen), 0.1, 0.028);
   EXPECT_TRUE(same.logical_or(chosen).all().item<bool>());
   EXPECT_TRUE(at::equal(
       batch.at("labels").masked_select(chosen),
       plain.at("input_ids").masked_select(chosen)));
 }
 
-TEST(LanguageModeling, ChoosesBySeedAndBatchAlone) {
+TEST(LanguageModeling, DependsOnlyOnTheSeedAndTheBatch) {
   const auto rows = long_rows();
-  const auto labels = [&](std::uint64_t seed, const std::vector<Row>& some) {
-    return DataCollatorForLanguageModeling(bert_tokens(), {.seed = seed})(some)
+  const auto labels = [&](std::uint64_t seed, const std::vector<Row>& batch) {
+    return DataCollatorForLanguageModeling(bert_tokens(), {.seed = seed})(batch)
         .at("labels");
   };
-  const std::vector<Row> others(rows.rbegin(), rows.rend());
+  const std::vector<Row> reversed(rows.rbegin(), rows.rend());
 
   EXPECT_TRUE(at::equal(labels(1, rows), labels(1, rows)));
   EXPECT_FALSE(at::equal(labels(1, rows), labels(2, rows)));
-  EXPECT_FALSE(at::equal(labels(1, rows), labels(1, others).flip(0)));
+  EXPECT_FALSE(at::equal(labels(1, rows), labels(1, reversed).flip(0)));
 }
 
 TEST(LanguageModeling, UsesTheDefaultGeneratorWithoutASeed) {
@@ -227,7 +228,7 @@ TEST(LanguageModeling, UsesTheDefaultGeneratorWithoutASeed) {
   EXPECT_FALSE(at::equal(first, second));
 }
 
-TEST(LanguageModeling, SparesTheTokensOfTheColumn) {
+TEST(LanguageModeling, NeverChoosesTokensInTheSpecialTokensMask) {
   const TensorMap batch = DataCollatorForLanguageModeling(
       bert_tokens(), {.mlm_probability = 1, .seed = 1})(
       {{{"input_ids", Ids{9, 2, 8}}, {"special_tokens_mask", Ids{1, 0, 0}}}});
@@ -237,7 +238,7 @@ TEST(LanguageModeling, SparesTheTokensOfTheColumn) {
   EXPECT_FALSE(batch.contains("special_tokens_mask"));
 }
 
-TEST(DataCollator, ServesALoader) {
+TEST(DataCollator, WorksWithADataLoader) {
   std::vector<Row> rows;
   for (std::int64_t i = 0; i < 10; ++i) {
     rows.push_back(
@@ -284,9 +285,9 @@ struct BadRows {
   const char* message;
 };
 
-class RefusesRows : public testing::TestWithParam<BadRows> {};
+class WrongRows : public testing::TestWithParam<BadRows> {};
 
-TEST_P(RefusesRows, AndNamesThem) {
+TEST_P(WrongRows, AreReported) {
   EXPECT_EQ(message_of<ArgumentError>(GetParam().call), GetParam().message);
 }
 
@@ -296,22 +297,24 @@ void pad(const std::vector<Row>& rows, const PaddingOptions& options = {}) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table,
-    RefusesRows,
+    WrongRows,
     testing::Values(
-        BadRows{"NoRows", [] { pad({}); }, "a collator was given no rows"},
+        BadRows{"NoRows", [] { pad({}); }, "the collator got no rows"},
         BadRows{
             "NoIds",
             [] { pad({{{"label", 1}}}); },
-            "row 0 of the batch, column `input_ids`: there is no such column"},
+            "row 0 of the batch, column `input_ids`: the column does not "
+            "exist"},
         BadRows{
             "Text",
             [] { pad({{{"input_ids", Ids{1}}, {"text", "x"}}}); },
-            "row 0 of the batch, column `text`: text cannot become a tensor"},
+            "row 0 of the batch, column `text`: text cannot be converted to a "
+            "tensor"},
         BadRows{
             "Missing",
             [] { pad({{{"input_ids", Ids{1}}, {"label", {}}}}); },
-            "row 0 of the batch, column `label`: a missing value cannot become "
-            "a tensor"},
+            "row 0 of the batch, column `label`: a missing value cannot be "
+            "converted to a tensor"},
         BadRows{
             "MissingLater",
             [] {
@@ -319,8 +322,8 @@ INSTANTIATE_TEST_SUITE_P(
                   {{{"input_ids", Ids{1}}, {"label", 1}},
                    {{"input_ids", Ids{1}}, {"label", {}}}});
             },
-            "row 1 of the batch, column `label`: not the type of row 0, or "
-            "missing"},
+            "row 1 of the batch, column `label`: the value is missing or has a "
+            "different type than in row 0"},
         BadRows{
             "OtherColumns",
             [] {
@@ -328,14 +331,14 @@ INSTANTIATE_TEST_SUITE_P(
                   {{{"input_ids", Ids{1}}, {"label", 1}},
                    {{"input_ids", Ids{1}}}});
             },
-            "row 1 of the batch, column `label`: there is no such column"},
+            "row 1 of the batch, column `label`: the column does not exist"},
         BadRows{
             "UnequalMask",
             [] {
               pad({{{"input_ids", Ids{1, 2}}, {"attention_mask", Ids{1}}}});
             },
-            "row 0 of the batch, column `attention_mask`: 1 values for 2 "
-            "tokens"},
+            "row 0 of the batch, column `attention_mask`: the number of "
+            "values is 1, but the number of tokens is 2"},
         BadRows{
             "UnequalLists",
             [] {
@@ -343,12 +346,13 @@ INSTANTIATE_TEST_SUITE_P(
                   {{{"input_ids", Ids{1}}, {"x", Ids{1}}},
                    {{"input_ids", Ids{1}}, {"x", Ids{1, 2}}}});
             },
-            "row 1 of the batch, column `x`: 2 values, row 0 has 1"},
+            "row 1 of the batch, column `x`: the number of values is 2, but "
+            "it is 1 in row 0"},
         BadRows{
             "TooLong",
             [] { pad({{{"input_ids", Ids{1, 2, 3}}}}, {.max_length = 2}); },
-            "row 0 of the batch, column `input_ids`: 3 tokens, `max_length` is "
-            "2"},
+            "row 0 of the batch, column `input_ids`: 3 tokens, but "
+            "`max_length` is 2"},
         BadRows{
             "NoLength",
             [] { pad({}, {.max_length = 0}); },
@@ -362,14 +366,14 @@ INSTANTIATE_TEST_SUITE_P(
             [] { DataCollatorForLanguageModeling({}); },
             "masked language modeling needs `mask_token_id` and `vocab_size`"},
         BadRows{
-            "Share",
+            "Fraction",
             [] {
               DataCollatorForLanguageModeling(
                   bert_tokens(), {.mlm_probability = 1.5});
             },
             "`mlm_probability` is 1.5, not between 0 and 1"},
         BadRows{
-            "Shares",
+            "SumOfFractions",
             [] {
               DataCollatorForLanguageModeling(
                   bert_tokens(),
@@ -377,7 +381,7 @@ INSTANTIATE_TEST_SUITE_P(
             },
             "`mask_replace_prob + random_replace_prob` is 1.5, not between 0 "
             "and 1"}),
-    [](const auto& each) { return each.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace transformers

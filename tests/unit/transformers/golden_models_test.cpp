@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each model and head against what Python Transformers computed; the folders
-// are made by tests/parity/make_models.py.
+// Compares each model and head with the results of Hugging Face Transformers,
+// which tests/parity/make_models.py has saved.
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -13,7 +13,7 @@
 #include "accelerate/json.h"
 #include "accelerate/safetensors.h"
 #include "base/files.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/auto_model.h"
 #include "transformers/optimization.h"
 
@@ -30,14 +30,16 @@ struct GoldenCase {
   std::string head;
 };
 
-void PrintTo(const GoldenCase& tested, std::ostream* out) {
-  *out << tested.name;
+void PrintTo(const GoldenCase& golden_case, std::ostream* out) {
+  *out << golden_case.name;
 }
 
-/// The tree's, or where tests/parity/run.sh has made them anew.
+/// The golden files of the source tree, or those that tests/parity/run.sh has
+/// made again.
 std::string golden_folder() {
-  const char* other = std::getenv("ACCELERATE_GOLDEN");
-  return std::string(other != nullptr ? other : ACCELERATE_GOLDEN) + "/models/";
+  const char* variable = std::getenv("ACCELERATE_GOLDEN");
+  return std::string(variable != nullptr ? variable : ACCELERATE_GOLDEN) +
+         "/models/";
 }
 
 std::vector<GoldenCase> golden_cases() {
@@ -51,7 +53,7 @@ std::vector<GoldenCase> golden_cases() {
   return cases;
 }
 
-/// The tensors whose names begin with `kind`, without it.
+/// Returns the tensors whose names begin with `kind`, without that prefix.
 TensorMap part(const TensorMap& tensors, const std::string& kind) {
   TensorMap result;
   for (const auto& [name, tensor] : tensors) {
@@ -62,12 +64,12 @@ TensorMap part(const TensorMap& tensors, const std::string& kind) {
   return result;
 }
 
-/// The model of a case, whichever its head.
+/// A model with any head.
 struct AnyModel {
   PreTrainedModel* model = nullptr;
-  /// Outputs by Python's names.
+  /// Returns the outputs under their Python names.
   std::function<TensorMap(const TensorMap&)> call;
-  /// With the hidden states and attentions, numbered.
+  /// Returns the hidden states and attentions, numbered.
   std::function<TensorMap(const TensorMap&)> call_for_states;
 };
 
@@ -104,24 +106,24 @@ AnyModel any_model(Handle handle) {
 }
 
 AnyModel load(
-    const GoldenCase& tested, const FromPretrainedOptions& options = {}) {
-  const std::string folder = golden_folder() + tested.name;
-  if (tested.head == "base") {
+    const GoldenCase& golden_case, const FromPretrainedOptions& options = {}) {
+  const std::string folder = golden_folder() + golden_case.name;
+  if (golden_case.head == "base") {
     return any_model(AutoModel::from_pretrained(folder, options));
   }
-  if (tested.head == "sequence_classification") {
+  if (golden_case.head == "sequence_classification") {
     return any_model(
         AutoModelForSequenceClassification::from_pretrained(folder, options));
   }
-  if (tested.head == "token_classification") {
+  if (golden_case.head == "token_classification") {
     return any_model(
         AutoModelForTokenClassification::from_pretrained(folder, options));
   }
-  if (tested.head == "question_answering") {
+  if (golden_case.head == "question_answering") {
     return any_model(
         AutoModelForQuestionAnswering::from_pretrained(folder, options));
   }
-  if (tested.head == "masked_lm") {
+  if (golden_case.head == "masked_lm") {
     return any_model(AutoModelForMaskedLM::from_pretrained(folder, options));
   }
   return any_model(AutoModelForCausalLM::from_pretrained(folder, options));
@@ -136,7 +138,7 @@ at::Tensor loss_of(const TensorMap& outputs) {
   return pooled.defined() ? total + pooled.square().mean() : total;
 }
 
-/// The same with the members of an object by name, and 16 as 16.0.
+/// Sorts the members of objects by name, and converts 16 to 16.0.
 Json sorted(const Json& value) {
   if (!value.is_object()) {
     return value.is_number() ? Json(value.as_double()) : value;
@@ -165,9 +167,9 @@ void expect_close(
   EXPECT_LE(error, kTolerance) << name;
 }
 
-/// Where a parameter moves for a reason. The gradient of a bias under a softmax
-/// (of the keys, of an answer's logits) is 0 but for rounding, and AdamW
-/// divides it by itself: where such a bias goes is chance.
+/// Masks parameters whose update is only rounding noise. The gradient of a bias
+/// before a softmax (of the keys, of an answer's logits) is 0 except for
+/// rounding, and AdamW normalises it to an arbitrary step.
 at::Tensor has_direction(const TensorMap& golden, const std::string& name) {
   const auto found = golden.find("grad." + name);
   if (found == golden.end() || found->second.dim() > 1) {
@@ -187,7 +189,7 @@ class GoldenModel : public testing::TestWithParam<GoldenCase> {
   AnyModel loaded;
 };
 
-TEST_P(GoldenModel, HasNothingMissingAndNothingLeft) {
+TEST_P(GoldenModel, HasNoMissingOrUnusedWeights) {
   const LoadingReport& report = loaded.model->loading_report();
 
   EXPECT_EQ(report.missing, std::vector<std::string>());
@@ -195,7 +197,7 @@ TEST_P(GoldenModel, HasNothingMissingAndNothingLeft) {
   EXPECT_EQ(report.text(), "");
 }
 
-TEST_P(GoldenModel, ComputesWhatPythonDoes) {
+TEST_P(GoldenModel, ComputesTheSameAsPython) {
   const TensorMap outputs = loaded.call(part(golden, "input"));
 
   const TensorMap expected = part(golden, "output");
@@ -207,12 +209,12 @@ TEST_P(GoldenModel, ComputesWhatPythonDoes) {
   }
 }
 
-TEST_P(GoldenModel, HasPythonsStatesOfEachLayer) {
+TEST_P(GoldenModel, HasTheSameHiddenStatesAsPython) {
   TensorMap expected = part(golden, "output");
   std::erase_if(expected, [](const auto& entry) {
     return entry.first.find('.') == std::string::npos;
   });
-  // Python was asked for them where the name says so.
+  // Only cases with this suffix have saved states.
   ASSERT_EQ(expected.empty(), !GetParam().name.ends_with("_states"));
   if (expected.empty()) {
     return;
@@ -226,7 +228,7 @@ TEST_P(GoldenModel, HasPythonsStatesOfEachLayer) {
   }
 }
 
-TEST_P(GoldenModel, HasPythonsGradients) {
+TEST_P(GoldenModel, HasTheSameGradientsAsPython) {
   loss_of(loaded.call(part(golden, "input"))).backward();
 
   const TensorMap expected = part(golden, "grad");
@@ -241,7 +243,7 @@ TEST_P(GoldenModel, HasPythonsGradients) {
   EXPECT_EQ(compared, expected.size());
 }
 
-TEST_P(GoldenModel, TrainsAsInPython) {
+TEST_P(GoldenModel, TrainsTheSameAsPython) {
   const TensorMap inputs = part(golden, "input");
   AdamW optimizer(loaded.model->parameters(), 1e-3);
   auto schedule = get_scheduler(
@@ -265,13 +267,13 @@ TEST_P(GoldenModel, TrainsAsInPython) {
   }
 }
 
-TEST_P(GoldenModel, ComputesTheSameStepByStep) {
+TEST_P(GoldenModel, ComputesTheSameWithEagerAttention) {
   const AnyModel eager = load(GetParam(), {.attn_implementation = "eager"});
 
   const TensorMap outputs = eager.call(part(golden, "input"));
 
-  // A row that sees no token at all is a matter of taste: fused attention
-  // returns 0 for it, the plain one a mean. Only real tokens are compared.
+  // For a row that attends to no token, fused attention returns 0 and eager
+  // attention a mean. Only real tokens are compared.
   const auto real_BT = golden.at("input.attention_mask").ne(0);
   for (const auto& [name, tensor] : part(golden, "output")) {
     if (name == "loss" || tensor.dim() < 3 ||
@@ -283,28 +285,29 @@ TEST_P(GoldenModel, ComputesTheSameStepByStep) {
   }
 }
 
-TEST_P(GoldenModel, IsSavedAsPythonSavesIt) {
-  const std::string python = golden_folder() + GetParam().name;
-  const std::string ours = accelerate::fresh_folder();
+TEST_P(GoldenModel, IsSavedTheSameAsInPython) {
+  const std::string python_folder = golden_folder() + GetParam().name;
+  const std::string folder = accelerate::fresh_folder();
 
-  loaded.model->save_pretrained(ours);
+  loaded.model->save_pretrained(folder);
 
-  const accelerate::SafetensorsFile expected(python + "/model.safetensors");
-  const accelerate::SafetensorsFile actual(ours + "/model.safetensors");
+  const accelerate::SafetensorsFile expected(
+      python_folder + "/model.safetensors");
+  const accelerate::SafetensorsFile actual(folder + "/model.safetensors");
   EXPECT_EQ(actual.metadata(), expected.metadata());
   EXPECT_EQ(actual.names().size(), expected.names().size());
   for (const std::string& name : expected.names()) {
     ASSERT_TRUE(actual.contains(name)) << name;
     EXPECT_TRUE(actual.tensor(name).equal(expected.tensor(name))) << name;
   }
-  const auto config = [](const std::string& folder) {
-    return Json::parse(accelerate::read_file(folder + "/config.json", 1 << 20));
+  const auto config_in = [](const std::string& path) {
+    return Json::parse(accelerate::read_file(path + "/config.json", 1 << 20));
   };
-  const Json written = config(ours);
-  const Json wanted = config(python);
-  for (const auto& [key, value] : wanted.as_object()) {
-    ASSERT_TRUE(written.contains(key)) << key;
-    EXPECT_EQ(sorted(written.at(key)), sorted(value)) << key;
+  const Json config = config_in(folder);
+  const Json python_config = config_in(python_folder);
+  for (const auto& [key, value] : python_config.as_object()) {
+    ASSERT_TRUE(config.contains(key)) << key;
+    EXPECT_EQ(sorted(config.at(key)), sorted(value)) << key;
   }
 }
 
@@ -312,7 +315,7 @@ INSTANTIATE_TEST_SUITE_P(
     Models,
     GoldenModel,
     testing::ValuesIn(golden_cases()),
-    [](const auto& tested) { return tested.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace transformers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models into folders and out of them.
+// Saving models to folders and loading them.
 #include <cstdlib>
 #include <filesystem>
 
@@ -9,7 +9,7 @@
 #include "accelerate/error.h"
 #include "accelerate/safetensors.h"
 #include "support/message_of.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/auto_model.h"
 #include "unit/transformers/tiny_models.h"
 
@@ -27,14 +27,14 @@ fs::path model_folder(const std::string& name) {
   return accelerate::fresh_folder() / name;
 }
 
-/// What is written to stderr meanwhile.
+/// Returns what `body` writes to stderr.
 std::string stderr_of(const std::function<void()>& body) {
   testing::internal::CaptureStderr();
   body();
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(Loading, ASavedFolderLoadsAsTheSameModel) {
+TEST(Loading, LoadsTheModelThatWasSaved) {
   const fs::path folder = model_folder("again");
   const auto model =
       AutoModelForSequenceClassification::from_config(tiny_bert());
@@ -50,7 +50,7 @@ TEST(Loading, ASavedFolderLoadsAsTheSameModel) {
       std::vector<std::string>{"BertForSequenceClassification"});
 }
 
-TEST(Loading, ShardsLoadAsTheWhole) {
+TEST(Loading, LoadsShards) {
   const fs::path folder = model_folder("shards");
   const auto model = AutoModelForCausalLM::from_config(tiny_gpt2());
   model->eval();
@@ -63,7 +63,7 @@ TEST(Loading, ShardsLoadAsTheWhole) {
   EXPECT_TRUE(again(batch).logits.equal(model(batch).logits));
 }
 
-TEST(Loading, SaysWhatWasDrawnAnewAndWhatNotUsed) {
+TEST(Loading, ReportsRandomAndUnusedWeights) {
   const fs::path folder = model_folder("report");
   AutoModelForMaskedLM::from_config(tiny_bert())->save_pretrained(folder);
   std::optional<AutoModelForSequenceClassification> model;
@@ -85,12 +85,14 @@ TEST(Loading, SaysWhatWasDrawnAnewAndWhatNotUsed) {
   EXPECT_EQ(
       text,
       "BertForSequenceClassification from " + folder.string() +
-          ": not in the file, drawn anew (train before use): "
+          ": weights that are not in the file were initialized randomly (train "
+          "the model before use): "
           "bert.pooler.dense.bias, bert.pooler.dense.weight, "
           "classifier.bias, classifier.weight\n"
           "BertForSequenceClassification from " +
           folder.string() +
-          ": in the file, not used: cls.predictions.bias, "
+          ": the model does not use these weights from the file: "
+          "cls.predictions.bias, "
           "cls.predictions.transform.LayerNorm.bias, "
           "cls.predictions.transform.LayerNorm.weight, "
           "cls.predictions.transform.dense.bias, "
@@ -103,10 +105,10 @@ TEST(Loading, SaysWhatWasDrawnAnewAndWhatNotUsed) {
       "");
 }
 
-TEST(Loading, SaysItOnceInARunOfSeveralProcesses) {
+TEST(Loading, ReportsOnlyInTheFirstProcess) {
   const fs::path folder = model_folder("report_once");
   AutoModelForMaskedLM::from_config(tiny_bert())->save_pretrained(folder);
-  const auto said_as = [&](const char* rank) {
+  const auto reports_as_rank = [&](const char* rank) {
     ::setenv("RANK", rank, 1);
     const std::string text = stderr_of([&] {
       (void)AutoModelForSequenceClassification::from_pretrained(
@@ -116,11 +118,11 @@ TEST(Loading, SaysItOnceInARunOfSeveralProcesses) {
     return !text.empty();
   };
 
-  EXPECT_TRUE(said_as("0"));
-  EXPECT_FALSE(said_as("1"));
+  EXPECT_TRUE(reports_as_rank("0"));
+  EXPECT_FALSE(reports_as_rank("1"));
 }
 
-TEST(Loading, ABaseFolderFillsAHeadAndBack) {
+TEST(Loading, LoadsABaseModelIntoAHeadAndBack) {
   const fs::path folder = model_folder("base");
   const auto base = AutoModel::from_config(tiny_bert());
   base->save_pretrained(folder);
@@ -138,7 +140,7 @@ TEST(Loading, ABaseFolderFillsAHeadAndBack) {
   EXPECT_TRUE(again->parameters()[0].equal(base->parameters()[0]));
 }
 
-TEST(Loading, ReadsOldNamesAndLeavesTables) {
+TEST(Loading, ReadsOldNamesAndIgnoresBuffers) {
   const fs::path folder = model_folder("old_names");
   const auto base = AutoModel::from_config(tiny_bert());
   base->save_pretrained(folder);
@@ -160,7 +162,7 @@ TEST(Loading, ReadsOldNamesAndLeavesTables) {
   EXPECT_EQ(again->loading_report().text(), "");
 }
 
-TEST(Loading, RefusesAnotherShapeUnlessTold) {
+TEST(Loading, RejectsADifferentShapeUnlessIgnored) {
   const fs::path folder = model_folder("shape");
   AutoModelForSequenceClassification::from_config(tiny_bert())
       ->save_pretrained(folder);
@@ -171,7 +173,7 @@ TEST(Loading, RefusesAnotherShapeUnlessTold) {
             folder.string(), {.num_labels = 5});
       }),
       folder.string() +
-          ": `classifier.bias` has shape [2], the model wants [5]");
+          ": `classifier.bias` has shape [2], but the model needs [5]");
   const auto model = AutoModelForSequenceClassification::from_pretrained(
       folder.string(),
       {.num_labels = 5, .ignore_mismatched_sizes = true, .report = false});
@@ -181,7 +183,7 @@ TEST(Loading, RefusesAnotherShapeUnlessTold) {
   EXPECT_EQ(model(tiny_batch()).logits.size(1), 5);
 }
 
-TEST(Loading, LoadsInTheTypeAskedFor) {
+TEST(Loading, LoadsInTheRequestedType) {
   const fs::path folder = model_folder("dtype");
   AutoModel::from_config(tiny_bert(), {.dtype = at::kBFloat16})
       ->save_pretrained(folder);
@@ -195,7 +197,7 @@ TEST(Loading, LoadsInTheTypeAskedFor) {
   EXPECT_EQ(same->config().common().dtype, "bfloat16");
 }
 
-TEST(Loading, TrainingDoesNotReachTheFile) {
+TEST(Loading, TrainingDoesNotChangeTheFile) {
   const fs::path folder = model_folder("private");
   AutoModel::from_config(tiny_bert())->save_pretrained(folder);
   const auto model = AutoModel::from_pretrained(folder.string());
@@ -220,7 +222,7 @@ TEST(Loading, StoresTiedWeightsOnce) {
   EXPECT_EQ(tensors.size(), model->named_parameters().size());
 }
 
-TEST(Loading, TakesATiedWeightUnderEitherName) {
+TEST(Loading, AcceptsATiedWeightUnderEitherName) {
   const fs::path folder = model_folder("either_name");
   const auto model = AutoModelForCausalLM::from_config(tiny_gpt2());
   model->save_pretrained(folder);
@@ -236,11 +238,11 @@ TEST(Loading, TakesATiedWeightUnderEitherName) {
   EXPECT_TRUE(again->parameters()[0].equal(model->parameters()[0]));
 }
 
-TEST(Loading, NamesAFolderThatIsNotThere) {
+TEST(Loading, ReportsAMissingFolder) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [] { (void)AutoModel::from_pretrained("no/such/folder"); }),
-      "`no/such/folder` is neither a folder nor a name on the Hub");
+      "`no/such/folder` is neither a folder nor a model name on the Hub");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of models that are recorded, with a device that plays back on the CPU.
+// Captured steps of models. The fake device replays graphs on the CPU.
 #include "transformers/model_recorder.h"
 
 #include <set>
@@ -16,12 +16,12 @@ namespace {
 
 struct LengthCase {
   std::int64_t tokens;
-  std::int64_t most;
+  std::int64_t max_tokens;
   std::int64_t padded;
 };
 
-TEST(PaddedLength, GoesInStepsOfAnEighthToAQuarter) {
-  for (const LengthCase& one : {
+TEST(PaddedLength, GrowsInStepsOfAnEighthToAQuarter) {
+  for (const auto& [tokens, max_tokens, padded] : {
            LengthCase{1, 512, 8},
            LengthCase{8, 512, 8},
            LengthCase{20, 512, 24},
@@ -32,17 +32,17 @@ TEST(PaddedLength, GoesInStepsOfAnEighthToAQuarter) {
            LengthCase{129, 512, 160},
            LengthCase{300, 512, 320},
            LengthCase{512, 512, 512},
-           // Never more than the model has positions for, and never less than
-           // there are.
+           // Never more than the model's positions, and never less than the
+           // number of tokens.
            LengthCase{97, 100, 97},
            LengthCase{90, 100, 96},
            LengthCase{5, 4, 5},
        }) {
-    EXPECT_EQ(padded_length(one.tokens, one.most), one.padded) << one.tokens;
+    EXPECT_EQ(padded_length(tokens, max_tokens), padded) << tokens;
   }
 }
 
-TEST(PaddedLength, AFewLengthsForAll) {
+TEST(PaddedLength, HasOnlyAFewValues) {
   std::set<std::int64_t> lengths;
   std::int64_t before = 0;
   for (std::int64_t tokens = 1; tokens <= 512; ++tokens) {
@@ -64,7 +64,7 @@ ModelInputs batch(std::int64_t tokens) {
   return inputs;
 }
 
-TEST(Padded, NewTokensAreMasked) {
+TEST(Padded, MasksTheAddedTokens) {
   ModelInputs inputs = batch(3);
   inputs.token_type_ids = at::ones({2, 3}, at::kLong);
 
@@ -79,7 +79,7 @@ TEST(Padded, NewTokensAreMasked) {
   EXPECT_TRUE(longer.labels.is_same(inputs.labels));
 }
 
-// A masked sum of the ids, times a weight, against the labels.
+// Regression of the labels on the masked sum of the ids.
 struct SmallModel : torch::nn::Module {
   SmallModel() {
     inner = register_module("inner", torch::nn::Linear(1, 1));
@@ -126,20 +126,20 @@ class ModelRecorderTest : public testing::Test {
   ModelRecorder recorder{model};
 };
 
-TEST_F(ModelRecorderTest, LengthsOfAStepShareARecording) {
-  const Padding padding{.most_tokens = 128, .id = 9};
+TEST_F(ModelRecorderTest, SimilarLengthsShareAGraph) {
+  const Padding padding{.max_tokens = 128, .id = 9};
   for (std::int64_t tokens = 17; tokens <= 24; ++tokens) {
     const ModelInputs inputs = batch(tokens);
     EXPECT_DOUBLE_EQ(step(inputs, padding), expected(inputs)) << tokens;
   }
 
-  EXPECT_EQ(recorder.calls().num_recordings(), 1);
-  EXPECT_EQ(recorder.calls().num_replays(), 7);
+  EXPECT_EQ(recorder.graphs().num_graphs(), 1);
+  EXPECT_EQ(recorder.graphs().num_replays(), 7);
   EXPECT_EQ(model.computed, 2);
 }
 
-TEST_F(ModelRecorderTest, WithoutAMaskNothingIsPadded) {
-  const Padding padding{.most_tokens = 128, .id = 9};
+TEST_F(ModelRecorderTest, DoesNotPadWithoutAMask) {
+  const Padding padding{.max_tokens = 128, .id = 9};
   for (std::int64_t tokens = 17; tokens <= 20; ++tokens) {
     ModelInputs inputs = batch(tokens);
     inputs.attention_mask = at::Tensor();
@@ -157,38 +157,38 @@ TEST_F(ModelRecorderTest, WithoutAMaskNothingIsPadded) {
           .loss.backward();
     }
   }
-  EXPECT_EQ(recorder.calls().num_recordings(), 4);
+  EXPECT_EQ(recorder.graphs().num_graphs(), 4);
 }
 
-// The last bits of a sum depend on how long it is.
-TEST_F(ModelRecorderTest, DeterministicModePadsNothing) {
+// The last bits of a sum depend on its length.
+TEST_F(ModelRecorderTest, DoesNotPadInDeterministicMode) {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
   for (int i = 0; i < 3; ++i) {
-    step(batch(17), {.most_tokens = 128});
-    step(batch(18), {.most_tokens = 128});
+    step(batch(17), {.max_tokens = 128});
+    step(batch(18), {.max_tokens = 128});
   }
   at::globalContext().setDeterministicAlgorithms(false, false);
 
-  EXPECT_EQ(recorder.calls().num_recordings(), 2);
+  EXPECT_EQ(recorder.graphs().num_graphs(), 2);
 }
 
-TEST_F(ModelRecorderTest, ModesAndFrozenParametersHaveTheirOwn) {
+TEST_F(ModelRecorderTest, ModesAndFrozenParametersHaveTheirOwnGraphs) {
   const ModelInputs inputs = batch(4);
-  const auto record = [&] {
+  const auto capture = [&] {
     for (int i = 0; i < 2; ++i) {
       EXPECT_DOUBLE_EQ(step(inputs), expected(inputs));
     }
-    return recorder.calls().num_recordings();
+    return recorder.graphs().num_graphs();
   };
 
-  EXPECT_EQ(record(), 1);
+  EXPECT_EQ(capture(), 1);
   model.inner->eval();
-  EXPECT_EQ(record(), 2);
+  EXPECT_EQ(capture(), 2);
   model.inner->bias.set_requires_grad(false);
-  EXPECT_EQ(record(), 3);
+  EXPECT_EQ(capture(), 3);
   model.inner->bias.set_requires_grad(true);
   model.inner->train();
-  EXPECT_EQ(record(), 3);
+  EXPECT_EQ(capture(), 3);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ using accelerate::message_of;
 using accelerate::TensorMap;
 using accelerate::UnsupportedError;
 
-TEST(Models, DrawWeightsLikeThePeer) {
+TEST(Models, InitialiseWeightsLikeHuggingFace) {
   torch::manual_seed(1);
   auto config = tiny_bert();
   config.vocab_size = 2000;
@@ -39,9 +39,10 @@ TEST(Models, DrawWeightsLikeThePeer) {
   }
 }
 
-// Norms are 1, biases 0, the padding's embedding 0, all else normal with the
-// config's deviation; what is drawn otherwise has a test of its own.
-void expect_drawn(const PreTrainedModel& model, double deviation) {
+// Norms are 1, biases and the embedding of the padding are 0, all other weights
+// are normally distributed with the config's standard deviation. GPT-2's
+// residual layers have their own test.
+void expect_initialised(const PreTrainedModel& model, double deviation) {
   for (const auto& [name, parameter] : model.named_parameters()) {
     if (name.ends_with("bias")) {
       EXPECT_TRUE(parameter.eq(0).all().item<bool>()) << name;
@@ -55,9 +56,9 @@ void expect_drawn(const PreTrainedModel& model, double deviation) {
   }
 }
 
-TEST(Models, AllDrawWithTheConfigsDeviation) {
+TEST(Models, InitialiseWeightsWithTheConfigsStandardDeviation) {
   torch::manual_seed(2);
-  expect_drawn(
+  expect_initialised(
       *AutoModelForMaskedLM::from_config(BertConfig{
           .vocab_size = 900,
           .hidden_size = 96,
@@ -73,13 +74,13 @@ TEST(Models, AllDrawWithTheConfigsDeviation) {
       .num_attention_heads = 2,
       .intermediate_size = 100,
       .initializer_range = 0.04});
-  expect_drawn(*roberta, 0.04);
+  expect_initialised(*roberta, 0.04);
   for (const auto& [name, parameter] : roberta->named_parameters()) {
     if (name.ends_with("word_embeddings.weight")) {
       EXPECT_EQ(parameter[1].abs().sum().item<double>(), 0.0);  // The padding.
     }
   }
-  expect_drawn(
+  expect_initialised(
       *AutoModelForMaskedLM::from_config(DistilBertConfig{
           .vocab_size = 900,
           .n_layers = 1,
@@ -88,7 +89,7 @@ TEST(Models, AllDrawWithTheConfigsDeviation) {
           .hidden_dim = 100,
           .initializer_range = 0.03}),
       0.03);
-  expect_drawn(
+  expect_initialised(
       *AutoModelForCausalLM::from_config(GPT2Config{
           .vocab_size = 900, .n_embd = 96, .n_layer = 1, .n_head = 2}),
       0.02);
@@ -99,10 +100,10 @@ TEST(Models, AllDrawWithTheConfigsDeviation) {
   llama.num_hidden_layers = 1;
   llama.num_attention_heads = 2;
   llama.initializer_range = 0.06;
-  expect_drawn(*AutoModelForCausalLM::from_config(llama), 0.06);
+  expect_initialised(*AutoModelForCausalLM::from_config(llama), 0.06);
 }
 
-TEST(Models, Gpt2DrawsResidualLayersNarrower) {
+TEST(Models, Gpt2InitialisesResidualLayersWithASmallerDeviation) {
   torch::manual_seed(1);
   auto config = tiny_gpt2();
   config.n_embd = 64;
@@ -142,7 +143,7 @@ TEST(Models, AnEmptyBatchHasNoLoss) {
       at::empty({0, 6}, at::kLong));
 }
 
-TEST(Models, DropOutAtTheConfigsRate) {
+TEST(Models, UseTheConfigsDropoutRate) {
   torch::manual_seed(3);
   auto config = tiny_bert();
   config.hidden_dropout_prob = 0.25;
@@ -160,8 +161,8 @@ TEST(Models, DropOutAtTheConfigsRate) {
   EXPECT_EQ(model(batch).last_hidden_state.eq(0).sum().item<std::int64_t>(), 0);
 }
 
-// The rate at which attention weights are dropped: those that are left are
-// larger, so that their sum is 1 on average.
+// Measures the dropout rate of attention weights. The remaining weights are
+// scaled up, so that their sum is 1 on average.
 double attention_rate(const Config& config) {
   torch::manual_seed(4);
   const auto model =
@@ -172,13 +173,13 @@ double attention_rate(const Config& config) {
           {{"input_ids", at::randint(3, 50, {40, 20}, at::kLong)}},
           {.output_attentions = true})
           .attentions.at(0);
-  // A causal model's later tokens have no weight to drop.
+  // In a causal model, later tokens have no weight that could be dropped.
   const auto seen = weights.sum(0, true).sum(1, true).ne(0).expand_as(weights);
   EXPECT_NEAR(weights.sum(-1).mean().item<double>(), 1.0, 0.02);
   return weights.masked_select(seen).eq(0).to(at::kFloat).mean().item<double>();
 }
 
-TEST(Models, AttentionDropsOutAtTheConfigsRate) {
+TEST(Models, UseTheConfigsAttentionDropoutRate) {
   auto bert = tiny_bert();
   bert.attention_probs_dropout_prob = 0.3;
   EXPECT_NEAR(attention_rate(bert), 0.3, 0.01);
@@ -216,7 +217,7 @@ TEST(Models, AttentionDropsOutAtTheConfigsRate) {
   EXPECT_NEAR(attention_rate(llama), 0.25, 0.01);
 }
 
-TEST(Models, ClassifierDropsOutAtItsOwnRate) {
+TEST(Models, UseTheClassifierDropoutRate) {
   torch::manual_seed(5);
   auto config = tiny_bert();
   config.hidden_dropout_prob = 0;
@@ -225,7 +226,7 @@ TEST(Models, ClassifierDropsOutAtItsOwnRate) {
   config.common.num_labels = 1;
   const auto model = AutoModelForSequenceClassification::from_config(config);
   {
-    // One feature of the pooled token alone reaches the logit.
+    // The logit depends on a single feature of the pooled token.
     const at::NoGradGuard no_grad;
     for (const auto& [name, parameter] : model->named_parameters()) {
       if (name == "classifier.weight") {
@@ -242,7 +243,7 @@ TEST(Models, ClassifierDropsOutAtItsOwnRate) {
   EXPECT_NEAR(logits.eq(0).to(at::kFloat).mean().item<double>(), 0.3, 0.03);
 }
 
-TEST(Models, RefuseAMaskOfNumbersToAdd) {
+TEST(Models, RejectAnAdditiveMask) {
   const auto model = AutoModel::from_config(tiny_bert());
   const auto ids = tiny_batch().at("input_ids");
   const auto call = [&](const at::Tensor& mask) {
@@ -251,8 +252,8 @@ TEST(Models, RefuseAMaskOfNumbersToAdd) {
 
   EXPECT_EQ(
       message_of<ArgumentError>([&] { call(at::zeros({2, 1, 6, 6})); }),
-      "`attention_mask` has shape [2, 1, 6, 6] and type Float; one of numbers "
-      "to add is not taken");
+      "`attention_mask` has shape [2, 1, 6, 6] and type Float; additive masks "
+      "are not supported");
   EXPECT_NO_THROW(call(at::ones({2, 1, 6, 6}, at::kBool)));
   EXPECT_NO_THROW(call(at::ones({2, 6})));
 }
@@ -271,7 +272,7 @@ std::vector<at::Tensor> gradients(
   return result;
 }
 
-TEST(Models, CheckpointingChangesNoGradient) {
+TEST(Models, GradientCheckpointingChangesNoGradient) {
   const auto model =
       AutoModelForSequenceClassification::from_config(tiny_bert());
   const auto expected = gradients(model);
@@ -284,7 +285,7 @@ TEST(Models, CheckpointingChangesNoGradient) {
   }
 }
 
-TEST(Models, CheckpointingReachesLayersAboveFrozenEmbeddings) {
+TEST(Models, GradientCheckpointingWorksWithFrozenEmbeddings) {
   const auto model =
       AutoModelForSequenceClassification::from_config(tiny_bert());
   for (const auto& [name, parameter] : model->named_parameters()) {
@@ -300,26 +301,26 @@ TEST(Models, CheckpointingReachesLayersAboveFrozenEmbeddings) {
   }
 }
 
-TEST(Models, ReturnsHiddenStatesAndAttentionsWhenAsked) {
+TEST(Models, ReturnHiddenStatesAndAttentionsOnRequest) {
   const auto model = AutoModelForCausalLM::from_config(tiny_gpt2());
   model->eval();
   const TensorMap batch = {{"input_ids", tiny_batch().at("input_ids")}};
 
   const auto plain = model(batch);
-  const auto asked =
+  const auto full =
       model(batch, {.output_hidden_states = true, .output_attentions = true});
 
   EXPECT_TRUE(plain.hidden_states.empty());
   EXPECT_FALSE(plain.loss.defined());
-  ASSERT_EQ(asked.hidden_states.size(), 3U);
-  ASSERT_EQ(asked.attentions.size(), 2U);
+  ASSERT_EQ(full.hidden_states.size(), 3U);
+  ASSERT_EQ(full.attentions.size(), 2U);
   EXPECT_EQ(
-      asked.attentions[0].sizes(), (std::vector<std::int64_t>{2, 2, 6, 6}));
-  EXPECT_TRUE(asked.attentions[0].sum(-1).allclose(at::ones({2, 2, 6})));
-  EXPECT_TRUE(asked.logits.allclose(plain.logits, 1e-5, 1e-6));
+      full.attentions[0].sizes(), (std::vector<std::int64_t>{2, 2, 6, 6}));
+  EXPECT_TRUE(full.attentions[0].sum(-1).allclose(at::ones({2, 2, 6})));
+  EXPECT_TRUE(full.logits.allclose(plain.logits, 1e-5, 1e-6));
 }
 
-TEST(Models, GivenEmbeddingsStandForIds) {
+TEST(Models, AcceptEmbeddingsInsteadOfIds) {
   const auto model = AutoModel::from_config(tiny_bert());
   model->eval();
   const auto ids = tiny_batch().at("input_ids");
@@ -334,18 +335,18 @@ TEST(Models, GivenEmbeddingsStandForIds) {
 struct BadBatch {
   const char* name;
   TensorMap batch;
-  const char* what;
+  const char* message;
 };
 
 class BadBatches : public testing::TestWithParam<BadBatch> {};
 
-TEST_P(BadBatches, AreRefused) {
+TEST_P(BadBatches, AreRejected) {
   const auto model =
       AutoModelForSequenceClassification::from_config(tiny_bert());
 
   EXPECT_EQ(
       message_of<ArgumentError>([&] { (void)model(GetParam().batch); }),
-      GetParam().what);
+      GetParam().message);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -359,50 +360,52 @@ INSTANTIATE_TEST_SUITE_P(
         BadBatch{
             "unknown",
             {{"idx", at::zeros({1})}},
-            "the batch has `idx`; a model takes attention_mask, "
-            "end_positions, input_ids, inputs_embeds, labels, position_ids, "
+            "the batch has the column `idx`, but a model accepts only "
+            "attention_mask, end_positions, input_ids, inputs_embeds, labels, "
+            "position_ids, "
             "start_positions, token_type_ids"},
         BadBatch{
             "shape",
             {{"input_ids", at::zeros({3}, at::kLong)}},
-            "`input_ids` has shape [3], not 2 dimensions"},
+            "`input_ids` has shape [3], but it must have 2 dimensions"},
         BadBatch{
             "mask",
             {{"input_ids", at::zeros({2, 3}, at::kLong)},
              {"attention_mask", at::ones({2, 4}, at::kLong)}},
-            "`attention_mask` has shape [2, 4] for 3 tokens"},
+            "`attention_mask` has shape [2, 4], but the number of tokens in "
+            "a row is 3"},
         BadBatch{
             "labels",
             {{"input_ids", at::zeros({2, 3}, at::kLong)},
              {"labels", at::zeros({3}, at::kLong)}},
-            "`labels` have shape [3] for logits of shape [2, 2]"}),
-    [](const auto& tested) { return std::string(tested.param.name); });
+            "`labels` has shape [3], but the logits have shape [2, 2]"}),
+    [](const auto& test) { return std::string(test.param.name); });
 
-TEST(Models, LastTokensNeedAPaddingId) {
+TEST(Models, LastTokenClassifiersNeedAPaddingId) {
   auto config = tiny_gpt2();
   config.pad_token_id.reset();
   const auto model = AutoModelForSequenceClassification::from_config(config);
 
   EXPECT_EQ(
       message_of<ArgumentError>([&] { (void)model(tiny_batch()); }),
-      "the config has no `pad_token_id`, so that the last token of each of 2 "
-      "rows cannot be told");
+      "the config has no `pad_token_id`, which is needed to find the "
+      "last token of each row in a batch of 2");
 }
 
-TEST(Models, NamesAHeadThatAnArchitectureLacks) {
+TEST(Models, ReportAHeadThatAnArchitectureDoesNotHave) {
   EXPECT_EQ(
       message_of<UnsupportedError>(
           [] { (void)AutoModelForMaskedLM::from_config(tiny_gpt2()); }),
-      "models of type `gpt2` have no head for masked language modelling");
+      "models of type `gpt2` have no head for masked language modeling");
 }
 
-TEST(Models, RefuseAnUnknownAttention) {
+TEST(Models, RejectAnUnknownAttentionImplementation) {
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         (void)AutoModel::from_config(
             tiny_bert(), {.attn_implementation = "flash"});
       }),
-      "`attn_implementation` is `flash`, not one of sdpa, eager");
+      "`attn_implementation` is `flash`; it must be sdpa or eager");
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ using accelerate::ArgumentError;
 using accelerate::Json;
 using accelerate::StateError;
 
-/// Two groups with the learning rates of tests/parity/make_schedulers.py.
+/// Two parameter groups with the learning rates of
+/// tests/parity/make_schedulers.py.
 torch::optim::SGD two_groups() {
   const auto group = [](double lr) {
     return torch::optim::OptimizerParamGroup(
@@ -67,28 +68,30 @@ Json golden_schedules() {
   return Json::parse(accelerate::read_file(path, 1 << 20), {.source = path});
 }
 
-TEST(GetScheduler, SetsTheRatesOfPythonTransformers) {
+TEST(GetScheduler, SetsTheSameRatesAsHuggingFaceTransformers) {
   const Json cases = golden_schedules();
   ASSERT_GE(cases.size(), 20U);
-  for (const Json& one : cases.as_array()) {
-    SCOPED_TRACE(one.at("name").as_string() + one.at("options").dump());
+  for (const Json& golden : cases.as_array()) {
+    SCOPED_TRACE(golden.at("name").as_string() + golden.at("options").dump());
     auto optimizer = two_groups();
     auto scheduler = get_scheduler(
-        one.at("name").as_string(), optimizer, options_of(one.at("options")));
-    for (const Json& rates : one.at("lr").as_array()) {
-      const auto& seen = scheduler.get_last_lr();
-      EXPECT_NEAR(seen.at(0), rates.at(0).as_double(), 1e-15);
-      EXPECT_NEAR(seen.at(1), rates.at(1).as_double(), 1e-15);
+        golden.at("name").as_string(),
+        optimizer,
+        options_of(golden.at("options")));
+    for (const Json& expected : golden.at("lr").as_array()) {
+      const auto& rates = scheduler.get_last_lr();
+      EXPECT_NEAR(rates.at(0), expected.at(0).as_double(), 1e-15);
+      EXPECT_NEAR(rates.at(1), expected.at(1).as_double(), 1e-15);
       scheduler.step();
     }
   }
 }
 
-TEST(GetScheduler, EveryNameButPlateauIsInTheGoldenFile) {
+TEST(GetScheduler, EveryNameExceptPlateauIsInTheGoldenFile) {
   const Json cases = golden_schedules();
   std::vector<std::string> names = scheduler_names();
-  for (const Json& one : cases.as_array()) {
-    std::erase(names, one.at("name").as_string());
+  for (const Json& golden : cases.as_array()) {
+    std::erase(names, golden.at("name").as_string());
   }
   EXPECT_THAT(names, testing::ElementsAre("reduce_lr_on_plateau"));
 }
@@ -130,7 +133,7 @@ TEST(GetScheduler, PlateauStepsWithAMetric) {
   EXPECT_THROW(scheduler.step(), StateError);
 }
 
-TEST(GetScheduler, OthersTakeNoMetric) {
+TEST(GetScheduler, OtherSchedulesRejectAMetric) {
   auto optimizer = two_groups();
   auto scheduler = get_scheduler("constant", optimizer);
 
@@ -143,41 +146,41 @@ struct BadOptions {
   const char* text;
 };
 
-TEST(GetScheduler, RefusesWhatItCannotUse) {
+TEST(GetScheduler, RejectsMissingUnusedAndInvalidOptions) {
   const std::vector<BadOptions> cases{
-      {"liner", {}, "there is no schedule `liner`"},
+      {"liner", {}, "there is no schedule named `liner`"},
       {"linear", {.num_training_steps = 3}, "needs `num_warmup_steps`"},
       {"linear", {.num_warmup_steps = 3}, "needs `num_training_steps`"},
       {"linear",
        {.num_warmup_steps = -1, .num_training_steps = 3},
-       "`num_warmup_steps` of the schedule `linear` is -1"},
+       "`num_warmup_steps` for the schedule `linear` is -1"},
       {"linear",
        {.num_warmup_steps = 0, .num_training_steps = 3, .power = 2.0},
-       "`linear` has no `power`"},
+       "`linear` does not use `power`"},
       {"constant",
        {.plateau = accelerate::ReduceLROnPlateauOptions()},
-       "`constant` has no `plateau`"},
+       "`constant` does not use `plateau`"},
       {"polynomial",
        {.num_warmup_steps = 0, .num_training_steps = 3, .lr_end = 0.5},
-       "`lr_end` of the schedule `polynomial` is 0.5"},
+       "`lr_end` for the schedule `polynomial` is 0.5"},
       {"inverse_sqrt",
        {.num_warmup_steps = 0, .timescale = 0},
-       "`timescale` of the schedule `inverse_sqrt` is 0"},
+       "`timescale` for the schedule `inverse_sqrt` is 0"},
       {"cosine_with_min_lr",
        {.num_warmup_steps = 0, .num_training_steps = 3},
-       "needs `min_lr` or `min_lr_rate`"},
+       "needs exactly one of `min_lr` and `min_lr_rate`"},
       {"warmup_stable_decay",
        {.num_warmup_steps = 2, .num_training_steps = 3},
        "needs `num_decay_steps`"},
       {"warmup_stable_decay",
        {.num_warmup_steps = 2, .num_training_steps = 3, .num_decay_steps = 2},
-       "are more than `num_training_steps`, 3"},
+       "exceeds `num_training_steps` (3)"},
       {"warmup_stable_decay",
        {.num_warmup_steps = 0,
         .num_training_steps = 3,
         .num_decay_steps = 2,
         .decay_type = "steep"},
-       "`decay_type` of the schedule `warmup_stable_decay` is \"steep\""},
+       "`decay_type` for the schedule `warmup_stable_decay` is \"steep\""},
   };
   for (const auto& [name, options, text] : cases) {
     auto optimizer = two_groups();

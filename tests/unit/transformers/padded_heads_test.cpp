@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads whose batches are padded to a few lengths before they are recorded,
-// with a device that plays back on the CPU.
+// Heads whose batches are padded to a few lengths before capture. The fake
+// device replays captured graphs on the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,28 +19,28 @@ using accelerate::AutocastModule;
 using accelerate::AutocastPolicy;
 using accelerate::TensorMap;
 
-struct Outcome {
+struct StepResult {
   double loss = 0.0;
   at::Tensor logits;
   std::vector<at::Tensor> gradients;
 };
 
 template <typename Model>
-Outcome step(const Model& model, const TensorMap& batch) {
+StepResult step(const Model& model, const TensorMap& batch) {
   model.module()->zero_grad();
-  const auto result = model(batch);
-  result.loss.backward();
-  Outcome outcome{result.loss.template item<double>(), result.logits, {}};
+  const auto output = model(batch);
+  output.loss.backward();
+  StepResult result{output.loss.template item<double>(), output.logits, {}};
   for (const at::Tensor& parameter : model.module()->parameters()) {
-    outcome.gradients.push_back(
+    result.gradients.push_back(
         parameter.grad().defined() ? parameter.grad().clone()
                                    : at::zeros_like(parameter));
   }
-  return outcome;
+  return result;
 }
 
 template <typename Model>
-void set_records(const Model& model, bool on) {
+void set_record_steps(const Model& model, bool on) {
   dynamic_cast<AutocastModule&>(*model.module())
       .set_autocast(
           AutocastPolicy{c10::kCPU, accelerate::Precision::no, {}, on, {}});
@@ -57,7 +57,7 @@ TensorMap batch_of(std::int64_t tokens, bool with_mask) {
   return batch;
 }
 
-// Lengths that share a recording give what they give by themselves.
+// Lengths that share a captured graph give the same results as eager steps.
 template <typename Model, typename Labels>
 void expect_same(const Model& model, bool with_mask, const Labels& labels_of) {
   const accelerate::FakeDevice gpu{c10::kCPU};
@@ -66,30 +66,30 @@ void expect_same(const Model& model, bool with_mask, const Labels& labels_of) {
     SCOPED_TRACE(tokens);
     TensorMap batch = batch_of(tokens, with_mask);
     batch.insert_or_assign("labels", labels_of(batch.at("input_ids")));
-    set_records(model, false);
-    const Outcome plain = step(model, batch);
-    set_records(model, true);
-    Outcome recorded;
-    for (int i = 0; i < 3; ++i) {  // As it is, recorded, played back.
-      recorded = step(model, batch);
+    set_record_steps(model, false);
+    const StepResult eager = step(model, batch);
+    set_record_steps(model, true);
+    StepResult replayed;
+    for (int i = 0; i < 3; ++i) {  // Eager, captured, replayed.
+      replayed = step(model, batch);
     }
     EXPECT_EQ(model->recorded_steps(), 2);
-    EXPECT_NEAR(recorded.loss, plain.loss, 1e-5);
-    ASSERT_EQ(recorded.logits.sizes(), plain.logits.sizes());
-    EXPECT_TRUE(at::allclose(recorded.logits, plain.logits, 1e-4, 1e-5));
-    for (std::size_t i = 0; i < plain.gradients.size(); ++i) {
+    EXPECT_NEAR(replayed.loss, eager.loss, 1e-5);
+    ASSERT_EQ(replayed.logits.sizes(), eager.logits.sizes());
+    EXPECT_TRUE(at::allclose(replayed.logits, eager.logits, 1e-4, 1e-5));
+    for (std::size_t i = 0; i < eager.gradients.size(); ++i) {
       EXPECT_TRUE(
-          at::allclose(recorded.gradients[i], plain.gradients[i], 1e-3, 1e-6))
+          at::allclose(replayed.gradients[i], eager.gradients[i], 1e-3, 1e-6))
           << i;
     }
   }
-  set_records(model, true);
+  set_record_steps(model, true);
   for (std::int64_t tokens = 9; tokens <= 16; ++tokens) {
     TensorMap batch = batch_of(tokens, with_mask);
     batch.insert_or_assign("labels", labels_of(batch.at("input_ids")));
     step(model, batch);
   }
-  EXPECT_EQ(model->recorded_steps(), 7);  // One recording for all.
+  EXPECT_EQ(model->recorded_steps(), 7);  // One graph for all lengths.
 }
 
 BertConfig bert_without_dropout() {
@@ -111,7 +111,7 @@ at::Tensor some_ignored(const at::Tensor& ids, std::int64_t classes) {
   return ids.remainder(classes).masked_fill(ids.remainder(3).eq(0), -100);
 }
 
-TEST(PaddedHeads, TokensHaveTheirClasses) {
+TEST(PaddedHeads, TokenClassification) {
   at::manual_seed(1);
   expect_same(
       AutoModelForTokenClassification::from_config(bert_without_dropout()),
@@ -119,7 +119,7 @@ TEST(PaddedHeads, TokensHaveTheirClasses) {
       [](const at::Tensor& ids) { return some_ignored(ids, 2); });
 }
 
-TEST(PaddedHeads, MaskedTokensAreFound) {
+TEST(PaddedHeads, MaskedLanguageModeling) {
   at::manual_seed(2);
   expect_same(
       AutoModelForMaskedLM::from_config(bert_without_dropout()),
@@ -127,7 +127,7 @@ TEST(PaddedHeads, MaskedTokensAreFound) {
       [](const at::Tensor& ids) { return some_ignored(ids, 50); });
 }
 
-TEST(PaddedHeads, TheNextTokenNeedsNoMask) {
+TEST(PaddedHeads, CausalLanguageModelingWithAndWithoutAMask) {
   at::manual_seed(3);
   for (const bool with_mask : {false, true}) {
     expect_same(
@@ -137,7 +137,7 @@ TEST(PaddedHeads, TheNextTokenNeedsNoMask) {
   }
 }
 
-TEST(PaddedHeads, TheLastTokenIsFound) {
+TEST(PaddedHeads, ClassificationByTheLastToken) {
   at::manual_seed(4);
   expect_same(
       AutoModelForSequenceClassification::from_config(gpt2_without_dropout()),
@@ -145,20 +145,16 @@ TEST(PaddedHeads, TheLastTokenIsFound) {
       [](const at::Tensor& ids) { return ids.select(1, 0).remainder(2); });
 }
 
-TEST(PaddedHeads, AStepThatIsNotRecordedSaysWhyOnce) {
+TEST(PaddedHeads, EagerStepsPrintTheReasonOnce) {
   const accelerate::FakeDevice gpu{c10::kCPU};
   auto model = AutoModelForCausalLM::from_config(gpt2_without_dropout());
   model->train();
   TensorMap batch = batch_of(8, false);
   batch.insert_or_assign("labels", batch.at("input_ids"));
-  const auto said = [&](const std::string& why_not) {
+  const auto printed = [&](const std::string& reason) {
     dynamic_cast<AutocastModule&>(*model.module())
         .set_autocast(AutocastPolicy{
-            c10::kCPU,
-            accelerate::Precision::no,
-            {},
-            why_not.empty(),
-            why_not});
+            c10::kCPU, accelerate::Precision::no, {}, reason.empty(), reason});
     testing::internal::CaptureStderr();
     for (int i = 0; i < 3; ++i) {
       step(model, batch);
@@ -166,15 +162,15 @@ TEST(PaddedHeads, AStepThatIsNotRecordedSaysWhyOnce) {
     return testing::internal::GetCapturedStderr();
   };
 
-  EXPECT_EQ(said(""), "");
+  EXPECT_EQ(printed(""), "");
   EXPECT_EQ(
-      said("there are 2 processes"),
-      "note: steps are not recorded: there are 2 processes\n");
+      printed("there are 2 processes"),
+      "note: CUDA graphs are off: there are 2 processes\n");
   model->gradient_checkpointing_enable();
   EXPECT_EQ(
-      said(""),
-      "note: steps are not recorded: gradient checkpointing computes layers a "
-      "second time\n");
+      printed(""),
+      "note: CUDA graphs are off: gradient checkpointing recomputes the "
+      "layers in the backward pass\n");
   EXPECT_EQ(model->recorded_steps(), 0);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models small enough to be made and run in milliseconds.
+// Models that are small enough to run in milliseconds.
 #pragma once
 
 #include <torch/types.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop of the tutorial, with a model of ours.
+// The training loop of the tutorial with a small model.
 #include <filesystem>
 #include <vector>
 
@@ -9,13 +9,13 @@
 #include <torch/utils.h>
 
 #include "accelerate/accelerate.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/transformers.h"
 
 namespace transformers {
 namespace {
 
-/// Two tokens; the label is whether the first is an even one.
+/// Rows of two tokens. The label is the parity of the first one.
 struct EvenTokens {
   std::int64_t size() const { return 64; }
   accelerate::TensorMap get(std::size_t index) const {
@@ -42,7 +42,7 @@ std::string saved_checkpoint() {
   return folder;
 }
 
-/// The losses of five epochs, in the tutorial's words.
+/// Runs the tutorial's code and returns the losses of five epochs.
 std::vector<double> train(accelerate::Accelerator& accelerator) {
   const std::string checkpoint = saved_checkpoint();
   accelerate::DataLoader train_dataloader(EvenTokens(), {.batch_size = 16});
@@ -79,7 +79,7 @@ std::vector<double> train(accelerate::Accelerator& accelerator) {
   return losses;
 }
 
-TEST(Train, TheTutorialsLoopLearns) {
+TEST(Train, TheTutorialsLoopReducesTheLoss) {
   accelerate::Accelerator accelerator({.cpu = true});
 
   const auto losses = train(accelerator);
@@ -88,7 +88,7 @@ TEST(Train, TheTutorialsLoopLearns) {
   EXPECT_LT(losses.back(), 0.8 * losses.front());
 }
 
-TEST(Train, MixedPrecisionRunsInsideTheModel) {
+TEST(Train, UsesMixedPrecisionInsideTheModel) {
   accelerate::Accelerator plain({.cpu = true});
   const auto expected = train(plain);
   accelerate::Accelerator accelerator(
@@ -96,7 +96,7 @@ TEST(Train, MixedPrecisionRunsInsideTheModel) {
 
   const auto losses = train(accelerator);
 
-  EXPECT_NE(losses.front(), expected.front());  // It did compute in bf16.
+  EXPECT_NE(losses.front(), expected.front());  // The model used bf16.
   EXPECT_NEAR(losses.front(), expected.front(), 1e-2);
   EXPECT_LT(losses.back(), 0.8 * losses.front());
 }

@@ -34,14 +34,14 @@ c10::intrusive_ptr<c10d::Backend::Options> MpiBackend::getBackendOptions() {
 
 void MpiBackend::abort() {
   group_->health.fail("it was aborted");
-  group_->runtime.give_up_finalize();
+  group_->runtime.skip_finalize();
 }
 
 void MpiBackend::setTimeout(std::chrono::milliseconds timeout) {
   if (timeout <= std::chrono::milliseconds(0)) {
     throw ArgumentError(
-        str_cat("a timeout of ", timeout.count(), " ms"),
-        "pass a timeout above 0");
+        str_cat("the timeout is ", timeout.count(), " ms"),
+        "pass a timeout greater than 0");
   }
   timeout_ = timeout;
 }
@@ -56,23 +56,23 @@ c10d::ErrorType MpiBackend::getError() {
 }
 
 std::chrono::milliseconds MpiBackend::timeout_or(
-    std::chrono::milliseconds given) const {
-  return given > std::chrono::milliseconds(0) ? given : timeout_.load();
+    std::chrono::milliseconds requested) const {
+  return requested > std::chrono::milliseconds(0) ? requested : timeout_.load();
 }
 
 c10::intrusive_ptr<c10d::Work> MpiBackend::submit(Call call, Body body) {
   group_->health.require_usable();
-  auto kept = std::make_shared<Tensors>();
+  auto tensors = std::make_shared<Tensors>();
   const auto make = [&](std::uint64_t sequence) {
     Operation operation{
         call.name, sequence, timeout_or(call.timeout), Clock::time_point()};
     auto work = c10::make_intrusive<MpiWork>(
         group_, call.type, std::move(operation), std::move(call.results));
-    auto run = [kept, body = std::move(body)](Collectives& collectives) {
-      body(collectives, *kept);
-      kept->store();
+    auto run = [tensors, body = std::move(body)](Collectives& collectives) {
+      body(collectives, *tensors);
+      tensors->store();
     };
-    return Job{std::move(work), std::move(run), kept};
+    return Job{std::move(work), std::move(run), tensors};
   };
   return engine_->submit(make, !call.async);
 }

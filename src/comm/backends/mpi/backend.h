@@ -17,22 +17,26 @@
 
 namespace accelerate::mpi {
 
-/// Collectives of dense CPU tensors over MPI.
+/// Collectives on dense CPU tensors over MPI.
 ///
-/// Calls return at once; the work is done in the order of the calls on one
-/// thread, or on the caller's if `asyncOp` is false and nothing else is under
-/// way. `send` and `recv` are started by the call itself, so they wait for no
-/// collective and no collective for them.
+/// Collectives run one after the other in the order of the calls, on a separate
+/// thread. If `asyncOp` is false and no other collective is pending, the
+/// collective runs on the caller's thread instead. `send` and `recv` start
+/// immediately: they do not wait for collectives, and collectives do not wait
+/// for messages.
 ///
-/// Reductions go from rank 0 to the last, so results repeat bit for bit and
-/// are equal on all ranks. 16-bit floats are reduced in fp32 and rounded once.
+/// Reductions combine values in rank order, so results are reproducible bit for
+/// bit and the same on all ranks. 16-bit floats are reduced in fp32 and rounded
+/// once.
 ///
-/// Bad arguments throw `ArgumentError` or `UnsupportedError` from the call. A
-/// failure of MPI and a timeout throw `DistributedError` from `wait`; the
-/// group is unusable then, and every later call throws the first reason.
+/// A call with invalid arguments throws `ArgumentError` or `UnsupportedError`.
+/// After an MPI failure or a timeout, `wait` on the returned work throws
+/// `DistributedError`. The process group is then unusable, and every later
+/// operation fails with the first reason.
 ///
 /// Thread-safe. All ranks must make the same collective calls in the same
-/// order. The destructor finishes what is under way, unless an exception is.
+/// order. The destructor finishes pending operations, unless it runs during
+/// stack unwinding.
 class MpiBackend : public c10d::Backend {
  public:
   using Tensors1 = std::vector<at::Tensor>;
@@ -45,10 +49,10 @@ class MpiBackend : public c10d::Backend {
   const std::string getBackendName() const override { return "mpi"; }
   c10::intrusive_ptr<Options> getBackendOptions() override;
   void setTimeout(std::chrono::milliseconds timeout) override;
-  void setSequenceNumberForGroup() override {}  // It starts at 0 everywhere.
+  void setSequenceNumberForGroup() override {}  // Starts at 0 on all ranks.
   std::uint64_t getSequenceNumberForGroup() override;
   c10d::ErrorType getError() override;
-  /// Ends what is under way, here and now; the group is unusable then.
+  /// Fails all pending operations immediately; makes the group unusable.
   void abort() override;
 
   WorkPtr broadcast(
@@ -109,7 +113,7 @@ class MpiBackend : public c10d::Backend {
   WorkPtr recvAnysource(Tensors1& tensors, int tag) override;
 
  private:
-  /// What every collective needs to be called.
+  /// The arguments that every collective has.
   struct Call {
     c10d::OpType type;
     const char* name;
@@ -132,7 +136,8 @@ class MpiBackend : public c10d::Backend {
   Message new_message(
       c10d::OpType type, const char* name, const at::Tensor& tensor);
   void check_tag(const char* name, int tag) const;
-  std::chrono::milliseconds timeout_or(std::chrono::milliseconds given) const;
+  std::chrono::milliseconds timeout_or(
+      std::chrono::milliseconds requested) const;
 
   const std::shared_ptr<Group> group_;
   const std::shared_ptr<Engine> engine_;

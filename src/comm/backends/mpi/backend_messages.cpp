@@ -11,7 +11,7 @@ namespace accelerate::mpi {
 void MpiBackend::check_tag(const char* name, int tag) const {
   if (tag < 0 || tag > group_->runtime.largest_tag()) {
     throw ArgumentError(
-        str_cat(name, ": there is no tag ", tag),
+        str_cat(name, ": tag ", tag, " is out of range"),
         str_cat("pass a tag from 0 to ", group_->runtime.largest_tag()));
   }
 }
@@ -24,7 +24,7 @@ Message MpiBackend::new_message(
   const auto deadline = operation.deadline;
   auto work = c10::make_intrusive<MpiWork>(
       group_, type, std::move(operation), Tensors1{tensor});
-  work->help_with([engine = engine_] { engine->poll_messages(); });
+  work->set_progress([engine = engine_] { engine->poll_messages(); });
   return Message{
       std::move(work), Requests(group_->runtime), {}, deadline, [] {}};
 }
@@ -38,7 +38,7 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::send(
   const at::Tensor flat = tensor.contiguous();
   message.requests.keep(flat);
   message.requests.send(group_->messages, bytes_of(flat), to, tag);
-  message.peer = to;
+  message.other_rank = to;
   auto work = message.work;
   engine_->post(std::move(message));
   return work;
@@ -49,12 +49,13 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::receive(
   const at::Tensor& tensor = only_tensor(name, tensors);
   check_tag(name, tag);
   Message message = new_message(type, name, tensor);
-  auto kept = std::make_shared<Tensors>();
-  message.requests.keep(kept);
-  message.finish = [kept] { kept->store(); };
-  message.requests.receive(group_->messages, kept->output(tensor), from, tag);
+  auto buffers = std::make_shared<Tensors>();
+  message.requests.keep(buffers);
+  message.finish = [buffers] { buffers->store(); };
+  message.requests.receive(
+      group_->messages, buffers->output(tensor), from, tag);
   if (from != MPI_ANY_SOURCE) {
-    message.peer = from;
+    message.other_rank = from;
   }
   auto work = message.work;
   engine_->post(std::move(message));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives of `MpiBackend` that move data as it is.
+// The collectives of `MpiBackend` that move data without reducing it.
 #include <numeric>
 #include <utility>
 
@@ -14,45 +14,45 @@ std::int64_t count(const std::vector<at::Tensor>& tensors) {
   return static_cast<std::int64_t>(tensors.size());
 }
 
-std::size_t total_bytes(const std::vector<Bytes>& pieces) {
+std::size_t total_bytes(const std::vector<Bytes>& chunks) {
   return std::accumulate(
-      pieces.begin(), pieces.end(), std::size_t{0}, [](std::size_t n, Bytes p) {
+      chunks.begin(), chunks.end(), std::size_t{0}, [](std::size_t n, Bytes p) {
         return n + p.size();
       });
 }
 
 std::vector<Bytes> outputs_of(
     Tensors& memory, const std::vector<at::Tensor>& tensors) {
-  std::vector<Bytes> pieces;
+  std::vector<Bytes> chunks;
   for (const at::Tensor& tensor : tensors) {
-    pieces.push_back(memory.output(tensor));
+    chunks.push_back(memory.output(tensor));
   }
-  return pieces;
+  return chunks;
 }
 
 std::vector<ConstBytes> inputs_of(
     Tensors& memory, const std::vector<at::Tensor>& tensors) {
-  std::vector<ConstBytes> pieces;
+  std::vector<ConstBytes> chunks;
   for (const at::Tensor& tensor : tensors) {
-    pieces.push_back(memory.input(tensor));
+    chunks.push_back(memory.input(tensor));
   }
-  return pieces;
+  return chunks;
 }
 
-// Cuts a buffer into pieces of the given numbers of rows.
+// Cuts a buffer into chunks of the given numbers of rows.
 template <typename Span>
 std::vector<Span> cut(
     Span whole,
     const std::vector<std::int64_t>& splits,
     std::size_t row_bytes) {
-  std::vector<Span> pieces;
+  std::vector<Span> chunks;
   std::size_t begin = 0;
   for (const std::int64_t rows : splits) {
     const std::size_t bytes = static_cast<std::size_t>(rows) * row_bytes;
-    pieces.push_back(whole.subspan(begin, bytes));
+    chunks.push_back(whole.subspan(begin, bytes));
     begin += bytes;
   }
-  return pieces;
+  return chunks;
 }
 
 std::int64_t rows_of(const at::Tensor& tensor) {
@@ -64,7 +64,7 @@ std::size_t row_bytes(const at::Tensor& tensor) {
   return rows == 0 ? 0 : tensor.nbytes() / rows;
 }
 
-// Rows for each rank, equal ones if nothing was said.
+// Rows for each rank; equal numbers if `splits` is empty.
 std::vector<std::int64_t> checked_splits(
     const char* side,
     const std::vector<std::int64_t>& splits,
@@ -76,8 +76,15 @@ std::vector<std::int64_t> checked_splits(
     if (rows % size != 0) {
       throw ArgumentError(
           str_cat(
-              kName, ": ", rows, " rows of ", side, " do not divide by ", size),
-          "pass split sizes");
+              kName,
+              ": the ",
+              rows,
+              " rows of the ",
+              side,
+              " cannot be split evenly among ",
+              size,
+              " ranks"),
+          str_cat("pass ", side, " split sizes that add up to ", rows));
     }
     return std::vector<std::int64_t>(
         static_cast<std::size_t>(size), rows / size);
@@ -88,12 +95,31 @@ std::vector<std::int64_t> checked_splits(
   for (const std::int64_t split : splits) {
     if (split < 0) {
       throw ArgumentError(
-          str_cat(kName, ": a split size of ", side, " is ", split),
-          "pass 0 or more");
+          str_cat(
+              kName,
+              ": an ",
+              side,
+              " split size is ",
+              split,
+              ", but must not be negative"),
+          "pass split sizes of 0 or more");
     }
     sum += split;
   }
-  check_count(kName, "rows in split sizes", sum, rows);
+  if (sum != rows) {
+    throw ArgumentError(
+        str_cat(
+            kName,
+            ": the ",
+            side,
+            " split sizes add up to ",
+            sum,
+            ", but the number of ",
+            side,
+            " rows is ",
+            rows),
+        str_cat("pass ", side, " split sizes that add up to ", rows));
+  }
   return splits;
 }
 
@@ -130,25 +156,25 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::allgather(
   const at::Tensor input = only_tensor(kName, inputs);
   check_count(
       kName, "output lists", static_cast<std::int64_t>(outputs.size()), 1);
-  const Tensors1 pieces = outputs[0];
-  check_count(kName, "outputs", count(pieces), getSize());
-  check_tensors(kName, pieces);
-  for (const at::Tensor& piece : pieces) {
-    check_same_type(kName, {input, piece});
+  const Tensors1 chunks = outputs[0];
+  check_count(kName, "outputs", count(chunks), getSize());
+  check_tensors(kName, chunks);
+  for (const at::Tensor& chunk : chunks) {
+    check_same_type(kName, {input, chunk});
   }
   check_count(
       kName,
       "elements in this rank's output",
-      pieces[static_cast<std::size_t>(getRank())].numel(),
+      chunks[static_cast<std::size_t>(getRank())].numel(),
       input.numel());
   return submit(
       {c10d::OpType::ALLGATHER,
        kName,
        options.timeout,
        options.asyncOp,
-       pieces},
+       chunks},
       [=](Collectives& collectives, Tensors& memory) {
-        const std::vector<Bytes> from = outputs_of(memory, pieces);
+        const std::vector<Bytes> from = outputs_of(memory, chunks);
         const std::vector<ConstBytes> to(from.size(), memory.input(input));
         collectives.exchange(to, from, total_bytes(from));
       });
@@ -171,12 +197,12 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::gather_tensors(
       std::move(call), [=](Collectives& collectives, Tensors& memory) {
         const auto ranks = static_cast<std::size_t>(collectives.size());
         for (std::size_t i = 0; i < inputs.size(); ++i) {
-          const ConstBytes mine = memory.input(inputs[i]);
+          const ConstBytes own_rows = memory.input(inputs[i]);
           const Bytes all = memory.output(outputs[i]);
           const std::vector<std::int64_t> ones(ranks, 1);
           collectives.exchange(
-              std::vector<ConstBytes>(ranks, mine),
-              cut(all, ones, mine.size()),
+              std::vector<ConstBytes>(ranks, own_rows),
+              cut(all, ones, own_rows.size()),
               all.size());
         }
       });
@@ -219,23 +245,23 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::gather(
       "output lists",
       static_cast<std::int64_t>(outputs.size()),
       is_root ? 1 : 0);
-  const Tensors1 pieces = is_root ? outputs[0] : Tensors1();
-  check_count(kName, "outputs", count(pieces), is_root ? getSize() : 0);
-  check_tensors(kName, pieces);
-  for (const at::Tensor& piece : pieces) {
-    check_same_type(kName, {input, piece});
-    check_count(kName, "elements in an output", piece.numel(), input.numel());
+  const Tensors1 chunks = is_root ? outputs[0] : Tensors1();
+  check_count(kName, "outputs", count(chunks), is_root ? getSize() : 0);
+  check_tensors(kName, chunks);
+  for (const at::Tensor& chunk : chunks) {
+    check_same_type(kName, {input, chunk});
+    check_count(kName, "elements in an output", chunk.numel(), input.numel());
   }
   const auto root = static_cast<std::size_t>(options.rootRank);
   return submit(
-      {c10d::OpType::GATHER, kName, options.timeout, options.asyncOp, pieces},
+      {c10d::OpType::GATHER, kName, options.timeout, options.asyncOp, chunks},
       [=](Collectives& collectives, Tensors& memory) {
         const auto ranks = static_cast<std::size_t>(collectives.size());
         std::vector<ConstBytes> to(ranks);
         to[root] = memory.input(input);
         std::vector<Bytes> from(ranks);
         if (is_root) {
-          from = outputs_of(memory, pieces);
+          from = outputs_of(memory, chunks);
         }
         collectives.exchange(to, from, to[root].size() * ranks);
       });
@@ -252,12 +278,12 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::scatter(
       "input lists",
       static_cast<std::int64_t>(inputs.size()),
       is_root ? 1 : 0);
-  const Tensors1 pieces = is_root ? inputs[0] : Tensors1();
-  check_count(kName, "inputs", count(pieces), is_root ? getSize() : 0);
-  check_tensors(kName, pieces);
-  for (const at::Tensor& piece : pieces) {
-    check_same_type(kName, {output, piece});
-    check_count(kName, "elements in an input", piece.numel(), output.numel());
+  const Tensors1 chunks = is_root ? inputs[0] : Tensors1();
+  check_count(kName, "inputs", count(chunks), is_root ? getSize() : 0);
+  check_tensors(kName, chunks);
+  for (const at::Tensor& chunk : chunks) {
+    check_same_type(kName, {output, chunk});
+    check_count(kName, "elements in an input", chunk.numel(), output.numel());
   }
   const auto root = static_cast<std::size_t>(options.rootRank);
   return submit(
@@ -268,7 +294,7 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::scatter(
         from[root] = memory.output(output);
         std::vector<ConstBytes> to(ranks);
         if (is_root) {
-          to = inputs_of(memory, pieces);
+          to = inputs_of(memory, chunks);
         }
         collectives.exchange(to, from, from[root].size() * ranks);
       });
@@ -297,7 +323,7 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::alltoall(
        options.asyncOp,
        outputs},
       [outputs, inputs](Collectives& collectives, Tensors& memory) {
-        // Pieces may differ, so nobody knows the total of the others.
+        // Chunks may differ, so the total of the other ranks is unknown.
         collectives.exchange(
             inputs_of(memory, inputs), outputs_of(memory, outputs), 0);
       });
@@ -315,11 +341,12 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::alltoall_base(
   const auto to = checked_splits("input", input_splits, input, getSize());
   const auto from = checked_splits("output", output_splits, output, getSize());
   const auto own = static_cast<std::size_t>(getRank());
-  check_count(kName, "rows for this rank itself", from[own], to[own]);
+  check_count(
+      kName, "rows that this rank receives from itself", from[own], to[own]);
   if (input.numel() != 0 && output.numel() != 0) {
     check_count(
         kName,
-        "elements in a row of output",
+        "elements in an output row",
         output.numel() / rows_of(output),
         input.numel() / rows_of(input));
   }

@@ -9,12 +9,12 @@ namespace {
 
 // Equal shares of one buffer, in rank order.
 std::vector<ConstBytes> shares(ConstBytes whole, int size) {
-  std::vector<ConstBytes> pieces;
+  std::vector<ConstBytes> chunks;
   const std::size_t bytes = whole.size() / static_cast<std::size_t>(size);
   for (std::size_t r = 0; r < static_cast<std::size_t>(size); ++r) {
-    pieces.push_back(whole.subspan(r * bytes, bytes));
+    chunks.push_back(whole.subspan(r * bytes, bytes));
   }
-  return pieces;
+  return chunks;
 }
 
 }  // namespace
@@ -145,13 +145,13 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::reduce_scatter(
   const at::Tensor output = only_tensor(kName, outputs);
   check_count(
       kName, "input lists", static_cast<std::int64_t>(inputs.size()), 1);
-  const Tensors1 pieces = inputs[0];
+  const Tensors1 chunks = inputs[0];
   check_count(
-      kName, "inputs", static_cast<std::int64_t>(pieces.size()), getSize());
-  check_tensors(kName, pieces);
-  for (const at::Tensor& piece : pieces) {
-    check_same_type(kName, {output, piece});
-    check_count(kName, "elements", piece.numel(), output.numel());
+      kName, "inputs", static_cast<std::int64_t>(chunks.size()), getSize());
+  check_tensors(kName, chunks);
+  for (const at::Tensor& chunk : chunks) {
+    check_same_type(kName, {output, chunk});
+    check_count(kName, "elements in an input", chunk.numel(), output.numel());
   }
   const Reduction reduction = reduction_of(options.reduceOp, output);
   return submit(
@@ -162,8 +162,8 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::reduce_scatter(
        outputs},
       [=](Collectives& collectives, Tensors& memory) {
         std::vector<ConstBytes> rows;
-        for (const at::Tensor& piece : pieces) {
-          rows.push_back(memory.input(piece));
+        for (const at::Tensor& chunk : chunks) {
+          rows.push_back(memory.input(chunk));
         }
         collectives.reduce_scatter(reduction, rows, memory.output(output));
       });

@@ -12,7 +12,7 @@ namespace accelerate::mpi {
 
 std::shared_ptr<Engine> Engine::start(std::shared_ptr<Group> group) {
   auto engine = std::make_shared<Engine>(std::move(group));
-  // The thread owns the engine too: it may be the one that ends it.
+  // The thread also owns the engine: it may hold the last reference.
   engine->thread_ = std::thread([engine] { engine->serve(); });
   engine->closer_ =
       engine->group_->runtime.before_finalize([weak = std::weak_ptr(engine)] {
@@ -31,18 +31,18 @@ void Engine::require_open() const {
   if (closing_) {
     throw StateError(
         str_cat("group `", group_->name, "` is closed"),
-        "keep the group until the last call, and make none while the program "
-        "ends");
+        "keep the group alive until the last call has returned, and do not "
+        "use it while the program is exiting");
   }
 }
 
 c10::intrusive_ptr<MpiWork> Engine::submit(
-    const std::function<Job(std::uint64_t)>& make, bool here) {
+    const std::function<Job(std::uint64_t)>& make, bool in_caller) {
   std::unique_lock guard(mutex_);
   require_open();
   Job job = make(++sequence_);
   auto work = job.work;
-  if (here && !busy_ && jobs_.empty()) {
+  if (in_caller && !busy_ && jobs_.empty()) {
     busy_ = true;
     guard.unlock();
     run(job);
@@ -103,7 +103,7 @@ void Engine::serve() {
     }
   }
   if (!group_->health.broken() && group_->runtime.alive()) {
-    group_->farewell->say(sequence_);
+    group_->departure_notice->send(sequence_);
   }
 }
 
@@ -119,7 +119,7 @@ void Engine::run(Job& job) {
     job.body(collectives);
   } catch (const std::exception& reason) {
     group_->health.fail(reason.what());
-    group_->runtime.give_up_finalize();
+    group_->runtime.skip_finalize();
     error = std::current_exception();
   }
   job.work->complete(error);
@@ -146,8 +146,9 @@ void Engine::abandon() {
   const bool open = busy_ || !jobs_.empty() || !messages_.empty();
   guard.unlock();
   if (open) {
-    group_->health.fail("the group was dropped with operations under way");
-    group_->runtime.give_up_finalize();
+    group_->health.fail(
+        "the group was destroyed while operations were pending");
+    group_->runtime.skip_finalize();
   }
   close();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that works for a group.
+// The thread that runs the collectives of a process group.
 #pragma once
 
 #include <condition_variable>
@@ -12,45 +12,47 @@
 
 #include <c10/util/intrusive_ptr.h>
 
-#include "comm/backends/mpi/collectives.h"
 #include "comm/backends/mpi/messages.h"
+#include "comm/backends/mpi/mpi_collectives.h"
 #include "comm/backends/mpi/work.h"
 
 namespace accelerate::mpi {
 
-/// A collective that waits for its turn.
+/// A queued collective.
 struct Job {
   c10::intrusive_ptr<MpiWork> work;
   std::function<void(Collectives&)> body;
-  /// Keeps the tensors of `body` alive, for ever if it fails half-way.
+  /// Keeps the tensors that `body` uses alive; leaked if `body` fails halfway.
   std::shared_ptr<void> owner;
 };
 
-/// Runs collectives one after the other, in the order of their calls, and
-/// looks after messages meanwhile.
+/// Runs collectives one after the other, in the order of the calls, and polls
+/// point-to-point messages in the meantime.
 ///
-/// Thread-safe. `close` must have returned before the last reference goes;
-/// `Engine::start` hands out a pointer that sees to it.
+/// Thread-safe. The owner must call `close` or `abandon`. Until then, the
+/// engine's thread keeps the engine alive.
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
   static std::shared_ptr<Engine> start(std::shared_ptr<Group> group);
 
   explicit Engine(std::shared_ptr<Group> group);
 
-  /// Runs the job when all earlier ones are done: here and now if `here` and
-  /// none is open, else on the engine's thread. `make` gets the job's sequence
-  /// number, which counts the collectives of the group from 1.
+  /// Runs the job after all earlier jobs: in the calling thread if `in_caller`
+  /// is true and no job is pending, otherwise on the engine's thread. `make`
+  /// creates the job from its sequence number; the first job has number 1.
   c10::intrusive_ptr<MpiWork> submit(
-      const std::function<Job(std::uint64_t)>& make, bool here);
+      const std::function<Job(std::uint64_t)>& make, bool in_caller);
   void post(Message message);
   void poll_messages() { messages_.poll(); }
 
-  /// How many collectives were submitted.
+  /// The number of collectives submitted so far.
   std::uint64_t sequence();
 
-  /// Finishes what is open, says farewell to the group, ends the thread.
+  /// Finishes pending jobs and messages, sends the departure notice and stops
+  /// the thread.
   void close();
-  /// The same, but gives up on what is open: the group is broken then.
+  /// Like `close`, but pending jobs and messages fail, which makes the group
+  /// unusable.
   void abandon();
 
  private:

@@ -48,26 +48,27 @@ void check_members(const PluginGroupOptions& options) {
       std::set<int>(members.begin(), members.end()).size() != members.size()) {
     throw ArgumentError(
         str_cat(
-            "members of group `",
+            "the members of group `",
             options.group_name,
             "` are ",
             list(members),
-            ", the run has ",
-            options.num_processes,
-            " processes"),
-        "name each member once, by a process index below that number");
+            ", but must be distinct process indices below ",
+            options.num_processes),
+        str_cat(
+            "list each process only once, with an index below ",
+            options.num_processes));
   }
   if (rank_among(members, options.process_index) < 0) {
     throw ArgumentError(
         str_cat(
             "process ",
             options.process_index,
-            " is no member of group `",
+            " is not a member of group `",
             options.group_name,
             "` (",
             list(members),
             ")"),
-        "create a group only in the processes it consists of");
+        "create a group only in the processes that belong to it");
   }
   if (options.timeout <= std::chrono::milliseconds(0)) {
     throw ArgumentError(
@@ -77,12 +78,12 @@ void check_members(const PluginGroupOptions& options) {
             "` is ",
             options.timeout.count(),
             " ms"),
-        "pass a timeout above 0");
+        "pass a timeout greater than 0");
   }
 }
 
-// Before MPI is asked for anything else: a wrong start of the program shows
-// here, and every later error would only confuse.
+// Checked before any other MPI call: a program that was started the wrong way
+// fails here with a clear error.
 Runtime& runtime_for(const PluginGroupOptions& options) {
   check_members(options);
   Runtime& runtime = Runtime::start(options.timeout);
@@ -96,7 +97,7 @@ Runtime& runtime_for(const PluginGroupOptions& options) {
           options.process_index,
           " of ",
           options.num_processes,
-          ", but MPI says rank ",
+          ", but MPI reports rank ",
           runtime.rank(),
           " of ",
           runtime.size()),
@@ -106,15 +107,15 @@ Runtime& runtime_for(const PluginGroupOptions& options) {
           "`, or choose another backend"));
 }
 
-// Ranks create groups in the same order, so counting how often this process
-// has created one with these members gives all of them the same number.
-int meeting_tag(const std::vector<int>& members) {
+// Ranks create groups in the same order, so all members get the same number by
+// counting how often they have created a group with these members.
+int rendezvous_tag(const std::vector<int>& members) {
   static std::map<std::vector<int>, std::uint32_t> times;
   std::uint32_t hash = 2166136261U + times[members]++;
   for (const int member : members) {
     hash = (hash ^ static_cast<std::uint32_t>(member)) * 16777619U;
   }
-  return kFirstMeetingTag + static_cast<int>(hash % kMeetingTags);
+  return kFirstRendezvousTag + static_cast<int>(hash % kRendezvousTags);
 }
 
 struct Communicators {
@@ -125,21 +126,21 @@ struct Communicators {
 Communicators create_from(const std::vector<int>& members, int tag) {
   Communicators made;
   MPI_Group world = MPI_GROUP_NULL;
-  MPI_Group mine = MPI_GROUP_NULL;
+  MPI_Group subset = MPI_GROUP_NULL;
   check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
   check(
       MPI_Group_incl(
-          world, static_cast<int>(members.size()), members.data(), &mine),
+          world, static_cast<int>(members.size()), members.data(), &subset),
       "MPI_Group_incl");
   for (MPI_Comm* comm : {&made.collectives, &made.messages}) {
     check(
-        MPI_Comm_create_group(MPI_COMM_WORLD, mine, tag, comm),
+        MPI_Comm_create_group(MPI_COMM_WORLD, subset, tag, comm),
         "MPI_Comm_create_group");
     check(
         MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN),
         "MPI_Comm_set_errhandler");
   }
-  MPI_Group_free(&mine);
+  MPI_Group_free(&subset);
   MPI_Group_free(&world);
   return made;
 }
@@ -154,20 +155,21 @@ Group::Group(const PluginGroupOptions& options)
       rank(rank_among(members, options.process_index)),
       size(static_cast<int>(members.size())),
       health(options.group_name) {
-  // One creation at a time in a process, so that all ranks do them in order.
+  // One creation at a time per process, so that all ranks use the same order.
   static std::mutex creation;
   const std::lock_guard guard(creation);
   create_communicators();
-  farewell = std::make_unique<Farewell>(runtime, collectives, rank, size);
+  departure_notice =
+      std::make_unique<DepartureNotice>(runtime, collectives, rank, size);
 }
 
-std::string Group::name_peers(const std::vector<int>& peers) const {
+std::string Group::name_members(const std::vector<int>& ranks) const {
   std::set<int> indices;
-  for (const int peer : peers) {
-    if (peer == MPI_ANY_SOURCE) {
+  for (const int member : ranks) {
+    if (member == MPI_ANY_SOURCE) {
       return "other ranks";
     }
-    indices.insert(members[static_cast<std::size_t>(peer)]);
+    indices.insert(members[static_cast<std::size_t>(member)]);
   }
   return str_cat(
       indices.size() == 1 ? "rank " : "ranks ",
@@ -180,27 +182,28 @@ std::string Group::title(const Operation& operation) const {
 }
 
 void Group::create_communicators() {
-  const int tag = meeting_tag(members);
-  meet(tag);
-  // Everybody is here: what follows waits for nobody for long, and may hold
-  // the lock. Its result is shared, since it may outlive this object.
+  const int tag = rendezvous_tag(members);
+  wait_for_members(tag);
+  // All members have arrived, so the creation is quick and may hold the lock.
+  // The result is shared because the call may outlive this object.
   const auto made = std::make_shared<Communicators>();
-  const auto create = [made, tag, mine = members, &runtime = runtime] {
+  const auto create = [made, tag, indices = members, &runtime = runtime] {
     const auto guard = runtime.lock();
-    *made = create_from(mine, tag);
+    *made = create_from(indices, tag);
   };
   runtime.run(create, timeout, str_cat("creating group `", name, "`"));
   collectives = made->collectives;
   messages = made->messages;
 }
 
-// MPI_Comm_create_group waits without limit and does not say for whom. So the
-// members first greet each other, which can be watched.
-void Group::meet(int tag) {
+// MPI_Comm_create_group waits without a timeout and does not report which
+// processes it waits for.
+// The members therefore exchange empty messages first, with a timeout.
+void Group::wait_for_members(int tag) {
   Requests requests(runtime);
-  for (int peer = 0; peer < size; ++peer) {
-    if (peer != rank) {
-      const int process = members[static_cast<std::size_t>(peer)];
+  for (int other = 0; other < size; ++other) {
+    if (other != rank) {
+      const int process = members[static_cast<std::size_t>(other)];
       requests.receive(MPI_COMM_WORLD, {}, process, tag);
       requests.send(MPI_COMM_WORLD, {}, process, tag);
     }
@@ -210,7 +213,7 @@ void Group::meet(int tag) {
   while (!requests.test()) {
     pause();
     if (Clock::now() > deadline) {
-      runtime.give_up_finalize();
+      runtime.skip_finalize();
       auto late = requests.waiting_for();
       std::sort(late.begin(), late.end());
       late.erase(std::unique(late.begin(), late.end()), late.end());
@@ -222,9 +225,10 @@ void Group::meet(int tag) {
               timeout.count(),
               " ms: process ",
               runtime.rank(),
-              " still waits for ",
+              " is still waiting for ",
+              late.size() == 1 ? "process " : "processes ",
               list(late)),
-          "create the group in each of its processes, in the same order");
+          "create the same groups in the same order in all member processes");
     }
   }
 }
@@ -244,43 +248,44 @@ void Group::await(
     std::size_t expected_bytes,
     const std::function<void()>& meanwhile) {
   Pause pause(expected_bytes);
-  constexpr auto kLookAround = std::chrono::milliseconds(20);
-  auto look_around = Clock::now() + kLookAround;
+  constexpr auto kCheckInterval = std::chrono::milliseconds(20);
+  auto next_check = Clock::now() + kCheckInterval;
   while (!test(requests, operation)) {
     meanwhile();
     health.require_usable();
-    if (!pause() || Clock::now() < look_around) {
+    if (!pause() || Clock::now() < next_check) {
       continue;
     }
-    look_around = Clock::now() + kLookAround;
-    check_nobody_left(operation);
+    next_check = Clock::now() + kCheckInterval;
+    check_no_rank_left(operation);
     if (Clock::now() > operation.deadline) {
-      give_up(requests, operation);
+      throw_timeout(requests, operation);
     }
   }
 }
 
-void Group::check_nobody_left(const Operation& operation) const {
-  std::vector<int> gone;
-  for (int peer = 0; peer < size; ++peer) {
-    const auto last = peer == rank ? std::nullopt : farewell->left_after(peer);
+void Group::check_no_rank_left(const Operation& operation) const {
+  std::vector<int> departed;
+  for (int other = 0; other < size; ++other) {
+    const auto last =
+        other == rank ? std::nullopt : departure_notice->left_after(other);
     if (last && *last < operation.sequence) {
-      gone.push_back(peer);
+      departed.push_back(other);
     }
   }
-  if (!gone.empty()) {
+  if (!departed.empty()) {
     throw DistributedError(
         str_cat(
             title(operation),
             ": ",
-            name_peers(gone),
+            name_members(departed),
             " left the group before this call"),
-        "call each collective on every rank, and keep the group until the "
-        "last one");
+        "call each collective on every rank, and keep the group alive until "
+        "the last collective has finished");
   }
 }
 
-void Group::give_up(
+void Group::throw_timeout(
     const Requests& requests, const Operation& operation) const {
   throw DistributedError(
       str_cat(
@@ -289,10 +294,10 @@ void Group::give_up(
           operation.timeout.count(),
           " ms: rank ",
           runtime.rank(),
-          " still waits for ",
-          name_peers(requests.waiting_for())),
-      "look at what the other ranks do; raise the timeout if they are only "
-      "slow");
+          " is still waiting for ",
+          name_members(requests.waiting_for())),
+      "check what the other ranks are doing; raise the timeout if they are "
+      "just slow");
 }
 
 }  // namespace accelerate::mpi

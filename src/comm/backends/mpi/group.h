@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of one backend, with communicators of their own.
+// The processes in one MPI process group and their communicators.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 #include <mpi.h>
 
-#include "comm/backends/mpi/farewell.h"
+#include "comm/backends/mpi/departure_notice.h"
 #include "comm/backends/mpi/health.h"
 #include "comm/backends/mpi/requests.h"
 #include "comm/backends/mpi/runtime.h"
@@ -19,7 +19,7 @@
 
 namespace accelerate::mpi {
 
-/// One operation of a group while it runs.
+/// A running operation of a process group.
 struct Operation {
   std::string name;
   std::uint64_t sequence = 0;
@@ -27,19 +27,20 @@ struct Operation {
   Clock::time_point deadline;
 };
 
-/// Members, communicators and state of one group.
+/// Members, communicators and state of one process group.
 ///
 /// The communicators live as long as the process: MPI_Comm_free is collective,
-/// while ranks drop their groups whenever they like, and a communicator that
-/// is never reused cannot receive a late message of an older group.
+/// while ranks destroy their groups at different times. A communicator that is
+/// never reused cannot receive a late message from an older group.
 ///
 /// Thread safety: the fields are fixed after construction; `health` and
-/// `farewell` are thread-safe.
+/// `departure_notice` are thread-safe.
 class Group {
  public:
-  /// Collective over the members. Throws `ConfigError` when MPI counts the
-  /// processes differently, `ArgumentError` when the members make no sense,
-  /// `DistributedError` that names the members that did not come in time.
+  /// Collective over the members. Throws `ConfigError` if the process index or
+  /// the number of processes in `options` differs from what MPI reports,
+  /// `ArgumentError` if the list of members is invalid, and a
+  /// `DistributedError` that names the missing members after the timeout.
   explicit Group(const PluginGroupOptions& options);
 
   Runtime& runtime;
@@ -48,39 +49,42 @@ class Group {
   const std::chrono::milliseconds timeout;
   const int rank;
   const int size;
-  /// For collectives, and apart for `send` and `recv`, so that a receive from
-  /// any source never takes a piece of a collective.
+  /// One communicator for collectives and one for `send` and `recv`, so that a
+  /// receive from any source never takes a chunk of a collective's data.
   MPI_Comm collectives = MPI_COMM_NULL;
   MPI_Comm messages = MPI_COMM_NULL;
   Health health;
-  std::unique_ptr<Farewell> farewell;
+  std::unique_ptr<DepartureNotice> departure_notice;
 
-  /// "rank 3" or "ranks 1, 3", by process index; "other ranks" if unknown.
-  std::string name_peers(const std::vector<int>& peers) const;
+  /// Returns text such as "rank 3" or "ranks 1, 3" with the process indices of
+  /// `ranks`; "other ranks" if `ranks` contains MPI_ANY_SOURCE.
+  std::string name_members(const std::vector<int>& ranks) const;
 
-  /// Returns when the requests are done. Calls `meanwhile` between two looks.
+  /// Polls the requests and returns when all requests are done. Calls
+  /// `meanwhile` between polls.
   ///
-  /// A spinning thread looks again at once for as long as `expected_bytes`
-  /// should take, then sleeps between looks. Throws `DistributedError` when
-  /// the time is over, a member left, or the group is broken.
+  /// Spins for as long as transferring `expected_bytes` should take, then
+  /// sleeps between polls. Throws `DistributedError` after the timeout, when a
+  /// member has left the group, or when the group is unusable.
   void await(
       Requests& requests,
       const Operation& operation,
       std::size_t expected_bytes,
       const std::function<void()>& meanwhile);
 
-  /// `requests.test()`, with the operation's title before the text of errors.
+  /// Calls `requests.test()`, and prefixes its errors with the operation's
+  /// title.
   bool test(Requests& requests, const Operation& operation) const;
 
-  /// "all_reduce #12 in group `world`".
+  /// Returns text such as "all_reduce #12 in group `world`".
   std::string title(const Operation& operation) const;
 
  private:
-  void meet(int tag);
+  void wait_for_members(int tag);
   void create_communicators();
-  [[noreturn]] void give_up(
+  [[noreturn]] void throw_timeout(
       const Requests& requests, const Operation& operation) const;
-  void check_nobody_left(const Operation& operation) const;
+  void check_no_rank_left(const Operation& operation) const;
 };
 
 }  // namespace accelerate::mpi

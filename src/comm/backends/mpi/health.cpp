@@ -20,8 +20,8 @@ void Health::require_usable() const {
   }
   const std::lock_guard guard(mutex_);
   throw DistributedError(
-      str_cat("group `", group_name_, "` is unusable since: ", reason_),
-      "end this process; groups cannot be repaired");
+      str_cat("group `", group_name_, "` is unusable: ", reason_),
+      "restart the run; a failed process group cannot be repaired");
 }
 
 }  // namespace accelerate::mpi

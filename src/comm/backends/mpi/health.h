@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a group can still be used, and why not.
+// Whether a process group can still be used, and if not, why.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,15 @@
 
 namespace accelerate::mpi {
 
-/// Remembers the first failure of a group. Thread-safe.
+/// Remembers the first failure of a process group. Thread-safe.
 class Health {
  public:
   explicit Health(std::string group_name)
       : group_name_(std::move(group_name)) {}
 
   bool broken() const { return broken_; }
-  /// Keeps `reason` unless the group is broken already.
+  /// Marks the group as broken and stores `reason`, unless the group is already
+  /// broken.
   void fail(const std::string& reason);
   /// Throws `DistributedError` with the first reason once the group is broken.
   void require_usable() const;

@@ -22,7 +22,8 @@ bool Messages::empty() const {
 }
 
 void Messages::poll() {
-  std::vector<std::pair<c10::intrusive_ptr<MpiWork>, std::exception_ptr>> over;
+  std::vector<std::pair<c10::intrusive_ptr<MpiWork>, std::exception_ptr>>
+      finished;
   {
     const std::unique_lock guard(mutex_, std::try_to_lock);
     if (!guard.owns_lock()) {
@@ -30,21 +31,21 @@ void Messages::poll() {
     }
     for (auto message = open_.begin(); message != open_.end();) {
       std::exception_ptr error;
-      if (!is_over(*message, error)) {
+      if (!is_finished(*message, error)) {
         ++message;
         continue;
       }
-      over.emplace_back(std::move(message->work), error);
+      finished.emplace_back(std::move(message->work), error);
       message = open_.erase(message);
     }
   }
-  // Callbacks of the caller run here, so no lock is held.
-  for (auto& [work, error] : over) {
+  // The lock is released because callbacks of the caller run here.
+  for (auto& [work, error] : finished) {
     work->complete(error);
   }
 }
 
-bool Messages::is_over(Message& message, std::exception_ptr& error) {
+bool Messages::is_finished(Message& message, std::exception_ptr& error) {
   try {
     if (group_->test(message.requests, message.work->operation())) {
       message.work->set_source(message.requests.source());
@@ -53,45 +54,46 @@ bool Messages::is_over(Message& message, std::exception_ptr& error) {
       return true;
     }
     group_->health.require_usable();
-    check_peer(message);
-    check_time(message);
+    check_other_rank(message);
+    check_deadline(message);
     return false;
   } catch (const std::exception& reason) {
     group_->health.fail(reason.what());
-    group_->runtime.give_up_finalize();
+    group_->runtime.skip_finalize();
     error = std::current_exception();
     return true;
   }
 }
 
-// A message may still be on its way when the farewell of its sender is here;
-// a second is far more than it needs.
-void Messages::check_peer(Message& message) const {
+// A message may arrive after the departure notice of its sender; one second is
+// far more than it needs.
+void Messages::check_other_rank(Message& message) const {
   constexpr auto kGrace = std::chrono::seconds(1);
-  constexpr auto kLookEvery = std::chrono::milliseconds(20);
+  constexpr auto kCheckInterval = std::chrono::milliseconds(20);
   const auto now = Clock::now();
-  if (!message.peer || *message.peer == group_->rank ||
-      now < message.look_at_peer) {
+  if (!message.other_rank || *message.other_rank == group_->rank ||
+      now < message.next_check) {
     return;
   }
-  if (!group_->farewell->left_after(*message.peer)) {
-    message.look_at_peer = now + kLookEvery;
+  if (!group_->departure_notice->left_after(*message.other_rank)) {
+    message.next_check = now + kCheckInterval;
     return;
   }
-  if (message.peer_left) {
+  if (message.other_rank_left) {
     throw DistributedError(
         str_cat(
             group_->title(message.work->operation()),
             ": ",
-            group_->name_peers({*message.peer}),
+            group_->name_members({*message.other_rank}),
             " left the group"),
-        "match each `send` with a `recv`, and keep the group until the last");
+        "match each `send` with a `recv`, and keep the group alive until all "
+        "messages have been delivered");
   }
-  message.peer_left = true;
-  message.look_at_peer = now + kGrace;
+  message.other_rank_left = true;
+  message.next_check = now + kGrace;
 }
 
-void Messages::check_time(Message& message) const {
+void Messages::check_deadline(Message& message) const {
   if (Clock::now() < message.deadline) {
     return;
   }
@@ -102,10 +104,10 @@ void Messages::check_time(Message& message) const {
           message.work->operation().timeout.count(),
           " ms: rank ",
           group_->runtime.rank(),
-          " still waits for ",
-          group_->name_peers(message.requests.waiting_for())),
+          " is still waiting for ",
+          group_->name_members(message.requests.waiting_for())),
       "match each `send` with a `recv`; raise the timeout if the other rank "
-      "is only slow");
+      "is just slow");
 }
 
 }  // namespace accelerate::mpi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `send` and `recv` that are under way.
+// Pending `send` and `recv` operations.
 #pragma once
 
 #include <functional>
@@ -20,36 +20,38 @@ namespace accelerate::mpi {
 struct Message {
   c10::intrusive_ptr<MpiWork> work;
   Requests requests;
-  /// The rank at the other end; empty for a receive from any.
-  std::optional<int> peer;
+  /// The rank at the other end; empty for a receive from any rank.
+  std::optional<int> other_rank;
   Clock::time_point deadline;
-  /// Runs when the data has arrived.
+  /// Called when the message has been sent or received.
   std::function<void()> finish;
-  /// When to look next whether the peer is still in the group.
-  Clock::time_point look_at_peer{};
-  bool peer_left = false;
+  /// When to check next whether the other rank is still in the group.
+  Clock::time_point next_check{};
+  bool other_rank_left = false;
 };
 
-/// All messages of a group that are not finished.
+/// All unfinished messages of a process group.
 ///
-/// They were handed to MPI when they were posted, so they overtake queued
-/// collectives and each other. Somebody has to look after them: the engine's
-/// thread does, and so does whoever waits. Thread-safe.
+/// Messages are handed to MPI when they are posted, so they can overtake queued
+/// collectives and each other. Messages are polled by the engine's thread and
+/// by threads that wait for a message. Thread-safe.
 class Messages {
  public:
   explicit Messages(std::shared_ptr<Group> group) : group_(std::move(group)) {}
 
   void add(Message message);
-  /// Moves every message on and completes the works of those that are done,
-  /// failed or late. Returns at once when another thread is at it.
+  /// Advances every message, and completes the work of each message that has
+  /// finished, failed or timed out. Returns immediately if another thread is
+  /// polling.
   void poll();
   bool empty() const;
 
  private:
-  /// True when the message is over; `error` then says how.
-  bool is_over(Message& message, std::exception_ptr& error);
-  void check_time(Message& message) const;
-  void check_peer(Message& message) const;
+  /// Returns whether the message has finished or failed. Sets `error` if it
+  /// failed.
+  bool is_finished(Message& message, std::exception_ptr& error);
+  void check_deadline(Message& message) const;
+  void check_other_rank(Message& message) const;
 
   const std::shared_ptr<Group> group_;
   mutable std::mutex mutex_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libaccelerate_mpi.so shows to libaccelerate.so.
+// The entry point of libaccelerate_mpi.so.
 #include <memory>
 
 #include <torch/headeronly/version.h>

@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/backends/mpi/collectives.h"
+#include "comm/backends/mpi/mpi_collectives.h"
 
 namespace accelerate::mpi {
 namespace {
 
-// Up to here every rank gets all values and reduces them itself: one round of
-// messages instead of two.
+// Up to this size every rank receives all values and reduces them itself: one
+// round of messages instead of two.
 constexpr std::size_t kSmallBytes = 4 << 10;
 
-std::vector<ConstBytes> constant(const std::vector<Bytes>& pieces) {
-  return {pieces.begin(), pieces.end()};
+std::vector<ConstBytes> constant(const std::vector<Bytes>& chunks) {
+  return {chunks.begin(), chunks.end()};
 }
 
 }  // namespace
@@ -35,8 +35,8 @@ void Collectives::reduce_rows_into(
       static_cast<std::int64_t>(output.size() / reduction.element_bytes));
 }
 
-// Cuts a segment into one part for each rank, whole elements, the first ones
-// longer by one where it does not divide.
+// Splits a segment into one part per rank, in whole elements; the first parts
+// are one element longer if it does not divide evenly.
 template <typename Span>
 std::vector<Span> Collectives::split(
     const Reduction& reduction, Span segment) const {

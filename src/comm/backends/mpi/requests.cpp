@@ -9,8 +9,8 @@
 
 namespace accelerate::mpi {
 
-// A length as MPI wants it: bytes where an `int` can count them, else one
-// element of a type that is as long.
+// A length as MPI counts it: bytes if the length fits in an `int`, otherwise
+// one element of a type with that length.
 class Requests::Typed {
  public:
   explicit Typed(std::size_t size) : bytes(size) {
@@ -97,13 +97,14 @@ bool Requests::test(Entry& entry) {
   return done != 0;
 }
 
-// Starts the receive if its message has come.
+// Starts the receive if its message has arrived.
 bool Requests::take(Entry& entry) {
   int found = 0;
   MPI_Message message = MPI_MESSAGE_NULL;
   MPI_Status status{};
   check(
-      MPI_Improbe(entry.peer, entry.tag, entry.comm, &found, &message, &status),
+      MPI_Improbe(
+          entry.other_rank, entry.tag, entry.comm, &found, &message, &status),
       "MPI_Improbe");
   if (found == 0) {
     return false;
@@ -130,20 +131,19 @@ void Requests::check_length(const Entry& entry, const MPI_Status& status) {
             source_,
             " of the group sent ",
             received,
-            " bytes where ",
-            entry.data.size(),
-            " were expected"),
+            " bytes, expected ",
+            entry.data.size()),
         "make the same calls with tensors of the same size and type on all "
         "ranks");
   }
 }
 
 std::vector<int> Requests::waiting_for() const {
-  std::vector<int> peers;
+  std::vector<int> ranks;
   for (const Entry& entry : entries_) {
-    peers.push_back(entry.peer);
+    ranks.push_back(entry.other_rank);
   }
-  return peers;
+  return ranks;
 }
 
 }  // namespace accelerate::mpi

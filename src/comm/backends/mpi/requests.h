@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI requests that are under way, and the memory they use.
+// Pending MPI requests and the memory they use.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,21 @@ namespace accelerate::mpi {
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
-/// Several requests that are started together and finished together.
+/// Several MPI requests that are polled together, until all requests are done.
 ///
-/// Messages of any length: what an `int` cannot count travels as one element
-/// of a derived type.
+/// Messages may have any length: a message whose length does not fit in an
+/// `int` is sent as one element of a derived type.
 ///
-/// NOTE [Probe first]: a receive is handed to MPI only when a message has come
-/// and its length was compared. Open MPI 4.1 writes past the end of a buffer
-/// that is too short for a long message, so ranks that disagree would corrupt
-/// memory. For the same reason none of MPI's own collectives is used: they
-/// would match whatever call another rank is in.
+/// NOTE [Probe first]: a receive is handed to MPI only after its message has
+/// arrived and the length of the message was checked. Open MPI 4.1 writes past
+/// the end of a buffer that is too short for a long message, so ranks that
+/// disagree on the length would corrupt memory. MPI's own collectives are not
+/// used for the same reason: they would match any call that another rank is in.
 ///
-/// Whoever gives up on requests leaves MPI with pointers into their buffers.
-/// So everything passed to `keep` is leaked with them rather than freed.
+/// After a timeout MPI still holds pointers into the buffers, so everything
+/// passed to `keep` is leaked rather than freed.
 ///
-/// Thread safety: one thread at a time.
+/// Thread safety: use from only one thread at a time.
 class Requests {
  public:
   explicit Requests(Runtime& runtime) : runtime_(&runtime) {}
@@ -39,7 +39,7 @@ class Requests {
   Requests& operator=(Requests&&) = delete;
   ~Requests();
 
-  /// Ties the life of `owner` to that of the requests.
+  /// Keeps `owner` alive for as long as the requests.
   template <typename T>
   void keep(T owner) {
     owners_.push_back(std::make_shared<T>(std::move(owner)));
@@ -49,24 +49,24 @@ class Requests {
   /// `from` may be MPI_ANY_SOURCE.
   void receive(MPI_Comm comm, Bytes data, int from, int tag);
 
-  /// Moves the requests on; true when all are done.
+  /// Advances the requests. Returns true when all requests are done.
   ///
-  /// Throws `DistributedError` when one failed or a message had another length
-  /// than its receiver expected.
+  /// Throws `DistributedError` if a request failed or if a message does not
+  /// have the length that its receiver expects.
   bool test();
 
-  /// The ranks that requests still wait for; MPI_ANY_SOURCE stands for any.
+  /// The ranks that the requests still wait for; MPI_ANY_SOURCE means any rank.
   std::vector<int> waiting_for() const;
-  /// Where the last finished `receive` came from.
+  /// The rank that sent the message of the last finished `receive`.
   int source() const { return source_; }
 
  private:
   struct Entry {
     MPI_Comm comm;
     Bytes data;
-    int peer;
+    int other_rank;
     int tag;
-    bool is_expected;  // Its message has not come yet.
+    bool is_expected;  // Its message has not arrived yet.
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Datatype type = MPI_DATATYPE_NULL;  // To be freed when done.
   };

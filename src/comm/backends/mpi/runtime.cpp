@@ -32,17 +32,16 @@ void check_level(int level) {
   }
   throw UnsupportedError(
       str_cat(
-          "MPI was initialised with ",
+          "MPI was initialized with ",
           name_of_level(level),
-          ", the `mpi` backend needs MPI_THREAD_SERIALIZED or more"),
-      "call MPI_Init_thread with MPI_THREAD_MULTIPLE, or leave it to "
-      "accelerate");
+          ", but the `mpi` backend needs MPI_THREAD_SERIALIZED or more"),
+      "call MPI_Init_thread with MPI_THREAD_MULTIPLE, or let accelerate "
+      "initialize MPI");
 }
 
-// On one host the ranks need no network, but Open MPI's transports for it
-// listen on every interface as soon as they are opened. What the user or an
-// administrator has set stays.
-void close_networks_on_one_host() {
+// Ranks on one machine need no network, but Open MPI's network transports
+// listen on every interface once opened. Existing settings are kept.
+void disable_networks_on_one_machine() {
   const auto text = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
@@ -75,7 +74,7 @@ void check(int code, const char* call) {
           " (code ",
           code,
           ")"),
-      "look for the first error among the other processes");
+      "the root cause is the first error in the logs of the other ranks");
 }
 
 Runtime& Runtime::instance() {
@@ -90,7 +89,7 @@ Runtime& Runtime::start(std::chrono::milliseconds timeout) {
   if (!runtime.alive()) {
     throw StateError(
         "MPI_Finalize was already called in this process",
-        "create groups before the end of the program");
+        "create process groups before the program exits");
   }
   return runtime;
 }
@@ -116,12 +115,12 @@ void Runtime::initialise() {
   if (initialised != 0) {
     check(MPI_Query_thread(&level), "MPI_Query_thread");
   } else {
-    close_networks_on_one_host();
+    disable_networks_on_one_machine();
     check(
         MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level),
         "MPI_Init_thread");
     ours_ = true;
-    // A program that calls MPI itself keeps its own handler on its world.
+    // A program that calls MPI itself keeps its own error handler.
     check(
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
         "MPI_Comm_set_errhandler");
@@ -146,28 +145,24 @@ void Runtime::read_world() {
 void Runtime::run(
     std::function<void()> call,
     std::chrono::milliseconds timeout,
-    const std::string& what) {
+    const std::string& name) {
   std::packaged_task<void()> task(std::move(call));
   auto done = task.get_future();
   {
     const std::lock_guard guard(mutex_);
     waiting_calls_.push_back(std::move(task));
     if (!serving_) {
-      // Detached: it may hang in MPI for ever, the process must not.
+      // Detached: the thread may hang in MPI forever, but the process must not.
       std::thread([this] { serve(); }).detach();
       serving_ = true;
     }
   }
   wake_.notify_one();
   if (done.wait_for(timeout) == std::future_status::timeout) {
-    give_up_finalize();
+    skip_finalize();
     throw DistributedError(
-        str_cat(
-            what,
-            " did not return within ",
-            timeout.count(),
-            " ms on this process"),
-        "check that every process of the job is running and creates the same "
+        str_cat(name, " did not return within ", timeout.count(), " ms"),
+        "check that every process in the job is running and creates the same "
         "groups in the same order");
   }
   done.get();
@@ -184,7 +179,7 @@ void Runtime::serve() {
   }
 }
 
-void Runtime::give_up_finalize() {
+void Runtime::skip_finalize() {
   const std::lock_guard guard(mutex_);
   may_finalize_ = false;
 }
@@ -237,7 +232,7 @@ void Runtime::at_exit(int status, void* self) {
   try {
     runtime.run([&runtime] { runtime.finalise(); }, timeout, "MPI_Finalize");
   } catch (const std::exception&) {
-    // The process is ending; mpirun reports that it did so without finalize.
+    // The process is exiting; mpirun reports that it did not finalize.
   }
 }
 

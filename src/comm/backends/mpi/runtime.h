@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI itself, as one process sees it: started once, ended once.
+// The MPI library of one process: initialized once, finalized once.
 #pragma once
 
 #include <chrono>
@@ -18,35 +18,36 @@ namespace accelerate::mpi {
 
 using Clock = std::chrono::steady_clock;
 
-/// Throws `DistributedError` with MPI's own text unless `code` is success.
+/// Throws `DistributedError` with MPI's error message unless `code` is
+/// MPI_SUCCESS.
 void check(int code, const char* call);
 
-/// Starts MPI on first use and ends it when the process exits.
+/// Initializes MPI on first use and finalizes it when the process exits.
 ///
-/// NOTE [One lock]: every MPI call of this library is short (nothing in it
-/// waits for a peer, except what `run` does) and holds `lock()`. That is all
-/// MPI_THREAD_SERIALIZED asks for. MPI_THREAD_MULTIPLE is requested all the
-/// same, so that a program may use MPI beside us.
+/// NOTE [One lock]: every MPI call in this library is short (only calls in
+/// `run` wait for other ranks) and is made while holding `lock()`. This
+/// satisfies MPI_THREAD_SERIALIZED. MPI_THREAD_MULTIPLE is still requested, so
+/// that the program may also use MPI itself.
 ///
 /// NOTE [Calls that wait]: MPI_Init, the creation of communicators and
-/// MPI_Finalize wait for other processes and cannot be interrupted. They run
-/// on a thread of their own, the one that MPI knows as its main thread, and
-/// whoever asked for them stops waiting when its time is over.
+/// MPI_Finalize wait for other processes and cannot be interrupted. These calls
+/// run on a separate thread, which is MPI's main thread, and the caller stops
+/// waiting after its timeout.
 ///
-/// NOTE [The end]: MPI_Finalize waits for all processes, so it must not run
-/// when another process may be stuck in a collective with this one. It runs
-/// at exit, if MPI was started here, no group has failed, and the exit status
-/// is 0. In every other case the process ends without it, which makes mpirun
-/// end the rest of the job.
+/// NOTE [Finalize]: MPI_Finalize waits for all processes, so it must not run
+/// when another process may be stuck in a collective with this process. At
+/// exit, MPI_Finalize runs only if this library initialized MPI, no group has
+/// failed, and the exit status is 0. Otherwise the process exits without
+/// calling MPI_Finalize, and mpirun stops the rest of the job.
 ///
 /// Thread-safe. Never destroyed.
 class Runtime {
  public:
   /// Returns the runtime of this process, with MPI started.
   ///
-  /// Collective over all processes of the job the first time. Throws
-  /// `DistributedError` when that takes longer than `timeout`,
-  /// `UnsupportedError` when MPI cannot be called from several threads,
+  /// The first call is collective over all processes in the job. Throws
+  /// `DistributedError` if starting MPI takes longer than `timeout`,
+  /// `UnsupportedError` if MPI cannot be called from several threads, and
   /// `StateError` after MPI_Finalize.
   static Runtime& start(std::chrono::milliseconds timeout);
 
@@ -60,19 +61,20 @@ class Runtime {
   int size() const { return size_; }
   int largest_tag() const { return largest_tag_; }
 
-  /// Runs a call that waits for other processes. Throws what it throws, or
-  /// `DistributedError` when it has not returned after `timeout`.
+  /// Runs a call that waits for other processes. Rethrows its exceptions, and
+  /// throws `DistributedError` if the call has not returned after `timeout`.
   void run(
       std::function<void()> call,
       std::chrono::milliseconds timeout,
-      const std::string& what);
+      const std::string& name);
 
-  /// From here on MPI_Finalize would hang.
-  void give_up_finalize();
-  /// Whether MPI calls are (still) allowed.
+  /// Makes the process exit without MPI_Finalize, which could hang.
+  void skip_finalize();
+  /// Whether MPI has not been finalized yet, so that MPI calls are allowed.
   bool alive();
 
-  /// `close` runs before MPI_Finalize, unless it was forgotten before.
+  /// Registers `close` to run before MPI_Finalize. Returns an id; `forget(id)`
+  /// undoes the registration.
   std::uint64_t before_finalize(std::function<void()> close);
   void forget(std::uint64_t id);
 

@@ -28,15 +28,15 @@ ReduceKind kind_of(const c10d::ReduceOp& op, c10::ScalarType type) {
     case c10d::ReduceOp::UNUSED:
       break;
   }
-  constexpr const char* kNames[] = {"bitwise and", "bitwise or", "bitwise xor"};
+  constexpr const char* kNames[] = {"bitwise AND", "bitwise OR", "bitwise XOR"};
   const int index = static_cast<int>(op.op_) - c10d::ReduceOp::BAND;
   throw UnsupportedError(
       str_cat(
           "the `mpi` backend cannot reduce ",
           toString(type),
-          " tensors by ",
+          " tensors with ",
           index < 3 ? kNames[index] : "a scaled sum"),
-      "reduce by sum, avg, product, min or max");
+      "use sum, avg, product, min or max");
 }
 
 }  // namespace
@@ -50,11 +50,11 @@ void check_tensor(const char* operation, const at::Tensor& tensor) {
     throw ArgumentError(
         str_cat(
             operation,
-            ": the `mpi` backend takes dense CPU tensors, got ",
+            ": the `mpi` backend supports only dense CPU tensors, got ",
             tensor.layout() == c10::kStrided ? "a dense" : "a sparse",
-            " one on ",
+            " tensor on ",
             tensor.device()),
-        "copy it to the CPU first, or choose another backend");
+        "pass a dense CPU tensor, or choose another backend");
   }
 }
 
@@ -80,25 +80,31 @@ void check_same_type(
       throw ArgumentError(
           str_cat(
               operation,
-              ": tensors of type ",
+              ": all tensors in one call must have the same type, got ",
               toString(tensors[0].scalar_type()),
               " and ",
-              toString(tensor.scalar_type()),
-              " in one call"),
-          "convert them to one type first");
+              toString(tensor.scalar_type())),
+          "convert the tensors to one type first");
     }
   }
 }
 
 void check_count(
     const char* operation,
-    const char* what,
-    std::int64_t got,
-    std::int64_t wanted) {
-  if (got != wanted) {
+    const char* noun,
+    std::int64_t count,
+    std::int64_t expected) {
+  if (count != expected) {
     throw ArgumentError(
-        str_cat(operation, ": got ", got, " ", what, ", needs ", wanted),
-        str_cat("pass ", wanted, " ", what));
+        str_cat(
+            operation,
+            ": the number of ",
+            noun,
+            " is ",
+            count,
+            ", but must be ",
+            expected),
+        str_cat("change the number of ", noun, " to ", expected));
   }
 }
 
@@ -106,7 +112,12 @@ void check_rank(const char* operation, std::int64_t rank, int size) {
   if (rank < 0 || rank >= size) {
     throw ArgumentError(
         str_cat(
-            operation, ": there is no rank ", rank, " in a group of ", size),
+            operation,
+            ": rank ",
+            rank,
+            " is not in the group of ",
+            size,
+            " ranks"),
         str_cat("pass a rank from 0 to ", size - 1));
   }
 }
@@ -116,8 +127,12 @@ void check_root(
   check_rank(operation, rank, size);
   if (tensor != 0) {
     throw ArgumentError(
-        str_cat(operation, ": there is no root tensor ", tensor),
-        "pass 0, each rank has one tensor");
+        str_cat(
+            operation,
+            ": the root tensor index is ",
+            tensor,
+            ", but must be 0"),
+        "pass 0 as the root tensor index; each rank has only one tensor");
   }
 }
 

@@ -36,9 +36,9 @@ bool MpiWork::wait(std::chrono::milliseconds timeout) {
         group_->title(operation_),
         " did not finish within the ",
         timeout.count(),
-        " ms that `wait` was given");
+        " ms passed to `wait`");
     group_->health.fail(reason);
-    throw DistributedError(reason, "look at what the other ranks do");
+    throw DistributedError(reason, "check what the other ranks are doing");
   }
   if (exception_) {
     std::rethrow_exception(exception_);
@@ -74,7 +74,7 @@ std::uint64_t MpiWork::getSequencenumber() const {
   return operation_.sequence;
 }
 
-void MpiWork::help_with(std::function<void()> progress) {
+void MpiWork::set_progress(std::function<void()> progress) {
   progress_ = std::move(progress);
 }
 
@@ -84,7 +84,7 @@ void MpiWork::set_source(int rank) {
 }
 
 void MpiWork::complete(std::exception_ptr error) {
-  // First the work, then the future: a callback of the future may ask it.
+  // Completes the work first: a callback of the future may query the work.
   finish(error);
   if (error) {
     future_->setErrorIfNeeded(error);

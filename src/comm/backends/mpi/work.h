@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the caller of an operation holds in its hands.
+// The handle of one MPI operation.
 #pragma once
 
 #include <chrono>
@@ -18,20 +18,21 @@
 
 namespace accelerate::mpi {
 
-/// One operation, from its call to its end. Thread-safe.
+/// One operation, from the call to its completion. Thread-safe.
 class MpiWork : public c10d::Work {
  public:
-  /// `results` are what `result()` and the future give.
+  /// `result()` and the future return `results`.
   MpiWork(
       std::shared_ptr<Group> group,
       c10d::OpType type,
       Operation operation,
       std::vector<at::Tensor> results);
 
-  /// Returns true when the operation is done; throws what it threw.
+  /// Returns true when the operation is done; rethrows its exception.
   ///
-  /// The operation has a deadline of its own, so 0 (no limit) ends as well. A
-  /// `timeout` that passes breaks the group, like that deadline.
+  /// The operation has its own deadline, so `wait` returns even with a
+  /// `timeout` of 0 (no limit). The group becomes unusable when `timeout` or
+  /// the deadline expires.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   int sourceRank() const override;
   std::vector<at::Tensor> result() override;
@@ -39,10 +40,11 @@ class MpiWork : public c10d::Work {
   std::uint64_t getSequencenumber() const override;
 
   const Operation& operation() const { return operation_; }
-  /// Lets `wait` help: it is called until the work is done or its limit passed.
-  void help_with(std::function<void()> progress);
+  /// Sets the function that `wait` calls repeatedly until the work is done or
+  /// the timeout expires.
+  void set_progress(std::function<void()> progress);
   void set_source(int rank);
-  /// Ends the work, with `error` or without.
+  /// Completes the work, with or without an `error`.
   void complete(std::exception_ptr error = nullptr);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Truncation, padding, pairs and folders, compared with what Python's
-// Transformers returned (tests/parity/make_tokenizer_calls.py).
+// Truncation, padding, pairs and folders, compared with the results of Hugging
+// Face Transformers (tests/parity/make_tokenizer_calls.py).
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/tokenizer.h"
 
 namespace transformers {
@@ -27,7 +27,7 @@ const Json& golden_calls() {
   return golden;
 }
 
-std::vector<std::string> strings(const Json& json) {
+std::vector<std::string> to_strings(const Json& json) {
   std::vector<std::string> values;
   for (const Json& value : json.as_array()) {
     values.push_back(value.as_string());
@@ -120,9 +120,9 @@ class TokenizerCalls : public testing::TestWithParam<const char*> {
   const Json& golden_ = golden_calls().at("folders").at(name_);
 };
 
-TEST_P(TokenizerCalls, RowsAsInPython) {
-  const auto texts = strings(golden_calls().at("texts"));
-  const auto pairs = strings(golden_calls().at("pairs"));
+TEST_P(TokenizerCalls, ReturnsTheRowsOfPython) {
+  const auto texts = to_strings(golden_calls().at("texts"));
+  const auto pairs = to_strings(golden_calls().at("pairs"));
   for (const Json& call : golden_.at("calls").as_array()) {
     SCOPED_TRACE(call.at("options").dump() + call.at("pairs").dump());
     const TokenizerCallOptions options = options_of(call.at("options"));
@@ -139,11 +139,11 @@ TEST_P(TokenizerCalls, RowsAsInPython) {
   }
 }
 
-TEST_P(TokenizerCalls, TextsThatComeAsWords) {
+TEST_P(TokenizerCalls, EncodesTextsSplitIntoWords) {
   const Json& golden = golden_.at("words");
   std::vector<std::vector<std::string>> texts;
   for (const Json& text : golden.at("texts").as_array()) {
-    texts.push_back(strings(text));
+    texts.push_back(to_strings(text));
   }
 
   const BatchEncoding batch = tokenizer_.encode_words(
@@ -165,10 +165,11 @@ TEST_P(TokenizerCalls, TextsThatComeAsWords) {
   }
 }
 
-TEST_P(TokenizerCalls, SpecialTokensAndSizes) {
-  for (const accelerate::JsonMember& part : golden_.at("special").as_object()) {
-    const auto token = tokenizer_.special_token(part.key);
-    EXPECT_EQ(token ? Json(*token) : Json(), part.value) << part.key;
+TEST_P(TokenizerCalls, HasTheSpecialTokensAndSizeOfPython) {
+  for (const accelerate::JsonMember& member :
+       golden_.at("special").as_object()) {
+    const auto token = tokenizer_.special_token(member.key);
+    EXPECT_EQ(token ? Json(*token) : Json(), member.value) << member.key;
   }
   EXPECT_EQ(Json(tokenizer_.all_special_ids()), golden_.at("special_ids"));
   EXPECT_EQ(tokenizer_.size(), golden_.at("size").as_integer());
@@ -176,7 +177,7 @@ TEST_P(TokenizerCalls, SpecialTokensAndSizes) {
       Json(tokenizer_.model_input_names()), golden_.at("model_input_names"));
 }
 
-TEST_P(TokenizerCalls, DecodedText) {
+TEST_P(TokenizerCalls, DecodesText) {
   const auto ids =
       tokenizer_(golden_calls().at("texts").at(std::size_t{0}).as_string())
           .input_ids;
@@ -189,22 +190,22 @@ TEST_P(TokenizerCalls, DecodedText) {
       golden_.at("cleaned").as_string());
 }
 
-TEST_P(TokenizerCalls, WhatIsSavedLoadsAgain) {
+TEST_P(TokenizerCalls, LoadsWhatItSaved) {
   const std::filesystem::path folder = accelerate::fresh_folder();
-  const auto texts = strings(golden_calls().at("texts"));
+  const auto texts = to_strings(golden_calls().at("texts"));
   const TokenizerCallOptions options{.return_offsets_mapping = true};
 
   tokenizer_.save_pretrained(folder);
-  const Tokenizer again = AutoTokenizer::from_pretrained(folder.string());
+  const Tokenizer reloaded = AutoTokenizer::from_pretrained(folder.string());
 
-  EXPECT_EQ(again(texts, options).rows, tokenizer_(texts, options).rows);
-  EXPECT_EQ(again.size(), tokenizer_.size());
-  EXPECT_EQ(again.all_special_ids(), tokenizer_.all_special_ids());
+  EXPECT_EQ(reloaded(texts, options).rows, tokenizer_(texts, options).rows);
+  EXPECT_EQ(reloaded.size(), tokenizer_.size());
+  EXPECT_EQ(reloaded.all_special_ids(), tokenizer_.all_special_ids());
   std::filesystem::remove_all(folder);
 }
 
-TEST_P(TokenizerCalls, RowsPaddedLaterAreRowsPaddedAtOnce) {
-  const auto texts = strings(golden_calls().at("texts"));
+TEST_P(TokenizerCalls, PaddingLaterGivesTheSameRows) {
+  const auto texts = to_strings(golden_calls().at("texts"));
   std::vector<Encoding> rows;
   for (const std::string& text : texts) {
     rows.push_back(tokenizer_(text));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of 1 MB without a space: ids and offsets as Python's `tokenizers` has
-// them, by their digests (tests/parity/make_long_texts.py).
+// Texts of 1 MB without a space: digests of ids and offsets, compared with
+// those of Hugging Face `tokenizers` (tests/parity/make_long_texts.py).
 #include <array>
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ using accelerate::Json;
 constexpr std::size_t kLongSize = 1 << 20;
 const std::string kLongFiles = std::string(ACCELERATE_GOLDEN) + "/tokenizers/";
 
-std::string filled_with(std::string_view part) {
+std::string repeat_to_long_size(std::string_view part) {
   std::string text;
   while (text.size() < kLongSize) {
     text += part;
@@ -28,7 +28,7 @@ std::string filled_with(std::string_view part) {
   return text;
 }
 
-// Letters that look random, as make_long_texts.py draws them.
+// Pseudo-random letters, the same as in make_long_texts.py.
 std::string letters() {
   std::string text;
   std::uint64_t state = 1;
@@ -55,25 +55,26 @@ class LongGolden : public testing::TestWithParam<const char*> {
   void compare(const char* label, const std::string& text) {
     SCOPED_TRACE(label);
     const Json& golden = golden_.at(GetParam()).at(label);
-    const Encoding tracked = tokenizer_(text, {.return_offsets_mapping = true});
+    const Encoding encoding =
+        tokenizer_(text, {.return_offsets_mapping = true});
     std::vector<std::int64_t> offsets;
-    for (const auto& [begin, end] : tracked.offset_mapping) {
+    for (const auto& [begin, end] : encoding.offset_mapping) {
       offsets.push_back(begin);
       offsets.push_back(end);
     }
 
     EXPECT_EQ(
-        tracked.size(),
+        encoding.size(),
         static_cast<std::size_t>(golden.at("size").as_integer()));
-    EXPECT_EQ(digest(tracked.input_ids), golden.at("ids").as_string());
+    EXPECT_EQ(digest(encoding.input_ids), golden.at("ids").as_string());
     EXPECT_EQ(digest(offsets), golden.at("offsets").as_string());
-    EXPECT_TRUE(tokenizer_(text).input_ids == tracked.input_ids);
+    EXPECT_TRUE(tokenizer_(text).input_ids == encoding.input_ids);
   }
 };
 
-TEST_P(LongGolden, IdsAndOffsetsOfAMegabyte) {
-  compare("one letter", filled_with("a"));
-  compare("one ideograph", filled_with("中"));
+TEST_P(LongGolden, MatchesPythonOnOneMegabyte) {
+  compare("one letter", repeat_to_long_size("a"));
+  compare("one ideograph", repeat_to_long_size("中"));
   compare("letters", letters());
 }
 

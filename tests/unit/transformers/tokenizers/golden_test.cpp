@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids, offsets, words and decoded text, compared with what Python's
-// `tokenizers` made of the same texts (tests/parity/make_tokenizers.py).
+// Ids, offsets, words and decoded text, compared with the results of Hugging
+// Face `tokenizers` for the same texts (tests/parity/make_tokenizers.py).
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -48,8 +48,8 @@ std::vector<std::int64_t> word_numbers(const Encoding& encoding) {
   return values;
 }
 
-const TokenizerCallOptions kQuick{};
-const TokenizerCallOptions kTracked{
+const TokenizerCallOptions kIdsOnly{};
+const TokenizerCallOptions kWithOffsets{
     .return_token_type_ids = true,
     .return_offsets_mapping = true,
     .return_word_ids = true};
@@ -62,11 +62,11 @@ class TokenizerGolden : public testing::TestWithParam<const char*> {
   Json texts_ = read_golden("texts.json");
   Json golden_ = read_golden(name_ + ".golden.json");
 
-  // Which of the texts the golden file's entry `i` is about.
+  // Returns the text of entry `i` of the golden file.
   const std::string& text_of(std::size_t i) const {
-    const auto which =
+    const auto index =
         static_cast<std::size_t>(golden_.at("which").at(i).as_integer());
-    return texts_.at("texts").at(which).as_string();
+    return texts_.at("texts").at(index).as_string();
   }
   void compare(const Encoding& encoding, const Json& golden) {
     EXPECT_EQ(encoding.input_ids, numbers(golden.at("ids")));
@@ -78,28 +78,28 @@ class TokenizerGolden : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(TokenizerGolden, IdsOffsetsAndWordsOfTexts) {
+TEST_P(TokenizerGolden, EncodesTexts) {
   for (std::size_t i = 0; i < golden_.at("texts").size(); ++i) {
     const std::string& text = text_of(i);
     SCOPED_TRACE(Json(text).dump({.ensure_ascii = true}));
 
-    compare(tokenizer_(text, kTracked), golden_.at("texts").at(i));
+    compare(tokenizer_(text, kWithOffsets), golden_.at("texts").at(i));
   }
 }
 
-TEST_P(TokenizerGolden, TheQuickPathGivesTheSameIds) {
+TEST_P(TokenizerGolden, FastPathGivesTheSameIds) {
   for (std::size_t i = 0; i < golden_.at("texts").size(); ++i) {
     const std::string& text = text_of(i);
     SCOPED_TRACE(Json(text).dump({.ensure_ascii = true}));
     const auto expected = numbers(golden_.at("texts").at(i).at("ids"));
 
-    EXPECT_EQ(tokenizer_(text, kQuick).input_ids, expected);
-    // Remembered words give the same again.
-    EXPECT_EQ(tokenizer_(text, kQuick).input_ids, expected);
+    EXPECT_EQ(tokenizer_(text, kIdsOnly).input_ids, expected);
+    // The second call uses cached words.
+    EXPECT_EQ(tokenizer_(text, kIdsOnly).input_ids, expected);
   }
 }
 
-TEST_P(TokenizerGolden, Pairs) {
+TEST_P(TokenizerGolden, EncodesPairs) {
   for (std::size_t i = 0; i < golden_.at("pairs").size(); ++i) {
     const Json& pair = texts_.at("pairs").at(i);
     SCOPED_TRACE(pair.dump({.ensure_ascii = true}));
@@ -107,13 +107,13 @@ TEST_P(TokenizerGolden, Pairs) {
     const Encoding encoding = tokenizer_(
         pair.at(std::size_t{0}).as_string(),
         pair.at(std::size_t{1}).as_string(),
-        kTracked);
+        kWithOffsets);
 
     compare(encoding, golden_.at("pairs").at(i));
   }
 }
 
-TEST_P(TokenizerGolden, DecodedText) {
+TEST_P(TokenizerGolden, DecodesText) {
   for (const Json& golden : golden_.at("texts").as_array()) {
     const auto ids = numbers(golden.at("ids"));
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long texts of the worst shapes: time stays in proportion to length.
+// Long worst-case texts: encoding takes linear time.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -7,14 +7,14 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 #include "transformers/tokenizer.h"
 
 namespace transformers {
 namespace {
 
-constexpr std::size_t kShort = 1 << 15;
-constexpr std::size_t kTimes = 4;
+constexpr std::size_t kShortBytes = 1 << 15;
+constexpr std::size_t kLengthFactor = 4;
 
 std::string repeated(std::string_view part, std::size_t bytes) {
   std::string text;
@@ -24,31 +24,31 @@ std::string repeated(std::string_view part, std::size_t bytes) {
   return text;
 }
 
-double processor_seconds() {
+double cpu_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) +
          static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// The least of three: what else the host does only adds to it.
+// The minimum of three runs: other load on the machine only adds time.
 double seconds_to_encode(
     const Tokenizer& tokenizer, const std::string& text, bool offsets) {
-  double least = 1e9;
+  double minimum = 1e9;
   for (int i = 0; i < 3; ++i) {
-    const double begin = processor_seconds();
+    const double begin = cpu_seconds();
     const Encoding encoding =
         tokenizer(text, {.return_offsets_mapping = offsets, .num_threads = 1});
-    least = std::min(least, processor_seconds() - begin);
+    minimum = std::min(minimum, cpu_seconds() - begin);
     EXPECT_EQ(encoding.offset_mapping.size(), offsets ? encoding.size() : 0);
   }
-  return least;
+  return minimum;
 }
 
 class HostileText : public testing::TestWithParam<const char*> {};
 
-// A quadratic step takes sixteen times as long for a text four times as long.
-TEST_P(HostileText, TakesTimeInProportion) {
+// A quadratic step takes 16 times as long for a text that is 4 times as long.
+TEST_P(HostileText, TakesLinearTime) {
   const Tokenizer tokenizer = AutoTokenizer::from_pretrained(
       std::string(ACCELERATE_GOLDEN) + "/tokenizers/" + GetParam() + ".json");
   for (const std::string_view part :
@@ -72,19 +72,20 @@ TEST_P(HostileText, TakesTimeInProportion) {
         "lowlower"}) {
     SCOPED_TRACE(part);
     for (const bool offsets : {false, true}) {
-      const double once =
-          seconds_to_encode(tokenizer, repeated(part, kShort), offsets);
-      const double more = seconds_to_encode(
-          tokenizer, repeated(part, kTimes * kShort), offsets);
+      const double short_seconds =
+          seconds_to_encode(tokenizer, repeated(part, kShortBytes), offsets);
+      const double long_seconds = seconds_to_encode(
+          tokenizer, repeated(part, kLengthFactor * kShortBytes), offsets);
 
-      // A millisecond for what does not depend on the text.
-      EXPECT_LT(more, 10 * once + 1e-3) << "after " << once << " s";
+      // One millisecond for the work that does not depend on the text.
+      EXPECT_LT(long_seconds, 10 * short_seconds + 1e-3)
+          << "short text: " << short_seconds << " s";
     }
   }
 }
 
-TEST(HostileExpression, ARepeatedGroupTakesALongWord) {
-  const accelerate::TemporaryFolder folder;
+TEST(HostileExpression, ARepeatedGroupMatchesALongWord) {
+  const accelerate::TemporaryDirectory folder;
   folder.write(
       "tokenizer.json",
       R"({"pre_tokenizer":{"type":"Split","behavior":"Isolated","invert":false,)"

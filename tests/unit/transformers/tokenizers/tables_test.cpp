@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables behind a tokenizer: tokens by text and id, merges by pair.
+// The lookup tables of a tokenizer: tokens by text and id, merges by pair.
 #include <map>
 #include <optional>
 #include <string>
@@ -15,7 +15,7 @@
 namespace transformers::tokenizers {
 namespace {
 
-TEST(Vocabulary, FindsWhatWasAddedByTextAndById) {
+TEST(Vocabulary, FindsTokensByTextAndById) {
   Vocabulary vocabulary;
   for (std::uint32_t id = 0; id < 5000; ++id) {
     ASSERT_TRUE(vocabulary.add("token" + std::to_string(id), id));
@@ -32,7 +32,7 @@ TEST(Vocabulary, FindsWhatWasAddedByTextAndById) {
   EXPECT_EQ(vocabulary.limit(), 5000U);
 }
 
-TEST(Vocabulary, FindsManyAtOnceAsEachAlone) {
+TEST(Vocabulary, FindAllEqualsFindOfEachToken) {
   Vocabulary vocabulary;
   std::vector<std::string> texts = {"", "absent"};
   for (std::uint32_t id = 0; id < 1000; ++id) {
@@ -53,7 +53,7 @@ TEST(Vocabulary, FindsManyAtOnceAsEachAlone) {
   EXPECT_EQ(ids[2], std::nullopt);
 }
 
-TEST(Vocabulary, TakesIdsInAnyOrderAndWithHoles) {
+TEST(Vocabulary, AcceptsIdsInAnyOrderAndWithGaps) {
   Vocabulary vocabulary;
   vocabulary.reserve(4, 16);
   vocabulary.add("a", 0);
@@ -71,7 +71,7 @@ TEST(Vocabulary, TakesIdsInAnyOrderAndWithHoles) {
   EXPECT_EQ(vocabulary.size(), 4U);
 }
 
-TEST(Vocabulary, RefusesATokenThatIsThere) {
+TEST(Vocabulary, RejectsADuplicateToken) {
   Vocabulary vocabulary;
   ASSERT_TRUE(vocabulary.add("", 0));
   ASSERT_TRUE(vocabulary.add("a", 1));
@@ -82,7 +82,7 @@ TEST(Vocabulary, RefusesATokenThatIsThere) {
   EXPECT_EQ(vocabulary.size(), 2U);
 }
 
-TEST(MergeTable, FindsEachPairAlsoAfterItGrew) {
+TEST(MergeTable, FindsEachPairAfterGrowing) {
   constexpr std::uint32_t kLargest = (1 << 24) - 1;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Merge> expected;
   MergeTable table(10);
@@ -96,9 +96,9 @@ TEST(MergeTable, FindsEachPairAlsoAfterItGrew) {
 
   std::size_t count = 0;
   table.for_each([&](std::uint32_t left, std::uint32_t right, Merge merge) {
-    const Merge& wanted = expected.at({left, right});
-    EXPECT_EQ(merge.rank, wanted.rank);
-    EXPECT_EQ(merge.id, wanted.id);
+    const Merge& expected_merge = expected.at({left, right});
+    EXPECT_EQ(merge.rank, expected_merge.rank);
+    EXPECT_EQ(merge.id, expected_merge.id);
     ++count;
   });
   EXPECT_EQ(count, expected.size());

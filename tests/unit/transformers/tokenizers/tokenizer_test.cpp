@@ -7,12 +7,12 @@
 
 #include <gtest/gtest.h>
 
-#include "support/temporary_folder.h"
+#include "support/temporary_directory.h"
 
 namespace transformers {
 namespace {
 
-std::string file_of(const std::string& name) {
+std::string golden_path(const std::string& name) {
   return std::string(ACCELERATE_GOLDEN) + "/tokenizers/" + name;
 }
 
@@ -26,19 +26,21 @@ std::vector<std::string> many_texts() {
   return texts;
 }
 
-TEST(Tokenizer, ThreadsGiveTheRowsOfOne) {
-  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("gpt2.json"));
+TEST(Tokenizer, GivesTheSameRowsOnManyThreads) {
+  const auto tokenizer =
+      AutoTokenizer::from_pretrained(golden_path("gpt2.json"));
   const auto texts = many_texts();
 
-  const auto one = tokenizer(texts, {.num_threads = 1});
-  const auto four = tokenizer(texts, {.num_threads = 4});
+  const auto single_threaded = tokenizer(texts, {.num_threads = 1});
+  const auto multi_threaded = tokenizer(texts, {.num_threads = 4});
 
-  ASSERT_EQ(one.size(), texts.size());
-  EXPECT_EQ(one.rows, four.rows);
+  ASSERT_EQ(single_threaded.size(), texts.size());
+  EXPECT_EQ(single_threaded.rows, multi_threaded.rows);
 }
 
-TEST(Tokenizer, ManyThreadsMayCallOne) {
-  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
+TEST(Tokenizer, MayBeCalledByManyThreads) {
+  const auto tokenizer =
+      AutoTokenizer::from_pretrained(golden_path("bert.json"));
   const auto texts = many_texts();
   const auto expected = tokenizer(texts, {.num_threads = 1});
   std::vector<BatchEncoding> results(4);
@@ -54,16 +56,18 @@ TEST(Tokenizer, ManyThreadsMayCallOne) {
   }
 }
 
-TEST(Tokenizer, AnExceptionOfAThreadReachesTheCaller) {
-  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
+TEST(Tokenizer, RethrowsTheExceptionOfAThread) {
+  const auto tokenizer =
+      AutoTokenizer::from_pretrained(golden_path("bert.json"));
   auto texts = many_texts();
   texts[300] = "\xFF";
 
   EXPECT_ANY_THROW((void)tokenizer(texts, {.num_threads = 4}));
 }
 
-TEST(Tokenizer, TextsInBracesAreABatch) {
-  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
+TEST(Tokenizer, EncodesTextsInBracesAsABatch) {
+  const auto tokenizer =
+      AutoTokenizer::from_pretrained(golden_path("bert.json"));
 
   const BatchEncoding batch = tokenizer({"hello", "world"});
 
@@ -71,9 +75,9 @@ TEST(Tokenizer, TextsInBracesAreABatch) {
   EXPECT_EQ(batch[1].input_ids, tokenizer.encode("world"));
 }
 
-TEST(Tokenizer, ASingleTextKeepsWhatWasCutOff) {
+TEST(Tokenizer, ReturnsTheOverflowOfASingleText) {
   const auto tokenizer =
-      AutoTokenizer::from_pretrained(file_of("folders/bert"));
+      AutoTokenizer::from_pretrained(golden_path("folders/bert"));
 
   const Encoding encoding = tokenizer(
       "low lower lowest newer newest wider widest",
@@ -87,9 +91,9 @@ TEST(Tokenizer, ASingleTextKeepsWhatWasCutOff) {
   EXPECT_EQ(encoding.overflowing[0].input_ids[1], encoding.input_ids[3]);
 }
 
-TEST(Tokenizer, SpecialTokensCanBeGivenWhenLoading) {
+TEST(Tokenizer, LoadsWithSpecialTokensFromOptions) {
   const auto tokenizer = AutoTokenizer::from_pretrained(
-      file_of("gpt2.json"),
+      golden_path("gpt2.json"),
       {.padding_side = Side::left,
        .special_tokens = {
            {"pad_token", "<|endoftext|>"}, {"sep_token", "<new>"}}});
@@ -102,9 +106,9 @@ TEST(Tokenizer, SpecialTokensCanBeGivenWhenLoading) {
   EXPECT_EQ(batch[0].attention_mask.back(), 1);
 }
 
-TEST(Tokenizer, TokensAndIdsCorrespond) {
+TEST(Tokenizer, ConvertsTokensToIdsAndBack) {
   const auto tokenizer =
-      AutoTokenizer::from_pretrained(file_of("folders/bert"));
+      AutoTokenizer::from_pretrained(golden_path("folders/bert"));
   const auto tokens = tokenizer.tokenize("hello world");
 
   EXPECT_EQ(
@@ -119,37 +123,39 @@ TEST(Tokenizer, TokensAndIdsCorrespond) {
   EXPECT_EQ(tokenizer.decode({-5, 1 << 30}), "");
 }
 
-TEST(Tokenizer, WhatIsSavedTakesTheSameInputs) {
-  const accelerate::TemporaryFolder folder;
+TEST(Tokenizer, KeepsTheModelInputNamesWhenSaved) {
+  const accelerate::TemporaryDirectory folder;
   folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n");
   const auto tokenizer = AutoTokenizer::from_pretrained(folder.path().string());
   ASSERT_FALSE(tokenizer("a", "b").token_type_ids.empty());
 
   tokenizer.save_pretrained(folder.path() / "saved");
-  const auto again =
+  const auto reloaded =
       AutoTokenizer::from_pretrained((folder.path() / "saved").string());
 
-  EXPECT_EQ(again.model_input_names(), tokenizer.model_input_names());
-  EXPECT_EQ(again("a", "b"), tokenizer("a", "b"));
+  EXPECT_EQ(reloaded.model_input_names(), tokenizer.model_input_names());
+  EXPECT_EQ(reloaded("a", "b"), tokenizer("a", "b"));
 }
 
-TEST(Tokenizer, RowsAreDecodedLikeEachAlone) {
-  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
+TEST(Tokenizer, BatchDecodeEqualsDecodeOfEachRow) {
+  const auto tokenizer =
+      AutoTokenizer::from_pretrained(golden_path("bert.json"));
   const std::vector<std::vector<std::int64_t>> rows = {
       tokenizer.encode("hello world"), {}, tokenizer.encode("lower newest")};
 
-  const auto plain =
+  const auto texts =
       tokenizer.batch_decode(rows, {.skip_special_tokens = true});
 
   EXPECT_EQ(
-      plain, (std::vector<std::string>{"hello world", "", "lower newest"}));
+      texts, (std::vector<std::string>{"hello world", "", "lower newest"}));
   EXPECT_EQ(tokenizer.batch_decode(rows)[2], tokenizer.decode(rows[2]));
 }
 
 TEST(Tokenizer, CountsTheSpecialTokensItAdds) {
-  const auto bert = AutoTokenizer::from_pretrained(file_of("bert.json"));
-  const auto roberta = AutoTokenizer::from_pretrained(file_of("roberta.json"));
-  const auto gpt2 = AutoTokenizer::from_pretrained(file_of("gpt2.json"));
+  const auto bert = AutoTokenizer::from_pretrained(golden_path("bert.json"));
+  const auto roberta =
+      AutoTokenizer::from_pretrained(golden_path("roberta.json"));
+  const auto gpt2 = AutoTokenizer::from_pretrained(golden_path("gpt2.json"));
 
   EXPECT_EQ(bert.num_special_tokens_to_add(), 2);
   EXPECT_EQ(bert.num_special_tokens_to_add(true), 3);
@@ -157,8 +163,9 @@ TEST(Tokenizer, CountsTheSpecialTokensItAdds) {
   EXPECT_EQ(gpt2.num_special_tokens_to_add(true), 0);
 }
 
-TEST(Tokenizer, AnEmptyBatchIsEmpty) {
-  const auto tokenizer = AutoTokenizer::from_pretrained(file_of("bert.json"));
+TEST(Tokenizer, EncodesAnEmptyBatch) {
+  const auto tokenizer =
+      AutoTokenizer::from_pretrained(golden_path("bert.json"));
 
   EXPECT_EQ(tokenizer(std::vector<std::string>{}).size(), 0u);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every code point through every stage that knows Unicode, compared with
-// checksums of what Python's made of it (tests/parity/make_unicode.py).
+// Every code point in every stage that depends on Unicode, compared with
+// checksums of Hugging Face `tokenizers` (tests/parity/make_unicode.py).
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -44,30 +44,31 @@ std::string crc32(const std::string& text) {
   return digits;
 }
 
-// A code point between letters, after a digit, and with marks.
+// Each code point between letters, after a digit, and with combining marks.
 std::string sentences(char32_t first) {
   std::string text;
   for (char32_t c = first; c < first + kBlock; ++c) {
     if (c >= 0xD800 && c < 0xE000) {
       continue;
     }
-    std::string one;
-    append_character(one, c);
+    std::string character;
+    append_character(character, c);
     text += text.empty() ? "a" : " a";
-    text += one + "b 1" + one + " " + one + "\u0301\u0323" + one;
+    text += character + "b 1" + character + " " + character + "\u0301\u0323" +
+            character;
   }
   return text;
 }
 
 std::vector<char32_t> blocks() {
-  std::vector<char32_t> firsts;
+  std::vector<char32_t> block_starts;
   for (char32_t first = 0; first < 0x110000; first += kBlock) {
     const bool empty = first >= 0x40000 && first < 0xE0000;
     if (!empty && first <= 0xF0000) {
-      firsts.push_back(first);
+      block_starts.push_back(first);
     }
   }
-  return firsts;
+  return block_starts;
 }
 
 std::string normalized(const std::string& type, const std::string& text) {
@@ -94,8 +95,8 @@ std::string pieces(const std::string& type, const std::string& text) {
   all.text.assign(text, 0, false);
   all.ranges.assign(1, {0, static_cast<std::uint32_t>(text.size())});
   Json punctuation = Json::object({{"type", type}});
-  const Json& used = type == "Punctuation" ? punctuation : json;
-  make_pre_tokenizer(JsonNode(used, "test", "$"))->split(all);
+  const Json& config = type == "Punctuation" ? punctuation : json;
+  make_pre_tokenizer(JsonNode(config, "test", "$"))->split(all);
   std::string joined;
   for (std::size_t i = 0; i < all.ranges.size(); ++i) {
     joined.append(i == 0 ? 0 : 1, '\0');
@@ -106,21 +107,21 @@ std::string pieces(const std::string& type, const std::string& text) {
 
 class EveryCodePoint : public testing::TestWithParam<const char*> {};
 
-TEST_P(EveryCodePoint, AsInPython) {
+TEST_P(EveryCodePoint, MatchesPython) {
   const std::string type = GetParam();
   const Json golden = Json::parse(accelerate::read_file(
       ACCELERATE_GOLDEN "/tokenizers/unicode.json", 1 << 20));
   const Json& sums = golden.at(type);
-  const std::vector<char32_t> firsts = blocks();
-  ASSERT_EQ(sums.size(), firsts.size());
+  const std::vector<char32_t> block_starts = blocks();
+  ASSERT_EQ(sums.size(), block_starts.size());
   const bool splits = type == "BertPreTokenizer" || type == "Whitespace" ||
                       type == "WhitespaceSplit" || type == "Digits" ||
                       type == "Punctuation" || type == "ByteLevel" ||
                       type == "Split";
-  for (std::size_t i = 0; i < firsts.size(); ++i) {
+  for (std::size_t i = 0; i < block_starts.size(); ++i) {
     SCOPED_TRACE(
-        testing::Message() << std::hex << "block from U+" << +firsts[i]);
-    const std::string text = sentences(firsts[i]);
+        testing::Message() << std::hex << "block from U+" << +block_starts[i]);
+    const std::string text = sentences(block_starts[i]);
 
     const std::string result =
         splits ? pieces(type, text) : normalized(type, text);

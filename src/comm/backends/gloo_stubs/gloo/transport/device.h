@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for a Gloo header that no LibTorch package ships; see
+// Replaces a Gloo header that LibTorch packages do not ship; see
 // gloo_backend.cpp.
 #pragma once
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// How `notebook_launcher` starts workers in the interpreter of a C++ notebook.
+//
+// The interpreter's process exports the function `accelerate_notebook_launch`.
+// A process that does not export this function does not run a notebook.
+#pragma once
+
+#include <cstdint>
+
+namespace accelerate {
+
+struct NotebookLaunch {
+  std::int32_t num_processes;
+  /// Non-zero: use the CPU only.
+  std::int32_t cpu;
+  const char* mixed_precision;
+};
+
+/// Special return values of the function `accelerate_notebook_launch`. These
+/// values tell `notebook_launcher` in a worker what to do. Any other return
+/// value is the exit code of the workers.
+enum NotebookRole : std::int32_t {
+  kNotebookRepeated = -1,  ///< The worker replays an earlier call: do nothing.
+  kNotebookWorker = -2,    ///< This call started the worker: run the function.
+};
+
+using NotebookLaunchFunction = std::int32_t (*)(const NotebookLaunch*);
+/// The name under which the interpreter's process exports the function.
+inline constexpr char kNotebookLaunchSymbol[] = "accelerate_notebook_launch";
+
+}  // namespace accelerate

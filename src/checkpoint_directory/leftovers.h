@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folders that writers leave next to checkpoints when they die or cannot clean
+// up.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace accelerate {
+
+/// Whether a folder with this name is an unfinished checkpoint or a checkpoint
+/// that is being removed. False for a replaced checkpoint (see
+/// `replaced_path`), which may be the only complete checkpoint left.
+bool is_temporary_name(const std::string& name);
+
+/// Returns the path that a checkpoint has while a new checkpoint replaces it,
+/// on file systems that cannot exchange two folders: `<path>.old-<checksum of
+/// its manifest>`. The checksum ensures that no other folder is mistaken for a
+/// replaced checkpoint. Throws `IoError` if the checkpoint has no manifest.
+std::filesystem::path replaced_path(const std::filesystem::path& checkpoint);
+
+/// The result of removing leftover folders.
+struct CleanupResult {
+  /// The names of the removed folders.
+  std::vector<std::string> removed;
+  /// Messages about folders that could not be removed or renamed. These folders
+  /// do no harm.
+  std::vector<std::string> problems;
+};
+
+/// Removes the folders that dead writers left in `parent`. A replaced
+/// checkpoint is removed if the new checkpoint is complete. If the new
+/// checkpoint was never committed and no other writer is active, the replaced
+/// checkpoint gets its name back.
+CleanupResult remove_abandoned(const std::filesystem::path& parent);
+
+/// Removes the older checkpoints that `checkpoint` has replaced. The caller
+/// must ensure that `checkpoint` is complete.
+CleanupResult remove_replaced(const std::filesystem::path& checkpoint);
+
+/// Removes a folder. Renames the folder first, so that a crash halfway leaves
+/// only a folder that `remove_abandoned` removes later. If `folder` is a
+/// symbolic link, only the link is removed. Throws `IoError`.
+void remove_folder(const std::filesystem::path& folder);
+
+}  // namespace accelerate

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tells whether a path is on a local disk.
+#pragma once
+
+#include <filesystem>
+
+namespace accelerate {
+
+/// Whether a path is on a local file system; false for unknown file systems. On
+/// network file systems, files may disappear while they are mapped, and direct
+/// I/O may not work.
+bool is_on_local_disk(const std::filesystem::path& path);
+
+}  // namespace accelerate

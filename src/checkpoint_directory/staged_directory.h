@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint folder that gets its final name only when it is complete.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "checkpoint_directory/leftovers.h"
+#include "checkpoint_directory/manifest.h"
+
+namespace accelerate {
+
+/// Part of the names of folders that are not yet, or no longer, a checkpoint.
+inline constexpr const char* kTemporaryInfix = ".tmp-";
+/// The file in a staging folder that a writer keeps locked while it writes into
+/// the folder.
+inline constexpr const char* kLockFile = ".lock";
+
+/// What `commit` does when the name is already in use.
+enum class IfExists {
+  /// Throws `StateError`.
+  refuse,
+  /// Replaces a checkpoint or an empty folder, atomically if the file system
+  /// can exchange two folders. Throws `StateError` if anything else has the
+  /// name.
+  replace,
+};
+
+/// A folder `checkpoint.tmp-<nonce>` into which a checkpoint is written.
+/// `commit` writes the manifest and renames the folder. Without `commit`, the
+/// destructor removes the folder.
+///
+/// One process creates this object; other processes may write into `path()`
+/// before `commit`. A locked file in the folder shows that the writer is still
+/// alive.
+class StagedDirectory {
+ public:
+  /// Creates the folder in `parent`, and `parent` too if it is missing. Throws
+  /// `IoError`.
+  explicit StagedDirectory(const std::filesystem::path& parent);
+  StagedDirectory(const StagedDirectory&) = delete;
+  StagedDirectory& operator=(const StagedDirectory&) = delete;
+  ~StagedDirectory();
+
+  const std::filesystem::path& path() const { return path_; }
+
+  /// Commits the checkpoint as `name` and returns its final path. Throws
+  /// `IoError`, and `StateError` if `existing` does not allow the name. After a
+  /// `StateError`, `commit` may be called again with another name. After an
+  /// error, the name is free or still refers to the previous checkpoint.
+  ///
+  /// If the replaced checkpoint cannot be removed, only prints a warning to
+  /// stderr, because the new checkpoint is already safe.
+  std::filesystem::path commit(
+      const Manifest& manifest, const std::string& name, IfExists existing);
+
+ private:
+  void complete(const Manifest& manifest);
+  // These return the new path of the folder that had the name; empty when there
+  // was none.
+  std::filesystem::path give_name(
+      const std::filesystem::path& final, IfExists existing);
+  std::filesystem::path replace(const std::filesystem::path& final);
+  std::filesystem::path replace_in_two_steps(
+      const std::filesystem::path& final);
+  void take_name_back(
+      const std::filesystem::path& final, const std::filesystem::path& old);
+
+  std::filesystem::path parent_;
+  std::filesystem::path path_;
+  UniqueFd lock_;
+  bool has_manifest_ = false;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unblocks a rank whose GPU waits for a rank that has died.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "comm/shared_memory.h"
+
+namespace accelerate {
+
+/// Aborts the collectives on this rank's GPU when another rank on this machine
+/// has died.
+///
+/// A collective on a GPU blocks the device, not the program. When another rank
+/// dies, the program would notice only at its next collective, or never if it
+/// waits for the device first. A thread therefore checks whether the ranks on
+/// this machine are alive, and calls `abort` when a rank has died.
+///
+/// The thread cannot tell a rank that exits normally from a rank that has died.
+/// After a normal exit, the last collective has finished or will finish in a
+/// moment, so the thread waits one second before it calls `abort`.
+class RankMonitor {
+ public:
+  /// `memory` shows which ranks are alive. If `memory` is null (ranks on
+  /// several machines), no rank is monitored. `abort` must abort the
+  /// collectives on the device.
+  RankMonitor(
+      std::shared_ptr<SharedMemory> memory,
+      int rank,
+      int size,
+      std::function<void()> abort);
+  RankMonitor(const RankMonitor&) = delete;
+  RankMonitor& operator=(const RankMonitor&) = delete;
+  /// Stops the thread. If `abort` is running, waits until it has returned.
+  ~RankMonitor();
+
+  bool has_aborted() const { return aborted_.load(); }
+
+ private:
+  void run(const std::stop_token& stop);
+  bool any_rank_exited() const;
+
+  std::shared_ptr<SharedMemory> memory_;
+  int rank_;
+  int size_;
+  std::function<void()> abort_;
+  std::atomic<bool> aborted_ = false;
+  std::jthread thread_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The protocol between the kernel and its interpreter. A packet consists of the
+// line `<kind> <length>\n` and a text of `length` bytes.
+//
+// Requests to the interpreter, on the descriptor `kRequests`:
+//   setup    paths, one per line: accelerate, the kernel, libraries to load
+//   prelude  code that every interpreter runs first; workers do not repeat it
+//   cell     code to run; the reply is sent when the code has finished
+//   replay   a cell that a worker repeats with stdout muted
+//   target 2 a cell that a worker repeats up to the cell's third call of
+//            `notebook_launcher`
+// Replies, on the descriptor `kReplies`: the kind is ok, compile, link,
+// exception or interrupted; the text is the error.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace accelerate::jupyter {
+
+inline constexpr int kRequests = 3;
+inline constexpr int kReplies = 4;
+// The width of the workers' terminal, and the escape code that clears a line.
+inline constexpr int kTerminalColumns = 100;
+inline constexpr std::string_view kClearLine = "\r\x1b[K";
+
+struct Packet {
+  std::string kind;
+  std::string text;
+};
+
+namespace detail {
+
+inline bool read_bytes(int fd, char* to, std::size_t count) {
+  while (count > 0) {
+    const ssize_t n = ::read(fd, to, count);
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n <= 0) {
+      return false;
+    }
+    to += n;
+    count -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+}  // namespace detail
+
+/// Waits for the next packet; returns nothing at the end of the stream or for
+/// malformed data.
+inline std::optional<Packet> read_packet(int fd) {
+  constexpr std::size_t kMaxHeadBytes = 64;
+  constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
+  std::string head;
+  for (char c = 0; detail::read_bytes(fd, &c, 1) && c != '\n';) {
+    head += c;
+    if (head.size() > kMaxHeadBytes) {
+      return std::nullopt;
+    }
+  }
+  const auto space = head.rfind(' ');
+  if (space == std::string::npos) {
+    return std::nullopt;
+  }
+  Packet packet;
+  packet.kind = head.substr(0, space);
+  packet.text.resize(std::min<std::size_t>(
+      std::strtoull(head.c_str() + space, nullptr, 10), kMaxTextBytes));
+  if (!detail::read_bytes(fd, packet.text.data(), packet.text.size())) {
+    return std::nullopt;
+  }
+  return packet;
+}
+
+inline std::string packet_bytes(
+    const std::string& kind, const std::string& text) {
+  return kind + ' ' + std::to_string(text.size()) + '\n' + text;
+}
+
+/// Writes all of `bytes`. Returns false after an error, for example if the
+/// other end of the pipe is closed.
+inline bool write_bytes(int fd, const std::string& bytes) {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno != EINTR) {
+      return false;
+    }
+    done += n > 0 ? static_cast<std::size_t>(n) : 0;
+  }
+  return true;
+}
+
+}  // namespace accelerate::jupyter

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine that joins machine 0.
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include <sys/socket.h>
+
+#include "accelerate/error.h"
+#include "base/store_client.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "base/thread_without_signals.h"
+#include "launch/failure_json.h"
+#include "launch/machine_events.h"
+#include "launch/machine_link.h"
+#include "launch/status_text.h"
+
+namespace accelerate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+class JoiningMachine : public MachineLink {
+ public:
+  explicit JoiningMachine(const MachineLinkOptions& options)
+      : options_(options) {}
+  ~JoiningMachine() override {
+    stopping_ = true;
+    if (is_sending()) {
+      ::shutdown(control_->socket(), SHUT_RDWR);
+    }
+    if (poller_ != nullptr) {
+      ::shutdown(poller_->socket(), SHUT_RDWR);
+    }
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+  RendezvousResult rendezvous(
+      std::int64_t restart, milliseconds timeout) override {
+    const auto deadline = Clock::now() + timeout;
+    if (last_send_.valid()) {
+      last_send_.wait();
+    }
+    reset_events(restart);
+    if (control_ == nullptr) {
+      keep_control(connect(timeout));
+    }
+    const Json answer =
+        ask(*control_,
+            Json::object(
+                {{"type", "join"},
+                 {"restart", restart},
+                 {"machine", options_.machine.to_json()}}),
+            // Machine 0 has the same timeout, and then answers with a table of
+            // the missing machines.
+            std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
+                kAnswerTimeout);
+    if (const Json* error = answer.find("error")) {
+      const Json* is_config = answer.find("is_config");
+      if (is_config != nullptr && is_config->as_bool()) {
+        throw ConfigError(error->as_string());
+      }
+      throw DistributedError(error->as_string());
+    }
+    RendezvousResult result;
+    result.machine_rank = answer.at("machine_rank").as_integer();
+    result.launch_id = answer.at("launch_id").as_string();
+    result.main_hostname = answer.at("main_hostname").as_string();
+    result.main_port = answer.at("main_port").as_string();
+    rank_ = result.machine_rank;
+    options_.machine.machine_rank = rank_;
+    start_ = Clock::now();
+    if (poller_ == nullptr) {
+      poller_ = connect(kAnswerTimeout);
+      thread_ = start_thread_without_signals([this] { poll(); });
+    }
+    return result;
+  }
+
+  int event_fd() const override { return events_.fd(); }
+  std::optional<Failure> take_failure() override {
+    return events_.take_failure();
+  }
+  bool all_done() override { return events_.all_done(); }
+
+  void report_failure(const Failure& failure) override {
+    send_async(Json::object(
+        {{"type", "fail"},
+         {"rank", rank_},
+         {"restart", restart_},
+         {"failure", failure_to_json(failure)}}));
+  }
+  void report_done() override {
+    send_async(Json::object(
+        {{"type", "done"}, {"rank", rank_}, {"restart", restart_}}));
+  }
+
+  std::vector<RankStatus> status() override {
+    constexpr milliseconds kSecond{1000};
+    if (is_sending()) {
+      return {};
+    }
+    try {
+      const Json answer =
+          ask(*control_,
+              Json::object({{"type", "status"}, {"rank", rank_}}),
+              kSecond);
+      return status_from_json(answer.at("ranks"));
+    } catch (const Error&) {
+      // Machine 0 has exited or is busy; the local status is still shown.
+      return {};
+    }
+  }
+
+  void cancel_rendezvous() override {
+    const std::scoped_lock lock(mutex_);
+    is_cancelled_ = true;
+    if (control_ != nullptr) {
+      ::shutdown(control_->socket(), SHUT_RDWR);
+    }
+  }
+
+ private:
+  void reset_events(std::int64_t restart) {
+    const std::scoped_lock lock(mutex_);
+    restart_ = restart;
+    events_.reset();
+  }
+
+  void keep_control(std::unique_ptr<StoreClient> control) {
+    const std::scoped_lock lock(mutex_);
+    control_ = std::move(control);
+    if (is_cancelled_) {
+      throw DistributedError("the rendezvous was cancelled");
+    }
+  }
+
+  std::unique_ptr<StoreClient> connect(milliseconds timeout) const {
+    StoreClientOptions options;
+    options.endpoint = options_.endpoint;
+    options.find_secret = options_.secret;
+    options.hello = {
+        store::Role::machine,
+        static_cast<std::uint32_t>(
+            std::max<std::int64_t>(0, options_.machine.machine_rank)),
+        0};
+    const auto deadline = Clock::now() + timeout;
+    while (true) {
+      try {
+        options.connect_timeout = std::min(
+            kAnswerTimeout,
+            std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
+                milliseconds(1));
+        return std::make_unique<StoreClient>(options);
+      } catch (const ConfigError&) {
+        // Machine 0 has rejected this machine and reports it, too.
+        if (const auto error = options_.secret_error()) {
+          throw ConfigError(*error);
+        }
+        throw;
+      } catch (const IoError& error) {
+        // Machine 0 may not have started yet.
+        if (Clock::now() >= deadline || is_cancelled_) {
+          throw DistributedError(
+              str_cat(
+                  "machine 0 did not answer within ",
+                  format_seconds(
+                      std::chrono::duration<double>(timeout).count()),
+                  ": ",
+                  error.what()),
+              "run the same command on machine 0, and check that this machine "
+              "can reach it");
+        }
+        std::this_thread::sleep_for(milliseconds(100));
+      }
+    }
+  }
+
+  static Json ask(
+      StoreClient& client, const Json& message, milliseconds timeout) {
+    return Json::parse(
+        client.exchange(message.dump(), timeout), {.source = "machine 0"});
+  }
+
+  // Sends messages in order but does not block, so that signals are handled
+  // meanwhile. If machine 0 has disconnected, `poll` reports it.
+  void send_async(const Json& message) {
+    last_send_ = std::async(
+        std::launch::async,
+        [this, message, previous = std::move(last_send_)]() mutable {
+          if (previous.valid()) {
+            previous.wait();
+          }
+          try {
+            (void)ask(*control_, message, kAnswerTimeout);
+          } catch (const Error&) {
+            events_.set_all_done();
+          }
+        });
+  }
+
+  bool is_sending() const {
+    return last_send_.valid() && last_send_.wait_for(std::chrono::seconds(0)) !=
+                                     std::future_status::ready;
+  }
+
+  void poll() {
+    try {
+      while (!stopping_) {
+        const Json event =
+            ask(*poller_,
+                Json::object({{"type", "poll"}, {"rank", rank_}}),
+                kAnswerTimeout);
+        handle_event(event);
+      }
+    } catch (const Error&) {
+      if (!stopping_ && !events_.all_done()) {
+        events_.add_failure(disconnected_machine(
+            str_cat(
+                "0 (",
+                options_.endpoint.address,
+                ":",
+                options_.endpoint.port,
+                ")"),
+            0,
+            std::chrono::duration<double>(Clock::now() - start_).count()));
+        events_.set_all_done();
+      }
+    }
+  }
+
+  void handle_event(const Json& event) {
+    const std::string& type = event.at("type").as_string();
+    if (type == "steps_wanted") {
+      send_steps();
+      return;
+    }
+    if (type == "nothing") {
+      return;
+    }
+    const std::scoped_lock lock(mutex_);
+    if (event.at("restart").as_integer() != restart_) {
+      return;
+    }
+    if (type == "failure") {
+      events_.add_failure(failure_from_json(event.at("failure")));
+    } else if (type == "all_done") {
+      events_.set_all_done();
+    }
+  }
+
+  void send_steps() {
+    (void)ask(
+        *poller_,
+        Json::object(
+            {{"type", "steps"},
+             {"rank", rank_},
+             {"ranks", status_to_json(options_.local_steps())}}),
+        kAnswerTimeout);
+  }
+
+  MachineLinkOptions options_;
+  MachineEvents events_;
+  std::int64_t rank_ = -1;
+  Clock::time_point start_ = Clock::now();
+  // Guards `restart_`, and `control_` while another thread may cancel.
+  std::mutex mutex_;
+  std::int64_t restart_ = 0;
+  std::atomic<bool> is_cancelled_ = false;
+  std::unique_ptr<StoreClient> control_;
+  std::unique_ptr<StoreClient> poller_;
+  std::future<void> last_send_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<MachineLink> create_joining_machine(
+    const MachineLinkOptions& options) {
+  return std::make_unique<JoiningMachine>(options);
+}
+
+}  // namespace accelerate

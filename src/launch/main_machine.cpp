@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine 0, which the other machines join.
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "launch/failure_json.h"
+#include "launch/machine_events.h"
+#include "launch/machine_link.h"
+#include "launch/status_text.h"
+
+namespace accelerate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+class MainMachine : public MachineLink {
+ public:
+  MainMachine(const MachineLinkOptions& options, StoreServer& server)
+      : options_(options), server_(server), rendezvous_(options.num_machines) {
+    server_.on_exchange([this](const StoreServer::Exchange& exchange) {
+      return handle(exchange);
+    });
+    server_.on_machine_disconnect(
+        [this](std::uint64_t client) { handle_disconnect(client); });
+    server_.on_refusal(
+        [this](const std::string& address, const std::string& reason) {
+          handle_refusal(address, reason);
+        });
+  }
+  ~MainMachine() override {
+    server_.on_exchange(nullptr);
+    server_.on_machine_disconnect(nullptr);
+    server_.on_refusal(nullptr);
+  }
+
+  RendezvousResult rendezvous(
+      std::int64_t restart, milliseconds timeout) override {
+    open_rendezvous(restart);
+    std::unique_lock lock(mutex_);
+    (void)changed_.wait_for(lock, timeout, [this] {
+      return rendezvous_.is_complete() || is_cancelled_ ||
+             !disconnected_.empty();
+    });
+    is_open_ = false;
+    const bool complete = rendezvous_.is_complete() && disconnected_.empty();
+    std::string problem;
+    if (is_cancelled_ || !disconnected_.empty()) {
+      problem = is_cancelled_ ? "machine 0 was interrupted"
+                              : str_cat(
+                                    "machine ",
+                                    disconnected_,
+                                    " disconnected before the workers could "
+                                    "be restarted");
+    } else if (!complete) {
+      const double seconds = std::chrono::duration<double>(timeout).count();
+      problem = rendezvous_.missing_text(endpoint_text(), seconds);
+    } else {
+      problem = rendezvous_.difference_text();
+    }
+    const RendezvousResult result = make_result();
+    const auto waiting = std::exchange(waiting_, {});
+    start_ = Clock::now();
+    lock.unlock();
+    answer_all(waiting, problem, complete, result);
+    if (!complete) {
+      throw DistributedError(
+          problem, disconnected_.empty() ? missing_hint() : "");
+    }
+    if (!problem.empty()) {
+      throw ConfigError(
+          problem,
+          "run the same command with the same version on every machine");
+    }
+    return result;
+  }
+
+  int event_fd() const override { return events_.fd(); }
+  std::optional<Failure> take_failure() override {
+    return events_.take_failure();
+  }
+  bool all_done() override { return events_.all_done(); }
+
+  void cancel_rendezvous() override {
+    const std::scoped_lock lock(mutex_);
+    is_cancelled_ = true;
+    changed_.notify_all();
+  }
+
+  std::vector<RankStatus> status() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      steps_.clear();
+    }
+    broadcast("steps_wanted", Json::object());
+    std::unique_lock lock(mutex_);
+    (void)changed_.wait_for(lock, std::chrono::seconds(1), [this] {
+      const auto expected = static_cast<std::ptrdiff_t>(machines_.size());
+      return expected <=
+             std::count_if(steps_.begin(), steps_.end(), [](const auto& entry) {
+               return entry.first != 0;
+             });
+    });
+    lock.unlock();
+    return merged_status();
+  }
+
+  void tick() override { answer_idle_polls(); }
+
+  void report_failure(const Failure& failure) override {
+    broadcast("failure", Json::object({{"failure", failure_to_json(failure)}}));
+  }
+
+  void report_done() override { mark_done(0); }
+
+ private:
+  struct Machine {
+    std::uint64_t control = 0;
+    std::uint64_t poll = 0;
+    Clock::time_point poll_since;
+    bool is_polling = false;
+    std::deque<std::string> events;
+    bool is_done = false;
+    std::string name;
+  };
+
+  std::string endpoint_text() const {
+    return str_cat(options_.endpoint.address, ":", options_.endpoint.port);
+  }
+
+  std::string missing_hint() const {
+    return str_cat(
+        "run the same command on the missing machines; they must be able to "
+        "reach ",
+        endpoint_text());
+  }
+
+  double elapsed() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+  // Starts a new rendezvous and adds the machines that joined early.
+  void open_rendezvous(std::int64_t restart) {
+    std::vector<std::pair<std::uint64_t, MachineInfo>> early;
+    {
+      const std::scoped_lock lock(mutex_);
+      restart_ = restart;
+      is_open_ = true;
+      rendezvous_ = MachineRendezvous(options_.num_machines);
+      events_.reset();
+      for (auto& [rank, machine] : machines_) {
+        machine.is_done = false;
+      }
+      main_done_ = false;
+      MachineInfo main = options_.machine;
+      main.machine_rank = 0;
+      main.address = endpoint_text();
+      (void)rendezvous_.add(main);
+      early.swap(early_);
+    }
+    for (auto& [client, info] : early) {
+      if (auto answer = join(client, std::move(info))) {
+        server_.answer(client, *answer);
+      }
+    }
+  }
+
+  RendezvousResult make_result() const {
+    RendezvousResult result;
+    result.machine_rank = 0;
+    result.launch_id = options_.launch_id;
+    result.main_hostname = options_.machine.hostname;
+    result.main_port = options_.reserve_port();
+    for (const auto& [rank, machine] : rendezvous_.machines()) {
+      if (rank != 0) {
+        result.other_address = machine.address;
+      }
+    }
+    return result;
+  }
+
+  void answer_all(
+      const std::map<std::int64_t, std::uint64_t>& waiting,
+      const std::string& problem,
+      bool complete,
+      const RendezvousResult& result) {
+    for (const auto& [rank, client] : waiting) {
+      Json answer = Json::object();
+      if (!problem.empty()) {
+        answer["error"] = problem;
+        answer["is_config"] = complete;
+      } else {
+        answer["machine_rank"] = rank;
+        answer["launch_id"] = result.launch_id;
+        answer["main_hostname"] = result.main_hostname;
+        answer["main_port"] = result.main_port;
+      }
+      server_.answer(client, answer.dump());
+    }
+  }
+
+  // Runs on the server's thread.
+  std::optional<std::string> handle(const StoreServer::Exchange& exchange) {
+    try {
+      const Json message = Json::parse(
+          exchange.payload, {.source = exchange.address, .max_depth = 16});
+      const std::string& type = message.at("type").as_string();
+      if (type == "join") {
+        return handle_join(exchange, message);
+      }
+      const std::int64_t rank = message.at("rank").as_integer();
+      if (type == "poll") {
+        return handle_poll(exchange.client, rank);
+      }
+      if (type == "status") {
+        return status_for_others();
+      }
+      if (type == "steps") {
+        handle_steps(rank, message.at("ranks"));
+      } else if (is_current(message)) {
+        if (type == "fail") {
+          handle_failure(rank, message.at("failure"));
+        } else if (type == "done") {
+          mark_done(rank);
+        }
+      }
+      return "{}";
+    } catch (const Error& error) {
+      return Json::object({{"error", error.what()}}).dump();
+    }
+  }
+
+  bool is_current(const Json& message) {
+    const std::scoped_lock lock(mutex_);
+    return message.at("restart").as_integer() == restart_;
+  }
+
+  std::optional<std::string> handle_join(
+      const StoreServer::Exchange& exchange, const Json& message) {
+    MachineInfo machine = MachineInfo::from_json(message.at("machine"));
+    machine.address = exchange.address;
+    const std::scoped_lock lock(mutex_);
+    const std::int64_t restart = message.at("restart").as_integer();
+    if (restart < restart_) {
+      return Json::object(
+                 {{"error", "the workers of this job are already running"},
+                  {"is_config", true}})
+          .dump();
+    }
+    if (restart > restart_) {
+      early_.emplace_back(exchange.client, std::move(machine));
+      return std::nullopt;
+    }
+    return join(exchange.client, std::move(machine));
+  }
+
+  std::optional<std::string> join(std::uint64_t client, MachineInfo info) {
+    const std::scoped_lock lock(mutex_);
+    const std::string name = str_cat(info.hostname, ", ", info.address);
+    const MachineRendezvous::Entry entry = rendezvous_.add(std::move(info));
+    if (!entry.error.empty()) {
+      return Json::object({{"error", entry.error}, {"is_config", true}}).dump();
+    }
+    Machine& machine = machines_[entry.rank];
+    machine.control = client;
+    machine.name = str_cat(entry.rank, " (", name, ")");
+    waiting_[entry.rank] = client;
+    changed_.notify_all();
+    return std::nullopt;
+  }
+
+  void handle_steps(std::int64_t machine, const Json& ranks) {
+    auto steps = status_from_json(ranks);
+    const std::scoped_lock lock(mutex_);
+    steps_[machine] = std::move(steps);
+    changed_.notify_all();
+  }
+
+  // The store's status, with the steps that the machines reported.
+  std::vector<RankStatus> merged_status() {
+    auto ranks = server_.status();
+    const std::scoped_lock lock(mutex_);
+    std::map<std::uint32_t, std::int64_t> known;
+    for (const auto& [machine, statuses] : steps_) {
+      for (const RankStatus& status : statuses) {
+        if (status.step) {
+          known[status.rank] = *status.step;
+        }
+      }
+    }
+    for (RankStatus& rank : ranks) {
+      if (const auto found = known.find(rank.rank); found != known.end()) {
+        rank.step = found->second;
+      }
+    }
+    return ranks;
+  }
+
+  // The status for another machine, which knows the steps of its own ranks. Our
+  // own steps are current; a third machine's steps are as old as its last
+  // answer.
+  std::string status_for_others() {
+    const std::scoped_lock lock(mutex_);
+    steps_[0] = options_.local_steps();
+    return Json::object({{"ranks", status_to_json(merged_status())}}).dump();
+  }
+
+  std::optional<std::string> handle_poll(
+      std::uint64_t client, std::int64_t rank) {
+    const std::scoped_lock lock(mutex_);
+    Machine& machine = machines_[rank];
+    machine.poll = client;
+    if (!machine.events.empty()) {
+      std::string event = std::move(machine.events.front());
+      machine.events.pop_front();
+      return event;
+    }
+    machine.is_polling = true;
+    machine.poll_since = Clock::now();
+    return std::nullopt;
+  }
+
+  void handle_failure(std::int64_t rank, const Json& json) {
+    Failure failure = failure_from_json(json);
+    events_.add_failure(std::move(failure));
+    broadcast("failure", Json::object({{"failure", json}}), rank);
+  }
+
+  // Each event names its restart number: it may be read after the next restart
+  // has begun.
+  void broadcast(const char* type, Json body, std::int64_t except = 0) {
+    std::vector<std::uint64_t> ready;
+    std::string text;
+    {
+      const std::scoped_lock lock(mutex_);
+      body["restart"] = restart_;
+      text = event_text(type, std::move(body));
+      for (auto& [rank, machine] : machines_) {
+        if (rank == except) {
+          continue;
+        }
+        if (machine.is_polling) {
+          machine.is_polling = false;
+          ready.push_back(machine.poll);
+        } else {
+          machine.events.push_back(text);
+        }
+      }
+    }
+    for (const std::uint64_t client : ready) {
+      server_.answer(client, text);
+    }
+  }
+
+  void mark_done(std::int64_t rank) {
+    bool all = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (rank == 0) {
+        main_done_ = true;
+      } else {
+        machines_[rank].is_done = true;
+      }
+      all = main_done_;
+      for (const auto& [number, machine] : machines_) {
+        all = all && machine.is_done;
+      }
+    }
+    if (all) {
+      events_.set_all_done();
+      broadcast("all_done", Json::object());
+    }
+  }
+
+  void answer_idle_polls() {
+    std::vector<std::uint64_t> idle;
+    {
+      const std::scoped_lock lock(mutex_);
+      for (auto& [rank, machine] : machines_) {
+        if (machine.is_polling &&
+            Clock::now() - machine.poll_since > kPollInterval) {
+          machine.is_polling = false;
+          idle.push_back(machine.poll);
+        }
+      }
+    }
+    for (const std::uint64_t client : idle) {
+      server_.answer(client, event_text("nothing"));
+    }
+  }
+
+  void handle_disconnect(std::uint64_t client) {
+    std::optional<std::int64_t> disconnected;
+    std::string name;
+    {
+      const std::scoped_lock lock(mutex_);
+      std::erase_if(
+          early_, [&](const auto& entry) { return entry.first == client; });
+      for (auto& [rank, machine] : machines_) {
+        const bool is_client =
+            machine.control == client || machine.poll == client;
+        if (is_client && !machine.is_done) {
+          disconnected = rank;
+          name = machine.name;
+          machine.is_polling = false;
+        }
+      }
+      if (disconnected && is_open_) {
+        remove_from_rendezvous(*disconnected, name);
+        return;
+      }
+    }
+    if (!disconnected) {
+      return;
+    }
+    const Failure failure = disconnected_machine(
+        name, *disconnected * options_.local_processes, elapsed());
+    events_.add_failure(failure);
+    broadcast(
+        "failure",
+        Json::object({{"failure", failure_to_json(failure)}}),
+        *disconnected);
+    // The machine cannot report its failure itself.
+    mark_done(*disconnected);
+  }
+
+  // Before the first start the machine may join again. After that, the job
+  // cannot continue without it.
+  void remove_from_rendezvous(std::int64_t rank, const std::string& name) {
+    rendezvous_.remove(rank);
+    waiting_.erase(rank);
+    if (restart_ == 0) {
+      machines_.erase(rank);
+    } else {
+      disconnected_ = name;
+      changed_.notify_all();
+    }
+  }
+
+  void handle_refusal(const std::string& address, const std::string& reason) {
+    {
+      const std::scoped_lock lock(mutex_);
+      rendezvous_.add_refusal(address, reason);
+      // Warns once per IP address and reason.
+      const std::string ip = address.substr(0, address.rfind(':'));
+      if (warned_.size() >= 16 || !warned_.insert(ip + " " + reason).second) {
+        return;
+      }
+    }
+    options_.warn(str_cat("refused a connection from ", address, ": ", reason));
+  }
+
+  MachineLinkOptions options_;
+  StoreServer& server_;
+  MachineEvents events_;
+  Clock::time_point start_ = Clock::now();
+
+  // Recursive: `open_rendezvous` adds early machines. The server's lock is
+  // always taken first.
+  std::recursive_mutex mutex_;
+  std::condition_variable_any changed_;
+  MachineRendezvous rendezvous_;
+  std::int64_t restart_ = -1;
+  std::map<std::int64_t, Machine> machines_;
+  std::map<std::int64_t, std::uint64_t> waiting_;
+  std::vector<std::pair<std::uint64_t, MachineInfo>> early_;
+  std::set<std::string> warned_;
+  std::map<std::int64_t, std::vector<RankStatus>> steps_;  // By machine.
+  bool is_open_ = false;  // A rendezvous is in progress.
+  bool is_cancelled_ = false;
+  // The machine that disconnected during the rendezvous for a restart.
+  std::string disconnected_;
+  bool main_done_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<MachineLink> create_main_machine(
+    const MachineLinkOptions& options, StoreServer& server) {
+  return std::make_unique<MainMachine>(options, server);
+}
+
+}  // namespace accelerate

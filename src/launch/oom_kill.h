@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Detects kills by the kernel's OOM killer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace accelerate {
+
+/// Detects OOM kills since construction, in this process's cgroup and in the
+/// whole system.
+class OomKillMonitor {
+ public:
+  explicit OomKillMonitor(const std::string& root = "");
+
+  /// Whether an OOM kill has happened since construction; empty if the kernel
+  /// does not report OOM kills.
+  std::optional<bool> happened() const;
+
+ private:
+  std::optional<std::int64_t> count() const;
+
+  std::string root_;
+  std::optional<std::int64_t> before_;
+};
+
+}  // namespace accelerate

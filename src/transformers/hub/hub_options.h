@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options for downloads from the Hub: server, token, cache and timeouts.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "config/environment.h"
+#include "transformers/hub.h"
+
+namespace transformers::hub {
+
+struct HubOptions {
+  std::string endpoint = "https://huggingface.co";
+  std::string token;  ///< Empty: no token is sent.
+  std::filesystem::path cache;
+  bool offline = false;
+  bool progress = false;
+  std::chrono::milliseconds lock_timeout = std::chrono::hours(6);
+  std::chrono::milliseconds connect_timeout = std::chrono::seconds(10);
+  /// Timeout for a whole response that does not contain a file.
+  std::chrono::milliseconds response_timeout = std::chrono::seconds(30);
+  /// Maximum time without new data while a file is transferred.
+  std::chrono::milliseconds stall_timeout = std::chrono::seconds(30);
+  /// Maximum number of consecutive attempts without progress.
+  int attempts = 5;
+  /// Maximum number of attempts in total.
+  int max_attempts = 50;
+  /// Pause before the second attempt. The pause doubles with each attempt
+  /// without progress, up to `max_pause`.
+  std::chrono::milliseconds first_pause = std::chrono::seconds(1);
+  std::chrono::milliseconds max_pause = std::chrono::seconds(16);
+};
+
+/// Throws `ConfigError` for an environment variable with an invalid value.
+HubOptions make_hub_options(
+    const accelerate::Environment& environment, const ResolveOptions& options);
+
+}  // namespace transformers::hub

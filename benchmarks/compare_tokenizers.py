@@ -186,6 +186,7 @@ def compare_encoding(binary, name, path, texts, texts_file, folder):
         "": (tokenizer.encode_batch_fast, []),
         "_with_offsets": (tokenizer.encode_batch, ["--offsets"]),
     }
+    missed = []
     for suffix, (encode, flags) in kinds.items():
         cpp_times, python_times = [], []
         for cpp_first in (True, False):

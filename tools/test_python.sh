@@ -26,6 +26,8 @@ if [ "$kind" = full ]; then
   done
 fi
 export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+# As in the presets of ctest; see docs/concepts/libtorch.md.
+export ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16
 # C++ notebooks use the kernel of this build.
 export ACCELERATE_BIN=$build/bin
 for test in "${tests[@]}"; do

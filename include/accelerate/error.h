@@ -101,17 +101,17 @@ class ACCELERATE_API DistributedError : public Error {
 
 /// The ranks made different calls, or the same call with tensors that do not
 /// match. Every rank throws this error; the process group stays usable.
-class ACCELERATE_API MismatchError : public DistributedError {
+class ACCELERATE_API MismatchError : public Error {
  public:
-  using DistributedError::DistributedError;
+  using Error::Error;
   ~MismatchError() override;
 };
 
 /// Another rank threw an exception, but this rank did not. The process group
 /// stays usable.
-class ACCELERATE_API RankError : public DistributedError {
+class ACCELERATE_API RankError : public Error {
  public:
-  using DistributedError::DistributedError;
+  using Error::Error;
   ~RankError() override;
 };
 

@@ -39,7 +39,9 @@ def main(folder: str) -> int:
         return exit.code if isinstance(exit.code, int) else int(exit.code is not None)
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
-        caused_by_other_rank = isinstance(error, errors.DistributedError)
+        caused_by_other_rank = isinstance(
+            error, (errors.DistributedError, errors.MismatchError, errors.RankError)
+        )
         report = pickle.dumps((caused_by_other_rank, text, _user_traceback(error)))
         _write(os.path.join(folder, f"error_{rank}"), report)
         print(text, file=sys.stderr)  # the launcher shows this in its report

@@ -49,11 +49,11 @@ class DistributedError(Error):
     """Another rank died or timed out; the process group is unusable afterwards."""
 
 
-class MismatchError(DistributedError):
+class MismatchError(Error):
     """The ranks made different calls, or calls with tensors that do not match; the process group stays usable."""
 
 
-class RankError(DistributedError):
+class RankError(Error):
     """Another rank raised an exception, but this rank did not; the process group stays usable."""
 
 

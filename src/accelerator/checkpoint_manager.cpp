@@ -336,6 +336,10 @@ LoadStateReport Accelerator::load_state(const LoadStateOptions& options) {
       loaded = load_checkpoint(path, group(), share);
     } catch (const DistributedError&) {
       throw;
+    } catch (const MismatchError&) {
+      throw;
+    } catch (const RankError&) {
+      throw;
     } catch (const OutOfMemoryError&) {
       throw;  // An older checkpoint is just as large.
     } catch (const Error& error) {

@@ -35,7 +35,7 @@ RankOutcome outcome_of(const std::function<void()>& work) {
 std::vector<Json> gather_texts(const Group& group, const RankOutcome& local) {
   try {
     return group.gather_object({local.text});
-  } catch (const DistributedError&) {
+  } catch (const Error&) {
     if (local.error) {
       std::rethrow_exception(local.error);
     }

@@ -216,6 +216,19 @@ void prune(const Destination& to, const fs::path& newest) {
   }
 }
 
+// Adds the checkpoint to an error from the process group.
+template <typename GroupError>
+[[noreturn]] void rethrow_with_target(
+    const GroupError& error, const Destination& to) {
+  throw GroupError(
+      str_cat(
+          "cannot save a checkpoint to ",
+          (to.parent / to.name).string(),
+          ": ",
+          error.what()),
+      error.hint());
+}
+
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(
@@ -345,13 +358,9 @@ SaveResult CheckpointWriter::write(
   try {
     return write_and_commit(part, to, std::move(manifest), mode);
   } catch (const DistributedError& error) {
-    throw DistributedError(
-        str_cat(
-            "cannot save a checkpoint to ",
-            (to.parent / to.name).string(),
-            ": ",
-            error.what()),
-        error.hint());
+    rethrow_with_target(error, to);
+  } catch (const MismatchError& error) {
+    rethrow_with_target(error, to);
   }
 }
 

@@ -132,8 +132,6 @@ auto Group::Impl::protect(const Body& body) {
   try {
     settle();
     return body();
-  } catch (const MismatchError&) {
-    throw;
   } catch (const DistributedError& error) {
     failure_ = error.what();
     throw;

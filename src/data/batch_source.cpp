@@ -41,9 +41,9 @@ void rethrow_if_any(const std::string& where) {
       UnsupportedError,
       IoError,
       FormatError,
+      DistributedError,
       MismatchError,
       RankError,
-      DistributedError,
       OutOfMemoryError,
       InternalError,
       Error>(where);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "accelerate/error.h"
 
+#include <type_traits>
+
 #include <gtest/gtest.h>
 
 namespace accelerate {
@@ -27,9 +29,11 @@ TEST(Error, HasTheExitCodeOfItsKind) {
   EXPECT_EQ(InternalError("x").exit_code(), 70);
 }
 
-TEST(Error, DerivedErrorsAreCaughtAsDistributedError) {
-  EXPECT_THROW(throw MismatchError("x"), DistributedError);
-  EXPECT_THROW(throw RankError("x"), DistributedError);
+TEST(Error, ErrorsAfterWhichTheProcessGroupIsUsableAreNotDistributedErrors) {
+  EXPECT_FALSE((std::is_base_of_v<DistributedError, MismatchError>));
+  EXPECT_FALSE((std::is_base_of_v<DistributedError, RankError>));
+  EXPECT_TRUE((std::is_base_of_v<Error, MismatchError>));
+  EXPECT_TRUE((std::is_base_of_v<Error, RankError>));
 }
 
 }  // namespace

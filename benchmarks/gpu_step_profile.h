@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures how much time of a step each kind of kernel takes.
+// Measures how much of a step's time each kind of kernel takes.
 #pragma once
 
 #include <functional>

@@ -10,7 +10,7 @@ struct StepResult {
   std::string work;
   std::string mode;
   double ms = 0.0;
-  std::int64_t units = 0;  ///< Rows or tokens per step.
+  std::int64_t units = 0;  ///< Samples or tokens per step.
   double warm_up_s = 0.0;
   double peak_gb = 0.0;
   double loss = 0.0;

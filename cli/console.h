@@ -20,7 +20,8 @@ class Console {
 
   /// Prints data and a newline to stdout.
   void print(std::string_view text);
-  /// Prints a message to stderr, unless `--quiet` is set.
+  /// `status`, `warning` and `hint` print a message to stderr. With `--quiet`,
+  /// only `hint` does.
   void status(std::string_view text);
   void warning(std::string_view text);
   void hint(std::string_view text);

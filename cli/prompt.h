@@ -13,9 +13,9 @@ namespace accelerate {
 
 /// Asks questions on stderr and reads answers from stdin. On a terminal,
 /// choices are shown as a menu that the user navigates with the arrow keys;
-/// after a selection, the menu is replaced by the answer. Otherwise, each
-/// answer is read as one line of input. After the end of input, every question
-/// gets its default answer.
+/// after a selection, the menu is replaced by the answer. Every other answer,
+/// and every answer that comes through a pipe, is one line of input. After the
+/// end of input, every question gets its default answer.
 class Prompt {
  public:
   explicit Prompt(Console& console);

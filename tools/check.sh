@@ -16,7 +16,8 @@ check_shell() {
 failed=0
 check_shell || failed=1
 for check in tools/format.sh tools/check_layers.py tools/check_tree.py \
-  tools/check_tutorials.py tools/check_vocabulary.py tools/check_file_size.py tests/tools/run.sh; do
+  tools/check_tutorials.py tools/check_vocabulary.py tools/check_file_size.py \
+  tests/tools/run.sh; do
   "$check" || failed=1
 done
 exit $failed

@@ -13,8 +13,8 @@ namespace accelerate::benchmarks {
 /// `folder=`) are accepted.
 struct Usage {
   const char* text;
-  /// The benchmark accepts positional arguments, such as paths, and checks them
-  /// itself.
+  /// Whether the benchmark accepts positional arguments, such as paths. The
+  /// benchmark must check these itself.
   bool takes_positional = false;
 };
 

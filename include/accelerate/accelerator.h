@@ -323,12 +323,13 @@ class ACCELERATE_API Accelerator {
   /// prepared models, optimizers, schedulers and loaders, the gradient scaler,
   /// random states, unfinished gradient accumulation, and registered objects.
   /// Without `output_dir`, `ProjectConfiguration` determines the folder.
-  /// Returns the path of the folder. If a folder exists at this path, it is a
-  /// complete checkpoint.
+  /// Returns the path of the folder. The folder appears at this path only once
+  /// the checkpoint is complete.
   ///
   /// Call `save_state` between two steps of the training loop, after
-  /// `optimizer.step()` and `zero_grad()`. Each prepared object must still
-  /// exist, unless it was destroyed together with its model.
+  /// `optimizer.step()` and `zero_grad()`. If you destroy a prepared optimizer
+  /// but keep its model, or destroy a prepared model that no `shared_ptr` owns,
+  /// call `free_memory` before the next save.
   ///
   /// Collective. Throws `IoError` on every process if any process cannot write.
   std::filesystem::path save_state(
@@ -367,10 +368,10 @@ class ACCELERATE_API Accelerator {
   /// a generator in another language, in checkpoints. `save` returns the state
   /// on this process as a byte tensor, and `load` restores the state. Loading a
   /// checkpoint ignores saved states whose names are not registered. If this
-  /// rank saved other registered states but not this state, the checkpoint does
-  /// not fit. If this rank saved no registered state, or did not exist in the
-  /// saved run, this state stays unchanged and is listed in
-  /// `LoadStateReport::derived`.
+  /// rank saved other registered states but not this state, `load_state`
+  /// reports that the checkpoint does not fit. If this rank saved no registered
+  /// state, or did not exist in the saved run, this state stays unchanged and
+  /// is listed in `LoadStateReport::derived`.
   void register_random_state(
       const std::string& name,
       std::function<Tensor()> save,
@@ -415,14 +416,15 @@ class ACCELERATE_API Accelerator {
   }
 
   /// Writes a model's weights in Hugging Face's layout: `model.safetensors`, or
-  /// `model-00001-of-0000n.safetensors` and so on with an index. Files from an
-  /// earlier save are removed. A tied weight is written once, and a warning
-  /// names it; `load_safetensors` returns it under each of its names.
+  /// several files named `model-00001-of-0000n.safetensors` and so on, with an
+  /// index. Files from an earlier save are removed. A tied weight is written
+  /// once, and a warning names it; `load_safetensors` returns it under each of
+  /// its names.
   ///
-  /// Only the main process writes or, with `save_on_each_node`, the local main
-  /// process of each node. Not collective. Throws `StateError` for a model on
-  /// the `meta` device, which has no values, and `ArgumentError` when
-  /// `save_directory` is a file.
+  /// Only the main process writes. If `ProjectConfiguration::save_on_each_node`
+  /// is true, the local main process of each node writes instead. Not
+  /// collective. Throws `StateError` for a model on the `meta` device, which
+  /// has no values, and `ArgumentError` when `save_directory` is a file.
   template <detail::ModelLike Model>
   void save_model(
       Model& model,

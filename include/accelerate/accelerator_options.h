@@ -17,11 +17,13 @@
 
 namespace accelerate {
 
-/// How the micro-batches of one update are weighted.
+/// How the micro-batches of one update (a micro-batch group) are weighted.
 enum class AccumulationWeighting {
-  fixed,     ///< 1 / `num_steps`, even in an incomplete last group
-  group,     ///< 1 / number of micro-batches in this group
-  weighted,  ///< `accumulate` weight / sum of the weights on all processes
+  fixed,  ///< 1 / `num_steps`, even in an incomplete micro-batch group
+  group,  ///< 1 / number of micro-batches in the micro-batch group
+  /// The weight passed to `accumulate` / sum of these weights over the
+  /// micro-batch group and all processes.
+  weighted,
 };
 
 struct GradientAccumulationPlugin {

@@ -19,10 +19,11 @@ namespace accelerate {
 /// previous state at the end of the scope, even after an exception.
 ///
 /// If `options.enabled` is false, autocast is off inside the scope, whatever
-/// the precision. Otherwise, `Precision::no` changes nothing. Guards may be
-/// nested. The cache of cast weights is cleared at the end of the outermost
-/// guard, and at the end of a guard that enabled the cache, so no cast weight
-/// outlives an optimizer step.
+/// the precision. If `options.enabled` is true and the precision is
+/// `Precision::no`, the guard changes nothing. Guards may be nested. The cache
+/// of cast weights is cleared at the end of the outermost guard, and at the end
+/// of a guard that enabled the cache, so no cast weight outlives an optimizer
+/// step.
 ///
 /// Thread safety: create and destroy a guard on the same thread.
 class ACCELERATE_API AutocastGuard {

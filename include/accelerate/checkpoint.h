@@ -35,10 +35,10 @@ struct ProjectConfiguration {
 };
 
 struct SaveStateOptions {
-  /// False: the state is copied, and the copy is written during training. The
-  /// next save waits until the copy is written. A write error is thrown by the
-  /// next call that saves or loads a checkpoint, by `wait_for_checkpoint` or by
-  /// `end_training`.
+  /// False: `save_state` copies the state and returns; the copy is written in
+  /// the background while training continues. The next save waits until the
+  /// copy is written. A write error is thrown by the next call that saves or
+  /// loads a checkpoint, by `wait_for_checkpoint` or by `end_training`.
   bool blocking = true;
 };
 
@@ -60,7 +60,8 @@ struct LoadStateReport {
   std::vector<std::string> left_out;
   /// State that this run needs but the saved run did not have, such as the
   /// random state of an additional process. It is derived from the saved state,
-  /// the same way each time.
+  /// the same way each time. Only the states passed to
+  /// `Accelerator::register_random_state` are not derived: they stay unchanged.
   std::vector<std::string> derived;
   /// Checkpoints that are newer than the loaded checkpoint but were skipped,
   /// each with the reason.

@@ -14,7 +14,8 @@ namespace accelerate {
 struct ClipGradNormOptions {
   /// The p of the p-norm. `INFINITY`: the largest absolute value.
   double norm_type = 2.0;
-  /// Throws `StateError` when the norm is inf or NaN. Waits for the device.
+  /// Whether to throw `StateError` when the norm is inf or NaN. This check
+  /// waits for the device.
   bool error_if_nonfinite = false;
 };
 

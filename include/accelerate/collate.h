@@ -133,7 +133,8 @@ struct Collator {
   }
 
  private:
-  // The other members of a struct are taken from the first sample.
+  // Stacks the tensors that `for_each_tensor` visits. All other members of the
+  // struct are taken from the first sample.
   template <typename T>
   T hooked(std::vector<T>& samples) const {
     std::vector<std::vector<at::Tensor>> lists;

@@ -31,8 +31,8 @@ namespace detail {
 
 /// Placeholder type for loaders without a custom collate function.
 struct DefaultCollate {};
-/// Stands for the batch or the collate function where `default_collate` cannot
-/// be used.
+/// Placeholder type for the batch or the collate function where
+/// `default_collate` cannot be used.
 struct NoDefaultCollate {};
 
 template <typename Sample>
@@ -114,9 +114,9 @@ struct DataLoaderOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long the loop waits for its workers before it prints a warning.
   std::chrono::milliseconds warn_after = std::chrono::seconds(30);
-  /// Seed for the sample order and for random augmentation. Empty:
-  /// `DataLoaderConfiguration::data_seed`, or else the seed that LibTorch's
-  /// default generator has when the first loop begins.
+  /// Seed for the sample order and for random augmentation. Empty: the seed of
+  /// `generator`, or else `DataLoaderConfiguration::data_seed`, or else the
+  /// seed that LibTorch's default generator has when the first loop begins.
   std::optional<std::uint64_t> seed = std::nullopt;
   /// A generator whose seed is used if `seed` is empty.
   std::optional<at::Generator> generator = std::nullopt;

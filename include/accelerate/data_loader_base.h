@@ -59,10 +59,10 @@ class ACCELERATE_API DataLoaderBase {
   /// Returns the number of samples in the dataset, if known.
   std::optional<std::int64_t> dataset_size() const;
   /// Returns the number of samples that all processes together use in a step.
-  /// With a batch sampler, returns the number of batches instead.
+  /// With a batch sampler, counts batches instead of samples.
   std::int64_t total_batch_size() const;
 
-  /// Returns the number of rows in the current batch; after the loop, in the
+  /// Returns the number of rows in the current batch or, after the loop, in the
   /// last batch.
   std::int64_t rows() const;
   /// Returns how many rows of the current batch are real. The remaining rows

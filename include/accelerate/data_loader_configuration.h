@@ -24,8 +24,9 @@ struct DataLoaderConfiguration {
   /// `randperm` seeded with epoch + seed. This needs a table with one entry per
   /// sample.
   bool use_seedable_sampler = false;
-  /// Seed for the sample order of loaders that do not set `seed`. Empty: the
-  /// seed of LibTorch's default generator on the main process.
+  /// Seed for the sample order of loaders that set neither `seed` nor
+  /// `generator`. Empty: the seed of LibTorch's default generator on the main
+  /// process.
   std::optional<std::uint64_t> data_seed = std::nullopt;
   /// Copies batches to the device asynchronously.
   bool non_blocking = false;

@@ -84,8 +84,8 @@ class ACCELERATE_API IoError : public Error {
   ~IoError() override;
 };
 
-/// The content of a file or a saved state is malformed or does not fit; the
-/// text says where.
+/// The content of a file or a saved state is malformed, or does not fit the
+/// objects in this run; the text says where.
 class ACCELERATE_API FormatError : public Error {
  public:
   using Error::Error;

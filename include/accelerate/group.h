@@ -106,9 +106,9 @@ class ACCELERATE_API Group {
   Group();
   /// Joins the process group of `size` ranks that share `store`.
   ///
-  /// Collective. Throws a `DistributedError` that names the missing ranks after
-  /// the timeout, and `UnsupportedError` if the ranks cannot use the requested
-  /// backend.
+  /// Collective. If ranks are still missing after the timeout, throws a
+  /// `DistributedError` that names them. Throws `UnsupportedError` if the ranks
+  /// cannot use the requested backend.
   Group(
       const c10::intrusive_ptr<c10d::Store>& store,
       int rank,
@@ -144,7 +144,8 @@ class ACCELERATE_API Group {
   /// Collective.
   [[nodiscard]] Tensors gather(const Tensors& tensors) const;
 
-  /// Reduces each tensor across ranks and multiplies by `scale`. Collective.
+  /// Reduces each tensor across ranks and multiplies the result by `scale`.
+  /// Collective.
   ///
   /// Throws `ArgumentError` for `Reduction::mean` of integer tensors.
   [[nodiscard]] Tensors reduce(

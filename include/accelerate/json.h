@@ -68,7 +68,8 @@ class ACCELERATE_API JsonObject {
 struct JsonParseOptions {
   /// The name of the input in errors: a path or a description.
   std::string source = "JSON text";
-  /// The maximum nesting depth, so that no input can exhaust the stack.
+  /// The maximum nesting depth. This limit keeps deeply nested input from
+  /// exhausting the stack.
   std::size_t max_depth = 256;
   std::size_t max_bytes = std::size_t{1} << 30;
   /// If the text is part of a file, the offset of the text in the file. Errors

@@ -36,9 +36,10 @@ ACCELERATE_API void debug_launcher(
     const DebugLauncherOptions& options = {});
 
 struct NotebookLauncherOptions {
-  /// Default: one process per GPU; without a GPU, one process per four CPUs,
-  /// but at most eight processes. If there are more processes than GPUs, all
-  /// processes train on the CPU. The choice is printed to stderr.
+  /// Default: one process per GPU; without a GPU, one process per four logical
+  /// CPU cores, but at least one and at most eight processes. If there are more
+  /// processes than GPUs, all processes train on the CPU. The choice is printed
+  /// to stderr.
   std::optional<int> num_processes = std::nullopt;
   /// `no`, `fp16` or `bf16`.
   std::string mixed_precision = "no";

@@ -116,7 +116,7 @@ class ACCELERATE_API LRScheduler {
   /// Returns the optimizer's current learning rates.
   std::vector<double> current_lr() const;
 
-  // The mutable members assume that all pending steps count;
+  // The mutable members assume that no pending step was skipped;
   // `resolve_pending_steps` corrects them.
   mutable std::int64_t last_epoch_ = -1;
   mutable std::int64_t step_count_ = 0;
@@ -185,7 +185,8 @@ struct OneCycleLROptions {
   /// Fraction of the steps during which the learning rate rises.
   double pct_start = 0.3;
   AnnealStrategy anneal_strategy = AnnealStrategy::cos;
-  /// Varies the momentum (Adam's first beta) inversely to the learning rate.
+  /// Varies the momentum (for Adam, the first beta) inversely to the learning
+  /// rate.
   bool cycle_momentum = true;
   double base_momentum = 0.85;
   double max_momentum = 0.95;

@@ -56,7 +56,8 @@ class ACCELERATE_API BatchSizeSearch {
 /// size, rounded down. Objects that a failed call created must be freed before
 /// the next call, so do not keep them outside `function`. Throws
 /// `OutOfMemoryError` when no size is left, and `ArgumentError` when `reduce`
-/// does not return a smaller size. Rethrows all other errors unchanged.
+/// does not return a smaller size. If `function` throws an error that does not
+/// mean that memory ran out, rethrows this error unchanged.
 template <typename Function>
 auto find_executable_batch_size(
     Function&& function,

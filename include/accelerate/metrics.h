@@ -59,8 +59,8 @@ enum class Average {
   weighted,  ///< the mean over classes, weighted by their number of references
 };
 
-/// Parses `binary`, `micro`, `macro` or `weighted`; otherwise throws an
-/// `ArgumentError` that names the choices.
+/// Parses `binary`, `micro`, `macro` or `weighted`. Throws `ArgumentError` with
+/// the list of choices for any other name.
 ACCELERATE_API Average parse_average(std::string_view name);
 
 struct F1Options {
@@ -68,7 +68,7 @@ struct F1Options {
   std::int64_t pos_label = 1;
   /// The score where the definition would divide by 0: the precision of a class
   /// that was never predicted, the recall of a class that never occurred, and
-  /// the F1 score if both are the case.
+  /// the F1 score of a class that was never predicted and never occurred.
   double zero_division = 0;
 };
 
@@ -96,8 +96,8 @@ class ACCELERATE_API F1 {
 };
 
 /// The Matthews correlation of predicted and true classes, for two or more
-/// classes: 1 if all predictions are right, 0 if they are no better than chance
-/// or if only one class is predicted or occurs.
+/// classes: 1 if all predictions are right, and 0 if they are no better than
+/// chance. Also 0 if all predictions, or all references, are the same class.
 class ACCELERATE_API MatthewsCorrelation {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);
@@ -110,7 +110,8 @@ class ACCELERATE_API MatthewsCorrelation {
 };
 
 /// The linear correlation of predicted and true numbers; NaN if the predictions
-/// or the references are constant. `compute` needs at least two rows.
+/// or the references are constant. `compute` throws `StateError` if there are
+/// fewer than two rows.
 class ACCELERATE_API PearsonCorrelation {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);
@@ -147,7 +148,8 @@ class ACCELERATE_API Perplexity {
   /// causal model, align the two first, because the logits at position i
   /// predict token i + 1.
   void add_batch(const Tensor& logits, const Tensor& references);
-  /// Adds a mean loss over `tokens` tokens that a model has already computed.
+  /// Adds a loss that a model has already computed: the mean over `tokens`
+  /// tokens.
   void add_loss(const Tensor& mean_loss, std::int64_t tokens);
   double compute();
   /// Includes the rows from all processes. Collective.

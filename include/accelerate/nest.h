@@ -76,8 +76,8 @@ inline constexpr bool kAlwaysFalse = false;
 /// Calls `f(at::Tensor&)` for each tensor in a nest, in a fixed order.
 ///
 /// A nest is a tensor; a vector, array, tuple, pair, map or optional of nests;
-/// LibTorch's `Example`; or a struct with a `for_each_tensor` function in its
-/// namespace. Any other type does not compile.
+/// LibTorch's `Example`; or a struct with a `for_each_tensor` function in the
+/// struct's namespace. Any other type does not compile.
 template <typename Nest, typename F>
 void visit_tensors(Nest& nest, F&& f) {
   using T = std::remove_cv_t<Nest>;

@@ -44,7 +44,7 @@ struct ReduceOptions {
   double scale = 1.0;
 };
 
-/// Reduces each tensor across processes, then multiplies it by `scale`.
+/// Reduces each tensor across processes and multiplies the result by `scale`.
 ///
 /// Collective.
 template <typename Nest>

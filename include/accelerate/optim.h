@@ -111,9 +111,9 @@ class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
   /// called first, with gradients enabled, and its loss is returned.
   at::Tensor step(LossClosure closure = nullptr) override;
 
-  /// Sets the gradient scaler's tensors, each with one float. Later steps read
-  /// the tensors without waiting for the device. Either tensor may be
-  /// undefined.
+  /// Passes the gradient scaler's tensors, each with one float, to the
+  /// optimizer. Later steps read the tensors without waiting for the device.
+  /// Either tensor may be undefined.
   ///
   /// Each step divides the gradients by `grad_scale`. If `found_inf` is 1, the
   /// step changes nothing.

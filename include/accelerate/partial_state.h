@@ -54,7 +54,7 @@ using InitProcessGroupOptions = InitProcessGroupKwargs;
 /// Options for a `PartialState`. For a field that is not set, the launcher's
 /// choice is used, or else the default.
 struct PartialStateOptions {
-  /// Use the CPU even if there is an accelerator.
+  /// Whether to use the CPU even if there is an accelerator.
   std::optional<bool> cpu = std::nullopt;
   InitProcessGroupKwargs init_process_group = {};
   /// Environment variables to read instead of the environment of this process.
@@ -64,8 +64,8 @@ struct PartialStateOptions {
 /// How `split_between_processes` splits inputs whose length is not a multiple
 /// of the number of processes.
 struct SplitOptions {
-  /// Repeats the last element of shorter blocks, so that every process gets the
-  /// same number of elements.
+  /// Extends shorter blocks by repeating their last element, so that every
+  /// process gets the same number of elements.
   bool apply_padding = false;
 };
 
@@ -96,8 +96,9 @@ class DatasetPart {
   std::vector<std::int64_t> indices_;
 };
 
-/// Lets one process run a block before the other processes. Returned by
-/// `PartialState::main_process_first`.
+/// Lets one process, or one process per machine, run a block before the other
+/// processes. Returned by `PartialState::main_process_first` and
+/// `PartialState::local_main_process_first`.
 class ACCELERATE_API ProcessOrder {
  public:
   ProcessOrder(Group group, bool goes_first);
@@ -194,8 +195,8 @@ class ACCELERATE_API PartialState {
   ///
   /// Collective.
   [[nodiscard]] ProcessOrder main_process_first() const;
-  /// Same as `main_process_first`, but the first process on each machine goes
-  /// first.
+  /// Same as `main_process_first`, but the local main process of each machine
+  /// runs the scope first.
   [[nodiscard]] ProcessOrder local_main_process_first() const;
 
   /// Wraps `function` so that it runs only on the main process. The wrapped
@@ -226,7 +227,7 @@ class ACCELERATE_API PartialState {
 
   /// Returns this process's contiguous block of `inputs`. If the length is not
   /// a multiple of the number of processes, the first processes get one more
-  /// element. Accepts a vector; a tuple or array with elements of one type
+  /// element each. Accepts a vector; a tuple or array with elements of one type
   /// (returns a vector); a tensor (split along dimension 0); a dataset with
   /// `size()` and `get(index)`; or a map whose values are vectors or tensors of
   /// the same length. Does not change `inputs`.

@@ -66,8 +66,8 @@ struct ProfileEntry {
 /// Records LibTorch's operations from its construction until `stop` is called
 /// or the profiler is destroyed.
 ///
-/// Throws `StateError` if another profiler is running in this process. Thread
-/// safety: use a profiler from only one thread at a time.
+/// The constructor throws `StateError` if another profiler is running in this
+/// process. Thread safety: use a profiler from only one thread at a time.
 class ACCELERATE_API Profiler {
  public:
   /// `process_index` is part of the file name. Default: the process index of

@@ -13,10 +13,12 @@
 
 namespace accelerate {
 
-/// Copies the generator state from process 0 to every process.
+/// Copies the state of the generator that `type` selects from process 0 to
+/// every process.
 ///
 /// Collective. Throws `ArgumentError` for `RngType::generator` without a
-/// generator, and `UnsupportedError` for `RngType::cuda` on the CPU.
+/// generator, and `UnsupportedError` for `RngType::cuda` if the processes use
+/// the CPU.
 ACCELERATE_API void synchronize_rng_state(
     RngType type,
     std::optional<at::Generator> generator = std::nullopt,

@@ -91,8 +91,9 @@ struct SaveShardedOptions {
 };
 
 /// Writes `<name>.safetensors`. If this file would exceed `max_shard_size`,
-/// instead writes `<name>-00001-of-0000n.safetensors` and so on with an index.
-/// Finally removes files from an earlier save under the same name.
+/// writes several files instead, named `<name>-00001-of-0000n.safetensors` and
+/// so on, with an index. Finally removes files from an earlier save under the
+/// same name.
 ACCELERATE_API void save_sharded(
     const TensorMap& tensors,
     const std::filesystem::path& folder,

@@ -29,8 +29,8 @@ struct TqdmOptions {
   std::string description = {};
   /// The unit of the count, such as `it` in `2.00it/s`.
   std::string unit = "it";
-  /// Whether this process shows the bar. Default: the local main process if
-  /// there is a `PartialState`, otherwise every process.
+  /// Whether this process shows the bar. Default: with a `PartialState`, only
+  /// the local main process shows the bar; without one, every process does.
   std::optional<bool> show = std::nullopt;
   /// The stream to write to. Default: stderr.
   std::ostream* stream = nullptr;

@@ -73,9 +73,9 @@ class TRANSFORMERS_API AutoModel : public Model<BaseModelOutput> {
 
 /// A model that classifies each row of a batch.
 ///
-/// `labels` contains one class per row (integers); if `num_labels` is 1, one
-/// value per row; or, for multi-label classification, a 0 or a 1 for each row
-/// and class (floats).
+/// `labels` contains one class per row (integers). If `num_labels` is 1,
+/// `labels` contains one value per row instead. For multi-label classification,
+/// `labels` contains a 0 or a 1 for each row and class (floats).
 class TRANSFORMERS_API AutoModelForSequenceClassification
     : public Model<SequenceClassifierOutput> {
  public:
@@ -122,8 +122,8 @@ class TRANSFORMERS_API AutoModelForQuestionAnswering
 
 /// A model that predicts masked tokens.
 ///
-/// `labels` contains the original token id at each position. The loss ignores
-/// positions with the label -100.
+/// `labels` contains the original token id at each position that the model must
+/// predict, and -100 at all other positions, which the loss ignores.
 class TRANSFORMERS_API AutoModelForMaskedLM : public Model<MaskedLMOutput> {
  public:
   static AutoModelForMaskedLM from_pretrained(

@@ -6,12 +6,13 @@
 //         dataset, {.batch_size = 8, .shuffle = true}, collator);
 //
 // Every collator pads `input_ids`, `attention_mask` (created when missing),
-// `token_type_ids` and `special_tokens_mask` to the length of the longest row
-// in the batch. Other columns become tensors without padding: integers become
-// int64, real numbers float, and booleans bool. `label` and `label_ids` are
-// renamed to `labels`. A collator throws an `ArgumentError` that names the row
-// and the column if it finds text, a missing value, or lists of different
-// lengths in a column that is not padded.
+// `token_type_ids` and `special_tokens_mask` to the same length (see
+// `PaddingOptions`). Other columns become tensors without padding; only
+// `DataCollatorForTokenClassification` also pads labels. Integers become int64,
+// real numbers float, and booleans bool. `label` and `label_ids` are renamed to
+// `labels`. A collator throws an `ArgumentError` that names the row and the
+// column if it finds text, a missing value, or lists of different lengths in a
+// column that is not padded.
 //
 // Thread safety: any number of threads may use a collator at the same time.
 #pragma once

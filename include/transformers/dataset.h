@@ -28,7 +28,7 @@
 
 namespace transformers {
 
-/// The type of a column. Values of any type may be missing.
+/// The type of a column. A column of any type may have missing values.
 enum class ColumnType {
   string,
   integer,
@@ -234,11 +234,10 @@ struct LoadDatasetOptions {
 
 /// Reads files as one table of rows. All files must be UTF-8.
 ///
-/// - `csv`, `tsv`: RFC 4180 with a header line. Lines end with LF or CRLF;
-/// empty
-///   lines are skipped. The type of a column is inferred from all its cells. An
-///   empty cell is a missing value, except in a column of strings, where it is
-///   an empty string.
+/// - `csv`, `tsv`: RFC 4180 with a header line. Lines end with LF or CRLF.
+///   Empty lines are skipped. The type of a column is inferred from all its
+///   cells. An empty cell is a missing value, except in a column of strings,
+///   where it is an empty string.
 /// - `json`: one JSON object per line.
 /// - `text`: one row per line, with a single column named `text`.
 ///

@@ -27,9 +27,9 @@ struct Encoding {
   /// The characters that each token covers; (0, 0) for special tokens and
   /// padding.
   std::vector<Offsets> offset_mapping;
-  /// `word_ids` has the index of the word, and `sequence_ids` the index of the
-  /// text (0 or 1), that each token belongs to. Special tokens and padding have
-  /// no index.
+  /// For each token, `word_ids` has the index of its word, and `sequence_ids`
+  /// has the index of its text (0 or 1). Special tokens and padding have no
+  /// index.
   std::vector<std::optional<std::int64_t>> word_ids;
   std::vector<std::optional<std::int64_t>> sequence_ids;
   /// The parts that truncation cut off, if `return_overflowing_tokens` is set.

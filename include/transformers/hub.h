@@ -4,9 +4,10 @@
 //
 //     const auto folder = transformers::hub::resolve_folder("org/name");
 //
-// The cache is the folder HF_HUB_CACHE, or else `hub` in HF_HOME, or else `hub`
-// in `~/.cache/huggingface`. HF_ENDPOINT selects a different server. HF_TOKEN,
-// or the file that `hf auth login` writes, provides the access token.
+// Environment variables configure the downloads. The cache is the folder
+// HF_HUB_CACHE, or else `hub` in the folder HF_HOME, or else `hub` in
+// `~/.cache/huggingface`. HF_ENDPOINT selects a different server. HF_TOKEN, or
+// the file that `hf auth login` writes, provides the access token.
 // HF_HUB_OFFLINE=1 disables network access.
 #pragma once
 
@@ -61,9 +62,10 @@ struct ResolveOptions {
 /// complete.
 ///
 /// Throws `ArgumentError` for a malformed name; `IoError` with the URL, the
-/// status and a remedy when the server refuses the request or cannot be
-/// reached; `FormatError` when the server's response is inconsistent; and
-/// `UnsupportedError` for a model that has only pickled weights.
+/// status and a remedy when the server refuses the request, or when it cannot
+/// be reached and the cached snapshot is incomplete; `FormatError` when the
+/// server's response is inconsistent; and `UnsupportedError` for a model that
+/// has only pickled weights.
 [[nodiscard]] TRANSFORMERS_API std::filesystem::path resolve_folder(
     const std::string& name_or_folder, const ResolveOptions& options = {});
 

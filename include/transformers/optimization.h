@@ -88,7 +88,7 @@ class TRANSFORMERS_API Scheduler : public accelerate::LRScheduler {
       const accelerate::ReduceLROnPlateauOptions& options);
   ~Scheduler() override;
 
-  /// Takes one step. Throws `StateError` for the schedule
+  /// Same as `LRScheduler::step`, but throws `StateError` for the schedule
   /// "reduce_lr_on_plateau", which needs a metric.
   void step() override;
   /// Takes one step of the schedule "reduce_lr_on_plateau". Throws `StateError`

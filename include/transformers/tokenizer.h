@@ -47,8 +47,8 @@ class TRANSFORMERS_API Tokenizer {
     return encode_pair(text, text_pair, options);
   }
 
-  /// Encodes a batch of texts, or of pairs of texts, in parallel on
-  /// `options.num_threads` threads.
+  /// Encodes a batch of texts, or of pairs of texts, in parallel.
+  /// `options.num_threads` limits the number of threads.
   [[nodiscard]] BatchEncoding operator()(
       const std::vector<std::string>& texts,
       const TokenizerCallOptions& options = {}) const;
@@ -145,8 +145,8 @@ class TRANSFORMERS_API Tokenizer {
   explicit Tokenizer(std::shared_ptr<const Impl> impl);
 
  private:
-  // The public overloads are templates, so that options in braces are never
-  // mistaken for a text.
+  // The public overloads for pairs are templates, so that options in braces are
+  // never mistaken for a text.
   Encoding encode_pair(
       std::string_view text,
       std::string_view text_pair,

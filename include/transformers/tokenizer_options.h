@@ -83,7 +83,8 @@ struct TokenizerCallOptions {
   /// Whether to return the parts that truncation cut off: as additional rows in
   /// a batch, or in `Encoding::overflowing` for a single text.
   bool return_overflowing_tokens = false;
-  /// Number of threads that encode a batch. 0: at most one per processor.
+  /// Maximum number of threads that encode a batch. 0: one per logical CPU
+  /// core.
   int num_threads = 0;
 };
 

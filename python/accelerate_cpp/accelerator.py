@@ -343,8 +343,8 @@ class Accelerator:
         """Restores a saved state, with any number of processes; returns a summary of what was loaded.
 
         `load_kwargs` and `map_location` exist for compatibility with Hugging Face Accelerate. This library never
-        unpickles and loads each tensor onto the device it is used on, so `load_kwargs` can only be
-        `{"weights_only": True}`, and `map_location` only `cpu` or `on_device`.
+        unpickles, so `load_kwargs` can only be `{"weights_only": True}`. It loads each tensor directly onto the device
+        where the tensor is used, so `map_location` can only be `cpu` or `on_device`, and has no effect.
         """
         _reject_unsupported(dict(load_kwargs=load_kwargs), (None, {}, {"weights_only": True}))
         _reject_unsupported(dict(map_location=map_location), (None, "cpu", "on_device"))

@@ -263,7 +263,7 @@ class _Reader:
 
 
 class _TensorShape:
-    """Replaces a tensor in a serialized batch."""
+    """A placeholder for a tensor in a serialized batch: its type and its shape."""
 
     def __init__(self, dtype, shape):
         self.dtype, self.shape = dtype, shape
@@ -354,7 +354,10 @@ def prepare(loader, core, device) -> DataLoaderBase:
 
 
 def skip_first_batches(dataloader, num_batches: int = 0):
-    """Returns a loader like this one whose first loop skips `num_batches` batches."""
+    """Returns a loader like `dataloader` that skips the first `num_batches` batches.
+
+    If `dataloader` is prepared, only the first loop skips batches.
+    """
     if isinstance(dataloader, (DataLoaderShard, DataLoaderDispatcher)):
         return dataloader.without_first(num_batches)
     return _SkippingLoader(dataloader, num_batches)

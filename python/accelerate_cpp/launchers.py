@@ -163,10 +163,11 @@ def notebook_launcher(
 ) -> Any:
     """Runs `function(*args)` in `num_processes` new processes; returns the result from process 0.
 
-    The workers inherit nothing from this process, so a launch works after this process has used CUDA, repeatedly, and
-    after an exception. Their output appears here as they write it. If workers raise exceptions, the first one is
-    raised here as `WorkerError`, with the worker's traceback, after all workers have exited. An interrupt stops all
-    workers. If there are more processes than GPUs, they train on the CPU, with a note.
+    The workers inherit nothing from this process, so you can launch even after this process has used CUDA or after a
+    launch has failed, and as often as you like. The workers' output appears here as they write it. If workers raise
+    exceptions, the first one is raised here as `WorkerError`, with the worker's traceback, after all workers have
+    exited. An interrupt stops all workers. If there are more processes than GPUs, all processes train on the CPU, and
+    a note says so.
     """
     gpus = torch.cuda.device_count()
     _check(function, args, mixed_precision, num_processes, gpus)

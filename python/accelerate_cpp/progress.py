@@ -157,7 +157,7 @@ class TrainingProgress:
 
 
 def _read(points: list) -> list:
-    """Converts losses to numbers; copies all losses on a device at once."""
+    """Converts losses to numbers; copies losses that are on a device to the CPU all at once."""
     tensors = [loss.reshape(()).float() for _, loss, _ in points if isinstance(loss, torch.Tensor)]
     numbers = iter(torch.stack(tensors).tolist() if tensors else [])
     return [(step, next(numbers) if isinstance(loss, torch.Tensor) else loss, lr) for step, loss, lr in points]

@@ -81,7 +81,10 @@ def set_seed(seed: int, device_specific: bool = False, deterministic: bool = Fal
 
 
 def save(obj, f, save_on_each_node: bool = False, safe_serialization: bool = True) -> None:
-    """Writes a dict of tensors as safetensors, or plain values as JSON, on the main process (or on one per node)."""
+    """Writes a dict of tensors as safetensors, or plain values as JSON, on the main process.
+
+    With `save_on_each_node`, the local main process of every machine writes the file.
+    """
     _checkpoints.check_safe(safe_serialization)
     # Without a PartialState, there is only this process.
     state = PartialState() if PartialState.is_initialized() else None

@@ -9,8 +9,8 @@ namespace accelerate::python {
 
 /// These functions convert `options` to an option struct. The keys of `options`
 /// are the names of the struct's fields; the value None selects the default.
-/// Throws `ArgumentError` for an unknown key, or a string that is not one of
-/// the allowed values.
+/// They throw `ArgumentError` for an unknown key, or for a string that is not
+/// one of the allowed values.
 AcceleratorOptions accelerator_options(const py::dict& options);
 InitProcessGroupKwargs init_process_group_kwargs(const py::dict& options);
 ProfileKwargs profile_kwargs(const py::dict& options);

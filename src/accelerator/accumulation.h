@@ -24,22 +24,22 @@ class Accumulation {
 
   /// Starts a micro-step: sets `state.sync_gradients`.
   ///
-  /// Pass `weight` if the plugin's `weighting` is `weighted`, and only then.
-  /// Throws `ArgumentError` otherwise, or if the weight is negative or not
-  /// finite.
+  /// If the plugin's `weighting` is `weighted`, `weight` must be set; with any
+  /// other weighting, it must be empty. Throws `ArgumentError` if this rule is
+  /// broken, or if the weight is negative or not finite.
   void begin_micro_step(GradientState& state, std::optional<double> weight);
 
   /// Returns the factor by which this micro-step's loss is multiplied.
   double loss_factor() const;
   /// Returns the factor by which the averaged gradients of a finished
-  /// micro-batch group are multiplied. With `fixed` weighting, returns 1; with
-  /// any other weighting, the call is collective.
+  /// micro-batch group are multiplied. With `fixed` weighting, returns 1
+  /// without communication. With any other weighting, the call is collective.
   double gradient_factor(const Group& group) const;
   /// Like `gradient_factor`, but for gradients that are not averaged over
   /// processes. Not collective.
   double local_gradient_factor() const;
   /// Takes part, with weight 0, when the other ranks call `gradient_factor`.
-  /// For a rank that has no more batches.
+  /// Called by a rank that has no more batches.
   void join_gradient_factor(const Group& group) const;
 
   /// Resets all counters and weights; keeps the plugin.

@@ -59,9 +59,9 @@ class CheckpointManager {
   /// Returns the writer. The first call creates the writer and is collective.
   CheckpointWriter& writer(const PartialState& state);
   bool has_writer() const { return writer_ != nullptr; }
-  /// Whether `reserve_memory` should be called: once, before the first save, if
-  /// checkpoints are numbered automatically and all processes write one
-  /// checkpoint together.
+  /// Whether `reserve_memory` should be called now. True until memory is
+  /// reserved or a writer exists, but only if checkpoints are numbered
+  /// automatically and all processes write one checkpoint together.
   bool wants_memory() const;
   bool memory_reserved() const { return memory_reserved_; }
   /// Makes `wants_memory` return false.
@@ -70,7 +70,8 @@ class CheckpointManager {
   /// memory is scarce.
   void reserve_memory(const CheckpointContents& contents);
   void close_writer() { writer_.reset(); }
-  /// Makes the next automatic number larger than the number of `saved`.
+  /// Makes the next automatic number larger than the number of the checkpoint
+  /// that was just saved.
   void record_save(const SaveResult& saved);
 
  private:

@@ -18,9 +18,9 @@ namespace accelerate {
 /// 2. The next call allocates static input tensors and runs the body once with
 ///    these tensors while the device captures a graph. No kernel runs yet, but
 ///    the body's work on the CPU, such as counting the update, is done.
-/// 3. This call and all later calls copy their inputs into the static tensors,
-///    copy the learning rates to the device, replay the graph, and copy the
-///    outputs into tensors that the caller owns.
+/// 3. This call and all later calls with the same shapes copy their inputs into
+///    the static tensors, copy the learning rates to the device, replay the
+///    graph, and copy the outputs into tensors that the caller owns.
 /// A graph refers to parameters, buffers and optimizer states by address. When
 /// one of these tensors has moved, for example after `load_state`, all graphs
 /// are dropped. If `obstacle` finds a reason why a step cannot be captured, or

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How `notebook_launcher` starts workers in the interpreter of a C++ notebook.
+// How `notebook_launcher` starts workers when it is called in a C++ notebook.
 //
 // The interpreter's process exports the function `accelerate_notebook_launch`.
-// A process that does not export this function does not run a notebook.
+// A process that does not export this function is not running a notebook.
 #pragma once
 
 #include <cstdint>

@@ -28,9 +28,9 @@ std::optional<std::string> nearest_name(
 std::string did_you_mean(
     std::string_view name, const std::vector<std::string>& candidates);
 
-/// Breaks `text` at spaces into lines of at most `columns` characters, but
-/// never breaks a word. Each line after the first is indented by `indent`
-/// spaces; the caller must indent the first line.
+/// Breaks `text` at spaces into lines of at most `columns` characters. A word
+/// that is longer than a line is not broken. Each line after the first is
+/// indented by `indent` spaces; the caller must indent the first line.
 std::string wrap(
     std::string_view text, std::size_t columns, std::size_t indent);
 

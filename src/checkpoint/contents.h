@@ -19,7 +19,8 @@ struct CheckpointContents {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   /// This process's rank in the whole run. If each node saves its own
-  /// checkpoint, the rank in the group that writes the checkpoint differs.
+  /// checkpoint, this process may have a different rank in the group that
+  /// writes the checkpoint.
   int process_index = 0;
   /// The number of processes in the whole run.
   int num_processes = 1;
@@ -33,15 +34,16 @@ struct CheckpointContents {
   /// Tensors that are the same on every rank. Each rank saves a range of the
   /// flattened tensors.
   std::map<std::string, TensorMap> ranges;
-  /// False: rank 0 saves all `ranges` alone.
+  /// If false, rank 0 alone saves all `ranges`.
   bool divides_ranges = true;
   /// JSON documents. Only the documents of rank 0 are saved.
   std::map<std::string, Json> documents;
   /// Tensors of this rank. Every rank saves its own.
   TensorMap rank_state;
 
-  /// Makes rank 0 save everything except the `rank_state` of the other ranks.
-  /// For runs in which `weights` and `ranges` differ between ranks.
+  /// Changes the contents so that only rank 0 saves `weights` and `ranges`; the
+  /// other ranks save just their `rank_state`. Needed when `weights` and
+  /// `ranges` are temporarily out of sync between ranks, as inside LocalSGD.
   void write_from_main_rank();
 };
 

@@ -21,9 +21,9 @@ inline std::size_t aligned_for_tensors(std::size_t bytes) {
 /// touched. The destructor returns all pages to the system at once, whereas an
 /// allocator might keep them for a long time.
 ///
-/// Uses ordinary pages. Huge pages would halve the time where they are
-/// available, but would take many times as long where memory is fragmented or a
-/// virtual machine has returned large blocks to the hypervisor.
+/// Uses ordinary pages. Where huge pages are available, allocating them would
+/// take half as long. But where memory is fragmented, or a virtual machine has
+/// returned large blocks to the hypervisor, it would take many times as long.
 class FreshMemory {
  public:
   /// Throws `OutOfMemoryError` with `purpose` and `hint` if the system refuses.
@@ -33,8 +33,8 @@ class FreshMemory {
   FreshMemory& operator=(const FreshMemory&) = delete;
   ~FreshMemory();
 
-  /// Makes the system allocate all pages now, in order. Returns early when
-  /// `stop` becomes true or the kernel does not support this.
+  /// Makes the system allocate all pages now, in order. Returns early if `stop`
+  /// becomes true, or if the kernel is too old to allocate pages on request.
   void touch(const std::atomic<bool>& stop) const;
   /// The number of bytes, from the beginning, whose pages have been touched.
   std::size_t touched() const { return touched_; }

@@ -42,9 +42,10 @@ class PageFiller {
   }
 
   /// Copies `bytes` bytes to `to`, which must be at a page boundary, and fills
-  /// the rest of the last page with zeros. The kernel does the copying, except
-  /// for a last partial page: unreadable memory in its part makes the call
-  /// fail instead of killing the process.
+  /// the rest of the last page with zeros. The kernel copies all whole pages.
+  /// If it cannot read `from`, for example because of a disk error in a mapped
+  /// file, the call fails and the process survives. A last partial page is read
+  /// by the process itself, without this protection.
   ///
   /// Returns false if the kernel refused the copy or could not read `from`.
   /// After a failure the filler no longer guards the memory: any thread may
@@ -57,7 +58,7 @@ class PageFiller {
   bool fill_pages(std::byte* to, const std::byte* from, std::size_t bytes);
   void unregister();
 
-  UniqueFd fd_;  // Closing it unblocks pages that were not filled.
+  UniqueFd fd_;  // Closing it unblocks threads that wait for pages.
   std::byte* memory_;
   std::size_t bytes_;
 };

@@ -24,13 +24,14 @@ struct Part {
   std::vector<TensorFile> tensors;
   /// JSON documents with their file names. Empty except on rank 0.
   std::vector<std::pair<std::string, Json>> documents;
-  /// A digest of the names, types and shapes of all tensors, by base name of
-  /// the file. Must be the same on every rank.
+  /// For each base name of a file, such as `model`: a digest of the names,
+  /// types and shapes of all its tensors, including those that other ranks
+  /// write. The digests must be the same on every rank.
   std::map<std::string, std::string> layouts;
 };
 
 /// Returns how many ranks divide the writing of `bytes` bytes: as many as can
-/// write at least 8 MiB each, but at least one.
+/// write at least 8 MiB each, but at least 1 and at most `world_size`.
 int writers_for(std::uint64_t bytes, int world_size);
 
 /// Returns the part of a checkpoint that one rank writes. Each rank computes
@@ -40,8 +41,9 @@ int writers_for(std::uint64_t bytes, int world_size);
 /// The tensors of a part are the tensors of `contents`, or views of them.
 Part part_of(const CheckpointContents& contents, int rank, int world_size);
 
-/// Returns a name such as `model-00002-of-00004.safetensors` for `part` 1 of 4,
-/// or `model.safetensors` if there is only one part.
+/// Returns a name such as `model-00002-of-00004.safetensors` if `part` is 1
+/// (parts are counted from 0) and `parts` is 4, or `model.safetensors` if
+/// `parts` is 1.
 std::string tensor_file_name(const std::string& name, int part, int parts);
 
 /// Returns the name of the file for the tensors that belong to one rank.

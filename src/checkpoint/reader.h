@@ -13,8 +13,8 @@ namespace accelerate {
 /// Reads a checkpoint and verifies every file against the checksums in the
 /// manifest. Each rank verifies the files of models and optimizers while
 /// loading them. With `share`, the ranks divide the verification of all other
-/// files among themselves. Without `share`, for ranks that may not share a
-/// disk, each rank verifies all files.
+/// files among themselves. Without `share`, each rank verifies all files
+/// itself; use this if the ranks may not share a disk.
 ///
 /// Collective. Throws `FormatError`, `IoError` or `OutOfMemoryError` on every
 /// rank if any rank has a problem.

@@ -25,8 +25,8 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
   ~Staging();
 
-  /// Allocates memory for a part of the size of `part` in a background thread,
-  /// so that the first copy is as fast as later copies. Copies nothing.
+  /// Allocates enough memory for a copy of `part` in a background thread, so
+  /// that the first copy is as fast as later copies. Copies nothing.
   void prepare(const Part& part);
 
   /// Replaces the tensors of `part` with copies. The copies are views of this

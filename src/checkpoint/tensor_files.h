@@ -32,12 +32,13 @@ struct TensorFileToRead {
   /// header.
   std::string header_bytes;
   SafetensorsHeader header;
-  /// The whole file, if it is mapped.
+  /// The whole file, if its tensors are views of it (`FileAccess::map`);
+  /// otherwise null.
   std::shared_ptr<MappedFile> mapping;
-  /// If the file is not mapped: the target address of each tensor in the
-  /// header.
+  /// If `mapping` is null: the target address of each tensor in the header.
   std::vector<std::byte*> targets;
-  /// If set, copies from `source` to the targets that the filler covers.
+  /// If not null, the filler copies from `source` to the targets that it
+  /// covers; other targets are read from `fd`.
   std::shared_ptr<PageFiller> filler;
   /// The whole file, mapped for `filler`; null without a filler.
   std::shared_ptr<MappedFile> source;

@@ -18,7 +18,8 @@ TensorMap allocate_weights(std::span<TensorFileToRead> files);
 
 /// Allocates the tensors that `files` contain as ranges, in the shapes given by
 /// `shapes`. Sets the files' `targets`, so that each range is read into its
-/// position in the whole tensor. `may_map` must be false unless the files are
+/// position in the whole tensor. `may_map` allows large tensors to be copied
+/// from the mapped files, which is faster; it may be true only if the files are
 /// on a local disk.
 ///
 /// Throws `FormatError` when ranges are missing, overlap or belong to no

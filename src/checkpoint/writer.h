@@ -26,8 +26,9 @@ namespace accelerate {
 struct Destination {
   std::filesystem::path parent;
   std::string name;
-  /// True: uses the next free number when `checkpoint_<iteration>` exists.
-  /// False: replaces an existing checkpoint with this name.
+  /// True: the name is `checkpoint_<iteration>`; if it is already in use, the
+  /// next free number is used instead of `iteration`. False: a checkpoint that
+  /// already has the name `name` is replaced.
   bool numbered = false;
   std::int64_t iteration = 0;
   /// Number of complete checkpoints to keep in `parent`. Not set: all.
@@ -49,8 +50,8 @@ struct WritingGroups {
 
   /// The ranks that write one checkpoint: all ranks, or the ranks of a node.
   Group writers;
-  /// All ranks. If each node has its own checkpoint, no node commits unless all
-  /// ranks have written their parts.
+  /// All ranks. If each node has its own checkpoint, no node commits its
+  /// checkpoint until all ranks have written their parts.
   Group all;
 };
 

@@ -40,7 +40,8 @@ struct VerifyOptions {
   /// names, file types and sizes.
   bool checksums = true;
   /// Used when several readers divide the files: this reader compares the
-  /// checksum of every `readers`-th file, starting with file number `reader`.
+  /// checksum of every `readers`-th file, starting with file number `reader`,
+  /// counted from 0.
   int reader = 0;
   /// Number of readers that divide the files.
   int readers = 1;
@@ -64,10 +65,12 @@ std::string describe(const std::vector<Damage>& damages);
 struct PruneOptions {
   /// Number of complete checkpoints to keep, 1 or more.
   std::size_t keep = 1;
-  /// The checkpoint at this path and all newer checkpoints are kept.
+  /// The checkpoint at this path and all newer checkpoints are kept, even if
+  /// they are more than `keep`.
   std::filesystem::path newest = {};
   /// True: a checkpoint counts as complete if every byte matches its manifest.
-  /// False: if all files exist with the right sizes.
+  /// False: a checkpoint counts as complete if all files exist with the right
+  /// sizes.
   bool checksums = false;
 };
 

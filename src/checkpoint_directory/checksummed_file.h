@@ -19,8 +19,9 @@ enum class WriteMode {
   /// file in the cache.
   page_cache,
   /// With direct I/O if the disk is local, otherwise through the page cache.
-  /// Direct I/O takes a tenth of the CPU time, which leaves more for training,
-  /// and does not push other files out of the page cache.
+  /// Direct I/O needs a tenth of the CPU time that the page cache needs, which
+  /// leaves more for training, and does not push other files out of the page
+  /// cache.
   direct,
 };
 
@@ -60,7 +61,7 @@ class ChecksummedFile {
   std::size_t buffered_ = 0;
 };
 
-/// Writes a small file at once and returns its length and checksum.
+/// Writes a whole small file and returns its length and checksum.
 FileChecksum write_checksummed(
     const std::filesystem::path& path, std::string_view content);
 

@@ -31,8 +31,9 @@ struct CleanupResult {
 
 /// Removes the folders that dead writers left in `parent`. A replaced
 /// checkpoint is removed if the new checkpoint is complete. If the new
-/// checkpoint was never committed and no other writer is active, the replaced
-/// checkpoint gets its name back.
+/// checkpoint does not exist and no writer is active in `parent`, the replaced
+/// checkpoint gets its original name back. If there are several such replaced
+/// checkpoints, all of them stay.
 CleanupResult remove_abandoned(const std::filesystem::path& parent);
 
 /// Removes the older checkpoints that `checkpoint` has replaced. The caller

@@ -46,9 +46,10 @@ class StagedDirectory {
   const std::filesystem::path& path() const { return path_; }
 
   /// Commits the checkpoint as `name` and returns its final path. Throws
-  /// `IoError`, and `StateError` if `existing` does not allow the name. After a
-  /// `StateError`, `commit` may be called again with another name. After an
-  /// error, the name is free or still refers to the previous checkpoint.
+  /// `IoError`, and `StateError` if the name is in use and `existing` does not
+  /// allow it to be replaced. After a `StateError`, `commit` may be called
+  /// again with another name. After an error, the name is free or still refers
+  /// to the previous checkpoint.
   ///
   /// If the replaced checkpoint cannot be removed, only prints a warning to
   /// stderr, because the new checkpoint is already safe.
@@ -57,8 +58,8 @@ class StagedDirectory {
 
  private:
   void complete(const Manifest& manifest);
-  // These return the new path of the folder that had the name; empty when there
-  // was none.
+  // `give_name` and both `replace` functions return the new path of the folder
+  // that had the name before; empty if no folder had the name.
   std::filesystem::path give_name(
       const std::filesystem::path& final, IfExists existing);
   std::filesystem::path replace(const std::filesystem::path& final);

@@ -20,10 +20,10 @@ namespace accelerate {
 /// have died.
 class BackendWait {
  public:
-  /// `memory` shows which ranks are alive; null if the ranks are on several
-  /// machines. Set `plugin` to the backend if a `Work::wait` that times out
-  /// would break the backend, otherwise leave `plugin` null. Operations on
-  /// `plugin` run asynchronously and are aborted after an error.
+  /// `memory` shows which ranks are alive; null if the ranks share no memory.
+  /// Set `plugin` to the backend if a timeout in `Work::wait` would break the
+  /// backend; in all other cases, leave `plugin` null. Operations on `plugin`
+  /// run asynchronously and are aborted after an error.
   BackendWait(
       RankContext context,
       std::shared_ptr<SharedMemory> memory,
@@ -33,8 +33,8 @@ class BackendWait {
   /// thread can check for missing ranks.
   bool needs_async() const { return plugin_.defined(); }
 
-  /// Returns when `work` has finished. Throws a `DistributedError` that names
-  /// the ranks that exited or timed out.
+  /// Returns when `work` has finished. If ranks exit or time out, throws a
+  /// `DistributedError` that names these ranks.
   void operator()(
       const c10::intrusive_ptr<c10d::Work>& work,
       const Call& call,
@@ -54,7 +54,8 @@ class BackendWait {
       const Call& call,
       const WaitLimits& limits) const;
   std::vector<int> exited_ranks() const;
-  // After a connection was lost: the ranks that did not report the same.
+  // Call after this rank has lost a connection. Returns the ranks that did not
+  // report a lost connection themselves.
   std::vector<int> find_unresponsive_ranks() const;
   void find_late_ranks(BoundedCall& store, const Call& call, Wait& wait) const;
 

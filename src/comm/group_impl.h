@@ -33,8 +33,9 @@ class Group::Impl {
   /// already failed; remembers the first `DistributedError`.
   template <typename Body>
   auto guarded(const char* operation, const Body& body) {
-    // Incremented after announced operations are settled: a rank that finds a
-    // mismatch there must not get ahead of the other ranks.
+    // `sequence_` is incremented only after the announced call is settled: a
+    // rank that finds a mismatch while settling must not get ahead of the other
+    // ranks.
     return protect([&] {
       const Call call{operation, ++sequence_};
       const CallScope scope(call);
@@ -104,7 +105,7 @@ class Group::Impl {
       std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<SharedMemory> memory;
   c10::intrusive_ptr<c10d::Backend> backend;
-  c10::intrusive_ptr<c10d::Backend> device_backend;  // Null without devices.
+  c10::intrusive_ptr<c10d::Backend> device_backend;  // May be null.
   std::unique_ptr<Exchange> exchange;
   std::optional<BackendWait> backend_wait;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backends in separate libraries that are loaded on demand.
 //
-// Each backend is a library `libaccelerate_<name>.so` in the same folder as
-// libaccelerate.so. The library exports one function, which returns a
+// Each of these backends is a library `libaccelerate_<name>.so` in the same
+// folder as libaccelerate.so. The library exports one function, which returns a
 // `BackendPlugin`. libaccelerate.so therefore needs neither MPI nor CUDA, and
 // one build runs on machines with and without MPI and CUDA.
 //
@@ -48,7 +48,7 @@ inline constexpr std::uint32_t kPluginAbi = 1;
 /// before anything else is used. Errors are reported as the exceptions declared
 /// in `accelerate/error.h`. Status codes would not be safer: the
 /// `c10d::Backend` behind the table is a C++ object that throws across the same
-/// boundary, and the version check makes both safe.
+/// boundary, and the version check makes exceptions safe.
 struct BackendPlugin {
   std::uint32_t abi;
   const char* torch_version;

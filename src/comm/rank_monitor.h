@@ -24,9 +24,9 @@ namespace accelerate {
 /// moment, so the thread waits one second before it calls `abort`.
 class RankMonitor {
  public:
-  /// `memory` shows which ranks are alive. If `memory` is null (ranks on
-  /// several machines), no rank is monitored. `abort` must abort the
-  /// collectives on the device.
+  /// `memory` shows which ranks are alive. If `memory` is null (the ranks share
+  /// no memory), no rank is monitored. `abort` must abort the collectives on
+  /// the device.
   RankMonitor(
       std::shared_ptr<SharedMemory> memory,
       int rank,

@@ -19,9 +19,9 @@ struct RankContext {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;
   int size = 1;
-  /// The process index of each rank; empty if the group has all processes.
+  /// The process index of each rank; empty if the group contains all processes.
   std::vector<int> members = {};
-  /// The number of processes in the run; 0 if the group has all processes.
+  /// The number of processes in the run. Used only if `members` is not empty.
   int num_processes = 0;
 };
 
@@ -51,7 +51,8 @@ struct CommonMemory {
 /// Finds out whether all ranks are on one machine: rank 0 creates shared memory
 /// and the other ranks try to open this memory.
 ///
-/// Collective. If rank 0 has too little memory, `memory` is null.
+/// Collective. If rank 0 cannot create the memory or another rank cannot open
+/// it, `memory` in the result is null on all ranks.
 CommonMemory share_memory(
     const RankContext& context, std::size_t bytes, const WaitLimits& limits);
 

@@ -163,11 +163,11 @@ void SharedMemory::hold_presence(int rank) {
   struct flock lock = presence_lock(rank, F_WRLCK);
   if (::fcntl(fd_, F_OFD_SETLK, &lock) != 0) {
     throw InternalError(str_cat(
-        "rank ",
+        "cannot lock the slot of rank ",
         rank,
-        " is already present in shared memory ",
+        " in shared memory ",
         address_,
-        ": ",
+        ", which another process with that rank may hold: ",
         std::strerror(errno)));
   }
 }

@@ -16,7 +16,7 @@ namespace accelerate {
 /// behind when processes die. A random nonce at the start of the block proves
 /// that a process has opened the creator's memory.
 ///
-/// Each rank also holds a lock on one byte of the file while it is alive; the
+/// While a rank is alive, it also holds a lock on one byte of the file; the
 /// kernel releases the lock when the process exits for any reason. The lock
 /// belongs to the `SharedMemory` object, not to the process, so ranks may be
 /// threads of one process.

@@ -17,10 +17,10 @@ namespace accelerate {
 /// In each round a rank writes its data, calls `arrive`, then `wait`, then
 /// reads the data of the other ranks.
 ///
-/// NOTE [Two buffers]: a rank that writes round r into buffer r % 2 needs no
-/// other synchronization. Overwriting round r with round r + 2 is safe: the
-/// writer has waited for round r + 1, and a rank arrives in r + 1 only after it
-/// has finished reading round r.
+/// NOTE [Two buffers]: a rank that writes its data of round r into buffer r % 2
+/// needs no other synchronization. In round r + 2, it can safely overwrite the
+/// data of round r: it has waited for all ranks in round r + 1, and a rank
+/// arrives in round r + 1 only after it has read the data of round r.
 ///
 /// `wait` spins for a few microseconds, then sleeps on a futex; ten times a
 /// second it checks whether the missing ranks are alive.

@@ -49,7 +49,8 @@ struct ReceivedChunk {
 using Consumer = std::function<void(const ReceivedChunk&)>;
 
 /// Called once when a point-to-point message has been delivered or has failed.
-/// The arguments are the error or null, and the other rank.
+/// The first argument is the error, or null on success; the second is the other
+/// rank.
 using Completion = std::function<void(std::exception_ptr, int)>;
 
 constexpr int kAnyRank = -1;

@@ -49,7 +49,8 @@ struct WaitLimits {
   const std::atomic<bool>* aborted = nullptr;
 };
 
-/// Decides when a rank that waits for other ranks warns and when it times out.
+/// Decides when to warn and when to time out while a rank waits for other
+/// ranks.
 ///
 /// The caller must loop: sleep for at most `slice()`, check which ranks are
 /// missing, and pass these ranks to `still_missing`, or to `throw_exited` if
@@ -80,7 +81,7 @@ class Wait {
   /// The texts about the missing ranks.
   struct Report {
     std::string ranks;
-    std::string note;  // After "has waited 1 s for <ranks>".
+    std::string note;  // Follows "has waited 30 s for <ranks>".
     std::string failure;
     std::string hint;
   };

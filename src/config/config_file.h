@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the two configuration files and creates their text: the file shared
-// with Hugging Face Accelerate, and `accelerate_cpp.yaml` in the same folder.
+// Reads and formats the two configuration files: the file shared with Hugging
+// Face Accelerate, and `accelerate_cpp.yaml` in the same folder.
 #pragma once
 
 #include <filesystem>

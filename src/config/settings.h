@@ -43,7 +43,7 @@ class Settings {
   const Origin& origin(std::string_view name) const;
   bool has(std::string_view name) const { return !value(name).is_null(); }
   /// Whether the value comes from a configuration file, an environment variable
-  /// or a flag, and is neither a default nor detected.
+  /// or a flag. False for defaults and for detected values.
   bool is_set_by_user(std::string_view name) const;
   bool is_from_command_line(std::string_view name) const;
 

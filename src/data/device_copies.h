@@ -40,8 +40,8 @@ class DeviceCopies {
   void finish(const PendingCopy& pending) const;
 
   /// Copies tensors to the device, for use on the current stream. Copies from
-  /// pinned memory never block the CPU; with `non_blocking`, copies from other
-  /// memory do not block either.
+  /// pinned memory never block the CPU. `non_blocking` asks LibTorch not to
+  /// block for other memory either.
   std::vector<at::Tensor> copy(
       const std::vector<at::Tensor>& tensors, bool non_blocking) const;
 

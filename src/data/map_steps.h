@@ -45,7 +45,7 @@ class MapSteps : public StepReader {
  private:
   class Plan;
 
-  // Shared with the workers, because one that hangs outlives the loop.
+  // Shared with the workers, because a worker that hangs outlives the loop.
   std::shared_ptr<Plan> plan_;
   std::int64_t next_ = 0;
   std::optional<OrderedPool<Step>> pool_;

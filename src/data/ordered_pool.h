@@ -60,7 +60,7 @@ class OrderedPool {
     std::exception_ptr error = nullptr;
   };
 
-  // Shared with the threads; lives as long as the last of them.
+  // Shared with the threads; lives until the last thread has ended.
   class Shared {
    public:
     Shared(PoolOptions options_, Job job)
@@ -82,8 +82,8 @@ class OrderedPool {
       auto result = std::exchange(slot.result, std::nullopt);
       slot = {};
       ++taken_;
-      // Waking a thread costs more than one small job, so it sleeps until there
-      // is room for several.
+      // Waking a thread costs more than one small job, so an idle thread is
+      // woken only when at least half of the slots are free.
       const bool wake = idle_ > 0 && 2 * free_slots() >= options.capacity;
       lock.unlock();
       if (wake) {

@@ -87,7 +87,11 @@ std::int64_t BatchSamplerShard::window_size(std::int64_t k) const {
 BatchRange BatchSamplerShard::at(std::int64_t k) const {
   if (k < 0 || k >= size_) {
     throw ArgumentError(
-        str_cat("batch ", k, " is outside a shard of size ", size_),
+        str_cat(
+            "batch index ",
+            k,
+            " is out of range; number of batches in this shard: ",
+            size_),
         "pass an index from 0 to `size()` - 1");
   }
   BatchRange range = slices_.slice(window_size(k));

@@ -11,7 +11,7 @@
 namespace accelerate {
 
 /// The batch of one process in a step. If `batch` is null and `rows` is 0, the
-/// process has no batch in this step, which is the last.
+/// process has no batch in this step; this happens only in the last step.
 struct Portion {
   detail::Opaque batch = nullptr;
   std::int64_t rows = 0;

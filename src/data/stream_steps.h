@@ -39,8 +39,9 @@ struct StreamEpoch {
 /// Reads the whole stream, but keeps only the slices of each step that belong
 /// to the processes in `StreamEpoch::rules`.
 ///
-/// Reading one step ahead shows which step is the last. If batches must be
-/// even, the samples of the first step are kept to fill up the last step.
+/// Reading one step ahead shows which step is the last. If all batches must
+/// have the same size, the samples of the first step are kept to fill up the
+/// last step.
 class StreamSteps : public StepReader {
  public:
   explicit StreamSteps(StreamEpoch epoch);
@@ -50,7 +51,7 @@ class StreamSteps : public StepReader {
  private:
   class Reader;
 
-  // Shared with the worker, because one that hangs outlives the loop.
+  // Shared with the worker, because a worker that hangs outlives the loop.
   std::shared_ptr<Reader> reader_;
   std::optional<OrderedPool<Step>> pool_;
 };

@@ -15,8 +15,9 @@ namespace accelerate {
 /// What is known about CUDA on this machine and in this build. Collected
 /// without initializing a device.
 struct CudaFacts {
-  /// The newest CUDA version that the driver supports, for example 13000. Empty
-  /// if there is no driver or it does not report its version.
+  /// The newest CUDA version that the driver supports, for example 13000 for
+  /// CUDA 13.0. Empty if there is no driver, or if the driver does not report
+  /// its version.
   std::optional<int> driver_version;
   /// Why `driver_version` is empty.
   std::string driver_error;

@@ -19,9 +19,10 @@ namespace accelerate {
 
 // Shapes: B batch, T tokens, D width. Results are [B, T, D] in bf16 and can be
 // differentiated once. `mask_bias` is added to the attention scores. It is
-// [B, 1, T, T] in bf16, or undefined. For up to `kShortSequence` tokens, it may
-// be an expanded view. If it is the same for all queries, it should be an
-// expanded view, because our faster attention kernels can then be used.
+// [B, 1, T, T] in bf16, or undefined. If it is the same for all queries and T
+// is at most `kShortSequence`, pass it as an expanded view, because our faster
+// attention kernels can then be used. For more tokens, pass a contiguous
+// tensor, because each block would otherwise copy the view.
 
 /// The longest sequence, in tokens, for which attention keeps all intermediate
 /// results on one SM.

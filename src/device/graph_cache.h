@@ -69,8 +69,9 @@ class ACCELERATE_API GraphCache {
       const Tensors& parameters,
       const Body& body);
 
-  /// Prints `reason`, why calls run eagerly, as a note. Only the first reason
-  /// is printed; later calls only change the result of `why_not`.
+  /// Makes `why_not` return `reason`, which says why calls run eagerly. Also
+  /// prints the reason as a note, but only if no reason has been printed
+  /// before.
   void decline(const std::string& reason) { report_once(reason, "note"); }
 
   /// The number of captured pairs of forward and backward graphs.

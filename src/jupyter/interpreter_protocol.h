@@ -8,7 +8,7 @@
 //   cell     code to run; the reply is sent when the code has finished
 //   replay   a cell that a worker repeats with stdout muted
 //   target 2 a cell that a worker repeats up to the cell's third call of
-//            `notebook_launcher`
+//            `notebook_launcher` (calls are counted from 0)
 // Replies, on the descriptor `kReplies`: the kind is ok, compile, link,
 // exception or interrupted; the text is the error.
 #pragma once

@@ -22,8 +22,8 @@ struct CellError {
   Json content() const;
 };
 
-/// Returns the error that `reply`, the interpreter's reply for a failed cell,
-/// describes.
+/// Converts `reply`, the interpreter's reply for a failed cell, to a
+/// `CellError`.
 CellError error_of(const Packet& reply);
 
 /// Returns the error for a cell during which the interpreter died. The error
@@ -34,10 +34,10 @@ CellError interpreter_died(const std::string& exit_status, bool interrupted);
 /// Moves an incomplete character at the end of `text` to `rest`.
 std::string valid_utf8(const std::string& text, std::string& rest);
 
-/// In `text`, replaces each escape code that clears a line. The replacement is
-/// spaces that overwrite the line, because the output area of a cell supports
-/// only the carriage return. Moves an incomplete escape code at the end of
-/// `text` to `rest` if `rest` is empty.
+/// In `text`, replaces each escape code that clears a line with spaces that
+/// overwrite the line. This is necessary because the output area of a cell
+/// supports carriage returns, but not this escape code. Moves an incomplete
+/// escape code at the end of `text` to `rest` if `rest` is empty.
 std::string replace_clear_line(std::string text, std::string& rest);
 
 }  // namespace accelerate::jupyter

@@ -19,7 +19,7 @@ struct Failure {
   pid_t pid = 0;
   int exit_code = 0;
   int signal = 0;
-  double seconds = 0;  ///< Time since the start of the run.
+  double seconds = 0;  ///< From the start of the run to the failure.
   std::int64_t num_processes = 1;
   std::int64_t others_stopped = 0;
   std::int64_t others_failed = 0;

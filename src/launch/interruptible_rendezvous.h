@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rendezvous with the other machines that a signal can interrupt.
+// Lets a signal interrupt the rendezvous with the other machines.
 #pragma once
 
 #include <chrono>

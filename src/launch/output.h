@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merges the output of the workers without splitting lines.
+// Merges the output of the workers line by line.
 #pragma once
 
 #include <cstddef>

@@ -40,7 +40,7 @@ struct JobShape {
   static JobShape of(const Settings& settings);
 };
 
-/// How long machines wait for each other, from `--rdzv_timeout 60` or
+/// How long machines wait for each other: 60 s for `--rdzv_timeout 60` or
 /// `--rdzv_conf timeout=60`. Throws `ConfigError` for other keys in
 /// `--rdzv_conf`.
 std::chrono::milliseconds rendezvous_timeout(const Settings& settings);
@@ -87,7 +87,8 @@ std::vector<Gpu> gpus_in_use(
     const Settings& settings, const Hardware& hardware);
 
 /// The CPUs for a worker: the CPUs near its GPU if they are known, else an
-/// equal share of all CPUs. Empty if there are too few CPUs to share.
+/// equal share of all CPUs. Empty if there are fewer CPUs to share than
+/// workers.
 std::vector<int> cpus_of_worker(
     const Settings& settings,
     const Hardware& hardware,

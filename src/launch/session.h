@@ -38,9 +38,9 @@ struct SessionResult {
 /// The endpoint of machine 0. Throws `ConfigError` if the address of machine 0
 /// is not set.
 Endpoint main_endpoint(const Settings& settings);
-/// The port for the program to open on machine 0, if that port is free. It is
-/// the port after the launcher's port, so that a firewall needs to open only a
-/// small range of ports.
+/// The port that the program should open on machine 0: the launcher's port + 1,
+/// so that a firewall needs to open only a small range of ports. If this port
+/// is in use, the launcher chooses another port.
 std::uint16_t main_port_on_machines(const Endpoint& endpoint);
 
 /// Runs this machine's workers until they exit. Call it from the main thread of

@@ -15,13 +15,14 @@ namespace accelerate {
 /// has more than 65536 nodes.
 std::vector<std::string> expand_node_list(const std::string& text);
 
-/// In a Slurm job with several nodes, fills in the number of machines, the rank
-/// of this machine, and the address and port of machine 0, unless the user set
-/// these values. A configuration file that was written for one machine applies
-/// to each node. Only `--num_machines 1` on the command line keeps the job on
-/// this node. Throws `ConfigError` if the user set a number of machines other
-/// than the number of nodes, or if the launcher was started more than once on a
-/// node.
+/// In a Slurm job with several nodes, sets the number of machines and the rank
+/// of this machine, and fills in the address and port of machine 0 if the user
+/// did not set them. `--machine_rank` on the command line overrides the rank.
+/// `--num_machines 1` on the command line keeps the job on this node. If a
+/// configuration file says `num_machines: 1`, its number of processes applies
+/// to each node. Throws `ConfigError` if the user set a number of machines that
+/// is neither 1 nor the number of nodes, or if the launcher was started more
+/// than once on a node.
 void apply_slurm(Settings& settings, const Environment& environment);
 
 }  // namespace accelerate

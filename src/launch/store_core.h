@@ -91,7 +91,7 @@ class StoreCore : public ConnectionHandler {
     std::uint64_t id = 0;
     std::string address;
     std::string nonce;
-    bool is_authenticated = false;  // Has proved the secret.
+    bool is_authenticated = false;  // Has proved it has the secret.
     bool is_refused = false;        // Sent a hello that was refused.
     store::Hello hello;
     std::optional<Wait> wait;

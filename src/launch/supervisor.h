@@ -32,7 +32,8 @@ class OtherMachines {
   /// Reports to the other machines that all workers on this machine have
   /// exited.
   virtual void report_done() = 0;
-  /// Whether all workers on all machines have exited or disconnected.
+  /// Whether, on every machine, all workers have exited or the machine has
+  /// disconnected.
   virtual bool all_done() = 0;
   /// The status of ranks on other machines. Asks the machines, and waits at
   /// most one second for their answers.

@@ -22,9 +22,10 @@ struct Toolchain {
   std::string torch_version;
 };
 
-/// Reads the toolchain file for the binary at `executable`, or `override_path`
-/// if it is set. Throws `ConfigError` if the file cannot be read. If there is
-/// no toolchain file, `compiler` in the result is empty.
+/// Reads the file `override_path` if it is set, else the toolchain file of the
+/// binary at `executable`. If that binary has no toolchain file, `compiler` in
+/// the result is empty. Throws `ConfigError` if `override_path` does not exist,
+/// or if the file cannot be read.
 Toolchain find_toolchain(
     const std::string& executable,
     const std::optional<std::string>& override_path);

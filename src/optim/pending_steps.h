@@ -24,8 +24,8 @@ namespace accelerate {
 /// that a step was skipped, the CPU undoes that step in the schedule.
 class PendingSteps {
  public:
-  /// Returns the learning rate for each parameter group if exactly `counted` of
-  /// the pending steps were not skipped.
+  /// Returns the learning rate of each parameter group for the case that
+  /// exactly `counted` of the pending steps were not skipped.
   using Rates = std::function<std::vector<double>(std::int64_t counted)>;
 
   /// The maximum number of pending steps. When this number is reached, the

@@ -42,10 +42,10 @@ std::vector<Bucket> plan_buckets(
     const std::vector<std::size_t>& order,
     const BucketOptions& options);
 
-/// Allocates the tensors of the buckets. The last bucket gets `num_flags` more
-/// elements for the flags, which must be sent as fp32 from host memory. If the
-/// last bucket has another type or device, or is sent in a narrower type, an
-/// extra bucket for the flags is added.
+/// Allocates the tensors of the buckets, with `num_flags` elements for the
+/// flags at the end of the last bucket. The flags must be sent as fp32 from
+/// host memory. If the last bucket is not in fp32, is on another device, or is
+/// sent in a narrower type, first adds a bucket that holds only the flags.
 ///
 /// Collective.
 void allocate_buckets(

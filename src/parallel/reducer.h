@@ -55,9 +55,9 @@ class Reducer : public GradientPath {
  public:
   struct Options {
     BucketOptions buckets = {};
-    /// The `Agreement` that the gradient paths of one backward pass share. Its
-    /// owner must call `propose` after the `begin` of each path. Default: the
-    /// reducer has its own `Agreement`.
+    /// The `Agreement` that the gradient paths of one backward pass share. For
+    /// each backward pass, its owner must call `propose` once, after `begin` of
+    /// all paths. Default: the reducer has its own `Agreement`.
     std::shared_ptr<Agreement> agreement = nullptr;
   };
 

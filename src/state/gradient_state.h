@@ -25,8 +25,8 @@ class LoaderPosition {
 /// schedulers.
 ///
 /// Loops may be nested (an evaluation inside a training loop), so the active
-/// loaders form a stack. After the outermost loop ends, `active` still returns
-/// a loader until another loop begins.
+/// loaders form a stack. Even outside of loops, `active` returns the loader of
+/// the loop that began last.
 ///
 /// Thread safety: use this object only on the thread that runs the training
 /// loop.

@@ -13,21 +13,23 @@ namespace accelerate {
 struct NotebookProcesses {
   int count = 1;
   bool cpu = true;
-  /// Text that explains the choice to the user. Empty if the caller requested
-  /// the number of processes, unless there are some GPUs, but too few.
+  /// Explains the choice to the user. If the caller requested a number of
+  /// processes, empty unless the machine has GPUs, but fewer than that number.
   std::string notice;
 };
 
-/// Returns the number of GPUs that `CUDA_VISIBLE_DEVICES` exposes. Does not
-/// initialize CUDA, because the process forks later.
+/// Returns the number of GPUs that `CUDA_VISIBLE_DEVICES` exposes, or 0 if
+/// `ACCELERATE_USE_CPU` is true. Does not initialize CUDA, because the process
+/// forks later.
 int count_gpus(
     const Environment& environment,
     const std::filesystem::path& devices = "/dev");
 
-/// Chooses the number of processes and their device. The number is `requested`
-/// if set; otherwise one process per GPU or, if there is no GPU, one process
-/// per four CPUs (at least one, at most eight). If there are more processes
-/// than GPUs, all processes run on the CPU.
+/// Chooses the number of processes and their device. If `requested` is set, it
+/// is the number of processes. If not, there is one process per GPU or, on a
+/// machine without GPUs, one process per four logical CPUs (at least one, at
+/// most eight). If there are more processes than GPUs, all processes run on the
+/// CPU.
 NotebookProcesses choose_processes(
     std::optional<int> requested, int gpus, int cpus);
 

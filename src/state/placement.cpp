@@ -31,7 +31,7 @@ std::optional<c10::Device> requested_device(
             " is `",
             *text,
             "`, not a device"),
-        "set it to `cpu`, `cuda` or `cuda:1`, or unset it");
+        "set it to `cpu`, `cuda` or `cuda:N`, or unset it");
   }
   if (device->is_cpu() && device->index() > 0) {
     throw ConfigError(

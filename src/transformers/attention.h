@@ -18,7 +18,8 @@ struct AttentionMask {
   /// Undefined: all tokens are visible, unless `is_causal` is set.
   at::Tensor allowed;
   /// Whether each token sees only itself and earlier tokens. Always false if
-  /// `allowed` is defined: `allowed` then includes the causal mask.
+  /// `allowed` is defined: for a causal model, `allowed` already hides later
+  /// tokens.
   bool is_causal = false;
 };
 

@@ -24,8 +24,9 @@ const accelerate::FusedBlocks* fused_path_of(c10::Device device);
 /// fp32 always use the reference path.
 const accelerate::FusedBlocks* fused_path(const at::Tensor& parameter);
 
-/// Applies a head's linear layer. Uses the fused function if it is available;
-/// its result is then bf16, or fp32 if the layer has few outputs.
+/// Applies a head's linear layer, with the fused function if it is available.
+/// The result of the fused function is fp32 for at most 8 outputs and at most
+/// 1024 rows, and bf16 for larger sizes.
 at::Tensor apply_linear(const Linear& layer, const at::Tensor& x);
 
 /// Whether attention with heads of this size and rows of this length can be
@@ -33,7 +34,8 @@ at::Tensor apply_linear(const Linear& layer, const at::Tensor& x);
 bool can_fuse_heads(std::int64_t head_dim, std::int64_t tokens);
 
 /// Returns the mask as a bias that is added to the attention scores: a tensor
-/// [B, 1, T, T], or an undefined tensor if `mask.allowed` is undefined.
+/// [B, 1, T, T] ([B, H, T, T] if each head has its own mask), or an undefined
+/// tensor if `mask.allowed` is undefined.
 at::Tensor mask_bias(const AttentionMask& mask, const at::Tensor& hidden_BTD);
 
 }  // namespace transformers

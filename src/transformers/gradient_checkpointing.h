@@ -10,7 +10,8 @@
 namespace transformers {
 
 /// Returns `body(input)` without storing its activations. The backward pass
-/// calls `body` again, with the same random numbers and the same autocast.
+/// calls `body` again, with the same random numbers and the same autocast
+/// settings.
 at::Tensor checkpoint(
     const std::function<at::Tensor(const at::Tensor&)>& body,
     const at::Tensor& input);

@@ -41,8 +41,8 @@ class HeadModule : public ModelModule {
 
  private:
   bool may_record(const ModelInputs& inputs) const;
-  /// Returns why a step that could be captured must run eagerly. Empty: the
-  /// step is captured.
+  /// Returns the reason why a step must run eagerly although its inputs could
+  /// be captured. Empty: the step may be captured.
   std::string eager_reason(const ModelInputs& inputs) const;
 
   std::shared_ptr<Backbone> backbone_;

@@ -55,7 +55,7 @@ class Linear : public Layer {
   at::Tensor bias_E;
 };
 
-/// GPT-2's linear layer, whose weight is transposed.
+/// GPT-2's linear layer, which stores its weight transposed.
 class Conv1D : public Layer {
  public:
   Conv1D(std::int64_t out, std::int64_t in);

@@ -35,10 +35,10 @@ struct ModelInputs {
   at::Tensor start_positions;
   at::Tensor end_positions;
   CallOptions options;
-  /// 0: the layers process the padded batch. Otherwise: the number of rows in
-  /// the unpadded batch, which has one row per token. It is at least the number
-  /// of tokens that `attention_mask` keeps, and only the result for the first
-  /// token of each sequence is used.
+  /// 0: the layers process the padded batch. Greater than 0: the layers process
+  /// an unpadded batch with this many rows, one per token. There are at least
+  /// as many rows as tokens that `attention_mask` keeps. Only the result for
+  /// the first token of each sequence is then used.
   std::int64_t unpadded_rows = 0;
 
   std::int64_t batch() const;

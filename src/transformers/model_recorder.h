@@ -25,8 +25,9 @@ std::int64_t padded_length(std::int64_t tokens, std::int64_t max_tokens);
 std::int64_t unpadded_rows(
     const at::Tensor& mask_BT, std::int64_t padded_tokens);
 
-/// Pads each row of `inputs` to `tokens` tokens. If there is a mask, it hides
-/// the new tokens. If each token has a label, the loss ignores the new tokens.
+/// Pads each row of `inputs` to `tokens` tokens. If `inputs` has a mask, the
+/// mask hides the new tokens. If each token has a label, the loss ignores the
+/// new tokens.
 ModelInputs padded(
     const ModelInputs& inputs, std::int64_t tokens, const Padding& padding);
 
@@ -38,8 +39,8 @@ class ModelRecorder {
 
   explicit ModelRecorder(const torch::nn::Module& model);
 
-  /// Replays the captured graph for such inputs. If there is none, calls
-  /// `compute` and may capture a graph.
+  /// Replays the graph that was captured for inputs with the same `key`. If
+  /// there is no such graph yet, calls `compute`, and may capture a graph.
   ModelResult run(
       const ModelInputs& inputs,
       const Padding& padding,

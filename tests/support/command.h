@@ -27,8 +27,8 @@ struct CommandOptions {
   std::string folder;
   std::string input;
   std::chrono::milliseconds timeout{30000};
-  /// Called repeatedly while the program runs, with its stderr output so far,
-  /// until this function returns true.
+  /// `run_command` calls `watch` repeatedly while the program runs, until
+  /// `watch` returns true. `err` is the program's stderr output so far.
   std::function<bool(pid_t pid, const std::string& err)> watch;
 };
 

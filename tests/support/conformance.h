@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks that every backend must pass. They compare the backend's results with
-// a plain implementation.
+// The checks that every backend must pass. They compare the backend's results
+// with the results of a plain implementation.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ void mixed_collectives(Group& group, int count, std::uint64_t seed);
 /// group.
 void large_all_reduce(Group& group);
 
-/// Runs `large_all_reduce` in two types, and every other operation with 64 MiB.
+/// Runs every operation with 64 MiB: all-reduce like `large_all_reduce`, but in
+/// fp32 and in bf16; the other operations in fp32.
 void large_collectives(Group& group);
 
 /// Checks that sums of random numbers are bit for bit equal to the sums that a

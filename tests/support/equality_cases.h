@@ -70,8 +70,9 @@ inline Net trained_on_shards(
 }
 
 /// Trains on 23 rows in batches of 4. If `even` is true, the last batches are
-/// padded; otherwise, some ranks have no last batch and join. Returns the
-/// largest difference from training in one process.
+/// padded. If it is false, some ranks may have one batch fewer and join early
+/// (see `join_uneven_inputs`). Returns the largest difference from training in
+/// one process.
 inline double uneven_data(Accelerator& accelerator, Kind kind, bool even) {
   const NumberedRows data{23};
   const int ranks = static_cast<int>(accelerator.num_processes());
@@ -151,8 +152,8 @@ inline double two_models(Accelerator& accelerator, Kind kind) {
 
 /// Trains in bf16 mixed precision. Autocast is enabled by a guard if `guarded`
 /// is true, else by `prepare`. Returns the largest difference from training in
-/// one process, which also rounds the gradients of each rank to bf16 before it
-/// sums them.
+/// one process. That training computes the gradients of each rank separately,
+/// because autocast rounds them to bf16 before they are summed.
 inline double in_bf16(
     const std::function<Accelerator()>& make, Kind kind, bool guarded) {
   SingleProcessTraining reference{

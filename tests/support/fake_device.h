@@ -24,7 +24,7 @@ class FakeDevice : public DeviceBackend {
   FakeDevice(const FakeDevice&) = delete;
   FakeDevice& operator=(const FakeDevice&) = delete;
 
-  // The properties that it reports.
+  // The properties that the device reports.
   std::string text = "Fake (sm_90)";
   DeviceMemory memory_stats;
   bool has_bf16 = true;

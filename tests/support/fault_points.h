@@ -21,11 +21,11 @@ void kill_at_call(int at);
 void fail_from_call(int at, int error);
 
 /// Makes only call number `at` fail with `error`, even if that call needs no
-/// disk space. If the program ignores this error, no later failure hides the
-/// mistake.
+/// disk space. Later calls succeed, so a test can detect that the program
+/// ignores this error.
 void fail_at_call(int at, int error);
-/// Returns the call that failed, in the notation of `record_calls`; empty if
-/// none has failed yet.
+/// Returns the call that `fail_at_call` made fail, in the notation of
+/// `record_calls`; empty if no call has failed yet.
 std::string failed_call();
 
 /// Until the process exits, makes calls of `renameat2` with flags fail, as on
@@ -52,7 +52,8 @@ void block_first_write(std::function<void()> wait);
 /// Delays every write and fsync by `each`, until the process exits.
 void slow_down(std::chrono::milliseconds each);
 
-/// Ends all failures. Returns the number of counted calls.
+/// Cancels `kill_at_call`, `fail_from_call` or `fail_at_call`. Returns the
+/// number of calls counted since that function was called.
 int disarm();
 
 }  // namespace accelerate

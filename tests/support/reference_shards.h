@@ -81,7 +81,7 @@ inline std::vector<ReferenceBatch> reference_split(
   for (std::size_t i = 0; i < step.size(); ++i) {
     std::size_t owner = i / block;
     if (rules.dispatch_batches && !rules.even_batches && short_step) {
-      // As equal as possible, the larger parts first.
+      // Parts of nearly equal size, the larger parts first.
       const std::size_t rest = real % p;
       const std::size_t least = real / p;
       owner = i < rest * (least + 1)

@@ -42,7 +42,7 @@ std::string describe(const ProcessResult& result);
 /// Processes that are the ranks of one run on this machine. They get the
 /// environment variables that torchrun sets.
 ///
-/// Unless `store_in_test` is false, the store runs in the test process, on a
+/// If `store_in_test` is true, the store runs in the test process, on a
 /// socket bound to 127.0.0.1. Every wait ends at the time limit of the run. The
 /// processes are killed when this object is destroyed or the test process dies.
 ///
@@ -72,8 +72,8 @@ class Processes {
   void send_line(int rank, const std::string& line);
   void send_signal(int rank, int signal) const;
 
-  /// Waits for all processes; returns the results in rank order. Throws after
-  /// the time limit.
+  /// Waits for all processes; returns the results in rank order. Throws if the
+  /// time limit is reached first.
   std::vector<ProcessResult> wait();
 
  private:

@@ -125,7 +125,7 @@ struct SingleProcessTraining {
   /// each rank are processed separately, and the gradients are summed in the
   /// same order as in distributed training.
   bool one_forward = true;
-  /// Runs the forward pass in bf16 mixed precision.
+  /// Whether the forward pass runs in bf16 mixed precision.
   bool bf16 = false;
 
   Net train() const {

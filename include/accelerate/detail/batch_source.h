@@ -41,13 +41,14 @@ struct LoaderConfig {
 };
 
 /// Tells a waiting thread what another thread is reading.
-class alignas(64) ReadProgress {  // A cache line each: threads write it often.
+class alignas(64) ReadProgress {  // Has its own cache line.
  public:
   void read(std::int64_t sample) noexcept {
     sample_.store(sample, std::memory_order_relaxed);
   }
   void collate() noexcept { read(kCollating); }
-  /// Returns "sample 17 of the dataset" or "a batch that is being collated".
+  /// Returns a text such as "sample 17 of the dataset" or "a batch that is
+  /// being collated".
   ACCELERATE_API std::string describe() const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks the start of a backward pass that is being captured. Some work does not
 // depend on any result of the backward pass, and its own result is needed only
-// at the end of the pass. Such work can run from the start on.
+// at the end of the pass. Such work can begin as soon as the pass starts.
 #pragma once
 
 #include <ATen/cuda/CUDAEvent.h>

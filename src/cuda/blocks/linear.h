@@ -7,9 +7,14 @@
 namespace accelerate::cuda {
 
 /// Computes x W^T + b for `x`, [..., D], of any floating-point type. `bias` may
-/// be undefined. With at most 8 outputs and 1024 rows, as in a classifier, the
-/// result is fp32. Otherwise, it is bf16, unless the number of inputs or
-/// outputs is not a multiple of 8; then LibTorch's linear layer is used.
+/// be undefined. There are three cases:
+///
+/// 1. With at most 8 outputs and at most 1024 rows, as in a classifier, the
+///    result is fp32.
+/// 2. With more outputs or more rows, the result is bf16 if the number of
+///    inputs and the number of outputs are multiples of 8.
+/// 3. In all other cases, LibTorch's linear layer is used and determines the
+///    type of the result.
 at::Tensor linear(
     const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 

@@ -17,7 +17,8 @@
 namespace accelerate::cuda {
 
 /// Returns the bf16 copies of the parameters, concatenated along the first
-/// dimension. Parameters that are already bf16 do not get a permanent copy.
+/// dimension. If the parameters are already bf16, no copy is kept for later
+/// calls.
 at::Tensor low_precision_copy_of(const std::vector<at::Tensor>& parameters);
 
 inline at::Tensor low_precision_copy_of(const at::Tensor& parameter) {

@@ -37,7 +37,8 @@ struct AdamWArguments {
   bool maximize = false;
 };
 
-/// Updates `count` tensors. Launches one kernel for every 400 tensors.
+/// Updates `count` tensors. Launches one kernel for each group of up to 400
+/// tensors.
 void adamw(
     const AdamWTensor* tensors,
     int count,

@@ -10,9 +10,11 @@ namespace accelerate::cuda::kernels {
 /// The loss ignores labels with this value.
 inline constexpr std::int64_t kIgnoredLabel = -100;
 
-/// Reports a label that is neither a class nor `kIgnoredLabel`. Is placed in
-/// memory that the CPU can read without waiting for the device. `classes` is 0
-/// until there is such a label; `label` is written before `classes`.
+/// Reports a label that is neither a class nor `kIgnoredLabel`. The struct is
+/// placed in memory that the CPU can read without waiting for the device.
+/// `classes` is 0 until there is such a label and is then set to the number of
+/// classes. `label` is written before `classes`, so it is valid once `classes`
+/// is not 0.
 struct WrongLabel {
   std::int64_t classes = 0;
   std::int64_t label = 0;
@@ -42,8 +44,8 @@ struct CrossEntropy {
   void* logits = nullptr;
   const std::int64_t* labels = nullptr;
   const float* scale = nullptr;  ///< One float on the device.
-  /// [rows]: the loss of each row times `scale`. If the label is not a class,
-  /// the loss is 0. If `scale` is 0, every loss is nan.
+  /// [rows]: the loss of each row times `scale`; 0 for a row whose label is not
+  /// a class. But if `scale` is 0, all losses are nan.
   float* losses = nullptr;
 };
 

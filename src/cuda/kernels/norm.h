@@ -26,7 +26,7 @@ struct NormForward {
   const float* shift = nullptr;   ///< [D]; null for RMSNorm.
   bool is_rms = false;
   float eps = 1e-5F;
-  void* sum = nullptr;    ///< [N, D]; may be null, or `residual`.
+  void* sum = nullptr;    ///< [N, D]; may be null or equal to `residual`.
   void* y = nullptr;      ///< [N, D]
   float* mean = nullptr;  ///< [N]; unused by RMSNorm.
   float* rstd = nullptr;  ///< [N]

@@ -17,8 +17,8 @@ enum class Type { f32, f16, bf16 };
 
 /// The source of random bits: LibTorch's seed and offset. They are stored in
 /// this struct or, inside a captured graph, in device memory. The same seed and
-/// offset always give the same mask. Therefore, backward can draw the mask
-/// again, and forward does not need to save it.
+/// offset always give the same dropout mask. Therefore, backward can draw the
+/// mask again, and forward does not need to save it.
 struct Random {
   const std::int64_t* seed_at = nullptr;  ///< If null, `seed` is used.
   const std::int64_t* offset_at = nullptr;

@@ -14,9 +14,9 @@ struct TrialResult {
 };
 
 /// Compiles `code` in a forked copy of this process. If `undo` is true, the
-/// copy first removes the previous cell. The fork is necessary because a failed
-/// compilation in the interpreter itself would remove the names that `code`
-/// tried to redefine.
+/// copy first removes the definitions of the previous cell. The fork is
+/// necessary because a failed compilation in the interpreter itself would
+/// remove the names that `code` tried to redefine.
 TrialResult trial_compile(
     ClangBridge& clang, const std::string& code, bool undo);
 

@@ -18,7 +18,7 @@ struct CsvFormat {
 /// The text between two delimiters, without enclosing quotes.
 struct CsvCell {
   std::string_view raw;
-  std::size_t offset = 0;  ///< Offset of the first byte or quote.
+  std::size_t offset = 0;  ///< Of the first byte, or of the opening quote.
   bool doubled_quotes = false;
 
   std::string text() const;

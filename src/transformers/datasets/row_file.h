@@ -5,7 +5,7 @@
 // and of the end of the last row, 8 bytes each; the columns as JSON; the length
 // of that JSON and the number of rows, 8 bytes each; `accrows1` again. A row is
 // a sequence of values, each a byte for the kind followed by the value. Numbers
-// are little-endian, lengths have 4 bytes.
+// are little-endian; the lengths inside a row have 4 bytes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace transformers::datasets {
 /// Appends a value, encoded as in a row file, to `bytes`.
 void append_value(std::string& bytes, const Value& value);
 
-/// Writes rows to a temporary file, which `finish` renames to its final name.
+/// Writes rows to a temporary file, which `finish` renames or deletes.
 class RowFileWriter {
  public:
   /// Throws `IoError` when `folder` is not writable.
@@ -35,9 +35,9 @@ class RowFileWriter {
   /// of the rows in bytes.
   void append(const std::string& bytes, const std::vector<std::size_t>& sizes);
 
-  /// Writes the end of the file and returns the rows as a table. Replaces an
-  /// existing file `name`. If `name` has no value, the file is deleted; the
-  /// table keeps its content available.
+  /// Writes the end of the file, renames the file to `name`, replacing any
+  /// existing file, and returns the rows as a table. If `name` has no value,
+  /// deletes the file instead; the table can still read its rows.
   TablePointer finish(
       const std::vector<Column>& columns,
       const std::optional<std::filesystem::path>& name);

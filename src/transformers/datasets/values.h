@@ -17,7 +17,8 @@ std::optional<ColumnType> type_of(const Value& value);
 /// Integers can be stored as real numbers.
 std::optional<ColumnType> common_type(ColumnType first, ColumnType second);
 
-/// Converts a value to `type`, which must be a result of `common_type`.
+/// Converts a value to `type`, which must be able to hold the value (see
+/// `common_type`).
 Value as_type(Value value, ColumnType type);
 
 /// Parses a value of a scalar type. Returns nothing if the text does not match

@@ -19,8 +19,8 @@ struct Response {
   std::string url;  ///< The URL after the last redirect.
   /// The headers of this response and of the redirects that led to it, with
   /// names in lower case. Headers of later responses override headers of
-  /// earlier responses. The Hub describes a file in the headers of the
-  /// redirect.
+  /// earlier responses. Redirects are included because the Hub describes a
+  /// file in the headers of the redirect.
   std::map<std::string, std::string> headers;
   std::string body;
   std::int64_t received = 0;
@@ -36,7 +36,7 @@ struct Request {
   /// Whether to stop at a redirect to another origin.
   bool stop_at_other_origin = false;
   /// Receives the body of a response with status 200 or 206. Empty: the body is
-  /// stored in the response, up to `max_body` bytes.
+  /// stored in the response and must not exceed `max_body` bytes.
   std::function<void(const Response& response, std::string_view bytes)> sink;
   std::size_t max_body = std::size_t{16} << 20;
 };

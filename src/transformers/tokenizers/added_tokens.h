@@ -44,7 +44,7 @@ struct Segment {
 };
 
 /// Finds tokens in a text, from left to right. If several tokens match at the
-/// same position, it finds the longest token.
+/// same position, the finder returns the longest one.
 class TokenFinder {
  public:
   void add(std::string_view text, std::size_t index);
@@ -79,9 +79,9 @@ class AddedTokens {
   /// Prepares the search for tokens. Must be called after the last `add`.
   void prepare(const Normalizer* normalizer);
 
-  /// Splits a text at the added tokens that it contains. If `normalized` is
-  /// true, these are the tokens that are matched after normalization, otherwise
-  /// the tokens that are matched before. The segments cover the whole text.
+  /// Splits a text at the added tokens that it contains. Looks only for tokens
+  /// whose field `normalized` equals the argument `normalized`. The segments
+  /// cover the whole text.
   void split(
       std::string_view text,
       bool normalized,

@@ -24,7 +24,8 @@ struct Span {
 };
 
 /// A part of a sentence. If `tracked` is true, `spans` has one entry per byte
-/// of `text`: the range of the original character in the sentence.
+/// of `text`: the range of the sentence's character that the byte comes
+/// from.
 class AlignedText {
  public:
   /// Replaces the content with `part`, which begins at byte `offset` of the
@@ -38,7 +39,7 @@ class AlignedText {
 
 /// A character of a rewritten text. `change` is 1 if the character is inserted,
 /// 0 if it replaces one character, and -n if it replaces one character and the
-/// n characters after that are removed.
+/// next n characters are removed.
 struct Change {
   char32_t character;
   int change;

@@ -23,7 +23,7 @@ std::size_t threads_for(std::size_t count, std::size_t bytes, int num_threads) {
   if (num_threads < 0) {
     throw accelerate::ArgumentError(
         accelerate::str_cat("num_threads is ", num_threads),
-        "pass 0 for one thread per processor, or a positive number");
+        "pass 0 for one thread per CPU core, or a positive number");
   }
   if (num_threads > 0) {
     return std::min<std::size_t>(static_cast<std::size_t>(num_threads), count);

@@ -10,9 +10,9 @@
 namespace transformers::tokenizers {
 
 /// Calls `work(index, workspace)` for every index below `count` on
-/// `num_threads` threads. If `num_threads` is 0, uses one thread per processor,
-/// or fewer if `bytes`, the size of all texts, is small. If calls throw,
-/// rethrows the exception from the smallest index.
+/// `num_threads` threads. If `num_threads` is 0, uses up to one thread per
+/// logical CPU core, and fewer if `bytes`, the total size of the texts, is
+/// small. If calls throw, rethrows the exception from the smallest index.
 void for_each_text(
     const Engine& engine,
     std::size_t count,

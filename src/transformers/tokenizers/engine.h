@@ -26,8 +26,8 @@ struct TokenExtent {
 };
 
 /// The tokens of one sequence. `offsets` and `words` are empty unless offsets
-/// are tracked. `edge_spaces` is empty unless the post-processor also trims the
-/// tracked offsets. Vectors that are not empty are as long as `ids`.
+/// are tracked. `edge_spaces` is empty unless offsets are tracked and the
+/// post-processor trims them. Vectors that are not empty are as long as `ids`.
 struct Tokens {
   std::vector<std::uint32_t> ids;
   std::vector<Span> offsets;  // In characters.
@@ -142,7 +142,7 @@ class Engine {
   std::size_t subword_prefix_ = 0;  // Size of WordPiece's `##` in bytes.
   bool tracks_fast_ = false;        // Whether `track_fast` can be used.
   mutable std::once_flag extents_once_;
-  mutable std::vector<TokenExtent> extents_;  // By id; computed on demand.
+  mutable std::vector<TokenExtent> extents_;  // By id; computed on first use.
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_workspaces_;
 };

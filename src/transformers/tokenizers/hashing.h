@@ -38,8 +38,9 @@ inline std::uint64_t hash_bytes(std::string_view bytes) {
   return mix(hash ^ rest, 0xD6E8FEB86659FD93ull);
 }
 
-// Tables with linear probing. They can have any size, so they use a third more
-// memory than their entries, not up to twice as much as with a power of two.
+// Functions for hash tables with linear probing. A table has a third more slots
+// than entries. The number of slots is not rounded up to a power of two, which
+// could double the memory.
 
 inline std::size_t slots_for(std::size_t entries) {
   return entries + entries / 3 + 8;

@@ -38,7 +38,8 @@ class Model {
   virtual void tokenize(std::string_view piece, TokenSink& sink) const = 0;
   /// Returns the name of the model type: "BPE", "WordPiece", …
   virtual std::string_view name() const = 0;
-  /// Return `$.model.vocab`, and `$.model.merges` if the model has merges.
+  /// Return the values of `$.model.vocab` and `$.model.merges` for saving the
+  /// tokenizer. A model without merges returns null for the latter.
   virtual accelerate::Json vocab_json() const;
   virtual accelerate::Json merges_json() const { return {}; }
 

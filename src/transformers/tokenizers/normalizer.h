@@ -25,7 +25,7 @@ struct BertNormalizerOptions {
   bool lowercase = true;
 };
 
-/// BERT's normalizer. The engine reads its options for the engine's fast path.
+/// BERT's normalizer. The engine's fast path reads the normalizer's options.
 class BertNormalizer : public Normalizer {
  public:
   explicit BertNormalizer(const BertNormalizerOptions& options)

@@ -23,13 +23,13 @@ struct Pipeline {
   std::unique_ptr<Decoder> decoder;  // May be null.
   AddedTokens added_tokens;
   /// The content of tokenizer.json without `$.model.vocab` and
-  /// `$.model.merges`, which the model returns.
+  /// `$.model.merges`; `model` returns these two.
   accelerate::Json description;
   /// Whether the model takes raw bytes instead of GPT-2's byte characters.
   bool model_reads_raw_bytes = false;
 };
 
-/// Creates the stages from the text of a tokenizer.json. `mapped` tells whether
+/// Creates the stages from the text of a tokenizer.json. `mapped` is true if
 /// the text is a memory-mapped file. `source` is the file name for error
 /// messages. Throws `FormatError` with the JSON path if the text is not valid.
 Pipeline read_pipeline(

@@ -109,8 +109,8 @@ class Scan {
 };
 
 /// Returns the end of the match of `\s+(?!\S)|\s+` in the whitespace from
-/// `begin` to `end`. If a word follows, the match leaves out the last
-/// whitespace character, unless there is only one character.
+/// `begin` to `end`. If other text follows and there are several whitespace
+/// characters, the match leaves out the last one.
 inline std::size_t end_of_whitespace(
     const Scan& text, std::size_t begin, std::size_t end) {
   if (end == text.size()) {

@@ -17,8 +17,8 @@ enum class SplitBehavior {
   contiguous,
 };
 
-/// Reads the name of a behavior. Throws a `FormatError` with the JSON path that
-/// lists the five valid names if the name is unknown.
+/// Reads the name of a behavior. If the name is unknown, throws a
+/// `FormatError` with the JSON path and the five valid names.
 SplitBehavior split_behavior(const JsonNode& node);
 
 /// A part of a piece, and whether it is a match.

@@ -50,7 +50,7 @@ class Trie {
     return node;
   }
   /// Returns the value of the key that ends at a node, or `kNone` if no key
-  /// does.
+  /// ends there.
   std::uint32_t value(std::uint32_t node) const { return values_[node]; }
 
  private:

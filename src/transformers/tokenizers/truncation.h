@@ -25,7 +25,7 @@ struct TruncatedParts {
   std::vector<TokenRange> second;
 };
 
-/// Truncates one or two texts. `first` and `second` are the numbers of tokens
+/// Truncates one or two texts. `first` and `*second` are the numbers of tokens
 /// in the texts; `second` is null for a single text. Leaves room for `special`
 /// special tokens. Throws `ArgumentError` when the texts cannot be truncated as
 /// requested.

@@ -47,7 +47,7 @@ extern const CodeRanges kChinese;          // BERT adds spaces around these
 extern const CodeRanges kCanonical;
 extern const CodeRanges kCompatible;
 
-extern const CaseRanges kLowerCase;  // Without U+0130, which becomes two.
+extern const CaseRanges kLowerCase;  // Without U+0130 (see `LowerCase`).
 extern const ClassRanges kMarkClasses;
 
 }  // namespace transformers::tokenizers

@@ -47,7 +47,7 @@ class Vocabulary {
 
  private:
   struct Entry {
-    std::uint32_t begin;  // Of the text, which ends where the next one begins.
+    std::uint32_t begin;  // Offset of the text; it ends where the next begins.
     std::uint32_t id;
   };
   std::string_view view(std::size_t index) const {
@@ -69,11 +69,13 @@ class Vocabulary {
 
   std::string texts_;
   std::vector<Entry> entries_;
-  // 8 bits of the hash and 24 bits of the index plus one; 0 is a free slot.
-  // Linear probing; a quarter of the slots is free.
+  // A hash table with linear probing; at least a quarter of the slots are free.
+  // A slot holds 8 bits of the hash (high byte) and the entry's index plus one
+  // (low 24 bits). 0 marks a free slot.
   std::vector<std::uint32_t> slots_;
-  // While every id equals its index, which is usual, `by_id_` is empty.
-  // Otherwise it contains the index plus one for each id.
+  // Whether every token's id equals its index in `entries_`, as is usual.
+  // `by_id_` is then empty. If false, `by_id_[id]` is the token's index plus
+  // one, or 0 if there is no token with this id.
   bool ids_are_indices_ = true;
   std::vector<std::uint32_t> by_id_;
 };

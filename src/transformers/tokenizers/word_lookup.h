@@ -122,7 +122,8 @@ inline constexpr BertTable kBert{};
 
 /// Calls `each(from, to, plain_ascii)` for each chunk of a text. A chunk is one
 /// ASCII punctuation mark, or a run of characters that are neither separators
-/// nor ASCII punctuation marks. A plain ASCII chunk has no control characters.
+/// nor ASCII punctuation marks. `plain_ascii` is true if the chunk has
+/// neither control characters nor characters outside ASCII.
 template <typename Each>
 void for_each_bert_chunk(std::string_view text, Each each) {
   const auto kind = [&](std::size_t i) {

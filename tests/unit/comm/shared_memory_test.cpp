@@ -141,7 +141,7 @@ TEST(Presence, BelongsToOneObjectOnly) {
 
   EXPECT_THAT(
       message_of<InternalError>([&] { opened->hold_presence(0); }),
-      HasSubstr("rank 0 is already present in shared memory "));
+      HasSubstr("cannot lock the slot of rank 0 in shared memory "));
 }
 
 }  // namespace

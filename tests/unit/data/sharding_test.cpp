@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(BatchSamplerShard, RefusesABatchThatDoesNotExist) {
   EXPECT_EQ(
       message_of<ArgumentError>([] { BatchSamplerShard(4, {}).at(4); }),
-      "batch 4 is outside a shard of size 4");
+      "batch index 4 is out of range; number of batches in this shard: 4");
   EXPECT_EQ(
       message_of<ArgumentError>([] { BatchSamplerShard(4, {}, 5); }),
       "`start` is 5 in an epoch of size 4");

@@ -287,7 +287,7 @@ const BadInput kBadInputs[] = {
      state_with("ACCELERATE_TORCH_DEVICE", "gpu"),
      Kind::config,
      "environment variable ACCELERATE_TORCH_DEVICE is `gpu`, not a device",
-     "set it to `cpu`, `cuda` or `cuda:1`, or unset it"},
+     "set it to `cpu`, `cuda` or `cuda:N`, or unset it"},
     {"DeviceThisBuildLacks",
      state_with("ACCELERATE_TORCH_DEVICE", "xpu"),
      Kind::unsupported,

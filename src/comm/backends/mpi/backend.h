@@ -32,11 +32,11 @@ namespace accelerate::mpi {
 /// A call with invalid arguments throws `ArgumentError` or `UnsupportedError`.
 /// After an MPI failure or a timeout, `wait` on the returned work throws
 /// `DistributedError`. The process group is then unusable, and every later
-/// operation fails with the first reason.
+/// operation fails with the reason of the first failure.
 ///
 /// Thread-safe. All ranks must make the same collective calls in the same
-/// order. The destructor finishes pending operations, unless it runs during
-/// stack unwinding.
+/// order. The destructor finishes pending operations. During stack unwinding,
+/// it makes them fail instead.
 class MpiBackend : public c10d::Backend {
  public:
   using Tensors1 = std::vector<at::Tensor>;

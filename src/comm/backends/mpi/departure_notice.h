@@ -41,7 +41,7 @@ class DepartureNotice {
   Runtime& runtime_;
   const MPI_Comm comm_;
   const int rank_;
-  // Leaked with the communicator: MPI holds pointers into it.
+  // Leaked with the communicator: MPI holds pointers into this vector.
   std::vector<Member>& members_;
 };
 

@@ -32,9 +32,10 @@ struct Message {
 
 /// All unfinished messages of a process group.
 ///
-/// Messages are handed to MPI when they are posted, so they can overtake queued
-/// collectives and each other. Messages are polled by the engine's thread and
-/// by threads that wait for a message. Thread-safe.
+/// A send is handed to MPI when it is posted; a receive is handed to MPI when
+/// its message has arrived (see NOTE [Probe first] in requests.h). Messages can
+/// therefore overtake queued collectives and each other. Messages are polled by
+/// the engine's thread and by threads that wait for a message. Thread-safe.
 class Messages {
  public:
   explicit Messages(std::shared_ptr<Group> group) : group_(std::move(group)) {}

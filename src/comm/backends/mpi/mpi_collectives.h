@@ -23,9 +23,10 @@ struct Reduction {
   std::size_t element_bytes;
 };
 
-// Longer tensors are moved or reduced in chunks of this size: ranks work at the
-// same time, scratch memory stays bounded, and a chunk stays in the last-level
-// cache between its copies. The size is a multiple of every element size.
+// Tensors longer than this are moved or reduced in chunks of this size: ranks
+// work at the same time, scratch memory stays bounded, and a chunk stays in the
+// last-level cache between its copies. The size is a multiple of every element
+// size.
 inline constexpr std::size_t kSegmentBytes = 4 << 20;
 
 template <typename Span>
@@ -85,11 +86,11 @@ class Collectives {
   void start_together(std::size_t total);
   void await(Requests& requests, std::size_t expected_bytes);
   Requests new_requests();
-  /// The rank that follows this rank at `distance` in the ring of ranks.
+  /// The rank that is `distance` places after this rank in the ring of ranks.
   int rank_at(int distance) const {
     return (rank() + distance + size()) % size();
   }
-  /// Sets block j of `all` to the `input` of the rank at distance j.
+  /// Sets block j of `all` to the `input` of the rank `rank_at(j)`.
   void all_gather_small(ConstBytes input, Bytes all);
   void all_reduce_small(const Reduction& reduction, Bytes data);
   void reduce_part(
@@ -105,9 +106,10 @@ class Collectives {
   const Operation operation_;
   const std::function<void()> meanwhile_;
   const std::shared_ptr<void> owner_;
-  // Data from the other ranks before it is reduced, and the data that `reduce`
-  // sends to the root. Shared with requests.
+  // Data from the other ranks before it is reduced. Requests keep `scratch_`
+  // and `result_` alive.
   std::shared_ptr<std::vector<std::byte>> scratch_;
+  // The data that `reduce` sends to the root.
   std::shared_ptr<std::vector<std::byte>> result_;
 };
 

@@ -26,7 +26,8 @@ using ConstBytes = std::span<const std::byte>;
 /// arrived and the length of the message was checked. Open MPI 4.1 writes past
 /// the end of a buffer that is too short for a long message, so ranks that
 /// disagree on the length would corrupt memory. MPI's own collectives are not
-/// used for the same reason: they would match any call that another rank is in.
+/// used for the same reason: MPI would match a collective on one rank with any
+/// collective on another rank, even one with a different length.
 ///
 /// After a timeout MPI still holds pointers into the buffers, so everything
 /// passed to `keep` is leaked rather than freed.

@@ -24,10 +24,10 @@ void check(int code, const char* call);
 
 /// Initializes MPI on first use and finalizes it when the process exits.
 ///
-/// NOTE [One lock]: every MPI call in this library is short (only calls in
-/// `run` wait for other ranks) and is made while holding `lock()`. This
-/// satisfies MPI_THREAD_SERIALIZED. MPI_THREAD_MULTIPLE is still requested, so
-/// that the program may also use MPI itself.
+/// NOTE [One lock]: every MPI call in this library is made while holding
+/// `lock()`. The calls are short; only calls in `run` wait for other ranks. The
+/// lock satisfies MPI_THREAD_SERIALIZED. MPI_THREAD_MULTIPLE is still
+/// requested, so that the program may also use MPI itself.
 ///
 /// NOTE [Calls that wait]: MPI_Init, the creation of communicators and
 /// MPI_Finalize wait for other processes and cannot be interrupted. These calls
@@ -70,7 +70,8 @@ class Runtime {
 
   /// Makes the process exit without MPI_Finalize, which could hang.
   void skip_finalize();
-  /// Whether MPI has not been finalized yet, so that MPI calls are allowed.
+  /// Returns true until MPI has been finalized. MPI calls are allowed only
+  /// until then.
   bool alive();
 
   /// Registers `close` to run before MPI_Finalize. Returns an id; `forget(id)`

@@ -101,8 +101,8 @@ struct DataLoaderOptions {
   /// If the function returns a different type than `default_collate`, pass it
   /// as the loader's third argument instead.
   typename detail::CollateOption<Dataset>::type collate = {};
-  /// Number of batches that each worker may prefetch. Empty: 2. Needs at least
-  /// one worker.
+  /// Number of batches that each worker may prefetch; 2 if not set. Setting it
+  /// requires at least one worker.
   std::optional<std::int64_t> prefetch_factor = std::nullopt;
   /// Puts batches into pinned memory, so that the program can continue while
   /// batches are copied to a GPU. Empty: true if `prepare` makes the loader

@@ -14,14 +14,14 @@ namespace accelerate {
 /// Aborts the collectives on this rank's GPU when another rank on this machine
 /// has died.
 ///
-/// A collective on a GPU blocks the device, not the program. When another rank
-/// dies, the program would notice only at its next collective, or never if it
-/// waits for the device first. A thread therefore checks whether the ranks on
-/// this machine are alive, and calls `abort` when a rank has died.
+/// A collective on a GPU blocks the device, not the program. Without this
+/// class, the program would notice that another rank has died only at its next
+/// collective, or never if it waits for the device first. A thread therefore
+/// checks whether the ranks on this machine are alive.
 ///
-/// The thread cannot tell a rank that exits normally from a rank that has died.
-/// After a normal exit, the last collective has finished or will finish in a
-/// moment, so the thread waits one second before it calls `abort`.
+/// The thread cannot tell whether a rank exited normally or died, so it calls
+/// `abort` in both cases. It waits one second first, so that after a normal
+/// exit the last collective can still finish.
 class RankMonitor {
  public:
   /// `memory` shows which ranks are alive. If `memory` is null (the ranks share

@@ -167,8 +167,9 @@ void SharedMemory::hold_presence(int rank) {
         rank,
         " in shared memory ",
         address_,
-        ", which another process with that rank may hold: ",
-        std::strerror(errno)));
+        ": ",
+        std::strerror(errno),
+        "; another process may be running with the same rank"));
   }
 }
 

@@ -317,7 +317,7 @@ class Reader {
           str_cat(
               "environment variable MASTER_ADDR is `",
               address,
-              "`, which is another machine, but ",
+              "`, not localhost, so the job may span several machines, but ",
               names_.local_rank,
               " is not set"),
           str_cat(

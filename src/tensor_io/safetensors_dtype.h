@@ -10,8 +10,8 @@
 
 namespace accelerate {
 
-/// Returns LibTorch's type for a safetensors name; empty if LibTorch has no
-/// such type.
+/// Returns the LibTorch type for a safetensors dtype name, such as `BF16`;
+/// empty if LibTorch has no such type.
 std::optional<c10::ScalarType> dtype_from_safetensors(std::string_view name);
 
 /// Returns the safetensors name of a LibTorch type; empty if the type has no

@@ -464,8 +464,8 @@ INSTANTIATE_TEST_SUITE_P(
         Contradiction{
             "AnotherMachineWithoutLocalRank",
             {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node-a"}},
-            "environment variable MASTER_ADDR is `node-a`, which is another "
-            "machine, but LOCAL_RANK is not set",
+            "environment variable MASTER_ADDR is `node-a`, not localhost, so "
+            "the job may span several machines, but LOCAL_RANK is not set",
             "set LOCAL_RANK and LOCAL_WORLD_SIZE, or use a launcher, which "
             "sets these variables"},
         Contradiction{

@@ -30,7 +30,9 @@ CommandResult launch_example(
       {"HOME", home},
       {"PATH", "/usr/bin:/bin"},
       {"CUDA_VISIBLE_DEVICES", ""},
-      {"OMP_NUM_THREADS", "1"}};
+      {"OMP_NUM_THREADS", "1"},
+      // As in the test presets: see docs/concepts/libtorch.md.
+      {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"}};
   command.timeout = std::chrono::seconds(280);
   return run_command(command);
 }

@@ -43,9 +43,10 @@ std::vector<ProcessResult> join_with_address(
     const std::string& address, const std::string& backend) {
   Processes processes(
       2, test_program_path("process_worker"), {"late_first_rank", backend});
-  processes.store().set("accelerate/0/0/memory/0", "=" + address);
+  processes.store().set("accelerate/0/0/shared memory/0", "=" + address);
   processes.store().wait(
-      {"accelerate/0/0/opened/1"}, std::chrono::milliseconds(30'000));
+      {"accelerate/0/0/opening shared memory/1"},
+      std::chrono::milliseconds(30'000));
   processes.send_line(0, "go");
   return processes.wait();
 }

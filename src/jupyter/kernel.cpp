@@ -7,6 +7,8 @@
 #include <chrono>
 #include <csignal>
 #include <deque>
+#include <utility>
+#include <vector>
 
 #include <zmq.h>
 
@@ -87,7 +89,7 @@ class Kernel::Impl {
         {nullptr, interpreter_->errors(), ZMQ_POLLIN, 0},
     }};
     if (running_) {
-      // Does not poll the shell.
+      // Moves the shell past the first `count` items, so that it is not polled.
       std::swap(items[2], items[5]);
     }
     const int count = running_ ? 5 : 3;
@@ -260,8 +262,8 @@ class Kernel::Impl {
   }
 
   void watch_cell() {
-    // Checks for the reply first, so that earlier output is forwarded before
-    // it.
+    // Checks for the reply first, so that all earlier output is forwarded
+    // before the reply.
     const bool has_reply = is_readable(interpreter_->replies());
     forward(interpreter_->output(), output_);
     forward(interpreter_->errors(), errors_);
@@ -325,28 +327,36 @@ class Kernel::Impl {
     }
     Json content = error.content();
     content["execution_count"] = count_;
+    // Before the reply: a client may send its next cell once it has the reply.
+    const std::vector<Message> queued =
+        stop_on_error_ ? receive_queued() : std::vector<Message>{};
     finish(std::move(content));
-    if (stop_on_error_) {
-      abort_queued();
+    for (const Message& message : queued) {
+      abort_or_handle(message);
     }
   }
 
-  // Does not run cells that were queued behind the failed one.
-  void abort_queued() {
-    while (!ended_ && !running_) {
-      const auto message = sockets_.receive(Channel::shell);
-      if (!message) {
-        return;
-      }
-      if (message->type() != "execute_request") {
-        handle(Channel::shell, *message);
-        continue;
-      }
-      parent_ = *message;
-      publish("status", Json::object({{"execution_state", "busy"}}));
-      reply(Channel::shell, *message, Json::object({{"status", "aborted"}}));
-      publish("status", Json::object({{"execution_state", "idle"}}));
+  std::vector<Message> receive_queued() {
+    std::vector<Message> queued;
+    while (auto message = sockets_.receive(Channel::shell)) {
+      queued.push_back(std::move(*message));
     }
+    return queued;
+  }
+
+  // Aborts a cell that was queued after a failed cell; handles other requests.
+  void abort_or_handle(const Message& message) {
+    if (ended_) {
+      return;
+    }
+    if (message.type() != "execute_request") {
+      handle(Channel::shell, message);
+      return;
+    }
+    parent_ = message;
+    publish("status", Json::object({{"execution_state", "busy"}}));
+    reply(Channel::shell, message, Json::object({{"status", "aborted"}}));
+    publish("status", Json::object({{"execution_state", "idle"}}));
   }
 
   void finish(Json content) {

@@ -32,13 +32,15 @@ include(CMakePackageConfigHelpers)
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/accelerate)
 
 # Installed files find each other by relative paths, so the folder can be
-# moved; LibTorch must stay where it is.
+# moved; LibTorch must stay where it is. The build tree has the same layout and
+# uses the same paths: otherwise CMake would pad the paths of the build tree with
+# empty elements, which the loader looks up in the current folder.
 foreach(_library IN ITEMS accelerate accelerate_libtransformers accelerate_mpi
     accelerate_cuda)
   if(TARGET ${_library})
     list(APPEND _installed ${_library})
     set_target_properties(${_library} PROPERTIES
-      INSTALL_RPATH "$ORIGIN;${TORCH_DIR}/lib")
+      INSTALL_RPATH "$ORIGIN;${TORCH_DIR}/lib" BUILD_WITH_INSTALL_RPATH ON)
   endif()
 endforeach()
 install(TARGETS accelerate accelerate_libtransformers EXPORT accelerateTargets FILE_SET HEADERS)
@@ -54,7 +56,7 @@ endif()
 if(TARGET accelerate_cli)
   list(APPEND _installed accelerate_cli)
   set_target_properties(accelerate_cli PROPERTIES
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS accelerate_cli)
 endif()
 

@@ -40,6 +40,8 @@ check_installed_files() {
   if grep -rlIF "$build" "$moved"; then
     fail "the files above contain the path of the build folder"
   fi
+  "$here/../../tools/check_runpaths.py" "$moved" ||
+    fail "an installed file looks for libraries in the current folder"
   "$moved/bin/accelerate" --version
 }
 

@@ -147,7 +147,7 @@ constexpr const char* kBashTail = R"(  esac
           i=$((i + 1))
         fi ;;
       *)
-        # A positional argument; after a program come its own arguments.
+        # A positional argument; all words after a program are its arguments.
         [ -z "$program" ] || { _accelerate_files; return; }
         words="" ;;
     esac
@@ -172,7 +172,7 @@ std::string in_quotes(const std::string& text) {
   return "'" + replace_all(text, "'", "'\\''") + "'";
 }
 
-// Escapes characters with a meaning in a zsh specification.
+// Escapes characters that have a special meaning in a zsh specification.
 std::string zsh_escape(std::string text) {
   for (const char* special : {"\\", "[", "]", ":"}) {
     text = replace_all(text, special, str_cat("\\", special));

@@ -108,7 +108,7 @@ std::string escaped(const std::string& text) {
 
 std::string cli_markdown() {
   std::string text =
-      "# Command line\n\nThe help of every command, as the binary prints it.\n";
+      "# Command line\n\nThis page shows the help text of every command.\n";
   text += str_cat("\n```text\n", overview_help(), "\n```\n");
   for (const Command& command : all_commands()) {
     text += str_cat(
@@ -139,7 +139,7 @@ std::string variables_markdown(const std::string& title, Variable::Use use) {
 
 std::string environment_markdown() {
   return "# Environment variables for settings, downloads and workers\n\n"
-         "From `accelerate help environment`.\n"
+         "`accelerate help environment` prints these lists.\n"
          "The variables that `PartialState` and `get_logger` read are in "
          "[Environment variables for ranks, rendezvous, device and logging]"
          "(process-variables.md).\n" +

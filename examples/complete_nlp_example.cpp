@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nlp_example.cpp with every feature: checkpoints and resuming, gradient
+// nlp_example.cpp with more features: checkpoints and resuming, gradient
 // accumulation, gradient clipping, early stopping, profiling, worker threads,
 // gradient checkpointing, and a clean exit on preemption.
 //

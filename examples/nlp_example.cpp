@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fine-tunes a sentence-pair classifier (do two sentences mean the same?) and
-// evaluates it after each epoch.
+// Fine-tunes a sentence-pair classifier (do two sentences mean the same thing?)
+// and evaluates it after each epoch.
 //
 //     cd build/bin
 //     ./accelerate launch --cpu --num_processes 2 examples/nlp_example
@@ -8,7 +8,7 @@
 //
 // Without a checkpoint it trains a small BERT from scratch, which learns the
 // bundled pairs in a few epochs. complete_nlp_example.cpp is this program with
-// every feature.
+// checkpoints, early stopping and other features.
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>

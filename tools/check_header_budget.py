@@ -4,8 +4,8 @@
 
     tools/check_header_budget.py --compiler g++ --torch .deps/python/torch
 
-Asks the compiler (`-M`) which files each public header includes. A light
-header may include LibTorch's small value types (such as `c10/core/Device.h`).
+Runs the compiler with `-M` to list the files that each public header includes.
+A light header may include LibTorch's small value types (such as `c10/core/Device.h`).
 A header on the tensor list may also include everything that
 `ATen/core/Tensor.h` and `torch/optim/optimizer.h` include. No header may
 include a parser or a test library.

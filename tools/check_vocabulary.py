@@ -46,7 +46,8 @@ class Retired:
 RETIRED = (
     # Words of the field instead of our own.
     Retired(r"patience|patient|impatient", "timeout, deadline or wait limits",
-            files=(r"lr_scheduler|reduce_lr_on_plateau|optimization_test",
+            files=(r"lr_scheduler|reduce_lr_on_plateau|greedy_lr|make_schedulers",
+                   r"transformers/optimization",
                    r"complete_nlp_example", r"python/tests/every_name")),
     Retired(r"peers?", "rank or other rank; Hugging Face Accelerate",
             (r"peer access|[Pp]eerAccess|reset by peer|veth peer",)),

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Rows = std::vector<std::vector<std::string>>;
 
-/// The folder arguments after the action.
+/// Returns folder argument number `index`, counted from 0 after the action.
 fs::path folder_argument(const ParsedArgs& arguments, std::size_t index) {
   if (index + 1 >= arguments.positional.size()) {
     throw ConfigError(

@@ -171,7 +171,8 @@ void check_target(
         str_cat(path.string(), " already exists"),
         "add `--overwrite`, or change it with `accelerate config update`");
   }
-  // It may hold settings for another configuration file in the same folder.
+  // accelerate_cpp.yaml may contain settings that belong to another
+  // configuration file in the same folder.
   const auto cpp_path = cpp_config_path(path);
   if (std::filesystem::exists(cpp_path)) {
     throw ConfigError(
@@ -207,7 +208,7 @@ void clear_threads(Settings& settings) {
   }
 }
 
-// The options of `launch` that a file can hold.
+// The options of `launch` that a configuration file can contain.
 std::vector<ArgOption> config_options() {
   std::vector<ArgOption> options = {
       {.name = "config_file",
@@ -239,8 +240,8 @@ const CommandInfo& config_info() {
       .notes =
           "Without an argument, asks for each setting that it cannot detect "
           "and that no option sets. `default`\nasks nothing. `update` "
-          "rewrites an existing file with the current keys and the given "
-          "options.",
+          "rewrites an existing file with the current keys and the options "
+          "you pass.",
       .examples =
           {"accelerate config",
            "accelerate config default --mixed_precision bf16",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Automatic gradient accumulation: finds a batch size that fits in memory and
-// accumulates gradients until they add up to the target batch size. The result
-// does not depend on which batch size fits.
+// accumulates gradients until they add up to the target batch size.
 //
 //     cd build/bin
 //     program=examples/by_feature/automatic_gradient_accumulation

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Early stopping: any process can ask to stop, and all stop at the same step.
-// If only one process left its loop, the others would wait for it forever.
+// Early stopping: any process can request a stop, and all processes stop at the
+// same step. If only one process left its loop, the other processes would wait
+// for it until they time out.
 //
 //     cd build/bin
 //     program=examples/by_feature/early_stopping

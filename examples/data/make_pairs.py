@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the data set in this folder: pairs of sentences that do or do not mean the same.
+"""Makes the data set in this folder: pairs of sentences that do or do not mean the same thing.
 
     examples/data/make_pairs.py [--check]
 
@@ -27,7 +27,7 @@ TRAIN_ROWS = 6000
 VALIDATION_ROWS = 800
 SEED = 20261
 
-# The usual name and the alternative name of each.
+# Each entry has a usual name and an alternative name.
 PERSONS = [("doctor", "medic"), ("lawyer", "attorney"), ("teacher", "tutor")]
 ACTIONS = [("clean", "polish"), ("want", "request"), ("paint", "sketch")]
 OBJECTS = [("car", "sedan"), ("photo", "picture"), ("sofa", "couch")]
@@ -123,7 +123,7 @@ def make_sentence(random, meaning):
 
 
 def make_rows(random, count, used_pairs):
-    """`count` rows, half with each label. Skips pairs in `used_pairs`, and adds its own."""
+    """`count` rows, half with each label. Skips pairs in `used_pairs`, and adds the new pairs to it."""
     rows = []
     for label in (1, 0):
         made = 0

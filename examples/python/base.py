@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The tutorial's training loop. Run it with:
+# The training loop in docs/guides/python.md. Run it with:
 #
 #     accelerate launch --cpu --num_processes 2 examples/python/base.py
 #

@@ -70,7 +70,7 @@ def make_dataloaders(batch_size):
 
 
 class PairClassifier(torch.nn.Module):
-    """Predicts whether two sentences mean the same. Returns `.logits`, and `.loss` if labels are passed."""
+    """Predicts whether two sentences mean the same thing. Returns `.logits`, and `.loss` if labels are passed."""
 
     def __init__(self, vocabulary_size=87, width=128, layers=2, heads=4, max_length=128):
         super().__init__()

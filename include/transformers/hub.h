@@ -5,8 +5,9 @@
 //     const auto folder = transformers::hub::resolve_folder("org/name");
 //
 // Environment variables configure the downloads. The cache is the folder
-// HF_HUB_CACHE, or else `hub` in the folder HF_HOME, or else `hub` in
-// `~/.cache/huggingface`. HF_ENDPOINT selects a different server. HF_TOKEN, or
+// HF_HUB_CACHE, or else `hub` in the folder HF_HOME. By default, HF_HOME is
+// `huggingface` in the folder XDG_CACHE_HOME, or else `~/.cache/huggingface`.
+// HF_ENDPOINT selects a different server. HF_TOKEN, or
 // the file that `hf auth login` writes, provides the access token.
 // HF_HUB_OFFLINE=1 disables network access.
 #pragma once
@@ -58,11 +59,11 @@ struct ResolveOptions {
 /// file in the cache is always complete; an interrupted download resumes.
 /// Only safetensors weights are downloaded, because pickle files can run code.
 ///
-/// If the server cannot be reached, the cached snapshot is used if it is
-/// complete.
+/// If the server cannot be reached but the cached snapshot is complete, the
+/// cached snapshot is used.
 ///
 /// Throws `ArgumentError` for a malformed name; `IoError` with the URL, the
-/// status and a remedy when the server refuses the request, or when it cannot
+/// status and a hint when the server refuses the request, or when it cannot
 /// be reached and the cached snapshot is incomplete; `FormatError` when the
 /// server's response is inconsistent; and `UnsupportedError` for a model that
 /// has only pickled weights.

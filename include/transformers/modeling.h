@@ -52,8 +52,8 @@ struct FromPretrainedOptions {
   /// For a model on the Hub: its revision, and how to download it.
   hub::ResolveOptions hub = {};
   /// Whether to print to stderr which weights were initialized randomly and
-  /// which weights in the files were not used. Only the first process in a run
-  /// prints this report.
+  /// which weights in the files were not used. Only the main process prints
+  /// this report.
   bool report = true;
 };
 

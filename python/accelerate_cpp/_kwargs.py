@@ -18,7 +18,7 @@ def _unsupported(default: Any, hint: str = "leave it out"):
 
 
 def _no_effect(default: Any):
-    """A field from Hugging Face Accelerate that changes nothing: this library always does what the field asks for."""
+    """A field from Hugging Face Accelerate that changes nothing: this library always does what the field requests."""
     return dataclasses.field(default=default, metadata={"no_effect": True})
 
 
@@ -94,7 +94,7 @@ class DistributedDataParallelKwargs(KwargsHandler):
     find_unused_parameters: bool = _no_effect(False)
     check_reduction: bool = _unsupported(False)
     gradient_as_bucket_view: bool = _no_effect(False)
-    static_graph: bool = _no_effect(False)  # this library does not need to know
+    static_graph: bool = _no_effect(False)  # this library also handles graphs that change
     comm_hook: str = "no"
     comm_wrapper: str = _unsupported("no", "use `comm_hook`")
     comm_state_option: dict = _unsupported({})

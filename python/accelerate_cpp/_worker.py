@@ -50,7 +50,7 @@ def main(folder: str) -> int:
 
 
 if __name__ == "__main__":
-    # Not an argument: all machines in a job must run the same command, but each has its own folder.
+    # The folder is not an argument, since all machines in a job must run the same command, but each has its own folder.
     code = main(os.environ["ACCELERATE_NOTEBOOK_FOLDER"])
     sys.stdout.flush()
     sys.stderr.flush()

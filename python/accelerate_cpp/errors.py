@@ -30,7 +30,7 @@ class ConfigError(Error, ValueError):
 
 
 class StateError(Error):
-    """A valid call came at the wrong time."""
+    """A valid call was made at the wrong time."""
 
 
 class UnsupportedError(Error, NotImplementedError):

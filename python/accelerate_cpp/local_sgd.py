@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local SGD: processes train independently and average their parameters now and then."""
+"""Local SGD: processes train independently and average their parameters periodically."""
 
 from ._native import core as _core
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives on nests of tensors and on Python objects."""
+"""Collectives on nests (tensors in lists, tuples, dicts and similar objects), and on Python objects."""
 
 import pickle
 from typing import Any, Optional
@@ -69,7 +69,7 @@ def pad_across_processes(tensor: Any, dim: int = 0, pad_index: int = 0, pad_firs
 
 
 def find_batch_size(data: Any) -> Optional[int]:
-    """The size of the first dimension of the first tensor that has one."""
+    """The batch size: the number of rows of the first tensor that is not a scalar."""
     return next((tensor.shape[0] for tensor in _nests.tensors_of(data) if tensor.dim() > 0), None)
 
 

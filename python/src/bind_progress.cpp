@@ -10,7 +10,7 @@
 namespace accelerate::python {
 namespace {
 
-/// A progress bar that writes to a Python file: in a notebook, to the cell.
+/// A progress bar that writes to a Python stream: in a notebook, to the cell.
 class PythonBar {
  public:
   PythonBar(

@@ -95,7 +95,7 @@ def chromium() -> str:
 
 
 class Notebook:
-    """The page of a notebook, operated like by a user."""
+    """The page of a notebook, operated as a user would operate it."""
 
     def __init__(self, page, server: Server, path: str):
         self.page = page
@@ -105,7 +105,7 @@ class Notebook:
         self.wait_for_kernel()
 
     def wait_for_kernel(self, limit: float = 120) -> None:
-        """Waits for `Idle` in the status bar; other indicators show it before there is a kernel."""
+        """Waits for `Idle` in the status bar; other indicators show `Idle` before there is a kernel."""
         self.page.locator("#jp-main-statusbar").get_by_text(re.compile(r"\| Idle$")).wait_for(timeout=1000 * limit)
 
     def cell(self, text: str):

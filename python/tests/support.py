@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts workers for tests with the command, as a user would."""
+"""Starts workers for tests with the `accelerate` command, as a user would."""
 
 import os
 import subprocess

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ cells: compiled, cached, called and launched. Needs torch, a compiler and ACCELERATE_TOOLCHAIN or the package.
+"""C++ cells: compiled, cached, called and launched.
 
+Needs torch, a compiler, and either the package or ACCELERATE_TOOLCHAIN.
 The first run precompiles LibTorch's headers, which takes half a minute; set ACCELERATE_CELL_CACHE to keep them.
 """
 

@@ -2,7 +2,7 @@
 """The notebooks in JupyterLab, in a headless Chromium: cells run, progress bars move, the plot appears.
 
 ACCELERATE_BIN is the folder with the programs of a build, for the C++ notebook kernel.
-ACCELERATE_PICTURES is the folder for the screenshot of the guide; if it is not set, none is written.
+ACCELERATE_PICTURES is the folder for the screenshot of the guide; if it is not set, no screenshot is written.
 """
 
 import os

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import support
 from accelerate_cpp import Accelerator
 
-# Bytes over all cycles. A leaked list per cycle would come close to it; a leaked model (16 KiB) would far exceed it.
+# Bytes over all cycles. A leaked list per cycle would nearly reach this limit; a leaked model (16 KiB) would exceed it.
 MAX_GROWTH = 2 << 20
 
 

@@ -202,8 +202,8 @@ class Faults(support.ProcessTest):
         self.assertEqual(code, 0, out + err)
         self.assertEqual(sorted(word for word in out.split() if not word.startswith("[")), ["RankError", "ValueError"])
 
-    # Process 1 joins when a file exists, which process 0 writes. A thread of process 0 starts to work right before the
-    # wait and works until process 0 is waiting.
+    # Process 0 writes a file; process 1 joins once the file exists. A thread of process 0 keeps a core busy from right
+    # before the wait until process 0 is waiting.
     WAITS = """
         import os, signal, sys, threading, time
         from accelerate_cpp import PartialState

@@ -72,10 +72,11 @@ FileLock::FileLock(
     if (Clock::now() >= deadline) {
       throw IoError(
           str_cat(
-              "another process has held the lock ",
+              "could not lock ",
               path.string(),
-              " for ",
-              format_seconds(std::chrono::duration<double>(timeout).count())),
+              " within ",
+              format_seconds(std::chrono::duration<double>(timeout).count()),
+              ": another process holds the lock"),
           "wait for that process or stop it; remove the lock file only if no "
           "process is using it");
     }

@@ -242,7 +242,7 @@ void Json::push_back(Json element) {
 
 bool Json::operator==(const Json& other) const {
   if (is_object() && other.is_object()) {
-    // The order is for human readers; it has no meaning.
+    // The order of members is only for human readers; equality ignores it.
     return size() == other.size() &&
            std::all_of(
                as_object().begin(),

@@ -2,6 +2,10 @@
 // Parses JSON text and CBOR. No other file includes json.hpp.
 #include <algorithm>
 #include <iterator>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -48,10 +52,83 @@ class CountingIterator {
   const char** reached_;
 };
 
+// A number that standard JSON cannot write, such as `NaN`.
+struct SpecialNumber {
+  std::size_t end;  // Of the word, as an offset in the text.
+  double value;
+};
+
+// Text in which ordinary numbers of the same length replace `NaN` and
+// `Infinity`, because the parser does not know these words.
+struct OrdinaryText {
+  std::string text;
+  std::vector<SpecialNumber> special;  // In the order of the text.
+};
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// Returns whether a value may begin after `before` and end before `after`.
+bool is_whole_word(std::string_view before, std::string_view after) {
+  const auto is_one_of = [](char c, std::string_view characters) {
+    return is_blank(c) || characters.find(c) != std::string_view::npos;
+  };
+  if (before.ends_with('-')) {
+    before.remove_suffix(1);
+  }
+  return (before.empty() || is_one_of(before.back(), "[:,")) &&
+         (after.empty() || is_one_of(after.front(), "]},"));
+}
+
+OrdinaryText replace_special_numbers(std::string_view text) {
+  OrdinaryText result{std::string(text), {}};
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (in_string) {
+      in_string = text[i] != '"';
+      i += text[i] == '\\' ? 1 : 0;
+      continue;
+    }
+    in_string = text[i] == '"';
+    const std::string_view rest = text.substr(i);
+    const std::string_view word = rest.starts_with("NaN")        ? "NaN"
+                                  : rest.starts_with("Infinity") ? "Infinity"
+                                                                 : "";
+    if (word.empty() ||
+        !is_whole_word(text.substr(0, i), rest.substr(word.size()))) {
+      continue;
+    }
+    const bool negative = i > 0 && text[i - 1] == '-';
+    if (negative && word == "NaN") {
+      continue;
+    }
+    result.text.replace(i, word.size(), word == "NaN" ? "0.0" : "0.000000");
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    result.special.push_back(
+        {i + word.size(),
+         word == "NaN" ? std::numeric_limits<double>::quiet_NaN()
+         : negative    ? -kInfinity
+                       : kInfinity});
+    i += word.size() - 1;
+  }
+  return result;
+}
+
 // Builds the value from the parser's events and enforces our limits.
 class Builder {
  public:
   explicit Builder(std::size_t max_depth) : max_depth_(max_depth) {}
+
+  // `*reached` must be how far the parser has read in the text at `begin`.
+  void set_special_numbers(
+      std::span<const SpecialNumber> numbers,
+      const char* begin,
+      const char* const* reached) {
+    special_ = numbers;
+    begin_ = begin;
+    reached_ = reached;
+  }
 
   bool null() { return add(Json()); }
   bool boolean(bool value) { return add(value); }
@@ -60,7 +137,13 @@ class Builder {
     return value <= INT64_MAX ? add(static_cast<std::int64_t>(value))
                               : add(static_cast<double>(value));
   }
-  bool number_float(double value, const std::string&) { return add(value); }
+  bool number_float(double value, const std::string&) {
+    if (!special_.empty() && *reached_ >= begin_ + special_.front().end) {
+      value = special_.front().value;
+      special_ = special_.subspan(1);
+    }
+    return add(value);
+  }
   bool string(std::string& value) { return add(Json(std::move(value))); }
   bool binary(std::vector<std::uint8_t>& bytes) {
     return add(Json(std::string(bytes.begin(), bytes.end())));
@@ -135,6 +218,9 @@ class Builder {
   // Pointers stay valid: only the innermost container grows.
   std::vector<Json*> open_;
   Json* slot_ = nullptr;
+  std::span<const SpecialNumber> special_;
+  const char* begin_ = nullptr;
+  const char* const* reached_ = nullptr;
 };
 
 void check_size(std::size_t size, const JsonParseOptions& options) {
@@ -153,8 +239,15 @@ void check_size(std::size_t size, const JsonParseOptions& options) {
 
 Json Json::parse(std::string_view text, const JsonParseOptions& options) {
   check_size(text.size(), options);
+  OrdinaryText ordinary;
+  if (options.allow_nan && (text.find("NaN") != std::string_view::npos ||
+                            text.find("Infinity") != std::string_view::npos)) {
+    ordinary = replace_special_numbers(text);
+    text = ordinary.text;
+  }
   const char* reached = text.data();
   Builder builder(options.max_depth);
+  builder.set_special_numbers(ordinary.special, text.data(), &reached);
   const bool done = nlohmann::json::sax_parse(
       CountingIterator(text.data(), &reached),
       CountingIterator(text.data() + text.size(), &reached),

@@ -192,9 +192,10 @@ class Reader {
       fail_at(
           entry.name,
           str_cat(
-              "the shape needs ",
-              bytes ? str_cat(*bytes) : "too many",
-              " bytes, but `data_offsets` span ",
+              bytes ? str_cat("the shape needs ", *bytes, " bytes, but")
+                    : "the shape's size in bytes overflows or is not a whole "
+                      "number;",
+              " `data_offsets` span ",
               end - begin));
     }
     entry.begin = data_begin() + begin;

@@ -58,7 +58,7 @@ SafetensorsIndex parse_safetensors_index(
     }
     if (!is_plain_file_name(file.as_string())) {
       fail(str_cat(
-          "is in `",
+          "is mapped to `",
           printable(file.as_string()),
           "`, which is not a file in this folder"));
     }

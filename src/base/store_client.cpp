@@ -174,7 +174,9 @@ std::string StoreClient::call(
           printable(answer)));
     case Reply::stale:
       throw DistributedError(str_cat(
-          operation, ": the workers were restarted without this worker"));
+          operation,
+          ": the launcher has restarted the workers, but this process is from "
+          "before the restart"));
     case Reply::refused:
       throw InternalError(str_cat(operation, ": ", printable(answer)));
   }

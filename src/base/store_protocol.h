@@ -43,8 +43,8 @@ enum class Request : std::uint8_t {
   status,              // text: what this rank is doing, for humans
   fail,                // text: the exception that will end this rank
   disconnected_ranks,  // → u32 count, u32 ranks whose connections have closed
-  exchange,            // only for machines; see launch/machine_events.h
-  disconnect,          // → ; the client closes the connection on purpose
+  exchange,            // sent only by machines; see launch/machine_events.h
+  disconnect,          // no reply; the client closes the connection on purpose
 };
 
 enum class Reply : std::uint8_t {

@@ -14,8 +14,8 @@
 namespace accelerate {
 namespace {
 
-// The number of insertions, deletions, replacements and swaps of neighbors
-// that turn one word into the other. Ignores case; `_` equals `-`.
+// The number of insertions, deletions, replacements and swaps of adjacent
+// characters that turn one word into the other. Ignores case; `_` equals `-`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> cost(
       a.size() + 1, std::vector<std::size_t>(b.size() + 1));

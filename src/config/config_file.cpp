@@ -119,7 +119,7 @@ class Reader {
     if (member.value.kind != ConfigNode::Kind::map) {
       fail(
           member.line,
-          str_cat("`", member.key, "` must hold `key: value` lines"));
+          str_cat("`", member.key, "` must contain `key: value` lines"));
     }
     for (const auto& inner : member.value.members) {
       in_section(member.key, inner);
@@ -161,7 +161,7 @@ class Reader {
           str_cat(
               "`",
               member.key,
-              "` holds a ",
+              "` is a ",
               value.kind == ConfigNode::Kind::map ? "dictionary" : "list",
               ", not ",
               allowed_values(setting)));
@@ -198,7 +198,7 @@ class Reader {
     } else if (
         is_type && word.starts_with("multi_") && word != "multi_cpu" &&
         word != "multi_gpu") {
-      feature = "this kind of device";
+      feature = "a device other than a CPU or an NVIDIA GPU";
     } else if (
         setting.name == "compute_environment" && word == "amazon_sagemaker") {
       feature = "Amazon SageMaker";

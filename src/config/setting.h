@@ -44,7 +44,7 @@ struct Setting {
   std::string variable = {};  ///< The environment variable, if any.
   SettingType type = SettingType::text;
   std::string default_text = {};  ///< The default. Empty: see `default_note`.
-  std::string default_note = {};  ///< Describes what happens without a value.
+  std::string default_note = {};  ///< Describes a default that is not fixed.
   std::vector<std::string> choices = {};
   std::int64_t minimum = 0;
   std::int64_t maximum = INT64_MAX;

@@ -53,7 +53,7 @@ class Settings {
   /// The value as text; empty if the setting has no value.
   std::string text(std::string_view name) const;
 
-  /// Sets each setting whose environment variable is set in `environment`.
+  /// Applies the variables in `environment` that belong to settings.
   void apply(const Environment& environment);
   /// Sets `setting` to the value `text` of a flag. `flag` is the name of the
   /// flag with dashes, for error messages and for the origin.

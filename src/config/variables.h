@@ -10,7 +10,7 @@ namespace accelerate {
 struct Variable {
   enum class Use {
     setting,  ///< Sets an option of `accelerate launch`. Workers inherit it.
-    read,     ///< Read by the command line or the library.
+    read,     ///< Read by the `accelerate` command or the library.
     worker,   ///< Set for each worker by `accelerate launch`.
   };
   std::string name;

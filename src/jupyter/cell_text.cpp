@@ -51,7 +51,9 @@ class Scanner {
     }
   }
 
-  // `1'000` does not start a character literal, `LR"` not a raw string.
+  // Whether a letter, digit or underscore precedes `at_`. The quote in `1'000`
+  // then does not start a character literal, and `R"` in `nameR"` does not
+  // start a raw string.
   bool follows_name() const {
     const char before = at_ > 0 ? text_[at_ - 1] : ' ';
     return std::isalnum(static_cast<unsigned char>(before)) != 0 ||
@@ -80,7 +82,8 @@ class Scanner {
     }
   }
 
-  // `std::vector<int>{1, 2}.size()` is one expression.
+  // Whether the expression continues after `}`, as in
+  // `std::vector<int>{1, 2}.size()`.
   bool goes_on() const {
     constexpr std::string_view kOperators = ".,)(-+*/%<>=&|^?:[";
     return at_ < text_.size() &&
@@ -99,7 +102,7 @@ class Scanner {
     for (++at_; at_ < text_.size() && text_[at_] != quote; ++at_) {
       if (text_[at_] == '\n') {
         end_of_code = at_;
-        return;  // The compiler reports it.
+        return;  // The compiler reports the open quote.
       }
       at_ += text_[at_] == '\\' ? 1 : 0;
     }

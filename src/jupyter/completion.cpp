@@ -26,7 +26,9 @@ bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-// `COMPLETION: push_back : [#void#]push_back(<#…#>)`; patterns have no name.
+// Returns `push_back` for the line
+// `COMPLETION: push_back : [#void#]push_back(<#…#>)`. Returns an empty string
+// if the line contains no name, for example for a code pattern.
 std::string name_in(std::string_view line) {
   constexpr std::string_view kStart = "COMPLETION: ";
   if (!line.starts_with(kStart)) {

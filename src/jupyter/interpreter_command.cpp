@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHeader = "notebook.pch";
 
-// Flags for the header in addition to the flags of cells. The last one halves
-// the start time of an interpreter.
+// Flags for the header in addition to the flags of cells. The last flag
+// halves the start time of an interpreter.
 const std::vector<std::string>& header_flags() {
   static const std::vector<std::string> flags = {
       "-Xclang", "-fincremental-extensions", "-fpch-instantiate-templates"};

@@ -101,7 +101,7 @@ InterpreterProcess::~InterpreterProcess() {
 
 void InterpreterProcess::send(
     const std::string& kind, const std::string& text) {
-  // If the interpreter died, `read_reply` notices.
+  // If the interpreter has died, `read_reply` reports it.
   write_bytes(requests_.get(), packet_bytes(kind, text));
 }
 
@@ -139,7 +139,8 @@ std::string InterpreterProcess::describe_exit() {
   int status = 0;
   while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
   }
-  // Kills the processes that it started; they have no other parent.
+  // Also kills the processes that the interpreter started, which would
+  // otherwise keep running.
   ::kill(-process_, SIGKILL);
   process_ = 0;
   if (WIFSIGNALED(status)) {

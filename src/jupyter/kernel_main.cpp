@@ -76,7 +76,7 @@ int run(std::vector<std::string> arguments) {
   }
   if (arguments.size() != 1) {
     throw ConfigError(
-        "the argument with the connection file is missing",
+        "the path of the connection file is missing",
         "Jupyter starts this program: run `accelerate jupyter install`, "
         "then choose the kernel `C++ (accelerate)`");
   }

@@ -20,7 +20,7 @@ constexpr char kIncludes[] =
     "#include <tuple>\n"
     "#include <vector>\n";
 
-// Displays a value without `operator<<` as its type.
+// Displays a value, or its type if the value has no `operator<<`.
 constexpr char kDisplay[] = R"(
 namespace accelerate_notebook {
 template <typename T>

@@ -91,7 +91,7 @@ std::optional<std::int64_t> LRScheduler::total_steps() const {
   return std::nullopt;
 }
 
-// The four conditions are in the same order as in Hugging Face Accelerate.
+// The conditions are checked in the same order as in Hugging Face Accelerate.
 void LRScheduler::step() {
   if (last_epoch_ < 0) {
     throw StateError(
@@ -130,7 +130,7 @@ bool LRScheduler::defer_step() {
   }
   const std::int64_t steps = context_->steps_per_call();
   // Near the end of the schedule, whether another step is allowed depends on
-  // how many pending steps count.
+  // how many pending steps were not skipped.
   if (const auto total = total_steps();
       total && step_count_ + steps - 1 > *total) {
     return false;

@@ -65,8 +65,8 @@ std::optional<std::int64_t> OneCycleLR::total_steps() const {
   return options_.total_steps;
 }
 
-// The rate rises, falls back (only with `three_phase`), and decays. A phase may
-// end between two steps.
+// The learning rate rises to its maximum, falls back to its initial value (only
+// with `three_phase`), and then decays. A phase may end between two steps.
 double OneCycleLR::at_position(double low, double high, double last) const {
   const auto total = static_cast<double>(options_.total_steps);
   const double peak = options_.pct_start * total - 1;

@@ -172,7 +172,7 @@ void visit(torch_optim::AdagradOptions& options, StateArchive& archive) {
 void visit(torch_optim::LBFGSOptions& options, StateArchive& archive) {
   archive.real("lr", options.lr());
   archive.integer("max_iter", options.max_iter());
-  // The constructor fills it in, so it always has a value.
+  // The constructor of LBFGS sets `max_eval`, so it always has a value.
   std::int64_t max_eval = options.max_eval().value_or(0);
   archive.integer("max_eval", max_eval);
   options.max_eval(max_eval);

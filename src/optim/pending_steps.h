@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scheduler steps for which the CPU does not know yet whether the optimizer's
-// step was skipped.
+// Scheduler steps for which it is not yet known on the CPU whether the
+// optimizer's step was skipped.
 #pragma once
 
 #include <deque>
@@ -14,14 +14,15 @@
 namespace accelerate {
 
 /// NOTE [Pending steps]
-/// With fp16, only the device knows whether an optimizer step was skipped. A
-/// skipped step must not advance the schedule. If the CPU read the skip flag
-/// after each step, the program would wait for the device each time. Instead,
-/// the CPU assumes that the step was not skipped. It sends the device a table
-/// with one learning rate for each possible number of pending steps that were
-/// not skipped. The device selects the learning rate with its own flags. The
-/// flags are also copied to host memory asynchronously. When such a copy shows
-/// that a step was skipped, the CPU undoes that step in the schedule.
+/// With fp16, whether an optimizer step was skipped is known only on the
+/// device. A skipped step must not advance the schedule. If the CPU read the
+/// skip flag after each step, the program would wait for the device each time.
+/// Instead, the CPU assumes that the step was not skipped. It sends the device
+/// a table with one learning rate for each possible number of pending steps
+/// that were not skipped. The device selects the learning rate with its own
+/// flags. The flags are also copied to host memory asynchronously. When such a
+/// copy shows that a step was skipped, the CPU undoes that step in the
+/// schedule.
 class PendingSteps {
  public:
   /// Returns the learning rate of each parameter group for the case that
@@ -51,7 +52,8 @@ class PendingSteps {
  private:
   FusedOptimizer& optimizer_;
   std::deque<std::shared_ptr<const SkipFlag>> flags_;
-  at::Tensor counted_;  // On the device: how many pending steps count.
+  // The number of pending steps that were not skipped, on the device.
+  at::Tensor counted_;
 };
 
 }  // namespace accelerate

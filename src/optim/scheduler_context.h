@@ -26,7 +26,8 @@ struct SchedulerContext {
   std::int64_t num_processes = 1;
   bool split_batches = false;
   /// The option `step_scheduler_with_optimizer`. If false, each call to `step`
-  /// is one scheduler step, whether or not the optimizer takes a step.
+  /// advances the scheduler by one step, whether or not the optimizer takes a
+  /// step.
   bool step_with_optimizer = true;
   /// The value of `GradientAccumulationPlugin::adjust_scheduler`.
   bool adjust_scheduler = true;

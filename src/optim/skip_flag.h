@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flag that the device computes, which tells whether an optimizer step was
+// A flag, computed on the device, that tells whether an optimizer step was
 // skipped.
 #pragma once
 

@@ -20,8 +20,9 @@
 namespace accelerate {
 namespace {
 
-// Aligned like LibTorch's own tensors, if their sizes allow it, so that they
-// can be used directly in the mapped file.
+// The alignment of LibTorch's own tensors. The first tensor is aligned to it,
+// and later tensors as far as the sizes before them allow, so that tensors can
+// be used directly in the mapped file.
 constexpr std::size_t kHeaderAlignment = 64;
 constexpr std::size_t kLengthBytes = 8;
 
@@ -60,8 +61,8 @@ bool is_same_memory(const at::Tensor& left, const at::Tensor& right) {
          left.sizes() == right.sizes() && left.strides() == right.strides();
 }
 
-// Moves names of tensors that share memory with an earlier one into the
-// metadata.
+// Returns each tensor once. If a tensor shares its memory with an earlier
+// tensor, only its name is stored, in the metadata.
 std::vector<Piece> unique_pieces(
     const TensorMap& tensors, std::map<std::string, std::string>& metadata) {
   std::vector<Piece> pieces;

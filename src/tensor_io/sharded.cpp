@@ -54,7 +54,7 @@ TensorMap load_indexed(const fs::path& index) {
   return tensors;
 }
 
-// The hint when a folder has nothing to load.
+// The hint for a folder that contains nothing to load.
 std::string hint_for(const fs::path& folder) {
   if (fs::exists(folder / "pytorch_model.bin") ||
       fs::exists(folder / "pytorch_model.bin.index.json")) {
@@ -92,7 +92,7 @@ std::vector<TensorMap> cut(const TensorMap& tensors, std::uint64_t limit) {
   return shards;
 }
 
-// Whether a file was written by `save_sharded` under that name.
+// Whether `save_sharded` wrote `file` for a model named `name`.
 bool is_shard_of(const std::string& file, const std::string& name) {
   return file == single_name(name) || file == index_name(name) ||
          (file.starts_with(name + "-") && file.ends_with(".safetensors") &&

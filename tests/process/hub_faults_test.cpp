@@ -224,21 +224,21 @@ INSTANTIATE_TEST_SUITE_P(
         BadResponse{
             "NoCommit",
             Json::object({{"headers", Json::object({{"x-repo-commit", {}}})}}),
-            "does not report its commit"},
+            "returned no commit"},
         BadResponse{
             "OtherCommit",
             Json::object(
                 {{"headers", Json::object({{"x-repo-commit", "abc"}})}}),
-            "belongs to a different commit: abc"},
+            "returned a different commit: abc"},
         BadResponse{
             "NoETag",
             Json::object({{"headers", Json::object({{"etag", {}}})}}),
-            "has no ETag"},
+            "returned no ETag"},
         BadResponse{
             "ETagIsAPath",
             Json::object(
                 {{"headers", Json::object({{"etag", "\"../../x\""}})}}),
-            "has an ETag that cannot be used as a file name: \"../../x\""},
+            "returned an ETag that cannot be used as a file name: \"../../x\""},
         BadResponse{
             "LessThanAnnounced",
             Json::object({{"announced_size", 200'000}, {"redirect", true}}),

@@ -97,8 +97,8 @@ class CapturedErrors {
   int saved_stderr_;
 };
 
-// An object of clang is read as a sequence of words; the first one points to
-// its vtable.
+// An object inside clang is read as a sequence of words. The first word points
+// to the vtable.
 struct Word {
   char* value = nullptr;
 };
@@ -112,7 +112,7 @@ bool peek(const void* address, Word& word) {
 }
 
 // Returns the first pointer in the words at `object` that points to an object
-// with that vtable.
+// with the vtable `vtable`.
 Word* find_object(const void* object, std::size_t words, const char* vtable) {
   const auto* const first = static_cast<const Word*>(object);
   for (std::size_t i = 0; i < words; ++i) {

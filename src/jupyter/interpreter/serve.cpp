@@ -61,8 +61,9 @@ std::string exception_text() {
   }
 }
 
-// clang tries to link a failed cell again together with the next one, so this
-// runs an empty cell to take the second failure.
+// clang tries to link a failed cell again together with the next cell. This
+// function therefore runs an empty cell, so that the second failure does not
+// affect the user's next cell.
 void discard_failed_cell(ClangBridge& clang) {
   clang.undo();
   const ParsedCell empty = clang.parse("static_cast<void>(0);");
@@ -129,8 +130,8 @@ Packet run_cell(ClangBridge& clang, const std::string& code) {
   TrialResult trial = trial_compile(clang, code, false);
   if (trial.failed && !book.cells.empty() &&
       only_redefines(trial.messages, book.cells.back())) {
-    // The user ran the last cell again, perhaps changed: it replaces the old
-    // one.
+    // The user ran the last cell again, perhaps with changes. The new version
+    // replaces the old version.
     trial = trial_compile(clang, code, true);
     if (!trial.failed) {
       clang.undo();
@@ -150,8 +151,8 @@ Packet run_cell(ClangBridge& clang, const std::string& code) {
   return result;
 }
 
-// A repeated cell may fail as it did before, but the cell with the worker's own
-// launch must not.
+// A repeated cell may fail, as it did in the notebook. The cell whose call to
+// `notebook_launcher` started this worker must not fail.
 Packet repeat_cell(ClangBridge& clang, const Packet& request) {
   Notebook& book = notebook();
   book.is_worker = true;
@@ -165,14 +166,14 @@ Packet repeat_cell(ClangBridge& clang, const Packet& request) {
   }
   if (result.kind == "interrupted") {
     flush_all();
-    ::_exit(128 + SIGINT);  // The launcher reports it.
+    ::_exit(128 + SIGINT);  // The launcher reports the interrupt.
   }
   std::cerr << "error: "
             << (result.kind == "exception"
                     ? result.text.substr(result.text.find('\n') + 1)
                     : "a worker did not reach the call to notebook_launcher "
-                      "when it repeated the cells: " +
-                          result.kind + " " + result.text)
+                      "when it repeated the cells (result: " +
+                          result.kind + ") " + result.text)
             << std::endl;
   flush_all();
   ::_exit(1);

@@ -28,7 +28,7 @@ std::size_t count(const std::string& text, const std::string& word) {
   return found;
 }
 
-// Counts the notes about previous definitions in that cell.
+// Counts the compiler's notes about previous definitions in `cell`.
 std::size_t count_notes(const std::string& messages, const std::string& cell) {
   std::size_t found = 0;
   std::size_t begin = 0;

@@ -103,6 +103,24 @@ TEST(Json, AccessOfTheWrongTypeNamesBothTypes) {
   }
 }
 
+TEST(Json, ReadsNanAsPythonDoesIfAllowed) {
+  const auto parse = [](std::string_view text) {
+    return Json::parse(text, {.source = "t", .allow_nan = true});
+  };
+  const Json json = parse(
+      R"([NaN, 0.0, {"NaN": Infinity}, -Infinity ,"-Infinity", "\"NaN", 2, "\"", NaN])");
+
+  EXPECT_EQ(
+      json.dump({.allow_nan = true}),
+      R"([NaN,0.0,{"NaN":Infinity},-Infinity,"-Infinity","\"NaN",2,"\"",NaN])");
+  EXPECT_EQ(parse("NaN").dump({.allow_nan = true}), "NaN");
+  for (const char* text :
+       {"[1NaN]", "[NaN1]", "[-NaN]", "[nan]", "[1-Infinity]", "[NaN"}) {
+    EXPECT_THROW(parse(text), FormatError) << text;
+  }
+  EXPECT_THROW(Json::parse("[NaN]"), FormatError);
+}
+
 TEST(Json, RejectsValuesThatJsonCannotRepresent) {
   EXPECT_THROW((void)Json(std::nan("")).dump(), ArgumentError);
   EXPECT_THROW((void)Json("\xff").dump(), ArgumentError);

@@ -128,18 +128,18 @@ std::vector<BadHeader> bad_headers() {
            entry(R"("dtype":"F32","shape":[4294967296,4294967296],)"
                  R"("data_offsets":[0,4])"),
            4),
-       "byte 9: `a`: the shape needs too many bytes, but `data_offsets` span "
-       "4"},
+       "byte 9: `a`: the shape's size in bytes overflows or is not a whole "
+       "number; `data_offsets` span 4"},
       {"shape_overflows_with_0",
        tensors_file(entry(R"("dtype":"F32","shape":[4294967296,4294967296,0],)"
                           R"("data_offsets":[0,0])")),
-       "byte 9: `a`: the shape needs too many bytes, but `data_offsets` span "
-       "0"},
+       "byte 9: `a`: the shape's size in bytes overflows or is not a whole "
+       "number; `data_offsets` span 0"},
       {"half_a_byte",
        tensors_file(
            entry(R"("dtype":"F4","shape":[3],"data_offsets":[0,2])"), 2),
-       "byte 9: `a`: the shape needs too many bytes, but `data_offsets` span "
-       "2"},
+       "byte 9: `a`: the shape's size in bytes overflows or is not a whole "
+       "number; `data_offsets` span 2"},
       {"gap_at_the_front",
        tensors_file(entry(f32 + "[4,8]"), 8),
        "byte 62: 4 bytes between the header and `a` do not belong to any "

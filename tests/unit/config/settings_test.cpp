@@ -211,7 +211,7 @@ TEST(ConfigFile, MalformedTextReportsTheLine) {
       "c.yaml:3: the file has a second document");
   EXPECT_EQ(
       load_error("debug: [1]\n"),
-      "c.yaml:1: `debug` holds a list, not true or false");
+      "c.yaml:1: `debug` is a list, not true or false");
 }
 
 TEST(ConfigFile, RejectsYamlBombsQuickly) {

@@ -282,18 +282,19 @@ INSTANTIATE_TEST_SUITE_P(
         BadIndex{
             "parent",
             R"({"weight_map": {"a": "../m1.safetensors"}})",
-            "byte 16: `a` is in `../m1.safetensors`, which is not a file in "
-            "this "
-            "folder"},
+            "byte 16: `a` is mapped to `../m1.safetensors`, which is not a "
+            "file "
+            "in this folder"},
         BadIndex{
             "absolute",
             R"({"weight_map": {"a": "/etc/passwd"}})",
-            "byte 16: `a` is in `/etc/passwd`, which is not a file in this "
-            "folder"},
+            "byte 16: `a` is mapped to `/etc/passwd`, which is not a file in "
+            "this folder"},
         BadIndex{
             "dots",
             R"({"weight_map": {"a": ".."}})",
-            "byte 16: `a` is in `..`, which is not a file in this folder"},
+            "byte 16: `a` is mapped to `..`, which is not a file in this "
+            "folder"},
         BadIndex{
             "absent_tensor",
             R"({"weight_map": {"b": "m1.safetensors"}})",

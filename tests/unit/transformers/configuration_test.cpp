@@ -148,8 +148,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{
             "too_many_labels",
             R"({"model_type": "bert", "num_labels": 100000000000})",
-            "config.json: `num_labels` is 100000000000, not between 0 and "
-            "1000000"},
+            "config.json: `num_labels` is 100000000000; it must be between 0 "
+            "and 1000000"},
         BadConfig{
             "label_without_number",
             R"({"model_type": "bert", "id2label": {"a": "b"}})",
@@ -218,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{
             "vocabulary",
             BertConfig{.vocab_size = -3},
-            "the config has a layer of size -3; it must be between 1 and "
+            "the config has a layer of size -3; sizes must be between 1 and "
             "2147483648"},
         BadModel{
             "padding",

@@ -322,8 +322,8 @@ INSTANTIATE_TEST_SUITE_P(
                   {{{"input_ids", Ids{1}}, {"label", 1}},
                    {{"input_ids", Ids{1}}, {"label", {}}}});
             },
-            "row 1 of the batch, column `label`: the value is missing or has a "
-            "different type than in row 0"},
+            "row 1 of the batch, column `label`: the value is missing or does "
+            "not have the type of the column"},
         BadRows{
             "OtherColumns",
             [] {
@@ -371,7 +371,7 @@ INSTANTIATE_TEST_SUITE_P(
               DataCollatorForLanguageModeling(
                   bert_tokens(), {.mlm_probability = 1.5});
             },
-            "`mlm_probability` is 1.5, not between 0 and 1"},
+            "`mlm_probability` is 1.5; it must be between 0 and 1"},
         BadRows{
             "SumOfFractions",
             [] {
@@ -379,8 +379,8 @@ INSTANTIATE_TEST_SUITE_P(
                   bert_tokens(),
                   {.mask_replace_prob = 0.8, .random_replace_prob = 0.7});
             },
-            "`mask_replace_prob + random_replace_prob` is 1.5, not between 0 "
-            "and 1"}),
+            "`mask_replace_prob + random_replace_prob` is 1.5; it must be "
+            "between 0 and 1"}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

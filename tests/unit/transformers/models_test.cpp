@@ -389,7 +389,7 @@ TEST(Models, LastTokenClassifiersNeedAPaddingId) {
   EXPECT_EQ(
       message_of<ArgumentError>([&] { (void)model(tiny_batch()); }),
       "the config has no `pad_token_id`, which is needed to find the "
-      "last token of each row in a batch of 2");
+      "last token of each of the 2 rows in the batch");
 }
 
 TEST(Models, ReportAHeadThatAnArchitectureDoesNotHave) {

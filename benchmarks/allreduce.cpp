@@ -20,6 +20,7 @@
 #include "accelerate/group.h"
 #include "accelerate/launchers.h"
 #include "base/str_cat.h"
+#include "comm/group_backends.h"
 #include "support/arguments.h"
 #include "support/make_group.h"
 #include "support/report.h"
@@ -31,7 +32,7 @@ void all_reduce(const Group& group, at::Tensor& tensor) {
   std::vector<at::Tensor> tensors = {tensor};
   c10d::AllreduceOptions options;
   options.asyncOp = false;
-  group.backend().allreduce(tensors, options)->wait();
+  GroupBackends::cpu(group).allreduce(tensors, options)->wait();
 }
 
 std::string name_bytes(std::int64_t bytes) {
@@ -114,7 +115,7 @@ class Bench {
     std::vector<double> times[3];
     const auto sample = [&](int which, const auto& body) {
       body();
-      gloo_.backend().barrier()->wait();
+      GroupBackends::cpu(gloo_).barrier()->wait();
       times[which].push_back(seconds_of(repeats, body));
     };
     for (int round = 0; round < (quick_ ? 1 : 3); ++round) {

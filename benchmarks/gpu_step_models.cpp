@@ -7,11 +7,10 @@
 
 #include <ATen/ATen.h>
 
+#include "cuda/blocks/decoder_block.h"
 #include "cuda/blocks/embedding.h"
 #include "cuda/blocks/encoder_block.h"
-#include "cuda/blocks/gpt2_block.h"
 #include "cuda/blocks/linear_cross_entropy.h"
-#include "cuda/blocks/llama_block.h"
 #include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/norm_function.h"
 
@@ -161,14 +160,15 @@ Workload gpt2(
             positions.slice(0, 0, tokens).to(at::kBFloat16),
         s.dropout);
     for (const Tensors& layer : layers) {
-      hidden = gpt2_block(
+      hidden = decoder_block(
           hidden,
           {},
           layer,
-          {.heads = s.heads,
+          {.query_heads = s.heads,
+           .key_heads = s.heads,
+           .attention_scale = scale,
            .attention_dropout = s.dropout,
-           .residual_dropout = s.dropout,
-           .attention_scale = scale});
+           .residual_dropout = s.dropout});
     }
     return linear_cross_entropy(
         normalize(hidden, norm_w, norm_b, 1e-5), words, next_ids);
@@ -202,13 +202,22 @@ Workload llama(std::int64_t batch, std::int64_t tokens, int steps) {
       at::arange(tokens, on_gpu()).unsqueeze(1) *
       at::pow(10000.0, -at::arange(0, kHead, 2, on_gpu()) / kHead);
   const auto both = at::cat({angles, angles}, -1).unsqueeze(0);
-  const auto cos = both.cos().contiguous();
-  const auto sin = both.sin().contiguous();
+  const accelerate::DecoderBlockOptions options = {
+      .norm = accelerate::NormKind::rms_norm,
+      .activation = accelerate::ActivationKind::silu,
+      .positions = accelerate::PositionKind::rotary,
+      .has_gated_mlp = true,
+      .has_biases = false,
+      .query_heads = kWidth / kHead,
+      .key_heads = kKeys,
+      .norm_eps = 1e-6,
+      .attention_scale = 1.0 / std::sqrt(static_cast<double>(kHead)),
+      .cos = both.cos().contiguous(),
+      .sin = both.sin().contiguous()};
   const auto loss = [=] {
     auto hidden = accelerate::cuda::embedding(words, ids);
     for (const Tensors& layer : layers) {
-      hidden = llama_block(
-          hidden, {}, cos, sin, layer, {.query_heads = 32, .key_heads = kKeys});
+      hidden = decoder_block(hidden, {}, layer, options);
     }
     return linear_cross_entropy(
         normalize(hidden, norm_w, {}, 1e-6), words, next_ids);

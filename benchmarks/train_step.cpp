@@ -29,6 +29,7 @@
 #include "accelerate/launchers.h"
 #include "accelerate/optim.h"
 #include "base/str_cat.h"
+#include "comm/group_backends.h"
 #include "support/arguments.h"
 #include "support/make_group.h"
 #include "support/report.h"
@@ -269,7 +270,7 @@ double communication(std::int64_t elements, const Group& group, int repeats) {
     times.push_back(seconds_of(1, [&] {
       for (const at::Tensor& bucket : buckets) {
         std::vector<at::Tensor> tensors = {bucket};
-        group.backend().allreduce(tensors, allreduce)->wait();
+        GroupBackends::cpu(group).allreduce(tensors, allreduce)->wait();
       }
     }));
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <accelerate/error.h>
+#include <accelerate/group.h>
 #include <accelerate/launchers.h>
 #include <accelerate/operations.h>
 #include <accelerate/partial_state.h>
@@ -49,6 +50,17 @@ void collectives() {
   for (const auto& gathered : accelerate::gather_object({summary})) {
     state.print(gathered.dump());
   }
+}
+// endregion
+
+// Computes while a sum over all processes is on its way.
+// region: overlap
+void overlap(const PartialState& state) {
+  const at::Tensor sum = at::ones({1 << 20});
+  accelerate::Pending pending = state.group().start_all_reduce(sum);
+  const at::Tensor product = at::ones({512, 512}).mm(at::ones({512, 512}));
+  pending.wait();
+  state.print("sum: ", sum[0].item(), ", product: ", product[0][0].item());
 }
 // endregion
 
@@ -102,6 +114,7 @@ void show_a_mistake() {
 
 void demo() {
   collectives();
+  overlap(PartialState());
   const std::int64_t first_bytes = 4 << 10;
   std::vector<double> times;
   for (std::int64_t bytes = first_bytes; bytes <= 16 << 20; bytes <<= 4) {

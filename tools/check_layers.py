@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that includes point downward, and which layers use heavy headers.
+"""Checks that includes point downward and reach only the interfaces of other
+layers, and where heavy headers are allowed.
 
     tools/check_layers.py [root of the tree]
 
@@ -36,13 +37,43 @@ LAYERS = {
     "optim": LOW,
     "data": LOW,
     "parallel": LOW | {"precision"},
-    "checkpoint": LOW | {"tensor_io"},
+    "metrics": LOW,
+    "training": LOW | {"precision", "optim", "data", "parallel"},
+    "checkpoint": LOW | {"tensor_io", "precision", "optim", "data", "parallel",
+                         "training"},
     "accelerator": LOW | {"tracking", "tensor_io", "precision", "optim", "data",
-                          "parallel", "checkpoint"},
+                          "parallel", "training", "checkpoint"},
     "transformers": CORE | {"compat", "device", "tensor_io", "precision",
                             "optim", "data"},
     "cuda": LOW | {"tensor_io", "precision", "optim", "data", "parallel"},
     "cli": CORE | {"launch", "tracking"},
+}
+# Layer -> its private headers that other layers may include. Every layer may
+# include all headers of `base`.
+INTERFACES = {
+    "config": {"config_file.h", "environment.h", "setting.h", "settings.h",
+               "variables.h"},
+    "checkpoint_directory": {"checkpoints.h", "checksum.h", "checksummed_file.h",
+                             "documents.h", "hook_files.h", "leftovers.h",
+                             "local_disk.h", "manifest.h", "plain_file.h",
+                             "staged_directory.h", "tensor_table.h"},
+    "launch": {"compile.h", "hardware.h", "machine_rendezvous.h", "model_size.h",
+               "mpirun.h", "plan.h", "program.h", "program_output.h", "session.h",
+               "slurm.h", "toolchain.h"},
+    "device": {"cuda_facts.h", "device_backend.h", "device_library.h",
+               "differentiable_step.h", "error_line.h", "fused_blocks.h",
+               "out_of_memory.h", "step_recorder.h", "token_counts.h"},
+    "comm": {"bounded_call.h", "group_call.h", "launcher_link.h", "launcher_store.h",
+             "plugin.h", "run_collectively.h", "wait_limits.h"},
+    "state": {"gradient_state.h", "mesh.h"},
+    "tensor_io": {"safetensors_dtype.h", "safetensors_view.h", "safetensors_writer.h"},
+    "precision": {"device_precision.h"},
+    "optim": {"scheduler_context.h", "skip_flag.h", "staged_state.h",
+              "state_tensors.h"},
+    "parallel": {"gradient_path.h", "model_sync.h", "strategy.h"},
+    "training": {"mixed_precision.h", "module_tensors.h", "preemption.h",
+                 "prepared_objects.h", "random_states.h", "training_step.h"},
+    "checkpoint": {"checkpoint_session.h", "save_model.h"},
 }
 WITHOUT_LIBTORCH = {
     "base", "config", "checkpoint_directory", "launch", "tracking", "jupyter", "cli"}
@@ -53,10 +84,10 @@ FOLDERS_WITHOUT_LIBTORCH = (
 
 # (header, folders that may include it)
 RESTRICTED = [
-    (re.compile(r"torch/csrc/distributed/c10d/ProcessGroup\w*\.hpp"),
+    (re.compile(r"torch/csrc/distributed/c10d/(ProcessGroup\w*|Backend|Work)\.hpp"),
      ("src/comm/", "src/cuda/", "tests/", "benchmarks/", "cmake/pch/")),
     (re.compile(r"torch/nn(/|\.h)"),
-     ("src/transformers/", "src/parallel/", "src/accelerator/", "tests/",
+     ("src/transformers/", "src/training/", "src/accelerator/", "tests/",
       "benchmarks/", "examples/", "cmake/pch/", "python/")),
     (re.compile(r"torch/(torch|all)\.h"), ("examples/",)),
 ]
@@ -71,13 +102,11 @@ ENVIRONMENT = re.compile(
 MAY_TOUCH_ENVIRONMENT = (
     "src/config/environment.", "src/launch/", "src/jupyter/",
     "src/state/forked_ranks.", "src/comm/backends/mpi/runtime.")
-# Code outside these files asks the device layer. placement.cpp parses the name `cuda` in
-# a variable, profiler.cpp sets LibTorch's activities, and fused.cpp checks
-# autocast per device.
+# Code outside these files must use the device layer. placement.cpp parses the
+# name `cuda` in a variable, and profiler.cpp sets LibTorch's activities.
 CUDA = re.compile(r"\bis_cuda\(\)|\bhasCUDA\(|\bkCUDA\b")
 MAY_ASK_FOR_CUDA = (
-    "src/cuda/", "src/device/", "src/state/placement.", "src/state/profiler.",
-    "src/transformers/fused.")
+    "src/cuda/", "src/device/", "src/state/placement.", "src/state/profiler.")
 
 
 def includes(path):
@@ -147,6 +176,31 @@ def check_file(root, name, headers):
                 yield f"{where}: only {', '.join(folders)} may include {header}"
 
 
+def check_interfaces(root, names):
+    """Yields each include of another layer's private header that is not in its
+    interface, and each header in an interface that no other layer includes."""
+    existing = {"/".join(name.parts[1:]) for name in names if name.parts[0] == "src"}
+    included = set()
+    for name in names:
+        layer = layer_of(name)
+        if layer is None:
+            continue
+        for line, header in includes(root / name):
+            owner = header.split("/")[0]
+            if header not in existing or owner in (layer, "base"):
+                continue
+            included.add(header)
+            if header.split("/", 1)[1] not in INTERFACES.get(owner, ()):
+                yield (f"{name}:{line}: {header} is private to {owner}; use its "
+                       "interface (INTERFACES in tools/check_layers.py)")
+    for owner, headers in INTERFACES.items():
+        for header in sorted(headers):
+            full = f"{owner}/{header}"
+            if full in existing and full not in included:
+                yield (f"src/{full}: no other layer includes it; remove it from "
+                       "INTERFACES in tools/check_layers.py")
+
+
 def check_environment(root, name):
     """Yields each access to environment variables outside config/environment."""
     if name.parts[0] not in ("src", "cli", "include") or \
@@ -198,7 +252,7 @@ def check(root):
         findings += check_file(root, name, headers)
         findings += check_environment(root, name)
         findings += check_cuda(root, name)
-    return findings + list(check_parsers(root, names))
+    return [*findings, *check_interfaces(root, names), *check_parsers(root, names)]
 
 
 if __name__ == "__main__":

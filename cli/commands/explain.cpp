@@ -10,7 +10,6 @@
 #include "cli/commands/mpirun_job.h"
 #include "launch/plan.h"
 #include "launch/program.h"
-#include "launch/session.h"
 
 namespace accelerate {
 namespace {
@@ -19,34 +18,35 @@ constexpr const char* kFreePort = "<free port>";
 
 // The machines use the main port; the program gets the next port, if it is
 // free. Machine 0 reaches its store through a Unix socket.
-void set_machine_facts(const Settings& settings, RuntimeFacts& facts) {
+void set_machine_values(const Settings& settings, Generation& generation) {
   const Endpoint endpoint = main_endpoint(settings);
-  facts.main_address = settings.flag("same_network") ? endpoint.address
-                                                     : "<address of machine 0>";
-  facts.main_port = std::to_string(main_port_on_machines(endpoint));
+  generation.main_address = settings.flag("same_network")
+                                ? endpoint.address
+                                : "<address of machine 0>";
+  generation.main_port = std::to_string(main_port_on_machines(endpoint));
   if (settings.integer("machine_rank") > 0) {
-    facts.store = endpoint.text();
+    generation.store = endpoint.text();
   }
 }
 
 // Placeholders for values that are known only when the job starts.
-RuntimeFacts placeholder_facts(const Settings& settings) {
-  RuntimeFacts facts;
-  facts.main_port = kFreePort;
-  facts.network_interface = "<interface>";
-  facts.store = "unix:<folder>/store";
+Generation placeholder_generation(const LaunchPlan& plan) {
+  const Settings& settings = plan.settings;
+  Generation generation;
+  generation.shape = JobShape::of(settings);
+  generation.main_port = kFreePort;
+  generation.network_interface = "<interface>";
+  generation.store = "unix:" + plan.files.store_socket();
   if (settings.integer("num_machines") > 1) {
-    set_machine_facts(settings, facts);
+    set_machine_values(settings, generation);
   } else if (
       settings.has("main_process_port") &&
       settings.integer("main_process_port") > 0) {
-    facts.main_port = settings.text("main_process_port");
+    generation.main_port = settings.text("main_process_port");
   }
-  facts.store_secret = "<secret>";
-  facts.launch_id = "<id>";
-  facts.run_id = "<id>";
-  facts.folder = "<folder>";
-  return facts;
+  generation.store_secret = "<secret>";
+  generation.run_id = "<id>";
+  return generation;
 }
 
 Json settings_json(const Settings& settings) {
@@ -67,37 +67,27 @@ Json workers_json(
   if (arguments.positional.empty()) {
     return workers;
   }
-  Program program = find_program(
+  const Program program = find_program(
       gathered.settings, arguments.positional, context.environment);
-  Settings settings = gathered.settings;
+  LaunchPlan plan;
+  plan.settings = gathered.settings;
+  plan.hardware = gathered.hardware;
+  plan.environment = context.environment;
+  plan.argv = program.argv;
+  plan.is_python = program.is_python();
+  plan.launch_id = "<id>";
+  plan.files.folder = "<folder>";
   if (program.kind == Program::Kind::source) {
-    program.argv[0] =
-        compiled_path(program.argv[0], compile_options(settings, context))
+    plan.argv[0] =
+        compiled_path(plan.argv[0], compile_options(plan.settings, context))
             .string();
   }
-  use_mpirun(
-      settings,
-      program.argv,
-      gathered.hardware,
-      context.environment,
-      kFreePort);
-  const RuntimeFacts facts = placeholder_facts(settings);
-  const auto commands = make_worker_commands(
-      settings,
-      gathered.hardware,
-      context.environment,
-      facts,
-      program.argv,
-      program.is_python());
-  for (const WorkerCommand& command : commands) {
+  use_mpirun(plan, kFreePort);
+  const Generation generation = placeholder_generation(plan);
+  for (const WorkerCommand& command : make_worker_commands(plan, generation)) {
     Json variables = Json::object();
-    for (const auto& [name, value] : worker_variables(
-             settings,
-             gathered.hardware,
-             context.environment,
-             facts,
-             command.local_rank,
-             program.is_python())) {
+    for (const auto& [name, value] :
+         worker_variables(plan, generation, command.local_rank)) {
       variables[name] = value;
     }
     workers.push_back(Json::object(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate launch`: runs a program on several processes.
+// `accelerate launch`: runs a program in several processes.
 #include "cli/commands/launch.h"
 
 #include "accelerate/error.h"
@@ -76,26 +76,22 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
         compile_program(program.argv[0], compile_options(settings, context))
             .string();
   }
-  SessionOptions session;
-  session.settings = settings;
-  session.hardware = gathered.hardware;
-  session.environment = context.environment;
-  session.argv = program.argv;
-  session.is_python = program.is_python();
-  session.version = version_text();
+  LaunchPlan plan;
+  plan.settings = settings;
+  plan.hardware = gathered.hardware;
+  plan.environment = context.environment;
+  plan.argv = program.argv;
+  plan.is_python = program.is_python();
+  plan.version = version_text();
   if (settings.integer("num_machines") > 1) {
-    session.torch_version = installed_toolchain(context).torch_version;
+    plan.torch_version = installed_toolchain(context).torch_version;
   }
-  session.print_status = [&](const std::string& text) { console.status(text); };
-  session.warn = [&](const std::string& text) { console.warning(text); };
   const ReservedPort port = mpirun_port(settings);
-  use_mpirun(
-      session.settings,
-      session.argv,
-      session.hardware,
-      session.environment,
-      std::to_string(port.port));
-  const SessionResult result = run_session(session);
+  use_mpirun(plan, std::to_string(port.port));
+  const LaunchMessages messages = {
+      [&](const std::string& text) { console.status(text); },
+      [&](const std::string& text) { console.warning(text); }};
+  const RunResult result = run_session(plan, messages);
   if (result.failure) {
     print_failure(*result.failure, console);
   }

@@ -8,15 +8,14 @@
 #include "base/str_cat.h"
 #include "config/config_file.h"
 #include "launch/mpirun.h"
-#include "launch/plan.h"
 #include "launch/program.h"
 #include "launch/program_output.h"
 
 namespace accelerate {
 namespace {
 
-// Rejects flags for tasks that `mpirun` does itself. A file may hold these
-// settings for other launches.
+// Rejects flags for tasks that `mpirun` does itself. Only flags are rejected: a
+// configuration file may contain these settings for other launches.
 void check_launcher_flags(const Settings& settings) {
   for (const char* name :
        {"enable_cpu_affinity",
@@ -39,13 +38,12 @@ void check_launcher_flags(const Settings& settings) {
 }
 
 // The worker variables that are not specific to our store or to a rank.
-std::map<std::string, std::string> shared_variables(
-    const Settings& settings,
-    const Hardware& hardware,
-    const Environment& environment) {
+std::map<std::string, std::string> shared_variables(const LaunchPlan& plan) {
+  const Settings& settings = plan.settings;
+  Generation generation;
+  generation.shape = JobShape::of(settings);
   std::map<std::string, std::string> result;
-  for (const auto& [name, value] :
-       worker_variables(settings, hardware, environment, {}, 0, true)) {
+  for (const auto& [name, value] : worker_variables(plan, generation, 0)) {
     const bool is_setting =
         name.starts_with("ACCELERATE_") || name.ends_with("_DISABLE") ||
         name == "OMP_NUM_THREADS" || name == "CUDA_VISIBLE_DEVICES" ||
@@ -87,30 +85,27 @@ bool needs_free_mpirun_port(const Settings& settings) {
          settings.integer("num_machines") == 1;
 }
 
-void use_mpirun(
-    Settings& settings,
-    std::vector<std::string>& argv,
-    const Hardware& hardware,
-    const Environment& environment,
-    const std::string& free_port) {
+void use_mpirun(LaunchPlan& plan, const std::string& free_port) {
+  Settings& settings = plan.settings;
   if (!settings.has("mpirun_hostfile")) {
     return;
   }
   check_launcher_flags(settings);
   MpirunOptions options;
   options.hostfile =
-      expand_home(settings.text("mpirun_hostfile"), environment).string();
+      expand_home(settings.text("mpirun_hostfile"), plan.environment).string();
   const std::string hostfile_text =
       read_file(options.hostfile, std::size_t{1} << 20);
-  options.mpirun = find_program(Settings(), {"mpirun"}, environment).argv[0];
+  options.mpirun =
+      find_program(Settings(), {"mpirun"}, plan.environment).argv[0];
   options.family = mpi_family(program_output({options.mpirun, "--version"}));
   options.num_processes = settings.integer("num_processes");
   options.num_machines = settings.integer("num_machines");
-  options.variables = shared_variables(settings, hardware, environment);
+  options.variables = shared_variables(plan);
   options.variables["MASTER_ADDR"] = main_address(settings, hostfile_text);
   options.variables["MASTER_PORT"] = main_port(settings, free_port);
-  options.program_argv = argv;
-  argv = mpirun_argv(options);
+  options.program_argv = plan.argv;
+  plan.argv = mpirun_argv(options);
   const Origin origin = settings.origin("mpirun_hostfile");
   settings.set("num_processes", 1, origin);
   settings.set("num_machines", 1, origin);

@@ -3,16 +3,13 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "base/socket.h"
-#include "config/environment.h"
 #include "config/settings.h"
-#include "launch/hardware.h"
+#include "launch/plan.h"
 
 namespace accelerate {
 
-/// If a hostfile is set, replaces `argv` with an `mpirun` command, which
+/// If a hostfile is set, replaces `plan.argv` with an `mpirun` command, which
 /// becomes the only process that the launcher monitors. `mpirun` assigns ranks
 /// and machines to the processes of the job. The settings are passed to these
 /// processes as environment variables.
@@ -20,12 +17,7 @@ namespace accelerate {
 /// `free_port` becomes MASTER_PORT when the user set no port and the job runs
 /// on one machine. Throws `ConfigError` for flags that have no effect with
 /// `mpirun`.
-void use_mpirun(
-    Settings& settings,
-    std::vector<std::string>& argv,
-    const Hardware& hardware,
-    const Environment& environment,
-    const std::string& free_port);
+void use_mpirun(LaunchPlan& plan, const std::string& free_port);
 
 /// Whether `use_mpirun` needs a free port.
 bool needs_free_mpirun_port(const Settings& settings);

@@ -208,8 +208,8 @@ class ACCELERATE_API Accelerator {
   /// its number of tokens). For use with `AccumulationWeighting::weighted`.
   [[nodiscard]] Region accumulate(double weight);
   /// Like `accumulate()`, but takes models, as Python's API does. All prepared
-  /// models accumulate gradients, not only the given models. Throws
-  /// `StateError` for a model that was not prepared.
+  /// models accumulate gradients, not only `models`. Throws `StateError` for a
+  /// model that was not prepared.
   template <detail::ModelLike... Models>
     requires(sizeof...(Models) > 0)
   [[nodiscard]] Region accumulate(Models&... models) {
@@ -219,7 +219,7 @@ class ACCELERATE_API Accelerator {
 
   /// Opens a region in which backward passes do not synchronize gradients:
   /// `.grad` holds only this process's gradients. Applies to all prepared
-  /// models, or only to the given model.
+  /// models, or only to `model` if it is passed.
   [[nodiscard]] Region no_sync();
   template <detail::ModelLike Model>
   [[nodiscard]] Region no_sync(Model& model) {

@@ -51,8 +51,8 @@ class GraphedCall {
   auto operator()(const Nests&... nests) {
     using Result = std::invoke_result_t<Function&, const Nests&...>;
     const std::tuple<Nests...> arguments(nests...);
-    // A replay does not call the function: its result has the structure of the
-    // last call that did.
+    // A replay does not call the function. Its result has the structure that
+    // the function returned in the last call that ran it.
     static_assert(
         std::is_void_v<Result> ||
             std::is_same_v<Result, std::remove_cvref_t<Result>>,
@@ -68,7 +68,7 @@ class GraphedCall {
             auto structure = std::make_shared<Result>(
                 std::apply(function_, with_tensors(arguments, inputs)));
             const auto tensors = tensors_of(*structure);
-            // Without the tensors, which would keep the autograd graph alive.
+            // Drops the tensors, which would keep the autograd graph alive.
             *structure = with_tensors(
                 *structure, std::vector<at::Tensor>(tensors.size()));
             structure_ = structure;

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,11 +31,6 @@ struct AutocastPolicy {
   c10::DeviceType device = c10::DeviceType::CPU;
   Precision precision = Precision::no;
   AutocastKwargs autocast = {};
-  /// Whether the model may capture its steps as CUDA graphs.
-  bool record_steps = false;
-  /// Why the model may not capture its steps; the model prints this reason in a
-  /// note. Empty: no note.
-  std::string record_steps_disabled_reason = {};
 };
 
 namespace detail {

@@ -69,8 +69,7 @@ class ACCELERATE_API StateError : public Error {
   ~StateError() override;
 };
 
-/// This build or device does not support the operation; the text says which
-/// build or device supports it.
+/// This build or device does not support the operation or value.
 class ACCELERATE_API UnsupportedError : public Error {
  public:
   using Error::Error;

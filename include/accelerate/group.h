@@ -85,6 +85,35 @@ struct PadOptions {
   bool pad_first = false;
 };
 
+/// An operation that `Group::start_*` began.
+///
+/// A `Pending` that is destroyed before `wait` leaves the operation running;
+/// its result and its errors are lost.
+class ACCELERATE_API Pending {
+ public:
+  /// A finished operation.
+  Pending();
+  Pending(Pending&&) noexcept;
+  Pending& operator=(Pending&&) noexcept;
+  ~Pending();
+
+  /// For tensors in host memory, returns when the operation has finished. For
+  /// tensors on a device, makes the device's current stream wait and returns
+  /// immediately. Further calls do nothing.
+  ///
+  /// Throws the errors of a collective: a `DistributedError` names the ranks
+  /// that exited or did not reach the call, and makes the group unusable.
+  void wait();
+
+ private:
+  friend class Group;
+  friend class GroupCall;
+  struct State;
+  explicit Pending(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
 /// A process group: the ranks 0 … size-1 that call the same collectives.
 ///
 /// A handle: copies refer to the same process group. In a group of one rank
@@ -169,46 +198,52 @@ class ACCELERATE_API Group {
   /// Overwrites the list with the list from rank `from`. Collective.
   void broadcast_object_list(std::vector<Json>& objects, int from = 0) const;
 
+  /// Whether collectives work on tensors of `device` in place. Tensors on any
+  /// other device are copied to host memory and back.
+  bool supports(c10::Device device) const;
+
+  // The functions `start_*` begin an operation and return without waiting for
+  // its result:
+  //
+  //     Pending pending = group.start_all_reduce(bucket);
+  //     …
+  //     pending.wait();
+  //
+  // They first wait until every rank has reached the call, to compare the calls
+  // as every collective does. The tensors must be contiguous, and must not be
+  // used before `Pending::wait` has returned.
+
+  /// Replaces `tensor` on every rank with the reduction over all ranks.
+  /// Collective.
+  [[nodiscard]] Pending start_all_reduce(
+      const Tensor& tensor, Reduction reduction = Reduction::sum) const;
+  /// Reduces `input`, which has `size()` times as many elements as `output`.
+  /// Rank r gets the r-th part of the result in `output`. Collective.
+  [[nodiscard]] Pending start_reduce_scatter(
+      const Tensor& output,
+      const Tensor& input,
+      Reduction reduction = Reduction::sum) const;
+  /// Concatenates the tensors `input` from all ranks in `output`, which has
+  /// `size()` times as many elements. `input` may be this rank's part of
+  /// `output`. Collective.
+  [[nodiscard]] Pending start_all_gather(
+      const Tensor& output, const Tensor& input) const;
+  /// Overwrites `tensor` with the tensor from rank `from`. Collective.
+  [[nodiscard]] Pending start_broadcast(
+      const Tensor& tensor, int from = 0) const;
+  /// Sends `tensor` to rank `to`, which must call `start_receive` with a tensor
+  /// of the same type and size. Not collective: nothing is compared.
+  [[nodiscard]] Pending start_send(const Tensor& tensor, int to) const;
+  [[nodiscard]] Pending start_receive(const Tensor& tensor, int from) const;
+
   /// Returns a tensor of `count` elements with the type of `like`. The tensor
-  /// is in shared memory, so that `backend().allreduce` does not copy it. If
-  /// the backend has no shared memory, returns an ordinary tensor. Collective.
+  /// is in shared memory, so that `start_all_reduce` does not copy it. If the
+  /// backend has no shared memory, returns an ordinary tensor. Collective.
   [[nodiscard]] Tensor allocate(std::int64_t count, const Tensor& like) const;
 
-  /// Announces that this rank begins `operation`, without waiting for the other
-  /// ranks. For code that starts operations directly on `backend()`.
-  void announce(const char* operation, const std::string& arguments = {}) const;
-  /// Whether every rank has reached the operation that this rank announced
-  /// last. Returns true after `settle`. Never waits. Always false before
-  /// `settle` if the ranks are on several machines.
-  bool all_announced() const;
-  /// Waits for the announcements from the other ranks and compares them.
-  /// Collective.
-  ///
-  /// Throws `MismatchError` if the announcements differ. Every later call on
-  /// the group calls `settle` first.
-  void settle() const;
-  /// Returns the sequence number of the last call on the group. Error messages
-  /// show this number.
-  std::uint64_t last_call() const;
-  /// Waits for an operation that was started on `backend()`, with the timeout
-  /// and errors of a collective. The error messages name `operation`.
-  void wait(
-      const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const;
-  /// Like `wait`, for an operation on `device_backend()`: only the current
-  /// stream waits; the program continues.
-  void wait_on_device(
-      const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const;
-
-  /// Returns the backend, for code that starts an operation and waits for it
-  /// later. The caller must `announce` each operation, so that the ranks can
-  /// compare their operations.
+  /// Returns the group as a LibTorch process group, for LibTorch's own classes.
   ///
   /// Throws `StateError` in a group of one rank, which has no backend.
-  c10d::Backend& backend() const;
-  /// Returns the backend for tensors on a device, or null if the group has no
-  /// such backend.
-  c10d::Backend* device_backend() const;
-  /// Returns the group as a LibTorch process group.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
 
   /// Makes every current and later call on this rank that waits for other ranks
@@ -216,6 +251,9 @@ class ACCELERATE_API Group {
   void abort() const;
 
  private:
+  friend class GroupCall;
+  friend class GroupBackends;
+  friend class Pending;
   class Impl;
   explicit Group(std::shared_ptr<Impl> impl);
 

@@ -75,6 +75,8 @@ struct JsonParseOptions {
   /// If the text is part of a file, the offset of the text in the file. Errors
   /// then name the byte offset in the file instead of the line and column.
   std::optional<std::size_t> byte_offset = std::nullopt;
+  /// Accepts `NaN`, `Infinity` and `-Infinity`, as Python does.
+  bool allow_nan = false;
 };
 
 struct JsonDumpOptions {
@@ -159,8 +161,9 @@ class ACCELERATE_API Json {
   /// Appends an element. If this value is null, it becomes an array.
   void push_back(Json element);
 
-  /// Parses standard JSON: UTF-8, no comments, no duplicate keys. Throws
-  /// `FormatError` with the text `source:line:column: what is wrong`.
+  /// Parses standard JSON: UTF-8, no comments, no duplicate keys; see
+  /// `JsonParseOptions` for `NaN`. Throws `FormatError` with the text
+  /// `source:line:column: what is wrong`.
   static Json parse(
       std::string_view text, const JsonParseOptions& options = {});
   /// Returns the value as JSON text. Throws `ArgumentError` for a string that

@@ -9,10 +9,10 @@
 // On its own, a scheduler takes one step per call to `step`. After `prepare`,
 // `step` follows the optimizer: it does nothing while gradients accumulate or
 // when the optimizer skipped its step; otherwise it takes the number of steps
-// that `SchedulerUnit` defines. With fp16, only the GPU knows whether a step
-// was skipped. The GPU then selects the learning rate itself, and the program
-// waits for the GPU only when it reads the scheduler's position or learning
-// rates.
+// that `SchedulerUnit` defines. With fp16, whether a step was skipped is known
+// only on the GPU. The GPU then selects the learning rate itself, and the
+// program waits for the GPU only when it reads the scheduler's position or
+// learning rates.
 #pragma once
 
 #include <cstdint>

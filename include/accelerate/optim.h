@@ -100,7 +100,7 @@ struct SGDParamState
 ///
 /// A parameter without a gradient is skipped, as in LibTorch. A parameter that
 /// is listed twice in a parameter group (tied weights) is updated once; a
-/// parameter that is in two groups throws `ArgumentError`. The state of a
+/// parameter in two groups is an error (`ArgumentError`). The state of a
 /// parameter is created in the first step in which the parameter has a
 /// gradient.
 ///
@@ -125,10 +125,10 @@ class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
   /// that were copied last.
   void refresh_lr();
   /// Sets the learning rate of a parameter group from one float on the device
-  /// of its parameters, for a schedule whose position only the device knows.
-  /// Steps use `rate` until the group's `lr` changes. If `rate` is undefined,
-  /// keeps the float that is on the device and assumes that it equals the
-  /// group's `lr`.
+  /// of its parameters, for a schedule whose position is known only on the
+  /// device. Steps use `rate` until the group's `lr` changes. If `rate` is
+  /// undefined, keeps the float that is on the device and assumes that it
+  /// equals the group's `lr`.
   void set_device_lr(std::size_t group, const at::Tensor& rate);
   /// Tells `step` whether a CUDA graph is being captured.
   void set_capturing(bool on) { capturing_ = on; }

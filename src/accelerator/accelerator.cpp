@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "accelerate/accelerator.h"
 
-#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <set>
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <torch/nn/module.h>
 
+#include "accelerate/autocast.h"
 #include "accelerate/clip_grad.h"
+#include "accelerate/data_loader_base.h"
 #include "accelerate/error.h"
-#include "accelerate/logging.h"
+#include "accelerate/lr_scheduler.h"
 #include "accelerator/accelerator_impl.h"
 #include "accelerator/graphed_function.h"
 #include "base/str_cat.h"
@@ -39,13 +41,6 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& tensors) {
     }
   }
   return gradients;
-}
-
-// Empty for a module on the stack or inside another object.
-std::optional<std::weak_ptr<torch::nn::Module>> holder_of(
-    torch::nn::Module& module) {
-  auto holder = module.weak_from_this();
-  return holder.expired() ? std::nullopt : std::optional(std::move(holder));
 }
 
 }  // namespace
@@ -86,14 +81,10 @@ void Accelerator::prepare_model(
   if (options.device_placement.value_or(impl_->options.device_placement)) {
     with_memory_errors(device(), [&] { model.to(device()); });
   }
-  PreparedModel prepared;
-  prepared.module = &model;
-  prepared.holder = holder_of(model);
+  PreparedModel prepared(model);
   prepared.evaluation_mode = options.evaluation_mode;
-  prepared.parameters = parameters_of(model);
-  prepared.buffers = named_tensors(model.named_buffers());
-  impl_->add_model(std::move(prepared));
-  impl_->prepare_autocast(model);
+  impl_->objects.add_model(std::move(prepared));
+  impl_->set_up(model);
 }
 
 void Accelerator::prepare_parameters(
@@ -116,86 +107,62 @@ void Accelerator::prepare_parameters(
     prepared.buffers.names.push_back(str_cat("buffer.", i));
     prepared.buffers.tensors.push_back(buffers[i]);
   }
-  impl_->add_model(std::move(prepared));
+  impl_->objects.add_model(std::move(prepared));
 }
 
-// A tied weight that an optimizer lists twice would be updated twice.
 void Accelerator::prepare_optimizer(torch::optim::Optimizer& optimizer) {
-  std::set<const void*> seen;
-  std::size_t repeated = 0;
-  for (auto& group : optimizer.param_groups()) {
-    repeated += std::erase_if(group.params(), [&](const Tensor& parameter) {
-      return !seen.insert(parameter.unsafeGetTensorImpl()).second;
-    });
-  }
-  if (repeated > 0 && PartialState::is_initialized()) {
-    get_logger("accelerate")
-        .warning(str_cat(
-            "the optimizer listed ",
-            repeated,
-            repeated == 1
-                ? " shared parameter more than once; it is now updated only "
-                  "once"
-                : " shared parameters more than once; each is now updated only "
-                  "once"));
-  }
-  impl_->scaling->attach(optimizer);
-  impl_->add_optimizer(optimizer);
+  remove_repeated_parameters(optimizer);
+  impl_->training.scaling()->attach(optimizer);
+  impl_->objects.add_optimizer(optimizer);
 }
 
 void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
   if (scheduler.is_attached()) {
     return;
   }
-  auto context = std::make_shared<SchedulerContext>();
-  context->sync_gradients = [state = impl_->gradients] {
-    return state->sync_gradients;
-  };
-  context->step_was_skipped = [scaling = impl_->scaling] {
-    return scaling->step_was_skipped();
-  };
-  context->deferred_skip_flag = [scaling = impl_->scaling] {
-    return scaling->deferred_skip_flag();
-  };
-  context->num_processes = num_processes();
+  auto context = impl_->training.make_scheduler_context();
   context->split_batches = split_batches();
   context->step_with_optimizer = impl_->options.step_scheduler_with_optimizer;
-  context->adjust_scheduler = impl_->accumulation.plugin().adjust_scheduler;
   context->unit = impl_->options.scheduler_unit;
-  if (num_processes() > 1 && is_main_process()) {
+  if (context->num_processes > 1 && is_main_process()) {
     std::cerr << describe_unit(*context) + "\n" << std::flush;
   }
-  impl_->add_scheduler(scheduler, context);
+  impl_->objects.add_scheduler(scheduler, context);
   scheduler.attach(std::move(context));
 }
 
 void Accelerator::prepare_data_loader(
     DataLoaderBase& loader, std::optional<bool> device_placement) {
   ShardOptions shard;
-  shard.process_index = process_index();
-  shard.num_processes = num_processes();
-  shard.group = group();
+  const Mesh& mesh = impl_->data_mesh();
+  shard.process_index = mesh.data_rank();
+  shard.num_processes = mesh.data_size();
+  shard.group = mesh.data_group();
   if (device_placement.value_or(impl_->options.device_placement)) {
     shard.device = device();
   }
   shard.configuration = impl_->data;
   shard.rng_types = impl_->options.rng_types;
-  shard.gradient_state = impl_->gradients;
+  shard.gradient_state = impl_->training.gradients();
   loader.shard(shard);
-  impl_->add_loader(loader);
+  impl_->objects.add_loader(loader);
 }
 
 void Accelerator::backward(const Tensor& loss, const BackwardOptions& options) {
-  with_memory_errors(device(), [&] { impl_->backward(loss, options); });
+  with_memory_errors(device(), [&] {
+    if (impl_->training.backward(loss, options)) {
+      impl_->checkpoints.reserve_memory();
+    }
+  });
 }
 
 Region Accelerator::accumulate() {
-  impl_->accumulation.begin_micro_step(*impl_->gradients, std::nullopt);
+  impl_->training.begin_micro_step(std::nullopt);
   return Region(nullptr);
 }
 
 Region Accelerator::accumulate(double weight) {
-  impl_->accumulation.begin_micro_step(*impl_->gradients, weight);
+  impl_->training.begin_micro_step(weight);
   return Region(nullptr);
 }
 
@@ -205,26 +172,20 @@ detail::GraphedFunction Accelerator::make_graph(const GraphOptions& options) {
 }
 
 Region Accelerator::no_sync() {
-  ++impl_->no_sync_depth;
-  return Region([this] { --impl_->no_sync_depth; });
+  SyncRegions& regions = impl_->training.regions();
+  regions.begin_no_sync();
+  return Region([&regions] { regions.end_no_sync(); });
 }
 
 Region Accelerator::train_locally() {
-  ++impl_->no_sync_depth;
-  ++impl_->local_trainers;
-  return Region([this] {
-    --impl_->no_sync_depth;
-    --impl_->local_trainers;
-  });
+  SyncRegions& regions = impl_->training.regions();
+  regions.begin_local_training();
+  return Region([&regions] { regions.end_local_training(); });
 }
 
 void Accelerator::check_prepared(
     const torch::nn::Module& model, const char* caller) const {
-  const bool known = std::any_of(
-      impl_->models.begin(), impl_->models.end(), [&](auto& prepared) {
-        return prepared.module == &model;
-      });
-  if (!known) {
+  if (!impl_->objects.contains(model)) {
     throw StateError(
         str_cat(caller, " got a model that was not prepared"),
         "pass it to prepare() first");
@@ -233,16 +194,18 @@ void Accelerator::check_prepared(
 
 Region Accelerator::no_sync_of(const torch::nn::Module& model) {
   check_prepared(model, "no_sync");
-  ++impl_->local_models[&model];
-  return Region([this, model = &model] { --impl_->local_models[model]; });
+  SyncRegions& regions = impl_->training.regions();
+  regions.begin_no_sync(model);
+  return Region([&regions, &model] { regions.end_no_sync(model); });
 }
 
 void Accelerator::trigger_sync_in_backward() {
-  impl_->sync_triggered = true;
+  impl_->training.regions().trigger();
 }
 
 Region Accelerator::join_uneven_inputs(std::optional<bool> even_batches) {
-  if (use_distributed() && impl_->accumulation.plugin().sync_each_batch) {
+  if (use_distributed() &&
+      impl_->training.accumulation().plugin().sync_each_batch) {
     throw UnsupportedError(
         "`join_uneven_inputs` does not work with `sync_each_batch`: a process "
         "without batches does not know which backward passes of the other "
@@ -250,22 +213,21 @@ Region Accelerator::join_uneven_inputs(std::optional<bool> even_batches) {
         "set `sync_each_batch` to false");
   }
   std::vector<std::pair<DataLoaderBase*, bool>> before;
-  for (DataLoaderBase* loader : impl_->loaders()) {
+  for (DataLoaderBase* loader : impl_->objects.loaders()) {
     before.emplace_back(loader, loader->even_batches());
     loader->set_even_batches(even_batches.value_or(loader->even_batches()));
   }
-  impl_->joining = use_distributed();
-  impl_->join_steps = 0;
+  impl_->training.begin_joining();
   const int exceptions = std::uncaught_exceptions();
   return Region([this, before, exceptions] {
     for (const auto& [loader, even] : before) {
       loader->set_even_batches(even);
     }
     // After an exception the other processes detect that this one exited.
-    if (impl_->joining && std::uncaught_exceptions() == exceptions) {
-      impl_->join();
+    if (std::uncaught_exceptions() == exceptions) {
+      impl_->training.join();
     }
-    impl_->joining = false;
+    impl_->training.stop_joining();
   });
 }
 
@@ -284,14 +246,13 @@ void Accelerator::clip_grad_value_(
 
 std::unique_ptr<AutocastGuard> Accelerator::autocast(
     const AutocastKwargs& kwargs) {
-  return std::make_unique<AutocastGuard>(
-      device().type(), impl_->precision, kwargs);
+  return impl_->precision.guard(kwargs);
 }
 
 // The loader knows which rows are real: the first `valid_rows()` of a batch.
 std::vector<Tensor> Accelerator::gather_real_rows(
     const std::vector<Tensor>& tensors) const {
-  const LoaderPosition* loader = impl_->gradients->active();
+  const LoaderPosition* loader = impl_->training.gradients()->active();
   std::vector<Tensor> rows = tensors;
   if (loader != nullptr && loader->valid_rows() < loader->rows()) {
     for (Tensor& tensor : rows) {
@@ -300,18 +261,18 @@ std::vector<Tensor> Accelerator::gather_real_rows(
       }
     }
   }
-  return group().gather(rows);
+  return impl_->data_mesh().data_group().gather(rows);
 }
 
 std::vector<Json> Accelerator::gather_for_metrics(
     const std::vector<Json>& objects) const {
-  const LoaderPosition* loader = impl_->gradients->active();
+  const LoaderPosition* loader = impl_->training.gradients()->active();
   std::vector<Json> real = objects;
   if (loader != nullptr &&
       static_cast<std::int64_t>(objects.size()) == loader->rows()) {
     real.resize(static_cast<std::size_t>(loader->valid_rows()));
   }
-  return group().gather_object(real);
+  return impl_->data_mesh().data_group().gather_object(real);
 }
 
 std::unique_ptr<Profiler> Accelerator::profile() const {
@@ -337,24 +298,27 @@ bool Accelerator::check_trigger() {
 const PartialState& Accelerator::state() const {
   return impl_->state;
 }
+std::int64_t Accelerator::step() const {
+  return impl_->training.updates();
+}
 Precision Accelerator::mixed_precision() const {
-  return impl_->precision;
+  return impl_->precision.precision();
 }
 
 bool Accelerator::sync_gradients() const {
-  return impl_->gradients->sync_gradients;
+  return impl_->training.gradients()->sync_gradients;
 }
 void Accelerator::set_sync_gradients(bool sync) {
-  impl_->gradients->sync_gradients = sync;
+  impl_->training.gradients()->sync_gradients = sync;
 }
 std::int64_t Accelerator::gradient_accumulation_steps() const {
-  return impl_->accumulation.plugin().num_steps;
+  return impl_->training.accumulation().plugin().num_steps;
 }
 void Accelerator::set_gradient_accumulation_steps(std::int64_t steps) {
-  impl_->accumulation.set_num_steps(steps);
+  impl_->training.accumulation().set_num_steps(steps);
 }
 bool Accelerator::optimizer_step_was_skipped() const {
-  return impl_->scaling->step_was_skipped();
+  return impl_->training.scaling()->step_was_skipped();
 }
 bool Accelerator::split_batches() const {
   return impl_->data.split_batches;
@@ -367,7 +331,7 @@ bool Accelerator::even_batches() const {
 }
 void Accelerator::set_even_batches(bool even) {
   impl_->data.even_batches = even;
-  for (DataLoaderBase* loader : impl_->loaders()) {
+  for (DataLoaderBase* loader : impl_->objects.loaders()) {
     loader->set_even_batches(even);
   }
 }
@@ -385,9 +349,9 @@ void Accelerator::forget_prepared() {
 
 void Accelerator::end_training() {
   wait_for_checkpoint();
-  impl_->checkpoints->close_writer();
+  impl_->checkpoints.close_writer();
   wait_for_everyone();
-  impl_->models.clear();
+  impl_->objects.clear_models();
   impl_->state.destroy_process_group();
 }
 

@@ -2,7 +2,6 @@
 #include "accelerator/graphed_function.h"
 
 #include <algorithm>
-#include <iostream>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -12,9 +11,6 @@
 #include "base/str_cat.h"
 #include "comm/launcher_link.h"
 #include "device/device_library.h"
-#include "device/error_line.h"
-#include "device/fused_blocks.h"
-#include "device/graph_cache.h"
 #include "optim/state_tensors.h"
 
 namespace accelerate {
@@ -22,12 +18,20 @@ namespace {
 
 using Tensors = detail::GraphedFunction::Tensors;
 
-std::string key_of(const Tensors& inputs) {
-  std::string key;
-  for (const at::Tensor& input : inputs) {
-    key += str_cat(input.scalar_type(), input.sizes(), input.strides(), ";");
+StepRecorderOptions recorder_options(const GraphOptions& options) {
+  if (options.warmup_steps < 1 || options.max_graphs < 0) {
+    throw ArgumentError(
+        str_cat(
+            "`warmup_steps` is ",
+            options.warmup_steps,
+            " and `max_graphs` is ",
+            options.max_graphs),
+        "pass at least 1 for `warmup_steps` and at least 0 for `max_graphs`");
   }
-  return key;
+  return {
+      .warmup_calls = options.warmup_steps,
+      .max_graphs = options.max_graphs,
+      .distinguishes_strides = true};
 }
 
 // A result that keeps its autograd graph alive would also keep nodes alive that
@@ -40,15 +44,29 @@ Tensors detached(const Tensors& tensors) {
   return results;
 }
 
-Tensors copies_of(const Tensors& tensors) {
-  Tensors copies;
-  for (const at::Tensor& tensor : tensors) {
-    copies.push_back(tensor.detach().clone());
-  }
-  return copies;
-}
-
 }  // namespace
+
+// One graph, and what a replay must do on the CPU.
+struct detail::GraphedFunction::Impl::Captured : CapturedStep {
+  explicit Captured(Impl& function) : owner(function) {}
+
+  Tensors replay() override {
+    const at::NoGradGuard guard;
+    owner.refresh_learning_rates();
+    graph->replay();
+    owner.count_replayed(updates);
+    Tensors copies;
+    for (const at::Tensor& output : outputs) {
+      copies.push_back(output.clone());
+    }
+    return copies;
+  }
+
+  Impl& owner;
+  std::unique_ptr<DeviceGraph> graph;
+  Tensors outputs;
+  std::int64_t updates = 0;  // Optimizer updates in one call.
+};
 
 detail::GraphedFunction::GraphedFunction(std::shared_ptr<Impl> impl)
     : impl_(std::move(impl)) {
@@ -71,51 +89,45 @@ std::string detail::GraphedFunction::why_not() const {
 
 detail::GraphedFunction::Impl::Impl(
     Accelerator::Impl& accelerator, const GraphOptions& options)
-    : accelerator_(accelerator), options_(options) {
-  if (options.warmup_steps < 1 || options.max_graphs < 0) {
-    throw ArgumentError(
-        str_cat(
-            "`warmup_steps` is ",
-            options.warmup_steps,
-            " and `max_graphs` is ",
-            options.max_graphs),
-        "pass at least 1 for `warmup_steps` and at least 0 for `max_graphs`");
-  }
+    : accelerator_(accelerator), recorder_(*this, recorder_options(options)) {
 }
 
-void detail::GraphedFunction::Impl::warn_once(const std::string& reason) {
-  if (std::exchange(why_not_, reason).empty()) {
-    std::cerr << str_cat("warning: CUDA graphs are off: ", reason, "\n")
-              << std::flush;
-  }
+Tensors detail::GraphedFunction::Impl::run(
+    const Tensors& inputs, const Body& body) {
+  return recorder_.run("", inputs, [&](const Tensors& tensors) {
+    return detached(body(tensors));
+  });
+}
+
+c10::Device detail::GraphedFunction::Impl::device() const {
+  return accelerator_.state.device();
 }
 
 std::string detail::GraphedFunction::Impl::obstacle(
     const Tensors& inputs) const {
-  if (accelerator_.state.device().is_cpu()) {
+  if (device_backend_of(device()) == nullptr) {
     return "there is no GPU";
   }
-  if (accelerator_.state.use_distributed() ||
-      accelerator_.state.group().device_backend() != nullptr) {
-    return "the ranks synchronize on the CPU in each backward pass";
+  if (std::string reason = accelerator_.strategy->capture_obstacle();
+      !reason.empty()) {
+    return reason;
   }
-  if (accelerator_.accumulation.plugin().num_steps != 1) {
+  if (accelerator_.training.accumulation().plugin().num_steps != 1) {
     return "with gradient accumulation, not every step does the same work";
   }
-  for (torch::optim::Optimizer* optimizer : accelerator_.optimizers()) {
+  for (torch::optim::Optimizer* optimizer : accelerator_.objects.optimizers()) {
     if (dynamic_cast<FusedOptimizer*>(optimizer) == nullptr) {
       return "a prepared optimizer comes from LibTorch and counts its steps on "
              "the CPU; use accelerate's optimizer instead";
     }
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined() ||
-        inputs[i].device() != accelerator_.state.device()) {
+    if (!inputs[i].defined() || inputs[i].device() != device()) {
       return str_cat(
           "input tensor ",
           i,
           " must be on ",
-          accelerator_.state.device().str(),
+          device().str(),
           inputs[i].defined() ? ", but it is on " + inputs[i].device().str()
                               : ", but it is undefined");
     }
@@ -123,53 +135,22 @@ std::string detail::GraphedFunction::Impl::obstacle(
   return {};
 }
 
-Tensors detail::GraphedFunction::Impl::run(
-    const Tensors& inputs, const Body& user_body) {
-  // Models inside must not capture graphs of their own.
-  const Body body = [&](const Tensors& tensors) {
-    const GraphCache::Pause pause;
-    return user_body(tensors);
-  };
-  if (const std::string reason = obstacle(inputs); !reason.empty()) {
-    warn_once(reason);
-    return detached(body(inputs));
-  }
-  clear_if_moved();
-  CapturedGraph& captured = graphs_[key_of(inputs)];
-  if (captured.graph) {
-    return replay(captured, inputs);
-  }
-  if (captured.failed || captured.calls++ < options_.warmup_steps) {
-    return detached(body(inputs));
-  }
-  if (num_graphs_ == options_.max_graphs) {
-    captured.failed = true;
-    warn_once(str_cat(
-        "there are more than ", num_graphs_, " combinations of input shapes"));
-    return detached(body(inputs));
-  }
-  if (!capture(captured, inputs, body)) {
-    captured.failed = true;
-    return detached(body(inputs));
-  }
-  // Capturing computes nothing, so this call also replays the graph; that
-  // replay is not counted.
-  --num_replays_;
-  accelerator_.updates -= captured.updates;
-  return replay(captured, inputs);
+std::optional<std::string> detail::GraphedFunction::Impl::why_eager(
+    const Tensors& inputs) {
+  std::string reason = obstacle(inputs);
+  return reason.empty() ? std::nullopt : std::optional(std::move(reason));
 }
 
-std::vector<const void*> detail::GraphedFunction::Impl::current_addresses()
-    const {
+std::vector<const void*> detail::GraphedFunction::Impl::addresses() {
   std::vector<const void*> addresses;
-  for (const PreparedModel& model : accelerator_.models) {
+  for (const PreparedModel& model : accelerator_.objects.models()) {
     for (const NamedTensors* named : {&model.parameters, &model.buffers}) {
       for (const at::Tensor& tensor : named->tensors) {
         addresses.push_back(tensor.const_data_ptr());
       }
     }
   }
-  for (torch::optim::Optimizer* optimizer : accelerator_.optimizers()) {
+  for (torch::optim::Optimizer* optimizer : accelerator_.objects.optimizers()) {
     for (const at::Tensor& tensor : state_tensors(*optimizer)) {
       addresses.push_back(tensor.defined() ? tensor.const_data_ptr() : nullptr);
     }
@@ -177,92 +158,67 @@ std::vector<const void*> detail::GraphedFunction::Impl::current_addresses()
   return addresses;
 }
 
-void detail::GraphedFunction::Impl::clear_if_moved() {
-  if (num_graphs_ > 0 && addresses_ != current_addresses()) {
-    graphs_.clear();
-    pool_ = nullptr;
-    num_graphs_ = 0;
-  }
-}
-
-bool detail::GraphedFunction::Impl::capture(
-    CapturedGraph& captured, const Tensors& inputs, const Body& body) {
+std::shared_ptr<CapturedStep> detail::GraphedFunction::Impl::capture(
+    CaptureDevice& device, const Tensors& inputs, const Body& body) {
   if (has_gradients()) {
-    warn_once(
+    throw StateError(
         "gradients are left over from an earlier step; call `zero_grad` inside "
         "the step");
-    return false;
   }
-  DeviceBackend& device = *device_backend_of(accelerator_.state.device());
-  auto graph = device.make_graph(accelerator_.state.device().index(), pool_);
-  captured.inputs = copies_of(inputs);
-  const std::int64_t updates_before = accelerator_.updates;
-  Tensors outputs;
-  std::string failure;
+  auto captured = std::make_shared<Captured>(*this);
+  captured->graph = device.make_graph();
+  TrainingStep& training = accelerator_.training;
+  const std::int64_t updates_before = training.updates();
   set_capturing(true);
   try {
-    graph->capture([&] { outputs = detached(body(captured.inputs)); });
-    failure = has_gradients() ? "the step leaves gradients behind; call "
-                                "`zero_grad` inside the step"
-                              : "";
-  } catch (const std::exception& error) {
-    failure = error_line(error);
+    captured->graph->capture([&] { captured->outputs = body(inputs); });
+    if (has_gradients()) {
+      throw StateError(
+          "the step leaves gradients behind; call `zero_grad` inside the step");
+    }
+  } catch (...) {
+    set_capturing(false);
+    drop_gradients();
+    training.set_updates(updates_before);
+    throw;
   }
   set_capturing(false);
-  if (!failure.empty()) {
-    drop_gradients();
-    accelerator_.updates = updates_before;
-    captured.inputs.clear();
-    warn_once(failure);
-    return false;
-  }
-  captured.updates = accelerator_.updates - updates_before;
-  captured.outputs = std::move(outputs);
-  captured.graph = std::move(graph);
-  pool_ = pool_ != nullptr ? pool_ : captured.graph.get();
-  addresses_ = current_addresses();
-  ++num_graphs_;
-  return true;
+  // Nothing has been computed yet: the replay counts the updates.
+  captured->updates = training.updates() - updates_before;
+  training.set_updates(updates_before);
+  return captured;
 }
 
-Tensors detail::GraphedFunction::Impl::replay(
-    CapturedGraph& captured, const Tensors& inputs) {
-  const at::NoGradGuard guard;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    captured.inputs[i].copy_(inputs[i]);
+void detail::GraphedFunction::Impl::count_replayed(std::int64_t updates) {
+  TrainingStep& training = accelerator_.training;
+  training.add_updates(updates);
+  if (updates > 0) {
+    report_step_to_launcher(training.updates());
   }
-  for (torch::optim::Optimizer* optimizer : accelerator_.optimizers()) {
-    dynamic_cast<FusedOptimizer&>(*optimizer).refresh_lr();
-  }
-  if (const FusedBlocks* const blocks = fused_blocks()) {
-    blocks->before_replay();
-  }
-  captured.graph->replay();
-  ++num_replays_;
-  accelerator_.updates += captured.updates;
-  if (captured.updates > 0) {
-    report_step_to_launcher(accelerator_.updates);
-  }
-  if (GradScaler* scaler = accelerator_.scaling->scaler()) {
+  if (GradScaler* scaler = training.scaling()->scaler()) {
     scaler->clear_cached_skip();
   }
-  return copies_of(captured.outputs);
+}
+
+void detail::GraphedFunction::Impl::refresh_learning_rates() {
+  for (torch::optim::Optimizer* optimizer : accelerator_.objects.optimizers()) {
+    dynamic_cast<FusedOptimizer&>(*optimizer).refresh_lr();
+  }
 }
 
 void detail::GraphedFunction::Impl::set_capturing(bool on) {
-  for (torch::optim::Optimizer* optimizer : accelerator_.optimizers()) {
-    auto& fused = dynamic_cast<FusedOptimizer&>(*optimizer);
-    if (on) {
-      fused.refresh_lr();
-    }
-    fused.set_capturing(on);
+  if (on) {
+    refresh_learning_rates();
+  }
+  for (torch::optim::Optimizer* optimizer : accelerator_.objects.optimizers()) {
+    dynamic_cast<FusedOptimizer&>(*optimizer).set_capturing(on);
   }
 }
 
 bool detail::GraphedFunction::Impl::has_gradients() const {
   return std::any_of(
-      accelerator_.models.begin(),
-      accelerator_.models.end(),
+      accelerator_.objects.models().begin(),
+      accelerator_.objects.models().end(),
       [](const PreparedModel& model) {
         return std::any_of(
             model.parameters.tensors.begin(),
@@ -274,7 +230,7 @@ bool detail::GraphedFunction::Impl::has_gradients() const {
 }
 
 void detail::GraphedFunction::Impl::drop_gradients() {
-  for (const PreparedModel& model : accelerator_.models) {
+  for (const PreparedModel& model : accelerator_.objects.models()) {
     for (const at::Tensor& parameter : model.parameters.tensors) {
       parameter.mutable_grad().reset();
     }

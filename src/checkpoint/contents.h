@@ -13,8 +13,35 @@
 
 namespace accelerate {
 
+/// Which ranks list a range, and which of them save it.
+enum class RangeOwner {
+  this_rank,   ///< other ranks may list other ranges of the same tensor; if
+               ///< several ranks list the same range, one of them saves it
+  every_rank,  ///< every rank lists the range with equal values; the ranks
+               ///< divide the work of saving it
+  main_rank,   ///< values may differ between ranks; rank 0 saves its own
+};
+
+/// Consecutive elements of a flattened tensor.
+struct TensorRange {
+  /// The name of the tensor.
+  std::string name;
+  /// The shape of the whole tensor.
+  std::vector<std::int64_t> shape;
+  /// The index of the first element.
+  std::int64_t offset = 0;
+  /// The elements, in any shape. The whole tensor has the same type.
+  at::Tensor values;
+  RangeOwner owner = RangeOwner::this_rank;
+};
+
+/// Returns each tensor as one range that every rank lists. The tensors must be
+/// the same on every rank.
+std::vector<TensorRange> replicated(const TensorMap& tensors);
+
 /// The state of a run, as seen by one rank. The keys of the maps are file names
-/// without an extension, such as `model` and `optimizer_1`.
+/// without an extension, such as `model` and `optimizer_1`. A key is either in
+/// `weights` or in `ranges`.
 struct CheckpointContents {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
@@ -31,30 +58,45 @@ struct CheckpointContents {
   /// of rank 0 are saved, in the same file as the `weights` that have the same
   /// key.
   std::map<std::string, TensorMap> main_weights = {};
-  /// Tensors that are the same on every rank. Each rank saves a range of the
-  /// flattened tensors.
-  std::map<std::string, TensorMap> ranges;
-  /// If false, rank 0 alone saves all `ranges`.
-  bool divides_ranges = true;
+  /// The ranges that this rank has; it may have none. The ranges of all ranks
+  /// must cover each tensor exactly once, except that several ranks may list
+  /// the same range.
+  std::map<std::string, std::vector<TensorRange>> ranges;
   /// JSON documents. Only the documents of rank 0 are saved.
   std::map<std::string, Json> documents;
   /// Tensors of this rank. Every rank saves its own.
   TensorMap rank_state;
 
-  /// Changes the contents so that only rank 0 saves `weights` and `ranges`; the
-  /// other ranks save just their `rank_state`. Needed when `weights` and
-  /// `ranges` are temporarily out of sync between ranks, as inside LocalSGD.
+  /// Changes the contents so that only rank 0 saves `weights` and the `ranges`
+  /// of `RangeOwner::every_rank`. Needed when they are temporarily out of sync
+  /// between ranks, as inside LocalSGD.
   void write_from_main_rank();
 };
 
-/// A verified checkpoint. The caller may keep the tensors in `ranges`, but must
-/// copy the tensors in `weights`, which may be views of mapped files.
+/// A range that a rank loads from a checkpoint.
+struct RangeRequest {
+  /// The name of the tensor.
+  std::string name;
+  /// The index of the first element in the flattened tensor.
+  std::int64_t offset = 0;
+  /// The number of elements.
+  std::int64_t length = 0;
+};
+
+/// A verified checkpoint. The caller may keep the tensors in `ranges` and
+/// `requested`, but must copy the tensors in `weights`, which may be views of
+/// mapped files.
 struct LoadedCheckpoint {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   std::int64_t iteration = 0;
   std::map<std::string, TensorMap> weights;
+  /// The whole tensors that the checkpoint contains as ranges.
   std::map<std::string, TensorMap> ranges;
+  /// The ranges that this rank requested, in the order of the requests. The
+  /// values are one-dimensional. A key is either here, or in `weights` or
+  /// `ranges`.
+  std::map<std::string, std::vector<TensorRange>> requested;
   std::map<std::string, Json> documents;
   /// The state of each rank, indexed by the rank that saved it. If each node
   /// has its own checkpoint, the states of ranks on other nodes are empty.

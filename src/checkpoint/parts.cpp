@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <iomanip>
 #include <sstream>
+#include <tuple>
 
 #include <ATen/core/Tensor.h>
 
+#include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "checkpoint_directory/checksum.h"
-#include "tensor_io/safetensors_dtype.h"
 
 namespace accelerate {
 namespace {
@@ -82,21 +82,68 @@ std::pair<std::int64_t, std::int64_t> elements_in_part(
       part + 1 == parts ? tensor.numel() : first_at(edge(part + 1))};
 }
 
-TensorMap ranges(const TensorMap& all, const int part, const int parts) {
-  TensorMap selected;
-  const std::uint64_t total = bytes_of(all);
-  std::uint64_t reached = 0;
-  for (const auto& [name, tensor] : all) {
-    const auto [first, last] =
-        elements_in_part(tensor, reached, total, part, parts);
-    if (first < last) {
-      selected.emplace(
-          range_name(name, first),
-          tensor.detach().contiguous().view({-1}).slice(0, first, last));
-    }
-    reached += tensor.nbytes();
+RangeEntry entry_of(const TensorRange& range) {
+  return {
+      range.name,
+      range.values.scalar_type(),
+      range.shape,
+      range.offset,
+      range.values.numel()};
+}
+
+void add_tensor(
+    RankRanges& to,
+    const TensorRange& range,
+    const std::int64_t first,
+    const std::int64_t last) {
+  if (first < last) {
+    to.tensors.emplace(
+        range_name(range.name, range.offset + first),
+        range.values.detach().contiguous().view({-1}).slice(0, first, last));
   }
-  return selected;
+}
+
+// Adds one of `to.writers` parts of the ranges that every rank lists.
+void add_divided(
+    RankRanges& to,
+    std::vector<const TensorRange*> divided,
+    const int rank,
+    const int world_size) {
+  std::ranges::sort(divided, {}, [](const TensorRange* range) {
+    return std::tie(range->name, range->offset);
+  });
+  std::uint64_t total = 0;
+  for (const TensorRange* range : divided) {
+    to.divided.push_back(entry_of(*range));
+    total += range->values.nbytes();
+  }
+  to.writers = total == 0 ? 0 : writers_for(total, world_size);
+  if (rank >= to.writers) {
+    return;
+  }
+  std::uint64_t reached = 0;
+  for (const TensorRange* range : divided) {
+    const auto [first, last] =
+        elements_in_part(range->values, reached, total, rank, to.writers);
+    add_tensor(to, *range, first, last);
+    reached += range->values.nbytes();
+  }
+}
+
+RankRanges ranges_of(
+    const std::vector<TensorRange>& all, const int rank, const int world_size) {
+  RankRanges ranges;
+  std::vector<const TensorRange*> divided;
+  for (const TensorRange& range : all) {
+    if (range.owner == RangeOwner::every_rank) {
+      divided.push_back(&range);
+    } else if (range.owner == RangeOwner::this_rank || rank == 0) {
+      ranges.own.push_back(entry_of(range));
+      add_tensor(ranges, range, 0, range.values.numel());
+    }
+  }
+  add_divided(ranges, std::move(divided), rank, world_size);
+  return ranges;
 }
 
 Json weight_index(
@@ -119,48 +166,27 @@ Json weight_index(
        {"weight_map", map}});
 }
 
-// The shapes, which flat ranges do not contain.
-Json shapes_of(const TensorMap& all) {
-  Json shapes = Json::object();
+std::map<std::string, std::string> layout_of(const TensorMap& all) {
+  std::map<std::string, std::string> layout;
   for (const auto& [name, tensor] : all) {
-    shapes[name] = Json::object(
-        {{"dtype", safetensors_name(tensor.scalar_type()).value_or("?")},
-         {"shape", tensor.sizes().vec()}});
+    layout[name] = describe_type(tensor.scalar_type(), tensor.sizes().vec());
   }
-  return shapes;
+  return layout;
 }
 
-// A digest of names, types and shapes, which determine who writes what.
-std::string layout_of(const TensorMap& all) {
-  std::string text;
-  for (const auto& [name, tensor] : all) {
-    text += str_cat(name, " ", c10::toString(tensor.scalar_type()));
-    for (const std::int64_t size : tensor.sizes()) {
-      text += str_cat(" ", size);
+std::map<std::string, std::string> layout_of(
+    const std::vector<RangeEntry>& divided) {
+  std::map<std::string, std::string> layout;
+  for (const RangeEntry& range : divided) {
+    std::string& text = layout[range.name];
+    if (text.empty()) {
+      text = describe_type(range.dtype, range.shape);
     }
-    text += "\n";
+    if (range.length != elements_in(range.shape)) {
+      text += str_cat(" ", describe_range(range.offset, range.length));
+    }
   }
-  return str_cat(
-      all.size(),
-      all.size() == 1 ? " tensor" : " tensors",
-      " (layout checksum ",
-      checksum_of(text),
-      ")");
-}
-
-void add_tensors(
-    Part& part,
-    const std::string& name,
-    const TensorMap& all,
-    const int rank,
-    const int world_size,
-    TensorMap (*choose)(const TensorMap&, int, int)) {
-  const int parts = writers_for(bytes_of(all), world_size);
-  part.layouts[name] = layout_of(all);
-  if (rank < parts) {
-    part.tensors.push_back(
-        {tensor_file_name(name, rank, parts), choose(all, rank, parts)});
-  }
+  return layout;
 }
 
 const TensorMap& main_weights_of(
@@ -170,14 +196,62 @@ const TensorMap& main_weights_of(
   return found == contents.main_weights.end() ? none : found->second;
 }
 
+void add_weights(
+    Part& part,
+    const CheckpointContents& contents,
+    const int rank,
+    const int world_size) {
+  for (const auto& [key, tensors] : contents.weights) {
+    part.layouts[key] = layout_of(tensors);
+    const int parts = writers_for(bytes_of(tensors), world_size);
+    if (rank >= parts) {
+      continue;
+    }
+    TensorFile file{
+        tensor_file_name(key, rank, parts),
+        whole_tensors(tensors, rank, parts)};
+    if (rank == 0) {
+      const TensorMap& more = main_weights_of(contents, key);
+      file.tensors.insert(more.begin(), more.end());
+      if (parts > 1) {
+        part.documents.emplace_back(
+            key + ".safetensors.index.json",
+            weight_index(key, tensors, more, parts));
+      }
+    }
+    part.tensors.push_back(std::move(file));
+  }
+}
+
+void add_ranges(
+    Part& part,
+    const CheckpointContents& contents,
+    const int rank,
+    const int world_size) {
+  for (const auto& [key, all] : contents.ranges) {
+    if (contents.weights.contains(key)) {
+      throw InternalError(str_cat(
+          "`", key, "` is in the weights and in the ranges of a checkpoint"));
+    }
+    RankRanges ranges = ranges_of(all, rank, world_size);
+    if (!ranges.divided.empty()) {
+      part.layouts[key] = layout_of(ranges.divided);
+    }
+    part.ranges.emplace(key, std::move(ranges));
+  }
+}
+
 }  // namespace
 
-void CheckpointContents::write_from_main_rank() {
-  for (auto& [name, tensors] : weights) {
-    main_weights[name].merge(tensors);
-    tensors.clear();
+std::uint64_t Part::bytes() const {
+  std::uint64_t sum = 0;
+  for (const TensorFile& file : tensors) {
+    sum += bytes_of(file.tensors);
   }
-  divides_ranges = false;
+  for (const auto& [key, rank_ranges] : ranges) {
+    sum += bytes_of(rank_ranges.tensors);
+  }
+  return sum;
 }
 
 int writers_for(const std::uint64_t bytes, const int world_size) {
@@ -205,42 +279,32 @@ std::string range_name(const std::string& tensor, const std::int64_t offset) {
   return str_cat(tensor, "@", offset);
 }
 
+std::string describe_type(
+    const c10::ScalarType dtype, const std::vector<std::int64_t>& shape) {
+  return str_cat(dtype, at::IntArrayRef(shape));
+}
+
+std::string describe_range(
+    const std::int64_t offset, const std::int64_t length) {
+  return str_cat("[", offset, ", ", offset + length, ")");
+}
+
+std::int64_t elements_in(const std::vector<std::int64_t>& shape) {
+  return c10::multiply_integers(shape);
+}
+
 Part part_of(
     const CheckpointContents& contents, const int rank, const int world_size) {
   Part part;
-  for (const auto& [name, tensors] : contents.weights) {
-    add_tensors(part, name, tensors, rank, world_size, whole_tensors);
-    if (rank == 0) {
-      const TensorMap& more = main_weights_of(contents, name);
-      part.tensors.back().tensors.insert(more.begin(), more.end());
-    }
-  }
-  for (const auto& [name, tensors] : contents.ranges) {
-    if (contents.divides_ranges) {
-      add_tensors(part, name, tensors, rank, world_size, ranges);
-    } else if (rank == 0) {
-      add_tensors(part, name, tensors, rank, 1, ranges);
-      part.layouts.erase(name);
-    }
-  }
+  part.process_index = contents.process_index;
+  add_weights(part, contents, rank, world_size);
+  add_ranges(part, contents, rank, world_size);
   part.tensors.push_back(
       {rank_file_name(contents.process_index), contents.rank_state});
-  if (rank != 0) {
-    return part;
-  }
-  for (const auto& [name, tensors] : contents.weights) {
-    const int parts = writers_for(bytes_of(tensors), world_size);
-    if (parts > 1) {
-      part.documents.emplace_back(
-          name + ".safetensors.index.json",
-          weight_index(name, tensors, main_weights_of(contents, name), parts));
+  if (rank == 0) {
+    for (const auto& [name, document] : contents.documents) {
+      part.documents.emplace_back(name + ".json", document);
     }
-  }
-  for (const auto& [name, tensors] : contents.ranges) {
-    part.documents.emplace_back(name + ".shapes.json", shapes_of(tensors));
-  }
-  for (const auto& [name, document] : contents.documents) {
-    part.documents.emplace_back(name + ".json", document);
   }
   return part;
 }

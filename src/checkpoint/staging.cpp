@@ -77,15 +77,26 @@ void copy(at::Tensor& to, const at::Tensor& from, PageFiller* filler) {
       });
 }
 
+// Calls `visit` with each tensor that the rank may write.
+template <typename AnyPart, typename Visit>
+void for_each_tensor(AnyPart& part, const Visit& visit) {
+  for (auto& file : part.tensors) {
+    for (auto& [name, tensor] : file.tensors) {
+      visit(tensor);
+    }
+  }
+  for (auto& [key, ranges] : part.ranges) {
+    for (auto& [name, tensor] : ranges.tensors) {
+      visit(tensor);
+    }
+  }
+}
+
 // The offset of each tensor; tensors that share memory have the same offset.
 class Offsets {
  public:
   explicit Offsets(const Part& part) {
-    for (const TensorFile& file : part.tensors) {
-      for (const auto& [name, tensor] : file.tensors) {
-        add(tensor);
-      }
-    }
+    for_each_tensor(part, [&](const at::Tensor& tensor) { add(tensor); });
   }
 
   std::size_t bytes() const { return large_bytes_ + small_bytes_; }
@@ -202,21 +213,19 @@ void Staging::copy_in(Part& part) {
     filler = PageFiller::over(fresh_->data() + begin, end - begin);
   }
   std::set<std::size_t> copied;
-  for (TensorFile& file : part.tensors) {
-    for (auto& [name, tensor] : file.tensors) {
-      if (tensor.numel() == 0) {
-        tensor = tensor.detach().cpu();
-        continue;
-      }
-      const std::size_t offset = offsets.of(tensor);
-      at::Tensor staged = staged_view(tensor, offset);
-      if (copied.insert(offset).second) {
-        const bool fills = filler && filler->covers(fresh_->data() + offset);
-        copy(staged, tensor.detach(), fills ? filler.get() : nullptr);
-      }
-      tensor = std::move(staged);
+  for_each_tensor(part, [&](at::Tensor& tensor) {
+    if (tensor.numel() == 0) {
+      tensor = tensor.detach().cpu();
+      return;
     }
-  }
+    const std::size_t offset = offsets.of(tensor);
+    at::Tensor staged = staged_view(tensor, offset);
+    if (copied.insert(offset).second) {
+      const bool fills = filler && filler->covers(fresh_->data() + offset);
+      copy(staged, tensor.detach(), fills ? filler.get() : nullptr);
+    }
+    tensor = std::move(staged);
+  });
   if (fresh_) {
     fresh_->set_touched();
   }

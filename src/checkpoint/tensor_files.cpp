@@ -103,6 +103,16 @@ std::string read_header_bytes(
   return text;
 }
 
+// Runs `work` on this thread and on `threads` - 1 others.
+template <typename Work>
+void run_on_threads(const int threads, const Work& work) {
+  std::vector<std::jthread> workers;
+  for (int thread = 1; thread < threads; ++thread) {
+    workers.emplace_back([&] { work(); });
+  }
+  work();
+}
+
 struct Piece {
   std::uint64_t offset = 0;
   std::size_t bytes = 0;
@@ -278,6 +288,37 @@ void fill_from_mapping(
   file.filler = file.source ? filler : nullptr;
 }
 
+std::vector<std::string> read_file_ranges(
+    const std::vector<TensorFileToRead>& files,
+    const std::vector<FileRange>& ranges,
+    const int threads) {
+  std::vector<FileRange> pieces;
+  for (const FileRange& range : ranges) {
+    for (std::size_t at = 0; at < range.bytes; at += kPiece) {
+      pieces.push_back(
+          {.file = range.file,
+           .offset = range.offset + at,
+           .bytes = std::min(kPiece, range.bytes - at),
+           .to = range.to + at});
+    }
+  }
+  std::vector<std::string> problems(files.size());
+  std::mutex mutex;
+  std::atomic<std::size_t> next = 0;
+  run_on_threads(threads, [&] {
+    for (std::size_t i = next++; i < pieces.size(); i = next++) {
+      const FileRange& piece = pieces[i];
+      std::string problem = read_at(
+          files[piece.file].fd.get(), piece.to, piece.bytes, piece.offset);
+      if (!problem.empty()) {
+        const std::lock_guard lock(mutex);
+        problems[piece.file] = std::move(problem);
+      }
+    }
+  });
+  return problems;
+}
+
 std::vector<std::string> read_tensor_files(
     const std::vector<TensorFileToRead>& files, const int threads) {
   std::vector<std::unique_ptr<Reading>> readings;
@@ -285,13 +326,7 @@ std::vector<std::string> read_tensor_files(
     readings.push_back(std::make_unique<Reading>(file));
   }
   Queue queue(readings);
-  {
-    std::vector<std::jthread> workers;
-    for (int thread = 1; thread < threads; ++thread) {
-      workers.emplace_back([&] { queue.work(); });
-    }
-    queue.work();
-  }
+  run_on_threads(threads, [&] { queue.work(); });
   std::vector<std::string> problems;
   for (const auto& reading : readings) {
     problems.push_back(reading->problem());

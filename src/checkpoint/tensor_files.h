@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -57,6 +58,24 @@ TensorFileToRead open_tensor_file(
     const std::filesystem::path& path,
     const FileChecksum& expected,
     FileAccess access);
+
+/// Bytes of a file, and the memory that they are read into.
+struct FileRange {
+  /// The index of the file.
+  std::size_t file = 0;
+  std::uint64_t offset = 0;
+  std::size_t bytes = 0;
+  std::byte* to = nullptr;
+};
+
+/// Reads parts of the files with `threads` threads. Reads nothing else, so it
+/// cannot compare checksums.
+///
+/// Returns one string per file: the problem with the file, or an empty string.
+std::vector<std::string> read_file_ranges(
+    const std::vector<TensorFileToRead>& files,
+    const std::vector<FileRange>& ranges,
+    int threads);
 
 /// Reads every byte of the files with `threads` threads: copies each piece to
 /// its target, if there is one, and adds the piece to the checksum while it is

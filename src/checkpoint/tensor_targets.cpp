@@ -2,7 +2,6 @@
 #include "checkpoint/tensor_targets.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,19 +9,16 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "checkpoint/fresh_memory.h"
-#include "tensor_io/safetensors_dtype.h"
+#include "checkpoint/parts.h"
 #include "tensor_io/safetensors_view.h"
 
 namespace accelerate {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::shared_ptr<FreshMemory> memory_for(const std::size_t bytes) {
   return std::make_shared<FreshMemory>(
@@ -36,180 +32,93 @@ std::size_t bytes_of(const SafetensorsEntry& entry) {
   return static_cast<std::size_t>(entry.end - entry.begin);
 }
 
-/// A tensor that files contain as ranges.
-struct RangedTensor {
-  c10::ScalarType dtype = c10::ScalarType::Undefined;
-  std::vector<std::int64_t> shape;
-  std::size_t elements = 1;
-  /// Offset in the memory of all tensors.
-  std::size_t offset = 0;
-  /// First element and number of elements of each range.
-  std::vector<std::pair<std::size_t, std::size_t>> ranges;
-
-  std::size_t bytes() const { return elements * c10::elementSize(dtype); }
-};
-
-/// A range's tensor and first element: `head.weight.exp_avg@4096`.
-struct RangeName {
-  std::string tensor;
-  std::size_t first = 0;
-};
-
-RangeName split_range_name(const std::string& name, const fs::path& file) {
-  const auto at = name.rfind('@');
-  std::int64_t first = -1;
-  if (at != name.npos) {
-    const char* begin = name.data() + at + 1;
-    const char* end = name.data() + name.size();
-    const auto [reached, error] = std::from_chars(begin, end, first);
-    if (error != std::errc() || reached != end) {
-      first = -1;
-    }
-  }
-  if (first < 0) {
-    throw FormatError(str_cat(
-        file.string(),
-        ": `",
-        name,
-        "` is not the name of a range; expected a name such as "
-        "`weight@4096`"));
-  }
-  return {name.substr(0, at), static_cast<std::size_t>(first)};
+at::Tensor tensor_at(
+    std::byte* data,
+    const std::vector<std::int64_t>& shape,
+    const c10::ScalarType dtype,
+    const std::shared_ptr<FreshMemory>& memory) {
+  return at::from_blob(
+      data, shape, [memory](void*) {}, at::TensorOptions(dtype));
 }
 
-RangedTensor ranged_tensor(
-    const std::string& name, const Json& shape, const fs::path& folder) {
-  RangedTensor tensor;
-  const auto dtype = dtype_from_safetensors(shape.at("dtype").as_string());
-  if (!dtype) {
-    throw FormatError(str_cat(
-        folder.string(),
-        ": tensor `",
-        name,
-        "` has a type that LibTorch does not support"));
-  }
-  tensor.dtype = *dtype;
-  for (const Json& size : shape.at("shape").as_array()) {
-    tensor.shape.push_back(size.as_integer());
-    if (size.as_integer() < 0 ||
-        __builtin_mul_overflow(
-            tensor.elements,
-            static_cast<std::size_t>(size.as_integer()),
-            &tensor.elements)) {
-      throw FormatError(str_cat(
-          folder.string(),
-          ": tensor `",
-          name,
-          "` has an impossible dimension: ",
-          size.dump()));
-    }
-  }
-  return tensor;
+// Whether a `PageFiller` can fill the tensor: it is large and has one piece.
+bool is_fillable(const SavedTensor& tensor) {
+  return tensor.pieces.size() == 1 && tensor.bytes() >= kMinPageAlignedBytes;
 }
 
-/// The tensors of some files that consist of ranges, by name.
-class RangedTensors {
- public:
-  RangedTensors(const Json& shapes, const fs::path& folder) : folder_(folder) {
-    for (const auto& [name, shape] : shapes.as_object()) {
-      tensors_.emplace(name, ranged_tensor(name, shape, folder));
-    }
-  }
-
-  void add_range(const TensorFileToRead& file, const SafetensorsEntry& entry) {
-    const auto [name, first] = split_range_name(entry.name, file.path);
-    const auto found = tensors_.find(name);
-    if (found == tensors_.end() ||
-        found->second.dtype != dtype_of(entry, file.path.string())) {
-      throw FormatError(str_cat(
-          file.path.string(),
-          ": range `",
-          entry.name,
-          found == tensors_.end()
-              ? "` belongs to no tensor in the checkpoint"
-              : "` does not have the same type as the tensor it belongs to"));
-    }
-    found->second.ranges.emplace_back(
-        first, bytes_of(entry) / c10::elementSize(found->second.dtype));
-  }
-
-  /// The number of bytes of all tensors, and of the leading ones that a
-  /// `PageFiller` can fill: large tensors with a single range, each at the
-  /// beginning of a page.
-  struct Layout {
-    std::size_t bytes = 0;
-    std::size_t fillable = 0;
-  };
-  /// Assigns the offsets. Throws unless the ranges make up each tensor.
-  Layout arrange() {
-    Layout layout;
-    for (auto& [name, tensor] : tensors_) {
-      check_ranges(name, tensor);
+/// The positions of tensors in one memory. Those that a `PageFiller` can fill
+/// come first, each at the beginning of a page.
+struct MemoryLayout {
+  explicit MemoryLayout(const SavedTensors& tensors) {
+    for (const auto& [name, tensor] : tensors) {
       if (is_fillable(tensor)) {
-        tensor.offset = layout.fillable;
-        layout.fillable += aligned_to_pages(tensor.bytes());
+        offsets[name] = fillable;
+        fillable += aligned_to_pages(tensor.bytes());
       }
     }
-    layout.bytes = layout.fillable;
-    for (auto& [name, tensor] : tensors_) {
+    bytes = fillable;
+    for (const auto& [name, tensor] : tensors) {
       if (!is_fillable(tensor)) {
-        tensor.offset = layout.bytes;
-        layout.bytes += aligned_for_tensors(tensor.bytes());
+        offsets[name] = bytes;
+        bytes += aligned_for_tensors(tensor.bytes());
       }
     }
-    return layout;
   }
 
-  std::byte* target(
-      const TensorFileToRead& file,
-      const SafetensorsEntry& entry,
-      std::byte* memory) const {
-    const auto [name, first] = split_range_name(entry.name, file.path);
-    const RangedTensor& tensor = tensors_.at(name);
-    return memory + tensor.offset + first * c10::elementSize(tensor.dtype);
-  }
-
-  TensorMap tensors(const std::shared_ptr<FreshMemory>& memory) const {
-    TensorMap result;
-    for (const auto& [name, tensor] : tensors_) {
-      result.emplace(
-          name,
-          at::from_blob(
-              memory->data() + tensor.offset,
-              tensor.shape,
-              [memory](void*) {},
-              at::TensorOptions(tensor.dtype)));
-    }
-    return result;
-  }
-
- private:
-  static bool is_fillable(const RangedTensor& tensor) {
-    return tensor.ranges.size() == 1 && tensor.bytes() >= kMinPageAlignedBytes;
-  }
-
-  void check_ranges(const std::string& name, RangedTensor& tensor) const {
-    std::ranges::sort(tensor.ranges);
-    std::size_t reached = 0;
-    bool contiguous = true;
-    for (const auto& [first, elements] : tensor.ranges) {
-      contiguous = contiguous && first == reached;
-      reached += contiguous ? elements : 0;
-    }
-    if (!contiguous || reached != tensor.elements) {
-      throw FormatError(str_cat(
-          folder_.string(),
-          ": the ranges of tensor `",
-          name,
-          "` do not cover it exactly once: there is a gap or an "
-          "overlap at element ",
-          reached));
-    }
-  }
-
-  fs::path folder_;
-  std::map<std::string, RangedTensor> tensors_;
+  std::map<std::string, std::size_t> offsets;
+  std::size_t fillable = 0;
+  std::size_t bytes = 0;
 };
+
+const SavedTensor& requested_tensor(
+    const SavedTensors& tensors,
+    const RangeRequest& request,
+    const std::string& key) {
+  const auto found = tensors.find(request.name);
+  if (found == tensors.end()) {
+    throw ArgumentError(
+        str_cat("`", key, "` has no tensor `", request.name, "`"));
+  }
+  const auto elements = static_cast<std::int64_t>(found->second.elements);
+  if (request.offset < 0 || request.length < 0 || request.offset > elements ||
+      request.length > elements - request.offset) {
+    throw ArgumentError(str_cat(
+        "elements ",
+        describe_range(request.offset, request.length),
+        " of tensor `",
+        request.name,
+        "` in `",
+        key,
+        "` were requested, but the tensor has ",
+        elements,
+        " elements"));
+  }
+  return found->second;
+}
+
+// Adds the pieces of files that a request overlaps.
+void add_reads(
+    std::vector<FileRange>& reads,
+    const std::span<const TensorFileToRead> files,
+    const SavedTensor& tensor,
+    const RangeRequest& request,
+    std::byte* to) {
+  const std::size_t size = c10::elementSize(tensor.dtype);
+  const auto begin = static_cast<std::size_t>(request.offset);
+  const auto end = begin + static_cast<std::size_t>(request.length);
+  for (const SavedPiece& piece : tensor.pieces) {
+    const std::size_t first = std::max(begin, piece.first);
+    const std::size_t last = std::min(end, piece.first + piece.elements);
+    if (first < last) {
+      reads.push_back(
+          {.file = piece.file,
+           .offset = files[piece.file].header.tensors[piece.entry].begin +
+                     (first - piece.first) * size,
+           .bytes = (last - first) * size,
+           .to = to + (first - begin) * size});
+    }
+  }
+}
 
 void add_aliases(
     TensorMap& tensors, const std::map<std::string, std::string>& metadata) {
@@ -251,28 +160,59 @@ TensorMap allocate_weights(const std::span<TensorFileToRead> files) {
 
 TensorMap allocate_ranges(
     const std::span<TensorFileToRead> files,
-    const Json& shapes,
-    const fs::path& folder,
+    const SavedTensors& tensors,
     const bool may_map) {
-  RangedTensors tensors(shapes, folder);
-  for (const TensorFileToRead& file : files) {
-    for (const SafetensorsEntry& entry : file.header.tensors) {
-      tensors.add_range(file, entry);
-    }
-  }
-  const auto layout = tensors.arrange();
+  const MemoryLayout layout(tensors);
   const auto memory = memory_for(layout.bytes);
   const std::shared_ptr<PageFiller> filler =
       may_map ? PageFiller::over(memory->data(), layout.fillable) : nullptr;
   for (TensorFileToRead& file : files) {
+    file.targets.resize(file.header.tensors.size());
     if (filler) {
       fill_from_mapping(file, filler);
     }
-    for (const SafetensorsEntry& entry : file.header.tensors) {
-      file.targets.push_back(tensors.target(file, entry, memory->data()));
-    }
   }
-  return tensors.tensors(memory);
+  TensorMap result;
+  for (const auto& [name, tensor] : tensors) {
+    std::byte* data = memory->data() + layout.offsets.at(name);
+    for (const SavedPiece& piece : tensor.pieces) {
+      files[piece.file].targets[piece.entry] =
+          data + piece.first * c10::elementSize(tensor.dtype);
+    }
+    result.emplace(name, tensor_at(data, tensor.shape, tensor.dtype, memory));
+  }
+  return result;
+}
+
+RequestedRanges allocate_requested(
+    const std::span<const TensorFileToRead> files,
+    const SavedTensors& tensors,
+    const std::vector<RangeRequest>& requests,
+    const std::string& key) {
+  const auto bytes_of_request = [](const SavedTensor& tensor,
+                                   const RangeRequest& request) {
+    return aligned_for_tensors(
+        static_cast<std::size_t>(request.length) *
+        c10::elementSize(tensor.dtype));
+  };
+  std::size_t bytes = 0;
+  for (const RangeRequest& request : requests) {
+    bytes += bytes_of_request(requested_tensor(tensors, request, key), request);
+  }
+  const auto memory = memory_for(bytes);
+  std::byte* to = memory->data();
+  RequestedRanges requested;
+  for (const RangeRequest& request : requests) {
+    const SavedTensor& tensor = tensors.at(request.name);
+    add_reads(requested.reads, files, tensor, request, to);
+    requested.ranges.push_back(
+        {.name = request.name,
+         .shape = tensor.shape,
+         .offset = request.offset,
+         .values = tensor_at(to, {request.length}, tensor.dtype, memory)});
+    to += bytes_of_request(tensor, request);
+  }
+  return requested;
 }
 
 }  // namespace accelerate

@@ -2,11 +2,13 @@
 // Allocates the tensors of a checkpoint before its files are read.
 #pragma once
 
-#include <filesystem>
 #include <span>
+#include <string>
+#include <vector>
 
-#include "accelerate/json.h"
 #include "accelerate/tensor_map.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/saved_tensors.h"
 #include "checkpoint/tensor_files.h"
 
 namespace accelerate {
@@ -16,18 +18,28 @@ namespace accelerate {
 /// For other files, allocates memory and sets the files' `targets`.
 TensorMap allocate_weights(std::span<TensorFileToRead> files);
 
-/// Allocates the tensors that `files` contain as ranges, in the shapes given by
-/// `shapes`. Sets the files' `targets`, so that each range is read into its
-/// position in the whole tensor. `may_map` allows large tensors to be copied
-/// from the mapped files, which is faster; it may be true only if the files are
-/// on a local disk.
-///
-/// Throws `FormatError` when ranges are missing, overlap or belong to no
-/// tensor.
+/// Allocates the tensors that `files` contain as ranges. Sets the files'
+/// `targets`, so that each range is read into its position in the whole tensor.
+/// `may_map` allows large tensors to be copied from the mapped files, which is
+/// faster; it may be true only if the files are on a local disk.
 TensorMap allocate_ranges(
     std::span<TensorFileToRead> files,
-    const Json& shapes,
-    const std::filesystem::path& folder,
+    const SavedTensors& tensors,
     bool may_map);
+
+/// The ranges that a rank requested, and where their bytes are in the files.
+struct RequestedRanges {
+  std::vector<TensorRange> ranges;
+  std::vector<FileRange> reads;
+};
+
+/// Allocates the requested ranges of the tensors of one key. Throws
+/// `ArgumentError`, which names `key`, for a tensor that is not in the
+/// checkpoint or elements that the tensor does not have.
+RequestedRanges allocate_requested(
+    std::span<const TensorFileToRead> files,
+    const SavedTensors& tensors,
+    const std::vector<RangeRequest>& requests,
+    const std::string& key);
 
 }  // namespace accelerate

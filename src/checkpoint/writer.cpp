@@ -6,18 +6,20 @@
 #include <ctime>
 #include <iostream>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "checkpoint/assign_ranges.h"
 #include "checkpoint/finite_json.h"
+#include "checkpoint/layouts.h"
 #include "checkpoint/yield.h"
 #include "checkpoint_directory/checkpoints.h"
 #include "checkpoint_directory/checksummed_file.h"
 #include "checkpoint_directory/hook_files.h"
+#include "comm/run_collectively.h"
 #include "tensor_io/safetensors_writer.h"
 
 namespace accelerate {
@@ -25,9 +27,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kError = "error";
+// Keys of what a rank reports about its part.
 constexpr const char* kFiles = "files";
 constexpr const char* kLayouts = "layouts";
+constexpr const char* kRefused = "refused";
+constexpr const char* kHint = "hint";
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -52,10 +56,6 @@ FileChecksum write_tensors(
 Json write_part(
     const fs::path& folder, const Part& part, const WriteMode mode) {
   Json sums = Json::object();
-  Json layouts = Json::object();
-  for (const auto& [name, layout] : part.layouts) {
-    layouts[name] = layout;
-  }
   const auto add = [&](const std::string& name, const FileChecksum& sum) {
     sums[name] = Json::object({{"bytes", sum.bytes}, {"xxh3", sum.xxh3}});
   };
@@ -74,80 +74,73 @@ Json write_part(
             folder / name,
             without_infinities(document).dump({.indent = 2}) + "\n"));
   }
-  return Json::object({{kFiles, sums}, {kLayouts, layouts}});
+  return Json::object({{kFiles, sums}, {kLayouts, layout_checksums(part)}});
 }
 
-// Runs `work` and returns its result, or its error as a value that can be sent:
-// a rank that threw would leave the other ranks waiting.
-template <typename Work>
-Json outcome_of(const Work& work) {
+// Writes a rank's files, or reports why the ranges of the ranks do not fit
+// together.
+Json assign_and_write(
+    const fs::path& folder,
+    const Part& part,
+    const std::vector<Json>& tables,
+    const int rank,
+    const WriteMode mode) {
+  Part assigned;
   try {
-    return work();
-  } catch (const Error& error) {
-    return Json::object({{kError, error.what()}, {"hint", error.hint()}});
-  } catch (const std::exception& error) {
-    return Json::object({{kError, error.what()}, {"hint", ""}});
+    assigned = assign_ranges(part, tables, rank);
+  } catch (const StateError& error) {
+    return Json::object({{kRefused, error.what()}, {kHint, error.hint()}});
   }
+  return write_part(folder, assigned, mode);
 }
 
-// Throws if an outcome is an error; the same on every rank.
-void check_outcomes(const std::vector<Json>& outcomes, const fs::path& target) {
-  std::string problems;
-  std::string hint;
-  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
-    if (const Json* error = outcomes[rank].find(kError)) {
-      problems += outcomes.size() == 1
-                      ? str_cat(": ", error->as_string())
-                      : str_cat("\n  rank ", rank, ": ", error->as_string());
-      if (hint.empty()) {
-        hint = outcomes[rank].at("hint").as_string();
-      }
-    }
-  }
-  if (!problems.empty()) {
+// Returns what each rank reported. Throws if a rank failed; the same on every
+// rank.
+std::vector<Json> reports_of(
+    const RankOutcomes& outcomes, const fs::path& target) {
+  if (!outcomes.all_succeeded()) {
+    const std::string hint = outcomes.first_hint();
     throw IoError(
-        str_cat("cannot save a checkpoint to ", target.string(), problems),
+        str_cat(
+            "cannot save a checkpoint to ",
+            target.string(),
+            outcomes.ranks.size() == 1
+                ? str_cat(": ", outcomes.ranks.front().error)
+                : outcomes.table()),
         hint.empty() ? "free disk space or choose another folder; earlier "
                        "checkpoints are unchanged and training can continue"
                      : hint);
   }
+  std::vector<Json> reports;
+  for (const RankOutcome& outcome : outcomes.ranks) {
+    reports.push_back(outcome.value);
+  }
+  return reports;
 }
 
-std::string layout_in(const Json& outcome, const std::string& name) {
-  const Json* layout = outcome.at(kLayouts).find(name);
-  return layout == nullptr ? "none" : layout->as_string();
+// Throws if the ranges of some ranks do not fit together; the same on every
+// rank.
+void check_ranges(const std::vector<Json>& reports, const fs::path& target) {
+  for (const Json& report : reports) {
+    if (const Json* refused = report.find(kRefused)) {
+      throw StateError(
+          str_cat(
+              "cannot save a checkpoint to ",
+              target.string(),
+              ": ",
+              refused->as_string()),
+          report.at(kHint).as_string());
+    }
+  }
 }
 
-// Each rank cuts its part out of its own tensors: the parts only make a whole
-// if all ranks have the same tensors.
-void check_layouts(const std::vector<Json>& outcomes, const fs::path& target) {
-  std::set<std::string> names;
-  for (const Json& outcome : outcomes) {
-    for (const auto& [name, layout] : outcome.at(kLayouts).as_object()) {
-      names.insert(name);
-    }
+std::vector<Json> values_of(
+    const std::vector<Json>& reports, const char* const key) {
+  std::vector<Json> values;
+  for (const Json& report : reports) {
+    values.push_back(report.at(key));
   }
-  for (const std::string& name : names) {
-    const std::string first = layout_in(outcomes.front(), name);
-    for (std::size_t rank = 1; rank < outcomes.size(); ++rank) {
-      if (const auto other = layout_in(outcomes[rank], name); other != first) {
-        throw StateError(
-            str_cat(
-                "cannot save a checkpoint to ",
-                target.string(),
-                ": processes have different tensors in `",
-                name,
-                "`: rank 0 has ",
-                first,
-                ", rank ",
-                rank,
-                " has ",
-                other),
-            "prepare the same models and optimizers with the same trainable "
-            "parameters on every process");
-      }
-    }
-  }
+  return values;
 }
 
 // The part of the manifest that is known before anything is written.
@@ -159,10 +152,10 @@ Manifest run_info(const CheckpointContents& contents) {
   return manifest;
 }
 
-void add_files(Manifest& manifest, const std::vector<Json>& sums) {
+void add_files(Manifest& manifest, const std::vector<Json>& reports) {
   manifest.created = utc_now();
-  for (const Json& part : sums) {
-    for (const auto& [name, sum] : part.at(kFiles).as_object()) {
+  for (const Json& report : reports) {
+    for (const auto& [name, sum] : report.at(kFiles).as_object()) {
       manifest.files[name] = {
           static_cast<std::uint64_t>(sum.at("bytes").as_integer()),
           sum.at("xxh3").as_string()};
@@ -278,14 +271,13 @@ void CheckpointWriter::choose_number(Destination& to) {
   if (!to.numbered) {
     return;
   }
-  const auto chosen = all_.gather_object({outcome_of([&] {
+  const RankOutcomes chosen = try_collectively(all_, [&] {
     return group_.rank() == 0
                ? Json::object({{"next", next_checkpoint_number(to.parent)}})
                : Json::object();
-  })});
-  check_outcomes(chosen, to.parent);
-  for (const Json& outcome : chosen) {
-    if (const Json* next = outcome.find("next")) {
+  });
+  for (const Json& report : reports_of(chosen, to.parent)) {
+    if (const Json* next = report.find("next")) {
       to.iteration = std::max(to.iteration, next->as_integer());
     }
   }
@@ -329,7 +321,7 @@ fs::path CheckpointWriter::open_folder(
   if (!folder_path_.empty()) {
     return folder_path_;
   }
-  Json opened = outcome_of([&] {
+  const RankOutcomes opened = try_collectively(all_, [&] {
     if (group_.rank() != 0) {
       return Json::object();
     }
@@ -340,16 +332,22 @@ fs::path CheckpointWriter::open_folder(
     }
     return Json::object({{"path", folder_->path().string()}});
   });
-  check_outcomes(all_.gather_object({opened}), to.parent / to.name);
-  std::vector<Json> path{std::move(opened)};
-  group_.broadcast_object_list(path);
-  folder_path_ = path.front().at("path").as_string();
+  folder_path_ = from_main_rank(reports_of(opened, to.parent / to.name))
+                     .at("path")
+                     .as_string();
   return folder_path_;
 }
 
+Json CheckpointWriter::from_main_rank(const std::vector<Json>& reports) {
+  std::vector<Json> report{reports[static_cast<std::size_t>(all_.rank())]};
+  group_.broadcast_object_list(report);
+  return report.front();
+}
+
 // 1. Rank 0 creates a folder with a temporary name.
-// 2. Every rank writes its part.
-// 3. Rank 0 commits and broadcasts the result.
+// 2. The ranks tell each other which ranges they have.
+// 3. Every rank writes its part.
+// 4. Rank 0 commits and broadcasts the result.
 SaveResult CheckpointWriter::write(
     const Part& part,
     const Destination& to,
@@ -375,13 +373,19 @@ SaveResult CheckpointWriter::write_and_commit(
   // Whether this succeeds or fails, the next save needs a new folder.
   folder_path_.clear();
   const std::unique_ptr<StagedDirectory> folder = std::move(folder_);
-  const Json written = outcome_of([&] { return write_part(path, part, mode); });
-  const std::vector<Json> all = all_.gather_object({written});
-  check_outcomes(all, target);
-  check_layouts(all, target);
-  const std::vector<Json> parts = group_.gather_object({written});
+  const std::vector<Json> tables = group_.gather_object({range_table(part)});
+  const RankOutcomes written = try_collectively(all_, [&] {
+    return assign_and_write(path, part, tables, group_.rank(), mode);
+  });
+  const std::vector<Json> all = reports_of(written, target);
+  check_ranges(all, target);
+  check_layouts(values_of(all, kLayouts), part, all_, target);
+  const std::vector<Json> parts =
+      group_.size() == all_.size()
+          ? all
+          : group_.gather_object({all[static_cast<std::size_t>(all_.rank())]});
 
-  Json committed = outcome_of([&] {
+  const RankOutcomes committed = try_collectively(all_, [&] {
     if (!is_main) {
       return Json::object();
     }
@@ -391,14 +395,12 @@ SaveResult CheckpointWriter::write_and_commit(
     return Json::object(
         {{"path", saved.path.string()}, {"iteration", saved.iteration}});
   });
-  check_outcomes(all_.gather_object({committed}), target);
-  std::vector<Json> saved{std::move(committed)};
-  group_.broadcast_object_list(saved);
-  const fs::path saved_at = saved.front().at("path").as_string();
+  const Json saved = from_main_rank(reports_of(committed, target));
+  const fs::path saved_at = saved.at("path").as_string();
   if (is_main) {
     prune(to, saved_at);
   }
-  return {saved_at, saved.front().at("iteration").as_integer()};
+  return {saved_at, saved.at("iteration").as_integer()};
 }
 
 }  // namespace accelerate

@@ -11,8 +11,10 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "accelerate/group.h"
+#include "accelerate/json.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/staging.h"
@@ -77,9 +79,10 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   /// Waits for a pending save, then saves a checkpoint. Collective. Throws
-  /// `IoError` on every rank if any rank cannot write, and `StateError` if
-  /// ranks have different tensors. After either error, earlier checkpoints are
-  /// unchanged and the process groups stay usable.
+  /// `IoError` on every rank if any rank cannot write, and `StateError` on
+  /// every rank if ranks have different tensors, or if their ranges do not
+  /// cover each tensor exactly once. After either error, earlier checkpoints
+  /// are unchanged and the process groups stay usable.
   SaveResult save(const CheckpointContents& contents, const Destination& to);
 
   /// Allocates memory for a copy of `contents` in a background thread, so that
@@ -126,6 +129,9 @@ class CheckpointWriter {
   /// Creates the folder for the next save on rank 0, unless `open_for_hooks`
   /// has already created it. Returns its path. Collective.
   std::filesystem::path open_folder(const Destination& to, Contents contents);
+  /// Returns the report of rank 0 of the ranks that write this checkpoint;
+  /// `reports` has the reports of all ranks. Collective.
+  Json from_main_rank(const std::vector<Json>& reports);
 
   Group group_;
   Group all_;

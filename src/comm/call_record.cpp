@@ -198,6 +198,7 @@ std::string CallRecord::encode() const {
       put(out, size);
     }
   }
+  put(out, payload);
   return out;
 }
 
@@ -214,6 +215,7 @@ CallRecord CallRecord::decode(const std::string& text) {
     }
     record.tensors.push_back(std::move(tensor));
   }
+  record.payload = in.text();
   return record;
 }
 

@@ -24,6 +24,8 @@ struct CallRecord {
   /// messages.
   std::string arguments;
   std::vector<TensorRecord> tensors;
+  /// Data for the other ranks, which may differ between ranks.
+  std::string payload = {};
 
   std::string encode() const;
   /// Throws `InternalError` unless `text` is the output of `encode`.

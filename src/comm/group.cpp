@@ -10,6 +10,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/group_backends.h"
 #include "comm/group_impl.h"
 
 namespace accelerate {
@@ -167,60 +168,14 @@ Tensor Group::allocate(std::int64_t count, const Tensor& like) const {
   });
 }
 
-void Group::announce(
-    const char* operation, const std::string& arguments) const {
-  if (size() > 1) {
-    impl_->guarded(
-        operation, [&](const Call& call) { impl_->announce(call, arguments); });
-  }
-}
-
-bool Group::all_announced() const {
-  return impl_->all_announced();
-}
-
-void Group::settle() const {
-  impl_->guarded(impl_->last_call("settle"), [](const Call&) {});
-}
-
-std::uint64_t Group::last_call() const {
-  return impl_->last_call("").sequence;
-}
-
-void Group::wait(
-    const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const {
-  impl_->guarded(impl_->last_call(operation), [&](const Call& call) {
-    impl_->wait(work, call);
-  });
-}
-
-void Group::wait_on_device(
-    const c10::intrusive_ptr<c10d::Work>& work, const char* operation) const {
-  impl_->guarded(impl_->last_call(operation), [&](const Call& call) {
-    impl_->wait_on_device(work, call);
-  });
-}
-
-c10d::Backend* Group::device_backend() const {
-  return impl_->device_backend.get();
-}
-
-c10d::Backend& Group::backend() const {
-  if (!impl_->backend) {
-    throw StateError(
-        "a group of one rank has no backend",
-        "check `size()` before calling `backend()`");
-  }
-  return *impl_->backend;
-}
-
 c10::intrusive_ptr<c10d::ProcessGroup> Group::process_group() const {
   using Type = c10d::ProcessGroup::BackendType;
   if (!impl_->process_group) {
     auto group = c10::make_intrusive<c10d::ProcessGroup>(
         impl_->context.store, rank(), size());
-    const auto type =
-        backend().getBackendName() == "gloo" ? Type::GLOO : Type::CUSTOM;
+    const auto type = GroupBackends::cpu(*this).getBackendName() == "gloo"
+                          ? Type::GLOO
+                          : Type::CUSTOM;
     group->setBackend(at::DeviceType::CPU, type, impl_->backend);
     group->setDefaultBackend(type);
     if (impl_->device_backend) {

@@ -11,32 +11,22 @@
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "comm/backends/connection.h"
-#include "comm/backends/device_work.h"
 #include "comm/backends/fake_transport.h"
 #include "comm/backends/gloo_backend.h"
 #include "comm/backends/shm_transport.h"
 #include "comm/backends/transport_backend.h"
-#include "comm/backends/transport_work.h"
 #include "comm/plugin.h"
 #include "comm/shm_exchange.h"
+#include "comm/wait_beats.h"
 #include "device/device_library.h"
-#include "device/error_line.h"
 
 namespace accelerate {
 namespace {
 
-std::string problem_table(const std::vector<std::string>& problems) {
-  std::string text;
-  for (std::size_t rank = 0; rank < problems.size(); ++rank) {
-    if (!problems[rank].empty()) {
-      text += str_cat("\n  rank ", rank, ": ", problems[rank]);
-    }
-  }
-  return text;
-}
-
+// The exchange, the transport and the beats follow each other.
 std::size_t memory_bytes(int size) {
-  return ShmExchange::bytes(size) + ShmTransport::bytes(size);
+  return ShmExchange::bytes(size) + ShmTransport::bytes(size) +
+         WaitBeats::bytes(size);
 }
 
 // The backend's timeout is a little longer than ours, because our message names
@@ -56,10 +46,6 @@ PluginGroupOptions plugin_options(
   return options;
 }
 
-bool is_empty(const std::string& text) {
-  return text.empty();
-}
-
 // Succeeds on every rank or on none.
 std::unique_ptr<FakeTransport> join_fake_network(
     const RankContext& context, const WaitLimits& limits) {
@@ -68,22 +54,19 @@ std::unique_ptr<FakeTransport> join_fake_network(
   const std::string name =
       gather_through_store(context, "fake network", created, limits).front();
   std::unique_ptr<FakeTransport> transport;
-  std::string problem;
-  try {
-    transport = std::make_unique<FakeTransport>(
-        name, context.rank, context.size, limits);
-  } catch (const Error& error) {
-    problem = error.what();
-  }
-  const auto problems =
-      gather_through_store(context, "joined fake network", problem, limits);
-  if (!std::all_of(problems.begin(), problems.end(), is_empty)) {
+  const RankOutcomes joined = try_collectively(
+      through_store(context, "joined fake network", limits), [&] {
+        transport = std::make_unique<FakeTransport>(
+            name, context.rank, context.size, limits);
+        return Json();
+      });
+  if (!joined.all_succeeded()) {
     throw UnsupportedError(
         str_cat(
             "backend `fake` needs all ",
             context.size,
             " ranks in one process",
-            problem_table(problems)),
+            joined.table()),
         "use backend `shm` or `gloo` between processes");
   }
   return transport;
@@ -140,6 +123,13 @@ Group::Impl::Impl(RankContext context_, GroupOptions options_)
   if (options.shared_memory) {
     common = share_memory(context, memory_bytes(context.size), limits);
     memory = common.memory;
+  }
+  if (memory) {
+    limits.beats = std::make_shared<WaitBeats>(
+        memory,
+        memory->data() + memory_bytes(context.size) -
+            WaitBeats::bytes(context.size),
+        context.rank);
   }
   make_backend(common);
   make_device_backend();
@@ -218,7 +208,7 @@ void Group::Impl::make_backend(const CommonMemory& common) {
                 "backend `shm` needs all ",
                 context.size,
                 " ranks on one machine, but they share no memory",
-                problem_table(common.problems)),
+                common.problems),
             "use `ACCELERATE_BACKEND=gloo`, or leave the backend out");
       }
       backend = c10::make_intrusive<TransportBackend>(
@@ -279,19 +269,33 @@ void Group::Impl::refuse_if_failed() const {
   }
 }
 
-std::vector<CallRecord> Group::Impl::agree(
-    const Call& call,
-    const Tensors& tensors,
-    const std::string& arguments,
-    std::optional<std::int64_t> free_dim) {
+CallRecord Group::Impl::record_of(
+    const Call& call, const Tensors& tensors, const std::string& arguments) {
   CallRecord record{call.operation, call.sequence, arguments, {}};
   for (const at::Tensor& tensor : tensors) {
     record.tensors.push_back({tensor.scalar_type(), tensor.sizes().vec()});
+  }
+  return record;
+}
+
+std::vector<CallRecord> Group::Impl::agree(
+    const CallRecord& record,
+    const Call& call,
+    std::optional<std::int64_t> free_dim) {
+  if (context.size == 1) {
+    return {record};
   }
   const auto records =
       read_records(exchange->all_gather(record.encode(), call, limits));
   check_agreement(records, free_dim);
   return records;
+}
+
+std::vector<CallRecord> Group::Impl::agree_on_objects(
+    const Call& call, const std::string& arguments, std::string payload) {
+  CallRecord record = record_of(call, {}, arguments);
+  record.payload = std::move(payload);
+  return agree(record, call, std::nullopt);
 }
 
 std::vector<CallRecord> Group::Impl::read_records(
@@ -303,10 +307,15 @@ std::vector<CallRecord> Group::Impl::read_records(
   return records;
 }
 
-void Group::Impl::announce(const Call& call, const std::string& arguments) {
-  announced_ = call;
-  exchange->post(
-      CallRecord{call.operation, call.sequence, arguments, {}}.encode());
+Call Group::Impl::announce(const std::string& operation) {
+  if (context.size == 1) {
+    return {operation, sequence_};
+  }
+  return guarded(operation.c_str(), [&](const Call& call) {
+    announced_ = call;
+    exchange->post(record_of(call, {}, {}).encode());
+    return call;
+  });
 }
 
 bool Group::Impl::all_announced() const {
@@ -317,49 +326,6 @@ void Group::Impl::settle() {
   if (announced_) {
     const Call call = *std::exchange(announced_, std::nullopt);
     check_agreement(read_records(exchange->collect(call, limits)));
-  }
-}
-
-void Group::Impl::wait(
-    const c10::intrusive_ptr<c10d::Work>& work, const Call& call) {
-  // Not dynamic_intrusive_pointer_cast, which leaks a reference when the type
-  // differs.
-  if (dynamic_cast<const TransportWork*>(work.get()) != nullptr) {
-    work->wait();  // Our own transports check the ranks while they wait.
-  } else {
-    (*backend_wait)(work, call, limits);
-  }
-}
-
-void Group::Impl::wait_on_device(
-    const c10::intrusive_ptr<c10d::Work>& work, const Call& call) const {
-  if (!work) {
-    return;  // It runs on the current stream.
-  }
-  try {
-    work->wait();
-  } catch (const std::exception& error) {
-    backend_wait->rethrow(call, limits, error_line(error));
-  }
-}
-
-bool Group::Impl::must_stage(const Tensors& tensors) const {
-  return !device_backend &&
-         std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
-           return !tensor.is_cpu();
-         });
-}
-
-void Group::Impl::run(
-    const at::Tensor& tensor,
-    const Call& call,
-    const std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>&
-        start) {
-  if (tensor.is_cpu()) {
-    wait(start(*backend), call);
-  } else {
-    wait_on_device(
-        start_on_device([&] { return start(*device_backend); }), call);
   }
 }
 

@@ -23,7 +23,20 @@
 
 namespace accelerate {
 
-class Group::Impl {
+/// An operation on a backend that may still be running.
+struct Operation {
+  Call call;
+  c10::intrusive_ptr<c10d::Work> work;  ///< null: there is nothing to wait for
+  bool on_device = false;
+  bool is_message = false;  ///< between two ranks
+  /// Runs after `work`. Keeps the tensors of the operation alive.
+  std::function<void()> finish = {};
+
+  /// Appends `step` to `finish`.
+  void then(std::function<void()> step);
+};
+
+class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
  public:
   Impl() = default;  // A group of one rank.
   Impl(RankContext context, GroupOptions options);
@@ -57,34 +70,67 @@ class Group::Impl {
       const Call& call,
       const Tensors& tensors,
       const std::string& arguments = {},
-      std::optional<std::int64_t> free_dim = std::nullopt);
+      std::optional<std::int64_t> free_dim = std::nullopt) {
+    return agree(record_of(call, tensors, arguments), call, free_dim);
+  }
+  /// Like `agree` above; the record also carries this rank's `payload`.
+  std::vector<CallRecord> agree_on_objects(
+      const Call& call, const std::string& arguments, std::string payload);
 
-  /// Sends this rank's call record without waiting for the other ranks. The
-  /// next call on the group first waits for the records of all ranks and checks
-  /// that they match.
-  void announce(const Call& call, const std::string& arguments);
+  /// Begins a call without waiting for the other ranks: sends this rank's call
+  /// record. The next call on the group first waits for the records of all
+  /// ranks and checks that they match.
+  Call announce(const std::string& operation);
   bool all_announced() const;
 
   /// Returns a `Call` with the name `operation` and the sequence number of the
   /// call that was made or announced last.
   Call last_call(const char* operation) const { return {operation, sequence_}; }
-  /// Returns when `work` has finished. Errors name the ranks that failed.
-  void wait(const c10::intrusive_ptr<c10d::Work>& work, const Call& call);
-  /// Like `wait`, for `work` on the device's backend: the device's current
-  /// stream waits, but this thread does not. Throws the same errors as `wait`.
-  void wait_on_device(
-      const c10::intrusive_ptr<c10d::Work>& work, const Call& call) const;
 
-  /// Whether the tensors must be copied to host memory, because no backend of
-  /// the group supports their device.
-  bool must_stage(const Tensors& tensors) const;
-  /// Calls `start` with the backend for the device of `tensor`, and waits for
-  /// the operation that `start` returns.
-  void run(
+  /// Whether operations must run on a thread of the backend.
+  bool needs_async() const {
+    return backend_wait && backend_wait->needs_async();
+  }
+  /// Whether operations on the tensor run on Gloo.
+  bool uses_gloo(const at::Tensor& tensor) const;
+  /// Whether the tensor must be copied to host memory, because no backend of
+  /// the group supports its device.
+  bool must_stage(const at::Tensor& tensor) const;
+
+  using StartOnBackend =
+      std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>;
+  /// Calls `start` with the backend for the device of `tensor`. Does not throw;
+  /// `finish` throws the error.
+  Operation start(
+      const at::Tensor& tensor, const Call& call, const StartOnBackend& start);
+  // The operations below do not check that the ranks agree. If `overlap` is
+  // false, they may run on this thread and on the device's current stream.
+  Operation start_all_reduce(
       const at::Tensor& tensor,
+      Reduction reduction,
       const Call& call,
-      const std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>&
-          start);
+      bool overlap = true);
+  Operation start_reduce_scatter(
+      const at::Tensor& output,
+      const at::Tensor& input,
+      Reduction reduction,
+      const Call& call,
+      bool overlap = true);
+  Operation start_all_gather(
+      const at::Tensor& output,
+      const at::Tensor& input,
+      const Call& call,
+      bool overlap = true);
+  Operation start_broadcast(
+      const at::Tensor& tensor,
+      int from,
+      const Call& call,
+      bool overlap = true);
+  /// Returns when `operation` has finished. If the operation is on a device,
+  /// only the device's current stream waits. Errors name the ranks that failed.
+  void finish(Operation& operation);
+  void finish(Operation&& operation) { finish(operation); }
+  Pending pending(Operation operation);
 
   /// Returns the process index of each of `ranks`, which are ranks in this
   /// group.
@@ -116,6 +162,13 @@ class Group::Impl {
   auto protect(const Body& body);
   void refuse_if_failed() const;
   void settle();
+  static CallRecord record_of(
+      const Call& call, const Tensors& tensors, const std::string& arguments);
+  std::vector<CallRecord> agree(
+      const CallRecord& record,
+      const Call& call,
+      std::optional<std::int64_t> free_dim);
+  void wait_in_backend(const Operation& operation) const;
   std::vector<CallRecord> read_records(
       const std::vector<std::string>& texts) const;
   void make_backend(const CommonMemory& common);
@@ -126,6 +179,14 @@ class Group::Impl {
   std::string failure_;
   std::unique_ptr<RankMonitor> rank_monitor_;
 };
+
+/// Throws `ArgumentError` unless `from` is a rank of a group of this size.
+void check_from(const char* operation, int from, int size);
+/// Throws `ArgumentError` if tensors of this type cannot be reduced so.
+void check_reduction(Reduction reduction, const at::Tensor& tensor);
+/// Returns a contiguous tensor as bytes: moving data does not depend on the
+/// type.
+at::Tensor as_bytes(const at::Tensor& contiguous);
 
 template <typename Body>
 auto Group::Impl::protect(const Body& body) {

@@ -9,7 +9,6 @@
 #include "accelerate/group.h"
 #include "base/str_cat.h"
 #include "comm/group_impl.h"
-#include "comm/reduce_kernels.h"
 
 namespace accelerate {
 namespace {
@@ -24,31 +23,10 @@ void check_defined(const char* operation, const std::vector<Tensor>& tensors) {
   }
 }
 
-void check_from(const char* operation, int from, int size) {
-  if (from < 0 || from >= size) {
-    throw ArgumentError(
-        str_cat(
-            operation,
-            ": `from` is ",
-            from,
-            ", but the group size is ",
-            size,
-            " (ranks 0–",
-            size - 1,
-            ")"),
-        str_cat("pass a rank from 0 to ", size - 1));
-  }
-}
-
 // Contiguous, with at least one dimension, detached from autograd.
 Tensor as_rows(const Tensor& tensor) {
   const Tensor plain = tensor.detach().contiguous();
   return plain.dim() == 0 ? plain.view({1}) : plain;
-}
-
-// As bytes: moving data does not depend on the type.
-Tensor as_bytes(const Tensor& contiguous) {
-  return contiguous.view({-1}).view(at::kByte);
 }
 
 Tensor with_rows(const Tensor& tensor, std::int64_t rows) {
@@ -60,90 +38,6 @@ Tensor with_rows(const Tensor& tensor, std::int64_t rows) {
   Tensor padded = at::zeros(sizes, tensor.options());
   padded.narrow(0, 0, tensor.size(0)).copy_(tensor);
   return padded;
-}
-
-Group::Tensors to_cpu(const Group::Tensors& tensors) {
-  Group::Tensors copies;
-  for (const Tensor& tensor : tensors) {
-    copies.push_back(tensor.cpu());
-  }
-  return copies;
-}
-
-Group::Tensors to_devices_of(
-    Group::Tensors results, const Group::Tensors& like) {
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    results[i] = results[i].to(like[i].device());
-  }
-  return results;
-}
-
-c10d::ReduceOp op_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return c10d::ReduceOp::SUM;
-    case Reduction::mean:
-      return c10d::ReduceOp::AVG;
-    case Reduction::max:
-      return c10d::ReduceOp::MAX;
-    case Reduction::min:
-      return c10d::ReduceOp::MIN;
-  }
-  throw InternalError("an unknown reduction");
-}
-
-ReduceKind kind_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return ReduceKind::sum;
-    case Reduction::mean:
-      return ReduceKind::avg;
-    case Reduction::max:
-      return ReduceKind::max;
-    case Reduction::min:
-      return ReduceKind::min;
-  }
-  throw InternalError("an unknown reduction");
-}
-
-void check_types(Reduction reduction, const std::vector<Tensor>& tensors) {
-  for (const Tensor& tensor : tensors) {
-    if (tensor.is_cpu()) {
-      check_reducible(kind_of(reduction), tensor.scalar_type());
-    }
-  }
-}
-
-// What Gloo reduces in place of types that it does not support.
-struct GlooSubstitute {
-  at::ScalarType type;
-  Reduction reduction;
-};
-
-GlooSubstitute gloo_substitute(at::ScalarType type, Reduction reduction) {
-  switch (type) {
-    case at::kBool:  // A sum of bools is true if any of them is.
-      return {
-          at::kByte, reduction == Reduction::sum ? Reduction::max : reduction};
-    case at::kShort:
-      return {at::kInt, reduction};
-    default:
-      return {type, reduction};
-  }
-}
-
-void check_mean(Reduction reduction, const std::vector<Tensor>& tensors) {
-  for (const Tensor& tensor : tensors) {
-    if (reduction == Reduction::mean && !tensor.is_floating_point() &&
-        !tensor.is_complex()) {
-      throw ArgumentError(
-          str_cat(
-              "reduce: cannot compute the mean of ",
-              tensor.scalar_type(),
-              " tensors"),
-          "convert with `tensor.to(torch::kFloat)`, or use Reduction::sum");
-    }
-  }
 }
 
 // The same on every rank, including ranks that need no padding.
@@ -195,6 +89,26 @@ std::vector<Json> decode(const std::string& text) {
 
 }  // namespace
 
+void check_from(const char* operation, int from, int size) {
+  if (from < 0 || from >= size) {
+    throw ArgumentError(
+        str_cat(
+            operation,
+            ": `from` is ",
+            from,
+            ", but the group size is ",
+            size,
+            " (ranks 0–",
+            size - 1,
+            ")"),
+        str_cat("pass a rank from 0 to ", size - 1));
+  }
+}
+
+Tensor as_bytes(const Tensor& contiguous) {
+  return contiguous.view({-1}).view(at::kByte);
+}
+
 Group::Tensors Group::gather(const Tensors& tensors) const {
   check_defined("gather", tensors);
   Tensors rows;
@@ -203,9 +117,6 @@ Group::Tensors Group::gather(const Tensors& tensors) const {
   }
   if (size() == 1) {
     return rows;
-  }
-  if (impl_->must_stage(rows)) {
-    return to_devices_of(gather(to_cpu(rows)), rows);
   }
   return impl_->guarded("gather", [&](const Call& call) {
     const auto records = impl_->agree(call, rows, {}, /*free_dim=*/0);
@@ -228,16 +139,8 @@ Tensor Group::Impl::gather_rows(
   const std::int64_t most = *std::max_element(counts.begin(), counts.end());
   auto sizes = rows.sizes().vec();
   sizes[0] = most * static_cast<std::int64_t>(counts.size());
-  Tensor all = at::empty(sizes, rows.options());
-  if (all.numel() > 0) {
-    Tensor in = as_bytes(with_rows(rows, most));
-    Tensor out = as_bytes(all);
-    c10d::AllgatherOptions gather_options;
-    gather_options.asyncOp = backend_wait->needs_async();
-    run(in, call, [&](c10d::Backend& any_backend) {
-      return any_backend._allgather_base(out, in, gather_options);
-    });
-  }
+  const Tensor all = at::empty(sizes, rows.options());
+  finish(start_all_gather(all, with_rows(rows, most), call, /*overlap=*/false));
   if (std::equal(counts.begin() + 1, counts.end(), counts.begin())) {
     return all;
   }
@@ -252,33 +155,17 @@ Tensor Group::Impl::gather_rows(
 Group::Tensors Group::reduce(
     const Tensors& tensors, Reduction reduction, double scale) const {
   check_defined("reduce", tensors);
-  check_mean(reduction, tensors);
-  check_types(reduction, tensors);
-  if (size() > 1 && impl_->must_stage(tensors)) {
-    return to_devices_of(reduce(to_cpu(tensors), reduction, scale), tensors);
-  }
   Tensors results;
   for (const Tensor& tensor : tensors) {
+    check_reduction(reduction, tensor);
     results.push_back(tensor.detach().clone(at::MemoryFormat::Contiguous));
   }
   if (size() > 1) {
     impl_->guarded("reduce", [&](const Call& call) {
       impl_->agree(call, results, std::string(name_of(reduction)));
-      c10d::AllreduceOptions options;
-      options.asyncOp = impl_->backend_wait->needs_async();
       for (const Tensor& result : results) {
-        const GlooSubstitute substitute =
-            result.is_cpu() && impl_->backend->getBackendName() == "gloo"
-                ? gloo_substitute(result.scalar_type(), reduction)
-                : GlooSubstitute{result.scalar_type(), reduction};
-        options.reduceOp = op_of(substitute.reduction);
-        Tensors input = {result.to(substitute.type)};
-        impl_->run(input[0], call, [&](c10d::Backend& backend) {
-          return backend.allreduce(input, options);
-        });
-        if (!input[0].is_same(result)) {
-          result.copy_(input[0]);
-        }
+        impl_->finish(impl_->start_all_reduce(
+            result, reduction, call, /*overlap=*/false));
       }
     });
   }
@@ -296,28 +183,12 @@ void Group::broadcast(const Tensors& tensors, int from) const {
   if (size() == 1) {
     return;
   }
-  if (impl_->must_stage(tensors)) {
-    const Tensors copies = to_cpu(tensors);
-    broadcast(copies, from);
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      tensors[i].detach().copy_(copies[i]);
-    }
-    return;
-  }
   impl_->guarded("broadcast", [&](const Call& call) {
     impl_->agree(call, tensors, str_cat("from ", from));
-    c10d::BroadcastOptions options;
-    options.rootRank = from;
-    options.asyncOp = impl_->backend_wait->needs_async();
     for (const Tensor& tensor : tensors) {
-      Tensor flat = as_rows(tensor);
-      if (flat.numel() == 0) {
-        continue;
-      }
-      Tensors bytes = {as_bytes(flat)};
-      impl_->run(bytes[0], call, [&](c10d::Backend& backend) {
-        return backend.broadcast(bytes, options);
-      });
+      const Tensor flat = as_rows(tensor);
+      impl_->finish(
+          impl_->start_broadcast(flat, from, call, /*overlap=*/false));
       if (!flat.is_alias_of(tensor)) {
         tensor.detach().copy_(flat.view(tensor.sizes()));
       }
@@ -363,11 +234,10 @@ std::vector<Json> Group::gather_object(const std::vector<Json>& objects) const {
     return objects;
   }
   return impl_->guarded("gather_object", [&](const Call& call) {
-    impl_->agree(call, {});
     std::vector<Json> all;
-    for (const std::string& text :
-         impl_->exchange->all_gather(encode(objects), call, impl_->limits)) {
-      auto received = decode(text);
+    for (const CallRecord& record :
+         impl_->agree_on_objects(call, {}, encode(objects))) {
+      auto received = decode(record.payload);
       std::move(received.begin(), received.end(), std::back_inserter(all));
     }
     return all;
@@ -380,11 +250,10 @@ void Group::broadcast_object_list(std::vector<Json>& objects, int from) const {
     return;
   }
   impl_->guarded("broadcast_object_list", [&](const Call& call) {
-    impl_->agree(call, {}, str_cat("from ", from));
-    const auto messages = impl_->exchange->all_gather(
-        rank() == from ? encode(objects) : "", call, impl_->limits);
+    const auto records = impl_->agree_on_objects(
+        call, str_cat("from ", from), rank() == from ? encode(objects) : "");
     if (rank() != from) {
-      objects = decode(messages[static_cast<std::size_t>(from)]);
+      objects = decode(records[static_cast<std::size_t>(from)].payload);
     }
   });
 }

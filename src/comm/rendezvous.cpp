@@ -114,39 +114,40 @@ std::vector<int> other_ranks(int rank, int size) {
   return ranks;
 }
 
+GatherTexts through_store(
+    const RankContext& context,
+    const std::string& topic,
+    const WaitLimits& limits) {
+  return [&context, topic, &limits](const std::string& text) {
+    return gather_through_store(context, topic, text, limits);
+  };
+}
+
 CommonMemory share_memory(
     const RankContext& context, std::size_t bytes, const WaitLimits& limits) {
   CommonMemory common;
-  std::string address;
-  std::string problem;
-  try {
-    if (context.rank == 0) {
-      common.memory = SharedMemory::create(bytes);
-      address = common.memory->address();
-    }
-  } catch (const Error& error) {
-    problem = error.what();
+  const RankOutcomes created = try_collectively(
+      through_store(context, "shared memory", limits), [&]() -> Json {
+        if (context.rank != 0) {
+          return {};
+        }
+        common.memory = SharedMemory::create(bytes);
+        return common.memory->address();
+      });
+  if (!created.all_succeeded()) {
+    return {nullptr, created.table()};
   }
-  address =
-      gather_through_store(context, "shared memory", address, limits).front();
-  try {
-    if (context.rank != 0 && !address.empty()) {
-      common.memory = SharedMemory::open(address);
-    }
-    if (common.memory) {
-      common.memory->hold_presence(context.rank);
-    }
-  } catch (const Error& error) {
-    problem = error.what();
-  }
-  common.problems =
-      gather_through_store(context, "opening shared memory", problem, limits);
-  const bool all_succeeded = std::all_of(
-      common.problems.begin(),
-      common.problems.end(),
-      [](const std::string& text) { return text.empty(); });
-  if (!all_succeeded) {
-    common.memory.reset();
+  const RankOutcomes opened = try_collectively(
+      through_store(context, "opening shared memory", limits), [&] {
+        if (context.rank != 0) {
+          common.memory =
+              SharedMemory::open(created.ranks.front().value.as_string());
+        }
+        common.memory->hold_presence(context.rank);
+        return Json();
+      });
+  if (!opened.all_succeeded()) {
+    return {nullptr, opened.table()};
   }
   return common;
 }

@@ -9,6 +9,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include "accelerate/fwd.h"
+#include "comm/run_collectively.h"
 #include "comm/shared_memory.h"
 #include "comm/wait_limits.h"
 
@@ -38,14 +39,20 @@ std::vector<std::string> gather_through_store(
     const std::string& value,
     const WaitLimits& limits);
 
+/// Returns `gather_through_store` for one topic. `context` and `limits` must
+/// outlive the result.
+GatherTexts through_store(
+    const RankContext& context,
+    const std::string& topic,
+    const WaitLimits& limits);
+
 /// Memory that all ranks share, or the reasons why the ranks share no memory.
 struct CommonMemory {
   /// Null unless every rank opened the same memory. If not null, this rank
   /// holds its presence lock.
   std::shared_ptr<SharedMemory> memory;
-  /// The error message from each rank; an empty string for a rank that
-  /// succeeded.
-  std::vector<std::string> problems;
+  /// A line for each rank that failed; empty if `memory` is not null.
+  std::string problems = {};
 };
 
 /// Finds out whether all ranks are on one machine: rank 0 creates shared memory

@@ -8,6 +8,7 @@
 #include "accelerate/interrupt.h"
 #include "base/str_cat.h"
 #include "comm/launcher_link.h"
+#include "comm/wait_beats.h"
 
 namespace accelerate {
 namespace {
@@ -83,7 +84,11 @@ std::string Wait::prefix() const {
 }
 
 void Wait::still_missing(const std::vector<int>& ranks) {
-  const std::string names = name_ranks(ranks);
+  if (limits_.beats) {
+    limits_.beats->beat();
+  }
+  const std::string names =
+      name_ranks(limits_.beats ? limits_.beats->silent(ranks) : ranks);
   check(
       {names,
        "",

@@ -6,11 +6,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace accelerate {
+
+class WaitBeats;
 
 /// The operation in which a rank waits for other ranks; shown in messages.
 struct Call {
@@ -47,6 +50,8 @@ struct WaitLimits {
   /// Once this flag is true, every `Wait` throws `DistributedError`. May be
   /// null.
   const std::atomic<bool>* aborted = nullptr;
+  /// Shows which ranks wait themselves. Null if the ranks share no memory.
+  std::shared_ptr<WaitBeats> beats = nullptr;
 };
 
 /// Decides when to warn and when to time out while a rank waits for other
@@ -65,8 +70,10 @@ class Wait {
   /// Returns how long to sleep before the next check.
   std::chrono::milliseconds slice() const;
 
-  /// Warns once, after `warn_after`. After the timeout, or once `aborted` is
-  /// set, throws a `DistributedError` that names the missing ranks.
+  /// Reports that this rank waits, and ignores those of `ranks` that only wait
+  /// themselves. Warns once, after `warn_after`. After the timeout, or once
+  /// `aborted` is set, throws a `DistributedError` that names the missing
+  /// ranks.
   void still_missing(const std::vector<int>& ranks);
 
   /// Call instead of `still_missing` while the store does not respond. `ranks`

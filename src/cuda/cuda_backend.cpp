@@ -10,6 +10,7 @@
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include "cuda/blocks/table.h"
 #include "cuda/kernels/probe.h"
 #include "cuda/nccl_group.h"
 #include "cuda/step_graph.h"
@@ -96,6 +97,10 @@ std::unique_ptr<DeviceGraph> CudaBackend::make_graph(
 bool CudaBackend::is_capturing() const {
   return c10::cuda::currentStreamCaptureStatusMayInitCtx() !=
          c10::cuda::CaptureStatus::None;
+}
+
+const FusedBlocks* CudaBackend::fused_blocks() const {
+  return &fused_block_table();
 }
 
 }  // namespace accelerate::cuda

@@ -25,6 +25,7 @@ class CudaBackend : public DeviceBackend {
   std::unique_ptr<DeviceGraph> make_graph(
       int index, const DeviceGraph* pool) const override;
   bool is_capturing() const override;
+  const FusedBlocks* fused_blocks() const override;
 };
 
 }  // namespace accelerate::cuda

@@ -3,23 +3,19 @@
 #include <torch/headeronly/version.h>
 
 #include "accelerate/export.h"
-#include "cuda/blocks/table.h"
 #include "cuda/cuda_backend.h"
+#include "device/fused_blocks.h"
 
 namespace accelerate::cuda {
 namespace {
 
 DeviceBackend& backend() {
   static CudaBackend instance;
-  static const bool has_set_blocks = [] {
-    set_fused_blocks(&fused_block_table());
-    return true;
-  }();
-  (void)has_set_blocks;
   return instance;
 }
 
-constexpr DevicePlugin kPlugin = {kDeviceAbi, TORCH_VERSION, &backend};
+constexpr DevicePlugin kPlugin = {
+    kDeviceAbi, kFusedBlocksVersion, TORCH_VERSION, &backend};
 
 }  // namespace
 }  // namespace accelerate::cuda

@@ -124,8 +124,9 @@ class DataLoaderBase::Loop::State {
       loader_->complete_epoch();
       return;
     }
-    // Starts copying the next batch before this one is used, so that both
-    // overlap. Does not wait for a batch that workers have not read yet.
+    // Starts to copy the next batch before the caller uses the current batch,
+    // so that the copy overlaps with computation. Does not wait for a batch
+    // that workers have not read yet.
     if (copies_ && copies_->are_needed() && reader_->is_ready()) {
       prefetched_ = fetch();
     }

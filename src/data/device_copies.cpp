@@ -5,8 +5,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "accelerate/operations.h"
-#include "device/cpu_copies.h"
 #include "device/out_of_memory.h"
+#include "device/token_counts.h"
 
 namespace accelerate {
 namespace {
@@ -15,14 +15,6 @@ c10::Stream stream_for(c10::Device device) {
   const c10::impl::VirtualGuardImpl guard(device.type());
   return device.is_cpu() ? guard.getStream(device)
                          : guard.getStreamFromGlobalPool(device);
-}
-
-// Ids and masks: small, and the shapes of later steps depend on them.
-bool is_worth_keeping(const at::Tensor& tensor) {
-  constexpr std::int64_t kMaxElements = 1 << 16;
-  return tensor.is_cpu() && tensor.dim() == 2 &&
-         tensor.numel() <= kMaxElements && !tensor.is_inference() &&
-         c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
 }
 
 bool is_on_device(const at::Tensor& tensor, c10::Device device) {
@@ -55,8 +47,8 @@ DeviceCopies::PendingCopy DeviceCopies::begin(
           on_cpu.scalar_type(),
           non_blocking || (on_cpu.is_cpu() && on_cpu.is_pinned()));
     });
-    if (is_worth_keeping(on_cpu) && !tensor.is_inference()) {
-      remember_cpu_copy(tensor, on_cpu);
+    if (const auto counts = count_tokens(on_cpu)) {
+      attach_token_counts(tensor, *counts);
     }
   }
   pending.done->record(stream_);
@@ -71,7 +63,8 @@ void DeviceCopies::finish(const PendingCopy& pending) const {
   const c10::Stream current = guard.getStream(device_);
   pending.done->block(current);
   for (std::size_t i = 0; i < pending.tensors.size(); ++i) {
-    // Allocated on the copy stream and used on the current stream.
+    // The copy was allocated on the copy stream and is used on the current
+    // stream.
     if (pending.are_copies[i]) {
       at::Tensor(pending.tensors[i]).record_stream(current);
     }

@@ -17,6 +17,9 @@ namespace accelerate {
 /// stream that uses a batch waits until the batch is copied. The CPU does not
 /// wait if the batch is in pinned memory.
 ///
+/// A copy of a mask carries the number of its real tokens (token_counts.h), so
+/// that a model need not wait for the device to learn it.
+///
 /// If the device is the CPU, there is no separate stream, and tensors that are
 /// already on the CPU are not copied.
 class DeviceCopies {
@@ -40,8 +43,8 @@ class DeviceCopies {
   void finish(const PendingCopy& pending) const;
 
   /// Copies tensors to the device, for use on the current stream. Copies from
-  /// pinned memory never block the CPU. `non_blocking` asks LibTorch not to
-  /// block for other memory either.
+  /// pinned memory never block the CPU. `non_blocking` is passed to LibTorch
+  /// for copies from other memory.
   std::vector<at::Tensor> copy(
       const std::vector<at::Tensor>& tensors, bool non_blocking) const;
 

@@ -7,7 +7,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
@@ -17,9 +16,6 @@ namespace {
 
 enum Kind : std::int64_t { kStep, kEnd, kError };
 
-// Far from the small tags that user programs use.
-constexpr int kTag = 0x6461;
-
 std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -27,20 +23,6 @@ std::string text_of(const std::exception_ptr& error) {
     return known.what();
   } catch (...) {
     return "an exception that does not derive from std::exception";
-  }
-}
-
-// Other backends throw their own exception types.
-template <typename Body>
-void translate_errors(const Body& body) {
-  try {
-    body();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw DistributedError(
-        str_cat("sending batches from rank 0 failed: ", error.what()),
-        "look for the first error in the logs of the other ranks");
   }
 }
 
@@ -191,38 +173,31 @@ void Dispatch::fail() {
 }
 
 void Dispatch::send(const Step& step) const {
-  translate_errors([&] {
-    std::vector<c10::intrusive_ptr<c10d::Work>> sends;
-    for (int r = 1; r < group_.size(); ++r) {
-      const Portion& portion = step.portions[static_cast<std::size_t>(r)];
-      if (!portion.batch) {
-        continue;
-      }
-      for (const at::Tensor& tensor : source_->tensors(portion.batch.get())) {
-        if (tensor.defined() && tensor.numel() > 0) {
-          std::vector<at::Tensor> tensors = {
-              tensor.detach().cpu().contiguous()};
-          sends.push_back(group_.backend().send(tensors, r, kTag));
-        }
+  std::vector<Pending> sends;
+  for (int r = 1; r < group_.size(); ++r) {
+    const Portion& portion = step.portions[static_cast<std::size_t>(r)];
+    if (!portion.batch) {
+      continue;
+    }
+    for (const at::Tensor& tensor : source_->tensors(portion.batch.get())) {
+      if (tensor.defined() && tensor.numel() > 0) {
+        sends.push_back(group_.start_send(tensor.detach().contiguous(), r));
       }
     }
-    for (const auto& work : sends) {
-      work->wait();
-    }
-  });
+  }
+  for (Pending& send : sends) {
+    send.wait();
+  }
 }
 
 void Dispatch::receive(Portion& portion) const {
   const auto rank = static_cast<std::size_t>(group_.rank());
   portion.batch = source_->build(structures_.at(rank));
-  translate_errors([&] {
-    for (const at::Tensor& tensor : source_->tensors(portion.batch.get())) {
-      if (tensor.defined() && tensor.numel() > 0) {
-        std::vector<at::Tensor> tensors = {tensor};
-        group_.backend().recv(tensors, 0, kTag)->wait();
-      }
+  for (const at::Tensor& tensor : source_->tensors(portion.batch.get())) {
+    if (tensor.defined() && tensor.numel() > 0) {
+      group_.start_receive(tensor, /*from=*/0).wait();
     }
-  });
+  }
 }
 
 }  // namespace accelerate

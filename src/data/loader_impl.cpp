@@ -38,7 +38,7 @@ void check_exclusive(
     bool is_set, const char* name, bool other_is_set, const char* other_name) {
   if (is_set && other_is_set) {
     throw ArgumentError(
-        str_cat("`", name, "` and `", other_name, "` are both given"),
+        str_cat("`", name, "` and `", other_name, "` are both set"),
         "pass only one of them");
   }
 }

@@ -87,7 +87,7 @@ class MapSteps::Plan {
 
 MapSteps::MapSteps(MapEpoch epoch)
     : plan_(std::make_shared<Plan>(std::move(epoch))) {
-  // No more threads than steps.
+  // More threads than steps would have nothing to do.
   const std::int64_t workers =
       std::min(plan_->epoch().num_workers, plan_->size());
   if (workers > 0) {

@@ -108,7 +108,7 @@ class OrderedPool {
         const bool last = filled.error || !filled.result;
         slot_of(job) = std::move(filled);
         stopping_ = stopping_ || last;
-        // No wake-up for a result that cannot be taken yet.
+        // `next` takes results in order, so other results do not wake it.
         if (job == taken_) {
           done_.notify_one();
         }

@@ -38,7 +38,8 @@ Permutation::Permutation(std::int64_t size, const OrderKey& key) : size_(size) {
   }
 }
 
-// The halves may differ by one bit, so the rounds change them alternately.
+// The halves may differ in length by one bit, so the rounds change them
+// alternately.
 std::uint64_t Permutation::shuffle(std::uint64_t value) const {
   std::uint64_t left = value >> right_bits_;
   std::uint64_t right = low_bits(value, right_bits_);

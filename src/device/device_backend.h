@@ -22,6 +22,8 @@
 
 namespace accelerate {
 
+struct FusedBlocks;
+
 /// Options for a process group whose collectives run on devices.
 struct DeviceGroupOptions {
   /// The store that the ranks use for the rendezvous. The new process group
@@ -102,16 +104,21 @@ class DeviceBackend {
       int index, const DeviceGraph* pool) const = 0;
   /// Whether the current stream is capturing a graph.
   virtual bool is_capturing() const = 0;
+
+  /// The fused operations for tensors on the device (fused_blocks.h), or null
+  /// if there are none.
+  virtual const FusedBlocks* fused_blocks() const { return nullptr; }
 };
 
 /// The version of the interface in this header. It is incremented whenever a
 /// class in this header changes.
-inline constexpr std::uint32_t kDeviceAbi = 3;
+inline constexpr std::uint32_t kDeviceAbi = 4;
 
-/// The table that a device library exports. `abi` and `torch_version` are
-/// checked before `backend` is called.
+/// The table that a device library exports. The versions are checked before
+/// `backend` is called.
 struct DevicePlugin {
-  std::uint32_t abi;
+  std::uint32_t abi;             ///< Must be `kDeviceAbi`.
+  std::uint32_t blocks_version;  ///< Must be `kFusedBlocksVersion`.
   const char* torch_version;
   /// Returns the only backend object in the library. Throws `UnsupportedError`
   /// if the backend cannot run on this machine.

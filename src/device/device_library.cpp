@@ -13,6 +13,7 @@
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "device/cuda_facts.h"
+#include "device/fused_blocks.h"
 
 namespace accelerate {
 namespace {
@@ -32,6 +33,43 @@ void* open(const std::string& library) {
   return handle;
 }
 
+[[noreturn]] void throw_other_version(
+    const std::string& library,
+    const std::string& library_version,
+    const std::string& own_version) {
+  throw UnsupportedError(
+      str_cat(
+          "`",
+          library,
+          "` ",
+          library_version,
+          ", but this libaccelerate ",
+          own_version),
+      "build both libraries from the same source tree with the same LibTorch");
+}
+
+// `abi` comes first: the layout of all other fields depends on it.
+void check_versions(const DevicePlugin& table, const std::string& library) {
+  if (table.abi != kDeviceAbi) {
+    throw_other_version(
+        library,
+        str_cat("has device interface version ", table.abi),
+        str_cat("has version ", kDeviceAbi));
+  }
+  if (table.blocks_version != kFusedBlocksVersion) {
+    throw_other_version(
+        library,
+        str_cat("has fused block version ", table.blocks_version),
+        str_cat("has version ", kFusedBlocksVersion));
+  }
+  if (std::string(table.torch_version) != TORCH_VERSION) {
+    throw_other_version(
+        library,
+        str_cat("was built with LibTorch ", table.torch_version),
+        str_cat("was built with ", TORCH_VERSION));
+  }
+}
+
 const DevicePlugin& table_of(void* handle, const std::string& library) {
   const auto entry =
       reinterpret_cast<DevicePluginEntry>(dlsym(handle, kDeviceEntryName));
@@ -44,30 +82,7 @@ const DevicePlugin& table_of(void* handle, const std::string& library) {
             kDeviceEntryName,
             "`"));
   }
-  const std::string hint =
-      "build both libraries from the same source tree with the same LibTorch";
-  if (table->abi != kDeviceAbi) {
-    throw UnsupportedError(
-        str_cat(
-            "`",
-            library,
-            "` has device interface version ",
-            table->abi,
-            ", but this libaccelerate has version ",
-            kDeviceAbi),
-        hint);
-  }
-  if (std::string(table->torch_version) != TORCH_VERSION) {
-    throw UnsupportedError(
-        str_cat(
-            "`",
-            library,
-            "` was built with LibTorch ",
-            table->torch_version,
-            ", but this libaccelerate was built with ",
-            TORCH_VERSION),
-        hint);
-  }
+  check_versions(*table, library);
   return *table;
 }
 
@@ -108,6 +123,9 @@ struct Found {
   std::optional<UnsupportedError> problem;
 };
 
+// Set once the CUDA backend exists.
+std::atomic<const FusedBlocks*> cuda_blocks{nullptr};
+
 Found& find_once() {
   static Found found;
   std::call_once(found.once, [] {
@@ -118,6 +136,8 @@ Found& find_once() {
     }
     try {
       found.backend = &table_of(loaded.handle, loaded.facts.library).backend();
+      cuda_blocks.store(
+          found.backend->fused_blocks(), std::memory_order_release);
     } catch (const UnsupportedError& error) {
       found.problem = error;
     }
@@ -170,6 +190,15 @@ std::string device_problem() {
 
 void register_device_backend(c10::DeviceType type, DeviceBackend* backend) {
   registered_for(type).store(backend, std::memory_order_release);
+}
+
+const FusedBlocks* fused_blocks_of(c10::DeviceType type) {
+  if (const auto* backend =
+          registered_for(type).load(std::memory_order_acquire)) {
+    return backend->fused_blocks();
+  }
+  return type == c10::kCUDA ? cuda_blocks.load(std::memory_order_acquire)
+                            : nullptr;
 }
 
 DeviceBackend* device_backend_of(c10::Device device) {

@@ -37,6 +37,11 @@ ACCELERATE_API std::string device_problem();
 /// `UnsupportedError` if CUDA cannot be used.
 ACCELERATE_API DeviceBackend* device_backend_of(c10::Device device);
 
+/// Returns the fused operations for tensors on devices of this type. Returns
+/// null if there are none, or if the library for this type is not loaded; does
+/// not load a library.
+ACCELERATE_API const FusedBlocks* fused_blocks_of(c10::DeviceType type);
+
 /// Makes `device_backend_of` return `backend` for all devices of this type,
 /// even if one of our libraries supports the type. Null removes the
 /// registration. Used for device types that our libraries do not support, and
@@ -46,8 +51,9 @@ ACCELERATE_API void register_device_backend(
     c10::DeviceType type, DeviceBackend* backend);
 
 /// Loads the device library at the path `library` and returns its backend.
-/// Throws `UnsupportedError` if the library cannot be loaded or was built with
-/// a different version of accelerate or LibTorch.
+/// Throws `UnsupportedError` if the library cannot be loaded, or if it has
+/// another version of the device interface, of the fused blocks, or of LibTorch
+/// than this library.
 ACCELERATE_API DeviceBackend& open_device_library(const std::string& library);
 
 }  // namespace accelerate

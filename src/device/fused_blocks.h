@@ -2,18 +2,17 @@
 // Fused operations that an accelerator's library provides to models and
 // optimizers.
 //
-// Most of these operations are whole blocks of known architectures, with their
-// gradients. They compute in bf16 and keep fp32 master weights. For each block,
-// models also have a reference path, which they use if the fused operation is
-// not available.
+// Most of these operations are whole transformer blocks, with their gradients.
+// A block is described by what it computes: its norms, its activation, its
+// attention. The operations compute in bf16 and keep fp32 master weights. For
+// each block, models also have a reference path, which they use if the library
+// does not provide the block.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-
-#include "accelerate/export.h"
 
 namespace accelerate {
 
@@ -28,15 +27,28 @@ namespace accelerate {
 /// results on one SM.
 inline constexpr std::int64_t kShortSequence = 128;
 
-/// Options for a BERT layer. The dropout rates apply to one call; the caller
-/// must pass 0 outside training.
+/// The norms of a block.
+enum class NormKind { layer_norm, rms_norm };
+
+/// The activation function of a block's MLP.
+enum class ActivationKind { gelu_erf, gelu_tanh, silu, other };
+
+/// How a decoder block gets the positions of its tokens. `learned`: the input
+/// of the first block contains them. `rotary`: each block rotates its queries
+/// and keys.
+enum class PositionKind { learned, rotary };
+
+/// Describes an encoder block: each token attends to all tokens, there is a
+/// LayerNorm after each residual addition, and each linear layer has a bias.
+/// The dropout rates apply to one call; the caller must pass 0 outside
+/// training.
 struct EncoderBlockOptions {
+  ActivationKind activation = ActivationKind::gelu_erf;
   std::int64_t heads = 1;
   double layer_norm_eps = 1e-12;
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
-  /// Whether `hidden_dropout` also applies to the output of attention. False
-  /// for DistilBERT.
+  /// Whether `hidden_dropout` also applies to the output of attention.
   bool drops_attention_output = true;
   /// `UnpaddedBatch::sequence_offsets` if the batch is unpadded, that is, one
   /// row of T tokens. Then each sequence must have at most `kShortSequence`
@@ -61,9 +73,10 @@ struct UnpaddedBatch {
   at::Tensor sequence_offsets;
 };
 
-/// The input of BERT's embeddings: norm(words + positions + types), then
-/// dropout. The tables `words`, `positions` and `types` are fp32 with D
-/// columns. The position of a token is its index in its sequence.
+/// The input of `FusedBlocks::summed_embedding`, which computes
+/// norm(words + positions + types), then dropout. The tables `words`,
+/// `positions` and `types` are fp32 with D columns. The position of a token is
+/// its index in its sequence.
 struct SummedEmbedding {
   at::Tensor words;
   at::Tensor positions;  ///< At least T rows.
@@ -79,21 +92,31 @@ struct SummedEmbedding {
   double dropout = 0.0;
 };
 
-/// Options for a GPT-2 layer.
-struct Gpt2BlockOptions {
-  std::int64_t heads = 1;
-  double layer_norm_eps = 1e-5;
-  double attention_dropout = 0.0;
-  double residual_dropout = 0.0;
-  double attention_scale = 1.0;
-};
-
-/// Options for a Llama layer.
-struct LlamaBlockOptions {
+/// Describes a decoder block: a token attends to itself and to earlier tokens,
+/// and there is a norm before attention and before the MLP. The dropout rates
+/// apply to one call; the caller must pass 0 outside training.
+struct DecoderBlockOptions {
+  NormKind norm = NormKind::layer_norm;
+  ActivationKind activation = ActivationKind::gelu_tanh;
+  PositionKind positions = PositionKind::learned;
+  /// Whether the MLP computes down(activation(gate(x)) * up(x)) instead of
+  /// outer(activation(inner(x))).
+  bool has_gated_mlp = false;
+  bool has_biases = true;
   std::int64_t query_heads = 1;
+  /// The number of heads for keys and values. With fewer than `query_heads`,
+  /// several query heads share a key head.
   std::int64_t key_heads = 1;
-  double rms_norm_eps = 1e-6;
+  double norm_eps = 1e-5;
+  /// The factor of the attention scores.
+  double attention_scale = 1.0;
   double attention_dropout = 0.0;
+  /// The dropout rate of the outputs of attention and MLP.
+  double residual_dropout = 0.0;
+  /// The rotary embedding, [1 or B, T, channels per head] in fp32. Undefined
+  /// for learned positions.
+  at::Tensor cos = {};
+  at::Tensor sin = {};
 };
 
 /// The tensors and hyperparameters for one AdamW step.
@@ -122,28 +145,40 @@ struct AdamWStep {
   bool maximize = false;
 };
 
+/// The version of `FusedBlocks` and of the structs above. It is incremented
+/// whenever one of them changes.
+inline constexpr std::uint32_t kFusedBlocksVersion = 2;
+
 /// The fused operations as function pointers. The headers in cuda/blocks
 /// describe each function.
 struct FusedBlocks {
   using Tensors = std::vector<at::Tensor>;
+
+  /// Whether `encoder_block` computes the block that `options` describes, with
+  /// heads of `head_dim` channels. The rates in `options` must be the highest
+  /// that the caller will use. Models ask once, in `prepare`.
+  bool (*supports_encoder_block)(
+      const EncoderBlockOptions& options, std::int64_t head_dim);
+  /// The same for `decoder_block`.
+  bool (*supports_decoder_block)(
+      const DecoderBlockOptions& options, std::int64_t head_dim);
+  /// Whether `encoder_block` accepts `sequence_offsets` for heads of `head_dim`
+  /// channels.
+  bool (*supports_unpadding)(std::int64_t head_dim);
+  /// Whether the blocks accept rows of this many tokens now. The answer depends
+  /// on whether LibTorch's deterministic algorithms are on.
+  bool (*supports_length)(std::int64_t tokens);
 
   at::Tensor (*encoder_block)(
       const at::Tensor& x_BTD,
       const at::Tensor& mask_bias,
       const Tensors& parameters,
       const EncoderBlockOptions& options);
-  at::Tensor (*gpt2_block)(
+  at::Tensor (*decoder_block)(
       const at::Tensor& x_BTD,
       const at::Tensor& mask_bias,
       const Tensors& parameters,
-      const Gpt2BlockOptions& options);
-  at::Tensor (*llama_block)(
-      const at::Tensor& x_BTD,
-      const at::Tensor& mask_bias,
-      const at::Tensor& cos,
-      const at::Tensor& sin,
-      const Tensors& parameters,
-      const LlamaBlockOptions& options);
+      const DecoderBlockOptions& options);
   at::Tensor (*embedding)(
       const at::Tensor& table, const at::Tensor& ids, std::int64_t padding_id);
   at::Tensor (*normalize)(
@@ -171,21 +206,13 @@ struct FusedBlocks {
   /// that row in the result, or -1 if the row is not in the result.
   at::Tensor (*take_rows)(
       const at::Tensor& x, const at::Tensor& index, const at::Tensor& inverse);
-  /// Computes BERT's embeddings. Returns an undefined tensor if no kernel
-  /// supports the sizes of `input`; the caller must then use the reference
-  /// path.
+  /// Computes the sum of embeddings that `input` describes. Returns an
+  /// undefined tensor if no kernel supports the sizes of `input`; the caller
+  /// must then use the reference path.
   at::Tensor (*summed_embedding)(const SummedEmbedding& input);
   /// Computes x W^T + b; `bias` may be undefined.
   at::Tensor (*linear)(
       const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 };
-
-/// Returns the fused blocks that the loaded device library provides, or null if
-/// no loaded library provides fused blocks.
-ACCELERATE_API const FusedBlocks* fused_blocks();
-
-/// Sets the value that `fused_blocks` returns. A device library calls this
-/// function when it is loaded. Tests of the reference path pass null.
-ACCELERATE_API void set_fused_blocks(const FusedBlocks* blocks);
 
 }  // namespace accelerate

@@ -10,10 +10,9 @@
 
 namespace accelerate {
 
-std::optional<std::vector<WorkerCommand>> InterruptibleRendezvous::run(
-    std::int64_t restart) {
+std::optional<Generation> InterruptibleRendezvous::run(std::int64_t number) {
   auto rendezvous = std::async(
-      std::launch::async, [&] { return options_.commands(restart); });
+      std::launch::async, [&] { return control_.start_generation(number); });
   while (rendezvous.wait_for(std::chrono::milliseconds(20)) !=
          std::future_status::ready) {
     handle_signals();
@@ -22,8 +21,9 @@ std::optional<std::vector<WorkerCommand>> InterruptibleRendezvous::run(
   }
   handle_signals();
   try {
-    auto commands = rendezvous.get();
-    return interrupt_ == 0 ? std::optional(std::move(commands)) : std::nullopt;
+    auto generation = rendezvous.get();
+    return interrupt_ == 0 ? std::optional(std::move(generation))
+                           : std::nullopt;
   } catch (const Error&) {
     if (interrupt_ == 0) {
       throw;
@@ -44,7 +44,7 @@ void InterruptibleRendezvous::exit_when_stuck() const {
 void InterruptibleRendezvous::tick() {
   if (Clock::now() - ticked_at_ > std::chrono::seconds(1)) {
     ticked_at_ = Clock::now();
-    options_.others->tick();
+    control_.tick();
   }
 }
 
@@ -66,7 +66,7 @@ void InterruptibleRendezvous::handle_signals() {
         }
         interrupt_ = received->signal;
         interrupted_at_ = Clock::now();
-        options_.others->cancel_rendezvous();
+        control_.cancel();
         break;
       default:
         break;

@@ -5,9 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
-#include "launch/supervisor.h"
+#include "launch/control_plane.h"
+#include "launch/output.h"
+#include "launch/signal_queue.h"
 
 namespace accelerate {
 
@@ -16,12 +17,12 @@ namespace accelerate {
 class InterruptibleRendezvous {
  public:
   InterruptibleRendezvous(
-      const SupervisorOptions& options, Output& output, SignalQueue& signals)
-      : options_(options), output_(output), signals_(signals) {}
+      ControlPlane& control_plane, Output& output, SignalQueue& signals)
+      : control_(control_plane), output_(output), signals_(signals) {}
 
-  /// Returns the worker commands for restart number `restart`, or nothing if a
-  /// signal interrupted the rendezvous. `interrupt` then returns that signal.
-  std::optional<std::vector<WorkerCommand>> run(std::int64_t restart);
+  /// Returns generation `number`, or nothing if a signal interrupted the
+  /// rendezvous. `interrupt` then returns that signal.
+  std::optional<Generation> run(std::int64_t number);
 
   int interrupt() const { return interrupt_; }
 
@@ -32,7 +33,7 @@ class InterruptibleRendezvous {
   void tick();
   void handle_signals();
 
-  const SupervisorOptions& options_;
+  ControlPlane& control_;
   Output& output_;
   SignalQueue& signals_;
   int interrupt_ = 0;

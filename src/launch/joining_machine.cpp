@@ -13,9 +13,10 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "base/thread_without_signals.h"
+#include "launch/control_plane.h"
 #include "launch/failure_json.h"
 #include "launch/machine_events.h"
-#include "launch/machine_link.h"
+#include "launch/secret.h"
 #include "launch/status_text.h"
 
 namespace accelerate {
@@ -24,10 +25,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-class JoiningMachine : public MachineLink {
+class JoiningMachine : public ControlPlane {
  public:
-  explicit JoiningMachine(const MachineLinkOptions& options)
-      : options_(options) {}
+  JoiningMachine(const LaunchPlan& plan, const MachineInfo& machine)
+      : plan_(plan),
+        machine_(machine),
+        endpoint_(main_endpoint(plan.settings)) {}
   ~JoiningMachine() override {
     stopping_ = true;
     if (is_sending()) {
@@ -41,13 +44,13 @@ class JoiningMachine : public MachineLink {
     }
   }
 
-  RendezvousResult rendezvous(
-      std::int64_t restart, milliseconds timeout) override {
+  Generation start_generation(std::int64_t number) override {
+    const milliseconds timeout = rendezvous_timeout(plan_.settings);
     const auto deadline = Clock::now() + timeout;
     if (last_send_.valid()) {
       last_send_.wait();
     }
-    reset_events(restart);
+    reset_events(number);
     if (control_ == nullptr) {
       keep_control(connect(timeout));
     }
@@ -55,8 +58,8 @@ class JoiningMachine : public MachineLink {
         ask(*control_,
             Json::object(
                 {{"type", "join"},
-                 {"restart", restart},
-                 {"machine", options_.machine.to_json()}}),
+                 {"restart", number},
+                 {"machine", machine_.to_json()}}),
             // Machine 0 has the same timeout, and then answers with a table of
             // the missing machines.
             std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
@@ -68,38 +71,30 @@ class JoiningMachine : public MachineLink {
       }
       throw DistributedError(error->as_string());
     }
-    RendezvousResult result;
-    result.machine_rank = answer.at("machine_rank").as_integer();
-    result.launch_id = answer.at("launch_id").as_string();
-    result.main_hostname = answer.at("main_hostname").as_string();
-    result.main_port = answer.at("main_port").as_string();
-    rank_ = result.machine_rank;
-    options_.machine.machine_rank = rank_;
+    rank_ = answer.at("machine_rank").as_integer();
+    machine_.machine_rank = rank_;
     start_ = Clock::now();
     if (poller_ == nullptr) {
       poller_ = connect(kAnswerTimeout);
       thread_ = start_thread_without_signals([this] { poll(); });
     }
-    return result;
+    return make_generation(number, answer);
   }
-
-  int event_fd() const override { return events_.fd(); }
-  std::optional<Failure> take_failure() override {
-    return events_.take_failure();
-  }
-  bool all_done() override { return events_.all_done(); }
 
   void report_failure(const Failure& failure) override {
     send_async(Json::object(
         {{"type", "fail"},
-         {"rank", rank_},
-         {"restart", restart_},
+         {"rank", rank_.load()},
+         {"restart", generation_},
          {"failure", failure_to_json(failure)}}));
   }
   void report_done() override {
     send_async(Json::object(
-        {{"type", "done"}, {"rank", rank_}, {"restart", restart_}}));
+        {{"type", "done"}, {"rank", rank_.load()}, {"restart", generation_}}));
   }
+
+  void abort_store(const std::string&) override {}
+  std::vector<RankStatus> store_status() const override { return {}; }
 
   std::vector<RankStatus> status() override {
     constexpr milliseconds kSecond{1000};
@@ -109,7 +104,7 @@ class JoiningMachine : public MachineLink {
     try {
       const Json answer =
           ask(*control_,
-              Json::object({{"type", "status"}, {"rank", rank_}}),
+              Json::object({{"type", "status"}, {"rank", rank_.load()}}),
               kSecond);
       return status_from_json(answer.at("ranks"));
     } catch (const Error&) {
@@ -118,7 +113,7 @@ class JoiningMachine : public MachineLink {
     }
   }
 
-  void cancel_rendezvous() override {
+  void cancel() override {
     const std::scoped_lock lock(mutex_);
     is_cancelled_ = true;
     if (control_ != nullptr) {
@@ -127,9 +122,9 @@ class JoiningMachine : public MachineLink {
   }
 
  private:
-  void reset_events(std::int64_t restart) {
+  void reset_events(std::int64_t generation) {
     const std::scoped_lock lock(mutex_);
-    restart_ = restart;
+    generation_ = generation;
     events_.reset();
   }
 
@@ -141,14 +136,43 @@ class JoiningMachine : public MachineLink {
     }
   }
 
-  std::unique_ptr<StoreClient> connect(milliseconds timeout) const {
+  Generation make_generation(std::int64_t number, const Json& answer) const {
+    Generation generation;
+    generation.number = number;
+    generation.shape = JobShape::of(plan_.settings).on_machine(rank_);
+    generation.run_id = answer.at("launch_id").as_string();
+    generation.store = endpoint_.text();
+    generation.store_secret = secret_;
+    generation.main_address = plan_.settings.flag("same_network")
+                                  ? endpoint_.address
+                                  : answer.at("main_hostname").as_string();
+    generation.main_port = answer.at("main_port").as_string();
+    generation.network_interface = interface_towards(endpoint_);
+    return generation;
+  }
+
+  // Called only after machine 0 has answered, because machine 0 may create the
+  // secret in a shared home folder. Without a secret this machine still
+  // connects, so that machine 0 can report it.
+  std::string find_secret() {
+    secret_error_.reset();
+    try {
+      secret_ = existing_job_secret(plan_.settings, plan_.environment);
+      return secret_;
+    } catch (const ConfigError& error) {
+      secret_error_ = error;
+      return "";
+    }
+  }
+
+  std::unique_ptr<StoreClient> connect(milliseconds timeout) {
     StoreClientOptions options;
-    options.endpoint = options_.endpoint;
-    options.find_secret = options_.secret;
+    options.endpoint = endpoint_;
+    options.find_secret = [this] { return find_secret(); };
     options.hello = {
         store::Role::machine,
         static_cast<std::uint32_t>(
-            std::max<std::int64_t>(0, options_.machine.machine_rank)),
+            std::max<std::int64_t>(0, machine_.machine_rank)),
         0};
     const auto deadline = Clock::now() + timeout;
     while (true) {
@@ -160,8 +184,8 @@ class JoiningMachine : public MachineLink {
         return std::make_unique<StoreClient>(options);
       } catch (const ConfigError&) {
         // Machine 0 has rejected this machine and reports it, too.
-        if (const auto error = options_.secret_error()) {
-          throw ConfigError(*error);
+        if (secret_error_) {
+          throw ConfigError(*secret_error_);
         }
         throw;
       } catch (const IoError& error) {
@@ -215,19 +239,14 @@ class JoiningMachine : public MachineLink {
       while (!stopping_) {
         const Json event =
             ask(*poller_,
-                Json::object({{"type", "poll"}, {"rank", rank_}}),
+                Json::object({{"type", "poll"}, {"rank", rank_.load()}}),
                 kAnswerTimeout);
         handle_event(event);
       }
     } catch (const Error&) {
       if (!stopping_ && !events_.all_done()) {
         events_.add_failure(disconnected_machine(
-            str_cat(
-                "0 (",
-                options_.endpoint.address,
-                ":",
-                options_.endpoint.port,
-                ")"),
+            str_cat("0 (", endpoint_.address, ":", endpoint_.port, ")"),
             0,
             std::chrono::duration<double>(Clock::now() - start_).count()));
         events_.set_all_done();
@@ -245,7 +264,7 @@ class JoiningMachine : public MachineLink {
       return;
     }
     const std::scoped_lock lock(mutex_);
-    if (event.at("restart").as_integer() != restart_) {
+    if (event.at("restart").as_integer() != generation_) {
       return;
     }
     if (type == "failure") {
@@ -260,18 +279,21 @@ class JoiningMachine : public MachineLink {
         *poller_,
         Json::object(
             {{"type", "steps"},
-             {"rank", rank_},
-             {"ranks", status_to_json(options_.local_steps())}}),
+             {"rank", rank_.load()},
+             {"ranks", status_to_json(local_steps(plan_, rank_))}}),
         kAnswerTimeout);
   }
 
-  MachineLinkOptions options_;
-  MachineEvents events_;
-  std::int64_t rank_ = -1;
+  const LaunchPlan& plan_;
+  MachineInfo machine_;
+  const Endpoint endpoint_;
+  std::string secret_;
+  std::optional<ConfigError> secret_error_;  // Why there is no secret.
+  std::atomic<std::int64_t> rank_ = -1;
   Clock::time_point start_ = Clock::now();
-  // Guards `restart_`, and `control_` while another thread may cancel.
+  // Guards `generation_`, and `control_` while another thread may cancel.
   std::mutex mutex_;
-  std::int64_t restart_ = 0;
+  std::int64_t generation_ = 0;
   std::atomic<bool> is_cancelled_ = false;
   std::unique_ptr<StoreClient> control_;
   std::unique_ptr<StoreClient> poller_;
@@ -282,9 +304,9 @@ class JoiningMachine : public MachineLink {
 
 }  // namespace
 
-std::unique_ptr<MachineLink> create_joining_machine(
-    const MachineLinkOptions& options) {
-  return std::make_unique<JoiningMachine>(options);
+std::unique_ptr<ControlPlane> create_joining_machine(
+    const LaunchPlan& plan, const MachineInfo& machine) {
+  return std::make_unique<JoiningMachine>(plan, machine);
 }
 
 }  // namespace accelerate

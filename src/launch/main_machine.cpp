@@ -10,9 +10,9 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "launch/control_plane.h"
 #include "launch/failure_json.h"
 #include "launch/machine_events.h"
-#include "launch/machine_link.h"
 #include "launch/status_text.h"
 
 namespace accelerate {
@@ -21,10 +21,23 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-class MainMachine : public MachineLink {
+class MainMachine : public ControlPlane {
  public:
-  MainMachine(const MachineLinkOptions& options, StoreServer& server)
-      : options_(options), server_(server), rendezvous_(options.num_machines) {
+  MainMachine(
+      const LaunchPlan& plan,
+      const MachineInfo& machine,
+      const StoreServerOptions& store,
+      std::function<void(const std::string&)> warn)
+      : plan_(plan),
+        machine_(machine),
+        shape_(JobShape::of(plan.settings).on_machine(0)),
+        endpoint_(main_endpoint(plan.settings)),
+        warn_(std::move(warn)),
+        secret_(store.secret),
+        server_(store),
+        rendezvous_(shape_.num_machines) {
+    machine_.machine_rank = 0;
+    machine_.address = endpoint_text();
     server_.on_exchange([this](const StoreServer::Exchange& exchange) {
       return handle(exchange);
     });
@@ -41,35 +54,23 @@ class MainMachine : public MachineLink {
     server_.on_refusal(nullptr);
   }
 
-  RendezvousResult rendezvous(
-      std::int64_t restart, milliseconds timeout) override {
-    open_rendezvous(restart);
+  Generation start_generation(std::int64_t number) override {
+    server_.start_generation(static_cast<std::uint32_t>(number));
+    open_rendezvous(number);
     std::unique_lock lock(mutex_);
-    (void)changed_.wait_for(lock, timeout, [this] {
+    (void)changed_.wait_for(lock, rendezvous_timeout(plan_.settings), [this] {
       return rendezvous_.is_complete() || is_cancelled_ ||
              !disconnected_.empty();
     });
     is_open_ = false;
     const bool complete = rendezvous_.is_complete() && disconnected_.empty();
-    std::string problem;
-    if (is_cancelled_ || !disconnected_.empty()) {
-      problem = is_cancelled_ ? "machine 0 was interrupted"
-                              : str_cat(
-                                    "machine ",
-                                    disconnected_,
-                                    " disconnected before the workers could "
-                                    "be restarted");
-    } else if (!complete) {
-      const double seconds = std::chrono::duration<double>(timeout).count();
-      problem = rendezvous_.missing_text(endpoint_text(), seconds);
-    } else {
-      problem = rendezvous_.difference_text();
-    }
-    const RendezvousResult result = make_result();
+    const std::string problem = rendezvous_problem();
+    const std::string other = other_address();
+    reserve_main_port();
     const auto waiting = std::exchange(waiting_, {});
     start_ = Clock::now();
     lock.unlock();
-    answer_all(waiting, problem, complete, result);
+    answer_all(waiting, problem, complete);
     if (!complete) {
       throw DistributedError(
           problem, disconnected_.empty() ? missing_hint() : "");
@@ -79,16 +80,10 @@ class MainMachine : public MachineLink {
           problem,
           "run the same command with the same version on every machine");
     }
-    return result;
+    return make_generation(number, other);
   }
 
-  int event_fd() const override { return events_.fd(); }
-  std::optional<Failure> take_failure() override {
-    return events_.take_failure();
-  }
-  bool all_done() override { return events_.all_done(); }
-
-  void cancel_rendezvous() override {
+  void cancel() override {
     const std::scoped_lock lock(mutex_);
     is_cancelled_ = true;
     changed_.notify_all();
@@ -120,6 +115,13 @@ class MainMachine : public MachineLink {
 
   void report_done() override { mark_done(0); }
 
+  void abort_store(const std::string& reason) override {
+    server_.abort(reason);
+  }
+  std::vector<RankStatus> store_status() const override {
+    return server_.status();
+  }
+
  private:
   struct Machine {
     std::uint64_t control = 0;
@@ -132,7 +134,7 @@ class MainMachine : public MachineLink {
   };
 
   std::string endpoint_text() const {
-    return str_cat(options_.endpoint.address, ":", options_.endpoint.port);
+    return str_cat(endpoint_.address, ":", endpoint_.port);
   }
 
   std::string missing_hint() const {
@@ -147,22 +149,19 @@ class MainMachine : public MachineLink {
   }
 
   // Starts a new rendezvous and adds the machines that joined early.
-  void open_rendezvous(std::int64_t restart) {
+  void open_rendezvous(std::int64_t generation) {
     std::vector<std::pair<std::uint64_t, MachineInfo>> early;
     {
       const std::scoped_lock lock(mutex_);
-      restart_ = restart;
+      generation_ = generation;
       is_open_ = true;
-      rendezvous_ = MachineRendezvous(options_.num_machines);
+      rendezvous_ = MachineRendezvous(shape_.num_machines);
       events_.reset();
       for (auto& [rank, machine] : machines_) {
         machine.is_done = false;
       }
       main_done_ = false;
-      MachineInfo main = options_.machine;
-      main.machine_rank = 0;
-      main.address = endpoint_text();
-      (void)rendezvous_.add(main);
+      (void)rendezvous_.add(machine_);
       early.swap(early_);
     }
     for (auto& [client, info] : early) {
@@ -172,25 +171,64 @@ class MainMachine : public MachineLink {
     }
   }
 
-  RendezvousResult make_result() const {
-    RendezvousResult result;
-    result.machine_rank = 0;
-    result.launch_id = options_.launch_id;
-    result.main_hostname = options_.machine.hostname;
-    result.main_port = options_.reserve_port();
-    for (const auto& [rank, machine] : rendezvous_.machines()) {
-      if (rank != 0) {
-        result.other_address = machine.address;
-      }
+  // Why the workers cannot be started; empty if they can.
+  std::string rendezvous_problem() const {
+    if (is_cancelled_) {
+      return "machine 0 was interrupted";
     }
-    return result;
+    if (!disconnected_.empty()) {
+      return str_cat(
+          "machine ",
+          disconnected_,
+          " disconnected before the workers could be restarted");
+    }
+    if (!rendezvous_.is_complete()) {
+      const std::chrono::duration<double> timeout =
+          rendezvous_timeout(plan_.settings);
+      return rendezvous_.missing_text(endpoint_text(), timeout.count());
+    }
+    return rendezvous_.difference_text();
+  }
+
+  std::string other_address() const {
+    const auto& machines = rendezvous_.machines();
+    const auto last = machines.rbegin();
+    return last == machines.rend() || last->first == 0 ? ""
+                                                       : last->second.address;
+  }
+
+  // Reserves the port that rank 0 of the program may open.
+  void reserve_main_port() {
+    port_ = ReservedPort();
+    try {
+      port_ = reserve_port(endpoint_.address, main_port_on_machines(endpoint_));
+    } catch (const IoError&) {
+      port_ = reserve_port(endpoint_.address);
+    }
+  }
+
+  Generation make_generation(
+      std::int64_t number, const std::string& other_address) const {
+    Generation generation;
+    generation.number = number;
+    generation.shape = shape_;
+    generation.run_id = plan_.launch_id;
+    generation.store = server_.endpoint(0).text();
+    generation.store_secret = secret_;
+    generation.main_address = plan_.settings.flag("same_network")
+                                  ? endpoint_.address
+                                  : machine_.hostname;
+    generation.main_port = std::to_string(port_.port);
+    generation.network_interface = interface_towards(
+        other_address.empty() ? endpoint_
+                              : parse_endpoint("tcp:" + other_address));
+    return generation;
   }
 
   void answer_all(
       const std::map<std::int64_t, std::uint64_t>& waiting,
       const std::string& problem,
-      bool complete,
-      const RendezvousResult& result) {
+      bool complete) {
     for (const auto& [rank, client] : waiting) {
       Json answer = Json::object();
       if (!problem.empty()) {
@@ -198,9 +236,9 @@ class MainMachine : public MachineLink {
         answer["is_config"] = complete;
       } else {
         answer["machine_rank"] = rank;
-        answer["launch_id"] = result.launch_id;
-        answer["main_hostname"] = result.main_hostname;
-        answer["main_port"] = result.main_port;
+        answer["launch_id"] = plan_.launch_id;
+        answer["main_hostname"] = machine_.hostname;
+        answer["main_port"] = std::to_string(port_.port);
       }
       server_.answer(client, answer.dump());
     }
@@ -239,7 +277,7 @@ class MainMachine : public MachineLink {
 
   bool is_current(const Json& message) {
     const std::scoped_lock lock(mutex_);
-    return message.at("restart").as_integer() == restart_;
+    return message.at("restart").as_integer() == generation_;
   }
 
   std::optional<std::string> handle_join(
@@ -248,13 +286,13 @@ class MainMachine : public MachineLink {
     machine.address = exchange.address;
     const std::scoped_lock lock(mutex_);
     const std::int64_t restart = message.at("restart").as_integer();
-    if (restart < restart_) {
+    if (restart < generation_) {
       return Json::object(
                  {{"error", "the workers of this job are already running"},
                   {"is_config", true}})
           .dump();
     }
-    if (restart > restart_) {
+    if (restart > generation_) {
       early_.emplace_back(exchange.client, std::move(machine));
       return std::nullopt;
     }
@@ -308,7 +346,7 @@ class MainMachine : public MachineLink {
   // answer.
   std::string status_for_others() {
     const std::scoped_lock lock(mutex_);
-    steps_[0] = options_.local_steps();
+    steps_[0] = local_steps(plan_, 0);
     return Json::object({{"ranks", status_to_json(merged_status())}}).dump();
   }
 
@@ -340,7 +378,7 @@ class MainMachine : public MachineLink {
     std::string text;
     {
       const std::scoped_lock lock(mutex_);
-      body["restart"] = restart_;
+      body["restart"] = generation_;
       text = event_text(type, std::move(body));
       for (auto& [rank, machine] : machines_) {
         if (rank == except) {
@@ -421,7 +459,7 @@ class MainMachine : public MachineLink {
       return;
     }
     const Failure failure = disconnected_machine(
-        name, *disconnected * options_.local_processes, elapsed());
+        name, *disconnected * shape_.local_processes, elapsed());
     events_.add_failure(failure);
     broadcast(
         "failure",
@@ -436,7 +474,7 @@ class MainMachine : public MachineLink {
   void remove_from_rendezvous(std::int64_t rank, const std::string& name) {
     rendezvous_.remove(rank);
     waiting_.erase(rank);
-    if (restart_ == 0) {
+    if (generation_ == 0) {
       machines_.erase(rank);
     } else {
       disconnected_ = name;
@@ -454,12 +492,17 @@ class MainMachine : public MachineLink {
         return;
       }
     }
-    options_.warn(str_cat("refused a connection from ", address, ": ", reason));
+    warn_(str_cat("refused a connection from ", address, ": ", reason));
   }
 
-  MachineLinkOptions options_;
-  StoreServer& server_;
-  MachineEvents events_;
+  const LaunchPlan& plan_;
+  MachineInfo machine_;
+  const JobShape shape_;
+  const Endpoint endpoint_;
+  const std::function<void(const std::string&)> warn_;
+  const std::string secret_;
+  StoreServer server_;
+  ReservedPort port_;
   Clock::time_point start_ = Clock::now();
 
   // Recursive: `open_rendezvous` adds early machines. The server's lock is
@@ -467,7 +510,7 @@ class MainMachine : public MachineLink {
   std::recursive_mutex mutex_;
   std::condition_variable_any changed_;
   MachineRendezvous rendezvous_;
-  std::int64_t restart_ = -1;
+  std::int64_t generation_ = -1;
   std::map<std::int64_t, Machine> machines_;
   std::map<std::int64_t, std::uint64_t> waiting_;
   std::vector<std::pair<std::uint64_t, MachineInfo>> early_;
@@ -482,9 +525,12 @@ class MainMachine : public MachineLink {
 
 }  // namespace
 
-std::unique_ptr<MachineLink> create_main_machine(
-    const MachineLinkOptions& options, StoreServer& server) {
-  return std::make_unique<MainMachine>(options, server);
+std::unique_ptr<ControlPlane> create_main_machine(
+    const LaunchPlan& plan,
+    const MachineInfo& machine,
+    const StoreServerOptions& store,
+    std::function<void(const std::string&)> warn) {
+  return std::make_unique<MainMachine>(plan, machine, store, std::move(warn));
 }
 
 }  // namespace accelerate

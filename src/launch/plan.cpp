@@ -226,29 +226,28 @@ void add_python_variables(const Settings& settings, Variables& variables) {
 // `--gpu_ids 0` is the first GPU we may use: if a scheduler assigned GPUs 2 and
 // 3 to us, it is 2.
 void add_gpu_variables(
-    const Settings& settings,
-    const Hardware& hardware,
-    const Environment& environment,
+    const LaunchPlan& plan,
+    const Generation& generation,
     Variables& variables) {
-  if (settings.flag("use_cpu")) {
+  if (plan.settings.flag("use_cpu")) {
     return;
   }
-  const auto inherited = environment.get("CUDA_VISIBLE_DEVICES");
+  const auto inherited = plan.environment.get("CUDA_VISIBLE_DEVICES");
   const auto names =
       inherited ? split(*inherited, ',') : std::vector<std::string>();
   std::vector<std::string> chosen;
-  for (const std::string& id : chosen_gpus(settings)) {
-    const auto index = gpu_index(id, hardware);
+  for (const std::string& id : chosen_gpus(plan.settings)) {
+    const auto index = gpu_index(id, plan.hardware);
     chosen.emplace_back(
         index && *index < names.size() ? trim(names[*index]) : trim(id));
   }
   if (!chosen.empty()) {
     variables["CUDA_VISIBLE_DEVICES"] = join(chosen, ",");
   }
-  if (has_broken_p2p_access(hardware) &&
-      JobShape::of(settings).num_processes > 1) {
+  if (has_broken_p2p_access(plan.hardware) &&
+      generation.shape.num_processes > 1) {
     for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_IB_DISABLE"}) {
-      if (!environment.has(name)) {
+      if (!plan.environment.has(name)) {
         variables[name] = "1";
       }
     }
@@ -259,10 +258,10 @@ void add_gpu_variables(
 // a script can detect that it is a single process.
 void add_rank_variables(
     const Settings& settings,
-    const RuntimeFacts& facts,
+    const Generation& generation,
     std::int64_t local_rank,
     Variables& variables) {
-  const JobShape shape = JobShape::of(settings);
+  const JobShape& shape = generation.shape;
   if (shape.num_processes == 1) {
     return;
   }
@@ -277,46 +276,42 @@ void add_rank_variables(
   variables["ROLE_NAME"] = settings.text("role");
   variables["ROLE_RANK"] = rank;
   variables["ROLE_WORLD_SIZE"] = world;
-  variables["MASTER_ADDR"] = facts.main_address;
-  variables["MASTER_PORT"] = facts.main_port;
-  variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(facts.restart_count);
+  variables["MASTER_ADDR"] = generation.main_address;
+  variables["MASTER_PORT"] = generation.main_port;
+  variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(generation.number);
   variables["TORCHELASTIC_MAX_RESTARTS"] = settings.text("max_restarts");
-  variables["TORCHELASTIC_RUN_ID"] = facts.run_id;
+  variables["TORCHELASTIC_RUN_ID"] = generation.run_id;
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
 }
 
 void add_store_variables(
-    const Settings& settings,
-    const RuntimeFacts& facts,
+    const LaunchPlan& plan,
+    const Generation& generation,
     std::int64_t local_rank,
     Variables& variables) {
-  const JobShape shape = JobShape::of(settings);
-  const std::string rank = std::to_string(shape.first_rank + local_rank);
-  variables["ACCELERATE_STORE"] = facts.store;
-  variables["ACCELERATE_STORE_SECRET"] = facts.store_secret;
-  variables["ACCELERATE_STORE_RANK"] = rank;
-  variables["ACCELERATE_STORE_RUN"] = facts.run_id;
-  variables["ACCELERATE_LAUNCH_ID"] = facts.launch_id;
-  variables["ACCELERATE_RESTART_COUNT"] = std::to_string(facts.restart_count);
-  variables["TORCHELASTIC_ERROR_FILE"] =
-      str_cat(facts.folder, "/rank_", rank, ".error.json");
-  variables["ACCELERATE_PROGRESS_FILE"] =
-      str_cat(facts.folder, "/rank_", rank, ".step");
+  const std::int64_t rank = generation.shape.first_rank + local_rank;
+  variables["ACCELERATE_STORE"] = generation.store;
+  variables["ACCELERATE_STORE_SECRET"] = generation.store_secret;
+  variables["ACCELERATE_STORE_RANK"] = std::to_string(rank);
+  variables["ACCELERATE_STORE_RUN"] = generation.run_id;
+  variables["ACCELERATE_LAUNCH_ID"] = plan.launch_id;
+  variables["ACCELERATE_RESTART_COUNT"] = std::to_string(generation.number);
+  variables["TORCHELASTIC_ERROR_FILE"] = plan.files.error_file(rank);
+  variables["ACCELERATE_PROGRESS_FILE"] = plan.files.progress_file(rank);
 }
 
 // One machine uses only the loopback interface. On several machines, Gloo would
 // otherwise publish the address that the hostname resolves to, often 127.0.1.1.
 void add_interface_variables(
-    const Settings& settings,
     const Environment& environment,
-    const RuntimeFacts& facts,
+    const Generation& generation,
     Variables& variables) {
-  const JobShape shape = JobShape::of(settings);
+  const JobShape& shape = generation.shape;
   if (shape.num_processes == 1) {
     return;
   }
   const bool one_machine = shape.num_machines == 1;
-  const std::string name = one_machine ? "lo" : facts.network_interface;
+  const std::string name = one_machine ? "lo" : generation.network_interface;
   if (!name.empty() && !environment.has("GLOO_SOCKET_IFNAME")) {
     variables["GLOO_SOCKET_IFNAME"] = name;
   }
@@ -356,11 +351,29 @@ JobShape JobShape::of(const Settings& settings) {
   JobShape shape;
   shape.num_processes = settings.integer("num_processes");
   shape.num_machines = settings.integer("num_machines");
-  shape.machine_rank = settings.integer("machine_rank");
   shape.local_processes = shape.num_processes / shape.num_machines;
-  shape.first_rank = shape.machine_rank * shape.local_processes;
-  shape.use_cpu = settings.flag("use_cpu");
+  return shape.on_machine(settings.integer("machine_rank"));
+}
+
+JobShape JobShape::on_machine(std::int64_t rank) const {
+  JobShape shape = *this;
+  shape.machine_rank = rank;
+  shape.first_rank = rank * local_processes;
   return shape;
+}
+
+std::string LaunchFiles::store_socket() const {
+  return folder + "/store";
+}
+std::string LaunchFiles::error_file(std::int64_t rank) const {
+  return str_cat(folder, "/rank_", rank, ".error.json");
+}
+std::string LaunchFiles::progress_file(std::int64_t rank) const {
+  return str_cat(folder, "/rank_", rank, ".step");
+}
+std::string LaunchFiles::log_pattern(std::int64_t rank) const {
+  return log_folder.empty() ? std::string()
+                            : str_cat(log_folder, "/rank_", rank, ".*.log");
 }
 
 void complete_settings(
@@ -406,6 +419,30 @@ std::chrono::milliseconds rendezvous_timeout(const Settings& settings) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
+Endpoint main_endpoint(const Settings& settings) {
+  if (!settings.has("main_process_ip")) {
+    throw ConfigError(
+        "a job on several machines needs the address of machine 0",
+        "add `--main_process_ip ADDRESS` on every machine");
+  }
+  const std::int64_t port = settings.has("main_process_port")
+                                ? settings.integer("main_process_port")
+                                : 29500;
+  if (port == 0) {
+    throw ConfigError(
+        "--main_process_port is 0, but several machines must use the same port",
+        "choose a port that is free on machine 0");
+  }
+  return {
+      false,
+      settings.text("main_process_ip"),
+      static_cast<std::uint16_t>(port)};
+}
+
+std::uint16_t main_port_on_machines(const Endpoint& endpoint) {
+  return static_cast<std::uint16_t>(endpoint.port + 1);
+}
+
 std::string describe_choice(
     const Settings& settings, const Hardware& hardware) {
   const std::int64_t processes = settings.integer("num_processes");
@@ -425,19 +462,16 @@ std::string describe_choice(
 }
 
 std::map<std::string, std::string> worker_variables(
-    const Settings& settings,
-    const Hardware& hardware,
-    const Environment& environment,
-    const RuntimeFacts& facts,
-    std::int64_t local_rank,
-    bool is_python) {
+    const LaunchPlan& plan,
+    const Generation& generation,
+    std::int64_t local_rank) {
   Variables variables;
-  add_python_variables(settings, variables);
-  add_gpu_variables(settings, hardware, environment, variables);
-  add_rank_variables(settings, facts, local_rank, variables);
-  add_store_variables(settings, facts, local_rank, variables);
-  if (!is_python) {
-    add_interface_variables(settings, environment, facts, variables);
+  add_python_variables(plan.settings, variables);
+  add_gpu_variables(plan, generation, variables);
+  add_rank_variables(plan.settings, generation, local_rank, variables);
+  add_store_variables(plan, generation, local_rank, variables);
+  if (!plan.is_python) {
+    add_interface_variables(plan.environment, generation, variables);
   }
   return variables;
 }
@@ -484,14 +518,9 @@ std::vector<int> cpus_of_worker(
 }
 
 std::vector<WorkerCommand> make_worker_commands(
-    const Settings& settings,
-    const Hardware& hardware,
-    const Environment& environment,
-    const RuntimeFacts& facts,
-    const std::vector<std::string>& argv,
-    bool is_python) {
-  const JobShape shape = JobShape::of(settings);
-  Variables inherited = environment.variables();
+    const LaunchPlan& plan, const Generation& generation) {
+  const JobShape& shape = generation.shape;
+  Variables inherited = plan.environment.variables();
   for (const char* name : kLauncherVariables) {
     inherited.erase(name);
   }
@@ -500,15 +529,18 @@ std::vector<WorkerCommand> make_worker_commands(
     WorkerCommand command;
     command.rank = shape.first_rank + local;
     command.local_rank = local;
-    command.argv = argv;
+    command.argv = plan.argv;
     command.environment = inherited;
-    for (const auto& [name, value] : worker_variables(
-             settings, hardware, environment, facts, local, is_python)) {
+    for (const auto& [name, value] :
+         worker_variables(plan, generation, local)) {
       command.environment[name] = value;
     }
-    if (settings.flag("enable_cpu_affinity")) {
-      command.cpus = cpus_of_worker(settings, hardware, local);
+    if (plan.settings.flag("enable_cpu_affinity")) {
+      command.cpus = cpus_of_worker(plan.settings, plan.hardware, local);
     }
+    command.error_file = plan.files.error_file(command.rank);
+    command.progress_file = plan.files.progress_file(command.rank);
+    command.log_pattern = plan.files.log_pattern(command.rank);
     commands.push_back(std::move(command));
   }
   return commands;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns settings into the command and environment of each worker. Starts no
-// process.
+// What a launch runs: turns settings into the command and environment of each
+// worker. Starts no process.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/socket.h"
 #include "config/environment.h"
 #include "config/settings.h"
 #include "launch/hardware.h"
@@ -35,9 +36,10 @@ struct JobShape {
   std::int64_t machine_rank = 0;
   std::int64_t local_processes = 1;
   std::int64_t first_rank = 0;
-  bool use_cpu = true;
 
   static JobShape of(const Settings& settings);
+  /// The same job from the point of view of another machine.
+  JobShape on_machine(std::int64_t rank) const;
 };
 
 /// How long machines wait for each other: 60 s for `--rdzv_timeout 60` or
@@ -45,41 +47,67 @@ struct JobShape {
 /// `--rdzv_conf`.
 std::chrono::milliseconds rendezvous_timeout(const Settings& settings);
 
-/// Facts that are known only when the job starts.
-struct RuntimeFacts {
-  std::string main_address = "127.0.0.1";
-  std::string main_port;
+/// The endpoint of machine 0. Throws `ConfigError` if the address of machine 0
+/// is not set.
+Endpoint main_endpoint(const Settings& settings);
+/// The port that the program should open on machine 0: the launcher's port + 1,
+/// so that a firewall needs to open only a small range of ports. If this port
+/// is in use, the launcher chooses another port.
+std::uint16_t main_port_on_machines(const Endpoint& endpoint);
+
+/// The files of a launch on this machine.
+struct LaunchFiles {
+  std::string folder;      ///< Private to this launch.
+  std::string log_folder;  ///< Empty: there are no log files.
+
+  std::string store_socket() const;
+  std::string error_file(std::int64_t rank) const;
+  std::string progress_file(std::int64_t rank) const;
+  /// A pattern that matches the log files of a rank; empty without log files.
+  std::string log_pattern(std::int64_t rank) const;
+};
+
+/// What to launch. Nothing in it changes while the workers run; what a restart
+/// changes is a `Generation`.
+struct LaunchPlan {
+  Settings settings;  ///< Completed by `complete_settings`.
+  Hardware hardware;
+  Environment environment;
+  /// The program with its arguments; a source file must already be compiled.
+  std::vector<std::string> argv;
+  bool is_python = false;
+  std::string version;
+  std::string torch_version;  ///< The LibTorch version of this installation.
+  /// `run_session` sets `launch_id`, which marks this machine's processes, and
+  /// `files`.
+  std::string launch_id;
+  LaunchFiles files;
+};
+
+/// One launch of the workers: what may be different after a restart.
+struct Generation {
+  std::int64_t number = 0;  ///< 0: the first start.
+  JobShape shape;
+  std::string run_id;  ///< The same on every machine.
   std::string store;
   std::string store_secret;
-  std::string launch_id;  ///< Identifies this machine's processes.
-  std::string run_id;     ///< The same on every machine.
+  std::string main_address = "127.0.0.1";
+  std::string main_port;
   /// With several machines, the network interface through which this machine
   /// reaches the other machines.
   std::string network_interface;
-  std::string folder;  ///< This launch's folder for error and step files.
-  std::int64_t restart_count = 0;
 };
 
-/// The commands for this machine's workers. `argv` is the program with its
-/// arguments; a source file must already be compiled. `is_python` says whether
-/// the program is a Python program.
+/// The commands for this machine's workers.
 std::vector<WorkerCommand> make_worker_commands(
-    const Settings& settings,
-    const Hardware& hardware,
-    const Environment& environment,
-    const RuntimeFacts& facts,
-    const std::vector<std::string>& argv,
-    bool is_python);
+    const LaunchPlan& plan, const Generation& generation);
 
 /// The variables to add to the launcher's environment for a worker. They
 /// override variables of the same name.
 std::map<std::string, std::string> worker_variables(
-    const Settings& settings,
-    const Hardware& hardware,
-    const Environment& environment,
-    const RuntimeFacts& facts,
-    std::int64_t local_rank,
-    bool is_python);
+    const LaunchPlan& plan,
+    const Generation& generation,
+    std::int64_t local_rank);
 
 /// The GPUs for this machine's workers, in the order of local ranks.
 /// `--gpu_ids` are indices into the GPUs that CUDA_VISIBLE_DEVICES exposes.

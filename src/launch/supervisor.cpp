@@ -14,10 +14,13 @@
 
 #include "accelerate/error.h"
 #include "base/files.h"
+#include "base/progress_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "launch/interruptible_rendezvous.h"
+#include "launch/control_plane.h"
+#include "launch/guardian.h"
 #include "launch/oom_kill.h"
+#include "launch/output.h"
 #include "launch/signal_queue.h"
 #include "launch/signals.h"
 #include "launch/status_text.h"
@@ -29,6 +32,7 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 struct Worker {
+  const WorkerCommand* command = nullptr;
   WorkerProcess process;
   std::optional<WorkerProcess::ExitStatus> exit;
   double exit_seconds = 0;
@@ -46,23 +50,22 @@ double now_epoch() {
 
 // One generation of this machine's workers, from their start until all have
 // exited.
-class Generation {
+class Workers {
  public:
-  Generation(
+  Workers(
+      const std::vector<WorkerCommand>& commands,
       const SupervisorOptions& options,
-      Output& output,
-      SignalQueue& signals,
-      std::vector<WorkerCommand> commands)
-      : options_(options),
-        output_(output),
-        signals_(signals),
-        commands_(std::move(commands)),
+      const SupervisorContext& context)
+      : commands_(commands),
+        options_(options),
+        control_(context.control_plane),
+        guardian_(context.guardian),
+        output_(context.output),
+        signals_(context.signals),
         start_(Clock::now()) {
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-    watch(signals.fd(), kSignalEvent);
-    if (options.others != nullptr) {
-      watch(options.others->event_fd(), kOthersEvent);
-    }
+    watch(signals_.fd(), kSignalEvent);
+    watch(control_.events().fd(), kMachineEvent);
   }
 
   void run() {
@@ -71,33 +74,31 @@ class Generation {
       wait_and_handle();
       kill_when_due();
     }
-    if (options_.others != nullptr) {
-      wait_for_others();
-    }
+    wait_for_others();
     stop_leftover_processes();
+    output_.drain();
   }
 
-  bool was_interrupted() const { return interrupt_ != 0; }
-
-  SupervisorResult result() {
-    SupervisorResult result;
+  RunResult result() {
+    RunResult result;
+    result.was_interrupted = interrupt_ != 0;
     choose_first_failure();
     if (remote_failure_) {
       result.failure = remote_failure_;
-      result.exit_code = remote_failure_->code();
     } else if (first_failure_) {
       result.failure = describe(*first_failure_);
-      result.exit_code = result.failure->code();
     } else if (first_preempted_) {
       result.failure = describe(*first_preempted_);
-      result.exit_code = result.failure->code();
     }
+    result.exit_code = result.failure ? result.failure->code() : 0;
     return result;
   }
 
  private:
   static constexpr std::uint64_t kSignalEvent = UINT64_MAX;
-  static constexpr std::uint64_t kOthersEvent = UINT64_MAX - 1;
+  static constexpr std::uint64_t kMachineEvent = UINT64_MAX - 1;
+
+  bool has_other_machines() const { return options_.shape.num_machines > 1; }
 
   double elapsed() const { return Seconds(Clock::now() - start_).count(); }
 
@@ -130,9 +131,10 @@ class Generation {
   void start_one(const WorkerCommand& command, const WorkerStreams& streams) {
     try {
       Worker worker;
+      worker.command = &command;
       worker.process = start_worker(command, streams);
-      if (worker.process.has_own_group && options_.on_group) {
-        options_.on_group(worker.process.pid, true);
+      if (worker.process.has_own_group) {
+        guardian_.add_group(worker.process.pid);
       }
       output_.add(
           command.rank,
@@ -157,8 +159,8 @@ class Generation {
   void reap_all() {
     for (const Worker& worker : workers_) {
       worker.process.reap();
-      if (worker.process.has_own_group && options_.on_group) {
-        options_.on_group(worker.process.pid, false);
+      if (worker.process.has_own_group) {
+        guardian_.remove_group(worker.process.pid);
       }
     }
   }
@@ -170,7 +172,7 @@ class Generation {
         wait = std::min(wait, Seconds(*due - Clock::now()));
       }
     }
-    if (options_.others != nullptr) {
+    if (has_other_machines()) {
       wait = std::min(wait, Seconds(1));
     }
     return std::max(1, static_cast<int>(wait.count() * 1000));
@@ -179,9 +181,7 @@ class Generation {
   // The kernel lists descriptors in the order in which they became ready, so
   // the first one is the worker that exited first.
   void wait_and_handle() {
-    if (options_.others != nullptr) {
-      options_.others->tick();
-    }
+    control_.tick();
     epoll_event events[64];
     const int ready =
         ::epoll_wait(epoll_.get(), events, 64, wait_milliseconds());
@@ -189,7 +189,7 @@ class Generation {
       const std::uint64_t id = events[i].data.u64;
       if (id == kSignalEvent) {
         handle_signals();
-      } else if (id == kOthersEvent) {
+      } else if (id == kMachineEvent) {
         take_remote_failure();
       } else {
         handle_exit(workers_[id]);
@@ -222,10 +222,10 @@ class Generation {
           worker.process.rank,
           " ",
           describe_exit(worker.exit->exit_code, worker.exit->signal));
-      if (options_.others != nullptr) {
+      if (has_other_machines()) {
         // The pipe may still hold the last lines of the failed rank.
         output_.flush();
-        options_.others->report_failure(describe(*first_failure_));
+        control_.report_failure(describe(*first_failure_));
       }
       // After an interrupt, the others got the signal, too, and may still be
       // saving.
@@ -255,13 +255,13 @@ class Generation {
   // Machine 0 serves the store for all machines, so no machine exits before the
   // last one is done. After a failure or an interrupt, the wait has a deadline.
   void wait_for_others() {
-    options_.others->report_done();
+    control_.report_done();
     const auto timeout =
         std::chrono::duration_cast<Clock::duration>(
             grace_end_ ? options_.grace_period : options_.stop_timeout) +
         std::chrono::seconds(5);
     std::optional<Clock::time_point> deadline;
-    while (!options_.others->all_done()) {
+    while (!control_.events().all_done()) {
       const bool is_stopping = kill_at_ || grace_end_;
       if (is_stopping && !deadline) {
         deadline = Clock::now() + timeout;
@@ -275,7 +275,7 @@ class Generation {
   }
 
   void take_remote_failure() {
-    if (auto failure = options_.others->take_failure()) {
+    if (auto failure = control_.events().take_failure()) {
       if (!remote_failure_ && !first_failure_) {
         remote_failure_ = std::move(failure);
         begin_stop(str_cat("rank ", remote_failure_->rank, " failed"));
@@ -289,9 +289,7 @@ class Generation {
     }
     // Abort the store first: a worker in a collective must leave it before the
     // signal makes it save a checkpoint.
-    if (options_.abort_store) {
-      options_.abort_store(reason);
-    }
+    control_.abort_store(reason);
     signal_running(SIGTERM);
     kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                   options_.stop_timeout);
@@ -378,22 +376,14 @@ class Generation {
           worker.exit
               ? describe_exit(worker.exit->exit_code, worker.exit->signal)
               : "";
-      const auto rank = worker.process.rank;
-      workers.push_back({rank, worker.process.pid, exit, options_.step(rank)});
+      workers.push_back(
+          {worker.process.rank,
+           worker.process.pid,
+           exit,
+           read_progress(worker.command->progress_file)});
     }
     return status_text(
-        elapsed(), options_.num_processes, workers, all_statuses());
-  }
-
-  // The other machines come first: they know the steps of their ranks.
-  std::vector<RankStatus> all_statuses() const {
-    std::vector<RankStatus> all;
-    if (options_.others != nullptr) {
-      all = options_.others->status();
-    }
-    const auto known = statuses();
-    all.insert(all.end(), known.begin(), known.end());
-    return all;
+        elapsed(), options_.shape.num_processes, workers, control_.status());
   }
 
   // A rank may report its error long before it exits, so the earliest report
@@ -417,22 +407,17 @@ class Generation {
   }
 
   std::optional<double> reported_time(const Worker& worker) const {
-    const auto file = read_error_file(options_.error_file(worker.process.rank));
+    const auto file = read_error_file(worker.command->error_file);
     if (file.timestamp) {
       return file.timestamp;
     }
-    for (const RankStatus& status : statuses()) {
+    for (const RankStatus& status : control_.store_status()) {
       if (status.rank == static_cast<std::uint32_t>(worker.process.rank) &&
           !status.failure.empty()) {
         return now_epoch() - status.failure_age;
       }
     }
     return std::nullopt;
-  }
-
-  std::vector<RankStatus> statuses() const {
-    return options_.store_status ? options_.store_status()
-                                 : std::vector<RankStatus>();
   }
 
   Failure describe(std::size_t index) const {
@@ -444,11 +429,11 @@ class Generation {
     failure.exit_code = worker.exit->exit_code;
     failure.signal = worker.exit->signal;
     failure.seconds = worker.exit_seconds;
-    failure.num_processes = options_.num_processes;
+    failure.num_processes = options_.shape.num_processes;
     count_others(index, failure);
-    failure.step = options_.step(failure.rank);
-    failure.exception = read_error_file(options_.error_file(failure.rank)).text;
-    for (const RankStatus& status : statuses()) {
+    failure.step = read_progress(worker.command->progress_file);
+    failure.exception = read_error_file(worker.command->error_file).text;
+    for (const RankStatus& status : control_.store_status()) {
       if (status.rank == static_cast<std::uint32_t>(failure.rank)) {
         failure.status = status.status;
         if (failure.exception.empty()) {
@@ -461,7 +446,7 @@ class Generation {
     if (failure.signal == SIGKILL) {
       failure.oom_kill = oom_kills_.happened();
     }
-    failure.log_path = options_.log_path(failure.rank);
+    failure.log_path = worker.command->log_pattern;
     failure.interrupt = worker.was_interrupted ? interrupt_ : 0;
     return failure;
   }
@@ -469,7 +454,7 @@ class Generation {
   void count_others(std::size_t index, Failure& failure) const {
     const auto local = static_cast<std::int64_t>(workers_.size());
     // Ranks on other machines are stopped because of this failure.
-    failure.others_stopped = options_.num_processes - local;
+    failure.others_stopped = options_.shape.num_processes - local;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       const Worker& other = workers_[i];
       if (i == index) {
@@ -516,10 +501,12 @@ class Generation {
     }
   }
 
+  const std::vector<WorkerCommand>& commands_;
   const SupervisorOptions& options_;
+  ControlPlane& control_;
+  Guardian& guardian_;
   Output& output_;
   SignalQueue& signals_;
-  std::vector<WorkerCommand> commands_;
   Clock::time_point start_;
   OomKillMonitor oom_kills_;
   UniqueFd epoll_;
@@ -537,45 +524,14 @@ class Generation {
 
 }  // namespace
 
-SupervisorResult supervise(
-    const SupervisorOptions& options, Output& output, SignalQueue& signals) {
+RunResult supervise(
+    const std::vector<WorkerCommand>& commands,
+    const SupervisorOptions& options,
+    const SupervisorContext& context) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  for (std::int64_t restart = 0;; ++restart) {
-    if (options.start_store_generation) {
-      options.start_store_generation(restart);
-    }
-    InterruptibleRendezvous rendezvous(options, output, signals);
-    auto commands = options.others == nullptr
-                        ? std::optional(options.commands(restart))
-                        : rendezvous.run(restart);
-    if (!commands) {
-      return {128 + rendezvous.interrupt(), std::nullopt};
-    }
-    Generation generation(options, output, signals, std::move(*commands));
-    generation.run();
-    output.drain();
-    SupervisorResult result = generation.result();
-    // A machine that disconnected cannot join the restart.
-    if (!result.failure || generation.was_interrupted() ||
-        result.failure->is_preemption() || restart >= options.max_restarts ||
-        !result.failure->disconnected_machine.empty()) {
-      return result;
-    }
-    output.announce(str_cat(
-        "warning: rank ",
-        result.failure->rank,
-        " ",
-        describe_exit(result.failure->exit_code, result.failure->signal),
-        "; restarting ",
-        options.num_processes == 1
-            ? std::string("the worker")
-            : str_cat("all ", options.num_processes, " workers"),
-        " (restart ",
-        restart + 1,
-        " of ",
-        options.max_restarts,
-        ")"));
-  }
+  Workers workers(commands, options, context);
+  workers.run();
+  return workers.result();
 }
 
 }  // namespace accelerate

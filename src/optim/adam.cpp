@@ -7,6 +7,7 @@
 
 #include "accelerate/error.h"
 #include "accelerate/optim.h"
+#include "device/device_library.h"
 #include "device/fused_blocks.h"
 #include "optim/param_group_options.h"
 #include "optim/step_counters.h"
@@ -108,8 +109,8 @@ bool step_on_device(
     const AdamWOptions& options,
     const at::Tensor& lr,
     const Scalars& scalars) {
-  const FusedBlocks* const fused = fused_blocks();
   const at::Tensor& first = tensors.values.front();
+  const FusedBlocks* const fused = fused_blocks_of(first.device().type());
   if (fused == nullptr || first.is_cpu() || first.scalar_type() != at::kFloat ||
       options.amsgrad) {
     return false;

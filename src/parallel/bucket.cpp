@@ -69,7 +69,7 @@ void allocate_buckets(
         bucket.length + (&bucket == &buckets.back() ? num_flags : 0);
     const auto flat_options =
         at::TensorOptions(bucket.device).dtype(bucket.type);
-    const bool supported = bucket.device.is_cpu() || group.device_backend();
+    const bool supported = group.supports(bucket.device);
     const auto wire_options =
         at::TensorOptions(supported ? bucket.device : c10::Device(c10::kCPU))
             .dtype(narrowed(bucket) ? *options.wire_type : bucket.type);

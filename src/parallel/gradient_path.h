@@ -2,6 +2,7 @@
 // What happens to gradients during a backward pass.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,11 @@ class GradientPath {
   /// Call when the backward pass has thrown. Drops all accumulated gradients
   /// and notifies the other ranks.
   virtual void fail() noexcept = 0;
+
+  /// For a rank that has run out of batches: joins a synchronizing backward
+  /// pass of the other ranks with a zero contribution. Collective.
+  virtual void begin_zero_contribution() = 0;
+  virtual void end_zero_contribution() = 0;
 
   /// The gradients accumulated since the last synchronizing backward pass, for
   /// checkpoints. Returns one tensor per parameter; the tensor is undefined if

@@ -16,6 +16,9 @@ class LocalGradients : public GradientPath {
   void begin(Sync sync, bool overlap = true) override;
   void end() override;
   void fail() noexcept override;
+  // A single process never waits for other ranks that still train.
+  void begin_zero_contribution() override {}
+  void end_zero_contribution() override {}
   std::vector<at::Tensor> sums() const override;
   void set_sums(const std::vector<at::Tensor>& sums) override;
   const NamedTensors& parameters() const override { return parameters_; }

@@ -9,12 +9,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "comm/backends/device_work.h"
-#include "comm/wait_limits.h"
 
 namespace accelerate {
 namespace {
@@ -102,9 +99,9 @@ Reducer::Reducer(Group group, NamedTensors parameters, Options options)
     : group_(std::move(group)),
       parameters_(std::move(parameters)),
       options_(std::move(options)),
-      agreement_(
-          options_.agreement ? options_.agreement
-                             : std::make_shared<Agreement>(group_)),
+      call_(
+          options_.call ? options_.call
+                        : std::make_shared<GroupCall>(group_, "backward")),
       slots_(parameters_.size()),
       hook_state_(std::make_shared<HookState>(this)) {
   // Gradients become ready roughly in reverse order of the parameters.
@@ -196,16 +193,16 @@ void Reducer::begin(Sync sync, bool overlap) {
     rebuild_buckets();
   }
   install_hooks();
-  pending_.assign(buckets_.size(), 0);
-  works_.clear();
+  unready_.assign(buckets_.size(), 0);
+  started_.clear();
   next_ = 0;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     load_gradient(i);
     slots_[i].num_calls = 0;
-    ++pending_[slots_[i].bucket];
+    ++unready_[slots_[i].bucket];
   }
-  if (reduces() && !options_.agreement) {
-    agreement_->propose();
+  if (reduces() && !options_.call) {
+    call_->begin();
   }
 }
 
@@ -249,50 +246,31 @@ void Reducer::add_gradient(std::size_t index, const at::Tensor& parameter) {
     ready_order_.push_back(index);
   }
   if (reduces() && order_known_ && slot.num_calls == slot.expected_calls) {
-    --pending_[slot.bucket];
+    --unready_[slot.bucket];
     start_ready_buckets();
   }
 }
 
 void Reducer::start_ready_buckets() {
-  while (overlap_ && next_ + 1 < buckets_.size() && pending_[next_] == 0 &&
-         agreement_->reached()) {
-    start(next_, /*async=*/true);
+  while (overlap_ && next_ + 1 < buckets_.size() && unready_[next_] == 0 &&
+         call_->agreed()) {
+    start(next_, /*overlap=*/true);
   }
 }
 
-void Reducer::start(std::size_t index, bool async) {
+void Reducer::start(std::size_t index, bool overlap) {
   const Bucket& bucket = buckets_[index];
   zero_unused(bucket);
   if (!bucket.wire.is_alias_of(bucket.flat)) {
     bucket.wire.copy_(bucket.flat);
   }
-  std::vector<at::Tensor> tensors = {bucket.wire};
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::AVG;
-  options.asyncOp = async;
-  const Call call{"backward", group_.last_call()};
-  const CallScope scope(call);
-  if (group_.size() == 1 && bucket.wire.is_cpu()) {
-    works_.emplace_back();  // One rank: nothing to reduce on the CPU.
-  } else {
-    works_.push_back(
-        bucket.wire.is_cpu()
-            ? group_.backend().allreduce(tensors, options)
-            : start_on_device([&] {
-                return group_.device_backend()->allreduce(tensors, options);
-              }));
-  }
+  started_.push_back(call_->all_reduce(bucket.wire, Reduction::mean, overlap));
   next_ = index + 1;
 }
 
 void Reducer::wait_for(std::size_t index) {
   const Bucket& bucket = buckets_[index];
-  if (!bucket.wire.is_cpu()) {
-    group_.wait_on_device(works_[index], "backward");
-  } else if (works_[index]) {
-    group_.wait(works_[index], "backward");
-  }
+  started_[index].wait();
   if (!bucket.wire.is_alias_of(bucket.flat)) {
     bucket.flat.copy_(bucket.wire);
   }
@@ -318,9 +296,9 @@ void Reducer::write_flags(bool failed) {
   data[kFailed] = failed ? 1.0F : 0.0F;
 }
 
-void Reducer::settle_agreement() {
+void Reducer::agree() {
   try {
-    agreement_->settle();
+    call_->agree();
   } catch (...) {
     drop_sums();
     throw;
@@ -328,23 +306,13 @@ void Reducer::settle_agreement() {
 }
 
 void Reducer::reduce_remaining() {
-  std::exception_ptr start_error;
-  try {
-    while (next_ < buckets_.size()) {
-      // There is nothing to overlap with, so no other thread is needed.
-      start(next_, /*async=*/false);
-    }
-  } catch (...) {
-    // Waiting for an earlier operation reports the cause.
-    start_error = std::current_exception();
+  while (next_ < buckets_.size()) {
+    start(next_, /*overlap=*/false);
   }
-  for (std::size_t b = 0; b < works_.size(); ++b) {
+  for (std::size_t b = 0; b < started_.size(); ++b) {
     wait_for(b);
   }
-  works_.clear();
-  if (start_error) {
-    std::rethrow_exception(start_error);
-  }
+  started_.clear();
 }
 
 void Reducer::end() {
@@ -353,7 +321,7 @@ void Reducer::end() {
     return;
   }
   if (reduces()) {
-    settle_agreement();
+    agree();
     write_flags(/*failed=*/false);
     reduce_remaining();
     const at::Tensor flags = flag_tensor();
@@ -396,29 +364,9 @@ void Reducer::reduce_late() {
       }
       slot.expected_calls = std::max(slot.expected_calls, slot.num_calls);
     }
-    reduce_now(extra);
+    call_->all_reduce(extra, Reduction::mean, /*overlap=*/false).wait();
     bucket.flat.narrow(0, 0, bucket.length)
         .add_(extra.narrow(0, 0, bucket.length));
-  }
-}
-
-void Reducer::reduce_now(const at::Tensor& tensor) {
-  c10d::Backend* device = tensor.is_cpu() ? nullptr : group_.device_backend();
-  const at::Tensor input = device != nullptr ? tensor : tensor.cpu();
-  std::vector<at::Tensor> tensors = {input};
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::AVG;
-  const Call call{"backward", group_.last_call()};
-  const CallScope scope(call);
-  if (device != nullptr) {
-    group_.wait_on_device(
-        start_on_device([&] { return device->allreduce(tensors, options); }),
-        "backward");
-  } else {
-    group_.wait(group_.backend().allreduce(tensors, options), "backward");
-  }
-  if (!input.is_same(tensor)) {
-    tensor.copy_(input);
   }
 }
 
@@ -471,7 +419,7 @@ void Reducer::fail() noexcept {
   const at::NoGradGuard guard;
   try {
     if (reduces()) {
-      agreement_->settle();
+      call_->agree();
       write_flags(/*failed=*/true);
       reduce_remaining();
     }
@@ -488,7 +436,7 @@ void Reducer::begin_zero_contribution() {
 
 void Reducer::end_zero_contribution() {
   const at::NoGradGuard guard;
-  settle_agreement();
+  agree();
   write_flags(/*failed=*/false);
   reduce_remaining();
   if (flag_tensor()[static_cast<std::int64_t>(parameters_.size()) + kLate]

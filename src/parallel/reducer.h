@@ -6,10 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Work.hpp>
-
 #include "accelerate/group.h"
-#include "parallel/agreement.h"
+#include "comm/group_call.h"
 #include "parallel/bucket.h"
 #include "parallel/gradient_path.h"
 
@@ -27,7 +25,7 @@ namespace accelerate {
 ///    may run again while its bucket is being reduced.
 /// 3. The all-reduce of a bucket starts when all its gradients are ready, all
 ///    earlier buckets have started, and all ranks are known to be in this
-///    backward pass (`Agreement`). Buckets therefore start in the same order on
+///    backward pass (`GroupCall`). Buckets therefore start in the same order on
 ///    every rank. With several models in one backward pass, only the largest
 ///    model starts buckets before `end`. The last bucket always starts in
 ///    `end`, because it also holds flags: whether this rank used each
@@ -55,10 +53,10 @@ class Reducer : public GradientPath {
  public:
   struct Options {
     BucketOptions buckets = {};
-    /// The `Agreement` that the gradient paths of one backward pass share. For
-    /// each backward pass, its owner must call `propose` once, after `begin` of
-    /// all paths. Default: the reducer has its own `Agreement`.
-    std::shared_ptr<Agreement> agreement = nullptr;
+    /// The call that the gradient paths of one backward pass share. For each
+    /// backward pass, its owner must call `begin` once, after `begin` of all
+    /// paths. Default: the reducer has its own call.
+    std::shared_ptr<GroupCall> call = nullptr;
   };
 
   /// Collective. All `parameters` must require gradients, and the list must be
@@ -73,10 +71,8 @@ class Reducer : public GradientPath {
   void set_sums(const std::vector<at::Tensor>& sums) override;
   const NamedTensors& parameters() const override { return parameters_; }
 
-  /// For a rank that has run out of batches: joins a synchronizing backward
-  /// pass of the other ranks with a zero contribution. Collective.
-  void begin_zero_contribution();
-  void end_zero_contribution();
+  void begin_zero_contribution() override;
+  void end_zero_contribution() override;
 
   /// The number of buckets.
   std::size_t num_buckets() const { return buckets_.size(); }
@@ -92,13 +88,12 @@ class Reducer : public GradientPath {
   void load_gradient(std::size_t index);
   void add_gradient(std::size_t index, const at::Tensor& parameter);
   void start_ready_buckets();
-  void start(std::size_t bucket, bool async);
+  void start(std::size_t bucket, bool overlap);
   void wait_for(std::size_t bucket);
-  void reduce_now(const at::Tensor& tensor);
   void zero_unused(const Bucket& bucket);
   void write_flags(bool failed);
   void reduce_remaining();
-  void settle_agreement();
+  void agree();
   void reduce_late();
   void publish_gradients();
   void drop_sums() noexcept;
@@ -108,12 +103,12 @@ class Reducer : public GradientPath {
   Group group_;
   NamedTensors parameters_;
   Options options_;
-  std::shared_ptr<Agreement> agreement_;
+  std::shared_ptr<GroupCall> call_;
   std::vector<Bucket> buckets_;
   std::vector<GradientSlot> slots_;
-  std::vector<int> pending_;  // Gradients that are not ready, per bucket.
-  std::vector<c10::intrusive_ptr<c10d::Work>> works_;
-  std::size_t next_ = 0;                  // The bucket that starts next.
+  std::vector<int> unready_;      // Gradients that are not ready, per bucket.
+  std::vector<Pending> started_;  // The all-reduces, in bucket order.
+  std::size_t next_ = 0;          // The bucket that starts next.
   std::vector<std::size_t> ready_order_;  // Of the first backward pass.
   bool order_known_ = false;
   bool buckets_rebuilt_ = false;

@@ -10,8 +10,9 @@ void GradientState::enter(const LoaderPosition* loader) {
   last_ = loader;
 }
 
-// Loops end from the inside out, but an exception may skip some. The loops
-// inside this one are therefore removed too.
+// An exception may end several nested loops without a call to `leave` for each
+// of them, so this function also removes the loops inside the loop over
+// `loader`.
 void GradientState::leave(const LoaderPosition* loader) {
   const auto found = std::find(loops_.rbegin(), loops_.rend(), loader);
   if (found != loops_.rend()) {

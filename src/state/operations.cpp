@@ -16,7 +16,8 @@ const Group& world() {
 
 namespace {
 
-// `parts` holds tensor number `index` of each nest.
+// A nest is a tensor or a nested container of tensors; see nest.h. `parts`
+// contains tensor number `index` of each nest.
 void check_can_concatenate(
     const std::vector<at::Tensor>& parts, std::size_t index, std::int64_t dim) {
   const at::Tensor& first = parts.front();
@@ -45,7 +46,7 @@ void check_can_concatenate(
               index,
               " has shape ",
               first.sizes(),
-              " in the first nest and ",
+              " in nest 0 and ",
               parts[nest].sizes(),
               " in nest ",
               nest,

@@ -172,9 +172,9 @@ void check_same(
   }
 }
 
-// CUDA is loaded late, so its exit handlers run before the destructors of older
-// objects. An NCCL process group must be destroyed before the exit handlers
-// run.
+// CUDA is loaded late, so its exit handlers run before the destructors of
+// objects that were created earlier. An NCCL process group must be destroyed
+// before the exit handlers run.
 void reset_at_exit() {
   static std::once_flag once;
   std::call_once(once, [] { std::atexit([] { PartialState::reset(); }); });
@@ -426,7 +426,9 @@ void PartialState::check_equal_lengths(
     table += str_cat("\n  ", key, ": ", length);
   }
   throw ArgumentError(
-      str_cat("split_between_processes: lengths differ", table),
+      str_cat(
+          "split_between_processes: the values in the map differ in length",
+          table),
       "give all values in the map the same length");
 }
 

@@ -29,13 +29,14 @@ void check_options(const ProfileKwargs& options) {
   }
   if (options.with_stack) {
     throw UnsupportedError(
-        "`with_stack` records Python stacks, which this library does not have",
+        "`with_stack` records Python stacks, which this library does not "
+        "support",
         "use `perf record -g` to record the stacks of a C++ program");
   }
   if (options.with_modules) {
     throw UnsupportedError(
         "`with_modules` records TorchScript modules, which this library does "
-        "not have",
+        "not support",
         "leave it out, and mark regions with `RECORD_FUNCTION`");
   }
 }
@@ -89,7 +90,8 @@ class Profiler::Impl {
     }
   }
 
-  // Starts what the schedule requires for the current step.
+  // Starts the warm-up or the recording if the schedule requires it in the
+  // current step.
   void follow_schedule() {
     const ProfileAction action = action_of(options_.schedule_option, step_);
     if (action == ProfileAction::none) {
@@ -126,7 +128,7 @@ class Profiler::Impl {
     if (recording_) {
       finish_recording(self);
     } else if (prepared_) {
-      // Kineto can end a warm-up only through a recording.
+      // Kineto can end a warm-up only by starting and stopping a recording.
       kineto::enableProfiler(config(), activities_);
       kineto::disableProfiler();
     }
@@ -144,7 +146,8 @@ class Profiler::Impl {
               "`: nothing was recorded in ",
               step_,
               step_ == 1 ? " step" : " steps"),
-          "call `step` after each step, or shorten the schedule");
+          "call `Profiler::step` after each training step, or shorten the "
+          "schedule");
     }
     if (saved_path_.empty()) {
       save_result(path);

@@ -46,7 +46,7 @@ at::Generator select_generator(
 void synchronize_rng_state(
     RngType type, std::optional<at::Generator> generator, const Group& group) {
   if (group.size() == 1 && type == RngType::cuda) {
-    return;  // Nothing to synchronize; a group of one has no device.
+    return;  // A single process has nothing to synchronize and no device.
   }
   at::Generator target = select_generator(type, generator, group);
   at::Tensor state;

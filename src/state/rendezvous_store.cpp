@@ -63,13 +63,16 @@ bool is_listening(int port) {
 
 // A connection to a local port without a listener may get the same port as its
 // source port and connect to itself. The client would then wait forever and
-// block rank 0's port. It therefore checks first from another address.
+// block rank 0's port. The client therefore first checks from another address
+// whether a server is listening.
 void wait_for_listener(int port, milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!is_listening(port)) {
     if (std::chrono::steady_clock::now() >= deadline) {
       throw IoError(str_cat(
-          "no server listened on this port within ", timeout.count(), " ms"));
+          "no server started listening on this port within ",
+          timeout.count(),
+          " ms"));
     }
     std::this_thread::sleep_for(milliseconds(5));
   }

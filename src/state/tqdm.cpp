@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// On a terminal, ten redraws a second look continuous; a log file needs few.
+// On a terminal, ten redraws a second look continuous; a log file needs fewer.
 constexpr std::chrono::milliseconds kTerminalInterval{100};
 constexpr std::chrono::milliseconds kLogInterval{5000};
 

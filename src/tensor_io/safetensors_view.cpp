@@ -15,10 +15,8 @@
 #include "tensor_io/safetensors_dtype.h"
 
 namespace accelerate {
-namespace {
 
-// The shape as LibTorch counts it.
-std::vector<std::int64_t> libtorch_shape(
+std::vector<std::int64_t> shape_of(
     const SafetensorsEntry& entry, const std::string& path) {
   std::vector<std::int64_t> shape = entry.shape;
   if (entry.dtype == "F4") {
@@ -34,8 +32,6 @@ std::vector<std::int64_t> libtorch_shape(
   }
   return shape;
 }
-
-}  // namespace
 
 c10::ScalarType dtype_of(
     const SafetensorsEntry& entry, const std::string& path) {
@@ -58,11 +54,11 @@ at::Tensor view_of(
     std::shared_ptr<const void> owner,
     const std::string& path) {
   const auto dtype = dtype_of(entry, path);
-  const auto shape = libtorch_shape(entry, path);
+  const auto shape = shape_of(entry, path);
   const auto options = at::TensorOptions().dtype(dtype);
   if (reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(dtype) != 0) {
-    // Only files from other writers may be unaligned; kernels may rely on
-    // alignment.
+    // Kernels may rely on alignment. Tensors in files from other writers may be
+    // unaligned.
     const at::Tensor copy = at::empty(shape, options);
     std::memcpy(copy.mutable_data_ptr(), data, entry.end - entry.begin);
     return copy;

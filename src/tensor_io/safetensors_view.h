@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -15,6 +17,12 @@ namespace accelerate {
 /// Returns the element type of an entry. Throws `UnsupportedError`, which names
 /// `path`, if LibTorch has no such type.
 c10::ScalarType dtype_of(
+    const SafetensorsEntry& entry, const std::string& path);
+
+/// Returns the shape of an entry in LibTorch, which counts a pair of F4
+/// elements as one element. Throws `UnsupportedError`, which names `path`, if
+/// rows have an odd number of F4 elements.
+std::vector<std::int64_t> shape_of(
     const SafetensorsEntry& entry, const std::string& path);
 
 /// Returns a tensor that is a view of an entry's bytes and keeps `owner` alive.

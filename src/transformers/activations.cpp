@@ -102,8 +102,13 @@ Activation activation(const std::string& name) {
       accelerate::did_you_mean(name, known));
 }
 
-bool is_gelu_tanh(const std::string& name) {
-  return activation(name) == gelu_tanh;
+accelerate::ActivationKind activation_kind(const std::string& name) {
+  using accelerate::ActivationKind;
+  const Activation function = activation(name);
+  return function == gelu        ? ActivationKind::gelu_erf
+         : function == gelu_tanh ? ActivationKind::gelu_tanh
+         : function == silu      ? ActivationKind::silu
+                                 : ActivationKind::other;
 }
 
 }  // namespace transformers

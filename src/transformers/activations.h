@@ -6,6 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "device/fused_blocks.h"
+
 namespace transformers {
 
 using Activation = at::Tensor (*)(const at::Tensor&);
@@ -14,7 +16,8 @@ using Activation = at::Tensor (*)(const at::Tensor&);
 /// which lists the known names, if the name is unknown.
 Activation activation(const std::string& name);
 
-/// Whether `name` is a name for the tanh approximation of GELU.
-bool is_gelu_tanh(const std::string& name);
+/// Returns the kind of the activation function called `name`, for the
+/// description of a block.
+accelerate::ActivationKind activation_kind(const std::string& name);
 
 }  // namespace transformers

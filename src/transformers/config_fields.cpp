@@ -128,7 +128,7 @@ void check_labels(const FieldReader& reader, const PretrainedConfig& common) {
         reader.source(),
         ": `num_labels` is ",
         common.num_labels,
-        ", not between 0 and ",
+        "; it must be between 0 and ",
         kMaxLabels));
   }
 }
@@ -199,26 +199,79 @@ void write_common(FieldWriter& writer, const PretrainedConfig& common) {
   writer.add(common.extra);
 }
 
-void read_fields(FieldReader& reader, RopeParameters& rope) {
-  // Older files have `rope_scaling` with a `type`, and a separate `rope_theta`.
-  reader("rope_theta", rope.rope_theta);
-  auto inner = reader.take("rope_scaling");
-  auto parameters = reader.take("rope_parameters");
-  if (parameters && !parameters->is_null()) {
-    inner = parameters;
-  }
-  if (!inner || inner->is_null()) {
-    return;
-  }
-  FieldReader fields(*inner, reader.source() + ": rope_parameters");
+namespace {
+
+bool is_unset(const std::optional<Json>& value) {
+  return !value || value->is_null() ||
+         (value->is_object() && value->size() == 0);
+}
+
+// Returns the `partial_rotary_factor`, if there is one.
+std::optional<Json> read_inner_fields(
+    FieldReader& fields, RopeParameters& rope) {
   fields("rope_type", rope.rope_type, {"type"});
   fields.take("type");
   fields("rope_theta", rope.rope_theta);
+  const Json* truncate = fields.rest().find("truncate");
+  const bool is_null = truncate != nullptr && truncate->is_null();
   visit_rope(
       rope, [&](std::string_view key, auto& field) { fields(key, field); });
+  if (is_null) {
+    rope.truncate = false;  // As in Python, where only a missing key is true.
+  }
+  fields.take("finetuned");  // Has no effect in Python either.
+  auto partial = fields.take("partial_rotary_factor");
   for (const auto& [key, value] : fields.rest().as_object()) {
     throw accelerate::UnsupportedError(
         str_cat(fields.source(), ": unknown key `", printable(key), "`"));
+  }
+  return partial;
+}
+
+// In Python, Llama ignores the factor with the type "default", and fails with
+// the other types.
+void check_partial_factor(
+    const FieldReader& reader, const RopeParameters& rope, const Json& factor) {
+  const bool is_one = factor.is_number() && factor.as_double() == 1;
+  if (rope.rope_type != "default" && !is_one && !factor.is_null()) {
+    throw accelerate::UnsupportedError(str_cat(
+        reader.source(),
+        ": `partial_rotary_factor` is ",
+        factor.dump({.ensure_ascii = true, .allow_nan = true}),
+        "; for `rope_type` `",
+        printable(rope.rope_type),
+        "`, only 1 is supported"));
+  }
+}
+
+}  // namespace
+
+void read_fields(FieldReader& reader, RopeParameters& rope) {
+  // Older files have `rope_scaling` with a `type`, and a separate `rope_theta`.
+  // If a file has both, Python takes `rope_scaling`.
+  reader("rope_theta", rope.rope_theta);
+  auto inner = reader.take("rope_scaling");
+  auto parameters = reader.take("rope_parameters");
+  if (is_unset(inner)) {
+    inner = std::move(parameters);
+  }
+  std::optional<Json> partial;
+  if (inner && !inner->is_null()) {
+    FieldReader fields(*inner, reader.source() + ": rope_parameters");
+    partial = read_inner_fields(fields, rope);
+  }
+  if (const Json* outer = reader.rest().find("partial_rotary_factor");
+      outer != nullptr && !partial) {
+    partial = *outer;
+  }
+  check_partial_factor(reader, rope, partial.value_or(Json()));
+  constexpr std::string_view kContext = "original_max_position_embeddings";
+  const bool has_context = rope.rope_type == "llama3" ||
+                           rope.rope_type == "yarn" ||
+                           rope.rope_type == "longrope";
+  if (has_context && reader.rest().contains(kContext)) {
+    // Preferred to the one in `rope_parameters`, as in Python.
+    reader(kContext, rope.original_max_position_embeddings.emplace());
   }
 }
 

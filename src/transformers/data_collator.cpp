@@ -50,7 +50,7 @@ const T& cell(const Rows& rows, std::size_t row, std::string_view column) {
     throw ArgumentError(
         str_cat(
             cell_name(row, column),
-            "the value is missing or has a different type than in row 0"),
+            "the value is missing or does not have the type of the column"),
         "fill missing values with `map`, or use `filter` to remove rows with "
         "missing values");
   }
@@ -216,7 +216,7 @@ TensorMap padded_batch(
 void check_fraction(const char* name, double value) {
   if (!(value >= 0 && value <= 1)) {
     throw ArgumentError(
-        str_cat("`", name, "` is ", value, ", not between 0 and 1"));
+        str_cat("`", name, "` is ", value, "; it must be between 0 and 1"));
   }
 }
 

@@ -45,7 +45,7 @@ class SelfAttention : public torch::nn::Module {
 };
 
 // A projection back to the model's width, added to the residual.
-class Output : public torch::nn::Module {
+class Output : public Layer {
  public:
   Output(const EncoderConfig& config, std::int64_t in)
       : dropout_(config.hidden_dropout) {
@@ -103,7 +103,14 @@ class Intermediate : public torch::nn::Module {
 class EncoderLayer : public Block {
  public:
   explicit EncoderLayer(const EncoderConfig& config)
-      : config_(config), can_fuse_(has_fused_activation(config.hidden_act)) {
+      : head_dim_(
+            width_of_head(config.hidden_size, config.num_attention_heads)),
+        description_(
+            {.activation = activation_kind(config.hidden_act),
+             .heads = config.num_attention_heads,
+             .layer_norm_eps = config.layer_norm_eps,
+             .attention_dropout = config.attention_dropout,
+             .hidden_dropout = config.hidden_dropout}) {
     attention_ =
         register_module("attention", std::make_shared<Attention>(config));
     intermediate_ =
@@ -114,23 +121,24 @@ class EncoderLayer : public Block {
 
   at::Tensor forward(
       const at::Tensor& hidden_BTD, const LayerContext& context) override {
-    if (context.fused != nullptr && can_fuse_ && !context.mask.is_causal &&
-        can_fuse_heads(
-            config_.hidden_size / config_.num_attention_heads,
-            hidden_BTD.size(1))) {
+    if (runs_fused(hidden_BTD, context) && !context.mask.is_causal) {
       return context.fused->encoder_block(
           hidden_BTD,
           context.mask_bias,
           fused_parameters(),
-          {.heads = config_.num_attention_heads,
-           .layer_norm_eps = config_.layer_norm_eps,
-           .attention_dropout = is_training() ? config_.attention_dropout : 0.0,
-           .hidden_dropout = is_training() ? config_.hidden_dropout : 0.0,
-           .sequence_offsets = context.sequence_offsets});
+          call_options(description_, context, is_training()));
     }
     const auto attended_BTD = (*attention_->output)(
         (*attention_->self)(hidden_BTD, context), hidden_BTD);
     return (*output_)((*intermediate_)(attended_BTD), attended_BTD);
+  }
+
+ protected:
+  BlockSupport supported_by(
+      const accelerate::FusedBlocks& blocks) const override {
+    return {
+        blocks.supports_encoder_block(description_, head_dim_),
+        blocks.supports_unpadding(head_dim_)};
   }
 
  private:
@@ -154,8 +162,8 @@ class EncoderLayer : public Block {
     return all;
   }
 
-  EncoderConfig config_;
-  bool can_fuse_;
+  std::int64_t head_dim_;
+  accelerate::EncoderBlockOptions description_;
   std::shared_ptr<Attention> attention_;
   std::shared_ptr<Intermediate> intermediate_;
   std::shared_ptr<Output> output_;
@@ -163,14 +171,17 @@ class EncoderLayer : public Block {
 
 }  // namespace
 
-bool has_fused_activation(const std::string& name) {
-  return name == "gelu" || name == "gelu_python";
-}
-
-bool can_unpad(
-    std::int64_t width, std::int64_t heads, const std::string& activation) {
-  const auto head_dim = width / heads;
-  return has_fused_activation(activation) && (head_dim == 32 || head_dim == 64);
+accelerate::EncoderBlockOptions call_options(
+    const accelerate::EncoderBlockOptions& description,
+    const LayerContext& context,
+    bool is_training) {
+  accelerate::EncoderBlockOptions options = description;
+  if (!is_training) {
+    options.attention_dropout = 0.0;
+    options.hidden_dropout = 0.0;
+  }
+  options.sequence_offsets = context.sequence_offsets;
+  return options;
 }
 
 Encoder::Encoder(const EncoderConfig& config) {

@@ -36,16 +36,12 @@ struct EncoderConfig {
   double layer_norm_eps;
 };
 
-/// Whether the fused layers support this activation function.
-bool has_fused_activation(const std::string& name);
-
-/// Whether the fused layers can process a batch without its padding.
-bool can_unpad(
-    std::int64_t width, std::int64_t heads, const std::string& activation);
-inline bool can_unpad(const EncoderConfig& config) {
-  return can_unpad(
-      config.hidden_size, config.num_attention_heads, config.hidden_act);
-}
+/// Returns the options for one call of a fused encoder block. `description` has
+/// the dropout rates for training.
+accelerate::EncoderBlockOptions call_options(
+    const accelerate::EncoderBlockOptions& description,
+    const LayerContext& context,
+    bool is_training);
 
 /// The module `encoder`, which contains the blocks `layer.0`, `layer.1`, …
 class Encoder : public torch::nn::Module {
@@ -54,6 +50,7 @@ class Encoder : public torch::nn::Module {
   const std::vector<std::shared_ptr<Block>>& blocks() const {
     return layer_->blocks;
   }
+  bool can_unpad() const { return layer_->can_unpad(); }
 
  private:
   std::shared_ptr<BlockList> layer_;

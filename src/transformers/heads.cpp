@@ -14,14 +14,11 @@ HeadModule::HeadModule(const std::shared_ptr<Backbone>& backbone)
       backbone_(register_module(backbone->base_model_prefix(), backbone)) {
 }
 
-bool HeadModule::may_record(const ModelInputs& inputs) const {
-  const auto& policy = autocast_policy();
+bool HeadModule::is_recordable(const ModelInputs& inputs) const {
   const bool has_loss =
       inputs.labels.defined() ||
       (inputs.start_positions.defined() && inputs.end_positions.defined());
-  return policy &&
-         (policy->record_steps ||
-          !policy->record_steps_disabled_reason.empty()) &&
+  return (record_policy_.enabled || !record_policy_.disabled_reason.empty()) &&
          has_loss && is_training() && at::GradMode::is_enabled() &&
          !inputs.options.output_hidden_states &&
          !inputs.options.output_attentions && !inputs.inputs_embeds.defined() &&
@@ -32,9 +29,6 @@ std::string HeadModule::eager_reason(const ModelInputs& inputs) const {
   // In a large step, kernels run longer than their launches take. A CUDA graph
   // would gain nothing and occupy memory.
   constexpr std::int64_t kMaxValues = std::int64_t{8} << 20;
-  if (!autocast_policy()->record_steps) {
-    return autocast_policy()->record_steps_disabled_reason;
-  }
   if (gradient_checkpointing_) {
     return "gradient checkpointing recomputes the layers in the backward pass";
   }
@@ -50,20 +44,20 @@ std::string HeadModule::eager_reason(const ModelInputs& inputs) const {
 }
 
 ModelResult HeadModule::forward(const ModelInputs& inputs) {
-  if (!may_record(inputs)) {
+  if (!is_recordable(inputs)) {
     return ModelModule::forward(inputs);
   }
   if (!recorder_) {
-    recorder_ = std::make_unique<ModelRecorder>(*this);
+    recorder_ = std::make_unique<ModelRecorder>(*this, record_policy_);
+  }
+  if (!recorder_->is_enabled()) {
+    return ModelModule::forward(inputs);
   }
   if (const std::string reason = eager_reason(inputs); !reason.empty()) {
     recorder_->decline(reason);
     return ModelModule::forward(inputs);
   }
-  Padding allowed = padding();
-  allowed.can_unpad &=
-      autocast_policy()->precision == accelerate::Precision::bf16;
-  return recorder_->run(inputs, allowed, [this](const ModelInputs& in) {
+  return recorder_->run(inputs, padding(), [this](const ModelInputs& in) {
     return ModelModule::forward(in);
   });
 }
@@ -75,7 +69,7 @@ Padding HeadModule::per_token_padding() const {
 }
 
 std::int64_t HeadModule::recorded_steps() const {
-  return recorder_ ? recorder_->graphs().num_replays() : 0;
+  return recorder_ ? recorder_->num_replays() : 0;
 }
 
 double HeadModule::initializer_range() const {
@@ -93,6 +87,10 @@ void HeadModule::set_autocast(
     std::optional<accelerate::AutocastPolicy> policy) {
   recorder_.reset();
   ModelModule::set_autocast(std::move(policy));
+}
+void HeadModule::set_record_policy(const accelerate::RecordPolicy& policy) {
+  recorder_.reset();
+  record_policy_ = policy;
 }
 void HeadModule::set_eager_attention(bool on) {
   recorder_.reset();
@@ -173,8 +171,9 @@ at::Tensor LastTokenClassifier::last_tokens_B(const ModelInputs& inputs) const {
     throw accelerate::ArgumentError(
         accelerate::str_cat(
             "the config has no `pad_token_id`, which is needed to find the "
-            "last token of each row in a batch of ",
-            inputs.batch()),
+            "last token of each of the ",
+            inputs.batch(),
+            " rows in the batch"),
         "set `pad_token_id` in the config, or pass one row at a time");
   }
   if (!pad_token_id_ || !inputs.input_ids.defined()) {
@@ -226,7 +225,7 @@ ModelResult CausalLM::compute(const ModelInputs& inputs) {
   ModelResult result = backbone().compute(inputs);
   const at::Tensor& weight_VD =
       lm_head_ ? lm_head_->weight_ED : backbone().input_embeddings().weight_VD;
-  const auto* fused = fused_path(weight_VD);
+  const auto* fused = blocks_for(weight_VD);
   if (fused != nullptr && inputs.labels.defined() && is_training() &&
       at::GradMode::is_enabled()) {
     result.loss = fused->linear_cross_entropy(

@@ -9,13 +9,14 @@
 #include <memory>
 #include <string>
 
+#include "accelerate/recordable_module.h"
 #include "transformers/model_module.h"
 #include "transformers/model_recorder.h"
 
 namespace transformers {
 
 /// A model with a head on a backbone.
-class HeadModule : public ModelModule {
+class HeadModule : public ModelModule, public accelerate::RecordableModule {
  public:
   explicit HeadModule(const std::shared_ptr<Backbone>& backbone);
 
@@ -29,6 +30,7 @@ class HeadModule : public ModelModule {
   void set_gradient_checkpointing(bool on) override;
   void set_eager_attention(bool on) override;
   void set_autocast(std::optional<accelerate::AutocastPolicy> policy) override;
+  void set_record_policy(const accelerate::RecordPolicy& policy) override;
 
  protected:
   PretrainedConfig& common() { return config.common(); }
@@ -40,12 +42,14 @@ class HeadModule : public ModelModule {
   Padding per_token_padding() const;
 
  private:
-  bool may_record(const ModelInputs& inputs) const;
+  /// Whether this call is a training step that the recorder supports.
+  bool is_recordable(const ModelInputs& inputs) const;
   /// Returns the reason why a step must run eagerly although its inputs could
   /// be captured. Empty: the step may be captured.
   std::string eager_reason(const ModelInputs& inputs) const;
 
   std::shared_ptr<Backbone> backbone_;
+  accelerate::RecordPolicy record_policy_;
   std::unique_ptr<ModelRecorder> recorder_;
   bool gradient_checkpointing_ = false;
 };

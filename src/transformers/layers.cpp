@@ -5,7 +5,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "transformers/fused.h"
+#include "device/fused_blocks.h"
 
 namespace transformers {
 namespace {
@@ -17,7 +17,7 @@ std::int64_t checked(std::int64_t size) {
     throw accelerate::ArgumentError(accelerate::str_cat(
         "the config has a layer of size ",
         size,
-        "; it must be between 1 and ",
+        "; sizes must be between 1 and ",
         kLargest));
   }
   return size;
@@ -54,6 +54,12 @@ void Initializer::copy(
     at::NoGradGuard no_grad;
     parameter.copy_(values);
   }
+}
+
+const accelerate::FusedBlocks* Layer::blocks_for(
+    const at::Tensor& parameter) const {
+  return parameter.scalar_type() == at::kFloat ? blocks_on(parameter.device())
+                                               : nullptr;
 }
 
 Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias)
@@ -108,7 +114,7 @@ Embedding::Embedding(
 }
 
 at::Tensor Embedding::operator()(const at::Tensor& ids_BT) const {
-  if (const auto* fused = fused_path(weight_VD)) {
+  if (const auto* fused = blocks_for(weight_VD)) {
     return fused->embedding(weight_VD, ids_BT.to(at::kLong), padding_idx_);
   }
   return at::embedding(weight_VD, ids_BT, padding_idx_);
@@ -129,7 +135,7 @@ LayerNorm::LayerNorm(std::int64_t width, double eps)
 }
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x_BTD) const {
-  if (const auto* fused = fused_path(weight_D)) {
+  if (const auto* fused = blocks_for(weight_D)) {
     return fused->normalize(x_BTD, weight_D, bias_D, eps_);
   }
   return at::layer_norm(x_BTD, weight_D.sizes(), weight_D, bias_D, eps_);
@@ -146,7 +152,7 @@ RmsNorm::RmsNorm(std::int64_t width, double eps)
 }
 
 at::Tensor RmsNorm::operator()(const at::Tensor& x_BTD) const {
-  if (const auto* fused = fused_path(weight_D)) {
+  if (const auto* fused = blocks_for(weight_D)) {
     return fused->normalize(x_BTD, weight_D, {}, eps_);
   }
   // Hugging Face Transformers normalizes in fp32 for any type of weights.
@@ -169,13 +175,12 @@ void initialize_all(torch::nn::Module& module, const Initializer& init) {
   }
 }
 
-at::Tensor dropout(
-    const at::Tensor& x, double rate, const torch::nn::Module& module) {
-  if (rate <= 0.0 || !module.is_training()) {
+at::Tensor dropout(const at::Tensor& x, double rate, const Layer& layer) {
+  if (rate <= 0.0 || !layer.is_training()) {
     return x;
   }
   const auto* fused =
-      x.scalar_type() == at::kBFloat16 ? fused_path_of(x.device()) : nullptr;
+      x.scalar_type() == at::kBFloat16 ? layer.blocks_on(x.device()) : nullptr;
   return fused != nullptr ? fused->dropout(x, rate)
                           : at::dropout(x, rate, true);
 }

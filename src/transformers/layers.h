@@ -16,6 +16,10 @@
 
 #include <torch/nn/module.h>
 
+namespace accelerate {
+struct FusedBlocks;
+}
+
 namespace transformers {
 
 /// Initializes parameters as Hugging Face Transformers does. Skips parameters
@@ -37,11 +41,37 @@ class Initializer {
   const Loaded& loaded_;
 };
 
-/// A module with its own rules for initialization.
+/// The implementation of layers and blocks that was chosen for a model.
+struct BlockChoice {
+  /// Null: the reference path, that is, the layers' own LibTorch code.
+  const accelerate::FusedBlocks* blocks = nullptr;
+  /// The type of the devices that `blocks` work on.
+  c10::DeviceType device = c10::DeviceType::CPU;
+};
+
+/// A module with its own rules for initialization, and with a choice of
+/// implementations. It uses the reference path until `choose_blocks` is called.
 class Layer : public torch::nn::Module {
  public:
   /// Initializes the layer's own parameters.
   virtual void initialize(const Initializer&) {}
+
+  /// Chooses the implementation of this layer, but not of its submodules. Each
+  /// layer of a model is called once in `prepare`; see
+  /// `ModelModule::set_autocast`.
+  virtual void choose_blocks(const BlockChoice& choice) { choice_ = choice; }
+  /// Returns the chosen operations for tensors on `device`. Returns null for
+  /// the reference path, and on other devices than in `prepare`.
+  const accelerate::FusedBlocks* blocks_on(c10::Device device) const {
+    return device.type() == choice_.device ? choice_.blocks : nullptr;
+  }
+  /// Returns the chosen operations for `parameter`. Returns null for the
+  /// reference path, on other devices than in `prepare`, and for a parameter
+  /// that is not fp32.
+  const accelerate::FusedBlocks* blocks_for(const at::Tensor& parameter) const;
+
+ private:
+  BlockChoice choice_;
 };
 
 /// Computes x W^T + b.
@@ -110,8 +140,7 @@ class RmsNorm : public Layer {
 /// rule overrides its children's rules.
 void initialize_all(torch::nn::Module& module, const Initializer& init);
 
-/// Applies dropout if `module` is in training mode.
-at::Tensor dropout(
-    const at::Tensor& x, double rate, const torch::nn::Module& module);
+/// Applies dropout if `layer` is in training mode.
+at::Tensor dropout(const at::Tensor& x, double rate, const Layer& layer);
 
 }  // namespace transformers

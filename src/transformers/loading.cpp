@@ -269,8 +269,9 @@ std::string_view dtype_name(c10::ScalarType dtype) {
 
 namespace {
 
-// This library knows no ranks, but only one process in a run should print a
-// message that is the same for all processes.
+// This library does not depend on process groups, so it reads the rank from the
+// environment. A message that is the same for all processes is printed only
+// once.
 bool is_first_process() {
   const auto environment = accelerate::Environment::of_this_process();
   for (const char* name :

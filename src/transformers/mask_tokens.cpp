@@ -41,7 +41,8 @@ MaskedTokens mask_tokens(
   if (options.mask_replace_prob == 1 || options.random_replace_prob == 0) {
     return {inputs, labels};
   }
-  // As a fraction of the tokens that are not masked.
+  // `random_replace_prob` as a fraction of the chosen tokens that were not
+  // masked.
   const double fraction =
       options.random_replace_prob / (1 - options.mask_replace_prob);
   const auto replaced = draw(labels, fraction, generator)

@@ -102,6 +102,29 @@ ModelResult ModelModule::forward(const ModelInputs& inputs) {
       device, [&] { return with_autocast([&] { return compute(inputs); }); });
 }
 
+void ModelModule::set_autocast(
+    std::optional<accelerate::AutocastPolicy> policy) {
+  const BlockChoice choice = chosen_blocks(policy);
+  apply([&](torch::nn::Module& module) {
+    if (auto* const layer = dynamic_cast<Layer*>(&module)) {
+      layer->choose_blocks(choice);
+    }
+  });
+  AutocastModule::set_autocast(std::move(policy));
+}
+
+void Block::choose_blocks(const BlockChoice& choice) {
+  Layer::choose_blocks(choice);
+  support_ =
+      choice.blocks != nullptr ? supported_by(*choice.blocks) : BlockSupport{};
+}
+
+bool Block::runs_fused(
+    const at::Tensor& hidden_BTD, const LayerContext& context) const {
+  return context.fused != nullptr && support_.block &&
+         context.fused->supports_length(hidden_BTD.size(1));
+}
+
 at::Tensor Backbone::embed(const ModelInputs& inputs) const {
   return inputs.input_ids.defined() ? input_embeddings()(inputs.input_ids)
                                     : inputs.inputs_embeds;
@@ -131,7 +154,7 @@ LayerContext Backbone::layer_context(
     context.attentions = &result.attentions;
   }
   if (!context.eager && hidden_BTD.numel() > 0) {
-    context.fused = fused_path(input_embeddings().weight_VD);
+    context.fused = blocks_for(input_embeddings().weight_VD);
   }
   if (context.fused != nullptr && inputs.unpadded_rows == 0) {
     context.mask_bias = mask_bias(context.mask, hidden_BTD);

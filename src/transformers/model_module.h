@@ -98,6 +98,9 @@ class ModelModule : public Layer, public accelerate::AutocastModule {
   virtual ModelResult forward(const ModelInputs& inputs);
   virtual ModelResult compute(const ModelInputs& inputs) = 0;
 
+  /// Sets the policy, and chooses the implementation of all layers.
+  void set_autocast(std::optional<accelerate::AutocastPolicy> policy) override;
+
   /// The standard deviation of random weights, from the config.
   virtual double initializer_range() const = 0;
   /// The name under which heads register their backbone.
@@ -120,7 +123,7 @@ struct LayerContext {
   std::vector<at::Tensor>* attentions = nullptr;
   at::Tensor cos_B1TD;
   at::Tensor sin_B1TD;
-  /// The fused kernels that compute whole blocks. Null: blocks use LibTorch.
+  /// The chosen fused blocks. Null: this call uses the reference path.
   const accelerate::FusedBlocks* fused = nullptr;
   at::Tensor mask_bias;  ///< The mask as a bias, for `fused`.
   /// The offset of the first token of each sequence in an unpadded batch, for
@@ -136,11 +139,32 @@ struct LayerContext {
   }
 };
 
+/// What fused blocks can do for a block of a model.
+struct BlockSupport {
+  bool block = false;      ///< Whether they compute the block.
+  bool unpadding = false;  ///< Whether they accept an unpadded batch.
+};
+
 /// One of the repeated layers in a model.
 class Block : public Layer {
  public:
   virtual at::Tensor forward(
       const at::Tensor& hidden_BTD, const LayerContext& context) = 0;
+
+  void choose_blocks(const BlockChoice& choice) override;
+  /// Whether the chosen implementation accepts an unpadded batch.
+  bool can_unpad() const { return support_.block && support_.unpadding; }
+
+ protected:
+  /// Asks what `blocks` can do for this block. Called once, in `prepare`.
+  virtual BlockSupport supported_by(
+      const accelerate::FusedBlocks& blocks) const = 0;
+  /// Whether a call runs as a fused block.
+  bool runs_fused(
+      const at::Tensor& hidden_BTD, const LayerContext& context) const;
+
+ private:
+  BlockSupport support_;
 };
 
 /// A model without a head, also used as the base of models with heads.
@@ -152,6 +176,8 @@ class Backbone : public ModelModule {
   virtual std::int64_t width() const = 0;
   /// How rows may be padded if the head ignores padding tokens.
   virtual Padding padding() const { return {}; }
+  /// Whether the chosen blocks may skip padding.
+  virtual bool can_unpad() const { return false; }
   void set_gradient_checkpointing(bool on) override {
     gradient_checkpointing_ = on;
   }
@@ -199,6 +225,10 @@ class BlockList : public torch::nn::Module {
     for (std::int64_t i = 0; i < count; ++i) {
       blocks.push_back(register_module(std::to_string(i), make(i)));
     }
+  }
+  /// Whether the chosen implementation of the blocks accepts an unpadded batch.
+  bool can_unpad() const {
+    return !blocks.empty() && blocks.front()->can_unpad();
   }
   std::vector<std::shared_ptr<Block>> blocks;
 

@@ -8,8 +8,8 @@
 #include <ATen/Context.h>
 #include <torch/types.h>
 
-#include "device/cpu_copies.h"
 #include "device/fused_blocks.h"
+#include "device/token_counts.h"
 
 namespace transformers {
 namespace {
@@ -63,32 +63,15 @@ ModelInputs inputs_of(
   return inputs;
 }
 
-// The number of real tokens in a mask; -1 if it hides the first token of a row.
-std::int64_t count_tokens(const at::Tensor& mask_BT) {
-  const at::Tensor is_real = mask_BT.ne(0).contiguous();
-  const bool* const values = is_real.const_data_ptr<bool>();
-  const std::int64_t tokens = is_real.size(1);
-  std::int64_t count = 0;
-  for (std::int64_t row = 0; row < is_real.size(0); ++row) {
-    const bool* const begin = values + row * tokens;
-    if (!*begin) {
-      return -1;
-    }
-    count += std::count(begin, begin + tokens, true);
-  }
-  return count;
-}
-
 }  // namespace
 
 std::int64_t unpadded_rows(
     const at::Tensor& mask_BT, std::int64_t padded_tokens) {
-  const at::Tensor cpu_mask = accelerate::cpu_copy_of(mask_BT);
-  const std::int64_t count =
-      cpu_mask.defined() && cpu_mask.numel() > 0 ? count_tokens(cpu_mask) : -1;
-  if (count <= 0) {
+  const auto counts = accelerate::token_counts_of(mask_BT);
+  if (!counts || !counts->has_first_tokens || counts->real == 0) {
     return 0;
   }
+  const std::int64_t count = counts->real;
   // Four to eight sizes per doubling.
   const auto power = std::bit_ceil(static_cast<std::uint64_t>(count));
   const auto step = std::max<std::int64_t>(
@@ -125,16 +108,18 @@ ModelInputs padded(
   return longer;
 }
 
-ModelRecorder::ModelRecorder(const torch::nn::Module& model)
+ModelRecorder::ModelRecorder(
+    const torch::nn::Module& model, const accelerate::RecordPolicy& policy)
     : parameters_(model.parameters()),
-      modules_(model.modules(/*include_self=*/false)) {
+      modules_(model.modules(/*include_self=*/false)),
+      step_(parameters_),
+      recorder_(step_, {.policy = policy}) {
 }
 
 std::string ModelRecorder::key(const ModelInputs& inputs) const {
   std::string key = is_deterministic() ? "d" : "-";
   key += std::to_string(inputs.unpadded_rows);
   key += inputs.options.output_logits ? 'l' : '-';
-  key += accelerate::fused_blocks() != nullptr ? 'f' : '-';
   for (const auto& module : modules_) {
     key += module->is_training() ? 't' : 'e';
   }
@@ -151,8 +136,7 @@ ModelResult ModelRecorder::run(
   ModelInputs inputs = original;
   if (may_pad(original, padding)) {
     std::int64_t length = padded_length(original.tokens(), padding.max_tokens);
-    if (padding.can_unpad && length <= accelerate::kShortSequence &&
-        accelerate::fused_blocks() != nullptr) {
+    if (padding.can_unpad && length <= accelerate::kShortSequence) {
       inputs.unpadded_rows =
           unpadded_rows(original.attention_mask, original.batch() * length);
     }
@@ -184,7 +168,7 @@ ModelResult ModelRecorder::run(
     }
     return out;
   };
-  const auto computed = graphs_.run(key(inputs), tensors, parameters_, body);
+  const auto computed = recorder_.run(key(inputs), tensors, body);
   ModelResult result;
   for (std::size_t i = 0; i < returned_.size(); ++i) {
     result.*returned_[i] = computed[i];

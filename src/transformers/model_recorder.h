@@ -8,7 +8,9 @@
 
 #include <torch/nn/module.h>
 
-#include "device/graph_cache.h"
+#include "accelerate/recordable_module.h"
+#include "device/differentiable_step.h"
+#include "device/step_recorder.h"
 #include "transformers/model_module.h"
 
 namespace transformers {
@@ -20,8 +22,8 @@ std::int64_t padded_length(std::int64_t tokens, std::int64_t max_tokens);
 
 /// Returns the number of tokens that a mask keeps, rounded up to one of a few
 /// sizes. Returns 0 if unpadding a batch of `padded_tokens` tokens would not be
-/// faster, if the mask cannot be read without waiting for the device, or if the
-/// mask hides the first token of a row.
+/// faster, if the mask has no token counts (token_counts.h), or if it hides the
+/// first token of a row.
 std::int64_t unpadded_rows(
     const at::Tensor& mask_BT, std::int64_t padded_tokens);
 
@@ -37,7 +39,9 @@ class ModelRecorder {
  public:
   using Compute = std::function<ModelResult(const ModelInputs&)>;
 
-  explicit ModelRecorder(const torch::nn::Module& model);
+  explicit ModelRecorder(
+      const torch::nn::Module& model,
+      const accelerate::RecordPolicy& policy = {.enabled = true});
 
   /// Replays the graph that was captured for inputs with the same `key`. If
   /// there is no such graph yet, calls `compute`, and may capture a graph.
@@ -46,10 +50,15 @@ class ModelRecorder {
       const Padding& padding,
       const Compute& compute);
 
-  const accelerate::GraphCache& graphs() const { return graphs_; }
+  /// Whether the policy allows captures. If it does not, its reason is
+  /// reported.
+  bool is_enabled() { return recorder_.is_enabled(); }
   /// Reports why a step is not passed to `run`. Only the first reason is
   /// printed.
-  void decline(const std::string& reason) { graphs_.decline(reason); }
+  void decline(const std::string& reason) { recorder_.decline(reason); }
+
+  std::int64_t num_graphs() const { return recorder_.num_graphs(); }
+  std::int64_t num_replays() const { return recorder_.num_replays(); }
 
  private:
   /// Returns a key for everything that a captured graph depends on, except the
@@ -58,7 +67,8 @@ class ModelRecorder {
 
   std::vector<at::Tensor> parameters_;
   std::vector<std::shared_ptr<torch::nn::Module>> modules_;
-  accelerate::GraphCache graphs_;
+  accelerate::DifferentiableStep step_;
+  accelerate::StepRecorder recorder_;
   std::vector<at::Tensor ModelResult::*> returned_;  // The fields `run` sets.
 };
 

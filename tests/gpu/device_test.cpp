@@ -244,11 +244,19 @@ TEST(GpuCollectives, RunOverNcclAndThroughTheCpu) {
   ACCELERATE_NEEDS_GPU();
   const PartialState nccl = single_process_over_nccl();
   const at::Tensor values = at::arange(5, at::TensorOptions(gpu()));
-  std::vector<at::Tensor> reduced = {values.clone()};
+  const at::Tensor reduced = values.clone();
+  const at::Tensor gathered = at::zeros_like(values);
+  const at::Tensor scattered = at::zeros_like(values);
+  const Group& group = nccl.group();
 
-  nccl.group().device_backend()->allreduce(reduced)->wait();
+  group.start_all_reduce(reduced).wait();
+  group.start_broadcast(reduced).wait();
+  group.start_all_gather(gathered, values).wait();
+  group.start_reduce_scatter(scattered, values).wait();
 
-  EXPECT_TRUE(reduced[0].equal(values));
+  EXPECT_TRUE(reduced.equal(values));
+  EXPECT_TRUE(gathered.equal(values));
+  EXPECT_TRUE(scattered.equal(values));
   EXPECT_EQ(nccl.backend(), "nccl");
   EXPECT_TRUE(nccl.group().gather({values})[0].equal(values));
 }

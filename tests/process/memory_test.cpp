@@ -5,6 +5,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "accelerate/json.h"
 #include "comm/shared_memory.h"
 #include "support/run_processes.h"
 
@@ -43,7 +44,9 @@ std::vector<ProcessResult> join_with_address(
     const std::string& address, const std::string& backend) {
   Processes processes(
       2, test_program_path("process_worker"), {"late_first_rank", backend});
-  processes.store().set("accelerate/0/0/shared memory/0", "=" + address);
+  processes.store().set(
+      "accelerate/0/0/shared memory/0",
+      "=" + Json::object({{"value", address}}).dump());
   processes.store().wait(
       {"accelerate/0/0/opening shared memory/1"},
       std::chrono::milliseconds(30'000));

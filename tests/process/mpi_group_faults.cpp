@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include <ATen/ATen.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "accelerate/error.h"
 #include "accelerate/partial_state.h"
+#include "comm/group_call.h"
 
 namespace accelerate {
 namespace {
@@ -103,9 +103,9 @@ int late() {
   if (group.rank() == kVictim) {
     std::this_thread::sleep_for(milliseconds(700));
   }
-  std::vector<at::Tensor> tensors = {at::ones({4})};
-  const auto work = group.backend().allreduce(tensors);
-  report(group, "call", [&] { group.wait(work, "backward"); });
+  Pending pending =
+      GroupCall(group, "backward").all_reduce(at::ones({4}), Reduction::sum);
+  report(group, "call", [&] { pending.wait(); });
   report(group, "then", [&] { reduce(group); });
   return 0;
 }

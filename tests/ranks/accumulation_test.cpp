@@ -15,10 +15,10 @@
 #include "accelerate/data_loader.h"
 #include "accelerate/optim.h"
 #include "accelerate/optimizer_state.h"
-#include "accelerator/loss_scaling.h"
 #include "support/counting_datasets.h"
 #include "support/run_on_ranks.h"
 #include "support/training.h"
+#include "training/loss_scaling.h"
 
 namespace accelerate {
 namespace {

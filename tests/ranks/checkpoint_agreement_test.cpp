@@ -156,18 +156,18 @@ TEST(UnevenRanks, SaveNothingWhenTheirTensorsDiffer) {
     CheckpointContents contents;
     contents.process_index = group.rank();
     contents.num_processes = group.size();
-    contents.ranges["optimizer"]["a"] =
-        at::ones({group.rank() == 2 ? 3'000'000 : 6'000'000});
+    contents.ranges["optimizer"] = replicated(
+        {{"a", at::ones({group.rank() == 2 ? 3'000'000 : 6'000'000})}});
     contents.rank_state["x"] = at::ones({1});
     EXPECT_THAT(
         message_of<StateError>([&] {
           writer.save(contents, {.parent = folder.path(), .name = "c"});
         }),
-        HasSubstr("processes have different tensors in `optimizer`: rank 0 has "
-                  "1 tensor (layout checksum "));
+        HasSubstr("processes have different tensors in `optimizer`: tensor `a` "
+                  "is Float[6000000] on rank 0, but Float[3000000] on rank 2"));
     group.barrier();
     EXPECT_TRUE(fs::is_empty(folder.path()));
-    contents.ranges["optimizer"]["a"] = at::ones({6'000'000});
+    contents.ranges["optimizer"] = replicated({{"a", at::ones({6'000'000})}});
     writer.save(contents, {.parent = folder.path(), .name = "c"});
   });
   EXPECT_TRUE(fs::exists(folder.path() / "c" / kManifestFile));
@@ -238,7 +238,7 @@ class Nodes {
       std::int64_t step,
       const std::string& held = "optimizer") {
     CheckpointContents contents;
-    contents.ranges[held]["a"] = at::ones({3});
+    contents.ranges[held] = replicated({{"a", at::ones({3})}});
     contents.step = step;
     contents.process_index = rank_;
     contents.num_processes = 2;
@@ -310,8 +310,8 @@ TEST(SaveOnEachNode, FailsOnAllNodesWhenTheTensorsOfOneDiffer) {
           nodes.save(
               node_folder, 1, group.rank() == 0 ? "optimizer" : "optimizer_1");
         }),
-        HasSubstr("processes have different tensors in `optimizer`: rank 0 has "
-                  "1 tensor (layout checksum "));
+        HasSubstr("processes have different tensors in `optimizer`: tensor `a` "
+                  "is Float[3] on rank 0, but missing on rank 1"));
     EXPECT_TRUE(fs::is_empty(node_folder));
   });
 }

@@ -12,7 +12,8 @@
 #include <ATen/ATen.h>
 
 #include "accelerate/error.h"
-#include "comm/backends/device_work.h"
+#include "comm/group_backends.h"
+#include "comm/group_call.h"
 #include "support/fake_device.h"
 #include "support/fake_device_group.h"
 #include "support/message_of.h"
@@ -38,18 +39,17 @@ GroupOptions over_nccl(milliseconds timeout = kTimeout) {
 }
 
 FakeDeviceGroup& device_of(const Group& group) {
-  return dynamic_cast<FakeDeviceGroup&>(*group.device_backend());
+  return dynamic_cast<FakeDeviceGroup&>(*GroupBackends::device(group));
 }
 
 at::Tensor four_elements() {
   return at::empty({4}, at::TensorOptions(kDevice));
 }
 
-c10::intrusive_ptr<c10d::Work> start(const Group& group) {
-  return start_on_device([&] {
-    std::vector<at::Tensor> tensors = {four_elements()};
-    return group.device_backend()->allreduce(tensors, {});
-  });
+// Without the check that the other ranks start the same operation.
+Pending start(const Group& group) {
+  return GroupCall(group, "backward")
+      .all_reduce(four_elements(), Reduction::sum);
 }
 
 // The error of rank 0 when rank 1 exits after a barrier.
@@ -119,7 +119,7 @@ TEST(DeviceGroup, ADeadRankUnblocksTheDeviceAndIsNamedInTheError) {
   const FakeDevice gpu(c10::kMeta);
 
   const std::string text = error_of_exited_rank(over_nccl(), [](Group& group) {
-    start(group);
+    const Pending pending = start(group);
     EXPECT_TRUE(device_of(group).synchronize(kTimeout));
   });
 
@@ -141,18 +141,17 @@ TEST(DeviceGroup, AnAbortedCommunicatorReportsTheSameError) {
       return;
     }
     EXPECT_TRUE(device_of(group).synchronize(kTimeout));
-    const auto failed = start(group);
+    Pending failed = start(group);
     EXPECT_EQ(
-        message_of<DistributedError>(
-            [&] { group.wait_on_device(failed, "backward"); }),
-        "backward #1: rank 0 lost rank 1: the process exited or destroyed its "
+        message_of<DistributedError>([&] { failed.wait(); }),
+        "backward #0: rank 0 lost rank 1: the process exited or destroyed its "
         "process group");
     later = message_of<DistributedError>([&] { group.barrier(); });
   });
 
   EXPECT_EQ(
       later,
-      "this group of 2 ranks is unusable after an error: backward #1: rank 0 "
+      "this group of 2 ranks is unusable after an error: backward #0: rank 0 "
       "lost rank 1: the process exited or destroyed its process group");
 }
 

@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include "accelerate/error.h"
+#include "comm/group_backends.h"
 #include "parallel/reducer.h"
 #include "support/fake_device.h"
 #include "support/fake_device_group.h"
@@ -175,7 +176,7 @@ TEST(DeviceReducer, ABrokenCommunicatorFailsTheBackward) {
   run_on_ranks(1, one_gpu_per_rank(), [&](Group& group) {
     DeviceTraining training(group, gpu);
     training.step();
-    dynamic_cast<FakeDeviceGroup&>(*group.device_backend())
+    dynamic_cast<FakeDeviceGroup&>(*GroupBackends::device(group))
         .break_with("unhandled cuda error");
 
     EXPECT_EQ(

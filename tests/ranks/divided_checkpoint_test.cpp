@@ -8,6 +8,7 @@
 #include <torch/nn.h>
 
 #include "accelerate/accelerator.h"
+#include "accelerate/error.h"
 #include "accelerate/optim.h"
 #include "accelerate/optimizer_state.h"
 #include "accelerate/safetensors.h"

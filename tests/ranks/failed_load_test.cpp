@@ -199,7 +199,9 @@ TEST_P(WrongState, IsDetectedBeforeAnythingIsChanged) {
   CheckpointContents contents;
   contents.step = loaded.step;
   contents.weights = loaded.weights;
-  contents.ranges = loaded.ranges;
+  for (const auto& [key, tensors] : loaded.ranges) {
+    contents.ranges[key] = replicated(tensors);
+  }
   contents.documents = loaded.documents;
   contents.rank_state = loaded.rank_states.front();
   GetParam().change(contents);

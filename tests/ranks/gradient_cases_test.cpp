@@ -13,10 +13,10 @@
 #include "accelerate/error.h"
 #include "accelerate/local_sgd.h"
 #include "accelerate/optim.h"
-#include "accelerator/loss_scaling.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
 #include "support/training.h"
+#include "training/loss_scaling.h"
 
 namespace accelerate {
 namespace {

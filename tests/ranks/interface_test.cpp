@@ -286,8 +286,8 @@ TEST(Accelerator, ExplainsTheStepOfAPreparedScheduler) {
     if (group.rank() == 0) {
       EXPECT_EQ(
           testing::internal::GetCapturedStderr(),
-          "each optimizer step is 2 scheduler steps, one per process; to take "
-          "only one, set `scheduler_unit = "
+          "each optimizer step advances the scheduler by 2 steps, one per "
+          "process; to advance it by only one step, set `scheduler_unit = "
           "SchedulerUnit::per_optimizer_step`\n");
     }
 

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "base/str_cat.h"
+#include "comm/group_backends.h"
 #include "support/plain_collectives.h"
 
 namespace accelerate {
@@ -69,7 +70,7 @@ void all_reduce_of_all_types(Group& group) {
       const at::Tensor& input = all[group.rank()];
       for (at::Tensor tensor : {input.clone(), unaligned(input)}) {
         Tensors tensors = {tensor};
-        group.backend().allreduce(tensors, options)->wait();
+        GroupBackends::cpu(group).allreduce(tensors, options)->wait();
         expect_equal(
             tensor, plain_reduce(all, op), title("allreduce", type, op, n));
       }
@@ -83,7 +84,7 @@ void all_reduce_in_the_callers_thread(Group& group) {
   for (const std::int64_t n : kSizes) {
     const auto all = inputs_of_all(group.size(), at::kFloat, n);
     Tensors tensors = {all[group.rank()].clone()};
-    group.backend().allreduce(tensors, options)->wait();
+    GroupBackends::cpu(group).allreduce(tensors, options)->wait();
     expect_equal(
         tensors[0], plain_reduce(all, Op::SUM), "synchronous allreduce");
   }
@@ -99,7 +100,7 @@ void all_reduce_of_allocated_tensors(Group& group) {
       c10d::AllreduceOptions options;
       options.reduceOp = op;
       Tensors tensors = {view};
-      group.backend().allreduce(tensors, options)->wait();
+      GroupBackends::cpu(group).allreduce(tensors, options)->wait();
       expect_equal(view, plain_reduce(all, op), title("in place", type, op, n));
     }
   });
@@ -114,7 +115,7 @@ void all_reduce_of_mixed_memory(Group& group) {
   for (int i = 0; i < 3; ++i) {
     tensor.copy_(all[group.rank()]);
     Tensors tensors = {tensor};
-    group.backend().allreduce(tensors)->wait();
+    GroupBackends::cpu(group).allreduce(tensors)->wait();
     expect_equal(tensor, plain_reduce(all, Op::SUM), "mixed memory");
   }
 }
@@ -125,7 +126,7 @@ void all_reduce_of_strided_tensors(Group& group) {
   }
   const auto all = inputs_of_all(group.size(), at::kFloat, 1001);
   Tensors tensors = {strided(all[group.rank()])};
-  group.backend().allreduce(tensors)->wait();
+  GroupBackends::cpu(group).allreduce(tensors)->wait();
   expect_equal(tensors[0], plain_reduce(all, Op::SUM), "strided allreduce");
 }
 
@@ -137,7 +138,7 @@ void reduce_to_each_root(Group& group) {
       c10d::ReduceOptions options;
       options.reduceOp = op;
       options.rootRank = root;
-      group.backend().reduce(tensors, options)->wait();
+      GroupBackends::cpu(group).reduce(tensors, options)->wait();
       if (group.rank() == root) {
         expect_equal(
             tensors[0], plain_reduce(all, op), title("reduce", type, op, 1023));
@@ -153,7 +154,7 @@ void broadcast_from_each_root(Group& group) {
         Tensors tensors = {copy_of(input_of(group.rank(), type, n))};
         c10d::BroadcastOptions options;
         options.rootRank = root;
-        group.backend().broadcast(tensors, options)->wait();
+        GroupBackends::cpu(group).broadcast(tensors, options)->wait();
         expect_equal(
             tensors[0],
             input_of(root, type, n),
@@ -172,12 +173,12 @@ void all_gather_lists_and_bases(Group& group) {
       for (int r = 0; r < group.size(); ++r) {
         outs[0].push_back(zeros(n, type));
       }
-      group.backend().allgather(outs, in)->wait();
+      GroupBackends::cpu(group).allgather(outs, in)->wait();
       for (int r = 0; r < group.size(); ++r) {
         expect_equal(outs[0][r], all[r], str_cat("allgather ", type, "[", n));
       }
       at::Tensor flat = zeros(n * group.size(), type);
-      group.backend()._allgather_base(flat, in[0])->wait();
+      GroupBackends::cpu(group)._allgather_base(flat, in[0])->wait();
       expect_equal(flat, at::cat(all), str_cat("allgather base ", type));
     }
   }
@@ -194,7 +195,7 @@ void reduce_scatter_lists_and_bases(Group& group) {
       options.reduceOp = op;
       at::Tensor out = zeros(n, type);
       at::Tensor in = copy_of(all[group.rank()]);
-      group.backend()._reduce_scatter_base(out, in, options)->wait();
+      GroupBackends::cpu(group)._reduce_scatter_base(out, in, options)->wait();
       expect_equal(out, expected, title("reduce_scatter base", type, op, n));
       if (group.backend_name() != "gloo") {
         Tensors outs = {zeros(n, type)};
@@ -202,7 +203,7 @@ void reduce_scatter_lists_and_bases(Group& group) {
         for (int r = 0; r < size; ++r) {
           ins[0].push_back(in.narrow(0, n * r, n));
         }
-        group.backend().reduce_scatter(outs, ins, options)->wait();
+        GroupBackends::cpu(group).reduce_scatter(outs, ins, options)->wait();
         expect_equal(outs[0], expected, title("reduce_scatter", type, op, n));
       }
     }
@@ -226,14 +227,14 @@ void gather_and_scatter(Group& group) {
         Tensors in = {copy_of(all[group.rank()])};
         c10d::GatherOptions gather;
         gather.rootRank = root;
-        group.backend().gather(lists, in, gather)->wait();
+        GroupBackends::cpu(group).gather(lists, in, gather)->wait();
         for (int r = 0; is_root && r < size; ++r) {
           expect_equal(lists[0][r], all[r], str_cat("gather ", type));
         }
         Tensors out = {zeros(n, type)};
         c10d::ScatterOptions scatter;
         scatter.rootRank = root;
-        group.backend().scatter(out, lists, scatter)->wait();
+        GroupBackends::cpu(group).scatter(out, lists, scatter)->wait();
         expect_equal(out[0], all[group.rank()], str_cat("scatter ", type));
       }
     }
@@ -269,10 +270,12 @@ void all_to_all_with_uneven_rows(Group& group) {
       at::Tensor input = copy_of(at::cat(to).view({-1})).view({-1, width});
       at::Tensor output = zeros(at::cat(expected).numel(), type);
       output = output.view({-1, width});
-      group.backend().alltoall_base(output, input, from_rows, to_rows)->wait();
+      GroupBackends::cpu(group)
+          .alltoall_base(output, input, from_rows, to_rows)
+          ->wait();
       expect_equal(output, at::cat(expected), "alltoall_base");
       if (group.backend_name() != "gloo") {
-        group.backend().alltoall(from, to)->wait();
+        GroupBackends::cpu(group).alltoall(from, to)->wait();
         expect_equal(at::cat(from), at::cat(expected), "alltoall");
       }
     }
@@ -293,7 +296,7 @@ void messages_of(Group& group, at::ScalarType type, std::int64_t n) {
     for (int to = 0; to < size; ++to) {
       if (to != own_rank) {
         Tensors tensors = {copy_of(message(own_rank, to, tag))};
-        works.push_back(group.backend().send(tensors, to, tag));
+        works.push_back(GroupBackends::cpu(group).send(tensors, to, tag));
         sent.push_back(tensors[0]);
       }
     }
@@ -302,7 +305,7 @@ void messages_of(Group& group, at::ScalarType type, std::int64_t n) {
     for (int from = 0; from < size; ++from) {
       if (from != own_rank) {
         Tensors tensors = {zeros(n, type)};
-        group.backend().recv(tensors, from, tag)->wait();
+        GroupBackends::cpu(group).recv(tensors, from, tag)->wait();
         expect_equal(
             tensors[0],
             message(from, own_rank, tag),
@@ -328,12 +331,12 @@ void messages_between_all_pairs(Group& group) {
 void messages_from_any_source(Group& group) {
   if (group.rank() != 0) {
     Tensors tensors = {at::full({3}, group.rank(), at::kLong)};
-    group.backend().send(tensors, 0, 9)->wait();
+    GroupBackends::cpu(group).send(tensors, 0, 9)->wait();
   } else {
     std::int64_t sum = 0;
     for (int r = 1; r < group.size(); ++r) {
       Tensors tensors = {at::zeros({3}, at::kLong)};
-      auto work = group.backend().recvAnysource(tensors, 9);
+      auto work = GroupBackends::cpu(group).recvAnysource(tensors, 9);
       work->wait();
       expect_equal(
           tensors[0], at::full({3}, work->sourceRank(), at::kLong), "source");
@@ -351,7 +354,7 @@ void operations_that_overlap(Group& group) {
   std::vector<Tensors> tensors;
   for (int i = 0; i < 20; ++i) {
     tensors.push_back({input_of(group.rank() + i, at::kFloat, 1000 + i)});
-    works.push_back(group.backend().allreduce(tensors.back()));
+    works.push_back(GroupBackends::cpu(group).allreduce(tensors.back()));
   }
   for (int i = 0; i < 20; ++i) {
     works[i]->wait();
@@ -365,7 +368,7 @@ void operations_that_overlap(Group& group) {
 
 void barriers(Group& group) {
   for (int i = 0; i < 10; ++i) {
-    group.backend().barrier()->wait();
+    GroupBackends::cpu(group).barrier()->wait();
   }
 }
 

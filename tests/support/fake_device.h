@@ -10,9 +10,9 @@
 
 namespace accelerate {
 
-/// While an object of this class exists, it replaces the accelerator of the
-/// given device type. Use `kCPU` if tensors need values, and `kMeta` if the
-/// device must not be the CPU.
+/// While an object of this class exists, it replaces the accelerator of its
+/// device type. Use `kCPU` if tensors need values, and `kMeta` if the device
+/// must not be the CPU.
 ///
 ///     FakeDevice gpu(c10::kMeta);
 ///     run_on_ranks(2, {.backend = Backend::nccl, .device = …}, …);
@@ -29,6 +29,7 @@ class FakeDevice : public DeviceBackend {
   DeviceMemory memory_stats;
   bool has_bf16 = true;
   bool has_fp16 = true;
+  const FusedBlocks* blocks = nullptr;
   /// Whether all processes report the same device.
   bool is_shared = false;
   /// The options of each process group that was created.
@@ -50,6 +51,7 @@ class FakeDevice : public DeviceBackend {
   std::unique_ptr<DeviceGraph> make_graph(
       int index, const DeviceGraph* pool) const override;
   bool is_capturing() const override;
+  const FusedBlocks* fused_blocks() const override { return blocks; }
 
  private:
   c10::DeviceType type_;

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "base/str_cat.h"
+#include "comm/group_backends.h"
 #include "support/conformance.h"
 #include "support/plain_collectives.h"
 
@@ -32,7 +33,7 @@ void all_reduce(Group& group, at::ScalarType type) {
   for (at::Tensor tensor : {ordinary, shared}) {
     tensor.fill_(group.rank() + 1);
     Tensors tensors = {tensor};
-    group.backend().allreduce(tensors)->wait();
+    GroupBackends::cpu(group).allreduce(tensors)->wait();
     expect_equal(tensor, at::full({n}, sum, type), str_cat("64 MiB ", type));
   }
 }
@@ -42,7 +43,7 @@ void broadcast(Group& group) {
   Tensors tensors = {tensor_of_rank(group.rank(), count_of(at::kFloat))};
   c10d::BroadcastOptions options;
   options.rootRank = root;
-  group.backend().broadcast(tensors, options)->wait();
+  GroupBackends::cpu(group).broadcast(tensors, options)->wait();
   expect_equal(
       tensors[0], tensor_of_rank(root, tensors[0].numel()), "64 MiB broadcast");
 }
@@ -60,7 +61,7 @@ void all_gather(Group& group) {
   const std::int64_t share = count_of(at::kFloat) / group.size();
   at::Tensor in = tensor_of_rank(group.rank(), share);
   at::Tensor out = at::zeros({share * group.size()});
-  group.backend()._allgather_base(out, in)->wait();
+  GroupBackends::cpu(group)._allgather_base(out, in)->wait();
   expect_equal(out, tensors_of_all(group.size(), share), "64 MiB allgather");
 }
 
@@ -69,7 +70,7 @@ void reduce_scatter(Group& group) {
   const std::int64_t share = count_of(at::kFloat) / size;
   at::Tensor in = tensor_of_rank(group.rank(), share * size);
   at::Tensor out = at::zeros({share});
-  group.backend()._reduce_scatter_base(out, in)->wait();
+  GroupBackends::cpu(group)._reduce_scatter_base(out, in)->wait();
   expect_equal(
       out,
       at::full({share}, size * (size + 1) / 2, at::kFloat),
@@ -81,7 +82,7 @@ void all_to_all(Group& group) {
   at::Tensor in = tensor_of_rank(group.rank(), share * group.size());
   at::Tensor out = at::zeros_like(in);
   std::vector<std::int64_t> equal;
-  group.backend().alltoall_base(out, in, equal, equal)->wait();
+  GroupBackends::cpu(group).alltoall_base(out, in, equal, equal)->wait();
   expect_equal(out, tensors_of_all(group.size(), share), "64 MiB alltoall");
 }
 
@@ -95,7 +96,7 @@ void gather_and_scatter(Group& group) {
       lists[0].push_back(at::zeros({share}));
     }
   }
-  group.backend().gather(lists, input)->wait();
+  GroupBackends::cpu(group).gather(lists, input)->wait();
   if (group.rank() == 0) {
     expect_equal(
         at::cat(lists[0]),
@@ -103,7 +104,7 @@ void gather_and_scatter(Group& group) {
         "64 MiB gather");
   }
   Tensors out = {at::zeros({share})};
-  group.backend().scatter(out, lists)->wait();
+  GroupBackends::cpu(group).scatter(out, lists)->wait();
   expect_equal(out[0], input[0], "64 MiB scatter");
 }
 
@@ -112,8 +113,9 @@ void send_to_next_rank(Group& group) {
   const int from = (group.rank() + size - 1) % size;
   Tensors sent = {tensor_of_rank(group.rank(), count_of(at::kFloat))};
   Tensors received = {at::zeros_like(sent[0])};
-  auto work = group.backend().send(sent, (group.rank() + 1) % size, 3);
-  group.backend().recv(received, from, 3)->wait();
+  auto work =
+      GroupBackends::cpu(group).send(sent, (group.rank() + 1) % size, 3);
+  GroupBackends::cpu(group).recv(received, from, 3)->wait();
   work->wait();
   expect_equal(
       received[0], tensor_of_rank(from, sent[0].numel()), "64 MiB recv");

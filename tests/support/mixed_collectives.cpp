@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "base/str_cat.h"
+#include "comm/group_backends.h"
 #include "support/conformance.h"
 #include "support/plain_collectives.h"
 
@@ -69,7 +70,7 @@ void broadcast(Group& group, const Step& step) {
 
 void all_reduce(Group& group, const Step& step) {
   Tensors tensors = {own_input(group, step)};
-  group.backend().allreduce(tensors)->wait();
+  GroupBackends::cpu(group).allreduce(tensors)->wait();
   expect_equal(tensors[0], plain_reduce(step.all, Op::SUM), "allreduce");
 }
 
@@ -85,7 +86,7 @@ void scatter(Group& group, const Step& step) {
   Tensors to = step.zeros(1);
   c10d::ScatterOptions options;
   options.rootRank = step.root;
-  group.backend().scatter(to, from, options)->wait();
+  GroupBackends::cpu(group).scatter(to, from, options)->wait();
   expect_equal(to[0], own_input(group, step), "scatter");
 }
 
@@ -97,7 +98,7 @@ void gather_to_root(Group& group, const Step& step) {
   Tensors from = {own_input(group, step)};
   c10d::GatherOptions options;
   options.rootRank = step.root;
-  group.backend().gather(to, from, options)->wait();
+  GroupBackends::cpu(group).gather(to, from, options)->wait();
   if (!to.empty()) {
     expect_equal(at::cat(to[0]), at::cat(step.all), "gather to a root");
   }
@@ -108,7 +109,7 @@ void reduce_scatter(Group& group, const Step& step) {
   const auto inputs = inputs_of_all(size, step.type, step.count * size);
   at::Tensor in = inputs[static_cast<std::size_t>(group.rank())].clone();
   at::Tensor out = step.zeros(1)[0];
-  group.backend()._reduce_scatter_base(out, in)->wait();
+  GroupBackends::cpu(group)._reduce_scatter_base(out, in)->wait();
   expect_equal(
       out,
       plain_reduce(inputs, Op::SUM)
@@ -122,7 +123,7 @@ void all_to_all(Group& group, const Step& step) {
       own_input(group, step).repeat({size});  // The same part for every rank.
   at::Tensor out = at::zeros_like(in);
   std::vector<std::int64_t> equal;
-  group.backend().alltoall_base(out, in, equal, equal)->wait();
+  GroupBackends::cpu(group).alltoall_base(out, in, equal, equal)->wait();
   expect_equal(out, at::cat(step.all), "alltoall");
 }
 
@@ -131,8 +132,9 @@ void send_to_next_rank(Group& group, const Step& step) {
   const int from = (group.rank() + size - 1) % size;
   Tensors sent = {own_input(group, step)};
   Tensors received = step.zeros(1);
-  auto work = group.backend().send(sent, (group.rank() + 1) % size, 5);
-  group.backend().recv(received, from, 5)->wait();
+  auto work =
+      GroupBackends::cpu(group).send(sent, (group.rank() + 1) % size, 5);
+  GroupBackends::cpu(group).recv(received, from, 5)->wait();
   work->wait();
   expect_equal(received[0], step.all[from], "recv");
 }

@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "base/str_cat.h"
+#include "comm/group_backends.h"
 #include "support/conformance.h"
 #include "support/plain_collectives.h"
 
@@ -58,7 +59,7 @@ void sums_of(Group& group, at::ScalarType type, std::int64_t count) {
       tensor.copy_(all[static_cast<std::size_t>(group.rank())]);
       random_delay(random);
       Tensors tensors = {tensor};
-      group.backend().allreduce(tensors)->wait();
+      GroupBackends::cpu(group).allreduce(tensors)->wait();
       expect_equal(tensor, expected, str_cat("sum of ", type, "[", count, "]"));
     }
   }

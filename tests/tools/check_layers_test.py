@@ -76,6 +76,39 @@ class CheckLayers(TreeTest):
         self.write("examples/c.cpp", "#include <torch/torch.h>\n")
         self.assert_findings(self.check())
 
+    def test_keeps_c10d_in_comm_and_cuda(self):
+        for name in ("Backend", "Work", "ProcessGroupNCCL"):
+            header = f"torch/csrc/distributed/c10d/{name}.hpp"
+            self.write("src/parallel/a.cpp", f"#include <{header}>\n")
+            findings = self.check()
+
+            self.assertEqual(len(findings), 1, findings)
+            self.assertIn(f"may include {header}", findings[0])
+
+        self.write("src/parallel/a.cpp",
+                   "#include <torch/csrc/distributed/c10d/Store.hpp>\n")
+        self.assert_findings(self.check())
+
+    def test_refuses_a_header_that_is_private_to_another_layer(self):
+        self.write("src/comm/group_impl.h")
+        self.write("src/comm/group_call.h")
+        self.write("src/comm/group.cpp", '#include "comm/group_impl.h"\n')
+        self.write("src/parallel/reducer.cpp",
+                   '#include "comm/group_call.h"\n#include "comm/group_impl.h"\n')
+
+        self.assert_findings(
+            self.check(),
+            "src/parallel/reducer.cpp:2: comm/group_impl.h is private to comm; use "
+            "its interface (INTERFACES in tools/check_layers.py)")
+
+    def test_names_an_interface_header_that_no_other_layer_includes(self):
+        self.write("src/comm/group_call.h")
+
+        self.assert_findings(
+            self.check(),
+            "src/comm/group_call.h: no other layer includes it; remove it from "
+            "INTERFACES in tools/check_layers.py")
+
     def test_refuses_a_private_header_in_a_public_one(self):
         self.write("include/accelerate/a.h", '#include "base/text.h"\n')
 

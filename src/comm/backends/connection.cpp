@@ -15,11 +15,30 @@ namespace accelerate {
 namespace {
 
 constexpr int kAttempts = 3;
-constexpr const char* kConnected = "";
 
 // LibTorch's messages end with a stack trace.
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
+}
+
+Json connect(
+    const c10::intrusive_ptr<c10d::Store>& store,
+    const MakeBackend& make,
+    const std::shared_ptr<c10::intrusive_ptr<c10d::Backend>>& backend,
+    std::chrono::milliseconds timeout) {
+  bool returned = false;
+  try {
+    // It calls the store, whose process may be stopped.
+    returned =
+        BoundedCall().returned_within(timeout, [=] { *backend = make(store); });
+  } catch (const std::exception& error) {
+    throw DistributedError(first_line(error.what()));
+  }
+  if (!returned) {
+    throw DistributedError(
+        str_cat("not connected within ", name_duration(timeout)));
+  }
+  return {};
 }
 
 }  // namespace
@@ -34,27 +53,13 @@ c10::intrusive_ptr<c10d::Backend> connect_all(
     const auto backend = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
     const auto store =
         c10::make_intrusive<c10d::PrefixStore>(name, context.store);
-    std::string outcome = kConnected;
-    try {
-      // It calls the store, whose process may be stopped.
-      if (!BoundedCall().returned_within(
-              limits.timeout, [=] { *backend = make(store); })) {
-        outcome =
-            str_cat("not connected within ", name_duration(limits.timeout));
-      }
-    } catch (const std::exception& error) {
-      outcome = first_line(error.what());
-    }
-    const auto outcomes = gather_through_store(context, name, outcome, limits);
-    problems.clear();
-    for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
-      if (outcomes[rank] != kConnected) {
-        problems += str_cat("\n  rank ", rank, ": ", outcomes[rank]);
-      }
-    }
-    if (problems.empty()) {
+    const RankOutcomes connected = try_collectively(
+        through_store(context, name, limits),
+        [&] { return connect(store, make, backend, limits.timeout); });
+    if (connected.all_succeeded()) {
       return *backend;
     }
+    problems = connected.table();
   }
   throw DistributedError(
       str_cat(

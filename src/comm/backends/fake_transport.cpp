@@ -31,7 +31,7 @@ class FakeNetwork {
 
   struct Post {
     Signature signature;
-    std::vector<Block> blocks;  // one for all, or one per rank
+    std::vector<Block> blocks;  // one for all ranks, or one per rank
   };
 
   void post(int rank, Post post) {
@@ -279,8 +279,8 @@ void FakeTransport::deliver(
     signatures.push_back(received.signature);
     parts.emplace_back(received.blocks[received.blocks.size() > 1 ? rank_ : 0]);
   }
-  // All ranks must have read before any posts the next delivery, even after a
-  // mismatch.
+  // All ranks must have read this delivery before any rank posts the next one,
+  // even after a mismatch.
   std::exception_ptr mismatch;
   try {
     check_same(call, signatures);

@@ -45,7 +45,8 @@ struct Frame {
   std::int64_t tag;
 };
 
-// Capacity of one ring buffer: 64 KiB as long as all pairs need at most 4 MiB.
+// Capacity of one ring buffer: 64 KiB, or less if the ring buffers of all pairs
+// would need more than 4 MiB.
 std::size_t ring_capacity(int size) {
   const std::size_t pairs = static_cast<std::size_t>(size) * size;
   return std::clamp<std::size_t>(
@@ -122,7 +123,7 @@ struct Outgoing {
   std::span<const std::byte> bytes;
   Completion done;
   steady_clock::time_point deadline;
-  std::size_t moved = 0;  // of frame and bytes together
+  std::size_t moved = 0;  // in bytes, including the frame
 };
 
 struct Request {
@@ -143,8 +144,8 @@ struct Message {
 struct Incoming {
   Frame frame{};
   std::size_t moved = 0;
-  std::vector<std::byte> unclaimed;  // without a matching receive
-  std::list<Request> request;        // else: the matching receive
+  std::vector<std::byte> unclaimed;  // used if there is no matching receive
+  std::list<Request> request;        // the matching receive, if any
 };
 
 }  // namespace
@@ -325,7 +326,7 @@ class ShmMailboxes::Impl {
     return n;
   }
 
-  // The frame is complete: looks for a matching receive.
+  // Called when the frame is complete; looks for a matching receive.
   void open(int other_rank, Incoming& in) {
     const auto tag = static_cast<int>(in.frame.tag);
     const bool has_older_message = std::any_of(
@@ -433,8 +434,8 @@ class ShmMailboxes::Impl {
     });
   }
 
-  // A rank counts as exited at the second check: its last bytes in the ring
-  // buffer are read in between.
+  // A rank counts as exited only at the second check that does not find it, so
+  // that its last bytes in the ring buffer are read before.
   void check_presence() {
     for (int other_rank = 0; other_rank < size_; ++other_rank) {
       const bool present =

@@ -9,6 +9,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "comm/run_collectively.h"
 
 namespace accelerate {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::uint8_t kAllocate = 200;
 // A chunk is still in the L2 cache when the other ranks read it. Smaller chunks
 // need more barriers: 32 MiB between two processes took 18.7 ms in chunks of
 // 256 KiB and 5.3 ms in chunks of 1 MiB. With many ranks the chunks are
-// smaller, so that a group stays under 64 MiB.
+// smaller, so that the staging buffers of a process group take at most 64 MiB.
 std::size_t chunk_bytes_for(int size) {
   const std::size_t share = (std::size_t{32} << 20) / size / 4096 * 4096;
   return std::clamp<std::size_t>(share, 64 << 10, 1 << 20);
@@ -45,7 +46,7 @@ SendBuffer chunk_of(
 struct ShmTransport::Header {
   Signature signature;
   std::uint64_t to_all_bytes;
-  std::uint64_t longest;  // of its send buffers
+  std::uint64_t longest;  // length of the longest send buffer
   std::uint64_t region;   // 0: the tensor is not in shared memory
   std::uint64_t region_offset;
   std::uint8_t to_each;
@@ -66,7 +67,7 @@ struct ShmTransport::Plan {
   bool in_place = false;  // some rank stages nothing
   std::size_t chunk = 0;
   std::size_t longest = 0;
-  std::vector<std::size_t> lengths;  // of what each rank sends to this one
+  std::vector<std::size_t> lengths;  // bytes from each rank to this rank
 };
 
 // Layout: barrier · headers [rank][parity], each followed by the lengths of the
@@ -244,74 +245,62 @@ void ShmTransport::deliver(
   }
 }
 
-// Rank 0 creates the memory and sends its address, all ranks open it, and then
-// exchange their errors, so that either all ranks have it or none.
+std::vector<std::string> ShmTransport::gather_texts(
+    const Call& call, const Signature& signature, const std::string& text) {
+  std::vector<std::string> texts(size());
+  deliver(
+      call,
+      signature,
+      {.to_all = std::as_bytes(std::span(text))},
+      [&](const ReceivedChunk& chunk) {
+        for (int r = 0; r < size(); ++r) {
+          const SendBuffer part = chunk.parts[r];
+          texts[r].append(
+              reinterpret_cast<const char*>(part.data()), part.size());
+        }
+      });
+  return texts;
+}
+
+// Rank 0 creates the memory and sends its address. Then all ranks open the
+// memory. Both steps succeed on all ranks or fail on all ranks.
 std::shared_ptr<std::byte> ShmTransport::allocate_shared(
     const Call& call, std::size_t bytes) {
   const std::size_t stride = round_up(std::max<std::size_t>(bytes, 1), kPage);
   Signature signature;
   signature.operation = kAllocate;
   signature.bytes = static_cast<std::int64_t>(bytes);
+  const auto gather = [&](const std::string& text) {
+    return gather_texts(call, signature, text);
+  };
+  const auto check = [&](const RankOutcomes& outcomes) {
+    if (!outcomes.all_succeeded()) {
+      throw OutOfMemoryError(
+          str_cat(
+              "cannot allocate ",
+              bytes,
+              " bytes of shared memory for each of ",
+              size(),
+              " ranks",
+              outcomes.table()),
+          "free some memory on this machine");
+    }
+  };
   std::shared_ptr<SharedMemory> memory;
-  std::string address;
-  std::string problem;
-  try {
-    if (rank() == 0) {
-      memory = SharedMemory::create(stride * size());
-      address = memory->address();
+  const RankOutcomes created = try_collectively(gather, [&]() -> Json {
+    if (rank() != 0) {
+      return {};
     }
-  } catch (const Error& error) {
-    problem = error.what();
-  }
-  const auto address_bytes = std::as_bytes(std::span(address));
-  deliver(
-      call,
-      signature,
-      {.to_all = address_bytes},
-      [&](const ReceivedChunk& chunk) {
-        if (rank() != 0) {
-          const SendBuffer text = chunk.parts[0];
-          address.assign(
-              reinterpret_cast<const char*>(text.data()), text.size());
-        }
-      });
-  try {
-    if (rank() != 0 && !address.empty()) {
-      memory = SharedMemory::open(address);
+    memory = SharedMemory::create(stride * size());
+    return memory->address();
+  });
+  check(created);
+  check(try_collectively(gather, [&] {
+    if (rank() != 0) {
+      memory = SharedMemory::open(created.ranks.front().value.as_string());
     }
-  } catch (const Error& error) {
-    problem = error.what();
-  }
-  std::string problems;
-  const auto problem_bytes = std::as_bytes(std::span(problem));
-  deliver(
-      call,
-      signature,
-      {.to_all = problem_bytes},
-      [&](const ReceivedChunk& chunk) {
-        for (int r = 0; r < size(); ++r) {
-          const SendBuffer text = chunk.parts[r];
-          if (!text.empty()) {
-            problems += str_cat(
-                "\n  rank ",
-                r,
-                ": ",
-                std::string_view(
-                    reinterpret_cast<const char*>(text.data()), text.size()));
-          }
-        }
-      });
-  if (!problems.empty()) {
-    throw OutOfMemoryError(
-        str_cat(
-            "cannot allocate ",
-            bytes,
-            " bytes of shared memory for each of ",
-            size(),
-            " ranks",
-            problems),
-        "free some memory on this machine");
-  }
+    return Json();
+  }));
   regions_.push_back({++regions_created_, memory, memory->data(), stride});
   return {memory, memory->data() + stride * rank()};
 }

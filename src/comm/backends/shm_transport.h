@@ -84,6 +84,9 @@ class ShmTransport : public Transport {
       std::size_t offset,
       int parity,
       std::vector<SendBuffer>& parts) const;
+  /// Returns the texts of all ranks. Collective.
+  std::vector<std::string> gather_texts(
+      const Call& call, const Signature& signature, const std::string& text);
   const Region* find_region(std::span<const std::byte> data);
 
   ShmBarrier barrier_;

@@ -85,7 +85,7 @@ void TransportBackend::note_failure(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const MismatchError&) {
-    // Every rank has thrown it, so all ranks are still in step.
+    // Every rank has thrown this error, so all ranks are still in step.
   } catch (const OutOfMemoryError&) {
     // Likewise: `allocate` fails on every rank or on none.
   } catch (const std::exception& failure) {
@@ -153,7 +153,8 @@ void TransportBackend::run_queue() {
     busy_ = true;
     lock.unlock();
     run(pending);
-    pending = {};  // Releases the tensors before others see that this is idle.
+    // Releases the tensors before other threads see that the backend is idle.
+    pending = {};
     lock.lock();
     busy_ = false;
     changed_.notify_all();

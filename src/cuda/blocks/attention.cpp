@@ -241,6 +241,18 @@ at::Tensor contiguous_bias(const at::Tensor& bias) {
 
 }  // namespace
 
+// The limits of cuDNN.
+bool supports_heads(std::int64_t head_dim) {
+  return head_dim % 8 == 0 && head_dim <= 128;
+}
+
+// cuDNN has no kernel for fewer than eight tokens, and its deterministic
+// replacement needs aligned mask rows.
+bool supports_length(std::int64_t tokens) {
+  return tokens >= 8 &&
+         (!at::globalContext().deterministicAlgorithms() || tokens % 8 == 0);
+}
+
 bool supports_variable_lengths(
     at::ScalarType type, std::int64_t tokens, std::int64_t head_dim) {
   return type != at::kFloat &&

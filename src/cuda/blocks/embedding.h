@@ -16,8 +16,9 @@ at::Tensor embedding(
     const at::Tensor& ids,
     std::int64_t padding_id = -1);
 
-/// Computes BERT's embeddings from `input` (see `SummedEmbedding`). Returns an
-/// undefined tensor if no kernel supports the sizes of `input`.
+/// Computes the sum of embeddings that `input` describes (see
+/// `SummedEmbedding`). Returns an undefined tensor if no kernel supports the
+/// sizes of `input`.
 at::Tensor summed_embedding(const SummedEmbedding& input);
 
 }  // namespace accelerate::cuda

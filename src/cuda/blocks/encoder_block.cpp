@@ -95,8 +95,7 @@ void check_unpadded_input(
     const EncoderBlockOptions& options) {
   if (options.sequence_offsets.defined() &&
       (mask_bias.defined() || x_BTD.size(0) != 1 ||
-       !supports_variable_lengths(
-           at::kBFloat16, kShortSequence, x_BTD.size(2) / options.heads))) {
+       !supports_unpadding(x_BTD.size(2) / options.heads))) {
     throw ArgumentError(str_cat(
         "an unpadded batch must be one row of tokens without a mask, and its "
         "heads must have 32 or 64 channels, but this batch has shape ",
@@ -275,11 +274,28 @@ class EncoderBlock : public torch::autograd::Function<EncoderBlock> {
 
 }  // namespace
 
+bool supports_encoder_block(
+    const EncoderBlockOptions& options, std::int64_t head_dim) {
+  return options.activation == ActivationKind::gelu_erf &&
+         supports_heads(head_dim);
+}
+
+bool supports_unpadding(std::int64_t head_dim) {
+  return supports_variable_lengths(at::kBFloat16, kShortSequence, head_dim);
+}
+
 at::Tensor encoder_block(
     const at::Tensor& x_BTD,
     const at::Tensor& mask_bias,
     const std::vector<at::Tensor>& parameters,
     const EncoderBlockOptions& options) {
+  if (options.activation != ActivationKind::gelu_erf) {
+    throw ArgumentError(
+        "the encoder block of libaccelerate_cuda.so has only the activation "
+        "`gelu_erf`",
+        "ask `supports_encoder_block` first, and use the reference path if it "
+        "returns false");
+  }
   return EncoderBlock::apply(
       x_BTD, if_defined(mask_bias), options, at::TensorList(parameters));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A BERT layer with post-norm and GELU with erf.
+// An encoder block with LayerNorm after each residual addition, and GELU with
+// erf.
 #pragma once
 
 #include <vector>
@@ -10,12 +11,21 @@
 
 namespace accelerate::cuda {
 
-/// Computes a BERT layer. `parameters` are 16 fp32 tensors: the weight and the
-/// bias of query, key, value, attention output, first norm, inner linear layer,
-/// outer linear layer, and second norm.
+/// See `FusedBlocks::supports_encoder_block`.
+bool supports_encoder_block(
+    const EncoderBlockOptions& options, std::int64_t head_dim);
+
+/// See `FusedBlocks::supports_unpadding`.
+bool supports_unpadding(std::int64_t head_dim);
+
+/// Computes the encoder block that `options` describes. `parameters` are 16
+/// fp32 tensors: the weight and the bias of query, key, value, attention
+/// output, first norm, inner linear layer, outer linear layer, and second norm.
+/// Weight matrices are [outputs, inputs].
 ///
 /// `mask_bias` is added to the attention scores. It is [B, 1, T, T] in bf16, or
 /// undefined. Returns [B, T, D] in bf16. The result can be differentiated once.
+/// Throws `ArgumentError` if the activation is not `gelu_erf`.
 at::Tensor encoder_block(
     const at::Tensor& x_BTD,
     const at::Tensor& mask_bias,

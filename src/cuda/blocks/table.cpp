@@ -2,12 +2,12 @@
 #include "cuda/blocks/table.h"
 
 #include "cuda/blocks/adamw_step.h"
+#include "cuda/blocks/attention.h"
+#include "cuda/blocks/decoder_block.h"
 #include "cuda/blocks/embedding.h"
 #include "cuda/blocks/encoder_block.h"
-#include "cuda/blocks/gpt2_block.h"
 #include "cuda/blocks/linear.h"
 #include "cuda/blocks/linear_cross_entropy.h"
-#include "cuda/blocks/llama_block.h"
 #include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/norm_function.h"
 #include "cuda/blocks/unpadding.h"
@@ -24,9 +24,12 @@ void before_replay() {
 
 const FusedBlocks& fused_block_table() {
   static constexpr FusedBlocks kTable = {
+      .supports_encoder_block = supports_encoder_block,
+      .supports_decoder_block = supports_decoder_block,
+      .supports_unpadding = supports_unpadding,
+      .supports_length = supports_length,
       .encoder_block = encoder_block,
-      .gpt2_block = gpt2_block,
-      .llama_block = llama_block,
+      .decoder_block = decoder_block,
       .embedding = embedding,
       .normalize = normalize,
       .dropout = dropout,

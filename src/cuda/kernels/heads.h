@@ -3,7 +3,7 @@
 //
 // Each row of `qkv` holds the query heads, then the key heads, then the value
 // heads of one token. Each head has K channels. The rotary embedding (RoPE)
-// rotates channel i together with channel i + K/2, as in Llama.
+// rotates channel i together with channel i + K/2.
 #pragma once
 
 #include "cuda/kernels/types.h"

@@ -7,7 +7,7 @@
 //
 // If `residual` or `bias` is null, it is not added. If the dropout rate is 0,
 // there is no dropout. The same function can therefore compute a plain norm,
-// the post-norm in BERT, and the add-then-norm in GPT-2 and Llama.
+// the post-norm of encoder blocks, and the add-then-norm of decoder blocks.
 #pragma once
 
 #include "cuda/kernels/types.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT's embeddings, one row for each token:
+// The sum of three embeddings, one row for each token:
 //
 //     sum = words[id] + positions[position] + types[type]
 //     y   = dropout(norm(sum) * weight + shift)

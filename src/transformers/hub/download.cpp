@@ -190,10 +190,10 @@ Downloader::Metadata Downloader::metadata(
     throw FormatError(
         str_cat(
             url,
-            !actual_commit ? " does not report its commit"
+            !actual_commit ? " returned no commit"
             : *actual_commit != commit
-                ? " belongs to a different commit: " + *actual_commit
-                : " has no ETag"),
+                ? " returned a different commit: " + *actual_commit
+                : " returned no ETag"),
         "check HF_ENDPOINT and the proxy");
   }
   Metadata result;
@@ -201,7 +201,7 @@ Downloader::Metadata Downloader::metadata(
   if (!is_plain_name(result.etag)) {
     throw FormatError(str_cat(
         url,
-        " has an ETag that cannot be used as a file name: ",
+        " returned an ETag that cannot be used as a file name: ",
         accelerate::printable(*etag)));
   }
   result.size = integer_header(response, "x-linked-size");
@@ -223,7 +223,7 @@ void Downloader::fetch(
   const accelerate::FileLock lock(
       cache.lock(expected.etag), options_.lock_timeout);
   if (cache.has(commit, file)) {
-    return;  // Another process has downloaded it.
+    return;  // Another process has downloaded the file.
   }
   const auto blob = cache.blob(expected.etag);
   if (!std::filesystem::is_regular_file(blob)) {

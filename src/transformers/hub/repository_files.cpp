@@ -29,7 +29,7 @@ constexpr std::array kTokenizerFiles = {
     "vocab.json",
     "merges.txt",
 };
-// A tokenizer has at least one of these.
+// A tokenizer has at least one of these files.
 constexpr std::array kVocabularies = {
     "tokenizer.json", "vocab.txt", "vocab.json"};
 
@@ -148,7 +148,7 @@ std::vector<std::string> shards_of(const std::filesystem::path& index) {
           index.string(),
           ": `",
           accelerate::printable(tensors.front()),
-          "` is in `",
+          "` is mapped to `",
           accelerate::printable(file),
           "`, which is not a safetensors file in this folder"));
     }

@@ -13,7 +13,7 @@
 namespace transformers {
 namespace {
 
-class BertEmbeddings : public torch::nn::Module {
+class BertEmbeddings : public Layer {
  public:
   explicit BertEmbeddings(const BertConfig& config)
       : dropout_(config.hidden_dropout_prob),
@@ -55,7 +55,7 @@ class BertEmbeddings : public torch::nn::Module {
   // Computes the embeddings in one fused function. Returns an undefined tensor
   // if that is not supported.
   at::Tensor fused(const ModelInputs& inputs) const {
-    const auto* const blocks = fused_path(words->weight_VD);
+    const auto* const blocks = blocks_for(words->weight_VD);
     if (blocks == nullptr || !inputs.input_ids.defined() ||
         inputs.position_ids.defined()) {
       return {};
@@ -132,6 +132,9 @@ class BertModel : public Backbone {
   Padding padding() const override {
     return {config_.max_position_embeddings, config_.pad_token_id.value_or(0)};
   }
+  bool can_unpad() const override {
+    return !config_.is_decoder && encoder_->can_unpad();
+  }
 
  private:
   BertConfig config_;
@@ -152,8 +155,7 @@ class BertForSequenceClassification : public HeadModule {
  public:
   explicit BertForSequenceClassification(const BertConfig& typed)
       : HeadModule(std::make_shared<BertModel>(typed)),
-        dropout_(classifier_dropout(typed)),
-        can_unpad_(!typed.is_decoder && can_unpad(EncoderConfig(typed))) {
+        dropout_(classifier_dropout(typed)) {
     classifier_ = register_module(
         "classifier",
         std::make_shared<Linear>(typed.hidden_size, typed.common.num_labels));
@@ -163,8 +165,8 @@ class BertForSequenceClassification : public HeadModule {
     ModelResult result = backbone().compute(inputs);
     result.logits = apply_linear(
         *classifier_, dropout(result.pooler_output, dropout_, *this));
-    // These are not outputs of this model. Cleared to avoid converting them to
-    // fp32.
+    // These tensors are not outputs of this model. They are cleared to avoid
+    // converting them to fp32.
     result.last_hidden_state = at::Tensor();
     result.pooler_output = at::Tensor();
     if (inputs.labels.defined()) {
@@ -176,13 +178,12 @@ class BertForSequenceClassification : public HeadModule {
  protected:
   Padding padding() const override {
     Padding allowed = backbone().padding();
-    allowed.can_unpad = can_unpad_;
+    allowed.can_unpad = backbone().can_unpad();
     return allowed;
   }
 
  private:
   double dropout_;
-  bool can_unpad_;
   std::shared_ptr<Linear> classifier_;
 };
 

@@ -104,7 +104,7 @@ class DistilBertAttention : public torch::nn::Module {
   std::shared_ptr<Linear> q_lin_, k_lin_, v_lin_, out_lin_;
 };
 
-class DistilBertFfn : public torch::nn::Module {
+class DistilBertFfn : public Layer {
  public:
   explicit DistilBertFfn(const DistilBertConfig& config)
       : dropout_(config.dropout), activation_(activation(config.activation)) {
@@ -129,7 +129,14 @@ class DistilBertFfn : public torch::nn::Module {
 class DistilBertBlock : public Block {
  public:
   explicit DistilBertBlock(const DistilBertConfig& config)
-      : config_(config), can_fuse_(has_fused_activation(config.activation)) {
+      : head_dim_(width_of_head(config.dim, config.n_heads)),
+        description_(
+            {.activation = activation_kind(config.activation),
+             .heads = config.n_heads,
+             .layer_norm_eps = kEps,
+             .attention_dropout = config.attention_dropout,
+             .hidden_dropout = config.dropout,
+             .drops_attention_output = false}) {
     attention_ = register_module(
         "attention", std::make_shared<DistilBertAttention>(config));
     attention_norm_ = register_module(
@@ -141,22 +148,24 @@ class DistilBertBlock : public Block {
 
   at::Tensor forward(
       const at::Tensor& hidden_BTD, const LayerContext& context) override {
-    if (context.fused != nullptr && can_fuse_ &&
-        can_fuse_heads(config_.dim / config_.n_heads, hidden_BTD.size(1))) {
+    if (runs_fused(hidden_BTD, context)) {
       return context.fused->encoder_block(
           hidden_BTD,
           context.mask_bias,
           fused_parameters(),
-          {.heads = config_.n_heads,
-           .layer_norm_eps = kEps,
-           .attention_dropout = is_training() ? config_.attention_dropout : 0.0,
-           .hidden_dropout = is_training() ? config_.dropout : 0.0,
-           .drops_attention_output = false,
-           .sequence_offsets = context.sequence_offsets});
+          call_options(description_, context, is_training()));
     }
     const auto attended_BTD =
         (*attention_norm_)((*attention_)(hidden_BTD, context) + hidden_BTD);
     return (*output_norm_)((*ffn_)(attended_BTD) + attended_BTD);
+  }
+
+ protected:
+  BlockSupport supported_by(
+      const accelerate::FusedBlocks& blocks) const override {
+    return {
+        blocks.supports_encoder_block(description_, head_dim_),
+        blocks.supports_unpadding(head_dim_)};
   }
 
  private:
@@ -177,8 +186,8 @@ class DistilBertBlock : public Block {
     return all;
   }
 
-  DistilBertConfig config_;
-  bool can_fuse_;
+  std::int64_t head_dim_;
+  accelerate::EncoderBlockOptions description_;
   std::shared_ptr<DistilBertAttention> attention_;
   std::shared_ptr<LayerNorm> attention_norm_;
   std::shared_ptr<DistilBertFfn> ffn_;
@@ -231,6 +240,7 @@ class DistilBertModel : public Backbone {
   Padding padding() const override {
     return {config_.max_position_embeddings, config_.pad_token_id.value_or(0)};
   }
+  bool can_unpad() const override { return transformer_->layer->can_unpad(); }
 
  private:
   DistilBertConfig config_;
@@ -242,8 +252,7 @@ class DistilBertForSequenceClassification : public HeadModule {
  public:
   explicit DistilBertForSequenceClassification(const DistilBertConfig& typed)
       : HeadModule(std::make_shared<DistilBertModel>(typed)),
-        dropout_(typed.seq_classif_dropout),
-        can_unpad_(can_unpad(typed.dim, typed.n_heads, typed.activation)) {
+        dropout_(typed.seq_classif_dropout) {
     pre_classifier_ = register_module(
         "pre_classifier", std::make_shared<Linear>(typed.dim, typed.dim));
     classifier_ = register_module(
@@ -265,13 +274,12 @@ class DistilBertForSequenceClassification : public HeadModule {
  protected:
   Padding padding() const override {
     Padding allowed = backbone().padding();
-    allowed.can_unpad = can_unpad_;
+    allowed.can_unpad = backbone().can_unpad();
     return allowed;
   }
 
  private:
   double dropout_;
-  bool can_unpad_;
   std::shared_ptr<Linear> pre_classifier_, classifier_;
 };
 

@@ -105,7 +105,16 @@ class Gpt2Mlp : public Layer {
 class Gpt2Block : public Block {
  public:
   Gpt2Block(const GPT2Config& config, std::int64_t index)
-      : config_(config), can_fuse_(is_gelu_tanh(config.activation_function)) {
+      : head_dim_(width_of_head(config.n_embd, config.n_head)),
+        description_(
+            {.norm = accelerate::NormKind::layer_norm,
+             .activation = activation_kind(config.activation_function),
+             .positions = accelerate::PositionKind::learned,
+             .query_heads = config.n_head,
+             .key_heads = config.n_head,
+             .norm_eps = config.layer_norm_epsilon,
+             .attention_dropout = config.attn_pdrop,
+             .residual_dropout = config.resid_pdrop}) {
     const auto norm = [&](const char* name) {
       return register_module(
           name,
@@ -117,12 +126,12 @@ class Gpt2Block : public Block {
         register_module("attn", std::make_shared<Gpt2Attention>(config, index));
     ln_2_ = norm("ln_2");
     mlp_ = register_module("mlp", std::make_shared<Gpt2Mlp>(config));
+    description_.attention_scale = attn_->scale();
   }
 
   at::Tensor forward(
       const at::Tensor& hidden_BTD, const LayerContext& context) override {
-    if (context.fused != nullptr && can_fuse_ &&
-        can_fuse_heads(config_.n_embd / config_.n_head, hidden_BTD.size(1))) {
+    if (runs_fused(hidden_BTD, context)) {
       return fused(hidden_BTD, context);
     }
     const auto attended_BTD =
@@ -130,10 +139,21 @@ class Gpt2Block : public Block {
     return attended_BTD + (*mlp_)((*ln_2_)(attended_BTD));
   }
 
+ protected:
+  BlockSupport supported_by(
+      const accelerate::FusedBlocks& blocks) const override {
+    return {.block = blocks.supports_decoder_block(description_, head_dim_)};
+  }
+
  private:
   at::Tensor fused(
       const at::Tensor& hidden_BTD, const LayerContext& context) const {
-    return context.fused->gpt2_block(
+    accelerate::DecoderBlockOptions options = description_;
+    if (!is_training()) {
+      options.attention_dropout = 0.0;
+      options.residual_dropout = 0.0;
+    }
+    return context.fused->decoder_block(
         hidden_BTD,
         context.mask_bias,
         {ln_1_->weight_D,
@@ -148,15 +168,11 @@ class Gpt2Block : public Block {
          mlp_->c_fc().bias_E,
          mlp_->c_proj().weight_DE,
          mlp_->c_proj().bias_E},
-        {.heads = config_.n_head,
-         .layer_norm_eps = config_.layer_norm_epsilon,
-         .attention_dropout = is_training() ? config_.attn_pdrop : 0.0,
-         .residual_dropout = is_training() ? config_.resid_pdrop : 0.0,
-         .attention_scale = attn_->scale()});
+        options);
   }
 
-  GPT2Config config_;
-  bool can_fuse_;
+  std::int64_t head_dim_;
+  accelerate::DecoderBlockOptions description_;
   std::shared_ptr<LayerNorm> ln_1_;
   std::shared_ptr<Gpt2Attention> attn_;
   std::shared_ptr<LayerNorm> ln_2_;

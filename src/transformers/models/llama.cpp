@@ -118,10 +118,18 @@ class LlamaMlp : public torch::nn::Module {
 class LlamaBlock : public Block {
  public:
   explicit LlamaBlock(const LlamaConfig& config)
-      : config_(config),
-        can_fuse_(
-            (config.hidden_act == "silu" || config.hidden_act == "swish") &&
-            !config.attention_bias && !config.mlp_bias) {
+      : head_dim_(head_dim(config)),
+        description_(
+            {.norm = accelerate::NormKind::rms_norm,
+             .activation = activation_kind(config.hidden_act),
+             .positions = accelerate::PositionKind::rotary,
+             .has_gated_mlp = true,
+             .has_biases = config.attention_bias || config.mlp_bias,
+             .query_heads = config.num_attention_heads,
+             .key_heads = key_value_heads(config),
+             .norm_eps = config.rms_norm_eps,
+             .attention_scale = 1.0 / std::sqrt(static_cast<double>(head_dim_)),
+             .attention_dropout = config.attention_dropout}) {
     attention_ =
         register_module("self_attn", std::make_shared<LlamaAttention>(config));
     mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(config));
@@ -136,13 +144,18 @@ class LlamaBlock : public Block {
 
   at::Tensor forward(
       const at::Tensor& hidden_BTD, const LayerContext& context) override {
-    if (context.fused != nullptr && can_fuse_ &&
-        can_fuse_heads(head_dim(config_), hidden_BTD.size(1))) {
+    if (runs_fused(hidden_BTD, context)) {
       return fused(hidden_BTD, context);
     }
     const auto attended_BTD =
         hidden_BTD + (*attention_)((*input_norm_)(hidden_BTD), context);
     return attended_BTD + (*mlp_)((*attention_norm_)(attended_BTD));
+  }
+
+ protected:
+  BlockSupport supported_by(
+      const accelerate::FusedBlocks& blocks) const override {
+    return {.block = blocks.supports_decoder_block(description_, head_dim_)};
   }
 
  private:
@@ -154,20 +167,18 @@ class LlamaBlock : public Block {
     parameters.push_back(attention_norm_->weight_D);
     const auto mlp = mlp_->weights();
     parameters.insert(parameters.end(), mlp.begin(), mlp.end());
-    return context.fused->llama_block(
-        hidden_BTD,
-        context.mask_bias,
-        context.cos_B1TD.squeeze(1),
-        context.sin_B1TD.squeeze(1),
-        parameters,
-        {.query_heads = config_.num_attention_heads,
-         .key_heads = key_value_heads(config_),
-         .rms_norm_eps = config_.rms_norm_eps,
-         .attention_dropout = is_training() ? config_.attention_dropout : 0.0});
+    accelerate::DecoderBlockOptions options = description_;
+    if (!is_training()) {
+      options.attention_dropout = 0.0;
+    }
+    options.cos = context.cos_B1TD.squeeze(1);
+    options.sin = context.sin_B1TD.squeeze(1);
+    return context.fused->decoder_block(
+        hidden_BTD, context.mask_bias, parameters, options);
   }
 
-  LlamaConfig config_;
-  bool can_fuse_;
+  std::int64_t head_dim_;
+  accelerate::DecoderBlockOptions description_;
   std::shared_ptr<LlamaAttention> attention_;
   std::shared_ptr<LlamaMlp> mlp_;
   std::shared_ptr<RmsNorm> input_norm_, attention_norm_;
@@ -220,7 +231,8 @@ class LlamaModel : public Backbone {
     return config_.initializer_range;
   }
   std::string base_model_prefix() const override { return "model"; }
-  // Beyond the original context length, some types of RoPE change the angles.
+  // Rows are padded at most to the original context length: beyond it, some
+  // types of RoPE change the angles.
   Padding padding() const override {
     const auto max_positions = config_.max_position_embeddings;
     return {

@@ -12,7 +12,7 @@
 namespace transformers {
 namespace {
 
-class RobertaEmbeddings : public torch::nn::Module {
+class RobertaEmbeddings : public Layer {
  public:
   explicit RobertaEmbeddings(const RobertaConfig& config)
       : dropout_(config.hidden_dropout_prob) {
@@ -93,10 +93,14 @@ class RobertaModel : public Backbone {
     return config_.initializer_range;
   }
   std::string base_model_prefix() const override { return "roberta"; }
-  // Positions start after the padding id.
+  // Positions start after the padding id, so not all position embeddings are
+  // available for tokens.
   Padding padding() const override {
     const auto id = config_.pad_token_id.value_or(0);
     return {config_.max_position_embeddings - id - 1, id};
+  }
+  bool can_unpad() const override {
+    return !config_.is_decoder && encoder_->can_unpad();
   }
 
  private:
@@ -128,7 +132,7 @@ double classifier_dropout(const RobertaConfig& config) {
   return config.classifier_dropout.value_or(config.hidden_dropout_prob);
 }
 
-class RobertaClassificationHead : public torch::nn::Module {
+class RobertaClassificationHead : public Layer {
  public:
   explicit RobertaClassificationHead(const RobertaConfig& config)
       : dropout_(classifier_dropout(config)) {
@@ -150,8 +154,7 @@ class RobertaClassificationHead : public torch::nn::Module {
 class RobertaForSequenceClassification : public HeadModule {
  public:
   explicit RobertaForSequenceClassification(const RobertaConfig& typed)
-      : HeadModule(without_pooler(typed)),
-        can_unpad_(!typed.is_decoder && can_unpad(EncoderConfig(typed))) {
+      : HeadModule(without_pooler(typed)) {
     classifier_ = register_module(
         "classifier", std::make_shared<RobertaClassificationHead>(typed));
   }
@@ -168,12 +171,11 @@ class RobertaForSequenceClassification : public HeadModule {
  protected:
   Padding padding() const override {
     Padding allowed = backbone().padding();
-    allowed.can_unpad = can_unpad_;
+    allowed.can_unpad = backbone().can_unpad();
     return allowed;
   }
 
  private:
-  bool can_unpad_;
   std::shared_ptr<RobertaClassificationHead> classifier_;
 };
 

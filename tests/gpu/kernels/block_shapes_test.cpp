@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fused blocks in edge cases: odd lengths, one token, 64k tokens, inputs that
 // are not contiguous, masks of every kind.
+#include "cuda/blocks/decoder_block.h"
 #include "cuda/blocks/encoder_block.h"
-#include "cuda/blocks/gpt2_block.h"
-#include "cuda/blocks/llama_block.h"
 #include "cuda/blocks/unpadding.h"
 #include "gpu/kernels/blocks_support.h"
 
@@ -63,47 +62,39 @@ void check_encoder(
       kEncoderNames);
 }
 
-void check_gpt2(
+void check_gelu_decoder(
     const Sizes& s, Mask mask = Mask::none, bool is_transposed = false) {
   SCOPED_TRACE(name_of(s));
-  std::printf("gpt2 %s\n", name_of(s).c_str());
+  std::printf("gelu decoder %s\n", name_of(s).c_str());
   const auto allowed = causal_allowed_of(s, mask);
   const auto bias =
       allowed.defined() ? as_bias(allowed, s.tokens, true) : at::Tensor();
-  const double scale = 1.0 / std::sqrt(static_cast<double>(s.width / s.heads));
   compare(
-      plain_gpt2(s, allowed),
+      plain_gelu_decoder(s, allowed),
       [&](const at::Tensor& x, const Tensors& p) {
-        return gpt2_block(
-            x, bias, p, {.heads = s.heads, .attention_scale = scale});
+        return decoder_block(x, bias, p, gelu_decoder_options(s));
       },
       input_of(s, is_transposed),
-      gpt2_parameters(s),
-      kGpt2Names);
+      gelu_decoder_parameters(s),
+      kGeluDecoderNames);
 }
 
-void check_llama(
+void check_gated_decoder(
     const Sizes& s, Mask mask = Mask::none, bool is_transposed = false) {
   SCOPED_TRACE(name_of(s));
-  std::printf("llama %s\n", name_of(s).c_str());
+  std::printf("gated decoder %s\n", name_of(s).c_str());
   const auto allowed = causal_allowed_of(s, mask);
   const auto bias =
       allowed.defined() ? as_bias(allowed, s.tokens, true) : at::Tensor();
   const Angles angles = angles_of(s);
   compare(
-      plain_llama(s, angles.cos, angles.sin, allowed),
+      plain_gated_decoder(s, angles.cos, angles.sin, allowed),
       [&](const at::Tensor& x, const Tensors& p) {
-        return llama_block(
-            x,
-            bias,
-            angles.cos,
-            angles.sin,
-            p,
-            {.query_heads = s.heads, .key_heads = s.key_heads});
+        return decoder_block(x, bias, p, gated_decoder_options(s, angles));
       },
       input_of(s, is_transposed),
-      llama_parameters(s),
-      kLlamaNames);
+      gated_decoder_parameters(s),
+      kGatedDecoderNames);
 }
 
 TEST(EncoderShapes, SupportsOddLengthsAndOneToken) {
@@ -130,36 +121,38 @@ TEST(EncoderShapes, SupportsManyTokens) {
   check_encoder({128, 512, 64, 256, 1, 1});
 }
 
-TEST(Gpt2Shapes, SupportsOddLengthsAndMasks) {
-  check_gpt2({3, 77, 128, 512, 2, 2});
+TEST(GeluDecoderShapes, SupportsOddLengthsAndMasks) {
+  check_gelu_decoder({3, 77, 128, 512, 2, 2});
   for (const Mask mask : {Mask::padded, Mask::one_hidden}) {
-    check_gpt2({3, 77, 128, 512, 2, 2}, mask);
-    check_gpt2({3, 136, 128, 512, 2, 2}, mask);
+    check_gelu_decoder({3, 77, 128, 512, 2, 2}, mask);
+    check_gelu_decoder({3, 136, 128, 512, 2, 2}, mask);
   }
 }
 
-TEST(Gpt2Shapes, SupportsNonContiguousInputs) {
-  check_gpt2({3, 40, 128, 512, 2, 2}, Mask::none, /*is_transposed=*/true);
+TEST(GeluDecoderShapes, SupportsNonContiguousInputs) {
+  check_gelu_decoder(
+      {3, 40, 128, 512, 2, 2}, Mask::none, /*is_transposed=*/true);
 }
 
-TEST(Gpt2Shapes, SupportsManyTokens) {
-  check_gpt2({64, 1024, 64, 256, 1, 1});
+TEST(GeluDecoderShapes, SupportsManyTokens) {
+  check_gelu_decoder({64, 1024, 64, 256, 1, 1});
 }
 
-TEST(LlamaShapes, SupportsOddLengthsAndMasks) {
-  check_llama({3, 77, 256, 512, 4, 2});
+TEST(GatedDecoderShapes, SupportsOddLengthsAndMasks) {
+  check_gated_decoder({3, 77, 256, 512, 4, 2});
   for (const Mask mask : {Mask::padded, Mask::one_hidden}) {
-    check_llama({3, 77, 256, 512, 4, 2}, mask);
-    check_llama({3, 136, 256, 512, 4, 2}, mask);
+    check_gated_decoder({3, 77, 256, 512, 4, 2}, mask);
+    check_gated_decoder({3, 136, 256, 512, 4, 2}, mask);
   }
 }
 
-TEST(LlamaShapes, SupportsNonContiguousInputs) {
-  check_llama({3, 40, 256, 512, 4, 2}, Mask::none, /*is_transposed=*/true);
+TEST(GatedDecoderShapes, SupportsNonContiguousInputs) {
+  check_gated_decoder(
+      {3, 40, 256, 512, 4, 2}, Mask::none, /*is_transposed=*/true);
 }
 
-TEST(LlamaShapes, SupportsManyTokens) {
-  check_llama({64, 1024, 64, 256, 1, 1});
+TEST(GatedDecoderShapes, SupportsManyTokens) {
+  check_gated_decoder({64, 1024, 64, 256, 1, 1});
 }
 
 TEST(TakeRows, RestoresAnUnpaddedBatch) {

@@ -13,6 +13,8 @@
 
 #include <ATen/ATen.h>
 
+#include "device/fused_blocks.h"
+
 namespace accelerate::cuda {
 
 using Tensors = std::vector<at::Tensor>;
@@ -212,7 +214,21 @@ inline at::Tensor as_bias(
   return has_rows ? bias.contiguous() : bias;
 }
 
-inline Tensors gpt2_parameters(const Sizes& s) {
+inline double scale_of(const Sizes& s) {
+  return 1.0 / std::sqrt(static_cast<double>(s.width / s.heads));
+}
+
+inline DecoderBlockOptions gelu_decoder_options(
+    const Sizes& s, double dropout = 0.0) {
+  return {
+      .query_heads = s.heads,
+      .key_heads = s.heads,
+      .attention_scale = scale_of(s),
+      .attention_dropout = dropout,
+      .residual_dropout = dropout};
+}
+
+inline Tensors gelu_decoder_parameters(const Sizes& s) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(s.width));
   const auto norm_w = [&] { return rounded(draw({s.width}, 0.2) + 1.0); };
   return {
@@ -230,7 +246,7 @@ inline Tensors gpt2_parameters(const Sizes& s) {
       draw({s.width}, 0.1)};
 }
 
-inline const std::vector<std::string> kGpt2Names = {
+inline const std::vector<std::string> kGeluDecoderNames = {
     "norm1.w",
     "norm1.b",
     "qkv.w",
@@ -244,7 +260,8 @@ inline const std::vector<std::string> kGpt2Names = {
     "outer.w",
     "outer.b"};
 
-inline Compute plain_gpt2(const Sizes& s, const at::Tensor& allowed = {}) {
+inline Compute plain_gelu_decoder(
+    const Sizes& s, const at::Tensor& allowed = {}) {
   const auto visible = allowed.defined() ? allowed : causal(s.tokens);
   return [=](const at::Tensor& x, const Tensors& p) {
     const auto y1 = at::layer_norm(x, {s.width}, p[0], p[1], 1e-5);
@@ -268,7 +285,7 @@ inline at::Tensor rotated(
          at::cat({-halves[1], halves[0]}, -1) * sin.to(x.scalar_type());
 }
 
-inline Compute plain_llama(
+inline Compute plain_gated_decoder(
     const Sizes& s,
     const at::Tensor& cos,
     const at::Tensor& sin,
@@ -299,7 +316,7 @@ inline Compute plain_llama(
   };
 }
 
-inline const std::vector<std::string> kLlamaNames = {
+inline const std::vector<std::string> kGatedDecoderNames = {
     "norm1", "query", "key", "value", "out", "norm2", "gate", "up", "down"};
 
 struct Angles {
@@ -315,7 +332,23 @@ inline Angles angles_of(const Sizes& s) {
   return {both.cos().contiguous(), both.sin().contiguous()};
 }
 
-inline Tensors llama_parameters(const Sizes& s) {
+inline DecoderBlockOptions gated_decoder_options(
+    const Sizes& s, const Angles& angles) {
+  return {
+      .norm = NormKind::rms_norm,
+      .activation = ActivationKind::silu,
+      .positions = PositionKind::rotary,
+      .has_gated_mlp = true,
+      .has_biases = false,
+      .query_heads = s.heads,
+      .key_heads = s.key_heads,
+      .norm_eps = 1e-6,
+      .attention_scale = scale_of(s),
+      .cos = angles.cos,
+      .sin = angles.sin};
+}
+
+inline Tensors gated_decoder_parameters(const Sizes& s) {
   const std::int64_t head = s.width / s.heads;
   const double scale = 1.0 / std::sqrt(static_cast<double>(s.width));
   return {

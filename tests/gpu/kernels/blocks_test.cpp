@@ -14,13 +14,12 @@
 
 #include "accelerate/error.h"
 #include "cuda/blocks/adamw_step.h"
+#include "cuda/blocks/decoder_block.h"
 #include "cuda/blocks/embedding.h"
 #include "cuda/blocks/encoder_block.h"
 #include "cuda/blocks/gemm.h"
-#include "cuda/blocks/gpt2_block.h"
 #include "cuda/blocks/linear.h"
 #include "cuda/blocks/linear_cross_entropy.h"
-#include "cuda/blocks/llama_block.h"
 #include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/norm_function.h"
 #include "gpu/kernels/blocks_support.h"
@@ -96,39 +95,29 @@ TEST(EncoderBlock, UsesTheSameDropoutMaskInForwardAndBackward) {
   EXPECT_NEAR((after - before) / (2 * step) / expected, 1.0, 0.05);
 }
 
-TEST(Gpt2Block, IsAsExactAsPlainOps) {
+TEST(GeluDecoderBlock, IsAsExactAsPlainOps) {
   for (const Sizes& s : kSizes) {
     SCOPED_TRACE(name_of(s));
-    std::printf("gpt2 %s\n", name_of(s).c_str());
-    const double scale =
-        1.0 / std::sqrt(static_cast<double>(s.width / s.heads));
+    std::printf("gelu decoder %s\n", name_of(s).c_str());
     compare(
-        plain_gpt2(s),
+        plain_gelu_decoder(s),
         [&](const at::Tensor& x, const Tensors& p) {
-          return gpt2_block(
-              x, {}, p, {.heads = s.heads, .attention_scale = scale});
+          return decoder_block(x, {}, p, gelu_decoder_options(s));
         },
         draw({s.batch, s.tokens, s.width}, 1.0),
-        gpt2_parameters(s),
-        kGpt2Names);
+        gelu_decoder_parameters(s),
+        kGeluDecoderNames);
   }
 }
 
-TEST(Gpt2Block, UsesTheSameDropoutMaskInForwardAndBackward) {
+TEST(GeluDecoderBlock, UsesTheSameDropoutMaskInForwardAndBackward) {
   const Sizes s = kSizes[0];
-  const auto p = gpt2_parameters(s);
+  const auto p = gelu_decoder_parameters(s);
   auto generator = at::cuda::detail::getDefaultCUDAGenerator();
   const auto x = draw({s.batch, s.tokens, s.width}, 1.0);
   const auto forward = [&](const at::Tensor& at) {
     generator.set_current_seed(7);
-    return gpt2_block(
-               at,
-               {},
-               p,
-               {.heads = s.heads,
-                .attention_dropout = 0.1,
-                .residual_dropout = 0.1,
-                .attention_scale = 0.125})
+    return decoder_block(at, {}, p, gelu_decoder_options(s, 0.1))
         .to(at::kDouble);
   };
   EXPECT_TRUE(at::equal(forward(x), forward(x)));
@@ -145,30 +134,40 @@ TEST(Gpt2Block, UsesTheSameDropoutMaskInForwardAndBackward) {
   EXPECT_NEAR((after - before) / (2 * step) / expected, 1.0, 0.05);
 }
 
-TEST(LlamaBlock, IsAsExactAsPlainOps) {
+TEST(GatedDecoderBlock, IsAsExactAsPlainOps) {
   const Sizes all[] = {
       {2, 128, 512, 1024, 8, 2},
       {2, 40, 256, 512, 4, 4},
       {1, 8, 64, 128, 1, 1}};
   for (const Sizes& s : all) {
     SCOPED_TRACE(name_of(s));
-    std::printf("llama %s\n", name_of(s).c_str());
-    const auto [cos, sin] = angles_of(s);
+    std::printf("gated decoder %s\n", name_of(s).c_str());
+    const Angles angles = angles_of(s);
     compare(
-        plain_llama(s, cos, sin),
-        [&, &cos = cos, &sin = sin](const at::Tensor& x, const Tensors& q) {
-          return llama_block(
-              x,
-              {},
-              cos,
-              sin,
-              q,
-              {.query_heads = s.heads, .key_heads = s.key_heads});
+        plain_gated_decoder(s, angles.cos, angles.sin),
+        [&](const at::Tensor& x, const Tensors& p) {
+          return decoder_block(x, {}, p, gated_decoder_options(s, angles));
         },
         draw({s.batch, s.tokens, s.width}, 1.0),
-        llama_parameters(s),
-        kLlamaNames);
+        gated_decoder_parameters(s),
+        kGatedDecoderNames);
   }
+}
+
+// What models ask before they use a block.
+TEST(DecoderBlock, SupportsTwoKindsAndThrowsForOthers) {
+  const Sizes s = kSizes[1];
+  EXPECT_EQ(decoder_kind(gelu_decoder_options(s)), DecoderKind::gelu);
+  DecoderBlockOptions gated = gated_decoder_options(s, {});
+  EXPECT_EQ(decoder_kind(gated), DecoderKind::gated);
+  EXPECT_TRUE(supports_decoder_block(gated, 64));
+  EXPECT_FALSE(supports_decoder_block(gated, 65));
+  gated.has_biases = true;
+  EXPECT_EQ(decoder_kind(gated), DecoderKind::none);
+  EXPECT_FALSE(supports_decoder_block(gated, 64));
+  const auto x = draw({s.batch, s.tokens, s.width}, 1.0);
+  EXPECT_THROW(
+      decoder_block(x, {}, gated_decoder_parameters(s), gated), ArgumentError);
 }
 
 void compare_losses(

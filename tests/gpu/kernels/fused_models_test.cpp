@@ -17,16 +17,17 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/autocast.h"
-#include "device/cpu_copies.h"
+#include "accelerate/autocast_module.h"
 #include "device/device_library.h"
-#include "device/fused_blocks.h"
-#include "gpu/kernels/reference_path.h"
+#include "device/token_counts.h"
 #include "transformers/transformers.h"
 
 namespace transformers {
 namespace {
 
 using accelerate::AutocastGuard;
+using accelerate::AutocastModule;
+using accelerate::AutocastPolicy;
 using accelerate::Precision;
 using accelerate::TensorMap;
 
@@ -35,6 +36,20 @@ struct Outcome {
   std::map<std::string, at::Tensor> gradients;
 };
 
+enum class Path { reference, fused };
+
+// A model uses fused blocks only if its policy says so, not because autocast is
+// on in this thread.
+template <typename Model>
+void choose_path(const Model& model, Path path) {
+  std::optional<AutocastPolicy> policy;
+  if (path == Path::fused) {
+    policy = AutocastPolicy{at::kCUDA, Precision::bf16};
+  }
+  dynamic_cast<AutocastModule&>(*model.module()).set_autocast(policy);
+}
+
+// Computes the loss and its gradients.
 template <typename Model>
 Outcome run(const Model& model, const TensorMap& batch, Precision precision) {
   for (auto& parameter : model->parameters()) {
@@ -65,21 +80,18 @@ double error_of(const at::Tensor& actual, const at::Tensor& expected) {
 template <typename Model>
 void compare(const Model& model, const TensorMap& batch, double each = 2.0) {
   accelerate::cuda_backend().use_device(0);
-  ASSERT_NE(accelerate::fused_blocks(), nullptr);
+  ASSERT_NE(accelerate::fused_blocks_of(c10::kCUDA), nullptr);
   model.module()->to(at::Device(at::kCUDA, 0));
   model->train();
   TensorMap on_gpu;
   for (const auto& [name, tensor] : batch) {
     on_gpu.insert_or_assign(name, tensor.to(at::kCUDA));
   }
-  Outcome exact;
-  Outcome reference;
-  {
-    const ReferencePathOnly only;
-    exact = run(model, on_gpu, Precision::no);
-    reference = run(model, on_gpu, Precision::bf16);
-  }
-  const Outcome fused = run(model, on_gpu, Precision::bf16);
+  choose_path(model, Path::reference);
+  const Outcome exact = run(model, on_gpu, Precision::no);
+  const Outcome reference = run(model, on_gpu, Precision::bf16);
+  choose_path(model, Path::fused);
+  const Outcome fused = run(model, on_gpu, Precision::no);
   EXPECT_NEAR(fused.loss, exact.loss, 5e-3 * exact.loss);
   double worst = 0.0;
   std::string worst_name;
@@ -179,12 +191,9 @@ void compare_empty(const Model& model, const TensorMap& batch) {
   for (const auto& [name, tensor] : batch) {
     on_gpu.insert_or_assign(name, tensor.slice(0, 0, 0).to(at::kCUDA));
   }
-  Outcome reference;
-  {
-    const ReferencePathOnly only;
-    reference = run(model, on_gpu, Precision::bf16);
-  }
-  const Outcome fused = run(model, on_gpu, Precision::bf16);
+  const Outcome reference = run(model, on_gpu, Precision::bf16);
+  choose_path(model, Path::fused);
+  const Outcome fused = run(model, on_gpu, Precision::no);
   EXPECT_TRUE(std::isnan(reference.loss));
   EXPECT_TRUE(std::isnan(fused.loss));
   for (const auto& [name, gradient] : reference.gradients) {
@@ -238,7 +247,7 @@ TEST(FusedModels, Bert) {
        {"labels", draw(2, {4})}});
 }
 
-// A captured step removes padding where the mask is known on the CPU.
+// A captured step removes padding where the mask has token counts.
 TEST(FusedModels, BertWithoutPadding) {
   accelerate::cuda_backend().use_device(0);
   at::manual_seed(4);
@@ -264,20 +273,17 @@ TEST(FusedModels, BertWithoutPadding) {
   }
   model.module()->to(at::Device(at::kCUDA, 0));
   model->train();
-  Outcome exact;
-  Outcome reference;
-  {
-    const ReferencePathOnly only;
-    exact = run(model, on_gpu, Precision::no);
-    reference = run(model, on_gpu, Precision::bf16);
-  }
+  const Outcome exact = run(model, on_gpu, Precision::no);
+  const Outcome reference = run(model, on_gpu, Precision::bf16);
   accelerate::Accelerator accelerator({.mixed_precision = Precision::bf16});
   accelerator.prepare(model);
-  const auto padded = run(model, on_gpu, Precision::bf16);
-  accelerate::remember_cpu_copy(on_gpu.at("attention_mask"), mask);
+  const auto padded = run(model, on_gpu, Precision::no);
+  // As a data loader does.
+  accelerate::attach_token_counts(
+      on_gpu.at("attention_mask"), *accelerate::count_tokens(mask));
   for (int call = 0; call < 4; ++call) {
     SCOPED_TRACE(call);
-    const auto unpadded = run(model, on_gpu, Precision::bf16);
+    const auto unpadded = run(model, on_gpu, Precision::no);
     EXPECT_NEAR(unpadded.loss, exact.loss, 5e-3 * exact.loss);
     for (const auto& [name, gradient] : exact.gradients) {
       if (gradient.norm().item<double>() > 1e-6) {
@@ -332,12 +338,9 @@ TEST(FusedModels, CausalLossWithAllLabelsIgnored) {
   auto labels = at::full_like(ids, -100);
   labels.select(1, 0).fill_(7);
   const TensorMap batch = {{"input_ids", ids}, {"labels", labels}};
-  Outcome reference;
-  {
-    const ReferencePathOnly only;
-    reference = run(model, batch, Precision::bf16);
-  }
-  const Outcome fused = run(model, batch, Precision::bf16);
+  const Outcome reference = run(model, batch, Precision::bf16);
+  choose_path(model, Path::fused);
+  const Outcome fused = run(model, batch, Precision::no);
   EXPECT_TRUE(std::isnan(reference.loss));
   EXPECT_TRUE(std::isnan(fused.loss));
   for (const auto& [name, gradient] : reference.gradients) {

@@ -25,6 +25,7 @@ Part make_part() {
         {"halves", at::randn({70001}).to(at::kHalf)},
         {"number", at::scalar_tensor(3)},
         {"tied", tied}}});
+  part.ranges["c"].tensors = {{"range@5", at::randn({50001}).slice(0, 1)}};
   return part;
 }
 
@@ -36,6 +37,10 @@ void expect_copied(const Part& copies, const Part& part) {
       EXPECT_TRUE(tensor.numel() == 0 || !copy.is_alias_of(tensor)) << name;
     }
   }
+  const at::Tensor& range = part.ranges.at("c").tensors.at("range@5");
+  const at::Tensor& copy = copies.ranges.at("c").tensors.at("range@5");
+  EXPECT_TRUE(at::equal(copy, range));
+  EXPECT_FALSE(copy.is_alias_of(range));
 }
 
 TEST(Staging, CopiesIntoFreshAndIntoReusedMemory) {

@@ -353,19 +353,19 @@ INSTANTIATE_TEST_SUITE_P(
             "`warn_after` is -5 ms"},
         BadOptions{
             {.shuffle = true, .sampler = Indices{}},
-            "`shuffle` and `sampler` are both given"},
+            "`shuffle` and `sampler` are both set"},
         BadOptions{
             {.batch_size = 2, .batch_sampler = std::vector<Indices>{}},
-            "`batch_sampler` and `batch_size` are both given"},
+            "`batch_sampler` and `batch_size` are both set"},
         BadOptions{
             {.shuffle = true, .batch_sampler = std::vector<Indices>{}},
-            "`batch_sampler` and `shuffle` are both given"},
+            "`batch_sampler` and `shuffle` are both set"},
         BadOptions{
             {.sampler = Indices{}, .batch_sampler = std::vector<Indices>{}},
-            "`batch_sampler` and `sampler` are both given"},
+            "`batch_sampler` and `sampler` are both set"},
         BadOptions{
             {.seed = 1, .generator = at::detail::getDefaultCPUGenerator()},
-            "`seed` and `generator` are both given"}));
+            "`seed` and `generator` are both set"}));
 
 TEST(DataLoader, PinsNothingWithoutAGpu) {
   DataLoader plain(Counting{3});

@@ -19,6 +19,7 @@
 
 #include "accelerate/data_loader.h"
 #include "base/str_cat.h"
+#include "device/token_counts.h"
 
 namespace accelerate {
 namespace {
@@ -143,6 +144,19 @@ TEST_F(DeviceCopiesTest, KeepTensorsThatAreOnTheDevice) {
   EXPECT_TRUE(copies.copy({on_device}, false)[0].is_same(on_device));
 
   EXPECT_THAT(lines, ElementsAre("event of loader", "user waits"));
+}
+
+// A mask that a loader copied carries the number of its tokens.
+TEST_F(DeviceCopiesTest, CountTheTokensOfMasks) {
+  const DeviceCopies copies(kDevice);
+  at::Tensor mask = at::ones({2, 5}, at::kLong);
+  mask[1].narrow(0, 3, 2).zero_();
+
+  const auto moved = copies.copy({mask, at::ones({2, 5})}, false);
+
+  ASSERT_TRUE(token_counts_of(moved[0]));
+  EXPECT_EQ(token_counts_of(moved[0])->real, 8);
+  EXPECT_FALSE(token_counts_of(moved[1]));
 }
 
 // Sample i is a tensor of i + 1 numbers. One worker reads them in order: when

@@ -43,6 +43,24 @@ Settings complete(
   return settings;
 }
 
+LaunchPlan plan_for(
+    Settings settings,
+    const Hardware& hardware,
+    std::map<std::string, std::string> variables = {}) {
+  LaunchPlan plan;
+  plan.settings = std::move(settings);
+  plan.hardware = hardware;
+  plan.environment = Environment(std::move(variables));
+  plan.argv = {"/bin/true"};
+  return plan;
+}
+
+Generation generation_of(const LaunchPlan& plan) {
+  Generation generation;
+  generation.shape = JobShape::of(plan.settings);
+  return generation;
+}
+
 std::string error_of(const std::function<void()>& action) {
   try {
     action();
@@ -93,21 +111,23 @@ TEST(CompleteSettings, RejectsWhatThisMachineCannotRun) {
 }
 
 TEST(WorkerVariables, FollowTorchrun) {
-  const Settings settings = complete(
-      {{"num_processes", "8"},
-       {"num_machines", "2"},
-       {"machine_rank", "1"},
-       {"use_cpu", "1"},
-       {"max_restarts", "3"},
-       {"debug", "1"}},
-      make_hardware(0, 4));
-  RuntimeFacts facts;
-  facts.main_address = "10.0.0.1";
-  facts.main_port = "1234";
-  facts.restart_count = 2;
+  const Hardware hardware = make_hardware(0, 4);
+  const LaunchPlan plan = plan_for(
+      complete(
+          {{"num_processes", "8"},
+           {"num_machines", "2"},
+           {"machine_rank", "1"},
+           {"use_cpu", "1"},
+           {"max_restarts", "3"},
+           {"debug", "1"}},
+          hardware),
+      hardware);
+  Generation generation = generation_of(plan);
+  generation.main_address = "10.0.0.1";
+  generation.main_port = "1234";
+  generation.number = 2;
 
-  auto variables = worker_variables(
-      settings, make_hardware(0, 4), Environment(), facts, 1, false);
+  auto variables = worker_variables(plan, generation, 1);
 
   EXPECT_EQ(variables["RANK"], "5");
   EXPECT_EQ(variables["LOCAL_RANK"], "1");
@@ -125,16 +145,43 @@ TEST(WorkerVariables, FollowTorchrun) {
   EXPECT_EQ(variables.count("GLOO_SOCKET_IFNAME"), 0U) << "two machines";
 }
 
-TEST(WorkerCommands, SetNoRankForOneProcess) {
-  const Settings settings = complete({}, make_hardware(0, 4));
+// Machine 0 assigned another rank than the settings of this machine name.
+TEST(WorkerCommands, UseTheMachineRankOfTheGeneration) {
+  const Hardware hardware = make_hardware(0, 4);
+  LaunchPlan plan = plan_for(
+      complete(
+          {{"num_processes", "6"}, {"num_machines", "3"}, {"use_cpu", "1"}},
+          hardware),
+      hardware);
+  plan.files = {"/run", "/logs"};
+  Generation generation;
+  generation.shape = JobShape::of(plan.settings).on_machine(2);
 
-  const auto commands = make_worker_commands(
-      settings,
-      make_hardware(0, 4),
-      Environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"KEEP", "me"}}),
-      {},
-      {"/bin/true"},
-      false);
+  const auto commands = make_worker_commands(plan, generation);
+
+  ASSERT_EQ(commands.size(), 2U);
+  EXPECT_EQ(commands[1].rank, 5);
+  EXPECT_EQ(commands[1].environment.at("RANK"), "5");
+  EXPECT_EQ(commands[1].environment.at("GROUP_RANK"), "2");
+  EXPECT_EQ(commands[1].error_file, "/run/rank_5.error.json");
+  EXPECT_EQ(
+      commands[1].environment.at("TORCHELASTIC_ERROR_FILE"),
+      commands[1].error_file);
+  EXPECT_EQ(commands[1].progress_file, "/run/rank_5.step");
+  EXPECT_EQ(
+      commands[1].environment.at("ACCELERATE_PROGRESS_FILE"),
+      commands[1].progress_file);
+  EXPECT_EQ(commands[1].log_pattern, "/logs/rank_5.*.log");
+}
+
+TEST(WorkerCommands, SetNoRankForOneProcess) {
+  const Hardware hardware = make_hardware(0, 4);
+  const LaunchPlan plan = plan_for(
+      complete({}, hardware),
+      hardware,
+      {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"KEEP", "me"}});
+
+  const auto commands = make_worker_commands(plan, generation_of(plan));
 
   ASSERT_EQ(commands.size(), 1U);
   EXPECT_EQ(commands[0].environment.count("RANK"), 0U);
@@ -156,16 +203,15 @@ TEST(CpusOfWorker, AreSharedEqually) {
 TEST(GpuIds, CountOnlyVisibleGpus) {
   Hardware hardware = make_hardware(2, 4);
   hardware.gpus[1].name = "second";
-  const Environment environment(
-      std::map<std::string, std::string>{{"CUDA_VISIBLE_DEVICES", "2, 3"}});
   const Settings settings = complete({{"gpu_ids", "1"}}, hardware);
-  const auto exported = [&](const Environment& inherited) {
-    return worker_variables(settings, hardware, inherited, {}, 0, false)
+  const auto exported = [&](std::map<std::string, std::string> inherited) {
+    const LaunchPlan plan = plan_for(settings, hardware, std::move(inherited));
+    return worker_variables(plan, generation_of(plan), 0)
         .at("CUDA_VISIBLE_DEVICES");
   };
 
-  EXPECT_EQ(exported(environment), "3");
-  EXPECT_EQ(exported(Environment()), "1");
+  EXPECT_EQ(exported({{"CUDA_VISIBLE_DEVICES", "2, 3"}}), "3");
+  EXPECT_EQ(exported({}), "1");
   ASSERT_EQ(gpus_in_use(settings, hardware).size(), 1U);
   EXPECT_EQ(gpus_in_use(settings, hardware)[0].name, "second");
 }
@@ -177,13 +223,9 @@ std::map<std::string, std::string> nccl_variables(
   Hardware hardware = make_hardware(2, 4);
   hardware.gpus[1].name = gpu;
   hardware.driver_version = driver;
-  auto variables = worker_variables(
-      complete({}, hardware),
-      hardware,
-      Environment(std::move(outer)),
-      {},
-      0,
-      false);
+  const LaunchPlan plan =
+      plan_for(complete({}, hardware), hardware, std::move(outer));
+  auto variables = worker_variables(plan, generation_of(plan), 0);
   std::erase_if(variables, [](const auto& entry) {
     return !entry.first.ends_with("_DISABLE");
   });

@@ -257,7 +257,8 @@ TEST_F(PartialStateTest, RejectsMapsWithDifferentLengths) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { static_cast<void>(state.split_between_processes(unequal)); }),
-      "split_between_processes: lengths differ\n  a: 2\n  b: 1");
+      "split_between_processes: the values in the map differ in length\n"
+      "  a: 2\n  b: 1");
 }
 
 TEST_F(PartialStateTest, RejectsScalars) {

@@ -178,11 +178,12 @@ TEST(Profiler, RejectsASecondProfiler) {
 TEST(Profiler, RejectsUnsupportedOptions) {
   EXPECT_EQ(
       message_of<UnsupportedError>([] { Profiler({.with_stack = true}); }),
-      "`with_stack` records Python stacks, which this library does not have");
+      "`with_stack` records Python stacks, which this library does not "
+      "support");
   EXPECT_EQ(
       message_of<UnsupportedError>([] { Profiler({.with_modules = true}); }),
       "`with_modules` records TorchScript modules, which this library does not "
-      "have");
+      "support");
   EXPECT_EQ(
       message_of<ArgumentError>(
           [] { Profiler({.activities = std::vector<ProfilerActivity>{}}); }),

@@ -139,7 +139,7 @@ TEST(OpenStore, ReportsAnAddressWithoutAServer) {
             milliseconds(50));
       }),
       "rank 1 cannot reach the store at 127.0.0.1:" + std::to_string(port) +
-          ": no server listened on this port within 50 ms");
+          ": no server started listening on this port within 50 ms");
 }
 
 TEST(ListenOnLoopback, ReportsAPortInUse) {

@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
-#include "accelerate/autocast_module.h"
+#include "accelerate/recordable_module.h"
 #include "support/fake_device.h"
 #include "transformers/transformers.h"
 #include "unit/transformers/tiny_models.h"
@@ -15,8 +15,7 @@
 namespace transformers {
 namespace {
 
-using accelerate::AutocastModule;
-using accelerate::AutocastPolicy;
+using accelerate::RecordableModule;
 using accelerate::TensorMap;
 
 struct StepResult {
@@ -41,9 +40,8 @@ StepResult step(const Model& model, const TensorMap& batch) {
 
 template <typename Model>
 void set_record_steps(const Model& model, bool on) {
-  dynamic_cast<AutocastModule&>(*model.module())
-      .set_autocast(
-          AutocastPolicy{c10::kCPU, accelerate::Precision::no, {}, on, {}});
+  dynamic_cast<RecordableModule&>(*model.module())
+      .set_record_policy({.enabled = on});
 }
 
 TensorMap batch_of(std::int64_t tokens, bool with_mask) {
@@ -152,9 +150,8 @@ TEST(PaddedHeads, EagerStepsPrintTheReasonOnce) {
   TensorMap batch = batch_of(8, false);
   batch.insert_or_assign("labels", batch.at("input_ids"));
   const auto printed = [&](const std::string& reason) {
-    dynamic_cast<AutocastModule&>(*model.module())
-        .set_autocast(AutocastPolicy{
-            c10::kCPU, accelerate::Precision::no, {}, reason.empty(), reason});
+    dynamic_cast<RecordableModule&>(*model.module())
+        .set_record_policy({reason.empty(), reason});
     testing::internal::CaptureStderr();
     for (int i = 0; i < 3; ++i) {
       step(model, batch);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the layers skip padding, which depends on the CPU copy of the mask.
+// When the layers skip padding, which depends on the token counts of the mask.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -7,52 +7,28 @@
 #include <ATen/ATen.h>
 #include <torch/nn/modules/linear.h>
 
-#include "device/cpu_copies.h"
-#include "device/fused_blocks.h"
+#include "device/token_counts.h"
 #include "support/fake_device.h"
 #include "transformers/model_recorder.h"
 
 namespace transformers {
 namespace {
 
-using accelerate::cpu_copy_of;
-using accelerate::remember_cpu_copy;
-
-TEST(CpuCopies, AreKnownWhileNeitherTensorChanges) {
-  at::Tensor on_device = at::ones({2, 3}, at::kLong);
-  at::Tensor on_cpu = at::ones({2, 3}, at::kLong);
-  EXPECT_FALSE(cpu_copy_of(on_device).defined());
-
-  remember_cpu_copy(on_device, on_cpu);
-  EXPECT_TRUE(cpu_copy_of(on_device).is_same(on_cpu));
-  EXPECT_FALSE(cpu_copy_of(on_device.clone()).defined());
-
-  on_device[0][0] = 5;
-  EXPECT_FALSE(cpu_copy_of(on_device).defined());
-  remember_cpu_copy(on_device, on_cpu);
-  EXPECT_TRUE(cpu_copy_of(on_device).is_same(on_cpu));
-  on_cpu[0][0] = 5;
-  EXPECT_FALSE(cpu_copy_of(on_device).defined());
-}
-
-TEST(CpuCopies, AreReleasedWithTheirTensors) {
-  at::Tensor on_cpu = at::ones({2, 3}, at::kLong);
-  for (int i = 0; i < 1000; ++i) {
-    remember_cpu_copy(at::ones({2, 3}, at::kLong), on_cpu);
+// As from a data loader.
+at::Tensor with_counts(const at::Tensor& mask) {
+  if (const auto counts = accelerate::count_tokens(mask)) {
+    accelerate::attach_token_counts(mask, *counts);
   }
-  // At most the copies since the last cleanup remain.
-  EXPECT_LT(on_cpu.use_count(), 200);
+  return mask;
 }
 
-// Rows of `lengths` tokens, padded to the longest, with their CPU copy.
+// Rows of `lengths` tokens, padded to the longest.
 at::Tensor mask_of(const std::vector<std::int64_t>& lengths) {
   const auto all = at::tensor(lengths, at::kLong);
-  const auto mask = at::arange(all.max().item<std::int64_t>())
-                        .unsqueeze(0)
-                        .lt(all.unsqueeze(1))
-                        .to(at::kLong);
-  remember_cpu_copy(mask, mask.clone());
-  return mask;
+  return with_counts(at::arange(all.max().item<std::int64_t>())
+                         .unsqueeze(0)
+                         .lt(all.unsqueeze(1))
+                         .to(at::kLong));
 }
 
 TEST(UnpaddedRows, HaveAFewSizesForAnyNumberOfTokens) {
@@ -78,8 +54,7 @@ TEST(UnpaddedRows, AreNotUsedForLittlePaddingOrAnUnknownMask) {
 }
 
 TEST(UnpaddedRows, AreNotUsedIfAFirstTokenIsMasked) {
-  const auto left = mask_of({100, 20}).flip(1).contiguous();
-  remember_cpu_copy(left, left.clone());
+  const auto left = with_counts(mask_of({100, 20}).flip(1));
   EXPECT_EQ(unpadded_rows(left, 256), 0);
   const auto none = mask_of({100, 0});
   EXPECT_EQ(unpadded_rows(none, 256), 0);
@@ -87,12 +62,6 @@ TEST(UnpaddedRows, AreNotUsedIfAFirstTokenIsMasked) {
 
 class RecorderTest : public testing::Test {
  protected:
-  RecorderTest() {
-    blocks_.before_replay = [] {};
-    accelerate::set_fused_blocks(&blocks_);
-  }
-  ~RecorderTest() override { accelerate::set_fused_blocks(nullptr); }
-
   // Returns the inputs that the model gets.
   ModelInputs inputs_of_model(const at::Tensor& mask, const Padding& padding) {
     ModelInputs inputs;
@@ -110,7 +79,6 @@ class RecorderTest : public testing::Test {
 
  private:
   accelerate::FakeDevice gpu_{c10::kCPU};
-  accelerate::FusedBlocks blocks_ = {};
   torch::nn::Linear model_{1, 1};
   ModelRecorder recorder_{*model_};
 };

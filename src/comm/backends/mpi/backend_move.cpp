@@ -39,7 +39,7 @@ std::vector<ConstBytes> inputs_of(
   return chunks;
 }
 
-// Cuts a buffer into chunks of the given numbers of rows.
+// Cuts a buffer into chunks; `splits` is the number of rows in each chunk.
 template <typename Span>
 std::vector<Span> cut(
     Span whole,
@@ -323,7 +323,8 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::alltoall(
        options.asyncOp,
        outputs},
       [outputs, inputs](Collectives& collectives, Tensors& memory) {
-        // Chunks may differ, so the total of the other ranks is unknown.
+        // Chunks may differ in size, so the total of the other ranks is
+        // unknown.
         collectives.exchange(
             inputs_of(memory, inputs), outputs_of(memory, outputs), 0);
       });

@@ -79,7 +79,7 @@ bool Engine::is_finished() const {
 }
 
 void Engine::serve() {
-  // MPI has no way to wake a thread, so open messages are polled.
+  // MPI has no way to wake a thread, so pending messages are polled.
   constexpr auto kPollMessages = std::chrono::microseconds(200);
   std::unique_lock guard(mutex_);
   while (!is_finished()) {

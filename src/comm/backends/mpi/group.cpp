@@ -155,7 +155,8 @@ Group::Group(const PluginGroupOptions& options)
       rank(rank_among(members, options.process_index)),
       size(static_cast<int>(members.size())),
       health(options.group_name) {
-  // One creation at a time per process, so that all ranks use the same order.
+  // A process creates one group at a time, so that all ranks use the same
+  // order.
   static std::mutex creation;
   const std::lock_guard guard(creation);
   create_communicators();
@@ -197,8 +198,8 @@ void Group::create_communicators() {
 }
 
 // MPI_Comm_create_group waits without a timeout and does not report which
-// processes it waits for.
-// The members therefore exchange empty messages first, with a timeout.
+// processes it waits for. The members therefore exchange empty messages first,
+// with a timeout.
 void Group::wait_for_members(int tag) {
   Requests requests(runtime);
   for (int other = 0; other < size; ++other) {

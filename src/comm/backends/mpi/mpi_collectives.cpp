@@ -11,7 +11,8 @@ namespace accelerate::mpi {
 namespace {
 
 // From this size on, ranks pass a barrier before they move data, so that no
-// rank spins for a late one (see `Pause`). The barrier costs a few percent.
+// rank spins while it waits for a late rank (see `Pause`). The barrier costs a
+// few percent.
 constexpr std::size_t kBarrierBytes = 256 << 10;
 
 void copy(ConstBytes from, Bytes to) {

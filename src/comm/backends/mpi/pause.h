@@ -30,7 +30,7 @@ class Pause {
       return false;
     }
     // Sleeps for a fraction of the wait so far, because a rank that oversleeps
-    // makes the others wait. When each sleep was twice as long as the one
+    // makes the other ranks wait. When each sleep was twice as long as the one
     // before, three ranks on two cores kept each other at the longest sleep.
     std::this_thread::sleep_for(
         std::min<Clock::duration>(waited / 8, kLongestSleep));

@@ -35,8 +35,8 @@ void Collectives::reduce_rows_into(
       static_cast<std::int64_t>(output.size() / reduction.element_bytes));
 }
 
-// Splits a segment into one part per rank, in whole elements; the first parts
-// are one element longer if it does not divide evenly.
+// Splits a segment into one part per rank, in whole elements. The first parts
+// are one element longer if the segment does not divide evenly.
 template <typename Span>
 std::vector<Span> Collectives::split(
     const Reduction& reduction, Span segment) const {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meant for subclassing: a second base class for modules that capture their own
+// steps as CUDA graphs.
+//
+//     struct Net : torch::nn::Module, accelerate::RecordableModule {
+//       void set_record_policy(const accelerate::RecordPolicy& policy) override
+//       {
+//         captures_steps = policy.enabled;
+//       }
+//       bool captures_steps = false;
+//     };
+//
+// `prepare` detects the base class and tells the module whether it may capture.
+// The models in `transformers` are such modules.
+#pragma once
+
+#include <string>
+
+#include "accelerate/export.h"
+
+namespace accelerate {
+
+/// Whether steps may be captured as CUDA graphs.
+struct RecordPolicy {
+  bool enabled = false;
+  /// Why steps are not captured; it is printed once, in a note. Empty: no note.
+  std::string disabled_reason = {};
+};
+
+/// A module that captures its steps if its policy allows it. Until
+/// `set_record_policy` is called, it must not capture any.
+class ACCELERATE_API RecordableModule {
+ public:
+  RecordableModule() = default;
+  RecordableModule(const RecordableModule&) = default;
+  RecordableModule& operator=(const RecordableModule&) = default;
+  virtual ~RecordableModule();
+
+  /// Sets the policy. The Accelerator calls this once in `prepare`, and again
+  /// with an empty policy when the Accelerator is destroyed. The module must
+  /// then drop everything that it has captured.
+  virtual void set_record_policy(const RecordPolicy& policy) = 0;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides which rank writes which range of a checkpoint.
+#pragma once
+
+#include <vector>
+
+#include "accelerate/json.h"
+#include "checkpoint/parts.h"
+
+namespace accelerate {
+
+/// Lists the ranges in `part.ranges` that other ranks cannot know, for
+/// `assign_ranges`.
+Json range_table(const Part& part);
+
+/// Turns the ranges of `part` into files. `tables` has the `range_table` of
+/// each rank that writes the checkpoint, and `rank` is this rank's index in
+/// it. If several ranks list the same range, the rank that has the least to
+/// write so far writes it. Rank 0 also writes the shapes of all tensors. Every
+/// rank computes the same assignment.
+///
+/// Throws `StateError` unless the ranges of all ranks cover each tensor exactly
+/// once with the same type and shape. The error names the tensor, the ranks and
+/// their ranges.
+Part assign_ranges(Part part, const std::vector<Json>& tables, int rank);
+
+}  // namespace accelerate

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/run_state.h"
+
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+
+#include "accelerate/data_loader_base.h"
+#include "accelerate/lr_scheduler.h"
+#include "accelerate/optimizer_state.h"
+#include "base/str_cat.h"
+#include "checkpoint/checkpoint_names.h"
+#include "training/random_states.h"
+
+namespace accelerate {
+namespace {
+
+Json states_of(const auto& objects) {
+  Json states = Json::array();
+  for (const auto* object : objects) {
+    states.push_back(object->state_dict());
+  }
+  return states;
+}
+
+Json missing_names(const TensorMap& subset, const TensorMap& all) {
+  Json names = Json::array();
+  for (const auto& [name, tensor] : all) {
+    if (!subset.contains(name)) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+CheckpointContents RunState::collect_large() const {
+  const std::vector<PreparedModel>& models = run_.objects.models();
+  CheckpointContents contents;
+  contents.step = run_.training.updates();
+  contents.process_index = static_cast<int>(run_.state.process_index());
+  contents.num_processes = static_cast<int>(run_.state.num_processes());
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    const std::string name = numbered("model", m);
+    contents.weights[name] = merge_named(models[m].parameters, {});
+    contents.main_weights[name] = merge_named({}, models[m].current_buffers());
+  }
+  const auto optimizers = run_.objects.optimizers();
+  const auto named = named_parameters(models);
+  for (std::size_t o = 0; o < optimizers.size(); ++o) {
+    const auto names = parameter_names(*optimizers[o], named);
+    OptimizerState saved = optimizer_state(*optimizers[o], names);
+    contents.ranges[numbered("optimizer", o)] = replicated(saved.tensors);
+    contents.documents[numbered("optimizer", o)] = std::move(saved.scalars);
+  }
+  return contents;
+}
+
+CheckpointContents RunState::collect_models() const {
+  const std::vector<PreparedModel>& models = run_.objects.models();
+  CheckpointContents contents = collect_large();
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    if (!models[m].path) {
+      continue;
+    }
+    const std::vector<at::Tensor> sums = models[m].path->sums();
+    const NamedTensors& parameters = models[m].path->parameters();
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      if (sums[i].defined()) {
+        contents.rank_state[gradient_name(m, parameters.names[i])] = sums[i];
+      }
+    }
+  }
+  if (run_.training.has_rank_buffers()) {
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      for (const auto& [name, buffer] :
+           merge_named({}, models[m].current_buffers())) {
+        contents.rank_state[buffer_name(m, name)] = buffer;
+      }
+    }
+  }
+  return contents;
+}
+
+CheckpointContents RunState::collect() const {
+  for (const LRScheduler* scheduler : run_.objects.schedulers()) {
+    // The optimizers' learning rates are saved first.
+    scheduler->resolve_pending_steps();
+  }
+  CheckpointContents contents = collect_models();
+  const auto loaders = run_.objects.loaders();
+  if (!loaders.empty()) {
+    contents.epoch = loaders.front()->state_dict().at("epoch").as_integer();
+  }
+  add_documents(contents);
+  add_registered_objects(contents);
+  add_random_states(contents);
+  contents.rank_state[kGroupWeight] =
+      at::full({1}, run_.training.accumulation().group_weight(), at::kDouble);
+  return contents;
+}
+
+void RunState::add_documents(CheckpointContents& contents) const {
+  contents.documents["schedulers"] = states_of(run_.objects.schedulers());
+  contents.documents["loaders"] = states_of(run_.objects.loaders());
+  LossScaling& scaling = *run_.training.scaling();
+  scaling.update_scale();
+  if (auto* scaler = scaling.scaler()) {
+    contents.documents["scaler"] = scaler->state_dict();
+  }
+  contents.documents["run"] = Json::object(
+      {{"accumulation", run_.training.accumulation().state_dict()},
+       {"sync_gradients", run_.training.gradients()->sync_gradients},
+       {"models", run_.objects.models().size()},
+       {"optimizers", run_.objects.optimizers().size()}});
+}
+
+void RunState::add_registered_objects(CheckpointContents& contents) const {
+  Json states = Json::array();
+  for (std::size_t i = 0; i < registered_.objects.size(); ++i) {
+    const RegisteredObject& object = registered_.objects[i];
+    states.push_back(object.save ? object.save() : Json());
+    if (object.save_tensors) {
+      const std::string name = str_cat("registered_", i);
+      contents.weights[name];
+      contents.main_weights[name] = object.save_tensors();
+    }
+  }
+  contents.documents["registered"] = std::move(states);
+}
+
+void RunState::add_random_states(CheckpointContents& contents) const {
+  contents.rank_state[kRandomState] = random_state(c10::Device(c10::kCPU));
+  if (!run_.state.device().is_cpu()) {
+    contents.rank_state[kDeviceRandomState] = random_state(run_.state.device());
+  }
+  for (const auto& [name, random] : registered_.random_states) {
+    contents.rank_state[str_cat(kOtherRandomState, name)] = random.save();
+  }
+}
+
+std::vector<TensorMap> RunState::model_weights(
+    const CheckpointContents& contents) const {
+  std::vector<TensorMap> weights;
+  for (std::size_t m = 0; m < run_.objects.models().size(); ++m) {
+    const std::string name = numbered("model", m);
+    weights.push_back(contents.weights.at(name));
+    const TensorMap& main_weights = contents.main_weights.at(name);
+    weights.back().insert(main_weights.begin(), main_weights.end());
+  }
+  return weights;
+}
+
+void RunState::take_hooked_weights(
+    CheckpointContents& contents, std::vector<TensorMap> weights) const {
+  const std::vector<PreparedModel>& models = run_.objects.models();
+  weights.resize(models.size());
+  Json kept_out = Json::array();
+  bool any = false;
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    const std::string name = numbered("model", m);
+    kept_out.push_back(missing_names(weights[m], weights_of(models[m])));
+    any = any || kept_out.at(m).size() > 0;
+    contents.weights[name].clear();
+    contents.main_weights[name] = std::move(weights[m]);
+  }
+  if (any) {
+    contents.documents["run"][kKeptOut] = std::move(kept_out);
+  }
+}
+
+}  // namespace accelerate

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backends behind a group, for tests and benchmarks of the backends
+// themselves.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "accelerate/export.h"
+#include "accelerate/group.h"
+
+namespace accelerate {
+
+/// Gives access to the backends of a group. Operations on a backend bypass the
+/// group: the ranks do not compare their calls.
+class ACCELERATE_API GroupBackends {
+ public:
+  /// The backend for tensors in host memory. Throws `StateError` in a group of
+  /// one rank, which has no backend.
+  static c10d::Backend& cpu(const Group& group);
+  /// The backend for tensors on the group's device, or null.
+  static c10d::Backend* device(const Group& group);
+};
+
+}  // namespace accelerate

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs work that may throw on some ranks but not on others.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "accelerate/group.h"
+#include "accelerate/json.h"
+
+namespace accelerate {
+
+/// What happened on one rank.
+struct RankOutcome {
+  Json value;         ///< what the work returned; null after an error
+  std::string error;  ///< empty if the work succeeded
+  std::string hint;
+};
+
+/// What happened on all ranks; the same on every rank, except `own_error`.
+struct RankOutcomes {
+  std::vector<RankOutcome> ranks;
+  std::exception_ptr own_error;  ///< what the work threw on this rank
+
+  bool all_succeeded() const;
+  /// Returns a line "\n  rank 1: …" for each rank that failed.
+  std::string table() const;
+  /// Lists each error once, after the ranks that failed with it. If all ranks
+  /// failed with the same error, returns only that error. Empty if no rank
+  /// failed.
+  std::string merged_table() const;
+  /// The first hint of a rank that failed; may be empty.
+  std::string first_hint() const;
+};
+
+/// Sends this rank's text to all ranks and returns the texts of all ranks.
+using GatherTexts =
+    std::function<std::vector<std::string>(const std::string& text)>;
+
+/// Runs `work` on every rank and returns what happened on all of them. A rank
+/// whose work throws does not leave the other ranks waiting. Collective, with
+/// one exchange.
+///
+/// If the exchange itself fails, throws this rank's own error if there is one,
+/// because it is more useful than the failure of the exchange.
+RankOutcomes try_collectively(
+    const GatherTexts& gather, const std::function<Json()>& work);
+RankOutcomes try_collectively(
+    const Group& group, const std::function<Json()>& work);
+
+/// Runs `work`, such as a user's function. If `work` throws on some ranks,
+/// these ranks rethrow their own exceptions. The other ranks throw a
+/// `RankError` with `context`, the failed ranks and their messages, instead of
+/// waiting for the failed ranks in a later collective.
+///
+/// Collective. The process group stays usable.
+void run_collectively(
+    const Group& group,
+    const std::string& context,
+    const std::function<void()>& work);
+
+}  // namespace accelerate

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captures a function of tensors as device graphs, once for each combination of
+// input shapes, and replays the graphs.
+//
+//     DifferentiableStep step(parameters);  // What a capture contains.
+//     StepRecorder recorder(step);
+//     auto outputs = recorder.run(key, inputs, body);
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/export.h"
+#include "accelerate/recordable_module.h"
+#include "device/device_backend.h"
+
+namespace accelerate {
+
+/// Creates the graphs of one capture.
+class CaptureDevice {
+ public:
+  CaptureDevice(
+      DeviceBackend& backend,
+      c10::Device device,
+      const DeviceGraph* pool,
+      std::int64_t num_steps)
+      : backend_(backend),
+        device_(device),
+        pool_(pool),
+        num_steps_(num_steps) {}
+
+  c10::Device device() const { return device_; }
+  /// How many steps the recorder has captured and not dropped.
+  std::int64_t num_steps() const { return num_steps_; }
+  /// The memory of the device in bytes; 0 if it is unknown.
+  std::int64_t total_memory() const {
+    return backend_.memory(device_.index()).total;
+  }
+  /// Creates a graph that shares its memory with all graphs of the recorder.
+  std::unique_ptr<DeviceGraph> make_graph();
+  /// The graph whose memory pool later graphs share; null before the first.
+  const DeviceGraph* pool() const { return pool_; }
+
+ private:
+  DeviceBackend& backend_;
+  c10::Device device_;
+  const DeviceGraph* pool_;
+  std::int64_t num_steps_;
+};
+
+/// The graphs of one captured call.
+class CapturedStep {
+ public:
+  CapturedStep() = default;
+  CapturedStep(const CapturedStep&) = delete;
+  CapturedStep& operator=(const CapturedStep&) = delete;
+  virtual ~CapturedStep() = default;
+
+  /// Replays the graphs. The recorder has updated the static inputs before.
+  /// The caller owns the results: a later replay does not change them.
+  virtual std::vector<at::Tensor> replay() = 0;
+};
+
+/// What a user of the recorder decides: what is captured for a call, and when a
+/// call must run eagerly.
+class RecorderClient {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  /// Computes the outputs of a call. A replay does not call this function, so
+  /// code in it that runs on the CPU has no effect in a replay. Must not return
+  /// undefined tensors.
+  using Body = std::function<Tensors(const Tensors& inputs)>;
+
+  RecorderClient() = default;
+  RecorderClient(const RecorderClient&) = delete;
+  RecorderClient& operator=(const RecorderClient&) = delete;
+  virtual ~RecorderClient() = default;
+
+  /// The device whose work is captured.
+  virtual c10::Device device() const = 0;
+  /// Returns why a call must run eagerly; an empty text is not reported.
+  /// Returns nothing if the call may be captured or replayed.
+  virtual std::optional<std::string> why_eager(const Tensors& inputs) = 0;
+  /// Returns the addresses that captured graphs contain, apart from those of
+  /// the inputs. When one of them changes, all graphs are dropped.
+  virtual std::vector<const void*> addresses() = 0;
+  /// Captures `body(inputs)`. Each replay reads the same `inputs`, with new
+  /// values. The kernels of a capture do not run, so the recorder replays the
+  /// step next.
+  ///
+  /// Throws if the call cannot be captured. The first line of the message is
+  /// the reason that is reported.
+  virtual std::shared_ptr<CapturedStep> capture(
+      CaptureDevice& device, const Tensors& inputs, const Body& body) = 0;
+};
+
+struct StepRecorderOptions {
+  /// With a disabled policy, all calls run eagerly.
+  RecordPolicy policy = {.enabled = true};
+  /// How many calls with the same key and shapes run eagerly before a call is
+  /// captured. Eager calls choose kernels.
+  std::int64_t warmup_calls = 1;
+  /// The maximum number of captured calls; calls with other shapes run eagerly.
+  std::int64_t max_graphs = 32;
+  /// Whether inputs that differ only in their strides are captured separately.
+  bool distinguishes_strides = false;
+};
+
+/// NOTE [Step recorder]
+/// 1. The first calls with a given key and given input shapes run eagerly.
+/// 2. The next call copies its inputs into static tensors, and the client
+///    captures the body with these tensors. All graphs share a memory pool.
+/// 3. This call and all later calls with the same key and shapes copy their
+///    inputs into the static tensors and replay the graphs.
+/// Graphs refer to memory by address. When one of the client's addresses
+/// changes, all graphs are dropped and the recorder starts again. A call that
+/// cannot be captured runs eagerly, and the first reason is reported. Calls
+/// inside another capture, or inside the body of another recorder, also run
+/// eagerly.
+///
+/// The recorder knows nothing about ranks: a body may contain collectives if
+/// the client allows its capture and the device can capture them.
+///
+/// Thread safety: only one thread at a time may use the object.
+class ACCELERATE_API StepRecorder {
+ public:
+  using Tensors = RecorderClient::Tensors;
+  using Body = RecorderClient::Body;
+
+  /// `client` must outlive the recorder.
+  explicit StepRecorder(
+      RecorderClient& client, StepRecorderOptions options = {});
+  StepRecorder(const StepRecorder&) = delete;
+  StepRecorder& operator=(const StepRecorder&) = delete;
+  ~StepRecorder();
+
+  /// Calls `body(inputs)`, or replays what was captured from it. `key` must
+  /// identify everything that `body` depends on, except memory that the client
+  /// lists and the types and shapes of `inputs`. An undefined input is passed
+  /// to `body` as an undefined tensor.
+  Tensors run(const std::string& key, const Tensors& inputs, const Body& body);
+
+  /// Whether the policy allows captures. If it does not, reports its reason.
+  bool is_enabled();
+  /// Makes `why_not` return `reason`, which says why calls run eagerly. Also
+  /// prints the reason as a note, but only if no reason has been printed
+  /// before.
+  void decline(const std::string& reason) { report_once(reason, "note"); }
+
+  /// The number of captured calls that have not been dropped.
+  std::int64_t num_graphs() const { return num_graphs_; }
+  /// The number of captures since the recorder was created.
+  std::int64_t num_captures() const { return num_captures_; }
+  /// The number of replays, one for each capture included.
+  std::int64_t num_replays() const { return num_replays_; }
+  /// The most recent reason why a call could not be captured. Empty if there
+  /// was no such call.
+  const std::string& why_not() const { return why_not_; }
+
+ private:
+  // All calls with one key and one combination of shapes.
+  struct Entry {
+    std::int64_t eager_calls = 0;
+    bool failed = false;
+    Tensors inputs;                      // Static.
+    std::shared_ptr<CapturedStep> step;  // Null until it is captured.
+  };
+
+  bool must_run_eagerly(const Tensors& inputs);
+  Tensors run_eagerly(const Tensors& inputs, const Body& body) const;
+  std::string key_of(const std::string& key, const Tensors& inputs) const;
+  bool capture(
+      Entry& entry,
+      DeviceBackend& backend,
+      const Tensors& inputs,
+      const Body& body);
+  Tensors replay(
+      const Entry& entry, DeviceBackend& backend, const Tensors& inputs);
+  void drop_if_moved();
+  void report_once(const std::string& reason, const char* severity = "warning");
+
+  RecorderClient& client_;
+  StepRecorderOptions options_;
+  std::map<std::string, Entry> entries_;
+  std::vector<const void*> addresses_;  // At the last capture.
+  const DeviceGraph* pool_ = nullptr;
+  std::shared_ptr<CapturedStep> pool_owner_;  // Keeps `pool_` alive.
+  std::int64_t num_graphs_ = 0;
+  std::int64_t num_captures_ = 0;
+  std::int64_t num_replays_ = 0;
+  std::string why_not_;
+};
+
+}  // namespace accelerate

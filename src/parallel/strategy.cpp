@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/strategy.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/str_cat.h"
+#include "comm/group_call.h"
+#include "parallel/local_gradients.h"
+#include "parallel/model_sync.h"
+#include "parallel/reducer.h"
+
+namespace accelerate {
+namespace {
+
+/// What both strategies do with the participants of a backward pass.
+class ReplicatedStrategy : public Strategy {
+ public:
+  void end_backward() override {
+    std::exception_ptr first;
+    for (const Participant& participant : std::exchange(participants_, {})) {
+      try {
+        participant.path->end();
+      } catch (...) {
+        first = first ? first : std::current_exception();
+      }
+    }
+    if (first) {
+      std::rethrow_exception(first);
+    }
+  }
+
+  void fail_backward() noexcept override {
+    for (const Participant& participant : std::exchange(participants_, {})) {
+      participant.path->fail();
+    }
+  }
+
+  // Every rank holds every parameter and its optimizer state.
+  FlatRange owned_range(const at::Tensor& parameter) const override {
+    return {0, parameter.numel()};
+  }
+
+ protected:
+  std::vector<Participant> participants_;
+};
+
+class OneProcess : public ReplicatedStrategy {
+ public:
+  void replicate(
+      const NamedTensors& /*parameters*/,
+      const NamedTensors& /*buffers*/) override {}
+  void broadcast(
+      const std::vector<at::Tensor>& /*tensors*/, int /*from*/) override {}
+
+  std::unique_ptr<GradientPath> make_path(NamedTensors trainable) override {
+    return std::make_unique<LocalGradients>(std::move(trainable));
+  }
+
+  void begin_backward(std::vector<Participant> participants) override {
+    participants_ = std::move(participants);
+    for (const Participant& participant : participants_) {
+      participant.path->begin(participant.sync);
+    }
+  }
+
+  void join_backward(const std::vector<GradientPath*>& /*paths*/) override {}
+
+  std::string capture_obstacle() const override { return ""; }
+};
+
+class DataParallel : public ReplicatedStrategy {
+ public:
+  DataParallel(Group group, BucketOptions buckets)
+      : group_(std::move(group)),
+        buckets_(buckets),
+        call_(std::make_shared<GroupCall>(group_, "backward")) {}
+
+  void replicate(
+      const NamedTensors& parameters, const NamedTensors& buffers) override {
+    check_same_model(group_, parameters, buffers);
+    broadcast(parameters.tensors, 0);
+    broadcast(buffers.tensors, 0);
+  }
+
+  void broadcast(const std::vector<at::Tensor>& tensors, int from) override {
+    group_.broadcast(tensors, from);
+  }
+
+  std::unique_ptr<GradientPath> make_path(NamedTensors trainable) override {
+    return std::make_unique<Reducer>(
+        group_, std::move(trainable), Reducer::Options{buckets_, call_});
+  }
+
+  // The largest model comes first, because it reduces its gradients early. The
+  // order is the same on every rank.
+  void begin_backward(std::vector<Participant> participants) override {
+    participants_ = std::move(participants);
+    std::ranges::stable_sort(participants_, [](const auto& a, const auto& b) {
+      return a.path->num_elements() > b.path->num_elements();
+    });
+    bool reduces = false;
+    for (const Participant& participant : participants_) {
+      participant.path->begin(participant.sync, /*overlap=*/!reduces);
+      reduces = reduces || participant.sync == Sync::now ||
+                participant.sync == Sync::hidden;
+    }
+    if (reduces) {
+      call_->begin();
+    }
+  }
+
+  void join_backward(const std::vector<GradientPath*>& paths) override {
+    std::vector<GradientPath*> sorted = paths;
+    std::ranges::stable_sort(sorted, [](const auto* a, const auto* b) {
+      return a->num_elements() > b->num_elements();
+    });
+    for (GradientPath* path : sorted) {
+      path->begin_zero_contribution();
+    }
+    call_->begin();
+    for (GradientPath* path : sorted) {
+      path->end_zero_contribution();
+    }
+  }
+
+  std::string capture_obstacle() const override {
+    return str_cat(
+        "gradients from ",
+        group_.size(),
+        " processes are averaged while backward runs");
+  }
+
+ private:
+  Group group_;
+  BucketOptions buckets_;
+  std::shared_ptr<GroupCall> call_;
+};
+
+// A group of one rank with a backend for its device tests that backend.
+bool is_alone(const Group& group) {
+  return group.size() == 1 && group.backend_name() == "none";
+}
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_strategy(
+    const Group& group, const BucketOptions& buckets) {
+  if (is_alone(group)) {
+    return std::make_unique<OneProcess>();
+  }
+  return std::make_unique<DataParallel>(group, buckets);
+}
+
+}  // namespace accelerate

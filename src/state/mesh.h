@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Named axes over the ranks of a run.
+//
+//     const Mesh mesh(state.group());
+//     loader.read(mesh.data_rank(), mesh.data_size());
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "accelerate/group.h"
+
+namespace accelerate {
+
+/// Arranges the ranks of a run along named axes. Ranks that differ only along a
+/// data axis read different batches; the data loader, the scheduler, the
+/// metrics and the checkpoints ask the mesh for this rank and size instead of
+/// the process index.
+///
+/// Today every mesh has one axis, `replicate`, over all ranks.
+class Mesh {
+ public:
+  struct Axis {
+    std::string name;
+    int size = 1;
+    int rank = 0;  ///< of this process along the axis
+  };
+
+  /// A mesh of one rank.
+  Mesh() : Mesh(Group()) {}
+  /// A mesh whose only axis, `replicate`, spans all ranks of `world`.
+  explicit Mesh(Group world);
+
+  const std::vector<Axis>& axes() const { return axes_; }
+  /// Returns the axis with this name. Throws `ArgumentError` with the names of
+  /// the axes if there is none.
+  const Axis& axis(const std::string& name) const;
+
+  /// This process's rank among the ranks that read different data.
+  int data_rank() const;
+  /// The number of ranks that read different data.
+  int data_size() const;
+  /// The ranks that read different data, in the order of their data ranks.
+  const Group& data_group() const { return world_; }
+
+ private:
+  Group world_;
+  std::vector<Axis> axes_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handles the signals that ask a run to save a checkpoint and stop.
+#pragma once
+
+#include "accelerate/group.h"
+
+namespace accelerate {
+
+/// From the first call on, SIGTERM and SIGUSR1 no longer kill the process;
+/// `preemption_requested` reports them. A second SIGTERM does kill the process.
+/// Further calls do nothing.
+void install_preemption_handlers();
+
+/// Whether the process has received SIGTERM or SIGUSR1 since
+/// `install_preemption_handlers`.
+bool preemption_requested();
+
+/// Installs the handlers and returns whether any rank has received SIGTERM or
+/// SIGUSR1; the same on every rank. Collective.
+bool preemption_requested(const Group& group);
+
+}  // namespace accelerate

@@ -124,11 +124,11 @@ class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
   /// being captured (`Accelerator::graph`). A replayed step reads the values
   /// that were copied last.
   void refresh_lr();
-  /// Sets the learning rate of a parameter group from one float on the device
-  /// of its parameters, for a schedule whose position is known only on the
-  /// device. Steps use `rate` until the group's `lr` changes. If `rate` is
-  /// undefined, keeps the float that is on the device and assumes that it
-  /// equals the group's `lr`.
+  /// Sets the learning rate of a parameter group to `rate`, a tensor with one
+  /// float on the device of the group's parameters, for a schedule whose
+  /// position is known only on the device. Steps use `rate` until the group's
+  /// `lr` changes. If `rate` is undefined, keeps the value that is already on
+  /// the device and assumes that it equals the group's `lr`.
   void set_device_lr(std::size_t group, const at::Tensor& rate);
   /// Tells `step` whether a CUDA graph is being captured.
   void set_capturing(bool on) { capturing_ = on; }

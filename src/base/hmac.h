@@ -17,8 +17,8 @@ Digest hmac_sha256(std::string_view key, std::string_view message);
 /// Returns the SHA-256 of `content` in lower-case hexadecimal.
 std::string sha256_hex(std::string_view content);
 
-/// Compares two texts in constant time, so that timing does not reveal where
-/// they differ.
+/// Compares two byte strings in constant time, so that timing does not reveal
+/// where they differ.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 /// Returns `count` cryptographically secure random bytes.

@@ -17,9 +17,9 @@ std::size_t page_bytes();
 /// Rounds a size up to a multiple of the page size.
 std::size_t aligned_to_pages(std::size_t bytes);
 
-/// Fills fresh memory with its first content. The system maps each page with
-/// that content instead of zeros, which takes half as long as touching the page
-/// first and then copying.
+/// Fills fresh memory with its initial contents. The system maps each page with
+/// these contents instead of zeros, which takes half as long as touching the
+/// page first and then copying.
 ///
 /// While the filler exists, no thread may touch a page that is not filled yet:
 /// the thread would block until the filler is destroyed.

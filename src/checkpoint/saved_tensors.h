@@ -41,14 +41,14 @@ struct SavedTensor {
 
 using SavedTensors = std::map<std::string, SavedTensor>;
 
-/// Returns the tensors of `files` that contain whole tensors: each tensor under
+/// Returns the tensors that are stored whole in `files`: each tensor under
 /// its own name and under its aliases in the metadata. Throws
 /// `UnsupportedError` for a type that LibTorch does not have.
 SavedTensors whole_tensors_in(std::span<const TensorFileToRead> files);
 
-/// Returns the tensors of `files` that contain ranges. `shapes` has the types
-/// and shapes of the tensors. Throws `FormatError` when ranges are missing,
-/// overlap or belong to no tensor.
+/// Returns the tensors that are stored as ranges in `files`. `shapes` has the
+/// types and shapes of the tensors. Throws `FormatError` when ranges are
+/// missing, overlap or belong to no tensor.
 SavedTensors ranged_tensors_in(
     std::span<const TensorFileToRead> files,
     const Json& shapes,

@@ -288,12 +288,12 @@ void DifferentiableStep::check_parameters(const CaptureDevice& device) const {
   const std::int64_t limit = device.total_memory() / 4;
   if (limit > 0 && (device.num_steps() + 1) * bytes > limit) {
     throw UnsupportedError(str_cat(
-        "each combination of input shapes needs ",
+        "capturing another combination of input shapes would need ",
         format_bytes(static_cast<double>(bytes)),
-        " for gradients, but all combinations together may use only a quarter "
-        "of the GPU's memory (captured so far: ",
+        " more for gradients; with the ",
         device.num_steps(),
-        ")"));
+        " combinations already captured, that exceeds a quarter of the GPU's "
+        "memory"));
   }
 }
 

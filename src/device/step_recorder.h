@@ -62,7 +62,8 @@ class CapturedStep {
   CapturedStep& operator=(const CapturedStep&) = delete;
   virtual ~CapturedStep() = default;
 
-  /// Replays the graphs. The recorder has updated the static inputs before.
+  /// Replays the graphs. The recorder updates the static inputs before it calls
+  /// this function.
   /// The caller owns the results: a later replay does not change them.
   virtual std::vector<at::Tensor> replay() = 0;
 };

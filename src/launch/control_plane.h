@@ -31,7 +31,7 @@ class ControlPlane {
   /// `DistributedError` with a table of the machines if a machine does not join
   /// in time, and `ConfigError` if the machines have different settings.
   virtual Generation start_generation(std::int64_t number) = 0;
-  /// Makes a `start_generation` call that waits in another thread throw.
+  /// If another thread is waiting in `start_generation`, makes that call throw.
   virtual void cancel() = 0;
 
   /// The failures on other machines in this generation, and whether, on every

@@ -2,7 +2,7 @@
 // Named axes over the ranks of a run.
 //
 //     const Mesh mesh(state.group());
-//     loader.read(mesh.data_rank(), mesh.data_size());
+//     shard.process_index = mesh.data_rank();
 #pragma once
 
 #include <string>

@@ -372,9 +372,9 @@ TEST(DifferentiableStep, UsesAtMostAQuarterOfTheMemory) {
 
   EXPECT_EQ(
       testing::internal::GetCapturedStderr(),
-      "warning: CUDA graphs are off: each combination of input shapes needs 96 "
-      "bytes for gradients, but all combinations together may use only a "
-      "quarter of the GPU's memory (captured so far: 2)\n");
+      "warning: CUDA graphs are off: capturing another combination of input "
+      "shapes would need 96 bytes more for gradients; with the 2 combinations "
+      "already captured, that exceeds a quarter of the GPU's memory\n");
   EXPECT_EQ(function.recorder().num_graphs(), 2);
 }
 

@@ -40,7 +40,7 @@ class Requests {
   Requests& operator=(Requests&&) = delete;
   ~Requests();
 
-  /// Keeps `owner` alive for as long as the requests.
+  /// Keeps `owner` alive for as long as the requests exist.
   template <typename T>
   void keep(T owner) {
     owners_.push_back(std::make_shared<T>(std::move(owner)));

@@ -89,7 +89,7 @@ Runtime& Runtime::start(std::chrono::milliseconds timeout) {
   if (!runtime.alive()) {
     throw StateError(
         "MPI_Finalize was already called in this process",
-        "create process groups before the program exits");
+        "create process groups before MPI_Finalize is called");
   }
   return runtime;
 }

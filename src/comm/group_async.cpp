@@ -9,8 +9,6 @@
 #include "accelerate/group.h"
 #include "base/str_cat.h"
 #include "comm/backends/transport_work.h"
-#include "comm/group_backends.h"
-#include "comm/group_call.h"
 #include "comm/group_impl.h"
 #include "comm/reduce_kernels.h"
 #include "device/error_line.h"
@@ -428,64 +426,6 @@ Pending Group::start_receive(const Tensor& tensor, int from) const {
     });
     return impl_->pending(std::move(operation));
   });
-}
-
-GroupCall::GroupCall(Group group, const char* operation)
-    : group_(std::move(group)), call_{operation} {
-}
-
-void GroupCall::begin() {
-  error_ = nullptr;
-  compared_ = false;
-  call_ = group_.impl_->announce(call_.operation);
-  if (!group_.on_one_machine()) {
-    compare();
-  }
-}
-
-bool GroupCall::agreed() {
-  if (!compared_ && group_.impl_->all_announced()) {
-    compare();
-  }
-  return compared_ && !error_;
-}
-
-void GroupCall::agree() {
-  compare();
-  if (error_) {
-    std::rethrow_exception(error_);
-  }
-}
-
-void GroupCall::compare() {
-  if (compared_) {
-    return;
-  }
-  compared_ = true;
-  try {
-    group_.impl_->guarded(call_, [](const Call&) {});
-  } catch (...) {
-    error_ = std::current_exception();
-  }
-}
-
-Pending GroupCall::all_reduce(
-    const Tensor& tensor, Reduction reduction, bool overlap) {
-  return group_.impl_->pending(
-      group_.impl_->start_all_reduce(tensor, reduction, call_, overlap));
-}
-
-c10d::Backend& GroupBackends::cpu(const Group& group) {
-  if (!group.impl_->backend) {
-    throw StateError(
-        "a group of one rank has no backend",
-        "check `size()` before calling `process_group()`");
-  }
-  return *group.impl_->backend;
-}
-
-c10d::Backend* GroupBackends::device(const Group& group) {
-  return group.impl_->device_backend.get();
 }
 
 }  // namespace accelerate

@@ -27,6 +27,9 @@
 #include "transformers/export.h"
 
 namespace transformers {
+namespace datasets {
+class RowBuilder;
+}
 
 /// The type of a column. A column of any type may have missing values.
 enum class ColumnType {
@@ -87,6 +90,7 @@ class TRANSFORMERS_API Row {
   bool operator==(const Row& other) const = default;
 
  private:
+  friend class datasets::RowBuilder;
   std::vector<Cell> cells_;
 };
 
@@ -104,13 +108,16 @@ struct DatasetMapOptions {
   /// Identifies the function passed to `map`. The result is cached on disk
   /// under a key that consists of this fingerprint, `remove_columns` and the
   /// dataset's content, so change the fingerprint whenever the function
-  /// changes. Empty: the result is not cached; its temporary file is deleted
-  /// automatically.
+  /// changes. Empty: the result is not cached. A result of up to 64 MiB then
+  /// stays in memory; a larger one is written to a temporary file in
+  /// `cache_dir` that is deleted automatically.
   std::string fingerprint = {};
   /// Columns of the original dataset to leave out of the result.
   std::vector<std::string> remove_columns = {};
   /// The folder for cached results. Default: `accelerate_cpp` in
-  /// HF_DATASETS_CACHE, or else `datasets/accelerate_cpp` in HF_HOME.
+  /// HF_DATASETS_CACHE, or else `datasets/accelerate_cpp` in HF_HOME. If the
+  /// folder is not writable, the result stays in memory, or `map` throws
+  /// `IoError` if it does not fit.
   std::filesystem::path cache_dir = {};
   /// How long to wait for another process that is computing the same result.
   double lock_timeout_seconds = 3600;
@@ -230,20 +237,30 @@ struct LoadDatasetOptions {
   /// csv, tsv: whether cells may be enclosed in `"`. Set this to false if `"`
   /// is an ordinary character, as in the GLUE files.
   bool quoting = true;
+  /// csv, tsv: whether an empty cell and the words that pandas knows for it,
+  /// such as `NA`, `NaN`, `None` and `null`, are missing values. If false, they
+  /// are text.
+  bool keep_default_na = true;
 };
 
-/// Reads files as one table of rows. All files must be UTF-8.
+/// Reads files as one table of rows, with the same columns and values as
+/// Hugging Face Datasets. All files must be UTF-8. Lines end with LF, CRLF or
+/// CR.
 ///
-/// - `csv`, `tsv`: RFC 4180 with a header line. Lines end with LF or CRLF.
-///   Empty lines are skipped. The type of a column is inferred from all its
-///   cells. An empty cell is a missing value, except in a column of strings,
-///   where it is an empty string.
-/// - `json`: one JSON object per line.
+/// - `csv`, `tsv`: RFC 4180 with a header line. Lines with nothing but spaces
+///   are skipped. Missing cells at the end of a row are missing values; so are
+///   empty cells and the words of `keep_default_na`. The type of a column is
+///   inferred from its cells: a column of integers with missing values is a
+///   column of real numbers.
+/// - `json`: JSON objects, usually one per line, or one list of objects.
 /// - `text`: one row per line, with a single column named `text`.
 ///
-/// Throws `IoError` for a file that cannot be read, `FormatError` with file,
-/// line and column for a malformed file, and `ArgumentError` for an unknown
-/// format or for options that the format does not use.
+/// Throws `IoError` for a file that cannot be read, and `ArgumentError` for an
+/// unknown format or for options that the format does not use. Throws
+/// `FormatError` with file, line and column for a malformed file, and for
+/// values that no `ColumnType` can represent: nested objects and lists, lists
+/// of booleans, integers of more than 64 bits in a CSV file, dates in a JSON
+/// file.
 [[nodiscard]] TRANSFORMERS_API Dataset load_dataset(
     std::string_view format,
     const DataFiles& files,

@@ -24,6 +24,73 @@ namespace transformers {
 using accelerate::AdamW;
 using accelerate::AdamWOptions;
 
+/// Options for `GreedyLR`.
+struct GreedyLROptions {
+  using Mode = accelerate::ReduceLROnPlateauOptions::Mode;
+  using ThresholdMode = accelerate::ReduceLROnPlateauOptions::ThresholdMode;
+  /// Whether a smaller or a larger metric is better.
+  Mode mode = Mode::min;
+  /// The learning rate is divided by this factor, below 1, when the metric
+  /// improves, and multiplied by it when the metric does not.
+  double factor = 0.95;
+  /// Number of consecutive calls to `step` with, or without, improvement that
+  /// do not change the learning rate.
+  std::int64_t patience = 10;
+  double threshold = 1e-6;
+  ThresholdMode threshold_mode = ThresholdMode::abs;
+  /// Number of calls to `step` that are ignored after a reduction and after an
+  /// increase.
+  std::int64_t cooldown = 0;
+  std::int64_t warmup = 0;
+  /// The lowest and the highest learning rate: one value, or one for each
+  /// parameter group.
+  std::vector<double> min_lr = {1e-3};
+  std::vector<double> max_lr = {1.0};
+  /// A change of the learning rate by this amount or less is not applied.
+  double eps = 1e-8;
+  /// Uses the average of the last `window_size` metrics.
+  bool smooth = false;
+  std::int64_t window_size = 50;
+  /// Number of reductions at the lowest learning rate after which the schedule
+  /// starts again with the initial learning rate.
+  std::int64_t reset_start = 500;
+};
+
+/// Raises the learning rate while a metric improves, and lowers it while the
+/// metric does not. Each call to `step` is exactly one step, even after
+/// `prepare`, because the metric does not depend on the number of processes.
+class TRANSFORMERS_API GreedyLR : public accelerate::LRScheduler {
+ public:
+  explicit GreedyLR(
+      torch::optim::Optimizer& optimizer, const GreedyLROptions& options = {});
+
+  void step(double metric);
+  /// Throws `StateError`, because the metric is missing.
+  void step() override;
+
+  std::vector<double> get_lr() const override;
+  accelerate::Json state_dict() const override;
+  void load_state_dict(const accelerate::Json& state) override;
+
+ private:
+  double smoothed(double metric);
+  bool is_better(double metric) const;
+  void count(double metric);
+  void increase_lr();
+  void reduce_lr();
+  void reset();
+
+  GreedyLROptions options_;
+  double best_;
+  std::int64_t num_good_epochs_ = 0;
+  std::int64_t num_bad_epochs_ = 0;
+  std::int64_t cooldown_counter_ = 0;
+  std::int64_t warmup_counter_ = 0;
+  std::int64_t reset_start_;  // Reductions left until `reset`.
+  std::vector<double> window_;
+  double window_sum_ = 0;
+};
+
 /// Options for a schedule. Every schedule accepts `num_warmup_steps` and
 /// `num_training_steps`, even if it does not use them, so that a program can
 /// select the schedule by name at run time. Every other option is accepted only
@@ -73,6 +140,8 @@ struct SchedulerOptions {
   std::optional<double> min_lr_ratio = std::nullopt;
   /// reduce_lr_on_plateau: the options for `ReduceLROnPlateau`.
   std::optional<accelerate::ReduceLROnPlateauOptions> plateau = std::nullopt;
+  /// greedy: the options for `GreedyLR`.
+  std::optional<GreedyLROptions> greedy = std::nullopt;
 };
 
 /// A learning-rate schedule. `get_scheduler` creates it.
@@ -86,13 +155,14 @@ class TRANSFORMERS_API Scheduler : public accelerate::LRScheduler {
   Scheduler(
       torch::optim::Optimizer& optimizer,
       const accelerate::ReduceLROnPlateauOptions& options);
+  Scheduler(torch::optim::Optimizer& optimizer, const GreedyLROptions& options);
   ~Scheduler() override;
 
-  /// Same as `LRScheduler::step`, but throws `StateError` for the schedule
-  /// "reduce_lr_on_plateau", which needs a metric.
+  /// Same as `LRScheduler::step`, but throws `StateError` for the schedules
+  /// "reduce_lr_on_plateau" and "greedy", which need a metric.
   void step() override;
-  /// Takes one step of the schedule "reduce_lr_on_plateau". Throws `StateError`
-  /// for all other schedules.
+  /// Takes one step of the schedule "reduce_lr_on_plateau" or "greedy". Throws
+  /// `StateError` for all other schedules.
   void step(double metric);
 
   std::vector<double> get_lr() const override;
@@ -100,19 +170,22 @@ class TRANSFORMERS_API Scheduler : public accelerate::LRScheduler {
   void load_state_dict(const accelerate::Json& state) override;
 
  protected:
-  bool follows_position() const override { return plateau_ == nullptr; }
+  bool follows_position() const override { return by_metric() == nullptr; }
 
  private:
-  void follow_plateau();
+  /// Returns the schedule that needs a metric, or a null pointer.
+  accelerate::LRScheduler* by_metric() const;
+  void follow_metric();
 
   Factor factor_;
   std::unique_ptr<accelerate::ReduceLROnPlateau> plateau_;
+  std::unique_ptr<GreedyLR> greedy_;
 };
 
 /// Creates the schedule with this name: linear, cosine, cosine_with_restarts,
 /// polynomial, constant, constant_with_warmup, inverse_sqrt,
-/// reduce_lr_on_plateau, cosine_with_min_lr, cosine_warmup_with_min_lr or
-/// warmup_stable_decay.
+/// reduce_lr_on_plateau, cosine_with_min_lr, cosine_warmup_with_min_lr,
+/// warmup_stable_decay or greedy.
 ///
 /// Throws `ArgumentError` for an unknown name, for an option that is missing or
 /// out of range, and for an option that the schedule does not use.

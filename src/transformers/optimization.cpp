@@ -307,6 +307,7 @@ struct Entry {
 };
 
 constexpr const char* plateau_name = "reduce_lr_on_plateau";
+constexpr const char* greedy_name = "greedy";
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
@@ -331,7 +332,8 @@ const std::vector<Entry>& entries() {
         "num_stable_steps",
         "warmup_type",
         "decay_type",
-        "min_lr_ratio"}}};
+        "min_lr_ratio"}},
+      {greedy_name, nullptr, {"greedy"}}};
   return all;
 }
 
@@ -347,7 +349,7 @@ const Entry& entry(const std::string_view name) {
 }
 
 void refuse_unused(const Entry& entry, const SchedulerOptions& options) {
-  const std::array<std::pair<std::string_view, bool>, 13> specific{{
+  const std::array<std::pair<std::string_view, bool>, 14> specific{{
       {"num_cycles", options.num_cycles.has_value()},
       {"power", options.power.has_value()},
       {"lr_end", options.lr_end.has_value()},
@@ -361,6 +363,7 @@ void refuse_unused(const Entry& entry, const SchedulerOptions& options) {
       {"decay_type", options.decay_type.has_value()},
       {"min_lr_ratio", options.min_lr_ratio.has_value()},
       {"plateau", options.plateau.has_value()},
+      {"greedy", options.greedy.has_value()},
   }};
   const auto is_used = [&](const std::string_view option) {
     return std::find(entry.options.begin(), entry.options.end(), option) !=
@@ -389,37 +392,52 @@ Scheduler::Scheduler(
     : LRScheduler(optimizer),
       plateau_(
           std::make_unique<accelerate::ReduceLROnPlateau>(optimizer, options)) {
-  follow_plateau();
+  follow_metric();
+}
+
+Scheduler::Scheduler(
+    torch::optim::Optimizer& optimizer, const GreedyLROptions& options)
+    : LRScheduler(optimizer),
+      greedy_(std::make_unique<GreedyLR>(optimizer, options)) {
+  follow_metric();
 }
 
 Scheduler::~Scheduler() = default;
 
+accelerate::LRScheduler* Scheduler::by_metric() const {
+  return plateau_ ? static_cast<LRScheduler*>(plateau_.get()) : greedy_.get();
+}
+
 void Scheduler::step() {
-  if (plateau_) {
-    plateau_->step();  // Throws: the metric is missing.
+  if (LRScheduler* const schedule = by_metric()) {
+    schedule->step();  // Throws: the metric is missing.
   }
   LRScheduler::step();
 }
 
 void Scheduler::step(const double metric) {
-  if (!plateau_) {
+  if (by_metric() == nullptr) {
     throw accelerate::StateError(
         "this schedule does not use a metric",
         "call `step()` without a metric");
   }
-  plateau_->step(metric);
-  follow_plateau();
+  if (plateau_) {
+    plateau_->step(metric);
+  } else {
+    greedy_->step(metric);
+  }
+  follow_metric();
 }
 
-void Scheduler::follow_plateau() {
+void Scheduler::follow_metric() {
   last_lr_ = current_lr();
-  last_epoch_ = plateau_->last_epoch();
-  step_count_ = plateau_->step_count();
+  last_epoch_ = by_metric()->last_epoch();
+  step_count_ = by_metric()->step_count();
 }
 
 std::vector<double> Scheduler::get_lr() const {
-  if (plateau_) {
-    return plateau_->get_lr();
+  if (const LRScheduler* const schedule = by_metric()) {
+    return schedule->get_lr();
   }
   std::vector<double> rates = base_lrs_;
   for (double& rate : rates) {
@@ -429,16 +447,19 @@ std::vector<double> Scheduler::get_lr() const {
 }
 
 accelerate::Json Scheduler::state_dict() const {
-  return plateau_ ? plateau_->state_dict() : LRScheduler::state_dict();
+  const LRScheduler* const schedule = by_metric();
+  return schedule != nullptr ? schedule->state_dict()
+                             : LRScheduler::state_dict();
 }
 
 void Scheduler::load_state_dict(const accelerate::Json& state) {
-  if (!plateau_) {
+  LRScheduler* const schedule = by_metric();
+  if (schedule == nullptr) {
     LRScheduler::load_state_dict(state);
     return;
   }
-  plateau_->load_state_dict(state);
-  follow_plateau();
+  schedule->load_state_dict(state);
+  follow_metric();
 }
 
 std::vector<std::string> scheduler_names() {
@@ -455,6 +476,9 @@ Scheduler get_scheduler(
     const SchedulerOptions& options) {
   const Entry& chosen = entry(name);
   refuse_unused(chosen, options);
+  if (name == greedy_name) {
+    return Scheduler(optimizer, options.greedy.value_or(GreedyLROptions{}));
+  }
   if (chosen.factor == nullptr) {
     return Scheduler(
         optimizer,

@@ -96,10 +96,14 @@ at::Tensor yarn_F(
       rope.original_max_position_embeddings,
       rope,
       "original_max_position_embeddings"));
+  // As in Python, 0 stands for the default.
+  const auto rotations = [](std::optional<double> value, double otherwise) {
+    return value.value_or(0) != 0 ? *value : otherwise;
+  };
   double low =
-      yarn_channel(rope.beta_fast.value_or(32), rope, head_dim, context);
+      yarn_channel(rotations(rope.beta_fast, 32), rope, head_dim, context);
   double high =
-      yarn_channel(rope.beta_slow.value_or(1), rope, head_dim, context);
+      yarn_channel(rotations(rope.beta_slow, 1), rope, head_dim, context);
   if (rope.truncate.value_or(true)) {
     low = std::floor(low);
     high = std::ceil(high);
@@ -182,17 +186,24 @@ RotaryEmbedding::RotaryEmbedding(
   if (has_context && !rope.original_max_position_embeddings) {
     rope.original_max_position_embeddings = max_positions_;
   }
-  inv_freq_F_ = frequencies_F(0);
-  const auto factor = [&] {
-    return rope.factor.value_or(
-        static_cast<double>(max_positions_) /
-        static_cast<double>(*rope.original_max_position_embeddings));
-  };
-  if (rope.rope_type == "yarn") {
-    scaling_ = yarn_scaling(rope, factor());
-  } else if (rope.rope_type == "longrope") {
-    scaling_ = longrope_scaling(rope, factor());
+  if (has_context && *rope.original_max_position_embeddings < 1) {
+    throw ArgumentError(str_cat(
+        "`original_max_position_embeddings` is ",
+        *rope.original_max_position_embeddings,
+        "; it must be 1 or more"));
   }
+  inv_freq_F_ = frequencies_F(0);
+  if (rope.rope_type == "yarn") {
+    scaling_ = yarn_scaling(rope, context_factor());
+  } else if (rope.rope_type == "longrope") {
+    scaling_ = longrope_scaling(rope, context_factor());
+  }
+}
+
+double RotaryEmbedding::context_factor() const {
+  return parameters_.factor.value_or(
+      static_cast<double>(max_positions_) /
+      static_cast<double>(*parameters_.original_max_position_embeddings));
 }
 
 at::Tensor RotaryEmbedding::frequencies_F(std::int64_t length) const {
@@ -213,7 +224,7 @@ at::Tensor RotaryEmbedding::frequencies_F(std::int64_t length) const {
     return llama3_F(rope, head_dim_);
   }
   if (rope.rope_type == "yarn") {
-    return yarn_F(rope, head_dim_, needed(rope.factor, rope, "factor"));
+    return yarn_F(rope, head_dim_, context_factor());
   }
   if (rope.rope_type == "longrope") {
     return longrope_F(

@@ -34,6 +34,9 @@ class RotaryEmbedding {
       const at::Tensor& position_ids_BT, at::ScalarType dtype);
 
  private:
+  /// Returns `factor`; by default, how many times longer the context is than
+  /// the original one.
+  double context_factor() const;
   at::Tensor frequencies_F(std::int64_t length) const;
   void update_frequencies(const at::Tensor& position_ids_BT);
 

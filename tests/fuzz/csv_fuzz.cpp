@@ -9,8 +9,9 @@
 
 #include "accelerate/error.h"
 #include "base/text.h"
+#include "transformers/datasets/csv_cells.h"
 #include "transformers/datasets/csv_reader.h"
-#include "transformers/datasets/values.h"
+#include "transformers/datasets/csv_types.h"
 
 namespace {
 
@@ -39,10 +40,13 @@ std::string in_quotes(const std::string& text) {
 
 void check_types(const Record& record) {
   for (const std::string& text : record) {
-    transformers::datasets::TypeGuess guess;
-    guess.add(text);
-    expect(
-        transformers::datasets::parse_value(text, guess.result()).has_value());
+    transformers::datasets::TypeGuess guess("column", true);
+    guess.add(text, 0);
+    if (!guess.end_block([&](std::size_t) { return text; })) {
+      guess.end_file();
+      expect(transformers::datasets::parse_cell(text, guess.result(), true)
+                 .has_value());
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads CSV (RFC 4180) record by record, without copying.
+// Reads CSV record by record, without copying, as pandas does.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +15,25 @@ struct CsvFormat {
   bool quoting = true;
 };
 
-/// The text between two delimiters, without enclosing quotes.
+/// The text between two delimiters.
 struct CsvCell {
+  /// The text without enclosing quotes; if `has_quotes_inside`, everything from
+  /// the opening quote to the delimiter.
   std::string_view raw;
   std::size_t offset = 0;  ///< Of the first byte, or of the opening quote.
-  bool doubled_quotes = false;
+  bool has_quotes_inside = false;
 
   std::string text() const;
 };
 
-/// Iterates over the records in a text.
+/// Iterates over the records in a text. A line ends with LF, CRLF or CR.
 class CsvReader {
  public:
   /// Error messages name `source`. The text must outlive the reader.
   CsvReader(std::string_view text, const CsvFormat& format, std::string source);
 
-  /// Reads the next record that is not an empty line. Returns false at the end.
+  /// Reads the next record. Skips lines that are empty or contain only spaces
+  /// and tabs. Returns false at the end.
   ///
   /// Throws `FormatError` with the text `source:line:column: problem`.
   bool next();
@@ -40,14 +43,22 @@ class CsvReader {
   std::size_t record_offset() const { return record_; }
   /// Continues at `offset`, which must be the start of a record.
   void seek(std::size_t offset);
+  /// Returns the text of the cell that begins at `offset`, and continues there.
+  std::string text_at(std::size_t offset);
 
   /// Throws `FormatError` with the line and column of `offset` in the text.
-  [[noreturn]] void fail(std::size_t offset, const std::string& message) const;
+  [[noreturn]] void fail(
+      std::size_t offset,
+      const std::string& message,
+      const std::string& hint = {}) const;
 
  private:
+  bool skip_blank_line();
   void read_cell();
+  void read_plain_cell();
   void read_quoted_cell();
   bool at_line_end() const;
+  bool at_cell_end() const;
   void skip_line_end();
 
   std::string_view text_;
@@ -63,6 +74,7 @@ class CsvReader {
     const std::string& source,
     std::string_view text,
     std::size_t offset,
-    const std::string& message);
+    const std::string& message,
+    const std::string& hint = {});
 
 }  // namespace transformers::datasets

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "transformers/datasets/csv_cells.h"
 #include "transformers/datasets/csv_reader.h"
+#include "transformers/datasets/csv_types.h"
 #include "transformers/datasets/table.h"
 #include "transformers/datasets/text_files.h"
 #include "transformers/datasets/values.h"
@@ -15,28 +18,70 @@ namespace {
 
 using accelerate::str_cat;
 
+/// Names columns as pandas does: a column without a name is `Unnamed: <index>`,
+/// and the second column named `a` is `a.1`.
+std::vector<Column> column_names(const std::vector<CsvCell>& cells) {
+  std::vector<std::string> names;
+  std::vector<std::size_t> order;  // Named columns first.
+  std::vector<std::size_t> unnamed;
+  std::unordered_map<std::string, std::int64_t> in_header;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    names.push_back(cells[i].text());
+    (names[i].empty() ? unnamed : order).push_back(i);
+    if (names[i].empty()) {
+      names[i] = str_cat("Unnamed: ", i);
+    }
+    ++in_header[names[i]];
+  }
+  order.insert(order.end(), unnamed.begin(), unnamed.end());
+  std::unordered_map<std::string, std::int64_t> next_number;
+  for (const std::size_t i : order) {
+    const std::string base = names[i];
+    std::int64_t number = next_number[base];
+    while (number > 0) {
+      next_number[base] = number + 1;
+      names[i] = str_cat(base, ".", number);
+      number = in_header[names[i]] > 0 ? number + 1 : next_number[names[i]];
+    }
+    --in_header[base];
+    ++in_header[names[i]];
+    next_number[names[i]] = number + 1;
+  }
+  std::vector<Column> columns;
+  for (std::string& name : names) {
+    columns.push_back({std::move(name), ColumnType::string});
+  }
+  return columns;
+}
+
 class CsvTable : public Table {
  public:
   CsvTable(
       const Paths& paths,
       const CsvFormat& format,
       const LoadDatasetOptions& options)
-      : files_(paths), format_(format) {
+      : files_(paths),
+        format_(format),
+        keep_default_na_(options.keep_default_na) {
     for (const std::string& name : options.column_names) {
       columns_.push_back({name, ColumnType::string});
     }
     const bool has_header = columns_.empty();
+    std::vector<TypeGuess> guesses;
     for (std::size_t file = 0; file < files_.count(); ++file) {
-      scan(file, has_header, options);
+      CsvReader reader(files_.text(file), format_, files_.source(file));
+      if (has_header) {
+        read_header(reader, file);
+      }
+      scan(reader, file, options, guesses);
     }
     check_column_types(options, columns_);
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const auto explicit_type = options.column_types.find(columns_[i].name);
       columns_[i].type = explicit_type != options.column_types.end()
                              ? explicit_type->second
-                             : guesses_[i].result();
+                             : guesses[i].result();
     }
-    guesses_.clear();
   }
 
   std::int64_t rows() const override { return files_.rows(); }
@@ -47,19 +92,20 @@ class CsvTable : public Table {
     CsvReader reader(
         files_.text(location.file), format_, files_.source(location.file));
     reader.seek(location.offset);
-    if (!reader.next() || reader.cells().size() != columns_.size()) {
+    if (!reader.next() || reader.cells().size() > columns_.size()) {
       reader.fail(location.offset, "the file has changed since it was loaded");
     }
     std::vector<Value> values;
     values.reserve(columns_.size());
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      values.push_back(parse(reader, reader.cells()[i], columns_[i]));
+      values.push_back(parse(reader, cell_at(reader, i), columns_[i]));
     }
     return values;
   }
 
   std::string fingerprint() const override {
-    std::string format = str_cat("csv ", format_.delimiter, format_.quoting);
+    std::string format =
+        str_cat("csv 2 ", format_.delimiter, format_.quoting, keep_default_na_);
     for (const Column& column : columns_) {
       format += str_cat("\n", name_of(column.type), " ", column.name);
     }
@@ -68,29 +114,67 @@ class CsvTable : public Table {
 
  private:
   void scan(
-      std::size_t file, bool has_header, const LoadDatasetOptions& options) {
-    CsvReader reader(files_.text(file), format_, files_.source(file));
-    if (has_header) {
-      read_header(reader, file);
+      CsvReader& reader,
+      std::size_t file,
+      const LoadDatasetOptions& options,
+      std::vector<TypeGuess>& guesses) {
+    std::vector<const ColumnType*> explicit_types;
+    for (const Column& column : columns_) {
+      const auto found = options.column_types.find(column.name);
+      explicit_types.push_back(
+          found != options.column_types.end() ? &found->second : nullptr);
+      if (guesses.size() < explicit_types.size()) {
+        guesses.emplace_back(column.name, keep_default_na_);
+      }
     }
-    guesses_.resize(columns_.size());
-    std::vector<const ColumnType*> explicit_types(columns_.size());
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const auto found = options.column_types.find(columns_[i].name);
-      explicit_types[i] =
-          found != options.column_types.end() ? &found->second : nullptr;
-    }
-    while (reader.next()) {
+    for (std::int64_t row = 1; reader.next(); ++row) {
       check_width(reader);
       for (std::size_t i = 0; i < columns_.size(); ++i) {
-        const CsvCell& cell = reader.cells()[i];
+        const CsvCell cell = cell_at(reader, i);
         if (explicit_types[i] == nullptr) {
-          guesses_[i].add(cell.raw);
+          add(guesses[i], cell);
         } else {
           parse(reader, cell, {columns_[i].name, *explicit_types[i]});
         }
       }
       files_.add_row(file, reader.record_offset());
+      if (row % kCsvBlockRows == 0) {
+        end_block(file, reader, guesses);
+      }
+    }
+    end_block(file, reader, guesses);
+    for (TypeGuess& guess : guesses) {
+      guess.end_file();
+    }
+  }
+
+  /// Returns the cell of a column. Cells missing at the end of a row are empty.
+  static CsvCell cell_at(const CsvReader& reader, std::size_t column) {
+    return column < reader.cells().size()
+               ? reader.cells()[column]
+               : CsvCell{{}, reader.record_offset(), false};
+  }
+
+  static void add(TypeGuess& guess, const CsvCell& cell) {
+    if (cell.has_quotes_inside) {
+      guess.add(cell.text(), cell.offset);
+    } else {
+      guess.add(cell.raw, cell.offset);
+    }
+  }
+
+  void end_block(
+      std::size_t file,
+      const CsvReader& reader,
+      std::vector<TypeGuess>& guesses) const {
+    const auto text_at = [&](std::size_t offset) {
+      return CsvReader(files_.text(file), format_, files_.source(file))
+          .text_at(offset);
+    };
+    for (TypeGuess& guess : guesses) {
+      if (const auto problem = guess.end_block(text_at)) {
+        reader.fail(problem->offset, problem->message, problem->hint);
+      }
     }
   }
 
@@ -98,20 +182,7 @@ class CsvTable : public Table {
     if (!reader.next()) {
       reader.fail(0, "the file is empty; expected a header line");
     }
-    std::vector<Column> header;
-    for (const CsvCell& cell : reader.cells()) {
-      const std::string name = cell.text();
-      if (name.empty()) {
-        reader.fail(cell.offset, "the header has a column without a name");
-      }
-      for (const Column& earlier : header) {
-        if (earlier.name == name) {
-          reader.fail(
-              cell.offset, str_cat("the header names `", name, "` twice"));
-        }
-      }
-      header.push_back({name, ColumnType::string});
-    }
+    std::vector<Column> header = column_names(reader.cells());
     if (file > 0 && header != columns_) {
       reader.fail(
           reader.record_offset(),
@@ -122,25 +193,28 @@ class CsvTable : public Table {
 
   void check_width(const CsvReader& reader) const {
     const std::size_t cells = reader.cells().size();
-    if (cells == columns_.size()) {
+    if (cells <= columns_.size()) {
       return;
     }
-    const std::size_t first_extra = std::min(cells - 1, columns_.size());
     reader.fail(
-        reader.cells()[first_extra].offset,
+        reader.cells()[columns_.size()].offset,
         str_cat(
             "the row has ",
             cells,
-            cells == 1 ? " cell" : " cells",
-            ", but the table has ",
+            " cells, but the table has ",
             columns_.size(),
-            columns_.size() == 1 ? " column" : " columns"));
+            columns_.size() == 1 ? " column" : " columns"),
+        "name all columns, and enclose a cell that contains the delimiter in "
+        "quotes");
   }
 
-  static Value parse(
-      const CsvReader& reader, const CsvCell& cell, const Column& column) {
-    auto value = cell.doubled_quotes ? parse_value(cell.text(), column.type)
-                                     : parse_value(cell.raw, column.type);
+  Value parse(
+      const CsvReader& reader,
+      const CsvCell& cell,
+      const Column& column) const {
+    auto value = cell.has_quotes_inside
+                     ? parse_cell(cell.text(), column.type, keep_default_na_)
+                     : parse_cell(cell.raw, column.type, keep_default_na_);
     if (!value) {
       reader.fail(
           cell.offset,
@@ -157,8 +231,8 @@ class CsvTable : public Table {
 
   TextFiles files_;
   CsvFormat format_;
+  bool keep_default_na_;
   std::vector<Column> columns_;
-  std::vector<TypeGuess> guesses_;
 };
 
 void check_options(char delimiter, const LoadDatasetOptions& options) {

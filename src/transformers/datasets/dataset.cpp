@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "accelerate/error.h"
@@ -66,7 +67,7 @@ std::int64_t test_rows(const SplitOptions& options, std::int64_t size) {
   const double fraction = options.test_size.value_or(0.25);
   if (!(fraction > 0 && fraction < 1)) {
     throw ArgumentError(
-        str_cat("`test_size` is ", fraction, ", not between 0 and 1"),
+        str_cat("`test_size` is ", fraction, "; it must be between 0 and 1"),
         "to set a number of rows, use `test_rows`");
   }
   // Rounded up, as in Hugging Face Datasets.
@@ -84,39 +85,75 @@ std::int64_t test_rows(const SplitOptions& options, std::int64_t size) {
   return rows;
 }
 
-std::vector<Column> columns_of(const std::vector<Row>& rows) {
-  std::vector<Column> columns;
-  for (const auto& [name, value] : rows.front()) {
-    columns.push_back({name, ColumnType::string});
+/// Returns the values of a row in the order of `columns`. Returns nothing if
+/// the row has other columns.
+std::optional<std::vector<const Value*>> values_in_order(
+    const Row& row, const std::vector<Column>& columns) {
+  if (row.size() != columns.size()) {
+    return std::nullopt;
   }
-  for (Column& column : columns) {
-    std::optional<ColumnType> type;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!rows[i].contains(column.name) || rows[i].size() != columns.size()) {
-        throw ArgumentError(
-            str_cat("row ", i, " has different columns than row 0"));
+  std::unordered_map<std::string_view, const Value*> by_name;
+  std::vector<const Value*> values;
+  auto cell = row.begin();
+  for (const Column& column : columns) {
+    if (by_name.empty() && cell->first == column.name) {
+      values.push_back(&(cell++)->second);  // The usual case: the same order.
+      continue;
+    }
+    if (by_name.empty()) {
+      for (const auto& [name, value] : row) {
+        by_name.emplace(name, &value);
       }
-      const auto row_type = datasets::type_of(rows[i].at(column.name));
-      const auto common = type && row_type
-                              ? datasets::common_type(*type, *row_type)
-                          : type ? type
-                                 : row_type;
-      if (!common && type) {
+    }
+    const auto found = by_name.find(column.name);
+    if (found == by_name.end()) {
+      return std::nullopt;
+    }
+    values.push_back(found->second);
+  }
+  return values;
+}
+
+/// Sets the types of the columns and returns the values of all rows.
+std::vector<std::vector<Value>> values_of(
+    const std::vector<Row>& rows, std::vector<Column>& columns) {
+  std::vector<std::optional<ColumnType>> types(columns.size());
+  std::vector<std::vector<Value>> result(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto values = values_in_order(rows[i], columns);
+    if (!values) {
+      throw ArgumentError(
+          str_cat("row ", i, " has different columns than row 0"));
+    }
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      const Value& value = *(*values)[k];
+      const auto type = datasets::type_of(value);
+      const auto common = types[k] && type
+                              ? datasets::common_type(*types[k], *type)
+                          : types[k] ? types[k]
+                                     : type;
+      if (!common && types[k]) {
         throw ArgumentError(str_cat(
             "row ",
             i,
             ": column `",
-            column.name,
+            columns[k].name,
             "` is ",
-            datasets::described(*row_type),
+            datasets::described(*type),
             ", but in earlier rows it is ",
-            datasets::described(*type)));
+            datasets::described(*types[k])));
       }
-      type = common;
+      types[k] = common;
+      result[i].push_back(value);
     }
-    column.type = type.value_or(ColumnType::string);
   }
-  return columns;
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    columns[k].type = types[k].value_or(ColumnType::string);
+    for (auto& values : result) {
+      values[k] = datasets::as_type(std::move(values[k]), columns[k].type);
+    }
+  }
+  return result;
 }
 
 }  // namespace
@@ -128,15 +165,11 @@ Dataset Dataset::from_rows(const std::vector<Row>& rows) {
   if (rows.empty()) {
     throw ArgumentError("`from_rows` got no rows, so the columns are unknown");
   }
-  auto columns = columns_of(rows);
-  std::vector<std::vector<Value>> values;
-  values.reserve(rows.size());
-  for (const Row& row : rows) {
-    auto& list = values.emplace_back();
-    for (const Column& column : columns) {
-      list.push_back(datasets::as_type(row.at(column.name), column.type));
-    }
+  std::vector<Column> columns;
+  for (const auto& [name, value] : rows.front()) {
+    columns.push_back({name, ColumnType::string});
   }
+  auto values = values_of(rows, columns);
   return Dataset(std::make_shared<Impl>(
       datasets::rows_in_memory(std::move(columns), std::move(values))));
 }
@@ -168,9 +201,7 @@ std::string Dataset::fingerprint() const {
 Dataset Dataset::map(
     const std::function<Row(const Row&)>& function,
     const DatasetMapOptions& options) const {
-  for (const std::string& name : options.remove_columns) {
-    static_cast<void>(impl_->column_index(name));
-  }
+  static_cast<void>(impl_->column_indices(options.remove_columns));
   return Dataset(
       std::make_shared<Impl>(datasets::map_rows(*this, function, options)));
 }
@@ -246,8 +277,8 @@ Dataset Dataset::rename_column(
 
 Dataset Dataset::remove_columns(const std::vector<std::string>& names) const {
   std::vector<bool> removed(columns().size());
-  for (const std::string& name : names) {
-    removed[impl_->column_index(name)] = true;
+  for (const std::size_t index : impl_->column_indices(names)) {
+    removed[index] = true;
   }
   std::vector<std::size_t> indices;
   std::vector<std::string> kept;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/datasets/dataset_impl.h"
 
+#include <algorithm>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "accelerate/error.h"
 #include "base/hmac.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "transformers/datasets/row_builder.h"
 
 namespace transformers {
 
@@ -33,11 +36,12 @@ Row Dataset::Impl::get(std::int64_t index) const {
   }
   auto values = table_->read(
       indices_ ? (*indices_)[static_cast<std::size_t>(index)] : index);
-  Row row;
+  std::vector<Row::Cell> cells;
+  cells.reserve(columns_.size());
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    row.set(columns_[i].name, std::move(values[column_indices_[i]]));
+    cells.emplace_back(columns_[i].name, std::move(values[column_indices_[i]]));
   }
-  return row;
+  return datasets::RowBuilder::row(std::move(cells));
 }
 
 std::string Dataset::Impl::fingerprint() const {
@@ -80,12 +84,37 @@ std::shared_ptr<Dataset::Impl> Dataset::Impl::with_columns(
 }
 
 std::size_t Dataset::Impl::column_index(std::string_view column) const {
-  std::vector<std::string> names;
+  const auto found = std::find_if(
+      columns_.begin(), columns_.end(), [&](const Column& candidate) {
+        return candidate.name == column;
+      });
+  if (found == columns_.end()) {
+    refuse_column(column);
+  }
+  return static_cast<std::size_t>(found - columns_.begin());
+}
+
+std::vector<std::size_t> Dataset::Impl::column_indices(
+    const std::vector<std::string>& columns) const {
+  std::unordered_map<std::string_view, std::size_t> index_of;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    if (columns_[i].name == column) {
-      return i;
+    index_of.emplace(columns_[i].name, i);
+  }
+  std::vector<std::size_t> indices;
+  for (const std::string& column : columns) {
+    const auto found = index_of.find(column);
+    if (found == index_of.end()) {
+      refuse_column(column);
     }
-    names.push_back(columns_[i].name);
+    indices.push_back(found->second);
+  }
+  return indices;
+}
+
+void Dataset::Impl::refuse_column(std::string_view column) const {
+  std::vector<std::string> names;
+  for (const Column& existing : columns_) {
+    names.push_back(existing.name);
   }
   throw ArgumentError(
       str_cat(

@@ -30,10 +30,15 @@ class Dataset::Impl {
   std::shared_ptr<Impl> with_columns(
       const std::vector<std::size_t>& indices,
       const std::vector<std::string>& names) const;
-  /// Throws `ArgumentError` for an unknown column.
+  /// Return the indices of columns. Throw `ArgumentError` for an unknown
+  /// column.
   std::size_t column_index(std::string_view column) const;
+  std::vector<std::size_t> column_indices(
+      const std::vector<std::string>& columns) const;
 
  private:
+  [[noreturn]] void refuse_column(std::string_view column) const;
+
   datasets::TablePointer table_;
   Indices indices_;  // Null: all rows, in table order.
   std::vector<Column> columns_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "accelerate/error.h"
@@ -49,6 +50,23 @@ class MemoryTable : public Table {
   std::vector<std::vector<Value>> rows_;
 };
 
+[[noreturn]] void refuse_column_type(
+    const std::string& name, const std::vector<Column>& columns) {
+  std::vector<std::string> names;
+  for (const Column& column : columns) {
+    names.push_back(column.name);
+  }
+  throw ArgumentError(
+      str_cat(
+          "`column_types` names the column `",
+          name,
+          "`, but ",
+          names.empty()
+              ? "there are no columns"
+              : str_cat("the columns are ", accelerate::join(names, ", "))),
+      accelerate::did_you_mean(name, names));
+}
+
 }  // namespace
 
 TablePointer rows_in_memory(
@@ -58,21 +76,13 @@ TablePointer rows_in_memory(
 
 void check_column_types(
     const LoadDatasetOptions& options, const std::vector<Column>& columns) {
-  std::vector<std::string> names;
+  std::unordered_set<std::string_view> names;
   for (const Column& column : columns) {
-    names.push_back(column.name);
+    names.insert(column.name);
   }
   for (const auto& [name, type] : options.column_types) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      throw ArgumentError(
-          str_cat(
-              "`column_types` names the column `",
-              name,
-              "`, but ",
-              names.empty()
-                  ? "there are no columns"
-                  : str_cat("the columns are ", accelerate::join(names, ", "))),
-          accelerate::did_you_mean(name, names));
+    if (!names.contains(name)) {
+      refuse_column_type(name, columns);
     }
   }
 }
@@ -86,6 +96,7 @@ void refuse_csv_options(
   const char* option = !options.column_names.empty() ? "column_names"
                        : options.delimiter           ? "delimiter"
                        : !options.quoting            ? "quoting"
+                       : !options.keep_default_na    ? "keep_default_na"
                                                      : nullptr;
   if (option != nullptr) {
     throw ArgumentError(
@@ -105,7 +116,7 @@ datasets::TablePointer read_table(
   }
   if (format == "json") {
     refuse_csv_options(format, options);
-    return datasets::read_json_lines(paths, options);
+    return datasets::read_json(paths, options);
   }
   if (format == "text") {
     refuse_csv_options(format, options);

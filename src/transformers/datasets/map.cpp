@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// `Dataset::map`: applies a function to blocks of rows and writes a file.
+// `Dataset::map`: applies a function to blocks of rows and collects the
+// results.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+
+#include <unistd.h>
 
 #include "accelerate/error.h"
 #include "base/file_lock.h"
@@ -15,6 +21,7 @@
 #include "base/str_cat.h"
 #include "config/environment.h"
 #include "transformers/datasets/dataset_impl.h"
+#include "transformers/datasets/row_builder.h"
 #include "transformers/datasets/row_file.h"
 #include "transformers/datasets/values.h"
 #include "transformers/hugging_face_home.h"
@@ -98,7 +105,10 @@ class Schema {
 /// Writes blocks in order, although threads finish them in any order.
 class OrderedWriter {
  public:
-  explicit OrderedWriter(const std::filesystem::path& folder) : file_(folder) {}
+  OrderedWriter(
+      const std::filesystem::path& folder,
+      const std::optional<std::filesystem::path>& name)
+      : rows_(folder, name) {}
 
   /// Waits until all earlier blocks have been added, or until `stop`.
   void add(
@@ -122,7 +132,7 @@ class OrderedWriter {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       schema_.add(rows[i], first_row + static_cast<std::int64_t>(i));
     }
-    file_.append(bytes, sizes);
+    rows_.append(bytes, sizes);
     ++next_;
     turn_.notify_all();
   }
@@ -134,11 +144,9 @@ class OrderedWriter {
     turn_.notify_all();
   }
 
-  TablePointer finish(
-      const std::vector<Column>& columns_if_empty,
-      const std::optional<std::filesystem::path>& name) {
+  TablePointer finish(const std::vector<Column>& columns_if_empty) {
     auto columns = schema_.result();
-    return file_.finish(columns.empty() ? columns_if_empty : columns, name);
+    return rows_.finish(columns.empty() ? columns_if_empty : columns);
   }
 
  private:
@@ -147,23 +155,38 @@ class OrderedWriter {
   std::int64_t next_ = 0;
   bool stopped_ = false;
   Schema schema_;
-  RowFileWriter file_;
+  RowFileWriter rows_;
 };
 
-Row map_row(
-    const Dataset& dataset,
-    std::int64_t index,
-    const std::function<Row(const Row&)>& function,
-    const std::vector<std::string>& removed) {
-  Row row = dataset.get(index);
-  const Row result = function(row);
-  for (const std::string& name : removed) {
-    row.erase(name);
+/// Replaces and adds the columns of `result`, and leaves out `removed`.
+Row merged(
+    const Row& row,
+    const Row& result,
+    const std::unordered_set<std::string_view>& removed) {
+  std::unordered_map<std::string_view, const Value*> returned;
+  for (const auto& [name, value] : result) {
+    returned.emplace(name, &value);
+  }
+  std::vector<Row::Cell> cells;
+  cells.reserve(row.size() + result.size());
+  for (const auto& [name, value] : row) {
+    if (removed.contains(name)) {
+      continue;
+    }
+    const auto replacement = returned.find(name);
+    if (replacement == returned.end()) {
+      cells.emplace_back(name, value);
+    } else {
+      cells.emplace_back(name, *replacement->second);
+      returned.erase(replacement);
+    }
   }
   for (const auto& [name, value] : result) {
-    row.set(name, value);
+    if (returned.contains(name)) {
+      cells.emplace_back(name, value);
+    }
   }
-  return row;
+  return RowBuilder::row(std::move(cells));
 }
 
 TablePointer make_rows(
@@ -172,8 +195,10 @@ TablePointer make_rows(
     const DatasetMapOptions& options,
     const std::filesystem::path& folder,
     const std::optional<std::filesystem::path>& name) {
-  OrderedWriter writer(folder);
+  OrderedWriter writer(folder, name);
   const std::int64_t size = dataset.size();
+  const std::unordered_set<std::string_view> removed(
+      options.remove_columns.begin(), options.remove_columns.end());
   for_each_block(
       (size + kBlockRows - 1) / kBlockRows,
       options.num_threads,
@@ -183,8 +208,8 @@ TablePointer make_rows(
           const std::int64_t first = block * kBlockRows;
           const std::int64_t end = std::min(size, first + kBlockRows);
           for (std::int64_t i = first; i < end; ++i) {
-            rows.push_back(
-                map_row(dataset, i, function, options.remove_columns));
+            const Row row = dataset.get(i);
+            rows.push_back(merged(row, function(row), removed));
           }
           writer.add(block, first, rows);
         } catch (...) {
@@ -193,7 +218,7 @@ TablePointer make_rows(
         }
       });
   return writer.finish(
-      dataset.remove_columns(options.remove_columns).columns(), name);
+      dataset.remove_columns(options.remove_columns).columns());
 }
 
 std::filesystem::path cache_folder(const DatasetMapOptions& options) {
@@ -215,6 +240,24 @@ std::string cache_key(
     key += name + "\n";
   }
   return accelerate::sha256_hex(key).substr(0, 40);
+}
+
+/// Waits until no other process computes the same result. Returns nothing if
+/// the folder cannot be written; every process then computes the result itself.
+std::optional<accelerate::FileLock> lock_result(
+    const std::filesystem::path& folder,
+    const std::string& key,
+    double timeout_seconds) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error || ::access(folder.c_str(), W_OK) != 0) {
+    return std::nullopt;
+  }
+  return std::optional<accelerate::FileLock>(
+      std::in_place,
+      folder / (key + ".lock"),
+      std::chrono::milliseconds(
+          static_cast<std::int64_t>(timeout_seconds * 1000)));
 }
 
 /// Returns the cached rows, or nothing if the file is missing or unusable.
@@ -279,12 +322,9 @@ TablePointer map_rows(
   if (auto rows = find_rows(path)) {
     return rows;
   }
-  const accelerate::FileLock lock(
-      folder / (key + ".lock"),
-      std::chrono::milliseconds(
-          static_cast<std::int64_t>(options.lock_timeout_seconds * 1000)));
+  const auto lock = lock_result(folder, key, options.lock_timeout_seconds);
   if (auto rows = find_rows(path)) {
-    return rows;  // Another process has written it.
+    return rows;  // Another process has written the file.
   }
   return make_rows(dataset, function, options, folder, path);
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/datasets/row_file.h"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "accelerate/error.h"
@@ -32,7 +33,7 @@ using accelerate::str_cat;
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "accrows1";
-constexpr std::size_t kTail = 24;  // Two numbers and the magic.
+constexpr std::size_t kTail = 24;  // Two numbers and `kMagic`.
 
 template <typename Number>
 void append_number(std::string& bytes, Number number) {
@@ -41,7 +42,7 @@ void append_number(std::string& bytes, Number number) {
   bytes.append(raw, sizeof(Number));
 }
 
-/// Reads the bytes of a row, and never past their end.
+/// Reads the values in a row. Never reads past the end of the row.
 class Cursor {
  public:
   Cursor(std::string_view bytes, const std::string& source, std::size_t offset)
@@ -128,9 +129,12 @@ class Cursor {
 
 class RowFileTable : public Table {
  public:
-  RowFileTable(MappedFile file, std::string source)
-      : file_(std::move(file)), source_(std::move(source)) {
-    const std::string_view text = file_.text();
+  /// `owner` must keep `text` alive.
+  RowFileTable(
+      std::shared_ptr<const void> owner,
+      std::string_view text,
+      std::string source)
+      : owner_(std::move(owner)), text_(text), source_(std::move(source)) {
     if (text.size() < kMagic.size() + kTail || !text.starts_with(kMagic) ||
         !text.ends_with(kMagic)) {
       fail(0, "not a row file from `Dataset::map`");
@@ -138,16 +142,14 @@ class RowFileTable : public Table {
     const std::size_t tail = text.size() - kTail;
     std::uint64_t json_size = number_at(tail);
     std::uint64_t rows = number_at(tail + 8);
-    if (json_size > tail || rows > (tail - json_size) / 8) {
+    // The index has one entry more than there are rows.
+    const std::size_t most = tail - kMagic.size();
+    if (json_size > most || rows >= (most - json_size) / 8) {
       fail(tail, "more rows than the file can hold");
     }
     rows_ = static_cast<std::int64_t>(rows);
     const std::size_t json = tail - json_size;
-    const std::size_t index_size = (rows + 1) * 8;
-    if (index_size > json - kMagic.size()) {
-      fail(tail, "more rows than the file can hold");
-    }
-    index_ = json - index_size;
+    index_ = json - (rows + 1) * 8;
     read_columns(text.substr(json, json_size));
   }
 
@@ -161,7 +163,7 @@ class RowFileTable : public Table {
     if (begin > end || end > index_) {
       fail(entry, "a row is outside the file");
     }
-    Cursor cursor(file_.text().substr(begin, end - begin), source_, begin);
+    Cursor cursor(text_.substr(begin, end - begin), source_, begin);
     std::vector<Value> values;
     values.reserve(columns_.size());
     for (const Column& column : columns_) {
@@ -171,8 +173,7 @@ class RowFileTable : public Table {
   }
 
   std::string fingerprint() const override {
-    std::call_once(
-        hashed_, [&] { hash_ = accelerate::sha256_hex(file_.text()); });
+    std::call_once(hashed_, [&] { hash_ = accelerate::sha256_hex(text_); });
     return hash_;
   }
 
@@ -185,7 +186,7 @@ class RowFileTable : public Table {
 
   std::uint64_t number_at(std::size_t offset) const {
     std::uint64_t value = 0;
-    std::memcpy(&value, file_.text().data() + offset, sizeof(value));
+    std::memcpy(&value, text_.data() + offset, sizeof(value));
     return value;
   }
 
@@ -201,7 +202,8 @@ class RowFileTable : public Table {
     }
   }
 
-  MappedFile file_;
+  std::shared_ptr<const void> owner_;
+  std::string_view text_;
   std::string source_;
   std::vector<Column> columns_;
   std::int64_t rows_ = 0;
@@ -209,6 +211,11 @@ class RowFileTable : public Table {
   mutable std::once_flag hashed_;
   mutable std::string hash_;
 };
+
+TablePointer table_of(MappedFile file, const std::string& source) {
+  const auto owner = std::make_shared<const MappedFile>(std::move(file));
+  return std::make_shared<RowFileTable>(owner, owner->text(), source);
+}
 
 std::uint32_t checked_length(std::size_t size) {
   if (size > UINT32_MAX) {
@@ -252,52 +259,125 @@ void append_value(std::string& bytes, const Value& value) {
   std::visit(Appender{bytes}, value);
 }
 
-RowFileWriter::RowFileWriter(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    accelerate::throw_errno("create", folder, error.value());
-  }
-  std::string name = (folder / "rows.XXXXXX").string();
-  fd_.reset(::mkostemp(name.data(), O_CLOEXEC));
-  if (!fd_) {
-    accelerate::throw_errno("write in", folder, errno);
-  }
-  temporary_ = name;
-  write(std::string(kMagic));
-  offsets_.push_back(kMagic.size());
+RowFileWriter::RowFileWriter(
+    std::filesystem::path folder,
+    std::optional<std::filesystem::path> name,
+    RowFileLimits limits)
+    : folder_(std::move(folder)),
+      name_(std::move(name)),
+      limits_(std::move(limits)),
+      memory_(kMagic),
+      offsets_{kMagic.size()} {
 }
 
 RowFileWriter::~RowFileWriter() {
-  if (!temporary_.empty()) {
-    ::unlink(temporary_.c_str());
-  }
+  remove_file();
 }
 
-void RowFileWriter::write(const std::string& bytes) {
-  std::string_view left = bytes;
-  while (!left.empty()) {
-    const ssize_t written = ::write(fd_.get(), left.data(), left.size());
-    if (written < 0 && errno != EINTR) {
-      accelerate::throw_errno("write", temporary_, errno);
-    }
-    if (written > 0) {
-      left.remove_prefix(static_cast<std::size_t>(written));
-    }
+void RowFileWriter::remove_file() {
+  if (!temporary_.empty()) {
+    ::unlink(temporary_.c_str());
+    temporary_.clear();
   }
+  fd_.reset();
 }
 
 void RowFileWriter::append(
     const std::string& bytes, const std::vector<std::size_t>& sizes) {
-  write(bytes);
+  add(bytes);
   for (const std::size_t size : sizes) {
     offsets_.push_back(offsets_.back() + size);
   }
+  if (!fd_ && file_problem_.empty() && memory_.size() > limits_.memory_bytes) {
+    move_to_file();
+  }
 }
 
-TablePointer RowFileWriter::finish(
-    const std::vector<Column>& columns,
-    const std::optional<std::filesystem::path>& name) {
+void RowFileWriter::add(std::string_view bytes) {
+  if (fd_) {
+    write(bytes);
+  } else {
+    reserve_memory(memory_.size() + bytes.size());
+    memory_ += bytes;
+  }
+}
+
+void RowFileWriter::reserve_memory(std::size_t size) {
+  if (size <= memory_.capacity()) {
+    return;
+  }
+  const std::size_t capacity = std::max(size, 2 * memory_.capacity());
+  if (!file_problem_.empty() && capacity > limits_.available()) {
+    throw accelerate::IoError(
+        str_cat(
+            "the result of `map` does not fit in memory, and it cannot be "
+            "written to a file: ",
+            file_problem_),
+        "set `cache_dir`, or the environment variable HF_DATASETS_CACHE, to a "
+        "folder that can be written");
+  }
+  memory_.reserve(capacity);
+}
+
+void RowFileWriter::move_to_file() {
+  try {
+    open_file();
+    write(memory_);
+  } catch (const accelerate::IoError& error) {
+    remove_file();
+    file_problem_ = error.what();
+    return;
+  }
+  memory_ = {};
+}
+
+// A named file has the permissions that the umask allows. A temporary file is
+// private and loses its name at once, so that nothing remains of it.
+void RowFileWriter::open_file() {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error) {
+    accelerate::throw_errno("create", folder_, error.value());
+  }
+  if (!name_) {
+    std::string path = (folder_ / "rows.XXXXXX").string();
+    fd_.reset(::mkostemp(path.data(), O_CLOEXEC));
+    if (fd_) {
+      ::unlink(path.c_str());
+    }
+  }
+  constexpr int kAttempts = 100;  // A killed process leaves its file behind.
+  for (int attempt = 0; name_ && !fd_ && attempt < kAttempts; ++attempt) {
+    const std::string path =
+        str_cat(name_->string(), ".", ::getpid(), "-", attempt);
+    fd_.reset(::open(
+        path.c_str(),
+        O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+        0666));
+    if (fd_) {
+      temporary_ = path;
+    } else if (errno != EEXIST) {
+      break;
+    }
+  }
+  if (!fd_) {
+    accelerate::throw_errno("write in", folder_, errno);
+  }
+}
+
+void RowFileWriter::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) {
+      accelerate::throw_errno("write in", folder_, errno);
+    }
+    if (written > 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+}
+
+TablePointer RowFileWriter::finish(const std::vector<Column>& columns) {
   Json::Array list;
   for (const Column& column : columns) {
     list.push_back(Json::object(
@@ -310,15 +390,27 @@ TablePointer RowFileWriter::finish(
   append_number(end, std::uint64_t{json.size()});
   append_number(end, std::uint64_t{offsets_.size() - 1});
   end += kMagic;
-  write(end);
+  add(end);
 
-  const std::string source = name ? name->string() : temporary_.string();
-  auto table = std::make_shared<RowFileTable>(
+  if (name_ && !fd_ && file_problem_.empty()) {
+    move_to_file();
+  }
+  if (fd_) {
+    return table_in_file();
+  }
+  const auto owner = std::make_shared<const std::string>(std::move(memory_));
+  return std::make_shared<RowFileTable>(owner, *owner, "the result of `map`");
+}
+
+TablePointer RowFileWriter::table_in_file() {
+  const std::string source =
+      name_ ? name_->string() : (folder_ / "rows").string();
+  auto table = table_of(
       MappedFile(fd_.get(), source, MappedFile::Mode::read_only), source);
-  if (name) {
-    if (::fchmod(fd_.get(), 0644) != 0 || ::fsync(fd_.get()) != 0 ||
-        ::rename(temporary_.c_str(), name->c_str()) != 0) {
-      accelerate::throw_errno("write", *name, errno);
+  if (name_) {
+    if (::fsync(fd_.get()) != 0 ||
+        ::rename(temporary_.c_str(), name_->c_str()) != 0) {
+      accelerate::throw_errno("write", *name_, errno);
     }
     temporary_.clear();
   }
@@ -326,8 +418,7 @@ TablePointer RowFileWriter::finish(
 }
 
 TablePointer open_row_file(const std::filesystem::path& path) {
-  return std::make_shared<RowFileTable>(
-      MappedFile(path, MappedFile::Mode::read_only), path.string());
+  return table_of(MappedFile(path, MappedFile::Mode::read_only), path.string());
 }
 
 }  // namespace transformers::datasets

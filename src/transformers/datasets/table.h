@@ -32,8 +32,7 @@ using Paths = std::vector<std::filesystem::path>;
 
 TablePointer read_csv(
     const Paths& paths, char delimiter, const LoadDatasetOptions& options);
-TablePointer read_json_lines(
-    const Paths& paths, const LoadDatasetOptions& options);
+TablePointer read_json(const Paths& paths, const LoadDatasetOptions& options);
 TablePointer read_text_lines(const Paths& paths);
 TablePointer rows_in_memory(
     std::vector<Column> columns, std::vector<std::vector<Value>> rows);

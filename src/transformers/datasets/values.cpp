@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/datasets/values.h"
 
-#include <algorithm>
-#include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "accelerate/error.h"
-#include "base/text.h"
 
 namespace transformers {
 
@@ -31,55 +29,6 @@ std::string_view name_of(ColumnType type) {
 }
 
 namespace datasets {
-namespace {
-
-std::string_view without_plus(std::string_view text) {
-  const bool plus =
-      text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+';
-  return plus ? text.substr(1) : text;
-}
-
-std::optional<bool> parse_boolean(std::string_view text) {
-  if (text == "true" || text == "True" || text == "TRUE") {
-    return true;
-  }
-  if (text == "false" || text == "False" || text == "FALSE") {
-    return false;
-  }
-  return std::nullopt;
-}
-
-std::optional<double> parse_real(std::string_view text) {
-  double value = 0;
-  text = without_plus(text);
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end) {
-    return std::nullopt;
-  }
-  return value;
-}
-
-std::optional<std::int64_t> parse_integer(std::string_view text) {
-  return accelerate::parse_integer(without_plus(text));
-}
-
-// Integers of more than 63 bits would lose digits as floating-point numbers.
-bool only_digits(std::string_view text) {
-  text = without_plus(text);
-  if (text.starts_with('-')) {
-    text.remove_prefix(1);
-  }
-  return std::all_of(
-      text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-template <typename T>
-std::optional<Value> as_value(const std::optional<T>& parsed) {
-  return parsed ? std::optional<Value>(*parsed) : std::nullopt;
-}
-
-}  // namespace
 
 std::optional<ColumnType> type_of(const Value& value) {
   switch (value.index()) {
@@ -132,23 +81,12 @@ Value as_type(Value value, ColumnType type) {
   return value;
 }
 
-std::optional<Value> parse_value(std::string_view text, ColumnType type) {
-  if (type == ColumnType::string) {
-    return Value(std::string(text));
+std::optional<std::int64_t> whole(double value) {
+  constexpr double kLimit = 9223372036854775808.0;  // 2^63
+  if (!(value >= -kLimit && value < kLimit) || std::trunc(value) != value) {
+    return std::nullopt;
   }
-  if (text.empty()) {
-    return Value();
-  }
-  switch (type) {
-    case ColumnType::integer:
-      return as_value(parse_integer(text));
-    case ColumnType::real:
-      return as_value(parse_real(text));
-    case ColumnType::boolean:
-      return as_value(parse_boolean(text));
-    default:
-      return std::nullopt;
-  }
+  return static_cast<std::int64_t>(value);
 }
 
 std::string_view described(ColumnType type) {
@@ -169,27 +107,6 @@ std::string_view described(ColumnType type) {
       return "a list of numbers";
   }
   throw accelerate::InternalError("a column type has no description");
-}
-
-void TypeGuess::add(std::string_view text) {
-  if (text.empty() || !(integer_ || real_ || boolean_)) {
-    return;
-  }
-  seen_ = true;
-  const bool is_integer = parse_integer(text).has_value();
-  integer_ = integer_ && is_integer;
-  real_ = real_ && (is_integer || (!only_digits(text) && parse_real(text)));
-  boolean_ = boolean_ && parse_boolean(text).has_value();
-}
-
-ColumnType TypeGuess::result() const {
-  if (!seen_) {
-    return ColumnType::string;
-  }
-  return integer_   ? ColumnType::integer
-         : real_    ? ColumnType::real
-         : boolean_ ? ColumnType::boolean
-                    : ColumnType::string;
 }
 
 }  // namespace datasets

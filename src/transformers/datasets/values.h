@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Infers, checks and combines the types of cells.
+// Checks and combines the types of values.
 #pragma once
 
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "transformers/dataset.h"
@@ -21,25 +20,11 @@ std::optional<ColumnType> common_type(ColumnType first, ColumnType second);
 /// `common_type`).
 Value as_type(Value value, ColumnType type);
 
-/// Parses a value of a scalar type. Returns nothing if the text does not match
-/// the type. Empty text is a missing value, except for strings.
-std::optional<Value> parse_value(std::string_view text, ColumnType type);
+/// Returns the 64-bit integer with this value, if there is one.
+std::optional<std::int64_t> whole(double value);
 
 /// Returns a description of a type for error messages, such as "a 64-bit
 /// integer".
 std::string_view described(ColumnType type);
-
-/// Infers the type of a column from the text of its cells.
-class TypeGuess {
- public:
-  void add(std::string_view text);
-  ColumnType result() const;
-
- private:
-  bool seen_ = false;
-  bool integer_ = true;
-  bool real_ = true;
-  bool boolean_ = true;
-};
 
 }  // namespace transformers::datasets

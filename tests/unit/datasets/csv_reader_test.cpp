@@ -52,12 +52,19 @@ INSTANTIATE_TEST_SUITE_P(
         CsvCase{"CarriageReturns", "a,b\r\nc,d\r\n", {{"a", "b"}, {"c", "d"}}},
         CsvCase{"NoLastLineEnd", "a,b\nc,d", {{"a", "b"}, {"c", "d"}}},
         CsvCase{"LastCarriageReturnAlone", "a,b\r", {{"a", "b"}}},
-        CsvCase{"CarriageReturnInACell", "a\rb,c\n", {{"a\rb", "c"}}},
+        CsvCase{"OldMacLines", "a,b\rc\r\rd", {{"a", "b"}, {"c"}, {"d"}}},
+        CsvCase{"CarriageReturnInQuotes", "\"a\rb\",c", {{"a\rb", "c"}}},
         CsvCase{"EmptyCells", ",\n,,\n", {{"", ""}, {"", "", ""}}},
         CsvCase{"EmptyLines", "\n\r\na\n\n\nb\n\n", {{"a"}, {"b"}}},
+        CsvCase{"BlankLines", " \t \na\n \r \t\nb\n  ", {{"a"}, {"b"}}},
+        CsvCase{"BlankCells", " ,\n ,  \n", {{" ", ""}, {" ", "  "}}},
+        CsvCase{
+            "DelimiterIsNoSpace", "\t\n \t \n", {{"", ""}, {" ", " "}}, {'\t'}},
         CsvCase{"LastCellEmpty", "a,", {{"a", ""}}},
         CsvCase{"Quoted", "\"a,b\",c", {{"a,b", "c"}}},
         CsvCase{"DoubledQuotes", "\"a \"\"b\"\"\"", {{"a \"b\""}}},
+        CsvCase{"TextAfterAQuote", "\"a\"b\"c\" ,d", {{"ab\"c\" ", "d"}}},
+        CsvCase{"DoubledQuotesAndText", "\"a\"\"b\"c", {{"a\"bc"}}},
         CsvCase{"OnlyDoubledQuotes", "\"\"\"\"", {{"\""}}},
         CsvCase{"NewlineInQuotes", "\"a\nb\r\nc\",d\n", {{"a\nb\r\nc", "d"}}},
         CsvCase{"QuoteInsideACell", "a\"b,c\"\n", {{"a\"b", "c\""}}},
@@ -83,12 +90,18 @@ TEST(CsvReader, ReportsThePositionOfAnUnclosedQuote) {
       "f.csv:2:3: the quote that opens here is never closed");
 }
 
-TEST(CsvReader, ReportsThePositionOfTextAfterAQuote) {
+TEST(CsvReader, CountsEveryKindOfLineEnd) {
   EXPECT_EQ(
       accelerate::message_of<accelerate::FormatError>(
-          [] { records_of("a\r\n\"b\nb\" ,c\n"); }),
-      "f.csv:3:3: unexpected ` ` after a closing quote; double each quote "
-      "inside a cell");
+          [] { records_of("a\r\nb\rc\n\rd,\"e"); }),
+      "f.csv:5:3: the quote that opens here is never closed");
+}
+
+TEST(CsvReader, ReturnsTheTextOfACellAtAnOffset) {
+  CsvReader reader("a, ,\"b\"\"\"c\n", {}, "f.csv");
+
+  EXPECT_EQ(reader.text_at(2), " ");
+  EXPECT_EQ(reader.text_at(4), "b\"c");
 }
 
 TEST(CsvReader, ContinuesAtTheStartOfARecord) {

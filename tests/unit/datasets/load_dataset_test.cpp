@@ -61,20 +61,18 @@ INSTANTIATE_TEST_SUITE_P(
     ColumnTypeInference,
     testing::Values(
         InferenceCase{"Integers", "1,\n-2,\n+3,\n", integer},
-        InferenceCase{"IntegersAndGaps", "1,\n,x\n3,\n", integer},
+        InferenceCase{"IntegersAndGaps", "1,\n,x\n3,\n", real},
         InferenceCase{"Reals", "1.5,\n2,\n-1e3,\n", real},
         InferenceCase{"RealAfterInteger", "2,\n1.5,\n2,\n", real},
-        InferenceCase{"NotANumberIsReal", "nan,\n1,\n", real},
+        InferenceCase{"MissingWordIsNoText", "nan,\n1,\n", real},
         InferenceCase{"Booleans", "true,\nFalse,\nTRUE,\n", boolean},
         InferenceCase{"BooleansAndNumbers", "true,\n1,\n", string},
         InferenceCase{"Words", "1,\nx,\n", string},
         InferenceCase{"WordFirst", "x,\n1,\n2,\n", string},
-        InferenceCase{"OnlyGaps", ",x\n,y\n", string},
+        InferenceCase{"OnlyGaps", ",x\n,y\n", real},
         InferenceCase{"NoRows", "", string},
-        InferenceCase{
-            "TooLargeForAnInteger", "99999999999999999999,\n", string},
         InferenceCase{"LargestInteger", "9223372036854775807,\n", integer},
-        InferenceCase{"SpaceAround", " 1,\n", string},
+        InferenceCase{"SpaceAround", " 1,\n", integer},
         InferenceCase{"Hexadecimal", "0x10,\n", string},
         InferenceCase{"QuotedNumber", "\"7\",\n", integer}),
     [](const auto& test) { return test.param.name; });
@@ -83,10 +81,17 @@ TEST(LoadDataset, ReadsAnEmptyCellAsAMissingValue) {
   const auto data = load("csv", "n,s\n1,a\n,\n");
 
   EXPECT_EQ(data.get(1).at("n"), Value());
-  EXPECT_EQ(data.get(1).text("s"), "");
+  EXPECT_EQ(data.get(1).at("s"), Value());
   EXPECT_EQ(
-      message_of<ArgumentError>([&] { data.get(1).integer("n"); }),
-      "column `n` has no value in this row; expected a 64-bit integer");
+      message_of<ArgumentError>([&] { data.get(1).real("n"); }),
+      "column `n` has no value in this row; expected a number");
+}
+
+TEST(LoadDataset, KeepsWordsForMissingValuesAsTextIfAsked) {
+  const auto data = load("csv", "n,s\nNA,a\n1\n", {.keep_default_na = false});
+
+  EXPECT_EQ(data.get(0).text("n"), "NA");
+  EXPECT_EQ(data.get(1).text("s"), "");
 }
 
 TEST(LoadDataset, UsesExplicitTypes) {
@@ -95,6 +100,48 @@ TEST(LoadDataset, UsesExplicitTypes) {
 
   EXPECT_EQ(data.get(0).text("id"), "007");
   EXPECT_EQ(data.get(0).at("n"), Value(1.0));
+}
+
+TEST(LoadDataset, UsesExplicitTypesForValuesThatHaveNoType) {
+  const auto csv = load(
+      "csv",
+      "a,b,c,d\n9223372036854775808,9223372036854775808,7.0,\nNA,,,true\n",
+      {.column_types = {
+           {"a", string}, {"b", real}, {"c", integer}, {"d", boolean}}});
+  const auto json = load(
+      "json",
+      "{\"a\": \"2024-01-01\", \"b\": 2.0}\n",
+      {.column_types = {{"a", string}, {"b", integer}}});
+
+  EXPECT_EQ(
+      csv.get(0),
+      (Row{{"a", "9223372036854775808"}, {"b", 0x1p63}, {"c", 7}, {"d", {}}}));
+  EXPECT_EQ(csv.get(1), (Row{{"a", {}}, {"b", {}}, {"c", {}}, {"d", true}}));
+  EXPECT_EQ(json.get(0), (Row{{"a", "2024-01-01"}, {"b", 2}}));
+}
+
+TEST(LoadDataset, CombinesTheTypesOfFilesThatPythonRefusesToCombine) {
+  const auto load_files = [](const std::vector<std::string>& texts) {
+    const TemporaryDirectory folder;
+    std::vector<std::filesystem::path> paths;
+    for (const std::string& text : texts) {
+      paths.push_back(folder.write(std::to_string(paths.size()), text));
+    }
+    return load_dataset("csv", paths);
+  };
+  const std::string gaps = "a\n" + [] {
+    std::string text;
+    for (int i = 0; i < 10'000; ++i) {
+      text += "NA\n";
+    }
+    return text;
+  }();
+
+  EXPECT_EQ(load_files({"a\n1\n", "a\n0.5\n"}).get(0).at("a"), Value(1.0));
+  EXPECT_EQ(load_files({"a\n007\n", "a\nx\n"}).get(0).at("a"), Value("007"));
+  EXPECT_EQ(load_files({"a\nNA\n", "a\n1\n"}).get(1).at("a"), Value(1));
+  EXPECT_EQ(
+      load_files({gaps + "0.5\n", "a\n1\n"}).get(10'001).at("a"), Value(1.0));
 }
 
 TEST(LoadDataset, ReadsCsvWithoutAHeader) {
@@ -194,22 +241,50 @@ INSTANTIATE_TEST_SUITE_P(
             "",
             ":1:1: the file is empty; expected a header line"},
         BadFile{
-            "ShortRow",
-            "csv",
-            "a,b,c\n1,2,3\n4,5\n",
-            ":3:3: the row has 2 cells, but the table has 3 columns"},
-        BadFile{
             "LongRow",
             "csv",
             "a,b\n1,2,3\n",
             ":2:5: the row has 3 cells, but the table has 2 columns"},
         BadFile{
-            "NameTwice", "csv", "a,b,a\n", ":1:5: the header names `a` twice"},
-        BadFile{
-            "NoName",
+            "LargeInteger",
             "csv",
-            "a,,b\n",
-            ":1:3: the header has a column without a name"},
+            "a,b\n1,2\n3,99999999999999999999\n",
+            ":3:3: column `b`: `99999999999999999999` does not fit in a 64-bit "
+            "integer"},
+        BadFile{
+            "UnclosedList",
+            "json",
+            "[{\"a\": 1},\n",
+            ":1:1: the list that begins here is never closed"},
+        BadFile{
+            "TextAfterAList",
+            "json",
+            "[{\"a\": 1}]\n{}",
+            ":2:1: unexpected text after the list"},
+        BadFile{
+            "NoCommaInAList",
+            "json",
+            "[{\"a\": 1}\n {}]",
+            ":2:2: expected `,` or `]` after an element of the list"},
+        BadFile{"NoElementInAList", "json", "[{},,{}]", ":1:5: unexpected `,`"},
+        BadFile{
+            "SpaceBeforeAList",
+            "json",
+            " [{}]",
+            ":1:2: the file has space before the `[` of a list; remove it"},
+        BadFile{
+            "UnclosedObject",
+            "json",
+            "{\"a\": 1}\r{\"a\": 1",
+            ":2:8: syntax error while parsing object - unexpected end of "
+            "input; "
+            "expected '}'"},
+        BadFile{
+            "Dates",
+            "json",
+            "{\"a\": null}\n{\"a\": \"2024-01-01\"}\n",
+            ":2:1: column `a` holds nothing but dates or times such as "
+            "`2024-01-01`, which Python does not read as text"},
         BadFile{
             "NotUtf8",
             "csv",
@@ -232,25 +307,25 @@ INSTANTIATE_TEST_SUITE_P(
             "{\"a\": 1}\n{\"a\": }\n",
             ":2:7: syntax error while parsing value - unexpected '}'; expected "
             "'[', '{', or a literal"},
-        BadFile{"JsonNumber", "json", "1\n", ":1:1: expected an object"},
         BadFile{
-            "JsonList",
+            "JsonNumber", "json", "1\n", ":1:1: expected an object, found `1`"},
+        BadFile{
+            "JsonNumberInAList",
             "json",
-            "[{\"a\": 1}]\n",
-            ":1:1: expected an object, found a list; write one object per "
-            "line"},
+            "[{}, 1]\n",
+            ":1:6: expected an object, found `1`"},
         BadFile{
             "JsonObjectInside",
             "json",
             "{\"a\": {}}\n",
-            ":1:1: column `a` is an object; only text, numbers, booleans and "
-            "lists are supported"},
+            ":1:1: column `a` is `{}`, an object; only text, numbers, booleans "
+            "and lists of text or numbers are supported"},
         BadFile{
             "JsonMixedList",
             "json",
             "{\"a\": [1, \"x\"]}\n",
-            ":1:1: column `a` is a nested list or a list with elements of "
-            "different types"},
+            ":1:1: column `a` is `[1,\"x\"]`; a list must contain only text or "
+            "only numbers"},
         BadFile{
             "JsonOtherType",
             "json",

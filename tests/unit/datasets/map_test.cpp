@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include <gtest/gtest.h>
 
@@ -172,6 +176,68 @@ TEST_F(MapCache, LeavesNoFileAfterAnError) {
   }
 }
 
+std::filesystem::path folder_that_cannot_exist(
+    const TemporaryDirectory& folder) {
+  return folder.write("file", "") / "cache";
+}
+
+TEST(Map, KeepsASmallResultInMemory) {
+  const TemporaryDirectory folder;
+  const auto cache = folder.path() / "cache";
+
+  const auto data = letters(10).map(lengths, {.cache_dir = cache});
+
+  EXPECT_EQ(data.get(9).integers("ids").size(), 4U);
+  EXPECT_FALSE(std::filesystem::exists(cache));
+}
+
+TEST(Map, NeedsNoWritableFolder) {
+  const TemporaryDirectory folder;
+  const auto cache = folder_that_cannot_exist(folder);
+
+  const auto temporary = letters(10).map(lengths, {.cache_dir = cache});
+  const auto cached =
+      letters(10).map(lengths, {.fingerprint = "x", .cache_dir = cache});
+
+  EXPECT_EQ(temporary.get(9), cached.get(9));
+  EXPECT_EQ(temporary.fingerprint(), cached.fingerprint());
+}
+
+class Umask : public testing::TestWithParam<mode_t> {
+ protected:
+  ~Umask() override { ::umask(before_); }
+
+ private:
+  const mode_t before_ = ::umask(GetParam());
+};
+
+TEST_P(Umask, AppliesToCachedResults) {
+  const TemporaryDirectory folder;
+  const auto cache = folder.path() / "cache";
+
+  static_cast<void>(
+      letters(3).map(lengths, {.fingerprint = "x", .cache_dir = cache}));
+
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(cache)) {
+    if (entry.path().extension() == ".rows") {
+      ++files;
+      EXPECT_EQ(
+          static_cast<mode_t>(entry.status().permissions()),
+          0666 & ~GetParam());
+    }
+  }
+  EXPECT_EQ(files, 1);
+  EXPECT_EQ(
+      static_cast<mode_t>(std::filesystem::status(cache).permissions()),
+      0777 & ~GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Masks, Umask, testing::Values(077, 027, 022, 002), [](const auto& test) {
+      return "Mask" + std::to_string(test.param);
+    });
+
 TEST(Map, KeepsTheColumnsOfAnEmptyDataset) {
   const TemporaryDirectory folder;
   const auto empty = letters(3).select({});
@@ -205,6 +271,88 @@ TEST(Map, ReportsTheRowWithDifferentColumns) {
       }),
       "`map`: row 5: column `a` is a string, but in earlier rows it is a "
       "64-bit integer");
+}
+
+datasets::TablePointer write_rows(datasets::RowFileWriter& writer, int count) {
+  std::string bytes;
+  datasets::append_value(bytes, Value(std::string(100, 'x')));
+  for (int i = 0; i < count; ++i) {
+    writer.append(bytes, {bytes.size()});
+  }
+  return writer.finish({{"text", ColumnType::string}});
+}
+
+std::ptrdiff_t entries_in(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator entries(folder);
+  return std::distance(begin(entries), end(entries));
+}
+
+TEST(RowFile, IsWrittenWhenTheRowsExceedTheMemory) {
+  const TemporaryDirectory folder;
+  datasets::RowFileWriter small(
+      folder.path() / "small", std::nullopt, {.memory_bytes = 1000});
+  datasets::RowFileWriter large(
+      folder.path() / "large", std::nullopt, {.memory_bytes = 1000});
+
+  const auto few = write_rows(small, 3);
+  const auto many = write_rows(large, 300);
+
+  EXPECT_EQ(few->rows(), 3);
+  EXPECT_EQ(many->rows(), 300);
+  EXPECT_EQ(many->read(299), few->read(2));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "small"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "large"));
+  // The file has no name, so that nothing is left when the process is killed.
+  EXPECT_EQ(entries_in(folder.path() / "large"), 0);
+}
+
+TEST(RowFile, StaysInMemoryIfTheFolderCannotBeWritten) {
+  const TemporaryDirectory folder;
+  const auto cache = folder_that_cannot_exist(folder);
+  datasets::RowFileWriter writer(
+      cache, cache / "x.rows", {.memory_bytes = 1000});
+
+  const auto rows = write_rows(writer, 300);
+
+  EXPECT_EQ(rows->rows(), 300);
+  EXPECT_EQ(std::get<std::string>(rows->read(299)[0]).size(), 100U);
+}
+
+TEST(RowFile, ReportsAFolderThatCannotBeWrittenIfTheMemoryIsFull) {
+  const TemporaryDirectory folder;
+  const auto cache = folder_that_cannot_exist(folder);
+  datasets::RowFileWriter writer(
+      cache, std::nullopt, {.memory_bytes = 1000, .available = [] {
+                              return 50'000;
+                            }});
+
+  const auto message = message_of<accelerate::IoError>(
+      [&] { static_cast<void>(write_rows(writer, 3000)); });
+
+  EXPECT_TRUE(message.starts_with(
+      "the result of `map` does not fit in memory, and it cannot be written to "
+      "a file: cannot create " +
+      cache.string() + ": Not a directory"))
+      << message;
+}
+
+// A length of the columns that leaves less than 8 bytes before them.
+TEST(RowFile, RejectsColumnsThatBeginBeforeTheRows) {
+  const TemporaryDirectory folder;
+  const std::uint64_t rows = 0;
+  for (std::uint64_t begin = 0; begin < 16; ++begin) {
+    const std::uint64_t json = 32 - begin;
+    std::string text = "accrows1" + std::string(24, ' ');
+    text.append(reinterpret_cast<const char*>(&json), 8);
+    text.append(reinterpret_cast<const char*>(&rows), 8);
+    const auto path = folder.write("f", text + "accrows1");
+
+    EXPECT_EQ(
+        message_of<accelerate::FormatError>(
+            [&] { datasets::open_row_file(path); }),
+        path.string() + ": byte 32: more rows than the file can hold")
+        << begin;
+  }
 }
 
 TEST(RowFile, RejectsADifferentFormat) {

@@ -63,6 +63,48 @@ SchedulerOptions options_of(const Json& json) {
   return options;
 }
 
+std::vector<double> rates_of(const Json& json) {
+  std::vector<double> rates;
+  if (json.is_number()) {
+    return {json.as_double()};
+  }
+  for (const Json& rate : json.as_array()) {
+    rates.push_back(rate.as_double());
+  }
+  return rates;
+}
+
+GreedyLROptions greedy_options_of(const Json& json) {
+  GreedyLROptions options;
+  const auto read = [&](const char* name, auto& option, auto convert) {
+    if (const Json* value = json.find(name)) {
+      option = convert(*value);
+    }
+  };
+  const auto integer = [](const Json& value) { return value.as_integer(); };
+  const auto real = [](const Json& value) { return value.as_double(); };
+  read("mode", options.mode, [](const Json& value) {
+    return value.as_string() == "max" ? GreedyLROptions::Mode::max
+                                      : GreedyLROptions::Mode::min;
+  });
+  read("threshold_mode", options.threshold_mode, [](const Json& value) {
+    return value.as_string() == "rel" ? GreedyLROptions::ThresholdMode::rel
+                                      : GreedyLROptions::ThresholdMode::abs;
+  });
+  read("factor", options.factor, real);
+  read("patience", options.patience, integer);
+  read("threshold", options.threshold, real);
+  read("cooldown", options.cooldown, integer);
+  read("warmup", options.warmup, integer);
+  read("min_lr", options.min_lr, rates_of);
+  read("max_lr", options.max_lr, rates_of);
+  read("eps", options.eps, real);
+  read("smooth", options.smooth, [](const Json& v) { return v.as_bool(); });
+  read("window_size", options.window_size, integer);
+  read("reset_start", options.reset_start, integer);
+  return options;
+}
+
 Json golden_schedules() {
   const std::string path = ACCELERATE_GOLDEN "/schedulers.json";
   return Json::parse(accelerate::read_file(path, 1 << 20), {.source = path});
@@ -72,6 +114,9 @@ TEST(GetScheduler, SetsTheSameRatesAsHuggingFaceTransformers) {
   const Json cases = golden_schedules();
   ASSERT_GE(cases.size(), 20U);
   for (const Json& golden : cases.as_array()) {
+    if (golden.contains("metrics")) {
+      continue;  // See `GreedySetsTheSameRatesAsHuggingFaceTransformers`.
+    }
     SCOPED_TRACE(golden.at("name").as_string() + golden.at("options").dump());
     auto optimizer = two_groups();
     auto scheduler = get_scheduler(
@@ -85,6 +130,43 @@ TEST(GetScheduler, SetsTheSameRatesAsHuggingFaceTransformers) {
       scheduler.step();
     }
   }
+}
+
+TEST(GetScheduler, GreedySetsTheSameRatesAsHuggingFaceTransformers) {
+  const Json all = golden_schedules();
+  int cases = 0;
+  for (const Json& golden : all.as_array()) {
+    const Json* metrics = golden.find("metrics");
+    if (metrics == nullptr) {
+      continue;
+    }
+    ++cases;
+    SCOPED_TRACE(golden.at("options").dump());
+    const SchedulerOptions options{
+        .greedy = greedy_options_of(golden.at("options"))};
+    auto optimizer = two_groups();
+    auto scheduler = get_scheduler("greedy", optimizer, options);
+    for (std::size_t i = 0; i < metrics->size(); ++i) {
+      const Json& expected = golden.at("lr").at(i);
+      EXPECT_NEAR(
+          scheduler.get_last_lr()[0],
+          expected.at(std::size_t{0}).as_double(),
+          1e-15);
+      EXPECT_NEAR(
+          optimizer.param_groups()[1].options().get_lr(),
+          expected.at(1).as_double(),
+          1e-15);
+      scheduler.step(metrics->at(i).as_double());
+
+      // A schedule that continues from the state goes the same way.
+      auto other_optimizer = two_groups();
+      auto other = get_scheduler("greedy", other_optimizer, options);
+      other.load_state_dict(scheduler.state_dict());
+      ASSERT_EQ(other.state_dict(), scheduler.state_dict());
+      ASSERT_EQ(other.get_last_lr(), scheduler.get_last_lr());
+    }
+  }
+  EXPECT_EQ(cases, 7);
 }
 
 TEST(GetScheduler, EveryNameExceptPlateauIsInTheGoldenFile) {
@@ -133,6 +215,13 @@ TEST(GetScheduler, PlateauStepsWithAMetric) {
   EXPECT_THROW(scheduler.step(), StateError);
 }
 
+TEST(GetScheduler, GreedyNeedsAMetric) {
+  auto optimizer = two_groups();
+  auto scheduler = get_scheduler("greedy", optimizer);
+
+  EXPECT_THROW(scheduler.step(), StateError);
+}
+
 TEST(GetScheduler, OtherSchedulesRejectAMetric) {
   auto optimizer = two_groups();
   auto scheduler = get_scheduler("constant", optimizer);
@@ -160,6 +249,17 @@ TEST(GetScheduler, RejectsMissingUnusedAndInvalidOptions) {
       {"constant",
        {.plateau = accelerate::ReduceLROnPlateauOptions()},
        "`constant` does not use `plateau`"},
+      {"constant",
+       {.greedy = GreedyLROptions()},
+       "`constant` does not use `greedy`"},
+      {"greedy", {.power = 2.0}, "`greedy` does not use `power`"},
+      {"greedy", {.greedy = {{.factor = 1}}}, "`factor` is 1"},
+      {"greedy",
+       {.greedy = {{.min_lr = {0.1, 0.2, 0.3}}}},
+       "`min_lr` has 3 values, but the optimizer has 2 parameter groups"},
+      {"greedy",
+       {.greedy = {{.smooth = true, .window_size = 0}}},
+       "`window_size` is 0"},
       {"polynomial",
        {.num_warmup_steps = 0, .num_training_steps = 3, .lr_end = 0.5},
        "`lr_end` for the schedule `polynomial` is 0.5"},

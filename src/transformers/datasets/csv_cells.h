@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parses CSV cells as pandas does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "transformers/dataset.h"
+
+namespace transformers::datasets {
+
+/// Returns whether pandas reads this text as a missing value, such as `NA`.
+bool is_missing_word(std::string_view text);
+
+enum class IntegerSize {
+  none,        ///< The text is not an integer.
+  fits,        ///< In 64 bits.
+  large,       ///< Fits in 64 bits without a sign.
+  very_large,  ///< Does not fit.
+};
+
+struct ParsedInteger {
+  IntegerSize size = IntegerSize::none;
+  std::int64_t value = 0;  ///< If it fits.
+};
+
+/// Parse numbers, with or without spaces around them. Too large a real number
+/// is infinite.
+ParsedInteger parse_cell_integer(std::string_view text);
+std::optional<double> parse_cell_real(std::string_view text);
+/// Parses `true` and `false`, in any case.
+std::optional<bool> parse_cell_boolean(std::string_view text);
+
+/// Returns whether the text is a number with a minus sign, or begins like one.
+bool has_minus_sign(std::string_view text);
+
+/// Return whether Python writes the number as `text`. For real numbers that
+/// Python writes with an exponent, returns false.
+bool is_written_as(std::int64_t value, std::string_view text);
+bool is_written_as(double value, std::string_view text);
+
+/// Parses a value of a scalar type. Returns nothing if the text does not match
+/// the type. A whole number such as `2.0` is an integer, too. With
+/// `keep_default_na`, missing words are missing values.
+std::optional<Value> parse_cell(
+    std::string_view text, ColumnType type, bool keep_default_na);
+
+}  // namespace transformers::datasets

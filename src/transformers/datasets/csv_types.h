@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parses CSV cells and infers the types of CSV columns, as Hugging Face
+// Datasets does with pandas.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "transformers/dataset.h"
+
+namespace transformers::datasets {
+
+/// Hugging Face Datasets reads this many rows of a file at a time. The first
+/// block determines the types of the columns.
+inline constexpr std::int64_t kCsvBlockRows = 10'000;
+
+/// A cell that Python reads in a way that no column type can represent.
+struct CellProblem {
+  std::size_t offset = 0;
+  std::string message;
+  std::string hint;
+};
+
+/// Infers the type of one column from its cells.
+class TypeGuess {
+ public:
+  TypeGuess(std::string column, bool keep_default_na);
+
+  /// Adds a cell; `offset` is its position in the file.
+  void add(std::string_view text, std::size_t offset);
+  /// Ends a block of `kCsvBlockRows` rows, or the last block of a file. For
+  /// error messages, `text_at` must return the text of the cell at an offset.
+  std::optional<CellProblem> end_block(
+      const std::function<std::string(std::size_t)>& text_at);
+  void end_file();
+  ColumnType result() const;
+
+ private:
+  enum class Kind { no_rows, missing, integer, real, boolean, string };
+
+  /// How far pandas has come in reading the block as integers, see NOTE [Large
+  /// integers].
+  enum class IntegerStage { signed_integers, unsigned_integers, failed, ended };
+
+  /// What the cells of the current block have in common.
+  struct Block {
+    bool has_rows = false;
+    bool has_missing = false;
+    bool all_integers = true;
+    bool all_numbers = true;
+    bool all_booleans = true;
+    bool has_fraction = false;
+    // Offsets of the first cells of each kind.
+    std::optional<std::size_t> first;
+    std::optional<std::size_t> not_a_number;
+    std::optional<std::size_t> not_a_boolean;
+    std::optional<std::size_t> large;  // Does not fit in a 64-bit integer.
+    IntegerStage stage = IntegerStage::signed_integers;
+    // Cells whose text changes when their value is written as text.
+    std::optional<std::size_t> not_written_integer;
+    std::optional<std::size_t> not_written_real;
+    std::optional<std::size_t> not_written_boolean;
+
+    bool is_text() const { return !all_numbers && !all_booleans; }
+    Kind kind() const;
+    std::optional<std::size_t> unrepresentable() const;
+  };
+
+  void add_value(std::string_view text, std::size_t offset);
+  void advance_stage(std::string_view text, std::size_t offset);
+  void check_written_text(std::string_view text, std::size_t offset);
+  std::optional<CellProblem> merge(
+      Kind kind, const std::function<std::string(std::size_t)>& text_at);
+  std::string conflict(const std::string& text) const;
+  std::string changed_text(const std::string& text, Kind kind) const;
+
+  std::string column_;
+  bool keep_default_na_;
+  Block block_;
+  Kind file_ = Kind::no_rows;
+  bool has_fraction_ = false;  // In a later block of a file of integers.
+  Kind all_ = Kind::no_rows;
+};
+
+}  // namespace transformers::datasets

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Converts JSON values to cells and infers the types of JSON columns, as
+// Hugging Face Datasets does with Arrow.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "accelerate/json.h"
+#include "transformers/dataset.h"
+
+namespace transformers::datasets {
+
+/// Converts a JSON value to a cell. Returns nothing for objects, nested lists
+/// and lists with elements of different types.
+std::optional<Value> to_value(const accelerate::Json& json);
+
+/// Converts empty lists and numbers to the type of the column.
+Value as_column_value(Value value, ColumnType type);
+
+/// What is known about a column so far.
+class JsonColumn {
+ public:
+  explicit JsonColumn(std::optional<ColumnType> explicit_type)
+      : type_(explicit_type), is_explicit_(explicit_type.has_value()) {}
+
+  /// Adds a value. After the first part of the data, a column of integers stays
+  /// one if the other numbers are whole. Returns what is wrong with the value.
+  std::optional<std::string> add(const Value& value, bool is_first_part);
+
+  /// Notes whether all text in a part of the data is a time.
+  void add_text(const Value& value, std::size_t offset);
+
+  struct Time {
+    std::size_t offset = 0;
+    std::string text;
+  };
+
+  /// Ends a part of the data. Returns the first time if all text is a time.
+  std::optional<Time> end_part();
+
+  ColumnType type() const;
+
+ private:
+  bool is_whole(ColumnType type, const Value& value) const;
+  void add_text(const std::string& text, std::size_t offset);
+
+  std::optional<ColumnType> type_;
+  bool is_explicit_;
+  bool has_empty_list_ = false;
+  bool only_times_ = true;
+  std::optional<Time> first_time_;
+};
+
+}  // namespace transformers::datasets

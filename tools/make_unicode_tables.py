@@ -5,8 +5,8 @@
     tools/make_unicode_tables.py        (needs Python `tokenizers` 0.23)
 
 The stages of Hugging Face `tokenizers` use tables from different Unicode
-versions, so this script derives the tables from its behavior, one code point
-at a time. At run time utf8proc provides the decompositions, but only for the
+versions, so this script derives the tables from the behavior of the library,
+one code point at a time. At run time utf8proc provides the decompositions, but only for the
 code points listed here: newer utf8proc versions decompose more.
 """
 

@@ -121,7 +121,7 @@ offers() {
 missing_packages() {
   local libraries=(
     nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev
-    libutf8proc-dev libpcre2-dev libcurl4-openssl-dev libxxhash-dev
+    libutf8proc-dev libonig-dev libcurl4-openssl-dev libxxhash-dev
     libgtest-dev libgmock-dev libbenchmark-dev libzmq3-dev)
   if [ "$1" = full ]; then
     libraries+=(libopenmpi-dev openmpi-bin)
@@ -139,7 +139,7 @@ missing_packages() {
   if wants_pip && ! has_pip; then echo python3-pip; fi
 
   local installed package
-  # dpkg-query fails if it does not know one of the names; ignore that.
+  # dpkg-query fails if one of the names is unknown; ignore that.
   installed=$(dpkg-query -W -f '${Package}=${db:Status-Status}\n' \
     "${libraries[@]}" 2>/dev/null || true)
   for package in "${libraries[@]}"; do

@@ -120,8 +120,9 @@ class TRANSFORMERS_API Tokenizer {
   [[nodiscard]] const std::vector<std::string>& model_input_names() const;
 
   /// Returns the special token with this name: "bos_token", "eos_token",
-  /// "unk_token", "sep_token", "pad_token", "cls_token" or "mask_token".
-  /// Returns nothing if the tokenizer does not have this token.
+  /// "unk_token", "sep_token", "pad_token", "cls_token", "mask_token", or a
+  /// name that tokenizer_config.json defines, such as "image_token". Returns
+  /// nothing if the tokenizer does not have this token.
   [[nodiscard]] std::optional<std::string> special_token(
       std::string_view name) const;
   [[nodiscard]] std::optional<std::int64_t> special_token_id(
@@ -165,11 +166,15 @@ class TRANSFORMERS_API AutoTokenizer {
   /// Loads a tokenizer. `name_or_path` is a folder, the path of a
   /// tokenizer.json, or the name of a model on the Hub. A folder must contain
   /// tokenizer.json, or vocab.txt, or both vocab.json and merges.txt.
-  /// tokenizer_config.json and special_tokens_map.json are also read if they
-  /// exist.
+  /// tokenizer_config.json, special_tokens_map.json, added_tokens.json and
+  /// config.json are also read if they exist. `tokenizer_class` or `model_type`
+  /// in these files selects the tokenizer class, whose rules are those of
+  /// Hugging Face Transformers 5.
   ///
-  /// Throws `IoError` when the folder contains no tokenizer, and `FormatError`
-  /// with the file and the JSON path when a file is malformed.
+  /// Throws `IoError` when the folder contains no tokenizer, `FormatError` with
+  /// the file and the JSON path when a file is malformed, and
+  /// `UnsupportedError` with the name of the class when the class is not
+  /// supported.
   [[nodiscard]] static Tokenizer from_pretrained(
       const std::string& name_or_path, const TokenizerOptions& options = {});
 };

@@ -18,20 +18,24 @@ enum class Side { right, left };
 /// How rows are padded: `longest` (or `true`) pads to the length of the longest
 /// row in the batch, `max_length` pads to the option `max_length`, and
 /// `do_not_pad` (or `false`) does not pad. The names are also accepted as
-/// strings.
+/// strings. As in Python, `false` and `do_not_pad` differ in one way: with
+/// `false`, setting `max_length` turns on truncation.
 class TRANSFORMERS_API PaddingStrategy {
  public:
   enum Value { do_not_pad, longest, max_length };
 
   constexpr PaddingStrategy(Value value) : value_(value) {}  // NOLINT
   constexpr PaddingStrategy(bool pad)                        // NOLINT
-      : value_(pad ? longest : do_not_pad) {}
+      : value_(pad ? longest : do_not_pad), is_false_(!pad) {}
   /// Throws `ArgumentError` for an unknown name.
   PaddingStrategy(const char* name);  // NOLINT
   constexpr operator Value() const { return value_; }
+  /// Whether the strategy was given as `false`, not as `do_not_pad`.
+  constexpr bool is_false() const { return is_false_; }
 
  private:
   Value value_;
+  bool is_false_ = false;
 };
 
 /// Which text of a pair is shortened when the input is too long:
@@ -59,7 +63,7 @@ class TRANSFORMERS_API TruncationStrategy {
 struct TokenizerCallOptions {
   bool add_special_tokens = true;
   PaddingStrategy padding = false;
-  /// Default: `longest_first` if `max_length` is set and `padding` is off;
+  /// Default: `longest_first` if `max_length` is set and `padding` is `false`;
   /// otherwise `do_not_truncate`.
   std::optional<TruncationStrategy> truncation = std::nullopt;
   /// The maximum number of tokens in a row, including special tokens. Default:
@@ -108,7 +112,8 @@ struct TokenizerOptions {
   std::optional<Side> padding_side = std::nullopt;
   std::optional<Side> truncation_side = std::nullopt;
   std::optional<std::int64_t> model_max_length = std::nullopt;
-  /// Whether to insert a space before the first word (GPT-2, RoBERTa).
+  /// Whether to insert a space before the first word. Loading throws
+  /// `ArgumentError` when the tokenizer's class does not have this setting.
   std::optional<bool> add_prefix_space = std::nullopt;
   /// Special tokens by name, such as `{{"pad_token", "<|endoftext|>"}}`. A
   /// token that is not in the vocabulary is added to it.

@@ -67,7 +67,7 @@ class Elf:
         start, end = self._strings()
         table = bytes(self.data[start:end])
         for old, new in names.items():
-            # The string table may share a suffix of a longer string, but not for library names.
+            # An entry of the string table may be a suffix of a longer string, but library names never are.
             table = table.replace(b"\0" + old.encode() + b"\0", b"\0" + new.encode() + b"\0")
         self.data[start:end] = table
 

@@ -237,6 +237,22 @@ def splits(behavior, invert, digits):
     return tokenizer
 
 
+def empty_matches():
+    """Regular expressions that match between characters."""
+    tokenizer = word_level()
+    tokenizer.normalizer = normalizers.Sequence([
+        normalizers.Replace(Regex(r"(?<=\p{Han})(?=\p{Han})|^"), "_"),
+        normalizers.Replace(Regex(r"(?=[!?。])"), " q")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(r"(?=(\d{3})+(?!\d))"), "isolated"),
+        pre_tokenizers.Split(Regex(r"\b"), "merged_with_next"),
+        pre_tokenizers.Split(Regex(r"(?<=[a-z])(?=[A-Z])|\s+"), "removed")])
+    tokenizer.decoder = decoders.Replace(Regex(r"\b"), "|")
+    tokenizer.add_tokens([
+        AddedToken("hello", normalized=False), AddedToken("<mask>", normalized=False)])
+    return tokenizer
+
+
 def added_tokens():
     tokenizer = bert()
     tokenizer.add_tokens([
@@ -287,6 +303,7 @@ TOKENIZERS = {
     "split_next": lambda: splits("merged_with_next", True, False),
     "split_contiguous": lambda: splits("contiguous", False, True),
     "split_removed": lambda: splits("removed", True, False),
+    "empty_matches": empty_matches,
     "added_tokens": added_tokens,
     "byte_normalizer": byte_normalizer,
 }

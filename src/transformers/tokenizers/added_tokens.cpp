@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
 
 namespace transformers::tokenizers {
 
@@ -21,7 +25,9 @@ AddedToken read_added_token(const JsonNode& node) {
 }
 
 void TokenFinder::add(std::string_view text, std::size_t index) {
-  if (text.empty()) {
+  const std::uint32_t node = trie_.walk(Trie::kRoot, text);
+  if (text.empty() ||
+      (node != Trie::kNone && trie_.value(node) != Trie::kNone)) {
     return;
   }
   trie_.add(text, static_cast<std::uint32_t>(index));
@@ -69,20 +75,32 @@ std::size_t TokenFinder::longest_match(
 }
 
 std::uint32_t AddedTokens::add(AddedToken token, const Vocabulary& vocabulary) {
+  if (token.special) {
+    special_texts_.insert(token.content);
+  }
+  token.was_normalized = token.normalized;
   const auto existing = by_content_.find(token.content);
   if (existing != by_content_.end()) {
-    token.id = tokens_[existing->second].id;
-    tokens_[existing->second] = token;
-    return token.id;
+    AddedToken& previous = tokens_[existing->second];
+    token.id = previous.id;
+    token.was_normalized = token.normalized || previous.was_normalized;
+    previous = std::move(token);
+    return previous.id;
   }
   if (const auto id = vocabulary.find(token.content)) {
     token.id = *id;
   } else {
-    token.id = static_cast<std::uint32_t>(vocabulary.size());
-    for (const AddedToken& other : tokens_) {
-      token.id = std::max(token.id, other.id + 1);
-    }
+    token.id =
+        std::max(next_id_, static_cast<std::uint32_t>(vocabulary.size()));
   }
+  if (token.id > Vocabulary::kMaxId) {
+    throw accelerate::FormatError(accelerate::str_cat(
+        "an added token has the id ",
+        token.id,
+        "; the largest possible id is ",
+        Vocabulary::kMaxId));
+  }
+  next_id_ = std::max(next_id_, token.id + 1);
   by_content_.emplace(token.content, tokens_.size());
   by_id_[token.id] = tokens_.size();
   tokens_.push_back(std::move(token));
@@ -92,20 +110,26 @@ std::uint32_t AddedTokens::add(AddedToken token, const Vocabulary& vocabulary) {
 void AddedTokens::prepare(const Normalizer* normalizer) {
   before_normalization_ = TokenFinder();
   after_normalization_ = TokenFinder();
-  for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    tokens_[i].display = tokens_[i].content;
-    if (!tokens_[i].normalized) {
-      before_normalization_.add(tokens_[i].content, i);
-      continue;
-    }
-    AlignedText text;
-    text.assign(tokens_[i].content, 0, false);
-    if (normalizer != nullptr) {
+  // If two tokens have the same normalized text, the one with the smaller id is
+  // found.
+  std::vector<std::size_t> by_id(tokens_.size());
+  std::iota(by_id.begin(), by_id.end(), std::size_t{0});
+  std::sort(by_id.begin(), by_id.end(), [&](std::size_t a, std::size_t b) {
+    return tokens_[a].id < tokens_[b].id;
+  });
+  for (const std::size_t i : by_id) {
+    AddedToken& token = tokens_[i];
+    token.display = token.content;
+    if (token.was_normalized && normalizer != nullptr) {
+      AlignedText text;
+      text.assign(token.content, 0, false);
       normalizer->normalize(text);
+      token.display = std::move(text.text);
     }
-    after_normalization_.add(text.text, i);
-    if (!text.text.empty()) {
-      tokens_[i].display = text.text;
+    if (token.normalized) {
+      after_normalization_.add(token.display, i);
+    } else {
+      before_normalization_.add(token.content, i);
     }
   }
 }
@@ -157,7 +181,8 @@ void AddedTokens::split(
           return;
         }
         if (token.lstrip) {
-          // Stop at the last match, otherwise the time would be quadratic.
+          // Stops at the previous match. Otherwise, the running time would be
+          // quadratic.
           begin = done + spaces_before(
                              text.substr(done, begin - std::min(done, begin)),
                              begin - std::min(done, begin));
@@ -177,7 +202,7 @@ void AddedTokens::split(
 }
 
 const AddedToken* AddedTokens::find(std::string_view content) const {
-  const auto found = by_content_.find(std::string(content));
+  const auto found = by_content_.find(content);
   return found == by_content_.end() ? nullptr : &tokens_[found->second];
 }
 

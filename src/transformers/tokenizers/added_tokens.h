@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
+#include "transformers/tokenizers/hashing.h"
 #include "transformers/tokenizers/json_node.h"
 #include "transformers/tokenizers/normalizer.h"
 #include "transformers/tokenizers/trie.h"
@@ -25,13 +27,11 @@ struct AddedToken {
   bool normalized = true;
   bool special = false;
   /// The text that decoding writes: `content`, after normalization if
-  /// `normalized` is true.
+  /// `was_normalized` is true.
   std::string display = {};
-
-  /// Whether decoding may skip the token: it is special, and decoding would
-  /// write `content` unchanged.
-  bool is_skippable() const { return special && display == content; }
-  bool operator==(const AddedToken&) const = default;
+  /// Whether a token with this text was ever added with `normalized`. Decoding
+  /// then writes the normalized text, as in Hugging Face `tokenizers`.
+  bool was_normalized = false;
 };
 
 /// Reads the fields of one token (`content`, `lstrip`, …), except its id.
@@ -47,6 +47,7 @@ struct Segment {
 /// same position, the finder returns the longest one.
 class TokenFinder {
  public:
+  /// Adds a token. If two tokens have the same text, the first one is found.
   void add(std::string_view text, std::size_t index);
   bool empty() const { return first_bytes_.empty(); }
   /// Calls `on_match(begin, end, index)` for non-overlapping matches.
@@ -74,7 +75,8 @@ class TokenFinder {
 class AddedTokens {
  public:
   /// Adds a token, or replaces the token with the same text. Returns its id:
-  /// the vocabulary's id for the text, or else the next free id.
+  /// the vocabulary's id for the text, or else the next free id. Throws
+  /// `FormatError` when there are too many tokens.
   std::uint32_t add(AddedToken token, const Vocabulary& vocabulary);
   /// Prepares the search for tokens. Must be called after the last `add`.
   void prepare(const Normalizer* normalizer);
@@ -93,11 +95,26 @@ class AddedTokens {
   const AddedToken* find(std::string_view content) const;
   const AddedToken* find(std::uint32_t id) const;
   const std::vector<AddedToken>& all() const { return tokens_; }
+  /// Returns whether decoding may skip a token with this text: a special token
+  /// has, or had, this text.
+  bool is_special(std::string_view text) const {
+    return special_texts_.contains(text);
+  }
 
  private:
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return static_cast<std::size_t>(hash_bytes(text));
+    }
+  };
+
   std::vector<AddedToken> tokens_;
-  std::unordered_map<std::string, std::size_t> by_content_;
+  std::unordered_map<std::string, std::size_t, TextHash, std::equal_to<>>
+      by_content_;
   std::unordered_map<std::uint32_t, std::size_t> by_id_;
+  std::unordered_set<std::string, TextHash, std::equal_to<>> special_texts_;
+  std::uint32_t next_id_ = 0;  // The largest id plus one.
   TokenFinder before_normalization_;
   TokenFinder after_normalization_;
 };

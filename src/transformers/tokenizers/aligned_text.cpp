@@ -8,6 +8,7 @@ namespace transformers::tokenizers {
 void AlignedText::assign(
     std::string_view part, std::uint32_t offset, bool track) {
   text.assign(part);
+  offset_ = offset;
   tracked = track;
   spans.clear();
   if (!track) {
@@ -59,8 +60,7 @@ void transform(AlignedText& text, const std::vector<Change>& changes) {
     }
     if (text.tracked) {
       const std::size_t source_byte = change > 0 ? offset - 1 : offset;
-      const bool exists = source_byte < text.spans.size();
-      spans.resize(result.size(), exists ? text.spans[source_byte] : Span{});
+      spans.resize(result.size(), text.span_of(source_byte));
     }
   }
   text.text = std::move(result);

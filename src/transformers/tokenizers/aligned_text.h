@@ -24,17 +24,27 @@ struct Span {
 };
 
 /// A part of a sentence. If `tracked` is true, `spans` has one entry per byte
-/// of `text`: the range of the sentence's character that the byte comes
-/// from.
+/// of `text`: the byte range of the character in the sentence that the byte
+/// comes from.
 class AlignedText {
  public:
   /// Replaces the content with `part`, which begins at byte `offset` of the
   /// sentence.
   void assign(std::string_view part, std::uint32_t offset, bool track);
 
+  /// Returns the range that the byte `source_byte` comes from. A byte before
+  /// the first one is at the beginning of the part.
+  Span span_of(std::size_t source_byte) const {
+    return source_byte < spans.size() ? spans[source_byte]
+                                      : Span{offset_, offset_};
+  }
+
   std::string text;
   std::vector<Span> spans;
   bool tracked = false;
+
+ private:
+  std::uint32_t offset_ = 0;
 };
 
 /// A character of a rewritten text. `change` is 1 if the character is inserted,
@@ -90,10 +100,7 @@ class Rewriter {
  private:
   void align_to(std::size_t source_byte) {
     if (source_.tracked) {
-      const Span span = source_byte < source_.spans.size()
-                            ? source_.spans[source_byte]
-                            : Span{};
-      spans_.resize(text_.size(), span);
+      spans_.resize(text_.size(), source_.span_of(source_byte));
     }
   }
 

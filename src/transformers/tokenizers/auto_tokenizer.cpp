@@ -2,6 +2,7 @@
 // Loads and saves tokenizers.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "accelerate/error.h"
 #include "base/files.h"
@@ -9,8 +10,9 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "transformers/hub.h"
-#include "transformers/tokenizers/family.h"
+#include "transformers/tokenizers/class_pipeline.h"
 #include "transformers/tokenizers/legacy_files.h"
+#include "transformers/tokenizers/tokenizer_class.h"
 #include "transformers/tokenizers/tokenizer_impl.h"
 
 namespace transformers {
@@ -19,7 +21,9 @@ namespace {
 using accelerate::Json;
 using accelerate::str_cat;
 using tokenizers::Pipeline;
+using tokenizers::TokenizerClass;
 using tokenizers::TokenizerConfig;
+using tokenizers::TokenizerFolder;
 namespace fs = std::filesystem;
 
 Json read_json(const fs::path& path) {
@@ -40,103 +44,114 @@ const char* name_of(Side side) {
   return side == Side::left ? "left" : "right";
 }
 
-// The caller's options override the files.
-void override_config(const TokenizerOptions& options, Json& config_json) {
-  if (options.padding_side) {
-    config_json["padding_side"] = name_of(*options.padding_side);
+// Only a file with the usual name belongs to the other files in its folder.
+TokenizerFolder read_folder(const fs::path& file) {
+  const fs::path path = file.parent_path();
+  TokenizerFolder folder{.path = path};
+  if (file.filename() != "tokenizer.json") {
+    return folder;
   }
-  if (options.truncation_side) {
-    config_json["truncation_side"] = name_of(*options.truncation_side);
-  }
-  if (options.model_max_length) {
-    config_json["model_max_length"] = *options.model_max_length;
-  }
-  if (options.add_prefix_space) {
-    config_json["add_prefix_space"] = *options.add_prefix_space;
-  }
-  for (const auto& [name, token] : options.special_tokens) {
-    const auto& names = tokenizers::special_token_names();
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      throw accelerate::ArgumentError(
-          str_cat(
-              "special_tokens has the key `",
-              name,
-              "`, which is not the name of a special token"),
-          str_cat("use one of ", accelerate::join(names, ", ")));
-    }
-    config_json[name] = token;
-  }
+  folder.tokenizer_config = read_json(path / "tokenizer_config.json");
+  folder.special_tokens_map = read_json(path / "special_tokens_map.json");
+  folder.added_tokens = read_json(path / "added_tokens.json");
+  folder.model_config = read_json(path / "config.json");
+  return folder;
 }
 
-Json read_config_json(const fs::path& folder, const TokenizerOptions& options) {
-  Json config_json = read_json(folder / "tokenizer_config.json");
-  const Json map = read_json(folder / "special_tokens_map.json");
-  for (const std::string& name : tokenizers::special_token_names()) {
-    if (const Json* token = map.find(name);
-        token && !config_json.contains(name)) {
-      config_json[name] = *token;
-    }
-  }
-  override_config(options, config_json);
-  return config_json;
-}
-
-std::unique_ptr<Pipeline> read_pipeline_from(
-    const fs::path& folder,
-    const fs::path& file,
-    const Json& config_json,
-    const std::string& family) {
-  if (fs::exists(file)) {
-    const accelerate::MappedFile text(
-        file, accelerate::MappedFile::Mode::read_only);
-    return std::make_unique<Pipeline>(
-        tokenizers::read_pipeline(text.text(), file.string(), true));
-  }
-  auto pipeline = tokenizers::read_legacy_folder(folder, config_json, family);
-  if (pipeline == nullptr) {
-    throw accelerate::IoError(
+void check_options(
+    const TokenizerClass& kind, const TokenizerOptions& options) {
+  if (options.add_prefix_space && !kind.reads_prefix_space) {
+    throw accelerate::ArgumentError(
         str_cat(
-            "`",
-            folder.string(),
-            "` contains neither tokenizer.json, nor vocab.txt, nor vocab.json "
-            "with merges.txt"),
-        "pass a folder that `save_pretrained` wrote");
+            "add_prefix_space is set, but the tokenizer class `",
+            kind.name,
+            "` does not have this setting"),
+        "leave it out; tokenizer.json decides about the space");
   }
-  return pipeline;
 }
+
+// Reads the vocabulary and builds the tokenizer.
+class Loader {
+ public:
+  Loader(std::string name_or_path, fs::path file)
+      : name_or_path_(std::move(name_or_path)),
+        folder_(read_folder(file)),
+        file_(std::move(file)) {
+    if (fs::exists(file_)) {
+      mapped_.emplace(file_, accelerate::MappedFile::Mode::read_only);
+      json_ = tokenizers::split_tokenizer_json(
+          mapped_->text(), file_.string(), true);
+      folder_.tokenizer_json = &json_.description;
+    } else {
+      check_vocabulary();
+    }
+  }
+
+  std::shared_ptr<Tokenizer::Impl> load(const TokenizerOptions& options) {
+    const TokenizerClass& kind = tokenizers::choose_class(
+        {name_or_path_,
+         folder_,
+         mapped_ ? mapped_->text() : std::string_view()});
+    check_options(kind, options);
+    auto arguments = tokenizers::read_class_arguments(folder_, options);
+    const tokenizers::SavedCallSettings settings =
+        mapped_ ? tokenizers::read_call_settings(tokenizers::JsonNode(
+                      json_.description, file_.string(), "$"))
+                : tokenizers::SavedCallSettings();
+    tokenizers::complete_arguments(kind, settings, arguments);
+    auto config = tokenizers::read_tokenizer_config(kind, arguments);
+    auto pipeline = build(kind, arguments);
+    config.set_saved_class(
+        kind, tokenizers::rebuilds_post_processor(kind, arguments, *pipeline));
+    return std::make_shared<Tokenizer::Impl>(
+        std::move(config), std::move(pipeline));
+  }
+
+ private:
+  void check_vocabulary() const {
+    const auto exists = [&](const char* name) {
+      return fs::exists(folder_.path / name);
+    };
+    if (!exists("vocab.txt") &&
+        !(exists("vocab.json") && exists("merges.txt"))) {
+      throw accelerate::IoError(
+          str_cat(
+              "`",
+              folder_.path.string(),
+              "` contains neither tokenizer.json, nor vocab.txt, nor "
+              "vocab.json with merges.txt"),
+          "pass a folder that `save_pretrained` wrote");
+    }
+  }
+
+  std::unique_ptr<Pipeline> build(
+      const TokenizerClass& kind,
+      const tokenizers::ClassArguments& arguments) const {
+    if (mapped_) {
+      return tokenizers::build_class_pipeline(
+          kind, arguments, &json_.description, json_.model, file_.string());
+    }
+    const auto text = tokenizers::read_vocabulary_files(folder_.path, kind);
+    return tokenizers::build_class_pipeline(
+        kind, arguments, nullptr, text.model_text(), text.source);
+  }
+
+  std::string name_or_path_;
+  TokenizerFolder folder_;
+  fs::path file_;
+  std::optional<accelerate::MappedFile> mapped_;
+  tokenizers::TokenizerJson json_;
+};
 
 }  // namespace
 
 Tokenizer AutoTokenizer::from_pretrained(
     const std::string& name_or_path, const TokenizerOptions& options) {
-  const bool is_file = fs::is_regular_file(name_or_path);
-  const fs::path path = is_file
-                            ? fs::path(name_or_path)
-                            : hub::resolve_folder(name_or_path, options.hub);
-  const bool is_folder = !is_file;
-  const fs::path folder = is_folder ? path : path.parent_path();
-  const fs::path file = is_folder ? path / "tokenizer.json" : path;
-  Json config_json = read_config_json(folder, options);
-  std::string model_type;
-  const Json model = read_json(folder / "config.json");
-  if (const Json* type = model.find("model_type")) {
-    model_type = type->is_string() ? type->as_string() : "";
-  }
-  if (model_type.empty() && !fs::exists(file)) {
-    model_type = fs::exists(folder / "vocab.txt") ? "bert" : "gpt2";
-  }
-  TokenizerConfig config = tokenizers::read_tokenizer_config(
-      std::move(config_json),
-      (folder / "tokenizer_config.json").string(),
-      model_type);
-  const Json* class_name = config.json.find("tokenizer_class");
-  const auto& family = tokenizers::family_of(
-      class_name != nullptr && class_name->is_string() ? class_name->as_string()
-                                                       : model_type);
-  auto pipeline = read_pipeline_from(folder, file, config.json, family.name);
-  tokenizers::apply_tokenizer_config(config, *pipeline, fs::exists(file));
-  return Tokenizer(std::make_shared<Tokenizer::Impl>(
-      std::move(config), std::move(pipeline)));
+  const fs::path file =
+      fs::is_regular_file(name_or_path)
+          ? fs::path(name_or_path)
+          : hub::resolve_folder(name_or_path, options.hub) / "tokenizer.json";
+  return Tokenizer(Loader(name_or_path, file).load(options));
 }
 
 namespace {
@@ -187,21 +202,19 @@ Json tokenizer_config_json(
     added[std::to_string(token.id)] = token_json(token, false);
   }
   json["added_tokens_decoder"] = std::move(added);
-  for (const auto& [name, text] : config.special_tokens) {
-    json[name] = text;
+  for (const std::string& name : tokenizers::special_token_names()) {
+    const auto token = config.special_tokens.find(name);
+    if (token != config.special_tokens.end()) {
+      json[name] = token->second;
+    }
+  }
+  if (!config.extra_special_tokens.empty()) {
+    json.as_object().erase("additional_special_tokens");
+    json["extra_special_tokens"] = config.extra_special_tokens;
   }
   json["padding_side"] = name_of(config.padding_side);
   json["truncation_side"] = name_of(config.truncation_side);
   json["clean_up_tokenization_spaces"] = config.clean_up_tokenization_spaces;
-  if (!json.contains("tokenizer_class")) {
-    json["tokenizer_class"] = "PreTrainedTokenizerFast";
-    // That class does not know the input names by itself.
-    Json::Array names;
-    for (const std::string& name : config.model_input_names) {
-      names.push_back(name);
-    }
-    json["model_input_names"] = std::move(names);
-  }
   return json;
 }
 
@@ -210,8 +223,11 @@ Json tokenizer_config_json(
 void Tokenizer::save_pretrained(const fs::path& folder) const {
   const TokenizerConfig& config = impl_->config();
   Json map = Json::object();
-  for (const auto& [name, text] : config.special_tokens) {
-    map[name] = text;
+  for (const std::string& name : tokenizers::special_token_names()) {
+    const auto token = config.special_tokens.find(name);
+    if (token != config.special_tokens.end()) {
+      map[name] = token->second;
+    }
   }
   const auto write = [&](const char* name, const Json& json) {
     accelerate::write_file(folder / name, json.dump({.indent = 2}) + "\n");

@@ -51,8 +51,7 @@ accelerate::Json Bpe::merges_json() const {
 }
 
 bool Bpe::use_raw_bytes() {
-  if (!options_.continuing_subword_prefix.empty() ||
-      !options_.end_of_word_suffix.empty()) {
+  if (has_affixes()) {
     return false;
   }
   std::array<std::uint32_t, 256> ids;
@@ -67,6 +66,24 @@ bool Bpe::use_raw_bytes() {
   }
   byte_ids_ = ids;
   return true;
+}
+
+const CharacterIds& Bpe::character_ids() const {
+  return characters_.get(
+      [&] { return std::make_unique<CharacterIds>(vocabulary_); });
+}
+
+std::size_t Bpe::first_part(std::string_view piece) const {
+  // With `ignore_merges`, a part that is a token would become that token.
+  if (has_affixes() || options_.ignore_merges) {
+    return piece.size();
+  }
+  const BpeParts& parts = parts_.get([&] {
+    return byte_ids_
+               ? make_byte_parts(vocabulary_, merges_)
+               : make_character_parts(vocabulary_, merges_, character_ids());
+  });
+  return parts.first_part(piece);
 }
 
 bool Bpe::append_byte_tokens(
@@ -84,6 +101,8 @@ bool Bpe::append_byte_tokens(
 
 void Bpe::split_characters(
     std::string_view piece, std::vector<Symbol>& symbols) const {
+  const CharacterIds& characters = character_ids();
+  const bool affixes = has_affixes();
   std::string affixed;
   std::uint32_t pending_unknown_bytes = 0;  // Not yet added as a symbol.
   const auto flush = [&] {
@@ -93,24 +112,27 @@ void Bpe::split_characters(
     }
   };
   for (std::size_t at = 0; at < piece.size();) {
-    const std::size_t length =
-        utf8_length(static_cast<unsigned char>(piece[at]));
+    std::size_t length = 0;
+    const char32_t c = read_character(piece.data() + at, length);
     std::string_view text = piece.substr(at, length);
     const bool first = at == 0;
     at += length;
-    const bool last = at == piece.size();
-    if ((!first && !options_.continuing_subword_prefix.empty()) ||
-        (last && !options_.end_of_word_suffix.empty())) {
+    std::uint32_t id = CharacterIds::kNone;
+    if (!affixes) {
+      id = characters[c];
+    } else {
       affixed = first ? "" : options_.continuing_subword_prefix;
       affixed += text;
-      affixed += last ? options_.end_of_word_suffix : "";
+      affixed += at == piece.size() ? options_.end_of_word_suffix : "";
       text = affixed;
+      id = vocabulary_.find(text).value_or(CharacterIds::kNone);
     }
-    if (const auto id = vocabulary_.find(text)) {
+    if (id != CharacterIds::kNone) {
       flush();
-      symbols.push_back({*id, static_cast<std::uint32_t>(length)});
+      symbols.push_back({id, static_cast<std::uint32_t>(length)});
     } else if (options_.byte_fallback && append_byte_tokens(text, symbols)) {
-      // A pending unknown stays pending, as in Hugging Face `tokenizers`.
+      // A pending unknown symbol stays pending, as in Hugging Face
+      // `tokenizers`.
     } else if (unk_id_) {
       if (!options_.fuse_unk) {
         flush();

@@ -60,7 +60,7 @@ void sort_marks(std::vector<Change>& changes, std::size_t begin) {
   }
 }
 
-std::vector<Change> decompose(const std::string& text, bool compatibility) {
+std::vector<Change> decompose(std::string_view text, bool compatibility) {
   std::vector<Change> result;
   result.reserve(text.size());
   std::size_t marks = 0;  // Where the current run of marks begins.
@@ -97,13 +97,21 @@ class Compositions {
     const auto found = pairs_.find(key(first, second));
     return found == pairs_.end() ? 0 : found->second;
   }
+  /// Calls `each(character)` for the second character of each pair.
+  template <typename Each>
+  void for_each_second(Each each) const {
+    for (const auto& [pair, composed] : pairs_) {
+      each(static_cast<char32_t>(pair & 0xFFFFFFFF));
+    }
+  }
 
  private:
   static std::uint64_t key(char32_t first, char32_t second) {
     return (static_cast<std::uint64_t>(first) << 32) | second;
   }
-  // A character of n parts is composed of the composite of its first n - 1
-  // parts and the last part, so shorter decompositions are added first.
+  // A character with n parts is composed from two characters: the composition
+  // of its first n - 1 parts, and its last part. Shorter decompositions are
+  // therefore added first.
   Compositions() {
     for (int size = 2; size <= 4; ++size) {
       for (char32_t c = 0xC0; c < 0x2FA1E; ++c) {
@@ -178,19 +186,137 @@ std::vector<Change> recompose(const std::vector<Change>& parts) {
   return result;
 }
 
+bool composes(NormalForm form) {
+  return form == NormalForm::nfc || form == NormalForm::nfkc;
+}
+
+bool is_compatible(NormalForm form) {
+  return form == NormalForm::nfkc || form == NormalForm::nfkd;
+}
+
+std::vector<Change> normalized(std::string_view text, NormalForm form) {
+  std::vector<Change> changes = decompose(text, is_compatible(form));
+  return composes(form) ? recompose(changes) : changes;
+}
+
+// Which characters a form changes, or may compose with the character before.
+class UnstableCharacters {
+ public:
+  static const UnstableCharacters& get(NormalForm form) {
+    switch (form) {
+      case NormalForm::nfc: {
+        static const auto& table = *new UnstableCharacters(NormalForm::nfc);
+        return table;
+      }
+      case NormalForm::nfd: {
+        static const auto& table = *new UnstableCharacters(NormalForm::nfd);
+        return table;
+      }
+      case NormalForm::nfkc: {
+        static const auto& table = *new UnstableCharacters(NormalForm::nfkc);
+        return table;
+      }
+      case NormalForm::nfkd:
+        break;
+    }
+    static const auto& table = *new UnstableCharacters(NormalForm::nfkd);
+    return table;
+  }
+  bool contains(char32_t c) const { return c < kLimit && unstable_[c] != 0; }
+
+ private:
+  static constexpr char32_t kLimit = 0x30000;  // No larger one decomposes.
+
+  explicit UnstableCharacters(NormalForm form) : unstable_(kLimit) {
+    for (char32_t c = 0xA0; c < kLimit; ++c) {
+      unstable_[c] = changes(c, form) ? 1 : 0;
+    }
+    if (composes(form)) {
+      Compositions::get().for_each_second(
+          [&](char32_t c) { unstable_[c] = 1; });
+      for (char32_t jamo = 0x1161; jamo < 0x11C3; ++jamo) {
+        unstable_[jamo] = 1;
+      }
+    }
+  }
+  static bool changes(char32_t c, NormalForm form) {
+    if (!is_a(c, is_compatible(form) ? kCompatDecomposes : kDecomposes)) {
+      return false;
+    }
+    std::string text;
+    append_character(text, c);
+    const std::vector<Change> result = normalized(text, form);
+    return result.size() != 1 || result[0].character != c;
+  }
+
+  std::vector<std::uint8_t> unstable_;
+};
+
+// A part of a text that must be normalized; empty if there is none. The rest of
+// the text stays as it is, and does not influence the part: both the part and
+// the rest after it begin with a character that never changes or moves.
+Span next_unstable_part(
+    std::string_view text, std::size_t at, const UnstableCharacters& unstable) {
+  std::size_t begin = at;
+  bool found = false;
+  int last_class = 0;
+  while (at < text.size()) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      if (found) {
+        break;
+      }
+      begin = at++;
+      last_class = 0;
+      continue;
+    }
+    std::size_t length = 0;
+    const char32_t c = read_character(text.data() + at, length);
+    const int mark_class = combining_class(c);
+    const bool stable = !unstable.contains(c);
+    if (stable && mark_class == 0) {
+      if (found) {
+        break;
+      }
+      begin = at;
+    }
+    found = found || !stable || (mark_class != 0 && mark_class < last_class);
+    last_class = mark_class;
+    at += length;
+  }
+  return found
+             ? Span{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(at)}
+             : Span{};
+}
+
+void normalize_untracked(std::string& text, NormalForm form) {
+  const UnstableCharacters& unstable = UnstableCharacters::get(form);
+  std::string result;
+  std::size_t copied = 0;
+  for (Span part = next_unstable_part(text, 0, unstable); part.size() > 0;
+       part = next_unstable_part(text, copied, unstable)) {
+    result.append(text, copied, part.begin - copied);
+    const std::string_view view = text;
+    for (const Change& change :
+         normalized(view.substr(part.begin, part.size()), form)) {
+      append_character(result, change.character);
+    }
+    copied = part.end;
+  }
+  if (copied > 0) {
+    text = result.append(text, copied);
+  }
+}
+
 }  // namespace
 
 void normalize(AlignedText& text, NormalForm form) {
   if (is_ascii(text.text)) {
     return;
   }
-  const bool compatibility =
-      form == NormalForm::nfkc || form == NormalForm::nfkd;
-  std::vector<Change> changes = decompose(text.text, compatibility);
-  if (form == NormalForm::nfc || form == NormalForm::nfkc) {
-    changes = recompose(changes);
+  if (!text.tracked) {
+    return normalize_untracked(text.text, form);
   }
-  transform(text, changes);
+  transform(text, normalized(text.text, form));
 }
 
 }  // namespace transformers::tokenizers

@@ -14,9 +14,9 @@ namespace {
 using accelerate::ArgumentError;
 using accelerate::str_cat;
 
-// Enough for the words of most texts, and small enough that the frequent words
-// fit into the cache of one core.
-constexpr std::size_t kShortSlots = 1 << 16;
+// Enough for the words of a text in many languages: 8 MiB. The frequent words
+// fit into the cache of one core, and unused slots take no memory.
+constexpr std::size_t kShortSlots = 1 << 17;
 constexpr std::size_t kLongSlots = 1 << 14;
 constexpr std::size_t kMaxIdleWorkspaces = 16;
 
@@ -67,6 +67,38 @@ std::string subword_prefix_of(const accelerate::Json& description) {
   return prefix != nullptr && prefix->is_string() ? prefix->as_string() : "##";
 }
 
+// Returns the scanners of a byte-level pre-tokenizer, or of a sequence that
+// splits with scanners and ends with a byte-level pre-tokenizer. Returns
+// nothing for other stages.
+std::vector<Scanner> scanners_of(const PreTokenizer* stage) {
+  if (const auto* level = dynamic_cast<const ByteLevelPreTokenizer*>(stage)) {
+    return level->add_prefix_space ? std::vector<Scanner>()
+                                   : std::vector<Scanner>{level->scanner};
+  }
+  const auto* sequence = dynamic_cast<const PreTokenizerSequence*>(stage);
+  if (sequence == nullptr || sequence->parts.empty()) {
+    return {};
+  }
+  std::vector<Scanner> scanners;
+  for (std::size_t i = 0; i + 1 < sequence->parts.size(); ++i) {
+    const auto* split =
+        dynamic_cast<const ScannerSplit*>(sequence->parts[i].get());
+    if (split == nullptr) {
+      return {};
+    }
+    scanners.push_back(split->scanner);
+  }
+  const auto* level =
+      dynamic_cast<const ByteLevelPreTokenizer*>(sequence->parts.back().get());
+  if (level == nullptr || level->add_prefix_space) {
+    return {};
+  }
+  if (level->scanner != Scanner::none || scanners.empty()) {
+    scanners.push_back(level->scanner);
+  }
+  return scanners;
+}
+
 }  // namespace
 
 void Tokens::clear() {
@@ -110,29 +142,15 @@ Engine::Engine(std::unique_ptr<Pipeline> pipeline)
     subword_prefix_ = subword_prefix_of(pipeline_->description).size();
     return;
   }
-  if (!pipeline_->model_reads_raw_bytes || pipeline_->normalizer != nullptr) {
+  if (!pipeline_->model_reads_raw_bytes) {
     return;
   }
-  if (const auto* level = dynamic_cast<const ByteLevelPreTokenizer*>(stage)) {
-    if (!level->add_prefix_space) {
-      path_ = Path::bytes;
-      scanner_ = level->scanner;
-    }
-  } else if (
-      const auto* sequence = dynamic_cast<const PreTokenizerSequence*>(stage)) {
-    const auto* split =
-        sequence->parts.size() == 2
-            ? dynamic_cast<const ScannerSplit*>(sequence->parts.front().get())
-            : nullptr;
-    const auto* byte_level = dynamic_cast<const ByteLevelPreTokenizer*>(
-        sequence->parts.back().get());
-    if (split != nullptr && byte_level != nullptr &&
-        !byte_level->add_prefix_space && byte_level->scanner == Scanner::none) {
-      path_ = Path::bytes;
-      scanner_ = split->scanner;
-    }
+  scanners_ = scanners_of(stage);
+  if (scanners_.empty()) {
+    return;
   }
-  tracks_fast_ = path_ == Path::bytes;
+  path_ = Path::bytes;
+  tracks_fast_ = pipeline_->normalizer == nullptr;
 }
 
 EdgeSpaces Engine::edge_spaces_of(std::string_view token) const {
@@ -225,7 +243,10 @@ void Engine::encode_segment(
     Tokens& tokens) const {
   const std::string_view part = text.substr(range.begin, range.size());
   const AddedTokens& added = pipeline_->added_tokens;
-  if (!track && path_ != Path::general && added.has_none(true)) {
+  const bool needs_stages =
+      path_ == Path::general ||
+      (path_ == Path::bytes && pipeline_->normalizer != nullptr);
+  if (!track && !needs_stages && added.has_none(true)) {
     return encode_fast(part, workspace, tokens);
   }
   if (track && tracks_fast_ && added.has_none(true)) {
@@ -237,13 +258,23 @@ void Engine::encode_segment(
     pipeline_->normalizer->normalize(normalized);
   }
   workspace.pieces.begins_sentence = false;
-  const bool begins = !track && begins_sentence(text, range);
+  const bool begins = !track && path_ == Path::general &&
+                      pipeline_->pre_tokenizer != nullptr &&
+                      begins_sentence(text, range);
   workspace.normalized_segments.clear();
   added.split(normalized.text, true, workspace.normalized_segments);
   for (const Segment& segment : workspace.normalized_segments) {
     if (segment.token == nullptr) {
       workspace.pieces.begins_sentence = begins && segment.range.begin == 0;
-      encode_normalized(segment.range, workspace, tokens);
+      if (!track && path_ == Path::bytes) {
+        const std::string_view all = normalized.text;
+        encode_bytes(
+            all.substr(segment.range.begin, segment.range.size()),
+            workspace,
+            tokens);
+      } else {
+        encode_normalized(segment.range, workspace, tokens);
+      }
       continue;
     }
     const Span original =

@@ -137,7 +137,7 @@ class Engine {
 
   std::unique_ptr<Pipeline> pipeline_;
   Path path_ = Path::general;
-  Scanner scanner_ = Scanner::none;
+  std::vector<Scanner> scanners_;  // Of `Path::bytes`; not empty.
   bool lowercase_ = false;
   std::size_t subword_prefix_ = 0;  // Size of WordPiece's `##` in bytes.
   bool tracks_fast_ = false;        // Whether `track_fast` can be used.

@@ -62,13 +62,10 @@ void Engine::track_bytes(
   const char* end = text.data() + text.size();
   const bool trims = pipeline_->post_processor.trim_offsets;
   IdWriter out(tokens.ids, text.size() / 2);
-  TokenSink sink{workspace.scratch.ids};
-  scan(scanner_, text, [&](std::size_t from, std::size_t to) {
-    const std::string_view word = text.substr(from, to - from);
+  const auto add = [&](std::size_t from, std::size_t to) {
     const std::size_t first = out.size();
-    add_word(word, end, workspace, out, [&] {
-      pipeline_->model->tokenize(word, sink);
-    });
+    add_piece(
+        *pipeline_->model, text.substr(from, to - from), end, workspace, out);
     for (std::size_t i = first, at = from; i < out.size(); ++i) {
       const TokenExtent& extent = extent_of(out[i]);
       const Span span = whole_characters(text, at, at + extent.bytes);
@@ -80,11 +77,12 @@ void Engine::track_bytes(
       at += extent.bytes;
     }
     ++tokens.next_word;
-  });
+  };
+  scan_all(scanners_, text, 0, add);
 }
 
-// See `encode_bert`. ASCII letters and digits keep their offsets; other chunks
-// go through all stages.
+// See `encode_bert`. In chunks of plain ASCII, normalization does not change
+// offsets. Other chunks go through all stages.
 void Engine::track_bert(
     std::string_view text,
     std::uint32_t base,
@@ -108,7 +106,8 @@ void Engine::track_bert(
         });
         std::uint32_t at = chunk_begin;
         for (std::size_t i = first; i < out->size(); ++i) {
-          // The last token ends with the word; so does the unknown token.
+          // The last token ends where the word ends. This also holds for the
+          // unknown token, which covers the whole word.
           const std::size_t prefix = i == first ? 0 : subword_prefix_;
           const bool last = i + 1 == out->size();
           const auto next = static_cast<std::uint32_t>(

@@ -21,13 +21,11 @@ void Engine::encode_bytes(
     std::string_view text, Workspace& workspace, Tokens& tokens) const {
   const char* end = text.data() + text.size();
   IdWriter out(tokens.ids, text.size() / 2);
-  TokenSink sink{workspace.scratch.ids};
-  scan(scanner_, text, [&](std::size_t from, std::size_t to) {
-    const std::string_view word = text.substr(from, to - from);
-    add_word(word, end, workspace, out, [&] {
-      pipeline_->model->tokenize(word, sink);
-    });
-  });
+  const auto add = [&](std::size_t from, std::size_t to) {
+    add_piece(
+        *pipeline_->model, text.substr(from, to - from), end, workspace, out);
+  };
+  scan_all(scanners_, text, 0, add);
 }
 
 // Normalization never looks across a separator or ASCII punctuation, so the
@@ -70,18 +68,15 @@ void Engine::encode_bert_chunk(
 void Engine::encode_pieces(Workspace& workspace, Tokens& tokens) const {
   const Pieces& pieces = workspace.pieces;
   const AlignedText& text = pieces.text;
-  TokenSink sink{workspace.scratch.ids};
   if (!text.tracked) {
     const char* end = text.text.data() + text.text.size();
     IdWriter out(tokens.ids, text.text.size() / 2);
     for (const Span& piece : pieces.ranges) {
-      const std::string_view word = pieces.view(piece);
-      add_word(word, end, workspace, out, [&] {
-        pipeline_->model->tokenize(word, sink);
-      });
+      add_piece(*pipeline_->model, pieces.view(piece), end, workspace, out);
     }
     return;
   }
+  TokenSink sink{workspace.scratch.ids};
   std::vector<Span>& spans = workspace.scratch.offsets;
   sink.spans = &spans;
   for (const Span& piece : pieces.ranges) {
@@ -99,7 +94,7 @@ void Engine::encode_pieces(Workspace& workspace, Tokens& tokens) const {
       tokens.offsets.push_back({text.spans[from].begin, text.spans[to].end});
       if (pipeline_->post_processor.trim_offsets) {
         tokens.edge_spaces.push_back(edge_spaces_of(
-            pipeline_->model->vocabulary().text(id).value_or("")));
+            pipeline_->model->token_text(id, pieces.view(piece), spans[i])));
       }
     }
     ++tokens.next_word;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/tokenizers/legacy_files.h"
 
+#include <algorithm>
+
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "transformers/tokenizers/json_node.h"
+#include "transformers/tokenizers/unicode.h"
 
 namespace transformers::tokenizers {
 namespace {
@@ -37,15 +40,25 @@ void check_utf8(const std::string& text, const std::string& source) {
   }
 }
 
+std::string_view without_spaces_at_end(std::string_view line) {
+  while (!line.empty() && is_a(last_character(line), kSpace)) {
+    do {
+      line.remove_suffix(1);
+    } while (!line.empty() &&
+             (static_cast<unsigned char>(line.back()) & 0xC0) == 0x80);
+  }
+  return line;
+}
+
 // One token per line; the line number is the id. A token that appears twice
-// gets the later id, as in Hugging Face Transformers.
+// gets the later id, as in Hugging Face `tokenizers`.
 Json read_vocab_txt(const std::string& source) {
   const std::string text = read_file(source, kMaxFileBytes);
   check_utf8(text, source);
   Json::Object vocab;
   std::int64_t id = 0;
   for (const std::string_view line : lines_of(text)) {
-    vocab[line] = id++;
+    vocab[without_spaces_at_end(line)] = id++;
   }
   return vocab;
 }
@@ -77,163 +90,67 @@ Json read_merges_txt(const std::string& source) {
   return merges;
 }
 
-Json id_of(
-    const Json& vocab, const JsonNode& config, const std::string& token) {
-  const Json* id = vocab.find(token);
-  if (id == nullptr) {
-    throw FormatError(
-        str_cat(config.source(), ": the vocabulary lacks `", token, "`"));
+std::string join_names(const std::vector<const char*>& names) {
+  const std::vector<std::string> list(names.begin(), names.end());
+  return str_cat(
+      list.size() > 1 ? "both " : "", accelerate::join(list, " and "));
+}
+
+[[noreturn]] void throw_missing(
+    const fs::path& folder,
+    const TokenizerClass& kind,
+    const std::vector<const char*>& names) {
+  if (names.empty()) {
+    throw accelerate::IoError(
+        str_cat(
+            "`",
+            folder.string(),
+            "` has no tokenizer.json, which the tokenizer class `",
+            kind.name,
+            "` needs"),
+        "save the tokenizer with a current version of Hugging Face "
+        "Transformers");
   }
-  return *id;
-}
-
-Json special_piece(const std::string& token, int type_id) {
-  return Json::object(
-      {{"SpecialToken", Json::object({{"id", token}, {"type_id", type_id}})}});
-}
-
-Json sequence_piece(const char* name, int type_id) {
-  return Json::object(
-      {{"Sequence", Json::object({{"id", name}, {"type_id", type_id}})}});
-}
-
-std::string token_or_default(
-    const JsonNode& config,
-    const std::string& name,
-    const char* default_token) {
-  const auto node = config.find(name);
-  if (!node) {
-    return default_token;
-  }
-  return node->value().is_string() ? node->as_string()
-                                   : node->string("content");
-}
-
-Json bert_template(const JsonNode& config, const Json& vocab) {
-  const std::string cls = token_or_default(config, "cls_token", "[CLS]");
-  const std::string sep = token_or_default(config, "sep_token", "[SEP]");
-  Json tokens = Json::object();
-  for (const std::string& token : {cls, sep}) {
-    tokens[token] = Json::object(
-        {{"id", token},
-         {"ids", Json::array({id_of(vocab, config, token)})},
-         {"tokens", Json::array({token})}});
-  }
-  const Json single = Json::array(
-      {special_piece(cls, 0), sequence_piece("A", 0), special_piece(sep, 0)});
-  Json pair = single;
-  pair.push_back(sequence_piece("B", 1));
-  pair.push_back(special_piece(sep, 1));
-  return Json::object(
-      {{"type", "TemplateProcessing"},
-       {"single", single},
-       {"pair", pair},
-       {"special_tokens", tokens}});
-}
-
-Json optional_bool(const JsonNode& config, const char* key) {
-  const auto node = config.find(key);
-  return node ? Json(node->as_bool()) : Json();
-}
-
-Json describe_bert(const JsonNode& config, const Json& vocab) {
-  const bool lower = config.boolean("do_lower_case", true);
-  return Json::object(
-      {{"version", "1.0"},
-       {"truncation", nullptr},
-       {"padding", nullptr},
-       {"added_tokens", Json::array()},
-       {"normalizer",
-        Json::object(
-            {{"type", "BertNormalizer"},
-             {"clean_text", true},
-             {"handle_chinese_chars",
-              config.boolean("tokenize_chinese_chars", true)},
-             {"strip_accents", optional_bool(config, "strip_accents")},
-             {"lowercase", lower}})},
-       {"pre_tokenizer", Json::object({{"type", "BertPreTokenizer"}})},
-       {"post_processor", bert_template(config, vocab)},
-       {"decoder",
-        Json::object(
-            {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}})},
-       {"model",
-        Json::object(
-            {{"type", "WordPiece"},
-             {"unk_token", token_or_default(config, "unk_token", "[UNK]")},
-             {"continuing_subword_prefix", "##"},
-             {"max_input_chars_per_word", 100}})}});
-}
-
-Json roberta_processing(const JsonNode& config, const Json& vocab) {
-  const std::string cls = token_or_default(config, "cls_token", "<s>");
-  const std::string sep = token_or_default(config, "sep_token", "</s>");
-  return Json::object(
-      {{"type", "RobertaProcessing"},
-       {"sep", Json::array({sep, id_of(vocab, config, sep)})},
-       {"cls", Json::array({cls, id_of(vocab, config, cls)})},
-       {"trim_offsets", config.boolean("trim_offsets", true)},
-       {"add_prefix_space", config.boolean("add_prefix_space", false)}});
-}
-
-Json describe_byte_level(
-    const JsonNode& config, const Json& vocab, const std::string& family) {
-  const Json stage = Json::object(
-      {{"type", "ByteLevel"},
-       {"add_prefix_space", config.boolean("add_prefix_space", false)},
-       {"trim_offsets", true},
-       {"use_regex", true}});
-  return Json::object(
-      {{"version", "1.0"},
-       {"truncation", nullptr},
-       {"padding", nullptr},
-       {"added_tokens", Json::array()},
-       {"normalizer", nullptr},
-       {"pre_tokenizer", stage},
-       {"post_processor",
-        family == "roberta" ? roberta_processing(config, vocab) : Json()},
-       {"decoder",
-        Json::object(
-            {{"type", "ByteLevel"},
-             {"add_prefix_space", true},
-             {"trim_offsets", true},
-             {"use_regex", true}})},
-       {"model",
-        Json::object(
-            {{"type", "BPE"},
-             {"dropout", nullptr},
-             {"unk_token", nullptr},
-             {"continuing_subword_prefix", ""},
-             {"end_of_word_suffix", ""},
-             {"fuse_unk", false},
-             {"byte_fallback", false},
-             {"ignore_merges", false}})}});
+  throw accelerate::IoError(
+      str_cat(
+          "`",
+          folder.string(),
+          "` contains neither tokenizer.json nor ",
+          join_names(names),
+          ", which the tokenizer class `",
+          kind.name,
+          "` needs"),
+      "pass a folder that `save_pretrained` wrote");
 }
 
 }  // namespace
 
-std::unique_ptr<Pipeline> read_legacy_folder(
-    const fs::path& folder, const Json& config, const std::string& family) {
-  const JsonNode node(config, (folder / "tokenizer_config.json").string(), "$");
-  if (fs::exists(folder / "vocab.txt")) {
-    const std::string source = (folder / "vocab.txt").string();
-    const Json vocab = read_vocab_txt(source);
-    const std::string text = vocab.dump();
-    return std::make_unique<Pipeline>(
-        make_pipeline(describe_bert(node, vocab), {text, {}}, source));
+VocabularyText read_vocabulary_files(
+    const fs::path& folder, const TokenizerClass& kind) {
+  std::vector<const char*> names;
+  if (kind.files == VocabularyFiles::vocab_txt) {
+    names = {"vocab.txt"};
+  } else if (kind.files == VocabularyFiles::vocab_json_and_merges) {
+    names = {"vocab.json", "merges.txt"};
   }
-  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
-    const std::string source = (folder / "vocab.json").string();
-    const Json vocab = Json::parse(
-        read_file(source, kMaxFileBytes), {.source = source, .max_depth = 4});
-    const std::string vocab_text = vocab.dump();
-    const std::string merges_text =
-        read_merges_txt((folder / "merges.txt").string()).dump();
-    return std::make_unique<Pipeline>(make_pipeline(
-        describe_byte_level(node, vocab, family),
-        {vocab_text, merges_text},
-        source));
+  const auto exists = [&](const char* name) {
+    return fs::exists(folder / name);
+  };
+  if (names.empty() || !std::all_of(names.begin(), names.end(), exists)) {
+    throw_missing(folder, kind, names);
   }
-  return nullptr;
+  VocabularyText text;
+  text.source = (folder / names.front()).string();
+  if (kind.files == VocabularyFiles::vocab_txt) {
+    text.vocab = read_vocab_txt(text.source).dump();
+    return text;
+  }
+  text.vocab = Json::parse(
+                   read_file(text.source, kMaxFileBytes),
+                   {.source = text.source, .max_depth = 4})
+                   .dump();
+  text.merges = read_merges_txt((folder / "merges.txt").string()).dump();
+  return text;
 }
 
 }  // namespace transformers::tokenizers

@@ -2,7 +2,9 @@
 // SentencePiece's handling of spaces: replaces each with a visible character.
 #include "transformers/tokenizers/metaspace.h"
 
-#include "transformers/tokenizers/splitting.h"
+#include <algorithm>
+
+#include "transformers/tokenizers/pre_tokenizer.h"
 
 namespace transformers::tokenizers {
 
@@ -36,19 +38,12 @@ namespace {
 
 class Metaspace : public PreTokenizer {
  public:
-  explicit Metaspace(const JsonNode& node) : options_(read_metaspace(node)) {
-    std::size_t length = 0;
-    replacement_character_ =
-        read_character(options_.replacement.data(), length);
-  }
+  explicit Metaspace(const JsonNode& node) : options_(read_metaspace(node)) {}
 
   void split(Pieces& pieces) const override {
     replace_spaces(pieces);
     if (options_.split) {
-      split_at_characters(
-          pieces, SplitBehavior::merged_with_next, [&](char32_t c) {
-            return c == replacement_character_;
-          });
+      split_before_replacement(pieces);
     }
   }
 
@@ -89,8 +84,26 @@ class Metaspace : public PreTokenizer {
     out.finish();
   }
 
+  // Each replacement character begins a piece.
+  void split_before_replacement(Pieces& pieces) const {
+    std::vector<Span> result;
+    result.reserve(pieces.text.text.size() / 4 + pieces.ranges.size());
+    for (const Span& piece : pieces.ranges) {
+      const std::string_view view = pieces.view(piece);
+      std::size_t begin = 0;
+      while (begin < view.size()) {
+        const std::size_t end =
+            std::min(view.find(options_.replacement, begin + 1), view.size());
+        result.push_back(
+            {piece.begin + static_cast<std::uint32_t>(begin),
+             piece.begin + static_cast<std::uint32_t>(end)});
+        begin = end;
+      }
+    }
+    pieces.ranges.swap(result);
+  }
+
   MetaspaceOptions options_;
-  char32_t replacement_character_;
 };
 
 }  // namespace

@@ -16,6 +16,11 @@ accelerate::Json Model::vocab_json() const {
   return entries;
 }
 
+std::string_view Model::token_text(
+    std::uint32_t id, std::string_view, const Span&) const {
+  return vocabulary_.text(id).value_or("");
+}
+
 Vocabulary read_vocabulary(const ModelText& parts, const std::string& source) {
   Vocabulary vocabulary;
   const std::string_view text = parts.vocab;
@@ -45,10 +50,8 @@ Vocabulary read_vocabulary(const ModelText& parts, const std::string& source) {
   return vocabulary;
 }
 
-namespace {
-
 // Old files have no type.
-std::string type_of(const JsonNode& node, const ModelText& text) {
+std::string model_type_of(const JsonNode& node, const ModelText& text) {
   if (const auto type = node.find("type")) {
     return type->as_string();
   }
@@ -61,10 +64,8 @@ std::string type_of(const JsonNode& node, const ModelText& text) {
   return node.find("max_input_chars_per_word") ? "WordPiece" : "WordLevel";
 }
 
-}  // namespace
-
 std::unique_ptr<Model> make_model(const JsonNode& node, const ModelText& text) {
-  const std::string type = type_of(node, text);
+  const std::string type = model_type_of(node, text);
   if (text.vocab.empty()) {
     node.fail("the key `vocab` is missing");
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,12 +37,23 @@ class Model {
 
   /// Appends the tokens of a non-empty piece. Thread-safe.
   virtual void tokenize(std::string_view piece, TokenSink& sink) const = 0;
+  /// Returns the end of the first part of a non-empty piece such that the
+  /// tokens of the piece are those of this part followed by those of the rest.
+  /// Makes caching of long pieces possible. Thread-safe.
+  virtual std::size_t first_part(std::string_view piece) const {
+    return piece.size();
+  }
   /// Returns the name of the model type: "BPE", "WordPiece", …
   virtual std::string_view name() const = 0;
   /// Return the values of `$.model.vocab` and `$.model.merges` for saving the
   /// tokenizer. A model without merges returns null for the latter.
   virtual accelerate::Json vocab_json() const;
   virtual accelerate::Json merges_json() const { return {}; }
+
+  /// Returns the text of a token that `tokenize` returned for this part of a
+  /// piece.
+  virtual std::string_view token_text(
+      std::uint32_t id, std::string_view piece, const Span& part) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
@@ -58,6 +70,9 @@ struct ModelText {
   std::size_t merges_size = 0;
 };
 
+/// Returns the type of the model that `$.model` describes: "BPE", …
+std::string model_type_of(const JsonNode& node, const ModelText& text);
+
 /// Creates the model that `$.model` describes. `node` does not contain `vocab`
 /// and `merges`, which are read from `text`. Throws `FormatError` with the JSON
 /// path if the description is not valid.
@@ -70,6 +85,14 @@ std::unique_ptr<Model> make_word_level(
     const JsonNode& node, const ModelText& text);
 std::unique_ptr<Model> make_unigram(
     const JsonNode& node, const ModelText& text);
+
+/// Finds a token in the vocabulary of a Unigram model, `[["token", score], …]`.
+/// If `score` is set, the token must have this score. Returns its id.
+std::optional<std::uint32_t> find_in_unigram_vocabulary(
+    const ModelText& text,
+    const std::string& source,
+    std::string_view token,
+    std::optional<double> score);
 
 /// Reads a vocabulary in the form `{"token": id, …}`.
 Vocabulary read_vocabulary(const ModelText& text, const std::string& source);

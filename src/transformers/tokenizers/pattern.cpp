@@ -32,6 +32,7 @@ class StringPattern : public Pattern {
   explicit StringPattern(std::string needle) : needle_(std::move(needle)) {}
   void find(std::string_view text, std::vector<Span>& matches) const override {
     if (needle_.empty()) {
+      find_empty(text, matches);
       return;
     }
     for (std::size_t at = text.find(needle_); at != std::string_view::npos;
@@ -43,6 +44,19 @@ class StringPattern : public Pattern {
   }
 
  private:
+  // In Python the empty string matches before and after every character.
+  static void find_empty(std::string_view text, std::vector<Span>& matches) {
+    for (std::size_t at = 0; at < text.size();
+         at += utf8_length(static_cast<unsigned char>(text[at]))) {
+      const auto begin = static_cast<std::uint32_t>(at);
+      matches.push_back({begin, begin});
+    }
+    const auto end = static_cast<std::uint32_t>(text.size());
+    if (end > 0) {
+      matches.push_back({end, end});
+    }
+  }
+
   std::string needle_;
 };
 

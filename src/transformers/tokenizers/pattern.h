@@ -15,7 +15,8 @@ namespace transformers::tokenizers {
 class Pattern {
  public:
   virtual ~Pattern() = default;
-  /// Appends the non-empty matches in `text`, from left to right. Thread-safe.
+  /// Appends the matches in `text` from left to right, also empty ones. An
+  /// empty text has no matches. Thread-safe.
   virtual void find(
       std::string_view text, std::vector<Span>& matches) const = 0;
 };
@@ -24,8 +25,9 @@ class Pattern {
 /// hand-written scanners for the expressions of GPT-2, Llama 3 and Qwen 2.
 std::unique_ptr<Pattern> make_pattern(const JsonNode& node);
 
-/// Creates a pattern from a PCRE2 expression. Error messages name the path of
-/// `node`.
+/// Creates a pattern from a regular expression in Oniguruma's syntax. Error
+/// messages name the path of `node`. If matching needs more steps or memory
+/// than is reasonable, `find` throws a `FormatError` that names the expression.
 std::unique_ptr<Pattern> make_regex(
     const std::string& expression, const JsonNode& node);
 

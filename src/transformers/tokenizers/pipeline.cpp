@@ -16,14 +16,6 @@ namespace {
 // Tokenizer files are never nested more deeply.
 constexpr std::size_t kMaxDepth = 64;
 
-struct TokenizerJson {
-  Json description = Json::object();
-  std::string_view vocab;
-  std::string_view merges;
-  std::size_t vocab_size = 0;
-  std::size_t merges_size = 0;
-};
-
 Json parse_section(
     std::string_view text, const std::string& source, std::string_view path) {
   return Json::parse(
@@ -39,7 +31,7 @@ void insert_unique(
 }
 
 Json read_model(
-    JsonCursor& cursor, const std::string& source, TokenizerJson& parts) {
+    JsonCursor& cursor, const std::string& source, ModelText& parts) {
   Json model = Json::object();
   cursor.set_path("$.model");
   cursor.object([&](std::string_view key) {
@@ -64,20 +56,29 @@ Json read_model(
   return model;
 }
 
-TokenizerJson split_tokenizer_json(
-    std::string_view text, const std::string& source, bool mapped) {
-  TokenizerJson parts;
-  JsonCursor cursor(text, source, "$", mapped);
-  cursor.object([&](std::string_view key) {
-    const std::string name(key);
-    Json value =
-        name == "model" && cursor.peek() == '{'
-            ? read_model(cursor, source, parts)
-            : parse_section(cursor.skip(), source, str_cat("$.", name));
-    insert_unique(cursor, parts.description, name, std::move(value));
-  });
-  cursor.end();
-  return parts;
+void check_version(const JsonNode& root) {
+  if (!root.value().contains("version")) {
+    return;
+  }
+  const JsonNode version = root.at("version");
+  if (version.as_string() != "1.0") {
+    version.fail_unknown("version", version.as_string(), {"1.0"});
+  }
+}
+
+Side read_direction(const JsonNode& node) {
+  const std::string& name = node.as_string();
+  if (name != "Left" && name != "Right") {
+    node.fail_unknown("direction", name, {"Left", "Right"});
+  }
+  return name == "Left" ? Side::left : Side::right;
+}
+
+void check_count(const JsonNode& node) {
+  const std::int64_t count = node.as_integer();
+  if (count < 0) {
+    node.fail(str_cat("expected 0 or more, found ", count));
+  }
 }
 
 // Returns the last stage before the model if it maps bytes to characters.
@@ -114,11 +115,68 @@ void add_tokens(Pipeline& pipeline, const JsonNode& root) {
 
 }  // namespace
 
+TokenizerJson split_tokenizer_json(
+    std::string_view text, const std::string& source, bool mapped) {
+  TokenizerJson result;
+  result.model.mapped = mapped;
+  JsonCursor cursor(text, source, "$", mapped);
+  cursor.object([&](std::string_view key) {
+    const std::string name(key);
+    Json value =
+        name == "model" && cursor.peek() == '{'
+            ? read_model(cursor, source, result.model)
+            : parse_section(cursor.skip(), source, str_cat("$.", name));
+    insert_unique(cursor, result.description, name, std::move(value));
+  });
+  cursor.end();
+  check_version(JsonNode(result.description, source, "$"));
+  return result;
+}
+
+SavedCallSettings read_call_settings(const JsonNode& root) {
+  SavedCallSettings settings;
+  if (const auto truncation = root.find("truncation")) {
+    const std::string strategy = truncation->string("strategy");
+    if (strategy != "LongestFirst" && strategy != "OnlyFirst" &&
+        strategy != "OnlySecond") {
+      truncation->at("strategy")
+          .fail_unknown(
+              "truncation strategy",
+              strategy,
+              {"LongestFirst", "OnlyFirst", "OnlySecond"});
+    }
+    check_count(truncation->at("max_length"));
+    check_count(truncation->at("stride"));
+    settings.truncation_side = Side::right;
+    if (const auto direction = truncation->find("direction")) {
+      settings.truncation_side = read_direction(*direction);
+    }
+  }
+  if (const auto padding = root.find("padding")) {
+    const JsonNode strategy = padding->at("strategy");
+    if (strategy.value().is_object()) {
+      check_count(strategy.at("Fixed"));
+    } else if (strategy.as_string() != "BatchLongest") {
+      strategy.fail_unknown(
+          "padding strategy", strategy.as_string(), {"BatchLongest", "Fixed"});
+    }
+    if (const auto multiple = padding->find("pad_to_multiple_of")) {
+      check_count(*multiple);
+    }
+    check_count(padding->at("pad_id"));
+    check_count(padding->at("pad_type_id"));
+    settings.padding_side = read_direction(padding->at("direction"));
+    settings.pad_token = padding->string("pad_token");
+  }
+  return settings;
+}
+
 Pipeline make_pipeline(
     Json description, const ModelText& text, const std::string& source) {
   Pipeline pipeline;
   pipeline.description = std::move(description);
   const JsonNode root(pipeline.description, source, "$");
+  (void)read_call_settings(root);
   if (const auto node = root.find("normalizer")) {
     pipeline.normalizer = make_normalizer(*node);
   }
@@ -140,10 +198,7 @@ Pipeline make_pipeline(
 Pipeline read_pipeline(
     std::string_view text, const std::string& source, bool mapped) {
   TokenizerJson parts = split_tokenizer_json(text, source, mapped);
-  return make_pipeline(
-      std::move(parts.description),
-      {parts.vocab, parts.merges, mapped, parts.vocab_size, parts.merges_size},
-      source);
+  return make_pipeline(std::move(parts.description), parts.model, source);
 }
 
 }  // namespace transformers::tokenizers

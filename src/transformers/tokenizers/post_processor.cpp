@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/tokenizers/post_processor.h"
 
+#include <limits>
+
 #include "base/str_cat.h"
 #include "transformers/tokenizers/vocabulary.h"
 
@@ -29,105 +31,169 @@ TemplatePiece read_token(const JsonNode& node, std::int64_t type_id) {
   return {Kind::special, type_id, {read_id(parts[1])}};
 }
 
-std::vector<std::uint32_t> special_ids(
-    const JsonNode& node, const JsonNode& name) {
+// Templates have fewer than ten pieces, and a piece is one token. The limits
+// keep a crafted file from filling the memory.
+constexpr std::size_t kMaxPieces = 1024;
+constexpr std::size_t kMaxTemplateTokens = 65536;
+
+std::int64_t read_type_id(const JsonNode& node) {
+  const JsonNode type = node.at("type_id");
+  const std::int64_t id = type.as_integer();
+  if (id < 0 || id > std::numeric_limits<std::uint32_t>::max()) {
+    type.fail(str_cat("the type id ", id, " is not in the range 0–4294967295"));
+  }
+  return id;
+}
+
+JsonNode special_ids(const JsonNode& node, const JsonNode& name) {
   const auto tokens = node.find("special_tokens");
   const auto token =
       tokens ? tokens->find(name.as_string()) : std::optional<JsonNode>();
   if (!token) {
     name.fail(str_cat("`", name.as_string(), "` is not in `special_tokens`"));
   }
-  std::vector<std::uint32_t> ids;
-  for (const JsonNode& id : token->at("ids").elements()) {
-    ids.push_back(read_id(id));
+  return token->at("ids");
+}
+
+// A text appears once in a template; a single text is `A`.
+TemplatePiece read_sequence(
+    const JsonNode& sequence, bool is_single, const Template& pieces) {
+  const JsonNode id = sequence.at("id");
+  const std::string& name = id.as_string();
+  if (name != "A" && (name != "B" || is_single)) {
+    id.fail(is_single ? "expected `A`" : "expected `A` or `B`");
   }
-  return ids;
+  const Kind kind = name == "A" ? Kind::first : Kind::second;
+  for (const TemplatePiece& piece : pieces) {
+    if (piece.kind == kind) {
+      id.fail(str_cat(
+          "`", name, "` appears twice in the template; this is not supported"));
+    }
+  }
+  return {kind, read_type_id(sequence), {}};
 }
 
 Template read_template(const JsonNode& node, std::string_view key) {
+  const JsonNode list = node.at(key);
+  if (list.value().size() > kMaxPieces) {
+    list.fail(str_cat(
+        "the template has ",
+        list.value().size(),
+        " pieces; at most ",
+        kMaxPieces,
+        " are supported"));
+  }
   Template pieces;
-  for (const JsonNode& piece : node.at(key).elements()) {
+  std::size_t num_tokens = 0;
+  for (const JsonNode& piece : list.elements()) {
     if (const auto sequence = piece.find("Sequence")) {
-      const std::string name = sequence->string("id");
-      if (name != "A" && name != "B") {
-        sequence->at("id").fail("expected `A` or `B`");
-      }
-      pieces.push_back(
-          {name == "A" ? Kind::first : Kind::second,
-           sequence->integer("type_id"),
-           {}});
-    } else {
-      const JsonNode special = piece.at("SpecialToken");
-      pieces.push_back(
-          {Kind::special,
-           special.integer("type_id"),
-           special_ids(node, special.at("id"))});
+      pieces.push_back(read_sequence(*sequence, key == "single", pieces));
+      continue;
+    }
+    const JsonNode special = piece.at("SpecialToken");
+    const JsonNode ids = special_ids(node, special.at("id"));
+    num_tokens += ids.value().size();
+    if (num_tokens > kMaxTemplateTokens) {
+      list.fail(str_cat(
+          "the template inserts more than ",
+          kMaxTemplateTokens,
+          " special tokens"));
+    }
+    pieces.push_back({Kind::special, read_type_id(special), {}});
+    for (const JsonNode& id : ids.elements()) {
+      pieces.back().ids.push_back(read_id(id));
     }
   }
   return pieces;
 }
 
-void apply_template(const JsonNode& node, PostProcessor& result) {
-  result.single = read_template(node, "single");
-  result.pair = read_template(node, "pair");
-}
+class PostProcessorReader {
+ public:
+  PostProcessor read(const JsonNode& node) {
+    apply(node);
+    result_.trim_offsets = !result_.trims.empty();
+    return std::move(result_);
+  }
 
-void apply_bert(const JsonNode& node, PostProcessor& result) {
-  const JsonNode sep = node.at("sep");
-  const JsonNode cls = node.at("cls");
-  result.single = {
-      read_token(cls, 0), {Kind::first, 0, {}}, read_token(sep, 0)};
-  result.pair = result.single;
-  result.pair.push_back({Kind::second, 1, {}});
-  result.pair.push_back(read_token(sep, 1));
-}
-
-void apply_roberta(const JsonNode& node, PostProcessor& result) {
-  const JsonNode sep = node.at("sep");
-  result.single = {
-      read_token(node.at("cls"), 0), {Kind::first, 0, {}}, read_token(sep, 0)};
-  result.pair = result.single;
-  result.pair.push_back(read_token(sep, 0));
-  result.pair.push_back({Kind::second, 0, {}});
-  result.pair.push_back(read_token(sep, 0));
-  result.trim_offsets = node.boolean("trim_offsets", true);
-  result.add_prefix_space = node.boolean("add_prefix_space", true);
-}
-
-void apply(const JsonNode& node, PostProcessor& result, bool& has_template) {
-  const std::string type = node.type();
-  if (type == "Sequence") {
-    for (const JsonNode& part : node.at("processors").elements()) {
-      apply(part, result, has_template);
+ private:
+  void apply(const JsonNode& node) {
+    const std::string type = node.type();
+    if (type == "Sequence") {
+      for (const JsonNode& part : node.at("processors").elements()) {
+        apply(part);
+      }
+    } else if (type == "ByteLevel") {
+      add_trim(node);
+    } else {
+      insert_special_tokens(node, type);
     }
-    return;
   }
-  if (type == "ByteLevel") {
-    result.trim_offsets = node.boolean("trim_offsets", true);
-    result.add_prefix_space = node.boolean("add_prefix_space", true);
-    return;
+
+  void insert_special_tokens(const JsonNode& node, const std::string& type) {
+    if (has_template_) {
+      node.fail("more than one processor inserts special tokens");
+    }
+    has_template_ = true;
+    if (type == "TemplateProcessing") {
+      result_.single = read_template(node, "single");
+      result_.pair = read_template(node, "pair");
+    } else if (type == "BertProcessing") {
+      apply_bert(node);
+    } else if (type == "RobertaProcessing") {
+      apply_roberta(node);
+    } else {
+      node.at("type").fail_unknown(
+          "post-processor",
+          type,
+          {"BertProcessing",
+           "ByteLevel",
+           "RobertaProcessing",
+           "Sequence",
+           "TemplateProcessing"});
+    }
   }
-  if (has_template) {
-    node.fail("more than one processor inserts special tokens");
+
+  void apply_bert(const JsonNode& node) {
+    const JsonNode sep = node.at("sep");
+    result_.single = {
+        read_token(node.at("cls"), 0),
+        {Kind::first, 0, {}},
+        read_token(sep, 0)};
+    result_.pair = result_.single;
+    result_.pair.push_back({Kind::second, 1, {}});
+    result_.pair.push_back(read_token(sep, 1));
+    follows_special_token_[0] = true;
   }
-  has_template = true;
-  if (type == "TemplateProcessing") {
-    apply_template(node, result);
-  } else if (type == "BertProcessing") {
-    apply_bert(node, result);
-  } else if (type == "RobertaProcessing") {
-    apply_roberta(node, result);
-  } else {
-    node.at("type").fail_unknown(
-        "post-processor",
-        type,
-        {"BertProcessing",
-         "ByteLevel",
-         "RobertaProcessing",
-         "Sequence",
-         "TemplateProcessing"});
+
+  void apply_roberta(const JsonNode& node) {
+    add_trim(node);
+    const JsonNode sep = node.at("sep");
+    result_.single = {
+        read_token(node.at("cls"), 0),
+        {Kind::first, 0, {}},
+        read_token(sep, 0)};
+    result_.pair = result_.single;
+    result_.pair.push_back(read_token(sep, 0));
+    result_.pair.push_back({Kind::second, 0, {}});
+    result_.pair.push_back(read_token(sep, 0));
+    result_.overflow_has_template_types = true;
+    follows_special_token_[0] = follows_special_token_[1] = true;
   }
-}
+
+  void add_trim(const JsonNode& node) {
+    if (node.boolean("trim_offsets", true)) {
+      result_.trims.push_back(
+          {node.boolean("add_prefix_space", true),
+           {follows_special_token_[0], follows_special_token_[1]}});
+    }
+  }
+
+  PostProcessor result_;
+  bool has_template_ = false;
+  // The processors so far put a special token before the text. A template does
+  // not: its pieces stay separate until the end.
+  bool follows_special_token_[2] = {false, false};
+};
 
 }  // namespace
 
@@ -140,10 +206,7 @@ std::size_t PostProcessor::num_special_tokens_to_add(bool is_pair) const {
 }
 
 PostProcessor make_post_processor(const JsonNode& node) {
-  PostProcessor result;
-  bool has_template = false;
-  apply(node, result, has_template);
-  return result;
+  return PostProcessorReader().read(node);
 }
 
 }  // namespace transformers::tokenizers

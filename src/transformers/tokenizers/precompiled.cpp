@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `Precompiled`: SentencePiece's charsmap. It is a double-array trie whose
-// leaves point into a block of NUL-terminated replacements; base64-encoded.
+// leaves point into a block of NUL-terminated replacements, encoded as base64.
 #include <cstring>
 
 #include <utf8proc.h>
@@ -48,7 +48,9 @@ class Precompiled : public Normalizer {
       map.fail("the charsmap is truncated");
     }
     units_.resize(size / 4);
-    std::memcpy(units_.data(), bytes.data() + 4, size);
+    if (!units_.empty()) {
+      std::memcpy(units_.data(), bytes.data() + 4, size);
+    }
     replacements_ = bytes.substr(4 + size);
   }
 

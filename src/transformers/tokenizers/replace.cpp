@@ -22,7 +22,9 @@ class Replace : public Normalizer {
     std::size_t at = 0;
     for (const Span& match : matches) {
       out.keep(at, match.begin);
-      out.put(content_, match.end - 1);
+      // The content gets the alignment of the byte before the end of the match,
+      // also if the match is empty.
+      out.put(content_, std::size_t{match.end} - 1);
       at = match.end;
     }
     out.keep(at, text.text.size());

@@ -115,8 +115,7 @@ ResolvedOptions resolve_options(
   }
   ResolvedOptions resolved;
   resolved.padding = options.padding;
-  const bool implied =
-      options.max_length && options.padding == PaddingStrategy::do_not_pad;
+  const bool implied = options.max_length && options.padding.is_false();
   resolved.truncation = options.truncation.value_or(implied);
   resolve_lengths(options, config, resolved);
   check_padding(resolved, options, pad_id);
@@ -125,7 +124,6 @@ ResolvedOptions resolve_options(
   resolved.padding_side = options.padding_side.value_or(config.padding_side);
   resolved.truncation_side = config.truncation_side;
   resolved.pad_id = pad_id.value_or(0);
-  resolved.pad_type_id = config.pad_token_type_id;
   resolved.add_special_tokens = options.add_special_tokens;
   resolved.token_type_ids =
       options.return_token_type_ids.value_or(config.takes("token_type_ids"));

@@ -2,6 +2,7 @@
 #include "transformers/tokenizers/rows.h"
 
 #include <algorithm>
+#include <array>
 
 #include "transformers/tokenizers/truncation.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 // Excludes the spaces at both ends of a token from its offsets. The prefix
 // space that the tokenizer inserted is not in the text.
-Offsets trim_edge_spaces(
+Span trim_edge_spaces(
     Span offsets,
     const EdgeSpaces& edge_spaces,
     bool first,
@@ -25,8 +26,15 @@ Offsets trim_edge_spaces(
   if (edge_spaces.trailing > 0 && offsets.end >= edge_spaces.trailing) {
     offsets.end = std::max(offsets.end - edge_spaces.trailing, offsets.begin);
   }
-  return {offsets.begin, offsets.end};
+  return offsets;
 }
+
+// A part of one text, for a row.
+struct RowText {
+  const Tokens* tokens;  // Null if there is no such text.
+  TokenRange range;
+  bool is_overflow;
+};
 
 class RowBuilder {
  public:
@@ -35,22 +43,18 @@ class RowBuilder {
       : post_processor_(post_processor), options_(resolved) {}
 
   Encoding build(
-      const Template& pieces,
-      const Tokens& first,
-      const TokenRange& first_range,
-      const Tokens* second,
-      const TokenRange& second_range) {
+      const Template& pieces, const RowText& first, const RowText& second) {
     row_ = Encoding();
-    reserve(first_range.size() + second_range.size() + 8);
+    reserve(first.range.size() + second.range.size() + 8);
     for (const TemplatePiece& piece : pieces) {
       if (piece.kind == TemplatePiece::Kind::special) {
         if (options_.add_special_tokens) {
           add_special(piece);
         }
       } else if (piece.kind == TemplatePiece::Kind::first) {
-        add_text(first, first_range, piece.type_id, 0);
-      } else if (second != nullptr) {
-        add_text(*second, second_range, piece.type_id, 1);
+        add_text(first, piece.type_id, 0);
+      } else if (second.tokens != nullptr) {
+        add_text(second, piece.type_id, 1);
       }
     }
     if (options_.attention_mask) {
@@ -89,34 +93,50 @@ class RowBuilder {
       row_.sequence_ids.resize(size);
     }
   }
+  std::int64_t type_of(
+      const RowText& text, std::int64_t type_id, std::size_t sequence) const {
+    const bool from_template =
+        !text.is_overflow || (post_processor_.overflow_has_template_types &&
+                              options_.add_special_tokens);
+    return from_template ? type_id : static_cast<std::int64_t>(sequence);
+  }
+  Offsets trimmed(
+      const RowText& text, std::size_t index, std::size_t sequence) const {
+    Span offsets = text.tokens->offsets[index];
+    for (const OffsetTrim& trim : post_processor_.trims) {
+      const bool first =
+          index == text.range.begin && !(options_.add_special_tokens &&
+                                         trim.follows_special_token[sequence]);
+      offsets = trim_edge_spaces(
+          offsets,
+          text.tokens->edge_spaces[index],
+          first,
+          trim.add_prefix_space);
+    }
+    return {offsets.begin, offsets.end};
+  }
   void add_text(
-      const Tokens& tokens,
-      const TokenRange& range,
-      std::int64_t type_id,
-      std::int64_t sequence) {
-    const auto from = static_cast<std::ptrdiff_t>(range.begin);
-    const auto to = static_cast<std::ptrdiff_t>(range.end);
+      const RowText& text, std::int64_t type_id, std::size_t sequence) {
+    const Tokens& tokens = *text.tokens;
+    const auto from = static_cast<std::ptrdiff_t>(text.range.begin);
+    const auto to = static_cast<std::ptrdiff_t>(text.range.end);
     row_.input_ids.insert(
         row_.input_ids.end(),
         tokens.ids.begin() + from,
         tokens.ids.begin() + to);
-    extend_type_ids_and_mask(type_id, 0);
-    for (std::size_t i = range.begin; options_.offsets && i < range.end; ++i) {
-      row_.offset_mapping.push_back(
-          post_processor_.trim_offsets
-              ? trim_edge_spaces(
-                    tokens.offsets[i],
-                    tokens.edge_spaces[i],
-                    i == range.begin,
-                    post_processor_.add_prefix_space)
-              : Offsets(tokens.offsets[i].begin, tokens.offsets[i].end));
+    extend_type_ids_and_mask(type_of(text, type_id, sequence), 0);
+    if (options_.offsets) {
+      for (std::size_t i = text.range.begin; i < text.range.end; ++i) {
+        row_.offset_mapping.push_back(trimmed(text, i, sequence));
+      }
     }
     if (options_.words) {
       row_.word_ids.insert(
           row_.word_ids.end(),
           tokens.words.begin() + from,
           tokens.words.begin() + to);
-      row_.sequence_ids.resize(row_.input_ids.size(), sequence);
+      row_.sequence_ids.resize(
+          row_.input_ids.size(), static_cast<std::int64_t>(sequence));
     }
   }
 
@@ -124,6 +144,35 @@ class RowBuilder {
   const ResolvedOptions& options_;
   Encoding row_;
 };
+
+// For each text, the index of one of its parts.
+using PartIndices = std::array<std::size_t, 2>;
+
+// The combinations of parts that make up the rows after the first one. Each
+// text of the template, in its order, is combined with the rows so far.
+std::vector<PartIndices> overflow_parts(
+    const Template& pieces, const TruncatedParts& parts) {
+  std::vector<PartIndices> rows;
+  for (const TemplatePiece& piece : pieces) {
+    if (piece.kind == TemplatePiece::Kind::special) {
+      continue;
+    }
+    const std::size_t text = piece.kind == TemplatePiece::Kind::first ? 0 : 1;
+    const std::size_t count = (text == 0 ? parts.first : parts.second).size();
+    std::vector<PartIndices> combined;
+    for (PartIndices row : rows) {
+      for (row[text] = 0; row[text] < count; ++row[text]) {
+        combined.push_back(row);
+      }
+    }
+    PartIndices row = {0, 0};
+    for (row[text] = 1; row[text] < count; ++row[text]) {
+      combined.push_back(row);
+    }
+    rows.swap(combined);
+  }
+  return rows;
+}
 
 }  // namespace
 
@@ -144,20 +193,16 @@ Encoding make_row(
   const Template& pieces =
       is_pair ? post_processor.pair : post_processor.single;
   RowBuilder builder(post_processor, resolved);
-  const auto build = [&](std::size_t i, std::size_t j) {
+  const auto build = [&](const PartIndices& part) {
     return builder.build(
-        pieces, first, parts.first[i], second, parts.second[j]);
+        pieces,
+        {&first, parts.first[part[0]], part[0] > 0},
+        {second, parts.second[part[1]], part[1] > 0});
   };
-  Encoding row = build(0, 0);
+  Encoding row = build({0, 0});
   if (resolved.overflow) {
-    // First each truncated part of the first text with all parts of the second,
-    // then the kept part of the first text with the truncated parts of the
-    // second.
-    for (std::size_t i = 1; i <= parts.first.size(); ++i) {
-      const bool last = i == parts.first.size();
-      for (std::size_t j = last ? 1 : 0; j < parts.second.size(); ++j) {
-        row.overflowing.push_back(build(last ? 0 : i, j));
-      }
+    for (const PartIndices& part : overflow_parts(pieces, parts)) {
+      row.overflowing.push_back(build(part));
     }
   }
   return row;
@@ -199,7 +244,7 @@ void pad_row(
   }
   const bool mask = has(row.attention_mask) || resolved.attention_mask;
   pad_values(row.input_ids, length, resolved.pad_id, side, true);
-  pad_values(row.token_type_ids, length, resolved.pad_type_id, side, types);
+  pad_values(row.token_type_ids, length, Zero{0}, side, types);
   pad_values(row.attention_mask, length, Zero{0}, side, mask);
   pad_values(row.special_tokens_mask, length, Zero{1}, side, special);
   pad_values(row.offset_mapping, length, Offsets(), side, offsets);

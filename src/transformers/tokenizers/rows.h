@@ -24,7 +24,6 @@ struct ResolvedOptions {
   Side padding_side = Side::right;
   Side truncation_side = Side::right;
   std::int64_t pad_id = 0;
-  std::int64_t pad_type_id = 0;
   bool add_special_tokens = true;
   bool token_type_ids = true;
   bool attention_mask = true;

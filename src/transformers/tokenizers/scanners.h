@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "transformers/tokenizers/unicode.h"
@@ -21,14 +22,44 @@ inline constexpr std::string_view kLlama3Expression =
 inline constexpr std::string_view kQwen2Expression =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-enum class Scanner { none, gpt2, llama3, qwen2 };
+/// GPT-4's regular expression, which matches the same texts as that of Llama 3.
+inline constexpr std::string_view kGpt4Expression =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
+/// The three regular expressions of DeepSeek V3, which split a text one after
+/// another.
+inline constexpr std::string_view kThreeDigitsExpression = R"(\p{N}{1,3})";
+inline constexpr std::string_view kChineseJapaneseExpression =
+    "[一-龥぀-ゟ゠-ヿ]+";
+inline constexpr std::string_view kDeepSeekExpression =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-/// Returns the scanner for a regular expression, or `Scanner::none`.
+enum class Scanner {
+  none,
+  gpt2,
+  llama3,
+  qwen2,
+  three_digits,
+  chinese_japanese,
+  deepseek
+};
+
+/// Returns the scanner for a regular expression that matches every part of a
+/// text, or `Scanner::none`.
 inline Scanner scanner_for(std::string_view expression) {
   return expression == kGpt2Expression     ? Scanner::gpt2
          : expression == kLlama3Expression ? Scanner::llama3
+         : expression == kGpt4Expression   ? Scanner::llama3
          : expression == kQwen2Expression  ? Scanner::qwen2
                                            : Scanner::none;
+}
+
+/// Returns the scanner for a regular expression. The pieces are the matches,
+/// and the text between two matches.
+inline Scanner isolating_scanner_for(std::string_view expression) {
+  return expression == kThreeDigitsExpression       ? Scanner::three_digits
+         : expression == kChineseJapaneseExpression ? Scanner::chinese_japanese
+         : expression == kDeepSeekExpression        ? Scanner::deepseek
+                                                    : scanner_for(expression);
 }
 
 /// The class of a byte. `kNonAscii`: the byte's character must be looked up in
@@ -230,6 +261,89 @@ void scan_llama3(std::string_view input, std::size_t digits, Emit emit) {
   }
 }
 
+/// Calls `emit` for each group of up to three digits and for the text between.
+template <typename Emit>
+void scan_three_digits(std::string_view input, Emit emit) {
+  const Scan text(input);
+  std::size_t begin = 0;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t length = 0;
+    if (text.classify(at, length) != kDigit) {
+      at += length;
+      continue;
+    }
+    if (begin < at) {
+      emit(begin, at);
+    }
+    begin = at;
+    for (int n = 0; n < 3 && at < text.size(); ++n) {
+      if (text.classify(at, length) != kDigit) {
+        break;
+      }
+      at += length;
+    }
+    emit(begin, at);
+    begin = at;
+  }
+  if (begin < at) {
+    emit(begin, at);
+  }
+}
+
+inline bool is_chinese_or_kana(char32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);
+}
+
+/// Calls `emit` for each run of Chinese characters and kana and for the text
+/// between.
+template <typename Emit>
+void scan_chinese_japanese(std::string_view input, Emit emit) {
+  std::size_t begin = 0;
+  bool previous = false;
+  for (std::size_t at = 0; at < input.size();) {
+    std::size_t length = 1;
+    // All characters of the class have three bytes that begin with 0xE3 to
+    // 0xE9.
+    const bool other = static_cast<unsigned char>(input[at]) < 0xE3;
+    const bool match =
+        !other && is_chinese_or_kana(read_character(input.data() + at, length));
+    if (match != previous && at > begin) {
+      emit(begin, at);
+      begin = at;
+    }
+    previous = match;
+    at += other ? 1 : length;
+  }
+  if (begin < input.size()) {
+    emit(begin, input.size());
+  }
+}
+
+/// Returns the end of the match of `kDeepSeekExpression` at `at`, or `at` if
+/// there is none.
+std::size_t end_of_deepseek_match(std::string_view text, std::size_t at);
+
+template <typename Emit>
+void scan_deepseek(std::string_view text, Emit emit) {
+  std::size_t begin = 0;  // Of the text without a match.
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = end_of_deepseek_match(text, at);
+    if (end == at) {
+      at += utf8_length(static_cast<unsigned char>(text[at]));
+      continue;
+    }
+    if (begin < at) {
+      emit(begin, at);
+    }
+    emit(at, end);
+    at = begin = end;
+  }
+  if (begin < text.size()) {
+    emit(begin, text.size());
+  }
+}
+
 template <typename Emit>
 void scan(Scanner scanner, std::string_view text, Emit emit) {
   switch (scanner) {
@@ -239,12 +353,39 @@ void scan(Scanner scanner, std::string_view text, Emit emit) {
       return scan_llama3(text, 3, emit);
     case Scanner::qwen2:
       return scan_llama3(text, 1, emit);
+    case Scanner::three_digits:
+      return scan_three_digits(text, emit);
+    case Scanner::chinese_japanese:
+      return scan_chinese_japanese(text, emit);
+    case Scanner::deepseek:
+      return scan_deepseek(text, emit);
     case Scanner::none:
       break;
   }
   if (!text.empty()) {
     emit(std::size_t{0}, text.size());
   }
+}
+
+/// Splits a text with the first scanner, its pieces with the second, and so on.
+/// `offset` is added to the positions.
+template <typename Emit>
+void scan_all(
+    std::span<const Scanner> scanners,
+    std::string_view text,
+    std::size_t offset,
+    Emit& emit) {
+  scan(scanners[0], text, [&](std::size_t begin, std::size_t end) {
+    if (scanners.size() == 1) {
+      emit(offset + begin, offset + end);
+    } else {
+      scan_all(
+          scanners.subspan(1),
+          text.substr(begin, end - begin),
+          offset + begin,
+          emit);
+    }
+  });
 }
 
 }  // namespace transformers::tokenizers

@@ -33,17 +33,19 @@ class Split : public PreTokenizer {
   bool invert_;
 };
 
-// The known expressions match the whole text, so their matches are the pieces.
-Scanner full_match_scanner(const JsonNode& node) {
+// Returns a scanner whose pieces are the pieces of the `Split`.
+Scanner piece_scanner(const JsonNode& node) {
   const auto expression = node.at("pattern").find("Regex");
   if (!expression || !expression->value().is_string()) {
     return Scanner::none;
   }
   const SplitBehavior behavior = split_behavior(node.at("behavior"));
-  const bool pieces =
-      behavior == SplitBehavior::isolated ||
-      (behavior == SplitBehavior::removed && node.boolean("invert"));
-  return pieces ? scanner_for(expression->as_string()) : Scanner::none;
+  if (behavior == SplitBehavior::isolated) {
+    return isolating_scanner_for(expression->as_string());
+  }
+  return behavior == SplitBehavior::removed && node.boolean("invert")
+             ? scanner_for(expression->as_string())
+             : Scanner::none;
 }
 
 }  // namespace
@@ -62,7 +64,7 @@ void ScannerSplit::split(Pieces& pieces) const {
 }
 
 std::unique_ptr<PreTokenizer> make_split(const JsonNode& node) {
-  const Scanner scanner = full_match_scanner(node);
+  const Scanner scanner = piece_scanner(node);
   if (scanner != Scanner::none) {
     return std::make_unique<ScannerSplit>(scanner);
   }

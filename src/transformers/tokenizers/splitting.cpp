@@ -56,6 +56,11 @@ void apply_split_behavior(
     SplitBehavior behavior,
     std::uint32_t offset,
     std::vector<Span>& out) {
+  const auto keep = [&](const Span& part) {
+    if (part.end > part.begin) {
+      out.push_back({part.begin + offset, part.end + offset});
+    }
+  };
   std::vector<Span> parts;
   const auto match_after_none = [](bool match, bool previous) {
     return match && !previous;
@@ -65,8 +70,7 @@ void apply_split_behavior(
     case SplitBehavior::isolated:
       for (const MatchSegment& segment : segments) {
         if (behavior == SplitBehavior::isolated || !segment.match) {
-          out.push_back(
-              {segment.range.begin + offset, segment.range.end + offset});
+          keep(segment.range);
         }
       }
       return;
@@ -86,9 +90,7 @@ void apply_split_behavior(
       break;
   }
   for (const Span& part : parts) {
-    if (part.end > part.begin) {
-      out.push_back({part.begin + offset, part.end + offset});
-    }
+    keep(part);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The content of tokenizer_config.json and special_tokens_map.json.
+// The settings of a loaded tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -10,43 +10,37 @@
 
 #include "base/json.h"
 #include "transformers/tokenizer_options.h"
-#include "transformers/tokenizers/pipeline.h"
+#include "transformers/tokenizers/class_arguments.h"
+#include "transformers/tokenizers/tokenizer_class.h"
 
 namespace transformers::tokenizers {
-
-/// The names of special tokens ("bos_token", …), in the order in which the
-/// files list them.
-const std::vector<std::string>& special_token_names();
 
 struct TokenizerConfig {
   std::optional<std::int64_t> model_max_length;
   Side padding_side = Side::right;
   Side truncation_side = Side::right;
-  std::int64_t pad_token_type_id = 0;
   bool clean_up_tokenization_spaces = false;
+  /// Whether spaces are also cleaned up in text from a BPE model.
+  bool clean_up_spaces_of_bpe = false;
   std::vector<std::string> model_input_names{"input_ids", "attention_mask"};
   /// The text of each special token, by name.
   std::map<std::string, std::string> special_tokens;
   std::vector<std::string> extra_special_tokens;
+  /// In decoded text, this text ends a word; empty if there is no such text.
+  std::string end_of_word;
   /// The whole content of tokenizer_config.json, which `save_pretrained`
   /// writes.
   accelerate::Json json = accelerate::Json::object();
 
   bool takes(const std::string& input) const;
+  /// Sets the class in `json`. `is_rebuilt` tells whether the class builds the
+  /// same pipeline again; if not, tokenizer.json is saved to be used as it is.
+  void set_saved_class(const TokenizerClass& kind, bool is_rebuilt);
 };
 
-/// Makes a `TokenizerConfig` from the JSON in tokenizer_config.json. `source`
-/// is the file name for error messages. `model_type`, from config.json, is used
-/// if the JSON has no `tokenizer_class`.
+/// Reads the settings from complete arguments. Throws `FormatError` with the
+/// file and the JSON path when a value is not valid.
 TokenizerConfig read_tokenizer_config(
-    accelerate::Json json,
-    const std::string& source,
-    const std::string& model_type);
-
-/// Applies the configuration to the pipeline: added tokens, the prefix space,
-/// and, if there is no tokenizer.json, the tokens at the beginning and end of a
-/// text.
-void apply_tokenizer_config(
-    TokenizerConfig& config, Pipeline& pipeline, bool has_tokenizer_json);
+    const TokenizerClass& kind, const ClassArguments& arguments);
 
 }  // namespace transformers::tokenizers

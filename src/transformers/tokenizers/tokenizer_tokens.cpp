@@ -4,7 +4,9 @@
 #include <limits>
 #include <set>
 
+#include "base/text.h"
 #include "transformers/tokenizers/tokenizer_impl.h"
+#include "transformers/tokenizers/unicode.h"
 
 namespace transformers {
 namespace {
@@ -24,12 +26,6 @@ std::optional<std::string> text_of(
   return std::nullopt;
 }
 
-bool is_special(const tokenizers::Pipeline& pipeline, std::int64_t id) {
-  const auto* added =
-      pipeline.added_tokens.find(static_cast<std::uint32_t>(id));
-  return added != nullptr && added->is_skippable();
-}
-
 std::string joined(
     const std::vector<std::string>& parts, std::string_view separator) {
   std::string text;
@@ -40,6 +36,29 @@ std::string joined(
   return text;
 }
 
+// Removes the spaces at both ends, as `str.strip` does in Python.
+std::string trimmed(std::string_view text) {
+  const auto is_space = [](char32_t c) {
+    return tokenizers::is_a(c, tokenizers::kSpace) || (c >= 0x1C && c <= 0x1F);
+  };
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    std::size_t length = 0;
+    if (!is_space(tokenizers::read_character(text.data() + begin, length))) {
+      break;
+    }
+    begin += length;
+  }
+  text.remove_prefix(begin);
+  while (!text.empty() && is_space(tokenizers::last_character(text))) {
+    do {
+      text.remove_suffix(1);
+    } while (!text.empty() &&
+             (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80);
+  }
+  return std::string(text);
+}
+
 }  // namespace
 
 std::string Tokenizer::decode(
@@ -48,7 +67,8 @@ std::string Tokenizer::decode(
   std::vector<std::string> tokens;
   for (const std::int64_t id : ids) {
     auto text = text_of(pipeline, id);
-    if (text && !(options.skip_special_tokens && is_special(pipeline, id))) {
+    if (text && !(options.skip_special_tokens &&
+                  pipeline.added_tokens.is_special(*text))) {
       tokens.push_back(std::move(*text));
     }
   }
@@ -59,10 +79,16 @@ std::string Tokenizer::decode(
     pipeline.decoder->decode(tokens);
     text = joined(tokens, "");
   }
+  const tokenizers::TokenizerConfig& config = impl_->config();
+  if (!config.end_of_word.empty()) {
+    text = trimmed(
+        accelerate::replace_all(std::move(text), config.end_of_word, " "));
+  }
   // The clean-up removes spaces that WordPiece adds; in BPE they are text.
   const bool clean = options.clean_up_tokenization_spaces.value_or(
-      impl_->config().clean_up_tokenization_spaces);
-  return clean && pipeline.model->name() != "BPE"
+      config.clean_up_tokenization_spaces);
+  return clean && (pipeline.model->name() != "BPE" ||
+                   config.clean_up_spaces_of_bpe)
              ? tokenizers::clean_up_tokenization(std::move(text))
              : text;
 }
@@ -193,7 +219,9 @@ std::vector<std::int64_t> Tokenizer::all_special_ids() const {
     }
   }
   for (const std::string& text : impl_->config().extra_special_tokens) {
-    ids.insert(*impl_->id_of(text));
+    if (const auto id = impl_->id_of(text)) {
+      ids.insert(*id);
+    }
   }
   return {ids.begin(), ids.end()};
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "transformers/tokenizers/unicode_properties.h"
 #include "transformers/tokenizers/unicode_tables.h"
 
 namespace transformers::tokenizers {
@@ -38,6 +39,11 @@ std::vector<std::uint16_t> all_classes() {
   set_flag(classes, kChinese, kCjk);
   set_flag(classes, kCanonical, kDecomposes);
   set_flag(classes, kCompatible, kCompatDecomposes);
+  set_flag(classes, property_ranges(find_property("M")), kMark);
+  set_flag(
+      classes,
+      property_ranges(find_property("PosixPunct")),
+      kPunctuationOrSymbol);
   for (const ClassRange& range : kMarkClasses) {
     for (std::uint32_t c = range.first; c <= range.last; ++c) {
       classes[c] |= kHasCombiningClass;
@@ -206,14 +212,22 @@ std::size_t find_invalid_utf8(std::string_view text) {
     const auto byte = [&](std::size_t i) {
       return static_cast<unsigned char>(text[i]);
     };
-    // Most remaining characters are ASCII or have two bytes.
+    const auto continues = [&](std::size_t i) {
+      return (byte(i) & 0xC0) == 0x80;
+    };
+    // Most remaining characters are ASCII or have two or three bytes.
     if (byte(at) < 0x80) {
       ++at;
       continue;
     }
     if (byte(at) >= 0xC2 && byte(at) < 0xE0 && at + 1 < text.size() &&
-        (byte(at + 1) & 0xC0) == 0x80) {
+        continues(at + 1)) {
       at += 2;
+      continue;
+    }
+    if (byte(at) > 0xE0 && byte(at) < 0xF0 && byte(at) != 0xED &&
+        at + 2 < text.size() && continues(at + 1) && continues(at + 2)) {
+      at += 3;
       continue;
     }
     bool valid = false;

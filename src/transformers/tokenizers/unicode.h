@@ -24,7 +24,9 @@ enum CharacterClass : std::uint16_t {
   kHasLower = 1 << 10,
   kHasCombiningClass = 1 << 11,  // Other than 0.
   kDecomposes = 1 << 12,
-  kCompatDecomposes = 1 << 13,  // In NFKC and NFKD.
+  kCompatDecomposes = 1 << 13,     // In NFKC and NFKD.
+  kMark = 1 << 14,                 // \p{M} in regular expressions.
+  kPunctuationOrSymbol = 1 << 15,  // \p{P} or \p{S}.
 };
 
 /// The classes of every character. The table has two levels, so that text in

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unigram: the tokenization of a piece with the highest sum of scores.
+// Unigram: finds the tokenization of a piece that has the highest sum of
+// scores.
 #include <limits>
 #include <optional>
 
+#include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 #include "transformers/tokenizers/json_cursor.h"
 #include "transformers/tokenizers/model.h"
 #include "transformers/tokenizers/trie.h"
@@ -22,12 +25,12 @@ struct ScoredVocabulary {
   std::vector<double> scores;
 };
 
-ScoredVocabulary read_scored_vocabulary(
-    const ModelText& parts, const std::string& source) {
-  ScoredVocabulary result;
-  const std::string_view text = parts.vocab;
-  result.vocabulary.reserve(parts.vocab_size, text.size() / 2);
-  JsonCursor cursor(text, source, "$.model.vocab", parts.mapped);
+// Calls `each(token, score)` for every entry. The cursor may be used to report
+// an error there.
+template <typename Each>
+void for_each_scored_token(
+    const ModelText& parts, const std::string& source, Each each) {
+  JsonCursor cursor(parts.vocab, source, "$.model.vocab", parts.mapped);
   cursor.array([&] {
     std::size_t part = 0;
     std::string scratch;
@@ -44,15 +47,30 @@ ScoredVocabulary read_scored_vocabulary(
     if (part != 2) {
       cursor.fail("expected a token and its score");
     }
-    const auto id = static_cast<std::uint32_t>(result.scores.size());
-    if (id >= Vocabulary::kMaxId) {
-      cursor.fail(accelerate::str_cat(
-          "there are more than ", Vocabulary::kMaxId, " tokens"));
-    }
-    result.vocabulary.add(token, id);
-    result.scores.push_back(score);
+    each(cursor, token, score);
   });
   cursor.end();
+}
+
+ScoredVocabulary read_scored_vocabulary(
+    const ModelText& parts, const std::string& source) {
+  ScoredVocabulary result;
+  result.vocabulary.reserve(parts.vocab_size, parts.vocab.size() / 2);
+  for_each_scored_token(
+      parts,
+      source,
+      [&](const JsonCursor& cursor, std::string_view token, double score) {
+        const auto id = static_cast<std::uint32_t>(result.scores.size());
+        if (id >= Vocabulary::kMaxId) {
+          cursor.fail(accelerate::str_cat(
+              "there are more than ", Vocabulary::kMaxId, " tokens"));
+        }
+        if (!result.vocabulary.add(token, id)) {
+          cursor.fail(accelerate::str_cat(
+              "the token `", accelerate::printable(token), "` appears twice"));
+        }
+        result.scores.push_back(score);
+      });
   return result;
 }
 
@@ -72,8 +90,6 @@ class Unigram : public Model {
             scores_.size()));
       }
       unk_id_ = static_cast<std::uint32_t>(id);
-    } else {
-      node.fail("the key `unk_id` is missing");
     }
     double lowest_score = std::numeric_limits<double>::infinity();
     for (const double score : scores_) {
@@ -89,6 +105,15 @@ class Unigram : public Model {
   }
 
   std::string_view name() const override { return "Unigram"; }
+
+  // The text of an unknown token consists of the unknown characters.
+  std::string_view token_text(
+      std::uint32_t id,
+      std::string_view piece,
+      const Span& part) const override {
+    return id == unk_id_ ? piece.substr(part.begin, part.size())
+                         : Model::token_text(id, piece, part);
+  }
 
   accelerate::Json vocab_json() const override {
     accelerate::Json::Array entries;
@@ -153,10 +178,26 @@ class Unigram : public Model {
         }
       }
       if (!has_single_character) {
-        relax(best[at + length], score_so_far + unknown_score_, at, unk_id_);
+        relax(
+            best[at + length],
+            score_so_far + unknown_score_,
+            at,
+            unknown_id(piece.substr(at, length)));
       }
       at += length;
     }
+  }
+
+  std::uint32_t unknown_id(std::string_view character) const {
+    if (unk_id_ == Trie::kNone) {
+      throw accelerate::ArgumentError(
+          accelerate::str_cat(
+              "the vocabulary lacks `",
+              accelerate::printable(character),
+              "`, and the tokenizer has no unknown token (`unk_id` is null)"),
+          "use a tokenizer with an unknown token");
+    }
+    return unk_id_;
   }
 
   static void relax(
@@ -200,13 +241,32 @@ class Unigram : public Model {
 
   std::vector<double> scores_;
   Trie trie_;
-  std::uint32_t unk_id_ = 0;
+  std::uint32_t unk_id_ = Trie::kNone;
   double unknown_score_ = 0;
   bool byte_fallback_;
   std::optional<std::uint32_t> byte_ids_[256];
 };
 
 }  // namespace
+
+std::optional<std::uint32_t> find_in_unigram_vocabulary(
+    const ModelText& text,
+    const std::string& source,
+    std::string_view token,
+    std::optional<double> score) {
+  std::optional<std::uint32_t> found;
+  std::uint32_t id = 0;
+  for_each_scored_token(
+      text,
+      source,
+      [&](const JsonCursor&, std::string_view entry, double entry_score) {
+        if (!found && entry == token && (!score || entry_score == *score)) {
+          found = id;
+        }
+        ++id;
+      });
+  return found;
+}
 
 std::unique_ptr<Model> make_unigram(
     const JsonNode& node, const ModelText& text) {

@@ -98,8 +98,8 @@ std::optional<std::uint32_t> Vocabulary::find(std::string_view token) const {
   return find(token, hash_bytes(token));
 }
 
-// A slot points to an entry, and the entry to a text. Each step is done for all
-// hashes before the next one, so that the memory accesses overlap.
+// A slot points to an entry, and the entry points to a text. Each step is done
+// for all hashes before the next step begins, so that memory accesses overlap.
 void Vocabulary::prefetch(std::span<const std::uint64_t> hashes) const {
   for (const std::uint64_t hash : hashes) {
     __builtin_prefetch(&slots_[first_slot(hash, slots_.size())]);

@@ -97,6 +97,25 @@ void add_word(
   }
 }
 
+// Appends the ids of a piece. A long piece is rare as a whole, but its parts
+// are often frequent.
+inline void add_piece(
+    const Model& model,
+    std::string_view piece,
+    const char* end,
+    Workspace& workspace,
+    IdWriter& out) {
+  TokenSink sink{workspace.scratch.ids};
+  constexpr std::size_t kLong = 64;
+  while (!piece.empty()) {
+    const std::size_t size =
+        piece.size() > kLong ? model.first_part(piece) : piece.size();
+    const std::string_view part = piece.substr(0, size);
+    add_word(part, end, workspace, out, [&] { model.tokenize(part, sink); });
+    piece.remove_prefix(size);
+  }
+}
+
 enum BertByte : std::uint8_t {
   kInWord,
   kSeparator,

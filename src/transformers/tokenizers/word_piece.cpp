@@ -13,6 +13,11 @@ class WordPiece : public Model {
   WordPiece(const JsonNode& node, Vocabulary vocabulary)
       : Model(std::move(vocabulary)),
         max_characters_(node.integer("max_input_chars_per_word", 100)) {
+    if (max_characters_ < 0) {
+      node.at("max_input_chars_per_word")
+          .fail(accelerate::str_cat(
+              "expected 0 or more, found ", max_characters_));
+    }
     const std::string unk_token = node.string("unk_token", "[UNK]");
     const auto id = vocabulary_.find(unk_token);
     if (!id) {

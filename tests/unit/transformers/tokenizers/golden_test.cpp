@@ -132,6 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
         "bert",
         "bert_cased",
         "byte_normalizer",
+        "empty_matches",
         "gpt2",
         "gpt2_prefixed",
         "llama2_new",

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kShortBytes = 1 << 15;
 constexpr std::size_t kLengthFactor = 4;
 
-std::string repeated(std::string_view part, std::size_t bytes) {
+std::string text_of_size(std::string_view part, std::size_t bytes) {
   std::string text;
   while (text.size() < bytes) {
     text += part;
@@ -72,10 +72,10 @@ TEST_P(HostileText, TakesLinearTime) {
         "lowlower"}) {
     SCOPED_TRACE(part);
     for (const bool offsets : {false, true}) {
-      const double short_seconds =
-          seconds_to_encode(tokenizer, repeated(part, kShortBytes), offsets);
+      const double short_seconds = seconds_to_encode(
+          tokenizer, text_of_size(part, kShortBytes), offsets);
       const double long_seconds = seconds_to_encode(
-          tokenizer, repeated(part, kLengthFactor * kShortBytes), offsets);
+          tokenizer, text_of_size(part, kLengthFactor * kShortBytes), offsets);
 
       // One millisecond for the work that does not depend on the text.
       EXPECT_LT(long_seconds, 10 * short_seconds + 1e-3)
@@ -95,7 +95,7 @@ TEST(HostileExpression, ARepeatedGroupMatchesALongWord) {
       AutoTokenizer::from_pretrained(folder.path().string());
 
   const Encoding encoding = tokenizer(
-      repeated("ab", 1 << 20) + " x", {.return_offsets_mapping = true});
+      text_of_size("ab", 1 << 20) + " x", {.return_offsets_mapping = true});
 
   EXPECT_EQ(encoding.input_ids, (std::vector<std::int64_t>{0, 0, 1}));
   EXPECT_EQ(

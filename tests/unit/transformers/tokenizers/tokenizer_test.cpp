@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/tokenizer.h"
 
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "accelerate/error.h"
+#include "support/message_of.h"
 #include "support/temporary_directory.h"
 
 namespace transformers {
@@ -161,6 +164,91 @@ TEST(Tokenizer, CountsTheSpecialTokensItAdds) {
   EXPECT_EQ(bert.num_special_tokens_to_add(true), 3);
   EXPECT_EQ(roberta.num_special_tokens_to_add(true), 4);
   EXPECT_EQ(gpt2.num_special_tokens_to_add(true), 0);
+}
+
+std::string tokenizer_json(
+    const std::string& model, const std::string& sections = "") {
+  return "{" + sections + R"("model":)" + model + "}";
+}
+
+Tokenizer load_text(const std::string& json) {
+  const accelerate::TemporaryDirectory folder;
+  return AutoTokenizer::from_pretrained(folder.write("t.json", json).string());
+}
+
+TEST(Tokenizer, NeedsNoUnknownTokenForKnownCharacters) {
+  const auto tokenizer = load_text(tokenizer_json(
+      R"({"type":"Unigram","unk_id":null,"vocab":[["a",-1],["b",-2]]})"));
+
+  EXPECT_EQ(tokenizer.encode("aab"), (std::vector<std::int64_t>{0, 0, 1}));
+  EXPECT_EQ(
+      accelerate::message_of<accelerate::ArgumentError>(
+          [&] { (void)tokenizer.encode("axb"); }),
+      "the vocabulary lacks `x`, and the tokenizer has no unknown token "
+      "(`unk_id` is null)");
+}
+
+TEST(Tokenizer, AcceptsAnEmptyCharacterMap) {
+  const auto tokenizer = load_text(tokenizer_json(
+      R"({"type":"WordLevel","unk_token":"a","vocab":{"a":0,"b":1}})",
+      R"("normalizer":{"type":"Precompiled","precompiled_charsmap":"AAAAAA=="},)"));
+
+  EXPECT_EQ(tokenizer.encode("b"), std::vector<std::int64_t>{1});
+}
+
+// Python finds one of them at random.
+TEST(Tokenizer, FindsTheSmallerIdOfTokensWithTheSameNormalizedText) {
+  const std::string model =
+      R"({"type":"WordLevel","unk_token":"a","vocab":{"a":0,"b":1,"foo":2}})";
+  const std::string first = R"({"id":3,"content":"Foo"})";
+  const std::string second = R"({"id":2,"content":"foo"})";
+  const auto load = [&](const std::string& tokens) {
+    return load_text(tokenizer_json(
+        model,
+        R"("normalizer":{"type":"Lowercase"},"added_tokens":[)" + tokens +
+            "],"));
+  };
+
+  const auto tokenizer = load(first + "," + second);
+
+  EXPECT_EQ(tokenizer.encode("fooFOO"), (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(tokenizer.token_to_id("Foo"), 3);
+  EXPECT_EQ(
+      load(second + "," + first).encode("FOO"), std::vector<std::int64_t>{2});
+}
+
+TEST(Tokenizer, LoadsManyAddedTokensInLinearTime) {
+  std::string tokens;
+  for (int i = 0; i < 120'000; ++i) {
+    tokens += i == 0 ? "" : ",";
+    tokens += R"({"id":)" + std::to_string(i + 2) + R"(,"content":"<t)" +
+              std::to_string(i) + R"(>"})";
+  }
+  const std::string text = tokenizer_json(
+      R"({"type":"WordLevel","unk_token":"a","vocab":{"a":0,"b":1}})",
+      R"("added_tokens":[)" + tokens + "],");
+  const auto start = std::chrono::steady_clock::now();
+
+  const auto tokenizer = load_text(text);
+
+  // An algorithm with quadratic running time needs 16 s.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
+  EXPECT_EQ(tokenizer.encode("<t119999>").front(), 120'001);
+}
+
+TEST(Tokenizer, ReadsTheFilesNextToTokenizerJsonOnly) {
+  const accelerate::TemporaryDirectory folder;
+  const std::string json = tokenizer_json(
+      R"({"type":"WordLevel","unk_token":"a","vocab":{"a":0,"b":1}})");
+  folder.write("tokenizer_config.json", R"({"pad_token":"<pad>"})");
+
+  const auto standard = AutoTokenizer::from_pretrained(
+      folder.write("tokenizer.json", json).string());
+  const auto other =
+      AutoTokenizer::from_pretrained(folder.write("other.json", json).string());
+
+  EXPECT_EQ(standard.pad_token_id(), 2);
+  EXPECT_EQ(other.pad_token_id(), std::nullopt);
 }
 
 TEST(Tokenizer, EncodesAnEmptyBatch) {

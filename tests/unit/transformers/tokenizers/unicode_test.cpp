@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every code point in every stage that depends on Unicode, compared with
-// checksums of Hugging Face `tokenizers` (tests/parity/make_unicode.py).
+// checksums of Hugging Face `tokenizers` (tests/parity/make_unicode.py,
+// tests/parity/make_regex.py, tools/make_unicode_properties.py).
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,8 +16,10 @@
 #include "base/json.h"
 #include "transformers/tokenizers/byte_level.h"
 #include "transformers/tokenizers/normalizer.h"
+#include "transformers/tokenizers/pattern.h"
 #include "transformers/tokenizers/pre_tokenizer.h"
 #include "transformers/tokenizers/scanners.h"
+#include "transformers/tokenizers/unicode_properties.h"
 
 namespace transformers::tokenizers {
 namespace {
@@ -83,12 +88,15 @@ std::string normalized(const std::string& type, const std::string& text) {
   return aligned.text;
 }
 
-std::string pieces(const std::string& type, const std::string& text) {
+std::string pieces(
+    const std::string& type,
+    const std::string& text,
+    std::string_view expression = kLlama3Expression) {
   const Json json = Json::object(
       {{"type", type},
        {"individual_digits", true},
        {"add_prefix_space", false},
-       {"pattern", Json::object({{"Regex", kLlama3Expression}})},
+       {"pattern", Json::object({{"Regex", expression}})},
        {"behavior", "Isolated"},
        {"invert", false}});
   Pieces all;
@@ -150,6 +158,109 @@ INSTANTIATE_TEST_SUITE_P(
         "ByteLevel",
         "Split"),
     [](const auto& test) { return std::string(test.param); });
+
+TEST(EveryCodePointInRegex, MatchesPython) {
+  const Json golden = Json::parse(accelerate::read_file(
+      ACCELERATE_GOLDEN "/tokenizers/regex.json", 1 << 20));
+  const auto& cases = golden.at("every_code_point").as_object();
+  ASSERT_GT(cases.size(), 15u);
+  for (const auto& [expression, sum] : cases) {
+    SCOPED_TRACE(expression);
+    std::string sums;
+    for (const char32_t first : blocks()) {
+      sums += sums.empty() ? "" : " ";
+      sums += crc32(pieces("Split", sentences(first), expression));
+    }
+
+    EXPECT_EQ(crc32(sums), sum.as_string());
+  }
+}
+
+Json golden_properties() {
+  return Json::parse(accelerate::read_file(
+      ACCELERATE_GOLDEN "/tokenizers/unicode_properties.json", 1 << 20));
+}
+
+// The ranges of a property, without the surrogates, which no text has.
+std::string property_text(int property) {
+  std::string text;
+  const auto append = [&](std::uint32_t first, std::uint32_t last) {
+    if (first <= last) {
+      char part[32];
+      std::snprintf(part, sizeof part, "%X-%X", first, last);
+      text += text.empty() ? "" : " ";
+      text += part;
+    }
+  };
+  for (const CodeRange& range : property_ranges(property)) {
+    append(range.first, std::min(range.last, 0xD7FFu));
+    append(std::max(range.first, 0xE000u), range.last);
+  }
+  return text;
+}
+
+TEST(UnicodeProperties, MatchPython) {
+  const Json golden = golden_properties();
+  const auto& properties = golden.at("properties").as_object();
+  ASSERT_EQ(properties.size(), kPropertyNames.size());
+  for (const auto& [name, sum] : properties) {
+    SCOPED_TRACE(name);
+    const int property = find_property(name);
+    ASSERT_GE(property, 0);
+
+    EXPECT_EQ(crc32(property_text(property)), sum.as_string());
+  }
+}
+
+TEST(UnicodeProperties, FindsANameInAnySpelling) {
+  EXPECT_EQ(find_property("UPPERCASE_Letter"), find_property("Lu"));
+  EXPECT_EQ(find_property(" upper case-letter"), find_property("Lu"));
+  EXPECT_EQ(find_property("Lz"), -1);
+  EXPECT_EQ(find_property(""), -1);
+}
+
+TEST(UnicodeProperties, LettersOfEitherCaseMatchAsInPython) {
+  std::set<char32_t> letters;
+  for (const char* name : {"cwcf", "cwl", "cwu", "cwt"}) {
+    for (const CodeRange& range : property_ranges(find_property(name))) {
+      for (std::uint32_t c = range.first; c <= range.last; ++c) {
+        letters.insert(c);
+      }
+    }
+  }
+  std::string text;
+  for (const char32_t c : letters) {
+    append_character(text, c);
+    text += '\n';
+  }
+  const Json json("");
+  std::string lines;
+  for (const char32_t c : letters) {
+    char expression[32];
+    std::snprintf(
+        expression,
+        sizeof expression,
+        "(?i:\\x{%X})",
+        static_cast<unsigned>(c));
+    std::vector<Span> matches;
+    make_regex(expression, JsonNode(json, "test", "$"))->find(text, matches);
+    char number[16];
+    std::snprintf(number, sizeof number, "%X", static_cast<unsigned>(c));
+    lines += (lines.empty() ? "" : "\n") + std::string(number);
+    for (const Span& match : matches) {
+      std::size_t length = 0;
+      std::snprintf(
+          number,
+          sizeof number,
+          " %X",
+          static_cast<unsigned>(
+              read_character(text.data() + match.begin, length)));
+      lines += number;
+    }
+  }
+
+  EXPECT_EQ(crc32(lines), golden_properties().at("equal_letters").as_string());
+}
 
 }  // namespace
 }  // namespace transformers::tokenizers

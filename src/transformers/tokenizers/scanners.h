@@ -22,7 +22,7 @@ inline constexpr std::string_view kLlama3Expression =
 inline constexpr std::string_view kQwen2Expression =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-/// GPT-4's regular expression, which matches the same texts as that of Llama 3.
+/// The regular expression of GPT-4; it splits texts like kLlama3Expression.
 inline constexpr std::string_view kGpt4Expression =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
 /// The three regular expressions of DeepSeek V3, which split a text one after

@@ -74,17 +74,36 @@ function(accelerate_enable_unity_build target)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
-# Adds one folder of `src/`, compiled once and linked into every target that
-# needs it. A layer becomes part of libaccelerate.so unless it is SEPARATE.
-#   accelerate_add_layer(<layer> [SEPARATE] [UNITY] [PCH tensor|comm|nn] SOURCES …)
+# Adds the current folder of `src/` with all its sources, compiled once and
+# linked into every target that needs it. A layer becomes part of
+# libaccelerate.so unless it is SEPARATE.
+#
+#   accelerate_add_layer(<layer> [SEPARATE] [UNITY] [PCH tensor|comm|nn]
+#     [EXCEPT <folder>…]           folders that are not part of the layer
+#     [WITHOUT_PCH <source>…])     sources that do not use LibTorch: reading its
+#                                  precompiled header takes longer than
+#                                  compiling them
 function(accelerate_add_layer layer)
-  cmake_parse_arguments(arg "SEPARATE;UNITY" "PCH" "SOURCES" ${ARGN})
-  add_library(accelerate_${layer} OBJECT ${arg_SOURCES})
+  cmake_parse_arguments(arg "SEPARATE;UNITY" "PCH" "EXCEPT;WITHOUT_PCH" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp)
+  foreach(folder IN LISTS arg_EXCEPT)
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${folder}/")
+  endforeach()
+  add_library(accelerate_${layer} OBJECT ${sources})
   accelerate_set_target_defaults(accelerate_${layer} PCH ${arg_PCH})
+  set_source_files_properties(${arg_WITHOUT_PCH} PROPERTIES
+    SKIP_PRECOMPILE_HEADERS ON)
   if(arg_UNITY)
     accelerate_enable_unity_build(accelerate_${layer})
   endif()
   if(NOT arg_SEPARATE)
     set_property(GLOBAL APPEND PROPERTY accelerate_layers ${layer})
   endif()
+endfunction()
+
+# Adds an archive of object files, which is built only if something needs it.
+#   accelerate_add_archive(<target> <objects>…)
+function(accelerate_add_archive target)
+  add_library(${target} STATIC EXCLUDE_FROM_ALL ${ARGN})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
 endfunction()

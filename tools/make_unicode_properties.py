@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes src/transformers/tokenizers/unicode_property_tables.cpp and
+"""Writes src/tokenizers/text/unicode_property_tables.cpp and
 tests/parity/golden/tokenizers/unicode_properties.json.
 
     tools/make_unicode_properties.py    (needs Python `tokenizers` 0.23, Python 3.11)
@@ -22,7 +22,7 @@ import tokenizers
 from tokenizers import Regex, pre_tokenizers
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLES = ROOT / "src/transformers/tokenizers/unicode_property_tables.cpp"
+TABLES = ROOT / "src/tokenizers/text/unicode_property_tables.cpp"
 GOLDEN = ROOT / "tests/parity/golden/tokenizers/unicode_properties.json"
 NAMES = Path(__file__).resolve().parent / "unicode_property_names.txt"
 
@@ -179,7 +179,7 @@ def main():
         "// SPDX-License-Identifier: Apache-2.0",
         "// Written by tools/make_unicode_properties.py from tokenizers "
         f"{tokenizers.__version__}.",
-        '#include "transformers/tokenizers/unicode_properties.h"',
+        '#include "tokenizers/text/unicode_properties.h"',
         "",
         "// clang-format off",
         "namespace transformers::tokenizers {",

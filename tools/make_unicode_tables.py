@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes src/transformers/tokenizers/unicode_tables.cpp.
+"""Writes src/tokenizers/text/unicode_tables.cpp.
 
     tools/make_unicode_tables.py        (needs Python `tokenizers` 0.23)
 
@@ -17,7 +17,7 @@ import tokenizers
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 OUT = Path(__file__).resolve().parent.parent / \
-    "src/transformers/tokenizers/unicode_tables.cpp"
+    "src/tokenizers/text/unicode_tables.cpp"
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
@@ -145,7 +145,7 @@ def main():
     out = [
         "// SPDX-License-Identifier: Apache-2.0",
         f"// Written by tools/make_unicode_tables.py from tokenizers {tokenizers.__version__}.",
-        '#include "transformers/tokenizers/unicode_tables.h"',
+        '#include "tokenizers/text/unicode_tables.h"',
         "",
         "// clang-format off",
         "namespace transformers::tokenizers {",

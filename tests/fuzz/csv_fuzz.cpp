@@ -9,9 +9,9 @@
 
 #include "accelerate/error.h"
 #include "base/text.h"
-#include "transformers/datasets/csv_cells.h"
-#include "transformers/datasets/csv_reader.h"
-#include "transformers/datasets/csv_types.h"
+#include "datasets/csv_cells.h"
+#include "datasets/csv_reader.h"
+#include "datasets/csv_types.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "accelerate/error.h"
-#include "transformers/tokenizers/engine.h"
+#include "tokenizers/engine.h"
 
 extern "C" int LLVMFuzzerTestOneInput(
     const std::uint8_t* data, std::size_t size) {

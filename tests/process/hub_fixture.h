@@ -16,10 +16,10 @@
 #include "accelerate/error.h"
 #include "accelerate/json.h"
 #include "base/str_cat.h"
+#include "hub/resolve.h"
 #include "support/hub_server.h"
 #include "support/message_of.h"
 #include "support/temporary_directory.h"
-#include "transformers/hub/resolve.h"
 
 namespace transformers::hub {
 

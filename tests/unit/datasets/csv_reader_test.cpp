@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transformers/datasets/csv_reader.h"
+#include "datasets/csv_reader.h"
 
 #include <string>
 #include <vector>

@@ -12,10 +12,10 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
+#include "datasets/row_file.h"
 #include "support/message_of.h"
 #include "support/temporary_directory.h"
 #include "transformers/dataset.h"
-#include "transformers/datasets/row_file.h"
 
 namespace transformers {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "datasets/row_builder.h"
 #include "support/temporary_directory.h"
 #include "transformers/dataset.h"
-#include "transformers/datasets/row_builder.h"
 
 namespace transformers {
 namespace {

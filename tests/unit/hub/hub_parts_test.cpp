@@ -8,15 +8,15 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
+#include "hub/curl_library.h"
+#include "hub/download.h"
+#include "hub/http.h"
+#include "hub/hub_options.h"
+#include "hub/progress.h"
+#include "hub/repository.h"
+#include "hub/repository_files.h"
 #include "support/message_of.h"
 #include "support/temporary_directory.h"
-#include "transformers/hub/curl_library.h"
-#include "transformers/hub/download.h"
-#include "transformers/hub/http.h"
-#include "transformers/hub/hub_options.h"
-#include "transformers/hub/progress.h"
-#include "transformers/hub/repository.h"
-#include "transformers/hub/repository_files.h"
 
 namespace transformers::hub {
 namespace {

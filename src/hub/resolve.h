@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "hub/hub_options.h"
+#include "hub/repository_files.h"
+#include "transformers/hub.h"
+
+namespace transformers::hub {
+
+/// Does the same as `resolve_folder`, with explicit options for tests.
+std::filesystem::path resolve_model(
+    const std::string& name_or_folder,
+    const std::string& revision,
+    const RequestedFiles& requested,
+    const HubOptions& options);
+
+}  // namespace transformers::hub

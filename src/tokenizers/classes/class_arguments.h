@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of a folder, and the caller's options, say about a tokenizer.
+// These are the arguments that Hugging Face Transformers passes to the
+// constructor of the folder's tokenizer class.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "tokenizers/added_tokens.h"
+#include "tokenizers/files/json_node.h"
+#include "transformers/tokenizer_options.h"
+
+namespace transformers::tokenizers {
+
+/// A special or added token. In the files, it is a text or an object with
+/// flags.
+struct TokenValue {
+  std::string content;
+  bool is_text = true;  // Only a text, without flags.
+  bool single_word = false;
+  bool lstrip = false;
+  bool rstrip = false;
+  std::optional<bool> normalized = std::nullopt;  // Default: not `special`.
+  bool special = false;
+
+  static TokenValue from_text(std::string text) { return {std::move(text)}; }
+  /// A text becomes a special token.
+  AddedToken to_added_token() const;
+  bool operator==(const TokenValue&) const = default;
+};
+
+/// Tokens by name, in the order in which they are added.
+using NamedTokens = std::vector<std::pair<std::string, TokenValue>>;
+
+struct ClassArguments {
+  /// Settings by name, such as `do_lower_case`. `source` is the file name for
+  /// error messages.
+  accelerate::Json values = accelerate::Json::object();
+  std::string source;
+  /// Whether the folder has a tokenizer.json.
+  bool has_tokenizer_json = false;
+  /// The tokens `bos_token`, `eos_token`, … A null in a file is kept as an
+  /// empty optional: the class must not use its default.
+  std::map<std::string, std::optional<TokenValue>> special_tokens;
+  /// Tokens with other names, which some models define.
+  NamedTokens model_tokens;
+  /// `extra_special_tokens`, or `additional_special_tokens` under its old name.
+  std::optional<std::vector<TokenValue>> extra_special_tokens;
+  /// `additional_special_tokens` from special_tokens_map.json, which a class
+  /// may read.
+  std::optional<std::vector<TokenValue>> additional_special_tokens;
+  /// Added tokens by id. A later file replaces tokens with the same id.
+  std::map<std::int64_t, TokenValue> added_tokens;
+
+  JsonNode node() const { return JsonNode(values, source, "$"); }
+  /// Returns the text of a special token. Throws `FormatError` when the files
+  /// set it to null.
+  const std::string& token(const std::string& name) const;
+  /// Sets a special token, unless the files set it.
+  void set_default(const std::string& name, TokenValue token);
+};
+
+/// The names of special tokens ("bos_token", …), in the order in which they are
+/// added.
+const std::vector<std::string>& special_token_names();
+
+/// The JSON files next to the vocabulary. A missing file is an empty object.
+struct TokenizerFolder {
+  std::filesystem::path path;
+  accelerate::Json tokenizer_config = accelerate::Json::object();
+  accelerate::Json special_tokens_map = accelerate::Json::object();
+  accelerate::Json added_tokens = accelerate::Json::object();
+  accelerate::Json model_config = accelerate::Json::object();
+  /// tokenizer.json without the vocabulary; null if there is no such file.
+  const accelerate::Json* tokenizer_json = nullptr;
+};
+
+/// Combines the files and the options, which override the files. Throws
+/// `FormatError` with the file and the JSON path when a value has the wrong
+/// type.
+ClassArguments read_class_arguments(
+    const TokenizerFolder& folder, const TokenizerOptions& options);
+
+}  // namespace transformers::tokenizers

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the pipeline of a tokenizer in the way of its class.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tokenizers/classes/class_arguments.h"
+#include "tokenizers/classes/tokenizer_class.h"
+#include "tokenizers/pipeline.h"
+
+namespace transformers::tokenizers {
+
+/// Completes the arguments with the defaults of the class, and with the
+/// defaults for calls in tokenizer.json.
+void complete_arguments(
+    const TokenizerClass& kind,
+    const SavedCallSettings& settings,
+    ClassArguments& arguments);
+
+/// Builds the pipeline from complete arguments. `tokenizer_json` is the
+/// description in tokenizer.json, or null; `text` is the vocabulary; `source`
+/// is the file name for error messages. Throws `FormatError` when the files do
+/// not fit together.
+std::unique_ptr<Pipeline> build_class_pipeline(
+    const TokenizerClass& kind,
+    const ClassArguments& arguments,
+    const accelerate::Json* tokenizer_json,
+    const ModelText& text,
+    const std::string& source);
+
+/// Returns whether the class, when it loads this pipeline from a
+/// tokenizer.json, uses the same post-processor. If not, the pipeline must be
+/// saved without the class.
+bool rebuilds_post_processor(
+    const TokenizerClass& kind,
+    const ClassArguments& arguments,
+    const Pipeline& pipeline);
+
+}  // namespace transformers::tokenizers

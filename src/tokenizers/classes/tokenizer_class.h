@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tokenizer classes of Hugging Face Transformers. Most of them build their
+// own pipeline: they read only the vocabulary, the added tokens and sometimes
+// the post-processor from tokenizer.json.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "tokenizers/classes/class_arguments.h"
+#include "tokenizers/models/model.h"
+#include "tokenizers/pipeline.h"
+#include "transformers/tokenizer_options.h"
+
+namespace transformers::tokenizers {
+
+/// A special token in the signature of a class.
+struct TokenParameter {
+  /// What the class makes of a token without flags.
+  enum class Form { text, token, lstrip };
+
+  const char* name;
+  const char* text;  // The default; null: no token.
+  Form form = Form::text;
+};
+
+/// The files that a class reads if there is no tokenizer.json.
+enum class VocabularyFiles { none, vocab_txt, vocab_json_and_merges };
+
+/// The tokens of a pipeline, for a post-processor.
+class PipelineTokens {
+ public:
+  PipelineTokens(const ClassArguments& arguments, const Pipeline& pipeline)
+      : arguments_(arguments), pipeline_(pipeline) {}
+
+  const ClassArguments& arguments() const { return arguments_; }
+  /// Returns a special token, and its id, by the name of the token. Throws
+  /// `FormatError` when the tokenizer does not have this token.
+  const std::string& text(const std::string& name) const;
+  std::int64_t id(const std::string& name) const;
+
+ private:
+  const ClassArguments& arguments_;
+  const Pipeline& pipeline_;
+};
+
+struct TokenizerClass {
+  /// What a class does with the post-processor of tokenizer.json.
+  enum class Processing {
+    from_file,       ///< Uses it, if there is one.
+    own,             ///< Replaces it with `post_processor`.
+    own_if_missing,  ///< Uses `post_processor` if there is none.
+    bos_eos,         ///< Replaces it: only `add_bos_token`, `add_eos_token`.
+  };
+  /// How all special tokens are added once more, as special tokens: without
+  /// their flags, or with them. The latter also repeats the choice of the
+  /// post-processor.
+  enum class Readds { none, without_flags, with_flags };
+
+  const char* name;
+  /// The type of the model in tokenizer.json; null: any.
+  const char* model;
+  std::vector<TokenParameter> special_tokens = {};
+  VocabularyFiles files = VocabularyFiles::none;
+  /// Sets `normalizer`, `pre_tokenizer`, `decoder` and `model` of the
+  /// description. Null: the class uses tokenizer.json as it is.
+  void (*describe)(
+      const ClassArguments& arguments,
+      const accelerate::Json* tokenizer_json,
+      const ModelText& text,
+      accelerate::Json& description) = nullptr;
+  Processing processing = Processing::from_file;
+  accelerate::Json (*post_processor)(const PipelineTokens&) = nullptr;
+  Side padding_side = Side::right;
+  std::vector<std::string> model_input_names{"input_ids", "attention_mask"};
+  Readds readds = Readds::none;
+  /// Whether tokenizer.json is used as it is; without one, `describe` is used.
+  bool keeps_tokenizer_json = false;
+  /// Whether the class reads `add_prefix_space`.
+  bool reads_prefix_space = false;
+  /// Changes arguments before they are used.
+  void (*adjust)(ClassArguments&) = nullptr;
+  /// Whether decoded text contains this at the end of words, to be replaced
+  /// with a space.
+  const char* end_of_word = nullptr;
+
+  bool is_backend() const { return describe == nullptr; }
+};
+
+/// The class that uses tokenizer.json as it is.
+const TokenizerClass& tokenizers_backend();
+/// Returns the class with this name, without `Fast` at its end; null if it is
+/// not supported.
+const TokenizerClass* find_supported_class(std::string_view name);
+/// Returns the names of all supported classes.
+std::vector<std::string> supported_class_names();
+
+/// What is known about the tokenizer before its files are read.
+struct ClassQuery {
+  /// The argument of `from_pretrained`.
+  std::string name_or_path;
+  const TokenizerFolder& folder;
+  /// The text of tokenizer.json; empty if there is none.
+  std::string_view tokenizer_json_text;
+};
+
+/// Finds the class that Hugging Face Transformers would use. Throws
+/// `UnsupportedError` with the name of the class when this library does not
+/// support it.
+const TokenizerClass& choose_class(const ClassQuery& query);
+
+// The classes, by the type of their model.
+std::vector<TokenizerClass> word_piece_classes();
+std::vector<TokenizerClass> byte_level_classes();
+std::vector<TokenizerClass> bpe_classes();
+std::vector<TokenizerClass> unigram_classes();
+
+// Parts of descriptions that several classes share.
+
+/// Parses a part of a description from the text of this program.
+accelerate::Json stage(std::string_view json_text);
+/// Describes a template: `single` and `pair` contain the pieces separated by
+/// spaces, such as `cls_token:0 $A:0 sep_token:0`.
+accelerate::Json describe_template(
+    const PipelineTokens& tokens,
+    std::string_view single,
+    std::string_view pair);
+/// Describes a template with the tokens that `add_bos_token` and
+/// `add_eos_token` request.
+accelerate::Json describe_bos_eos_template(const PipelineTokens& tokens);
+
+}  // namespace transformers::tokenizers

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the places in a long word that no merge of a BPE model crosses.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "tokenizers/models/merge_table.h"
+#include "tokenizers/models/vocabulary.h"
+#include "tokenizers/text/unicode.h"
+
+namespace transformers::tokenizers {
+
+/// The ids of the tokens that consist of one character.
+class CharacterIds {
+ public:
+  static constexpr std::uint32_t kNone = 0xFFFFFFFF;
+
+  explicit CharacterIds(const Vocabulary& vocabulary);
+  std::uint32_t operator[](char32_t c) const {
+    const std::uint32_t* block = blocks_[c >> 8].get();
+    return block == nullptr ? kNone : block[c & 255];
+  }
+
+ private:
+  std::array<std::unique_ptr<std::uint32_t[]>, 0x1100> blocks_;
+};
+
+/// A set of pairs of numbers that may contain pairs that were never added.
+class PairFilter {
+ public:
+  explicit PairFilter(std::size_t pairs);
+  void add(std::uint32_t left, std::uint32_t right) {
+    const std::size_t bit = bit_of(left, right);
+    words_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+  }
+  bool may_contain(std::uint32_t left, std::uint32_t right) const {
+    const std::size_t bit = bit_of(left, right);
+    return (words_[bit / 64] >> (bit % 64) & 1) != 0;
+  }
+
+ private:
+  std::size_t bit_of(std::uint32_t left, std::uint32_t right) const {
+    const std::uint64_t key = std::uint64_t{left} << 32 | right;
+    return static_cast<std::size_t>(
+        mix(key ^ kHashSeed, 0x9E3779B97F4A7C15ull) & mask_);
+  }
+
+  std::size_t mask_;
+  std::vector<std::uint64_t> words_;
+};
+
+/// The first merge that crosses the place between two characters joins a token
+/// that ends with the first character and a token that begins with the second.
+/// If no merge has two such tokens, the two sides never influence each other.
+/// Thread-safe.
+class BpeParts {
+ public:
+  virtual ~BpeParts() = default;
+  /// Returns the end of the first part of a non-empty text.
+  virtual std::size_t first_part(std::string_view text) const = 0;
+};
+
+/// For a model whose symbols are characters. A text is never split next to a
+/// character that has no token.
+std::unique_ptr<BpeParts> make_character_parts(
+    const Vocabulary& vocabulary,
+    const MergeTable& merges,
+    const CharacterIds& characters);
+/// For a model whose symbols are bytes. `vocabulary` has GPT-2's byte
+/// characters. A text is split only between characters.
+std::unique_ptr<BpeParts> make_byte_parts(
+    const Vocabulary& vocabulary, const MergeTable& merges);
+
+}  // namespace transformers::tokenizers

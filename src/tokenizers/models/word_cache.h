@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Caches the tokens of words. A word and its tokens share a slot of one or two
+// cache lines, so a hit costs one memory access. New words overwrite old words,
+// so the cache does not grow.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string_view>
+
+#include "tokenizers/text/hashing.h"
+
+namespace transformers::tokenizers {
+
+template <std::size_t KeyBytes, std::size_t MaxIds>
+class CacheTable {
+ public:
+  struct Slot {
+    std::uint64_t key[KeyBytes / 8];
+    std::uint32_t ids[MaxIds];
+    std::uint32_t length;  // 0: free.
+    std::uint32_t count;
+  };
+
+  explicit CacheTable(std::size_t slots)
+      : mask_(slots - 1),
+        // The system zeroes each page on first use.
+        memory_(std::calloc(slots * sizeof(Slot) + 64, 1)) {
+    if (memory_ == nullptr) {
+      throw std::bad_alloc();
+    }
+    void* at = memory_.get();
+    std::size_t room = slots * sizeof(Slot) + 64;
+    slots_ = static_cast<Slot*>(std::align(64, slots * sizeof(Slot), at, room));
+  }
+
+  /// A word as 64-bit numbers, padded with zeros.
+  struct Key {
+    std::uint64_t words[KeyBytes / 8];
+    std::uint32_t length;
+  };
+  /// Makes the key for a word. `end` is the end of the readable memory.
+  static Key key_of(const char* data, std::size_t length, const char* end) {
+    Key key;
+    key.length = static_cast<std::uint32_t>(length);
+    if (static_cast<std::size_t>(end - data) >= KeyBytes) {
+      std::memcpy(key.words, data, KeyBytes);
+      for (std::size_t i = 0; i < KeyBytes / 8; ++i) {
+        const std::size_t begin = i * 8;
+        if (length <= begin) {
+          key.words[i] = 0;
+        } else if (length < begin + 8) {
+          key.words[i] &= ~std::uint64_t{0} >> (8 * (begin + 8 - length));
+        }
+      }
+    } else {
+      std::memset(key.words, 0, KeyBytes);
+      std::memcpy(key.words, data, length);
+    }
+    return key;
+  }
+  static std::uint64_t hash_of(const Key& key) {
+    std::uint64_t hash = kHashSeed ^ key.length;
+    for (const std::uint64_t word : key.words) {
+      hash = mix(hash ^ word, 0x9E3779B97F4A7C15ull);
+    }
+    return hash;
+  }
+  /// Returns the slot of a word, or null if the word is not cached.
+  const Slot* find(const Key& key, std::uint64_t hash) const {
+    const Slot* slot = &slots_[hash & mask_];
+    if (matches(*slot, key)) {
+      return slot;
+    }
+    slot = &slots_[(hash & mask_) ^ 1];
+    return matches(*slot, key) ? slot : nullptr;
+  }
+  void put(
+      const Key& key,
+      std::uint64_t hash,
+      const std::uint32_t* ids,
+      std::size_t count) {
+    Slot* first = &slots_[hash & mask_];
+    if (first->length != 0) {
+      slots_[(hash & mask_) ^ 1] = *first;
+    }
+    std::memcpy(first->key, key.words, KeyBytes);
+    std::copy_n(ids, count, first->ids);
+    first->length = key.length;
+    first->count = static_cast<std::uint32_t>(count);
+  }
+
+ private:
+  static bool matches(const Slot& slot, const Key& key) {
+    std::uint64_t difference = slot.length ^ key.length;
+    for (std::size_t i = 0; i < KeyBytes / 8; ++i) {
+      difference |= slot.key[i] ^ key.words[i];
+    }
+    return difference == 0;
+  }
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+
+  std::size_t mask_;
+  std::unique_ptr<void, Free> memory_;
+  Slot* slots_;
+};
+
+using ShortWords = CacheTable<24, 8>;  // One cache line.
+using LongWords = CacheTable<64, 14>;  // Two cache lines.
+static_assert(sizeof(ShortWords::Slot) == 64);
+static_assert(sizeof(LongWords::Slot) == 128);
+
+}  // namespace transformers::tokenizers

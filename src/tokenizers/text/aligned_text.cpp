@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tokenizers/text/aligned_text.h"
+
+#include <algorithm>
+
+namespace transformers::tokenizers {
+
+void AlignedText::assign(
+    std::string_view part, std::uint32_t offset, bool track) {
+  text.assign(part);
+  offset_ = offset;
+  tracked = track;
+  spans.clear();
+  if (!track) {
+    return;
+  }
+  spans.reserve(part.size());
+  for (std::size_t at = 0; at < part.size();) {
+    const std::size_t length =
+        utf8_length(static_cast<unsigned char>(part[at]));
+    const auto begin = static_cast<std::uint32_t>(offset + at);
+    spans.resize(
+        spans.size() + length,
+        {begin, begin + static_cast<std::uint32_t>(length)});
+    at += length;
+  }
+}
+
+namespace {
+
+// Skips over the characters of the old text.
+class CharacterSkipper {
+ public:
+  explicit CharacterSkipper(const std::string& text) : text_(text) {}
+
+  std::size_t offset() const { return offset_; }
+  void skip(std::size_t count) {
+    for (; count > 0 && offset_ < text_.size(); --count) {
+      offset_ += utf8_length(static_cast<unsigned char>(text_[offset_]));
+    }
+  }
+
+ private:
+  const std::string& text_;
+  std::size_t offset_ = 0;
+};
+
+}  // namespace
+
+void transform(AlignedText& text, const std::vector<Change>& changes) {
+  std::string result;
+  std::vector<Span> spans;
+  result.reserve(text.text.size());
+  CharacterSkipper old(text.text);
+  for (const auto& [character, change] : changes) {
+    append_character(result, character);
+    const std::size_t offset = old.offset();
+    if (change <= 0) {
+      old.skip(static_cast<std::size_t>(1 - change));
+    }
+    if (text.tracked) {
+      const std::size_t source_byte = change > 0 ? offset - 1 : offset;
+      spans.resize(result.size(), text.span_of(source_byte));
+    }
+  }
+  text.text = std::move(result);
+  text.spans = std::move(spans);
+}
+
+}  // namespace transformers::tokenizers

@@ -101,7 +101,7 @@ class LibTorchLoop {
       reducer_.emplace(
           parameters_,
           buckets,
-          gloo->process_group(),
+          GroupBackends::process_group(*gloo),
           std::vector<bool>(parameters_.size(), false),
           25 << 20,
           false,

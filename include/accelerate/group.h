@@ -231,20 +231,11 @@ class ACCELERATE_API Group {
   /// Overwrites `tensor` with the tensor from rank `from`. Collective.
   [[nodiscard]] Pending start_broadcast(
       const Tensor& tensor, int from = 0) const;
-  /// Sends `tensor` to rank `to`, which must call `start_receive` with a tensor
-  /// of the same type and size. Not collective: nothing is compared.
-  [[nodiscard]] Pending start_send(const Tensor& tensor, int to) const;
-  [[nodiscard]] Pending start_receive(const Tensor& tensor, int from) const;
 
   /// Returns a tensor of `count` elements with the type of `like`. The tensor
   /// is in shared memory, so that `start_all_reduce` does not copy it. If the
   /// backend has no shared memory, returns an ordinary tensor. Collective.
   [[nodiscard]] Tensor allocate(std::int64_t count, const Tensor& like) const;
-
-  /// Returns the group as a LibTorch process group, for LibTorch's own classes.
-  ///
-  /// Throws `StateError` in a group of one rank, which has no backend.
-  c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
 
   /// Makes every current and later call on this rank that waits for other ranks
   /// throw `DistributedError`.

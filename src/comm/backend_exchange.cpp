@@ -71,50 +71,23 @@ std::vector<int> unresponsive_ranks(const RankContext& context) {
   return ranks;
 }
 
-// Waits until a `c10d::Work` has finished or failed.
-class WorkMonitor {
- public:
-  // With `use_future`, `Work::wait` is never called with a timeout.
-  WorkMonitor(c10d::Work& work, bool use_future) : work_(work) {
-    if (use_future) {
-      future_ = std::make_shared<std::promise<void>>();
-      ended_ = future_->get_future();
-      work.getFuture()->addCallback(
-          [promise = future_](c10::ivalue::Future&) { promise->set_value(); });
-    }
+bool ended_within(milliseconds timeout, c10d::Work& work) {
+  if (work.isCompleted()) {
+    return true;
   }
-
-  bool ended_within(milliseconds timeout) const {
-    if (work_.isCompleted()) {
-      return true;
-    }
-    if (future_) {
-      ended_.wait_for(timeout);
-      return work_.isCompleted();
-    }
-    try {
-      work_.wait(timeout);
-    } catch (const std::exception&) {
-      // A timeout or an error of the work itself: the caller checks again.
-    }
-    return work_.isCompleted();
+  try {
+    work.wait(timeout);
+  } catch (const std::exception&) {
+    // A timeout or an error of the work itself: the caller checks again.
   }
-
- private:
-  c10d::Work& work_;
-  std::shared_ptr<std::promise<void>> future_;
-  std::future<void> ended_;
-};
+  return work.isCompleted();
+}
 
 }  // namespace
 
 BackendWait::BackendWait(
-    RankContext context,
-    std::shared_ptr<SharedMemory> memory,
-    c10::intrusive_ptr<c10d::Backend> plugin)
-    : context_(std::move(context)),
-      memory_(std::move(memory)),
-      plugin_(std::move(plugin)) {
+    RankContext context, std::shared_ptr<SharedMemory> memory)
+    : context_(std::move(context)), memory_(std::move(memory)) {
 }
 
 void BackendWait::operator()(
@@ -125,9 +98,6 @@ void BackendWait::operator()(
     wait_until_done(work, call, limits);
     work->wait();
   } catch (const Error&) {
-    if (plugin_) {
-      plugin_->abort();
-    }
     throw;
   } catch (const std::exception& error) {
     rethrow(call, limits, error.what());
@@ -138,14 +108,13 @@ void BackendWait::wait_until_done(
     const c10::intrusive_ptr<c10d::Work>& work,
     const Call& call,
     const WaitLimits& limits) const {
-  const WorkMonitor monitor(*work, needs_async());
   Wait wait(call, context_.rank, limits);
   BoundedCall store;
-  while (!monitor.ended_within(wait.slice())) {
+  while (!ended_within(wait.slice(), *work)) {
     const std::vector<int> dead = exited_ranks();
     // A rank that finished the operation may have exited normally while its
     // last bytes are still in flight.
-    if (!dead.empty() && !monitor.ended_within(kExitGrace)) {
+    if (!dead.empty() && !ended_within(kExitGrace, *work)) {
       wait.throw_exited(dead);
     }
     find_late_ranks(store, call, wait);
@@ -153,13 +122,8 @@ void BackendWait::wait_until_done(
 }
 
 std::vector<int> BackendWait::exited_ranks() const {
-  std::vector<int> ranks;
-  for (int rank = 0; memory_ && rank < context_.size; ++rank) {
-    if (rank != context_.rank && !memory_->is_present(rank)) {
-      ranks.push_back(rank);
-    }
-  }
-  return ranks;
+  return memory_ ? memory_->absent_ranks(context_.rank, context_.size)
+                 : std::vector<int>();
 }
 
 void BackendWait::find_late_ranks(
@@ -260,7 +224,7 @@ std::vector<std::string> BackendExchange::all_gather_fixed(
   std::memcpy(
       data + sizeof length, message.data(), std::min(bytes, message.size()));
   c10d::AllgatherOptions options;
-  options.asyncOp = wait_.needs_async();
+  options.asyncOp = false;
   wait_(backend_->_allgather_base(out, in, options), call, limits);
 
   std::vector<std::string> messages;

@@ -21,17 +21,7 @@ namespace accelerate {
 class BackendWait {
  public:
   /// `memory` shows which ranks are alive; null if the ranks share no memory.
-  /// Set `plugin` to the backend if a timeout in `Work::wait` would break the
-  /// backend; in all other cases, leave `plugin` null. Operations on `plugin`
-  /// run asynchronously and are aborted after an error.
-  BackendWait(
-      RankContext context,
-      std::shared_ptr<SharedMemory> memory,
-      c10::intrusive_ptr<c10d::Backend> plugin = {});
-
-  /// Whether operations must run on a thread of the backend, so that this
-  /// thread can check for missing ranks.
-  bool needs_async() const { return plugin_.defined(); }
+  BackendWait(RankContext context, std::shared_ptr<SharedMemory> memory);
 
   /// Returns when `work` has finished. If ranks exit or time out, throws a
   /// `DistributedError` that names these ranks.
@@ -61,7 +51,6 @@ class BackendWait {
 
   RankContext context_;
   std::shared_ptr<SharedMemory> memory_;
-  c10::intrusive_ptr<c10d::Backend> plugin_;
 };
 
 /// An `Exchange` for ranks that share nothing but a backend.

@@ -168,25 +168,6 @@ Tensor Group::allocate(std::int64_t count, const Tensor& like) const {
   });
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> Group::process_group() const {
-  using Type = c10d::ProcessGroup::BackendType;
-  if (!impl_->process_group) {
-    auto group = c10::make_intrusive<c10d::ProcessGroup>(
-        impl_->context.store, rank(), size());
-    const auto type = GroupBackends::cpu(*this).getBackendName() == "gloo"
-                          ? Type::GLOO
-                          : Type::CUSTOM;
-    group->setBackend(at::DeviceType::CPU, type, impl_->backend);
-    group->setDefaultBackend(type);
-    if (impl_->device_backend) {
-      group->setBackend(
-          impl_->options.device->type(), Type::NCCL, impl_->device_backend);
-    }
-    impl_->process_group = std::move(group);
-  }
-  return impl_->process_group;
-}
-
 void Group::abort() const {
   impl_->aborted->store(true);
   if (impl_->backend) {

@@ -16,9 +16,6 @@
 namespace accelerate {
 namespace {
 
-// Far from the small tags that user programs use.
-constexpr int kTag = 0x6461;
-
 // An operation that failed before it started.
 class FailedWork : public c10d::Work {
  public:
@@ -73,23 +70,6 @@ void check_parts(
             "pass tensors of one type on one device, the larger with ",
             num_parts,
             " times as many elements as the smaller"));
-  }
-}
-
-void check_rank(const char* operation, int rank, const Group& group) {
-  if (rank < 0 || rank >= group.size() || rank == group.rank()) {
-    throw ArgumentError(
-        str_cat(
-            operation,
-            ": rank ",
-            rank,
-            " is not another rank of this group of size ",
-            group.size()),
-        str_cat(
-            "pass a rank from 0 to ",
-            group.size() - 1,
-            " other than ",
-            group.rank()));
   }
 }
 
@@ -207,7 +187,7 @@ Operation Group::Impl::start_all_reduce(
                         : GlooSubstitute{tensor.scalar_type(), reduction};
   c10d::AllreduceOptions all_reduce_options;
   all_reduce_options.reduceOp = op_of(substitute.reduction);
-  all_reduce_options.asyncOp = overlap || needs_async();
+  all_reduce_options.asyncOp = overlap;
   std::vector<Tensor> tensors = {tensor.to(substitute.type)};
   Operation operation = start(tensors[0], call, [&](c10d::Backend& any) {
     return any.allreduce(tensors, all_reduce_options);
@@ -245,7 +225,7 @@ Operation Group::Impl::start_reduce_scatter(
   }
   c10d::ReduceScatterOptions scatter_options;
   scatter_options.reduceOp = op_of(reduction);
-  scatter_options.asyncOp = overlap || needs_async();
+  scatter_options.asyncOp = overlap;
   return start(output, call, [&](c10d::Backend& any) {
     return any._reduce_scatter_base(to, from, scatter_options);
   });
@@ -260,7 +240,7 @@ Operation Group::Impl::start_all_gather(
     return operation;
   }
   c10d::AllgatherOptions gather_options;
-  gather_options.asyncOp = overlap || needs_async();
+  gather_options.asyncOp = overlap;
   Tensor to = as_bytes(output);
   Tensor from = as_bytes(input);
   return start(output, call, [&](c10d::Backend& any) {
@@ -278,17 +258,36 @@ Operation Group::Impl::start_broadcast(
   }
   c10d::BroadcastOptions broadcast_options;
   broadcast_options.rootRank = from;
-  broadcast_options.asyncOp = overlap || needs_async();
+  broadcast_options.asyncOp = overlap;
   std::vector<Tensor> bytes = {as_bytes(tensor)};
   return start(tensor, call, [&](c10d::Backend& any) {
     return any.broadcast(bytes, broadcast_options);
   });
 }
 
+Operation Group::Impl::start_scatter(
+    const Tensor& output,
+    const Tensor& input,
+    int from,
+    const Call& call,
+    bool overlap) {
+  c10d::ScatterOptions scatter_options;
+  scatter_options.rootRank = from;
+  scatter_options.asyncOp = overlap;
+  std::vector<Tensor> outputs = {output};
+  std::vector<std::vector<Tensor>> inputs;
+  if (context.rank == from) {
+    inputs.push_back(input.chunk(context.size));
+  }
+  return start(output, call, [&](c10d::Backend& any) {
+    return any.scatter(outputs, inputs, scatter_options);
+  });
+}
+
 void Group::Impl::finish(Operation& operation) {
   if (operation.work) {
-    if (operation.on_device || operation.is_message) {
-      wait_in_backend(operation);
+    if (operation.on_device) {
+      wait_on_device(operation);
     } else if (
         // Not dynamic_intrusive_pointer_cast, which leaks a reference when the
         // type differs.
@@ -304,15 +303,11 @@ void Group::Impl::finish(Operation& operation) {
   }
 }
 
-// On a device, only the current stream waits. Gloo closes all connections if
-// waiting for a message has a timeout, so messages are not polled.
-void Group::Impl::wait_in_backend(const Operation& operation) const {
+// Only the device's current stream waits.
+void Group::Impl::wait_on_device(const Operation& operation) const {
   try {
     operation.work->wait();
   } catch (const std::exception& error) {
-    if (!operation.on_device && dynamic_cast<const Error*>(&error) != nullptr) {
-      throw;
-    }
     backend_wait->rethrow(operation.call, limits, error_line(error));
   }
 }
@@ -390,41 +385,6 @@ Pending Group::start_broadcast(const Tensor& tensor, int from) const {
   return impl_->guarded("start_broadcast", [&](const Call& call) {
     impl_->agree(call, {tensor}, str_cat("from ", from));
     return impl_->pending(impl_->start_broadcast(tensor, from, call));
-  });
-}
-
-Pending Group::start_send(const Tensor& tensor, int to) const {
-  check_in_place("start_send", tensor);
-  check_rank("start_send", to, *this);
-  std::vector<Tensor> tensors = {tensor.cpu()};
-  const Call call = impl_->last_call("send");
-  return impl_->guarded(call, [&](const Call&) {
-    Operation operation = impl_->start(tensors[0], call, [&](auto& backend) {
-      return backend.send(tensors, to, kTag);
-    });
-    operation.is_message = true;
-    operation.then([kept = tensors[0]] {});
-    return impl_->pending(std::move(operation));
-  });
-}
-
-Pending Group::start_receive(const Tensor& tensor, int from) const {
-  check_in_place("start_receive", tensor);
-  check_rank("start_receive", from, *this);
-  std::vector<Tensor> tensors = {
-      tensor.is_cpu() ? tensor : at::empty_like(tensor, at::kCPU)};
-  const Call call = impl_->last_call("receive");
-  return impl_->guarded(call, [&](const Call&) {
-    Operation operation = impl_->start(tensors[0], call, [&](auto& backend) {
-      return backend.recv(tensors, from, kTag);
-    });
-    operation.is_message = true;
-    operation.then([tensor, received = tensors[0]] {
-      if (!received.is_same(tensor)) {
-        tensor.copy_(received);
-      }
-    });
-    return impl_->pending(std::move(operation));
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "accelerate/export.h"
 #include "accelerate/group.h"
@@ -19,6 +20,10 @@ class ACCELERATE_API GroupBackends {
   static c10d::Backend& cpu(const Group& group);
   /// The backend for tensors on the group's device, or null.
   static c10d::Backend* device(const Group& group);
+  /// A LibTorch process group with the group's backend for host memory, to
+  /// compare our classes with LibTorch's.
+  static c10::intrusive_ptr<c10d::ProcessGroup> process_group(
+      const Group& group);
 };
 
 }  // namespace accelerate

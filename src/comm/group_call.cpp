@@ -52,4 +52,18 @@ Pending GroupCall::all_reduce(
       group_.impl_->start_all_reduce(tensor, reduction, call_, overlap));
 }
 
+void GroupCall::broadcast(const Tensor& tensor, int from) {
+  group_.impl_->guarded(call_, [&](const Call& call) {
+    group_.impl_->finish(
+        group_.impl_->start_broadcast(tensor, from, call, /*overlap=*/false));
+  });
+}
+
+void GroupCall::scatter(const Tensor& output, const Tensor& input, int from) {
+  group_.impl_->guarded(call_, [&](const Call& call) {
+    group_.impl_->finish(group_.impl_->start_scatter(
+        output, input, from, call, /*overlap=*/false));
+  });
+}
+
 }  // namespace accelerate

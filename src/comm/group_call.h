@@ -51,6 +51,14 @@ class ACCELERATE_API GroupCall {
   [[nodiscard]] Pending all_reduce(
       const Tensor& tensor, Reduction reduction, bool overlap = true);
 
+  /// Overwrites `tensor`, which is in host memory, with the tensor of rank
+  /// `from`, as part of this call.
+  void broadcast(const Tensor& tensor, int from);
+  /// Gives rank r the r-th part of `input` in `output`, as part of this call.
+  /// Only rank `from` has an `input`, which has as many elements as the
+  /// `output` of all ranks together. The tensors are in host memory.
+  void scatter(const Tensor& output, const Tensor& input, int from);
+
  private:
   void compare();
 

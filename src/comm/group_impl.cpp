@@ -29,20 +29,23 @@ std::size_t memory_bytes(int size) {
          WaitBeats::bytes(size);
 }
 
-// The backend's timeout is a little longer than ours, because our message names
-// the ranks and the user's call.
-constexpr std::chrono::seconds kGrace(5);
-
 PluginGroupOptions plugin_options(
-    const RankContext& context, const WaitLimits& limits) {
+    const RankContext& context,
+    const WaitLimits& limits,
+    std::shared_ptr<SharedMemory> memory) {
   PluginGroupOptions options;
   const bool all_processes = context.members.empty();
   options.process_index =
       all_processes ? context.rank : context.members[context.rank];
   options.num_processes = all_processes ? context.size : context.num_processes;
   options.members = context.members;
-  options.timeout = limits.timeout + kGrace;
-  options.store = context.store.get();
+  options.limits = limits;
+  if (memory) {
+    options.exited_ranks =
+        [memory = std::move(memory), rank = context.rank, size = context.size] {
+          return memory->absent_ranks(rank, size);
+        };
+  }
   return options;
 }
 
@@ -95,6 +98,10 @@ void check_distinct_devices(
   }
 }
 
+// Gloo's timeout is a little longer than ours, because our message names the
+// ranks and the user's call.
+constexpr std::chrono::seconds kGrace(5);
+
 // Gloo writes to sockets whose other end may be closed. That must be reported
 // as an error, not kill the process with a signal. A handler that the program
 // has installed stays in place.
@@ -133,9 +140,7 @@ Group::Impl::Impl(RankContext context_, GroupOptions options_)
   }
   make_backend(common);
   make_device_backend();
-  const bool plugin = options.backend == Backend::mpi;
-  backend_wait.emplace(
-      context, memory, plugin ? backend : c10::intrusive_ptr<c10d::Backend>());
+  backend_wait.emplace(context, memory);
   if (memory) {
     exchange = std::make_unique<ShmExchange>(
         memory, memory->data(), context.rank, context.size);
@@ -242,8 +247,11 @@ void Group::Impl::make_backend(const CommonMemory& common) {
           join_fake_network(context, limits), "fake", aborted);
       return;
     case Backend::mpi:
-      backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
-          create_plugin_backend("mpi", plugin_options(context, limits)));
+      backend = c10::make_intrusive<TransportBackend>(
+          create_plugin_transport(
+              "mpi", plugin_options(context, limits, memory)),
+          "mpi",
+          aborted);
       return;
   }
 }

@@ -11,7 +11,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "accelerate/error.h"
 #include "accelerate/group.h"
@@ -28,7 +27,6 @@ struct Operation {
   Call call;
   c10::intrusive_ptr<c10d::Work> work;  ///< null: there is nothing to wait for
   bool on_device = false;
-  bool is_message = false;  ///< between two ranks
   /// Runs after `work`. Keeps the tensors of the operation alive.
   std::function<void()> finish = {};
 
@@ -83,14 +81,6 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
   Call announce(const std::string& operation);
   bool all_announced() const;
 
-  /// Returns a `Call` with the name `operation` and the sequence number of the
-  /// call that was made or announced last.
-  Call last_call(const char* operation) const { return {operation, sequence_}; }
-
-  /// Whether operations must run on a thread of the backend.
-  bool needs_async() const {
-    return backend_wait && backend_wait->needs_async();
-  }
   /// Whether operations on the tensor run on Gloo.
   bool uses_gloo(const at::Tensor& tensor) const;
   /// Whether the tensor must be copied to host memory, because no backend of
@@ -126,6 +116,14 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
       int from,
       const Call& call,
       bool overlap = true);
+  /// Gives rank r the r-th part of `input`, which only rank `from` has. The
+  /// tensors must be in host memory.
+  Operation start_scatter(
+      const at::Tensor& output,
+      const at::Tensor& input,
+      int from,
+      const Call& call,
+      bool overlap = true);
   /// Returns when `operation` has finished. If the operation is on a device,
   /// only the device's current stream waits. Errors name the ranks that failed.
   void finish(Operation& operation);
@@ -154,7 +152,6 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
   c10::intrusive_ptr<c10d::Backend> device_backend;  // May be null.
   std::unique_ptr<Exchange> exchange;
   std::optional<BackendWait> backend_wait;
-  c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   int subgroups = 0;
 
  private:
@@ -168,7 +165,7 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
       const CallRecord& record,
       const Call& call,
       std::optional<std::int64_t> free_dim);
-  void wait_in_backend(const Operation& operation) const;
+  void wait_on_device(const Operation& operation) const;
   std::vector<CallRecord> read_records(
       const std::vector<std::string>& texts) const;
   void make_backend(const CommonMemory& common);

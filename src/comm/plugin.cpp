@@ -129,9 +129,9 @@ bool has_backend_plugin(const std::string& name) {
   }
 }
 
-c10d::Backend* create_plugin_backend(
+std::unique_ptr<Transport> create_plugin_transport(
     const std::string& name, const PluginGroupOptions& options) {
-  return load_backend_plugin(name).create(options);
+  return std::unique_ptr<Transport>(load_backend_plugin(name).create(options));
 }
 
 }  // namespace accelerate

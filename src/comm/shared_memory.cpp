@@ -173,6 +173,16 @@ void SharedMemory::hold_presence(int rank) {
   }
 }
 
+std::vector<int> SharedMemory::absent_ranks(int own_rank, int size) const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank != own_rank && !is_present(rank)) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
 bool SharedMemory::is_present(int rank) const {
   struct flock lock = presence_lock(rank, F_WRLCK);
   return ::fcntl(fd_, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;

@@ -5,8 +5,15 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace accelerate {
+
+/// Rounds up to whole pages.
+constexpr std::size_t whole_pages(std::size_t bytes) {
+  constexpr std::size_t kPage = 4096;
+  return (bytes + kPage - 1) / kPage * kPage;
+}
 
 /// A block of memory that several processes (or threads) share.
 ///
@@ -56,6 +63,8 @@ class SharedMemory {
   /// Whether `rank` holds its presence lock. Always false for the lock that
   /// this object itself holds.
   bool is_present(int rank) const;
+  /// The ranks below `size`, other than `own_rank`, that are not present.
+  std::vector<int> absent_ranks(int own_rank, int size) const;
 
  private:
   SharedMemory(int fd, std::size_t bytes);

@@ -13,8 +13,6 @@
 namespace accelerate {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
 // About 20 µs of spinning before a rank sleeps: longer than a small collective
 // takes, far too short to show up as load.
 constexpr int kSpins = 400;
@@ -43,8 +41,7 @@ struct alignas(128) ShmBarrier::Slot {
 };
 
 std::size_t ShmBarrier::bytes(int size) {
-  const auto needed = sizeof(Slot) * static_cast<std::size_t>(size);
-  return (needed + kPage - 1) / kPage * kPage;
+  return whole_pages(sizeof(Slot) * static_cast<std::size_t>(size));
 }
 
 ShmBarrier::ShmBarrier(

@@ -32,6 +32,8 @@ std::string describe(const Signature& signature) {
 
 }  // namespace
 
+Transport::~Transport() = default;
+
 std::shared_ptr<std::byte> Transport::allocate_shared(
     const Call& /*call*/, std::size_t /*bytes*/) {
   return nullptr;

@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "accelerate/export.h"
 #include "comm/wait_limits.h"
 
 namespace accelerate {
@@ -48,23 +48,15 @@ struct ReceivedChunk {
 };
 using Consumer = std::function<void(const ReceivedChunk&)>;
 
-/// Called once when a point-to-point message has been delivered or has failed.
-/// The first argument is the error, or null on success; the second is the other
-/// rank.
-using Completion = std::function<void(std::exception_ptr, int)>;
-
-constexpr int kAnyRank = -1;
-
 /// Moves bytes between the ranks of one process group.
 ///
-/// Thread safety: call `deliver`, `work_in_place` and `allocate_shared` from
-/// only one thread at a time, and the point-to-point functions from any thread.
-class Transport {
+/// Thread safety: use from only one thread at a time.
+class ACCELERATE_API Transport {
  public:
   Transport() = default;
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
-  virtual ~Transport() = default;
+  virtual ~Transport();
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -81,14 +73,6 @@ class Transport {
       const Signature& signature,
       const SendBuffers& buffers,
       const Consumer& consume) = 0;
-
-  /// Sends `bytes`, which must stay valid until `done` is called.
-  virtual void send(
-      int to, int tag, std::span<const std::byte> bytes, Completion done) = 0;
-
-  /// Receives into `bytes` from a rank or from `kAnyRank`.
-  virtual void receive(
-      int from, int tag, std::span<std::byte> bytes, Completion done) = 0;
 
   virtual bool has_shared_memory() const { return false; }
 
@@ -117,6 +101,7 @@ class Transport {
 
 /// Throws `MismatchError` with a table of all signatures unless all signatures
 /// are equal.
-void check_same(const Call& call, std::span<const Signature> signatures);
+ACCELERATE_API void check_same(
+    const Call& call, std::span<const Signature> signatures);
 
 }  // namespace accelerate

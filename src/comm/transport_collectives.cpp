@@ -6,9 +6,6 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "accelerate/error.h"
-#include "base/str_cat.h"
-
 namespace accelerate {
 namespace {
 
@@ -79,6 +76,24 @@ std::vector<ConstBytes> shares(Bytes data, int size) {
   return result;
 }
 
+// Each rank has its own share of `data`, and gets the others.
+void gather_shares(
+    Transport& transport,
+    const Call& call,
+    const Signature& signature,
+    Bytes data) {
+  const int size = transport.size();
+  transport.deliver(
+      call,
+      signature,
+      {.to_all = share(data, transport.rank(), size)},
+      [&](const ReceivedChunk& chunk) {
+        for (int r = 0; r < size; ++r) {
+          copy_part(chunk.parts[r], share(data, r, size), chunk.offset);
+        }
+      });
+}
+
 void reduce_share_in_place(
     std::span<std::byte* const> all_ranks,
     std::size_t bytes,
@@ -129,29 +144,7 @@ void all_reduce(
       call, signature, {.to_each = parts}, [&](const ReceivedChunk& chunk) {
         reduce_chunk(chunk, own_share, spec);
       });
-  transport.deliver(
-      call, signature, {.to_all = own_share}, [&](const ReceivedChunk& chunk) {
-        for (int r = 0; r < size; ++r) {
-          copy_part(chunk.parts[r], share(data, r, size), chunk.offset);
-        }
-      });
-}
-
-void reduce(
-    Transport& transport,
-    const Call& call,
-    Bytes data,
-    ReduceSpec spec,
-    int root) {
-  transport.deliver(
-      call,
-      signature_of(OpType::REDUCE, data.size(), spec, root),
-      {.to_all = data},
-      [&](const ReceivedChunk& chunk) {
-        if (transport.rank() == root) {
-          reduce_chunk(chunk, data, spec);
-        }
-      });
+  gather_shares(transport, call, signature, data);
 }
 
 void reduce_scatter(
@@ -168,16 +161,32 @@ void reduce_scatter(
 }
 
 void broadcast(Transport& transport, const Call& call, Bytes data, int root) {
+  const int size = transport.size();
   const bool is_root = transport.rank() == root;
+  const Signature signature =
+      signature_of(OpType::BROADCAST, data.size(), root);
+  if (transport.has_shared_memory() || size <= kMaxDirectRanks ||
+      data.size() <= kMaxDirectBytes) {
+    transport.deliver(
+        call,
+        signature,
+        {.to_all = is_root ? SendBuffer(data) : SendBuffer()},
+        [&](const ReceivedChunk& chunk) {
+          if (!is_root) {
+            copy_part(chunk.parts[root], data, chunk.offset);
+          }
+        });
+    return;
+  }
+  // The root sends each byte only twice, however many ranks there are.
+  const Bytes own_share = share(data, transport.rank(), size);
+  const std::vector<ConstBytes> parts =
+      is_root ? shares(data, size) : std::vector<ConstBytes>();
   transport.deliver(
-      call,
-      signature_of(OpType::BROADCAST, data.size(), root),
-      {.to_all = is_root ? SendBuffer(data) : SendBuffer()},
-      [&](const ReceivedChunk& chunk) {
-        if (!is_root) {
-          copy_part(chunk.parts[root], data, chunk.offset);
-        }
+      call, signature, {.to_each = parts}, [&](const ReceivedChunk& chunk) {
+        copy_part(chunk.parts[root], own_share, chunk.offset);
       });
+  gather_shares(transport, call, signature, data);
 }
 
 void all_gather(
@@ -188,23 +197,6 @@ void all_gather(
   transport.deliver(
       call,
       signature_of(OpType::ALLGATHER, in.size()),
-      {.to_all = in},
-      [&](const ReceivedChunk& chunk) {
-        for (std::size_t r = 0; r < outs.size(); ++r) {
-          copy_part(chunk.parts[r], outs[r], chunk.offset);
-        }
-      });
-}
-
-void gather(
-    Transport& transport,
-    const Call& call,
-    ConstBytes in,
-    std::span<const Bytes> outs,
-    int root) {
-  transport.deliver(
-      call,
-      signature_of(OpType::GATHER, in.size(), root),
       {.to_all = in},
       [&](const ReceivedChunk& chunk) {
         for (std::size_t r = 0; r < outs.size(); ++r) {
@@ -226,43 +218,6 @@ void scatter(
       [&](const ReceivedChunk& chunk) {
         copy_part(chunk.parts[root], out, chunk.offset);
       });
-}
-
-void all_to_all(
-    Transport& transport,
-    const Call& call,
-    std::span<const ConstBytes> ins,
-    std::span<const Bytes> outs) {
-  std::vector<std::size_t> received(outs.size());
-  transport.deliver(
-      call,
-      signature_of(OpType::ALLTOALL, 0),
-      {.to_each = ins},
-      [&](const ReceivedChunk& chunk) {
-        for (std::size_t r = 0; r < outs.size(); ++r) {
-          copy_part(chunk.parts[r], outs[r], chunk.offset);
-          received[r] += chunk.parts[r].size();
-        }
-      });
-  for (std::size_t r = 0; r < outs.size(); ++r) {
-    if (received[r] != outs[r].size()) {
-      throw MismatchError(
-          str_cat(
-              call.operation,
-              " #",
-              call.sequence,
-              ": rank ",
-              transport.rank(),
-              " expects ",
-              outs[r].size(),
-              " bytes from rank ",
-              r,
-              ", which sent ",
-              received[r]),
-          "make the output splits of each rank match the input splits of the "
-          "other ranks");
-    }
-  }
 }
 
 void barrier(Transport& transport, const Call& call) {

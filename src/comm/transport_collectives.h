@@ -28,8 +28,6 @@ using ConstBytes = std::span<const std::byte>;
 
 void all_reduce(Transport&, const Call&, Bytes data, ReduceSpec spec);
 
-void reduce(Transport&, const Call&, Bytes data, ReduceSpec spec, int root);
-
 /// `ins[r]` is this rank's contribution to `out` on rank r.
 void reduce_scatter(
     Transport&,
@@ -43,14 +41,6 @@ void broadcast(Transport&, const Call&, Bytes data, int root);
 void all_gather(
     Transport&, const Call&, ConstBytes in, std::span<const Bytes> outs);
 
-/// `outs` is empty except on `root`.
-void gather(
-    Transport&,
-    const Call&,
-    ConstBytes in,
-    std::span<const Bytes> outs,
-    int root);
-
 /// `ins` is empty except on `root`.
 void scatter(
     Transport&,
@@ -58,15 +48,6 @@ void scatter(
     std::span<const ConstBytes> ins,
     Bytes out,
     int root);
-
-/// Sends `ins[r]` to rank r and receives `outs[r]` from rank r. The buffers may
-/// have different lengths. Throws `MismatchError` on a rank that receives an
-/// unexpected length.
-void all_to_all(
-    Transport&,
-    const Call&,
-    std::span<const ConstBytes> ins,
-    std::span<const Bytes> outs);
 
 void barrier(Transport&, const Call&);
 

@@ -11,7 +11,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kPage = 4096;
 constexpr steady_clock::duration kSilentAfter = std::chrono::seconds(1);
 
 }  // namespace
@@ -24,8 +23,7 @@ struct WaitBeats::Slot {
 };
 
 std::size_t WaitBeats::bytes(int size) {
-  const std::size_t used = sizeof(Slot) * static_cast<std::size_t>(size);
-  return (used + kPage - 1) / kPage * kPage;
+  return whole_pages(sizeof(Slot) * static_cast<std::size_t>(size));
 }
 
 WaitBeats::WaitBeats(

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/export.h"
+
 namespace accelerate {
 
 class WaitBeats;
@@ -21,6 +23,9 @@ struct Call {
   std::uint64_t sequence = 0;
   /// The timeout of this call, if it differs from the group's `WaitLimits`.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  /// Owns the memory of the operation, for a transport that cannot take back a
+  /// transfer after a failure.
+  std::shared_ptr<const void> memory = nullptr;
 };
 
 /// While this object exists, operations that this thread starts on our backends
@@ -60,7 +65,7 @@ struct WaitLimits {
 /// The caller must loop: sleep for at most `slice()`, check which ranks are
 /// missing, and pass these ranks to `still_missing`, or to `throw_exited` if
 /// they have exited.
-class Wait {
+class ACCELERATE_API Wait {
  public:
   Wait(const Call& call, int rank, const WaitLimits& limits);
   Wait(const Wait&) = delete;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dispatch.h"
 
+#include <algorithm>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include "accelerate/error.h"
@@ -15,6 +18,40 @@ namespace accelerate {
 namespace {
 
 enum Kind : std::int64_t { kStep, kEnd, kError };
+
+using Tensors = std::vector<at::Tensor>;
+
+std::int64_t bytes_of(const Tensors& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) {
+    bytes += tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+  }
+  return bytes;
+}
+
+// Packs tensors one after the other.
+void pack(const Tensors& tensors, std::byte* memory) {
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined() && tensor.numel() > 0) {
+      const at::Tensor source = tensor.detach().cpu().contiguous();
+      std::memcpy(memory, source.const_data_ptr(), source.nbytes());
+      memory += source.nbytes();
+    }
+  }
+}
+
+void unpack(const std::byte* memory, const Tensors& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined() && tensor.numel() > 0) {
+      std::memcpy(tensor.mutable_data_ptr(), memory, tensor.nbytes());
+      memory += tensor.nbytes();
+    }
+  }
+}
+
+std::byte* data_of(const at::Tensor& bytes) {
+  return static_cast<std::byte*>(bytes.mutable_data_ptr());
+}
 
 std::string text_of(const std::exception_ptr& error) {
   try {
@@ -30,16 +67,20 @@ std::string text_of(const std::exception_ptr& error) {
 
 // The numbers of a step that every rank receives.
 struct Dispatch::Header {
+  static constexpr std::int64_t kFirst = 4;
   static constexpr std::int64_t kPerRank = 3;
 
   explicit Header(int ranks)
-      : tensor(at::zeros({3 + kPerRank * ranks}, at::TensorOptions(at::kLong))),
+      : tensor(at::zeros(
+            {kFirst + kPerRank * ranks}, at::TensorOptions(at::kLong))),
         numbers(tensor.mutable_data_ptr<std::int64_t>()) {}
 
   std::int64_t& kind() { return numbers[0]; }
   std::int64_t& structures_follow() { return numbers[1]; }
   std::int64_t& used() { return numbers[2]; }
-  std::int64_t* rank(int r) const { return numbers + 3 + kPerRank * r; }
+  /// The size of the largest batch.
+  std::int64_t& bytes() { return numbers[3]; }
+  std::int64_t* rank(int r) const { return numbers + kFirst + kPerRank * r; }
 
   void set(int r, const Portion& portion) const {
     rank(r)[0] = portion.rows;
@@ -60,6 +101,7 @@ Dispatch::Dispatch(
     std::shared_ptr<detail::BatchSource> source,
     std::unique_ptr<StepReader> reader)
     : group_(std::move(group)),
+      call_(group_, "the next batch from rank 0"),
       source_(std::move(source)),
       reader_(std::move(reader)) {
 }
@@ -77,7 +119,9 @@ std::optional<Step> Dispatch::exchange() {
   if (group_.rank() == 0) {
     read = read_step(header);
   }
-  group_.broadcast({header.tensor});
+  call_.begin();
+  call_.agree();
+  call_.broadcast(header.tensor, 0);
   if (header.kind() == kError) {
     fail();
   }
@@ -91,9 +135,9 @@ std::optional<Step> Dispatch::exchange() {
   if (read) {
     local.portions.front() = read->portions.front();
     local.stream_state = std::move(read->stream_state);
-    send(*read);
-  } else if (local.portions.front().rows > 0) {
-    receive(local.portions.front());
+    send(*read, header.bytes());
+  } else {
+    receive(local.portions.front(), header.bytes());
   }
   if (local.portions.front().rows == 0) {
     ended_ = true;
@@ -141,6 +185,9 @@ std::optional<Step> Dispatch::read_step(Header& header) {
     header.set(r, portion);
     structures.push_back(
         portion.batch ? source_->describe(portion.batch.get()) : Json());
+    if (r > 0) {
+      header.bytes() = std::max(header.bytes(), bytes_of(tensors_of(portion)));
+    }
   }
   header.structures_follow() = structures == structures_ ? 0 : 1;
   structures_ = std::move(structures);
@@ -172,31 +219,36 @@ void Dispatch::fail() {
       "the root cause is in the log of rank 0");
 }
 
-void Dispatch::send(const Step& step) const {
-  std::vector<Pending> sends;
-  for (int r = 1; r < group_.size(); ++r) {
-    const Portion& portion = step.portions[static_cast<std::size_t>(r)];
-    if (!portion.batch) {
-      continue;
-    }
-    for (const at::Tensor& tensor : source_->tensors(portion.batch.get())) {
-      if (tensor.defined() && tensor.numel() > 0) {
-        sends.push_back(group_.start_send(tensor.detach().contiguous(), r));
-      }
-    }
-  }
-  for (Pending& send : sends) {
-    send.wait();
-  }
+std::vector<at::Tensor> Dispatch::tensors_of(const Portion& portion) const {
+  return portion.batch ? source_->tensors(portion.batch.get()) : Tensors();
 }
 
-void Dispatch::receive(Portion& portion) const {
-  const auto rank = static_cast<std::size_t>(group_.rank());
-  portion.batch = source_->build(structures_.at(rank));
-  for (const at::Tensor& tensor : source_->tensors(portion.batch.get())) {
-    if (tensor.defined() && tensor.numel() > 0) {
-      group_.start_receive(tensor, /*from=*/0).wait();
-    }
+// A scatter needs parts of equal size, so each batch is padded to the size of
+// the largest.
+void Dispatch::send(const Step& step, std::int64_t bytes) {
+  if (bytes == 0) {
+    return;
+  }
+  const at::Tensor batches =
+      at::empty({bytes * group_.size()}, at::TensorOptions(at::kByte));
+  for (int r = 1; r < group_.size(); ++r) {
+    pack(
+        tensors_of(step.portions[static_cast<std::size_t>(r)]),
+        data_of(batches) + bytes * r);
+  }
+  call_.scatter(
+      at::empty({bytes}, at::TensorOptions(at::kByte)), batches, /*from=*/0);
+}
+
+void Dispatch::receive(Portion& portion, std::int64_t bytes) {
+  const at::Tensor batch = at::empty({bytes}, at::TensorOptions(at::kByte));
+  if (bytes > 0) {
+    call_.scatter(batch, {}, /*from=*/0);
+  }
+  if (portion.rows > 0) {
+    const auto rank = static_cast<std::size_t>(group_.rank());
+    portion.batch = source_->build(structures_.at(rank));
+    unpack(data_of(batch), tensors_of(portion));
   }
 }
 

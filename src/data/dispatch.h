@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "accelerate/group.h"
+#include "comm/group_call.h"
 #include "data/step.h"
 
 namespace accelerate {
@@ -20,8 +21,7 @@ namespace accelerate {
 ///    of rows for each rank.
 /// 2. If the structure changed, rank 0 broadcasts the structure of every rank's
 ///    batch: its containers, and the types and shapes of its tensors.
-/// 3. Rank 0 sends each rank the tensors of that rank's batch, and nothing
-///    else.
+/// 3. Rank 0 scatters the tensors of the batches.
 ///
 /// If reading fails, rank 0 rethrows the error, and the other ranks throw
 /// `RankError` with the error message.
@@ -46,11 +46,13 @@ class Dispatch : public StepReader {
   std::optional<Step> read_step(Header& header);
   void broadcast_structures(Header& header, const std::optional<Step>& step);
   [[noreturn]] void fail();
-  void send(const Step& step) const;
-  void receive(Portion& portion) const;
+  std::vector<at::Tensor> tensors_of(const Portion& portion) const;
+  void send(const Step& step, std::int64_t bytes);
+  void receive(Portion& portion, std::int64_t bytes);
   bool a_rank_is_ahead(const Header& header) const;
 
   Group group_;
+  GroupCall call_;
   std::shared_ptr<detail::BatchSource> source_;
   std::unique_ptr<StepReader> reader_;
   std::exception_ptr error_;

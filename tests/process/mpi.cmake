@@ -7,9 +7,7 @@ if(TARGET accelerate_mpi)
     LIBS accelerate GTest::gtest SOURCES
     mpi_suite.cpp
     mpi_suite_calls.cpp
-    mpi_suite_errors.cpp
-    mpi_suite_groups.cpp
-    mpi_suite_types.cpp)
+    mpi_suite_groups.cpp)
   accelerate_add_test_program(process mpi_faults PCH comm
     LIBS accelerate SOURCES mpi_faults.cpp)
   accelerate_add_test_program(process mpi_group_faults PCH comm

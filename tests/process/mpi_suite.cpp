@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares every operation of the `mpi` backend with a plain loop over ranks.
-// mpirun runs it on each rank (see mpi_test.cpp); all ranks run the same tests.
+// Order, layouts and several groups on the `mpi` backend; the conformance
+// checks in group_suite.cpp compare every operation with a plain loop over
+// ranks. mpirun runs it on each rank (see mpi_test.cpp); all ranks run the same
+// tests.
 #include "mpi_suite.h"
 
 #include <iostream>
@@ -122,8 +124,7 @@ int main(int argc, char** argv) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new accelerate::FailurePrinter);
   }
-  accelerate::world =
-      accelerate::new_group("world", {}, std::chrono::seconds(20));
+  accelerate::world = accelerate::new_group();
   const int failed = RUN_ALL_TESTS();
   accelerate::world.reset();
   return failed;

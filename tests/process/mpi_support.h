@@ -2,9 +2,10 @@
 // Ranks, backends and inputs of tests under mpirun.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -12,6 +13,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "comm/backends/transport_backend.h"
 #include "comm/plugin.h"
 
 namespace accelerate {
@@ -33,16 +35,17 @@ inline int world_size() {
 }
 
 inline BackendPtr new_group(
-    const std::string& name,
     std::vector<int> members = {},
     std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+  const auto aborted = std::make_shared<std::atomic<bool>>(false);
   PluginGroupOptions options;
-  options.group_name = name;
   options.process_index = world_rank();
   options.num_processes = world_size();
   options.members = std::move(members);
-  options.timeout = timeout;
-  return BackendPtr::reclaim(create_plugin_backend("mpi", options));
+  options.limits.timeout = timeout;
+  options.limits.aborted = aborted.get();
+  return c10::make_intrusive<TransportBackend>(
+      create_plugin_transport("mpi", options), "mpi", aborted);
 }
 
 /// The input of `rank`; every rank can compute it.

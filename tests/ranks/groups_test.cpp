@@ -204,7 +204,7 @@ TEST_P(Groups, WorkWithLibTorchsReducer) {
     auto reducer = std::make_shared<c10d::Reducer>(
         params,
         std::vector<std::vector<std::size_t>>{{1}, {0}},
-        world.process_group(),
+        GroupBackends::process_group(world),
         std::vector<bool>{false, false},
         c10d::kDefaultBucketBytesCap,
         /*find_unused_parameters=*/false,

@@ -11,6 +11,7 @@
 #include <torch/optim.h>
 
 #include "accelerate/error.h"
+#include "comm/group_backends.h"
 #include "parallel/local_gradients.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
@@ -250,7 +251,7 @@ TEST_P(EverySize, MatchesLibTorchsReducer) {
     c10d::Reducer oracle(
         parameters,
         buckets,
-        group.process_group(),
+        GroupBackends::process_group(group),
         std::vector<bool>(parameters.size(), false),
         1024,
         false,

@@ -90,20 +90,6 @@ void scatter(Group& group, const Step& step) {
   expect_equal(to[0], own_input(group, step), "scatter");
 }
 
-void gather_to_root(Group& group, const Step& step) {
-  std::vector<Tensors> to;
-  if (group.rank() == step.root) {
-    to.push_back(step.zeros(step.all.size()));
-  }
-  Tensors from = {own_input(group, step)};
-  c10d::GatherOptions options;
-  options.rootRank = step.root;
-  GroupBackends::cpu(group).gather(to, from, options)->wait();
-  if (!to.empty()) {
-    expect_equal(at::cat(to[0]), at::cat(step.all), "gather to a root");
-  }
-}
-
 void reduce_scatter(Group& group, const Step& step) {
   const int size = group.size();
   const auto inputs = inputs_of_all(size, step.type, step.count * size);
@@ -115,28 +101,6 @@ void reduce_scatter(Group& group, const Step& step) {
       plain_reduce(inputs, Op::SUM)
           .narrow(0, step.count * group.rank(), step.count),
       "reduce_scatter");
-}
-
-void all_to_all(Group& group, const Step& step) {
-  const int size = group.size();
-  at::Tensor in =
-      own_input(group, step).repeat({size});  // The same part for every rank.
-  at::Tensor out = at::zeros_like(in);
-  std::vector<std::int64_t> equal;
-  GroupBackends::cpu(group).alltoall_base(out, in, equal, equal)->wait();
-  expect_equal(out, at::cat(step.all), "alltoall");
-}
-
-void send_to_next_rank(Group& group, const Step& step) {
-  const int size = group.size();
-  const int from = (group.rank() + size - 1) % size;
-  Tensors sent = {own_input(group, step)};
-  Tensors received = step.zeros(1);
-  auto work =
-      GroupBackends::cpu(group).send(sent, (group.rank() + 1) % size, 5);
-  GroupBackends::cpu(group).recv(received, from, 5)->wait();
-  work->wait();
-  expect_equal(received[0], step.all[from], "recv");
 }
 
 void objects(Group& group, const Step& step) {
@@ -171,10 +135,7 @@ constexpr std::array kCollectives = {
     all_reduce,
     barrier,
     scatter,
-    gather_to_root,
     reduce_scatter,
-    all_to_all,
-    send_to_next_rank,
     objects,
     pad};
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/backends/fake_transport.h"
 
-#include <algorithm>
 #include <condition_variable>
-#include <list>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -66,146 +64,19 @@ class FakeNetwork {
   }
 
   void leave(int rank) {
-    std::vector<Request> failed;
     {
       const std::lock_guard lock(mutex_);
       present_[rank] = false;
-      for (auto request = requests_.begin(); request != requests_.end();) {
-        const bool cannot_complete =
-            request->to == rank || request->from == rank;
-        if (cannot_complete) {
-          failed.push_back(std::move(*request));
-        }
-        request =
-            cannot_complete ? requests_.erase(request) : std::next(request);
-      }
     }
     changed_.notify_all();
-    for (Request& request : failed) {
-      fail(request, rank);
-    }
-  }
-
-  void send(int from, int to, int tag, SendBuffer bytes) {
-    {
-      const std::lock_guard lock(mutex_);
-      messages_.push_back({from, to, tag, copy_of(bytes)});
-    }
-    match();
-  }
-
-  void receive(
-      int from, int to, int tag, std::span<std::byte> bytes, Completion done) {
-    Request request{from, to, tag, bytes, std::move(done)};
-    bool cannot_complete = false;
-    {
-      const std::lock_guard lock(mutex_);
-      cannot_complete =
-          from != kAnyRank && !present_[from] && !has_message(request);
-      if (!cannot_complete) {
-        requests_.push_back(std::move(request));
-      }
-    }
-    if (cannot_complete) {
-      fail(request, from);
-      return;
-    }
-    match();
   }
 
  private:
-  struct Message {
-    int from;
-    int to;
-    int tag;
-    Block bytes;
-  };
-  struct Request {
-    int from;
-    int to;
-    int tag;
-    std::span<std::byte> bytes;
-    Completion done;
-  };
-
-  static bool fits(const Message& message, const Request& request) {
-    return message.to == request.to && message.tag == request.tag &&
-           (request.from == kAnyRank || request.from == message.from);
-  }
-
-  bool has_message(const Request& request) const {
-    return std::any_of(
-        messages_.begin(), messages_.end(), [&](const Message& message) {
-          return fits(message, request);
-        });
-  }
-
-  static void fail(Request& request, int exited) {
-    request.done(
-        std::make_exception_ptr(DistributedError(
-            str_cat(
-                "recv on rank ",
-                request.to,
-                ": rank ",
-                exited,
-                " destroyed its process group"),
-            str_cat("the root cause is in the log of rank ", exited))),
-        exited);
-  }
-
-  void match() {
-    std::vector<std::pair<Request, Message>> pairs;
-    {
-      const std::lock_guard lock(mutex_);
-      for (auto message = messages_.begin(); message != messages_.end();) {
-        const auto request = std::find_if(
-            requests_.begin(), requests_.end(), [&](const Request& r) {
-              return fits(*message, r);
-            });
-        if (request == requests_.end()) {
-          ++message;
-          continue;
-        }
-        pairs.emplace_back(std::move(*request), std::move(*message));
-        requests_.erase(request);
-        message = messages_.erase(message);
-      }
-    }
-    for (auto& [request, message] : pairs) {
-      complete(request, message);
-    }
-  }
-
-  static void complete(Request& request, const Message& message) {
-    std::exception_ptr error;
-    if (request.bytes.size() == message.bytes.size()) {
-      std::copy(
-          message.bytes.begin(), message.bytes.end(), request.bytes.begin());
-    } else {
-      error = std::make_exception_ptr(MismatchError(
-          str_cat(
-              "rank ",
-              request.to,
-              " expects ",
-              request.bytes.size(),
-              " bytes from rank ",
-              message.from,
-              " (tag ",
-              message.tag,
-              "), which sent ",
-              message.bytes.size()),
-          "receive into a tensor with the shape and type of the sent tensor"));
-    }
-    request.done(error, message.from);
-  }
-
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::uint64_t> arrived_;
   std::vector<char> present_;
   std::vector<Post> posts_;
-  std::list<Message> messages_;
-  std::list<Request> requests_;
 };
 
 namespace {
@@ -292,17 +163,6 @@ void FakeTransport::deliver(
   if (mismatch) {
     std::rethrow_exception(mismatch);
   }
-}
-
-void FakeTransport::send(
-    int to, int tag, std::span<const std::byte> bytes, Completion done) {
-  network_->send(rank_, to, tag, bytes);
-  done(nullptr, rank_);
-}
-
-void FakeTransport::receive(
-    int from, int tag, std::span<std::byte> bytes, Completion done) {
-  network_->receive(from, rank_, tag, bytes, std::move(done));
 }
 
 }  // namespace accelerate

@@ -36,10 +36,6 @@ class FakeTransport : public Transport {
       const Signature& signature,
       const SendBuffers& buffers,
       const Consumer& consume) override;
-  void send(int to, int tag, std::span<const std::byte> bytes, Completion done)
-      override;
-  void receive(
-      int from, int tag, std::span<std::byte> bytes, Completion done) override;
 
  private:
   std::shared_ptr<FakeNetwork> network_;

@@ -14,7 +14,6 @@
 namespace accelerate {
 namespace {
 
-constexpr std::size_t kPage = 4096;
 constexpr std::size_t kAlign = 64;
 constexpr std::size_t kHeaderBytes = 64;
 // Not a `c10d::OpType`: the operation of `allocate_shared`.
@@ -71,7 +70,7 @@ struct ShmTransport::Plan {
 };
 
 // Layout: barrier · headers [rank][parity], each followed by the lengths of the
-// rank's send buffers · staging [rank][parity] · mailboxes.
+// rank's send buffers · staging [rank][parity].
 namespace {
 
 std::size_t header_stride(int size) {
@@ -79,14 +78,14 @@ std::size_t header_stride(int size) {
 }
 
 std::size_t headers_bytes(int size) {
-  return round_up(2 * header_stride(size) * size, kPage);
+  return whole_pages(2 * header_stride(size) * size);
 }
 
 }  // namespace
 
 std::size_t ShmTransport::bytes(int size) {
   return ShmBarrier::bytes(size) + headers_bytes(size) +
-         2 * chunk_bytes_for(size) * size + ShmMailboxes::bytes(size);
+         2 * chunk_bytes_for(size) * size;
 }
 
 ShmTransport::ShmTransport(
@@ -99,9 +98,7 @@ ShmTransport::ShmTransport(
       chunk_bytes_(chunk_bytes_for(size)),
       headers_(base + ShmBarrier::bytes(size)),
       staging_(headers_ + headers_bytes(size)),
-      limits_(std::move(limits)),
-      mailboxes_(
-          memory, staging_ + 2 * chunk_bytes_ * size, rank, size, limits_) {
+      limits_(std::move(limits)) {
   static_assert(sizeof(Header) <= kHeaderBytes);
 }
 
@@ -266,7 +263,7 @@ std::vector<std::string> ShmTransport::gather_texts(
 // memory. Both steps succeed on all ranks or fail on all ranks.
 std::shared_ptr<std::byte> ShmTransport::allocate_shared(
     const Call& call, std::size_t bytes) {
-  const std::size_t stride = round_up(std::max<std::size_t>(bytes, 1), kPage);
+  const std::size_t stride = whole_pages(std::max<std::size_t>(bytes, 1));
   Signature signature;
   signature.operation = kAllocate;
   signature.bytes = static_cast<std::int64_t>(bytes);
@@ -350,16 +347,6 @@ bool ShmTransport::work_in_place(
   work(addresses);
   barrier(call);
   return true;
-}
-
-void ShmTransport::send(
-    int to, int tag, std::span<const std::byte> bytes, Completion done) {
-  mailboxes_.send(to, tag, bytes, std::move(done));
-}
-
-void ShmTransport::receive(
-    int from, int tag, std::span<std::byte> bytes, Completion done) {
-  mailboxes_.receive(from, tag, bytes, std::move(done));
 }
 
 }  // namespace accelerate

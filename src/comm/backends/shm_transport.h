@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "comm/backends/shm_mailboxes.h"
 #include "comm/shared_memory.h"
 #include "comm/shm_barrier.h"
 #include "comm/transport.h"
@@ -48,10 +47,6 @@ class ShmTransport : public Transport {
       const Signature& signature,
       const SendBuffers& buffers,
       const Consumer& consume) override;
-  void send(int to, int tag, std::span<const std::byte> bytes, Completion done)
-      override;
-  void receive(
-      int from, int tag, std::span<std::byte> bytes, Completion done) override;
   bool has_shared_memory() const override { return true; }
   std::shared_ptr<std::byte> allocate_shared(
       const Call& call, std::size_t bytes) override;
@@ -96,7 +91,6 @@ class ShmTransport : public Transport {
   WaitLimits limits_;
   std::vector<Region> regions_;
   std::uint64_t regions_created_ = 0;
-  ShmMailboxes mailboxes_;
 };
 
 }  // namespace accelerate

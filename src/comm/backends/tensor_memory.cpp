@@ -1,73 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/backends/tensor_memory.h"
 
-#include <numeric>
-
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 
 namespace accelerate {
 
-TensorMemory::TensorMemory(const at::Tensor& tensor)
-    : tensor_(tensor.detach()), contiguous_(tensor_.contiguous()) {
-}
+namespace {
 
-Bytes TensorMemory::bytes() const {
-  return {
-      static_cast<std::byte*>(contiguous_.data_ptr()), contiguous_.nbytes()};
-}
-
-void TensorMemory::copy_back() {
-  if (!contiguous_.is_alias_of(tensor_)) {
-    tensor_.copy_(contiguous_);
-  }
-}
-
-MemoryList::MemoryList(const std::vector<at::Tensor>& tensors) {
-  for (const at::Tensor& tensor : tensors) {
-    memories_.emplace_back(tensor);
-    bytes_.push_back(memories_.back().bytes());
-  }
-}
-
-std::vector<ConstBytes> MemoryList::const_bytes() const {
-  return const_parts(bytes_);
-}
-
-void MemoryList::copy_back() {
-  for (TensorMemory& memory : memories_) {
-    memory.copy_back();
-  }
-}
-
-std::vector<Bytes> equal_parts(Bytes memory, int count) {
-  return parts_by_rows(memory, std::vector<std::int64_t>(count, 1));
-}
-
-std::vector<Bytes> parts_by_rows(
-    Bytes memory, const std::vector<std::int64_t>& rows) {
-  const auto total = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-  const std::size_t row = total == 0 ? 0 : memory.size() / total;
-  std::vector<Bytes> parts;
-  std::size_t begin = 0;
-  for (const std::int64_t count : rows) {
-    parts.push_back(memory.subspan(begin, row * count));
-    begin += row * count;
+template <typename Span>
+std::vector<Span> split(Span memory, int count) {
+  std::vector<Span> parts;
+  const std::size_t bytes = memory.size() / static_cast<std::size_t>(count);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    parts.push_back(memory.subspan(i * bytes, bytes));
   }
   return parts;
 }
 
-std::vector<ConstBytes> const_parts(const std::vector<Bytes>& parts) {
-  return {parts.begin(), parts.end()};
+}  // namespace
+
+ConstBytes TensorMemory::input(const at::Tensor& tensor) {
+  const at::Tensor memory = tensor.detach().contiguous();
+  copies_.push_back({memory, {}});
+  return {
+      static_cast<const std::byte*>(memory.const_data_ptr()), memory.nbytes()};
 }
 
-std::vector<at::Tensor> flatten(
-    const std::vector<std::vector<at::Tensor>>& lists) {
-  std::vector<at::Tensor> result;
-  for (const auto& list : lists) {
-    result.insert(result.end(), list.begin(), list.end());
+Bytes TensorMemory::output(const at::Tensor& tensor) {
+  const at::Tensor detached = tensor.detach();
+  const at::Tensor memory = detached.contiguous();
+  copies_.push_back({memory, detached});
+  return {static_cast<std::byte*>(memory.data_ptr()), memory.nbytes()};
+}
+
+void TensorMemory::copy_back() {
+  for (const Copy& copy : copies_) {
+    if (copy.tensor.defined() && !copy.memory.is_alias_of(copy.tensor)) {
+      copy.tensor.copy_(copy.memory);
+    }
   }
-  return result;
+}
+
+std::vector<Bytes> equal_parts(Bytes memory, int count) {
+  return split(memory, count);
+}
+
+std::vector<ConstBytes> equal_parts(ConstBytes memory, int count) {
+  return split(memory, count);
 }
 
 void check_tensor(const char* operation, const at::Tensor& tensor) {
@@ -193,40 +173,6 @@ std::vector<at::Tensor> list_of_root(
     bool is_root) {
   check_count(operation, "tensor lists", lists.size(), is_root ? 1 : 0);
   return is_root ? lists[0] : std::vector<at::Tensor>{};
-}
-
-std::vector<std::int64_t> split_rows(
-    const char* operation,
-    const at::Tensor& tensor,
-    const std::vector<std::int64_t>& splits,
-    int size) {
-  const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
-  if (splits.empty() && rows % size == 0) {
-    return std::vector<std::int64_t>(size, rows / size);
-  }
-  const auto sum =
-      std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
-  if (splits.size() != static_cast<std::size_t>(size) || sum != rows) {
-    throw ArgumentError(
-        splits.empty() ? str_cat(
-                             operation,
-                             ": ",
-                             rows,
-                             " rows cannot be split evenly among ",
-                             size,
-                             " ranks")
-                       : str_cat(
-                             operation,
-                             ": split sizes ",
-                             at::IntArrayRef(splits),
-                             " do not split ",
-                             rows,
-                             " rows into ",
-                             size,
-                             " parts"),
-        str_cat("pass ", size, " split sizes that add up to ", rows));
-  }
-  return splits;
 }
 
 ReduceKind reduce_kind(const c10d::ReduceOp& op) {

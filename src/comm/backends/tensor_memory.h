@@ -14,41 +14,28 @@
 
 namespace accelerate {
 
-/// The bytes of a tensor in row-major order: the tensor's own memory if it is
-/// contiguous, otherwise a copy that `copy_back` writes into the tensor.
+/// The memory of the tensors of one operation, in row-major order: a tensor's
+/// own memory if it is contiguous, otherwise a copy.
 class TensorMemory {
  public:
-  explicit TensorMemory(const at::Tensor& tensor);
-  Bytes bytes() const;
+  /// Memory to read from.
+  ConstBytes input(const at::Tensor& tensor);
+  /// Memory to read from and to write to. `copy_back` writes it into the
+  /// tensor if it is a copy.
+  Bytes output(const at::Tensor& tensor);
   void copy_back();
 
  private:
-  at::Tensor tensor_;
-  at::Tensor contiguous_;
-};
-
-/// The bytes of several tensors.
-class MemoryList {
- public:
-  explicit MemoryList(const std::vector<at::Tensor>& tensors);
-  const std::vector<Bytes>& bytes() const { return bytes_; }
-  std::vector<ConstBytes> const_bytes() const;
-  void copy_back();
-
- private:
-  std::vector<TensorMemory> memories_;
-  std::vector<Bytes> bytes_;
+  struct Copy {
+    at::Tensor memory;
+    at::Tensor tensor;  // Undefined for an input.
+  };
+  std::vector<Copy> copies_;
 };
 
 /// Splits `memory` into `count` parts of equal length.
 std::vector<Bytes> equal_parts(Bytes memory, int count);
-/// Splits `memory` in proportion to the entries of `rows`.
-std::vector<Bytes> parts_by_rows(
-    Bytes memory, const std::vector<std::int64_t>& rows);
-std::vector<ConstBytes> const_parts(const std::vector<Bytes>& parts);
-
-std::vector<at::Tensor> flatten(
-    const std::vector<std::vector<at::Tensor>>& lists);
+std::vector<ConstBytes> equal_parts(ConstBytes memory, int count);
 
 /// The checks below throw `ArgumentError` or `UnsupportedError`. The message
 /// names the operation, the value and the expected value.
@@ -84,13 +71,6 @@ std::vector<at::Tensor> list_of_root(
     const char* operation,
     const std::vector<std::vector<at::Tensor>>& lists,
     bool is_root);
-/// Returns how many rows of `tensor` go to each rank: `splits`, or equal
-/// numbers if `splits` is empty.
-std::vector<std::int64_t> split_rows(
-    const char* operation,
-    const at::Tensor& tensor,
-    const std::vector<std::int64_t>& splits,
-    int size);
 ReduceKind reduce_kind(const c10d::ReduceOp& op);
 
 }  // namespace accelerate

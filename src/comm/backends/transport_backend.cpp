@@ -17,6 +17,7 @@ using c10d::OpType;
 struct TransportBackend::Pending {
   c10::intrusive_ptr<TransportWork> work;
   Call call;
+  std::shared_ptr<TensorMemory> memory;
   Operation operation;
 };
 
@@ -105,10 +106,12 @@ TransportBackend::WorkPtr TransportBackend::submit(
   Pending pending{
       c10::make_intrusive<TransportWork>(getRank(), type, std::move(results)),
       outer != nullptr ? *outer : Call{c10d::opTypeToString(type), number},
+      std::make_shared<TensorMemory>(),
       std::move(operation)};
   if (options.timeout) {
     pending.call.timeout = options.timeout;
   }
+  pending.call.memory = pending.memory;
   auto work = pending.work;
   if (!options.async && !busy_ && queue_.empty()) {
     busy_ = true;
@@ -132,12 +135,18 @@ TransportBackend::WorkPtr TransportBackend::submit(
   return work;
 }
 
+// A caller that sees the error also sees that the backend refuses every further
+// call, so the failure is noted before the work completes.
 void TransportBackend::run(Pending& pending) {
-  const auto error =
-      pending.work->run([&] { pending.operation(pending.call); });
-  if (error) {
+  std::exception_ptr error;
+  try {
+    pending.operation(pending.call, *pending.memory);
+    pending.memory->copy_back();
+  } catch (...) {
+    error = std::current_exception();
     note_failure(error);
   }
+  pending.work->complete(error);
 }
 
 void TransportBackend::run_queue() {
@@ -170,92 +179,26 @@ TransportBackend::WorkPtr TransportBackend::broadcast(
       OpType::BROADCAST,
       submit_options(options),
       tensors,
-      [this, tensor, root](const Call& call) {
-        TensorMemory memory(tensor);
-        accelerate::broadcast(*transport_, call, memory.bytes(), root);
-        memory.copy_back();
+      [this, tensor, root](const Call& call, TensorMemory& memory) {
+        accelerate::broadcast(*transport_, call, memory.output(tensor), root);
       });
 }
 
 TransportBackend::WorkPtr TransportBackend::allreduce(
     Tensors& tensors, const c10d::AllreduceOptions& options) {
-  only_tensor("allreduce", tensors);
-  c10d::AllreduceCoalescedOptions all;
-  static_cast<c10d::AllreduceOptions&>(all) = options;
-  return allreduce_coalesced(tensors, all);
-}
-
-TransportBackend::WorkPtr TransportBackend::allreduce_coalesced(
-    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   const ReduceKind kind = reduce_kind(options.reduceOp);
-  for (const at::Tensor& tensor : tensors) {
-    check_tensor("allreduce", tensor);
-    check_reducible(kind, tensor.scalar_type());
-  }
+  const at::Tensor tensor = only_tensor("allreduce", tensors);
+  check_reducible(kind, tensor.scalar_type());
   return submit(
       OpType::ALLREDUCE,
       submit_options(options),
       tensors,
-      [this, tensors, kind](const Call& call) {
-        for (const at::Tensor& tensor : tensors) {
-          TensorMemory memory(tensor);
-          all_reduce(
-              *transport_, call, memory.bytes(), {kind, tensor.scalar_type()});
-          memory.copy_back();
-        }
-      });
-}
-
-TransportBackend::WorkPtr TransportBackend::reduce(
-    Tensors& tensors, const c10d::ReduceOptions& options) {
-  const ReduceKind kind = reduce_kind(options.reduceOp);
-  const auto root = static_cast<int>(options.rootRank);
-  check_rank("reduce", root, getSize());
-  const at::Tensor tensor = only_tensor("reduce", tensors);
-  check_reducible(kind, tensor.scalar_type());
-  return submit(
-      OpType::REDUCE,
-      submit_options(options),
-      tensors,
-      [this, tensor, kind, root](const Call& call) {
-        TensorMemory memory(tensor);
-        accelerate::reduce(
+      [this, tensor, kind](const Call& call, TensorMemory& memory) {
+        all_reduce(
             *transport_,
             call,
-            memory.bytes(),
-            {kind, tensor.scalar_type()},
-            root);
-        memory.copy_back();
-      });
-}
-
-TransportBackend::WorkPtr TransportBackend::allgather(
-    TensorLists& outputs,
-    Tensors& inputs,
-    const c10d::AllgatherOptions& options) {
-  only_tensor("allgather", inputs);
-  return allgather_coalesced(outputs, inputs, options);
-}
-
-TransportBackend::WorkPtr TransportBackend::allgather_coalesced(
-    TensorLists& outputs,
-    Tensors& inputs,
-    const c10d::AllgatherOptions& options) {
-  check_count("allgather", "output lists", outputs.size(), inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_list("allgather", outputs[i], inputs[i], getSize());
-  }
-  return submit(
-      OpType::ALLGATHER,
-      submit_options(options),
-      flatten(outputs),
-      [this, outputs, inputs](const Call& call) {
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-          const TensorMemory in(inputs[i]);
-          MemoryList outs(outputs[i]);
-          all_gather(*transport_, call, in.bytes(), outs.bytes());
-          outs.copy_back();
-        }
+            memory.output(tensor),
+            {kind, tensor.scalar_type()});
       });
 }
 
@@ -263,54 +206,17 @@ TransportBackend::WorkPtr TransportBackend::_allgather_base(
     at::Tensor& output,
     at::Tensor& input,
     const c10d::AllgatherOptions& options) {
-  Tensors outputs = {output};
-  Tensors inputs = {input};
-  return allgather_into_tensor_coalesced(outputs, inputs, options);
-}
-
-TransportBackend::WorkPtr TransportBackend::allgather_into_tensor_coalesced(
-    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  check_count("allgather", "outputs", outputs.size(), inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_flat("allgather", outputs[i], inputs[i], getSize());
-  }
+  check_flat("allgather", output, input, getSize());
   return submit(
       OpType::_ALLGATHER_BASE,
       submit_options(options),
-      outputs,
-      [this, outputs, inputs](const Call& call) {
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-          const TensorMemory in(inputs[i]);
-          TensorMemory out(outputs[i]);
-          all_gather(
-              *transport_,
-              call,
-              in.bytes(),
-              equal_parts(out.bytes(), getSize()));
-          out.copy_back();
-        }
-      });
-}
-
-TransportBackend::WorkPtr TransportBackend::gather(
-    TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
-  const auto root = static_cast<int>(options.rootRank);
-  check_rank("gather", root, getSize());
-  const at::Tensor input = only_tensor("gather", inputs);
-  const Tensors root_tensors =
-      list_of_root("gather", outputs, getRank() == root);
-  if (getRank() == root) {
-    check_list("gather", root_tensors, input, getSize());
-  }
-  return submit(
-      OpType::GATHER,
-      submit_options(options),
-      root_tensors,
-      [this, root_tensors, input, root](const Call& call) {
-        const TensorMemory in(input);
-        MemoryList outs(root_tensors);
-        accelerate::gather(*transport_, call, in.bytes(), outs.bytes(), root);
-        outs.copy_back();
+      {output},
+      [this, output, input](const Call& call, TensorMemory& memory) {
+        all_gather(
+            *transport_,
+            call,
+            memory.input(input),
+            equal_parts(memory.output(output), getSize()));
       });
 }
 
@@ -330,38 +236,14 @@ TransportBackend::WorkPtr TransportBackend::scatter(
       OpType::SCATTER,
       submit_options(options),
       outputs,
-      [this, root_tensors, output, root](const Call& call) {
-        const MemoryList ins(root_tensors);
-        TensorMemory out(output);
+      [this, root_tensors, output, root](
+          const Call& call, TensorMemory& memory) {
+        std::vector<ConstBytes> inputs;
+        for (const at::Tensor& tensor : root_tensors) {
+          inputs.push_back(memory.input(tensor));
+        }
         accelerate::scatter(
-            *transport_, call, ins.const_bytes(), out.bytes(), root);
-        out.copy_back();
-      });
-}
-
-TransportBackend::WorkPtr TransportBackend::reduce_scatter(
-    Tensors& outputs,
-    TensorLists& inputs,
-    const c10d::ReduceScatterOptions& options) {
-  const ReduceKind kind = reduce_kind(options.reduceOp);
-  const at::Tensor output = only_tensor("reduce_scatter", outputs);
-  check_count("reduce_scatter", "input lists", inputs.size(), 1);
-  check_list("reduce_scatter", inputs[0], output, getSize());
-  check_reducible(kind, output.scalar_type());
-  return submit(
-      OpType::REDUCE_SCATTER,
-      submit_options(options),
-      outputs,
-      [this, list = inputs[0], output, kind](const Call& call) {
-        const MemoryList ins(list);
-        TensorMemory out(output);
-        accelerate::reduce_scatter(
-            *transport_,
-            call,
-            ins.const_bytes(),
-            out.bytes(),
-            {kind, output.scalar_type()});
-        out.copy_back();
+            *transport_, call, inputs, memory.output(output), root);
       });
 }
 
@@ -369,142 +251,30 @@ TransportBackend::WorkPtr TransportBackend::_reduce_scatter_base(
     at::Tensor& output,
     at::Tensor& input,
     const c10d::ReduceScatterOptions& options) {
-  Tensors outputs = {output};
-  Tensors inputs = {input};
-  return reduce_scatter_tensor_coalesced(outputs, inputs, options);
-}
-
-TransportBackend::WorkPtr TransportBackend::reduce_scatter_tensor_coalesced(
-    Tensors& outputs,
-    Tensors& inputs,
-    const c10d::ReduceScatterOptions& options) {
   const ReduceKind kind = reduce_kind(options.reduceOp);
-  check_count("reduce_scatter", "outputs", outputs.size(), inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_flat("reduce_scatter", inputs[i], outputs[i], getSize());
-    check_reducible(kind, outputs[i].scalar_type());
-  }
+  check_flat("reduce_scatter", input, output, getSize());
+  check_reducible(kind, output.scalar_type());
   return submit(
       OpType::_REDUCE_SCATTER_BASE,
       submit_options(options),
-      outputs,
-      [this, outputs, inputs, kind](const Call& call) {
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-          const TensorMemory in(inputs[i]);
-          TensorMemory out(outputs[i]);
-          accelerate::reduce_scatter(
-              *transport_,
-              call,
-              const_parts(equal_parts(in.bytes(), getSize())),
-              out.bytes(),
-              {kind, outputs[i].scalar_type()});
-          out.copy_back();
-        }
-      });
-}
-
-TransportBackend::WorkPtr TransportBackend::alltoall(
-    Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  check_count("alltoall", "outputs", outputs.size(), getSize());
-  check_count("alltoall", "inputs", inputs.size(), getSize());
-  for (const Tensors& list : {outputs, inputs}) {
-    for (const at::Tensor& tensor : list) {
-      check_tensor("alltoall", tensor);
-    }
-  }
-  return submit(
-      OpType::ALLTOALL,
-      submit_options(options),
-      outputs,
-      [this, outputs, inputs](const Call& call) {
-        const MemoryList ins(inputs);
-        MemoryList outs(outputs);
-        all_to_all(*transport_, call, ins.const_bytes(), outs.bytes());
-        outs.copy_back();
-      });
-}
-
-TransportBackend::WorkPtr TransportBackend::alltoall_base(
-    at::Tensor& output,
-    at::Tensor& input,
-    std::vector<std::int64_t>& output_splits,
-    std::vector<std::int64_t>& input_splits,
-    const c10d::AllToAllOptions& options) {
-  check_tensor("alltoall", output);
-  check_tensor("alltoall", input);
-  const auto out_rows =
-      split_rows("alltoall", output, output_splits, getSize());
-  const auto in_rows = split_rows("alltoall", input, input_splits, getSize());
-  return submit(
-      OpType::ALLTOALL_BASE,
-      submit_options(options),
       {output},
-      [this, output, input, out_rows, in_rows](const Call& call) {
-        const TensorMemory in(input);
-        TensorMemory out(output);
-        all_to_all(
+      [this, output, input, kind](const Call& call, TensorMemory& memory) {
+        accelerate::reduce_scatter(
             *transport_,
             call,
-            const_parts(parts_by_rows(in.bytes(), in_rows)),
-            parts_by_rows(out.bytes(), out_rows));
-        out.copy_back();
+            equal_parts(memory.input(input), getSize()),
+            memory.output(output),
+            {kind, output.scalar_type()});
       });
-}
-
-TransportBackend::WorkPtr TransportBackend::send(
-    Tensors& tensors, int to, int tag) {
-  check_rank("send", to, getSize());
-  auto memory = std::make_shared<TensorMemory>(only_tensor("send", tensors));
-  {
-    const std::lock_guard lock(mutex_);
-    refuse_if_failed();
-  }
-  auto work =
-      c10::make_intrusive<TransportWork>(getRank(), OpType::SEND, tensors);
-  transport_->send(
-      to,
-      tag,
-      memory->bytes(),
-      [work, memory](std::exception_ptr error, int other_rank) {
-        work->complete(std::move(error), other_rank);
-      });
-  return work;
-}
-
-TransportBackend::WorkPtr TransportBackend::recv(
-    Tensors& tensors, int from, int tag) {
-  if (from != kAnyRank) {
-    check_rank("recv", from, getSize());
-  }
-  auto memory = std::make_shared<TensorMemory>(only_tensor("recv", tensors));
-  {
-    const std::lock_guard lock(mutex_);
-    refuse_if_failed();
-  }
-  auto work =
-      c10::make_intrusive<TransportWork>(getRank(), OpType::RECV, tensors);
-  transport_->receive(
-      from,
-      tag,
-      memory->bytes(),
-      [work, memory](std::exception_ptr error, int other_rank) {
-        if (!error) {
-          memory->copy_back();
-        }
-        work->complete(std::move(error), other_rank);
-      });
-  return work;
-}
-
-TransportBackend::WorkPtr TransportBackend::recvAnysource(
-    Tensors& tensors, int tag) {
-  return recv(tensors, kAnyRank, tag);
 }
 
 TransportBackend::WorkPtr TransportBackend::barrier(
     const c10d::BarrierOptions& options) {
   return submit(
-      OpType::BARRIER, submit_options(options), {}, [this](const Call& call) {
+      OpType::BARRIER,
+      submit_options(options),
+      {},
+      [this](const Call& call, TensorMemory&) {
         accelerate::barrier(*transport_, call);
       });
 }
@@ -523,7 +293,7 @@ at::Tensor TransportBackend::allocateTensor(
   }
   const auto type = c10::typeMetaToScalarType(options.dtype());
   std::shared_ptr<std::byte> block;
-  submit(OpType::UNKNOWN, {}, {}, [&](const Call& call) {
+  submit(OpType::UNKNOWN, {}, {}, [&](const Call& call, TensorMemory&) {
     block = transport_->allocate_shared(
         call, static_cast<std::size_t>(size) * c10::elementSize(type));
   })->wait();

@@ -16,11 +16,14 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "accelerate/export.h"
 #include "comm/backends/transport_work.h"
 #include "comm/reduce_kernels.h"
 #include "comm/transport.h"
 
 namespace accelerate {
+
+class TensorMemory;
 
 /// A `c10d::Backend` for CPU tensors over a `Transport`.
 ///
@@ -36,7 +39,7 @@ namespace accelerate {
 ///
 /// Thread safety: all members may be called from any thread. The caller must
 /// ensure that all ranks make the same collective calls in the same order.
-class TransportBackend : public c10d::Backend {
+class ACCELERATE_API TransportBackend : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<Tensors>;
@@ -63,35 +66,11 @@ class TransportBackend : public c10d::Backend {
 
   WorkPtr broadcast(Tensors&, const c10d::BroadcastOptions&) override;
   WorkPtr allreduce(Tensors&, const c10d::AllreduceOptions&) override;
-  WorkPtr allreduce_coalesced(
-      Tensors&, const c10d::AllreduceCoalescedOptions&) override;
-  WorkPtr reduce(Tensors&, const c10d::ReduceOptions&) override;
-  WorkPtr allgather(
-      TensorLists&, Tensors&, const c10d::AllgatherOptions&) override;
-  WorkPtr allgather_coalesced(
-      TensorLists&, Tensors&, const c10d::AllgatherOptions&) override;
   WorkPtr _allgather_base(
       at::Tensor&, at::Tensor&, const c10d::AllgatherOptions&) override;
-  WorkPtr allgather_into_tensor_coalesced(
-      Tensors&, Tensors&, const c10d::AllgatherOptions&) override;
-  WorkPtr gather(TensorLists&, Tensors&, const c10d::GatherOptions&) override;
   WorkPtr scatter(Tensors&, TensorLists&, const c10d::ScatterOptions&) override;
-  WorkPtr reduce_scatter(
-      Tensors&, TensorLists&, const c10d::ReduceScatterOptions&) override;
   WorkPtr _reduce_scatter_base(
       at::Tensor&, at::Tensor&, const c10d::ReduceScatterOptions&) override;
-  WorkPtr reduce_scatter_tensor_coalesced(
-      Tensors&, Tensors&, const c10d::ReduceScatterOptions&) override;
-  WorkPtr alltoall(Tensors&, Tensors&, const c10d::AllToAllOptions&) override;
-  WorkPtr alltoall_base(
-      at::Tensor& output,
-      at::Tensor& input,
-      std::vector<std::int64_t>& output_splits,
-      std::vector<std::int64_t>& input_splits,
-      const c10d::AllToAllOptions&) override;
-  WorkPtr send(Tensors&, int to, int tag) override;
-  WorkPtr recv(Tensors&, int from, int tag) override;
-  WorkPtr recvAnysource(Tensors&, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions&) override;
 
   /// Whether `allocateTensor` returns tensors in shared memory.
@@ -103,7 +82,7 @@ class TransportBackend : public c10d::Backend {
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
  private:
-  using Operation = std::function<void(const Call&)>;
+  using Operation = std::function<void(const Call&, TensorMemory&)>;
   struct Pending;
 
   WorkPtr submit(

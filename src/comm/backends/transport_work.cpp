@@ -16,19 +16,7 @@ TransportWork::TransportWork(
           c10::ListType::create(c10::TensorType::get()))) {
 }
 
-std::exception_ptr TransportWork::run(const std::function<void()>& operation) {
-  std::exception_ptr error;
-  try {
-    operation();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  complete(error);
-  return error;
-}
-
-void TransportWork::complete(std::exception_ptr error, int source) {
-  source_ = source;
+void TransportWork::complete(std::exception_ptr error) {
   if (error) {
     future_->setError(error);
   } else {

@@ -4,7 +4,7 @@
 
 namespace {
 
-c10d::Backend* create(const accelerate::PluginGroupOptions&) {
+accelerate::Transport* create(const accelerate::PluginGroupOptions&) {
   return nullptr;
 }
 

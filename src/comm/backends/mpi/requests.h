@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <mpi.h>
@@ -17,17 +16,17 @@ namespace accelerate::mpi {
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
+// The tags on the communicator of a group. Messages of the same kind may share
+// a tag: MPI and this library keep the messages between two ranks in order.
+enum Tag : int { kHeaderTag = 1, kDataTag, kDepartureTag };
+
 /// Several MPI requests that are polled together, until all requests are done.
 ///
-/// Messages may have any length: a message whose length does not fit in an
-/// `int` is sent as one element of a derived type.
+/// A message must be shorter than 2 GiB.
 ///
 /// NOTE [Probe first]: a receive is handed to MPI only after its message has
 /// arrived and the length of the message was checked. Open MPI 4.1 writes past
-/// the end of a buffer that is too short for a long message, so ranks that
-/// disagree on the length would corrupt memory. MPI's own collectives are not
-/// used for the same reason: MPI would match a collective on one rank with any
-/// collective on another rank, even one with a different length.
+/// the end of a buffer that is too short for a long message.
 ///
 /// After a timeout MPI still holds pointers into the buffers, so everything
 /// passed to `keep` is leaked rather than freed.
@@ -35,19 +34,18 @@ using ConstBytes = std::span<const std::byte>;
 /// Thread safety: use from only one thread at a time.
 class Requests {
  public:
-  explicit Requests(Runtime& runtime) : runtime_(&runtime) {}
-  Requests(Requests&&) noexcept;
-  Requests& operator=(Requests&&) = delete;
+  explicit Requests(Runtime& runtime) : runtime_(runtime) {}
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
   ~Requests();
 
   /// Keeps `owner` alive for as long as the requests exist.
-  template <typename T>
-  void keep(T owner) {
-    owners_.push_back(std::make_shared<T>(std::move(owner)));
+  void keep(std::shared_ptr<const void> owner) {
+    owners_.push_back(std::move(owner));
   }
 
   void send(MPI_Comm comm, ConstBytes data, int to, int tag);
-  /// `from` may be MPI_ANY_SOURCE.
+  /// The message may be shorter than `data`.
   void receive(MPI_Comm comm, Bytes data, int from, int tag);
 
   /// Advances the requests. Returns true when all requests are done.
@@ -56,10 +54,8 @@ class Requests {
   /// have the length that its receiver expects.
   bool test();
 
-  /// The ranks that the requests still wait for; MPI_ANY_SOURCE means any rank.
+  /// The ranks that the requests still wait for, each once, in order.
   std::vector<int> waiting_for() const;
-  /// The rank that sent the message of the last finished `receive`.
-  int source() const { return source_; }
 
  private:
   struct Entry {
@@ -69,18 +65,15 @@ class Requests {
     int tag;
     bool is_expected;  // Its message has not arrived yet.
     MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Datatype type = MPI_DATATYPE_NULL;  // To be freed when done.
   };
 
-  class Typed;
   bool test(Entry& entry);
   bool take(Entry& entry);
-  void check_length(const Entry& entry, const MPI_Status& status);
+  void set_length(Entry& entry, const MPI_Status& status);
 
-  Runtime* runtime_;
+  Runtime& runtime_;
   std::vector<Entry> entries_;
-  std::vector<std::shared_ptr<void>> owners_;
-  int source_ = -1;
+  std::vector<std::shared_ptr<const void>> owners_;
 };
 
 }  // namespace accelerate::mpi

@@ -13,19 +13,6 @@
 namespace accelerate::mpi {
 namespace {
 
-const char* name_of_level(int level) {
-  switch (level) {
-    case MPI_THREAD_SINGLE:
-      return "MPI_THREAD_SINGLE";
-    case MPI_THREAD_FUNNELED:
-      return "MPI_THREAD_FUNNELED";
-    case MPI_THREAD_SERIALIZED:
-      return "MPI_THREAD_SERIALIZED";
-    default:
-      return "MPI_THREAD_MULTIPLE";
-  }
-}
-
 void check_level(int level) {
   if (level >= MPI_THREAD_SERIALIZED) {
     return;
@@ -33,7 +20,8 @@ void check_level(int level) {
   throw UnsupportedError(
       str_cat(
           "MPI was initialized with ",
-          name_of_level(level),
+          level == MPI_THREAD_SINGLE ? "MPI_THREAD_SINGLE"
+                                     : "MPI_THREAD_FUNNELED",
           ", but the `mpi` backend needs MPI_THREAD_SERIALIZED or more"),
       "call MPI_Init_thread with MPI_THREAD_MULTIPLE, or let accelerate "
       "initialize MPI");
@@ -132,14 +120,6 @@ void Runtime::initialise() {
 void Runtime::read_world() {
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
-  void* value = nullptr;
-  int found = 0;
-  check(
-      MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &found),
-      "MPI_Comm_get_attr");
-  if (found != 0) {
-    largest_tag_ = *static_cast<int*>(value);
-  }
 }
 
 void Runtime::run(

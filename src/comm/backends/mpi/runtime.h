@@ -59,7 +59,6 @@ class Runtime {
   }
   int rank() const { return rank_; }
   int size() const { return size_; }
-  int largest_tag() const { return largest_tag_; }
 
   /// Runs a call that waits for other processes. Rethrows its exceptions, and
   /// throws `DistributedError` if the call has not returned after `timeout`.
@@ -98,7 +97,6 @@ class Runtime {
   bool ours_ = false;
   int rank_ = 0;
   int size_ = 1;
-  int largest_tag_ = 32767;
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tells the ranks of a process group which ranks have left the group.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include <mpi.h>
+
+#include "comm/backends/mpi/group.h"
+
+namespace accelerate::mpi {
+
+/// When a rank destroys its process group or exits, it sends the other ranks
+/// the number of deliveries that it took part in. A rank that waits in a later
+/// delivery then fails immediately instead of timing out.
+///
+/// Thread-safe. Outlives a transport that is never destroyed.
+class Departure {
+ public:
+  explicit Departure(const Group& group);
+  Departure(const Departure&) = delete;
+  Departure& operator=(const Departure&) = delete;
+
+  /// Throws `StateError` after `leave`.
+  void begin_delivery();
+  /// Whether messages of this rank are under way. Stays true after a failure,
+  /// because MPI may still use their memory.
+  void set_exchanging(bool exchanging) { exchanging_ = exchanging; }
+  /// Sends the notice; after a failure, makes the process exit without
+  /// MPI_Finalize instead. Further calls do nothing.
+  void leave();
+  /// Whether `rank` has left the group before the current delivery.
+  bool has_left(int rank);
+
+ private:
+  struct Member {
+    MPI_Request request = MPI_REQUEST_NULL;
+    std::uint64_t deliveries = 0;
+  };
+  void send_notice();
+
+  Runtime& runtime_;
+  const MPI_Comm communicator_;
+  const int rank_;
+  // Leaked with the communicator: MPI holds pointers into this vector.
+  std::vector<Member>& members_;
+  std::mutex mutex_;
+  std::uint64_t deliveries_ = 0;
+  std::atomic<bool> exchanging_ = false;
+  bool left_ = false;
+};
+
+}  // namespace accelerate::mpi

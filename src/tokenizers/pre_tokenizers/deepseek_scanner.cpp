@@ -4,7 +4,7 @@
 namespace transformers::tokenizers {
 namespace {
 
-enum class Kind : std::uint8_t { letter, mark, symbol, space, other };
+enum class CharacterKind : std::uint8_t { letter, mark, symbol, space, other };
 
 // Reads the character at a position of a text for `kDeepSeekExpression`.
 class DeepSeekText {
@@ -15,25 +15,26 @@ class DeepSeekText {
   unsigned char byte(std::size_t at) const {
     return static_cast<unsigned char>(text_[at]);
   }
-  Kind kind(std::size_t at, std::size_t& length) const {
+  CharacterKind kind(std::size_t at, std::size_t& length) const {
     length = 1;
     switch (kScan.of[byte(at)]) {
       case kAlpha:
-        return Kind::letter;
+        return CharacterKind::letter;
       case kWhitespace:
-        return Kind::space;
+        return CharacterKind::space;
       case kOther:
-        return byte(at) > ' ' && byte(at) < 127 ? Kind::symbol : Kind::other;
+        return byte(at) > ' ' && byte(at) < 127 ? CharacterKind::symbol
+                                                : CharacterKind::other;
       case kDigit:
-        return Kind::other;
+        return CharacterKind::other;
     }
     const std::uint16_t classes =
         CharacterTable::get()[read_character(text_.data() + at, length)];
-    return (classes & kLetter) != 0                ? Kind::letter
-           : (classes & kMark) != 0                ? Kind::mark
-           : (classes & kPunctuationOrSymbol) != 0 ? Kind::symbol
-           : (classes & kSpace) != 0               ? Kind::space
-                                                   : Kind::other;
+    return (classes & kLetter) != 0                ? CharacterKind::letter
+           : (classes & kMark) != 0                ? CharacterKind::mark
+           : (classes & kPunctuationOrSymbol) != 0 ? CharacterKind::symbol
+           : (classes & kSpace) != 0               ? CharacterKind::space
+                                                   : CharacterKind::other;
   }
   bool is_newline(std::size_t at) const {
     return byte(at) == '\n' || byte(at) == '\r';
@@ -53,14 +54,14 @@ class DeepSeekText {
   std::string_view text_;
 };
 
-bool is_letter_or_mark(Kind kind) {
-  return kind == Kind::letter || kind == Kind::mark;
+bool is_letter_or_mark(CharacterKind kind) {
+  return kind == CharacterKind::letter || kind == CharacterKind::mark;
 }
-bool is_symbol(Kind kind) {
-  return kind == Kind::symbol;
+bool is_symbol(CharacterKind kind) {
+  return kind == CharacterKind::symbol;
 }
-bool is_space(Kind kind) {
-  return kind == Kind::space;
+bool is_space(CharacterKind kind) {
+  return kind == CharacterKind::space;
 }
 
 // `[\p{P}\p{S}]+[\r\n]*` after the first symbol.
@@ -88,12 +89,12 @@ std::size_t end_of_spaces(
 std::size_t end_of_deepseek_match(std::string_view input, std::size_t at) {
   const DeepSeekText text(input);
   std::size_t length = 0;
-  const Kind kind = text.kind(at, length);
+  const CharacterKind kind = text.kind(at, length);
   const std::size_t next = at + length;
-  if (kind == Kind::letter) {
+  if (kind == CharacterKind::letter) {
     return text.run(next, is_letter_or_mark);
   }
-  if (kind == Kind::symbol) {
+  if (kind == CharacterKind::symbol) {
     if (text.byte(at) < 0x80 && text.has_ascii_letter(next)) {
       std::size_t end = next + 1;
       while (text.has_ascii_letter(end)) {
@@ -104,18 +105,18 @@ std::size_t end_of_deepseek_match(std::string_view input, std::size_t at) {
     return end_of_symbols(text, next);
   }
   std::size_t next_length = 0;
-  const Kind next_kind =
-      next < text.size() ? text.kind(next, next_length) : Kind::other;
+  const CharacterKind next_kind =
+      next < text.size() ? text.kind(next, next_length) : CharacterKind::other;
   if (is_letter_or_mark(next_kind) && !text.is_newline(at)) {
     return text.run(next + next_length, is_letter_or_mark);
   }
-  if (kind == Kind::mark) {
+  if (kind == CharacterKind::mark) {
     return next;
   }
-  if (text.byte(at) == ' ' && next_kind == Kind::symbol) {
+  if (text.byte(at) == ' ' && next_kind == CharacterKind::symbol) {
     return end_of_symbols(text, next + next_length);
   }
-  return kind == Kind::space ? end_of_spaces(input, text, at) : at;
+  return kind == CharacterKind::space ? end_of_spaces(input, text, at) : at;
 }
 
 }  // namespace transformers::tokenizers

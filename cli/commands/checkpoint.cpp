@@ -62,9 +62,34 @@ std::string age_of(const fs::path& path) {
                             : str_cat(seconds / kDay, " d");
 }
 
+std::uintmax_t bytes_in(const fs::path& folder) {
+  std::uintmax_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end;
+       !error && entry != end;
+       entry.increment(error)) {
+    std::error_code unknown;
+    const auto size = entry->file_size(unknown);
+    bytes += unknown ? 0 : size;
+  }
+  return bytes;
+}
+
+// A save or a removal that was killed, or one that is running now.
+void print_temporary_folders(const fs::path& parent, Console& console) {
+  for (const fs::path& folder : temporary_folders(parent)) {
+    console.status(str_cat(
+        folder.filename().string(),
+        ": not a checkpoint, ",
+        format_bytes(static_cast<double>(bytes_in(folder))),
+        "; unless a process is writing it, `accelerate checkpoint prune` or "
+        "the next save removes it"));
+  }
+}
+
 int list(const ParsedArgs& arguments, CommandContext& context) {
-  const auto entries =
-      list_checkpoints(checkpoints_folder(folder_argument(arguments, 0)));
+  const fs::path folder = checkpoints_folder(folder_argument(arguments, 0));
+  const auto entries = list_checkpoints(folder);
   Json json = Json::array();
   Rows rows = {{"checkpoint", "step", "epoch", "size", "age", "complete"}};
   for (const CheckpointEntry& entry : entries) {
@@ -103,6 +128,7 @@ int list(const ParsedArgs& arguments, CommandContext& context) {
   } else {
     context.console.print(format_table(rows));
   }
+  print_temporary_folders(folder, context.console);
   return 0;
 }
 
@@ -257,13 +283,17 @@ int prune(const ParsedArgs& arguments, CommandContext& context) {
         "--keep `", printable(*text), "` is not a positive whole number"));
   }
   const fs::path folder = checkpoints_folder(folder_argument(arguments, 0));
-  for (const std::string& problem : remove_abandoned(folder).problems) {
+  const CleanupResult cleanup = remove_abandoned(folder);
+  for (const std::string& problem : cleanup.problems) {
     context.console.warning(problem);
   }
   // Only checkpoints with correct checksums count as kept, so that the last
   // good one stays.
-  const auto removed =
+  auto removed =
       prune_checkpoints(folder, {.keep = std::stoul(*text), .checksums = true});
+  for (const std::string& name : cleanup.removed) {
+    removed.push_back(folder / name);
+  }
   if (arguments.has("json")) {
     Json list = Json::array();
     for (const fs::path& path : removed) {

@@ -29,7 +29,14 @@ struct CleanupResult {
   std::vector<std::string> problems;
 };
 
-/// Removes the folders that dead writers left in `parent`. A replaced
+/// The folders in `parent` that `remove_abandoned` may remove: unfinished
+/// checkpoints, also of live writers, and checkpoints that are being removed.
+std::vector<std::filesystem::path> temporary_folders(
+    const std::filesystem::path& parent);
+
+/// Removes the folders that dead writers left in `parent`, and their locks. A
+/// folder without a lock is one of version 0.1.0: it is removed if its `.lock`
+/// is free or, without this file, 10 minutes after the last change. A replaced
 /// checkpoint is removed if the new checkpoint is complete. If the new
 /// checkpoint does not exist and no writer is active in `parent`, the replaced
 /// checkpoint gets its original name back. If there are several such replaced

@@ -3,13 +3,10 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <system_error>
 #include <vector>
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,26 +70,11 @@ void warn(const std::string& problem) {
 
 StagedDirectory::StagedDirectory(const fs::path& parent) : parent_(parent) {
   create_folders(parent_);
-  std::string path =
-      (parent_ / str_cat("checkpoint", kTemporaryInfix)).string();
-  path += "XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) {
-    throw_errno("create", path, errno);
+  lock_.emplace(StagingLock::create(parent_));
+  if (::mkdir(lock_->folder().c_str(), 0777) != 0) {
+    throw_errno("create", lock_->folder(), errno);
   }
-  path_ = path;
-  ::chmod(path.c_str(), 0755);
-  // The file has another name until it is locked: a process that cleans up
-  // takes an unlocked lock file for the lock of a dead writer.
-  const fs::path unlocked = path_ / str_cat(kLockFile, "-");
-  lock_ = UniqueFd(
-      ::open(unlocked.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 ||
-      ::rename(unlocked.c_str(), (path_ / kLockFile).c_str()) != 0) {
-    const int reason = errno;
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-    throw_errno("create", path_, reason);
-  }
+  path_ = lock_->folder();
 }
 
 StagedDirectory::~StagedDirectory() {
@@ -123,6 +105,7 @@ fs::path StagedDirectory::commit(
   } catch (const Error& error) {
     warn(error.what());
   }
+  lock_.reset();
   if (existing == IfExists::replace) {
     for (const std::string& problem : remove_replaced(final).problems) {
       warn(problem);
@@ -131,7 +114,7 @@ fs::path StagedDirectory::commit(
   return final;
 }
 
-// The manifest is the last file. The lock is no longer needed.
+// The manifest is the last file.
 void StagedDirectory::complete(const Manifest& manifest) {
   const auto manifest_path = path_ / kManifestFile;
   if (has_manifest_ && ::unlink(manifest_path.c_str()) != 0 &&
@@ -140,7 +123,6 @@ void StagedDirectory::complete(const Manifest& manifest) {
   }
   has_manifest_ = true;
   write_checksummed(manifest_path, manifest.to_json());
-  ::unlink((path_ / kLockFile).c_str());
   sync_directory(path_);
 }
 

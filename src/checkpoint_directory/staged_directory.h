@@ -3,19 +3,14 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
-#include "base/unique_fd.h"
 #include "checkpoint_directory/leftovers.h"
 #include "checkpoint_directory/manifest.h"
+#include "checkpoint_directory/staging_lock.h"
 
 namespace accelerate {
-
-/// Part of the names of folders that are not yet, or no longer, a checkpoint.
-inline constexpr const char* kTemporaryInfix = ".tmp-";
-/// The file in a staging folder that a writer keeps locked while it writes into
-/// the folder.
-inline constexpr const char* kLockFile = ".lock";
 
 /// What `commit` does when the name is already in use.
 enum class IfExists {
@@ -32,8 +27,7 @@ enum class IfExists {
 /// destructor removes the folder.
 ///
 /// One process creates this object; other processes may write into `path()`
-/// before `commit`. A locked file in the folder shows that the writer is still
-/// alive.
+/// before `commit`. A `StagingLock` shows that the writer is still alive.
 class StagedDirectory {
  public:
   /// Creates the folder in `parent`, and `parent` too if it is missing. Throws
@@ -70,7 +64,7 @@ class StagedDirectory {
 
   std::filesystem::path parent_;
   std::filesystem::path path_;
-  UniqueFd lock_;
+  std::optional<StagingLock> lock_;
   bool has_manifest_ = false;
 };
 

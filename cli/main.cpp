@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "accelerate/error.h"
+#include "base/standard_streams.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -119,5 +120,6 @@ int guarded_main(int argc, char** argv) {
 }  // namespace accelerate
 
 int main(int argc, char** argv) {
+  accelerate::open_standard_streams();
   return accelerate::guarded_main(argc, argv);
 }

@@ -17,6 +17,7 @@
 
 #include "accelerate/error.h"
 #include "base/files.h"
+#include "base/standard_streams.h"
 #include "jupyter/interpreter_command.h"
 #include "jupyter/interpreter_protocol.h"
 #include "jupyter/kernel.h"
@@ -88,6 +89,7 @@ int run(std::vector<std::string> arguments) {
 }  // namespace accelerate::jupyter
 
 int main(int argc, char** argv) {
+  accelerate::open_standard_streams();
   try {
     return accelerate::jupyter::run({argv + 1, argv + argc});
   } catch (const accelerate::Error& error) {

@@ -5,23 +5,25 @@
 
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/str_cat.h"
 
 namespace accelerate {
 namespace {
 
-void write_all(int fd, std::string_view text) {
+// Returns the error code, or 0.
+int write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written < 0 && errno == EINTR) {
       continue;
     }
     if (written < 0) {
-      // The stream has no reader; there is nowhere to report the error.
-      return;
+      return errno;
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return 0;
 }
 
 bool wants_color(int fd, const Environment& environment) {
@@ -42,7 +44,13 @@ std::string Console::label(
 }
 
 void Console::print(std::string_view text) {
-  write_all(out_, str_cat(text, "\n"));
+  const int error = write_all(out_, str_cat(text, "\n"));
+  // A reader that has exited, such as `head`, wants no more.
+  if (error != 0 && error != EPIPE) {
+    throw IoError(
+        str_cat("cannot write to stdout: ", errno_text(error)),
+        "free space on that disk, or redirect the output to another place");
+  }
 }
 
 void Console::status(std::string_view text) {

@@ -18,7 +18,8 @@ class Console {
   /// terminal, if `NO_COLOR` is set, or if `TERM` is `dumb`.
   Console(int out, int err, const Environment& environment);
 
-  /// Prints data and a newline to stdout.
+  /// Prints data and a newline to stdout. Throws `IoError` if it cannot be
+  /// written, unless the reader of a pipe has exited.
   void print(std::string_view text);
   /// `status`, `warning` and `hint` print a message to stderr. With `--quiet`,
   /// only `hint` does.

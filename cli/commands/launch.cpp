@@ -4,6 +4,7 @@
 
 #include "accelerate/error.h"
 #include "base/socket.h"
+#include "base/str_cat.h"
 #include "cli/commands/launch_program.h"
 #include "cli/commands/launch_settings.h"
 #include "cli/commands/mpirun_job.h"
@@ -94,6 +95,12 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
   const RunResult result = run_session(plan, messages);
   if (result.failure) {
     print_failure(*result.failure, console);
+  } else if (!result.lost_output.empty() && result.exit_code == 0) {
+    throw IoError(
+        str_cat(
+            "the workers succeeded, but part of their output was lost: ",
+            result.lost_output),
+        "free space on that disk, or redirect the output to another place");
   }
   return result.exit_code;
 }

@@ -14,8 +14,8 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/hmac.h"
+#include "base/kernel_id.h"
 #include "base/str_cat.h"
-#include "base/text.h"
 #include "checkpoint_directory/local_disk.h"
 #include "checkpoint_directory/renames.h"
 
@@ -26,16 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::hours kIdle(24);
 constexpr std::size_t kMaxBytes = 256;
-
-/// Changes with every start of the machine.
-std::string kernel_id() {
-  try {
-    return std::string(
-        trim(read_file("/proc/sys/kernel/random/boot_id", kMaxBytes)));
-  } catch (const Error&) {
-    return {};
-  }
-}
 
 enum class Attempt { locked, held, unsupported };
 

@@ -113,14 +113,16 @@ bool same_file(int a, int b) {
          first.st_rdev == second.st_rdev;
 }
 
-void write_log(int fd, std::string_view bytes) {
+// Returns the error code, or 0. A full disk must not stop the training.
+int write_log(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) {
-      return;  // A full disk must not stop the training.
+      return errno;
     }
     bytes.remove_prefix(written > 0 ? static_cast<std::size_t>(written) : 0);
   }
+  return 0;
 }
 
 }  // namespace
@@ -199,6 +201,11 @@ class Output::Impl {
     return {get(true), get(false)};
   }
 
+  std::string lost() const {
+    const std::scoped_lock lock(mutex_);
+    return lost_;
+  }
+
   void resize() {
     {
       const std::scoped_lock lock(mutex_);
@@ -233,6 +240,23 @@ class Output::Impl {
     return stream;
   }
 
+  // Only the first loss is reported: there may be one for every line.
+  void report_loss(const std::string& target, int error) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (error == 0 || !lost_.empty()) {
+        return;
+      }
+      lost_ = str_cat("cannot write to ", target, ": ", errno_text(error));
+    }
+    screen(true).line(str_cat("warning: ", lost_, "; the run continues"));
+  }
+
+  void report_losses() {
+    report_loss("stdout", out_.error());
+    report_loss("stderr", err_.error());
+  }
+
   Screen& screen(bool is_err) { return is_err && !shared_ ? err_ : out_; }
 
   void run() {
@@ -251,6 +275,7 @@ class Output::Impl {
       read_streams(entries);
       add_new_streams();
       answer_flush();
+      report_losses();
       if (handle_requests()) {
         return;
       }
@@ -345,7 +370,7 @@ class Output::Impl {
 
   void handle_bytes(std::string_view bytes, Stream& stream) {
     if (stream.log) {
-      write_log(stream.log.get(), bytes);
+      report_loss("the log files", write_log(stream.log.get(), bytes));
     }
     {
       const std::scoped_lock lock(mutex_);
@@ -498,6 +523,7 @@ class Output::Impl {
       close(stream);
     }
     streams_.clear();
+    report_losses();
     const std::scoped_lock lock(mutex_);
     draining_ = false;
     drained_.notify_all();
@@ -531,6 +557,7 @@ class Output::Impl {
   std::vector<Stream> new_streams_;
   std::vector<std::string> announcements_;
   std::map<std::pair<std::int64_t, bool>, Tail> tails_;
+  std::string lost_;
   std::uint64_t flush_wanted_ = 0;
   std::uint64_t flush_done_ = 0;
   bool draining_ = false;
@@ -558,6 +585,9 @@ void Output::drain() {
 }
 RankTail Output::tail(std::int64_t rank) const {
   return impl_->tail(rank);
+}
+std::string Output::lost() const {
+  return impl_->lost();
 }
 void Output::resize() {
   impl_->resize();

@@ -25,8 +25,11 @@ void Screen::write(std::string_view bytes) {
       // writable.
       pollfd entry{fd_, POLLOUT, 0};
       ::poll(&entry, 1, -1);
+    } else if (errno == EPIPE || (errno == EIO && is_terminal_)) {
+      broken_ = true;  // The reader has exited, or the terminal is gone.
     } else if (errno != EINTR) {
-      broken_ = true;
+      error_ = errno;
+      return;  // A later write may find space.
     }
   }
 }

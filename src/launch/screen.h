@@ -31,8 +31,11 @@ class Screen {
   void clear_line();
 
   bool is_terminal() const { return is_terminal_; }
-  /// Whether a write failed, for example because the reader has exited.
+  /// Whether the output has no reader any more.
   bool is_broken() const { return broken_; }
+  /// The error code of the last write that lost bytes, for example because the
+  /// disk was full; 0 if no bytes were lost.
+  int error() const { return error_; }
 
  private:
   void write(std::string_view bytes);
@@ -41,6 +44,7 @@ class Screen {
   bool is_terminal_;
   bool mid_line_ = false;
   bool broken_ = false;
+  int error_ = 0;
   std::string progress_;
 };
 

@@ -17,6 +17,7 @@
 #include "config/config_file.h"
 #include "launch/guardian.h"
 #include "launch/interruptible_rendezvous.h"
+#include "launch/launch_directory.h"
 #include "launch/output.h"
 #include "launch/signal_queue.h"
 #include "launch/signals.h"
@@ -25,31 +26,6 @@ namespace accelerate {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A private folder for the store's socket and the workers' error files.
-class LaunchDirectory {
- public:
-  explicit LaunchDirectory(const Environment& environment) {
-    const std::string base = environment.get("TMPDIR").value_or("/tmp");
-    // A socket's path is at most 107 bytes long.
-    path_ = base.size() < 80 ? base : "/tmp";
-    path_ += "/accelerate-XXXXXX";
-    if (::mkdtemp(path_.data()) == nullptr) {
-      throw_errno("create", path_, errno);
-    }
-  }
-  LaunchDirectory(const LaunchDirectory&) = delete;
-  LaunchDirectory& operator=(const LaunchDirectory&) = delete;
-  ~LaunchDirectory() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string timestamp() {
   const std::time_t now = std::time(nullptr);
@@ -137,6 +113,11 @@ void print_environments(
   }
 }
 
+RunResult with_lost_output(RunResult result, const Output& output) {
+  result.lost_output = output.lost();
+  return result;
+}
+
 bool may_restart(
     const LaunchPlan& plan,
     const Generation& generation,
@@ -194,7 +175,9 @@ RunResult run_session(
       print_environments(plan, *generation, output);
     }
     const RunResult result =
-        supervise(commands, supervisor_options(plan, *generation), context);
+        with_lost_output(
+            supervise(commands, supervisor_options(plan, *generation), context),
+            output);
     if (!may_restart(plan, *generation, result)) {
       if (result.failure) {
         // Separates the workers' output from the report with an empty line,

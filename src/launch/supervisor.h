@@ -41,6 +41,8 @@ struct RunResult {
   int exit_code = 0;
   std::optional<Failure> failure;
   bool was_interrupted = false;  ///< The launcher received a signal.
+  /// Why output of the workers could not be written; empty if all was written.
+  std::string lost_output = {};
 };
 
 /// Runs one generation of this machine's workers. Returns when all of them have

@@ -16,15 +16,26 @@ std::vector<ArgOption> launch_options() {
   return options;
 }
 
+namespace {
+
+// `--cpu` replaces what a configuration file says about devices. Hugging Face
+// Accelerate ignores the whole default file instead.
+void forget_devices(Settings& settings) {
+  const Settings defaults;
+  for (const char* name : {"distributed_type", "gpu_ids"}) {
+    settings.set(name, defaults.value(name), defaults.origin(name));
+  }
+}
+
+}  // namespace
+
 LaunchSettings gather_settings(
     const ParsedArgs& arguments, const CommandContext& context) {
   LaunchSettings result;
-  // As in Hugging Face Accelerate: with --cpu on the command line, the default
-  // file does not apply.
-  const bool reads_file = arguments.has("config_file") || !arguments.has("cpu");
-  if (reads_file) {
-    result.files = apply_config_files(
-        result.settings, arguments.get("config_file"), context.environment);
+  result.files = apply_config_files(
+      result.settings, arguments.get("config_file"), context.environment);
+  if (arguments.has("cpu")) {
+    forget_devices(result.settings);
   }
   result.settings.apply(context.environment);
   for (const ParsedOption& option : arguments.options) {

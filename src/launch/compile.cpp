@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/compile.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
@@ -58,6 +59,33 @@ std::string find_in_path(
   return name;
 }
 
+// The headers in `known` that a source includes by an own line.
+std::vector<std::string> included_headers(
+    const std::string& content, const std::vector<std::string>& known) {
+  std::vector<std::string> found;
+  for (const std::string& line : split(content, '\n')) {
+    std::string_view rest = trim(line);
+    for (const std::string_view part : {"#", "include"}) {
+      if (!rest.starts_with(part)) {
+        rest = {};
+        break;
+      }
+      rest = trim(rest.substr(part.size()));
+    }
+    const char end = rest.starts_with('<') ? '>' : '"';
+    const auto close = rest.empty() ? rest.npos : rest.find(end, 1);
+    if (close == rest.npos) {
+      continue;
+    }
+    const std::string name(rest.substr(1, close - 1));
+    if (std::ranges::count(known, name) > 0 &&
+        std::ranges::count(found, name) == 0) {
+      found.push_back(name);
+    }
+  }
+  return found;
+}
+
 class Compiler {
  public:
   Compiler(const fs::path& source, const CompileOptions& options)
@@ -78,6 +106,7 @@ class Compiler {
 
   fs::path path() {
     const std::string content = read_file(source_, kMaxSource);
+    headers_ = included_headers(content, options_.toolchain.headers);
     folder_ = options_.cache_folder / key(content);
     return program();
   }
@@ -198,14 +227,17 @@ class Compiler {
     return argv;
   }
 
-  // Built once per installation and shared by all programs. clang and g++ name
-  // the result differently, but both accept `-include name.h`.
+  // Built once per installation and shared by all programs that include the
+  // same headers. It has only headers that the source includes itself: a file
+  // that compiles here compiles elsewhere. clang and g++ name the result
+  // differently, but both accept `-include name.h`.
   fs::path precompiled_header() const {
-    if (options_.toolchain.headers.empty()) {
+    if (headers_.empty()) {
       return {};
     }
+    const std::string headers_key = installation() + join(headers_, "\n");
     const fs::path folder = options_.cache_folder / "headers" /
-                            sha256_hex(installation()).substr(0, 32);
+                            sha256_hex(headers_key).substr(0, 32);
     fs::path header = folder / "program.h";
     const bool is_clang = compiler_.find("clang") != std::string::npos;
     const fs::path result = header.string() + (is_clang ? ".pch" : ".gch");
@@ -215,7 +247,7 @@ class Compiler {
     }
     options_.print_status("Precompiling headers, once for this installation …");
     std::string text;
-    for (const std::string& name : options_.toolchain.headers) {
+    for (const std::string& name : headers_) {
       text += str_cat("#include <", name, ">\n");
     }
     write_file(header, text);
@@ -285,6 +317,7 @@ class Compiler {
   const CompileOptions& options_;
   std::string compiler_;
   fs::path folder_;
+  std::vector<std::string> headers_;
 };
 
 }  // namespace

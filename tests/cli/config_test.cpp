@@ -130,6 +130,26 @@ TEST_F(Config, LaunchUsesTheSavedFile) {
       << "the file sets everything, so nothing is detected";
 }
 
+// `--cpu` replaces what the file says about devices, and nothing else.
+TEST_F(Config, LaunchKeepsTheSavedFileWithCpu) {
+  run("accelerate config default --cpu --num_processes 3");
+  std::ofstream(home_ + "/gpus.yaml")
+      << "distributed_type: MULTI_GPU\ngpu_ids: 0,1\nnum_processes: 2\n";
+
+  const std::string program = "sh -c 'touch $HOME/$WORLD_SIZE.$RANK'";
+  EXPECT_EQ(run("accelerate launch --cpu " + program).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(home_ + "/3.2"));
+  const auto result = run(
+      "accelerate launch --config_file $HOME/gpus.yaml --cpu " + program);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(std::filesystem::exists(home_ + "/2.1"));
+  const std::string explained =
+      run("accelerate explain --cpu | grep -E '^(num_proc|use_cpu)'").out;
+  EXPECT_NE(explained.find("default_config.yaml:"), std::string::npos)
+      << explained;
+  EXPECT_NE(explained.find("--cpu"), std::string::npos) << explained;
+}
+
 TEST_F(Config, AcceptsArrowKeysOnATerminal) {
   auto variables = environment();
   std::vector<std::string> entries;

@@ -55,6 +55,35 @@ std::string others_text(const Failure& failure) {
   return str_cat("; of the other ", others, " ranks, ", enumerate(parts));
 }
 
+// A rank that leaves the program early breaks the collectives of the others,
+// which then fail although they did nothing wrong.
+std::string early_exit_hint(const Failure& failure) {
+  std::vector<std::string> parts;
+  for (const Failure::EarlyExit& exit : failure.early_exits) {
+    parts.push_back(str_cat(
+        "rank ", exit.rank, " (", format_seconds(exit.seconds), ")"));
+  }
+  return str_cat(
+      enumerate(parts),
+      parts.size() == 1 ? " had" : " had each",
+      " already exited with code 0: if rank ",
+      failure.rank,
+      " still waited for ",
+      parts.size() == 1 ? "it" : "one of them",
+      ", find out why it left the program early");
+}
+
+// The lines that the C++ runtime prints for an uncaught exception; the report
+// already shows this exception.
+std::size_t lines_before_terminate(const std::vector<std::string>& lines) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].starts_with("terminate called ")) {
+      return i;
+    }
+  }
+  return lines.size();
+}
+
 std::string indented(const std::string& text, const char* indent) {
   std::string result;
   for (const std::string& line : split(text, '\n')) {
@@ -148,7 +177,10 @@ std::string failure_body(const Failure& failure) {
   if (!failure.exception.empty()) {
     text += "  it reported:\n" + indented(failure.exception, "    ");
   }
-  const auto& lines = failure.last_lines;
+  std::vector<std::string> lines = failure.last_lines;
+  if (!failure.exception.empty()) {
+    lines.resize(lines_before_terminate(lines));
+  }
   if (!lines.empty()) {
     const std::size_t skip =
         lines.size() > kShownLines ? lines.size() - kShownLines : 0;
@@ -187,6 +219,9 @@ std::vector<std::string> failure_hints(const Failure& failure) {
     hints.push_back(
         "SIGKILL came from a user, a batch system or a container, not from "
         "the kernel's OOM killer");
+  }
+  if (!failure.early_exits.empty()) {
+    hints.push_back(early_exit_hint(failure));
   }
   if (!failure.log_path.empty()) {
     hints.push_back(

@@ -23,6 +23,12 @@ struct Failure {
   std::int64_t num_processes = 1;
   std::int64_t others_stopped = 0;
   std::int64_t others_failed = 0;
+  /// Ranks on the same machine that had exited with code 0 before the failure.
+  struct EarlyExit {
+    std::int64_t rank = 0;
+    double seconds = 0;  ///< From the start of the run.
+  };
+  std::vector<EarlyExit> early_exits = {};
   std::optional<std::int64_t> step;  ///< The rank's last optimizer step.
   std::string status;                ///< The last status the rank reported.
   std::string exception;  ///< The exception the rank reported, if any.

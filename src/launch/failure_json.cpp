@@ -4,6 +4,11 @@
 namespace accelerate {
 
 Json failure_to_json(const Failure& failure) {
+  Json early_exits = Json::array();
+  for (const Failure::EarlyExit& exit : failure.early_exits) {
+    early_exits.push_back(
+        Json::object({{"rank", exit.rank}, {"seconds", exit.seconds}}));
+  }
   return Json::object(
       {{"rank", failure.rank},
        {"hostname", failure.hostname},
@@ -14,6 +19,7 @@ Json failure_to_json(const Failure& failure) {
        {"num_processes", failure.num_processes},
        {"others_stopped", failure.others_stopped},
        {"others_failed", failure.others_failed},
+       {"early_exits", early_exits},
        {"step", failure.step ? Json(*failure.step) : Json()},
        {"status", failure.status},
        {"exception", failure.exception},
@@ -35,6 +41,10 @@ Failure failure_from_json(const Json& json) {
   failure.num_processes = json.at("num_processes").as_integer();
   failure.others_stopped = json.at("others_stopped").as_integer();
   failure.others_failed = json.at("others_failed").as_integer();
+  for (const Json& exit : json.at("early_exits").as_array()) {
+    failure.early_exits.push_back(
+        {exit.at("rank").as_integer(), exit.at("seconds").as_double()});
+  }
   if (const Json* step = json.find("step");
       step != nullptr && !step->is_null()) {
     failure.step = step->as_integer();

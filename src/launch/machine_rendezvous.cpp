@@ -103,6 +103,13 @@ void MachineRendezvous::add_refusal(
   }
 }
 
+bool MachineRendezvous::refused_a_secret() const {
+  return std::any_of(
+      refusals_.begin(), refusals_.end(), [](const auto& refusal) {
+        return refusal.second.find("secret") != std::string::npos;
+      });
+}
+
 std::string MachineRendezvous::missing_text(
     const std::string& endpoint, double seconds) const {
   std::vector<std::vector<std::string>> rows = {

@@ -44,6 +44,8 @@ class MachineRendezvous {
   void remove(std::int64_t rank) { machines_.erase(rank); }
   /// Records a refused connection for the table in `missing_text`.
   void add_refusal(const std::string& address, const std::string& reason);
+  /// Whether a connection was refused because of its job secret.
+  bool refused_a_secret() const;
 
   bool is_complete() const {
     return static_cast<std::int64_t>(machines_.size()) == num_machines_;

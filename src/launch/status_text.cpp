@@ -38,6 +38,15 @@ std::string wait_text(const RankStatus& status) {
   return text;
 }
 
+std::string state_of(const LocalWorker& worker) {
+  if (!worker.exit.empty()) {
+    return worker.exit;
+  }
+  return worker.is_stopped
+             ? str_cat("stopped; `kill -CONT ", worker.pid, "` continues it")
+             : "running";
+}
+
 std::string local_line(
     const LocalWorker& worker, const std::vector<RankStatus>& statuses) {
   std::string text = str_cat(
@@ -46,7 +55,7 @@ std::string local_line(
       ", pid ",
       worker.pid,
       ": ",
-      worker.exit.empty() ? "running" : worker.exit,
+      state_of(worker),
       step_text(worker.step));
   const RankStatus* status = find_rank(statuses, worker.rank);
   return status == nullptr || !worker.exit.empty() ? text
@@ -71,7 +80,7 @@ std::string status_text(
     const std::vector<RankStatus>& statuses) {
   const auto running =
       std::count_if(workers.begin(), workers.end(), [](const auto& worker) {
-        return worker.exit.empty();
+        return worker.exit.empty() && !worker.is_stopped;
       });
   std::string text = str_cat(
       "status after ",

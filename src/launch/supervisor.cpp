@@ -380,6 +380,7 @@ class Workers {
           {worker.process.rank,
            worker.process.pid,
            exit,
+           exit.empty() && worker.process.is_stopped(),
            read_progress(worker.command->progress_file)});
     }
     return status_text(
@@ -464,6 +465,11 @@ class Workers {
         ++failure.others_stopped;
       } else if (other.exit->is_failure() && !other.exit->is_preemption()) {
         ++failure.others_failed;
+      } else if (
+          other.exit->code() == 0 &&
+          other.exit_seconds <= workers_[index].exit_seconds) {
+        failure.early_exits.push_back(
+            {other.process.rank, other.exit_seconds});
       }
     }
   }

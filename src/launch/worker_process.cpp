@@ -181,6 +181,20 @@ std::optional<WorkerProcess::ExitStatus> WorkerProcess::poll() const {
                                     : ExitStatus{0, info.si_status};
 }
 
+bool WorkerProcess::is_stopped() const {
+  constexpr std::size_t kMaxBytes = 4096;
+  try {
+    const std::string text =
+        read_file(str_cat("/proc/", pid, "/stat"), kMaxBytes);
+    // The state follows the name, which may contain parentheses.
+    const auto end = text.rfind(") ");
+    const char state = end == text.npos ? '?' : text.at(end + 2);
+    return state == 'T' || state == 't';
+  } catch (const std::exception&) {
+    return false;  // It has just exited.
+  }
+}
+
 void WorkerProcess::send(int signal) const {
   if (has_own_group) {
     ::kill(-pid, signal);

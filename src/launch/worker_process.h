@@ -59,6 +59,8 @@ struct WorkerProcess {
   };
   /// The exit status, or nothing while the worker is running.
   std::optional<ExitStatus> poll() const;
+  /// Whether a signal or a debugger has stopped the process.
+  bool is_stopped() const;
   /// Sends a signal to the worker's process group if the worker has its own
   /// group, else only to the worker process.
   void send(int signal) const;

@@ -20,6 +20,14 @@ class Launch : public CliTest {
   bool is_marked(const std::string& name) const {
     return fs::exists(marks() + name);
   }
+  int launch_folders() const {
+    int count = 0;
+    for (const auto& entry : fs::directory_iterator(home_)) {
+      const std::string name = entry.path().filename().string();
+      count += name.starts_with("accelerate-") ? 1 : 0;
+    }
+    return count;
+  }
   pid_t marked_pid(const std::string& name) const {
     pid_t pid = 0;
     std::ifstream(marks() + name) >> pid;
@@ -43,13 +51,32 @@ class Launch : public CliTest {
   }
 };
 
-// Not `kill` with signal 0, which also succeeds for a zombie.
-bool is_alive(pid_t pid) {
+// The state in /proc, for example 'R'; 0 if the process does not exist.
+char state_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
   std::getline(file, text);
   const auto end = text.rfind(')');
-  return end != std::string::npos && text[end + 2] != 'Z';
+  return end == std::string::npos ? '\0' : text[end + 2];
+}
+
+// Not `kill` with signal 0, which also succeeds for a zombie.
+bool is_alive(pid_t pid) {
+  return state_of(pid) != '\0' && state_of(pid) != 'Z';
+}
+
+pid_t guardian_of(pid_t launcher) {
+  const std::string id = std::to_string(launcher);
+  std::ifstream children("/proc/" + id + "/task/" + id + "/children");
+  for (pid_t child = 0; children >> child;) {
+    std::ifstream file("/proc/" + std::to_string(child) + "/comm");
+    std::string name;
+    std::getline(file, name);
+    if (name == "accelerate-grd") {
+      return child;
+    }
+  }
+  return 0;
 }
 
 // Whether a signal is pending in the process.
@@ -221,6 +248,133 @@ TEST_F(Launch, LeavesNoWorkerWhenKilled) {
   })) << "its folder was not removed";
 }
 
+// The folder of the launch stays if its guardian is killed, too.
+TEST_F(Launch, RemovesTheFolderOfAnEarlierLaunchThatWasKilled) {
+  auto options = shell(
+      "exec accelerate launch --cpu --num_processes 2 $WORKER hang " + marks());
+  options.watch = [&](pid_t pid, const std::string&) {
+    if (!are_marked(2)) {
+      return false;
+    }
+    const pid_t guardian = guardian_of(pid);
+    EXPECT_GT(guardian, 0);
+    ::kill(guardian, SIGKILL);
+    EXPECT_TRUE(wait_until([&] { return !is_alive(guardian); }));
+    ::kill(pid, SIGKILL);
+    return true;
+  };
+  run_command(options);
+  ASSERT_EQ(launch_folders(), 1);
+
+  EXPECT_EQ(run("accelerate launch --cpu true").exit_code, 0);
+
+  EXPECT_EQ(launch_folders(), 0);
+}
+
+TEST_F(Launch, KeepsTheFolderOfARunningLaunch) {
+  auto options = shell(
+      "exec accelerate launch --cpu --num_processes 2 $WORKER hang " + marks());
+  options.watch = [&](pid_t pid, const std::string&) {
+    if (!are_marked(2)) {
+      return false;
+    }
+    EXPECT_EQ(run("accelerate launch --cpu true").exit_code, 0);
+    EXPECT_EQ(launch_folders(), 1);
+    ::kill(pid, SIGTERM);
+    return true;
+  };
+
+  EXPECT_EQ(run_command(options).exit_code, 143);
+}
+
+// Otherwise, a socket or a pipe of the launcher would become its stdin, stdout
+// or stderr.
+TEST_F(Launch, OpensClosedStandardStreams) {
+  auto options = shell(
+      "accelerate launch --cpu --num_processes 2 $WORKER hang " + marks() +
+      " <&- >&- 2>&- & echo $! > $HOME/pid; wait $!");
+  std::set<std::string> targets;
+  options.watch = [&](pid_t, const std::string&) {
+    if (!are_marked(2)) {
+      return false;
+    }
+    pid_t pid = 0;
+    std::ifstream(home_ + "/pid") >> pid;
+    for (const char* fd : {"0", "1", "2"}) {
+      targets.insert(
+          fs::read_symlink("/proc/" + std::to_string(pid) + "/fd/" + fd));
+    }
+    ::kill(pid, SIGTERM);
+    return true;
+  };
+
+  EXPECT_EQ(run_command(options).exit_code, 143);
+
+  EXPECT_EQ(targets, std::set<std::string>{"/dev/null"});
+}
+
+TEST_F(Launch, RunsWithOneClosedStandardStream) {
+  for (const std::string closed : {"<&-", ">&-", "2>&-"}) {
+    SCOPED_TRACE(closed);
+    const auto result =
+        run("accelerate launch --cpu --num_processes 2 $WORKER print " +
+            closed);
+
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(count_lines(result.out, "of 2"), closed == ">&-" ? 0 : 2);
+  }
+}
+
+TEST_F(Launch, FailsWhenOutputIsLost) {
+  const auto both =
+      run("accelerate launch --cpu --num_processes 2 $WORKER print >/dev/full");
+  EXPECT_EQ(both.exit_code, 1) << both.err;
+  EXPECT_NE(
+      both.err.find("error: the workers succeeded, but part of their output "
+                    "was lost: cannot write to stdout: No space left"),
+      std::string::npos)
+      << both.err;
+
+  const auto one = run("accelerate launch --cpu $WORKER print >/dev/full");
+  EXPECT_EQ(one.exit_code, 1) << one.err;
+
+  const auto data = run("accelerate env >/dev/full");
+  EXPECT_EQ(data.exit_code, 1);
+  EXPECT_NE(
+      data.err.find("error: cannot write to stdout: No space left on device"),
+      std::string::npos)
+      << data.err;
+}
+
+// A full disk must not end a training.
+TEST_F(Launch, RunsOnWhenOutputIsLost) {
+  const auto result =
+      run("accelerate launch --cpu sh -c 'for i in 1 2 3; do seq 10000; done; "
+          "echo done > $HOME/done' >/dev/full");
+
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_TRUE(fs::exists(home_ + "/done"));
+}
+
+TEST_F(Launch, NamesARankThatHadExitedWithCode0) {
+  const auto result =
+      run("accelerate launch --cpu --num_processes 2 sh -c '"
+          "if [ $RANK = 1 ]; then echo $$ > $HOME/p; exit 0; fi; "
+          "for i in $(seq 2000); do "
+          "grep -qs ^State:.Z /proc/$(cat $HOME/p)/status && exit 3; "
+          "sleep 0.01; done'");
+
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_NE(
+      result.err.find("hint: rank 1 ("), std::string::npos)
+      << result.err;
+  EXPECT_NE(
+      result.err.find("had already exited with code 0: if rank 0 still waited "
+                      "for it, find out why it left the program early"),
+      std::string::npos)
+      << result.err;
+}
+
 TEST_F(Launch, ForwardsAnInterruptToEveryWorker) {
   for (const int signal : {SIGINT, SIGTERM}) {
     fs::remove(marks() + "0");
@@ -287,6 +441,37 @@ TEST_F(Launch, PrintsTheStatusOnSigquit) {
       std::string::npos)
       << result.err;
   EXPECT_EQ(count_lines(result.err, ": running"), 2);
+}
+
+TEST_F(Launch, ShowsAStoppedWorkerOnSigquit) {
+  auto options = shell(
+      "exec accelerate launch --cpu --num_processes 2 $WORKER hang " + marks());
+  int step = 0;
+  options.watch = [&](pid_t pid, const std::string& err) {
+    if (step == 0 && are_marked(2)) {
+      ::kill(marked_pid("1"), SIGSTOP);
+      step = 1;
+    }
+    if (step == 1 && state_of(marked_pid("1")) == 'T') {
+      ::kill(pid, SIGQUIT);
+      step = 2;
+    }
+    if (step == 2 && err.find("rank 1, pid") != std::string::npos) {
+      ::kill(pid, SIGINT);
+      ::kill(pid, SIGINT);
+      step = 3;
+    }
+    return step == 3;
+  };
+
+  const auto result = run_command(options);
+
+  EXPECT_NE(
+      result.err.find("1 of 2 workers running on this machine"),
+      std::string::npos)
+      << result.err;
+  EXPECT_EQ(count_lines(result.err, ": stopped; `kill -CONT "), 1)
+      << result.err;
 }
 
 TEST_F(Launch, RestartsAllWorkers) {
@@ -363,27 +548,42 @@ TEST_F(Launch, CompilesASourceFileOnce) {
 // The test breaks the header after it is precompiled, so that reading it again
 // fails.
 TEST_F(Launch, PrecompilesTheHeadersOfAnInstallation) {
-  std::ofstream(home_ + "/one.cpp") << "int main() { std::puts(\"1\"); }\n";
-  std::ofstream(home_ + "/two.cpp") << "int main() { std::puts(\"2\"); }\n";
-  write_toolchain(R"("flags": ["-O0"], "headers": ["cstdio"])");
+  for (const char* name : {"one", "two"}) {
+    std::ofstream(home_ + "/" + name + ".cpp")
+        << " #  include <cstdio>\nint main() { std::puts(\"" << name
+        << "\"); }\n";
+  }
+  write_toolchain(R"("flags": ["-O0"], "headers": ["vector", "cstdio"])");
   const std::string launch =
       "ACCELERATE_TOOLCHAIN=$HOME/toolchain.json accelerate launch --cpu ";
 
   const auto first = run(launch + "$HOME/one.cpp");
-  const auto second =
-      run("for header in "
-          "$HOME/.cache/accelerate-cpp/programs/headers/*/program.h; do echo "
-          "'#error not precompiled' > $header; done; " +
-          launch + "$HOME/two.cpp");
+  const auto second = run(launch + "$HOME/two.cpp");
 
-  EXPECT_EQ(first.out, "1\n") << first.err;
+  EXPECT_EQ(first.out, "one\n") << first.err;
   EXPECT_NE(first.err.find("Precompiling headers"), std::string::npos);
-  EXPECT_EQ(second.out, "2\n") << second.err;
+  EXPECT_EQ(second.out, "two\n") << second.err;
   EXPECT_EQ(second.err.find("Precompiling headers"), std::string::npos);
 }
 
+// The same file must compile without `accelerate launch`.
+TEST_F(Launch, CompilesNoFileThatLacksItsIncludes) {
+  std::ofstream(home_ + "/one.cpp")
+      << "// #include <vector>\n#include <cstdio>\n"
+         "int main() { std::vector<int> values; }\n";
+  write_toolchain(R"("flags": ["-O0"], "headers": ["vector", "cstdio"])");
+
+  const auto result =
+      run("ACCELERATE_TOOLCHAIN=$HOME/toolchain.json accelerate launch --cpu "
+          "$HOME/one.cpp");
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("one.cpp does not compile"), std::string::npos)
+      << result.err;
+}
+
 TEST_F(Launch, ReportsHeadersThatCannotBePrecompiled) {
-  std::ofstream(home_ + "/one.cpp") << "int main() {}\n";
+  std::ofstream(home_ + "/one.cpp") << "#if 0\n#include <no/such/header.h>\n#endif\nint main() {}\n";
   write_toolchain(R"("headers": ["no/such/header.h"])");
 
   const auto result =

@@ -51,6 +51,23 @@ TEST(FailureReport, ShowsTheFirstFailingRankAndHints) {
           "full output of rank 3: runs/x/rank_3.*.log"}));
 }
 
+// The C++ runtime has also printed it.
+TEST(FailureReport, ShowsAnUncaughtExceptionOnce) {
+  Failure failure = example();
+  failure.exception = "accelerate::IoError: the disk is full";
+  failure.last_lines = {
+      "step 120",
+      "terminate called after throwing an instance of 'accelerate::IoError'",
+      "  what():  the disk is full"};
+
+  const std::string body = failure_body(failure);
+
+  EXPECT_EQ(body.find("terminate called"), body.npos) << body;
+  EXPECT_EQ(body.find("the disk is full"), body.rfind("the disk is full"))
+      << body;
+  EXPECT_NE(body.find("  its last line:\n    step 120\n"), body.npos) << body;
+}
+
 TEST(FailureReport, ReportsTheOomKiller) {
   Failure failure = example();
   failure.oom_kill = true;
@@ -108,7 +125,7 @@ TEST(StatusText, ShowsTheStepAndTheWaitOfEachRank) {
 
   EXPECT_EQ(
       status_text(
-          12, 5, {{0, 100, "", 8}, {1, 101, "killed by SIGSEGV", 7}}, ranks),
+          12, 5, {{0, 100, "", false, 8}, {1, 101, "killed by SIGSEGV", false, 7}}, ranks),
       "status after 12 s: 1 of 2 workers running on this machine\n"
       "  rank 0, pid 100: running, at step 8, gather #4, waiting for rank 1\n"
       "  rank 1, pid 101: killed by SIGSEGV, at step 7\n"

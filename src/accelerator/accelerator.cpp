@@ -124,7 +124,7 @@ void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
   context->split_batches = split_batches();
   context->step_with_optimizer = impl_->options.step_scheduler_with_optimizer;
   context->unit = impl_->options.scheduler_unit;
-  if (context->num_processes > 1 && is_main_process()) {
+  if (context->steps_per_call() > 1 && is_main_process()) {
     std::cerr << describe_unit(*context) + "\n" << std::flush;
   }
   impl_->objects.add_scheduler(scheduler, context);

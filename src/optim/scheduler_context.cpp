@@ -12,18 +12,9 @@ std::int64_t SchedulerContext::steps_per_call() const {
 }
 
 std::string describe_unit(const SchedulerContext& context) {
-  if (!context.step_with_optimizer) {
-    return "each call to the scheduler's `step` advances the scheduler by one "
-           "step, whether or not the optimizer takes a step "
-           "(`step_scheduler_with_optimizer` is false)";
-  }
-  const std::int64_t steps = context.steps_per_call();
-  if (steps == 1) {
-    return "each optimizer step advances the scheduler by one step";
-  }
   return str_cat(
-      "each optimizer step advances the scheduler by ",
-      steps,
+      "note: prepare(scheduler): each optimizer step advances the scheduler by ",
+      context.steps_per_call(),
       " steps, one per process; to advance it by only one step, set "
       "`scheduler_unit = SchedulerUnit::per_optimizer_step`");
 }

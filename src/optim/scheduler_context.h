@@ -37,9 +37,8 @@ struct SchedulerContext {
   std::int64_t steps_per_call() const;
 };
 
-/// Returns the line that `prepare` prints. It states how many scheduler steps
-/// are taken for each optimizer step. If there are several, it also says how to
-/// take only one.
+/// Returns the line that `prepare` prints if several scheduler steps are taken
+/// for each optimizer step. It also says how to take only one.
 std::string describe_unit(const SchedulerContext& context);
 
 }  // namespace accelerate

@@ -451,17 +451,9 @@ TEST(PreparedScheduler, StepsAPlateauOncePerCall) {
 TEST(PreparedScheduler, DescribesItsUnit) {
   EXPECT_EQ(
       describe_unit({.num_processes = 4}),
-      "each optimizer step advances the scheduler by 4 steps, one per process; "
-      "to advance it by only one step, set `scheduler_unit = "
-      "SchedulerUnit::per_optimizer_step`");
-  EXPECT_EQ(
-      describe_unit({.num_processes = 4, .split_batches = true}),
-      "each optimizer step advances the scheduler by one step");
-  EXPECT_EQ(
-      describe_unit({.num_processes = 4, .step_with_optimizer = false}),
-      "each call to the scheduler's `step` advances the scheduler by one step, "
-      "whether or not the optimizer takes a step "
-      "(`step_scheduler_with_optimizer` is false)");
+      "note: prepare(scheduler): each optimizer step advances the scheduler by "
+      "4 steps, one per process; to advance it by only one step, set "
+      "`scheduler_unit = SchedulerUnit::per_optimizer_step`");
 }
 
 // ---- adapted ---------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "comm/rendezvous.h"
+#include "comm/reporting_store.h"
 
 namespace accelerate {
 namespace {
@@ -129,10 +130,15 @@ std::vector<int> BackendWait::exited_ranks() const {
 void BackendWait::find_late_ranks(
     BoundedCall& store, const Call& call, Wait& wait) const {
   const auto missing = std::make_shared<std::vector<int>>();
-  const bool answered = store.returned_within(
-      kStoreLimit, [context = context_, value = late_value(call), missing] {
-        *missing = ranks_not_waiting_in(value, context);
-      });
+  bool answered = false;
+  try {
+    answered = store.returned_within(
+        kStoreLimit, [context = context_, value = late_value(call), missing] {
+          *missing = ranks_not_waiting_in(value, context);
+        });
+  } catch (const StoreError& error) {
+    rethrow(call, wait.limits(), error.what());
+  }
   const auto others = other_ranks(context_.rank, context_.size);
   if (!answered) {
     wait.store_unresponsive(others);
@@ -210,6 +216,23 @@ std::vector<std::string> BackendExchange::all_gather(
                            : all_gather_fixed(message, longest, call, limits);
 }
 
+// After a rank has died, a backend throws when an operation starts.
+c10::intrusive_ptr<c10d::Work> BackendExchange::start_all_gather(
+    at::Tensor& out,
+    at::Tensor& in,
+    const Call& call,
+    const WaitLimits& limits) {
+  c10d::AllgatherOptions options;
+  options.asyncOp = false;
+  try {
+    return backend_->_allgather_base(out, in, options);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    wait_.rethrow(call, limits, error.what());
+  }
+}
+
 std::vector<std::string> BackendExchange::all_gather_fixed(
     const std::string& message,
     std::size_t bytes,
@@ -223,9 +246,7 @@ std::vector<std::string> BackendExchange::all_gather_fixed(
   std::memcpy(data, &length, sizeof length);
   std::memcpy(
       data + sizeof length, message.data(), std::min(bytes, message.size()));
-  c10d::AllgatherOptions options;
-  options.asyncOp = false;
-  wait_(backend_->_allgather_base(out, in, options), call, limits);
+  wait_(start_all_gather(out, in, call, limits), call, limits);
 
   std::vector<std::string> messages;
   for (int rank = 0; rank < backend_->getSize(); ++rank) {

@@ -64,6 +64,11 @@ class BackendExchange : public Exchange {
       const WaitLimits& limits) override;
 
  private:
+  c10::intrusive_ptr<c10d::Work> start_all_gather(
+      at::Tensor& out,
+      at::Tensor& in,
+      const Call& call,
+      const WaitLimits& limits);
   std::vector<std::string> all_gather_fixed(
       const std::string& message,
       std::size_t bytes,

@@ -12,6 +12,7 @@
 #include "base/str_cat.h"
 #include "comm/group_backends.h"
 #include "comm/group_impl.h"
+#include "comm/reporting_store.h"
 
 namespace accelerate {
 namespace {
@@ -36,6 +37,12 @@ void check_rank_and_size(int rank, int size, const GroupOptions& options) {
   }
   check_group_options(options);
 }
+
+c10::intrusive_ptr<c10d::Store> with_own_errors(
+    const c10::intrusive_ptr<c10d::Store>& store) {
+  return report_errors(store, lost_store_text("the process with the store"));
+}
+
 }  // namespace
 
 Group::Group() : impl_(std::make_shared<Impl>()) {
@@ -51,7 +58,8 @@ Group::Group(
   const bool alone = size == 1 && options.backend != Backend::nccl;
   impl_ = alone ? std::make_shared<Impl>()
                 : std::make_shared<Impl>(
-                      RankContext{store, rank, size}, std::move(options));
+                      RankContext{with_own_errors(store), rank, size},
+                      std::move(options));
 }
 
 Group::Group(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {

@@ -9,6 +9,7 @@
 #include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "comm/bounded_call.h"
+#include "comm/reporting_store.h"
 
 namespace accelerate {
 namespace {
@@ -89,10 +90,18 @@ std::vector<std::string> gather_through_store(
   for (;;) {
     const milliseconds timeout = 10 * wait.slice();
     const auto found = std::make_shared<StoreValues>();
-    const bool answered =
-        store.returned_within(timeout + kStoreLimit, [=, copy = context] {
-          *found = publish_and_collect(copy, topic, value, timeout);
-        });
+    bool answered = false;
+    try {
+      answered =
+          store.returned_within(timeout + kStoreLimit, [=, copy = context] {
+            *found = publish_and_collect(copy, topic, value, timeout);
+          });
+    } catch (const StoreError& error) {
+      throw DistributedError(
+          str_cat(
+              call.operation, ": rank ", context.rank, " ", error.what()),
+          error.hint());
+    }
     if (!answered) {
       wait.store_unresponsive(missing);
     } else if (!found->values.empty()) {

@@ -85,6 +85,8 @@ class ACCELERATE_API Wait {
   /// are the ranks that may be missing.
   void store_unresponsive(const std::vector<int>& ranks);
 
+  const WaitLimits& limits() const { return limits_; }
+
   /// Throws `DistributedError` because `ranks` have exited and will never reach
   /// the call.
   [[noreturn]] void throw_exited(const std::vector<int>& ranks) const;

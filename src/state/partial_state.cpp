@@ -15,6 +15,7 @@
 #include "accelerate/error.h"
 #include "base/cpu_cores.h"
 #include "base/network_interfaces.h"
+#include "base/standard_streams.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "comm/launcher_link.h"
@@ -196,6 +197,7 @@ void check_same_options(
 
 PartialState::Impl::Impl(const PartialStateOptions& requested)
     : options(requested) {
+  open_standard_streams();
   const Environment environment = requested.environment
                                       ? Environment(*requested.environment)
                                       : Environment::of_this_process();

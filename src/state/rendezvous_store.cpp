@@ -26,6 +26,7 @@
 #include "comm/bounded_call.h"
 #include "comm/launcher_link.h"
 #include "comm/launcher_store.h"
+#include "comm/reporting_store.h"
 
 namespace accelerate {
 namespace {
@@ -111,7 +112,10 @@ StorePtr open_tcp(
     if (!options.isServer && hostname == "127.0.0.1") {
       wait_for_listener(address.port, timeout);
     }
-    return connect_to_store(hostname, options);
+    return report_errors(
+        connect_to_store(hostname, options),
+        lost_store_text(
+            topology.launcher_serves_store ? "the launcher" : "rank 0"));
   } catch (const std::exception& error) {
     throw DistributedError(
         str_cat(
@@ -127,6 +131,13 @@ StorePtr open_tcp(
         "check that rank 0 is running, and that MASTER_ADDR and MASTER_PORT "
         "are the same on every rank");
   }
+}
+
+StorePtr open_file(const std::string& path, const Topology& topology) {
+  return report_errors(
+      c10::make_intrusive<c10d::FileStore>(path, topology.num_processes),
+      {str_cat("cannot use ", path, " as the store"),
+       "every rank must be able to read and write this file"});
 }
 
 // Field 22 of /proc/<pid>/stat; the name in field 2 may contain spaces.
@@ -166,7 +177,7 @@ StorePtr open_file_named_after_parent(const Topology& topology) {
       parent,
       "-",
       start_time_of(parent));
-  return c10::make_intrusive<c10d::FileStore>(path, topology.num_processes);
+  return open_file(path, topology);
 }
 
 std::optional<TcpAddress> parse_tcp(const std::string& method) {
@@ -236,8 +247,7 @@ StorePtr open_any(
   if (const auto endpoint = parse_tcp(method)) {
     return open_tcp(topology, *endpoint, timeout);
   }
-  return c10::make_intrusive<c10d::FileStore>(
-      method.substr(std::strlen("file://")), topology.num_processes);
+  return open_file(method.substr(std::strlen("file://")), topology);
 }
 
 }  // namespace

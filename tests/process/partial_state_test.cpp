@@ -2,6 +2,7 @@
 // `PartialState` in real processes.
 #include "accelerate/partial_state.h"
 
+#include <algorithm>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -63,6 +64,36 @@ TEST(PartialStateOfProcesses, DividesThePhysicalCoresAndWarns) {
           "this machine uses " +
           each + " of the " + std::to_string(cores) + " cores\n"));
   EXPECT_THAT(results[1].output, Not(HasSubstr("warning")));
+}
+
+TEST(PartialStateOfProcesses, NameRank0WhenItEndsDuringTheSetUp) {
+  const auto results = run_processes(
+      3, state_worker(), {"lost_store"}, {.store_in_test = false});
+
+  EXPECT_THAT(results[0].output, HasSubstr("uncaught: the data set is empty"));
+  for (const int rank : {1, 2}) {
+    const std::string& output = results[static_cast<std::size_t>(rank)].output;
+    EXPECT_THAT(
+        output,
+        HasSubstr(
+            "constructor: DistributedError: joining the group (shared memory): "
+            "rank " +
+            std::to_string(rank) +
+            " lost the store in rank 0, which has probably ended: "));
+    EXPECT_THAT(output, HasSubstr("the root cause is in the log of rank 0"));
+    // LibTorch's own log lines come before it.
+    const auto report = output.find("constructor: ");
+    EXPECT_THAT(
+        output.substr(std::min(report, output.size())),
+        Not(HasSubstr("Exception raised from")));
+  }
+}
+
+TEST(PartialStateOfProcesses, OpenAClosedStdin) {
+  for (const ProcessResult& result :
+       run_processes(2, state_worker(), {"closed_stdin"})) {
+    EXPECT_THAT(result.output, HasSubstr("/dev/null\n"));
+  }
 }
 
 TEST(PartialStateOfProcesses, RespectsOmpNumThreads) {

@@ -387,6 +387,29 @@ void two_machines(const WorkerOptions& options) {
   state.wait_for_everyone();
 }
 
+// Rank 0 serves the store and throws as soon as all ranks are joining.
+void lost_store(const WorkerOptions& /*options*/) {
+  const Environment environment = Environment::of_this_process();
+  const Topology topology = detect_topology(environment);
+  if (topology.process_index != 0) {
+    attempt("constructor", [] { const PartialState state; });
+    return;
+  }
+  const auto store =
+      open_store(topology, std::nullopt, std::chrono::seconds(20));
+  for (int rank = 1; rank < topology.num_processes; ++rank) {
+    store->get(str_cat("shared memory/", rank));
+  }
+  throw std::runtime_error("the data set is empty");
+}
+
+// As if the program had been started with `<&-`.
+void closed_stdin(const WorkerOptions& /*options*/) {
+  ::close(STDIN_FILENO);
+  const PartialState state;
+  print_line(std::filesystem::read_symlink("/proc/self/fd/0").string());
+}
+
 void threads(const WorkerOptions& /*options*/) {
   const PartialState state;
   print_line(str_cat("threads: ", at::get_num_threads()));
@@ -466,6 +489,8 @@ const std::map<std::string, Scenario>& scenarios() {
       {"launches", launches},
       {"logs", logs},
       {"two_machines", two_machines},
+      {"lost_store", lost_store},
+      {"closed_stdin", closed_stdin},
       {"threads", threads},
       {"exit_with", exit_with},
       {"wait_forever", wait_forever},

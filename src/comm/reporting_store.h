@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Translates the errors of LibTorch's stores.
+#pragma once
+
+#include <string>
+
+#include <c10/util/intrusive_ptr.h>
+
+#include "accelerate/error.h"
+#include "accelerate/fwd.h"
+
+namespace accelerate {
+
+/// A request to a store failed: usually, the process with the store has ended.
+class StoreError : public DistributedError {
+ public:
+  using DistributedError::DistributedError;
+  ~StoreError() override;
+};
+
+/// What a `StoreError` says.
+struct StoreErrorText {
+  std::string failure;  ///< For example "lost the store in rank 0".
+  std::string hint;
+};
+
+/// The text for a store in another process, for example "rank 0".
+StoreErrorText lost_store_text(const std::string& owner);
+
+/// Returns a store that forwards every request to `store` and throws
+/// `StoreError` instead of the errors of LibTorch and of the system, except
+/// timeouts. Returns `store` itself if its errors are already ours.
+c10::intrusive_ptr<c10d::Store> report_errors(
+    const c10::intrusive_ptr<c10d::Store>& store, StoreErrorText text);
+
+}  // namespace accelerate

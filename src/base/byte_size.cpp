@@ -3,7 +3,10 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
+#include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "accelerate/error.h"
@@ -25,17 +28,38 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t>, 10> kUnits{{
     {"TiB", std::uint64_t{1} << 40},
 }};
 
+// Digits with a decimal point: no sign, no exponent, no "inf".
+std::pair<const char*, std::errc> parse_fraction(
+    const std::string_view text, double& number) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (text.empty() || !is_digit(text.front())) {
+    return {text.data(), std::errc::invalid_argument};
+  }
+  const auto [end, error] = std::from_chars(
+      text.data(),
+      text.data() + text.size(),
+      number,
+      std::chars_format::fixed);
+  return {end, error};
+}
+
 [[noreturn]] void throw_not_a_size(const std::string_view text) {
   throw ArgumentError(
       str_cat("`", text, "` is not a file size"),
-      "write a whole number and a unit, such as `5GB` or `512MiB`");
+      "write a number and a unit that give whole bytes, such as `5GB`, "
+      "`1.5GB` or `512MiB`");
 }
 
 }  // namespace
 
 ByteSize::ByteSize(const std::string_view text) {
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), bytes_);
+  double number = 0;
+  const char* const last = text.data() + text.size();
+  auto [end, error] = std::from_chars(text.data(), last, bytes_);
+  const bool is_whole = error == std::errc() && (end == last || *end != '.');
+  if (!is_whole) {
+    std::tie(end, error) = parse_fraction(text, number);
+  }
   if (error != std::errc()) {
     throw_not_a_size(text);
   }
@@ -46,6 +70,14 @@ ByteSize::ByteSize(const std::string_view text) {
   for (const auto& [name, factor] : kUnits) {
     if (unit != name) {
       continue;
+    }
+    if (!is_whole) {
+      const double bytes = number * static_cast<double>(factor);
+      if (bytes != std::floor(bytes) || bytes >= 0x1p64) {
+        throw_not_a_size(text);
+      }
+      bytes_ = static_cast<std::uint64_t>(bytes);
+      return;
     }
     if (bytes_ > std::numeric_limits<std::uint64_t>::max() / factor) {
       throw_not_a_size(text);

@@ -32,8 +32,8 @@ TEST(Text, QuotesForTheShell) {
 
 TEST(Text, FormatsSizesAndTimes) {
   EXPECT_EQ(format_bytes(0), "0 bytes");
-  EXPECT_EQ(format_bytes(1536), "1.50 KB");
-  EXPECT_EQ(format_bytes(413.18 * 1024 * 1024), "413.18 MB");
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(format_bytes(413.18 * 1024 * 1024), "413.18 MiB");
   EXPECT_EQ(format_seconds(0.44), "0.4 s");
   EXPECT_EQ(format_seconds(41.2), "41 s");
   EXPECT_EQ(format_seconds(200), "3 min 20 s");

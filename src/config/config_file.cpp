@@ -47,6 +47,7 @@ class Reader {
     for (const auto& member : root.members) {
       top_level(member);
     }
+    refuse_unknown_keys();
     if (kind_ == SettingFile::python &&
         root.find("distributed_type") == nullptr &&
         root.find("compute_environment") != nullptr) {
@@ -55,6 +56,12 @@ class Reader {
   }
 
  private:
+  struct UnknownKey {
+    int line = 0;
+    std::string name;
+    std::string hint;
+  };
+
   [[noreturn]] void fail(
       int line, const std::string& text, const std::string& hint = {}) const {
     throw ConfigError(str_cat(path_, ":", line, ": ", text), hint);
@@ -261,8 +268,9 @@ class Reader {
     return "";
   }
 
-  [[noreturn]] void unknown(
-      const ConfigNode::Member& member, const std::string& section_name) const {
+  // The error lists all unknown keys of the file.
+  void unknown(
+      const ConfigNode::Member& member, const std::string& section_name) {
     std::vector<std::string> names;
     for (const Setting& setting : all_settings()) {
       if (setting.file == kind_ && setting.section == section_name) {
@@ -275,10 +283,30 @@ class Reader {
         names.push_back(python_setting.name);
       }
     }
+    unknown_keys_.push_back(
+        {member.line, member.key, wrong_file_hint(member.key, names)});
+  }
+
+  void refuse_unknown_keys() const {
+    if (unknown_keys_.empty()) {
+      return;
+    }
+    const UnknownKey& first = unknown_keys_.front();
+    if (unknown_keys_.size() == 1) {
+      fail(
+          first.line,
+          str_cat("unknown key `", printable(first.name), "`"),
+          first.hint);
+    }
+    std::string list;
+    for (const UnknownKey& key : unknown_keys_) {
+      list += str_cat("\n  line ", key.line, ": `", printable(key.name), "`");
+      list += key.hint.empty() ? "" : str_cat("; ", key.hint);
+    }
     fail(
-        member.line,
-        str_cat("unknown key `", printable(member.key), "`"),
-        wrong_file_hint(member.key, names));
+        first.line,
+        str_cat(unknown_keys_.size(), " unknown keys", list),
+        "correct or remove them");
   }
 
   std::string wrong_file_hint(
@@ -297,6 +325,7 @@ class Reader {
   Settings& settings_;
   const std::string& path_;
   SettingFile kind_;
+  std::vector<UnknownKey> unknown_keys_;
 };
 
 // Whether PyYAML reads the unquoted text as a string.

@@ -245,6 +245,28 @@ class Builder : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
+// If malformed YAML has a tab in an indentation up to the given line, the tab is
+// the cause.
+void refuse_indenting_tab(
+    std::string_view text, std::ptrdiff_t last_line, const std::string& source) {
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  for (std::ptrdiff_t number = 1;
+       number <= last_line && std::getline(lines, line);
+       ++number) {
+    const auto indent = line.substr(0, line.find_first_not_of(" \t"));
+    if (indent.find('\t') != std::string::npos && indent.size() < line.size()) {
+      throw ConfigError(
+          str_cat(
+              source,
+              ":",
+              number,
+              ": the line begins with a tab, which YAML does not allow"),
+          "indent with spaces");
+    }
+  }
+}
+
 ConfigNode parse_yaml(std::string_view text, const std::string& source) {
   check_depth(text, source);
   std::istringstream stream{std::string(text)};
@@ -260,6 +282,7 @@ ConfigNode parse_yaml(std::string_view text, const std::string& source) {
           "the file has a second document; only one is allowed");
     }
   } catch (const YAML::Exception& error) {
+    refuse_indenting_tab(text, error.mark.line + 1, source);
     fail(source, error.mark.line + 1, str_cat("malformed YAML: ", error.msg));
   }
   return std::move(builder.result);

@@ -14,6 +14,7 @@ namespace {
 // Far above any real model: a larger number is a mistake in the config.
 constexpr std::int64_t kMaxNumber = 100'000'000;
 constexpr std::int64_t kMaxLayers = 65536;
+constexpr std::int64_t kDefaultLabels = 2;
 
 // A config with its numbers, and a list of layers to fill.
 class Architecture {
@@ -50,6 +51,30 @@ class Architecture {
   bool flag(const char* key, bool fallback) const {
     const Json* value = config_.find(key);
     return value != nullptr && value->is_bool() ? value->as_bool() : fallback;
+  }
+
+  /// The first entry of `architectures`; empty if there is none.
+  std::string class_name() const {
+    const Json* names = config_.find("architectures");
+    const bool has_name = names != nullptr && names->is_array() &&
+                          !names->as_array().empty() &&
+                          names->as_array().front().is_string();
+    return has_name ? names->as_array().front().as_string() : "";
+  }
+  std::int64_t num_labels() const {
+    const Json* labels = config_.find("id2label");
+    return labels != nullptr && labels->is_object()
+               ? static_cast<std::int64_t>(labels->as_object().size())
+               : number_or("num_labels", kDefaultLabels);
+  }
+  [[noreturn]] void refuse_class() const {
+    throw UnsupportedError(
+        str_cat(
+            source_,
+            ": the class `",
+            printable(class_name()),
+            "` in `architectures` is not supported"),
+        "pass a folder with safetensors files, which list all shapes");
   }
 
   void embedding(
@@ -113,8 +138,77 @@ void add_encoder_layer(
   model.norm(name + ".norm", width);
 }
 
+// A head of an encoder, and whether it uses the pooler of the body.
+struct Head {
+  const char* name;
+  bool has_pooler;
+};
+constexpr Head kHeads[] = {
+    {"Model", true},
+    {"ForSequenceClassification", true},
+    {"ForMultipleChoice", true},
+    {"ForPreTraining", true},
+    {"ForMaskedLM", false},
+    {"LMHeadModel", false},
+    {"ForCausalLM", false},
+    {"ForTokenClassification", false},
+    {"ForQuestionAnswering", false}};
+
+// The lines of a masked language model after its body. Its output matrix is the
+// embedding, except if they are not tied.
+void add_language_head(Architecture& model, std::int64_t width) {
+  const std::int64_t vocabulary = model.number("vocab_size");
+  model.linear("lm_head.transform", width, width);
+  model.norm("lm_head.norm", width);
+  model.embedding("lm_head.bias", vocabulary, 1);
+  if (!model.flag("tie_word_embeddings", true)) {
+    model.embedding("lm_head.decoder", vocabulary, width);
+  }
+}
+
+// The class `BertForMaskedLM` has the head `ForMaskedLM`. Without a class, the
+// config describes the body.
+const Head& head_of(const Architecture& model, const std::string& prefix) {
+  const std::string name = model.class_name();
+  for (const Head& head : kHeads) {
+    if (name == prefix + head.name || (name.empty() && &head == kHeads)) {
+      return head;
+    }
+  }
+  model.refuse_class();
+}
+
+void add_encoder_head(
+    Architecture& model, const std::string& prefix, std::int64_t width) {
+  const Head& chosen = head_of(model, prefix);
+  const std::string head = chosen.name;
+  const bool is_classification = head == "ForSequenceClassification";
+  const bool has_dense = prefix != "Bert";
+  if (prefix == "DistilBert") {
+    if (is_classification || head == "ForMultipleChoice") {
+      model.linear("pre_classifier", width, width);
+    }
+  } else if (chosen.has_pooler && !(is_classification && has_dense)) {
+    model.linear("pooler", width, width);
+  } else if (is_classification) {
+    model.linear("classifier.dense", width, width);
+  }
+  if (is_classification || head == "ForTokenClassification") {
+    model.linear("classifier", width, model.num_labels());
+  } else if (head == "ForMultipleChoice") {
+    model.linear("classifier", width, 1);
+  } else if (head == "ForQuestionAnswering") {
+    model.linear("qa_outputs", width, 2);
+  } else if (head != "Model") {
+    add_language_head(model, width);
+  }
+  if (head == "ForPreTraining") {
+    model.linear("seq_relationship", width, 2);
+  }
+}
+
 // BertModel and RobertaModel have the same layers.
-void add_bert(Architecture& model) {
+void add_bert(Architecture& model, const std::string& prefix) {
   const std::int64_t width = model.number("hidden_size");
   model.embedding(
       "embeddings.word_embeddings", model.number("vocab_size"), width);
@@ -134,7 +228,7 @@ void add_bert(Architecture& model) {
         width,
         model.number("intermediate_size"));
   }
-  model.linear("pooler", width, width);
+  add_encoder_head(model, prefix, width);
 }
 
 void add_distilbert(Architecture& model) {
@@ -153,6 +247,31 @@ void add_distilbert(Architecture& model) {
         width,
         model.number("hidden_dim"));
   }
+  add_encoder_head(model, "DistilBert", width);
+}
+
+// What follows the body of a decoder. `is_tied`: the output matrix is the
+// embedding, unless the config says otherwise. `fallback` is the class if the
+// config names none.
+void add_decoder_head(
+    Architecture& model,
+    const std::string& prefix,
+    const std::string& fallback,
+    std::int64_t width,
+    bool is_tied) {
+  const std::string name =
+      model.class_name().empty() ? fallback : model.class_name();
+  if (name == prefix + "ForCausalLM" || name == prefix + "LMHeadModel") {
+    if (!model.flag("tie_word_embeddings", is_tied)) {
+      model.linear("lm_head", width, model.number("vocab_size"), false);
+    }
+  } else if (name == prefix + "ForSequenceClassification") {
+    model.linear("score", width, model.num_labels(), false);
+  } else if (name == prefix + "ForTokenClassification") {
+    model.linear("score", width, model.num_labels());
+  } else if (name != prefix + "Model") {
+    model.refuse_class();
+  }
 }
 
 void add_gpt2(Architecture& model) {
@@ -170,10 +289,12 @@ void add_gpt2(Architecture& model) {
     model.linear(name + ".mlp.c_proj", inner, width);
   }
   model.norm("ln_f", width);
+  add_decoder_head(model, "GPT2", "GPT2Model", width, true);
 }
 
 // Llama, Mistral and Qwen2, as causal language models.
-void add_llama(Architecture& model, bool attention_bias) {
+void add_llama(
+    Architecture& model, const std::string& prefix, bool attention_bias) {
   const std::int64_t width = model.number("hidden_size");
   const std::int64_t heads = model.number("num_attention_heads");
   const std::int64_t key_heads = model.number_or("num_key_value_heads", heads);
@@ -195,21 +316,20 @@ void add_llama(Architecture& model, bool attention_bias) {
     }
   }
   model.norm("norm", width, 1);
-  if (!model.flag("tie_word_embeddings", false)) {
-    model.linear("lm_head", width, model.number("vocab_size"), false);
-  }
+  add_decoder_head(model, prefix, prefix + "ForCausalLM", width, false);
 }
 
 using Builder = void (*)(Architecture&);
 const std::map<std::string, Builder>& builders() {
   static const std::map<std::string, Builder> all = {
-      {"bert", add_bert},
-      {"roberta", add_bert},
+      {"bert", [](Architecture& model) { add_bert(model, "Bert"); }},
+      {"roberta", [](Architecture& model) { add_bert(model, "Roberta"); }},
       {"distilbert", add_distilbert},
       {"gpt2", add_gpt2},
-      {"llama", [](Architecture& model) { add_llama(model, false); }},
-      {"mistral", [](Architecture& model) { add_llama(model, false); }},
-      {"qwen2", [](Architecture& model) { add_llama(model, true); }},
+      {"llama", [](Architecture& model) { add_llama(model, "Llama", false); }},
+      {"mistral",
+       [](Architecture& model) { add_llama(model, "Mistral", false); }},
+      {"qwen2", [](Architecture& model) { add_llama(model, "Qwen2", true); }},
   };
   return all;
 }

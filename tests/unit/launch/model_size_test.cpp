@@ -2,6 +2,7 @@
 #include "launch/model_size.h"
 
 #include <fstream>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -55,6 +56,53 @@ TEST(ModelSize, MatchesPublishedModels) {
         "num_attention_heads": 14, "num_key_value_heads": 2,
         "intermediate_size": 4864, "tie_word_embeddings": true})"),
       494032768);
+}
+
+// The published numbers of parameters of these models, or those of the Python
+// classes.
+TEST(ModelSize, CountsTheHeadThatArchitecturesNames) {
+  const auto bert = [](const std::string& more) {
+    return parameters_of((R"({"model_type": "bert", "hidden_size": 768,
+        "vocab_size": 30522, "max_position_embeddings": 512,
+        "type_vocab_size": 2, "num_hidden_layers": 12,
+        "intermediate_size": 3072, "architectures": [)" +
+                          more + "}")
+                             .c_str());
+  };
+  EXPECT_EQ(bert(R"("BertModel"])"), 109482240);
+  EXPECT_EQ(bert(R"("BertForMaskedLM"])"), 109514298);
+  EXPECT_EQ(bert(R"("BertForPreTraining"])"), 110106428);
+  EXPECT_EQ(bert(R"("BertForSequenceClassification"])"), 109483778);
+  EXPECT_EQ(
+      bert(R"("BertForSequenceClassification"],
+        "id2label": {"0": "a", "1": "b", "2": "c"})"),
+      109484547);
+  EXPECT_EQ(bert(R"("BertForQuestionAnswering"])"), 108893186);
+  EXPECT_EQ(
+      parameters_of(R"({"model_type": "roberta", "hidden_size": 768,
+        "vocab_size": 50265, "max_position_embeddings": 514,
+        "type_vocab_size": 1, "num_hidden_layers": 12,
+        "intermediate_size": 3072,
+        "architectures": ["RobertaForSequenceClassification"]})"),
+      124647170);
+  EXPECT_EQ(
+      parameters_of(R"({"model_type": "distilbert", "dim": 768,
+        "vocab_size": 30522, "max_position_embeddings": 512, "n_layers": 6,
+        "hidden_dim": 3072,
+        "architectures": ["DistilBertForSequenceClassification"]})"),
+      66955010);
+  EXPECT_EQ(
+      parameters_of(R"({"model_type": "gpt2", "n_embd": 768, "n_layer": 12,
+        "n_positions": 1024, "vocab_size": 50257,
+        "architectures": ["GPT2LMHeadModel"]})"),
+      124439808);
+  EXPECT_EQ(
+      parameters_of(R"({"model_type": "llama", "hidden_size": 4096,
+        "vocab_size": 32000, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "intermediate_size": 11008,
+        "architectures": ["LlamaForSequenceClassification"]})"),
+      6738415616 - 32000 * 4096 + 2 * 4096);
+  EXPECT_THROW(bert(R"("BertForDreams"])"), UnsupportedError);
 }
 
 TEST(ModelSize, ReadsShapesFromSafetensors) {

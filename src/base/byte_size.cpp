@@ -36,10 +36,7 @@ std::pair<const char*, std::errc> parse_fraction(
     return {text.data(), std::errc::invalid_argument};
   }
   const auto [end, error] = std::from_chars(
-      text.data(),
-      text.data() + text.size(),
-      number,
-      std::chars_format::fixed);
+      text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   return {end, error};
 }
 

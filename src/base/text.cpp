@@ -152,8 +152,7 @@ std::string shell_quote(std::string_view word) {
 }
 
 std::string format_bytes(double bytes) {
-  constexpr std::array kUnits = {
-      "bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  constexpr std::array kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
   std::size_t unit = 0;
   while (bytes >= 1024 && unit + 1 < kUnits.size()) {
     bytes /= 1024;

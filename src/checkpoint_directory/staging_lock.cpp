@@ -98,13 +98,14 @@ StagingLock::~StagingLock() {
 
 StagingLock StagingLock::create(const fs::path& parent) {
   while (true) {
-    const fs::path folder = parent / str_cat(
-                                         "checkpoint",
-                                         kTemporaryInfix,
-                                         to_hex(random_bytes(3)));
+    const fs::path folder =
+        parent /
+        str_cat("checkpoint", kTemporaryInfix, to_hex(random_bytes(3)));
     const fs::path path = lock_path(folder);
     UniqueFd fd(::open(
-        path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+        path.c_str(),
+        O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+        0666));
     if (!fd) {
       if (errno == EEXIST) {
         continue;
@@ -130,8 +131,8 @@ StagingLock StagingLock::create(const fs::path& parent) {
 std::optional<StagingLock> StagingLock::take_over(const fs::path& folder) {
   const fs::path path = lock_path(folder);
   // An exclusive lock on NFS needs write access.
-  UniqueFd fd(::open(
-      path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  UniqueFd fd(
+      ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) {
     return std::nullopt;
   }

@@ -98,8 +98,7 @@ std::vector<std::string> gather_through_store(
           });
     } catch (const StoreError& error) {
       throw DistributedError(
-          str_cat(
-              call.operation, ": rank ", context.rank, " ", error.what()),
+          str_cat(call.operation, ": rank ", context.rank, " ", error.what()),
           error.hint());
     }
     if (!answered) {

@@ -60,7 +60,8 @@ class ReportingStore : public c10d::Store {
       const std::string& key,
       const Value& expected,
       const Value& desired) override {
-    return translated(text_, [&] { return store_->compareSet(key, expected, desired); });
+    return translated(
+        text_, [&] { return store_->compareSet(key, expected, desired); });
   }
   Value get(const std::string& key) override {
     return translated(text_, [&] { return store_->get(key); });
@@ -80,8 +81,8 @@ class ReportingStore : public c10d::Store {
   void wait(const Keys& keys) override {
     translated(text_, [&] { store_->wait(keys); });
   }
-  void wait(const Keys& keys, const std::chrono::milliseconds& timeout)
-      override {
+  void wait(
+      const Keys& keys, const std::chrono::milliseconds& timeout) override {
     translated(text_, [&] { store_->wait(keys, timeout); });
   }
   const std::chrono::milliseconds& getTimeout() const noexcept override {

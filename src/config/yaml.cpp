@@ -245,10 +245,12 @@ class Builder : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
-// If malformed YAML has a tab in an indentation up to the given line, the tab is
-// the cause.
+// If malformed YAML has a tab in an indentation up to the given line, the tab
+// is the cause.
 void refuse_indenting_tab(
-    std::string_view text, std::ptrdiff_t last_line, const std::string& source) {
+    std::string_view text,
+    std::ptrdiff_t last_line,
+    const std::string& source) {
   std::istringstream lines{std::string(text)};
   std::string line;
   for (std::ptrdiff_t number = 1;

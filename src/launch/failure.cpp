@@ -60,8 +60,8 @@ std::string others_text(const Failure& failure) {
 std::string early_exit_hint(const Failure& failure) {
   std::vector<std::string> parts;
   for (const Failure::EarlyExit& exit : failure.early_exits) {
-    parts.push_back(str_cat(
-        "rank ", exit.rank, " (", format_seconds(exit.seconds), ")"));
+    parts.push_back(
+        str_cat("rank ", exit.rank, " (", format_seconds(exit.seconds), ")"));
   }
   return str_cat(
       enumerate(parts),

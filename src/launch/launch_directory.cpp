@@ -78,11 +78,11 @@ LaunchDirectory::~LaunchDirectory() {
   fs::remove_all(path_, error);
 }
 
-// Without a lock, the folder stays after a kill; that is no reason to fail.
+// Without a lock, the folder stays after a kill, but the launch can run.
 void LaunchDirectory::lock() {
   const std::string unlocked = str_cat(path_, "/", kLauncherLock, "-");
-  lock_.reset(::open(
-      unlocked.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  lock_.reset(
+      ::open(unlocked.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const std::string kernel = kernel_id();
   const auto size = static_cast<ssize_t>(kernel.size());
   if (!lock_ || kernel.empty() ||

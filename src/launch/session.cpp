@@ -174,10 +174,9 @@ RunResult run_session(
     if (plan.settings.flag("debug") && number == 0) {
       print_environments(plan, *generation, output);
     }
-    const RunResult result =
-        with_lost_output(
-            supervise(commands, supervisor_options(plan, *generation), context),
-            output);
+    const RunResult result = with_lost_output(
+        supervise(commands, supervisor_options(plan, *generation), context),
+        output);
     if (!may_restart(plan, *generation, result)) {
       if (result.failure) {
         // Separates the workers' output from the report with an empty line,

@@ -468,8 +468,7 @@ class Workers {
       } else if (
           other.exit->code() == 0 &&
           other.exit_seconds <= workers_[index].exit_seconds) {
-        failure.early_exits.push_back(
-            {other.process.rank, other.exit_seconds});
+        failure.early_exits.push_back({other.process.rank, other.exit_seconds});
       }
     }
   }

@@ -13,7 +13,8 @@ std::int64_t SchedulerContext::steps_per_call() const {
 
 std::string describe_unit(const SchedulerContext& context) {
   return str_cat(
-      "note: prepare(scheduler): each optimizer step advances the scheduler by ",
+      "note: prepare(scheduler): each optimizer step advances the scheduler "
+      "by ",
       context.steps_per_call(),
       " steps, one per process; to advance it by only one step, set "
       "`scheduler_unit = SchedulerUnit::per_optimizer_step`");

@@ -139,8 +139,8 @@ TEST_F(Config, LaunchKeepsTheSavedFileWithCpu) {
   const std::string program = "sh -c 'touch $HOME/$WORLD_SIZE.$RANK'";
   EXPECT_EQ(run("accelerate launch --cpu " + program).exit_code, 0);
   EXPECT_TRUE(std::filesystem::exists(home_ + "/3.2"));
-  const auto result = run(
-      "accelerate launch --config_file $HOME/gpus.yaml --cpu " + program);
+  const auto result =
+      run("accelerate launch --config_file $HOME/gpus.yaml --cpu " + program);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(std::filesystem::exists(home_ + "/2.1"));
   const std::string explained =

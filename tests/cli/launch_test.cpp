@@ -316,9 +316,8 @@ TEST_F(Launch, OpensClosedStandardStreams) {
 TEST_F(Launch, RunsWithOneClosedStandardStream) {
   for (const std::string closed : {"<&-", ">&-", "2>&-"}) {
     SCOPED_TRACE(closed);
-    const auto result =
-        run("accelerate launch --cpu --num_processes 2 $WORKER print " +
-            closed);
+    const auto result = run(
+        "accelerate launch --cpu --num_processes 2 $WORKER print " + closed);
 
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_EQ(count_lines(result.out, "of 2"), closed == ">&-" ? 0 : 2);
@@ -335,8 +334,8 @@ TEST_F(Launch, FailsWhenOutputIsLost) {
       std::string::npos)
       << both.err;
 
-  const auto one = run("accelerate launch --cpu $WORKER print >/dev/full");
-  EXPECT_EQ(one.exit_code, 1) << one.err;
+  const auto single = run("accelerate launch --cpu $WORKER print >/dev/full");
+  EXPECT_EQ(single.exit_code, 1) << single.err;
 
   const auto data = run("accelerate env >/dev/full");
   EXPECT_EQ(data.exit_code, 1);
@@ -365,9 +364,7 @@ TEST_F(Launch, NamesARankThatHadExitedWithCode0) {
           "sleep 0.01; done'");
 
   EXPECT_EQ(result.exit_code, 3) << result.err;
-  EXPECT_NE(
-      result.err.find("hint: rank 1 ("), std::string::npos)
-      << result.err;
+  EXPECT_NE(result.err.find("hint: rank 1 ("), std::string::npos) << result.err;
   EXPECT_NE(
       result.err.find("had already exited with code 0: if rank 0 still waited "
                       "for it, find out why it left the program early"),
@@ -583,7 +580,8 @@ TEST_F(Launch, CompilesNoFileThatLacksItsIncludes) {
 }
 
 TEST_F(Launch, ReportsHeadersThatCannotBePrecompiled) {
-  std::ofstream(home_ + "/one.cpp") << "#if 0\n#include <no/such/header.h>\n#endif\nint main() {}\n";
+  std::ofstream(home_ + "/one.cpp")
+      << "#if 0\n#include <no/such/header.h>\n#endif\nint main() {}\n";
   write_toolchain(R"("headers": ["no/such/header.h"])");
 
   const auto result =

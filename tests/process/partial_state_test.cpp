@@ -89,6 +89,27 @@ TEST(PartialStateOfProcesses, NameRank0WhenItEndsDuringTheSetUp) {
   }
 }
 
+// They share memory, but the loopback of one does not reach the other.
+TEST(GlooBetweenNetworkNamespaces, UsesTheInterface) {
+  const TemporaryDirectory folder;
+
+  const auto results = run_processes(
+      2,
+      state_worker(),
+      {"two_networks",
+       "gloo",
+       "20000",
+       "10000",
+       (folder.path() / "store").string()});
+
+  for (const ProcessResult& result : results) {
+    if (result.output.find("not allowed") != std::string::npos) {
+      GTEST_SKIP() << "only root can create network namespaces";
+    }
+    EXPECT_THAT(result.output, HasSubstr("reduce: ok\n"));
+  }
+}
+
 TEST(PartialStateOfProcesses, OpenAClosedStdin) {
   for (const ProcessResult& result :
        run_processes(2, state_worker(), {"closed_stdin"})) {

@@ -286,7 +286,8 @@ TEST(Accelerator, ExplainsTheStepOfAPreparedScheduler) {
     if (group.rank() == 0) {
       EXPECT_EQ(
           testing::internal::GetCapturedStderr(),
-          "note: prepare(scheduler): each optimizer step advances the scheduler "
+          "note: prepare(scheduler): each optimizer step advances the "
+          "scheduler "
           "by 2 steps, one per process; to advance it by only one step, set "
           "`scheduler_unit = SchedulerUnit::per_optimizer_step`\n");
     }

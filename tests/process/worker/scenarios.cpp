@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -403,6 +404,41 @@ void lost_store(const WorkerOptions& /*options*/) {
   throw std::runtime_error("the data set is empty");
 }
 
+bool run_ip(const std::string& arguments) {
+  return std::system(("/usr/sbin/ip " + arguments).c_str()) == 0;
+}
+
+// Two network namespaces, connected by a cable, that share /proc.
+void two_networks(const WorkerOptions& options) {
+  const Topology topology = detect_topology(Environment::of_this_process());
+  const int rank = topology.process_index;
+  const auto store = open_store(
+      topology, "file://" + options.argument, options.group.timeout);
+  if (::unshare(CLONE_NEWNET) != 0) {
+    print_line("not allowed to create a network");
+    return;
+  }
+  store->set(str_cat("pid", rank), std::to_string(::getpid()));
+  const std::string other = store->get_to_str(str_cat("pid", 1 - rank));
+  if (rank == 0) {
+    run_ip("link add link0 type veth peer name link0 netns " + other);
+    store->set("linked", "yes");
+  }
+  store->get_to_str("linked");
+  const bool is_up =
+      run_ip(str_cat("address add 10.77.0.", rank + 1, "/24 dev link0")) &&
+      run_ip("link set link0 up") && run_ip("link set lo up");
+  store->set(str_cat("up", rank), is_up ? "yes" : "no");
+  store->get_to_str(str_cat("up", 1 - rank));
+  if (!is_up) {
+    print_line("not allowed to create a network");
+    return;
+  }
+  GroupOptions group = options.group;
+  group.network_interface = "link0";
+  attempt("reduce", [&] { reduce_once(Group(store, rank, 2, group)); });
+}
+
 // As if the program had been started with `<&-`.
 void closed_stdin(const WorkerOptions& /*options*/) {
   ::close(STDIN_FILENO);
@@ -491,6 +527,7 @@ const std::map<std::string, Scenario>& scenarios() {
       {"two_machines", two_machines},
       {"lost_store", lost_store},
       {"closed_stdin", closed_stdin},
+      {"two_networks", two_networks},
       {"threads", threads},
       {"exit_with", exit_with},
       {"wait_forever", wait_forever},

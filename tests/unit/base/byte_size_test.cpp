@@ -22,8 +22,19 @@ TEST(ByteSize, ReadsNumbersAndUnits) {
 
 TEST(ByteSize, RejectsInvalidSizes) {
   for (const char* text :
-       {"", "GB", "5Gb", "5 apples", "-1", "-1.5GB", ".5GB", "1.5", "1.0001KB",
-        "1.5.5GB", "1e3GB", "99999999999TB", "99999999999.5TB"}) {
+       {"",
+        "GB",
+        "5Gb",
+        "5 apples",
+        "-1",
+        "-1.5GB",
+        ".5GB",
+        "1.5",
+        "1.0001KB",
+        "1.5.5GB",
+        "1e3GB",
+        "99999999999TB",
+        "99999999999.5TB"}) {
     EXPECT_THROW(ByteSize{text}, ArgumentError) << text;
   }
   EXPECT_THROW(ByteSize(-5), ArgumentError);

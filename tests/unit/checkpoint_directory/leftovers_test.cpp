@@ -7,9 +7,10 @@
 #include <functional>
 #include <set>
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "checkpoint_directory/checkpoints.h"
 #include "checkpoint_directory/checksummed_file.h"
@@ -118,7 +119,9 @@ TEST(LiveWriter, KeepsItsFolder) {
 
 TEST(LiveWriter, RemovesItsLockLast) {
   const TemporaryDirectory folder;
-  { const StagedDirectory discarded(folder.path()); }
+  {
+    const StagedDirectory discarded(folder.path());
+  }
   EXPECT_EQ(entries_of(folder.path()), std::set<std::string>{});
 
   save_checkpoint(folder.path(), "last", 1);

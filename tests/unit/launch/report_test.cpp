@@ -125,7 +125,10 @@ TEST(StatusText, ShowsTheStepAndTheWaitOfEachRank) {
 
   EXPECT_EQ(
       status_text(
-          12, 5, {{0, 100, "", false, 8}, {1, 101, "killed by SIGSEGV", false, 7}}, ranks),
+          12,
+          5,
+          {{0, 100, "", false, 8}, {1, 101, "killed by SIGSEGV", false, 7}},
+          ranks),
       "status after 12 s: 1 of 2 workers running on this machine\n"
       "  rank 0, pid 100: running, at step 8, gather #4, waiting for rank 1\n"
       "  rank 1, pid 101: killed by SIGSEGV, at step 7\n"

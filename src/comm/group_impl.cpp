@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "accelerate/error.h"
+#include "base/kernel_id.h"
 #include "base/str_cat.h"
 #include "comm/backends/connection.h"
 #include "comm/backends/fake_transport.h"
@@ -73,6 +76,17 @@ std::unique_ptr<FakeTransport> join_fake_network(
         "use backend `shm` or `gloo` between processes");
   }
   return transport;
+}
+
+// Whether all ranks reach each other on the loopback interface. Containers of
+// one machine may share memory but not a network.
+bool share_loopback(const RankContext& context, const WaitLimits& limits) {
+  std::error_code error;
+  const auto name = std::filesystem::read_symlink("/proc/self/ns/net", error);
+  const auto networks = gather_through_store(
+      context, "network", str_cat(kernel_id(), " ", name.string()), limits);
+  return std::ranges::count(networks, networks.front()) ==
+         static_cast<std::ptrdiff_t>(networks.size());
 }
 
 // NCCL's own message would show bus numbers.
@@ -226,22 +240,24 @@ void Group::Impl::make_backend(const CommonMemory& common) {
           "shm",
           aborted);
       return;
-    case Backend::gloo:
+    case Backend::gloo: {
       ignore_broken_pipes();
+      const bool one_machine = memory != nullptr || options.one_machine;
+      const GlooNetwork network{
+          .loopback = one_machine && share_loopback(context, limits),
+          .interface = options.network_interface.value_or("")};
       backend = connect_all(
           context,
           limits,
           [rank = context.rank,
            size = context.size,
-           network =
-               GlooNetwork{
-                   .loopback = memory != nullptr || options.one_machine,
-                   .interface = options.network_interface.value_or("")},
+           network,
            limit = std::min(kConnectLimit, limits.timeout)](const auto& store) {
             return make_gloo_backend(store, rank, size, network, limit);
           });
       backend->setTimeout(limits.timeout + kGrace);
       return;
+    }
     case Backend::fake:
       backend = c10::make_intrusive<TransportBackend>(
           join_fake_network(context, limits), "fake", aborted);

@@ -412,8 +412,8 @@ bool run_ip(const std::string& arguments) {
 void two_networks(const WorkerOptions& options) {
   const Topology topology = detect_topology(Environment::of_this_process());
   const int rank = topology.process_index;
-  const auto store = open_store(
-      topology, "file://" + options.argument, options.group.timeout);
+  const auto store =
+      open_store(topology, "file://" + options.argument, options.group.timeout);
   if (::unshare(CLONE_NEWNET) != 0) {
     print_line("not allowed to create a network");
     return;

@@ -39,6 +39,17 @@ Digest hmac_sha256(std::string_view key, std::string_view message) {
   return digest;
 }
 
+Digest hkdf_sha256(
+    std::string_view secret, std::string_view salt, std::string_view info) {
+  const Digest extracted = hmac_sha256(salt, secret);
+  // A key is as long as one block of the expansion.
+  return hmac_sha256(as_text(extracted), str_cat(info, '\1'));
+}
+
+std::string_view as_text(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
 std::string sha256_hex(std::string_view content) {
   Digest digest{};
   unsigned length = 0;
@@ -51,7 +62,7 @@ std::string sha256_hex(std::string_view content) {
           nullptr) != 1) {
     throw InternalError("OpenSSL failed to compute a SHA-256");
   }
-  return to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
+  return to_hex(as_text(digest));
 }
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HMAC, SHA-256 and random bytes, to prove knowledge of a shared secret.
+// HMAC, HKDF, SHA-256 and random bytes, to prove knowledge of a shared secret
+// and to derive keys from it.
 #pragma once
 
 #include <array>
@@ -13,6 +14,14 @@ using Digest = std::array<std::uint8_t, 32>;
 
 /// Returns the HMAC-SHA256 of `message`.
 Digest hmac_sha256(std::string_view key, std::string_view message);
+
+/// Derives a key for one purpose from a secret, with HKDF-SHA256 (RFC 5869).
+/// `salt` is random and may be public; different `info` gives independent keys.
+Digest hkdf_sha256(
+    std::string_view secret, std::string_view salt, std::string_view info);
+
+/// Returns a digest as bytes.
+std::string_view as_text(const Digest& digest);
 
 /// Returns the SHA-256 of `content` in lower-case hexadecimal.
 std::string sha256_hex(std::string_view content);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/store_client.h"
 
+#include <unistd.h>
+
 #include "accelerate/error.h"
 #include "base/hmac.h"
 #include "base/str_cat.h"
@@ -25,88 +27,174 @@ std::string keys_payload(Writer writer, const std::vector<std::string>& keys) {
   return writer.take();
 }
 
-std::string_view as_text(const Digest& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+std::uint8_t code_of(Request request) {
+  return static_cast<std::uint8_t>(request);
 }
 
 }  // namespace
 
 StoreClient::StoreClient(const StoreClientOptions& options)
     : options_(options),
-      socket_(connect_to(options.endpoint, options.connect_timeout)) {
+      socket_(connect_to(options.endpoint, options.connect_timeout)),
+      process_(::getpid()) {
   handshake();
 }
 
 StoreClient::~StoreClient() {
+  if (process_ != ::getpid()) {
+    return;
+  }
   // Tells the server that this process closes the connection on purpose. If the
   // message is lost, the server detects the closed connection.
   (void)send_all(
       socket_.get(),
-      store::frame(static_cast<std::uint8_t>(Request::disconnect), ""),
+      sealer_->seal(code_of(Request::disconnect), ""),
       std::chrono::milliseconds(100));
 }
 
 void StoreClient::handshake() {
-  const auto timeout = options_.connect_timeout;
-  const auto fail = [&](const std::string& reason) {
-    throw IoError(
-        str_cat("the store at ", options_.endpoint.text(), " ", reason));
-  };
-  std::string greeting(store::kMagic.size() + store::kNonceBytes, '\0');
-  if (!receive_all(socket_.get(), greeting.data(), greeting.size(), timeout)) {
-    fail("closed the connection before sending a greeting");
+  const store::Handshake handshake = exchange_nonces();
+  if (options_.secret.empty()) {
+    // A server that has no secret either must not be trusted.
+    send_proof(handshake, std::string(store::kProofBytes, '\0'));
+    throw_without_secret();
   }
-  if (!greeting.starts_with(store::kMagic)) {
-    fail("uses a different protocol version");
+  const auto keys = store::derive_keys(options_.secret, handshake);
+  send_proof(handshake, as_text(keys.client_proof));
+  sealer_.emplace(keys.requests);
+  opener_.emplace(keys.replies);
+  const auto answer = receive_answer(options_.connect_timeout, "connect");
+  if (!answer) {
+    throw_rejected();
+  }
+  if (answer->code != Reply::ok) {
+    fail(str_cat("rejected this process: ", printable(answer->payload)));
+  }
+}
+
+// Reads the greeting and chooses what this side says.
+store::Handshake StoreClient::exchange_nonces() {
+  const auto timeout = options_.connect_timeout;
+  const auto receive = [&](std::size_t count) {
+    std::string bytes(count, '\0');
+    if (!receive_all(socket_.get(), bytes.data(), count, timeout)) {
+      fail("closed the connection before sending a greeting");
+    }
+    return bytes;
+  };
+  const std::string magic = receive(store::kMagic.size());
+  if (!magic.starts_with(store::kMagic.substr(0, 7))) {
+    fail("is not the store of `accelerate launch`");
+  }
+  if (magic != store::kMagic) {
+    fail(str_cat(
+        "uses version ",
+        printable(magic.substr(7)),
+        " of the protocol, but this process uses version ",
+        store::kMagic.substr(7)));
+  }
+  store::Handshake handshake;
+  handshake.server_nonce = receive(store::kNonceBytes);
+  handshake.run_id =
+      receive(static_cast<unsigned char>(receive(sizeof(std::uint8_t))[0]));
+  if (!options_.run_id.empty() && options_.run_id != handshake.run_id) {
+    fail(str_cat(
+        "belongs to run `",
+        printable(handshake.run_id),
+        "`, but this process belongs to run `",
+        options_.run_id,
+        "`"));
   }
   if (options_.find_secret) {
     options_.secret = options_.find_secret();
   }
-  const std::string server_nonce = greeting.substr(store::kMagic.size());
-  const std::string client_nonce = random_bytes(store::kNonceBytes);
-  const auto proof = hmac_sha256(
-      options_.secret,
-      store::signed_text("client", server_nonce, client_nonce, options_.hello));
+  options_.run_id = handshake.run_id;
+  handshake.client_nonce = random_bytes(store::kNonceBytes);
+  handshake.hello = options_.hello;
+  return handshake;
+}
+
+void StoreClient::send_proof(
+    const store::Handshake& handshake, std::string_view proof) const {
   const std::string hello =
       Writer()
-          .raw(client_nonce)
-          .number(static_cast<std::uint8_t>(options_.hello.role))
-          .number(options_.hello.rank)
-          .number(options_.hello.generation)
-          .raw(as_text(proof))
+          .raw(handshake.client_nonce)
+          .number(static_cast<std::uint8_t>(handshake.hello.role))
+          .number(handshake.hello.rank)
+          .number(handshake.hello.generation)
+          .raw(proof)
           .take();
-  if (!send_all(socket_.get(), hello, timeout)) {
+  if (!send_all(socket_.get(), hello, options_.connect_timeout)) {
     fail("closed the connection");
   }
-  char header[5];
-  if (!receive_all(socket_.get(), header, sizeof(header), timeout)) {
-    throw ConfigError(
+}
+
+void StoreClient::fail(std::string_view reason) const {
+  throw IoError(
+      str_cat("the store at ", options_.endpoint.text(), " ", reason));
+}
+
+void StoreClient::throw_without_secret() const {
+  throw ConfigError(
+      str_cat(
+          "this process has no job secret, so it cannot check that the store "
+          "at ",
+          options_.endpoint.text(),
+          " belongs to its job"),
+      options_.hello.role == store::Role::machine
+          ? "set the same ACCELERATE_JOB_SECRET on every machine, or copy the "
+            "file `job_secret` from machine 0"
+          : "set ACCELERATE_STORE_SECRET, which `accelerate launch` passes to "
+            "its workers");
+}
+
+void StoreClient::throw_rejected() const {
+  throw ConfigError(
+      str_cat(
+          "the store at ",
+          options_.endpoint.text(),
+          " rejected this process's secret"),
+      "use the same ACCELERATE_JOB_SECRET, or the same secret file, on every "
+      "machine");
+}
+
+void StoreClient::check_process(std::string_view operation) const {
+  if (process_ != ::getpid()) {
+    throw StateError(
         str_cat(
-            "the store at ",
-            options_.endpoint.text(),
-            " rejected this process's secret"),
-        "use the same ACCELERATE_JOB_SECRET, or the same secret file, on every "
-        "machine");
+            operation,
+            ": the connection to the launcher's store belongs to process ",
+            process_,
+            ", from which this process was forked"),
+        "call the launcher's store only in the process that opened it");
   }
-  Reader reader({header, sizeof(header)});
-  const auto length = reader.number<std::uint32_t>();
-  const auto code = static_cast<Reply>(reader.number<std::uint8_t>());
-  if (length < 1 || length > 4096) {
-    fail("sent a reply with an invalid length");
+}
+
+// Returns nothing if the connection is lost.
+std::optional<StoreClient::Answer> StoreClient::receive_answer(
+    Milliseconds timeout, std::string_view operation) {
+  std::string header(store::kHeaderBytes, '\0');
+  if (!receive_all(socket_.get(), header.data(), header.size(), timeout)) {
+    return std::nullopt;
   }
-  std::string payload(length - 1, '\0');
-  if (!receive_all(socket_.get(), payload.data(), payload.size(), timeout)) {
-    fail("closed the connection");
+  const auto fields = store::read_header(header);
+  std::optional<std::string> payload;
+  if (fields) {
+    std::string body(fields->body_bytes, '\0');
+    if (!receive_all(socket_.get(), body.data(), body.size(), kReplyTimeout)) {
+      return std::nullopt;
+    }
+    payload = opener_->open(header, std::move(body));
   }
-  if (code != Reply::ok) {
-    fail(str_cat("rejected this process: ", printable(payload)));
+  if (!payload) {
+    throw IoError(
+        str_cat(
+            operation,
+            ": the answer was not sent by the launcher's store at ",
+            options_.endpoint.text()),
+        "find out which program changes the connections between the machines");
   }
-  const auto expected = hmac_sha256(
-      options_.secret,
-      store::signed_text("server", server_nonce, client_nonce, options_.hello));
-  if (!equal_in_constant_time(payload, as_text(expected))) {
-    fail("does not know this job's secret");
-  }
+  return Answer{static_cast<Reply>(fields->code), std::move(*payload)};
 }
 
 std::string StoreClient::call(
@@ -115,6 +203,7 @@ std::string StoreClient::call(
     Milliseconds timeout,
     std::string_view operation) {
   const std::scoped_lock lock(mutex_);
+  check_process(operation);
   const auto throw_disconnected = [&]() {
     throw IoError(
         str_cat(
@@ -133,30 +222,19 @@ std::string StoreClient::call(
         store::kMaxFrame,
         " bytes"));
   }
-  // The server enforces `timeout`; this limit applies if the server died.
-  const auto limit = timeout + kReplyTimeout;
   if (!send_all(
           socket_.get(),
-          store::frame(static_cast<std::uint8_t>(request), payload),
+          sealer_->seal(code_of(request), payload),
           kReplyTimeout)) {
     throw_disconnected();
   }
-  char header[5];
-  if (!receive_all(socket_.get(), header, sizeof(header), limit)) {
+  // The server enforces `timeout`; this limit applies if the server died.
+  const auto received = receive_answer(timeout + kReplyTimeout, operation);
+  if (!received) {
     throw_disconnected();
   }
-  Reader reader({header, sizeof(header)});
-  const auto length = reader.number<std::uint32_t>();
-  const auto code = static_cast<Reply>(reader.number<std::uint8_t>());
-  if (length < 1 || length > store::kMaxFrame) {
-    throw_disconnected();
-  }
-  std::string answer(length - 1, '\0');
-  if (!receive_all(
-          socket_.get(), answer.data(), answer.size(), kReplyTimeout)) {
-    throw_disconnected();
-  }
-  switch (code) {
+  const std::string& answer = received->payload;
+  switch (received->code) {
     case Reply::ok:
       return answer;
     case Reply::timeout:

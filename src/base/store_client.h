@@ -14,6 +14,7 @@
 #include "accelerate/error.h"
 #include "base/socket.h"
 #include "base/store_protocol.h"
+#include "base/store_session.h"
 #include "base/unique_fd.h"
 
 namespace accelerate {
@@ -32,14 +33,19 @@ struct StoreClientOptions {
   /// server's greeting has arrived.
   std::function<std::string()> find_secret = {};
   store::Hello hello;
+  /// The run that the store must belong to. Empty: any run that has the secret;
+  /// then the client sets it to the store's run.
+  std::string run_id = {};
   std::chrono::milliseconds connect_timeout{30000};
 };
 
 /// One connection to the launcher's store. Calls from several threads run one
 /// after the other; a thread that must not wait for another thread's `get`
-/// needs its own client.
+/// needs its own client. A forked process cannot use its parent's client.
 ///
-/// Throws `IoError` when the connection to the launcher is lost,
+/// The constructor throws `ConfigError` if there is no secret or the store has
+/// another one. The other functions throw `IoError` when the connection to the
+/// launcher is lost or somebody else sent bytes over it,
 /// `DistributedError` when the launcher stops the job, and `StoreTimeout`,
 /// which names the missing keys, when keys are not set before the timeout.
 class StoreClient {
@@ -78,6 +84,19 @@ class StoreClient {
 
  private:
   void handshake();
+  store::Handshake exchange_nonces();
+  void send_proof(
+      const store::Handshake& handshake, std::string_view proof) const;
+  [[noreturn]] void throw_without_secret() const;
+  [[noreturn]] void throw_rejected() const;
+  [[noreturn]] void fail(std::string_view reason) const;
+  struct Answer {
+    store::Reply code;
+    std::string payload;
+  };
+  std::optional<Answer> receive_answer(
+      Milliseconds timeout, std::string_view operation);
+  void check_process(std::string_view operation) const;
   std::string call(
       store::Request request,
       std::string_view payload,
@@ -87,6 +106,11 @@ class StoreClient {
   StoreClientOptions options_;
   std::mutex mutex_;
   UniqueFd socket_;
+  // A forked process that sent a frame would reuse the position, and with it
+  // the nonce, of another frame.
+  int process_;
+  std::optional<store::FrameSealer> sealer_;
+  std::optional<store::FrameOpener> opener_;
 };
 
 }  // namespace accelerate

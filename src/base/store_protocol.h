@@ -3,16 +3,21 @@
 //
 // All numbers are little-endian. After connecting:
 //
-//   1. the server sends `kMagic` and a nonce of 32 bytes;
-//   2. the client sends its own nonce, its `Hello`, and an HMAC of both nonces
-//      and the `Hello`, keyed with the job's secret;
-//   3. the server replies with one frame: `Reply::ok` and its own HMAC, or an
-//      error, after which the server closes the connection.
+//   1. the server sends `kMagic`, a nonce of 32 bytes, and the ID of its run
+//      (a u8 length and the bytes);
+//   2. the client sends its own nonce, its `Hello`, and a proof that it knows
+//      the job's secret. A client without a secret sends a proof of zero bytes,
+//      so that the server can report it, and closes the connection;
+//   3. the server sends one frame, which proves that it knows the secret, too:
+//      `Reply::ok`, or why it refuses this client. If the proof is wrong, the
+//      server closes the connection without an answer.
 //
 // From then on, the client sends one request frame at a time and reads one
-// reply frame for each request. A frame is a u32 length, a u8 code and a
-// payload; the length counts the code and the payload. A string in a payload is
-// a u32 length and the bytes.
+// reply frame for each request. A frame is a u32 length, a u8 code, a payload
+// and a tag of 16 bytes; the length counts everything after it. The payload is
+// encrypted, and the tag authenticates the whole frame and its position in the
+// stream: see store_session.h. A string in a payload is a u32 length and the
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +28,17 @@
 
 namespace accelerate::store {
 
-constexpr std::string_view kMagic = "ACCSTOR1";
+/// The last byte is the version of the protocol.
+constexpr std::string_view kMagic = "ACCSTOR2";
 constexpr std::size_t kNonceBytes = 32;
-constexpr std::size_t kMacBytes = 32;
-/// The maximum length of a frame in bytes. Larger frames are rejected, so that
-/// a client cannot make the server allocate all memory with one frame.
+constexpr std::size_t kProofBytes = 32;
+/// A frame begins with its length and its code.
+constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kHeaderBytes = kLengthBytes + 1;
+constexpr std::size_t kTagBytes = 16;
+/// The maximum length of a code and a payload in bytes. Larger frames are
+/// rejected, so that a client cannot make the server allocate all memory with
+/// one frame.
 constexpr std::size_t kMaxFrame = std::size_t{64} << 20;
 
 enum class Request : std::uint8_t {
@@ -65,7 +76,7 @@ struct Hello {
   std::uint32_t generation = 0;
 };
 
-constexpr std::size_t kHelloBytes = kNonceBytes + 1 + 4 + 4 + kMacBytes;
+constexpr std::size_t kHelloBytes = kNonceBytes + 1 + 4 + 4 + kProofBytes;
 
 /// Appends numbers and strings to a payload.
 class Writer {
@@ -134,29 +145,5 @@ class Reader {
   std::string_view text_;
   bool ok_ = true;
 };
-
-/// Returns the text that `side` ("client" or "server") signs with its HMAC.
-inline std::string signed_text(
-    std::string_view side,
-    std::string_view server_nonce,
-    std::string_view client_nonce,
-    const Hello& hello) {
-  return Writer()
-      .string(side)
-      .raw(server_nonce)
-      .raw(client_nonce)
-      .number(static_cast<std::uint8_t>(hello.role))
-      .number(hello.rank)
-      .number(hello.generation)
-      .take();
-}
-
-inline std::string frame(std::uint8_t code, std::string_view payload) {
-  return Writer()
-      .number(static_cast<std::uint32_t>(payload.size() + 1))
-      .number(code)
-      .raw(payload)
-      .take();
-}
 
 }  // namespace accelerate::store

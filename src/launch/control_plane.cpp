@@ -66,6 +66,7 @@ StoreServerOptions store_options(const LaunchPlan& plan, std::string secret) {
   StoreServerOptions options;
   options.endpoints = {{true, plan.files.store_socket(), 0}};
   options.secret = std::move(secret);
+  options.run_id = plan.launch_id;
   return options;
 }
 

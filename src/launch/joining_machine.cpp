@@ -152,8 +152,8 @@ class JoiningMachine : public ControlPlane {
   }
 
   // Called only after machine 0 has answered, because machine 0 may create the
-  // secret in a shared home folder. Without a secret this machine still
-  // connects, so that machine 0 can report it.
+  // secret in a shared home folder. Without a secret this machine still tells
+  // machine 0 so, and then stops.
   std::string find_secret() {
     secret_error_.reset();
     try {
@@ -168,6 +168,7 @@ class JoiningMachine : public ControlPlane {
   std::unique_ptr<StoreClient> connect(milliseconds timeout) {
     StoreClientOptions options;
     options.endpoint = endpoint_;
+    options.run_id = control_ == nullptr ? "" : control_->options().run_id;
     options.find_secret = [this] { return find_secret(); };
     options.hello = {
         store::Role::machine,
@@ -183,7 +184,7 @@ class JoiningMachine : public ControlPlane {
                 milliseconds(1));
         return std::make_unique<StoreClient>(options);
       } catch (const ConfigError&) {
-        // Machine 0 has rejected this machine and reports it, too.
+        // Machine 0 reports this, too.
         if (secret_error_) {
           throw ConfigError(*secret_error_);
         }

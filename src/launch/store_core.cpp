@@ -22,10 +22,6 @@ double seconds_since(StoreCore::Clock::time_point then) {
   return std::chrono::duration<double>(StoreCore::Clock::now() - then).count();
 }
 
-std::string_view as_text(const Digest& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
 // Limits a timeout to one day, so that adding it to the current time cannot
 // overflow.
 std::chrono::milliseconds bounded(std::int64_t timeout_ms) {
@@ -44,8 +40,10 @@ constexpr std::size_t kMaxEarlyRefusals = 64;
 
 }  // namespace
 
-StoreCore::StoreCore(std::string secret, Send send)
-    : secret_(std::move(secret)), send_(std::move(send)) {
+StoreCore::StoreCore(std::string secret, std::string run_id, Send send)
+    : secret_(std::move(secret)),
+      run_id_(std::move(run_id)),
+      send_(std::move(send)) {
 }
 
 void StoreCore::on_connect(std::uint64_t id, const std::string& address) {
@@ -53,7 +51,14 @@ void StoreCore::on_connect(std::uint64_t id, const std::string& address) {
   client.id = id;
   client.address = address;
   client.nonce = random_bytes(store::kNonceBytes);
-  send_(id, str_cat(store::kMagic, client.nonce));
+  send_(
+      id,
+      Writer()
+          .raw(store::kMagic)
+          .raw(client.nonce)
+          .number(static_cast<std::uint8_t>(run_id_.size()))
+          .raw(run_id_)
+          .take());
   clients_.emplace(id, std::move(client));
 }
 
@@ -67,8 +72,7 @@ StoreCore::State StoreCore::on_bytes(std::uint64_t id, std::string& incoming) {
       return State::closing;
     }
   }
-  // The smallest frame has a length and a code.
-  while (incoming.size() >= 5) {
+  while (incoming.size() >= store::kHeaderBytes) {
     const std::size_t before = incoming.size();
     if (!take_frame(client, incoming)) {
       return State::closing;
@@ -163,42 +167,38 @@ std::optional<StoreCore::Clock::time_point> StoreCore::next_deadline() const {
                             : std::optional(deadlines_.begin()->first);
 }
 
-void StoreCore::reply(const Client& client, Reply code, std::string_view text) {
-  send_(client.id, store::frame(static_cast<std::uint8_t>(code), text));
+void StoreCore::reply(Client& client, Reply code, std::string_view text) {
+  send_(client.id, client.sealer->seal(static_cast<std::uint8_t>(code), text));
 }
 
-// Empty when the proof is correct. A client without a secret signs with an
-// empty one, which distinguishes it from a client with a wrong secret.
+// Empty when the proof is correct.
 std::string StoreCore::refusal_reason(
-    const Hello& hello,
-    const Client& client,
-    std::string_view nonce,
-    std::string_view proof) const {
+    const Hello& hello, const Digest& expected, std::string_view proof) const {
   if (hello.role != Role::worker && hello.role != Role::machine) {
     return "the client is neither a worker nor a machine";
   }
-  const std::string text =
-      store::signed_text("client", client.nonce, nonce, hello);
-  const auto is_signed_with = [&](const std::string& secret) {
-    return equal_in_constant_time(proof, as_text(hmac_sha256(secret, text)));
-  };
-  if (!secret_.empty() && is_signed_with(secret_)) {
-    return "";
+  if (proof == std::string(store::kProofBytes, '\0')) {
+    return "the client has no secret";
   }
-  return is_signed_with("") ? "the client has no secret" : "wrong secret";
+  const bool is_correct =
+      !secret_.empty() && equal_in_constant_time(proof, as_text(expected));
+  return is_correct ? "" : "wrong secret";
 }
 
 // Returns whether the client has proved that it knows the secret.
 bool StoreCore::authenticate(Client& client, std::string& incoming) {
   Reader reader(incoming);
-  const std::string nonce(reader.raw(store::kNonceBytes));
-  Hello hello;
+  store::Handshake handshake{run_id_, client.nonce, {}, {}};
+  handshake.client_nonce = reader.raw(store::kNonceBytes);
+  Hello& hello = handshake.hello;
   hello.role = static_cast<Role>(reader.number<std::uint8_t>());
   hello.rank = reader.number<std::uint32_t>();
   hello.generation = reader.number<std::uint32_t>();
-  const std::string proof(reader.raw(store::kMacBytes));
+  const std::string proof(reader.raw(store::kProofBytes));
   incoming.erase(0, store::kHelloBytes);
-  if (const std::string reason = refusal_reason(hello, client, nonce, proof);
+  const auto keys = store::derive_keys(secret_, handshake);
+  if (const std::string reason =
+          refusal_reason(hello, keys.client_proof, proof);
       !reason.empty()) {
     client.is_refused = true;
     refuse(client.address, reason);
@@ -206,6 +206,8 @@ bool StoreCore::authenticate(Client& client, std::string& incoming) {
   }
   client.hello = hello;
   client.is_authenticated = true;
+  client.opener.emplace(keys.requests);
+  client.sealer.emplace(keys.replies);
   if (is_stale(client)) {
     reply(client, Reply::stale, "it belongs to an earlier generation");
     return true;
@@ -215,9 +217,7 @@ bool StoreCore::authenticate(Client& client, std::string& incoming) {
     ++rank.connections;
     rank.was_connected = true;
   }
-  const auto server_proof = hmac_sha256(
-      secret_, store::signed_text("server", client.nonce, nonce, hello));
-  reply(client, Reply::ok, as_text(server_proof));
+  reply(client, Reply::ok, "");
   return true;
 }
 
@@ -228,23 +228,29 @@ bool StoreCore::is_stale(const Client& client) const {
 
 // Handles one frame if it is complete. False: the connection must be closed.
 bool StoreCore::take_frame(Client& client, std::string& incoming) {
-  Reader reader(incoming);
-  const auto length = reader.number<std::uint32_t>();
-  if (length < 1 || length > store::kMaxFrame) {
+  const std::string header = incoming.substr(0, store::kHeaderBytes);
+  const auto fields = store::read_header(header);
+  if (!fields) {
     return false;
   }
-  if (incoming.size() < 4 + std::size_t{length}) {
+  const std::size_t size = header.size() + fields->body_bytes;
+  if (incoming.size() < size) {
     return true;
   }
-  const auto request = static_cast<Request>(reader.number<std::uint8_t>());
-  const std::string payload(reader.raw(length - 1));
-  incoming.erase(0, 4 + std::size_t{length});
+  const auto payload = client.opener->open(
+      header, incoming.substr(header.size(), fields->body_bytes));
+  incoming.erase(0, size);
+  if (!payload) {
+    refuse(client.address, "a request was not sent by the client");
+    return false;
+  }
+  const auto request = static_cast<Request>(fields->code);
   // A client may send only one request at a time, so a request during a wait is
   // a protocol error.
   if (request == Request::disconnect || client.wait) {
     return false;
   }
-  handle_request(client, request, payload);
+  handle_request(client, request, *payload);
   return true;
 }
 
@@ -307,8 +313,7 @@ void StoreCore::set_exchange(Exchange exchange) {
   }
 }
 
-void StoreCore::handle_exchange(
-    const Client& client, const std::string& payload) {
+void StoreCore::handle_exchange(Client& client, const std::string& payload) {
   if (!exchange_ && expects_machines) {
     early_.emplace_back(client.id, payload);
     return;
@@ -326,7 +331,7 @@ void StoreCore::handle_exchange(
 
 // Requests about the rank, not about keys.
 bool StoreCore::handle_notice(
-    const Client& client, Request request, const std::string& payload) {
+    Client& client, Request request, const std::string& payload) {
   if (client.hello.role != Role::worker) {
     return false;
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/store_protocol.h"
+#include "base/store_session.h"
 #include "launch/connections.h"
 #include "launch/store_data.h"
 
@@ -47,7 +48,9 @@ class StoreCore : public ConnectionHandler {
   using Clock = std::chrono::steady_clock;
   using Send = std::function<void(std::uint64_t id, std::string_view bytes)>;
 
-  StoreCore(std::string secret, Send send);
+  /// `run_id` tells the store of this run from others with the same secret; it
+  /// has at most 255 bytes.
+  StoreCore(std::string secret, std::string run_id, Send send);
 
   /// Handles a machine's request. Returns the answer, or nothing if the answer
   /// will be sent later with `answer`.
@@ -94,6 +97,8 @@ class StoreCore : public ConnectionHandler {
     bool is_authenticated = false;  // Has proved it has the secret.
     bool is_refused = false;        // Sent a hello that was refused.
     store::Hello hello;
+    std::optional<store::FrameSealer> sealer;  // Set once authenticated.
+    std::optional<store::FrameOpener> opener;
     std::optional<Wait> wait;
   };
   struct Rank {
@@ -104,21 +109,20 @@ class StoreCore : public ConnectionHandler {
     Clock::time_point failed_at;
   };
 
-  void reply(const Client& client, store::Reply code, std::string_view text);
+  void reply(Client& client, store::Reply code, std::string_view text);
   bool authenticate(Client& client, std::string& incoming);
   std::string refusal_reason(
       const store::Hello& hello,
-      const Client& client,
-      std::string_view nonce,
+      const Digest& expected,
       std::string_view proof) const;
   bool is_stale(const Client& client) const;
   bool take_frame(Client& client, std::string& incoming);
   void handle_request(
       Client& client, store::Request request, const std::string& payload);
   void refuse(const std::string& address, const std::string& reason);
-  void handle_exchange(const Client& client, const std::string& payload);
+  void handle_exchange(Client& client, const std::string& payload);
   bool handle_notice(
-      const Client& client, store::Request request, const std::string& payload);
+      Client& client, store::Request request, const std::string& payload);
   std::string disconnected_ranks() const;
   void begin_wait(Client& client, StoreOutcome request);
   std::optional<Wait> take_wait(Client& client);
@@ -130,6 +134,7 @@ class StoreCore : public ConnectionHandler {
   void wake_waiters(const std::string& key);
 
   std::string secret_;
+  std::string run_id_;
   Send send_;
   Exchange exchange_;
   std::vector<std::pair<std::uint64_t, std::string>> early_;

@@ -17,6 +17,7 @@ class StoreServer::Impl {
   explicit Impl(const StoreServerOptions& options)
       : core_(
             options.secret,
+            options.run_id,
             [this](std::uint64_t id, std::string_view bytes) {
               connections_.send(id, bytes);
             }),

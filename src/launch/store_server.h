@@ -20,6 +20,8 @@ namespace accelerate {
 struct StoreServerOptions {
   std::vector<Endpoint> endpoints;
   std::string secret;
+  /// Tells this run from other runs with the same secret.
+  std::string run_id = {};
   /// A client has this much time to prove that it has the secret.
   std::chrono::milliseconds hello_timeout{10000};
   /// Maximum number of unauthenticated connections; further connections wait.

@@ -204,6 +204,7 @@ StorePtr connect_to_launcher_store(
   StoreClientOptions options;
   options.endpoint = parse_endpoint(*topology.launcher_store);
   options.secret = topology.launcher_store_secret;
+  options.run_id = topology.launcher_store_run;
   options.hello = {
       store::Role::worker,
       static_cast<std::uint32_t>(topology.process_index),

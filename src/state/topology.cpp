@@ -499,6 +499,7 @@ void read_rendezvous_address(
     topology.launcher_store = environment.get("ACCELERATE_STORE");
     topology.launcher_store_secret =
         environment.get("ACCELERATE_STORE_SECRET").value_or("");
+    topology.launcher_store_run = *run;
   }
   topology.restart_count = static_cast<int>(
       environment.get_integer("TORCHELASTIC_RESTART_COUNT").value_or(0));

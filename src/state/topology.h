@@ -35,6 +35,7 @@ struct Topology {
   /// started this process.
   std::optional<std::string> launcher_store;
   std::string launcher_store_secret;
+  std::string launcher_store_run;
   /// How many times the launcher has restarted this run.
   int restart_count = 0;
   /// The folder for rendezvous files of runs on one machine: TMPDIR if set,

@@ -10,6 +10,7 @@
 #include "accelerate/error.h"
 #include "base/hmac.h"
 #include "base/store_protocol.h"
+#include "base/store_session.h"
 #include "launch/failure_json.h"
 #include "launch/machine_rendezvous.h"
 #include "launch/store_core.h"
@@ -36,26 +37,49 @@ void feed_store(std::string_view bytes) {
   }
 }
 
-std::string proof_for(const std::string& server_nonce, char role) {
-  const std::string nonce(store::kNonceBytes, 'n');
-  store::Hello hello;
+store::SessionKeys append_hello(
+    const std::string& greeting, char role, std::string& bytes) {
+  store::Handshake handshake;
+  handshake.run_id = "run";
+  handshake.server_nonce =
+      greeting.substr(store::kMagic.size(), store::kNonceBytes);
+  handshake.client_nonce = std::string(store::kNonceBytes, 'n');
+  store::Hello& hello = handshake.hello;
   hello.role = role % 4 == 1 ? store::Role::worker : store::Role::machine;
-  const auto digest = hmac_sha256(
-      "secret", store::signed_text("client", server_nonce, nonce, hello));
-  return store::Writer()
-      .raw(nonce)
-      .number(static_cast<std::uint8_t>(hello.role))
-      .number(hello.rank)
-      .number(hello.generation)
-      .raw({reinterpret_cast<const char*>(digest.data()), digest.size()})
-      .take();
+  const auto keys = store::derive_keys("secret", handshake);
+  bytes += store::Writer()
+               .raw(handshake.client_nonce)
+               .number(static_cast<std::uint8_t>(hello.role))
+               .number(hello.rank)
+               .number(hello.generation)
+               .raw(as_text(keys.client_proof))
+               .take();
+  return keys;
 }
 
-// If the first byte is odd, the client has proved that it knows the secret;
-// otherwise it is a stranger. The bytes arrive in chunks, as from a network.
+// Seals the frames in `bytes`, which have a u32 length, a code and a payload.
+std::string sealed_frames(std::string_view bytes, const Digest& key) {
+  store::FrameSealer sealer(key);
+  std::string result;
+  store::Reader reader(bytes);
+  while (reader.ok() && !reader.rest().empty()) {
+    const auto length = reader.number<std::uint32_t>();
+    const std::string_view content =
+        reader.raw(std::min<std::size_t>(length, reader.rest().size()));
+    if (reader.ok() && !content.empty()) {
+      result +=
+          sealer.seal(static_cast<std::uint8_t>(content[0]), content.substr(1));
+    }
+  }
+  return result;
+}
+
+// If the first byte is odd, the client has proved that it knows the secret, and
+// seals its frames; otherwise it is a stranger. The bytes arrive in chunks, as
+// from a network.
 void feed_core(std::string_view bytes) {
   std::string greeting;
-  StoreCore core("secret", [&](std::uint64_t, std::string_view sent) {
+  StoreCore core("secret", "run", [&](std::uint64_t, std::string_view sent) {
     if (greeting.empty()) {
       greeting = sent;
     }
@@ -65,8 +89,11 @@ void feed_core(std::string_view bytes) {
   });
   core.on_connect(1, "10.0.0.1:1");
   std::string incoming;
+  std::string sealed;
   if (!bytes.empty() && bytes[0] % 2 != 0) {
-    incoming = proof_for(greeting.substr(store::kMagic.size()), bytes[0]);
+    const auto keys = append_hello(greeting, bytes[0], incoming);
+    sealed = sealed_frames(bytes, keys.requests);
+    bytes = sealed;
   }
   while (!bytes.empty()) {
     const std::size_t chunk = std::min<std::size_t>(bytes.size(), 97);

@@ -47,7 +47,7 @@ std::string garbage(Random& random) {
     case 2:
       return "SSH-2.0-OpenSSH_9.2\r\n";
     case 3:
-      return "ACCSTOR1" + random_text(random, 97);
+      return "ACCSTOR2" + random_text(random, 97);
     case 4:
       return std::string("\xff\xff\xff\xff\x01", 5) + random_text(random, 300);
     case 5:

@@ -5,6 +5,11 @@
 #include <future>
 #include <thread>
 
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
@@ -24,6 +29,7 @@ class StoreServerTest : public testing::Test {
       : server_({
             .endpoints = {{true, path(), 0}, {false, "127.0.0.1", 0}},
             .secret = "secret",
+            .run_id = "run 1",
             .hello_timeout = milliseconds(300),
             .max_unauthenticated = 4,
         }) {}
@@ -190,6 +196,111 @@ TEST_F(StoreServerTest, DistinguishesAMissingSecretFromAWrongOne) {
   EXPECT_EQ(refused.get_future().get(), "the client has no secret");
 }
 
+// A server that signs with the empty key, as a client without a secret would.
+TEST(StoreClientWithoutSecret, TrustsNoServer) {
+  const UniqueFd listener = listen_on({false, "127.0.0.1", 0});
+  const Endpoint endpoint{false, "127.0.0.1", bound_port(listener.get())};
+  auto impostor = std::async(std::launch::async, [&] {
+    pollfd waiting{listener.get(), POLLIN, 0};
+    ::poll(&waiting, 1, static_cast<int>(kLong.count()));
+    const UniqueFd client(::accept(listener.get(), nullptr, nullptr));
+    store::Handshake handshake{"run", std::string(32, 'n'), {}, {}};
+    send_all(
+        client.get(),
+        store::Writer()
+            .raw(store::kMagic)
+            .raw(handshake.server_nonce)
+            .number(std::uint8_t{3})
+            .raw(handshake.run_id)
+            .take(),
+        kLong);
+    std::string hello(store::kHelloBytes, '\0');
+    receive_all(client.get(), hello.data(), hello.size(), kLong);
+    handshake.client_nonce = hello.substr(0, store::kNonceBytes);
+    handshake.hello = {store::Role::machine, 1, 0};
+    store::FrameSealer sealer(store::derive_keys("", handshake).replies);
+    send_all(client.get(), sealer.seal(0, ""), kLong);
+    return hello.substr(hello.size() - store::kProofBytes);
+  });
+  StoreClientOptions options;
+  options.endpoint = endpoint;
+  options.hello = {store::Role::machine, 1, 0};
+  options.connect_timeout = kLong;
+
+  try {
+    StoreClient client(options);
+    FAIL() << "the client trusts the server";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(
+        std::string(error.what()),
+        "this process has no job secret, so it cannot check that the store "
+        "at " +
+            endpoint.text() + " belongs to its job");
+    EXPECT_NE(error.hint().find("ACCELERATE_JOB_SECRET"), std::string::npos);
+  }
+  EXPECT_EQ(impostor.get(), std::string(store::kProofBytes, '\0'));
+}
+
+TEST_F(StoreServerTest, TellsTheClientItsRun) {
+  const StoreClient client(options(0));
+
+  EXPECT_EQ(client.options().run_id, "run 1");
+}
+
+// Another run may have the same secret, and later the same port.
+TEST_F(StoreServerTest, RefusesAClientOfAnotherRun) {
+  auto other = options(0);
+  other.run_id = "run 2";
+
+  EXPECT_EQ(
+      error_of([&] { StoreClient client(other); }),
+      "the store at " + server_.endpoint(0).text() +
+          " belongs to run `run 1`, but this process belongs to run `run 2`");
+}
+
+// A relay could change the run in the greeting.
+TEST_F(StoreServerTest, ChecksTheRunInTheProof) {
+  const UniqueFd client = connect_to(server_.endpoint(0), kLong);
+  std::string greeting(store::kMagic.size() + store::kNonceBytes + 6, '\0');
+  ASSERT_TRUE(
+      receive_all(client.get(), greeting.data(), greeting.size(), kLong));
+  const std::string nonce(store::kNonceBytes, 'c');
+  const store::Handshake handshake{
+      "run 2",
+      greeting.substr(store::kMagic.size(), store::kNonceBytes),
+      nonce,
+      {}};
+  const auto keys = store::derive_keys("secret", handshake);
+  send_all(
+      client.get(),
+      store::Writer()
+          .raw(nonce)
+          .number(std::uint8_t{1})
+          .number(std::uint32_t{0})
+          .number(std::uint32_t{0})
+          .raw(as_text(keys.client_proof))
+          .take(),
+      kLong);
+
+  char byte = 0;
+  EXPECT_FALSE(receive_all(client.get(), &byte, 1, kLong));
+}
+
+TEST_F(StoreServerTest, AForkedProcessDoesNotUseTheConnection) {
+  auto client = std::make_unique<StoreClient>(options(0));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string error = error_of([&] { client->set("a", "child"); });
+    client.reset();
+    ::_exit(error.find("was forked") == std::string::npos ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(client->check({"a"})) << "the connection stays usable";
+}
+
 TEST_F(StoreServerTest, ReportsClientsThatDoNotAuthenticate) {
   std::promise<std::string> refused;
   server_.on_refusal([&](const std::string&, const std::string& reason) {
@@ -281,7 +392,7 @@ TEST_F(StoreServerTest, ClosesTheConnectionOnAnOversizedFrame) {
 
 TEST_F(StoreServerTest, ClosesASilentConnection) {
   const UniqueFd client_socket = connect_to(server_.endpoint(1), kLong);
-  std::string greeting(40, '\0');
+  std::string greeting(store::kMagic.size() + store::kNonceBytes + 6, '\0');
   ASSERT_TRUE(receive_all(
       client_socket.get(), greeting.data(), greeting.size(), kLong));
 
@@ -341,7 +452,7 @@ TEST(Hmac, AgreesWithRfc4231) {
   const auto digest = hmac_sha256("Jefe", "what do ya want for nothing?");
 
   EXPECT_EQ(
-      to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()}),
+      to_hex(as_text(digest)),
       "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 

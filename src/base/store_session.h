@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of one connection to the launcher's store, and its frames.
+//
+// Both ends derive the keys from the job's secret and from everything that they
+// said in the handshake, so every connection has its own keys, and neither end
+// can be led to believe in another handshake. Each direction has its own key.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/hmac.h"
+#include "base/store_protocol.h"
+
+struct evp_cipher_ctx_st;
+
+namespace accelerate::store {
+
+/// What both ends of a connection said before they had keys.
+struct Handshake {
+  std::string run_id;
+  std::string server_nonce;
+  std::string client_nonce;
+  Hello hello;
+};
+
+struct SessionKeys {
+  Digest client_proof;
+  Digest requests;
+  Digest replies;
+};
+
+/// `secret` must not be empty.
+SessionKeys derive_keys(std::string_view secret, const Handshake& handshake);
+
+/// AES-256-GCM with one key and a counter. The position of a frame in the
+/// stream is its nonce and is not sent. So the other end notices if a frame was
+/// changed, invented, repeated, left out or moved.
+class FrameCipher {
+ public:
+  FrameCipher(FrameCipher&&) noexcept;
+  FrameCipher& operator=(FrameCipher&&) noexcept;
+  ~FrameCipher();
+
+ protected:
+  FrameCipher(const Digest& key, bool seals);
+
+  evp_cipher_ctx_st* next_frame(std::string_view header);
+
+ private:
+  struct Free {
+    void operator()(evp_cipher_ctx_st* context) const;
+  };
+  std::unique_ptr<evp_cipher_ctx_st, Free> context_;
+  std::uint64_t position_ = 0;
+};
+
+/// Creates the frames of one direction. Not thread-safe.
+class FrameSealer : public FrameCipher {
+ public:
+  explicit FrameSealer(const Digest& key) : FrameCipher(key, true) {}
+
+  /// Returns the bytes to send. Frames must be sent in the order of the calls.
+  std::string seal(std::uint8_t code, std::string_view payload);
+};
+
+/// Reads the frames of one direction. Not thread-safe.
+class FrameOpener : public FrameCipher {
+ public:
+  explicit FrameOpener(const Digest& key) : FrameCipher(key, false) {}
+
+  /// Returns the payload of the next frame, or nothing if the other end did not
+  /// send this frame at this position. Then no later frame opens, either.
+  /// `header` has `kHeaderBytes`; `body` is the rest of the frame.
+  std::optional<std::string> open(std::string_view header, std::string body);
+
+ private:
+  bool is_broken_ = false;
+};
+
+/// The header of a frame, which is not encrypted.
+struct FrameHeader {
+  std::size_t body_bytes = 0;  ///< The payload and the tag.
+  std::uint8_t code = 0;
+};
+
+/// Reads `kHeaderBytes`. Returns nothing if no valid frame has this header.
+std::optional<FrameHeader> read_header(std::string_view bytes);
+
+}  // namespace accelerate::store

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/store_client.h"
 
+#include <algorithm>
+#include <thread>
+
 #include <unistd.h>
 
 #include "accelerate/error.h"
@@ -18,6 +21,10 @@ using store::Writer;
 
 // The time limit for replies that do not depend on other clients.
 constexpr std::chrono::milliseconds kReplyTimeout{60000};
+// How long a client tries again if the server has too many clients that have
+// not authenticated, and the longest pause between two attempts.
+constexpr std::chrono::milliseconds kBusyTimeout{10000};
+constexpr std::chrono::milliseconds kMaxPause{200};
 
 std::string keys_payload(Writer writer, const std::vector<std::string>& keys) {
   writer.number(static_cast<std::uint32_t>(keys.size()));
@@ -34,10 +41,24 @@ std::uint8_t code_of(Request request) {
 }  // namespace
 
 StoreClient::StoreClient(const StoreClientOptions& options)
-    : options_(options),
-      socket_(connect_to(options.endpoint, options.connect_timeout)),
-      process_(::getpid()) {
-  handshake();
+    : options_(options), process_(::getpid()) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + options.connect_timeout;
+  const auto last_try =
+      Clock::now() + std::min(kBusyTimeout, options.connect_timeout);
+  for (Milliseconds pause(5);; pause = std::min(2 * pause, kMaxPause)) {
+    const auto left =
+        std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
+    if (connect(std::max(left, Milliseconds(1)))) {
+      return;
+    }
+    if (Clock::now() >= last_try) {
+      fail("closed the connection during the handshake");
+    }
+    // Clients that start together must not come back together.
+    const auto part = static_cast<unsigned char>(random_bytes(1)[0]);
+    std::this_thread::sleep_for(pause * part / 256);
+  }
 }
 
 StoreClient::~StoreClient() {
@@ -52,51 +73,45 @@ StoreClient::~StoreClient() {
       std::chrono::milliseconds(100));
 }
 
-void StoreClient::handshake() {
-  const store::Handshake handshake = exchange_nonces();
+// The next three functions return false, or nothing, if the server closes the
+// connection or does not answer.
+bool StoreClient::connect(Milliseconds timeout) {
+  socket_ = connect_to(options_.endpoint, timeout);
+  const auto handshake = exchange_nonces(timeout);
+  if (!handshake) {
+    return false;
+  }
+  if (options_.find_secret) {
+    options_.secret = options_.find_secret();
+  }
   if (options_.secret.empty()) {
     // A server that has no secret either must not be trusted.
-    send_proof(handshake, std::string(store::kProofBytes, '\0'));
+    (void)send_proof(
+        *handshake, std::string(store::kProofBytes, '\0'), timeout);
     throw_without_secret();
   }
-  const auto keys = store::derive_keys(options_.secret, handshake);
-  send_proof(handshake, as_text(keys.client_proof));
-  sealer_.emplace(keys.requests);
-  opener_.emplace(keys.replies);
-  const auto answer = receive_answer(options_.connect_timeout, "connect");
-  if (!answer) {
-    throw_rejected();
-  }
-  if (answer->code != Reply::ok) {
-    fail(str_cat("rejected this process: ", printable(answer->payload)));
-  }
+  return prove_secret(*handshake, timeout);
 }
 
 // Reads the greeting and chooses what this side says.
-store::Handshake StoreClient::exchange_nonces() {
-  const auto timeout = options_.connect_timeout;
-  const auto receive = [&](std::size_t count) {
-    std::string bytes(count, '\0');
-    if (!receive_all(socket_.get(), bytes.data(), count, timeout)) {
-      fail("closed the connection before sending a greeting");
-    }
-    return bytes;
+std::optional<store::Handshake> StoreClient::exchange_nonces(
+    Milliseconds timeout) const {
+  const auto receive = [&](std::string& bytes, std::size_t count) {
+    bytes.resize(count);
+    return receive_all(socket_.get(), bytes.data(), count, timeout);
   };
-  const std::string magic = receive(store::kMagic.size());
-  if (!magic.starts_with(store::kMagic.substr(0, 7))) {
-    fail("is not the store of `accelerate launch`");
+  std::string magic;
+  if (!receive(magic, store::kMagic.size())) {
+    return std::nullopt;
   }
-  if (magic != store::kMagic) {
-    fail(str_cat(
-        "uses version ",
-        printable(magic.substr(7)),
-        " of the protocol, but this process uses version ",
-        store::kMagic.substr(7)));
-  }
+  check_magic(magic);
   store::Handshake handshake;
-  handshake.server_nonce = receive(store::kNonceBytes);
-  handshake.run_id =
-      receive(static_cast<unsigned char>(receive(sizeof(std::uint8_t))[0]));
+  std::string size;
+  if (!receive(handshake.server_nonce, store::kNonceBytes) ||
+      !receive(size, 1) ||
+      !receive(handshake.run_id, static_cast<unsigned char>(size[0]))) {
+    return std::nullopt;
+  }
   if (!options_.run_id.empty() && options_.run_id != handshake.run_id) {
     fail(str_cat(
         "belongs to run `",
@@ -105,17 +120,41 @@ store::Handshake StoreClient::exchange_nonces() {
         options_.run_id,
         "`"));
   }
-  if (options_.find_secret) {
-    options_.secret = options_.find_secret();
-  }
-  options_.run_id = handshake.run_id;
   handshake.client_nonce = random_bytes(store::kNonceBytes);
   handshake.hello = options_.hello;
   return handshake;
 }
 
-void StoreClient::send_proof(
-    const store::Handshake& handshake, std::string_view proof) const {
+bool StoreClient::prove_secret(
+    const store::Handshake& handshake, Milliseconds timeout) {
+  const auto keys = store::derive_keys(options_.secret, handshake);
+  sealer_.emplace(keys.requests);
+  opener_.emplace(keys.replies);
+  if (!send_proof(handshake, as_text(keys.client_proof), timeout)) {
+    return false;
+  }
+  const auto header = receive_header(timeout);
+  if (!header) {
+    return false;
+  }
+  if (header == store::kWrongProof) {
+    throw_rejected();
+  }
+  const auto answer = receive_answer(*header, "connect");
+  if (!answer) {
+    return false;
+  }
+  if (answer->code != Reply::ok) {
+    fail(str_cat("rejected this process: ", printable(answer->payload)));
+  }
+  options_.run_id = handshake.run_id;
+  return true;
+}
+
+bool StoreClient::send_proof(
+    const store::Handshake& handshake,
+    std::string_view proof,
+    Milliseconds timeout) const {
   const std::string hello =
       Writer()
           .raw(handshake.client_nonce)
@@ -124,8 +163,20 @@ void StoreClient::send_proof(
           .number(handshake.hello.generation)
           .raw(proof)
           .take();
-  if (!send_all(socket_.get(), hello, options_.connect_timeout)) {
-    fail("closed the connection");
+  return send_all(socket_.get(), hello, timeout);
+}
+
+void StoreClient::check_magic(std::string_view magic) const {
+  constexpr auto kName = store::kMagic.substr(0, store::kMagic.size() - 1);
+  if (!magic.starts_with(kName)) {
+    fail("is not the store of `accelerate launch`");
+  }
+  if (magic != store::kMagic) {
+    fail(str_cat(
+        "uses version ",
+        printable(magic.substr(kName.size())),
+        " of the protocol, but this process uses version ",
+        store::kMagic.substr(kName.size())));
   }
 }
 
@@ -170,13 +221,18 @@ void StoreClient::check_process(std::string_view operation) const {
   }
 }
 
-// Returns nothing if the connection is lost.
-std::optional<StoreClient::Answer> StoreClient::receive_answer(
-    Milliseconds timeout, std::string_view operation) {
+// This function and the next one return nothing if the connection is lost.
+std::optional<std::string> StoreClient::receive_header(
+    Milliseconds timeout) const {
   std::string header(store::kHeaderBytes, '\0');
   if (!receive_all(socket_.get(), header.data(), header.size(), timeout)) {
     return std::nullopt;
   }
+  return header;
+}
+
+std::optional<StoreClient::Answer> StoreClient::receive_answer(
+    const std::string& header, std::string_view operation) {
   const auto fields = store::read_header(header);
   std::optional<std::string> payload;
   if (fields) {
@@ -229,7 +285,11 @@ std::string StoreClient::call(
     throw_disconnected();
   }
   // The server enforces `timeout`; this limit applies if the server died.
-  const auto received = receive_answer(timeout + kReplyTimeout, operation);
+  const auto header = receive_header(timeout + kReplyTimeout);
+  if (!header) {
+    throw_disconnected();
+  }
+  const auto received = receive_answer(*header, operation);
   if (!received) {
     throw_disconnected();
   }

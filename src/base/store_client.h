@@ -83,10 +83,14 @@ class StoreClient {
   int socket() const { return socket_.get(); }
 
  private:
-  void handshake();
-  store::Handshake exchange_nonces();
-  void send_proof(
-      const store::Handshake& handshake, std::string_view proof) const;
+  bool connect(Milliseconds timeout);
+  std::optional<store::Handshake> exchange_nonces(Milliseconds timeout) const;
+  bool prove_secret(const store::Handshake& handshake, Milliseconds timeout);
+  bool send_proof(
+      const store::Handshake& handshake,
+      std::string_view proof,
+      Milliseconds timeout) const;
+  void check_magic(std::string_view magic) const;
   [[noreturn]] void throw_without_secret() const;
   [[noreturn]] void throw_rejected() const;
   [[noreturn]] void fail(std::string_view reason) const;
@@ -94,8 +98,9 @@ class StoreClient {
     store::Reply code;
     std::string payload;
   };
+  std::optional<std::string> receive_header(Milliseconds timeout) const;
   std::optional<Answer> receive_answer(
-      Milliseconds timeout, std::string_view operation);
+      const std::string& header, std::string_view operation);
   void check_process(std::string_view operation) const;
   std::string call(
       store::Request request,

@@ -10,7 +10,11 @@
 //      so that the server can report it, and closes the connection;
 //   3. the server sends one frame, which proves that it knows the secret, too:
 //      `Reply::ok`, or why it refuses this client. If the proof is wrong, the
-//      server closes the connection without an answer.
+//      server sends `kWrongProof` and closes the connection.
+//
+// A server with too many clients that have not proved anything closes some of
+// their connections. A client whose connection closes before step 3 tries
+// again.
 //
 // From then on, the client sends one request frame at a time and reads one
 // reply frame for each request. A frame is a u32 length, a u8 code, a payload
@@ -36,6 +40,8 @@ constexpr std::size_t kProofBytes = 32;
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kHeaderBytes = kLengthBytes + 1;
 constexpr std::size_t kTagBytes = 16;
+/// Sent in place of the header of a frame, whose length is never 0.
+constexpr std::string_view kWrongProof{"\0\0\0\0\1", kHeaderBytes};
 /// The maximum length of a code and a payload in bytes. Larger frames are
 /// rejected, so that a client cannot make the server allocate all memory with
 /// one frame.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,6 +21,25 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t kWake = 0;
 constexpr std::uint64_t kFirstListener = 1;
 constexpr std::uint64_t kFirstConnection = 1000;
+// So that many new connections do not delay the authenticated ones.
+constexpr int kMaxAcceptsPerEvent = 64;
+
+std::string_view bytes_of(const void* address, std::size_t size) {
+  return {static_cast<const char*>(address), size};
+}
+
+// The part of an address that one person cannot choose freely: an IPv4 address,
+// or the network of an IPv6 address.
+std::string origin_of(const sockaddr_storage& storage) {
+  if (storage.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
+    return std::string(bytes_of(&v4.sin_addr, sizeof(v4.sin_addr)));
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr;
+  const std::string_view bytes = bytes_of(&v6, sizeof(v6));
+  return std::string(
+      IN6_IS_ADDR_V4MAPPED(&v6) ? bytes.substr(12) : bytes.substr(0, 8));
+}
 
 }  // namespace
 
@@ -81,10 +101,9 @@ std::optional<Connections::Clock::time_point> Connections::next_deadline()
   if (!unauthenticated_.empty()) {
     next = connections_.at(*unauthenticated_.begin()).since + hello_timeout();
   }
-  const bool full = is_full();
   const bool any_paused = std::any_of(
-      listeners_.begin(), listeners_.end(), [&](const Listener& listener) {
-        return listener.is_paused && (listener.is_local || !full);
+      listeners_.begin(), listeners_.end(), [](const Listener& listener) {
+        return listener.is_paused;
       });
   if (any_paused) {
     next = std::min(next.value_or(paused_until_), paused_until_);
@@ -164,9 +183,14 @@ void Connections::handle_event(const epoll_event& event) {
 }
 
 void Connections::accept_from(Listener& listener) {
-  while (!listener.is_paused) {
+  for (int i = 0; i < kMaxAcceptsPerEvent; ++i) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof(address);
     UniqueFd socket(::accept4(
-        listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        listener.socket.get(),
+        reinterpret_cast<sockaddr*>(&address),
+        &length,
+        SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
         // Out of descriptors or memory: epoll would report the queue again at
@@ -176,24 +200,54 @@ void Connections::accept_from(Listener& listener) {
       }
       return;
     }
-    add(std::move(socket), listener.is_local);
-    if (is_full() && !listener.is_local) {
-      pause(listener);
+    const std::string origin = listener.is_local ? "" : origin_of(address);
+    if (listener.is_local || admit(origin)) {
+      add(std::move(socket), origin);
     }
   }
 }
 
-void Connections::add(UniqueFd socket, bool is_local) {
+std::size_t Connections::unauthenticated_from(const std::string& origin) const {
+  const auto found = by_origin_.find(origin);
+  return found == by_origin_.end() ? 0 : found->second.size();
+}
+
+// Returns whether there is room for a connection from `origin`, and makes room
+// at the cost of an address that has more connections. A worker that is one of
+// many that start together has the same right as all the others, so it does not
+// replace one of them.
+bool Connections::admit(const std::string& origin) {
+  const std::size_t from_origin = unauthenticated_from(origin);
+  if (from_origin >=
+      std::max<std::size_t>(1, limits_.max_unauthenticated / 2)) {
+    return false;
+  }
+  if (!is_full()) {
+    return true;
+  }
+  const auto busiest = std::max_element(
+      by_origin_.begin(), by_origin_.end(), [](const auto& a, const auto& b) {
+        return a.second.size() < b.second.size();
+      });
+  if (busiest->second.size() < from_origin + 2) {
+    return false;
+  }
+  drop(*busiest->second.begin());
+  return true;
+}
+
+void Connections::add(UniqueFd socket, const std::string& origin) {
   const std::uint64_t id = next_id_++;
   const std::string address = remote_address(socket.get());
-  if (!is_local) {
+  if (!origin.empty()) {
     enable_keepalive(socket.get());
+    by_origin_[origin].insert(id);
     ++num_remote_unauthenticated_;
   }
   watch(socket.get(), id, EPOLLIN | EPOLLRDHUP);
   Connection connection;
   connection.socket = std::move(socket);
-  connection.is_local = is_local;
+  connection.origin = origin;
   connection.since = Clock::now();
   connections_.emplace(id, std::move(connection));
   unauthenticated_.insert(id);
@@ -242,8 +296,15 @@ void Connections::drop(std::uint64_t id) {
 }
 
 void Connections::remove_unauthenticated(std::uint64_t id) {
-  if (unauthenticated_.erase(id) > 0 && !connections_.at(id).is_local) {
-    --num_remote_unauthenticated_;
+  const std::string& origin = connections_.at(id).origin;
+  if (unauthenticated_.erase(id) == 0 || origin.empty()) {
+    return;
+  }
+  --num_remote_unauthenticated_;
+  const auto found = by_origin_.find(origin);
+  found->second.erase(id);
+  if (found->second.empty()) {
+    by_origin_.erase(found);
   }
 }
 
@@ -256,18 +317,14 @@ void Connections::close_timed_out() {
   }
 }
 
-// When full, accepting stops and new connections wait in the kernel's queue:
-// workers that start together are unauthenticated for a moment, too, and must
-// not be rejected.
 bool Connections::is_full() const {
   return num_remote_unauthenticated_ >= limits_.max_unauthenticated;
 }
 
-// Shorter while other connections wait to be accepted.
 milliseconds Connections::hello_timeout() const {
-  constexpr milliseconds kWhenFull{1000};
-  return is_full() ? std::min(kWhenFull, limits_.hello_timeout)
-                   : limits_.hello_timeout;
+  return is_full()
+             ? std::min(limits_.crowded_hello_timeout, limits_.hello_timeout)
+             : limits_.hello_timeout;
 }
 
 void Connections::pause(Listener& listener) {
@@ -281,7 +338,7 @@ void Connections::resume_listeners() {
   }
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     Listener& listener = listeners_[i];
-    if (listener.is_paused && (listener.is_local || !is_full())) {
+    if (listener.is_paused) {
       listener.is_paused = false;
       watch(listener.socket.get(), kFirstListener + i, EPOLLIN);
     }

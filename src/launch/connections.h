@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -37,13 +38,21 @@ class ConnectionHandler {
   virtual void on_close(std::uint64_t id) = 0;
 };
 
+/// Limits connections that have not authenticated. Connections to a Unix socket
+/// are not counted, because the permissions of the socket's folder protect the
+/// socket.
 struct ConnectionLimits {
   /// A connection that does not authenticate within this time is closed.
   std::chrono::milliseconds hello_timeout{10000};
-  /// Maximum number of unauthenticated connections from the network; further
-  /// connections wait in the kernel's queue. Connections to a Unix socket are
-  /// not counted, because the permissions of the socket's folder protect the
-  /// socket.
+  /// The same while `max_unauthenticated` connections are open.
+  std::chrono::milliseconds crowded_hello_timeout{1000};
+  /// Maximum number of unauthenticated connections from the network. Half of it
+  /// may come from one address (from one /64 network with IPv6).
+  ///
+  /// When the limit is reached, a new connection replaces the oldest one of the
+  /// address that has the most, if that address has at least two more than the
+  /// new connection's address. Otherwise the new connection is closed. A client
+  /// whose connection was closed tries again.
   std::size_t max_unauthenticated = 64;
 };
 
@@ -89,7 +98,7 @@ class Connections {
  private:
   struct Connection {
     UniqueFd socket;
-    bool is_local = false;
+    std::string origin;  // The network address; empty on a Unix socket.
     Clock::time_point since;
     std::string incoming;
     std::string outgoing;
@@ -104,7 +113,9 @@ class Connections {
   void watch(int fd, std::uint64_t id, std::uint32_t events);
   void handle_event(const epoll_event& event);
   void accept_from(Listener& listener);
-  void add(UniqueFd socket, bool is_local);
+  void add(UniqueFd socket, const std::string& origin);
+  bool admit(const std::string& origin);
+  std::size_t unauthenticated_from(const std::string& origin) const;
   void read_from(std::uint64_t id);
   bool flush_one(std::uint64_t id, Connection& connection);
   void drop(std::uint64_t id);
@@ -124,6 +135,8 @@ class Connections {
   Clock::time_point paused_until_;  // Set when descriptors run out.
   std::unordered_map<std::uint64_t, Connection> connections_;
   std::set<std::uint64_t> unauthenticated_;  // Oldest first.
+  // Those from the network, by their address; oldest first.
+  std::map<std::string, std::set<std::uint64_t>> by_origin_;
   std::size_t num_remote_unauthenticated_ = 0;
   std::set<std::uint64_t> unsent_;
   std::uint64_t next_id_ = 0;

@@ -202,6 +202,7 @@ bool StoreCore::authenticate(Client& client, std::string& incoming) {
       !reason.empty()) {
     client.is_refused = true;
     refuse(client.address, reason);
+    send_(client.id, store::kWrongProof);
     return false;
   }
   client.hello = hello;

@@ -23,7 +23,9 @@ class StoreServer::Impl {
             }),
         connections_(
             options.endpoints,
-            {options.hello_timeout, options.max_unauthenticated},
+            {options.hello_timeout,
+             options.crowded_hello_timeout,
+             options.max_unauthenticated},
             core_) {
     core_.expects_machines = options.expects_machines;
     thread_ = start_thread_without_signals([this] { serve(); });

@@ -24,7 +24,10 @@ struct StoreServerOptions {
   std::string run_id = {};
   /// A client has this much time to prove that it has the secret.
   std::chrono::milliseconds hello_timeout{10000};
-  /// Maximum number of unauthenticated connections; further connections wait.
+  /// The same while `max_unauthenticated` connections are open.
+  std::chrono::milliseconds crowded_hello_timeout{1000};
+  /// Maximum number of unauthenticated connections from the network, and half
+  /// of it from one address. Further clients must try again.
   std::size_t max_unauthenticated = 64;
   /// Whether other machines will connect. Their requests wait until
   /// `on_exchange` is called.

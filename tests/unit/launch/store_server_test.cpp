@@ -5,6 +5,8 @@
 #include <future>
 #include <thread>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -282,8 +284,9 @@ TEST_F(StoreServerTest, ChecksTheRunInTheProof) {
           .take(),
       kLong);
 
-  char byte = 0;
-  EXPECT_FALSE(receive_all(client.get(), &byte, 1, kLong));
+  std::string answer(store::kWrongProof.size(), '\0');
+  ASSERT_TRUE(receive_all(client.get(), answer.data(), answer.size(), kLong));
+  EXPECT_EQ(answer, store::kWrongProof);
 }
 
 TEST_F(StoreServerTest, AForkedProcessDoesNotUseTheConnection) {
@@ -352,18 +355,127 @@ TEST_F(StoreServerTest, LimitsUnauthenticatedConnections) {
   for (int i = 0; i < 50; ++i) {
     clients.push_back(connect_to(server_.endpoint(1), kLong));
   }
-  // Once the first client has its greeting, the server has accepted as many as
-  // it allows.
+  // The server accepts connections in order, and closes those that it does not
+  // admit.
   char byte = 0;
-  ASSERT_TRUE(receive_all(clients[0].get(), &byte, 1, kLong));
+  ASSERT_FALSE(receive_all(clients.back().get(), &byte, 1, kLong));
   EXPECT_LE(open_files(), before + 50 + 4);
 
-  // This client waits in the queue until the others have timed out.
+  // This client tries again until the others have timed out.
   StoreClientOptions remote = options(0);
   remote.endpoint = server_.endpoint(1);
   StoreClient client(remote);
 
   EXPECT_EQ(client.count(), 0);
+}
+
+// A server that only eviction can make room in.
+class CrowdedStore : public testing::Test {
+ protected:
+  CrowdedStore()
+      : server_({
+            .endpoints = {{false, "0.0.0.0", 0}},
+            .secret = "secret",
+            .hello_timeout = std::chrono::hours(1),
+            .crowded_hello_timeout = std::chrono::hours(1),
+            .max_unauthenticated = 4,
+        }) {}
+
+  // A connection from a loopback address, which says nothing.
+  UniqueFd idle(const std::string& address) const {
+    UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    ::inet_pton(AF_INET, address.c_str(), &from.sin_addr);
+    ::bind(socket.get(), reinterpret_cast<sockaddr*>(&from), sizeof(from));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(server_.endpoint(0).port);
+    ::inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+    ::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to));
+    return socket;
+  }
+
+  static bool gets_greeting(const UniqueFd& socket) {
+    std::string greeting(store::kMagic.size() + store::kNonceBytes + 1, '\0');
+    return receive_all(socket.get(), greeting.data(), greeting.size(), kLong);
+  }
+
+  // Waits until the server closes the connection.
+  static bool is_closed(const UniqueFd& socket) {
+    pollfd entry{socket.get(), POLLIN, 0};
+    char byte = 0;
+    return ::poll(&entry, 1, static_cast<int>(kLong.count())) == 1 &&
+           ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) == 0;
+  }
+
+  static bool is_open(const UniqueFd& socket) {
+    char byte = 0;
+    return ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+  }
+
+  std::int64_t keys_seen_by_a_worker() const {
+    StoreClientOptions options;
+    options.endpoint = {false, "127.0.0.1", server_.endpoint(0).port};
+    options.secret = "secret";
+    options.hello = {store::Role::worker, 0, 0};
+    options.connect_timeout = kLong;
+    return StoreClient(options).count();
+  }
+
+  StoreServer server_;
+};
+
+TEST_F(CrowdedStore, ServesAMachineWhileAnotherAddressHoldsConnections) {
+  std::vector<UniqueFd> idle_sockets;
+  for (int i = 0; i < 300; ++i) {
+    idle_sockets.push_back(idle("127.0.0.2"));
+  }
+
+  EXPECT_EQ(keys_seen_by_a_worker(), 0);
+}
+
+TEST_F(CrowdedStore, ClosesTheOldestConnectionOfTheBusiestAddress) {
+  const UniqueFd oldest = idle("127.0.0.3");
+  ASSERT_TRUE(gets_greeting(oldest));
+  const UniqueFd first_of_busiest = idle("127.0.0.2");
+  ASSERT_TRUE(gets_greeting(first_of_busiest));
+  const UniqueFd second_of_busiest = idle("127.0.0.2");
+  ASSERT_TRUE(gets_greeting(second_of_busiest));
+  const UniqueFd newest = idle("127.0.0.4");
+  ASSERT_TRUE(gets_greeting(newest));
+
+  EXPECT_EQ(keys_seen_by_a_worker(), 0);
+
+  EXPECT_TRUE(is_closed(first_of_busiest));
+  EXPECT_TRUE(is_open(oldest));
+  EXPECT_TRUE(is_open(second_of_busiest));
+  EXPECT_TRUE(is_open(newest));
+}
+
+TEST_F(CrowdedStore, LimitsTheConnectionsOfOneAddress) {
+  const UniqueFd first = idle("127.0.0.2");
+  ASSERT_TRUE(gets_greeting(first));
+  const UniqueFd second = idle("127.0.0.2");
+  ASSERT_TRUE(gets_greeting(second));
+
+  const UniqueFd third = idle("127.0.0.2");
+
+  EXPECT_TRUE(is_closed(third));
+  EXPECT_TRUE(is_open(first));
+  EXPECT_TRUE(is_open(second));
+}
+
+// More than the server admits at once.
+TEST_F(CrowdedStore, AdmitsAllWorkersThatStartTogether) {
+  std::vector<std::future<std::int64_t>> workers;
+  for (int i = 0; i < 40; ++i) {
+    workers.push_back(std::async(
+        std::launch::async, [this] { return keys_seen_by_a_worker(); }));
+  }
+  for (auto& worker : workers) {
+    EXPECT_EQ(worker.get(), 0);
+  }
 }
 
 TEST_F(StoreServerTest, IgnoresGarbage) {

@@ -88,6 +88,9 @@ std::unique_ptr<ControlPlane> connect_machines(
   if (may_be_main) {
     StoreServerOptions store =
         store_options(plan, job_secret(plan.settings, plan.environment));
+    if (const auto text = weak_secret_warning(store.secret); !text.empty()) {
+      messages.warn(text);
+    }
     store.expects_machines = true;
     try {
       store.endpoints.push_back(listening_endpoint(endpoint));

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/secret.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
+#include <cstdio>
 #include <filesystem>
+#include <map>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -37,22 +41,101 @@ std::string check_length(const std::string& secret, const std::string& source) {
   return secret;
 }
 
-std::string read_secret(const fs::path& path) {
+std::string octal(mode_t mode) {
+  char text[8];
+  std::snprintf(text, sizeof(text), "%04o", static_cast<unsigned>(mode));
+  return text;
+}
+
+// Checks the open file, so that it cannot be replaced after the check.
+void check_file(int fd, const fs::path& path) {
   struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) {
+  if (::fstat(fd, &info) != 0) {
+    throw_errno("check", path, errno);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    throw ConfigError(
+        str_cat(path.string(), " is not a regular file"),
+        "pass a file with a secret to `--job_secret_file`");
+  }
+  // Root can read and change every file anyway.
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    throw ConfigError(
+        str_cat(
+            path.string(),
+            " belongs to user ",
+            info.st_uid,
+            ", but this process runs as user ",
+            ::geteuid()),
+        "copy the file, so that it belongs to you, or set "
+        "ACCELERATE_JOB_SECRET");
+  }
+  if ((info.st_mode & 077U) != 0) {
+    throw ConfigError(
+        str_cat(
+            path.string(),
+            " can be read or changed by other users (mode ",
+            octal(info.st_mode & 07777U),
+            ")"),
+        str_cat("run `chmod 600 ", path.string(), "`"));
+  }
+}
+
+std::string read_secret(const fs::path& path) {
+  // Does not wait for the writer of a FIFO.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) {
     throw ConfigError(str_cat(
         "cannot read the job secret in ",
         path.string(),
         ": ",
         errno_text(errno)));
   }
-  if ((info.st_mode & 077U) != 0) {
-    throw ConfigError(
-        str_cat(path.string(), " is readable by other users"),
-        str_cat("run `chmod 600 ", path.string(), "`"));
-  }
-  const std::string text = read_file(path, 4096);
+  check_file(fd.get(), path);
+  const std::string text = read_descriptor(fd.get(), path, 4096);
   return check_length(std::string(trim(text)), path.string());
+}
+
+// The bits of a character of random text with these characters. Other text is
+// taken for words, which people choose.
+double bits_per_character(std::string_view secret) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  constexpr std::string_view kUpperHex = "0123456789ABCDEF";
+  if (secret.find_first_not_of(kHex) == std::string_view::npos ||
+      secret.find_first_not_of(kUpperHex) == std::string_view::npos) {
+    return 4;
+  }
+  const auto has = [&](std::string_view first_and_last) {
+    return std::any_of(secret.begin(), secret.end(), [&](char c) {
+      return c >= first_and_last[0] && c <= first_and_last[1];
+    });
+  };
+  const bool has_space = secret.find(' ') != std::string_view::npos;
+  const int kinds = int{has("az")} + int{has("AZ")} + int{has("09")};
+  return has_space || kinds < 2 ? 2 : kinds == 2 ? 5 : 6;
+}
+
+// The Shannon entropy of the characters, which is small if they repeat.
+double entropy_of_characters(std::string_view secret) {
+  std::map<char, double> counts;
+  for (const char c : secret) {
+    ++counts[c];
+  }
+  const auto size = static_cast<double>(secret.size());
+  double bits = 0;
+  for (const auto& [c, count] : counts) {
+    bits -= count * std::log2(count / size);
+  }
+  return bits;
+}
+
+double estimated_bits(std::string_view secret) {
+  const auto size = static_cast<double>(secret.size());
+  const double each = bits_per_character(secret);
+  // Random characters repeat, too, but not as often as words do.
+  const double least = 0.75 * size * std::min(each, std::log2(size));
+  const double entropy = entropy_of_characters(secret);
+  return entropy < least ? entropy : each * size;
 }
 
 // Machines that share a home folder may do this at the same time: the first one
@@ -102,6 +185,21 @@ std::string job_secret(
     create_secret(path);
   }
   return existing_job_secret(settings, environment);
+}
+
+std::string weak_secret_warning(const std::string& secret) {
+  constexpr int kNeeded = 128;
+  const double bits = estimated_bits(secret);
+  if (bits >= kNeeded) {
+    return {};
+  }
+  return str_cat(
+      "the job secret has about ",
+      std::lround(bits),
+      " bits of randomness, but ",
+      kNeeded,
+      " are needed to resist an attacker who records a connection; create one "
+      "with `openssl rand -hex 32`");
 }
 
 }  // namespace accelerate

@@ -14,8 +14,8 @@ namespace accelerate {
 /// else from the file `job_secret` next to the default configuration file. If
 /// the file `job_secret` is needed but missing, creates it with mode 0600.
 ///
-/// Throws `ConfigError` if other users can read the file, or if the secret has
-/// fewer than 16 characters.
+/// Throws `ConfigError` if other users can read or change the file, if the file
+/// belongs to another user, or if the secret has fewer than 16 characters.
 std::string job_secret(
     const Settings& settings, const Environment& environment);
 
@@ -23,5 +23,10 @@ std::string job_secret(
 /// is no secret, instead of creating one.
 std::string existing_job_secret(
     const Settings& settings, const Environment& environment);
+
+/// Returns a warning if an estimate of the secret's randomness is below 128
+/// bits, otherwise an empty text. A recorded handshake lets an attacker try
+/// secrets, so a secret must be hard to guess.
+std::string weak_secret_warning(const std::string& secret);
 
 }  // namespace accelerate

@@ -360,7 +360,8 @@ TEST_F(Machines, RejectASecretFileThatOtherUsersCanRead) {
   const auto result = run(line(0, 2, "--job_secret_file $HOME/secret true"));
 
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_TRUE(contains(result.err, "is readable by other users")) << result.err;
+  EXPECT_TRUE(contains(result.err, "can be read or changed by other users"))
+      << result.err;
 }
 
 TEST_F(Machines, WaitForALateMachine) {

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 
 namespace accelerate {
 namespace {
@@ -44,7 +45,7 @@ std::string Console::label(
 }
 
 void Console::print(std::string_view text) {
-  const int error = write_all(out_, str_cat(text, "\n"));
+  const int error = write_all(out_, str_cat(printable_lines(text), "\n"));
   // A reader that has exited, such as `head`, wants no more.
   if (error != 0 && error != EPIPE) {
     throw IoError(
@@ -55,26 +56,32 @@ void Console::print(std::string_view text) {
 
 void Console::status(std::string_view text) {
   if (!quiet_) {
-    write_all(err_, str_cat(text, "\n"));
+    write_all(err_, str_cat(printable_lines(text), "\n"));
   }
 }
 
 void Console::warning(std::string_view text) {
   if (!quiet_) {
-    write_all(err_, str_cat(label("warning", "33"), text, "\n"));
+    write_all(
+        err_, str_cat(label("warning", "33"), printable_lines(text), "\n"));
   }
 }
 
 void Console::hint(std::string_view text) {
-  write_all(err_, str_cat(label("hint", "36"), text, "\n"));
+  write_all(err_, str_cat(label("hint", "36"), printable_lines(text), "\n"));
 }
 
 void Console::write_error(std::string_view text) {
+  write_all(err_, printable_lines(text));
+}
+
+void Console::write_raw(std::string_view text) {
   write_all(err_, text);
 }
 
 void Console::error(const Error& error) {
-  std::string text = str_cat(label("error", "31"), error.what(), "\n");
+  std::string text =
+      str_cat(label("error", "31"), printable_lines(error.what()), "\n");
   if (verbose_) {
     text += str_cat(
         "  at ", error.where().file_name(), ":", error.where().line(), "\n");

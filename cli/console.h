@@ -12,6 +12,10 @@ namespace accelerate {
 
 /// The output of the `accelerate` command. Data goes to stdout; messages go to
 /// stderr. Only labels such as `error:` have a color, and only on a terminal.
+///
+/// Texts may contain names of files and machines, and messages of other
+/// programs, so control characters in them are escaped, except line feeds and
+/// tabs.
 class Console {
  public:
   /// `out` and `err` are descriptors. Disables color if `err` is not a
@@ -29,8 +33,10 @@ class Console {
   /// Prints `error: …` to stderr and, if the error has a hint, a blank line and
   /// `hint: …`.
   void error(const Error& error);
-  /// Writes text to stderr unchanged, even with `--quiet`.
+  /// Prints text to stderr, even with `--quiet`. Does not add a newline.
   void write_error(std::string_view text);
+  /// Writes text to stderr unchanged, such as control sequences of a menu.
+  void write_raw(std::string_view text);
 
   void set_quiet(bool quiet) { quiet_ = quiet; }
   bool is_quiet() const { return quiet_; }

@@ -137,7 +137,7 @@ std::string Prompt::choose_by_keys(
     std::size_t selected) {
   const RawInput raw;
   const std::string up = str_cat("\x1b[", choices.size(), "A");
-  console_.write_error(str_cat(
+  console_.write_raw(str_cat(
       question,
       " [",
       choices[selected],
@@ -162,10 +162,10 @@ std::string Prompt::choose_by_keys(
       selected = std::min<std::size_t>(
           static_cast<std::size_t>(move - '1'), choices.size() - 1);
     }
-    console_.write_error(up + menu_text(choices, selected));
+    console_.write_raw(up + menu_text(choices, selected));
   }
   // Replaces the menu with the question and its answer.
-  console_.write_error(str_cat(
+  console_.write_raw(str_cat(
       "\x1b[",
       choices.size() + 1,
       "A\x1b[J",

@@ -10,9 +10,28 @@
 #include <sstream>
 
 #include "base/str_cat.h"
+#include "base/utf8.h"
 
 namespace accelerate {
 namespace {
+
+// U+0080 to U+009F are the control characters of 8 bits.
+bool is_control(char32_t character) {
+  return (character < 0x20 && character != '\t') ||
+         (character >= 0x7f && character < 0xa0);
+}
+
+std::string escaped(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string result;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    result += "\\x";
+    result += kDigits[byte >> 4];
+    result += kDigits[byte & 0xf];
+  }
+  return result;
+}
 
 // The number of insertions, deletions, replacements and swaps of adjacent
 // characters that turn one word into the other. Ignores case; `_` equals `-`.
@@ -181,19 +200,23 @@ std::string format_seconds(double seconds) {
 }
 
 std::string printable(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte >= 0x20 && byte != 0x7f) || c == '\t') {
-      result += c;
-    } else {
-      result += "\\x";
-      result += kDigits[byte >> 4];
-      result += kDigits[byte & 0xf];
-    }
+  while (!text.empty()) {
+    const auto character = decode_utf8(text);
+    const std::size_t bytes = character ? character->bytes : 1;
+    const bool is_shown = character && !is_control(character->value);
+    result += is_shown ? text.substr(0, bytes) : escaped(text.substr(0, bytes));
+    text.remove_prefix(bytes);
   }
   return result;
+}
+
+std::string printable_lines(std::string_view text) {
+  std::vector<std::string> lines = split(text, '\n');
+  for (std::string& line : lines) {
+    line = printable(line);
+  }
+  return join(lines, "\n");
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {

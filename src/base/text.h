@@ -44,9 +44,13 @@ std::string format_bytes(double bytes);
 /// Returns text such as "0.4 s", "41 s", "3 min 20 s" or "2 h 5 min".
 std::string format_seconds(double seconds);
 
-/// Escapes control characters, so that untrusted text cannot move the
-/// terminal's cursor or change its colors.
+/// Escapes control characters and bytes that are not UTF-8, so that untrusted
+/// text cannot move the terminal's cursor, change its colors or answer for the
+/// user. Text that is already escaped stays the same.
 std::string printable(std::string_view text);
+
+/// Like `printable`, but keeps line feeds.
+std::string printable_lines(std::string_view text);
 
 /// Parses the whole text as a number. Returns nothing if `text` is not a
 /// number.

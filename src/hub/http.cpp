@@ -64,7 +64,7 @@ std::size_t on_header(char* data, std::size_t, std::size_t size, void* user) {
     }
     auto& headers = transfer.response.headers;
     headers[accelerate::lower(accelerate::trim(line.substr(0, colon)))] =
-        accelerate::trim(line.substr(colon + 1));
+        accelerate::printable(accelerate::trim(line.substr(colon + 1)));
     if (headers.size() > kMaxHeaders) {
       throw FormatError(str_cat(
           transfer.response.url, " sent more than ", kMaxHeaders, " headers"));

@@ -47,7 +47,9 @@ std::string progress_line(
 }
 
 void warn(const std::string& text) {
-  std::fputs(str_cat("warning: ", text, "\n").c_str(), stderr);
+  std::fputs(
+      str_cat("warning: ", accelerate::printable_lines(text), "\n").c_str(),
+      stderr);
 }
 
 Progress::Progress(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/failure_json.h"
 
+#include "base/text.h"
+
 namespace accelerate {
 
 Json failure_to_json(const Failure& failure) {
@@ -33,7 +35,8 @@ Json failure_to_json(const Failure& failure) {
 Failure failure_from_json(const Json& json) {
   Failure failure;
   failure.rank = json.at("rank").as_integer();
-  failure.hostname = json.at("hostname").as_string();
+  // Names are parts of lines of the report.
+  failure.hostname = printable(json.at("hostname").as_string());
   failure.pid = static_cast<pid_t>(json.at("pid").as_integer());
   failure.exit_code = static_cast<int>(json.at("exit_code").as_integer());
   failure.signal = static_cast<int>(json.at("signal").as_integer());
@@ -57,7 +60,7 @@ Failure failure_from_json(const Json& json) {
   if (!json.at("oom_kill").is_null()) {
     failure.oom_kill = json.at("oom_kill").as_bool();
   }
-  failure.log_path = json.at("log_path").as_string();
+  failure.log_path = printable(json.at("log_path").as_string());
   failure.interrupt = static_cast<int>(json.at("interrupt").as_integer());
   failure.disconnected_machine = json.at("disconnected_machine").as_string();
   return failure;

@@ -329,7 +329,7 @@ class Output::Impl {
     }
     for (const std::string& text : announcements) {
       for (const std::string& line : split(text, '\n')) {
-        screen(true).line(line);
+        screen(true).line(printable(line));
       }
     }
     if (drain) {

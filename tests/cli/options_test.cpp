@@ -55,6 +55,33 @@ TEST_F(Options, RoleSetsRoleName) {
   EXPECT_TRUE(has(result.out, "role=trainer\n")) << result.out;
 }
 
+// Names of files and programs, and text from other machines.
+TEST_F(Options, NoMessageContainsControlCharacters) {
+  const std::string name = R"($(printf 'x\033]0;title\007\302\2332J'))";
+
+  for (const std::string& command :
+       {"launch ./" + name,
+        "launch --config_file " + name + " true",
+        "explain " + name,
+        "checkpoint verify " + name,
+        "help " + name}) {
+    const auto result = run("accelerate " + command);
+
+    EXPECT_TRUE(has(result.out + result.err, "\\x1b]0;title\\x07\\xc2\\x9b2J"))
+        << command << "\n"
+        << result.out << result.err;
+    EXPECT_FALSE(has(result.out + result.err, "\x1b")) << command;
+    EXPECT_FALSE(has(result.out + result.err, "\xc2\x9b")) << command;
+  }
+}
+
+TEST_F(Options, WorkersKeepTheirColors) {
+  const auto result =
+      run(R"(accelerate launch --cpu sh -c "printf '\033[31mred\033[0m\n'")");
+
+  EXPECT_EQ(result.out, "\x1b[31mred\x1b[0m\n");
+}
+
 TEST_F(Options, TeeSelectsTheStreamsToWrite) {
   const auto files = [&](const std::string& tee) {
     return run("accelerate launch -q --cpu --log_dir $HOME/" + tee + " --tee " +

@@ -231,6 +231,12 @@ INSTANTIATE_TEST_SUITE_P(
                 {{"headers", Json::object({{"x-repo-commit", "abc"}})}}),
             "returned a different commit: abc"},
         BadResponse{
+            "HeaderWithControlCharacters",
+            Json::object(
+                {{"headers",
+                  Json::object({{"x-repo-commit", "abc\x1b[2J\u009b"}})}}),
+            "returned a different commit: abc\\x1b[2J\\x9b"},
+        BadResponse{
             "NoETag",
             Json::object({{"headers", Json::object({{"etag", {}}})}}),
             "returned no ETag"},

@@ -43,6 +43,20 @@ TEST(Text, ShowsControlCharacters) {
   EXPECT_EQ(printable("a\x1b[31m\n"), "a\\x1b[31m\\x0a");
 }
 
+// Some terminals obey the 8-bit control characters, too.
+TEST(Text, ShowsControlCharactersOf8Bits) {
+  EXPECT_EQ(printable("a\xc2\x9b\x33\x31mb"), "a\\xc2\\x9b31mb");
+  EXPECT_EQ(printable("a\x9b\x33\x31mb"), "a\\x9b31mb");
+  EXPECT_EQ(printable("caf\xc3"), "caf\\xc3");
+  EXPECT_EQ(printable("caf\u00e9 \u4e16\t\u00a0"), "caf\u00e9 \u4e16\t\u00a0");
+}
+
+TEST(Text, EscapesEachLine) {
+  EXPECT_EQ(printable_lines("a\x1b[2J\nb\r\n\nc"), "a\\x1b[2J\nb\\x0d\n\nc");
+  EXPECT_EQ(printable_lines("\n"), "\n");
+  EXPECT_EQ(printable_lines(""), "");
+}
+
 TEST(Utf8, FindsTheFirstBadByte) {
   EXPECT_EQ(find_invalid_utf8("é€😀"), std::string_view::npos);
   EXPECT_EQ(find_invalid_utf8("a\xc0\x80"), 1U);         // Overlong.

@@ -96,5 +96,17 @@ TEST(FailureJson, IsReadBackUnchanged) {
   EXPECT_EQ(failure_to_json(parsed), failure_to_json(failure));
 }
 
+// The names are parts of lines; a name must not begin a line of its own.
+TEST(FailureJson, EscapesTheNamesFromAnotherMachine) {
+  Failure failure;
+  failure.hostname = "a\nerror: \x1b[2J";
+  failure.log_path = "/logs\r/rank_0.log";
+
+  const Failure parsed = failure_from_json(failure_to_json(failure));
+
+  EXPECT_EQ(parsed.hostname, "a\\x0aerror: \\x1b[2J");
+  EXPECT_EQ(parsed.log_path, "/logs\\x0d/rank_0.log");
+}
+
 }  // namespace
 }  // namespace accelerate

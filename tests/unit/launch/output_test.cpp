@@ -135,6 +135,22 @@ TEST_F(OutputTest, PrintsAnnouncementsOnTheirOwnLine) {
   EXPECT_EQ(written(), "half\nnote\nhalf\n");
 }
 
+// An announcement may contain text from another machine. What a worker prints
+// is the user's own choice.
+TEST_F(OutputTest, EscapesAnnouncementsButNotTheOutputOfWorkers) {
+  start_with_files(2);
+
+  print(0, "\x1b[32mgreen\x1b[0m\n");
+  output_->announce("rank 0:\n  \x1b]0;title\x07 status");
+  output_->flush();
+  print(1, "\x1b[31mred\x1b[0m\n");
+
+  EXPECT_EQ(
+      written(),
+      "\x1b[32mgreen\x1b[0m\nrank 0:\n  \\x1b]0;title\\x07 status\n[1] "
+      "\x1b[31mred\x1b[0m\n");
+}
+
 TEST_F(OutputTest, KeepsTheLastLines) {
   start_with_files(2);
   for (int i = 0; i < 100; ++i) {

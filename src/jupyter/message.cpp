@@ -79,7 +79,8 @@ std::optional<Message> decode(const Frames& frames, const std::string& key) {
         Json::parse(parts[0]),
         Json::parse(parts[1]),
         Json::parse(parts[2]),
-        Json::parse(parts[3])};
+        Json::parse(parts[3]),
+        delimiter[1]};
   } catch (const Error&) {
     return std::nullopt;
   }

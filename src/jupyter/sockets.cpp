@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cerrno>
+#include <deque>
 #include <iostream>
+#include <unordered_set>
 
 #include <zmq.h>
 
@@ -21,7 +23,8 @@ std::size_t index_of(Channel channel) {
   return static_cast<std::size_t>(channel);
 }
 
-// Reads all frames of the next message; empty when there is none.
+// Reads all frames of the next message, but keeps at most `kMaxFrames` + 1 of
+// them; empty when there is none.
 Frames read_frames(void* socket) {
   Frames frames;
   int more = 1;
@@ -32,8 +35,10 @@ Frames read_frames(void* socket) {
       zmq_msg_close(&part);
       return {};
     }
-    frames.emplace_back(
-        static_cast<const char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
+    if (frames.size() <= kMaxFrames) {
+      frames.emplace_back(
+          static_cast<const char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
+    }
     more = zmq_msg_more(&part);
     zmq_msg_close(&part);
   }
@@ -51,6 +56,29 @@ void write_frames(void* socket, const Frames& frames) {
     }
   }
 }
+
+// The signatures of the last messages. Every message has an ID of its own, so a
+// signature that was seen before belongs to a message that was sent again.
+class SeenSignatures {
+ public:
+  // False: the signature was seen before.
+  bool add(const std::string& signature) {
+    constexpr std::size_t kKept = 65536;
+    if (!known_.insert(signature).second) {
+      return false;
+    }
+    in_order_.push_back(signature);
+    if (in_order_.size() > kKept) {
+      known_.erase(in_order_.front());
+      in_order_.pop_front();
+    }
+    return true;
+  }
+
+ private:
+  std::unordered_set<std::string> known_;
+  std::deque<std::string> in_order_;
+};
 
 }  // namespace
 
@@ -103,6 +131,20 @@ class Sockets::Impl {
     zmq_ctx_term(context_);
   }
 
+  // Why a message must be dropped; empty if it can be handled.
+  std::string problem_of(
+      const Frames& frames, const std::optional<Message>& message) {
+    if (frames.size() > kMaxFrames) {
+      return str_cat("has more than ", kMaxFrames, " frames");
+    }
+    if (!message) {
+      return "is not signed with this kernel's key";
+    }
+    // Without a key there are no signatures.
+    const bool is_new = key.empty() || seen_.add(message->signature);
+    return is_new ? "" : "was sent before";
+  }
+
   std::string key;
   std::array<void*, kChannels> sockets{};
 
@@ -111,6 +153,8 @@ class Sockets::Impl {
     // Gives the kernel one second to send its last reply.
     const int linger = 1000;
     zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_setsockopt(
+        socket, ZMQ_MAXMSGSIZE, &kMaxFrameBytes, sizeof kMaxFrameBytes);
     const int no_limit = 0;  // So that no output of a fast cell is dropped.
     zmq_setsockopt(socket, ZMQ_SNDHWM, &no_limit, sizeof no_limit);
     const std::string address = str_cat(
@@ -127,6 +171,7 @@ class Sockets::Impl {
   }
 
   void* context_;
+  SeenSignatures seen_;
 };
 
 Sockets::Sockets(const Connection& connection)
@@ -139,16 +184,18 @@ void* Sockets::handle(Channel channel) const {
 }
 
 std::optional<Message> Sockets::receive(Channel channel) {
-  const Frames frames = read_frames(handle(channel));
-  if (frames.empty()) {
-    return std::nullopt;
+  while (true) {
+    const Frames frames = read_frames(handle(channel));
+    if (frames.empty()) {
+      return std::nullopt;
+    }
+    auto message = decode(frames, impl_->key);
+    const std::string problem = impl_->problem_of(frames, message);
+    if (problem.empty()) {
+      return message;
+    }
+    std::cerr << str_cat("warning: dropped a message that ", problem, "\n");
   }
-  auto message = decode(frames, impl_->key);
-  if (!message) {
-    std::cerr << "warning: dropped a message that is not signed with this "
-                 "kernel's key\n";
-  }
-  return message;
 }
 
 void Sockets::send(Channel channel, const Message& message) {

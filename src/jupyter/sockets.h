@@ -2,6 +2,7 @@
 // The five sockets of a Jupyter kernel.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -27,6 +28,12 @@ struct Connection {
 /// if the file is malformed.
 Connection read_connection(const std::filesystem::path& path);
 
+/// The maximum size of a frame from a client, and the maximum number of frames
+/// of a message. Larger frames end the connection of their sender before memory
+/// is allocated for them.
+constexpr std::int64_t kMaxFrameBytes = std::int64_t{64} << 20;
+constexpr std::size_t kMaxFrames = 32;
+
 enum class Channel { shell, control, input, heartbeat, iopub };
 
 /// Owns the five sockets of a kernel. Not thread-safe.
@@ -41,8 +48,9 @@ class Sockets {
   /// The ZeroMQ socket, for `zmq_poll`.
   void* handle(Channel channel) const;
   /// Returns the next message on `channel`, or nothing if no message has
-  /// arrived. Does not wait. Drops a message with a wrong signature and prints
-  /// a warning to stderr.
+  /// arrived. Does not wait. Drops a message with a wrong signature or too many
+  /// frames, and a message that was received before, and prints a warning to
+  /// stderr.
   std::optional<Message> receive(Channel channel);
   void send(Channel channel, const Message& message);
   /// Sends a received heartbeat back to the client.

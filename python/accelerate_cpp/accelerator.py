@@ -3,15 +3,16 @@
 
 import contextlib
 import os
-import pickle
 from typing import Any, Callable, Optional, Union
 
 import torch
 
-from . import _checkpoints, _kwargs, _nests, errors, graph, modules, operations, optimizers
+from . import _checkpoints, _kwargs, _nests, _objects, errors, graph, modules, operations, optimizers
 from . import data_loader as loaders
 from ._native import core as _core
 from .state import DistributedType, PartialState
+
+_metrics = _objects.Exchange("gather_for_metrics")
 
 _HANDLERS = {
     _kwargs.DistributedDataParallelKwargs: "ddp_kwargs",
@@ -298,8 +299,7 @@ class Accelerator:
         tensors = _nests.tensors_of(input_data)
         if tensors and not use_gather_object:
             return _nests.with_tensors(input_data, self._core.gather_for_metrics(tensors))
-        parts = self._core.gather_objects_for_metrics([pickle.dumps(item) for item in input_data])
-        return [pickle.loads(part) for part in parts]
+        return _metrics.unpack(self._core.gather_objects_for_metrics(_metrics.pack(input_data)))
 
     def reduce(self, tensor: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
         return operations.reduce(tensor, reduction, scale, group=self._core.state.group)

@@ -11,7 +11,7 @@ from typing import Any, Optional
 import torch
 from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
 
-from . import _nests, errors
+from . import _nests, _objects, errors
 from ._native import core as _core
 
 _COPIED_OPTIONS = (
@@ -27,6 +27,8 @@ _COPIED_OPTIONS = (
     "pin_memory_device",
     "in_order",
 )
+
+_sampler_order = _objects.Exchange("the order of a sampler")
 
 
 def _copied_options(loader) -> dict:
@@ -89,10 +91,8 @@ class _SamplingOrder:
 
 
 def _broadcast_from_first(values, group):
-    import pickle
-
-    (data,) = group.broadcast_object_list([pickle.dumps(values)], 0)
-    return pickle.loads(data)
+    parts = group.broadcast_object_list(_sampler_order.pack([values]), 0)
+    return _sampler_order.unpack(parts, 0)[0]
 
 
 class _IndexBatches:
@@ -248,18 +248,11 @@ class _Reader:
 
     def describe(self, batch):
         """Serializes a batch without the data of its tensors."""
-        import base64
-        import pickle
-
         skeleton = _nests.map_tensors(lambda tensor: _TensorShape(tensor.dtype, tuple(tensor.shape)), batch)
-        return base64.b64encode(pickle.dumps(skeleton)).decode()
+        return _objects.seal_text("batch", skeleton)
 
     def build(self, description):
-        import base64
-        import pickle
-
-        skeleton = pickle.loads(base64.b64decode(description))
-        return _fill(skeleton)
+        return _fill(_objects.open_text("batch", description))
 
 
 class _TensorShape:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives on nests (tensors in lists, tuples, dicts and similar objects), and on Python objects."""
 
-import pickle
 from typing import Any, Optional
 
 import torch
 
-from . import _nests
+from . import _nests, _objects
 from ._nests import send_to_device
 from .state import PartialState
 
@@ -23,6 +22,9 @@ __all__ = [
     "send_to_device",
     "slice_tensors",
 ]
+
+_gathered = _objects.Exchange("gather_object")
+_broadcast = _objects.Exchange("broadcast_object_list")
 
 
 def _world(group):
@@ -41,8 +43,7 @@ def gather(tensor: Any, *, group=None) -> Any:
 
 def gather_object(object: list, *, group=None) -> list:
     """Concatenates the lists from all processes; the elements can be any picklable objects."""
-    parts = _world(group).gather_object([pickle.dumps(item) for item in object])
-    return [pickle.loads(part) for part in parts]
+    return _gathered.unpack(_world(group).gather_object(_gathered.pack(object)))
 
 
 def broadcast(tensor: Any, from_process: int = 0, *, group=None) -> Any:
@@ -53,8 +54,8 @@ def broadcast(tensor: Any, from_process: int = 0, *, group=None) -> Any:
 
 def broadcast_object_list(object_list: list, from_process: int = 0, *, group=None) -> list:
     """Overwrites a list with the list from one process."""
-    parts = _world(group).broadcast_object_list([pickle.dumps(item) for item in object_list], from_process)
-    object_list[:] = [pickle.loads(part) for part in parts]
+    parts = _world(group).broadcast_object_list(_broadcast.pack(object_list), from_process)
+    object_list[:] = _broadcast.unpack(parts, from_process)
     return object_list
 
 

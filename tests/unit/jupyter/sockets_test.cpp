@@ -22,15 +22,7 @@ int free_port() {
 class SocketsTest : public testing::Test {
  protected:
   SocketsTest()
-      : connection_{
-            "tcp",
-            "127.0.0.1",
-            "key",
-            free_port(),
-            free_port(),
-            free_port(),
-            free_port(),
-            free_port()},
+      : connection_{"tcp", "127.0.0.1", "key", free_port(), free_port(), free_port(), free_port(), free_port()},
         sockets_(connection_),
         context_(zmq_ctx_new()),
         client_(zmq_socket(context_, ZMQ_DEALER)) {

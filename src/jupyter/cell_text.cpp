@@ -40,9 +40,9 @@ class Scanner {
       skip_to("\n", false);
     } else if (starts("/*")) {
       skip_to("*/", true);
-    } else if (starts("R\"") && !follows_name()) {
+    } else if (starts("R\"") && may_begin_literal()) {
       skip_raw_string();
-    } else if (c == '"' || (c == '\'' && !follows_name())) {
+    } else if (c == '"' || (c == '\'' && may_begin_literal())) {
       skip_quoted(c);
     } else if (c == '#' && begins_line()) {
       skip_directive();
@@ -51,13 +51,21 @@ class Scanner {
     }
   }
 
-  // Whether a letter, digit or underscore precedes `at_`. The quote in `1'000`
-  // then does not start a character literal, and `R"` in `nameR"` does not
-  // start a raw string.
-  bool follows_name() const {
-    const char before = at_ > 0 ? text_[at_ - 1] : ' ';
-    return std::isalnum(static_cast<unsigned char>(before)) != 0 ||
-           before == '_';
+  // Whether the text before `at_` is no name or number, except the prefix of a
+  // literal. The quote in `1'000` then does not start a character literal, and
+  // `R"` in `nameR"` does not start a raw string, but `LR"` does.
+  bool may_begin_literal() const {
+    std::size_t begin = at_;
+    while (begin > 0 && is_in_name(text_[begin - 1])) {
+      --begin;
+    }
+    const std::string_view before = text_.substr(begin, at_ - begin);
+    return before.empty() || before == "L" || before == "u" || before == "U" ||
+           before == "u8";
+  }
+
+  static bool is_in_name(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
   }
 
   bool begins_line() const {

@@ -35,6 +35,18 @@ INSTANTIATE_TEST_SUITE_P(
         CompletenessCase{"Separator", "1'000 + 2'0", Completeness::complete},
         CompletenessCase{"RawString", "R\"(\"{)\"", Completeness::complete},
         CompletenessCase{
+            "WideRawString", "LR\"(\"{)\"", Completeness::complete},
+        CompletenessCase{
+            "Utf8RawString", "f(u8R\"x({)\"{)x\")", Completeness::complete},
+        CompletenessCase{
+            "OpenWideRawString", "UR\"(\"", Completeness::incomplete},
+        CompletenessCase{
+            "WideCharacters",
+            "L'{' + u'{' + U'{' + u8'{'",
+            Completeness::complete},
+        CompletenessCase{
+            "NameBeforeQuote", "0xfU'1 {", Completeness::incomplete},
+        CompletenessCase{
             "OpenRawString", "R\"x( )\"", Completeness::incomplete},
         CompletenessCase{"Macro", "#define A {\n1", Completeness::complete},
         CompletenessCase{"ExtraBracket", "f())", Completeness::invalid}),

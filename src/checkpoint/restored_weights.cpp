@@ -44,7 +44,7 @@ RestoredWeights::RestoredWeights(
         " in this run"));
   }
   for (std::size_t m = 0; m < models.size(); ++m) {
-    if (is_saved_[m]) {
+    if (has_file_[m] || m < saved) {
       check_model(m, models[m]);
     }
   }
@@ -58,8 +58,8 @@ void RestoredWeights::take(
     const auto& saved =
         loaded.ranges.contains(key) ? loaded.ranges : loaded.weights;
     const auto found = saved.find(key);
-    is_saved_.push_back(found != saved.end());
-    if (is_saved_.back()) {
+    has_file_.push_back(found != saved.end());
+    if (has_file_.back()) {
       weights_[m] = found->second;
     }
     if (rank_state != nullptr) {
@@ -146,6 +146,10 @@ void RestoredWeights::check_missing(const Weight& weight) {
     return;
   }
   const auto& [model, name] = weight;
+  if (!has_file_[model]) {
+    add_missing_file(model);
+    return;
+  }
   problems_.push_back(str_cat(
       numbered("model", model),
       kept_out ? ": a hook removed `" : ": the checkpoint has no weight `",
@@ -153,6 +157,19 @@ void RestoredWeights::check_missing(const Weight& weight) {
       kept_out
           ? "` from the checkpoint, and this run has no load hook to restore it"
           : "`"));
+}
+
+// Once per model, not once per weight.
+void RestoredWeights::add_missing_file(const std::size_t model) {
+  const std::string label = numbered("model", model);
+  const std::string text = str_cat(
+      label,
+      ": the checkpoint counts this model, but has no file `",
+      label,
+      ".safetensors`");
+  if (problems_.empty() || problems_.back() != text) {
+    problems_.push_back(text);
+  }
 }
 
 void RestoredWeights::apply() const {

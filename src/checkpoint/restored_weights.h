@@ -55,9 +55,10 @@ class RestoredWeights {
       const at::Tensor& here,
       const at::Tensor& saved);
   void check_missing(const Weight& weight);
+  void add_missing_file(std::size_t model);
 
-  /// For each model: whether the checkpoint contains the model.
-  std::vector<bool> is_saved_;
+  /// For each model: whether the checkpoint has a file for its weights.
+  std::vector<bool> has_file_;
   /// For each model: the saved weights that no weight of the model has matched
   /// yet.
   std::vector<TensorMap> weights_;

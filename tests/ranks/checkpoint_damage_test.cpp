@@ -8,6 +8,7 @@
 #include "accelerate/error.h"
 #include "checkpoint_directory/checkpoints.h"
 #include "checkpoint_directory/checksum.h"
+#include "checkpoint_directory/manifest.h"
 #include "support/message_of.h"
 #include "support/single_process_run.h"
 #include "support/temporary_directory.h"
@@ -83,6 +84,30 @@ TEST(Damage, AMissingFileIsReported) {
     expect_refused(checkpoint, name);
     fs::rename(folder.path() / "aside", checkpoint / name);
   }
+}
+
+/// Makes the manifest of a checkpoint no longer list `file`, and removes it.
+void remove_file_from(const fs::path& checkpoint, const std::string& file) {
+  Manifest manifest = read_manifest(checkpoint);
+  ASSERT_EQ(manifest.files.erase(file), 1U);
+  std::ofstream(checkpoint / kManifestFile) << manifest.to_json();
+  fs::remove(checkpoint / file);
+}
+
+TEST(Damage, AMissingModelThatNoManifestListsIsReported) {
+  const TemporaryDirectory folder;
+  const fs::path checkpoint = save_one_checkpoint(folder.path());
+  remove_file_from(checkpoint, "model.safetensors");
+  constexpr const char* kText =
+      "model: the checkpoint counts this model, but has no file "
+      "`model.safetensors`";
+
+  expect_refused(checkpoint, kText);
+
+  SingleProcessRun run(folder.path());
+  EXPECT_THAT(
+      run.accelerator.load_state(checkpoint, {.strict = false}).left_out,
+      testing::ElementsAre(kText));
 }
 
 TEST(Damage, FilesOfAnotherCheckpointAreReported) {

@@ -14,6 +14,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "jupyter/cell_output.h"
 #include "jupyter/cell_text.h"
 #include "jupyter/completion.h"
 #include "jupyter/interpreter_process.h"
@@ -48,7 +49,9 @@ bool bool_field(
 // An output stream of the interpreter, forwarded as it arrives.
 struct Stream {
   std::string name;
-  std::string rest;  // An incomplete character or escape code.
+  CellOutput output = {};
+  // The output that shows the stream's progress bar; empty without a bar.
+  std::string display = {};
 };
 
 }  // namespace
@@ -293,16 +296,46 @@ class Kernel::Impl {
       if (n <= 0) {
         return;
       }
-      const std::string text = replace_clear_line(
-          valid_utf8(
-              stream.rest +
-                  std::string(buffer.data(), static_cast<std::size_t>(n)),
-              stream.rest),
-          stream.rest);
-      if (!text.empty() && !silent_) {
-        publish(
-            "stream", Json::object({{"name", stream.name}, {"text", text}}));
+      show(
+          stream.output.add({buffer.data(), static_cast<std::size_t>(n)}),
+          stream);
+    }
+  }
+
+  void show(const std::vector<OutputPiece>& pieces, Stream& stream) {
+    for (const OutputPiece& piece : pieces) {
+      switch (piece.kind) {
+        case OutputPiece::Kind::text:
+          publish_output(
+              "stream",
+              Json::object({{"name", stream.name}, {"text", piece.text}}));
+          break;
+        case OutputPiece::Kind::bar:
+          show_bar(piece.text, stream);
+          break;
+        case OutputPiece::Kind::bar_end:
+          stream.display.clear();
+          break;
       }
+    }
+  }
+
+  void show_bar(const std::string& state, Stream& stream) {
+    const bool is_new = stream.display.empty();
+    if (is_new) {
+      stream.display = make_id();
+    }
+    publish_output(
+        is_new ? "display_data" : "update_display_data",
+        Json::object(
+            {{"data", Json::object({{"text/plain", state}})},
+             {"metadata", Json::object()},
+             {"transient", Json::object({{"display_id", stream.display}})}}));
+  }
+
+  void publish_output(const std::string& type, Json content) {
+    if (!silent_) {
+      publish(type, std::move(content));
     }
   }
 
@@ -360,6 +393,10 @@ class Kernel::Impl {
   }
 
   void finish(Json content) {
+    for (Stream* stream : {&output_, &errors_}) {
+      show(stream->output.finish(), *stream);
+      stream->display.clear();
+    }
     running_ = false;
     kill_at_.reset();
     reply(Channel::shell, parent_, std::move(content));
@@ -399,8 +436,8 @@ class Kernel::Impl {
   InterpreterSetup setup_;
   std::string session_;
   std::unique_ptr<InterpreterProcess> interpreter_;
-  Stream output_{"stdout", ""};
-  Stream errors_{"stderr", ""};
+  Stream output_{"stdout"};
+  Stream errors_{"stderr"};
 
   Message parent_;  // The request that is being handled.
   bool ended_ = false;

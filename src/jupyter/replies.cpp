@@ -165,21 +165,4 @@ std::string valid_utf8(const std::string& text, std::string& rest) {
   }
 }
 
-std::string replace_clear_line(std::string text, std::string& rest) {
-  // As wide as the terminal of the workers.
-  static const std::string blanks =
-      "\r" + std::string(kTerminalColumns, ' ') + "\r";
-  for (auto at = text.find(kClearLine); at != std::string::npos;
-       at = text.find(kClearLine, at + blanks.size())) {
-    text.replace(at, kClearLine.size(), blanks);
-  }
-  for (std::size_t n = kClearLine.size() - 1; n > 1 && rest.empty(); --n) {
-    if (text.ends_with(kClearLine.substr(0, n))) {
-      rest = text.substr(text.size() - n);
-      text.resize(text.size() - n);
-    }
-  }
-  return text;
-}
-
 }  // namespace accelerate::jupyter

@@ -34,10 +34,4 @@ CellError interpreter_died(const std::string& exit_status, bool interrupted);
 /// Moves an incomplete character at the end of `text` to `rest`.
 std::string valid_utf8(const std::string& text, std::string& rest);
 
-/// In `text`, replaces each escape code that clears a line with spaces that
-/// overwrite the line. This is necessary because the output area of a cell
-/// supports carriage returns, but not this escape code. Moves an incomplete
-/// escape code at the end of `text` to `rest` if `rest` is empty.
-std::string replace_clear_line(std::string text, std::string& rest);
-
 }  // namespace accelerate::jupyter

@@ -19,10 +19,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kTerminalInterval{100};
 constexpr std::chrono::milliseconds kLogInterval{5000};
 
-// The output of a C++ notebook cell can redraw a line, like a terminal.
-bool can_redraw() {
-  return ::isatty(STDERR_FILENO) != 0 ||
-         ::dlsym(RTLD_DEFAULT, kNotebookLaunchSymbol) != nullptr;
+bool is_in_notebook() {
+  return ::dlsym(RTLD_DEFAULT, kNotebookLaunchSymbol) != nullptr;
 }
 
 bool is_shown_here() {
@@ -37,8 +35,11 @@ class tqdm::Impl {
   Impl(std::optional<std::int64_t> total, TqdmOptions options)
       : options_(std::move(options)),
         stream_(options_.stream != nullptr ? options_.stream : &std::cerr),
+        notebook_(options_.stream == nullptr && is_in_notebook()),
+        // The output of a cell can redraw a line, like a terminal.
         terminal_(options_.terminal.value_or(
-            options_.stream == nullptr && can_redraw())),
+            options_.stream == nullptr &&
+            (notebook_ || ::isatty(STDERR_FILENO) != 0))),
         interval_(options_.interval.value_or(
             terminal_ ? kTerminalInterval : kLogInterval)),
         start_(now()),
@@ -77,7 +78,7 @@ class tqdm::Impl {
         *stream_ << "\n" << std::flush;
       }
     } else if (terminal_) {
-      *stream_ << "\r\x1b[K" << std::flush;
+      *stream_ << drawn("") << std::flush;
     }
   }
 
@@ -100,11 +101,17 @@ class tqdm::Impl {
     last_draw_ = now();
     progress_.elapsed = last_draw_ - start_;
     const std::string line = progress_line(progress_);
-    *stream_ << (terminal_ ? "\r\x1b[K" + line : line + "\n") << std::flush;
+    *stream_ << (terminal_ ? drawn(line) : line + "\n") << std::flush;
+  }
+
+  std::string drawn(const std::string& line) const {
+    return notebook_ ? kNotebookBarBegin + line + kNotebookBarEnd
+                     : "\r\x1b[K" + line;
   }
 
   TqdmOptions options_;
   std::ostream* stream_;
+  bool notebook_;
   bool terminal_;
   std::chrono::milliseconds interval_;
   Clock::time_point start_;

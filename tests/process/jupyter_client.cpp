@@ -168,6 +168,11 @@ void JupyterClient::take_published(const Message& message) {
     (content.at("name").as_string() == "stdout" ? result_.output
                                                 : result_.errors) +=
         content.at("text").as_string();
+  } else if (
+      message.type() == "display_data" ||
+      message.type() == "update_display_data") {
+    result_.displays.push_back(content);
+    result_.displays.back()["type"] = message.type();
   } else if (message.type() == "error") {
     result_.error = content;
   } else if (message.type() == "status") {

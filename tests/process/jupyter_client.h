@@ -21,6 +21,9 @@ struct CellResult {
   Json reply;
   std::string output;
   std::string errors;
+  /// The contents of `display_data` and `update_display_data` messages, with
+  /// their types as `type`.
+  std::vector<Json> displays;
   /// The content of the `error` message; null if there was none.
   Json error;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the kernel for C++ notebooks through a client. Most tests use plain
 // C++; the last ones need a precompiled header, which takes half a minute.
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <thread>
@@ -40,6 +41,10 @@ std::string field(const CellResult& result, const char* name) {
 
 std::string traceback(const CellResult& result) {
   return result.error.is_null() ? "" : result.error.at("traceback").dump();
+}
+
+std::string text_of(const Json& display) {
+  return display.at("data").at("text/plain").as_string();
 }
 
 TEST_F(Jupyter, ReportsKernelInfo) {
@@ -332,24 +337,59 @@ TEST_F(Jupyter, TrainsOnWorkersThatRepeatTheCells) {
   }
 }
 
-TEST_F(Jupyter, RedrawsProgressBarsInTheCell) {
+// A client starts a new output whenever the stream changes, so a bar that is
+// text would continue in a new line after each `std::cout`.
+TEST_F(Jupyter, ShowsAProgressBarAsOneOutputThatChanges) {
   JupyterClient client({});
+  const std::string loop =
+      "  accelerate::tqdm bar(4, {.interval = std::chrono::milliseconds(0)});\n"
+      "  for (int epoch = 0; epoch < 2; ++epoch) {\n"
+      "    bar.update(2);\n"
+      "    std::cout << \"epoch \" << epoch << std::endl;\n"
+      "  }\n";
 
   // A bar of the first worker, and a bar of the cell itself.
-  for (const char* code :
+  for (const std::string& code :
        {"accelerate::notebook_launcher([] {\n"
         "  accelerate::PartialState state;\n"
-        "  accelerate::tqdm bar(2);\n"
-        "  bar.update(2);\n"
-        "}, {.num_processes = 2});",
-        "{ accelerate::tqdm bar(2); bar.update(2); }"}) {
+        "  if (state.process_index() > 0) { return; }\n" +
+            loop + "}, {.num_processes = 2});",
+        "{\n" + loop + "}"}) {
     const CellResult result = client.run(code);
 
-    EXPECT_EQ(status(result), "ok") << traceback(result) << result.errors;
-    EXPECT_THAT(result.errors, HasSubstr("0/2"));
-    EXPECT_THAT(result.errors, HasSubstr(" \r100%|"));
-    EXPECT_THAT(result.errors, testing::Not(HasSubstr("\x1b")));
+    ASSERT_EQ(status(result), "ok") << traceback(result) << result.errors;
+    EXPECT_EQ(result.output, "epoch 0\nepoch 1\n");
+    EXPECT_EQ(result.errors, "");
+    ASSERT_THAT(result.displays, testing::SizeIs(testing::Ge(3U)));
+    const Json& first = result.displays.front();
+    const Json& last = result.displays.back();
+    EXPECT_EQ(first.at("type").as_string(), "display_data");
+    EXPECT_THAT(text_of(first), HasSubstr("0/4"));
+    EXPECT_THAT(text_of(last), testing::StartsWith("100%|"));
+    for (std::size_t i = 1; i < result.displays.size(); ++i) {
+      EXPECT_EQ(
+          result.displays[i].at("type").as_string(), "update_display_data");
+      EXPECT_EQ(
+          result.displays[i].at("transient").at("display_id").as_string(),
+          first.at("transient").at("display_id").as_string());
+    }
   }
+}
+
+TEST_F(Jupyter, ShowsTwoProgressBarsAsTwoOutputs) {
+  JupyterClient client({});
+
+  const CellResult result = client.run(
+      "for (int i = 0; i < 2; ++i) {\n"
+      "  accelerate::tqdm bar(1);\n  bar.update(1);\n}");
+
+  EXPECT_EQ(
+      std::ranges::count_if(
+          result.displays,
+          [](const Json& display) {
+            return display.at("type").as_string() == "display_data";
+          }),
+      2);
 }
 
 TEST_F(Jupyter, AWorkerExceptionFailsTheCellAndNamesTheRank) {

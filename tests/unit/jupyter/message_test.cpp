@@ -92,22 +92,6 @@ TEST(ValidUtf8, ReplacesInvalidBytesAndKeepsAnIncompleteCharacter) {
   EXPECT_EQ(rest, "");
 }
 
-TEST(ReplaceClearLine, WritesSpacesOverTheLine) {
-  std::string rest;
-  const std::string blanks = "\r" + std::string(kTerminalColumns, ' ') + "\r";
-
-  EXPECT_EQ(
-      replace_clear_line("a\r\x1b[Kb\r\x1b[K", rest),
-      "a" + blanks + "b" + blanks);
-  EXPECT_EQ(rest, "");
-  EXPECT_EQ(replace_clear_line("50%\r", rest), "50%\r");
-  EXPECT_EQ(replace_clear_line("50%\r\x1b[", rest), "50%");
-  EXPECT_EQ(rest, "\r\x1b[");
-  const std::string next = std::exchange(rest, "") + "K60%";
-  EXPECT_EQ(replace_clear_line(next, rest), blanks + "60%");
-  EXPECT_EQ(rest, "");
-}
-
 TEST(Completions, AreNamesWithThePrefix) {
   EXPECT_EQ(
       parse_completions(

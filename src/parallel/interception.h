@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Acts on what operators do with particular tensors.
+//
+// The modules of a C++ model are typed members, so replacing a registered
+// module changes nothing that runs. Code that must act inside a user's module
+// therefore acts on the module's tensors.
+//
+//     class Count : public Interceptor {
+//       void intercept(InterceptedCall& call) override {
+//         ++calls;
+//         call.proceed();
+//       }
+//     };
+//     mark(module.weight, std::make_shared<Count>());
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+namespace accelerate {
+
+class InterceptedCall;
+
+/// What happens instead of an operator that gets a marked tensor. Derive a
+/// class for each kind of mark.
+///
+/// Thread safety: autograd may call operators on its own threads.
+class Interceptor {
+ public:
+  Interceptor() = default;
+  Interceptor(const Interceptor&) = delete;
+  Interceptor& operator=(const Interceptor&) = delete;
+  virtual ~Interceptor() = default;
+
+  /// Either calls `call.proceed()` or sets the results of the operator. Errors
+  /// that this function throws are thrown by the operator.
+  virtual void intercept(InterceptedCall& call) = 0;
+};
+
+/// One call of an operator, with at least one marked tensor among its
+/// arguments.
+class InterceptedCall {
+ public:
+  /// The name of the operator, such as `aten::batch_norm`.
+  virtual const std::string& name() const = 0;
+  /// The arguments, in the order of the operator's schema. Only until `proceed`
+  /// or `set_result`.
+  virtual c10::ArrayRef<c10::IValue> arguments() const = 0;
+  /// Runs the operator, or first the next interceptor if the arguments have
+  /// several marks.
+  virtual void proceed() = 0;
+  /// Replaces the operator by a result.
+  virtual void set_result(c10::IValue result) = 0;
+
+ protected:
+  ~InterceptedCall() = default;
+};
+
+/// Makes operators that get `tensor`, or a view of it, call `interceptor`.
+/// `tensor` keeps its values, its identity and its `.grad`, and its storage
+/// still uses the same memory. A tensor has at most one mark; a new mark
+/// replaces the old one.
+///
+/// The mark survives `set_data` and therefore `Module::to` and `torch::load`.
+/// Results of operators, except views, have no mark; neither have copies of a
+/// module.
+void mark(const at::Tensor& tensor, std::shared_ptr<Interceptor> interceptor);
+/// Removes the mark; does nothing to a tensor without a mark.
+void unmark(const at::Tensor& tensor);
+/// The interceptor of a marked tensor; null without a mark.
+Interceptor* interceptor_of(const at::Tensor& tensor);
+
+}  // namespace accelerate

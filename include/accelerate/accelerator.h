@@ -185,6 +185,23 @@ class ACCELERATE_API Accelerator {
       const std::vector<Tensor>& tensors,
       const std::vector<Tensor>& buffers);
 
+  /// Makes the batch norms in `model` use the mean and variance of the batches
+  /// of all processes in training, as one process with all rows would. Without
+  /// this, each process uses the statistics of its own rows. Running statistics
+  /// are then equal on all processes. Evaluation does not change. Corresponds
+  /// to `torch.nn.SyncBatchNorm.convert_sync_batchnorm` in Python; changes
+  /// `model` in place. A copy of `model` is not converted.
+  ///
+  /// Call it on every process, before or after `prepare`. Each forward pass of
+  /// a batch norm in training mode is then collective, and so is each backward
+  /// pass, even inside `no_sync`. Throws `ArgumentError` if a batch norm has
+  /// neither a weight nor running statistics. `backward` throws `StateError` if
+  /// a batch norm was used but could not be synchronized.
+  template <detail::ModelLike Model>
+  void convert_sync_batchnorm(Model& model) {
+    convert_batch_norms_of(detail::module_of(model));
+  }
+
   // Training -----------------------------------------------------------------
 
   /// Computes the gradients of `loss` and adds them to the accumulated
@@ -583,6 +600,7 @@ class ACCELERATE_API Accelerator {
   void check_prepared(const torch::nn::Module& model, const char* caller) const;
   friend class detail::GraphedFunction;
   detail::GraphedFunction make_graph(const GraphOptions& options);
+  void convert_batch_norms_of(torch::nn::Module& model);
   Region no_sync_of(const torch::nn::Module& model);
   Region train_locally();
   void forget_prepared();

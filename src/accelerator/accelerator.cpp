@@ -87,6 +87,10 @@ void Accelerator::prepare_model(
   impl_->set_up(model);
 }
 
+void Accelerator::convert_batch_norms_of(torch::nn::Module& model) {
+  impl_->training.batch_norms().convert(model);
+}
+
 void Accelerator::prepare_parameters(
     const std::vector<std::string>& names,
     const std::vector<Tensor>& tensors,
@@ -211,6 +215,14 @@ Region Accelerator::join_uneven_inputs(std::optional<bool> even_batches) {
         "without batches does not know which backward passes of the other "
         "processes synchronize gradients",
         "set `sync_each_batch` to false");
+  }
+  if (impl_->training.batch_norms().communicate()) {
+    throw UnsupportedError(
+        "`join_uneven_inputs` does not work with synchronized batch norm: a "
+        "process without batches has no forward pass that could take part in "
+        "those of the other processes",
+        "give every process the same number of batches, or do not call "
+        "`convert_sync_batchnorm`");
   }
   std::vector<std::pair<DataLoaderBase*, bool>> before;
   for (DataLoaderBase* loader : impl_->objects.loaders()) {

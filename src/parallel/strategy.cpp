@@ -67,6 +67,10 @@ class OneProcess : public ReplicatedStrategy {
 
   void join_backward(const std::vector<GradientPath*>& /*paths*/) override {}
 
+  std::shared_ptr<OperatorCollectives> operator_collectives() override {
+    return nullptr;
+  }
+
   std::string capture_obstacle() const override { return ""; }
 };
 
@@ -102,13 +106,36 @@ class DataParallel : public ReplicatedStrategy {
     });
     bool reduces = false;
     for (const Participant& participant : participants_) {
-      participant.path->begin(participant.sync, /*overlap=*/!reduces);
+      participant.path->begin(
+          participant.sync, /*overlap=*/!reduces && !collectives_);
       reduces = reduces || participant.sync == Sync::now ||
                 participant.sync == Sync::hidden;
     }
     if (reduces) {
       call_->begin();
     }
+    if (collectives_) {
+      collectives_->begin_backward(reduces ? call_ : nullptr);
+    }
+  }
+
+  void end_backward() override {
+    if (collectives_) {
+      try {
+        collectives_->end_backward();
+      } catch (...) {
+        ReplicatedStrategy::fail_backward();
+        throw;
+      }
+    }
+    ReplicatedStrategy::end_backward();
+  }
+
+  void fail_backward() noexcept override {
+    if (collectives_) {
+      collectives_->fail_backward();
+    }
+    ReplicatedStrategy::fail_backward();
   }
 
   void join_backward(const std::vector<GradientPath*>& paths) override {
@@ -125,6 +152,13 @@ class DataParallel : public ReplicatedStrategy {
     }
   }
 
+  std::shared_ptr<OperatorCollectives> operator_collectives() override {
+    if (!collectives_ && group_.size() > 1) {
+      collectives_ = std::make_shared<OperatorCollectives>(group_);
+    }
+    return collectives_;
+  }
+
   std::string capture_obstacle() const override {
     return str_cat(
         "gradients from ",
@@ -136,6 +170,7 @@ class DataParallel : public ReplicatedStrategy {
   Group group_;
   BucketOptions buckets_;
   std::shared_ptr<GroupCall> call_;
+  std::shared_ptr<OperatorCollectives> collectives_;
 };
 
 // A group of one rank with a backend for its device tests that backend.

@@ -21,6 +21,7 @@
 #include "accelerate/group.h"
 #include "parallel/bucket.h"
 #include "parallel/gradient_path.h"
+#include "parallel/operator_collectives.h"
 
 namespace accelerate {
 
@@ -67,7 +68,8 @@ class Strategy {
   virtual void begin_backward(std::vector<Participant> participants) = 0;
   /// Call when the backward pass has returned. When this function returns, the
   /// gradients of all participants with `Sync::now` are final. Collective if a
-  /// participant has `Sync::now` or `Sync::hidden`.
+  /// participant has `Sync::now` or `Sync::hidden`, and after the first call of
+  /// `operator_collectives`.
   ///
   /// Ends all paths even if one of them throws; then throws the first error.
   virtual void end_backward() = 0;
@@ -77,6 +79,11 @@ class Strategy {
   /// For a rank that has run out of batches: takes part in a backward pass of
   /// the other ranks with a zero contribution. Collective.
   virtual void join_backward(const std::vector<GradientPath*>& paths) = 0;
+
+  /// The collectives that operators start inside forward and backward passes;
+  /// null with one process. After the first call, which every rank must make,
+  /// gradients are reduced only at the end of a backward pass.
+  virtual std::shared_ptr<OperatorCollectives> operator_collectives() = 0;
 
   /// The part of `parameter` whose optimizer state this rank holds and that
   /// this rank's optimizer updates.

@@ -57,7 +57,8 @@ TrainingStep::TrainingStep(const Run& run, const Options& options)
       accumulation_(options.accumulation),
       gradients_(std::make_shared<GradientState>()),
       scaling_(run.precision.make_loss_scaling()),
-      joint_steps_(run.mesh) {
+      joint_steps_(run.mesh),
+      batch_norms_(run.strategy) {
 }
 
 // Settings stay: accumulation steps, triggers, open regions.
@@ -139,6 +140,7 @@ void TrainingStep::run_engine(
 
 void TrainingStep::finish_group(Sync sync) {
   const at::NoGradGuard guard;
+  batch_norms_.check_reached();
   scale_gradients(sync);
   if (scaling_->is_on()) {
     scaling_->finish(run_.objects.trained_parameters());

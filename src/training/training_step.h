@@ -20,6 +20,7 @@
 #include "training/loss_scaling.h"
 #include "training/mixed_precision.h"
 #include "training/prepared_objects.h"
+#include "training/sync_batch_norms.h"
 #include "training/sync_regions.h"
 
 namespace accelerate {
@@ -66,6 +67,8 @@ class TrainingStep {
   /// Ends the region without taking part in further steps.
   void stop_joining() { joint_steps_.end(); }
 
+  SyncBatchNorms& batch_norms() { return batch_norms_; }
+
   /// Returns what a prepared scheduler needs from this step.
   std::shared_ptr<SchedulerContext> make_scheduler_context() const;
 
@@ -110,6 +113,7 @@ class TrainingStep {
   std::shared_ptr<LossScaling> scaling_;
   SyncRegions regions_;
   JointSteps joint_steps_;
+  SyncBatchNorms batch_norms_;
   std::int64_t updates_ = 0;
   bool warned_incomplete_ = false;
 };

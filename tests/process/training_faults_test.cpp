@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/str_cat.h"
 #include "support/run_processes.h"
 
 namespace accelerate {
@@ -77,7 +78,8 @@ class TrainingFaults : public testing::TestWithParam<std::string> {
       int victim, const std::vector<ProcessResult>& results) {
     const std::string call =
         "(backward|broadcast|reduce|allocate|"
-        "gather_object|ALLREDUCE|BROADCAST) #[0-9]+";
+        "gather_object|ALLREDUCE|BROADCAST|"
+        "(backward of )?batch norm `norm` of 9 channels) #[0-9]+";
     for (const ProcessResult& result : results) {
       if (result.rank == victim) {
         continue;
@@ -113,6 +115,19 @@ TEST_P(TrainingFaults, KilledInBackward) {
   auto processes = start("stops_in_backward");
 
   expect_lost(1, kill_at(processes, 1, "in backward"));
+}
+
+// The other ranks wait in a batch norm, which needs the rows of all ranks.
+TEST_P(TrainingFaults, KilledBeforeASynchronizedBatchNorm) {
+  for (const char* direction : {"forward", "backward"}) {
+    auto processes = start(str_cat("stops_in_", direction), "batch_norm");
+
+    const auto results = kill_at(processes, 1, str_cat("in ", direction));
+
+    expect_lost(1, results);
+    EXPECT_THAT(
+        results[0].output, HasSubstr("batch norm `norm` of 9 channels"));
+  }
 }
 
 TEST_P(TrainingFaults, KilledInTheLoader) {
@@ -151,6 +166,24 @@ TEST_P(TrainingFaults, ExceptionInOneBackward) {
         "training: RankError: backward failed on another rank; rank " +
             std::to_string(rank) +
             " dropped the gradients of this step\nsecond: ok\n");
+  }
+}
+
+TEST_P(TrainingFaults, ExceptionBeforeTheBackwardOfASynchronizedBatchNorm) {
+  const auto results = run("throws_in_backward", "batch_norm");
+
+  EXPECT_EQ(
+      results[1].output,
+      "training: std::out_of_range: no such gradient\nsecond: ok\n");
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(
+        results[rank].output,
+        str_cat(
+            "training: RankError: backward failed on another rank; rank ",
+            rank,
+            " was at the backward of batch norm `norm` of 9 channels and "
+            "dropped "
+            "the gradients of this step\nsecond: ok\n"));
   }
 }
 

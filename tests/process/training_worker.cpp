@@ -83,10 +83,16 @@ struct Run {
 
 /// A model that can be interrupted.
 struct PausingImpl : torch::nn::Module {
-  PausingImpl() { net = register_module("net", make_net()); }
+  explicit PausingImpl(bool normalizes = false) {
+    net = register_module("net", make_net());
+    if (normalizes) {
+      norm = register_module("norm", torch::nn::BatchNorm1d(9));
+    }
+  }
   at::Tensor forward(const at::Tensor& rows) {
     in_forward();
-    at::Tensor hidden = torch::tanh(net->first(rows));
+    const at::Tensor first = net->first(rows);
+    at::Tensor hidden = torch::tanh(norm ? norm(first) : first);
     hidden.register_hook([this](const at::Tensor& gradient) {
       in_backward();
       return gradient;
@@ -94,10 +100,18 @@ struct PausingImpl : torch::nn::Module {
     return at::linear(torch::tanh(net->second(hidden)), net->tied);
   }
   Net net{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
   std::function<void()> in_forward = [] {};
   std::function<void()> in_backward = [] {};
 };
 TORCH_MODULE(Pausing);
+
+// With the argument `batch_norm`, the model has a synchronized batch norm.
+Pausing make_model(const Run& run, Accelerator& accelerator) {
+  Pausing model(run.arguments.at(0) == "batch_norm");
+  accelerator.convert_sync_batchnorm(model);
+  return model;
+}
 
 void train(Accelerator& accelerator, Pausing& model, int steps) {
   SGD optimizer(model->parameters(), 0.1);
@@ -140,7 +154,7 @@ std::function<void()> on_bad_step(
 
 void stops_in_forward(const Run& run) {
   Accelerator accelerator(run.options());
-  Pausing model;
+  Pausing model = make_model(run, accelerator);
   model->in_forward = on_bad_step(accelerator, [] {
     print_line("in forward");
     wait_for_line();
@@ -150,7 +164,7 @@ void stops_in_forward(const Run& run) {
 
 void stops_in_backward(const Run& run) {
   Accelerator accelerator(run.options());
-  Pausing model;
+  Pausing model = make_model(run, accelerator);
   model->in_backward = on_bad_step(accelerator, [] {
     print_line("in backward");
     wait_for_line();
@@ -200,7 +214,7 @@ void stops_in_loader(const Run& run) {
 // The program does not catch the exception, so the process exits.
 void throws_in_forward(const Run& run) {
   Accelerator accelerator(run.options());
-  Pausing model;
+  Pausing model = make_model(run, accelerator);
   model->in_forward = on_bad_step(
       accelerator, [] { throw std::out_of_range("no such token: 30522"); });
   train_and_report(accelerator, model);
@@ -208,7 +222,7 @@ void throws_in_forward(const Run& run) {
 
 void throws_in_backward(const Run& run) {
   Accelerator accelerator(run.options());
-  Pausing model;
+  Pausing model = make_model(run, accelerator);
   model->in_backward = on_bad_step(
       accelerator, [] { throw std::out_of_range("no such gradient"); });
   try {

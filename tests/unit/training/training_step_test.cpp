@@ -65,6 +65,9 @@ class ListingStrategy : public Strategy {
   }
   void fail_backward() noexcept override { calls.emplace_back("fail"); }
   void join_backward(const std::vector<GradientPath*>& /*paths*/) override {}
+  std::shared_ptr<OperatorCollectives> operator_collectives() override {
+    return nullptr;
+  }
   FlatRange owned_range(const at::Tensor& parameter) const override {
     return {0, parameter.numel()};
   }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives that operators start inside forward and backward passes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/group.h"
+#include "comm/group_call.h"
+
+namespace accelerate {
+
+/// The collectives of operators whose result depends on all ranks, such as
+/// synchronized batch norm. One object per strategy.
+///
+/// NOTE [Collectives inside operators]
+/// 1. The ranks compare each operation by its name before data moves, as every
+///    collective does. A rank that evaluates while others train, or takes
+///    another branch of the model, gives a `MismatchError` on all ranks.
+/// 2. Every rank issues its operations in the same order: autograd runs the
+///    same graph in the same order, and gradients are reduced only after the
+///    backward pass, because hooks start buckets at different times.
+/// 3. Every backward pass ends with a call of its own, whether or not gradients
+///    are reduced. A rank whose backward pass throws makes this call with
+///    another name. It thereby meets a rank that waits inside an operator, and
+///    both leave the backward pass.
+///
+/// Thread safety: as `Group`. During a backward pass, autograd may call
+/// `all_reduce` on a thread of its own.
+class OperatorCollectives {
+ public:
+  explicit OperatorCollectives(Group group);
+
+  const Group& group() const { return group_; }
+
+  /// Replaces `tensor` with the sum over all ranks. `name` is what the operator
+  /// is called in error messages; it must be the same on all ranks. Collective.
+  ///
+  /// Throws `MismatchError` if another rank makes a different call, and
+  /// `RankError` if the backward pass of another rank has failed.
+  void all_reduce(const std::string& name, const at::Tensor& tensor);
+
+  /// Call before a backward pass. `reduction` is the call that reduces the
+  /// gradients; null if none are reduced.
+  void begin_backward(std::shared_ptr<GroupCall> reduction);
+  /// Call when the backward pass has returned. Collective.
+  ///
+  /// Throws `RankError` if the backward pass of another rank has failed.
+  void end_backward();
+  /// Call when the backward pass has thrown.
+  void fail_backward() noexcept;
+
+ private:
+  GroupCall agree(const std::string& name);
+
+  Group group_;
+  std::shared_ptr<GroupCall> reduction_;
+  bool in_backward_ = false;
+};
+
+}  // namespace accelerate

@@ -278,8 +278,8 @@ def _fill(skeleton):
     return skeleton
 
 
-class DataLoaderDispatcher(DataLoaderBase):
-    """A loader whose data the core reads: a stream, or a dataset that one process reads for all processes."""
+class _ReadByCore(DataLoaderBase):
+    """A loader whose data the core reads."""
 
     def __init__(self, loader, order: Optional[_SamplingOrder], core, group, device, non_blocking: bool):
         object.__setattr__(self, "_core", core)
@@ -302,8 +302,8 @@ class DataLoaderDispatcher(DataLoaderBase):
         finally:
             loop.close()
 
-    def without_first(self, num_batches: int) -> "DataLoaderDispatcher":
-        return DataLoaderDispatcher(
+    def without_first(self, num_batches: int) -> "_ReadByCore":
+        return type(self)(
             self._source,
             self._order,
             self._core.without_first(num_batches),
@@ -313,11 +313,19 @@ class DataLoaderDispatcher(DataLoaderBase):
         )
 
 
+class DataLoaderDispatcher(_ReadByCore):
+    """The first process reads the data and sends each process its batches."""
+
+
+class IterableDataLoaderShard(_ReadByCore):
+    """Each process reads the whole stream and keeps its own batches."""
+
+
 def prepare(loader, core, device) -> DataLoaderBase:
     """Returns a loader whose batches the core distributes to the processes."""
     group = core.state.group
     is_stream = isinstance(loader.dataset, IterableDataset)
-    dispatches = is_stream or bool(core.dispatch_batches)
+    dispatches = is_stream if core.dispatch_batches is None else core.dispatch_batches
     if dispatches and not is_stream and loader.num_workers > 0 and core.state.num_processes > 1:
         raise errors.UnsupportedError(
             f"`dispatch_batches` does not support `num_workers={loader.num_workers}` for a map-style dataset",
@@ -338,11 +346,14 @@ def prepare(loader, core, device) -> DataLoaderBase:
         options = order.options
     mirror = _core.Loader(
         dataset_size=None if is_stream else len(loader.dataset),
-        reader=_Reader(loader) if dispatches else None,
+        reader=_Reader(loader) if dispatches or is_stream else None,
         **options,
     )
     core.prepare_data_loader(mirror)
-    loader_class = DataLoaderDispatcher if dispatches else DataLoaderShard
+    if dispatches:
+        loader_class = DataLoaderDispatcher
+    else:
+        loader_class = IterableDataLoaderShard if is_stream else DataLoaderShard
     return loader_class(loader, order, mirror, group, device, core.non_blocking)
 
 
@@ -351,7 +362,7 @@ def skip_first_batches(dataloader, num_batches: int = 0):
 
     If `dataloader` is prepared, only the first loop skips batches.
     """
-    if isinstance(dataloader, (DataLoaderShard, DataLoaderDispatcher)):
+    if isinstance(dataloader, DataLoaderBase):
         return dataloader.without_first(num_batches)
     return _SkippingLoader(dataloader, num_batches)
 

@@ -95,6 +95,37 @@ class Training(support.ProcessTest):
         )
         self.assertEqual(out.strip(), "fine")
 
+    def test_every_process_reads_a_stream_that_is_not_dispatched(self):
+        for dispatch, readers in ((False, [0, 1]), (None, [0]), (True, [0])):
+            out = self.run_on(
+                2,
+                f"""
+                import torch
+                from torch.utils.data import DataLoader, IterableDataset
+                from accelerate_cpp import Accelerator, DataLoaderConfiguration
+
+                class Stream(IterableDataset):
+                    read = 0
+
+                    def __iter__(self):
+                        for value in range(11):
+                            self.read += 1
+                            yield value
+
+                accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(dispatch_batches={dispatch}))
+                stream = Stream()
+                loader = accelerator.prepare(DataLoader(stream, batch_size=2))
+                seen = [v for batch in loader for v in accelerator.gather_for_metrics(batch).tolist()]
+                assert sorted(seen) == list(range(11)), seen
+                reads = accelerator.gather(torch.tensor([stream.read])).tolist()
+                rest = [v for batch in accelerator.skip_first_batches(loader, 1) for v in accelerator.gather_for_metrics(batch).tolist()]
+                assert sorted(rest) == list(range(4, 11)), rest
+                accelerator.print([rank for rank, read in enumerate(reads) if read > 0], type(loader).__name__)
+                """,
+            )
+            name = "IterableDataLoaderShard" if dispatch is False else "DataLoaderDispatcher"
+            self.assertEqual(out.strip(), f"{readers} {name}", f"dispatch_batches={dispatch}")
+
     def test_all_processes_use_the_custom_sampler_of_the_first_process(self):
         out = self.run_on(
             2,

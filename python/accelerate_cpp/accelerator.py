@@ -178,9 +178,24 @@ class Accelerator:
         if self.device_placement if device_placement is None else device_placement:
             model.to(self.device)
         self._mirror_model(model, evaluation_mode)
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            self._synchronize_batch_norms(model, torch.nn.SyncBatchNorm)
         if self.mixed_precision != "no" and self._autocast_scope == "forward":
             modules.wrap_forward(model, self.device.type, self.mixed_precision, self._autocast_kwargs)
         return model
+
+    def convert_sync_batchnorm(self, model: torch.nn.Module) -> torch.nn.Module:
+        """Makes the batch norms in `model` use the rows of all processes in training; returns `model`.
+
+        `torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)` before `prepare` has the same effect.
+        """
+        self._synchronize_batch_norms(model, torch.nn.modules.batchnorm._BatchNorm)
+        return model
+
+    def _synchronize_batch_norms(self, model, kind: type) -> None:
+        batch_norms = modules.mirror_of_batch_norms(model, kind)
+        if batch_norms is not None:
+            self._core.convert_sync_batchnorm(batch_norms)
 
     def _mirror_model(self, model, evaluation_mode=False):
         self._mirrors.pop(id(model), None)  # The core drops the previous mirror.

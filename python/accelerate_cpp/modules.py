@@ -35,6 +35,26 @@ def mirror(model: torch.nn.Module):
     return _core.Module(*_named(model))
 
 
+def mirror_of_batch_norms(model: torch.nn.Module, kind: type):
+    """Returns the core's view of the batch norms of type `kind` in the model; None if it has none."""
+    parameters, buffers = [], []
+    for prefix, module in model.named_modules():
+        if not isinstance(module, kind):
+            continue
+        start = prefix + "." if prefix else ""
+        if module.running_mean is None:
+            raise errors.UnsupportedError(
+                f"the batch norm `{prefix or type(module).__name__}` has no running statistics, so it cannot be "
+                "synchronized",
+                "create it with `track_running_stats=True`",
+            )
+        if module.weight is not None:
+            parameters.append((start + "weight", module.weight))
+        for name in ("running_mean", "running_var", "num_batches_tracked"):
+            buffers.append((start + name, getattr(module, name)))
+    return _core.Module(parameters, buffers) if buffers else None
+
+
 class AutocastForward:
     """Runs a model's `forward` in lower precision and converts its results to fp32."""
 

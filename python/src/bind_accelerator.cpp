@@ -153,6 +153,12 @@ void bind_preparing(CoreClass& core) {
           },
           py::call_guard<BlockingCall>())
       .def(
+          "convert_sync_batchnorm",
+          [](Core& self, const std::shared_ptr<PythonModule>& module) {
+            self->convert_sync_batchnorm(*module);
+          },
+          py::call_guard<BlockingCall>())
+      .def(
           "prepare_parameters",
           [](Core& self,
              const std::vector<std::string>& names,

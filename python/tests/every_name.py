@@ -154,6 +154,10 @@ def parameters_without_a_module():
     weight = torch.full((2,), float(RANK), requires_grad=True)
     buffer = torch.full((1,), float(RANK))
     accelerator.prepare_parameters(["weight"], [weight], [buffer])
+    norm = torch.nn.BatchNorm1d(1, momentum=1.0)
+    assert accelerator.convert_sync_batchnorm(norm) is norm
+    norm(torch.tensor([[0.0], [2.0]]) + 4 * accelerator.process_index)
+    assert norm.running_mean.tolist() == [3.0]
     assert weight.tolist() == [0, 0] and buffer.item() == 0
     accelerator.backward((weight * inputs()[0]).sum())
     assert weight.grad.tolist() == [1.5, 1.5]

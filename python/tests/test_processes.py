@@ -64,6 +64,48 @@ class Training(support.ProcessTest):
         for a, b in zip(one, two):
             self.assertAlmostEqual(a, b, places=4)
 
+    def test_sync_batch_norm_uses_the_rows_of_all_processes(self):
+        for conversion in (
+            "model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)",
+            "model = accelerator.convert_sync_batchnorm(model)",
+        ):
+            with self.subTest(conversion):
+                self.check_sync_batch_norm(conversion)
+
+    def check_sync_batch_norm(self, conversion):
+        code = """
+            import copy, io, torch
+            from torch.utils.data import DataLoader, TensorDataset
+            from accelerate_cpp import Accelerator
+            accelerator = Accelerator()
+            x = torch.arange(32.0).view(32, 1).mul(torch.tensor([[0.3, 0.7, 1.1]])).sin() + torch.arange(32.0).view(32, 1) / 8
+            loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=8 // accelerator.num_processes)
+            torch.manual_seed(1)
+            model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Tanh(),
+                                        torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4, affine=False), torch.nn.Linear(4, 1))
+            CONVERSION
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+            loader, model, optimizer = accelerator.prepare(loader, model, optimizer)
+            for a, b in loader:
+                accelerator.backward(torch.nn.functional.mse_loss(model(a), b))
+                optimizer.step()
+                optimizer.zero_grad()
+            values = [*model.parameters(), model[1].running_mean, model[1].running_var]
+            accelerator.print(" ".join(f"{v:.6f}" for p in values for v in p.flatten().tolist()))
+            state = {name: value.clone() for name, value in model.state_dict().items()}
+            file = io.BytesIO()
+            torch.save(model.state_dict(), file)
+            file.seek(0)
+            loaded = torch.load(file)
+            assert all(torch.equal(loaded[name], value) for name, value in state.items())
+            copy.deepcopy(model)
+        """.replace("CONVERSION", conversion)
+        one = [float(word) for word in self.run_on(1, code).split()]
+        two = [float(word) for word in self.run_on(2, code).split()]
+        self.assertEqual(len(one), len(two))
+        for a, b in zip(one, two):
+            self.assertAlmostEqual(a, b, places=5)
+
     def test_metrics_see_each_sample_once(self):
         out = self.run_on(
             2,

@@ -94,6 +94,9 @@ struct LoadingReport {
   std::vector<std::string> mismatched;
   /// Weights in the files that the model does not have.
   std::vector<std::string> unexpected;
+  /// Pairs of weights that the config ties, but whose values in the files
+  /// differ. Each weight has its own values.
+  std::vector<std::pair<std::string, std::string>> untied;
 
   /// Returns one line for each list that is not empty.
   TRANSFORMERS_API std::string text() const;

@@ -198,24 +198,53 @@ ModelResult LastTokenClassifier::compute(const ModelInputs& inputs) {
   return result;
 }
 
+VocabularyProjection::VocabularyProjection(
+    std::int64_t width, std::int64_t vocab_size, const Owned& owned)
+    : width_(width), vocab_size_(vocab_size) {
+  if (owned.weight) {
+    untie("weight");
+  }
+  if (owned.bias) {
+    untie("bias");
+  }
+}
+
+void VocabularyProjection::untie(const std::string& name) {
+  if (name == "weight") {
+    weight_VD_ = register_parameter(name, at::empty({vocab_size_, width_}));
+  } else {
+    bias_V_ = register_parameter(name, at::empty({vocab_size_}));
+  }
+}
+
+void VocabularyProjection::initialize(const Initializer& init) {
+  init.normal(weight_VD_);
+  init.fill(bias_V_, 0.0);
+}
+
+at::Tensor VocabularyProjection::operator()(
+    const at::Tensor& hidden_BTD,
+    const Embedding& tied,
+    const at::Tensor& tied_bias_V) const {
+  return at::linear(
+      hidden_BTD, weight_VD(tied), bias_V_.defined() ? bias_V_ : tied_bias_V);
+}
+
 CausalLM::CausalLM(
     const std::shared_ptr<Backbone>& backbone,
     std::int64_t vocab_size,
     bool tied,
     std::string embedding_name)
     : HeadModule(backbone), embedding_name_(std::move(embedding_name)) {
-  if (!tied) {
-    lm_head_ = register_module(
-        "lm_head",
-        std::make_shared<Linear>(
-            backbone->width(), vocab_size, /*with_bias=*/false));
-  }
+  lm_head_ = register_module(
+      "lm_head",
+      std::make_shared<VocabularyProjection>(
+          backbone->width(),
+          vocab_size,
+          VocabularyProjection::Owned{.weight = !tied}));
 }
 
 std::map<std::string, std::string> CausalLM::tied_names() const {
-  if (lm_head_) {
-    return {};
-  }
   return {
       {"lm_head.weight",
        base_model_prefix() + "." + embedding_name_ + ".weight"}};
@@ -223,8 +252,8 @@ std::map<std::string, std::string> CausalLM::tied_names() const {
 
 ModelResult CausalLM::compute(const ModelInputs& inputs) {
   ModelResult result = backbone().compute(inputs);
-  const at::Tensor& weight_VD =
-      lm_head_ ? lm_head_->weight_ED : backbone().input_embeddings().weight_VD;
+  const Embedding& embedding = backbone().input_embeddings();
+  const at::Tensor& weight_VD = lm_head_->weight_VD(embedding);
   const auto* fused = blocks_for(weight_VD);
   if (fused != nullptr && inputs.labels.defined() && is_training() &&
       at::GradMode::is_enabled()) {
@@ -234,30 +263,17 @@ ModelResult CausalLM::compute(const ModelInputs& inputs) {
         next_labels(inputs.labels).reshape(-1).to(at::kLong));
     result.logits =
         inputs.options.output_logits
-            ? vocabulary_logits(
-                  result.last_hidden_state,
-                  lm_head_,
-                  backbone().input_embeddings())
+            ? (*lm_head_)(result.last_hidden_state, embedding)
             : at::empty(
                   {inputs.batch(), inputs.tokens(), weight_VD.size(0)},
                   at::TensorOptions(at::kFloat).device(at::kMeta));
     return result;
   }
-  result.logits = vocabulary_logits(
-      result.last_hidden_state, lm_head_, backbone().input_embeddings());
+  result.logits = (*lm_head_)(result.last_hidden_state, embedding);
   if (inputs.labels.defined()) {
     result.loss = causal_loss(result.logits, inputs.labels);
   }
   return result;
-}
-
-at::Tensor vocabulary_logits(
-    const at::Tensor& hidden_BTD,
-    const std::shared_ptr<Linear>& decoder,
-    const Embedding& embedding,
-    const at::Tensor& bias_V) {
-  return decoder ? (*decoder)(hidden_BTD)
-                 : at::linear(hidden_BTD, embedding.weight_VD, bias_V);
 }
 
 }  // namespace transformers

@@ -101,6 +101,37 @@ class LastTokenClassifier : public HeadModule {
   std::optional<std::int64_t> pad_token_id_;
 };
 
+/// The last layer of a language model, which computes a logit for each token in
+/// the vocabulary. Its weight and its bias are parameters of this layer, or
+/// tied to parameters of other layers, which are passed to each call.
+class VocabularyProjection : public Layer {
+ public:
+  /// Which parameters belong to this layer.
+  struct Owned {
+    bool weight = false;
+    bool bias = false;
+  };
+  VocabularyProjection(
+      std::int64_t width, std::int64_t vocab_size, const Owned& owned);
+  void initialize(const Initializer& init) override;
+  /// Adds the parameter `name`, "weight" or "bias", which was tied before.
+  void untie(const std::string& name);
+
+  const at::Tensor& weight_VD(const Embedding& tied) const {
+    return weight_VD_.defined() ? weight_VD_ : tied.weight_VD;
+  }
+  at::Tensor operator()(
+      const at::Tensor& hidden_BTD,
+      const Embedding& tied,
+      const at::Tensor& tied_bias_V = {}) const;
+
+ private:
+  std::int64_t width_;
+  std::int64_t vocab_size_;
+  at::Tensor weight_VD_;
+  at::Tensor bias_V_;
+};
+
 /// Predicts the next token.
 class CausalLM : public HeadModule {
  public:
@@ -116,16 +147,8 @@ class CausalLM : public HeadModule {
   Padding padding() const override { return per_token_padding(); }
 
  private:
-  std::shared_ptr<Linear> lm_head_;  ///< Null if tied to the embedding.
+  std::shared_ptr<VocabularyProjection> lm_head_;
   std::string embedding_name_;
 };
-
-/// Computes a logit for each token in the vocabulary. Uses `decoder`, or the
-/// tied `embedding` if `decoder` is null.
-at::Tensor vocabulary_logits(
-    const at::Tensor& hidden_BTD,
-    const std::shared_ptr<Linear>& decoder,
-    const Embedding& embedding,
-    const at::Tensor& bias_V = {});
 
 }  // namespace transformers

@@ -11,6 +11,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "config/environment.h"
+#include "transformers/heads.h"
 #include "transformers/hub.h"
 
 namespace transformers {
@@ -124,15 +125,21 @@ class WeightLoader {
   }
 
   void load(const TensorMap& tensors, c10::ScalarType dtype) {
+    TensorMap found;
     for (const auto& [name, tensor] : tensors) {
-      const std::optional<std::string> target = find(name);
-      if (!target) {
-        if (!is_ignored(name)) {
-          module_.report.unexpected.push_back(name);
-        }
-      } else {
-        fill(*target, name, tensor, dtype);
+      if (const std::optional<std::string> full = find(name)) {
+        found[*full] = tensor;
+      } else if (!is_ignored(name)) {
+        module_.report.unexpected.push_back(name);
       }
+    }
+    for (const auto& [name, target] : tied_) {
+      if (!parameters_.contains(name) && found.contains(name)) {
+        resolve_tie(name, target, found, dtype);
+      }
+    }
+    for (const auto& [name, tensor] : found) {
+      fill(name, tensor, dtype);
     }
     for (const auto& [name, parameter] : parameters_) {
       if (!loaded.contains(parameter.unsafeGetTensorImpl()) &&
@@ -145,9 +152,9 @@ class WeightLoader {
   Initializer::Loaded loaded;
 
  private:
-  // Returns the parameter for a name in the file. Names in a base model's file
-  // have no prefix; names in the file of a model with a head do. Either file
-  // can be loaded into either model.
+  // Returns the name of the parameter or tied weight for a name in the file.
+  // Names in a base model's file have no prefix; names in the file of a model
+  // with a head do. Either file can be loaded into either model.
   std::optional<std::string> find(const std::string& name) const {
     const std::string prefix = module_.base_model_prefix() + ".";
     for (std::string candidate : {name, renamed(name)}) {
@@ -156,10 +163,7 @@ class WeightLoader {
             prefix + candidate,
             candidate.starts_with(prefix) ? candidate.substr(prefix.size())
                                           : candidate}) {
-        if (const auto alias = tied_.find(full); alias != tied_.end()) {
-          return alias->second;
-        }
-        if (parameters_.contains(full)) {
+        if (parameters_.contains(full) || tied_.contains(full)) {
           return full;
         }
       }
@@ -184,23 +188,43 @@ class WeightLoader {
         [&](const std::string& end) { return name.ends_with(end); });
   }
 
-  void fill(
+  // `found` has a value for `name`, which the config ties to `target`. Unties
+  // them if `found` has another value for `target`.
+  void resolve_tie(
+      const std::string& name,
       const std::string& target,
+      TensorMap& found,
+      c10::ScalarType dtype) {
+    const auto other = found.find(target);
+    if (other == found.end()) {
+      auto entry = found.extract(name);
+      entry.key() = target;
+      found.insert(std::move(entry));
+      return;
+    }
+    if (found.at(name).to(dtype).equal(other->second.to(dtype))) {
+      found.erase(name);
+      return;
+    }
+    const auto dot = name.rfind('.');
+    auto& projection = dynamic_cast<VocabularyProjection&>(
+        *module_.named_modules()[name.substr(0, dot)]);
+    projection.untie(name.substr(dot + 1));
+    parameters_.emplace(name, module_.named_parameters()[name]);
+    module_.report.untied.emplace_back(name, target);
+  }
+
+  void fill(
       const std::string& name,
       const at::Tensor& tensor,
       c10::ScalarType dtype) {
-    const at::Tensor& parameter = parameters_.at(target);
-    const auto* key = parameter.unsafeGetTensorImpl();
-    const bool is_alias = name != target && tied_.contains(name);
-    if (loaded.contains(key) && is_alias) {
-      return;  // The file also has the embeddings themselves.
-    }
+    const at::Tensor& parameter = parameters_.at(name);
     if (parameter.sizes() != tensor.sizes()) {
-      mismatch(target, parameter, tensor);
+      mismatch(name, parameter, tensor);
       return;
     }
     parameter.set_data(tensor.to(dtype));
-    loaded.insert(key);
+    loaded.insert(parameter.unsafeGetTensorImpl());
   }
 
   void mismatch(

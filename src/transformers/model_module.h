@@ -105,8 +105,8 @@ class ModelModule : public Layer, public accelerate::AutocastModule {
   virtual double initializer_range() const = 0;
   /// The name under which heads register their backbone.
   virtual std::string base_model_prefix() const = 0;
-  /// Maps the name of a tied weight in a file to the name of the parameter that
-  /// the weight is tied to.
+  /// Maps the name of a head's weight to the name of the parameter that the
+  /// config may tie it to.
   virtual std::map<std::string, std::string> tied_names() const { return {}; }
   virtual void set_gradient_checkpointing(bool on) = 0;
   virtual void set_eager_attention(bool on) = 0;

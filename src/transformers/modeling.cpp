@@ -50,6 +50,14 @@ std::string LoadingReport::text() const {
         listed(unexpected),
         "\n");
   }
+  for (const auto& [name, target] : untied) {
+    text += str_cat(
+        head,
+        "the config ties these weights, but their values in the file differ, "
+        "so they are not tied: ",
+        listed({name, target}),
+        "\n");
+  }
   return text;
 }
 

@@ -212,17 +212,19 @@ class BertPredictions : public Layer {
     bias_V = register_parameter("bias", at::empty({config.vocab_size}));
     transform = register_module(
         "transform", std::make_shared<BertPredictionTransform>(config));
-    if (!config.tie_word_embeddings) {
-      decoder = register_module(
-          "decoder",
-          std::make_shared<Linear>(config.hidden_size, config.vocab_size));
-    }
+    const bool owned = !config.tie_word_embeddings;
+    decoder = register_module(
+        "decoder",
+        std::make_shared<VocabularyProjection>(
+            config.hidden_size,
+            config.vocab_size,
+            VocabularyProjection::Owned{.weight = owned, .bias = owned}));
   }
   void initialize(const Initializer& init) override { init.fill(bias_V, 0.0); }
 
   at::Tensor bias_V;
   std::shared_ptr<BertPredictionTransform> transform;
-  std::shared_ptr<Linear> decoder;  ///< Null when tied.
+  std::shared_ptr<VocabularyProjection> decoder;
 };
 
 class BertPredictionHead : public torch::nn::Module {
@@ -244,9 +246,8 @@ class BertForMaskedLM : public HeadModule {
   ModelResult compute(const ModelInputs& inputs) override {
     ModelResult result = backbone().compute(inputs);
     const BertPredictions& head = *cls_->predictions;
-    result.logits = vocabulary_logits(
+    result.logits = (*head.decoder)(
         (*head.transform)(result.last_hidden_state),
-        head.decoder,
         backbone().input_embeddings(),
         head.bias_V);
     if (inputs.labels.defined()) {
@@ -256,9 +257,6 @@ class BertForMaskedLM : public HeadModule {
   }
 
   std::map<std::string, std::string> tied_names() const override {
-    if (cls_->predictions->decoder) {
-      return {};
-    }
     return {
         {"cls.predictions.decoder.weight",
          "bert.embeddings.word_embeddings.weight"},

@@ -287,24 +287,25 @@ class DistilBertForMaskedLM : public HeadModule {
  public:
   explicit DistilBertForMaskedLM(const DistilBertConfig& typed)
       : HeadModule(std::make_shared<DistilBertModel>(typed)),
-        activation_(activation(typed.activation)),
-        tied_(typed.tie_word_embeddings) {
+        activation_(activation(typed.activation)) {
     transform_ = register_module(
         "vocab_transform", std::make_shared<Linear>(typed.dim, typed.dim));
     norm_ = register_module(
         "vocab_layer_norm", std::make_shared<LayerNorm>(typed.dim, kEps));
-    projector_ =
-        register_module("vocab_projector", std::make_shared<Projector>(typed));
+    projector_ = register_module(
+        "vocab_projector",
+        std::make_shared<VocabularyProjection>(
+            typed.dim,
+            typed.vocab_size,
+            VocabularyProjection::Owned{
+                .weight = !typed.tie_word_embeddings, .bias = true}));
   }
 
   ModelResult compute(const ModelInputs& inputs) override {
     ModelResult result = backbone().compute(inputs);
     const auto hidden_BTD =
         (*norm_)(activation_((*transform_)(result.last_hidden_state)));
-    result.logits = at::linear(
-        hidden_BTD,
-        tied_ ? backbone().input_embeddings().weight_VD : projector_->weight_VD,
-        projector_->bias_V);
+    result.logits = (*projector_)(hidden_BTD, backbone().input_embeddings());
     if (inputs.labels.defined()) {
       result.loss = token_loss(result.logits, inputs.labels);
     }
@@ -312,9 +313,6 @@ class DistilBertForMaskedLM : public HeadModule {
   }
 
   std::map<std::string, std::string> tied_names() const override {
-    if (!tied_) {
-      return {};
-    }
     return {
         {"vocab_projector.weight",
          "distilbert.embeddings.word_embeddings.weight"}};
@@ -324,29 +322,10 @@ class DistilBertForMaskedLM : public HeadModule {
   Padding padding() const override { return per_token_padding(); }
 
  private:
-  // The projection has its own bias even if its weight is tied to the
-  // embeddings.
-  class Projector : public Layer {
-   public:
-    explicit Projector(const DistilBertConfig& config) {
-      if (!config.tie_word_embeddings) {
-        weight_VD = register_parameter(
-            "weight", at::empty({config.vocab_size, config.dim}));
-      }
-      bias_V = register_parameter("bias", at::empty({config.vocab_size}));
-    }
-    void initialize(const Initializer& init) override {
-      init.normal(weight_VD);
-      init.fill(bias_V, 0.0);
-    }
-    at::Tensor weight_VD, bias_V;
-  };
-
   Activation activation_;
-  bool tied_;
   std::shared_ptr<Linear> transform_;
   std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Projector> projector_;
+  std::shared_ptr<VocabularyProjection> projector_;
 };
 
 class DistilBertForTokenClassification : public TokenClassifier {

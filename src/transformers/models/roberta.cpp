@@ -188,10 +188,13 @@ class RobertaLMHead : public Layer {
     norm_ = register_module(
         "layer_norm",
         std::make_shared<LayerNorm>(width, config.layer_norm_eps));
-    if (!config.tie_word_embeddings) {
-      decoder = register_module(
-          "decoder", std::make_shared<Linear>(width, config.vocab_size));
-    }
+    const bool owned = !config.tie_word_embeddings;
+    decoder = register_module(
+        "decoder",
+        std::make_shared<VocabularyProjection>(
+            width,
+            config.vocab_size,
+            VocabularyProjection::Owned{.weight = owned, .bias = owned}));
   }
   void initialize(const Initializer& init) override { init.fill(bias_V, 0.0); }
 
@@ -200,7 +203,7 @@ class RobertaLMHead : public Layer {
   }
 
   at::Tensor bias_V;
-  std::shared_ptr<Linear> decoder;  ///< Null when tied.
+  std::shared_ptr<VocabularyProjection> decoder;
 
  private:
   std::shared_ptr<Linear> dense_;
@@ -217,9 +220,8 @@ class RobertaForMaskedLM : public HeadModule {
 
   ModelResult compute(const ModelInputs& inputs) override {
     ModelResult result = backbone().compute(inputs);
-    result.logits = vocabulary_logits(
+    result.logits = (*lm_head_->decoder)(
         lm_head_->transform(result.last_hidden_state),
-        lm_head_->decoder,
         backbone().input_embeddings(),
         lm_head_->bias_V);
     if (inputs.labels.defined()) {
@@ -229,9 +231,6 @@ class RobertaForMaskedLM : public HeadModule {
   }
 
   std::map<std::string, std::string> tied_names() const override {
-    if (lm_head_->decoder) {
-      return {};
-    }
     return {
         {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"},
         {"lm_head.decoder.bias", "lm_head.bias"}};

@@ -69,8 +69,13 @@ at::Tensor eager_attention(
                                  ? causal_TT(q_BHTD.size(2), q_BHTD.device())
                                  : mask.allowed;
   if (allowed.defined()) {
-    scores_BHTT = scores_BHTT.masked_fill(
-        allowed.logical_not(), std::numeric_limits<float>::lowest());
+    // Added, not filled in: a row that may attend to nothing then attends to
+    // all tokens equally, and its scores have gradients, as in Hugging Face
+    // Transformers.
+    scores_BHTT = scores_BHTT + at::zeros_like(allowed, at::kFloat)
+                                    .masked_fill(
+                                        allowed.logical_not(),
+                                        std::numeric_limits<float>::lowest());
   }
   auto weights_BHTT = at::softmax(scores_BHTT, -1).to(v_BHTD.scalar_type());
   if (options.dropout > 0.0) {

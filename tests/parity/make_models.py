@@ -123,6 +123,14 @@ def cases():
         yield f"llama_causal_lm_{name}", "causal_lm", hf.LlamaConfig(
             **sizes, rope_parameters=rope), {
                 "seed": 50 + index, "left": name == "linear"}
+    # The first tokens of a row that is padded on the left attend to no token.
+    # The last of them predicts a token, so its gradient matters.
+    for index, (name, config, sizes) in enumerate(DECODERS):
+        yield f"{name}_causal_lm_left_eager", "causal_lm", config(
+            **one_layer(sizes)), {"seed": 80 + index, "left": True, "eager": True}
+    for index, (name, config, sizes) in enumerate(ENCODERS):
+        yield f"{name}_masked_lm_hidden_row_eager", "masked_lm", config(
+            **one_layer(sizes)), {"seed": 82 + index, "hidden_row": True, "eager": True}
 
 
 def batch(name, head, config, options):
@@ -159,6 +167,8 @@ def batch(name, head, config, options):
         high = config.num_labels if head == "token_classification" else VOCAB
         inputs["labels"] = integers(high, ROWS, TOKENS).masked_fill(
             mask == 0, -100)
+    if options.get("hidden_row"):  # A row whose tokens attend to no token.
+        mask[-1] = 0
     return inputs
 
 
@@ -192,7 +202,8 @@ def write(name, head, config, options):
     torch.manual_seed(options["seed"])
     folder = OUT / name
     # Only eager attention returns attention weights.
-    config._attn_implementation = "eager" if options.get("states") else "sdpa"
+    eager = options.get("states") or options.get("eager")
+    config._attn_implementation = "eager" if eager else "sdpa"
     model = HEADS[head].from_config(config).eval()
     with torch.no_grad():  # Distinct values, so that swapped parameters show.
         for parameter in model.parameters():

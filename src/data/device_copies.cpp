@@ -47,9 +47,7 @@ DeviceCopies::PendingCopy DeviceCopies::begin(
           on_cpu.scalar_type(),
           non_blocking || (on_cpu.is_cpu() && on_cpu.is_pinned()));
     });
-    if (const auto counts = count_tokens(on_cpu)) {
-      attach_token_counts(tensor, *counts);
-    }
+    attach_facts(tensor, on_cpu);
   }
   pending.done->record(stream_);
   return pending;

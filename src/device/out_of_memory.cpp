@@ -32,8 +32,13 @@ std::string bytes(std::int64_t count) {
 
 }  // namespace
 
-OutOfMemoryError out_of_memory(
-    const c10::OutOfMemoryError& error, c10::Device device) {
+bool is_out_of_memory_error(const c10::Error& error) {
+  // For the CPU, LibTorch has no exception class of its own.
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         error.msg().find("DefaultCPUAllocator: ") != std::string::npos;
+}
+
+OutOfMemoryError out_of_memory(const c10::Error& error, c10::Device device) {
   std::string text = error.what_without_backtrace();
   if (const DeviceBackend* backend = device_backend_of(device)) {
     const DeviceMemory memory = backend->memory(device.index());

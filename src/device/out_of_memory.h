@@ -15,7 +15,11 @@ namespace accelerate {
 /// Converts LibTorch's out-of-memory error to ours, which states the device,
 /// the requested memory, the free memory and the peak memory use.
 ACCELERATE_API OutOfMemoryError
-out_of_memory(const c10::OutOfMemoryError& error, c10::Device device);
+out_of_memory(const c10::Error& error, c10::Device device);
+
+/// Whether LibTorch throws `error` because a device, or the CPU, is out of
+/// memory.
+ACCELERATE_API bool is_out_of_memory_error(const c10::Error& error);
 
 /// Calls `body` and returns its result. If LibTorch throws an out-of-memory
 /// error, throws `OutOfMemoryError` instead.
@@ -23,7 +27,10 @@ template <typename Body>
 decltype(auto) with_memory_errors(c10::Device device, const Body& body) {
   try {
     return body();
-  } catch (const c10::OutOfMemoryError& error) {
+  } catch (const c10::Error& error) {
+    if (!is_out_of_memory_error(error)) {
+      throw;
+    }
     throw out_of_memory(error, device);
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/token_counts.h"
 
+#include <algorithm>
+
 #include "device/fused_blocks.h"
 
 namespace accelerate {
@@ -8,6 +10,9 @@ namespace {
 
 // Larger batches keep the device busy anyway.
 constexpr std::int64_t kMaxElements = 1 << 16;
+// A loader reads this many values in less than a millisecond.
+constexpr std::int64_t kMaxRangeElements = 1 << 20;
+constexpr std::int64_t kIgnoredValue = -100;
 
 std::uint32_t version_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
@@ -15,7 +20,7 @@ std::uint32_t version_of(const at::Tensor& tensor) {
 
 // LibTorch keeps this object with the tensor. Its slot is meant for device
 // backends; none of LibTorch's own backends uses it.
-struct AttachedCounts : c10::BackendMeta {
+struct AttachedFacts : c10::BackendMeta {
   // A shallow copy of the tensor can be modified without a change of this
   // tensor's version, so it gets no counts.
   c10::intrusive_ptr<c10::BackendMeta> clone(
@@ -23,9 +28,57 @@ struct AttachedCounts : c10::BackendMeta {
     return {};
   }
 
-  TokenCounts counts;
+  std::optional<TokenCounts> counts;
+  std::optional<ValueRange> range;
   std::uint32_t version = 0;
 };
+
+// Returns the facts that are valid for the tensor's current values.
+const AttachedFacts* facts_of(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.is_inference()) {
+    return nullptr;
+  }
+  const auto* const facts = dynamic_cast<const AttachedFacts*>(
+      tensor.unsafeGetTensorImpl()->get_backend_meta());
+  return facts != nullptr && facts->version == version_of(tensor) ? facts
+                                                                  : nullptr;
+}
+
+// Changes the facts with `add`.
+template <typename Add>
+void attach(const at::Tensor& tensor, const Add& add) {
+  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  const c10::BackendMeta* const other = impl->get_backend_meta();
+  if (tensor.is_inference() ||
+      (other != nullptr &&
+       dynamic_cast<const AttachedFacts*>(other) == nullptr)) {
+    return;
+  }
+  auto attached = c10::make_intrusive<AttachedFacts>();
+  if (const AttachedFacts* const valid = facts_of(tensor)) {
+    attached->counts = valid->counts;
+    attached->range = valid->range;
+  }
+  add(*attached);
+  attached->version = version_of(tensor);
+  impl->set_backend_meta(std::move(attached));
+}
+
+template <typename T>
+ValueRange range_of_values(const at::Tensor& tensor) {
+  const at::Tensor values = tensor.contiguous();
+  const auto* const begin = static_cast<const T*>(values.const_data_ptr());
+  ValueRange range;
+  for (const T* value = begin; value != begin + values.numel(); ++value) {
+    if (*value == kIgnoredValue) {
+      range.has_ignored = true;
+    } else {
+      range.min = std::min<std::int64_t>(range.min, *value);
+      range.max = std::max<std::int64_t>(range.max, *value);
+    }
+  }
+  return range;
+}
 
 // Ids are recognized in their first row, so they cost almost nothing.
 template <typename T>
@@ -74,28 +127,55 @@ std::optional<TokenCounts> count_tokens(const at::Tensor& on_cpu) {
 }
 
 void attach_token_counts(const at::Tensor& tensor, const TokenCounts& counts) {
-  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  const c10::BackendMeta* const other = impl->get_backend_meta();
-  if (tensor.is_inference() ||
-      (other != nullptr &&
-       dynamic_cast<const AttachedCounts*>(other) == nullptr)) {
-    return;
-  }
-  auto attached = c10::make_intrusive<AttachedCounts>();
-  attached->counts = counts;
-  attached->version = version_of(tensor);
-  impl->set_backend_meta(std::move(attached));
+  attach(tensor, [&](AttachedFacts& facts) { facts.counts = counts; });
 }
 
 std::optional<TokenCounts> token_counts_of(const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.is_inference()) {
+  const AttachedFacts* const facts = facts_of(tensor);
+  return facts != nullptr ? facts->counts : std::nullopt;
+}
+
+std::optional<ValueRange> find_range(const at::Tensor& on_cpu) {
+  if (!on_cpu.defined() || !on_cpu.is_cpu()) {
     return std::nullopt;
   }
-  const auto* const attached = dynamic_cast<const AttachedCounts*>(
-      tensor.unsafeGetTensorImpl()->get_backend_meta());
-  return attached != nullptr && attached->version == version_of(tensor)
-             ? std::optional(attached->counts)
-             : std::nullopt;
+  switch (on_cpu.scalar_type()) {
+    case at::kLong:
+      return range_of_values<std::int64_t>(on_cpu);
+    case at::kInt:
+      return range_of_values<std::int32_t>(on_cpu);
+    case at::kShort:
+      return range_of_values<std::int16_t>(on_cpu);
+    case at::kChar:
+      return range_of_values<std::int8_t>(on_cpu);
+    case at::kByte:
+      return range_of_values<std::uint8_t>(on_cpu);
+    default:
+      return std::nullopt;
+  }
+}
+
+void attach_range(const at::Tensor& tensor, const ValueRange& range) {
+  attach(tensor, [&](AttachedFacts& facts) { facts.range = range; });
+}
+
+std::optional<ValueRange> known_range(const at::Tensor& tensor) {
+  if (tensor.defined() && tensor.is_cpu()) {
+    return find_range(tensor);
+  }
+  const AttachedFacts* const facts = facts_of(tensor);
+  return facts != nullptr ? facts->range : std::nullopt;
+}
+
+void attach_facts(const at::Tensor& copy, const at::Tensor& on_cpu) {
+  if (const auto counts = count_tokens(on_cpu)) {
+    attach_token_counts(copy, *counts);
+  }
+  if (on_cpu.numel() <= kMaxRangeElements) {
+    if (const auto range = find_range(on_cpu)) {
+      attach_range(copy, *range);
+    }
+  }
 }
 
 }  // namespace accelerate

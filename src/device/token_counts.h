@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many real tokens a mask on a device has, known without waiting for the
-// device.
+// Facts about the values of a tensor on a device, known without waiting for the
+// device: how many real tokens a mask has, and the range of integers.
 //
 // A data loader has each batch in CPU memory before it copies the batch to the
-// device. It counts the tokens there and attaches the counts to the tensor on
-// the device. A model finds the counts in the batch that it gets; programs need
-// not know about them.
+// device. It reads the values there and attaches the facts to the tensor on the
+// device. A model finds them in the batch that it gets; programs need not know
+// about them.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include <ATen/core/Tensor.h>
@@ -43,5 +44,30 @@ ACCELERATE_API void attach_token_counts(
 /// tensor have no counts.
 ACCELERATE_API std::optional<TokenCounts> token_counts_of(
     const at::Tensor& tensor);
+
+/// The smallest and the largest of the integers in a tensor, apart from -100,
+/// the label that losses ignore. If there are none, `max` is less than `min`.
+struct ValueRange {
+  std::int64_t min = std::numeric_limits<std::int64_t>::max();
+  std::int64_t max = std::numeric_limits<std::int64_t>::min();
+  bool has_ignored = false;  ///< Whether -100 is one of the values.
+};
+
+/// Reads the values of a tensor of integers in CPU memory. Returns nothing for
+/// other tensors.
+ACCELERATE_API std::optional<ValueRange> find_range(const at::Tensor& on_cpu);
+
+/// Like `attach_token_counts`, for the range of the values.
+ACCELERATE_API void attach_range(
+    const at::Tensor& tensor, const ValueRange& range);
+
+/// Returns the range of a tensor in CPU memory, or the range that was attached
+/// to a tensor on a device; see `token_counts_of`.
+ACCELERATE_API std::optional<ValueRange> known_range(const at::Tensor& tensor);
+
+/// Attaches to `copy`, a copy of `on_cpu` on a device, what `on_cpu` tells
+/// about its values.
+ACCELERATE_API void attach_facts(
+    const at::Tensor& copy, const at::Tensor& on_cpu);
 
 }  // namespace accelerate

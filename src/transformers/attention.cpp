@@ -97,12 +97,18 @@ AttentionMask attention_mask(
     return {.allowed = {}, .is_causal = is_causal};
   }
   const auto allowed = as_four_dimensions(padding_BT).ne(0);
-  if (allowed.size(-1) != hidden_BTE.size(1)) {
+  const std::int64_t rows = hidden_BTE.size(0);
+  const std::int64_t tokens = hidden_BTE.size(1);
+  if (allowed.size(3) != tokens ||
+      (allowed.size(2) != 1 && allowed.size(2) != tokens) ||
+      (allowed.size(0) != 1 && allowed.size(0) != rows)) {
     throw accelerate::ArgumentError(accelerate::str_cat(
         "`attention_mask` has shape ",
         padding_BT.sizes(),
-        ", but the number of tokens in a row is ",
-        hidden_BTE.size(1)));
+        ", but the number of rows in the batch is ",
+        rows,
+        ", and the number of tokens in a row is ",
+        tokens));
   }
   if (hides_nothing(allowed)) {
     return {.allowed = {}, .is_causal = is_causal};

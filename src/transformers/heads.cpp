@@ -43,22 +43,30 @@ std::string HeadModule::eager_reason(const ModelInputs& inputs) const {
   return {};
 }
 
-ModelResult HeadModule::forward(const ModelInputs& inputs) {
+BatchLimits HeadModule::limits() const {
+  BatchLimits limits = backbone_->limits();
+  const Labels own = labels();
+  limits.labels = own.kind;
+  limits.classes = own.classes;
+  return limits;
+}
+
+ModelResult HeadModule::run_checked(const ModelInputs& inputs) {
   if (!is_recordable(inputs)) {
-    return ModelModule::forward(inputs);
+    return ModelModule::run_checked(inputs);
   }
   if (!recorder_) {
     recorder_ = std::make_unique<ModelRecorder>(*this, record_policy_);
   }
   if (!recorder_->is_enabled()) {
-    return ModelModule::forward(inputs);
+    return ModelModule::run_checked(inputs);
   }
   if (const std::string reason = eager_reason(inputs); !reason.empty()) {
     recorder_->decline(reason);
-    return ModelModule::forward(inputs);
+    return ModelModule::run_checked(inputs);
   }
   return recorder_->run(inputs, padding(), [this](const ModelInputs& in) {
-    return ModelModule::forward(in);
+    return ModelModule::run_checked(in);
   });
 }
 
@@ -95,6 +103,33 @@ void HeadModule::set_record_policy(const accelerate::RecordPolicy& policy) {
 void HeadModule::set_eager_attention(bool on) {
   recorder_.reset();
   backbone_->set_eager_attention(on);
+}
+
+ModelResult RowClassifier::compute(const ModelInputs& inputs) {
+  const ModelResult hidden = backbone().compute(inputs);
+  ModelResult result;
+  result.hidden_states = hidden.hidden_states;
+  result.attentions = hidden.attentions;
+  result.logits = classify(hidden, inputs);
+  if (inputs.labels.defined()) {
+    result.loss = sequence_loss(result.logits, inputs.labels, common());
+  }
+  return result;
+}
+
+Padding RowClassifier::padding() const {
+  Padding allowed = backbone().padding();
+  allowed.can_unpad = backbone().can_unpad();
+  return allowed;
+}
+
+ModelResult MaskedLanguageModel::compute(const ModelInputs& inputs) {
+  ModelResult result = backbone().compute(inputs);
+  result.logits = predict(result.last_hidden_state);
+  if (inputs.labels.defined()) {
+    result.loss = token_loss(result.logits, inputs.labels);
+  }
+  return result;
 }
 
 TokenClassifier::TokenClassifier(
@@ -151,7 +186,7 @@ ModelResult QuestionAnswerer::compute(const ModelInputs& inputs) {
 LastTokenClassifier::LastTokenClassifier(
     const std::shared_ptr<Backbone>& backbone,
     std::optional<std::int64_t> pad_token_id)
-    : HeadModule(backbone), pad_token_id_(pad_token_id) {
+    : RowClassifier(backbone), pad_token_id_(pad_token_id) {
   score_ = register_module(
       "score",
       std::make_shared<Linear>(
@@ -185,17 +220,13 @@ at::Tensor LastTokenClassifier::last_tokens_B(const ModelInputs& inputs) const {
   return (positions_T * inputs.input_ids.ne(*pad_token_id_)).argmax(-1);
 }
 
-ModelResult LastTokenClassifier::compute(const ModelInputs& inputs) {
-  ModelResult result = backbone().compute(inputs);
-  const auto& hidden_BTD = result.last_hidden_state;
+at::Tensor LastTokenClassifier::classify(
+    const ModelResult& hidden, const ModelInputs& inputs) const {
+  const auto& hidden_BTD = hidden.last_hidden_state;
   const auto rows_B = at::arange(
       inputs.batch(), at::TensorOptions(at::kLong).device(hidden_BTD.device()));
   const auto last_B = last_tokens_B(inputs).to(hidden_BTD.device());
-  result.logits = (*score_)(hidden_BTD.index({rows_B, last_B}));
-  if (inputs.labels.defined()) {
-    result.loss = sequence_loss(result.logits, inputs.labels, common());
-  }
-  return result;
+  return (*score_)(hidden_BTD.index({rows_B, last_B}));
 }
 
 VocabularyProjection::VocabularyProjection(

@@ -20,9 +20,6 @@ class HeadModule : public ModelModule, public accelerate::RecordableModule {
  public:
   explicit HeadModule(const std::shared_ptr<Backbone>& backbone);
 
-  /// Runs the model. On a GPU, small steps are captured as CUDA graphs if the
-  /// Accelerator allows it; see `ModelRecorder`.
-  ModelResult forward(const ModelInputs& inputs) override;
   std::int64_t recorded_steps() const override;
 
   double initializer_range() const override;
@@ -31,9 +28,20 @@ class HeadModule : public ModelModule, public accelerate::RecordableModule {
   void set_eager_attention(bool on) override;
   void set_autocast(std::optional<accelerate::AutocastPolicy> policy) override;
   void set_record_policy(const accelerate::RecordPolicy& policy) override;
+  BatchLimits limits() const override;
 
  protected:
+  /// What `labels` means for this head, and its number of classes.
+  struct Labels {
+    LabelKind kind = LabelKind::none;
+    std::int64_t classes = 0;
+  };
+  virtual Labels labels() const { return {}; }
+  /// Runs the model. On a GPU, small steps are captured as CUDA graphs if the
+  /// Accelerator allows it; see `ModelRecorder`.
+  ModelResult run_checked(const ModelInputs& inputs) override;
   PretrainedConfig& common() { return config.common(); }
+  const PretrainedConfig& common() const { return config.common(); }
   Backbone& backbone() { return *backbone_; }
   const Backbone& backbone() const { return *backbone_; }
   /// How the batch of a captured step may be padded.
@@ -54,6 +62,38 @@ class HeadModule : public ModelModule, public accelerate::RecordableModule {
   bool gradient_checkpointing_ = false;
 };
 
+/// Predicts what `PretrainedConfig::problem_type` selects for each row.
+class RowClassifier : public HeadModule {
+ public:
+  using HeadModule::HeadModule;
+  ModelResult compute(const ModelInputs& inputs) override;
+
+ protected:
+  /// Computes the logits [B, C] from the result of the backbone.
+  virtual at::Tensor classify(
+      const ModelResult& hidden, const ModelInputs& inputs) const = 0;
+  Labels labels() const override {
+    return {LabelKind::row, common().num_labels};
+  }
+  /// Only the first token of each row is used.
+  Padding padding() const override;
+};
+
+/// Predicts masked tokens.
+class MaskedLanguageModel : public HeadModule {
+ public:
+  using HeadModule::HeadModule;
+  ModelResult compute(const ModelInputs& inputs) override;
+
+ protected:
+  /// Computes the logits [B, T, V].
+  virtual at::Tensor predict(const at::Tensor& hidden_BTD) const = 0;
+  Labels labels() const override {
+    return {LabelKind::token, backbone().input_embeddings().weight_VD.size(0)};
+  }
+  Padding padding() const override { return per_token_padding(); }
+};
+
 /// Predicts a class for each token.
 class TokenClassifier : public HeadModule {
  public:
@@ -64,6 +104,9 @@ class TokenClassifier : public HeadModule {
   ModelResult compute(const ModelInputs& inputs) override;
 
  protected:
+  Labels labels() const override {
+    return {LabelKind::token, common().num_labels};
+  }
   Padding padding() const override { return per_token_padding(); }
 
  private:
@@ -78,20 +121,24 @@ class QuestionAnswerer : public HeadModule {
       const std::shared_ptr<Backbone>& backbone, double dropout = 0.0);
   ModelResult compute(const ModelInputs& inputs) override;
 
+ protected:
+  Labels labels() const override { return {LabelKind::span}; }
+
  private:
   std::shared_ptr<Linear> qa_outputs_;
   double dropout_;
 };
 
 /// Predicts a class for each row from the row's last token that is not padding.
-class LastTokenClassifier : public HeadModule {
+class LastTokenClassifier : public RowClassifier {
  public:
   LastTokenClassifier(
       const std::shared_ptr<Backbone>& backbone,
       std::optional<std::int64_t> pad_token_id);
-  ModelResult compute(const ModelInputs& inputs) override;
 
  protected:
+  at::Tensor classify(
+      const ModelResult& hidden, const ModelInputs& inputs) const override;
   Padding padding() const override;
 
  private:
@@ -144,6 +191,9 @@ class CausalLM : public HeadModule {
   std::map<std::string, std::string> tied_names() const override;
 
  protected:
+  Labels labels() const override {
+    return {LabelKind::token, backbone().input_embeddings().weight_VD.size(0)};
+  }
   Padding padding() const override { return per_token_padding(); }
 
  private:

@@ -3,9 +3,7 @@
 
 #include <torch/types.h>
 
-#include "accelerate/error.h"
-#include "base/str_cat.h"
-#include "base/text.h"
+#include "transformers/batch_checks.h"
 
 namespace transformers {
 namespace {
@@ -20,25 +18,11 @@ at::Tensor cross_entropy(
       logits, labels.to(at::kLong), {}, at::Reduction::Mean, ignored);
 }
 
-void check_rows(const at::Tensor& logits, const at::Tensor& labels) {
-  if (labels.dim() == 0 || labels.size(0) != logits.size(0)) {
-    throw accelerate::ArgumentError(accelerate::str_cat(
-        "`labels` has shape ",
-        labels.sizes(),
-        ", but the logits have shape ",
-        logits.sizes()));
-  }
-}
-
-std::string problem_type_of(
-    const at::Tensor& labels, const PretrainedConfig& common) {
-  if (common.num_labels == 1) {
-    return "regression";
-  }
-  const bool are_classes =
-      labels.scalar_type() == at::kLong || labels.scalar_type() == at::kInt;
-  return are_classes ? "single_label_classification"
-                     : "multi_label_classification";
+// The mean squared error, in the more precise of the two types.
+at::Tensor squared_error(const at::Tensor& logits, const at::Tensor& labels) {
+  const auto type =
+      c10::promoteTypes(logits.scalar_type(), labels.scalar_type());
+  return at::mse_loss(logits.to(type), labels.to(type));
 }
 
 }  // namespace
@@ -47,33 +31,22 @@ at::Tensor sequence_loss(
     const at::Tensor& logits_BC,
     const at::Tensor& labels,
     PretrainedConfig& common) {
-  check_rows(logits_BC, labels);
-  if (!common.problem_type) {
-    common.problem_type = problem_type_of(labels, common);
-  }
+  common.problem_type = problem_type_of(labels, common);
   const std::string& type = *common.problem_type;
   if (type == "regression") {
     return common.num_labels == 1
-               ? at::mse_loss(logits_BC.squeeze(), labels.squeeze())
-               : at::mse_loss(logits_BC, labels);
+               ? squared_error(logits_BC.squeeze(), labels.squeeze())
+               : squared_error(logits_BC, labels);
   }
   if (type == "single_label_classification") {
     return cross_entropy(
         logits_BC.view({-1, common.num_labels}), labels.view(-1));
   }
-  if (type == "multi_label_classification") {
-    return at::binary_cross_entropy_with_logits(logits_BC, labels);
-  }
-  throw accelerate::ArgumentError(accelerate::str_cat(
-      "`problem_type` `",
-      accelerate::printable(type),
-      "` is not one of regression, single_label_classification, "
-      "multi_label_classification"));
+  return at::binary_cross_entropy_with_logits(logits_BC, labels);
 }
 
 at::Tensor token_loss(
     const at::Tensor& logits_BTC, const at::Tensor& labels_BT) {
-  check_rows(logits_BTC, labels_BT);
   return cross_entropy(
       logits_BTC.view({-1, logits_BTC.size(-1)}), labels_BT.reshape(-1));
 }
@@ -84,7 +57,6 @@ at::Tensor next_labels(const at::Tensor& labels_BT) {
 
 at::Tensor causal_loss(
     const at::Tensor& logits_BTV, const at::Tensor& labels_BT) {
-  check_rows(logits_BTV, labels_BT);
   const auto next_BT = next_labels(labels_BT);
   return cross_entropy(
       logits_BTV.to(at::kFloat).view({-1, logits_BTV.size(-1)}),
@@ -96,8 +68,6 @@ at::Tensor span_loss(
     const at::Tensor& end_logits_BT,
     const at::Tensor& start_positions_B,
     const at::Tensor& end_positions_B) {
-  check_rows(start_logits_BT, start_positions_B);
-  check_rows(end_logits_BT, end_positions_B);
   const std::int64_t outside = start_logits_BT.size(1);
   const auto loss = [&](const at::Tensor& logits_BT,
                         const at::Tensor& positions) {

@@ -11,7 +11,8 @@
 
 namespace transformers {
 
-/// Computes the loss that `common.problem_type` selects. If `problem_type` is
+/// Computes the loss that `common.problem_type` selects. `checked_inputs` has
+/// checked the type and the labels. If `problem_type` is
 /// not set, it is derived from `num_labels` and the data type of `labels`, and
 /// stored in `common`.
 at::Tensor sequence_loss(

@@ -17,83 +17,30 @@ using accelerate::str_cat;
 
 constexpr std::int64_t kMaxLayers = 10'000;
 
-using Slot = at::Tensor ModelInputs::*;
-const std::map<std::string, Slot>& slots() {
-  static const std::map<std::string, Slot> all = {
-      {"attention_mask", &ModelInputs::attention_mask},
-      {"end_positions", &ModelInputs::end_positions},
-      {"input_ids", &ModelInputs::input_ids},
-      {"inputs_embeds", &ModelInputs::inputs_embeds},
-      {"labels", &ModelInputs::labels},
-      {"position_ids", &ModelInputs::position_ids},
-      {"start_positions", &ModelInputs::start_positions},
-      {"token_type_ids", &ModelInputs::token_type_ids},
-  };
-  return all;
-}
-
-[[noreturn]] void throw_unknown_input(const std::string& name) {
-  std::vector<std::string> known;
-  for (const auto& [key, slot] : slots()) {
-    known.push_back(key);
-  }
-  throw ArgumentError(
-      str_cat(
-          "the batch has the column `",
-          accelerate::printable(name),
-          "`, but a model accepts only ",
-          accelerate::join(known, ", ")),
-      "remove the column from the batch");
-}
-
-void check_shape(const char* name, const at::Tensor& tensor, int dims) {
-  if (tensor.defined() && tensor.dim() != dims) {
-    throw ArgumentError(str_cat(
-        "`",
-        name,
-        "` has shape ",
-        tensor.sizes(),
-        ", but it must have ",
-        dims,
-        " dimensions"));
-  }
-}
-
 }  // namespace
-
-std::int64_t ModelInputs::batch() const {
-  return (input_ids.defined() ? input_ids : inputs_embeds).size(0);
-}
-std::int64_t ModelInputs::tokens() const {
-  return (input_ids.defined() ? input_ids : inputs_embeds).size(1);
-}
-
-ModelInputs model_inputs(
-    const accelerate::TensorMap& tensors, const CallOptions& options) {
-  ModelInputs inputs;
-  inputs.options = options;
-  for (const auto& [name, tensor] : tensors) {
-    const auto slot = slots().find(name);
-    if (slot == slots().end()) {
-      throw_unknown_input(name);
-    }
-    inputs.*(slot->second) = tensor;
-  }
-  if (inputs.input_ids.defined() == inputs.inputs_embeds.defined()) {
-    throw ArgumentError(
-        inputs.input_ids.defined()
-            ? "the batch has both `input_ids` and `inputs_embeds`"
-            : "the batch has neither `input_ids` nor `inputs_embeds`");
-  }
-  check_shape("input_ids", inputs.input_ids, 2);
-  check_shape("inputs_embeds", inputs.inputs_embeds, 3);
-  return inputs;
-}
 
 ModelModule::ModelModule(Config the_config) : config(std::move(the_config)) {
 }
 
 ModelResult ModelModule::forward(const ModelInputs& inputs) {
+  const BatchLimits accepted = limits();
+  try {
+    return run_checked(checked_inputs(inputs, accepted, config.common()));
+  } catch (const c10::Error& error) {
+    // On other devices, the error may come from earlier work.
+    if (!accepted.words_VD.is_cpu()) {
+      throw;
+    }
+    const std::string text = error.what_without_backtrace();
+    throw ArgumentError(str_cat(
+        "the model cannot process the batch ",
+        described(inputs),
+        ": ",
+        text.substr(0, text.find('\n'))));
+  }
+}
+
+ModelResult ModelModule::run_checked(const ModelInputs& inputs) {
   const at::Tensor& first =
       inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
   const c10::Device device =

@@ -16,40 +16,15 @@
 #include "accelerate/autocast_module.h"
 #include "accelerate/tensor_map.h"
 #include "transformers/attention.h"
+#include "transformers/batch_checks.h"
 #include "transformers/configuration.h"
 #include "transformers/fused.h"
 #include "transformers/layers.h"
+#include "transformers/model_inputs.h"
 #include "transformers/modeling.h"
 #include "transformers/typed_config.h"
 
 namespace transformers {
-
-/// The tensors in a batch; missing tensors are undefined.
-struct ModelInputs {
-  at::Tensor input_ids;
-  at::Tensor inputs_embeds;
-  at::Tensor attention_mask;
-  at::Tensor token_type_ids;
-  at::Tensor position_ids;
-  at::Tensor labels;
-  at::Tensor start_positions;
-  at::Tensor end_positions;
-  CallOptions options;
-  /// 0: the layers process the padded batch. Greater than 0: the layers process
-  /// an unpadded batch with this many rows, one per token. There are at least
-  /// as many rows as tokens that `attention_mask` keeps. Only the result for
-  /// the first token of each sequence is then used.
-  std::int64_t unpadded_rows = 0;
-
-  std::int64_t batch() const;
-  std::int64_t tokens() const;
-};
-
-/// Collects the tensors in a batch. Throws `ArgumentError` for an unknown name,
-/// or if the batch does not have exactly one of `input_ids` and
-/// `inputs_embeds`.
-ModelInputs model_inputs(
-    const accelerate::TensorMap& tensors, const CallOptions& options);
 
 /// How rows may be padded without changing the result.
 struct Padding {
@@ -93,10 +68,13 @@ class ModelModule : public Layer, public accelerate::AutocastModule {
  public:
   explicit ModelModule(Config config);
 
-  /// Calls `compute` in the precision of the autocast policy and returns the
-  /// result in fp32.
-  virtual ModelResult forward(const ModelInputs& inputs);
+  /// Checks the batch, calls `compute` in the precision of the autocast policy
+  /// and returns the result in fp32. Throws `ArgumentError` if the model cannot
+  /// process the batch.
+  ModelResult forward(const ModelInputs& inputs);
   virtual ModelResult compute(const ModelInputs& inputs) = 0;
+  /// What the model accepts.
+  virtual BatchLimits limits() const = 0;
 
   /// Sets the policy, and chooses the implementation of all layers.
   void set_autocast(std::optional<accelerate::AutocastPolicy> policy) override;
@@ -114,6 +92,10 @@ class ModelModule : public Layer, public accelerate::AutocastModule {
 
   Config config;
   LoadingReport report;
+
+ protected:
+  /// Runs a batch that was checked.
+  virtual ModelResult run_checked(const ModelInputs& inputs);
 };
 
 /// The data about the current forward pass that the layers need.

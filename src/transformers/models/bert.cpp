@@ -7,7 +7,6 @@
 #include "transformers/encoder_layers.h"
 #include "transformers/fused.h"
 #include "transformers/heads.h"
-#include "transformers/losses.h"
 #include "transformers/models/registry.h"
 
 namespace transformers {
@@ -132,6 +131,12 @@ class BertModel : public Backbone {
   Padding padding() const override {
     return {config_.max_position_embeddings, config_.pad_token_id.value_or(0)};
   }
+  BatchLimits limits() const override {
+    return {
+        .words_VD = embeddings_->words->weight_VD,
+        .positions = config_.max_position_embeddings,
+        .types = config_.type_vocab_size};
+  }
   bool can_unpad() const override {
     return !config_.is_decoder && encoder_->can_unpad();
   }
@@ -151,35 +156,21 @@ double classifier_dropout(const BertConfig& config) {
   return config.classifier_dropout.value_or(config.hidden_dropout_prob);
 }
 
-class BertForSequenceClassification : public HeadModule {
+class BertForSequenceClassification : public RowClassifier {
  public:
   explicit BertForSequenceClassification(const BertConfig& typed)
-      : HeadModule(std::make_shared<BertModel>(typed)),
+      : RowClassifier(std::make_shared<BertModel>(typed)),
         dropout_(classifier_dropout(typed)) {
     classifier_ = register_module(
         "classifier",
         std::make_shared<Linear>(typed.hidden_size, typed.common.num_labels));
   }
 
-  ModelResult compute(const ModelInputs& inputs) override {
-    ModelResult result = backbone().compute(inputs);
-    result.logits = apply_linear(
-        *classifier_, dropout(result.pooler_output, dropout_, *this));
-    // These tensors are not outputs of this model. They are cleared to avoid
-    // converting them to fp32.
-    result.last_hidden_state = at::Tensor();
-    result.pooler_output = at::Tensor();
-    if (inputs.labels.defined()) {
-      result.loss = sequence_loss(result.logits, inputs.labels, common());
-    }
-    return result;
-  }
-
  protected:
-  Padding padding() const override {
-    Padding allowed = backbone().padding();
-    allowed.can_unpad = backbone().can_unpad();
-    return allowed;
+  at::Tensor classify(
+      const ModelResult& hidden, const ModelInputs& /*inputs*/) const override {
+    return apply_linear(
+        *classifier_, dropout(hidden.pooler_output, dropout_, *this));
   }
 
  private:
@@ -236,24 +227,11 @@ class BertPredictionHead : public torch::nn::Module {
   std::shared_ptr<BertPredictions> predictions;
 };
 
-class BertForMaskedLM : public HeadModule {
+class BertForMaskedLM : public MaskedLanguageModel {
  public:
   explicit BertForMaskedLM(const BertConfig& typed)
-      : HeadModule(without_pooler(typed)) {
+      : MaskedLanguageModel(without_pooler(typed)) {
     cls_ = register_module("cls", std::make_shared<BertPredictionHead>(typed));
-  }
-
-  ModelResult compute(const ModelInputs& inputs) override {
-    ModelResult result = backbone().compute(inputs);
-    const BertPredictions& head = *cls_->predictions;
-    result.logits = (*head.decoder)(
-        (*head.transform)(result.last_hidden_state),
-        backbone().input_embeddings(),
-        head.bias_V);
-    if (inputs.labels.defined()) {
-      result.loss = token_loss(result.logits, inputs.labels);
-    }
-    return result;
   }
 
   std::map<std::string, std::string> tied_names() const override {
@@ -264,7 +242,13 @@ class BertForMaskedLM : public HeadModule {
   }
 
  protected:
-  Padding padding() const override { return per_token_padding(); }
+  at::Tensor predict(const at::Tensor& hidden_BTD) const override {
+    const BertPredictions& head = *cls_->predictions;
+    return (*head.decoder)(
+        (*head.transform)(hidden_BTD),
+        backbone().input_embeddings(),
+        head.bias_V);
+  }
 
  private:
   std::shared_ptr<BertPredictionHead> cls_;

@@ -10,7 +10,6 @@
 #include "transformers/activations.h"
 #include "transformers/encoder_layers.h"
 #include "transformers/heads.h"
-#include "transformers/losses.h"
 #include "transformers/models/registry.h"
 
 namespace transformers {
@@ -240,6 +239,11 @@ class DistilBertModel : public Backbone {
   Padding padding() const override {
     return {config_.max_position_embeddings, config_.pad_token_id.value_or(0)};
   }
+  BatchLimits limits() const override {
+    return {
+        .words_VD = embeddings_->words->weight_VD,
+        .positions = config_.max_position_embeddings};
+  }
   bool can_unpad() const override { return transformer_->layer->can_unpad(); }
 
  private:
@@ -248,10 +252,10 @@ class DistilBertModel : public Backbone {
   std::shared_ptr<DistilBertTransformer> transformer_;
 };
 
-class DistilBertForSequenceClassification : public HeadModule {
+class DistilBertForSequenceClassification : public RowClassifier {
  public:
   explicit DistilBertForSequenceClassification(const DistilBertConfig& typed)
-      : HeadModule(std::make_shared<DistilBertModel>(typed)),
+      : RowClassifier(std::make_shared<DistilBertModel>(typed)),
         dropout_(typed.seq_classif_dropout) {
     pre_classifier_ = register_module(
         "pre_classifier", std::make_shared<Linear>(typed.dim, typed.dim));
@@ -260,22 +264,12 @@ class DistilBertForSequenceClassification : public HeadModule {
         std::make_shared<Linear>(typed.dim, typed.common.num_labels));
   }
 
-  ModelResult compute(const ModelInputs& inputs) override {
-    ModelResult result = backbone().compute(inputs);
-    const auto first_BD =
-        (*pre_classifier_)(result.last_hidden_state.select(1, 0)).relu();
-    result.logits = (*classifier_)(dropout(first_BD, dropout_, *this));
-    if (inputs.labels.defined()) {
-      result.loss = sequence_loss(result.logits, inputs.labels, common());
-    }
-    return result;
-  }
-
  protected:
-  Padding padding() const override {
-    Padding allowed = backbone().padding();
-    allowed.can_unpad = backbone().can_unpad();
-    return allowed;
+  at::Tensor classify(
+      const ModelResult& hidden, const ModelInputs& /*inputs*/) const override {
+    const auto first_BD =
+        (*pre_classifier_)(hidden.last_hidden_state.select(1, 0)).relu();
+    return (*classifier_)(dropout(first_BD, dropout_, *this));
   }
 
  private:
@@ -283,10 +277,10 @@ class DistilBertForSequenceClassification : public HeadModule {
   std::shared_ptr<Linear> pre_classifier_, classifier_;
 };
 
-class DistilBertForMaskedLM : public HeadModule {
+class DistilBertForMaskedLM : public MaskedLanguageModel {
  public:
   explicit DistilBertForMaskedLM(const DistilBertConfig& typed)
-      : HeadModule(std::make_shared<DistilBertModel>(typed)),
+      : MaskedLanguageModel(std::make_shared<DistilBertModel>(typed)),
         activation_(activation(typed.activation)) {
     transform_ = register_module(
         "vocab_transform", std::make_shared<Linear>(typed.dim, typed.dim));
@@ -301,17 +295,6 @@ class DistilBertForMaskedLM : public HeadModule {
                 .weight = !typed.tie_word_embeddings, .bias = true}));
   }
 
-  ModelResult compute(const ModelInputs& inputs) override {
-    ModelResult result = backbone().compute(inputs);
-    const auto hidden_BTD =
-        (*norm_)(activation_((*transform_)(result.last_hidden_state)));
-    result.logits = (*projector_)(hidden_BTD, backbone().input_embeddings());
-    if (inputs.labels.defined()) {
-      result.loss = token_loss(result.logits, inputs.labels);
-    }
-    return result;
-  }
-
   std::map<std::string, std::string> tied_names() const override {
     return {
         {"vocab_projector.weight",
@@ -319,7 +302,11 @@ class DistilBertForMaskedLM : public HeadModule {
   }
 
  protected:
-  Padding padding() const override { return per_token_padding(); }
+  at::Tensor predict(const at::Tensor& hidden_BTD) const override {
+    return (*projector_)(
+        (*norm_)(activation_((*transform_)(hidden_BTD))),
+        backbone().input_embeddings());
+  }
 
  private:
   Activation activation_;

@@ -226,6 +226,12 @@ class Gpt2Model : public Backbone {
   Padding padding() const override {
     return {.max_tokens = config_.n_positions, .is_causal = true};
   }
+  BatchLimits limits() const override {
+    return {
+        .words_VD = wte_->weight_VD,
+        .positions = config_.n_positions,
+        .types = config_.vocab_size};
+  }
 
  private:
   GPT2Config config_;

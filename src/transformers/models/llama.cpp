@@ -242,6 +242,9 @@ class LlamaModel : public Backbone {
                 max_positions)),
         .is_causal = true};
   }
+  BatchLimits limits() const override {
+    return {.words_VD = embed_tokens_->weight_VD};
+  }
 
  private:
   LlamaConfig config_;

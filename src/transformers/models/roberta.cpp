@@ -6,7 +6,6 @@
 
 #include "transformers/encoder_layers.h"
 #include "transformers/heads.h"
-#include "transformers/losses.h"
 #include "transformers/models/registry.h"
 
 namespace transformers {
@@ -99,6 +98,15 @@ class RobertaModel : public Backbone {
     const auto id = config_.pad_token_id.value_or(0);
     return {config_.max_position_embeddings - id - 1, id};
   }
+  BatchLimits limits() const override {
+    const auto padding = config_.pad_token_id.value_or(0);
+    return {
+        .words_VD = embeddings_->words->weight_VD,
+        .positions = config_.max_position_embeddings - padding - 1,
+        .first_position = padding + 1,
+        .skipped_id = padding,
+        .types = config_.type_vocab_size};
+  }
   bool can_unpad() const override {
     return !config_.is_decoder && encoder_->can_unpad();
   }
@@ -151,28 +159,18 @@ class RobertaClassificationHead : public Layer {
   std::shared_ptr<Linear> dense_, out_proj_;
 };
 
-class RobertaForSequenceClassification : public HeadModule {
+class RobertaForSequenceClassification : public RowClassifier {
  public:
   explicit RobertaForSequenceClassification(const RobertaConfig& typed)
-      : HeadModule(without_pooler(typed)) {
+      : RowClassifier(without_pooler(typed)) {
     classifier_ = register_module(
         "classifier", std::make_shared<RobertaClassificationHead>(typed));
   }
 
-  ModelResult compute(const ModelInputs& inputs) override {
-    ModelResult result = backbone().compute(inputs);
-    result.logits = (*classifier_)(result.last_hidden_state);
-    if (inputs.labels.defined()) {
-      result.loss = sequence_loss(result.logits, inputs.labels, common());
-    }
-    return result;
-  }
-
  protected:
-  Padding padding() const override {
-    Padding allowed = backbone().padding();
-    allowed.can_unpad = backbone().can_unpad();
-    return allowed;
+  at::Tensor classify(
+      const ModelResult& hidden, const ModelInputs& /*inputs*/) const override {
+    return (*classifier_)(hidden.last_hidden_state);
   }
 
  private:
@@ -210,24 +208,12 @@ class RobertaLMHead : public Layer {
   std::shared_ptr<LayerNorm> norm_;
 };
 
-class RobertaForMaskedLM : public HeadModule {
+class RobertaForMaskedLM : public MaskedLanguageModel {
  public:
   explicit RobertaForMaskedLM(const RobertaConfig& typed)
-      : HeadModule(without_pooler(typed)) {
+      : MaskedLanguageModel(without_pooler(typed)) {
     lm_head_ =
         register_module("lm_head", std::make_shared<RobertaLMHead>(typed));
-  }
-
-  ModelResult compute(const ModelInputs& inputs) override {
-    ModelResult result = backbone().compute(inputs);
-    result.logits = (*lm_head_->decoder)(
-        lm_head_->transform(result.last_hidden_state),
-        backbone().input_embeddings(),
-        lm_head_->bias_V);
-    if (inputs.labels.defined()) {
-      result.loss = token_loss(result.logits, inputs.labels);
-    }
-    return result;
   }
 
   std::map<std::string, std::string> tied_names() const override {
@@ -237,7 +223,12 @@ class RobertaForMaskedLM : public HeadModule {
   }
 
  protected:
-  Padding padding() const override { return per_token_padding(); }
+  at::Tensor predict(const at::Tensor& hidden_BTD) const override {
+    return (*lm_head_->decoder)(
+        lm_head_->transform(hidden_BTD),
+        backbone().input_embeddings(),
+        lm_head_->bias_V);
+  }
 
  private:
   std::shared_ptr<RobertaLMHead> lm_head_;

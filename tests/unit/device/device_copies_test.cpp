@@ -156,6 +156,7 @@ TEST_F(DeviceCopiesTest, CountTheTokensOfMasks) {
 
   ASSERT_TRUE(token_counts_of(moved[0]));
   EXPECT_EQ(token_counts_of(moved[0])->real, 8);
+  EXPECT_EQ(known_range(moved[0])->max, 1);
   EXPECT_FALSE(token_counts_of(moved[1]));
 }
 

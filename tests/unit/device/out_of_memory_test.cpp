@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ATen/ops/empty.h>
+
 #include "accelerate/memory.h"
 #include "support/fake_device.h"
 #include "support/message_of.h"
@@ -39,6 +41,17 @@ TEST(OutOfMemory, ErrorStatesRequestedFreeAndPeakMemory) {
       message_of<OutOfMemoryError>([] { with_memory_errors(kFull, run_out); }),
       "GPU 1, NVIDIA H200 (sm_90), is out of memory: 20.00 GB requested, "
       "3.50 GB of 140.00 GB free, peak use by tensors 136.00 GB");
+}
+
+// LibTorch reports this with the exception class of all other errors.
+TEST(OutOfMemory, IsRecognizedOnTheCpu) {
+  const std::string text = message_of<OutOfMemoryError>([] {
+    with_memory_errors(c10::Device(c10::kCPU), [] {
+      return at::empty({std::int64_t{1} << 50}, at::kFloat);
+    });
+  });
+
+  EXPECT_NE(text.find("4503599627370496 bytes"), std::string::npos) << text;
 }
 
 TEST(OutOfMemory, LetsASmallerBatchSizeBeFound) {

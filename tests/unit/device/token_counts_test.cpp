@@ -89,6 +89,45 @@ TEST(TokenCounts, AreUnknownAfterSetData) {
   EXPECT_FALSE(token_counts_of(mask));
 }
 
+TEST(ValueRange, IsThatOfAllIntegersExceptIgnoredLabels) {
+  for (const auto type : {at::kLong, at::kInt, at::kShort, at::kChar}) {
+    const auto range =
+        known_range(at::tensor({-100, 7, -3, 5}, at::kLong).to(type));
+    ASSERT_TRUE(range) << type;
+    EXPECT_EQ(range->min, -3) << type;
+    EXPECT_EQ(range->max, 7) << type;
+    EXPECT_TRUE(range->has_ignored) << type;
+  }
+  EXPECT_EQ(known_range(at::full({3}, 200, at::kByte))->max, 200);
+  const auto column = known_range(at::arange(6).view({2, 3}).select(1, 1));
+  EXPECT_EQ(column->min, 1);
+  EXPECT_EQ(column->max, 4);
+  EXPECT_FALSE(column->has_ignored);
+  const auto none = known_range(at::empty({0}, at::kLong));
+  EXPECT_LT(none->max, none->min);
+  EXPECT_FALSE(known_range(at::ones({2})));
+  EXPECT_FALSE(known_range(at::ones({2}, at::kBool)));
+  EXPECT_FALSE(known_range({}));
+}
+
+TEST(ValueRange, IsKnownOnADeviceUntilTheTensorChanges) {
+  const auto meta = at::TensorOptions(at::kLong).device(at::kMeta);
+  at::Tensor ids = at::zeros({2, 3}, meta);
+  EXPECT_FALSE(known_range(ids));
+
+  attach_facts(ids, two_rows());
+  ASSERT_TRUE(known_range(ids));
+  EXPECT_EQ(known_range(ids)->max, 1);
+  EXPECT_EQ(token_counts_of(ids)->real, 3);
+  EXPECT_FALSE(known_range(ids.view({3, 2})));
+
+  ids.add_(1);
+  EXPECT_FALSE(known_range(ids));
+  EXPECT_FALSE(token_counts_of(ids));
+  attach_token_counts(ids, {.real = 4});
+  EXPECT_FALSE(known_range(ids));
+}
+
 TEST(TokenCounts, AreNotAttachedInInferenceMode) {
   const c10::InferenceMode guard;
   const at::Tensor mask = two_rows();

@@ -185,8 +185,8 @@ class GoldenModel : public testing::TestWithParam<GoldenCase> {
         golden_folder() + GetParam().name + "/golden.safetensors");
     // Python made these cases with eager attention.
     const bool is_eager = GetParam().name.ends_with("_eager");
-    loaded = load(
-        GetParam(), {.attn_implementation = is_eager ? "eager" : "sdpa"});
+    loaded =
+        load(GetParam(), {.attn_implementation = is_eager ? "eager" : "sdpa"});
   }
   TensorMap golden;
   AnyModel loaded;

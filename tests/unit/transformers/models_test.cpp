@@ -372,13 +372,14 @@ INSTANTIATE_TEST_SUITE_P(
             "mask",
             {{"input_ids", at::zeros({2, 3}, at::kLong)},
              {"attention_mask", at::ones({2, 4}, at::kLong)}},
-            "`attention_mask` has shape [2, 4], but the number of tokens in "
-            "a row is 3"},
+            "`attention_mask` has shape [2, 4], but for this batch it must "
+            "have shape [2, 3]"},
         BadBatch{
             "labels",
             {{"input_ids", at::zeros({2, 3}, at::kLong)},
              {"labels", at::zeros({3}, at::kLong)}},
-            "`labels` has shape [3], but the logits have shape [2, 2]"}),
+            "`labels` has shape [3], but for this batch it must have shape "
+            "[2]"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Models, LastTokenClassifiersNeedAPaddingId) {

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of a batch before a model runs.
+//
+// The values of tensors on a GPU are checked only if they are known without
+// waiting for the GPU, that is, for batches of a prepared data loader; see
+// device/token_counts.h.
+//
+// Shapes: B batch, T tokens, C classes, V rows of an embedding table, D width.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "transformers/model_inputs.h"
+
+namespace transformers {
+
+/// What the labels of a batch are.
+enum class LabelKind {
+  none,   ///< The model has no labels.
+  row,    ///< As many values per row as `PretrainedConfig::problem_type` needs.
+  token,  ///< One class per token, or -100.
+  span,   ///< `start_positions` and `end_positions`: one token per row.
+};
+
+/// What a model accepts.
+struct BatchLimits {
+  at::Tensor words_VD;         ///< The table that `input_ids` index.
+  std::int64_t positions = 0;  ///< Largest number of tokens. 0: no limit.
+  /// The position of the first token. The table has this many rows more than
+  /// `positions`.
+  std::int64_t first_position = 0;
+  /// If set, tokens with this id do not count for `positions`.
+  std::optional<std::int64_t> skipped_id = std::nullopt;
+  std::int64_t types = 0;  ///< Number of token types. 0: they are ignored.
+  LabelKind labels = LabelKind::none;
+  std::int64_t classes = 0;  ///< Number of classes of a label.
+};
+
+/// Returns the inputs with a mask, a type and a position for each token. Throws
+/// `ArgumentError`, which states the name and the value, if the model cannot
+/// process the inputs.
+ModelInputs checked_inputs(
+    const ModelInputs& inputs,
+    const BatchLimits& limits,
+    const PretrainedConfig& common);
+
+/// The value of `PretrainedConfig::problem_type`, or else the one that follows
+/// from `num_labels` and the type of `labels`.
+std::string problem_type_of(
+    const at::Tensor& labels, const PretrainedConfig& common);
+
+/// Lists the names, types and shapes of the tensors in a batch.
+std::string described(const ModelInputs& inputs);
+
+}  // namespace transformers

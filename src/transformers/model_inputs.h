@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors that models of all architectures take.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/tensor_map.h"
+#include "transformers/modeling.h"
+
+namespace transformers {
+
+/// The tensors in a batch; missing tensors are undefined.
+struct ModelInputs {
+  at::Tensor input_ids;
+  at::Tensor inputs_embeds;
+  at::Tensor attention_mask;
+  at::Tensor token_type_ids;
+  at::Tensor position_ids;
+  at::Tensor labels;
+  at::Tensor start_positions;
+  at::Tensor end_positions;
+  CallOptions options;
+  /// 0: the layers process the padded batch. Greater than 0: the layers process
+  /// an unpadded batch with this many rows, one per token. There are at least
+  /// as many rows as tokens that `attention_mask` keeps. Only the result for
+  /// the first token of each sequence is then used.
+  std::int64_t unpadded_rows = 0;
+
+  std::int64_t batch() const;
+  std::int64_t tokens() const;
+};
+
+/// Collects the tensors in a batch. Throws `ArgumentError` for an unknown name,
+/// or if the batch does not have exactly one of `input_ids` and
+/// `inputs_embeds`.
+ModelInputs model_inputs(
+    const accelerate::TensorMap& tensors, const CallOptions& options);
+
+}  // namespace transformers

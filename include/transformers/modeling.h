@@ -59,6 +59,7 @@ struct FromPretrainedOptions {
 
 /// Options for `from_config`.
 struct FromConfigOptions {
+  /// Data type of the weights. Default: the config's `dtype`, or else float32.
   std::optional<c10::ScalarType> dtype = std::nullopt;
   std::optional<std::string> attn_implementation = std::nullopt;
 };

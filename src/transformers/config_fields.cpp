@@ -76,6 +76,15 @@ void FieldReader::set(
   field = value.as_string();
 }
 
+void FieldChecker::operator()(std::string_view key, double value) const {
+  const bool is_rate =
+      key.find("dropout") != std::string_view::npos || key.ends_with("pdrop");
+  if (is_rate && !(value >= 0 && value <= 1)) {
+    throw accelerate::ArgumentError(str_cat(
+        "`", key, "` is ", value, "; a dropout rate must be between 0 and 1"));
+  }
+}
+
 void FieldWriter::add(const Json& others) {
   for (const auto& [key, value] : others.as_object()) {
     members_.try_emplace(key, value);

@@ -112,6 +112,24 @@ class FieldWriter {
   std::map<std::string, accelerate::Json> members_;
 };
 
+/// Checks the values of fields. Throws `ArgumentError`.
+class FieldChecker {
+ public:
+  void operator()(std::string_view key, double value) const;
+  void operator()(
+      std::string_view key, const std::optional<double>& value) const {
+    if (value) {
+      (*this)(key, *value);
+    }
+  }
+  /// Fields of other types are checked where they are used.
+  template <typename Field>
+  void operator()(
+      std::string_view,
+      const Field&,
+      std::initializer_list<std::string_view> = {}) const {}
+};
+
 void read_common(FieldReader& reader, PretrainedConfig& common);
 void write_common(FieldWriter& writer, const PretrainedConfig& common);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/configuration.h"
 
+#include <algorithm>
+
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/str_cat.h"
@@ -18,15 +20,23 @@ using accelerate::UnsupportedError;
 
 constexpr std::size_t kMaxConfig = std::size_t{16} << 20;
 
-// Rejects models that need their own Python code or quantized arithmetic.
-void refuse_unsupported(const Json& json, const std::string& source) {
+// Rejects models that need their own Python code or quantized arithmetic. As in
+// Python, a known type does not need the code that a folder has for it.
+void refuse_unsupported(
+    const Json& json, const std::string& type, const std::string& source) {
+  const std::vector<std::string> known = known_model_types();
   const Json* code = json.find("auto_map");
-  if (code != nullptr && !code->is_null() && code->size() != 0) {
+  if (!std::ranges::count(known, type) && code != nullptr && !code->is_null() &&
+      code->size() != 0) {
     throw UnsupportedError(
-        str_cat(source, ": the model needs its own Python code (`auto_map`)"),
+        str_cat(
+            source,
+            ": the model type `",
+            accelerate::printable(type),
+            "` needs its own Python code (`auto_map`)"),
         str_cat(
             "use a model with a supported architecture: ",
-            accelerate::join(known_model_types(), ", ")));
+            accelerate::join(known, ", ")));
   }
   if (const Json* method = json.find("quantization_config");
       method != nullptr && !method->is_null()) {
@@ -108,19 +118,20 @@ Json Config::to_json() const {
 }
 
 Config Config::from_json(const Json& json, const std::string& source) {
-  refuse_unsupported(json, source);
   const Json* type = json.find("model_type");
   if (type == nullptr || !type->is_string()) {
     throw accelerate::FormatError(
         str_cat(source, ": `model_type` is missing or not a string"));
   }
+  refuse_unsupported(json, type->as_string(), source);
   return Config(
       architecture(type->as_string(), source).read_config(json, source));
 }
 
 void Config::save_pretrained(const std::filesystem::path& folder) const {
   accelerate::write_file(
-      folder / "config.json", to_json().dump({.indent = 2}) + "\n");
+      folder / "config.json",
+      to_json().dump({.indent = 2, .allow_nan = true}) + "\n");
 }
 
 Config AutoConfig::from_pretrained(
@@ -132,7 +143,8 @@ Config AutoConfig::from_pretrained(
   }
   return Config::from_json(
       Json::parse(
-          accelerate::read_file(path, kMaxConfig), {.source = path.string()}),
+          accelerate::read_file(path, kMaxConfig),
+          {.source = path.string(), .allow_nan = true}),
       path.string());
 }
 

@@ -152,9 +152,9 @@ ModelResult TokenClassifier::compute(const ModelInputs& inputs) {
 }
 
 QuestionAnswerer::QuestionAnswerer(
-    const std::shared_ptr<Backbone>& backbone, double dropout)
-    : HeadModule(backbone), dropout_(dropout) {
-  if (common().num_labels != 2) {
+    const std::shared_ptr<Backbone>& backbone, const Options& options)
+    : HeadModule(backbone), dropout_(options.dropout) {
+  if (options.uses_num_labels && common().num_labels != 2) {
     throw accelerate::ArgumentError(
         accelerate::str_cat(
             "`num_labels` is ",

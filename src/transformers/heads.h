@@ -117,8 +117,13 @@ class TokenClassifier : public HeadModule {
 /// Predicts the first and the last token of an answer.
 class QuestionAnswerer : public HeadModule {
  public:
-  explicit QuestionAnswerer(
-      const std::shared_ptr<Backbone>& backbone, double dropout = 0.0);
+  struct Options {
+    double dropout = 0.0;
+    /// Whether `num_labels` must be 2. False: it has no effect.
+    bool uses_num_labels = true;
+  };
+  QuestionAnswerer(
+      const std::shared_ptr<Backbone>& backbone, const Options& options);
   ModelResult compute(const ModelInputs& inputs) override;
 
  protected:

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/layers.h"
 
+#include <unistd.h>
+
 #include <torch/types.h>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 #include "device/fused_blocks.h"
 
 namespace transformers {
@@ -24,10 +27,34 @@ std::int64_t checked(std::int64_t size) {
 }
 
 at::Tensor empty(at::IntArrayRef sizes) {
+  double bytes = sizeof(float);
+  for (const std::int64_t size : sizes) {
+    bytes *= static_cast<double>(size);
+  }
+  check_bytes(bytes, accelerate::str_cat("a weight of shape ", sizes));
   return at::empty(sizes, at::TensorOptions().requires_grad(false));
 }
 
 }  // namespace
+
+void check_bytes(double bytes, const std::string& what) {
+  // Weights of several times the memory can be mapped from files.
+  constexpr double kTimesTheMemory = 4;
+  const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (bytes > kTimesTheMemory * memory) {
+    throw accelerate::OutOfMemoryError(
+        accelerate::str_cat(
+            "the config needs ",
+            what,
+            " with ",
+            accelerate::format_bytes(bytes),
+            ", but this machine has ",
+            accelerate::format_bytes(memory),
+            " of memory"),
+        "check the sizes in the config");
+  }
+}
 
 bool Initializer::must_initialize(const at::Tensor& parameter) const {
   return parameter.defined() &&
@@ -36,6 +63,10 @@ bool Initializer::must_initialize(const at::Tensor& parameter) const {
 
 void Initializer::normal(const at::Tensor& parameter, double std) const {
   if (must_initialize(parameter)) {
+    if (std < 0) {
+      throw accelerate::ArgumentError(accelerate::str_cat(
+          "`initializer_range` is ", std_, "; it must be 0 or more"));
+    }
     at::NoGradGuard no_grad;
     parameter.normal_(0.0, std);
   }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <unordered_set>
 
 #include <torch/nn/module.h>
@@ -40,6 +41,11 @@ class Initializer {
   double std_;
   const Loaded& loaded_;
 };
+
+/// Throws `OutOfMemoryError` if `what`, a part of a model, has so many bytes of
+/// weights that no use of this machine's memory can hold them. Called before
+/// the allocation, because configs are untrusted.
+void check_bytes(double bytes, const std::string& what);
 
 /// The implementation of layers and blocks that was chosen for a model.
 struct BlockChoice {

@@ -11,6 +11,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "config/environment.h"
+#include "device/out_of_memory.h"
 #include "transformers/heads.h"
 #include "transformers/hub.h"
 
@@ -32,6 +33,9 @@ constexpr DtypeName kDtypes[] = {
     {"float16", c10::ScalarType::Half},
     {"bfloat16", c10::ScalarType::BFloat16},
     {"float64", c10::ScalarType::Double},
+    {"float", c10::ScalarType::Float},
+    {"half", c10::ScalarType::Half},
+    {"double", c10::ScalarType::Double},
 };
 
 const ModelClass& class_for(Task task, const Config& config) {
@@ -48,13 +52,42 @@ const ModelClass& class_for(Task task, const Config& config) {
   return entry->second;
 }
 
-void check_float(c10::ScalarType dtype) {
-  if (dtype_name(dtype).empty()) {
-    throw ArgumentError(str_cat(
-        "`dtype` is ",
-        c10::toString(dtype),
-        "; weights must be float32, bfloat16, float16 or float64"));
+[[noreturn]] void throw_dtype(const std::string& name) {
+  throw ArgumentError(str_cat(
+      "`dtype` is ",
+      name,
+      "; weights must be float32, bfloat16, float16 or float64"));
+}
+
+// Returns the type that the options request, or else the config.
+std::optional<c10::ScalarType> requested_dtype(
+    const std::optional<c10::ScalarType>& option,
+    const PretrainedConfig& common) {
+  if (option) {
+    if (dtype_name(*option).empty()) {
+      throw_dtype(c10::toString(*option));
+    }
+    return option;
   }
+  if (!common.dtype) {
+    return std::nullopt;
+  }
+  const auto named = dtype_from_name(*common.dtype);
+  if (!named) {
+    throw_dtype(str_cat("`", printable(*common.dtype), "`"));
+  }
+  return named;
+}
+
+// Makes a model with uninitialized weights.
+std::shared_ptr<ModelModule> make_module(
+    const ModelClass& model_class, const Config& config) {
+  config.value().check();
+  return accelerate::with_memory_errors(c10::Device(c10::kCPU), [&] {
+    auto module = model_class.make(config);
+    module->report.model = model_class.name;
+    return module;
+  });
 }
 
 void apply(const FromPretrainedOptions& options, PretrainedConfig& common) {
@@ -255,18 +288,7 @@ class WeightLoader {
   std::map<std::string, std::string> tied_;
 };
 
-// The requested type, or else the config's, or else the file's.
-c10::ScalarType dtype_for(
-    const FromPretrainedOptions& options,
-    const PretrainedConfig& common,
-    const TensorMap& tensors) {
-  if (options.dtype) {
-    check_float(*options.dtype);
-    return *options.dtype;
-  }
-  if (const auto named = dtype_from_name(common.dtype.value_or(""))) {
-    return *named;
-  }
+c10::ScalarType dtype_in(const TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (!dtype_name(tensor.scalar_type()).empty()) {
       return tensor.scalar_type();
@@ -316,13 +338,13 @@ std::shared_ptr<ModelModule> load_model(
                                  : AutoConfig::from_pretrained(folder.string());
   apply(options, config.common());
   const ModelClass& model_class = class_for(task, config);
+  const auto requested = requested_dtype(options.dtype, config.common());
   const TensorMap tensors = accelerate::load_sharded(folder);
-  const auto dtype = dtype_for(options, config.common(), tensors);
+  const auto dtype = requested ? *requested : dtype_in(tensors);
   config.common().dtype = dtype_name(dtype);
 
-  auto module = model_class.make(config);
+  auto module = make_module(model_class, config);
   module->report.source = folder.string();
-  module->report.model = model_class.name;
   WeightLoader loader(
       *module, architecture(config.model_type(), name), options);
   loader.load(tensors, dtype);
@@ -339,11 +361,10 @@ std::shared_ptr<ModelModule> load_model(
 std::shared_ptr<ModelModule> make_model(
     Task task, const Config& config, const FromConfigOptions& options) {
   const ModelClass& model_class = class_for(task, config);
-  auto module = model_class.make(config);
-  module->report.model = model_class.name;
+  const auto dtype = requested_dtype(options.dtype, config.common())
+                         .value_or(c10::ScalarType::Float);
+  auto module = make_module(model_class, config);
   initialize(*module, {});
-  const auto dtype = options.dtype.value_or(c10::ScalarType::Float);
-  check_float(dtype);
   set_dtype(*module, dtype);
   module->config.common().dtype = dtype_name(dtype);
   set_attention(*module, options.attn_implementation);

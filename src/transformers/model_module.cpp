@@ -176,6 +176,14 @@ void BlockList::check_count(std::int64_t count) {
   }
 }
 
+void BlockList::check_size(std::int64_t count) const {
+  double bytes = 0;
+  for (const auto& parameter : blocks.front()->parameters()) {
+    bytes += static_cast<double>(parameter.nbytes());
+  }
+  check_bytes(bytes * static_cast<double>(count), str_cat(count, " layers"));
+}
+
 std::int64_t width_of_head(std::int64_t width, std::int64_t heads) {
   if (heads < 1 || width < 1 || width % heads != 0) {
     throw ArgumentError(str_cat(

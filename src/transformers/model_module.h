@@ -206,6 +206,9 @@ class BlockList : public torch::nn::Module {
     check_count(count);
     for (std::int64_t i = 0; i < count; ++i) {
       blocks.push_back(register_module(std::to_string(i), make(i)));
+      if (i == 0) {
+        check_size(count);
+      }
     }
   }
   /// Whether the chosen implementation of the blocks accepts an unpadded batch.
@@ -216,6 +219,8 @@ class BlockList : public torch::nn::Module {
 
  private:
   static void check_count(std::int64_t count);
+  // Checks the memory that `count` blocks like the first one need.
+  void check_size(std::int64_t count) const;
 };
 
 /// Returns the width of one head. Throws `ArgumentError` unless `heads` divides

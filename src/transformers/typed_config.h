@@ -23,6 +23,8 @@ class ConfigValue {
   virtual PretrainedConfig& common() = 0;
   virtual accelerate::Json to_json() const = 0;
   virtual std::unique_ptr<ConfigValue> clone() const = 0;
+  /// Throws `ArgumentError` if a field has a value that can never work.
+  virtual void check() const = 0;
   virtual const std::type_info& type() const = 0;
   virtual void* typed() = 0;
 };
@@ -43,6 +45,10 @@ class TypedConfig : public ConfigValue {
   }
   std::unique_ptr<ConfigValue> clone() const override {
     return std::make_unique<TypedConfig>(fields);
+  }
+  void check() const override {
+    FieldChecker checker;
+    visit_fields(fields, checker);
   }
   const std::type_info& type() const override { return typeid(Typed); }
   void* typed() override { return &fields; }
@@ -132,6 +138,10 @@ inline void visit_rope(LlamaConfig& config, FieldReader& reader) {
 }
 inline void visit_rope(const LlamaConfig& config, FieldWriter& writer) {
   writer("rope_parameters", to_json(config.rope_parameters));
+}
+
+inline void visit_rope(const LlamaConfig&, FieldChecker&) {
+  // `RotaryEmbedding` checks these fields.
 }
 
 template <typename Llama, typename Visitor>

@@ -264,7 +264,7 @@ class BertForTokenClassification : public TokenClassifier {
 class BertForQuestionAnswering : public QuestionAnswerer {
  public:
   explicit BertForQuestionAnswering(const BertConfig& typed)
-      : QuestionAnswerer(without_pooler(typed)) {}
+      : QuestionAnswerer(without_pooler(typed), {}) {}
 };
 
 }  // namespace

@@ -328,7 +328,8 @@ class DistilBertForQuestionAnswering : public QuestionAnswerer {
  public:
   explicit DistilBertForQuestionAnswering(const DistilBertConfig& typed)
       : QuestionAnswerer(
-            std::make_shared<DistilBertModel>(typed), typed.qa_dropout) {}
+            std::make_shared<DistilBertModel>(typed),
+            {.dropout = typed.qa_dropout}) {}
 };
 
 }  // namespace

@@ -271,7 +271,8 @@ class Gpt2ForTokenClassification : public TokenClassifier {
 class Gpt2ForQuestionAnswering : public QuestionAnswerer {
  public:
   explicit Gpt2ForQuestionAnswering(const GPT2Config& typed)
-      : QuestionAnswerer(std::make_shared<Gpt2Model>(typed)) {}
+      : QuestionAnswerer(
+            std::make_shared<Gpt2Model>(typed), {.uses_num_labels = false}) {}
 };
 
 }  // namespace

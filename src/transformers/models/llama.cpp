@@ -285,7 +285,8 @@ class LlamaForQuestionAnswering : public QuestionAnswerer {
   // Only in this class, Hugging Face Transformers calls the backbone
   // `transformer`.
   explicit LlamaForQuestionAnswering(const LlamaConfig& typed)
-      : QuestionAnswerer(std::make_shared<Renamed>(typed)) {}
+      : QuestionAnswerer(
+            std::make_shared<Renamed>(typed), {.uses_num_labels = false}) {}
 
  private:
   class Renamed : public LlamaModel {

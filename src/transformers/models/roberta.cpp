@@ -244,7 +244,7 @@ class RobertaForTokenClassification : public TokenClassifier {
 class RobertaForQuestionAnswering : public QuestionAnswerer {
  public:
   explicit RobertaForQuestionAnswering(const RobertaConfig& typed)
-      : QuestionAnswerer(without_pooler(typed)) {}
+      : QuestionAnswerer(without_pooler(typed), {}) {}
 };
 
 }  // namespace

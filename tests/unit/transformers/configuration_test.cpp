@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/configuration.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <torch/types.h>
 
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "support/message_of.h"
+#include "support/temporary_directory.h"
 #include "transformers/auto_model.h"
 
 namespace transformers {
@@ -131,8 +136,9 @@ INSTANTIATE_TEST_SUITE_P(
             "distilbert, gpt2, llama, roberta"},
         BadConfig{
             "own_code",
-            R"({"model_type": "bert", "auto_map": {"AutoModel": "x.py"}})",
-            "config.json: the model needs its own Python code (`auto_map`)"},
+            R"({"model_type": "mine", "auto_map": {"AutoModel": "x.py"}})",
+            "config.json: the model type `mine` needs its own Python code "
+            "(`auto_map`)"},
         BadConfig{
             "quantized",
             R"({"model_type": "llama", "quantization_config": {"bits": 4}})",
@@ -160,6 +166,103 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"model_type": "llama", "rope_parameters": {"swing": 1}})",
             "config.json: rope_parameters: unknown key `swing`"}),
     [](const auto& test) { return std::string(test.param.name); });
+
+// As in Python, the model's own code is not needed then.
+TEST(Configuration, KeepsTheCodeOfAKnownModelType) {
+  const Config config =
+      parse(R"({"model_type": "bert", "auto_map": {"AutoModel": "x.Y"}})");
+
+  EXPECT_EQ(config.to_json().at("auto_map").dump(), R"({"AutoModel":"x.Y"})");
+}
+
+TEST(Configuration, ReadsAndWritesNumbersThatAreNotFinite) {
+  const std::filesystem::path folder = accelerate::fresh_folder();
+  accelerate::write_file(
+      folder / "config.json",
+      R"({"model_type": "bert", "layer_norm_eps": NaN, "mine": [-Infinity]})");
+
+  const Config config = AutoConfig::from_pretrained(folder.string());
+  EXPECT_TRUE(std::isnan(config.as<BertConfig>().layer_norm_eps));
+  config.save_pretrained(folder);
+
+  const Config again = AutoConfig::from_pretrained(folder.string());
+  EXPECT_EQ(
+      again.common().extra.at("mine").dump({.allow_nan = true}), "[-Infinity]");
+}
+
+TEST(Configuration, MakesTheModelInItsType) {
+  for (const auto& [name, dtype] :
+       {std::pair("bfloat16", at::kBFloat16),
+        std::pair("half", at::kHalf),
+        std::pair("double", at::kDouble),
+        std::pair("float", at::kFloat)}) {
+    const auto config = GPT2Config{
+        .vocab_size = 9,
+        .n_embd = 8,
+        .n_layer = 1,
+        .n_head = 2,
+        .common = {.dtype = name}};
+    const auto model = AutoModel::from_config(config);
+    EXPECT_EQ(model->parameters()[0].scalar_type(), dtype);
+    const auto other = AutoModel::from_config(config, {.dtype = at::kFloat});
+    EXPECT_EQ(other->parameters()[0].scalar_type(), at::kFloat);
+  }
+}
+
+// A config from outside may ask for more memory than there is.
+TEST(Configuration, AModelThatCannotFitIsRefusedBeforeItIsMade) {
+  const auto message = [](const Config& config) {
+    return message_of<accelerate::OutOfMemoryError>(
+        [&] { (void)AutoModel::from_config(config); });
+  };
+  EXPECT_THAT(
+      message(BertConfig{.hidden_size = 1'200'000'000}),
+      testing::StartsWith(
+          "the config needs a weight of shape [30522, 1200000000] with 133.25 "
+          "TB, but this machine has "));
+  EXPECT_THAT(
+      message(GPT2Config{.n_embd = 8192, .n_layer = 10'000, .n_head = 16}),
+      testing::StartsWith("the config needs 10000 layers with 29."));
+}
+
+// GPT-2 and Llama predict two values per token, whatever the number of labels.
+TEST(Configuration, QuestionAnsweringNeedsTwoLabelsOnlyInEncoders) {
+  const auto logits = [](const auto& config) {
+    return AutoModelForQuestionAnswering::from_config(config)(
+               {{"input_ids", at::ones({2, 3}, at::kLong)}})
+        .start_logits.sizes()
+        .vec();
+  };
+  const std::vector<std::int64_t> expected = {2, 3};
+  for (const std::int64_t count : {1, 3}) {
+    EXPECT_EQ(
+        logits(GPT2Config{
+            .vocab_size = 9,
+            .n_embd = 8,
+            .n_layer = 1,
+            .n_head = 2,
+            .common = {.num_labels = count}}),
+        expected);
+    LlamaConfig llama;
+    llama.vocab_size = 9;
+    llama.hidden_size = 8;
+    llama.intermediate_size = 8;
+    llama.num_hidden_layers = 1;
+    llama.num_attention_heads = 2;
+    llama.common.num_labels = count;
+    EXPECT_EQ(logits(llama), expected);
+    EXPECT_EQ(
+        message_of<ArgumentError>([&] {
+          logits(BertConfig{
+              .vocab_size = 9,
+              .hidden_size = 12,
+              .common = {.num_labels = count}});
+        }),
+        "`num_labels` is " + std::to_string(count) +
+            ", but question answering needs two labels, one for the start and "
+            "one for the end");
+  }
+}
 
 struct BadModel {
   const char* name;
@@ -234,6 +337,34 @@ INSTANTIATE_TEST_SUITE_P(
             "gelu_python_tanh, gelu_pytorch_tanh, hardswish, leaky_relu, "
             "linear, mish, quick_gelu, relu, relu2, relu6, sigmoid, silu, "
             "swish, tanh"},
+        BadModel{
+            "dropout",
+            BertConfig{.hidden_dropout_prob = 2.0},
+            "`hidden_dropout_prob` is 2; a dropout rate must be between 0 and "
+            "1"},
+        BadModel{
+            "negative_dropout",
+            GPT2Config{.attn_pdrop = -0.5},
+            "`attn_pdrop` is -0.5; a dropout rate must be between 0 and 1"},
+        BadModel{
+            "optional_dropout",
+            RobertaConfig{.classifier_dropout = std::nan("")},
+            "`classifier_dropout` is nan; a dropout rate must be between 0 and "
+            "1"},
+        BadModel{
+            "negative_deviation",
+            DistilBertConfig{.initializer_range = -1.0},
+            "`initializer_range` is -1; it must be 0 or more"},
+        BadModel{
+            "dtype",
+            GPT2Config{.common = {.dtype = "int8"}},
+            "`dtype` is `int8`; weights must be float32, bfloat16, float16 or "
+            "float64"},
+        BadModel{
+            "unknown_dtype",
+            GPT2Config{.common = {.dtype = "float99"}},
+            "`dtype` is `float99`; weights must be float32, bfloat16, float16 "
+            "or float64"},
         BadModel{
             "relative_positions",
             BertConfig{

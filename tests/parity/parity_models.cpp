@@ -9,6 +9,7 @@
 //                                       write one sharded state together
 //     parity_models tokenizers <folders> <folder>  loads tokenizers and saves
 //                                       them again, for Python to load
+//     parity_models odd <folder>        runs the cases of check_odd_folders.py
 //     parity_models embed <model> <sentences> <file>  compares ids and
 //                                       embeddings with a file from Python
 #include <cstdlib>
@@ -281,6 +282,59 @@ int run_tokenizers(const fs::path& folders, const fs::path& out) {
   return EXIT_SUCCESS;
 }
 
+template <typename Auto>
+TensorMap run_case(const fs::path& folder, const std::string& attention) {
+  const auto model = Auto::from_pretrained(
+      folder.string(), {.attn_implementation = attention, .report = false});
+  const auto output =
+      model(accelerate::load_safetensors(folder / "batch.safetensors"));
+  TensorMap result = {{"output", main_output(output).detach().to(at::kFloat)}};
+  if (output.loss.defined()) {
+    output.loss.backward();
+    result["loss"] = output.loss.detach().to(at::kFloat);
+    for (const auto& [name, parameter] : model->named_parameters()) {
+      if (parameter.grad().defined()) {
+        result["grad." + name] = parameter.grad().to(at::kFloat);
+      }
+    }
+  }
+  return result;
+}
+
+TensorMap run_case(const fs::path& folder) {
+  std::ifstream in(folder / "case.txt");
+  std::string kind;
+  std::string attention;
+  in >> kind >> attention;
+  if (kind == "causal") {
+    return run_case<AutoModelForCausalLM>(folder, attention);
+  }
+  if (kind == "masked") {
+    return run_case<AutoModelForMaskedLM>(folder, attention);
+  }
+  if (kind == "row") {
+    return run_case<AutoModelForSequenceClassification>(folder, attention);
+  }
+  if (kind == "token") {
+    return run_case<AutoModelForTokenClassification>(folder, attention);
+  }
+  return run_case<AutoModelForQuestionAnswering>(folder, attention);
+}
+
+// Writes the results of each case, or the error. Only our own errors count: any
+// other exception ends the program.
+int run_odd(const fs::path& folders) {
+  for (const auto& entry : fs::directory_iterator(folders)) {
+    try {
+      accelerate::save_safetensors(
+          run_case(entry.path()), entry.path() / "result.safetensors");
+    } catch (const accelerate::Error& error) {
+      std::ofstream(entry.path() / "error.txt") << error.what() << "\n";
+    }
+  }
+  return EXIT_SUCCESS;
+}
+
 std::vector<std::string> read_sentences(const fs::path& file) {
   std::ifstream in(file);
   std::vector<std::string> sentences;
@@ -339,6 +393,9 @@ int main(int argc, char** argv) {
     if (command == "tokenizers" && argc == 4) {
       return run_tokenizers(argv[2], argv[3]);
     }
+    if (command == "odd" && argc == 3) {
+      return run_odd(argv[2]);
+    }
     if (command == "embed" && argc == 5) {
       return run_embed(argv[2], argv[3], argv[4]);
     }
@@ -348,6 +405,7 @@ int main(int argc, char** argv) {
   }
   std::cerr << "usage: parity_models {export <folder> | train <folder> | "
                "shard <folder> | tokenizers <folders> <folder> | "
+               "odd <folder> | "
                "embed <model> <sentences> <file>}\n";
   return 2;
 }

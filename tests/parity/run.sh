@@ -40,6 +40,10 @@ rm -rf "$work/exported"
 "$build/bin/tests/parity_models" export "$work/exported"
 "$python" "$here/check_models.py" "$work/exported" 25
 
+echo "parity: unusual configs, weights and batches"
+"$python" "$here/check_odd_folders.py" "$build/bin/tests/parity_models" \
+  "$work/odd"
+
 echo "parity: C++ checkpoints after training, and their exports"
 rm -rf "$work/trained"
 "$build/bin/tests/parity_models" train "$work/trained"

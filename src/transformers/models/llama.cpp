@@ -17,9 +17,10 @@ namespace transformers {
 namespace {
 
 std::int64_t head_dim(const LlamaConfig& config) {
-  return config.head_dim
-             ? *config.head_dim
-             : width_of_head(config.hidden_size, config.num_attention_heads);
+  // As in Python, the heads must divide the width even if they have another
+  // one.
+  return config.head_dim.value_or(
+      width_of_head(config.hidden_size, config.num_attention_heads));
 }
 
 std::int64_t key_value_heads(const LlamaConfig& config) {
@@ -193,6 +194,13 @@ class LlamaModel : public Backbone {
             typed.rope_parameters,
             head_dim(typed),
             typed.max_position_embeddings) {
+    // Python checks this only for Llama.
+    if (!(typed.initializer_range >= 0 && typed.initializer_range <= 1)) {
+      throw accelerate::ArgumentError(accelerate::str_cat(
+          "`initializer_range` is ",
+          typed.initializer_range,
+          "; it must be between 0 and 1"));
+    }
     embed_tokens_ = register_module(
         "embed_tokens",
         std::make_shared<Embedding>(

@@ -310,6 +310,22 @@ INSTANTIATE_TEST_SUITE_P(
             "`num_attention_heads` is 4; it must be a multiple of "
             "`num_key_value_heads`, which is 3"},
         BadModel{
+            "own_head_width",
+            LlamaConfig{
+                .vocab_size = 9,
+                .hidden_size = 8,
+                .intermediate_size = 8,
+                .num_attention_heads = 3,
+                .head_dim = 4},
+            "the width 8 cannot be divided evenly among 3 attention heads"},
+        BadModel{
+            "large_deviation",
+            LlamaConfig{
+                .hidden_size = 8,
+                .num_attention_heads = 2,
+                .initializer_range = 1.5},
+            "`initializer_range` is 1.5; it must be between 0 and 1"},
+        BadModel{
             "layers",
             GPT2Config{
                 .vocab_size = 9,

@@ -37,7 +37,7 @@ at::Tensor empty(at::IntArrayRef sizes) {
 
 }  // namespace
 
-void check_bytes(double bytes, const std::string& what) {
+void check_bytes(double bytes, const std::string& part) {
   // Weights of several times the memory can be mapped from files.
   constexpr double kTimesTheMemory = 4;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
@@ -46,7 +46,7 @@ void check_bytes(double bytes, const std::string& what) {
     throw accelerate::OutOfMemoryError(
         accelerate::str_cat(
             "the config needs ",
-            what,
+            part,
             " with ",
             accelerate::format_bytes(bytes),
             ", but this machine has ",

@@ -42,10 +42,10 @@ class Initializer {
   const Loaded& loaded_;
 };
 
-/// Throws `OutOfMemoryError` if `what`, a part of a model, has so many bytes of
-/// weights that no use of this machine's memory can hold them. Called before
-/// the allocation, because configs are untrusted.
-void check_bytes(double bytes, const std::string& what);
+/// Throws `OutOfMemoryError` if `part`, a part of a model, has weights of
+/// several times this machine's memory. Called before the allocation, because
+/// configs are untrusted.
+void check_bytes(double bytes, const std::string& part);
 
 /// The implementation of layers and blocks that was chosen for a model.
 struct BlockChoice {

@@ -111,7 +111,7 @@ def config_cases(family):
         for value in (2.0, -0.1, 1, "0.1", None, float("nan")):
             yield f"config_{key}_{value}", "row", {key: value}
     yield "config_auto_map", "row", {"auto_map": {"AutoModel": "x.Y", "AutoConfig": "x.Z"}}
-    yield "config_nan", "row", {"mine": float("nan"), "other": [float("inf")]}
+    yield "config_nan", "row", {"extra": float("nan"), "other": [float("inf")]}
     for count in (1, 3):
         yield f"config_answer_labels_{count}", "answer", {
             "id2label": {str(i): f"L{i}" for i in range(count)}}

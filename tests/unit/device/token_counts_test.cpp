@@ -89,7 +89,7 @@ TEST(TokenCounts, AreUnknownAfterSetData) {
   EXPECT_FALSE(token_counts_of(mask));
 }
 
-TEST(ValueRange, IsThatOfAllIntegersExceptIgnoredLabels) {
+TEST(ValueRange, CoversAllIntegersExceptIgnoredLabels) {
   for (const auto type : {at::kLong, at::kInt, at::kShort, at::kChar}) {
     const auto range =
         known_range(at::tensor({-100, 7, -3, 5}, at::kLong).to(type));

@@ -309,15 +309,16 @@ TEST(BatchChecks, SeveralLabelsPerRowAreRealNumbers) {
 }
 
 TEST(BatchChecks, RegressionLabelsAreRealNumbers) {
-  const Config one = with_labels(tiny_bert(), 1);
+  const Config regression = with_labels(tiny_bert(), 1);
   EXPECT_EQ(
-      row_error(one, at::ones({2}, at::kLong)),
+      row_error(regression, at::ones({2}, at::kLong)),
       "`labels` has type Long, but it must contain real numbers");
   // LibTorch would compare each row with the labels of all rows.
   EXPECT_EQ(
       row_error(with_labels(tiny_bert(), 2, "regression"), at::ones({2})),
       "`labels` has shape [2], but for this batch it must have shape [2, 2]");
-  const auto model = AutoModelForSequenceClassification::from_config(one);
+  const auto model =
+      AutoModelForSequenceClassification::from_config(regression);
   for (const auto type : {at::kDouble, at::kHalf}) {
     model({{"input_ids", ids_23()}, {"labels", at::ones({2}, type)}})
         .loss.backward();

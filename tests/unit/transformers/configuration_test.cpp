@@ -136,8 +136,8 @@ INSTANTIATE_TEST_SUITE_P(
             "distilbert, gpt2, llama, roberta"},
         BadConfig{
             "own_code",
-            R"({"model_type": "mine", "auto_map": {"AutoModel": "x.py"}})",
-            "config.json: the model type `mine` needs its own Python code "
+            R"({"model_type": "other", "auto_map": {"AutoModel": "x.py"}})",
+            "config.json: the model type `other` needs its own Python code "
             "(`auto_map`)"},
         BadConfig{
             "quantized",
@@ -179,7 +179,7 @@ TEST(Configuration, ReadsAndWritesNumbersThatAreNotFinite) {
   const std::filesystem::path folder = accelerate::fresh_folder();
   accelerate::write_file(
       folder / "config.json",
-      R"({"model_type": "bert", "layer_norm_eps": NaN, "mine": [-Infinity]})");
+      R"({"model_type": "bert", "layer_norm_eps": NaN, "extra_numbers": [-Infinity]})");
 
   const Config config = AutoConfig::from_pretrained(folder.string());
   EXPECT_TRUE(std::isnan(config.as<BertConfig>().layer_norm_eps));
@@ -187,7 +187,8 @@ TEST(Configuration, ReadsAndWritesNumbersThatAreNotFinite) {
 
   const Config again = AutoConfig::from_pretrained(folder.string());
   EXPECT_EQ(
-      again.common().extra.at("mine").dump({.allow_nan = true}), "[-Infinity]");
+      again.common().extra.at("extra_numbers").dump({.allow_nan = true}),
+      "[-Infinity]");
 }
 
 TEST(Configuration, MakesTheModelInItsType) {

@@ -226,18 +226,18 @@ INSTANTIATE_TEST_SUITE_P(
 class TiedBias : public TiedWeights {};
 
 TEST_P(TiedBias, IsNotTiedIfTheFileHasAnotherOne) {
-  const at::Tensor one = at::randn({50});
-  const at::Tensor other = at::randn({50});
-  const fs::path folder = saved({{head, one}, {embedding, other}});
-  const fs::path same = saved({{head, one}, {embedding, one}});
+  const at::Tensor first_bias = at::randn({50});
+  const at::Tensor second_bias = at::randn({50});
+  const fs::path folder = saved({{head, first_bias}, {embedding, second_bias}});
+  const fs::path same = saved({{head, first_bias}, {embedding, first_bias}});
 
   const LanguageModel model = load(folder);
   const LanguageModel tied = load(same);
 
-  EXPECT_TRUE(parameter(model, head).equal(one));
-  EXPECT_TRUE(parameter(model, embedding).equal(other));
+  EXPECT_TRUE(parameter(model, head).equal(first_bias));
+  EXPECT_TRUE(parameter(model, embedding).equal(second_bias));
   EXPECT_FALSE(parameter(tied, head).defined());
-  // The decoder's own bias is the one that counts.
+  // The decoder's own bias counts.
   EXPECT_TRUE(logits(model).equal(logits(tied)));
 }
 

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/commands/export_checkpoint.h"
 
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
 
-#include <sys/stat.h>
-
 #include "accelerate/error.h"
 #include "accelerate/json.h"
 #include "base/files.h"
+#include "base/new_file.h"
 #include "base/str_cat.h"
 #include "checkpoint_directory/checkpoints.h"
 
@@ -25,12 +22,7 @@ class PartialDirectory {
  public:
   explicit PartialDirectory(const fs::path& out) : out_(without_slash(out)) {
     fs::create_directories(out_.parent_path());
-    std::string name = str_cat(out_.string(), ".part-XXXXXX");
-    if (::mkdtemp(name.data()) == nullptr) {
-      throw_errno("create", name, errno);
-    }
-    path_ = name;
-    ::chmod(path_.c_str(), 0755);
+    path_ = create_folder(str_cat(out_.string(), ".part-"));
   }
   PartialDirectory(const PartialDirectory&) = delete;
   PartialDirectory& operator=(const PartialDirectory&) = delete;
@@ -80,8 +72,7 @@ void copy_config_files(const fs::path& from, const fs::path& to) {
   for (const auto& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
     if (is_config_file(name) && entry.is_regular_file()) {
-      fs::copy_file(
-          entry.path(), to / name, fs::copy_options::overwrite_existing);
+      copy_to_new_file(entry.path(), to / name);
     }
   }
 }
@@ -120,7 +111,7 @@ int export_checkpoint(const ParsedArgs& arguments, CommandContext& context) {
   Json left_out = Json::array();
   for (const auto& [name, sum] : manifest.files) {
     if (is_first_model(name)) {
-      fs::copy_file(folder / name, part.path() / name);
+      copy_to_new_file(folder / name, part.path() / name);
     } else if (is_other_model(name)) {
       left_out.push_back(name);
     }

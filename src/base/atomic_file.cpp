@@ -2,12 +2,10 @@
 #include "base/atomic_file.h"
 
 #include <cerrno>
-#include <cstdlib>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include "base/files.h"
 
@@ -37,29 +35,19 @@ AtomicFile::AtomicFile(fs::path path, mode_t mode) : path_(std::move(path)) {
   if (error) {
     throw_errno("create", folder_of(path_), error.value());
   }
-  temporary_ = path_.string() + ".XXXXXX";
-  fd_ = UniqueFd(::mkostemp(temporary_.data(), O_CLOEXEC));
-  if (!fd_) {
-    const int reason = errno;
-    temporary_.clear();
-    throw_errno("write", path_, reason);
-  }
-  if (::fchmod(fd_.get(), mode) != 0) {
-    const int reason = errno;
-    ::unlink(temporary_.c_str());
-    throw_errno("write", path_, reason);
-  }
+  temporary_ = create_file(path_.string() + ".", mode);
 }
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_.empty()) {
-    ::unlink(temporary_.c_str());
+  if (!temporary_.path.empty()) {
+    ::unlink(temporary_.path.c_str());
   }
 }
 
 void AtomicFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
+    const ssize_t written =
+        ::write(temporary_.fd.get(), bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) {
       throw_errno("write", path_, errno);
     }
@@ -70,11 +58,11 @@ void AtomicFile::write(std::string_view bytes) {
 }
 
 void AtomicFile::commit() {
-  if (::fsync(fd_.get()) != 0 ||
-      ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+  if (::fsync(temporary_.fd.get()) != 0 ||
+      ::rename(temporary_.path.c_str(), path_.c_str()) != 0) {
     throw_errno("write", path_, errno);
   }
-  temporary_.clear();
+  temporary_.path.clear();
   sync_folder(folder_of(path_));
 }
 

@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-#include "base/unique_fd.h"
+#include "base/new_file.h"
 
 namespace accelerate {
 
@@ -17,9 +17,9 @@ namespace accelerate {
 /// removes the temporary file.
 class AtomicFile {
  public:
-  /// Creates missing folders. The constructor, `write` and `commit` throw
-  /// `IoError` on failure.
-  explicit AtomicFile(std::filesystem::path path, mode_t mode = 0644);
+  /// Creates missing folders. The umask applies to `mode`. The constructor,
+  /// `write` and `commit` throw `IoError` on failure.
+  explicit AtomicFile(std::filesystem::path path, mode_t mode = 0666);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
@@ -29,8 +29,7 @@ class AtomicFile {
 
  private:
   std::filesystem::path path_;
-  std::string temporary_;
-  UniqueFd fd_;
+  NewFile temporary_;
 };
 
 }  // namespace accelerate

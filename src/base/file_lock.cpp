@@ -20,8 +20,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Does not follow a link, which in a shared folder could create a file
+// elsewhere.
 UniqueFd open_lock_file(const std::filesystem::path& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  UniqueFd fd(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!fd) {
     throw_errno("open the lock", path, errno);
   }

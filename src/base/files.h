@@ -20,11 +20,12 @@ std::string read_descriptor(
     int fd, const std::filesystem::path& path, std::size_t max_bytes);
 
 /// Writes a temporary file next to `path` and renames it, so that readers see
-/// either the old or the new content. Creates missing folders.
+/// either the old or the new content. Creates missing folders. The umask
+/// applies to `mode`.
 void write_file(
     const std::filesystem::path& path,
     std::string_view content,
-    mode_t mode = 0644);
+    mode_t mode = 0666);
 
 /// Throws `IoError` with the text "cannot <action> <path>: <errno text>".
 [[noreturn]] void throw_errno(

@@ -31,7 +31,7 @@ ChecksummedFile::ChecksummedFile(
     std::filesystem::path path, const WriteMode mode)
     : path_(std::move(path)) {
   fd_ = UniqueFd(
-      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!fd_) {
     throw_errno("create", path_, errno);
   }

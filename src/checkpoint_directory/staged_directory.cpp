@@ -12,6 +12,7 @@
 
 #include "accelerate/error.h"
 #include "base/files.h"
+#include "base/new_file.h"
 #include "base/str_cat.h"
 #include "checkpoint_directory/checksummed_file.h"
 #include "checkpoint_directory/renames.h"

@@ -47,7 +47,7 @@ BlobFile::BlobFile(
   if (error) {
     throw_errno("create", blob.parent_path(), error.value());
   }
-  fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!fd_) {
     throw_errno("write", path_, errno);
   }

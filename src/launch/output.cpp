@@ -232,7 +232,7 @@ class Output::Impl {
           options_.log_folder /
           str_cat("rank_", rank, is_err ? ".stderr.log" : ".stdout.log");
       stream.log.reset(::open(
-          path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+          path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
       if (!stream.log) {
         throw_errno("write", path, errno);
       }

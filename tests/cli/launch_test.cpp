@@ -498,6 +498,24 @@ TEST_F(Launch, WritesEachRanksStreamsToLogDir) {
       << result.out;
 }
 
+TEST_F(Launch, HonorsTheUmaskForLogsConfigurationsAndExports) {
+  const std::string checkpoint =
+      "$SRC/../formats/checkpoints/1.0/checkpoints/checkpoint_2 ";
+  const auto result =
+      run("cd $HOME; umask 077; accelerate config default >/dev/null 2>&1; "
+          "accelerate launch -q --cpu --log_dir logs true; "
+          "accelerate checkpoint export --config $SRC/data/bert " +
+          checkpoint +
+          "exported >/dev/null; find . ! -perm 0700 ! -perm 0600; "
+          "find . -name config.json -o -name rank_0.stdout.log");
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::string found = result.out;
+  EXPECT_EQ(count_lines(found), 2) << found;
+  EXPECT_EQ(count_lines(found, "exported/config.json"), 1) << found;
+  EXPECT_EQ(count_lines(found, "rank_0.stdout.log"), 1) << found;
+}
+
 TEST_F(Launch, ConcurrentLaunchesUseDifferentPorts) {
   for (int round = 0; round < 20; ++round) {
     std::vector<std::future<CommandResult>> launches;

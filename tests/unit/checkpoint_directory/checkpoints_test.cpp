@@ -12,6 +12,7 @@
 #include "checkpoint_directory/checksummed_file.h"
 #include "checkpoint_directory/staged_directory.h"
 #include "support/temporary_directory.h"
+#include "support/umask_guard.h"
 
 namespace accelerate {
 namespace {
@@ -47,6 +48,20 @@ Manifest make_checkpoint(const fs::path& parent) {
       write_checksummed(folder.path() / "run.json", "{}");
   folder.commit(manifest, "checkpoint_4", IfExists::refuse);
   return manifest;
+}
+
+TEST(Checkpoint, HonorsTheUmask) {
+  for (const mode_t mask : {mode_t{077}, mode_t{002}}) {
+    const TemporaryDirectory folder;
+    const test::UmaskGuard umask(mask);
+
+    make_checkpoint(folder.path());
+
+    const fs::path saved = folder.path() / "checkpoint_4";
+    EXPECT_EQ(test::mode_of(saved), 0777U & ~mask);
+    EXPECT_EQ(test::mode_of(saved / "run.json"), 0666U & ~mask);
+    EXPECT_EQ(test::mode_of(saved / "manifest.json"), 0666U & ~mask);
+  }
 }
 
 // The root folder of a disk contains `lost+found`.

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// New files and folders, with the permissions that the umask allows.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <sys/types.h>
+
+#include "base/unique_fd.h"
+
+namespace accelerate {
+
+/// A file that `create_file` has created, open for reading and writing.
+struct NewFile {
+  UniqueFd fd;
+  std::string path;
+};
+
+/// Creates a file whose name is `prefix` and random characters. The kernel
+/// takes the process's umask from `mode`, as for every new file; `mkstemp` and
+/// a later `chmod` would ignore the umask.
+///
+/// Throws `IoError` naming `prefix`.
+NewFile create_file(const std::string& prefix, mode_t mode = 0666);
+
+/// Like `create_file`, for a folder; returns its path.
+std::string create_folder(const std::string& prefix, mode_t mode = 0777);
+
+/// Copies the content of a file to the new file `to`, but not its permissions.
+/// Throws `IoError`.
+void copy_to_new_file(
+    const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Creates `path` and its missing parents, and ensures that only this user can
+/// access it: another user could otherwise leave files in it that this process
+/// trusts. If this user's folder is readable by others, makes it private.
+///
+/// Throws `IoError` if `path` is a symbolic link, belongs to another user, or
+/// was writable by others. `variable` is the environment variable that chooses
+/// another place, for the hint.
+void make_private_folder(
+    const std::filesystem::path& path, const std::string& variable);
+
+}  // namespace accelerate

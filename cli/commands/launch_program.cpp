@@ -7,12 +7,6 @@
 namespace accelerate {
 namespace {
 
-std::filesystem::path program_cache(const Environment& environment) {
-  const auto cache = environment.get("XDG_CACHE_HOME");
-  return expand_home(cache.value_or("~/.cache"), environment) /
-         "accelerate-cpp" / "programs";
-}
-
 std::vector<std::string> split_flags(const std::string& text) {
   std::vector<std::string> flags;
   for (const std::string& flag : split(text, ' ')) {
@@ -37,7 +31,7 @@ CompileOptions compile_options(
   options.compiler = settings.text("cxx");
   options.extra_flags = split_flags(settings.text("cxx_flags"));
   options.search_path = context.environment.get("PATH").value_or("");
-  options.cache_folder = program_cache(context.environment);
+  options.cache_folder = cache_folder(context.environment);
   options.print_status = [&](const std::string& text) {
     context.console.status(text);
   };

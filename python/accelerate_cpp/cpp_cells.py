@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -111,8 +112,20 @@ def _compiler(preferred: str) -> str:
 
 
 def cache_folder() -> Path:
+    """The folder of compiled cells, which only this user can access: another user's library would run in this process."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "accelerate-cpp" / "cells"
+    root = Path(base) / "accelerate-cpp"
+    root.parent.mkdir(parents=True, exist_ok=True)
+    root.mkdir(mode=0o700, exist_ok=True)
+    status = root.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise CompilerError(
+            f"{root} is not a folder that only this user can access\n"
+            f"hint: remove {root}, or set XDG_CACHE_HOME to a folder of your own"
+        )
+    if status.st_mode & 0o077:
+        root.chmod(0o700)
+    return root / "cells"
 
 
 def _flags(installation: Installation) -> list:

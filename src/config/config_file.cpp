@@ -328,6 +328,11 @@ class Reader {
   std::vector<UnknownKey> unknown_keys_;
 };
 
+std::filesystem::path cache_base(const Environment& environment) {
+  const auto cache = environment.get("XDG_CACHE_HOME");
+  return expand_home(cache.value_or("~/.cache"), environment);
+}
+
 // Whether PyYAML reads the unquoted text as a string.
 bool reads_as_text(const std::string& text) {
   constexpr std::string_view kPlain =
@@ -398,10 +403,11 @@ std::filesystem::path config_folder(const Environment& environment) {
   if (const auto hf_home = environment.get("HF_HOME")) {
     return expand_home(*hf_home, environment) / "accelerate";
   }
-  const auto cache = environment.get("XDG_CACHE_HOME");
-  const std::filesystem::path base =
-      expand_home(cache.value_or("~/.cache"), environment);
-  return base / "huggingface" / "accelerate";
+  return cache_base(environment) / "huggingface" / "accelerate";
+}
+
+std::filesystem::path cache_folder(const Environment& environment) {
+  return cache_base(environment) / "accelerate-cpp";
 }
 
 std::filesystem::path default_config_path(const Environment& environment) {

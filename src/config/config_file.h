@@ -18,6 +18,9 @@ namespace accelerate {
 /// `~/.cache/huggingface/accelerate`.
 std::filesystem::path config_folder(const Environment& environment);
 std::filesystem::path default_config_path(const Environment& environment);
+/// The folder of this user's compiled programs and precompiled headers:
+/// `$XDG_CACHE_HOME/accelerate-cpp`, else `~/.cache/accelerate-cpp`.
+std::filesystem::path cache_folder(const Environment& environment);
 /// The path of `accelerate_cpp.yaml` in the folder that contains `python_path`.
 std::filesystem::path cpp_config_path(const std::filesystem::path& python_path);
 

@@ -17,6 +17,7 @@
 #include "base/file_lock.h"
 #include "base/files.h"
 #include "base/hmac.h"
+#include "base/new_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "config/config_file.h"
@@ -97,9 +98,13 @@ fs::path header_folder(const InterpreterSetup& setup, const fs::path& clang) {
                  : fingerprint(library);
     }
   }
-  const auto cache = setup.environment.get("XDG_CACHE_HOME");
-  return expand_home(cache.value_or("~/.cache"), setup.environment) /
-         "accelerate-cpp" / "notebook" / sha256_hex(key).substr(0, 32);
+  return cache_folder(setup.environment) / "notebook" /
+         sha256_hex(key).substr(0, 32);
+}
+
+// The interpreter trusts the header, so only this user may write it.
+void check_cache(const InterpreterSetup& setup) {
+  make_private_folder(cache_folder(setup.environment), "XDG_CACHE_HOME");
 }
 
 std::vector<char*> pointers_to(std::vector<std::string>& strings) {
@@ -203,6 +208,7 @@ fs::path precompiled_header(
   const fs::path clang = find_clang(setup.environment);
   const fs::path folder = header_folder(setup, clang);
   const fs::path result = folder / kHeader;
+  check_cache(setup);
   const FileLock lock(folder / "lock", timeout);
   if (!fs::exists(result)) {
     if (!setup.plain) {
@@ -218,7 +224,11 @@ fs::path precompiled_header(
 std::optional<fs::path> existing_header(const InterpreterSetup& setup) {
   const fs::path path =
       header_folder(setup, find_clang(setup.environment)) / kHeader;
-  return fs::exists(path) ? std::optional(path) : std::nullopt;
+  if (!fs::exists(path)) {
+    return std::nullopt;
+  }
+  check_cache(setup);
+  return path;
 }
 
 std::string setup_text(const InterpreterSetup& setup) {

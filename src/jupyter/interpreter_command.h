@@ -39,13 +39,14 @@ std::vector<std::string> cell_flags(const InterpreterSetup& setup);
 ///
 /// Throws `ConfigError` if the compiler fails or takes longer than `timeout`,
 /// and `IoError` if another process is still compiling the header after
-/// `timeout`.
+/// `timeout`, or if other users can write to the cache.
 std::filesystem::path precompiled_header(
     const InterpreterSetup& setup,
     std::chrono::milliseconds timeout = std::chrono::minutes(15));
 
 /// Returns the path of the precompiled header, or nothing if the file does not
-/// exist. Never compiles and never waits.
+/// exist. Never compiles and never waits. Throws `IoError` if other users can
+/// write to the cache.
 std::optional<std::filesystem::path> existing_header(
     const InterpreterSetup& setup);
 

@@ -15,6 +15,7 @@
 #include "base/file_lock.h"
 #include "base/files.h"
 #include "base/hmac.h"
+#include "base/new_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 
@@ -107,12 +108,13 @@ class Compiler {
   fs::path path() {
     const std::string content = read_file(source_, kMaxSource);
     headers_ = included_headers(content, options_.toolchain.headers);
-    folder_ = options_.cache_folder / key(content);
+    folder_ = programs() / key(content);
     return program();
   }
 
   fs::path run() {
     (void)path();
+    make_private_folder(options_.cache_folder, "XDG_CACHE_HOME");
     if (is_fresh()) {
       return program();
     }
@@ -125,6 +127,7 @@ class Compiler {
   }
 
  private:
+  fs::path programs() const { return options_.cache_folder / "programs"; }
   fs::path program() const { return folder_ / source_.stem(); }
   fs::path record() const { return folder_ / "inputs.json"; }
 
@@ -157,6 +160,9 @@ class Compiler {
     }
     try {
       const Json json = Json::parse(read_file(record(), kMaxSource));
+      if (json.find(source_.string()) == nullptr) {
+        return false;
+      }
       for (const auto& [path, hash] : json.as_object()) {
         if (sha256_hex(read_file(path, kMaxSource)) != hash.as_string()) {
           return false;
@@ -236,8 +242,8 @@ class Compiler {
       return {};
     }
     const std::string headers_key = installation() + join(headers_, "\n");
-    const fs::path folder = options_.cache_folder / "headers" /
-                            sha256_hex(headers_key).substr(0, 32);
+    const fs::path folder =
+        programs() / "headers" / sha256_hex(headers_key).substr(0, 32);
     fs::path header = folder / "program.h";
     const bool is_clang = compiler_.find("clang") != std::string::npos;
     const fs::path result = header.string() + (is_clang ? ".pch" : ".gch");

@@ -16,6 +16,8 @@ struct CompileOptions {
   std::string compiler;  ///< If not empty, replaces `toolchain.compiler`.
   std::vector<std::string> extra_flags;
   std::string search_path;  ///< The PATH for finding the compiler.
+  /// Only this user may be able to access it: `compile_program` runs what it
+  /// finds there.
   std::filesystem::path cache_folder;
   /// Prints status messages for the user, because compiling takes a while.
   std::function<void(const std::string&)> print_status;
@@ -27,7 +29,7 @@ struct CompileOptions {
 ///
 /// Concurrent launches of the same `source` compile it only once. Throws
 /// `ConfigError` if `source` does not compile; the compiler has then already
-/// printed its errors.
+/// printed its errors. Throws `IoError` if other users can write to the cache.
 std::filesystem::path compile_program(
     const std::filesystem::path& source, const CompileOptions& options);
 

@@ -12,7 +12,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -20,6 +19,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "accelerate/error.h"
+#include "base/new_file.h"
 #include "base/socket.h"
 #include "base/store_client.h"
 #include "base/str_cat.h"
@@ -153,30 +153,15 @@ std::string start_time_of(pid_t pid) {
   return field;
 }
 
-// Creates a folder that only this user can access.
-std::string private_folder(const std::string& root) {
-  const std::string path = str_cat(root, "/accelerate-", ::getuid());
-  ::mkdir(path.c_str(), 0700);
-  struct stat status{};
-  if (::lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-      status.st_uid != ::getuid() || (status.st_mode & 0077) != 0) {
-    throw IoError(
-        str_cat(path, " is not a folder that only this user can access"),
-        str_cat("remove ", path, ", or set TMPDIR to another folder"));
-  }
-  return path;
-}
-
 // The launcher's daemon is the parent of all processes on one machine. Its
 // start time distinguishes it from an earlier process with the same pid.
 StorePtr open_file_named_after_parent(const Topology& topology) {
   const pid_t parent = ::getppid();
-  const std::string path = str_cat(
-      private_folder(topology.scratch_folder),
-      "/run-",
-      parent,
-      "-",
-      start_time_of(parent));
+  const std::string folder =
+      str_cat(topology.scratch_folder, "/accelerate-", ::geteuid());
+  make_private_folder(folder, "TMPDIR");
+  const std::string path =
+      str_cat(folder, "/run-", parent, "-", start_time_of(parent));
   return open_file(path, topology);
 }
 

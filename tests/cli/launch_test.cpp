@@ -560,6 +560,69 @@ TEST_F(Launch, CompilesASourceFileOnce) {
   EXPECT_EQ(third.out, "changed\n");
 }
 
+// Another user of a shared cache folder leaves a program where this user's
+// launch would find its own, with a record that lists no inputs.
+TEST_F(Launch, RefusesACacheThatAnotherUserCanWriteTo) {
+  std::ofstream(home_ + "/hello.cpp")
+      << "#include <cstdio>\nint main() { std::puts(\"hello\"); }\n";
+  write_toolchain(R"("flags": ["-O0"])");
+  const std::string variables =
+      "export XDG_CACHE_HOME=$HOME/shared "
+      "ACCELERATE_TOOLCHAIN=$HOME/toolchain.json; ";
+  const auto explained =
+      run("chmod 755 $HOME; mkdir -m 1777 $HOME/shared; " + variables +
+          "accelerate explain --json --cpu $HOME/hello.cpp");
+  const auto begin = explained.out.find(home_ + "/shared");
+  ASSERT_NE(begin, std::string::npos) << explained.out << explained.err;
+  const fs::path program =
+      explained.out.substr(begin, explained.out.find('"', begin) - begin);
+  std::ofstream(home_ + "/plant.sh")
+      << "umask 0; mkdir -p " << program.parent_path().string() << "\n"
+      << "printf '{}' > " << (program.parent_path() / "inputs.json").string()
+      << "\nprintf '#!/bin/sh\necho planted\n' > " << program.string()
+      << "\nchmod 755 " << program.string() << "\n";
+  const auto planted =
+      run(std::string(
+              ::geteuid() == 0 ? "setpriv --reuid=65534 --clear-groups " : "") +
+          "sh $HOME/plant.sh");
+  ASSERT_EQ(planted.exit_code, 0) << planted.err;
+
+  const auto result =
+      run(variables + "accelerate launch --cpu $HOME/hello.cpp");
+
+  EXPECT_EQ(result.out, "");
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_NE(
+      result.err.find(
+          home_ +
+          "/shared/accelerate-cpp is not a folder that only this user can "
+          "access"),
+      std::string::npos)
+      << result.err;
+}
+
+TEST_F(Launch, CompilesAgainWhenTheRecordDoesNotListTheSource) {
+  std::ofstream(home_ + "/hello.cpp")
+      << "#include <cstdio>\nint main() { std::puts(\"hello\"); }\n";
+  write_toolchain(R"("flags": ["-O0"])");
+  const std::string launch =
+      "ACCELERATE_TOOLCHAIN=$HOME/toolchain.json accelerate launch --cpu "
+      "$HOME/hello.cpp";
+  ASSERT_EQ(run(launch).out, "hello\n");
+
+  const std::string empty_file =
+      R"({"/dev/null": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca4959)"
+      R"(91b7852b855"})";
+  for (const std::string& record : {std::string("{}"), empty_file}) {
+    const auto result =
+        run("cd $HOME/.cache/accelerate-cpp/programs/*/ && echo '" + record +
+            "' > inputs.json && printf '#!/bin/sh\necho old\n' > hello && " +
+            launch);
+    EXPECT_EQ(result.out, "hello\n") << record << result.err;
+  }
+  EXPECT_EQ(run("stat -c %a $HOME/.cache/accelerate-cpp").out, "700\n");
+}
+
 // The test breaks the header after it is precompiled, so that reading it again
 // fails.
 TEST_F(Launch, PrecompilesTheHeadersOfAnInstallation) {

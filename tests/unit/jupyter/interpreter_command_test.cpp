@@ -57,6 +57,25 @@ TEST_F(SlowCompiler, InAnotherProcessIsAwaitedUntilTheTimeout) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
+// Another user of a shared cache folder leaves a header for the interpreter.
+TEST_F(SlowCompiler, RefusesAHeaderThatAnotherUserCouldHaveWritten) {
+  EXPECT_THROW((void)precompiled_header(setup_, milliseconds(50)), ConfigError);
+  const auto root = folder_.path() / "cache" / "accelerate-cpp";
+  for (const auto& entry :
+       std::filesystem::directory_iterator(root / "notebook")) {
+    std::ofstream(entry.path() / "notebook.pch") << "planted";
+  }
+  EXPECT_NE(existing_header(setup_), std::nullopt);
+  std::filesystem::permissions(root, std::filesystem::perms(0777));
+
+  const std::string refusal =
+      root.string() + " is not a folder that only this user can access";
+  EXPECT_EQ(
+      message_of<IoError>([&] { (void)precompiled_header(setup_); }), refusal);
+  EXPECT_EQ(
+      message_of<IoError>([&] { (void)existing_header(setup_); }), refusal);
+}
+
 // The kernel completes names on the thread that answers the heartbeat.
 TEST_F(SlowCompiler, LeavesCompletionEmpty) {
   const auto begin = std::chrono::steady_clock::now();

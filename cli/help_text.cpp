@@ -192,7 +192,10 @@ std::string configuration_markdown() {
   return "# Configuration\n\nA flag overrides an environment variable, a "
          "variable overrides a file, and a file overrides the "
          "default.\n`accelerate explain` shows the value of every setting and "
-         "where it came from.\n" +
+         "where it came from, and `accelerate launch` prints the files it has "
+         "read.\nA file may contain `cxx` and `cxx_flags` only in your own "
+         "configuration folder, and only if no other user can write to the "
+         "file: they choose a program to run.\n" +
          settings_markdown(
              "`default_config.yaml`, shared with Hugging Face Accelerate",
              SettingFile::python) +

@@ -195,7 +195,8 @@ void write_files(const Settings& settings, const std::filesystem::path& path) {
   const std::string cpp_text = cpp_file_text(settings);
   const auto cpp_path = cpp_config_path(path);
   if (!cpp_text.empty()) {
-    write_file(cpp_path, cpp_text);
+    // Others may not write to it: it can name a compiler.
+    write_file(cpp_path, cpp_text, 0644);
   } else {
     std::filesystem::remove(cpp_path);
   }
@@ -265,6 +266,7 @@ int run_config(const ParsedArgs& arguments, CommandContext& context) {
     apply_config_files(settings, path.string(), context.environment);
   }
   apply_flags(settings, arguments);
+  check_can_be_saved(settings, path, context.environment);
   const Hardware hardware = detect_hardware(context.environment);
   Console& console = context.console;
   console.status(str_cat(

@@ -99,14 +99,19 @@ Json workers_json(
   return workers;
 }
 
+std::string in_column(const std::string& name) {
+  return name + std::string(name.size() < 30 ? 30 - name.size() : 1, ' ');
+}
+
 std::string settings_text(const Json& report) {
   std::string text;
+  for (const Json& file : report.at("files").as_array()) {
+    text += in_column("(file read)") + file.as_string() + "\n";
+  }
   for (const auto& [name, entry] : report.at("settings").as_object()) {
     const Json& value = entry.at("value");
     const std::string shown = value.is_null() ? "-" : value_text(value);
-    text += name;
-    text += std::string(name.size() < 30 ? 30 - name.size() : 1, ' ');
-    text += shown;
+    text += in_column(name) + shown;
     text += std::string(shown.size() < 16 ? 16 - shown.size() : 1, ' ');
     text += entry.at("origin").as_string() + "\n";
   }

@@ -5,6 +5,7 @@
 #include "accelerate/error.h"
 #include "base/socket.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 #include "cli/commands/launch_program.h"
 #include "cli/commands/launch_settings.h"
 #include "cli/commands/mpirun_job.h"
@@ -20,6 +21,14 @@ namespace {
 ReservedPort mpirun_port(const Settings& settings) {
   return needs_free_mpirun_port(settings) ? reserve_port("127.0.0.1")
                                           : ReservedPort();
+}
+
+std::string names_of(const std::vector<std::filesystem::path>& files) {
+  std::vector<std::string> names;
+  for (const std::filesystem::path& file : files) {
+    names.push_back(file.string());
+  }
+  return join(names, " and ");
 }
 
 void print_failure(const Failure& failure, Console& console) {
@@ -69,6 +78,9 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
   console.set_quiet(settings.flag("quiet"));
   Program program =
       find_program(settings, arguments.positional, context.environment);
+  if (!gathered.files.empty()) {
+    console.status(str_cat("Settings from ", names_of(gathered.files)));
+  }
   if (gathered.files.empty() && !settings.is_set_by_user("num_processes")) {
     console.status(describe_choice(settings, gathered.hardware));
   }

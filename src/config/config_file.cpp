@@ -2,11 +2,16 @@
 #include "config/config_file.h"
 
 #include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "base/unique_fd.h"
 #include "config/yaml.h"
 
 namespace accelerate {
@@ -16,18 +21,39 @@ namespace {
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxShown = 60;
 
-void check_size(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(path, error);
-  if (!error && bytes > kMaxBytes) {
+/// The text of a file and who could have written it.
+struct FileText {
+  std::string text;
+  bool is_only_ours = false;  ///< Only this user or root can write the file.
+};
+
+FileText read_text(const std::filesystem::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status{};
+  if (!fd || ::fstat(fd.get(), &status) != 0) {
+    throw_errno("read", path, errno);
+  }
+  if (status.st_size > static_cast<off_t>(kMaxBytes)) {
     throw ConfigError(
         str_cat(
             path.string(),
             ":1: the file has ",
-            bytes,
+            status.st_size,
             " bytes; a configuration file has at most ",
             kMaxBytes),
         "check the path");
+  }
+  const bool is_ours = status.st_uid == ::geteuid() || status.st_uid == 0;
+  return {
+      read_descriptor(fd.get(), path, kMaxBytes),
+      is_ours && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0};
+}
+
+FileText read_config(const std::filesystem::path& path) {
+  try {
+    return read_text(path);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what(), error.hint());
   }
 }
 
@@ -333,6 +359,38 @@ std::filesystem::path cache_base(const Environment& environment) {
   return expand_home(cache.value_or("~/.cache"), environment);
 }
 
+bool is_in_own_folder(
+    const std::filesystem::path& path, const Environment& environment) {
+  std::error_code error;
+  const auto folder = [&](const std::filesystem::path& of) {
+    return std::filesystem::weakly_canonical(of, error);
+  };
+  return folder(std::filesystem::absolute(path).parent_path()) ==
+         folder(std::filesystem::absolute(config_folder(environment)));
+}
+
+// A configuration file is data: a copy from someone else must not run a
+// program.
+void check_programs(
+    const Settings& settings, const bool is_only_ours, const bool is_own) {
+  for (const Setting& setting : all_settings()) {
+    const Origin& origin = settings.origin(setting.name);
+    if (!setting.chooses_program || origin.kind != Origin::Kind::file ||
+        (is_own && is_only_ours)) {
+      continue;
+    }
+    throw ConfigError(
+        str_cat(
+            origin.where,
+            ": `",
+            setting.name,
+            "` names a program to run, which is not accepted ",
+            is_own ? "because other users can write to the file"
+                   : "from this folder"),
+        str_cat("pass `--", setting.flag, "`, or set ", setting.variable));
+  }
+}
+
 // Whether PyYAML reads the unquoted text as a string.
 bool reads_as_text(const std::string& text) {
   constexpr std::string_view kPlain =
@@ -437,14 +495,29 @@ void apply_config_text(
 
 void apply_config_file(
     Settings& settings, const std::filesystem::path& path, SettingFile kind) {
-  check_size(path);
-  std::string text;
-  try {
-    text = read_file(path, kMaxBytes);
-  } catch (const IoError& error) {
-    throw ConfigError(error.what(), error.hint());
+  apply_config_text(settings, read_config(path).text, path.string(), kind);
+}
+
+void check_can_be_saved(
+    const Settings& settings,
+    const std::filesystem::path& python_path,
+    const Environment& environment) {
+  if (is_in_own_folder(python_path, environment)) {
+    return;
   }
-  apply_config_text(settings, text, path.string(), kind);
+  for (const Setting& setting : all_settings()) {
+    if (setting.chooses_program &&
+        settings.is_from_command_line(setting.name)) {
+      throw ConfigError(
+          str_cat(
+              "`--",
+              setting.flag,
+              "` can be saved only in ",
+              config_folder(environment).string(),
+              ", because it chooses a program to run"),
+          str_cat("pass it to `accelerate launch`, or set ", setting.variable));
+    }
+  }
 }
 
 std::vector<std::filesystem::path> apply_config_files(
@@ -468,9 +541,13 @@ std::vector<std::filesystem::path> apply_config_files(
     apply_config_file(settings, path, SettingFile::python);
     used.push_back(path);
   }
-  if (std::filesystem::exists(cpp_config_path(path))) {
-    apply_config_file(settings, cpp_config_path(path), SettingFile::cpp);
-    used.push_back(cpp_config_path(path));
+  const std::filesystem::path cpp_path = cpp_config_path(path);
+  if (std::filesystem::exists(cpp_path)) {
+    const FileText file = read_config(cpp_path);
+    apply_config_text(settings, file.text, cpp_path.string(), SettingFile::cpp);
+    check_programs(
+        settings, file.is_only_ours, is_in_own_folder(path, environment));
+    used.push_back(cpp_path);
   }
   return used;
 }

@@ -24,6 +24,14 @@ std::filesystem::path cache_folder(const Environment& environment);
 /// The path of `accelerate_cpp.yaml` in the folder that contains `python_path`.
 std::filesystem::path cpp_config_path(const std::filesystem::path& python_path);
 
+/// Throws `ConfigError` if a setting that was passed as a flag chooses a
+/// program and `apply_config_files` would therefore refuse it in the file that
+/// belongs to `python_path`.
+void check_can_be_saved(
+    const Settings& settings,
+    const std::filesystem::path& python_path,
+    const Environment& environment);
+
 /// Replaces a leading `~/` with the home folder.
 std::filesystem::path expand_home(
     const std::string& path, const Environment& environment);
@@ -47,6 +55,9 @@ void apply_config_text(
 /// applies the default file if that file exists. Then applies
 /// `accelerate_cpp.yaml` in the same folder if it exists. Returns the files
 /// that were read.
+///
+/// Throws `ConfigError` if a file chooses a program, such as a compiler, and is
+/// not in `config_folder` or can be written by other users.
 std::vector<std::filesystem::path> apply_config_files(
     Settings& settings,
     const std::optional<std::string>& explicit_path,

@@ -52,6 +52,9 @@ struct Setting {
   std::string help = {};
   SettingGroup group = SettingGroup::general;
   SettingFile file = SettingFile::none;
+  /// Whether the value chooses a program that this user runs. A file may
+  /// contain it only in the user's own folder.
+  bool chooses_program = false;
 };
 
 /// All settings, in the order in which help shows them.

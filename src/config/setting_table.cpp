@@ -341,14 +341,16 @@ std::vector<Setting> build_settings() {
        .value_name = "COMPILER",
        .help = "Compiler for a program that is a single .cpp file.",
        .group = group,
-       .file = SettingFile::cpp},
+       .file = SettingFile::cpp,
+       .chooses_program = true},
       {.name = "cxx_flags",
        .flag = "cxx_flags",
        .variable = "ACCELERATE_CXX_FLAGS",
        .value_name = "FLAGS",
        .help = "Additional compiler flags, separated by spaces.",
        .group = group,
-       .file = SettingFile::cpp},
+       .file = SettingFile::cpp,
+       .chooses_program = true},
   };
 }
 

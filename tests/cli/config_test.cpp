@@ -126,7 +126,10 @@ TEST_F(Config, LaunchUsesTheSavedFile) {
   const auto result = run("accelerate launch sh -c 'echo $WORLD_SIZE'");
 
   EXPECT_EQ(result.out.substr(0, 2), "2\n") << result.err;
-  EXPECT_EQ(result.err, "")
+  EXPECT_EQ(
+      result.err,
+      "Settings from " + home_ +
+          "/.cache/huggingface/accelerate/default_config.yaml\n")
       << "the file sets everything, so nothing is detected";
 }
 
@@ -148,6 +151,80 @@ TEST_F(Config, LaunchKeepsTheSavedFileWithCpu) {
   EXPECT_NE(explained.find("default_config.yaml:"), std::string::npos)
       << explained;
   EXPECT_NE(explained.find("--cpu"), std::string::npos) << explained;
+}
+
+// A folder from someone else, with a configuration file and, next to it, a
+// file that names a compiler.
+TEST_F(Config, AcceptsACompilerOnlyFromTheUsersOwnFolder) {
+  std::ofstream(home_ + "/train.cpp") << "int main() {}\n";
+  std::ofstream(home_ + "/toolchain.json")
+      << R"({"compiler": ")" << ACCELERATE_COMPILER << R"(", "flags": []})";
+  const std::string toolchain =
+      "export ACCELERATE_TOOLCHAIN=$HOME/toolchain.json; ";
+  const std::string setup =
+      "own=$HOME/.cache/huggingface/accelerate; mkdir -p $HOME/theirs $own; "
+      "printf '#!/bin/sh\necho planted\nexit 1\n' > $HOME/evil; "
+      "chmod 755 $HOME/evil; printf \"role: r\\ncxx: $HOME/evil\\n\" > "
+      "$HOME/theirs/accelerate_cpp.yaml; "
+      "echo 'num_processes: 1' > $HOME/theirs/config.yaml; ";
+  const std::string launch =
+      "accelerate launch --config_file $HOME/theirs/config.yaml --cpu "
+      "$HOME/train.cpp";
+
+  const auto theirs = run(toolchain + setup + launch);
+  EXPECT_EQ(theirs.exit_code, 2);
+  EXPECT_EQ(theirs.err.find("planted"), std::string::npos) << theirs.err;
+  EXPECT_NE(
+      theirs.err.find(
+          home_ +
+          "/theirs/accelerate_cpp.yaml:2: `cxx` names a program to run, which "
+          "is not accepted from this folder"),
+      std::string::npos)
+      << theirs.err;
+
+  const auto link =
+      run("ln -s $HOME/theirs $HOME/linked; "
+          "accelerate launch --config_file $HOME/linked/config.yaml true");
+  EXPECT_EQ(link.exit_code, 2) << link.err;
+
+  const auto other_settings = run(
+      toolchain + "sed -i /cxx/d $HOME/theirs/accelerate_cpp.yaml; " + launch);
+  EXPECT_EQ(other_settings.exit_code, 0) << other_settings.err;
+  EXPECT_EQ(
+      other_settings.err.rfind(
+          "Settings from " + home_ + "/theirs/config.yaml and " + home_ +
+              "/theirs/accelerate_cpp.yaml\n",
+          0),
+      0U)
+      << other_settings.err;
+
+  const auto own = run(
+      toolchain +
+      "cd $HOME/.cache/huggingface/accelerate; umask 002; rm -f "
+      "accelerate_cpp.yaml; accelerate config default --cpu --cxx $HOME/evil; "
+      "accelerate launch $HOME/train.cpp");
+  EXPECT_NE(own.err.find("planted"), std::string::npos) << own.err;
+
+  const auto writable =
+      run(toolchain +
+          "chmod o+w $HOME/.cache/huggingface/accelerate/accelerate_cpp.yaml; "
+          "accelerate launch $HOME/train.cpp");
+  EXPECT_EQ(writable.exit_code, 2);
+  EXPECT_NE(
+      writable.err.find("other users can write to the file"), std::string::npos)
+      << writable.err;
+}
+
+TEST_F(Config, DoesNotSaveACompilerThatLaunchWouldRefuse) {
+  const auto result =
+      run("accelerate config default --cxx g++ --config_file $HOME/x/c.yaml");
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(
+      result.err.find("`--cxx` can be saved only in " + home_),
+      std::string::npos)
+      << result.err;
+  EXPECT_FALSE(std::filesystem::exists(home_ + "/x/c.yaml"));
 }
 
 TEST_F(Config, AcceptsArrowKeysOnATerminal) {

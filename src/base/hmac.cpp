@@ -20,6 +20,12 @@ const unsigned char* bytes_of(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
+void check_digest(bool succeeded) {
+  if (!succeeded) {
+    throw InternalError("OpenSSL failed to compute a digest");
+  }
+}
+
 }  // namespace
 
 Digest hmac_sha256(std::string_view key, std::string_view message) {
@@ -51,18 +57,37 @@ std::string_view as_text(const Digest& digest) {
 }
 
 std::string sha256_hex(std::string_view content) {
-  Digest digest{};
+  StreamDigest digest(StreamDigest::Algorithm::sha256);
+  digest.add(content);
+  return digest.hex();
+}
+
+struct StreamDigest::State {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  ~State() { EVP_MD_CTX_free(context); }
+};
+
+StreamDigest::StreamDigest(Algorithm algorithm)
+    : state_(std::make_unique<State>()) {
+  const EVP_MD* md = algorithm == Algorithm::sha1 ? EVP_sha1() : EVP_sha256();
+  check_digest(
+      state_->context != nullptr &&
+      EVP_DigestInit_ex(state_->context, md, nullptr) == 1);
+}
+
+StreamDigest::~StreamDigest() = default;
+
+void StreamDigest::add(std::string_view bytes) {
+  check_digest(
+      EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+}
+
+std::string StreamDigest::hex() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned length = 0;
-  if (EVP_Digest(
-          content.data(),
-          content.size(),
-          digest.data(),
-          &length,
-          EVP_sha256(),
-          nullptr) != 1) {
-    throw InternalError("OpenSSL failed to compute a SHA-256");
-  }
-  return to_hex(as_text(digest));
+  check_digest(
+      EVP_DigestFinal_ex(state_->context, digest.data(), &length) == 1);
+  return to_hex({reinterpret_cast<const char*>(digest.data()), length});
 }
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {

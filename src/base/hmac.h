@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,26 @@ std::string_view as_text(const Digest& digest);
 
 /// Returns the SHA-256 of `content` in lower-case hexadecimal.
 std::string sha256_hex(std::string_view content);
+
+/// Computes a digest of bytes that arrive in pieces. SHA-1 is only for formats
+/// that use it, such as git's.
+class StreamDigest {
+ public:
+  enum class Algorithm { sha1, sha256 };
+
+  explicit StreamDigest(Algorithm algorithm);
+  StreamDigest(const StreamDigest&) = delete;
+  StreamDigest& operator=(const StreamDigest&) = delete;
+  ~StreamDigest();
+
+  void add(std::string_view bytes);
+  /// Returns the digest in lower-case hexadecimal. To be called once.
+  std::string hex();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// Compares two byte strings in constant time, so that timing does not reveal
 /// where they differ.

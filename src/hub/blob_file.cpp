@@ -5,10 +5,11 @@
 #include <cerrno>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "accelerate/error.h"
 #include "base/files.h"
@@ -22,42 +23,76 @@ using accelerate::FormatError;
 using accelerate::str_cat;
 using accelerate::throw_errno;
 
-/// Whether an ETag has 64 hexadecimal digits. The ETag of a large file is its
-/// SHA-256.
+bool is_hex(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+  });
+}
+
+/// The ETag of a large file is its SHA-256.
 bool is_sha256(const std::string& etag) {
-  return etag.size() == 64 && std::all_of(etag.begin(), etag.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
+  return etag.size() == 64 && is_hex(etag);
+}
+
+/// The ETag of a file in the git repository is the name of its blob.
+bool is_git_blob(const std::string& etag) {
+  return etag.size() == 40 && is_hex(etag);
+}
+
+/// Whether nobody else chose what a write to the open file changes.
+bool is_own_file(int fd) {
+  struct stat info{};
+  return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+         info.st_uid == ::geteuid() && info.st_nlink == 1;
+}
+
+accelerate::UniqueFd open_partial(
+    const std::filesystem::path& path, int more_flags) {
+  // Without O_NONBLOCK, a named pipe in place of the file could block.
+  return accelerate::UniqueFd(::open(
+      path.c_str(),
+      O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | more_flags,
+      0666));
+}
+
+accelerate::UniqueFd open_own_file(const std::filesystem::path& path) {
+  accelerate::UniqueFd fd = open_partial(path, 0);
+  if (fd && is_own_file(fd.get())) {
+    return fd;
+  }
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    throw accelerate::IoError(
+        str_cat(
+            path.string(),
+            " is not a file of this user alone, and it cannot be removed: ",
+            accelerate::errno_text(errno)),
+        "remove it, or set HF_HUB_CACHE to a folder of your own");
+  }
+  fd = open_partial(path, O_EXCL);
+  if (!fd) {
+    throw_errno("write", path, errno);
+  }
+  return fd;
 }
 
 }  // namespace
 
-BlobFile::BlobFile(
-    const std::filesystem::path& blob,
-    std::string etag,
-    std::optional<std::int64_t> expected,
-    std::string url)
-    : blob_(blob),
-      path_(blob.string() + ".incomplete"),
-      etag_(std::move(etag)),
-      expected_(expected),
-      url_(std::move(url)) {
+BlobFile::BlobFile(ExpectedBlob expected)
+    : expected_(std::move(expected)),
+      path_(expected_.blob.string() + ".incomplete") {
   std::error_code error;
-  std::filesystem::create_directories(blob.parent_path(), error);
+  std::filesystem::create_directories(expected_.blob.parent_path(), error);
   if (error) {
-    throw_errno("create", blob.parent_path(), error.value());
+    throw_errno("create", expected_.blob.parent_path(), error.value());
   }
-  fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!fd_) {
-    throw_errno("write", path_, errno);
-  }
+  fd_ = open_own_file(path_);
   struct stat info{};
   if (::fstat(fd_.get(), &info) != 0) {
     throw_errno("read", path_, errno);
   }
   size_ = info.st_size;
   // The download cannot resume if the expected size is unknown or exceeded.
-  if (!expected_ || size_ > *expected_) {
+  if (!expected_.size || size_ > *expected_.size) {
     clear();
   }
 }
@@ -91,11 +126,20 @@ bool BlobFile::begin_part(int status, const Response& response) {
 }
 
 void BlobFile::append(std::string_view bytes) {
-  if (expected_ &&
-      size_ + static_cast<std::int64_t>(bytes.size()) > *expected_) {
+  if (size_ + static_cast<std::int64_t>(bytes.size()) >
+      expected_.size.value_or(expected_.max_unannounced)) {
     clear();
     throw FormatError(
-        str_cat(url_, " sent more than the announced ", *expected_, " bytes"),
+        expected_.size ? str_cat(
+                             expected_.url,
+                             " sent more than the announced ",
+                             *expected_.size,
+                             " bytes")
+                       : str_cat(
+                             expected_.url,
+                             " sent more than ",
+                             expected_.max_unannounced,
+                             " bytes without announcing a size"),
         "try again; if it fails again, the server or a proxy is at fault");
   }
   while (!bytes.empty()) {
@@ -112,57 +156,65 @@ void BlobFile::append(std::string_view bytes) {
 }
 
 void BlobFile::end_of_response() {
-  complete_ = !expected_;
-  if (expected_ && size_ < *expected_) {
+  complete_ = !expected_.size;
+  if (expected_.size && size_ < *expected_.size) {
     const std::int64_t size = size_;
     clear();
     throw FormatError(
         str_cat(
-            url_,
+            expected_.url,
             " stopped sending after ",
             size,
             " bytes, but ",
-            *expected_,
+            *expected_.size,
             " were announced"),
         "try again; if it fails again, the server or a proxy is at fault");
   }
 }
 
 void BlobFile::check_digest() {
-  if (!is_sha256(etag_)) {
+  const bool is_git = is_git_blob(expected_.etag);
+  if (!is_git && !is_sha256(expected_.etag)) {
     return;
   }
-  std::string digest;
-  if (size_ == 0) {
-    digest = accelerate::sha256_hex("");
-  } else {
-    const auto length = static_cast<std::size_t>(size_);
-    void* mapped = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, fd_.get(), 0);
-    if (mapped == MAP_FAILED) {
-      throw_errno("read", path_, errno);
-    }
-    digest = accelerate::sha256_hex({static_cast<const char*>(mapped), length});
-    ::munmap(mapped, length);
+  using Algorithm = accelerate::StreamDigest::Algorithm;
+  accelerate::StreamDigest digest(is_git ? Algorithm::sha1 : Algorithm::sha256);
+  if (is_git) {
+    digest.add(str_cat("blob ", size_, std::string(1, '\0')));
   }
-  if (digest != etag_) {
+  std::vector<char> piece(std::size_t{1} << 20);
+  std::int64_t offset = 0;
+  while (offset < size_) {
+    const ssize_t got = ::pread(fd_.get(), piece.data(), piece.size(), offset);
+    if (got == 0 || (got < 0 && errno != EINTR)) {
+      throw_errno("read", path_, got == 0 ? EIO : errno);
+    }
+    if (got > 0) {
+      digest.add({piece.data(), static_cast<std::size_t>(got)});
+      offset += got;
+    }
+  }
+  if (const std::string hex = digest.hex(); hex != expected_.etag) {
     ::unlink(path_.c_str());
     throw FormatError(
         str_cat(
-            url_,
+            expected_.url,
             " sent ",
             size_,
-            " bytes with SHA-256 ",
-            digest,
+            " bytes with ",
+            is_git ? "git SHA-1 " : "SHA-256 ",
+            hex,
             ", expected ",
-            etag_),
+            expected_.etag),
         "try again; if it fails again, the server or a proxy is at fault");
   }
 }
 
 void BlobFile::finish() {
   check_digest();
-  if (::fsync(fd_.get()) != 0 || ::rename(path_.c_str(), blob_.c_str()) != 0) {
-    throw_errno("write", blob_, errno);
+  if (::fsync(fd_.get()) != 0 ||
+      ::rename(path_.c_str(), expected_.blob.c_str()) != 0) {
+    throw_errno("write", expected_.blob, errno);
   }
 }
 

@@ -13,20 +13,30 @@
 
 namespace transformers::hub {
 
+/// What is known about a file before its download.
+struct ExpectedBlob {
+  std::filesystem::path blob;
+  std::string etag;
+  /// The size that the server has announced.
+  std::optional<std::int64_t> size = std::nullopt;
+  /// For error messages.
+  std::string url;
+  /// The largest accepted size of a file whose size is not announced.
+  std::int64_t max_unannounced = std::int64_t{1} << 30;
+};
+
 /// The file `<blob>.incomplete`, which is renamed to `<blob>` when it is
 /// complete. The caller must hold the blob's lock.
 class BlobFile {
  public:
-  /// Error messages name `url`. Throws `IoError` when the file cannot be
-  /// written.
-  BlobFile(
-      const std::filesystem::path& blob,
-      std::string etag,
-      std::optional<std::int64_t> expected,
-      std::string url);
+  /// Continues a file that an earlier download of this user has left. Anything
+  /// else with that name is removed: in a shared cache, another user could
+  /// have put a link to one of this user's files there. Throws `IoError` when
+  /// the file cannot be written.
+  explicit BlobFile(ExpectedBlob expected);
 
   std::int64_t size() const { return size_; }
-  bool is_complete() const { return complete_ || size_ == expected_; }
+  bool is_complete() const { return complete_ || size_ == expected_.size; }
   /// Call this when the server has sent its whole response. Throws
   /// `FormatError` if the response is shorter than announced.
   void end_of_response();
@@ -36,21 +46,19 @@ class BlobFile {
   /// the server does not send the requested range.
   bool begin_part(int status, const Response& response);
   /// Appends bytes to the file. Throws `FormatError` if the file becomes larger
-  /// than the server announced.
+  /// than the server announced, or than `max_unannounced`.
   void append(std::string_view bytes);
   void clear();
 
-  /// Checks the digest and renames the file to the blob.
+  /// Compares the digest with the ETag if the ETag is a SHA-256 or the SHA-1 of
+  /// a git blob, and renames the file to the blob.
   void finish();
 
  private:
   void check_digest();
 
-  std::filesystem::path blob_;
+  ExpectedBlob expected_;
   std::filesystem::path path_;
-  std::string etag_;
-  std::optional<std::int64_t> expected_;
-  std::string url_;
   accelerate::UniqueFd fd_;
   std::int64_t size_ = 0;
   bool complete_ = false;

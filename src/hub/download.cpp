@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hub/download.h"
 
-#include <cerrno>
+#include <mutex>
 #include <utility>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "accelerate/json.h"
 #include "base/file_lock.h"
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "base/unique_fd.h"
 #include "hub/blob_file.h"
 #include "hub/progress.h"
 #include "hub/retry.h"
@@ -60,6 +55,16 @@ std::string normalized_etag(std::string_view etag) {
 
 Downloader::Downloader(const HubOptions& options, Repository repository)
     : options_(options), repository_(std::move(repository)), client_(options_) {
+  static std::once_flag warned;
+  if (!options_.token.empty() && is_unencrypted(options_.endpoint)) {
+    std::call_once(warned, [&] {
+      warn(str_cat(
+          "HF_ENDPOINT is ",
+          options_.endpoint,
+          ": the token and the files are sent unencrypted, so that others on "
+          "the network can read the token and change the files"));
+    });
+  }
 }
 
 void Downloader::refuse(const Response& response) const {
@@ -208,6 +213,11 @@ Downloader::Metadata Downloader::metadata(
   if (!result.size && !is_redirect) {
     result.size = integer_header(response, "content-length");
   }
+  if (result.size.value_or(0) < 0) {
+    throw FormatError(
+        str_cat(url, " announced a size of ", *result.size, " bytes"),
+        "check HF_ENDPOINT and the proxy");
+  }
   return result;
 }
 
@@ -232,6 +242,31 @@ void Downloader::fetch(
   cache.link(commit, file, expected.etag);
 }
 
+// A file that does not fit would fill the disk before the download fails.
+void Downloader::check_disk(
+    const BlobFile& partial,
+    const std::optional<std::int64_t> size,
+    const std::string& file,
+    const std::filesystem::path& folder) const {
+  std::error_code error;
+  const auto free = std::filesystem::space(folder, error).available;
+  const std::int64_t needed = size.value_or(0) - partial.size();
+  if (!error && needed > 0 && static_cast<std::uintmax_t>(needed) > free) {
+    throw IoError(
+        str_cat(
+            file,
+            " of `",
+            repository_.name,
+            "` has ",
+            *size,
+            " bytes, but only ",
+            free,
+            " bytes are free in ",
+            folder.string()),
+        "free some space, or set HF_HUB_CACHE to a folder on a larger disk");
+  }
+}
+
 // 1. Resume after the bytes that an earlier attempt or process has left in
 //    `<blob>.incomplete`.
 // 2. If the connection closes early, request the rest.
@@ -242,7 +277,9 @@ void Downloader::download(
     const Metadata& expected,
     const std::string& file,
     const std::filesystem::path& blob) {
-  BlobFile partial(blob, expected.etag, expected.size, url);
+  BlobFile partial(
+      {.blob = blob, .etag = expected.etag, .size = expected.size, .url = url});
+  check_disk(partial, expected.size, file, blob.parent_path());
   Progress progress(
       options_.progress, file, partial.size(), expected.size.value_or(0));
   Retry retry(options_);

@@ -17,6 +17,8 @@
 
 namespace transformers::hub {
 
+class BlobFile;
+
 /// The server cannot be reached or is overloaded. The cache may still have the
 /// model.
 class Unavailable : public accelerate::IoError {
@@ -58,6 +60,11 @@ class Downloader {
       const Metadata& metadata,
       const std::string& file,
       const std::filesystem::path& blob);
+  void check_disk(
+      const BlobFile& partial,
+      std::optional<std::int64_t> size,
+      const std::string& file,
+      const std::filesystem::path& folder) const;
   [[noreturn]] void refuse(const Response& response) const;
 
   const HubOptions& options_;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hub/hub_options.h"
 
+#include <algorithm>
+
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "hub/http.h"
 #include "hub/hugging_face_home.h"
 
 namespace transformers::hub {
@@ -87,6 +91,24 @@ std::filesystem::path read_cache(
 }
 
 }  // namespace
+
+bool is_unencrypted(std::string_view endpoint) {
+  constexpr std::string_view kScheme = "http://";
+  const std::string origin = origin_of(endpoint);
+  if (!origin.starts_with(kScheme)) {
+    return false;
+  }
+  std::string name = origin.substr(kScheme.size());
+  if (name.starts_with('[')) {
+    return !name.starts_with("[::1]");
+  }
+  name.resize(std::min(name.find(':'), name.size()));
+  in_addr address{};
+  const bool is_address = ::inet_pton(AF_INET, name.c_str(), &address) == 1;
+  const bool is_loopback =
+      is_address && ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
+  return name != "localhost" && !is_loopback;
+}
 
 HubOptions make_hub_options(
     const Environment& environment, const ResolveOptions& options) {

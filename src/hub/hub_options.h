@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "config/environment.h"
 #include "transformers/hub.h"
@@ -32,6 +33,10 @@ struct HubOptions {
   std::chrono::milliseconds first_pause = std::chrono::seconds(1);
   std::chrono::milliseconds max_pause = std::chrono::seconds(16);
 };
+
+/// Whether others on the network can read what is sent to this server: it uses
+/// HTTP without TLS and is not on this machine.
+bool is_unencrypted(std::string_view endpoint);
 
 /// Throws `ConfigError` for an environment variable with an invalid value.
 HubOptions make_hub_options(

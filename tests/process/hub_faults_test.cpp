@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server that refuses requests, sends wrong data, disconnects and hangs.
+#include <fstream>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/hmac.h"
 #include "base/text.h"
 #include "process/hub_fixture.h"
@@ -203,8 +208,17 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadResponse{
             "Digest",
-            Json::object({{"corrupt", true}, {"redirect", true}}),
+            Json::object(
+                {{"corrupt", "model.safetensors"}, {"redirect", true}}),
             "sent 100000 bytes with SHA-256 "},
+        BadResponse{
+            "GitDigest",
+            Json::object({{"corrupt", "config.json"}}),
+            "sent 22 bytes with git SHA-1 "},
+        BadResponse{
+            "NegativeSize",
+            Json::object({{"announced_size", -5}, {"redirect", true}}),
+            "/model.safetensors announced a size of -5 bytes"},
         BadResponse{
             "NotTheHub",
             Json::object({{"listing", "{}"}}),
@@ -255,6 +269,71 @@ INSTANTIATE_TEST_SUITE_P(
             Json::object({{"announced_size", 10}}),
             "sent more than the announced 10 bytes"}),
     [](const auto& test) { return test.param.name; });
+
+// A million terabytes: no request for the content is sent.
+TEST_F(Hub, ChecksTheDiskBeforeADownload) {
+  HubServer& server = serve(Json::object(
+      {{"announced_size", std::int64_t{1} << 60}, {"redirect", true}}));
+
+  const std::string blobs = (model_folder() / "blobs").string();
+  EXPECT_THAT(
+      message_of<IoError>([&] { resolve(); }),
+      testing::AllOf(
+          testing::StartsWith(
+              "model.safetensors of `org/model` has 1152921504606846976 bytes, "
+              "but only "),
+          testing::EndsWith("bytes are free in " + blobs)));
+  for (const Json& request : server.requests("model.safetensors")) {
+    EXPECT_EQ(request.at("method").as_string(), "HEAD");
+  }
+}
+
+// In a cache that several users share, another user can put anything where the
+// partial file will be.
+class HubPlanted : public Hub,
+                   public testing::WithParamInterface<const char*> {};
+
+TEST_P(HubPlanted, IsReplacedAndNotWrittenTo) {
+  const std::string kind = GetParam();
+  if (kind == "other_user" && ::geteuid() != 0) {
+    GTEST_SKIP() << "only root can create a file of another user";
+  }
+  serve();
+  const auto content = accelerate::test::large_file("model.safetensors", kSize);
+  const fs::path blob =
+      model_folder() / "blobs" / accelerate::sha256_hex(content);
+  const fs::path planted = blob.string() + ".incomplete";
+  const fs::path victim = folder.write("victim", "precious");
+  fs::create_directories(blob.parent_path());
+  if (kind == "link") {
+    fs::create_symlink(victim, planted);
+  } else if (kind == "dangling_link") {
+    fs::create_symlink(folder.path() / "created", planted);
+  } else if (kind == "hard_link") {
+    fs::create_hard_link(victim, planted);
+  } else if (kind == "pipe") {
+    ASSERT_EQ(::mkfifo(planted.c_str(), 0666), 0);
+  } else {
+    std::ofstream(planted) << "not the model";
+    ASSERT_EQ(::chown(planted.c_str(), 65534, 65534), 0);
+  }
+
+  expect_model(resolve());
+
+  EXPECT_EQ(folder.read("victim"), "precious");
+  EXPECT_FALSE(fs::exists(folder.path() / "created"));
+  EXPECT_FALSE(fs::is_symlink(blob));
+  struct stat status{};
+  ASSERT_EQ(::stat(blob.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, ::geteuid());
+  EXPECT_EQ(status.st_nlink, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table,
+    HubPlanted,
+    testing::Values("link", "dangling_link", "hard_link", "pipe", "other_user"),
+    [](const auto& test) { return std::string(test.param); });
 
 TEST_F(Hub, GivesUpOnAServerThatHangs) {
   serve(Json::object({{"hang_after", 1000}}));

@@ -29,6 +29,25 @@ TEST_F(Hub, IsConfiguredByTheEnvironment) {
   expect_model(result.out.substr(0, result.out.size() - 1));
 }
 
+// 0.0.0.0 reaches this machine too, but is not a loopback address.
+TEST_F(Hub, WarnsThatATokenIsNotEncrypted) {
+  HubServer& server = serve(Json::object({{"token", "hf_secret"}}));
+  auto variables = environment();
+  variables["HF_TOKEN"] = "hf_secret";
+  variables["HF_ENDPOINT"] = str_cat("http://0.0.0.0:", server.port());
+
+  const auto result = run_command(client(variables));
+
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(
+      result.err,
+      str_cat(
+          "warning: HF_ENDPOINT is http://0.0.0.0:",
+          server.port(),
+          ": the token and the files are sent unencrypted, so that others on "
+          "the network can read the token and change the files\n"));
+}
+
 TEST_F(Hub, OneOfTwoProcessesDownloadsAndTheOtherWaits) {
   // The download pauses halfway until both processes have sent a HEAD request,
   // so the second process finds the lock taken.

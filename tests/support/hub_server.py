@@ -21,7 +21,7 @@ files. Exits when its stdin is closed. The scenario:
     wait_for_heads    a download pauses halfway until this many HEAD requests came
     redirect          large files are redirected to the second server
     announced_size    size that HEAD reports, instead of the true one
-    corrupt           wrong bytes are sent
+    corrupt           name of a file of which wrong bytes are sent
     no_ranges         range requests get the whole file
     headers           {"x-repo-commit": text or null, ...}: overrides headers
     listing           raw text, instead of the list of files
@@ -194,7 +194,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def send_file(self, name, metadata=None):
         data = content(name)
-        if SCENARIO.get("corrupt"):
+        if SCENARIO.get("corrupt") == name:
             data = bytes(byte ^ 1 for byte in data)
         headers = dict(metadata or {})
         status, begin = 200, 0

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
+#include "hub/blob_file.h"
 #include "hub/curl_library.h"
 #include "hub/download.h"
 #include "hub/http.h"
@@ -94,6 +95,40 @@ TEST(Download, NormalizesETags) {
   EXPECT_EQ(normalized_etag("\"abc\""), "abc");
   EXPECT_EQ(normalized_etag("W/\"abc\""), "abc");
   EXPECT_EQ(normalized_etag("abc"), "abc");
+}
+
+TEST(BlobFile, LimitsAFileOfUnannouncedSize) {
+  const TemporaryDirectory folder;
+  BlobFile file(
+      {.blob = folder.path() / "blob",
+       .etag = "x",
+       .url = "https://h/f",
+       .max_unannounced = 10});
+  file.append("0123456789");
+
+  EXPECT_EQ(
+      message_of<accelerate::FormatError>([&] { file.append("0"); }),
+      "https://h/f sent more than 10 bytes without announcing a size");
+}
+
+TEST(HubOptions, KnowWhichServersAreReachedUnencrypted) {
+  for (const char* endpoint :
+       {"http://hub.co",
+        "HTTP://hub.co:80",
+        "http://127.0.0.1.evil.net",
+        "http://localhost@evil.net",
+        "http://0.0.0.0:1"}) {
+    EXPECT_TRUE(is_unencrypted(endpoint)) << endpoint;
+  }
+  for (const char* endpoint :
+       {"https://hub.co",
+        "http://localhost:8000",
+        "http://127.0.0.1:1",
+        "http://127.1.2.3",
+        "http://[::1]:80",
+        "http://Localhost"}) {
+    EXPECT_FALSE(is_unencrypted(endpoint)) << endpoint;
+  }
 }
 
 TEST(Progress, IsOneLine) {

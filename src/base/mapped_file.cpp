@@ -50,15 +50,18 @@ void MappedFile::map(int fd, const std::filesystem::path& path, Mode mode) {
     throw_errno("map", path, errno);
   }
   data_ = static_cast<std::byte*>(memory);
+  name_ = NamedMapping(memory, size_, path);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {
+      size_(std::exchange(other.size_, 0)),
+      name_(std::move(other.name_)) {
 }
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) {
+    name_.end();
     ::munmap(data_, size_);
   }
 }

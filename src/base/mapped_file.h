@@ -7,9 +7,13 @@
 #include <span>
 #include <string_view>
 
+#include "base/bus_error.h"
+
 namespace accelerate {
 
-/// Maps a whole file, which must not shrink while it is mapped. Move-only.
+/// Maps a whole file, which must not shrink while it is mapped: a later access
+/// would end the program, with a message that names the file (see
+/// `NamedMapping`). Move-only.
 class MappedFile {
  public:
   enum class Mode {
@@ -43,6 +47,7 @@ class MappedFile {
 
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  NamedMapping name_;
 };
 
 }  // namespace accelerate

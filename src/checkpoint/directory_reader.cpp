@@ -44,6 +44,15 @@ Json read_json(const fs::path& path) {
   return Json::parse(read_file(path, kMaxDocument), {.source = path.string()});
 }
 
+// Views of the file would be read later, when it may have changed.
+TensorMap read_copies(const fs::path& path) {
+  TensorMap tensors = load_safetensors(path);
+  for (auto& [name, tensor] : tensors) {
+    tensor = tensor.clone();
+  }
+  return tensors;
+}
+
 void add_damages(
     std::vector<Damage>& damages,
     const std::vector<TensorFileToRead>& files,
@@ -102,8 +111,8 @@ std::vector<Damage> DirectoryReader::read_tensors() {
     check_parts(stem, parts);
     std::vector<TensorFileToRead> files;
     for (const std::string& part : parts) {
-      files.push_back(open_tensor_file(
-          folder_ / part, manifest_.files.at(part), access_to(stem)));
+      files.push_back(
+          open_tensor_file(folder_ / part, manifest_.files.at(part)));
     }
     allocate(stem, std::move(files));
   }
@@ -144,7 +153,7 @@ void DirectoryReader::read_rank_files() {
   for (int rank = 0; rank < manifest_.world_size; ++rank) {
     const std::string file = rank_file_name(rank);
     loaded_.rank_states.push_back(
-        manifest_.files.contains(file) ? load_safetensors(folder_ / file)
+        manifest_.files.contains(file) ? read_copies(folder_ / file)
                                        : TensorMap());
   }
   if (std::ranges::all_of(loaded_.rank_states, [](const TensorMap& rank_state) {
@@ -157,11 +166,6 @@ void DirectoryReader::read_rank_files() {
 
 bool DirectoryReader::has_ranges(const std::string& stem) const {
   return manifest_.files.contains(str_cat(stem, kShapes));
-}
-
-// Weights are copied into the tensors of the run; ranges are adopted by it.
-FileAccess DirectoryReader::access_to(const std::string& stem) const {
-  return is_local_ && !has_ranges(stem) ? FileAccess::map : FileAccess::copy;
 }
 
 SavedTensors DirectoryReader::tensors_in(
@@ -200,7 +204,7 @@ void DirectoryReader::allocate(
   if (has_ranges(stem)) {
     loaded_.ranges[stem] = allocate_ranges(files, tensors, is_local_);
   } else {
-    loaded_.weights[stem] = allocate_weights(files);
+    loaded_.weights[stem] = allocate_weights(files, tensors, is_local_);
   }
   std::ranges::move(files, std::back_inserter(files_));
 }

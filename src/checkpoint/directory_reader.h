@@ -48,7 +48,6 @@ class DirectoryReader {
       const std::string& stem, const std::vector<std::string>& parts) const;
   void read_rank_files();
   bool has_ranges(const std::string& stem) const;
-  FileAccess access_to(const std::string& stem) const;
   SavedTensors tensors_in(
       const std::string& stem, std::span<const TensorFileToRead> files) const;
   std::optional<std::vector<RangeRequest>> requests_for(

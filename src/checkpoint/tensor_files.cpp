@@ -85,9 +85,9 @@ void release_pages(std::byte* from, const std::size_t bytes) {
 }
 
 // Null where the kernel does not support MADV_POPULATE_READ.
-std::shared_ptr<MappedFile> map_file(
-    const TensorFileToRead& file, const MappedFile::Mode mode) {
-  auto mapping = std::make_shared<MappedFile>(file.fd.get(), file.path, mode);
+std::shared_ptr<MappedFile> map_file(const TensorFileToRead& file) {
+  auto mapping = std::make_shared<MappedFile>(
+      file.fd.get(), file.path, MappedFile::Mode::read_only);
   const bool fails = ::madvise(mapping->data(), 1, MADV_POPULATE_READ) != 0;
   return fails && errno == EINVAL ? nullptr : mapping;
 }
@@ -119,18 +119,9 @@ struct Piece {
   std::byte* to = nullptr;
 };
 
-// In file order; the pieces of a mapped file are already in memory.
+// In file order.
 std::vector<Piece> pieces_of(const TensorFileToRead& file) {
   std::vector<Piece> pieces;
-  if (file.mapping) {
-    for (std::size_t at = 0; at < file.mapping->size(); at += kPiece) {
-      pieces.push_back(
-          {at,
-           std::min(kPiece, file.mapping->size() - at),
-           file.mapping->data() + at});
-    }
-    return pieces;
-  }
   for (std::size_t i = 0; i < file.header.tensors.size(); ++i) {
     std::byte* to = file.targets[i];
     std::uint64_t offset = file.header.tensors[i].begin;
@@ -155,9 +146,7 @@ class Reading {
       : file_(file),
         pieces_(pieces_of(file)),
         is_ready_(pieces_.size(), false) {
-    if (!file.mapping) {
-      checksum_.add(file.header_bytes);
-    }
+    checksum_.add(file.header_bytes);
     read_ahead(file.fd.get(), 0, kReadahead);
   }
 
@@ -203,9 +192,6 @@ class Reading {
 
  private:
   std::string load(const Piece& piece) {
-    if (file_.mapping) {
-      return populate(piece.to, piece.bytes);
-    }
     if (file_.filler && file_.filler->covers(piece.to)) {
       std::byte* from = file_.source->data() + piece.offset;
       const std::size_t end = piece.bytes % page_bytes();
@@ -261,9 +247,7 @@ class Queue {
 }  // namespace
 
 TensorFileToRead open_tensor_file(
-    const std::filesystem::path& path,
-    const FileChecksum& expected,
-    const FileAccess access) {
+    const std::filesystem::path& path, const FileChecksum& expected) {
   TensorFileToRead file;
   file.path = path;
   file.expected = expected;
@@ -276,15 +260,12 @@ TensorFileToRead open_tensor_file(
   file.header_bytes = start + read_header_bytes(file, kLength, length);
   file.header = parse_safetensors_header(
       std::string_view(file.header_bytes).substr(kLength), size, path.string());
-  if (access == FileAccess::map) {
-    file.mapping = map_file(file, MappedFile::Mode::writable_copy);
-  }
   return file;
 }
 
 void fill_from_mapping(
     TensorFileToRead& file, const std::shared_ptr<PageFiller>& filler) {
-  file.source = map_file(file, MappedFile::Mode::read_only);
+  file.source = map_file(file);
   file.filler = file.source ? filler : nullptr;
 }
 

@@ -18,12 +18,6 @@
 
 namespace accelerate {
 
-/// How the bytes of a file are accessed.
-enum class FileAccess {
-  copy,  ///< read into the target memory
-  map,   ///< mapped into memory: tensors are views of the file
-};
-
 /// An open safetensors file whose header has been read.
 struct TensorFileToRead {
   std::filesystem::path path;
@@ -33,10 +27,7 @@ struct TensorFileToRead {
   /// header.
   std::string header_bytes;
   SafetensorsHeader header;
-  /// The whole file, if its tensors are views of it (`FileAccess::map`);
-  /// otherwise null.
-  std::shared_ptr<MappedFile> mapping;
-  /// If `mapping` is null: the target address of each tensor in the header.
+  /// The target address of each tensor in the header.
   std::vector<std::byte*> targets;
   /// If not null, the filler copies from `source` to the targets that it
   /// covers; other targets are read from `fd`.
@@ -52,12 +43,9 @@ void fill_from_mapping(
 
 /// Opens a file and reads its header; does not verify its checksum. Throws
 /// `IoError` if the file cannot be read and `FormatError` if the header is
-/// invalid. Uses `copy` instead of `map` if the kernel cannot report read
-/// errors in mapped files.
+/// invalid.
 TensorFileToRead open_tensor_file(
-    const std::filesystem::path& path,
-    const FileChecksum& expected,
-    FileAccess access);
+    const std::filesystem::path& path, const FileChecksum& expected);
 
 /// Bytes of a file, and the memory that they are read into.
 struct FileRange {

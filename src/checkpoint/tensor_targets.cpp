@@ -15,7 +15,6 @@
 #include "base/str_cat.h"
 #include "checkpoint/fresh_memory.h"
 #include "checkpoint/parts.h"
-#include "tensor_io/safetensors_view.h"
 
 namespace accelerate {
 namespace {
@@ -26,10 +25,6 @@ std::shared_ptr<FreshMemory> memory_for(const std::size_t bytes) {
       "to load a checkpoint",
       "free enough memory for a second copy of the state, which loading needs "
       "until the checkpoint is verified");
-}
-
-std::size_t bytes_of(const SafetensorsEntry& entry) {
-  return static_cast<std::size_t>(entry.end - entry.begin);
 }
 
 at::Tensor tensor_at(
@@ -131,33 +126,6 @@ void add_aliases(
 
 }  // namespace
 
-TensorMap allocate_weights(const std::span<TensorFileToRead> files) {
-  std::size_t bytes = 0;
-  for (const TensorFileToRead& file : files) {
-    for (const SafetensorsEntry& entry : file.header.tensors) {
-      bytes += file.mapping ? 0 : aligned_for_tensors(bytes_of(entry));
-    }
-  }
-  const auto memory = memory_for(bytes);
-  std::byte* to = memory->data();
-  TensorMap tensors;
-  for (TensorFileToRead& file : files) {
-    const std::string path = file.path.string();
-    for (const SafetensorsEntry& entry : file.header.tensors) {
-      if (file.mapping) {
-        std::byte* from = file.mapping->data() + entry.begin;
-        tensors.emplace(entry.name, view_of(entry, from, file.mapping, path));
-        continue;
-      }
-      tensors.emplace(entry.name, view_of(entry, to, memory, path));
-      file.targets.push_back(to);
-      to += aligned_for_tensors(bytes_of(entry));
-    }
-    add_aliases(tensors, file.header.metadata);
-  }
-  return tensors;
-}
-
 TensorMap allocate_ranges(
     const std::span<TensorFileToRead> files,
     const SavedTensors& tensors,
@@ -182,6 +150,17 @@ TensorMap allocate_ranges(
     result.emplace(name, tensor_at(data, tensor.shape, tensor.dtype, memory));
   }
   return result;
+}
+
+TensorMap allocate_weights(
+    const std::span<TensorFileToRead> files,
+    const SavedTensors& tensors,
+    const bool may_map) {
+  TensorMap weights = allocate_ranges(files, tensors, may_map);
+  for (const TensorFileToRead& file : files) {
+    add_aliases(weights, file.header.metadata);
+  }
+  return weights;
 }
 
 RequestedRanges allocate_requested(

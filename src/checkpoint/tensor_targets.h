@@ -13,16 +13,18 @@
 
 namespace accelerate {
 
-/// Returns all tensors of `files` under their own names and under the aliases
-/// in the files' metadata. Tensors in mapped files are views of these files.
-/// For other files, allocates memory and sets the files' `targets`.
-TensorMap allocate_weights(std::span<TensorFileToRead> files);
-
 /// Allocates the tensors that `files` contain as ranges. Sets the files'
 /// `targets`, so that each range is read into its position in the whole tensor.
 /// `may_map` allows large tensors to be copied from the mapped files, which is
 /// faster; it may be true only if the files are on a local disk.
 TensorMap allocate_ranges(
+    std::span<TensorFileToRead> files,
+    const SavedTensors& tensors,
+    bool may_map);
+
+/// Like `allocate_ranges`, for files with whole tensors. Returns the tensors
+/// also under the aliases in the files' metadata.
+TensorMap allocate_weights(
     std::span<TensorFileToRead> files,
     const SavedTensors& tensors,
     bool may_map);

@@ -47,6 +47,29 @@ TEST(Hooks, MayRemoveWeightsUntilTheyAreUnregistered) {
   EXPECT_TRUE(at::equal(run.net->bias, bias));
 }
 
+// The load hook runs after the files are verified, before the weights are
+// copied into the model.
+TEST(Hooks, MayShortenTheFilesOfTheCheckpointThatIsLoaded) {
+  const TemporaryDirectory folder;
+  SingleProcessRun run(folder.path());
+  run.step();
+  const fs::path saved = run.accelerator.save_state();
+  SingleProcessRun other(folder.path());
+  const Region hook = other.accelerator.register_load_state_pre_hook(
+      [&](auto&, const fs::path&) {
+        for (const auto& entry : fs::recursive_directory_iterator(saved)) {
+          if (entry.is_regular_file()) {
+            fs::resize_file(entry.path(), 0);
+          }
+        }
+      });
+
+  other.accelerator.load_state(saved);
+
+  EXPECT_TRUE(at::equal(other.net->bias, run.net->bias));
+  EXPECT_TRUE(at::equal(other.net->weight, run.net->weight));
+}
+
 /// Hooks that keep the bias in a separate file.
 struct ExternalBias {
   enum class Target { into_the_model, among_the_weights };

@@ -25,8 +25,7 @@ class RequestedRangesTest : public testing::Test {
         folder_.path() / "first");
     save_safetensors({{"a@3", all.slice(0, 3, 8)}}, folder_.path() / "second");
     for (const char* name : {"first", "second"}) {
-      files_.push_back(
-          open_tensor_file(folder_.path() / name, {}, FileAccess::copy));
+      files_.push_back(open_tensor_file(folder_.path() / name, {}));
     }
     tensors_ = ranged_tensors_in(
         files_,

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxNodes = 10000;
+constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
 
 [[noreturn]] void fail(
     const std::string& source, std::ptrdiff_t line, const std::string& text) {
@@ -72,15 +73,28 @@ bool is_null_word(const std::string& text) {
          text == "NULL";
 }
 
-std::size_t count_nodes(const ConfigNode& node) {
-  std::size_t count = 1;
+/// What a node and the nodes in it need.
+struct Size {
+  std::size_t nodes = 0;
+  std::size_t bytes = 0;
+
+  Size& operator+=(const Size& other) {
+    nodes += other.nodes;
+    bytes += other.bytes;
+    return *this;
+  }
+};
+
+Size size_of(const ConfigNode& node) {
+  Size size{1, node.text.size()};
   for (const ConfigNode& item : node.items) {
-    count += count_nodes(item);
+    size += size_of(item);
   }
   for (const auto& member : node.members) {
-    count += count_nodes(member.value);
+    size += {0, member.key.size()};
+    size += size_of(member.value);
   }
-  return count;
+  return size;
 }
 
 // Builds the tree from the parser's events.
@@ -111,6 +125,7 @@ class Builder : public YAML::EventHandler {
     if (tag != "!" && is_null_word(value)) {
       node.kind = ConfigNode::Kind::null;
     }
+    grow(mark.line + 1, {0, value.size()});
     node.text = value;
     add(std::move(node), anchor);
   }
@@ -123,7 +138,7 @@ class Builder : public YAML::EventHandler {
           mark.line + 1,
           "an alias refers to the value that contains it");
     }
-    grow(mark.line + 1, count_nodes(found->second));
+    grow(mark.line + 1, size_of(found->second));
     ConfigNode copy = found->second;
     add(std::move(copy), YAML::NullAnchor);
   }
@@ -156,20 +171,28 @@ class Builder : public YAML::EventHandler {
   };
 
   ConfigNode make(const YAML::Mark& mark, ConfigNode::Kind kind) {
-    grow(mark.line + 1, 1);
+    grow(mark.line + 1, {1, 0});
     ConfigNode node;
     node.kind = kind;
     node.line = mark.line + 1;
     return node;
   }
 
-  void grow(int line, std::size_t nodes) {
-    nodes_ += nodes;
-    if (nodes_ > kMaxNodes) {
+  // Counts before anything is copied.
+  void grow(int line, const Size& more) {
+    size_ += more;
+    if (size_.nodes > kMaxNodes) {
       fail(
           source_,
           line,
           str_cat("the file has more than ", kMaxNodes, " values"));
+    }
+    if (size_.bytes > kMaxBytes) {
+      fail(
+          source_,
+          line,
+          str_cat(
+              "the file has more than ", kMaxBytes, " bytes with its aliases"));
     }
   }
 
@@ -199,6 +222,7 @@ class Builder : public YAML::EventHandler {
 
   void add(ConfigNode node, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) {
+      grow(node.line, {0, size_of(node).bytes});  // A copy is kept.
       anchors_[anchor] = node;
     }
     if (open_.empty()) {
@@ -242,7 +266,7 @@ class Builder : public YAML::EventHandler {
   const std::string& source_;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, ConfigNode> anchors_;
-  std::size_t nodes_ = 0;
+  Size size_;
 };
 
 // If malformed YAML has a tab in an indentation up to the given line, the tab

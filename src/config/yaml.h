@@ -37,8 +37,8 @@ struct ConfigNode::Member {
 ///
 /// Throws a `ConfigError` that starts with `source:line:` for malformed text,
 /// encodings other than UTF-8, duplicate keys, a second document, keys that are
-/// not scalars, more than 64 levels of nesting, and more than 10000 nodes after
-/// aliases are expanded.
+/// not scalars, more than 64 levels of nesting, and more than 10000 nodes or
+/// 4 MiB of text after aliases are expanded.
 ConfigNode parse_config(std::string_view text, const std::string& source);
 
 }  // namespace accelerate

@@ -236,6 +236,29 @@ TEST(ConfigFile, RejectsYamlBombsQuickly) {
       load_error(laughs), "c.yaml:5: the file has more than 10000 values");
 }
 
+// 0.9 MB, which would become 4 GB.
+TEST(ConfigFile, CountsTheBytesOfAliases) {
+  std::string text = "a: &a " + std::string(900'000, 'x') + "\nb: [";
+  for (int i = 0; i < 5'000; ++i) {
+    text += i > 0 ? ", *a" : "*a";
+  }
+  EXPECT_EQ(
+      load_error(text + "]\n"),
+      "c.yaml:2: the file has more than 4194304 bytes with its aliases");
+
+  std::string keys = "a: &a {";
+  for (int i = 0; i < 900; ++i) {
+    keys += std::to_string(1000 + i) + std::string(996, 'k') + ": 1,";
+  }
+  keys += "}\nb: [";
+  for (int i = 0; i < 5; ++i) {
+    keys += i > 0 ? ", *a" : "*a";
+  }
+  EXPECT_EQ(
+      load_error(keys + "]\n"),
+      "c.yaml:2: the file has more than 4194304 bytes with its aliases");
+}
+
 TEST(ConfigFile, WrittenFilesAreReadBack) {
   Settings settings;
   const Origin origin{Origin::Kind::command_line, "test"};

@@ -72,6 +72,9 @@ struct JsonParseOptions {
   /// exhausting the stack.
   std::size_t max_depth = 256;
   std::size_t max_bytes = std::size_t{1} << 30;
+  /// The maximum number of elements of an array. An element needs many times
+  /// the memory of its text.
+  std::size_t max_array = SIZE_MAX;
   /// If the text is part of a file, the offset of the text in the file. Errors
   /// then name the byte offset in the file instead of the line and column.
   std::optional<std::size_t> byte_offset = std::nullopt;

@@ -118,7 +118,8 @@ OrdinaryText replace_special_numbers(std::string_view text) {
 // Builds the value from the parser's events and enforces our limits.
 class Builder {
  public:
-  explicit Builder(std::size_t max_depth) : max_depth_(max_depth) {}
+  explicit Builder(const JsonParseOptions& options)
+      : max_depth_(options.max_depth), max_array_(options.max_array) {}
 
   // `*reached` must be how far the parser has read in the text at `begin`.
   void set_special_numbers(
@@ -183,6 +184,7 @@ class Builder {
     return false;
   }
 
+  // Returns null, with an error, if an array would have too many elements.
   Json* insert(Json value) {
     if (open_.empty()) {
       result = std::move(value);
@@ -192,20 +194,26 @@ class Builder {
       *slot_ = std::move(value);
       return slot_;
     }
-    open_.back()->push_back(std::move(value));
-    return &open_.back()->as_array().back();
+    Json::Array& array = open_.back()->as_array();
+    if (array.size() >= max_array_) {
+      fail(str_cat("an array has more than ", max_array_, " elements"));
+      return nullptr;
+    }
+    array.push_back(std::move(value));
+    return &array.back();
   }
 
-  bool add(Json value) {
-    insert(std::move(value));
-    return true;
-  }
+  bool add(Json value) { return insert(std::move(value)) != nullptr; }
 
   bool open(Json value) {
     if (open_.size() >= max_depth_) {
       return fail(str_cat("nested deeper than ", max_depth_, " levels"));
     }
-    open_.push_back(insert(std::move(value)));
+    Json* inserted = insert(std::move(value));
+    if (inserted == nullptr) {
+      return false;
+    }
+    open_.push_back(inserted);
     return true;
   }
 
@@ -215,6 +223,7 @@ class Builder {
   }
 
   std::size_t max_depth_;
+  std::size_t max_array_;
   // Pointers stay valid: only the innermost container grows.
   std::vector<Json*> open_;
   Json* slot_ = nullptr;
@@ -246,7 +255,7 @@ Json Json::parse(std::string_view text, const JsonParseOptions& options) {
     text = ordinary.text;
   }
   const char* reached = text.data();
-  Builder builder(options.max_depth);
+  Builder builder(options);
   builder.set_special_numbers(ordinary.special, text.data(), &reached);
   const bool done = nlohmann::json::sax_parse(
       CountingIterator(text.data(), &reached),
@@ -281,7 +290,7 @@ Json Json::from_cbor(
   check_size(bytes.size(), options);
   const char* begin = reinterpret_cast<const char*>(bytes.data());
   const char* reached = begin;
-  Builder builder(options.max_depth);
+  Builder builder(options);
   const bool done = nlohmann::json::sax_parse(
       CountingIterator(begin, &reached),
       CountingIterator(begin + bytes.size(), &reached),

@@ -18,6 +18,8 @@ namespace accelerate {
 namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
+// As in LibTorch; the only longer arrays in a header would be shapes.
+constexpr std::size_t kMaxDimensions = 64;
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 
 struct Dtype {
@@ -58,8 +60,11 @@ class Reader {
 
   SafetensorsHeader read() {
     check_text();
-    const Json root =
-        Json::parse(json_, {.source = path_, .byte_offset = kLengthBytes});
+    const Json root = Json::parse(
+        json_,
+        {.source = path_,
+         .max_array = kMaxDimensions,
+         .byte_offset = kLengthBytes});
     for (const auto& [name, value] : root.as_object()) {
       if (name == "__metadata__") {
         read_metadata(value);

@@ -9,6 +9,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "support/resident_memory.h"
 #include "support/temporary_directory.h"
 
 namespace accelerate {
@@ -57,6 +58,14 @@ struct BadHeader {
   std::string content;
   std::string message;  ///< The error text after the path.
 };
+
+std::string dimensions(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text += ",1";
+  }
+  return text;
+}
 
 std::string entry(const std::string& rest) {
   return "{\"a\":{" + rest + "}}";
@@ -135,6 +144,13 @@ std::vector<BadHeader> bad_headers() {
                           R"("data_offsets":[0,0])")),
        "byte 9: `a`: the shape's size in bytes overflows or is not a whole "
        "number; `data_offsets` span 0"},
+      {"too_many_dimensions",
+       tensors_file(
+           entry(
+               R"("dtype":"U8","shape":[1)" + dimensions(64) +
+               R"(],"data_offsets":[0,1])"),
+           1),
+       "byte 166: an array has more than 64 elements"},
       {"half_a_byte",
        tensors_file(
            entry(R"("dtype":"F4","shape":[3],"data_offsets":[0,2])"), 2),
@@ -180,6 +196,36 @@ INSTANTIATE_TEST_SUITE_P(
     BadSafetensors,
     testing::ValuesIn(bad_headers()),
     [](const auto& tested) { return std::string(tested.param.name); });
+
+// LibTorch tensors have at most 64 dimensions.
+TEST(SafetensorsHeader, AcceptsSixtyFourDimensions) {
+  const auto header = read_safetensors_header(write_file_with(tensors_file(
+      entry(
+          R"("dtype":"U8","shape":[1)" + dimensions(63) +
+          R"(],"data_offsets":[0,1])"),
+      1)));
+
+  EXPECT_EQ(header.tensors.at(0).shape.size(), 64U);
+}
+
+// 20 MB of numbers in a shape.
+TEST(SafetensorsHeader, NeedsLittleMemoryForAShapeThatIsTooLong) {
+  const std::string json =
+      entry(R"("dtype":"U8","shape":[1)" + dimensions(10'000'000));
+  const std::int64_t before = resident_kib();
+
+  EXPECT_THROW(
+      (void)parse_safetensors_header(json, json.size() + 9, "x"), FormatError);
+
+  std::int64_t peak = 0;
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word == "VmHWM:") {
+      status >> peak;
+    }
+  }
+  EXPECT_LT(peak - before, 200 * 1024);
+}
 
 TEST(SafetensorsHeader, ThrowsForAMissingFile) {
   EXPECT_THROW((void)read_safetensors_header("/no/such/file"), IoError);

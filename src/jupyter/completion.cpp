@@ -6,10 +6,9 @@
 #include <filesystem>
 #include <set>
 
-#include <unistd.h>
-
 #include "accelerate/error.h"
 #include "base/files.h"
+#include "base/new_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "launch/program_output.h"
@@ -42,18 +41,19 @@ std::string name_in(std::string_view line) {
              : "";
 }
 
-class TemporaryFile {
+// A folder that only this user can access: cells may contain secrets.
+class PrivateDirectory {
  public:
-  TemporaryFile(const std::string& content, const std::string& ending) {
-    path_ = fs::temp_directory_path() /
-            str_cat("accelerate_completion_", ::getpid(), ending);
-    write_file(path_, content);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
+  explicit PrivateDirectory(const Environment& environment)
+      : path_(create_folder(
+            environment.get("TMPDIR").value_or("/tmp") +
+                "/accelerate-completion-",
+            0700)) {}
+  PrivateDirectory(const PrivateDirectory&) = delete;
+  PrivateDirectory& operator=(const PrivateDirectory&) = delete;
+  ~PrivateDirectory() {
     std::error_code ignored;
-    fs::remove(path_, ignored);
+    fs::remove_all(path_, ignored);
   }
   const fs::path& path() const { return path_; }
 
@@ -104,14 +104,16 @@ Completion complete(
     if (!header) {
       return result;
     }
-    const TemporaryFile file(text, ".cpp");
-    const TemporaryFile output("", ".txt");
+    const PrivateDirectory folder(setup.environment);
+    const std::string file = folder.path() / "cells.cpp";
+    const std::string output = folder.path() / "names.txt";
+    write_file(file, text, 0600);
     // Writes to a file: the names of a large namespace exceed the limit for
     // reading a pipe.
     std::vector<std::string> arguments = {
         "/bin/sh",
         "-c",
-        str_cat("exec \"$0\" \"$@\" > ", shell_quote(output.path().string())),
+        str_cat("exec \"$0\" \"$@\" > ", shell_quote(output)),
         find_clang(setup.environment).string()};
     for (const std::string& flag : cell_flags(setup)) {
       arguments.push_back(flag);
@@ -124,17 +126,11 @@ Completion complete(
          header->string(),
          "-fsyntax-only",
          "-Xclang",
-         str_cat(
-             "-code-completion-at=",
-             file.path().string(),
-             ":",
-             line,
-             ":",
-             column),
-         file.path().string()});
+         str_cat("-code-completion-at=", file, ":", line, ":", column),
+         file});
     (void)program_output(arguments, kTimeout);
     result.matches = parse_completions(
-        read_file(output.path(), kMaxOutput),
+        read_file(output, kMaxOutput),
         code.substr(result.begin, result.end - result.begin));
   } catch (const Error&) {
     // Completion is optional: without a compiler there are no matches.

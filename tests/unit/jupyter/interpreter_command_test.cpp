@@ -3,6 +3,8 @@
 #include "jupyter/interpreter_command.h"
 
 #include <chrono>
+#include <fstream>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,6 +87,50 @@ TEST_F(SlowCompiler, LeavesCompletionEmpty) {
   EXPECT_TRUE(found.matches.empty());
   EXPECT_EQ(found.begin, 4u);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+// A compiler that lists the files it was given, as another user would see them.
+TEST(Completion, KeepsTheCellsPrivate) {
+  const TemporaryDirectory folder;
+  const auto compiler = folder.write(
+      "bin/clang++-19",
+      "#!/bin/sh\n"
+      "for last; do :; done\n"
+      "case $last in *.new) : > \"$last\"; exit;; esac\n"
+      "stat -c '%a' \"$last\" \"$(dirname \"$last\")\" > \"" +
+          (folder.path() / "modes").string() +
+          "\"\n"
+          "echo \"$last\" >> \"" +
+          (folder.path() / "names").string() +
+          "\"\n"
+          "cat \"$last\" > \"" +
+          (folder.path() / "cells").string() +
+          "\"\n"
+          "echo 'COMPLETION: value_one : [#int#]value_one'\n");
+  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  std::filesystem::create_directory(folder.path() / "tmp");
+  InterpreterSetup setup;
+  setup.environment = Environment(
+      {{"PATH", (folder.path() / "bin").string() + ":/usr/bin:/bin"},
+       {"TMPDIR", (folder.path() / "tmp").string()},
+       {"XDG_CACHE_HOME", (folder.path() / "cache").string()}});
+  setup.plain = true;
+  (void)precompiled_header(setup);
+
+  for (int i = 0; i < 2; ++i) {
+    const Completion found =
+        complete(setup, {"int value_one = 1;"}, "int a = va", 10);
+    EXPECT_THAT(found.matches, testing::ElementsAre("value_one"));
+  }
+
+  EXPECT_EQ(folder.read("cells"), "int value_one = 1;\nint a = va");
+  EXPECT_EQ(folder.read("modes"), "600\n700\n");
+  std::istringstream names(folder.read("names"));
+  std::string first;
+  std::string second;
+  names >> first >> second;
+  EXPECT_NE(first, second) << "the name can be predicted";
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "tmp"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -201,6 +203,34 @@ TEST(Map, NeedsNoWritableFolder) {
 
   EXPECT_EQ(temporary.get(9), cached.get(9));
   EXPECT_EQ(temporary.fingerprint(), cached.fingerprint());
+}
+
+/// A home folder that this process can only read: root becomes another user.
+class ReadOnlyHome : public testing::Test {
+ protected:
+  ReadOnlyHome() {
+    std::filesystem::permissions(folder_.path(), std::filesystem::perms(0555));
+    for (const char* name :
+         {"HF_HOME", "HF_DATASETS_CACHE", "XDG_CACHE_HOME"}) {
+      ::unsetenv(name);
+    }
+    ::setenv("HOME", folder_.path().c_str(), 1);
+    EXPECT_EQ(was_root_ ? ::seteuid(65534) : 0, 0);
+  }
+  ~ReadOnlyHome() override {
+    EXPECT_EQ(was_root_ ? ::seteuid(0) : 0, 0);
+    std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
+  }
+
+  const TemporaryDirectory folder_;
+  const bool was_root_ = ::geteuid() == 0;
+};
+
+TEST_F(ReadOnlyHome, IsEnoughForMap) {
+  const auto data = letters(10).map(lengths, {.fingerprint = "x"});
+
+  EXPECT_EQ(data.get(9).integers("ids").size(), 4U);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 class Umask : public testing::TestWithParam<mode_t> {

@@ -73,6 +73,30 @@ TEST_F(WideTable, IsReadFromCsvWithEqualNames) {
   EXPECT_EQ(data.columns().back().name, "Unnamed: " + std::to_string(kColumns));
 }
 
+TEST_F(WideTable, IsReadFromCsvWithOneName) {
+  std::string text;
+  for (int i = 0; i < kColumns; ++i) {
+    text += i == 0 ? "a" : ",a";
+  }
+
+  const auto data = load_dataset("csv", folder_.write("f", text + "\n1\n"));
+
+  EXPECT_EQ(data.columns().size(), static_cast<std::size_t>(kColumns));
+  EXPECT_EQ(data.columns().back().name, "a." + std::to_string(kColumns - 1));
+}
+
+TEST_F(WideTable, IsReadFromJsonWithANewColumnInEachRow) {
+  std::string text;
+  for (const std::string& name : names()) {
+    text += "{\"" + name + "\": 1}\n";
+  }
+
+  const auto data = load_dataset("json", folder_.write("f", text));
+
+  EXPECT_EQ(data.columns().size(), static_cast<std::size_t>(kColumns));
+  EXPECT_EQ(data.size(), kColumns);
+}
+
 TEST_F(WideTable, IsReadFromJson) {
   std::string text;
   for (const std::string& name : names()) {

@@ -67,6 +67,18 @@ class CppMagic(unittest.TestCase):
         third = time.perf_counter()
         self.assertLess(third - second, 0.5 * (second - first))
 
+    def test_cells_come_only_from_a_folder_that_no_other_user_can_write_to(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            root = Path(folder) / "accelerate-cpp"
+            self.assertEqual(cpp_cells.cache_folder(), root / "cells")
+            self.assertEqual(root.stat().st_mode & 0o777, 0o700)
+            root.chmod(0o755)
+            cpp_cells.cache_folder()
+            self.assertEqual(root.stat().st_mode & 0o777, 0o700)
+            root.chmod(0o777)
+            with self.assertRaisesRegex(cpp_cells.CompilerError, "is not a folder that only this user can access"):
+                self.cell("int planted() { return 1; }")
+
     def test_errors_name_the_line_of_the_cell(self):
         with self.assertRaises(cpp_magic.CppCompileError) as context:
             self.cell("int f() {\n  return 1;\n}\nint g() {\n  return nothing_here;\n}")

@@ -162,38 +162,38 @@ TEST_F(Config, AcceptsACompilerOnlyFromTheUsersOwnFolder) {
   const std::string toolchain =
       "export ACCELERATE_TOOLCHAIN=$HOME/toolchain.json; ";
   const std::string setup =
-      "own=$HOME/.cache/huggingface/accelerate; mkdir -p $HOME/theirs $own; "
+      "own=$HOME/.cache/huggingface/accelerate; mkdir -p $HOME/foreign $own; "
       "printf '#!/bin/sh\necho planted\nexit 1\n' > $HOME/evil; "
       "chmod 755 $HOME/evil; printf \"role: r\\ncxx: $HOME/evil\\n\" > "
-      "$HOME/theirs/accelerate_cpp.yaml; "
-      "echo 'num_processes: 1' > $HOME/theirs/config.yaml; ";
+      "$HOME/foreign/accelerate_cpp.yaml; "
+      "echo 'num_processes: 1' > $HOME/foreign/config.yaml; ";
   const std::string launch =
-      "accelerate launch --config_file $HOME/theirs/config.yaml --cpu "
+      "accelerate launch --config_file $HOME/foreign/config.yaml --cpu "
       "$HOME/train.cpp";
 
-  const auto theirs = run(toolchain + setup + launch);
-  EXPECT_EQ(theirs.exit_code, 2);
-  EXPECT_EQ(theirs.err.find("planted"), std::string::npos) << theirs.err;
+  const auto foreign = run(toolchain + setup + launch);
+  EXPECT_EQ(foreign.exit_code, 2);
+  EXPECT_EQ(foreign.err.find("planted"), std::string::npos) << foreign.err;
   EXPECT_NE(
-      theirs.err.find(
+      foreign.err.find(
           home_ +
-          "/theirs/accelerate_cpp.yaml:2: `cxx` names a program to run, which "
+          "/foreign/accelerate_cpp.yaml:2: `cxx` names a program to run, which "
           "is not accepted from this folder"),
       std::string::npos)
-      << theirs.err;
+      << foreign.err;
 
   const auto link =
-      run("ln -s $HOME/theirs $HOME/linked; "
+      run("ln -s $HOME/foreign $HOME/linked; "
           "accelerate launch --config_file $HOME/linked/config.yaml true");
   EXPECT_EQ(link.exit_code, 2) << link.err;
 
   const auto other_settings = run(
-      toolchain + "sed -i /cxx/d $HOME/theirs/accelerate_cpp.yaml; " + launch);
+      toolchain + "sed -i /cxx/d $HOME/foreign/accelerate_cpp.yaml; " + launch);
   EXPECT_EQ(other_settings.exit_code, 0) << other_settings.err;
   EXPECT_EQ(
       other_settings.err.rfind(
-          "Settings from " + home_ + "/theirs/config.yaml and " + home_ +
-              "/theirs/accelerate_cpp.yaml\n",
+          "Settings from " + home_ + "/foreign/config.yaml and " + home_ +
+              "/foreign/accelerate_cpp.yaml\n",
           0),
       0U)
       << other_settings.err;

@@ -64,7 +64,7 @@ TEST_F(ShrinkingFileDeathTest, IsNamedBeforeTheProgramsOwnHandlerRuns) {
   EXPECT_EXIT(run(), ExitedWithCode(7), message_ + "(.|\n)*own handler");
 }
 
-// The signal comes from `kill`, or from memory that is no file of ours.
+// The signal comes from `kill`, or from memory that is not a mapped file.
 TEST_F(ShrinkingFileDeathTest, OtherSignalsEndTheProgramAsUsual) {
   const auto run = [&] {
     std::signal(SIGBUS, SIG_DFL);

@@ -85,7 +85,7 @@ TEST_F(WideTable, IsReadFromCsvWithOneName) {
   EXPECT_EQ(data.columns().back().name, "a." + std::to_string(kColumns - 1));
 }
 
-TEST_F(WideTable, IsReadFromJsonWithANewColumnInEachRow) {
+TEST_F(WideTable, IsReadFromJsonWithNewColumnsInEveryRow) {
   std::string text;
   for (const std::string& name : names()) {
     text += "{\"" + name + "\": 1}\n";

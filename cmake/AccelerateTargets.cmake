@@ -14,6 +14,13 @@ target_compile_options(accelerate_flags INTERFACE
   # Keeps the path of the source tree out of messages and installed files.
   -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
   $<$<BOOL:${ACCELERATE_WERROR}>:-Werror>)
+# FORTIFY needs optimization. tools/check_hardening.py checks the result.
+if(ACCELERATE_HARDENING)
+  target_compile_options(accelerate_flags INTERFACE
+    -fstack-protector-strong
+    "$<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+  target_link_options(accelerate_flags INTERFACE -Wl,-z,relro -Wl,-z,now)
+endif()
 if(ACCELERATE_SANITIZER)
   set(_sanitize -fsanitize=${ACCELERATE_SANITIZER} -fno-omit-frame-pointer)
   if(ACCELERATE_SANITIZER MATCHES undefined)

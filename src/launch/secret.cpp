@@ -146,7 +146,7 @@ void create_secret(const fs::path& path) {
   const std::string temporary =
       str_cat(path.string(), ".", to_hex(random_bytes(6)));
   write_file(temporary, to_hex(random_bytes(32)) + "\n", 0600);
-  ::link(temporary.c_str(), path.c_str());
+  (void)!::link(temporary.c_str(), path.c_str());
   ::unlink(temporary.c_str());
 }
 

@@ -42,6 +42,10 @@ check_installed_files() {
   fi
   "$here/../../tools/check_runpaths.py" "$moved" ||
     fail "an installed file looks for libraries in the current folder"
+  if [ "$(from_cache ACCELERATE_HARDENING)" = ON ]; then
+    "$here/../../tools/check_hardening.py" "$moved" ||
+      fail "an installed file lacks a protection"
+  fi
   "$moved/bin/accelerate" --version
 }
 

@@ -66,9 +66,8 @@ using Fault = void (*)(int at, int error);
 /// Calls whose failure is only a warning: removing a renamed folder that is no
 /// longer needed, and closing files that were only read or locked.
 bool may_fail(const std::string& call) {
-  return call.starts_with("unlink ") || call.starts_with("chmod ") ||
-         call.starts_with("close read ") || call == "close tmp" ||
-         call == "rename tmp";
+  return call.starts_with("unlink ") || call.starts_with("close read ") ||
+         call == "close tmp" || call == "rename tmp";
 }
 
 /// Saves with a failure at call number `at`, and then saves again.

@@ -248,19 +248,6 @@ int fsync(int fd) {
   return accelerate::real<int(int)>("fsync")(fd);
 }
 
-char* mkdtemp(char* path) {
-  if (const int error = accelerate::count_call("mkdtemp", path, true)) {
-    errno = error;
-    return nullptr;
-  }
-  return accelerate::real<char*(char*)>("mkdtemp")(path);
-}
-
-int chmod(const char* path, mode_t permissions) {
-  ACCELERATE_FAIL_IF_ARMED("chmod", path, false)
-  return accelerate::real<int(const char*, mode_t)>("chmod")(path, permissions);
-}
-
 int mkdir(const char* path, mode_t permissions) {
   ACCELERATE_FAIL_IF_ARMED("mkdir", path, true)
   return accelerate::real<int(const char*, mode_t)>("mkdir")(path, permissions);

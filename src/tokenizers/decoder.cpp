@@ -30,7 +30,7 @@ class FunctionDecoder : public Decoder {
 };
 
 template <typename Function>
-DecoderPtr from_function(Function function) {
+DecoderPtr decoder_from(Function function) {
   return std::make_unique<FunctionDecoder<Function>>(std::move(function));
 }
 
@@ -43,7 +43,7 @@ void fuse(TokenTexts& tokens) {
 }
 
 // A token with characters other than byte characters is returned unchanged.
-std::string bytes_of(const std::string& token) {
+std::string token_bytes(const std::string& token) {
   std::string bytes;
   for (std::size_t at = 0; at < token.size();) {
     std::size_t length = 0;
@@ -60,7 +60,7 @@ std::string bytes_of(const std::string& token) {
 void decode_byte_level(TokenTexts& tokens) {
   std::string all;
   for (const std::string& token : tokens) {
-    all += bytes_of(token);
+    all += token_bytes(token);
   }
   tokens.assign(1, replace_invalid_utf8(all));
 }
@@ -87,7 +87,7 @@ std::string clean_up(std::string text) {
 }
 
 DecoderPtr make_word_piece_decoder(const JsonNode& node) {
-  return from_function(
+  return decoder_from(
       [prefix = node.string("prefix", "##"),
        cleanup = node.boolean("cleanup", true)](TokenTexts& tokens) {
         for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -108,7 +108,7 @@ DecoderPtr make_word_piece_decoder(const JsonNode& node) {
 }
 
 DecoderPtr make_metaspace_decoder(const JsonNode& node) {
-  return from_function([options = read_metaspace(node)](TokenTexts& tokens) {
+  return decoder_from([options = read_metaspace(node)](TokenTexts& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const bool drop = i == 0 && options.scheme != PrependScheme::never;
       tokens[i] = replace_all(
@@ -118,7 +118,7 @@ DecoderPtr make_metaspace_decoder(const JsonNode& node) {
 }
 
 DecoderPtr make_bpe_decoder(const JsonNode& node) {
-  return from_function(
+  return decoder_from(
       [suffix = node.string("suffix", "</w>")](TokenTexts& tokens) {
         for (std::size_t i = 0; i < tokens.size() && !suffix.empty(); ++i) {
           tokens[i] = replace_all(
@@ -128,7 +128,7 @@ DecoderPtr make_bpe_decoder(const JsonNode& node) {
 }
 
 DecoderPtr make_ctc(const JsonNode& node) {
-  return from_function(
+  return decoder_from(
       [pad = node.string("pad_token", "<pad>"),
        delimiter = node.string("word_delimiter_token", "|"),
        cleanup = node.boolean("cleanup", true)](TokenTexts& tokens) {
@@ -158,9 +158,9 @@ DecoderPtr make_strip_decoder(const JsonNode& node) {
   if (count_characters(content.as_string()) != 1) {
     content.fail("expected one character");
   }
-  return from_function([character = content.as_string(),
-                        start = node.integer("start"),
-                        stop = node.integer("stop")](TokenTexts& tokens) {
+  return decoder_from([character = content.as_string(),
+                       start = node.integer("start"),
+                       stop = node.integer("stop")](TokenTexts& tokens) {
     for (std::string& token : tokens) {
       for (auto i = start; i > 0 && token.starts_with(character); --i) {
         token.erase(0, character.size());
@@ -263,7 +263,7 @@ class SequenceDecoder : public Decoder {
 
 template <void (*function)(TokenTexts&)>
 DecoderPtr make_stateless(const JsonNode&) {
-  return from_function([](TokenTexts& tokens) { function(tokens); });
+  return decoder_from([](TokenTexts& tokens) { function(tokens); });
 }
 
 template <typename Type>

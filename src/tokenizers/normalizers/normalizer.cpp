@@ -35,7 +35,7 @@ class FunctionNormalizer : public Normalizer {
 };
 
 template <typename Function>
-std::unique_ptr<Normalizer> from_function(Function function) {
+std::unique_ptr<Normalizer> normalizer_from(Function function) {
   return std::make_unique<FunctionNormalizer<Function>>(std::move(function));
 }
 
@@ -50,7 +50,7 @@ std::unique_ptr<Normalizer> make_bert(const JsonNode& node) {
 }
 
 std::unique_ptr<Normalizer> make_form(NormalForm form) {
-  return from_function(
+  return normalizer_from(
       [form](AlignedText& text) { tokenizers::normalize(text, form); });
 }
 
@@ -115,11 +115,11 @@ class SequenceNormalizer : public Normalizer {
 std::unique_ptr<Normalizer> make_strip(const JsonNode& node) {
   const bool left = node.boolean("strip_left");
   const bool right = node.boolean("strip_right");
-  return from_function([=](AlignedText& text) { strip(text, left, right); });
+  return normalizer_from([=](AlignedText& text) { strip(text, left, right); });
 }
 
 std::unique_ptr<Normalizer> make_prepend(const JsonNode& node) {
-  return from_function([prefix = node.string("prepend")](AlignedText& text) {
+  return normalizer_from([prefix = node.string("prepend")](AlignedText& text) {
     prepend(text, prefix);
   });
 }
@@ -132,14 +132,14 @@ std::unique_ptr<Normalizer> make_normalizer(const JsonNode& node) {
       {"BertNormalizer", make_bert},
       {"ByteLevel",
        [](const JsonNode&) {
-         return from_function([](AlignedText& t) { bytes_to_unicode(t); });
+         return normalizer_from([](AlignedText& t) { bytes_to_unicode(t); });
        }},
-      {"Lowercase", [](const JsonNode&) { return from_function(lowercase); }},
+      {"Lowercase", [](const JsonNode&) { return normalizer_from(lowercase); }},
       {"NFC", [](const JsonNode&) { return make_form(NormalForm::nfc); }},
       {"NFD", [](const JsonNode&) { return make_form(NormalForm::nfd); }},
       {"NFKC", [](const JsonNode&) { return make_form(NormalForm::nfkc); }},
       {"NFKD", [](const JsonNode&) { return make_form(NormalForm::nfkd); }},
-      {"Nmt", [](const JsonNode&) { return from_function(nmt); }},
+      {"Nmt", [](const JsonNode&) { return normalizer_from(nmt); }},
       {"Precompiled", make_precompiled},
       {"Prepend", make_prepend},
       {"Replace", make_replace},
@@ -150,7 +150,7 @@ std::unique_ptr<Normalizer> make_normalizer(const JsonNode& node) {
       {"Strip", make_strip},
       {"StripAccents",
        [](const JsonNode&) {
-         return from_function(
+         return normalizer_from(
              [](AlignedText& text) { drop(text, kCombiningMark); });
        }},
   };

@@ -161,7 +161,7 @@ std::string with_equal_escapes(std::string_view expression) {
   return result.append(expression.substr(copied));
 }
 
-const OnigUChar* bytes_of(std::string_view text) {
+const OnigUChar* onig_bytes(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
 }
 
@@ -207,7 +207,7 @@ class RegexPattern : public Pattern {
     const std::string compatible = installed_version() < kReferenceVersion
                                        ? with_equal_escapes(expression_)
                                        : expression_;
-    const OnigUChar* begin = bytes_of(compatible);
+    const OnigUChar* begin = onig_bytes(compatible);
     OnigRegex regex = nullptr;
     OnigErrorInfo info{};
     const int error = onig_new(
@@ -278,7 +278,7 @@ class RegexPattern : public Pattern {
   }
 
   int search(std::string_view text, std::size_t at, MatchState& state) const {
-    const OnigUChar* begin = bytes_of(text);
+    const OnigUChar* begin = onig_bytes(text);
     const OnigUChar* end = begin + text.size();
     if (!tries_every_position_) {
       return onig_search_with_param(

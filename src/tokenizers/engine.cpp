@@ -295,12 +295,7 @@ void Engine::encode_normalized(
     const Span& range, Workspace& workspace, Tokens& tokens) const {
   const AlignedText& source = workspace.normalized;
   Pieces& pieces = workspace.pieces;
-  pieces.text.text.assign(source.text, range.begin, range.size());
-  pieces.text.tracked = source.tracked;
-  if (source.tracked) {
-    pieces.text.spans.assign(
-        source.spans.begin() + range.begin, source.spans.begin() + range.end);
-  }
+  pieces.text.assign_part(source, range);
   pieces.ranges.assign(1, {0, range.size()});
   if (pipeline_->pre_tokenizer != nullptr) {
     pipeline_->pre_tokenizer->split(pieces);

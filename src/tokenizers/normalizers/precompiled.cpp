@@ -61,6 +61,7 @@ class Precompiled : public Normalizer {
     for (std::size_t at = 0; at < view.size();) {
       const std::size_t end = end_of_grapheme(view, at);
       changed |= add_grapheme(view.substr(at, end - at), changes);
+      text.check_size(changes.size());
       at = end;
     }
     if (changed) {

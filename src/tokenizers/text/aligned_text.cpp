@@ -3,12 +3,24 @@
 
 #include <algorithm>
 
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+
 namespace transformers::tokenizers {
+namespace {
+
+// No published tokenizer makes a text more than a few times as long.
+constexpr std::size_t kMaxGrowth = 64;
+constexpr std::size_t kAlwaysAllowed = 1 << 20;
+constexpr std::size_t kMaxSize = std::size_t{1} << 31;  // Spans have 32 bits.
+
+}  // namespace
 
 void AlignedText::assign(
     std::string_view part, std::uint32_t offset, bool track) {
   text.assign(part);
   offset_ = offset;
+  max_size_ = std::min(kAlwaysAllowed + kMaxGrowth * part.size(), kMaxSize);
   tracked = track;
   spans.clear();
   if (!track) {
@@ -24,6 +36,27 @@ void AlignedText::assign(
         {begin, begin + static_cast<std::uint32_t>(length)});
     at += length;
   }
+}
+
+void AlignedText::assign_part(const AlignedText& source, const Span& range) {
+  text.assign(source.text, range.begin, range.size());
+  tracked = source.tracked;
+  max_size_ = source.max_size_;
+  if (tracked) {
+    spans.assign(
+        source.spans.begin() + range.begin, source.spans.begin() + range.end);
+  }
+}
+
+void AlignedText::fail_size() const {
+  throw accelerate::FormatError(
+      accelerate::str_cat(
+          "the stages of the tokenizer make a text longer than ",
+          max_size_,
+          " bytes, which is more than ",
+          kMaxGrowth,
+          " times its size"),
+      "check the `Replace` and `Precompiled` stages of tokenizer.json");
 }
 
 namespace {

@@ -32,6 +32,16 @@ class AlignedText {
   /// sentence.
   void assign(std::string_view part, std::uint32_t offset, bool track);
 
+  /// Replaces the content with a part of `source`.
+  void assign_part(const AlignedText& source, const Span& range);
+  /// Throws `FormatError` if a stage makes the text so long that its file must
+  /// be malicious.
+  void check_size(std::size_t size) const {
+    if (size > max_size_) {
+      fail_size();
+    }
+  }
+
   /// Returns the range that the byte `source_byte` comes from. A byte before
   /// the first one is at the beginning of the part.
   Span span_of(std::size_t source_byte) const {
@@ -44,7 +54,10 @@ class AlignedText {
   bool tracked = false;
 
  private:
+  [[noreturn]] void fail_size() const;
+
   std::uint32_t offset_ = 0;
+  std::size_t max_size_ = 0;
 };
 
 /// A character of a rewritten text. `change` is 1 if the character is inserted,
@@ -86,10 +99,12 @@ class Rewriter {
   /// source.
   void put(char32_t c, std::size_t source_byte) {
     append_character(text_, c);
+    source_.check_size(text_.size());
     align_to(source_byte);
   }
   void put(std::string_view bytes, std::size_t source_byte) {
     text_.append(bytes);
+    source_.check_size(text_.size());
     align_to(source_byte);
   }
   void finish() {

@@ -236,6 +236,35 @@ TEST(Tokenizer, LoadsManyAddedTokensInLinearTime) {
   EXPECT_EQ(tokenizer.encode("<t119999>").front(), 120'001);
 }
 
+// Without a limit, more of these stages would need gigabytes.
+TEST(Tokenizer, LimitsTheGrowthOfAText) {
+  const auto message = [](std::string_view stage, const std::string& text) {
+    std::string stages(stage);
+    for (int i = 1; i < 12; ++i) {
+      stages += "," + std::string(stage);
+    }
+    const auto tokenizer = load_text(tokenizer_json(
+        R"({"type":"WordLevel","unk_token":"a","vocab":{"a":0}})",
+        R"("normalizer":{"type":"Sequence","normalizers":[)" + stages + "]},"));
+    return accelerate::message_of<accelerate::FormatError>(
+        [&] { (void)tokenizer.encode(text); });
+  };
+  std::string accented;
+  for (int i = 0; i < 500; ++i) {
+    accented += "é";
+  }
+  const std::string expected =
+      "the stages of the tokenizer make a text longer than 1112576 bytes, "
+      "which is more than 64 times its size";
+
+  EXPECT_EQ(
+      message(
+          R"({"type":"Replace","pattern":{"String":"a"},"content":"aa"})",
+          std::string(1000, 'a')),
+      expected);
+  EXPECT_EQ(message(R"({"type":"ByteLevel"})", accented), expected);
+}
+
 TEST(Tokenizer, ReadsTheFilesNextToTokenizerJsonOnly) {
   const accelerate::TemporaryDirectory folder;
   const std::string json = tokenizer_json(

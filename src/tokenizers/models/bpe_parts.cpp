@@ -28,10 +28,12 @@ CharacterIds::CharacterIds(const Vocabulary& vocabulary) {
   });
 }
 
-PairFilter::PairFilter(std::size_t pairs)
-    // One bit in sixteen is set at most, and a table of 8 KiB is small anyway.
-    : mask_(std::bit_ceil(std::max<std::size_t>(pairs * 16, 1 << 16)) - 1),
-      words_((mask_ + 1) / 64) {
+PairFilter::PairFilter(std::size_t pairs) {
+  // At most one bit in sixteen is set; 8 KiB are small anyway.
+  const std::size_t bits =
+      std::bit_ceil(std::max<std::size_t>(pairs * 16, 1 << 16));
+  shift_ = 64 - std::countr_zero(bits);
+  words_.resize(bits / 64);
 }
 
 namespace {
@@ -59,20 +61,22 @@ class CharacterParts : public BpeParts {
   std::size_t first_part(std::string_view text) const override {
     std::size_t length = 0;
     char32_t previous = read_character(text.data(), length);
-    bool previous_known = characters_[previous] != CharacterIds::kNone;
     for (std::size_t at = length; at < text.size(); at += length) {
       const char32_t c = read_character(text.data() + at, length);
-      const bool known = characters_[c] != CharacterIds::kNone;
-      if (previous_known && known && !joined_.may_contain(previous, c)) {
+      if (!joined_.may_contain(previous, c) && is_known(previous) &&
+          is_known(c)) {
         return at;
       }
       previous = c;
-      previous_known = known;
     }
     return text.size();
   }
 
  private:
+  bool is_known(char32_t c) const {
+    return characters_[c] != CharacterIds::kNone;
+  }
+
   const CharacterIds& characters_;
   PairFilter joined_;
 };

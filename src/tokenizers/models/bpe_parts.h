@@ -43,13 +43,14 @@ class PairFilter {
   }
 
  private:
+  // The high bits of a product depend on all bits of the pair.
   std::size_t bit_of(std::uint32_t left, std::uint32_t right) const {
-    const std::uint64_t key = std::uint64_t{left} << 32 | right;
+    const std::uint64_t pair = std::uint64_t{left} << 32 | right;
     return static_cast<std::size_t>(
-        mix(key ^ kHashSeed, 0x9E3779B97F4A7C15ull) & mask_);
+        (pair ^ kHashSeed) * 0x9E3779B97F4A7C15ull >> shift_);
   }
 
-  std::size_t mask_;
+  int shift_;
   std::vector<std::uint64_t> words_;
 };
 

@@ -2,8 +2,7 @@
 #include "tokenizers/models/bpe_word.h"
 
 #include <algorithm>
-#include <queue>
-#include <tuple>
+#include <functional>
 
 namespace transformers::tokenizers {
 namespace {
@@ -13,118 +12,130 @@ namespace {
 constexpr std::size_t kShort = 48;
 
 void merge_short(std::vector<Symbol>& symbols, const MergeTable& merges) {
-  Merge next[kShort];  // The merge of each symbol with its right neighbor.
+  // The merge of each symbol with its right neighbor.
+  std::uint32_t ranks[kShort];
+  std::uint32_t ids[kShort];
   std::size_t size = symbols.size();
+  const auto find = [&](std::size_t i) {
+    const Merge merge = merges.find(symbols[i].id, symbols[i + 1].id);
+    ranks[i] = merge.rank;
+    ids[i] = merge.id;
+  };
   for (std::size_t i = 0; i + 1 < size; ++i) {
-    next[i] = merges.find(symbols[i].id, symbols[i + 1].id);
+    find(i);
   }
   while (size > 1) {
     std::size_t best = 0;
+    std::uint32_t best_rank = ranks[0];
     for (std::size_t i = 1; i + 1 < size; ++i) {
-      best = next[i].rank < next[best].rank ? i : best;
+      const bool better = ranks[i] < best_rank;
+      best = better ? i : best;
+      best_rank = better ? ranks[i] : best_rank;
     }
-    if (!next[best].exists()) {
+    if (best_rank == Merge::kNoRank) {
       break;
     }
-    symbols[best].id = next[best].id;
+    symbols[best].id = ids[best];
     symbols[best].bytes += symbols[best + 1].bytes;
     --size;
     for (std::size_t i = best + 1; i < size; ++i) {
       symbols[i] = symbols[i + 1];
-      next[i] = next[i + 1];
+      ranks[i] = ranks[i + 1];
+      ids[i] = ids[i + 1];
     }
     if (best + 1 < size) {
-      next[best] = merges.find(symbols[best].id, symbols[best + 1].id);
+      find(best);
     }
     if (best > 0) {
-      next[best - 1] = merges.find(symbols[best - 1].id, symbols[best].id);
+      find(best - 1);
     }
   }
   symbols.resize(size);
 }
 
-struct Candidate {
-  std::uint32_t rank;
-  std::uint32_t at;
-  std::uint32_t right;  // The symbols of the pair; the candidate is
-  std::uint32_t left;   // stale once either of them has merged.
-  std::uint32_t id;
-
-  bool operator>(const Candidate& other) const {
-    return std::tie(rank, at) > std::tie(other.rank, other.at);
-  }
-};
-
 // A linked list of symbols, without those that merged into their left neighbor.
+// Its memory is reused for the next word.
 class LongWord {
  public:
-  LongWord(std::vector<Symbol>& symbols, const MergeTable& merges)
-      : symbols_(symbols), merges_(merges) {
+  void merge_all(std::vector<Symbol>& symbols, const MergeTable& merges) {
     const auto size = static_cast<std::uint32_t>(symbols.size());
-    next_.resize(size);
-    previous_.resize(size);
+    nodes_.resize(size);
+    heap_.clear();
     for (std::uint32_t i = 0; i < size; ++i) {
-      next_[i] = i + 1;
-      previous_[i] = i - 1;  // Wraps to `kNone` for the first.
-    }
-    std::vector<Candidate> found;
-    for (std::uint32_t i = 0; i + 1 < size; ++i) {
-      const Merge merge = merges.find(symbols[i].id, symbols[i + 1].id);
-      if (merge.exists()) {
-        found.push_back(
-            {merge.rank, i, symbols[i + 1].id, symbols[i].id, merge.id});
+      Node& node = nodes_[i];
+      node = {i - 1, i + 1, {}};  // The first wraps to `kNone`.
+      if (i + 1 < size) {
+        node.merge = merges.find(symbols[i].id, symbols[i + 1].id);
+      }
+      if (node.merge.exists()) {
+        heap_.push_back(candidate(i));
       }
     }
-    queue_ = Queue(std::greater<>(), std::move(found));
-  }
-
-  void run() {
-    const auto size = static_cast<std::uint32_t>(symbols_.size());
-    while (!queue_.empty()) {
-      const Candidate best = queue_.top();
-      queue_.pop();
-      const std::uint32_t right = next_[best.at];
-      if (symbols_[best.at].bytes == 0 || right >= size ||
-          symbols_[best.at].id != best.left ||
-          symbols_[right].id != best.right) {
-        continue;
+    std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+      const std::uint64_t best = heap_.back();
+      heap_.pop_back();
+      const auto at = static_cast<std::uint32_t>(best);
+      // A candidate is stale once either symbol of its pair has merged.
+      if (nodes_[at].merge.exists() && candidate(at) == best) {
+        merge(at, symbols, merges);
       }
-      merge(best, right, size);
     }
-    std::erase_if(symbols_, [](const Symbol& s) { return s.bytes == 0; });
+    std::erase_if(symbols, [](const Symbol& s) { return s.bytes == 0; });
+    if (size > 65536) {
+      *this = {};  // Do not keep the memory of one long text.
+    }
   }
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
-  using Queue =
-      std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
 
-  void merge(const Candidate& best, std::uint32_t right, std::uint32_t size) {
-    symbols_[best.at].id = best.id;
-    symbols_[best.at].bytes += symbols_[right].bytes;
-    symbols_[right].bytes = 0;
-    next_[best.at] = next_[right];
-    if (next_[right] < size) {
-      previous_[next_[right]] = best.at;
-      push_candidate(best.at, next_[right]);
+  struct Node {
+    std::uint32_t previous;
+    std::uint32_t next;
+    Merge merge;  // With the next symbol.
+  };
+
+  // Candidates compare by rank, then by position.
+  std::uint64_t candidate(std::uint32_t at) const {
+    return std::uint64_t{nodes_[at].merge.rank} << 32 | at;
+  }
+  void merge(
+      std::uint32_t at,
+      std::vector<Symbol>& symbols,
+      const MergeTable& merges) {
+    Node& node = nodes_[at];
+    const std::uint32_t right = node.next;
+    symbols[at].id = node.merge.id;
+    symbols[at].bytes += symbols[right].bytes;
+    symbols[right].bytes = 0;
+    nodes_[right].merge = {};
+    node.next = nodes_[right].next;
+    if (node.next < nodes_.size()) {
+      nodes_[node.next].previous = at;
+      find_merge(at, symbols, merges);
+    } else {
+      node.merge = {};
     }
-    if (previous_[best.at] != kNone) {
-      push_candidate(previous_[best.at], best.at);
+    if (node.previous != kNone) {
+      find_merge(node.previous, symbols, merges);
     }
   }
-  void push_candidate(std::uint32_t left, std::uint32_t right) {
-    const Merge merge = merges_.find(symbols_[left].id, symbols_[right].id);
-    if (merge.exists()) {
-      queue_.push(
-          {merge.rank, left, symbols_[right].id, symbols_[left].id, merge.id});
+  void find_merge(
+      std::uint32_t at,
+      const std::vector<Symbol>& symbols,
+      const MergeTable& merges) {
+    Node& node = nodes_[at];
+    node.merge = merges.find(symbols[at].id, symbols[node.next].id);
+    if (node.merge.exists()) {
+      heap_.push_back(candidate(at));
+      std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
     }
   }
 
-  std::vector<Symbol>& symbols_;
-  const MergeTable& merges_;
-  std::vector<std::uint32_t> next_;
-  std::vector<std::uint32_t> previous_;
-  Queue queue_;
+  std::vector<Node> nodes_;
+  std::vector<std::uint64_t> heap_;
 };
 
 }  // namespace
@@ -133,7 +144,8 @@ void merge_all(std::vector<Symbol>& symbols, const MergeTable& merges) {
   if (symbols.size() <= kShort) {
     merge_short(symbols, merges);
   } else {
-    LongWord(symbols, merges).run();
+    thread_local LongWord word;
+    word.merge_all(symbols, merges);
   }
 }
 

@@ -3,6 +3,7 @@
 // each merge.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -26,7 +27,8 @@ class MergeTable {
   /// The largest possible rank. The next number, `2^24 - 1`, marks a free slot.
   static constexpr std::uint32_t kMaxRank = (1 << 24) - 2;
 
-  explicit MergeTable(std::size_t merges = 0) : slots_(slots_for(merges)) {}
+  explicit MergeTable(std::size_t merges = 0)
+      : slots_(slots_for(merges)), filter_(filter_words(slots_.size())) {}
 
   /// Sets the merge of a pair, replacing an earlier merge of the same pair. The
   /// ids must be less than 2^24, and the rank must not exceed `kMaxRank`.
@@ -35,11 +37,18 @@ class MergeTable {
       grow();
     }
     const std::uint64_t key = key_of(left, right);
-    find_slot(key) = Slot(key, key_of(merge.rank, merge.id));
+    const std::uint64_t hash = hash_of(key);
+    find_slot(key, hash) = Slot(key, key_of(merge.rank, merge.id));
+    filter_word(hash) |= filter_bit(hash);
   }
   Merge find(std::uint32_t left, std::uint32_t right) const {
-    const Slot& slot =
-        const_cast<MergeTable*>(this)->find_slot(key_of(left, right));
+    const std::uint64_t key = key_of(left, right);
+    const std::uint64_t hash = hash_of(key);
+    auto& table = const_cast<MergeTable&>(*this);
+    if ((table.filter_word(hash) & filter_bit(hash)) == 0) {
+      return {};
+    }
+    const Slot& slot = table.find_slot(key, hash);
     return slot.is_free() ? Merge{} : merge_of(slot);
   }
   /// Prefetches the slot of a pair for a later `set` or `find`.
@@ -94,8 +103,19 @@ class MergeTable {
   static Merge merge_of(const Slot& slot) {
     return {high(slot.value()), low(slot.value())};
   }
-  Slot& find_slot(std::uint64_t key) {
-    std::size_t at = first_slot(hash_of(key), slots_.size());
+  // A power of two; there are at least eight slots.
+  static std::size_t filter_words(std::size_t slots) {
+    return std::bit_ceil(slots * 8) / 64;
+  }
+  static std::uint64_t filter_bit(std::uint64_t hash) {
+    return std::uint64_t{1} << (hash & 63);
+  }
+  // The low bits of the hash; `first_slot` uses the high bits.
+  std::uint64_t& filter_word(std::uint64_t hash) {
+    return filter_[(hash >> 6) & (filter_.size() - 1)];
+  }
+  Slot& find_slot(std::uint64_t key, std::uint64_t hash) {
+    std::size_t at = first_slot(hash, slots_.size());
     while (!slots_[at].is_free() && slots_[at].key() != key) {
       at = next_slot(at, slots_.size());
     }
@@ -104,14 +124,20 @@ class MergeTable {
   void grow() {
     std::vector<Slot> old(slots_.size() * 2);
     old.swap(slots_);
+    filter_.assign(filter_words(slots_.size()), 0);
     for (const Slot& slot : old) {
       if (!slot.is_free()) {
-        find_slot(slot.key()) = slot;
+        const std::uint64_t hash = hash_of(slot.key());
+        find_slot(slot.key(), hash) = slot;
+        filter_word(hash) |= filter_bit(hash);
       }
     }
   }
 
   std::vector<Slot> slots_;
+  // A bit is set for each merge. Most pairs do not merge, and the clear bit of
+  // such a pair saves the search in the slots, which a free slot would end.
+  std::vector<std::uint64_t> filter_;
   std::size_t used_ = 0;
 };
 

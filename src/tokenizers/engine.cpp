@@ -14,10 +14,10 @@ namespace {
 using accelerate::ArgumentError;
 using accelerate::str_cat;
 
-// Enough for the words of a text in many languages: 8 MiB. The frequent words
-// fit into the cache of one core, and unused slots take no memory.
+// Enough for the words of a text in many languages: 8 and 4 MiB. The frequent
+// words fit into the cache of one core, and unused slots take no memory.
 constexpr std::size_t kShortSlots = 1 << 17;
-constexpr std::size_t kLongSlots = 1 << 14;
+constexpr std::size_t kLongSlots = 1 << 15;
 constexpr std::size_t kMaxIdleWorkspaces = 16;
 
 void check_text(std::string_view text) {

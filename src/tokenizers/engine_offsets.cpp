@@ -59,13 +59,14 @@ void Engine::track_bytes(
     std::uint32_t base,
     Workspace& workspace,
     Tokens& tokens) const {
-  const char* end = text.data() + text.size();
   const bool trims = pipeline_->post_processor.trim_offsets;
   IdWriter out(tokens.ids, text.size() / 2);
+  PieceWriter pieces(
+      *pipeline_->model, text.data() + text.size(), workspace, out);
   const auto add = [&](std::size_t from, std::size_t to) {
     const std::size_t first = out.size();
-    add_piece(
-        *pipeline_->model, text.substr(from, to - from), end, workspace, out);
+    pieces.add(text.substr(from, to - from));
+    pieces.flush();
     for (std::size_t i = first, at = from; i < out.size(); ++i) {
       const TokenExtent& extent = extent_of(out[i]);
       const Span span = whole_characters(text, at, at + extent.bytes);

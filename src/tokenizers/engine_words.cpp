@@ -19,13 +19,14 @@ void Engine::encode_fast(
 
 void Engine::encode_bytes(
     std::string_view text, Workspace& workspace, Tokens& tokens) const {
-  const char* end = text.data() + text.size();
   IdWriter out(tokens.ids, text.size() / 2);
+  PieceWriter pieces(
+      *pipeline_->model, text.data() + text.size(), workspace, out);
   const auto add = [&](std::size_t from, std::size_t to) {
-    add_piece(
-        *pipeline_->model, text.substr(from, to - from), end, workspace, out);
+    pieces.add(text.substr(from, to - from));
   };
   scan_all(scanners_, text, 0, add);
+  pieces.flush();
 }
 
 // Normalization never looks across a separator or ASCII punctuation, so the
@@ -69,11 +70,13 @@ void Engine::encode_pieces(Workspace& workspace, Tokens& tokens) const {
   const Pieces& pieces = workspace.pieces;
   const AlignedText& text = pieces.text;
   if (!text.tracked) {
-    const char* end = text.text.data() + text.text.size();
     IdWriter out(tokens.ids, text.text.size() / 2);
+    PieceWriter writer(
+        *pipeline_->model, text.text.data() + text.text.size(), workspace, out);
     for (const Span& piece : pieces.ranges) {
-      add_piece(*pipeline_->model, pieces.view(piece), end, workspace, out);
+      writer.add(pieces.view(piece));
     }
+    writer.flush();
     return;
   }
   TokenSink sink{workspace.scratch.ids};

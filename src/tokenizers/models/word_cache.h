@@ -48,14 +48,13 @@ class CacheTable {
     Key key;
     key.length = static_cast<std::uint32_t>(length);
     if (static_cast<std::size_t>(end - data) >= KeyBytes) {
+      // The bytes after the word are masked without a branch, because lengths
+      // are hard to predict.
+      std::uint64_t mask[KeyBytes / 8];
+      std::memcpy(mask, kMask.bytes + KeyBytes - length, KeyBytes);
       std::memcpy(key.words, data, KeyBytes);
       for (std::size_t i = 0; i < KeyBytes / 8; ++i) {
-        const std::size_t begin = i * 8;
-        if (length <= begin) {
-          key.words[i] = 0;
-        } else if (length < begin + 8) {
-          key.words[i] &= ~std::uint64_t{0} >> (8 * (begin + 8 - length));
-        }
+        key.words[i] &= mask[i];
       }
     } else {
       std::memset(key.words, 0, KeyBytes);
@@ -63,12 +62,22 @@ class CacheTable {
     }
     return key;
   }
+  // The products do not depend on each other, so the processor computes them at
+  // the same time.
   static std::uint64_t hash_of(const Key& key) {
-    std::uint64_t hash = kHashSeed ^ key.length;
-    for (const std::uint64_t word : key.words) {
-      hash = mix(hash ^ word, 0x9E3779B97F4A7C15ull);
+    constexpr std::size_t kCount = KeyBytes / 8;
+    std::uint64_t hash = 0;
+    for (std::size_t i = 0; i < kCount; i += 2) {
+      const std::uint64_t second = i + 1 < kCount ? key.words[i + 1] : 0;
+      hash ^=
+          mix(key.words[i] ^ (kHashSeed + i),
+              second ^ key.length ^ 0x9E3779B97F4A7C15ull);
     }
     return hash;
+  }
+  /// Loads the slots of a word into the processor's cache for a later `find`.
+  void prefetch(std::uint64_t hash) const {
+    __builtin_prefetch(&slots_[hash & mask_]);
   }
   /// Returns the slot of a word, or null if the word is not cached.
   const Slot* find(const Key& key, std::uint64_t hash) const {
@@ -105,6 +114,13 @@ class CacheTable {
   struct Free {
     void operator()(void* memory) const { std::free(memory); }
   };
+
+  // `KeyBytes` bytes with all bits set, followed by as many zero bytes.
+  struct Mask {
+    unsigned char bytes[2 * KeyBytes] = {};
+    constexpr Mask() { std::fill_n(bytes, KeyBytes, 0xFF); }
+  };
+  static constexpr Mask kMask{};
 
   std::size_t mask_;
   std::unique_ptr<void, Free> memory_;

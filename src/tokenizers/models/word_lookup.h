@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -59,13 +60,11 @@ class IdWriter {
 template <typename Table, typename Tokenize>
 void look_up(
     Table& table,
-    std::string_view word,
-    const char* end,
+    const typename Table::Key& key,
+    std::uint64_t hash,
     Workspace& workspace,
     IdWriter& out,
     Tokenize tokenize_word) {
-  const auto key = Table::key_of(word.data(), word.size(), end);
-  const std::uint64_t hash = Table::hash_of(key);
   if (const auto* slot = table.find(key, hash)) {
     out.add(slot->ids, slot->count);
     return;
@@ -77,6 +76,18 @@ void look_up(
     table.put(key, hash, ids.data(), ids.size());
   }
   out.add(ids);
+}
+
+template <typename Table, typename Tokenize>
+void look_up(
+    Table& table,
+    std::string_view word,
+    const char* end,
+    Workspace& workspace,
+    IdWriter& out,
+    Tokenize tokenize_word) {
+  const auto key = Table::key_of(word.data(), word.size(), end);
+  look_up(table, key, Table::hash_of(key), workspace, out, tokenize_word);
 }
 
 template <typename Tokenize>
@@ -97,24 +108,101 @@ void add_word(
   }
 }
 
-// Appends the ids of a piece. A long piece is rare as a whole, but its parts
-// are often frequent.
-inline void add_piece(
-    const Model& model,
-    std::string_view piece,
-    const char* end,
-    Workspace& workspace,
-    IdWriter& out) {
-  TokenSink sink{workspace.scratch.ids};
-  constexpr std::size_t kLong = 64;
-  while (!piece.empty()) {
-    const std::size_t size =
-        piece.size() > kLong ? model.first_part(piece) : piece.size();
-    const std::string_view part = piece.substr(0, size);
-    add_word(part, end, workspace, out, [&] { model.tokenize(part, sink); });
-    piece.remove_prefix(size);
+// Appends the ids of pieces, each of which the model tokenizes. The slots of a
+// word are prefetched while the words before it are looked up, because the
+// cache of a text in many languages is larger than the cache of the processor.
+class PieceWriter {
+ public:
+  /// `end` is the end of the readable memory after all pieces.
+  PieceWriter(
+      const Model& model, const char* end, Workspace& workspace, IdWriter& out)
+      : model_(model),
+        end_(end),
+        workspace_(workspace),
+        out_(out),
+        sink_{workspace.scratch.ids} {}
+
+  void add(std::string_view piece) {
+    // A long piece is rare as a whole, but its parts may be frequent.
+    while (piece.size() > kMaxLong) {
+      const std::size_t size = model_.first_part(piece);
+      push(piece.substr(0, size));
+      piece.remove_prefix(size);
+    }
+    if (!piece.empty()) {
+      push(piece);
+    }
   }
-}
+  /// Appends the ids of all pieces so far. Must be called after the last piece.
+  void flush() {
+    for (; first_ < last_; ++first_) {
+      write(words_[first_ % kDepth]);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMaxShort = 24;
+  static constexpr std::size_t kMaxLong = 64;
+  static constexpr std::size_t kDepth = 8;
+
+  struct Word {
+    std::string_view text;
+    ShortWords::Key key;  // Of a short word.
+    std::uint64_t hash;   // In the table for words of this size.
+  };
+
+  void push(std::string_view text) {
+    if (last_ - first_ == kDepth) {
+      write(words_[first_++ % kDepth]);
+    }
+    Word& word = words_[last_++ % kDepth];
+    word.text = text;
+    if (text.size() <= kMaxShort) {
+      word.key = ShortWords::key_of(text.data(), text.size(), end_);
+      word.hash = ShortWords::hash_of(word.key);
+      workspace_.short_words.prefetch(word.hash);
+    } else if (text.size() <= kMaxLong) {
+      word.hash = LongWords::hash_of(long_key(text));
+      workspace_.long_words.prefetch(word.hash);
+    }
+  }
+  void write(const Word& word) {
+    const auto tokenize = [&] { model_.tokenize(word.text, sink_); };
+    if (word.text.size() <= kMaxShort) {
+      look_up(
+          workspace_.short_words,
+          word.key,
+          word.hash,
+          workspace_,
+          out_,
+          tokenize);
+    } else if (word.text.size() <= kMaxLong) {
+      look_up(
+          workspace_.long_words,
+          long_key(word.text),
+          word.hash,
+          workspace_,
+          out_,
+          tokenize);
+    } else {
+      workspace_.scratch.ids.clear();
+      tokenize();
+      out_.add(workspace_.scratch.ids);
+    }
+  }
+  LongWords::Key long_key(std::string_view text) const {
+    return LongWords::key_of(text.data(), text.size(), end_);
+  }
+
+  const Model& model_;
+  const char* end_;
+  Workspace& workspace_;
+  IdWriter& out_;
+  TokenSink sink_;
+  std::array<Word, kDepth> words_;
+  std::size_t first_ = 0;
+  std::size_t last_ = 0;
+};
 
 enum BertByte : std::uint8_t {
   kInWord,

@@ -238,12 +238,12 @@ TransportBackend::WorkPtr TransportBackend::scatter(
       outputs,
       [this, root_tensors, output, root](
           const Call& call, TensorMemory& memory) {
-        std::vector<ConstBytes> inputs;
+        std::vector<ConstBytes> parts;
         for (const at::Tensor& tensor : root_tensors) {
-          inputs.push_back(memory.input(tensor));
+          parts.push_back(memory.input(tensor));
         }
         accelerate::scatter(
-            *transport_, call, inputs, memory.output(output), root);
+            *transport_, call, parts, memory.output(output), root);
       });
 }
 

@@ -144,6 +144,9 @@ std::string MachineRendezvous::missing_text(
 }
 
 std::string MachineRendezvous::difference_text() const {
+  if (machines_.empty()) {
+    return {};
+  }
   std::vector<std::vector<std::string>> rows;
   const Json& first = machines_.begin()->second.agreement;
   for (const auto& [key, value] : first.as_object()) {

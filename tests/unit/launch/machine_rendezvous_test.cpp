@@ -47,6 +47,10 @@ TEST(MachineRendezvous, ListsARefusedAddressOncePerReason) {
       "  -        -         10.0.0.9:7  refused: wrong secret");
 }
 
+TEST(MachineRendezvous, HasNoDifferencesBeforeAMachineJoins) {
+  EXPECT_EQ(MachineRendezvous(2).difference_text(), "");
+}
+
 TEST(MachineRendezvous, ShowsOnlyWhatDiffers) {
   MachineRendezvous rendezvous(2);
   (void)rendezvous.add(machine(0, "a", Json::object({{"x", 1}, {"y", "no"}})));

@@ -2,6 +2,7 @@
 #include "checkpoint_directory/manifest.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "accelerate/error.h"
 #include "accelerate/json.h"
@@ -64,6 +65,14 @@ std::int64_t count_of(
     throw FormatError(str_cat(source, ": `", key, "` is negative: ", value));
   }
   return value;
+}
+
+int world_size_of(const Json& json, const std::string& source) {
+  const auto value = count_of(json, "world_size", source);
+  if (value > std::numeric_limits<int>::max()) {
+    throw FormatError(str_cat(source, ": `world_size` is too large: ", value));
+  }
+  return static_cast<int>(value);
 }
 
 // Whether a path is below the hooks folder.
@@ -150,8 +159,7 @@ Manifest parse_manifest(const std::string& text, const std::string& source) {
     manifest.step = count_of(json, "step", source);
     manifest.epoch = count_of(json, "epoch", source);
     manifest.iteration = count_of(json, "iteration", source);
-    manifest.world_size =
-        static_cast<int>(count_of(json, "world_size", source));
+    manifest.world_size = world_size_of(json, source);
     manifest.created = json.at("created").as_string();
     manifest.files = read_files(json.at("files"), is_plain_name, source);
     if (const Json* hook_files = json.find("hook_files")) {

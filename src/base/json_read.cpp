@@ -13,6 +13,7 @@
 #include "accelerate/error.h"
 #include "base/json.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 
 namespace accelerate {
 namespace {
@@ -179,8 +180,8 @@ class Builder {
   std::size_t error_position = 0;
 
  private:
-  bool fail(std::string text) {
-    error = std::move(text);
+  bool fail(const std::string& text) {
+    error = printable(text);  // It may quote the input.
     return false;
   }
 

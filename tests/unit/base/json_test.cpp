@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
+#include "base/utf8.h"
 
 namespace accelerate {
 namespace {
@@ -79,6 +80,16 @@ TEST(Json, ErrorsNameLineAndColumn) {
   EXPECT_NE(message_of_parse("{} x").find("JSON text:1:4:"), std::string::npos);
   EXPECT_NE(message_of_parse("").find("JSON text:1:1:"), std::string::npos);
   EXPECT_NE(message_of_parse("\"\xff\"").find("UTF-8"), std::string::npos);
+}
+
+// So that an error can be shown and sent, whatever the text contains.
+TEST(Json, ErrorsQuoteBadTextAsPrintableText) {
+  for (const char* text :
+       {"{\"a\": \"\xff\"}", "[1, \xc3(", "{\"\\u001b\":1,\"\\u001b\":2}"}) {
+    const std::string message = message_of_parse(text);
+    EXPECT_EQ(find_invalid_utf8(message), std::string::npos) << message;
+    EXPECT_EQ(message.find('\x1b'), std::string::npos) << message;
+  }
 }
 
 TEST(Json, RefusesDeepNestingAndLargeInput) {

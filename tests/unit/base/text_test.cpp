@@ -41,6 +41,11 @@ TEST(Text, FormatsSizesAndTimes) {
 
 TEST(Text, ShowsControlCharacters) {
   EXPECT_EQ(printable("a\x1b[31m\n"), "a\\x1b[31m\\x0a");
+  // U+009B begins an escape sequence, too.
+  EXPECT_EQ(printable("\xc2\x9b\xc2\xa0"), "\\xc2\\x9b\xc2\xa0");
+  // The result is always UTF-8.
+  EXPECT_EQ(
+      printable("\xe4\xb8\xad\xff\xe4\xb8"), "\xe4\xb8\xad\\xff\\xe4\\xb8");
 }
 
 // Some terminals obey the 8-bit control characters, too.

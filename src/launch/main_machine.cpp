@@ -260,6 +260,7 @@ class MainMachine : public ControlPlane {
         return handle_join(exchange, message);
       }
       const std::int64_t rank = message.at("rank").as_integer();
+      check_has_joined(rank);
       if (type == "poll") {
         return handle_poll(exchange.client, rank);
       }
@@ -278,6 +279,14 @@ class MainMachine : public ControlPlane {
       return "{}";
     } catch (const Error& error) {
       return Json::object({{"error", error.what()}}).dump();
+    }
+  }
+
+  // The job would wait for a machine that does not exist.
+  void check_has_joined(std::int64_t machine) {
+    const std::scoped_lock lock(mutex_);
+    if (!machines_.contains(machine)) {
+      throw DistributedError(str_cat("machine ", machine, " has not joined"));
     }
   }
 

@@ -194,6 +194,24 @@ TEST_P(ControlPlaneTest, ReportsAFailureToTheOtherMachines) {
   EXPECT_FALSE(machines_.back()->events().take_failure());
 }
 
+TEST(MainMachine, RefusesMessagesForAMachineThatHasNotJoined) {
+  Job job(2);
+  StoreClientOptions options = worker_of(job.start(0)[0]);
+  options.hello = {store::Role::machine, 1, 0};
+  StoreClient client(options);
+
+  for (const char* type : {"done", "steps", "status", "fail", "poll"}) {
+    const Json message = Json::object(
+        {{"type", type},
+         {"rank", 7},
+         {"restart", 0},
+         {"ranks", Json::array()}});
+    const Json answer = Json::parse(client.exchange(message.dump(), 1s));
+    ASSERT_NE(answer.find("error"), nullptr) << type;
+    EXPECT_EQ(answer.at("error").as_string(), "machine 7 has not joined");
+  }
+}
+
 TEST_P(ControlPlaneTest, AbortingTheStoreEndsTheWaitsOfAllWorkers) {
   const auto generations = job_.start(0);
   std::vector<std::future<std::string>> waits;

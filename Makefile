@@ -74,15 +74,16 @@ install: configure ## Install the CMake package into PREFIX=<folder>
 benchmarks: configure ## Build the benchmarks into build/bin/benchmarks/
 	@$(BUILD_COMMAND) --target benchmarks
 
-fuzz: ## Fuzz the parsers and the store with clang (FUZZ_SECONDS=60 each)
+fuzz: ## Fuzz everything that reads foreign bytes, with sanitizers (FUZZ_SECONDS=60 each)
+	@tools/setup.sh fuzz
 	@cmake --preset dev -B build-fuzz -DACCELERATE_FUZZ=ON
-	@cmake --build build-fuzz -j $(JOBS) --target \
-		fuzz_args fuzz_config fuzz_csv fuzz_model_config fuzz_safetensors fuzz_store \
-		fuzz_tokenizer
-	@for name in args config csv model_config safetensors store tokenizer; do \
+	@cmake --build build-fuzz -j $(JOBS) --target fuzz_programs
+	@for program in build-fuzz/bin/fuzz/fuzz_*; do \
+		name=$${program##*/fuzz_}; \
 		mkdir -p build-fuzz/corpus/$$name && \
-		build-fuzz/bin/fuzz/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
-			-max_len=4096 build-fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
+		$$program -max_total_time=$(FUZZ_SECONDS) -timeout=10 -max_len=4096 \
+			-artifact_prefix=build-fuzz/$$name- \
+			build-fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
 	done
 
 parity: configure-full ## Compare models and configurations with Python (PARITY_PYTHON=<python>)

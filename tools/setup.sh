@@ -5,6 +5,8 @@
 #   tools/setup.sh demo    what `make demo` and `make build` need
 #   tools/setup.sh full    the same plus what the tests need (Open MPI, and
 #                          clang-repl 19 if the distribution has it)
+#   tools/setup.sh fuzz    what `make fuzz` needs: the packages for `demo` plus
+#                          clang with libFuzzer and the sanitizers
 #
 # The script keeps no state: each call checks which packages and folders exist.
 # The next call therefore finishes what an interrupted call left undone. A call
@@ -66,6 +68,32 @@ has_compiler() {
     if at_least "$version" $min_gcc; then return 0; fi
   done
   return 1
+}
+
+# Prints the clang of the preset `dev`; fails if there is none.
+find_clang() {
+  local name
+  for name in clang++-19 clang++-20 clang++-21; do
+    if command -v "$name"; then return 0; fi
+  done
+  return 1
+}
+
+# has_runtime <clang> <name>: whether that clang can link the runtime `name`.
+has_runtime() {
+  local resources
+  resources=$("$1" -print-resource-dir) || return 1
+  compgen -G "$resources/lib/*/libclang_rt.$2*.a" >/dev/null
+}
+
+# Prints the packages that fuzzing needs and this machine does not have.
+missing_fuzz_packages() {
+  local clang
+  if ! clang=$(find_clang); then
+    printf '%s\n' clang-19 libclang-rt-19-dev
+  elif ! has_runtime "$clang" fuzzer || ! has_runtime "$clang" asan; then
+    echo "libclang-rt-${clang##*-}-dev"
+  fi
 }
 
 has_cmake() {
@@ -137,6 +165,7 @@ missing_packages() {
   if ! has_cmake && ! cmake_comes_from_pypi; then echo cmake; fi
   if ! command -v ninja >/dev/null; then echo ninja-build; fi
   if wants_pip && ! has_pip; then echo python3-pip; fi
+  if [ "$1" = fuzz ]; then missing_fuzz_packages; fi
 
   local installed package
   # dpkg-query fails if one of the names is unknown; ignore that.
@@ -322,8 +351,8 @@ provide_cuda_libraries() {
 main() {
   local set=${1:-full}
   case $set in
-    demo | full) ;;
-    *) fail "\`$set\` is not a set of packages" "use demo or full" ;;
+    demo | full | fuzz) ;;
+    *) fail "\`$set\` is not a set of packages" "use demo, full or fuzz" ;;
   esac
   install_packages "$set"
   if ! lacks_cuda && has_cmake && { [ -n "${TORCH_DIR:-}" ] || has_libtorch "$deps/python"; }; then

@@ -18,6 +18,11 @@ install_package() {
     g++ | g++-12 | cmake) provide "$1" ;;
     ninja-build) provide ninja ;;
     python3-pip) touch "$MACHINE/pip" ;;
+    clang-19) provide clang++-19 ;;
+    libclang-rt-*)
+      mkdir -p "$MACHINE/clang/lib/linux"
+      touch "$MACHINE"/clang/lib/linux/libclang_rt.{asan,fuzzer}-x86_64.a
+      ;;
   esac
 }
 
@@ -108,6 +113,7 @@ case "$name $*" in
   "dpkg-query "*) cat "$MACHINE/installed" ;;
   "g++ "*) echo 12.2.0 ;;
   "g++-12 "*) echo 12.3.0 ;;
+  "clang++-"*" -print-resource-dir") echo "$MACHINE/clang" ;;
   "cmake --version") echo "cmake version 3.25.1" ;;
   "python3 -m pip --version") [ -e "$MACHINE/pip" ] ;;
   "python3 -m pip download "*) download_wheel "$@" ;;

@@ -164,6 +164,35 @@ class Setup(TreeTest):
         self.assert_works(self.run_setup("full"))
         self.assertEqual(self.calls("apt-get", "sudo", "python3"), [])
 
+    def test_installs_a_fuzzer_with_sanitizers(self):
+        self.run_setup("demo")
+
+        self.assert_works(self.run_setup("fuzz"))
+
+        self.assertEqual(self.calls("apt-get")[-1], f"{APT} clang-19 libclang-rt-19-dev")
+        self.run_setup("fuzz")
+        self.assertEqual(self.calls("apt-get"), [])
+
+    def test_installs_the_sanitizers_of_the_clang_that_is_installed(self):
+        self.run_setup("demo")
+        self.give("clang++-20")
+        self.write("machine/clang/lib/linux/libclang_rt.fuzzer-x86_64.a")
+
+        self.assert_works(self.run_setup("fuzz"))
+
+        self.assertEqual(self.calls("apt-get")[-1], f"{APT} libclang-rt-20-dev")
+
+    def test_prints_the_command_for_root_when_it_cannot_install_the_fuzzer(self):
+        self.run_setup("demo")
+        self.write("machine/user", "1000\n")
+
+        result = self.run_setup("fuzz")
+
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(
+            result.stderr.splitlines()[-1],
+            f"hint: apt-get update && {APT} clang-19 libclang-rt-19-dev")
+
     def test_resumes_an_interrupted_download(self):
         self.write("machine/killed_in", "nvidia-cuda-cupti==13.*")
         self.assertEqual(self.run_setup("demo").returncode, -9)
@@ -240,8 +269,9 @@ class Setup(TreeTest):
         result = self.run_setup("half")
 
         self.assertEqual(result.returncode, 1)
-        self.assertIn("error: `half` is not a set of packages\nhint: use demo or full",
-                      result.stderr)
+        self.assertIn(
+            "error: `half` is not a set of packages\nhint: use demo, full or fuzz",
+            result.stderr)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,13 @@ struct CurlLibrary {
   decltype(&::curl_slist_free_all) slist_free_all;
   decltype(&::curl_easy_init) easy_init;
   decltype(&::curl_easy_cleanup) easy_cleanup;
-  decltype(&::curl_easy_reset) easy_reset;
   decltype(&::curl_easy_setopt) easy_setopt;
   decltype(&::curl_easy_getinfo) easy_getinfo;
   decltype(&::curl_easy_perform) easy_perform;
   decltype(&::curl_easy_strerror) easy_strerror;
+  decltype(&::curl_share_init) share_init;
+  decltype(&::curl_share_setopt) share_setopt;
+  decltype(&::curl_share_cleanup) share_cleanup;
 };
 
 /// Returns the initialized library. Throws `UnsupportedError` if libcurl is not

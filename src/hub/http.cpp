@@ -35,6 +35,22 @@ struct Headers {
   }
 };
 
+/// The libcurl handle of one request. It is not used again: libcurl 7.83 to 8.0
+/// then reads freed memory if the first header line of a response begins with a
+/// space (curl issue 11101).
+struct EasyHandle {
+  CURL* curl = curl_library().easy_init();
+
+  EasyHandle() {
+    if (curl == nullptr) {
+      throw accelerate::InternalError("libcurl did not create a handle");
+    }
+  }
+  EasyHandle(const EasyHandle&) = delete;
+  EasyHandle& operator=(const EasyHandle&) = delete;
+  ~EasyHandle() { curl_library().easy_cleanup(curl); }
+};
+
 /// The state of libcurl's callbacks. C code calls them, so an exception is
 /// stored and rethrown afterwards.
 struct Transfer {
@@ -103,9 +119,21 @@ bool is_redirect(int status) {
 
 }  // namespace
 
-struct HttpClient::Handle {
-  CURL* curl = curl_library().easy_init();
-  ~Handle() { curl_library().easy_cleanup(curl); }
+/// What the handles of all requests share.
+struct HttpClient::OpenConnections {
+  CURLSH* share = curl_library().share_init();
+
+  OpenConnections() {
+    for (const auto data :
+         {CURL_LOCK_DATA_CONNECT,
+          CURL_LOCK_DATA_DNS,
+          CURL_LOCK_DATA_SSL_SESSION}) {
+      curl_library().share_setopt(share, CURLSHOPT_SHARE, data);
+    }
+  }
+  OpenConnections(const OpenConnections&) = delete;
+  OpenConnections& operator=(const OpenConnections&) = delete;
+  ~OpenConnections() { curl_library().share_cleanup(share); }
 };
 
 std::optional<std::string> Response::header(const std::string& name) const {
@@ -148,23 +176,21 @@ std::string resolve_url(std::string_view base, std::string_view location) {
   return str_cat(base.substr(0, last + 1), location);
 }
 
-HttpClient::HttpClient(const HubOptions& options) : options_(options) {
-  handle_ = std::make_unique<Handle>();
-  if (handle_->curl == nullptr) {
-    throw accelerate::InternalError("libcurl did not create a handle");
-  }
+HttpClient::HttpClient(const HubOptions& options)
+    : options_(options), connections_(std::make_unique<OpenConnections>()) {
 }
 
 HttpClient::~HttpClient() = default;
 
 Response HttpClient::send_once(
     const Request& request, const std::string& url, bool with_token) {
-  CURL* curl = handle_->curl;
-  curl_library().easy_reset(curl);
   Response response;
   response.url = url;
-  Transfer transfer{request, response, curl, nullptr};
   Headers headers;
+  char reason[CURL_ERROR_SIZE] = {};
+  const EasyHandle handle;
+  CURL* const curl = handle.curl;
+  Transfer transfer{request, response, curl, nullptr};
   // Sizes and ranges must refer to the uncompressed file.
   headers.add("Accept-Encoding: identity");
   if (with_token && !options_.token.empty()) {
@@ -176,7 +202,7 @@ Response HttpClient::send_once(
   const auto set = [&](CURLoption option, auto value) {
     return curl_library().easy_setopt(curl, option, value) == CURLE_OK;
   };
-  char reason[CURL_ERROR_SIZE] = {};
+  set(CURLOPT_SHARE, connections_->share);
   set(CURLOPT_ERRORBUFFER, reason);
   set(CURLOPT_URL, url.c_str());
   set(CURLOPT_HTTPHEADER, headers.list);

@@ -70,8 +70,8 @@ class HttpClient {
       const Request& request, const std::string& url, bool with_token);
 
   const HubOptions& options_;
-  struct Handle;
-  std::unique_ptr<Handle> handle_;
+  struct OpenConnections;
+  std::unique_ptr<OpenConnections> connections_;
 };
 
 /// Returns the origin of a URL (scheme, server name and port), in lower case.

@@ -104,6 +104,10 @@ const std::vector<Variable>& other_variables() {
        worker,
        "Eight-byte file where the library stores the current step; the "
        "launcher shows the step in failure reports and after Ctrl-\\."},
+      {"ACCELERATE_GRACE_PERIOD",
+       worker,
+       "The launcher's `--grace_period` in seconds; a worker that saves on "
+       "SIGTERM ignores further SIGTERMs for this long."},
       {"TORCHELASTIC_USE_AGENT_STORE",
        worker,
        "Always False: rank 0 of the program opens its own store."},

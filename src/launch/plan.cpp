@@ -197,6 +197,7 @@ constexpr const char* kLauncherVariables[] = {
     "ACCELERATE_LAUNCH_ID",
     "ACCELERATE_RESTART_COUNT",
     "ACCELERATE_PROGRESS_FILE",
+    "ACCELERATE_GRACE_PERIOD",
 };
 
 using Variables = std::map<std::string, std::string>;
@@ -298,6 +299,7 @@ void add_store_variables(
   variables["ACCELERATE_RESTART_COUNT"] = std::to_string(generation.number);
   variables["TORCHELASTIC_ERROR_FILE"] = plan.files.error_file(rank);
   variables["ACCELERATE_PROGRESS_FILE"] = plan.files.progress_file(rank);
+  variables["ACCELERATE_GRACE_PERIOD"] = plan.settings.text("grace_period");
 }
 
 // One machine uses only the loopback interface. On several machines, Gloo would

@@ -353,7 +353,11 @@ class Workers {
 
   void interrupt(const SignalQueue::ReceivedSignal& received) {
     if (interrupt_ != 0) {
-      signal_running(SIGKILL);
+      // Only a second Ctrl-C kills: a batch system may send the other signals
+      // several times, and the workers are saving.
+      if (received.signal == SIGINT) {
+        signal_running(SIGKILL);
+      }
       return;
     }
     interrupt_ = received.signal;

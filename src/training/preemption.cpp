@@ -3,22 +3,53 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 #include <mutex>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
 
+#include "base/text.h"
+#include "config/environment.h"
+
 namespace accelerate {
 namespace {
 
 std::atomic<bool> requested = false;
+std::atomic<std::int64_t> first_sigterm = 0;  // In nanoseconds; 0: none yet.
+std::atomic<std::int64_t> grace_period = 0;   // In nanoseconds.
 static_assert(std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
+std::int64_t grace_period_of_launcher() {
+  constexpr double kDefaultSeconds = 30;
+  const auto text =
+      Environment::of_this_process().get("ACCELERATE_GRACE_PERIOD");
+  const double seconds =
+      text ? parse_double(*text).value_or(kDefaultSeconds) : kDefaultSeconds;
+  return static_cast<std::int64_t>(seconds * 1e9);
+}
+
+std::int64_t now_in_nanoseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Slurm sends SIGTERM to every process of a step, and the launcher forwards the
+// one that it gets, so several signals may be one request.
 void handle_signal(int signal) {
   requested.store(true, std::memory_order_relaxed);
-  if (signal == SIGTERM) {
-    // A second SIGTERM kills the process immediately.
+  if (signal != SIGTERM) {
+    return;
+  }
+  const std::int64_t now = now_in_nanoseconds();
+  std::int64_t first = 0;
+  if (!first_sigterm.compare_exchange_strong(first, now) &&
+      now - first >= grace_period.load(std::memory_order_relaxed)) {
     std::signal(SIGTERM, SIG_DFL);
+    (void)std::raise(SIGTERM);
   }
 }
 
@@ -27,6 +58,7 @@ void handle_signal(int signal) {
 void install_preemption_handlers() {
   static std::once_flag once;
   std::call_once(once, [] {
+    grace_period = grace_period_of_launcher();
     struct sigaction action{};
     action.sa_handler = handle_signal;
     action.sa_flags = SA_RESTART;

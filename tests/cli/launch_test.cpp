@@ -394,7 +394,7 @@ TEST_F(Launch, ForwardsAnInterruptToEveryWorker) {
   }
 }
 
-TEST_F(Launch, KillsWorkersOnASecondInterrupt) {
+TEST_F(Launch, KillsWorkersOnCtrlCAfterAnInterrupt) {
   auto options = shell(
       "FAILS=9 exec accelerate launch --cpu --num_processes 2 $WORKER "
       "stubborn " +
@@ -403,7 +403,7 @@ TEST_F(Launch, KillsWorkersOnASecondInterrupt) {
   options.watch = [&](pid_t pid, const std::string&) {
     // The kernel merges a second signal with a pending first one.
     if (are_marked(2) && !is_pending(pid, SIGTERM)) {
-      ::kill(pid, SIGTERM);
+      ::kill(pid, sent == 0 ? SIGTERM : SIGINT);
       ++sent;
     }
     return sent == 2;
@@ -413,6 +413,26 @@ TEST_F(Launch, KillsWorkersOnASecondInterrupt) {
 
   EXPECT_EQ(result.exit_code, 137);
   EXPECT_LT(result.seconds, 5);
+}
+
+// A batch system sends SIGTERM more than once while the workers are saving.
+TEST_F(Launch, CountsRepeatedSigtermsOnce) {
+  auto options = shell(
+      "exec accelerate launch --cpu --num_processes 2 --grace_period 30 sh -c "
+      "'trap \"sleep 1; exit 75\" TERM; echo $$ > " +
+      marks() + "$RANK; while :; do sleep 0.05; done'");
+  int sent = 0;
+  options.watch = [&](pid_t pid, const std::string&) {
+    if (are_marked(2) && !is_pending(pid, SIGTERM)) {
+      ::kill(pid, SIGTERM);
+      ++sent;
+    }
+    return sent == 3;
+  };
+
+  const auto result = run_command(options);
+
+  EXPECT_EQ(result.exit_code, 75) << result.err;
 }
 
 TEST_F(Launch, PrintsTheStatusOnSigquit) {

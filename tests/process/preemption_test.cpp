@@ -4,9 +4,13 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <set>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <unistd.h>
 
@@ -40,6 +44,12 @@ CommandOptions launch_command(const std::string& options) {
       {"PROGRAM", ACCELERATE_PROGRAM}};
   command.timeout = std::chrono::seconds(60);
   return command;
+}
+
+std::vector<pid_t> children_of(pid_t pid) {
+  const std::string name = std::to_string(pid);
+  std::ifstream file("/proc/" + name + "/task/" + name + "/children");
+  return {std::istream_iterator<pid_t>(file), {}};
 }
 
 /// Sends a signal to the launcher once the program is training.
@@ -118,6 +128,29 @@ TEST_F(Preemption, SavesACheckpointOnEveryProcess) {
         HasSubstr(
             "loaded step " + std::to_string(newest.manifest->step) + "\n"));
   }
+}
+
+// Slurm signals every process of a step.
+TEST_F(Preemption, SavesWhenTheWorkersAndTheLauncherGetTheSameSignal) {
+  auto command = launch_command(
+      "--num_processes 2 --grace_period 40" +
+      program("steps=1000000 request=exit"));
+  command.watch = [](pid_t pid, const std::string& err) {
+    if (err.find("trains") == std::string::npos) {
+      return false;
+    }
+    for (const pid_t child : children_of(pid)) {
+      ::kill(child, SIGTERM);
+    }
+    ::kill(pid, SIGTERM);
+    return true;
+  };
+
+  const auto result = run_command(command);
+
+  EXPECT_EQ(result.exit_code, kPreemptedExitCode) << result.err;
+  ASSERT_EQ(checkpoints().size(), 1U);
+  ASSERT_TRUE(checkpoints()[0].manifest) << checkpoints()[0].problem;
 }
 
 TEST_F(Preemption, KillsWorkersThatIgnoreItAfterTheGracePeriod) {

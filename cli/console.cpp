@@ -79,18 +79,33 @@ void Console::write_raw(std::string_view text) {
   write_all(err_, text);
 }
 
+std::string Console::report_text(const Report& report) const {
+  std::string text;
+  if (!report.is_warning) {
+    text = str_cat(label("error", "31"), printable_lines(report.title), "\n");
+  } else if (!quiet_) {
+    text =
+        str_cat(label("warning", "33"), printable_lines(report.title), "\n");
+  }
+  text +=
+      report.body.empty() ? "" : str_cat("\n", printable_lines(report.body));
+  text += report.hints.empty() ? "" : "\n";
+  for (const std::string& hint : report.hints) {
+    text += str_cat(label("hint", "36"), printable_lines(hint), "\n");
+  }
+  return text;
+}
+
 void Console::error(const Error& error) {
-  std::string text =
-      str_cat(label("error", "31"), printable_lines(error.what()), "\n");
+  Report report{.title = error.what()};
   if (verbose_) {
-    text += str_cat(
-        "  at ", error.where().file_name(), ":", error.where().line(), "\n");
+    report.title += str_cat(
+        "\n  at ", error.where().file_name(), ":", error.where().line());
   }
-  write_all(err_, text);
   if (!error.hint().empty()) {
-    write_all(err_, "\n");
-    hint(error.hint());
+    report.hints = {error.hint()};
   }
+  write_all(err_, report_text(report));
 }
 
 }  // namespace accelerate

@@ -4,11 +4,20 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "accelerate/error.h"
 #include "config/environment.h"
 
 namespace accelerate {
+
+/// A message with details and hints.
+struct Report {
+  bool is_warning = false;
+  std::string title;
+  std::string body = {};  ///< Lines that follow the title after a blank line.
+  std::vector<std::string> hints = {};
+};
 
 /// The output of the `accelerate` command. Data goes to stdout; messages go to
 /// stderr. Only labels such as `error:` have a color, and only on a terminal.
@@ -30,8 +39,10 @@ class Console {
   void status(std::string_view text);
   void warning(std::string_view text);
   void hint(std::string_view text);
+  /// The text of a report. With `--quiet`, without the title of a warning.
+  std::string report_text(const Report& report) const;
   /// Prints `error: …` to stderr and, if the error has a hint, a blank line and
-  /// `hint: …`.
+  /// `hint: …`, in one write.
   void error(const Error& error);
   /// Prints text to stderr, even with `--quiet`. Does not add a newline.
   void write_error(std::string_view text);

@@ -59,7 +59,7 @@ LAYERS = {
 # include all headers of `base`.
 INTERFACES = {
     "config": {"config_file.h", "environment.h", "setting.h", "settings.h",
-               "variables.h"},
+               "slurm_step.h", "variables.h"},
     "checkpoint_directory": {"checkpoints.h", "checksum.h", "checksummed_file.h",
                              "documents.h", "hook_files.h", "leftovers.h",
                              "local_disk.h", "manifest.h", "plain_file.h",

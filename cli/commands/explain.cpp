@@ -17,15 +17,18 @@ namespace {
 constexpr const char* kFreePort = "<free port>";
 
 // The machines use the main port; the program gets the next port, if it is
-// free. Machine 0 reaches its store through a Unix socket.
-void set_machine_values(const Settings& settings, Generation& generation) {
-  const Endpoint endpoint = main_endpoint(settings);
-  generation.main_address = settings.flag("same_network")
-                                ? endpoint.address
+// free. In a Slurm step, machine 0 chooses both. It reaches its store through a
+// Unix socket.
+void set_machine_values(const LaunchPlan& plan, Generation& generation) {
+  const MainAddress main = main_address(plan.settings, plan.environment);
+  const std::uint16_t port = main.program_port();
+  generation.main_address = plan.settings.flag("same_network")
+                                ? main.address
                                 : "<address of machine 0>";
-  generation.main_port = std::to_string(main_port_on_machines(endpoint));
-  if (settings.integer("machine_rank") > 0) {
-    generation.store = endpoint.text();
+  generation.main_port = port == 0 ? kFreePort : std::to_string(port);
+  if (plan.settings.integer("machine_rank") > 0) {
+    generation.store = port == 0 ? str_cat("tcp:", main.address, ":", kFreePort)
+                                 : main.endpoint(0).text();
   }
 }
 
@@ -38,7 +41,7 @@ Generation placeholder_generation(const LaunchPlan& plan) {
   generation.network_interface = "<interface>";
   generation.store = "unix:" + plan.files.store_socket();
   if (settings.integer("num_machines") > 1) {
-    set_machine_values(settings, generation);
+    set_machine_values(plan, generation);
   } else if (
       settings.has("main_process_port") &&
       settings.integer("main_process_port") > 0) {

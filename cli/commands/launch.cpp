@@ -31,19 +31,12 @@ std::string names_of(const std::vector<std::filesystem::path>& files) {
   return join(names, " and ");
 }
 
-void print_failure(const Failure& failure, Console& console) {
-  failure.is_preemption() ? console.warning(failure_title(failure))
-                          : console.error(Error(failure_title(failure)));
-  if (const std::string body = failure_body(failure); !body.empty()) {
-    console.write_error("\n" + body);
-  }
-  const auto hints = failure_hints(failure);
-  if (!hints.empty()) {
-    console.write_error("\n");
-  }
-  for (const std::string& hint : hints) {
-    console.hint(hint);
-  }
+std::string failure_text(const Failure& failure, const Console& console) {
+  return console.report_text(
+      {.is_warning = failure.is_preemption(),
+       .title = failure_title(failure),
+       .body = failure_body(failure),
+       .hints = failure_hints(failure)});
 }
 
 }  // namespace
@@ -103,11 +96,10 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
   use_mpirun(plan, std::to_string(port.port));
   const LaunchMessages messages = {
       [&](const std::string& text) { console.status(text); },
-      [&](const std::string& text) { console.warning(text); }};
+      [&](const std::string& text) { console.warning(text); },
+      [&](const Failure& failure) { return failure_text(failure, console); }};
   const RunResult result = run_session(plan, messages);
-  if (result.failure) {
-    print_failure(*result.failure, console);
-  } else if (!result.lost_output.empty() && result.exit_code == 0) {
+  if (!result.failure && !result.lost_output.empty() && result.exit_code == 0) {
     throw IoError(
         str_cat(
             "the workers succeeded, but part of their output was lost: ",

@@ -3,6 +3,7 @@
 
 #include "config/config_file.h"
 #include "launch/plan.h"
+#include "launch/slurm.h"
 
 namespace accelerate {
 
@@ -44,6 +45,7 @@ LaunchSettings gather_settings(
     }
   }
   result.hardware = detect_hardware(context.environment);
+  check_slurm_launch(result.settings, context.environment);
   complete_settings(result.settings, result.hardware, context.environment);
   return result;
 }

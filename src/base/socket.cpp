@@ -183,10 +183,31 @@ std::string local_address(int socket) {
   return address_text(storage, false);
 }
 
+std::optional<std::string> resolve_problem(const std::string& name) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(name.c_str(), nullptr, &hints, &found);
+  if (error != 0) {
+    return ::gai_strerror(error);
+  }
+  ::freeaddrinfo(found);
+  return std::nullopt;
+}
+
 bool is_loopback(const Endpoint& endpoint) {
   const Address address = resolve(endpoint, "look up");
   const std::string text = address_text(address.storage, false);
   return text.starts_with("127.") || text == "::1";
+}
+
+Endpoint listening_endpoint(const Endpoint& endpoint) {
+  const bool is_hostname = endpoint.address != "localhost" &&
+                           endpoint.address != "::1" &&
+                           !endpoint.address.starts_with("127.");
+  return is_hostname && is_loopback(endpoint)
+             ? Endpoint{false, "0.0.0.0", endpoint.port}
+             : endpoint;
 }
 
 std::string interface_towards(const Endpoint& endpoint) {

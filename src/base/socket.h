@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/unique_fd.h"
@@ -31,8 +32,16 @@ std::string remote_address(int socket);
 /// Returns the address of this end of a connection.
 std::string local_address(int socket);
 
+/// Why the name or address `name` cannot be resolved now; nothing if it can.
+std::optional<std::string> resolve_problem(const std::string& name);
+
 /// Returns whether `endpoint` resolves to a loopback address.
 bool is_loopback(const Endpoint& endpoint);
+
+/// Where a server must listen that other machines reach at `endpoint`. On some
+/// systems a machine's own hostname resolves to the loopback, but other
+/// machines resolve it to another of its addresses: then all addresses.
+Endpoint listening_endpoint(const Endpoint& endpoint);
 
 /// Returns the network interface through which this machine reaches `endpoint`,
 /// such as `eth0`; empty if unknown. Does not send any packets.

@@ -64,13 +64,20 @@ const std::vector<Variable>& other_variables() {
        read,
        "File that describes how to compile single-file programs; overrides "
        "this installation's `share/accelerate/toolchain.json`."},
-      {"SLURM_JOB_NUM_NODES, SLURM_NODEID",
+      {"SLURM_STEP_NUM_NODES, SLURM_NODEID",
        read,
-       "Number of machines and rank of this machine in a Slurm job."},
-      {"SLURM_JOB_NODELIST, SLURM_JOB_ID",
+       "Number of machines and rank of this machine in a step of a Slurm job."},
+      {"SLURM_STEP_NODELIST",
        read,
-       "Address and port of machine 0 in a Slurm job: the first node, and a "
-       "port derived from the job ID."},
+       "Address of machine 0 in a step of a Slurm job: the first node."},
+      {"SLURM_JOB_ID, SLURM_STEP_ID",
+       read,
+       "The Slurm step. Its machines join only each other, at ports derived "
+       "from both numbers."},
+      {"SLURM_STEP_NUM_TASKS, SLURM_JOB_NUM_NODES",
+       read,
+       "Number of launchers in the step, and of nodes in the job, to check how "
+       "the launcher was started."},
       {"RANK, WORLD_SIZE",
        worker,
        "Rank of the worker and number of workers in the job; not set for a "

@@ -51,18 +51,32 @@ Connections::Connections(
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   watch(wake_.get(), kWake, EPOLLIN);
-  for (Endpoint endpoint : endpoints) {
-    UniqueFd socket = listen_on(endpoint);
-    if (!endpoint.is_unix) {
-      endpoint.port = bound_port(socket.get());
+  try {
+    for (const Endpoint& endpoint : endpoints) {
+      listen(endpoint);
     }
-    watch(socket.get(), kFirstListener + listeners_.size(), EPOLLIN);
-    bound_.push_back(endpoint);
-    listeners_.push_back({std::move(socket), endpoint.is_unix});
+  } catch (...) {
+    // The caller may try other endpoints with the same path.
+    remove_unix_sockets();
+    throw;
   }
 }
 
 Connections::~Connections() {
+  remove_unix_sockets();
+}
+
+void Connections::listen(Endpoint endpoint) {
+  UniqueFd socket = listen_on(endpoint);
+  if (!endpoint.is_unix) {
+    endpoint.port = bound_port(socket.get());
+  }
+  watch(socket.get(), kFirstListener + listeners_.size(), EPOLLIN);
+  listeners_.push_back({std::move(socket), endpoint.is_unix});
+  bound_.push_back(std::move(endpoint));
+}
+
+void Connections::remove_unix_sockets() const {
   for (const Endpoint& endpoint : bound_) {
     if (endpoint.is_unix) {
       ::unlink(endpoint.address.c_str());

@@ -110,6 +110,8 @@ class Connections {
     bool is_paused = false;
   };
 
+  void listen(Endpoint endpoint);
+  void remove_unix_sockets() const;
   void watch(int fd, std::uint64_t id, std::uint32_t events);
   void handle_event(const epoll_event& event);
   void accept_from(Listener& listener);

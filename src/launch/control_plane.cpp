@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/control_plane.h"
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "accelerate/error.h"
 #include "base/hmac.h"
@@ -42,17 +44,6 @@ Json agreement(const LaunchPlan& plan) {
   return result;
 }
 
-// On some systems the machine's own hostname resolves to the loopback. Other
-// machines resolve it to another of our addresses, so listen on all of them.
-Endpoint listening_endpoint(const Endpoint& endpoint) {
-  const bool is_hostname = endpoint.address != "localhost" &&
-                           endpoint.address != "::1" &&
-                           !endpoint.address.starts_with("127.");
-  return is_hostname && is_loopback(endpoint)
-             ? Endpoint{false, "0.0.0.0", endpoint.port}
-             : endpoint;
-}
-
 bool has_main_address(const Endpoint& endpoint) {
   try {
     (void)reserve_port(listening_endpoint(endpoint).address);
@@ -70,49 +61,109 @@ StoreServerOptions store_options(const LaunchPlan& plan, std::string secret) {
   return options;
 }
 
+// Opens the store on the first port that is free. Null: this machine cannot
+// listen, but another machine may be machine 0.
+std::unique_ptr<ControlPlane> listen_as_machine_0(
+    const LaunchPlan& plan,
+    const MachineInfo& machine,
+    const MainAddress& main,
+    const LaunchMessages& messages) {
+  StoreServerOptions store =
+      store_options(plan, job_secret(plan.settings, plan.environment));
+  if (const auto text = weak_secret_warning(store.secret); !text.empty()) {
+    messages.warn(text);
+  }
+  store.expects_machines = true;
+  std::string problem;
+  for (std::size_t i = 0; i < main.ports.size(); ++i) {
+    const Endpoint endpoint = main.endpoint(i);
+    try {
+      StoreServerOptions with_port = store;
+      with_port.endpoints.push_back(listening_endpoint(endpoint));
+      auto result = create_main_machine(
+          plan,
+          machine,
+          {std::move(with_port), endpoint, main.program_port()},
+          messages.warn);
+      const auto others = JobShape::of(plan.settings).num_machines - 1;
+      messages.print_status(str_cat(
+          "Waiting for ",
+          others,
+          others == 1 ? " machine at " : " machines at ",
+          endpoint.text().substr(4)));
+      return result;
+    } catch (const IoError& error) {
+      problem = error.what();
+    }
+  }
+  if (machine.machine_rank < 0) {
+    return nullptr;
+  }
+  throw IoError(
+      problem,
+      "pass an address of machine 0 and a free port with "
+      "`--main_process_ip` and `--main_process_port`");
+}
+
+// Slurm's names do not change, so a name that stays unknown for a few seconds
+// is an error. Other names may appear later: those of containers, for example.
+void check_name_of_machine_0(
+    const LaunchPlan& plan,
+    const MainAddress& main,
+    const LaunchMessages& messages) {
+  const bool from_slurm =
+      plan.settings.origin("main_process_ip").kind == Origin::Kind::found;
+  constexpr std::chrono::seconds kWait(3);
+  const auto deadline = std::chrono::steady_clock::now() + kWait;
+  auto problem = resolve_problem(main.address);
+  while (problem && from_slurm && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    problem = resolve_problem(main.address);
+  }
+  if (!problem) {
+    return;
+  }
+  const std::string text = str_cat(
+      "this machine cannot resolve `",
+      printable(main.address),
+      "`, the name of machine 0: ",
+      *problem);
+  if (from_slurm) {
+    throw ConfigError(
+        text,
+        "add the name to DNS or to /etc/hosts on every node, or pass an "
+        "address "
+        "of the first node with `--main_process_ip`");
+  }
+  messages.warn(str_cat(text, "; trying again"));
+}
+
 // Machine 0 listens and the others join. Without fixed ranks, machine 0 is the
 // one that has the main address.
 std::unique_ptr<ControlPlane> connect_machines(
     const LaunchPlan& plan, const LaunchMessages& messages) {
   const JobShape shape = JobShape::of(plan.settings);
-  const Endpoint endpoint = main_endpoint(plan.settings);
-  const bool assigns_ranks = plan.settings.text("rdzv_backend") == "c10d" &&
-                             !plan.settings.is_set_by_user("machine_rank");
+  const MainAddress main = main_address(plan.settings, plan.environment);
+  const bool has_rank =
+      plan.settings.origin("machine_rank").kind != Origin::Kind::built_in;
+  const bool assigns_ranks =
+      plan.settings.text("rdzv_backend") == "c10d" && !has_rank;
   const MachineInfo machine = {
       assigns_ranks ? -1 : shape.machine_rank,
       plan.hardware.hostname,
       "",
+      main.job,
       agreement(plan)};
-  const bool may_be_main =
-      assigns_ranks ? has_main_address(endpoint) : shape.machine_rank == 0;
+  const bool may_be_main = assigns_ranks ? has_main_address(main.endpoint(0))
+                                         : shape.machine_rank == 0;
   if (may_be_main) {
-    StoreServerOptions store =
-        store_options(plan, job_secret(plan.settings, plan.environment));
-    if (const auto text = weak_secret_warning(store.secret); !text.empty()) {
-      messages.warn(text);
-    }
-    store.expects_machines = true;
-    try {
-      store.endpoints.push_back(listening_endpoint(endpoint));
-      auto main = create_main_machine(plan, machine, store, messages.warn);
-      messages.print_status(str_cat(
-          "Waiting for ",
-          shape.num_machines - 1,
-          shape.num_machines == 2 ? " machine at " : " machines at ",
-          endpoint.text().substr(4)));
-      return main;
-    } catch (const IoError& error) {
-      if (!assigns_ranks) {
-        throw IoError(
-            error.what(),
-            "pass an address of machine 0 and a free port with "
-            "`--main_process_ip` and `--main_process_port`");
-      }
+    if (auto result = listen_as_machine_0(plan, machine, main, messages)) {
+      return result;
     }
   }
-  messages.print_status(
-      str_cat("Joining machine 0 at ", endpoint.text().substr(4)));
-  return create_joining_machine(plan, machine);
+  check_name_of_machine_0(plan, main, messages);
+  messages.print_status(str_cat("Joining machine 0 at ", main.text()));
+  return create_joining_machine(plan, machine, main);
 }
 
 }  // namespace

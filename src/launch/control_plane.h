@@ -62,12 +62,22 @@ struct LaunchMessages {
   std::function<void(const std::string&)> print_status;
   /// May be called from other threads.
   std::function<void(const std::string&)> warn;
+  /// The report of a failure; empty if nothing is to be printed.
+  std::function<std::string(const Failure&)> failure_text = {};
 };
 
 /// Creates the control plane for this machine and, on one machine or on machine
 /// 0, opens the store. `plan` must outlive the result.
 std::unique_ptr<ControlPlane> open_control_plane(
     const LaunchPlan& plan, const LaunchMessages& messages);
+
+/// How machine 0 is reached.
+struct MainMachineOptions {
+  StoreServerOptions store;
+  Endpoint endpoint;  ///< As the other machines know it.
+  /// The port for the program; 0 selects a free port.
+  std::uint16_t program_port = 0;
+};
 
 /// The three implementations. The first two throw `IoError` when the store
 /// cannot be opened; a joining machine connects in `start_generation`.
@@ -78,10 +88,10 @@ std::unique_ptr<ControlPlane> create_one_machine(
 std::unique_ptr<ControlPlane> create_main_machine(
     const LaunchPlan& plan,
     const MachineInfo& machine,
-    const StoreServerOptions& store,
+    const MainMachineOptions& options,
     std::function<void(const std::string&)> warn);
 std::unique_ptr<ControlPlane> create_joining_machine(
-    const LaunchPlan& plan, const MachineInfo& machine);
+    const LaunchPlan& plan, const MachineInfo& machine, MainAddress main);
 
 /// The steps of the ranks on machine `machine_rank`, which is this machine.
 std::vector<RankStatus> local_steps(

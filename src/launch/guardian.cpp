@@ -43,9 +43,6 @@ void detach_from_terminal() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     ::dup2(null, fd);
   }
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
-    ::signal(signal, SIG_IGN);
-  }
   ::prctl(PR_SET_NAME, "accelerate-grd");
 }
 
@@ -127,7 +124,16 @@ Guardian::Guardian(const std::string& launch_id, const std::string& folder) {
   }
   UniqueFd read(ends[0]);
   pipe_.reset(ends[1]);
+  // A signal for the whole job, such as SIGUSR1 from a batch system, must not
+  // end the guardian. SIGKILL cannot be blocked.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
   pid_ = ::fork();
+  if (pid_ != 0) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
   if (pid_ < 0) {
     throw IoError(str_cat("cannot start a process: ", errno_text(errno)));
   }

@@ -25,12 +25,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+// How long a wrong secret may be that of another user's machine.
+constexpr std::chrono::seconds kWrongSecret{10};
+
 class JoiningMachine : public ControlPlane {
  public:
-  JoiningMachine(const LaunchPlan& plan, const MachineInfo& machine)
+  JoiningMachine(
+      const LaunchPlan& plan, const MachineInfo& machine, MainAddress main)
       : plan_(plan),
         machine_(machine),
-        endpoint_(main_endpoint(plan.settings)) {}
+        main_(std::move(main)),
+        endpoint_(main_.endpoint(0)) {}
   ~JoiningMachine() override {
     stopping_ = true;
     if (is_sending()) {
@@ -46,28 +51,18 @@ class JoiningMachine : public ControlPlane {
 
   Generation start_generation(std::int64_t number) override {
     const milliseconds timeout = rendezvous_timeout(plan_.settings);
-    const auto deadline = Clock::now() + timeout;
+    search_start_ = Clock::now();
+    const auto deadline = search_start_ + timeout;
     if (last_send_.valid()) {
       last_send_.wait();
     }
     reset_events(number);
-    if (control_ == nullptr) {
-      keep_control(connect(timeout));
-    }
-    const Json answer =
-        ask(*control_,
-            Json::object(
-                {{"type", "join"},
-                 {"restart", number},
-                 {"machine", machine_.to_json()}}),
-            // Machine 0 has the same timeout, and then answers with a table of
-            // the missing machines.
-            std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
-                kAnswerTimeout);
+    const Json answer = control_ == nullptr ? find_machine_0(number, deadline)
+                                            : join(number, deadline);
     if (const Json* error = answer.find("error")) {
       const Json* is_config = answer.find("is_config");
       if (is_config != nullptr && is_config->as_bool()) {
-        throw ConfigError(error->as_string());
+        throw ConfigError(error->as_string(), refusal_hint(answer));
       }
       throw DistributedError(error->as_string());
     }
@@ -75,7 +70,8 @@ class JoiningMachine : public ControlPlane {
     machine_.machine_rank = rank_;
     start_ = Clock::now();
     if (poller_ == nullptr) {
-      poller_ = connect(kAnswerTimeout);
+      search_start_ = Clock::now();
+      poller_ = connect(search_start_ + kAnswerTimeout);
       thread_ = start_thread_without_signals([this] { poll(); });
     }
     return make_generation(number, answer);
@@ -136,6 +132,11 @@ class JoiningMachine : public ControlPlane {
     }
   }
 
+  void drop_control() {
+    const std::scoped_lock lock(mutex_);
+    control_.reset();
+  }
+
   Generation make_generation(std::int64_t number, const Json& answer) const {
     Generation generation;
     generation.number = number;
@@ -165,7 +166,99 @@ class JoiningMachine : public ControlPlane {
     }
   }
 
-  std::unique_ptr<StoreClient> connect(milliseconds timeout) {
+  Json join(std::int64_t number, Clock::time_point deadline) {
+    return ask(
+        *control_,
+        Json::object(
+            {{"type", "join"},
+             {"restart", number},
+             {"machine", machine_.to_json()}}),
+        // Machine 0 has the same timeout, and then answers with a table of the
+        // missing machines.
+        time_until(deadline) + kAnswerTimeout);
+  }
+
+  static bool is_stranger(const Json& answer) {
+    const Json* found = answer.find("is_stranger");
+    return found != nullptr && found->as_bool();
+  }
+
+  static std::string refusal_hint(const Json& answer) {
+    return is_stranger(answer)
+               ? "use another `--main_process_port` for each step"
+               : "";
+  }
+
+  // Tries the ports in turn: machine 0 may not have started yet, and machines
+  // of other jobs may listen on some of the ports.
+  Json find_machine_0(std::int64_t number, Clock::time_point deadline) {
+    const std::size_t num_ports = main_.ports.size();
+    for (std::size_t i = 0;; i = (i + 1) % num_ports) {
+      endpoint_ = main_.endpoint(i);
+      if (auto control = connect_once(deadline)) {
+        keep_control(std::move(control));
+        Json answer = join(number, deadline);
+        if (num_ports == 1 || !is_stranger(answer)) {
+          return answer;
+        }
+        last_problem_ = answer.at("error").as_string();
+        drop_control();
+      }
+      if (i + 1 == num_ports) {
+        wait_for_next_round(deadline);
+      }
+    }
+  }
+
+  std::unique_ptr<StoreClient> connect(Clock::time_point deadline) {
+    while (true) {
+      if (auto client = connect_once(deadline)) {
+        return client;
+      }
+      wait_for_next_round(deadline);
+    }
+  }
+
+  void wait_for_next_round(Clock::time_point deadline) const {
+    if (Clock::now() < deadline && !is_cancelled_) {
+      std::this_thread::sleep_for(milliseconds(100));
+      return;
+    }
+    throw DistributedError(
+        str_cat(
+            "machine 0 did not answer within ",
+            format_seconds(
+                std::chrono::duration<double>(deadline - search_start_)
+                    .count()),
+            main_.ports.size() == 1 ? "" : str_cat(" at ", main_.text()),
+            ": ",
+            last_problem_),
+        "run the same command on machine 0, and check that this machine can "
+        "reach it");
+  }
+
+  // Null if nobody answers now.
+  std::unique_ptr<StoreClient> connect_once(Clock::time_point deadline) {
+    try {
+      return std::make_unique<StoreClient>(client_options(deadline));
+    } catch (const ConfigError& error) {
+      // Machine 0 has rejected this machine and reports it, too. On one of
+      // several ports, it may have been another user's machine.
+      if (secret_error_) {
+        throw ConfigError(*secret_error_);
+      }
+      if (main_.ports.size() == 1 ||
+          Clock::now() >= search_start_ + kWrongSecret) {
+        throw;
+      }
+      last_problem_ = error.what();
+    } catch (const IoError& error) {
+      last_problem_ = error.what();
+    }
+    return nullptr;
+  }
+
+  StoreClientOptions client_options(Clock::time_point deadline) {
     StoreClientOptions options;
     options.endpoint = endpoint_;
     options.run_id = control_ == nullptr ? "" : control_->options().run_id;
@@ -175,36 +268,19 @@ class JoiningMachine : public ControlPlane {
         static_cast<std::uint32_t>(
             std::max<std::int64_t>(0, machine_.machine_rank)),
         0};
-    const auto deadline = Clock::now() + timeout;
-    while (true) {
-      try {
-        options.connect_timeout = std::min(
-            kAnswerTimeout,
-            std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) +
-                milliseconds(1));
-        return std::make_unique<StoreClient>(options);
-      } catch (const ConfigError&) {
-        // Machine 0 reports this, too.
-        if (secret_error_) {
-          throw ConfigError(*secret_error_);
-        }
-        throw;
-      } catch (const IoError& error) {
-        // Machine 0 may not have started yet.
-        if (Clock::now() >= deadline || is_cancelled_) {
-          throw DistributedError(
-              str_cat(
-                  "machine 0 did not answer within ",
-                  format_seconds(
-                      std::chrono::duration<double>(timeout).count()),
-                  ": ",
-                  error.what()),
-              "run the same command on machine 0, and check that this machine "
-              "can reach it");
-        }
-        std::this_thread::sleep_for(milliseconds(100));
-      }
-    }
+    // A firewall that drops packets on one of several ports must not take all
+    // of the time.
+    const milliseconds longest =
+        main_.ports.size() == 1 ? kAnswerTimeout : milliseconds(2000);
+    options.connect_timeout =
+        std::min(longest, time_until(deadline) + milliseconds(1));
+    return options;
+  }
+
+  static milliseconds time_until(Clock::time_point deadline) {
+    return std::max(
+        milliseconds(0),
+        std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
   }
 
   static Json ask(
@@ -287,7 +363,10 @@ class JoiningMachine : public ControlPlane {
 
   const LaunchPlan& plan_;
   MachineInfo machine_;
-  const Endpoint endpoint_;
+  const MainAddress main_;
+  Endpoint endpoint_;  // The port where machine 0 was found.
+  std::string last_problem_;
+  Clock::time_point search_start_ = Clock::now();
   std::string secret_;
   std::optional<ConfigError> secret_error_;  // Why there is no secret.
   std::atomic<std::int64_t> rank_ = -1;
@@ -306,8 +385,8 @@ class JoiningMachine : public ControlPlane {
 }  // namespace
 
 std::unique_ptr<ControlPlane> create_joining_machine(
-    const LaunchPlan& plan, const MachineInfo& machine) {
-  return std::make_unique<JoiningMachine>(plan, machine);
+    const LaunchPlan& plan, const MachineInfo& machine, MainAddress main) {
+  return std::make_unique<JoiningMachine>(plan, machine, std::move(main));
 }
 
 }  // namespace accelerate

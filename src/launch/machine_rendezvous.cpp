@@ -14,6 +14,7 @@ Json MachineInfo::to_json() const {
       {{"machine_rank", machine_rank},
        {"hostname", hostname},
        {"address", address},
+       {"job", job},
        {"agreement", agreement}});
 }
 
@@ -22,6 +23,9 @@ MachineInfo MachineInfo::from_json(const Json& json) {
   machine.machine_rank = json.at("machine_rank").as_integer();
   machine.hostname = printable(json.at("hostname").as_string());
   machine.address = printable(json.at("address").as_string());
+  if (const Json* job = json.find("job")) {
+    machine.job = printable(job->as_string());
+  }
   machine.agreement = json.at("agreement");
   (void)machine.agreement.as_object();
   return machine;
@@ -45,6 +49,20 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows) {
     text += (text.empty() ? "" : "\n") + line;
   }
   return text;
+}
+
+std::string MachineRendezvous::stranger_text(const MachineInfo& machine) const {
+  const auto name = [](const std::string& job) {
+    return job.empty() ? std::string("a job without Slurm") : job;
+  };
+  return machine.job == job_ ? ""
+                             : str_cat(
+                                   "this is machine 0 of ",
+                                   name(job_),
+                                   ", but ",
+                                   machine.hostname,
+                                   " belongs to ",
+                                   name(machine.job));
 }
 
 MachineRendezvous::Entry MachineRendezvous::add(MachineInfo machine) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/json.h"
@@ -20,6 +21,8 @@ struct MachineInfo {
   std::int64_t machine_rank = -1;
   std::string hostname;
   std::string address;
+  /// The job that the machine belongs to; see `MainAddress::job`.
+  std::string job;
   /// Values that must be the same on all machines: version, program and
   /// settings.
   Json agreement = Json::object();
@@ -31,14 +34,16 @@ struct MachineInfo {
 /// The list of machines that have joined.
 class MachineRendezvous {
  public:
-  explicit MachineRendezvous(std::int64_t num_machines)
-      : num_machines_(num_machines) {}
+  explicit MachineRendezvous(std::int64_t num_machines, std::string job = "")
+      : num_machines_(num_machines), job_(std::move(job)) {}
 
   /// The rank of an added machine, or the reason why it was rejected.
   struct Entry {
     std::int64_t rank = -1;
     std::string error;
   };
+  /// Why a machine of another job cannot join; empty for this job's machines.
+  std::string stranger_text(const MachineInfo& machine) const;
   Entry add(MachineInfo machine);
   /// Removes a machine that disconnected.
   void remove(std::int64_t rank) { machines_.erase(rank); }
@@ -63,6 +68,7 @@ class MachineRendezvous {
 
  private:
   std::int64_t num_machines_;
+  std::string job_;
   std::map<std::int64_t, MachineInfo> machines_;
   std::vector<std::pair<std::string, std::string>> refusals_;
 };

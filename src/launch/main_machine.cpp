@@ -26,16 +26,17 @@ class MainMachine : public ControlPlane {
   MainMachine(
       const LaunchPlan& plan,
       const MachineInfo& machine,
-      const StoreServerOptions& store,
+      const MainMachineOptions& options,
       std::function<void(const std::string&)> warn)
       : plan_(plan),
         machine_(machine),
         shape_(JobShape::of(plan.settings).on_machine(0)),
-        endpoint_(main_endpoint(plan.settings)),
+        endpoint_(options.endpoint),
+        program_port_(options.program_port),
         warn_(std::move(warn)),
-        secret_(store.secret),
-        server_(store),
-        rendezvous_(shape_.num_machines) {
+        secret_(options.store.secret),
+        server_(options.store),
+        rendezvous_(shape_.num_machines, machine.job) {
     machine_.machine_rank = 0;
     machine_.address = endpoint_text();
     server_.on_exchange([this](const StoreServer::Exchange& exchange) {
@@ -161,7 +162,7 @@ class MainMachine : public ControlPlane {
       const std::scoped_lock lock(mutex_);
       generation_ = generation;
       is_open_ = true;
-      rendezvous_ = MachineRendezvous(shape_.num_machines);
+      rendezvous_ = MachineRendezvous(shape_.num_machines, machine_.job);
       events_.reset();
       for (auto& [rank, machine] : machines_) {
         machine.is_done = false;
@@ -207,7 +208,7 @@ class MainMachine : public ControlPlane {
   void reserve_main_port() {
     port_ = ReservedPort();
     try {
-      port_ = reserve_port(endpoint_.address, main_port_on_machines(endpoint_));
+      port_ = reserve_port(endpoint_.address, program_port_);
     } catch (const IoError&) {
       port_ = reserve_port(endpoint_.address);
     }
@@ -300,6 +301,12 @@ class MainMachine : public ControlPlane {
     MachineInfo machine = MachineInfo::from_json(message.at("machine"));
     machine.address = exchange.address;
     const std::scoped_lock lock(mutex_);
+    if (const auto error = rendezvous_.stranger_text(machine); !error.empty()) {
+      rendezvous_.add_refusal(exchange.address, error);
+      return Json::object(
+                 {{"error", error}, {"is_config", true}, {"is_stranger", true}})
+          .dump();
+    }
     const std::int64_t restart = message.at("restart").as_integer();
     if (restart < generation_) {
       return Json::object(
@@ -514,6 +521,7 @@ class MainMachine : public ControlPlane {
   MachineInfo machine_;
   const JobShape shape_;
   const Endpoint endpoint_;
+  const std::uint16_t program_port_;
   const std::function<void(const std::string&)> warn_;
   const std::string secret_;
   StoreServer server_;
@@ -543,9 +551,9 @@ class MainMachine : public ControlPlane {
 std::unique_ptr<ControlPlane> create_main_machine(
     const LaunchPlan& plan,
     const MachineInfo& machine,
-    const StoreServerOptions& store,
+    const MainMachineOptions& options,
     std::function<void(const std::string&)> warn) {
-  return std::make_unique<MainMachine>(plan, machine, store, std::move(warn));
+  return std::make_unique<MainMachine>(plan, machine, options, std::move(warn));
 }
 
 }  // namespace accelerate

@@ -166,10 +166,10 @@ class Output::Impl {
     wake();
   }
 
-  void announce(const std::string& text) {
+  void announce(std::string text) {
     {
       const std::scoped_lock lock(mutex_);
-      announcements_.push_back(text);
+      announcements_.push_back(std::move(text));
     }
     wake();
   }
@@ -328,9 +328,7 @@ class Output::Impl {
       forward_window_size();
     }
     for (const std::string& text : announcements) {
-      for (const std::string& line : split(text, '\n')) {
-        screen(true).line(printable(line));
-      }
+      screen(true).line(text);
     }
     if (drain) {
       finish_streams();
@@ -575,6 +573,10 @@ void Output::add(std::int64_t rank, UniqueFd out, UniqueFd err) {
   impl_->add(rank, std::move(out), std::move(err));
 }
 void Output::announce(const std::string& text) {
+  impl_->announce(printable_lines(text));
+}
+
+void Output::announce_report(const std::string& text) {
   impl_->announce(text);
 }
 void Output::flush() {

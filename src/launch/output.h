@@ -50,6 +50,9 @@ class Output {
   void add(std::int64_t rank, UniqueFd out, UniqueFd err);
   /// Prints a message from the launcher to stderr, between the workers' lines.
   void announce(const std::string& text);
+  /// Prints a report that may contain colors; untrusted parts must be escaped.
+  /// The report is one write: a batch system may kill this process between two.
+  void announce_report(const std::string& text);
   /// Waits until the output that is in the pipes at the time of the call has
   /// been read, but at most 0.5 s.
   void flush();

@@ -421,11 +421,20 @@ std::chrono::milliseconds rendezvous_timeout(const Settings& settings) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-Endpoint main_endpoint(const Settings& settings) {
+MainAddress main_address(
+    const Settings& settings, const Environment& environment) {
   if (!settings.has("main_process_ip")) {
     throw ConfigError(
         "a job on several machines needs the address of machine 0",
         "add `--main_process_ip ADDRESS` on every machine");
+  }
+  MainAddress main;
+  main.address = settings.text("main_process_ip");
+  const auto step = step_of_machines(settings, environment);
+  main.job = step ? step->name() : "";
+  if (step && !settings.has("main_process_port")) {
+    main.ports = step->ports();
+    return main;
   }
   const std::int64_t port = settings.has("main_process_port")
                                 ? settings.integer("main_process_port")
@@ -435,14 +444,23 @@ Endpoint main_endpoint(const Settings& settings) {
         "--main_process_port is 0, but several machines must use the same port",
         "choose a port that is free on machine 0");
   }
-  return {
-      false,
-      settings.text("main_process_ip"),
-      static_cast<std::uint16_t>(port)};
+  main.ports = {static_cast<std::uint16_t>(port)};
+  return main;
 }
 
-std::uint16_t main_port_on_machines(const Endpoint& endpoint) {
-  return static_cast<std::uint16_t>(endpoint.port + 1);
+std::uint16_t MainAddress::program_port() const {
+  return ports.size() == 1 ? static_cast<std::uint16_t>(ports[0] + 1) : 0;
+}
+
+std::string MainAddress::text() const {
+  if (ports.size() == 1) {
+    return endpoint(0).text().substr(4);
+  }
+  std::vector<std::string> numbers;
+  for (const std::uint16_t port : ports) {
+    numbers.push_back(std::to_string(port));
+  }
+  return str_cat(address, ", ports ", join(numbers, ", "));
 }
 
 std::string describe_choice(

@@ -47,13 +47,30 @@ struct JobShape {
 /// `--rdzv_conf`.
 std::chrono::milliseconds rendezvous_timeout(const Settings& settings);
 
-/// The endpoint of machine 0. Throws `ConfigError` if the address of machine 0
-/// is not set.
-Endpoint main_endpoint(const Settings& settings);
-/// The port that the program should open on machine 0: the launcher's port + 1,
-/// so that a firewall needs to open only a small range of ports. If this port
-/// is in use, the launcher chooses another port.
-std::uint16_t main_port_on_machines(const Endpoint& endpoint);
+/// Where the machines of a job find machine 0.
+struct MainAddress {
+  std::string address;
+  /// Machine 0 listens on the first of these ports that is free. Several ports
+  /// only in a Slurm step, where the user chose none.
+  std::vector<std::uint16_t> ports;
+  /// The Slurm step, as text: machine 0 refuses machines of another step. Empty
+  /// outside Slurm.
+  std::string job;
+
+  Endpoint endpoint(std::size_t index) const {
+    return {false, address, ports.at(index)};
+  }
+  /// The port that the program should open on machine 0: the launcher's port +
+  /// 1, so that a firewall needs to open only a small range of ports. 0: any
+  /// port, because the launchers chose theirs, too.
+  std::uint16_t program_port() const;
+  /// "n1:29500", or "n1, ports 20112, 27310, …".
+  std::string text() const;
+};
+
+/// Throws `ConfigError` if the address of machine 0 is not set.
+MainAddress main_address(
+    const Settings& settings, const Environment& environment);
 
 /// The files of a launch on this machine.
 struct LaunchFiles {

@@ -149,6 +149,19 @@ std::string restart_text(
       ")");
 }
 
+// Before the connections to the other machines close: when they end, a batch
+// system may kill this launcher. An empty line separates the report from the
+// workers' output, even after an unfinished line.
+void print_failure(std::string text, Output& output) {
+  if (text.ends_with('\n')) {
+    text.pop_back();
+  }
+  if (!text.empty()) {
+    output.announce_report("\n" + text);
+    output.drain();
+  }
+}
+
 }  // namespace
 
 RunResult run_session(
@@ -178,10 +191,8 @@ RunResult run_session(
         supervise(commands, supervisor_options(plan, *generation), context),
         output);
     if (!may_restart(plan, *generation, result)) {
-      if (result.failure) {
-        // Separates the workers' output from the report with an empty line,
-        // even after an unfinished line.
-        output.announce("");
+      if (result.failure && messages.failure_text) {
+        print_failure(messages.failure_text(*result.failure), output);
       }
       return result;
     }

@@ -2,95 +2,14 @@
 #include "launch/slurm.h"
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "base/text.h"
 
 namespace accelerate {
 namespace {
-
-constexpr std::size_t kMaxNodes = 65536;
-
-[[noreturn]] void malformed(const std::string& text) {
-  throw ConfigError(str_cat(
-      "SLURM_JOB_NODELIST `", printable(text), "` is not a list of nodes"));
-}
-
-// Splits at commas outside brackets.
-std::vector<std::string> split_nodes(const std::string& text) {
-  std::vector<std::string> parts = {""};
-  int depth = 0;
-  for (const char c : text) {
-    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
-    if (depth < 0 || depth > 1) {
-      malformed(text);
-    }
-    if (c == ',' && depth == 0) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  if (depth != 0) {
-    malformed(text);
-  }
-  return parts;
-}
-
-// Expands "01-03" to 01, 02, 03: keeps the width of the first number.
-std::vector<std::string> expand_range(
-    const std::string& range, const std::string& text) {
-  const auto dash = range.find('-');
-  const std::string first_text = range.substr(0, dash);
-  const auto first = parse_integer(first_text);
-  const auto last =
-      dash == std::string::npos ? first : parse_integer(range.substr(dash + 1));
-  if (!first || !last || *first < 0 || *last < *first ||
-      *last - *first >= static_cast<std::int64_t>(kMaxNodes)) {
-    malformed(text);
-  }
-  std::vector<std::string> numbers;
-  for (std::int64_t number = *first; number <= *last; ++number) {
-    std::string digits = std::to_string(number);
-    if (digits.size() < first_text.size()) {
-      digits.insert(0, first_text.size() - digits.size(), '0');
-    }
-    numbers.push_back(digits);
-  }
-  return numbers;
-}
-
-void expand_one(
-    const std::string& part,
-    const std::string& text,
-    std::vector<std::string>& nodes) {
-  const auto open = part.find('[');
-  if (open == std::string::npos) {
-    nodes.push_back(part);
-    return;
-  }
-  const auto close = part.find(']', open);
-  const std::string head = part.substr(0, open);
-  std::vector<std::string> tails;
-  expand_one(part.substr(close + 1), text, tails);
-  for (const std::string& range :
-       split(part.substr(open + 1, close - open - 1), ',')) {
-    for (const std::string& number : expand_range(range, text)) {
-      for (const std::string& tail : tails) {
-        nodes.push_back(str_cat(head, number, tail));
-        if (nodes.size() > kMaxNodes) {
-          malformed(text);
-        }
-      }
-    }
-  }
-}
-
-// One port per job, below the kernel's range of ephemeral ports.
-std::int64_t port_of_job(std::int64_t job) {
-  return 20000 + job % 10000;
-}
 
 Origin found(std::string description) {
   return {Origin::Kind::found, std::move(description)};
@@ -98,7 +17,8 @@ Origin found(std::string description) {
 
 // A file for one machine gives the processes per machine; every node runs that
 // many.
-void multiply_processes(Settings& settings, std::int64_t nodes) {
+void multiply_processes(
+    Settings& settings, std::int64_t nodes, const char* variable) {
   const auto kind = settings.origin("num_processes").kind;
   if (kind != Origin::Kind::file) {
     return;
@@ -113,7 +33,9 @@ void multiply_processes(Settings& settings, std::int64_t nodes) {
           settings.origin("num_processes").text(),
           "), ",
           nodes,
-          " nodes (SLURM_JOB_NUM_NODES)")));
+          " nodes (",
+          variable,
+          ")")));
   // "NO" described a single process.
   if (settings.origin("distributed_type").kind == Origin::Kind::file &&
       settings.text("distributed_type") == "NO") {
@@ -123,7 +45,7 @@ void multiply_processes(Settings& settings, std::int64_t nodes) {
 
 // The machines are Slurm's nodes. `config default` writes `num_machines: 1` to
 // every file, so that value does not express the user's choice.
-void apply_nodes(Settings& settings, std::int64_t nodes) {
+void apply_nodes(Settings& settings, std::int64_t nodes, const char* variable) {
   const std::int64_t machines = settings.integer("num_machines");
   const bool set_by_user = settings.is_set_by_user("num_machines");
   if (set_by_user && machines != 1) {
@@ -134,62 +56,213 @@ void apply_nodes(Settings& settings, std::int64_t nodes) {
               machines,
               " (",
               settings.origin("num_machines").text(),
-              "), but the Slurm job has ",
+              "), but Slurm provides ",
               nodes,
-              " nodes (SLURM_JOB_NUM_NODES)"),
+              " nodes (",
+              variable,
+              ")"),
           "remove `num_machines`, or pass `--num_machines 1` to use only this "
           "node");
     }
     return;
   }
   if (set_by_user) {
-    multiply_processes(settings, nodes);
+    multiply_processes(settings, nodes, variable);
   }
-  settings.set("num_machines", nodes, found("SLURM_JOB_NUM_NODES"));
+  settings.set("num_machines", nodes, found(variable));
+}
+
+// Throws if `name` is not set although `srun` started this process.
+std::string required(const Environment& environment, const char* name) {
+  const auto value = environment.get(name);
+  if (!value) {
+    throw ConfigError(
+        str_cat(
+            "environment variable SLURM_STEP_ID is `",
+            environment.get("SLURM_STEP_ID").value_or(""),
+            "` but ",
+            name,
+            " is not set"),
+        "start the launcher with `srun`, which sets both variables; a "
+        "container "
+        "must pass all variables that begin with SLURM_");
+  }
+  return *value;
+}
+
+std::int64_t required_number(
+    const Environment& environment, const char* name, std::int64_t minimum) {
+  (void)required(environment, name);
+  return *environment.get_integer(name, minimum);
+}
+
+std::int64_t nodes_of_step(const Environment& environment) {
+  return required_number(environment, "SLURM_STEP_NUM_NODES", 1);
+}
+
+std::vector<std::string> nodes_of_this_step(
+    const Environment& environment, std::int64_t nodes) {
+  constexpr const char* kName = "SLURM_STEP_NODELIST";
+  const std::string text = required(environment, kName);
+  auto list = expand_node_list(kName, text);
+  if (static_cast<std::int64_t>(list.size()) != nodes) {
+    throw ConfigError(
+        str_cat(
+            "environment variable ",
+            kName,
+            " is `",
+            text,
+            "`, a list of ",
+            list.size(),
+            list.size() == 1 ? " node" : " nodes",
+            ", but SLURM_STEP_NUM_NODES is `",
+            nodes,
+            "`"),
+        "start the launcher with `srun`, which sets both variables");
+  }
+  return list;
+}
+
+std::int64_t node_index(const Environment& environment, std::int64_t nodes) {
+  const auto node = required_number(environment, "SLURM_NODEID", 0);
+  if (node >= nodes) {
+    throw ConfigError(
+        str_cat(
+            "environment variable SLURM_NODEID is `",
+            node,
+            "` but SLURM_STEP_NUM_NODES is `",
+            nodes,
+            "`"),
+        "start the launcher with `srun`, which sets both variables");
+  }
+  return node;
+}
+
+bool stays_on_this_node(const Settings& settings) {
+  return settings.is_from_command_line("num_machines") &&
+         settings.integer("num_machines") == 1;
+}
+
+// `mpirun` runs in the batch script and places its processes on all nodes.
+void apply_job_to_mpirun(Settings& settings, const Environment& environment) {
+  const char* const number = "SLURM_JOB_NUM_NODES";
+  const char* const list = "SLURM_JOB_NODELIST";
+  const auto nodes = environment.get_integer(number, 1).value_or(1);
+  if (nodes == 1) {
+    return;
+  }
+  apply_nodes(settings, nodes, number);
+  if (environment.has(list) && !settings.is_set_by_user("main_process_ip")) {
+    settings.set(
+        "main_process_ip",
+        expand_node_list(list, *environment.get(list))[0],
+        found(list));
+  }
+}
+
+std::string srun_command(std::int64_t nodes) {
+  return str_cat(
+      "`srun --nodes ",
+      nodes,
+      " --ntasks ",
+      nodes,
+      " --ntasks-per-node 1 accelerate launch …`");
+}
+
+// Outside a step, only a user who numbers the machines can start the others.
+void check_started_by_srun(
+    const Settings& settings, const Environment& environment) {
+  const auto nodes =
+      environment.get_integer("SLURM_JOB_NUM_NODES", 1).value_or(1);
+  if (!environment.has("SLURM_JOB_ID") || nodes == 1 ||
+      settings.is_from_command_line("num_machines") ||
+      settings.is_from_command_line("machine_rank")) {
+    return;
+  }
+  throw ConfigError(
+      str_cat(
+          "this Slurm job has ",
+          nodes,
+          " nodes, but `srun` did not start this launcher, so it runs on only "
+          "one of them"),
+      str_cat(
+          "use ",
+          srun_command(nodes),
+          ", or add `--num_machines 1` to use only this node"));
+}
+
+void check_one_launcher_per_node(const Environment& environment) {
+  const std::int64_t nodes = nodes_of_step(environment);
+  const std::int64_t launchers =
+      required_number(environment, "SLURM_STEP_NUM_TASKS", 1);
+  if (launchers > nodes) {
+    throw ConfigError(
+        str_cat(
+            "`srun` started ",
+            launchers,
+            " launchers on ",
+            nodes,
+            nodes == 1 ? " node" : " nodes",
+            ", but each node needs only one, which starts all of its workers"),
+        str_cat(
+            "use ",
+            srun_command(nodes),
+            "; for launches that are independent of each other, add "
+            "`--num_machines 1`"));
+  }
 }
 
 }  // namespace
 
-std::vector<std::string> expand_node_list(const std::string& text) {
-  std::vector<std::string> nodes;
-  for (const std::string& part : split_nodes(text)) {
-    if (part.empty()) {
-      malformed(text);
-    }
-    expand_one(part, text, nodes);
-  }
-  return nodes;
-}
-
 void apply_slurm(Settings& settings, const Environment& environment) {
-  const auto job = environment.get_integer("SLURM_JOB_ID", 0, INT64_MAX);
-  const auto nodes = environment.get_integer("SLURM_JOB_NUM_NODES", 1);
-  const auto node = environment.get_integer("SLURM_NODEID");
-  const auto list = environment.get("SLURM_JOB_NODELIST");
-  const bool ignores_slurm = settings.is_from_command_line("num_machines") &&
-                             settings.integer("num_machines") == 1;
-  if (!job || !nodes || *nodes < 2 || !node || !list || ignores_slurm) {
+  if (stays_on_this_node(settings)) {
     return;
   }
-  if (environment.get_integer("SLURM_LOCALID").value_or(0) > 0) {
-    throw ConfigError(
-        "srun started this launcher more than once on this machine",
-        "use `srun --ntasks-per-node=1 accelerate launch …`");
+  if (settings.has("mpirun_hostfile")) {
+    apply_job_to_mpirun(settings, environment);
+    return;
   }
-  apply_nodes(settings, *nodes);
+  if (!SlurmStep::of(environment)) {
+    return;
+  }
+  const std::int64_t nodes = nodes_of_step(environment);
+  if (nodes == 1) {
+    return;
+  }
+  const std::int64_t node = node_index(environment, nodes);
+  const auto list = nodes_of_this_step(environment, nodes);
+  apply_nodes(settings, nodes, "SLURM_STEP_NUM_NODES");
   const auto put = [&](const char* name, Json value, const char* variable) {
     settings.set(name, std::move(value), found(variable));
   };
   // Every node reads the same file, so the rank in it is meaningless.
   if (!settings.is_from_command_line("machine_rank")) {
-    put("machine_rank", *node, "SLURM_NODEID");
+    put("machine_rank", node, "SLURM_NODEID");
   }
   if (!settings.is_set_by_user("main_process_ip")) {
-    put("main_process_ip", expand_node_list(*list)[0], "SLURM_JOB_NODELIST");
+    put("main_process_ip", list[0], "SLURM_STEP_NODELIST");
   }
-  if (!settings.is_set_by_user("main_process_port")) {
-    put("main_process_port", port_of_job(*job), "SLURM_JOB_ID");
+}
+
+void check_slurm_launch(
+    const Settings& settings, const Environment& environment) {
+  if (stays_on_this_node(settings) || settings.has("mpirun_hostfile")) {
+    return;
   }
+  if (!SlurmStep::of(environment)) {
+    check_started_by_srun(settings, environment);
+  } else {
+    check_one_launcher_per_node(environment);
+  }
+}
+
+std::optional<SlurmStep> step_of_machines(
+    const Settings& settings, const Environment& environment) {
+  const auto step = SlurmStep::of(environment);
+  const auto nodes =
+      environment.get_integer("SLURM_STEP_NUM_NODES", 1).value_or(1);
+  return nodes > 1 && nodes == settings.integer("num_machines") ? step
+                                                                : std::nullopt;
 }
 
 }  // namespace accelerate

@@ -278,8 +278,20 @@ class Workers {
     if (auto failure = control_.events().take_failure()) {
       if (!remote_failure_ && !first_failure_) {
         remote_failure_ = std::move(failure);
+        announce_disconnected_machine();
         begin_stop(str_cat("rank ", remote_failure_->rank, " failed"));
       }
+    }
+  }
+
+  // At once: `srun` drops all output soon after a process of the step was
+  // killed, and with it the report.
+  void announce_disconnected_machine() {
+    if (!remote_failure_->disconnected_machine.empty()) {
+      output_.announce(str_cat(
+          "warning: machine ",
+          printable(remote_failure_->disconnected_machine),
+          " disconnected; stopping the workers on this machine"));
     }
   }
 

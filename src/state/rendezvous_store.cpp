@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "state/rendezvous_store.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -23,6 +26,8 @@
 #include "base/socket.h"
 #include "base/store_client.h"
 #include "base/str_cat.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
 #include "comm/bounded_call.h"
 #include "comm/launcher_link.h"
 #include "comm/launcher_store.h"
@@ -92,6 +97,11 @@ StorePtr connect_to_store(
   return *store;
 }
 
+std::string first_line(const char* text) {
+  const std::string_view all(text);
+  return std::string(all.substr(0, all.find('\n')));
+}
+
 StorePtr open_tcp(
     const Topology& topology, const TcpAddress& address, milliseconds timeout) {
   const bool one_machine = topology.num_nodes == 1;
@@ -126,8 +136,7 @@ StorePtr open_tcp(
             ":",
             address.port,
             ": ",
-            std::string_view(error.what())
-                .substr(0, std::string_view(error.what()).find('\n'))),
+            first_line(error.what())),
         "check that rank 0 is running, and that MASTER_ADDR and MASTER_PORT "
         "are the same on every rank");
   }
@@ -138,6 +147,102 @@ StorePtr open_file(const std::string& path, const Topology& topology) {
       c10::make_intrusive<c10d::FileStore>(path, topology.num_processes),
       {str_cat("cannot use ", path, " as the store"),
        "every rank must be able to read and write this file"});
+}
+
+// A TCPStore has no secret, so the processes of a Slurm step check that they
+// found the store of their own step.
+constexpr const char* kStepKey = "accelerate/slurm_step";
+constexpr const char* kServerOfStep = "the first process of the step";
+
+/// A store answered, but it belongs to another step.
+class AnotherStepError : public IoError {
+ public:
+  using IoError::IoError;
+};
+
+StorePtr serve_on_port(
+    const Topology& topology, const Endpoint& endpoint, milliseconds timeout) {
+  UniqueFd socket = listen_on(listening_endpoint(endpoint));
+  c10d::TCPStoreOptions options;
+  options.port = endpoint.port;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  options.masterListenFd = socket.release();
+  StorePtr store = connect_to_store(endpoint.address, options);
+  const std::string name = topology.slurm_step->name();
+  store->set(kStepKey, std::vector<std::uint8_t>(name.begin(), name.end()));
+  return report_errors(store, lost_store_text(kServerOfStep));
+}
+
+StorePtr join_on_port(
+    const Topology& topology, const Endpoint& endpoint, milliseconds timeout) {
+  constexpr milliseconds kConnect(2000);
+  constexpr milliseconds kAnswer(10000);
+  // A TCPStore waits for a listener; another port may already have one.
+  connect_to(endpoint, std::min(kConnect, timeout));
+  c10d::TCPStoreOptions options;
+  options.port = endpoint.port;
+  options.waitWorkers = false;
+  options.timeout = std::min(kAnswer, timeout);
+  StorePtr store = connect_to_store(endpoint.address, options);
+  const auto bytes = store->get(kStepKey);
+  const std::string name(bytes.begin(), bytes.end());
+  if (name != topology.slurm_step->name()) {
+    throw AnotherStepError(str_cat(
+        endpoint.text(), " is the store of ", printable(name).substr(0, 100)));
+  }
+  store->setTimeout(timeout);
+  return report_errors(store, lost_store_text(kServerOfStep));
+}
+
+// Opens the store of a Slurm step on several nodes. Rank 0 need not be on the
+// first node, so the first process on that node is the server. It takes the
+// first free port; the other processes try the ports in turn.
+StorePtr open_in_slurm_step(const Topology& topology, milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const bool is_server =
+      topology.node_index == 0 && topology.local_process_index == 0;
+  std::vector<std::uint16_t> ports = topology.slurm_step->ports();
+  if (topology.main_port) {
+    ports = {static_cast<std::uint16_t>(*topology.main_port)};
+  }
+  std::string problem;
+  std::string other_step;  // Says more than that a later attempt timed out.
+  do {
+    for (const std::uint16_t port : ports) {
+      const Endpoint endpoint{false, *topology.main_address, port};
+      const auto left = std::chrono::duration_cast<milliseconds>(
+          deadline - std::chrono::steady_clock::now());
+      try {
+        return is_server
+                   ? serve_on_port(topology, endpoint, timeout)
+                   : join_on_port(
+                         topology, endpoint, std::max(left, milliseconds(1)));
+      } catch (const AnotherStepError& error) {
+        other_step = error.what();
+      } catch (const std::exception& error) {
+        problem = first_line(error.what());
+      }
+    }
+    std::this_thread::sleep_for(milliseconds(50));
+  } while (!is_server && std::chrono::steady_clock::now() < deadline);
+  throw DistributedError(
+      str_cat(
+          "rank ",
+          topology.process_index,
+          is_server ? " cannot open" : " cannot reach",
+          " the store of ",
+          topology.slurm_step->name(),
+          " at ",
+          *topology.main_address,
+          ": ",
+          other_step.empty() ? problem : other_step),
+      is_server
+          ? "set MASTER_ADDR and MASTER_PORT to an address and a free port "
+            "of the machine that runs rank 0"
+          : "check that the first process on that node is running and that "
+            "the node's name resolves to the same address everywhere");
 }
 
 // Field 22 of /proc/<pid>/stat; the name in field 2 may contain spaces.
@@ -202,6 +307,9 @@ StorePtr connect_to_launcher_store(
 StorePtr open_from_environment(const Topology& topology, milliseconds timeout) {
   if (topology.launcher_store) {
     return connect_to_launcher_store(topology, timeout);
+  }
+  if (topology.slurm_step) {
+    return open_in_slurm_step(topology, timeout);
   }
   if (topology.num_nodes > 1 && !topology.main_address) {
     throw ConfigError(

@@ -6,6 +6,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "config/slurm_step.h"
 
 namespace accelerate {
 namespace {
@@ -254,8 +255,15 @@ class Reader {
     if (on_one_node()) {
       return topology.num_processes;
     }
+    if (!environment_.has(names_.node)) {
+      throw_half_set(
+          environment_,
+          names_.nodes,
+          names_.node,
+          "start the program with `srun`, which sets both variables");
+    }
     const auto tasks = environment_.get(kTasksPerNode);
-    const int node = number(names_.node, 0).value_or(0);
+    const int node = *number(names_.node, 0);
     check_below(names_.node, node, *number(names_.nodes, 1), names_.nodes);
     return tasks ? std::optional<int>(tasks_of_node(*tasks, node))
                  : std::nullopt;
@@ -445,6 +453,10 @@ class Reader {
 
 bool is_set(const Environment& environment, const VariableNames& names) {
   if (names.launcher == Launcher::slurm) {
+    // In a worker of `accelerate launch`, they describe the launcher.
+    if (environment.has("ACCELERATE_LAUNCH_ID")) {
+      return false;
+    }
     // A batch script also has SLURM_PROCID, but is a single process. Only
     // `srun` creates a step with several tasks.
     return environment.has("SLURM_STEP_ID") && environment.has(names.rank) &&
@@ -454,6 +466,20 @@ bool is_set(const Environment& environment, const VariableNames& names) {
   // WORLD_SIZE=1 alone is common and harmless.
   return environment.has(names.rank) ||
          environment.get_integer(names.size, 1).value_or(1) > 1;
+}
+
+// `srun --mpi=pmi2` sets the variables of MPICH, too, but only Slurm's own tell
+// on which node a process is. An `mpiexec` in a step has ranks of its own.
+bool repeats_slurm(const Environment& environment, const VariableNames& names) {
+  const VariableNames& slurm = kVariableNames.back();
+  const auto is_same = [&](const char* name, const char* slurm_name) {
+    const auto value = environment.get(name);
+    return value && value == environment.get(slurm_name);
+  };
+  const bool is_mpi =
+      names.launcher != Launcher::torchrun && names.launcher != Launcher::slurm;
+  return is_mpi && is_set(environment, slurm) &&
+         is_same(names.rank, slurm.rank) && is_same(names.size, slurm.size);
 }
 
 // Called when no variable indicates several processes.
@@ -504,14 +530,12 @@ void read_rendezvous_address(
   topology.restart_count = static_cast<int>(
       environment.get_integer("TORCHELASTIC_RESTART_COUNT").value_or(0));
   topology.scratch_folder = environment.get("TMPDIR").value_or("/tmp");
+  const auto step = SlurmStep::of(environment);
   const auto nodes = environment.get("SLURM_STEP_NODELIST");
-  if (topology.launcher == Launcher::slurm && topology.num_nodes > 1 && nodes &&
-      !topology.main_address) {
-    // Jobs that share a node need different ports; job ids are consecutive.
-    const auto job = environment.get_integer("SLURM_JOB_ID").value_or(0);
-    topology.main_address = first_node(*nodes);
-    topology.main_port =
-        topology.main_port.value_or(static_cast<int>(29500 + job % 1000));
+  if (topology.launcher == Launcher::slurm && topology.num_nodes > 1 && step &&
+      nodes && !topology.main_address) {
+    topology.main_address = expand_node_list("SLURM_STEP_NODELIST", *nodes)[0];
+    topology.slurm_step = step;
   }
 }
 
@@ -537,7 +561,7 @@ const char* name_of(Launcher launcher) {
 
 Topology detect_topology(const Environment& environment) {
   for (const VariableNames& names : kVariableNames) {
-    if (is_set(environment, names)) {
+    if (is_set(environment, names) && !repeats_slurm(environment, names)) {
       Topology topology = Reader(environment, names).read();
       read_rendezvous_address(environment, topology);
       return topology;
@@ -551,16 +575,6 @@ Topology detect_topology(const Environment& environment) {
     }
   }
   return {};
-}
-
-std::string first_node(const std::string& node_list) {
-  const auto end = node_list.find_first_of("[,");
-  std::string node = node_list.substr(0, end);
-  if (end != std::string::npos && node_list[end] == '[') {
-    const auto stop = node_list.find_first_of("-,]", end + 1);
-    node += node_list.substr(end + 1, stop - end - 1);
-  }
-  return node;
 }
 
 }  // namespace accelerate

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "config/environment.h"
+#include "config/slurm_step.h"
 
 namespace accelerate {
 
@@ -28,6 +29,10 @@ struct Topology {
   /// The rendezvous address and port, if the environment specifies them.
   std::optional<std::string> main_address;
   std::optional<int> main_port;
+  /// The step, if `srun` started processes on several nodes and no address is
+  /// set: the first process on the first node then listens on one of the step's
+  /// ports.
+  std::optional<SlurmStep> slurm_step;
   /// Whether the launcher itself serves the store, so that all processes are
   /// clients.
   bool launcher_serves_store = false;
@@ -44,15 +49,12 @@ struct Topology {
 };
 
 /// Looks for the variables of torchrun, Open MPI, MPICH, MVAPICH and Slurm, in
-/// this order, and reads the variables of the first launcher found. If no
-/// launcher is found, the run has one process.
+/// this order, and reads the variables of the first launcher found. MPI
+/// variables with the same rank and size as Slurm's are skipped: `srun --mpi`
+/// sets them. If no launcher is found, the run has one process.
 ///
 /// Throws a `ConfigError` that names the variable and its value when the
 /// variables are incomplete or contradict each other.
 Topology detect_topology(const Environment& environment);
-
-/// Returns the first node of a Slurm node list: `node[07-09,12],login` →
-/// `node07`.
-std::string first_node(const std::string& node_list);
 
 }  // namespace accelerate

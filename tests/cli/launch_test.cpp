@@ -14,6 +14,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The child of a launcher that outlives it.
+std::optional<pid_t> guardian_of(pid_t launcher) {
+  const std::string number = std::to_string(launcher);
+  std::ifstream children("/proc/" + number + "/task/" + number + "/children");
+  for (pid_t child = 0; children >> child;) {
+    std::ifstream file("/proc/" + std::to_string(child) + "/comm");
+    std::string name;
+    if (std::getline(file, name) && name == "accelerate-grd") {
+      return child;
+    }
+  }
+  return std::nullopt;
+}
+
 class Launch : public CliTest {
  protected:
   std::string marks() const { return home_ + "/mark"; }
@@ -215,6 +229,32 @@ TEST_F(Launch, StopsProcessesThatWorkersForked) {
   EXPECT_LT(result.seconds, 5);
   for (const char* rank : {"0", "1"}) {
     EXPECT_TRUE(wait_until([&] { return !is_alive(marked_pid(rank)); }));
+  }
+}
+
+// Slurm's `scancel --signal USR1` signals every process of a step.
+TEST_F(Launch, KeepsItsGuardianOnOtherSignals) {
+  auto options = shell(
+      "exec accelerate launch --cpu --num_processes 2 $WORKER fork_hang " +
+      marks());
+  options.watch = [&](pid_t pid, const std::string&) {
+    const auto guardian = guardian_of(pid);
+    if (!are_marked(2) || !guardian) {
+      return false;
+    }
+    for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM, SIGALRM, SIGHUP}) {
+      ::kill(*guardian, signal);
+    }
+    ::kill(pid, SIGKILL);
+    return true;
+  };
+
+  const auto result = run_command(options);
+
+  EXPECT_EQ(result.exit_code, 137);
+  for (const char* name : {"0", "1", "child0", "child1"}) {
+    EXPECT_TRUE(wait_until([&] { return !is_alive(marked_pid(name)); }))
+        << name;
   }
 }
 

@@ -99,8 +99,10 @@ TEST_F(Machines, NeedNoOptionsUnderSlurm) {
   ASSERT_EQ(saved.exit_code, 0) << saved.err;
   const auto on_node = [](int node) {
     return "SLURM_JOB_ID=" + std::to_string(port()) +
-           " SLURM_JOB_NUM_NODES=2 SLURM_NODEID=" + std::to_string(node) +
-           " SLURM_JOB_NODELIST=127.0.0.1,localhost accelerate launch sh -c "
+           " SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS=2 "
+           "SLURM_NODEID=" +
+           std::to_string(node) +
+           " SLURM_STEP_NODELIST=127.0.0.1,localhost accelerate launch sh -c "
            "'echo $RANK/$WORLD_SIZE $GROUP_RANK'";
   };
 

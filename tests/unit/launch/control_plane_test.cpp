@@ -12,6 +12,7 @@
 #include "accelerate/error.h"
 #include "base/progress_file.h"
 #include "base/store_client.h"
+#include "base/str_cat.h"
 #include "support/temporary_directory.h"
 
 namespace accelerate {
@@ -290,6 +291,149 @@ TEST(MainMachine, StopsWaitingWhenItIsCancelled) {
     ADD_FAILURE() << "no error";
   } catch (const DistributedError& error) {
     EXPECT_STREQ(error.what(), "machine 0 was interrupted");
+  }
+}
+
+// The machines of a step on two nodes, which are both this machine.
+class Step {
+ public:
+  Step(const char* job, const char* step, const char* port = "") {
+    for (const char* node : {"0", "1"}) {
+      LaunchPlan plan;
+      plan.environment = Environment(std::map<std::string, std::string>{
+          {"ACCELERATE_JOB_SECRET", "a secret of this test"},
+          {"SLURM_JOB_ID", job},
+          {"SLURM_STEP_ID", step},
+          {"SLURM_STEP_NUM_NODES", "2"},
+          {"SLURM_STEP_NUM_TASKS", "2"},
+          {"SLURM_STEP_NODELIST", "127.0.0.[1,1]"},
+          {"SLURM_NODEID", node}});
+      plan.hardware.cores = 2;
+      plan.hardware.hostname = std::string("node-") + node;
+      plan.settings.apply_flag(*find_setting("use_cpu"), "1", "--cpu");
+      plan.settings.apply_flag(
+          *find_setting("rdzv_timeout"), "20", "--rdzv_timeout");
+      if (port[0] != '\0') {
+        plan.settings.apply_flag(
+            *find_setting("main_process_port"), port, "--main_process_port");
+      }
+      complete_settings(plan.settings, plan.hardware, plan.environment);
+      plan.argv = {"./train"};
+      plan.launch_id = str_cat("launch-", job, "-", step, "-", node);
+      plan.files.folder = fresh_folder();
+      plans_.push_back(std::move(plan));
+    }
+  }
+
+  std::unique_ptr<ControlPlane> open(std::size_t node) {
+    return open_control_plane(
+        plans_[node], {[](const std::string&) {}, [](const std::string&) {}});
+  }
+  /// The ports of the step, in order.
+  std::vector<std::uint16_t> ports() const {
+    return main_address(plans_[0].settings, plans_[0].environment).ports;
+  }
+
+ private:
+  std::deque<LaunchPlan> plans_;
+};
+
+// Starts the first generation on both machines.
+std::vector<Generation> start_both(ControlPlane& main, ControlPlane& joining) {
+  auto first =
+      std::async(std::launch::async, [&] { return main.start_generation(0); });
+  Generation second = joining.start_generation(0);
+  return {first.get(), second};
+}
+
+TEST(SlurmStepMachines, UseTheNextPortIfTheFirstOneIsTaken) {
+  Step step("4711", "0");
+  const UniqueFd other_program =
+      listen_on({false, "127.0.0.1", step.ports()[0]});
+  const auto main = step.open(0);
+  const auto joining = step.open(1);
+
+  const auto generations = start_both(*main, *joining);
+
+  EXPECT_EQ(generations[1].run_id, "launch-4711-0-0");
+  EXPECT_EQ(generations[1].store, str_cat("tcp:127.0.0.1:", step.ports()[1]));
+  EXPECT_EQ(generations[0].main_port, generations[1].main_port);
+}
+
+// Two steps at once, on the same ports.
+TEST(SlurmStepMachines, JoinOnlyTheirOwnStep) {
+  Step step("4711", "1");
+  StoreServerOptions options;
+  options.secret = "a secret of this test";
+  options.endpoints = {{false, "127.0.0.1", step.ports()[0]}};
+  // Machine 0 of another step listens on the first port of this one.
+  LaunchPlan strange;
+  strange.settings.apply_flag(*find_setting("num_machines"), "2", "");
+  strange.settings.apply_flag(*find_setting("num_processes"), "2", "");
+  strange.settings.apply_flag(*find_setting("rdzv_timeout"), "20", "");
+  const auto stranger = create_main_machine(
+      strange,
+      {0, "stranger", "", "step 2 of Slurm job 4711", Json::object()},
+      {options, options.endpoints[0], 0},
+      [](const std::string&) {});
+  auto waiting = std::async(
+      std::launch::async, [&] { return stranger->start_generation(0); });
+  const auto main = step.open(0);
+  const auto joining = step.open(1);
+
+  const auto generations = start_both(*main, *joining);
+
+  EXPECT_EQ(generations[1].run_id, "launch-4711-1-0");
+  stranger->cancel();
+  EXPECT_THROW((void)waiting.get(), DistributedError);
+}
+
+TEST(SlurmStepMachines, AreRefusedInWordsByAnotherStepOnTheUsersPort) {
+  const std::string port = std::to_string(reserve_port("127.0.0.1").port);
+  Step step("4711", "3", port.c_str());
+  Step other("4711", "4", port.c_str());
+  const auto main = step.open(0);
+  auto waiting =
+      std::async(std::launch::async, [&] { return main->start_generation(0); });
+  const auto stranger = other.open(1);
+
+  try {
+    (void)stranger->start_generation(0);
+    ADD_FAILURE() << "a machine of another step has joined";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "this is machine 0 of step 3 of Slurm job 4711, but node-1 belongs to "
+        "step 4 of Slurm job 4711");
+    EXPECT_EQ(error.hint(), "use another `--main_process_port` for each step");
+  }
+  main->cancel();
+  EXPECT_THROW((void)waiting.get(), DistributedError);
+}
+
+TEST(SlurmStepMachines, RefuseANameThatDoesNotResolve) {
+  LaunchPlan plan;
+  plan.environment = Environment(std::map<std::string, std::string>{
+      {"SLURM_JOB_ID", "1"},
+      {"SLURM_STEP_ID", "0"},
+      {"SLURM_STEP_NUM_NODES", "2"},
+      {"SLURM_STEP_NUM_TASKS", "2"},
+      {"SLURM_STEP_NODELIST", "no-such-node.invalid,b"},
+      {"SLURM_NODEID", "1"}});
+  plan.settings.apply_flag(*find_setting("use_cpu"), "1", "--cpu");
+  plan.argv = {"./train"};
+  complete_settings(plan.settings, plan.hardware, plan.environment);
+
+  try {
+    (void)open_control_plane(
+        plan, {[](const std::string&) {}, [](const std::string&) {}});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_TRUE(
+        std::string(error.what())
+            .starts_with("this machine cannot resolve `no-such-node.invalid`, "
+                         "the name of machine 0: "))
+        << error.what();
   }
 }
 

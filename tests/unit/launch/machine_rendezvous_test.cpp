@@ -10,7 +10,7 @@ namespace {
 
 MachineInfo machine(
     std::int64_t rank, const std::string& hostname, Json agreement) {
-  return {rank, hostname, hostname + ":1", std::move(agreement)};
+  return {rank, hostname, hostname + ":1", "", std::move(agreement)};
 }
 
 TEST(MachineRendezvous, ListsMissingMachines) {
@@ -28,6 +28,26 @@ TEST(MachineRendezvous, ListsMissingMachines) {
       "  1        -          -            missing\n"
       "  2        long-name  long-name:1  joined\n"
       "  -        -          10.0.0.9:5   refused: wrong secret");
+}
+
+TEST(MachineRendezvous, NamesTheStepOfAStranger) {
+  const std::string ours = "step 0 of Slurm job 7";
+  MachineInfo info = machine(1, "b", Json::object());
+  info.job = "step 1 of Slurm job 7";
+
+  EXPECT_EQ(
+      MachineRendezvous(2, ours).stranger_text(info),
+      "this is machine 0 of step 0 of Slurm job 7, but b belongs to step 1 of "
+      "Slurm job 7");
+  EXPECT_EQ(
+      MachineRendezvous(2).stranger_text(info),
+      "this is machine 0 of a job without Slurm, but b belongs to step 1 of "
+      "Slurm job 7");
+  info.job = ours;
+  EXPECT_EQ(
+      MachineRendezvous(2, ours).stranger_text(
+          MachineInfo::from_json(info.to_json())),
+      "");
 }
 
 TEST(MachineRendezvous, ListsARefusedAddressOncePerReason) {

@@ -247,43 +247,26 @@ TEST(WorkerVariables, DisableBrokenNcclPeerAccess) {
       (Variables{{"NCCL_IB_DISABLE", "1"}}));
 }
 
-TEST(Slurm, ExpandsNodeLists) {
-  using Nodes = std::vector<std::string>;
+using Variables = std::map<std::string, std::string>;
 
-  EXPECT_EQ(expand_node_list("a"), (Nodes{"a"}));
-  EXPECT_EQ(
-      expand_node_list("node[01-03,7],login"),
-      (Nodes{"node01", "node02", "node03", "node7", "login"}));
-  EXPECT_EQ(
-      expand_node_list("r[1-2]n[8-9].x"),
-      (Nodes{"r1n8.x", "r1n9.x", "r2n8.x", "r2n9.x"}));
-  for (const char* bad :
-       {"",
-        "a,",
-        "a[",
-        "a]",
-        "a[1",
-        "a[2-1]",
-        "a[x]",
-        "a[1-99999999]",
-        "a[[1]]"}) {
-    EXPECT_THROW(expand_node_list(bad), ConfigError) << bad;
-  }
-}
-
-std::map<std::string, std::string> two_nodes() {
+// What `srun --nodes 2 --ntasks-per-node 1` sets on the second node.
+Variables two_nodes() {
   return {
       {"SLURM_JOB_ID", "123456"},
-      {"SLURM_JOB_NUM_NODES", "2"},
-      {"SLURM_NODEID", "1"},
-      {"SLURM_JOB_NODELIST", "gpu[07-08]"}};
+      {"SLURM_JOB_NUM_NODES", "4"},
+      {"SLURM_JOB_NODELIST", "gpu[06-09]"},
+      {"SLURM_STEP_ID", "1"},
+      {"SLURM_STEP_NUM_NODES", "2"},
+      {"SLURM_STEP_NUM_TASKS", "2"},
+      {"SLURM_STEP_NODELIST", "gpu[07-08]-ib"},
+      {"SLURM_NODEID", "1"}};
 }
 
 void expect_second_of_two_nodes(const Settings& settings) {
   EXPECT_EQ(settings.integer("num_machines"), 2);
   EXPECT_EQ(settings.integer("machine_rank"), 1);
-  EXPECT_EQ(settings.text("main_process_ip"), "gpu07");
-  EXPECT_EQ(settings.integer("main_process_port"), 23456);
+  EXPECT_EQ(settings.text("main_process_ip"), "gpu07-ib");
+  EXPECT_FALSE(settings.has("main_process_port"));
 }
 
 TEST(Slurm, SetsTheMachines) {
@@ -340,8 +323,8 @@ TEST(Slurm, RejectsAnotherNumberOfMachines) {
       error_of([] {
         complete({{"num_machines", "3"}}, make_hardware(1, 8), two_nodes());
       }),
-      "`num_machines` is 3 (num_machines), but the Slurm job has 2 nodes "
-      "(SLURM_JOB_NUM_NODES)");
+      "`num_machines` is 3 (num_machines), but Slurm provides 2 nodes "
+      "(SLURM_STEP_NUM_NODES)");
 }
 
 TEST(Slurm, IsIgnoredWithOneMachineOnTheCommandLine) {
@@ -350,6 +333,144 @@ TEST(Slurm, IsIgnoredWithOneMachineOnTheCommandLine) {
 
   EXPECT_EQ(settings.integer("num_machines"), 1);
   EXPECT_EQ(settings.integer("machine_rank"), 0);
+}
+
+// `srun --exact --nodes 1 …` in a job with more nodes.
+TEST(Slurm, AStepOnOneNodeIsOneMachine) {
+  Variables variables = two_nodes();
+  variables["SLURM_STEP_NUM_NODES"] = "1";
+  variables["SLURM_STEP_NUM_TASKS"] = "1";
+  variables["SLURM_STEP_NODELIST"] = "gpu08";
+  variables["SLURM_NODEID"] = "0";
+
+  const Settings settings = complete({}, make_hardware(4, 8), variables);
+
+  EXPECT_EQ(settings.integer("num_machines"), 1);
+  EXPECT_EQ(settings.integer("num_processes"), 4);
+  EXPECT_FALSE(settings.has("main_process_ip"));
+}
+
+// One such step per node, numbered by the user.
+TEST(Slurm, AStepOnOneNodeKeepsTheMachinesOfTheUser) {
+  Variables variables = two_nodes();
+  variables["SLURM_STEP_NUM_NODES"] = "1";
+  const Settings settings = complete(
+      {{"num_machines", "2"},
+       {"machine_rank", "1"},
+       {"main_process_ip", "gpu07"}},
+      make_hardware(0, 8),
+      variables);
+
+  const MainAddress main = main_address(settings, Environment(variables));
+
+  EXPECT_EQ(settings.integer("machine_rank"), 1);
+  EXPECT_EQ(main.ports, std::vector<std::uint16_t>{29500});
+  EXPECT_EQ(main.job, "") << "the machines are in different steps";
+}
+
+TEST(Slurm, MachinesOfAStepMeetAtItsPorts) {
+  const Settings settings = complete({}, make_hardware(0, 8), two_nodes());
+
+  const MainAddress main = main_address(settings, Environment(two_nodes()));
+
+  EXPECT_EQ(main.address, "gpu07-ib");
+  EXPECT_EQ(main.ports, (SlurmStep{123456, 1}.ports()));
+  EXPECT_EQ(main.job, "step 1 of Slurm job 123456");
+  EXPECT_EQ(main.program_port(), 0) << "any free port";
+}
+
+TEST(Slurm, TheUsersPortIsTheOnlyOne) {
+  const Settings settings = complete(
+      {{"main_process_port", "4242"}}, make_hardware(0, 8), two_nodes());
+
+  const MainAddress main = main_address(settings, Environment(two_nodes()));
+
+  EXPECT_EQ(main.ports, std::vector<std::uint16_t>{4242});
+  EXPECT_EQ(main.program_port(), 4243);
+  EXPECT_EQ(main.text(), "gpu07-ib:4242");
+  EXPECT_EQ(main.job, "step 1 of Slurm job 123456");
+}
+
+std::string slurm_error(const char* name, const char* value) {
+  Variables variables = two_nodes();
+  variables[name] = value;
+  return error_of([&] { complete({}, make_hardware(0, 8), variables); });
+}
+
+TEST(Slurm, RefusesVariablesThatAreMissingOrContradictory) {
+  const std::string missing = "environment variable SLURM_STEP_ID is `1` but ";
+  for (const char* name :
+       {"SLURM_STEP_NUM_NODES", "SLURM_NODEID", "SLURM_STEP_NODELIST"}) {
+    EXPECT_EQ(slurm_error(name, ""), missing + name + " is not set");
+  }
+  EXPECT_EQ(
+      slurm_error("SLURM_NODEID", "2"),
+      "environment variable SLURM_NODEID is `2` but SLURM_STEP_NUM_NODES is "
+      "`2`");
+  EXPECT_EQ(
+      slurm_error("SLURM_STEP_NODELIST", "gpu[07-09]"),
+      "environment variable SLURM_STEP_NODELIST is `gpu[07-09]`, a list of 3 "
+      "nodes, but SLURM_STEP_NUM_NODES is `2`");
+}
+
+std::string launch_error(const Variables& variables) {
+  return error_of(
+      [&] { check_slurm_launch(Settings(), Environment(variables)); });
+}
+
+TEST(Slurm, EveryNodeHasOneLauncher) {
+  Variables variables = two_nodes();
+  check_slurm_launch(Settings(), Environment(variables));
+
+  variables["SLURM_STEP_NUM_TASKS"] = "4";
+  const std::string text = launch_error(variables);
+
+  // The same on the launchers that would be the only one of their node.
+  EXPECT_EQ(
+      text,
+      "`srun` started 4 launchers on 2 nodes, but each node needs only one, "
+      "which starts all of its workers");
+  Settings alone;
+  alone.apply_flag(*find_setting("num_machines"), "1", "--num_machines");
+  check_slurm_launch(alone, Environment(variables));
+}
+
+TEST(Slurm, ABatchScriptOnSeveralNodesNeedsSrun) {
+  const Variables batch = {
+      {"SLURM_JOB_ID", "7"},
+      {"SLURM_JOB_NUM_NODES", "2"},
+      {"SLURM_JOB_NODELIST", "n[1-2]"},
+      {"SLURM_NODEID", "0"}};
+
+  EXPECT_EQ(
+      launch_error(batch),
+      "this Slurm job has 2 nodes, but `srun` did not start this launcher, so "
+      "it runs on only one of them");
+  // The user starts the other machines in another way.
+  Settings numbered;
+  numbered.apply_flag(*find_setting("num_machines"), "2", "--num_machines");
+  check_slurm_launch(numbered, Environment(batch));
+  check_slurm_launch(
+      Settings(),
+      Environment(
+          Variables{{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}}));
+}
+
+// `mpirun` starts processes on all nodes from the batch script.
+TEST(Slurm, MpirunUsesTheNodesOfTheJob) {
+  const Variables batch = {
+      {"SLURM_JOB_ID", "7"},
+      {"SLURM_JOB_NUM_NODES", "2"},
+      {"SLURM_JOB_NODELIST", "n[1-2]"}};
+  Settings settings;
+  settings.apply_flag(
+      *find_setting("mpirun_hostfile"), "hosts", "--mpirun_hostfile");
+
+  check_slurm_launch(settings, Environment(batch));
+  apply_slurm(settings, Environment(batch));
+
+  EXPECT_EQ(settings.integer("num_machines"), 2);
+  EXPECT_EQ(settings.text("main_process_ip"), "n1");
 }
 
 TEST(CpuList, ReadsRanges) {

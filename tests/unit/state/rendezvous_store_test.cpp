@@ -2,6 +2,7 @@
 #include "state/rendezvous_store.h"
 
 #include <filesystem>
+#include <future>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -151,6 +152,65 @@ TEST(ListenOnLoopback, ReportsAPortInUse) {
       "cannot listen on 127.0.0.1:" + std::to_string(port) +
           ": Address already in use");
   ::close(listener);
+}
+
+// A process on one of two nodes, which are both this machine.
+Topology in_step(std::int64_t step, int node, int rank) {
+  Topology topology;
+  topology.launcher = Launcher::slurm;
+  topology.process_index = rank;
+  topology.num_processes = topology.num_nodes = 2;
+  topology.node_index = node;
+  topology.main_address = "127.0.0.1";
+  topology.slurm_step = SlurmStep{4712, step};
+  return topology;
+}
+
+// `srun --distribution arbitrary` may put rank 0 on the second node.
+TEST(SlurmStore, IsServedOnTheFirstNodeWhateverItsRank) {
+  constexpr milliseconds kTimeout(20000);
+  const Topology second = in_step(0, 1, 0);
+  auto joined = std::async(std::launch::async, [&] {
+    return open_store(second, std::nullopt, kTimeout);
+  });
+  const auto server = open_store(in_step(0, 0, 1), std::nullopt, kTimeout);
+  const auto client = joined.get();
+
+  EXPECT_NE(server, nullptr);
+  EXPECT_NE(client, nullptr);
+}
+
+TEST(SlurmStore, UsesTheNextPortAndJoinsOnlyItsOwnStep) {
+  constexpr milliseconds kTimeout(20000);
+  const auto ports = SlurmStep{4712, 1}.ports();
+  // Another step listens on the first port.
+  Topology other = in_step(9, 0, 0);
+  other.main_port = ports[0];
+  const auto stranger = open_store(other, std::nullopt, kTimeout);
+  auto joined = std::async(std::launch::async, [&] {
+    return open_store(in_step(1, 1, 1), std::nullopt, kTimeout);
+  });
+
+  const auto server = open_store(in_step(1, 0, 0), std::nullopt, kTimeout);
+
+  EXPECT_NE(joined.get(), nullptr);
+}
+
+TEST(SlurmStore, NamesTheStrangerOnTheUsersPort) {
+  constexpr milliseconds kTimeout(20000);
+  Topology other = in_step(2, 0, 0);
+  other.main_port = SlurmStep{4712, 2}.ports()[0];
+  const auto stranger = open_store(other, std::nullopt, kTimeout);
+  Topology ours = in_step(3, 1, 1);
+  ours.main_port = other.main_port;
+
+  EXPECT_EQ(
+      message_of<DistributedError>(
+          [&] { open_store(ours, std::nullopt, milliseconds(2000)); }),
+      "rank 1 cannot reach the store of step 3 of Slurm job 4712 at 127.0.0.1: "
+      "tcp:127.0.0.1:" +
+          std::to_string(*other.main_port) +
+          " is the store of step 2 of Slurm job 4712");
 }
 
 }  // namespace

@@ -129,6 +129,60 @@ INSTANTIATE_TEST_SUITE_P(
             Launcher::slurm,
             {2, 4, 0, 2, 1, 2}},
         LauncherCase{
+            "SrunWithPmi2",
+            {{"PMI_RANK", "2"},
+             {"PMI_SIZE", "4"},
+             {"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "2"},
+             {"SLURM_STEP_NUM_TASKS", "4"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_NODEID", "1"},
+             {"SLURM_STEP_NUM_NODES", "2"},
+             {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}},
+            Launcher::slurm,
+            {2, 4, 0, 2, 1, 2}},
+        LauncherCase{
+            "SrunWithPmix",
+            {{"PMIX_RANK", "2"},
+             {"PMIX_NAMESPACE", "slurm.pmix.3.0"},
+             {"OMPI_COMM_WORLD_RANK", "2"},
+             {"OMPI_COMM_WORLD_SIZE", "4"},
+             {"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "2"},
+             {"SLURM_STEP_NUM_TASKS", "4"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_NODEID", "1"},
+             {"SLURM_STEP_NUM_NODES", "2"},
+             {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}},
+            Launcher::slurm,
+            {2, 4, 0, 2, 1, 2}},
+        // MPICH starts one proxy per node with `srun`.
+        LauncherCase{
+            "MpiexecInsideASlurmJob",
+            {{"PMI_RANK", "3"},
+             {"PMI_SIZE", "4"},
+             {"MPI_LOCALRANKID", "1"},
+             {"MPI_LOCALNRANKS", "2"},
+             {"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "1"},
+             {"SLURM_STEP_NUM_TASKS", "2"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_NODEID", "1"},
+             {"SLURM_STEP_NUM_NODES", "2"},
+             {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}},
+            Launcher::mpich,
+            {3, 4, 1, 2, 1, 2}},
+        LauncherCase{
+            "OnlyWorkerOfALaunchInsideSrun",
+            {{"ACCELERATE_LAUNCH_ID", "x"},
+             {"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "1"},
+             {"SLURM_STEP_NUM_TASKS", "2"},
+             {"SLURM_LOCALID", "1"},
+             {"SLURM_STEP_NUM_NODES", "1"}},
+            Launcher::none,
+            {0, 1, 0, 1, 0, 1}},
+        LauncherCase{
             "SallocShellIsOneProcess",
             {{"SLURM_JOB_ID", "7"},
              {"SLURM_NTASKS", "8"},
@@ -199,42 +253,35 @@ TEST(DetectTopologyAddress, ReadsTheRendezvousAddress) {
   EXPECT_EQ(found.scratch_folder, "/scratch");
 }
 
+const Variables kSrun = {
+    {"SLURM_STEP_ID", "0"},
+    {"SLURM_PROCID", "1"},
+    {"SLURM_STEP_NUM_TASKS", "2"},
+    {"SLURM_LOCALID", "0"},
+    {"SLURM_NODEID", "1"},
+    {"SLURM_STEP_NUM_NODES", "2"},
+    {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+    {"SLURM_STEP_NODELIST", "gpu[07-08]"},
+    {"SLURM_JOB_ID", "12345"}};
+
 TEST(DetectTopologyAddress, SrunUsesTheFirstNode) {
-  const Topology found = detect(
-      {{"SLURM_STEP_ID", "0"},
-       {"SLURM_PROCID", "1"},
-       {"SLURM_STEP_NUM_TASKS", "2"},
-       {"SLURM_LOCALID", "0"},
-       {"SLURM_NODEID", "1"},
-       {"SLURM_STEP_NUM_NODES", "2"},
-       {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
-       {"SLURM_STEP_NODELIST", "gpu[07-08]"},
-       {"SLURM_JOB_ID", "12345"}});
+  const Topology found = detect(kSrun);
 
   EXPECT_EQ(found.main_address, "gpu07");
-  EXPECT_EQ(found.main_port, 29845);
+  EXPECT_FALSE(found.main_port);
+  ASSERT_TRUE(found.slurm_step);
+  EXPECT_EQ(found.slurm_step->name(), "step 0 of Slurm job 12345");
 }
 
-struct NodeList {
-  std::string text;
-  std::string first;
-};
+TEST(DetectTopologyAddress, SrunKeepsTheUsersAddress) {
+  Variables variables = kSrun;
+  variables["MASTER_ADDR"] = "node-a";
 
-class FirstNode : public testing::TestWithParam<NodeList> {};
+  const Topology found = detect(variables);
 
-TEST_P(FirstNode, OfASlurmNodeList) {
-  EXPECT_EQ(first_node(GetParam().text), GetParam().first);
+  EXPECT_EQ(found.main_address, "node-a");
+  EXPECT_FALSE(found.slurm_step);
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    Topology,
-    FirstNode,
-    testing::Values(
-        NodeList{"alone", "alone"},
-        NodeList{"a,b", "a"},
-        NodeList{"node[07-09,12],login", "node07"},
-        NodeList{"node[3]", "node3"},
-        NodeList{"node[1,5]", "node1"}));
 
 struct Contradiction {
   std::string name;
@@ -430,6 +477,17 @@ INSTANTIATE_TEST_SUITE_P(
             "SLURM_STEP_TASKS_PER_NODE is not set",
             "set both variables, or neither when all processes are on one "
             "machine"},
+        Contradiction{
+            "SlurmNodesWithoutAnIndex",
+            {{"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "1"},
+             {"SLURM_STEP_NUM_TASKS", "2"},
+             {"SLURM_LOCALID", "0"},
+             {"SLURM_STEP_NUM_NODES", "2"},
+             {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}},
+            "environment variable SLURM_STEP_NUM_NODES is `2` but "
+            "SLURM_NODEID is not set",
+            "start the program with `srun`, which sets both variables"},
         Contradiction{
             "SlurmNodeOutsideTheList",
             {{"SLURM_STEP_ID", "0"},

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Slurm's variables say about the step that started this process.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/environment.h"
+
+namespace accelerate {
+
+/// A step of a Slurm job: what one `srun` started.
+struct SlurmStep {
+  std::int64_t job = 0;
+  std::int64_t step = 0;
+
+  /// The step of this process. None in a batch script and in the shell of
+  /// `salloc`: these belong to a job, but `srun` did not start them.
+  static std::optional<SlurmStep> of(const Environment& environment);
+
+  /// "step 0 of Slurm job 12".
+  std::string name() const;
+
+  /// The ports on which the step's main process may listen, in order of
+  /// preference. The ports of other steps and jobs begin at other numbers, but
+  /// may overlap, so whoever connects must check that it found its own step.
+  std::vector<std::uint16_t> ports() const;
+};
+
+/// Expands the list of nodes in the variable `variable`: "node[01-03,7],login"
+/// becomes "node01", "node02", "node03", "node7", "login". Throws `ConfigError`
+/// if the list is malformed or has more than 65536 nodes.
+std::vector<std::string> expand_node_list(
+    const char* variable, const std::string& list);
+
+}  // namespace accelerate

@@ -9,6 +9,7 @@
 // is this program plus one feature, in marked blocks.
 #include <cmath>
 #include <cstdint>
+#include <iostream>
 #include <vector>
 
 #include <accelerate/accelerate.h>
@@ -116,7 +117,11 @@ double train(
 }  // namespace
 
 // region: main
-int main() {
+int main(int argc, char**) {
+  if (argc > 1) {
+    std::cerr << "this example has no options\n";
+    return 2;
+  }
   accelerate::Accelerator accelerator;  // added
   TrainingOptions options;
   const Split split = split_spiral(0);

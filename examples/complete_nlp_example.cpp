@@ -279,11 +279,15 @@ void train(const TrainingOptions& options) {
   if (!options.resume_from_checkpoint.empty()) {
     const auto report =
         options.resume_from_checkpoint == "latest"
-            ? accelerator.load_state()
+            ? accelerator.load_state({.required = false})
             : accelerator.load_state(options.resume_from_checkpoint);
     first_epoch = report.epoch;
-    accelerator.print(
-        "resumed at step ", report.step, " in epoch ", report.epoch);
+    if (report.path.empty()) {
+      accelerator.print("no checkpoint yet: starting from the beginning");
+    } else {
+      accelerator.print(
+          "resumed at step ", report.step, " in epoch ", report.epoch);
+    }
   }
   // Saves in the middle of an epoch, and on SIGTERM or SIGUSR1.
   std::function<bool()> save = [] { return false; };

@@ -9,6 +9,7 @@
 // The base program is ../base.cpp.
 #include <cmath>
 #include <cstdint>
+#include <iostream>
 #include <vector>
 
 #include <accelerate/accelerate.h>
@@ -122,7 +123,11 @@ double train(
 
 }  // namespace
 
-int main() {
+int main(int argc, char**) {
+  if (argc > 1) {
+    std::cerr << "this example has no options\n";
+    return 2;
+  }
   accelerate::Accelerator accelerator;  // added
   TrainingOptions options;
   const Split split = split_spiral(0);

@@ -47,10 +47,15 @@ struct LoadStateOptions {
   /// skipped and listed in the report. Weights whose data type differs between
   /// the checkpoint and this run are converted and listed.
   bool strict = true;
+  /// False: if nothing has been saved yet, `load_state` without a folder
+  /// changes nothing and returns a report without a path. A job that a batch
+  /// system restarts needs this: its first start has nothing to load.
+  bool required = true;
 };
 
 /// The result of `load_state`.
 struct LoadStateReport {
+  /// Empty if nothing was loaded; see `LoadStateOptions::required`.
   std::filesystem::path path;
   std::int64_t step = 0;
   std::int64_t epoch = 0;

@@ -25,10 +25,11 @@ namespace fs = std::filesystem;
 
 // The checkpoints that `load_state()` may load, newest first, as rank 0 sees
 // them; each rank looks for them in its own folder.
-std::vector<fs::path> candidates(const fs::path& folder, const Group& group) {
+std::vector<fs::path> candidates(
+    const fs::path& folder, const Group& group, bool required) {
   const RankOutcomes listed = try_collectively(group, [&] {
     Json names = Json::array();
-    if (group.rank() == 0) {
+    if (group.rank() == 0 && (required || fs::exists(folder))) {
       for (const CheckpointEntry& entry : list_checkpoints(folder)) {
         names.push_back(entry.path.filename().string());
       }
@@ -191,7 +192,7 @@ LoadStateReport CheckpointSession::load_newest(
   const fs::path folder = folders_.checkpoints();
   const bool share = !folders_.configuration().save_on_each_node;
   std::vector<std::string> passed_over;
-  for (const fs::path& path : candidates(folder, group)) {
+  for (const fs::path& path : candidates(folder, group, options.required)) {
     std::optional<LoadedCheckpoint> loaded;
     try {
       loaded = load_checkpoint(path, group, share);
@@ -216,14 +217,17 @@ LoadStateReport CheckpointSession::load_newest(
     report.passed_over = std::move(passed_over);
     return report;
   }
+  if (!options.required && passed_over.empty()) {
+    return {};
+  }
   throw IoError(
       str_cat(
           "no complete checkpoint in ",
           folder.string(),
           passed_over.empty() ? "" : "; skipped:\n  ",
           passed_over.empty() ? "" : passed_over.front()),
-      "to start from scratch, do not call load_state; otherwise pass it a "
-      "checkpoint folder");
+      "to start from scratch, pass `required = false` or do not call "
+      "load_state; otherwise pass it a checkpoint folder");
 }
 
 LoadStateReport CheckpointSession::restore_from(

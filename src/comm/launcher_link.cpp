@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include <unistd.h>
+
 #include <cxxabi.h>
 
 #include "accelerate/error.h"
@@ -104,9 +106,37 @@ void write_error_file(const std::string& path, const std::string& text) {
   write_file(path, Json::object({{"message", message}}).dump());
 }
 
+// A wrong configuration is no bug: prints it like the command line does and
+// exits without a core file. Other errors only get their hint printed here; the
+// next handler prints the message.
+void print_uncaught_error() {
+  try {
+    if (const auto current = std::current_exception()) {
+      std::rethrow_exception(current);
+    }
+  } catch (const Error& error) {
+    const bool is_config = dynamic_cast<const ConfigError*>(&error) != nullptr;
+    std::string text =
+        is_config ? str_cat("error: ", error.what(), "\n\n") : std::string();
+    text += error.hint().empty() ? "" : str_cat("hint: ", error.hint(), "\n");
+    (void)!::write(STDERR_FILENO, text.data(), text.size());
+    if (is_config) {
+      ::_exit(error.exit_code());
+    }
+  } catch (...) {
+    // The next handler prints the exception.
+  }
+}
+
 [[noreturn]] void report_and_terminate() {
   try {
-    write_error_file(worker().error_file, describe_current_exception());
+    if (!worker().error_file.empty()) {
+      write_error_file(worker().error_file, describe_current_exception());
+    }
+    // A handler of the user's takes precedence.
+    if (worker().next == __gnu_cxx::__verbose_terminate_handler) {
+      print_uncaught_error();
+    }
   } catch (...) {
     // The next handler also prints the exception.
   }
@@ -129,6 +159,8 @@ void attach_to_launcher(const Environment& environment) noexcept {
     if (const auto path = environment.get("TORCHELASTIC_ERROR_FILE");
         path && worker().error_file.empty()) {
       worker().error_file = *path;
+    }
+    if (worker().next == nullptr) {
       worker().next = std::set_terminate(report_and_terminate);
     }
   } catch (const std::exception&) {

@@ -11,8 +11,9 @@
 namespace accelerate {
 
 /// From now on, steps and an uncaught exception are written to the files that
-/// the launcher named in the environment. Does nothing if there is no launcher,
-/// or if called again.
+/// the launcher named in the environment, and an uncaught `ConfigError` is
+/// printed with its hint and ends the process with its exit code. Does nothing
+/// if called again.
 void attach_to_launcher(const Environment& environment) noexcept;
 
 /// Reports that this process begins optimizer step `step`, counted from 1. Only

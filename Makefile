@@ -5,6 +5,7 @@ PRESET ?= gcc
 PREFIX ?= /usr/local
 TESTS ?=
 TARGETS ?=
+SLURM_TESTS ?=
 FUZZ_SECONDS ?= 60
 # For `make python` and `make wheel`.
 PYTHON ?= python3
@@ -31,7 +32,7 @@ DEMO = $(BUILD)/bin/accelerate launch --cpu --num_processes 2 $(BUILD)/bin/examp
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build demo demo-pretrained test install clean slowest format check tidy \
-	headers consumer asan tsan fuzz ci-full benchmarks parity configure configure-full \
+	headers consumer asan tsan fuzz test-slurm ci-full benchmarks parity configure configure-full \
 	python wheel test-python
 
 help: ## List these targets
@@ -100,6 +101,12 @@ wheel: python ## Pack the Python package into build/dist
 
 test-python: configure ## Test the Python package in its own virtual environment (PYTHON_TESTS=smoke)
 	@PRESET=$(PRESET) tools/test_python.sh $(BUILD) $(PYTHON_TESTS)
+
+test-slurm: configure ## Run the launcher under a real Slurm (needs root; SLURM_TESTS=<regex>)
+	@tools/setup.sh slurm
+	@$(BUILD_COMMAND) --target accelerate_cli launched_program checkpoint_program \
+		base nlp_example complete_nlp_example causal_lm train
+	@tests/slurm/run.py $(BUILD) --only '$(SLURM_TESTS)'
 
 slowest: ## Print the ten files that took longest to build
 	@tools/slowest.py $(BUILD)

@@ -7,6 +7,7 @@
 #                          clang-repl 19 if the distribution has it)
 #   tools/setup.sh fuzz    what `make fuzz` needs: the packages for `demo` plus
 #                          clang with libFuzzer and the sanitizers
+#   tools/setup.sh slurm   the same as demo plus a Slurm for `make test-slurm`
 #
 # The script keeps no state: each call checks which packages and folders exist.
 # The next call therefore finishes what an interrupted call left undone. A call
@@ -157,6 +158,10 @@ missing_packages() {
     if ! command -v clang-repl-19 >/dev/null && offers clang-tools-19; then
       libraries+=(clang-tools-19)
     fi
+  fi
+
+  if [ "$1" = slurm ]; then
+    libraries+=(slurm-wlm munge iproute2)
   fi
 
   if ! has_compiler; then
@@ -351,8 +356,8 @@ provide_cuda_libraries() {
 main() {
   local set=${1:-full}
   case $set in
-    demo | full | fuzz) ;;
-    *) fail "\`$set\` is not a set of packages" "use demo, full or fuzz" ;;
+    demo | full | fuzz | slurm) ;;
+    *) fail "\`$set\` is not a set of packages" "use demo, full, fuzz or slurm" ;;
   esac
   install_packages "$set"
   if ! lacks_cuda && has_cmake && { [ -n "${TORCH_DIR:-}" ] || has_libtorch "$deps/python"; }; then

@@ -270,7 +270,7 @@ class Setup(TreeTest):
 
         self.assertEqual(result.returncode, 1)
         self.assertIn(
-            "error: `half` is not a set of packages\nhint: use demo, full or fuzz",
+            "error: `half` is not a set of packages\nhint: use demo, full, fuzz or slurm",
             result.stderr)
 
 

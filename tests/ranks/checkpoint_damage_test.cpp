@@ -198,5 +198,27 @@ TEST(Damage, TheNewestUndamagedCheckpointIsLoadedAndTheOthersReported) {
   EXPECT_EQ(next.accelerator.save_state(), checkpoints / "checkpoint_3");
 }
 
+// A batch system starts a job the same way each time.
+TEST(NothingSaved, IsAnErrorUnlessItIsNotRequired) {
+  const TemporaryDirectory folder;
+  SingleProcessRun run(folder.path());
+
+  EXPECT_THROW((void)run.accelerator.load_state(), IoError);
+  const LoadStateReport report =
+      run.accelerator.load_state({.required = false});
+  EXPECT_TRUE(report.path.empty());
+  EXPECT_EQ(report.step, 0);
+
+  run.step();
+  const fs::path saved = run.accelerator.save_state();
+  SingleProcessRun next(folder.path());
+  EXPECT_EQ(next.accelerator.load_state({.required = false}).path, saved);
+  // Training must not begin again without a word.
+  flip_bit(saved / "model.safetensors", 3000);
+  SingleProcessRun damaged(folder.path());
+  EXPECT_THROW(
+      (void)damaged.accelerator.load_state({.required = false}), IoError);
+}
+
 }  // namespace
 }  // namespace accelerate

@@ -105,7 +105,7 @@ test-python: configure ## Test the Python package in its own virtual environment
 test-slurm: configure ## Run the launcher under a real Slurm (needs root; SLURM_TESTS=<regex>)
 	@tools/setup.sh slurm
 	@$(BUILD_COMMAND) --target accelerate_cli launched_program checkpoint_program \
-		base nlp_example complete_nlp_example causal_lm train
+		base nlp_example complete_nlp_example causal_lm
 	@tests/slurm/run.py $(BUILD) --only '$(SLURM_TESTS)'
 
 slowest: ## Print the ten files that took longest to build

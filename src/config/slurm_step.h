@@ -25,7 +25,8 @@ struct SlurmStep {
 
   /// The ports on which the step's main process may listen, in order of
   /// preference. The ports of other steps and jobs begin at other numbers, but
-  /// may overlap, so whoever connects must check that it found its own step.
+  /// may overlap, so a process that connects must check that it found its own
+  /// step.
   std::vector<std::uint16_t> ports() const;
 };
 

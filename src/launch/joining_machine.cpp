@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How long a wrong secret may be that of another user's machine.
+// How long a wrong secret may mean that another user's machine answered.
 constexpr std::chrono::seconds kWrongSecret{10};
 
 class JoiningMachine : public ControlPlane {

@@ -62,7 +62,7 @@ struct MainAddress {
   }
   /// The port that the program should open on machine 0: the launcher's port +
   /// 1, so that a firewall needs to open only a small range of ports. 0: any
-  /// port, because the launchers chose theirs, too.
+  /// port, because the launchers chose their port, too.
   std::uint16_t program_port() const;
   /// "n1:29500", or "n1, ports 20112, 27310, …".
   std::string text() const;

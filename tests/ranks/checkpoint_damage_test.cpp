@@ -213,7 +213,7 @@ TEST(NothingSaved, IsAnErrorUnlessItIsNotRequired) {
   const fs::path saved = run.accelerator.save_state();
   SingleProcessRun next(folder.path());
   EXPECT_EQ(next.accelerator.load_state({.required = false}).path, saved);
-  // Training must not begin again without a word.
+  // Training must not silently begin again.
   flip_bit(saved / "model.safetensors", 3000);
   SingleProcessRun damaged(folder.path());
   EXPECT_THROW(

@@ -240,7 +240,7 @@ def jobs_at_once(shell):
 
 
 @case(90)
-def a_stranger_on_the_users_port_is_refused_in_words(shell):
+def a_stranger_on_the_users_port_is_refused_with_an_error(shell):
     port = "--main_process_port 24100 --num_processes 2"
     step = "srun --exact --nodes 2 --ntasks 2 --ntasks-per-node 1"
     number = shell.submit(
@@ -317,15 +317,15 @@ def sigusr1_leaves_the_guardians(shell):
 
 @case(60)
 def arbitrary_distribution(shell):
-    (shell.folder / "hosts").write_text("n2\nn1\n")
-    shell.run("SLURM_HOSTFILE=hosts srun --nodes 2 --ntasks 2 --distribution arbitrary "
+    (shell.folder / "nodes.txt").write_text("n2\nn1\n")
+    shell.run("SLURM_HOSTFILE=nodes.txt srun --nodes 2 --ntasks 2 --distribution arbitrary "
               "$PROGRAM").check(0, "2 processes, sum of ranks 1")
 
 
 @case(60)
 def arbitrary_distribution_of_launchers(shell):
-    (shell.folder / "hosts").write_text("n2\nn1\n")
-    shell.run("SLURM_HOSTFILE=hosts srun --nodes 2 --ntasks 2 --distribution arbitrary "
+    (shell.folder / "nodes.txt").write_text("n2\nn1\n")
+    shell.run("SLURM_HOSTFILE=nodes.txt srun --nodes 2 --ntasks 2 --distribution arbitrary "
               f"{LAUNCH} --num_processes 4 $PROGRAM").check(0, FOUR)
 
 
@@ -334,8 +334,8 @@ LOSES_A_MACHINE = (f"{LAUNCH} --num_processes 4 sh -c "
 LOST = r"machine 1 \(n2, 10\.77\.0\.\d:\d+\) disconnected"
 
 
-# `srun` drops output soon after it learns that a process was killed, that of
-# `echo`, too. What the launcher prints at once usually arrives.
+# `srun` drops output soon after it learns that a process was killed, even the
+# output of `echo`. What the launcher prints at once usually arrives.
 @case(120)
 def a_lost_machine_is_named_at_once(shell):
     outputs = [shell.run(f"{PER_NODE} {LOSES_A_MACHINE}").check(137).output for _ in range(5)]
@@ -402,7 +402,7 @@ def a_direct_run_with_bad_variables(shell):
 
 @case(60)
 def examples_do_not_train_on_help(shell):
-    for program in ("base", "nlp_example", "complete_nlp_example", "causal_lm", "train"):
+    for program in ("base", "nlp_example", "complete_nlp_example", "causal_lm"):
         result = shell.run(f"timeout 20 $EXAMPLES/{program} --help")
         if result.code not in (0, 2) or re.search("epoch 0|accuracy on|it/s", result.output):
             raise Failed(f"{program}: exit code {result.code}\n{result.output}")

@@ -104,10 +104,10 @@ class Cluster:
         run("hostname", self.nodes[0])
 
     def _write_files(self):
-        hosts = ["127.0.0.1 localhost"]
+        addresses = ["127.0.0.1 localhost"]
         lines = []
         for number, node in enumerate(self.nodes):
-            hosts.append(f"{self.address(number)} {node}")
+            addresses.append(f"{self.address(number)} {node}")
             lines.append(
                 f"NodeName={node} NodeAddr={self.address(number)} Port={7000 + number} "
                 "CPUs=4 RealMemory=1000 Gres=gpu:2 State=UNKNOWN")
@@ -144,9 +144,9 @@ PartitionName=test Nodes={names} Default=YES MaxTime=INFINITE State=UP OverSubsc
         # GPUs without a device: enough for `--gpus-per-node`.
         (self.folder / "gres.conf").write_text(f"NodeName={names} Name=gpu File=/dev/tty[1-2]\n")
         (self.folder / "state").mkdir()
-        hosts_file = self.folder / "hosts"
-        hosts_file.write_text("\n".join(hosts) + "\n")
-        run("mount", "--bind", hosts_file, "/etc/hosts")
+        names_file = self.folder / "etc-names"
+        names_file.write_text("\n".join(addresses) + "\n")
+        run("mount", "--bind", names_file, "/etc/hosts")
 
     def _start(self, name, command):
         log = open(self.log(name + ".out"), "wb")
@@ -186,7 +186,7 @@ PartitionName=test Nodes={names} Default=YES MaxTime=INFINITE State=UP OverSubsc
         ours = os.readlink("/proc/self/ns/net")
         wait_until("a network namespace exists", lambda: os.readlink(
             f"/proc/{process.pid}/ns/net") != ours)
-        run("ip", "link", "add", f"{node}-main", "type", "veth", "peer", "name", node)
+        run(*f"ip link add {node}-main type veth peer name {node}".split())
         run("ip", "link", "set", f"{node}-main", "master", "cluster", "up")
         run("ip", "link", "set", node, "netns", str(process.pid))
         process.stdin.write(b"go\n")

@@ -388,7 +388,7 @@ TEST(SlurmStepMachines, JoinOnlyTheirOwnStep) {
   EXPECT_THROW((void)waiting.get(), DistributedError);
 }
 
-TEST(SlurmStepMachines, AreRefusedInWordsByAnotherStepOnTheUsersPort) {
+TEST(SlurmStepMachines, AreRefusedByAnotherStepOnTheUsersPort) {
   const std::string port = std::to_string(reserve_port("127.0.0.1").port);
   Step step("4711", "3", port.c_str());
   Step other("4711", "4", port.c_str());

@@ -130,9 +130,7 @@ def requeue_saves_and_resumes(shell):
     number = training_job(shell, "--requeue", "--open-mode append")
     shell.run(f"scontrol requeue {number}").check(0)
     shell.wait_for_output(number, r"rank \d exited at step")
-    shell.wait_until(lambda: shell.job(number).get("JobState") == "PENDING",
-                     lambda: f"not requeued: {shell.job(number)}")
-    shell.run(f"scontrol update JobId={number} StartTime=now").check(0)
+    shell.start_requeued_job(number)
     shell.wait_for_output(number, r"loaded step [1-9]")
     shell.run(f"scancel {number}").check(0)
     shell.wait_for_job(number)
@@ -433,8 +431,6 @@ def the_script_of_the_guide(shell):
     shell.wait_for_output(number, "epoch 0: accuracy")
     shell.run(f"scancel --signal USR1 {number}").check(0)
     shell.wait_for_output(number, "warning: the program was preempted and exited")
-    shell.wait_until(lambda: shell.job(number).get("Restarts") == "1",
-                     lambda: f"not requeued: {shell.job(number)}\n{shell.job_output(number)}")
-    shell.run(f"scontrol update JobId={number} StartTime=now").check(0)
+    shell.start_requeued_job(number)
     shell.wait_for_output(number, r"resumed at step [1-9]\d* in epoch")
     shell.wait_for_job(number).check(0, "epoch 1: accuracy")

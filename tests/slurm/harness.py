@@ -157,6 +157,16 @@ class Shell:
         return Result(f"job {number}", code or 128 + signal_number if signal_number else code,
                       self.job_output(number))
 
+    def start_requeued_job(self, number):
+        """Starts a requeued job, which Slurm would delay by two minutes."""
+        def is_running():
+            job = self.job(number)
+            if job.get("Restarts") == "1" and job.get("JobState") == "PENDING":
+                self.run(f"scontrol update JobId={number} StartTime=now")
+            return job.get("Restarts") == "1" and job.get("JobState") == "RUNNING"
+        self.wait_until(is_running, lambda: f"not requeued: {self.job(number)}\n"
+                                            f"{self.job_output(number)}")
+
     def stop(self):
         for running in self.running:
             running.stop()

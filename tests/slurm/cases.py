@@ -416,7 +416,7 @@ def script_of_the_guide():
     return found.group(1)
 
 
-@case(240)
+@case(180)
 def the_script_of_the_guide(shell):
     """Preempted, requeued with its checkpoint, and run to its end."""
     program = shell.folder / "train"

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 CASES = []
@@ -158,12 +159,19 @@ class Shell:
                       self.job_output(number))
 
     def start_requeued_job(self, number):
-        """Starts a requeued job, which Slurm would delay by two minutes."""
+        """Starts a requeued job, which Slurm would delay by two minutes.
+
+        A node refuses a job's new credential if it was created in the same
+        second as the old one was revoked, so this waits for a later second.
+        """
         def is_running():
             job = self.job(number)
-            if job.get("Restarts") == "1" and job.get("JobState") == "PENDING":
+            if job.get("Restarts") != "1":
+                return False
+            requeued = datetime.fromisoformat(job["SubmitTime"])
+            if job["JobState"] == "PENDING" and datetime.now() > requeued + timedelta(seconds=3):
                 self.run(f"scontrol update JobId={number} StartTime=now")
-            return job.get("Restarts") == "1" and job.get("JobState") == "RUNNING"
+            return job["JobState"] == "RUNNING"
         self.wait_until(is_running, lambda: f"not requeued: {self.job(number)}\n"
                                             f"{self.job_output(number)}")
 

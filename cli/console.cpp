@@ -84,8 +84,7 @@ std::string Console::report_text(const Report& report) const {
   if (!report.is_warning) {
     text = str_cat(label("error", "31"), printable_lines(report.title), "\n");
   } else if (!quiet_) {
-    text =
-        str_cat(label("warning", "33"), printable_lines(report.title), "\n");
+    text = str_cat(label("warning", "33"), printable_lines(report.title), "\n");
   }
   text +=
       report.body.empty() ? "" : str_cat("\n", printable_lines(report.body));

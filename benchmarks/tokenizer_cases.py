@@ -77,8 +77,8 @@ def translations(path):
 
 
 def translated_texts(size):
-    """The same amount of text in each language that programs of this machine
-    are translated to."""
+    """The same amount of text in each language into which programs on this
+    machine are translated."""
     languages = {}
     for path in sorted(Path("/usr/share/locale").glob("*/LC_MESSAGES/*.mo")):
         if not path.parts[4].startswith("en"):

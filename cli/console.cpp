@@ -50,7 +50,7 @@ void Console::print(std::string_view text) {
   if (error != 0 && error != EPIPE) {
     throw IoError(
         str_cat("cannot write to stdout: ", errno_text(error)),
-        "free space on that disk, or redirect the output to another place");
+        "free space on that disk, or redirect the output to another disk");
   }
 }
 

@@ -104,7 +104,7 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
         str_cat(
             "the workers succeeded, but part of their output was lost: ",
             result.lost_output),
-        "free space on that disk, or redirect the output to another place");
+        "free space on that disk, or redirect the output to another disk");
   }
   return result.exit_code;
 }

@@ -186,11 +186,11 @@ class ACCELERATE_API Accelerator {
       const std::vector<Tensor>& buffers);
 
   /// Makes the batch norms in `model` use the mean and variance of the batches
-  /// of all processes in training, as one process with all rows would. Without
-  /// this, each process uses the statistics of its own rows. Running statistics
-  /// are then equal on all processes. Evaluation does not change. Corresponds
-  /// to `torch.nn.SyncBatchNorm.convert_sync_batchnorm` in Python; changes
-  /// `model` in place. A copy of `model` is not converted.
+  /// of all processes in training, as one process with all rows would. Running
+  /// statistics are then equal on all processes. Without this call, each
+  /// process uses the statistics of its own rows. Evaluation does not change.
+  /// Corresponds to `torch.nn.SyncBatchNorm.convert_sync_batchnorm` in Python;
+  /// changes `model` in place. A copy of `model` is not converted.
   ///
   /// Call it on every process, before or after `prepare`. Each forward pass of
   /// a batch norm in training mode is then collective, and so is each backward

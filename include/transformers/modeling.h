@@ -114,7 +114,7 @@ class TRANSFORMERS_API PreTrainedModel {
   PreTrainedModel& operator=(const PreTrainedModel&) = delete;
   ~PreTrainedModel();
 
-  /// Return all parameters; tied parameters are returned only once. Names are
+  /// Returns all parameters; tied parameters are returned only once. Names are
   /// the same as in Hugging Face Transformers.
   std::vector<at::Tensor> parameters() const;
   std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;

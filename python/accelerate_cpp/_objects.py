@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python objects that go from rank to rank.
+"""Python objects that ranks send to each other.
 
 Unpickling runs code, and Gloo does not authenticate its connections. So an object is only unpickled after a check that
 a rank of this run sent it, for this call: it carries an HMAC over the kind of the call, the rank, the number of the call
 and the position of the object. The key is derived from the secret of the store in `accelerate launch`, which only the
-workers of a run have. Without that launcher there is no key, and whatever can pose as a rank can run code here.
+workers of a run have. Without that launcher there is no key, and any program that can pose as a rank can run code here.
 """
 
 import base64
@@ -57,7 +57,7 @@ def _tag(key: bytes, kind: str, header: bytes, payload: bytes) -> bytes:
 
 def _refuse(kind: str, position: int):
     raise errors.DistributedError(
-        f"{kind}: object {position} was not sent by a rank of this run, for this call",
+        f"{kind}: object {position} was not sent by a rank of this run for this call",
         "find out which program connects to the ports of the ranks",
     )
 
@@ -101,7 +101,7 @@ class Exchange:
                 _refuse(self._kind, index)
             positions[rank] = position + 1
             payloads.append(payload)
-        # A call that failed, failed on all ranks.
+        # If a call fails, it fails on all ranks, so the counts stay equal.
         self._calls += 1
         return [pickle.loads(payload) for payload in payloads]
 

@@ -96,7 +96,7 @@ class OptimizerAdapter:
                 )
         if problems:
             raise errors.FormatError(
-                "the saved state does not fit the optimizer:\n  " + "\n  ".join(problems),
+                "the saved state does not match the optimizer:\n  " + "\n  ".join(problems),
                 "load it into an optimizer with the same parameters",
             )
 

@@ -6,9 +6,9 @@
 
 namespace accelerate {
 
-/// An identifier that all processes of one running kernel share, also in
-/// different containers, and that changes with every start of the machine.
-/// Empty if the system does not tell it.
+/// An identifier that all processes under one running kernel share, even in
+/// different containers, and that changes whenever the machine boots. Empty if
+/// the system does not provide it.
 std::string kernel_id();
 
 }  // namespace accelerate

@@ -18,8 +18,8 @@ struct NewFile {
 };
 
 /// Creates a file whose name is `prefix` and random characters. The kernel
-/// takes the process's umask from `mode`, as for every new file; `mkstemp` and
-/// a later `chmod` would ignore the umask.
+/// removes the bits of the process's umask from `mode`, as for every new file;
+/// `mkstemp` and a later `chmod` would ignore the umask.
 ///
 /// Throws `IoError` naming `prefix`.
 NewFile create_file(const std::string& prefix, mode_t mode = 0666);
@@ -37,8 +37,8 @@ void copy_to_new_file(
 /// trusts. If this user's folder is readable by others, makes it private.
 ///
 /// Throws `IoError` if `path` is a symbolic link, belongs to another user, or
-/// was writable by others. `variable` is the environment variable that chooses
-/// another place, for the hint.
+/// was writable by others. The hint names `variable`, the environment variable
+/// that selects another folder.
 void make_private_folder(
     const std::filesystem::path& path, const std::string& variable);
 

@@ -55,7 +55,7 @@ StoreClient::StoreClient(const StoreClientOptions& options)
     if (Clock::now() >= last_try) {
       fail("closed the connection during the handshake");
     }
-    // Clients that start together must not come back together.
+    // Clients that started together must not all retry at the same time.
     const auto part = static_cast<unsigned char>(random_bytes(1)[0]);
     std::this_thread::sleep_for(pause * part / 256);
   }
@@ -85,7 +85,7 @@ bool StoreClient::connect(Milliseconds timeout) {
     options_.secret = options_.find_secret();
   }
   if (options_.secret.empty()) {
-    // A server that has no secret either must not be trusted.
+    // A server that has no secret, like this process, must not be trusted.
     (void)send_proof(
         *handshake, std::string(store::kProofBytes, '\0'), timeout);
     throw_without_secret();
@@ -93,7 +93,7 @@ bool StoreClient::connect(Milliseconds timeout) {
   return prove_secret(*handshake, timeout);
 }
 
-// Reads the greeting and chooses what this side says.
+// Reads the greeting and chooses what this side sends.
 std::optional<store::Handshake> StoreClient::exchange_nonces(
     Milliseconds timeout) const {
   const auto receive = [&](std::string& bytes, std::size_t count) {
@@ -217,7 +217,7 @@ void StoreClient::check_process(std::string_view operation) const {
             ": the connection to the launcher's store belongs to process ",
             process_,
             ", from which this process was forked"),
-        "call the launcher's store only in the process that opened it");
+        "use the launcher's store only in the process that connected to it");
   }
 }
 
@@ -248,7 +248,8 @@ std::optional<StoreClient::Answer> StoreClient::receive_answer(
             operation,
             ": the answer was not sent by the launcher's store at ",
             options_.endpoint.text()),
-        "find out which program changes the connections between the machines");
+        "find out which program interferes with the connections between the "
+        "machines");
   }
   return Answer{static_cast<Reply>(fields->code), std::move(*payload)};
 }
@@ -313,8 +314,8 @@ std::string StoreClient::call(
     case Reply::stale:
       throw DistributedError(str_cat(
           operation,
-          ": the launcher has restarted the workers, but this process is from "
-          "before the restart"));
+          ": this process was started before the launcher restarted the "
+          "workers"));
     case Reply::refused:
       throw InternalError(str_cat(operation, ": ", printable(answer)));
   }

@@ -12,7 +12,7 @@
 //      `Reply::ok`, or why it refuses this client. If the proof is wrong, the
 //      server sends `kWrongProof` and closes the connection.
 //
-// A server with too many clients that have not proved anything closes some of
+// A server with too many clients that have not authenticated closes some of
 // their connections. A client whose connection closes before step 3 tries
 // again.
 //

@@ -2,8 +2,9 @@
 // The keys of one connection to the launcher's store, and its frames.
 //
 // Both ends derive the keys from the job's secret and from everything that they
-// said in the handshake, so every connection has its own keys, and neither end
-// can be led to believe in another handshake. Each direction has its own key.
+// sent in the handshake, so every connection has its own keys, and an attacker
+// who changes the handshake gives the two ends different keys. Each direction
+// has its own key.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct evp_cipher_ctx_st;
 
 namespace accelerate::store {
 
-/// What both ends of a connection said before they had keys.
+/// What both ends of a connection sent before they had keys.
 struct Handshake {
   std::string run_id;
   std::string server_nonce;
@@ -38,7 +39,7 @@ SessionKeys derive_keys(std::string_view secret, const Handshake& handshake);
 
 /// AES-256-GCM with one key and a counter. The position of a frame in the
 /// stream is its nonce and is not sent. So the other end notices if a frame was
-/// changed, invented, repeated, left out or moved.
+/// modified, forged, replayed, dropped or reordered.
 class FrameCipher {
  public:
   FrameCipher(FrameCipher&&) noexcept;
@@ -73,8 +74,9 @@ class FrameOpener : public FrameCipher {
   explicit FrameOpener(const Digest& key) : FrameCipher(key, false) {}
 
   /// Returns the payload of the next frame, or nothing if the other end did not
-  /// send this frame at this position. Then no later frame opens, either.
-  /// `header` has `kHeaderBytes`; `body` is the rest of the frame.
+  /// send this frame at this position. After that, no later frame can be
+  /// opened, either. `header` has `kHeaderBytes`; `body` is the rest of the
+  /// frame.
   std::optional<std::string> open(std::string_view header, std::string body);
 
  private:

@@ -9,8 +9,8 @@
 
 namespace accelerate {
 
-/// Lists the ranges in `part.ranges` that other ranks cannot know, for
-/// `assign_ranges`.
+/// Lists the ranges in `part.ranges` that other ranks cannot compute
+/// themselves, for `assign_ranges`.
 Json range_table(const Part& part);
 
 /// Turns the ranges of `part` into files. `tables` has the `range_table` of

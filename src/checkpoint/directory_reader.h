@@ -17,8 +17,9 @@
 
 namespace accelerate {
 
-/// Returns the files of weights and ranges, which may be large.
-/// `DirectoryReader` verifies them while it reads them.
+/// Returns the names of the files that hold weights and ranges and may
+/// therefore be large. `DirectoryReader` verifies these files while it reads
+/// them.
 std::set<std::string> large_files(const Manifest& manifest);
 
 /// Reads one checkpoint. The arguments must outlive this object.

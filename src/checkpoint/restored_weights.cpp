@@ -164,7 +164,7 @@ void RestoredWeights::add_missing_file(const std::size_t model) {
   const std::string label = numbered("model", model);
   const std::string text = str_cat(
       label,
-      ": the checkpoint counts this model, but has no file `",
+      ": the checkpoint was saved with this model, but has no file `",
       label,
       ".safetensors`");
   if (problems_.empty() || problems_.back() != text) {

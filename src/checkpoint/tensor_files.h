@@ -36,8 +36,9 @@ struct TensorFileToRead {
   std::shared_ptr<MappedFile> source;
 };
 
-/// Maps the file, so that `filler` can copy to the targets that it covers. Does
-/// nothing if the kernel cannot report read errors in mapped files.
+/// Maps the file, so that `filler` can copy from it to the targets that
+/// `filler` covers. Does nothing if the kernel cannot report read errors in
+/// mapped files.
 void fill_from_mapping(
     TensorFileToRead& file, const std::shared_ptr<PageFiller>& filler);
 

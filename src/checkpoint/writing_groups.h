@@ -7,8 +7,9 @@
 
 namespace accelerate {
 
-/// Creates process groups for a writer alone. `on_each_node`: the ranks of each
-/// node write a checkpoint of their own. Collective.
+/// Creates process groups that only one checkpoint writer uses. If
+/// `on_each_node` is true, the ranks of each node write a separate checkpoint.
+/// Collective.
 WritingGroups make_writing_groups(const PartialState& state, bool on_each_node);
 
 }  // namespace accelerate

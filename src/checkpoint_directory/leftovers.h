@@ -30,7 +30,8 @@ struct CleanupResult {
 };
 
 /// The folders in `parent` that `remove_abandoned` may remove: unfinished
-/// checkpoints, also of live writers, and checkpoints that are being removed.
+/// checkpoints, including those of live writers, and checkpoints that are being
+/// removed.
 std::vector<std::filesystem::path> temporary_folders(
     const std::filesystem::path& parent);
 

@@ -29,8 +29,8 @@ struct WriterEvidence {
 };
 
 /// Whether the writer cannot be alive. On a shared folder, locks may be
-/// invisible to other machines; a free lock of another machine counts only when
-/// nothing has been written for a day.
+/// invisible to other machines; a free lock that was created on another machine
+/// is proof only when nothing has been written for a day.
 bool is_proof_of_death(const WriterEvidence& evidence);
 
 /// The lock of a staging folder: a file that exists and is locked from before

@@ -11,7 +11,7 @@
 
 namespace accelerate {
 
-/// A request to a store failed: usually, the process with the store has ended.
+/// A request to a store failed: usually, the process with the store has exited.
 class StoreError : public DistributedError {
  public:
   using DistributedError::DistributedError;

@@ -134,7 +134,7 @@ void Wait::check(const Report& report) {
             rank_,
             " while waiting for ",
             report.ranks),
-        "restart the run: its ranks are no longer in step");
+        "restart the run: its ranks are out of sync");
   }
   const auto waited = since(start_);
   if (waited >= timeout()) {

@@ -23,7 +23,7 @@ struct Call {
   std::uint64_t sequence = 0;
   /// The timeout of this call, if it differs from the group's `WaitLimits`.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  /// Owns the memory of the operation, for a transport that cannot take back a
+  /// Owns the memory of the operation, for a transport that cannot cancel a
   /// transfer after a failure.
   std::shared_ptr<const void> memory = nullptr;
 };

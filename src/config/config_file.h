@@ -25,8 +25,8 @@ std::filesystem::path cache_folder(const Environment& environment);
 std::filesystem::path cpp_config_path(const std::filesystem::path& python_path);
 
 /// Throws `ConfigError` if a setting that was passed as a flag chooses a
-/// program and `apply_config_files` would therefore refuse it in the file that
-/// belongs to `python_path`.
+/// program and must therefore not be saved next to `python_path`:
+/// `apply_config_files` would reject it there.
 void check_can_be_saved(
     const Settings& settings,
     const std::filesystem::path& python_path,

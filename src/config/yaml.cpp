@@ -192,7 +192,9 @@ class Builder : public YAML::EventHandler {
           source_,
           line,
           str_cat(
-              "the file has more than ", kMaxBytes, " bytes with its aliases"));
+              "the file has more than ",
+              kMaxBytes,
+              " bytes after its aliases are expanded"));
     }
   }
 

@@ -65,8 +65,8 @@ ACCELERATE_API void attach_range(
 /// to a tensor on a device; see `token_counts_of`.
 ACCELERATE_API std::optional<ValueRange> known_range(const at::Tensor& tensor);
 
-/// Attaches to `copy`, a copy of `on_cpu` on a device, what `on_cpu` tells
-/// about its values.
+/// Attaches the facts about the values of `on_cpu` to `copy`, its copy on a
+/// device.
 ACCELERATE_API void attach_facts(
     const at::Tensor& copy, const at::Tensor& on_cpu);
 

@@ -39,7 +39,8 @@ bool is_git_blob(const std::string& etag) {
   return etag.size() == 40 && is_hex(etag);
 }
 
-/// Whether nobody else chose what a write to the open file changes.
+/// Whether the open file belongs to this user and has no other name, so that no
+/// other user can have chosen which file a write changes.
 bool is_own_file(int fd) {
   struct stat info{};
   return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
@@ -64,7 +65,8 @@ accelerate::UniqueFd open_own_file(const std::filesystem::path& path) {
     throw accelerate::IoError(
         str_cat(
             path.string(),
-            " is not a file of this user alone, and it cannot be removed: ",
+            " is not a regular file that belongs only to this user, and it "
+            "cannot be removed: ",
             accelerate::errno_text(errno)),
         "remove it, or set HF_HUB_CACHE to a folder of your own");
   }

@@ -29,10 +29,10 @@ struct ExpectedBlob {
 /// complete. The caller must hold the blob's lock.
 class BlobFile {
  public:
-  /// Continues a file that an earlier download of this user has left. Anything
-  /// else with that name is removed: in a shared cache, another user could
-  /// have put a link to one of this user's files there. Throws `IoError` when
-  /// the file cannot be written.
+  /// Continues a file that an earlier download by this user left behind.
+  /// Anything else with that name is removed: in a shared cache, another user
+  /// could have put a link to one of this user's files there. Throws `IoError`
+  /// when the file cannot be written.
   explicit BlobFile(ExpectedBlob expected);
 
   std::int64_t size() const { return size_; }

@@ -12,7 +12,7 @@ namespace accelerate::jupyter {
 struct OutputPiece {
   enum class Kind {
     text,     ///< text for the stream
-    bar,      ///< the state of a progress bar, which replaces the state before
+    bar,      ///< the state of a progress bar, which replaces the previous one
     bar_end,  ///< the bar is complete; a later state belongs to another bar
   };
 
@@ -23,8 +23,9 @@ struct OutputPiece {
 };
 
 /// Splits the bytes of one stream into text and the states of progress bars. A
-/// bar is then shown as one output that changes, whatever is printed meanwhile:
-/// a client joins the text of a stream only as long as no other stream prints.
+/// bar is then shown as one output that is updated in place, whatever else is
+/// printed. As plain text it would be split: a client joins the text of a
+/// stream only until another stream prints.
 ///
 /// An output area supports carriage returns, but not the escape code that
 /// clears a line, so the text gets spaces that overwrite the line instead.
@@ -44,7 +45,7 @@ class CellOutput {
   void add_text(std::string_view text, std::vector<OutputPiece>& pieces);
 
   std::string rest_;
-  bool after_bar_ = false;  // A bar was drawn last, and its line is not ended.
+  bool after_bar_ = false;  // A bar was drawn last, with no newline after it.
   bool mid_line_ = false;   // The text does not end with a newline.
 };
 

@@ -51,9 +51,9 @@ class Scanner {
     }
   }
 
-  // Whether the text before `at_` is no name or number, except the prefix of a
-  // literal. The quote in `1'000` then does not start a character literal, and
-  // `R"` in `nameR"` does not start a raw string, but `LR"` does.
+  // Whether the text before `at_` is neither a name nor a number, except the
+  // prefix of a literal. The quote in `1'000` then does not start a character
+  // literal, and `R"` in `nameR"` does not start a raw string, but `LR"` does.
   bool may_begin_literal() const {
     std::size_t begin = at_;
     while (begin > 0 && is_in_name(text_[begin - 1])) {

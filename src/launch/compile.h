@@ -16,8 +16,8 @@ struct CompileOptions {
   std::string compiler;  ///< If not empty, replaces `toolchain.compiler`.
   std::vector<std::string> extra_flags;
   std::string search_path;  ///< The PATH for finding the compiler.
-  /// Only this user may be able to access it: `compile_program` runs what it
-  /// finds there.
+  /// Must be accessible only to this user, because `compile_program` runs what
+  /// it finds there.
   std::filesystem::path cache_folder;
   /// Prints status messages for the user, because compiling takes a while.
   std::function<void(const std::string&)> print_status;

@@ -227,9 +227,9 @@ std::size_t Connections::unauthenticated_from(const std::string& origin) const {
 }
 
 // Returns whether there is room for a connection from `origin`, and makes room
-// at the cost of an address that has more connections. A worker that is one of
-// many that start together has the same right as all the others, so it does not
-// replace one of them.
+// at the cost of an address that has more connections. If many workers start
+// together, a worker has no priority over the other workers, so it does not
+// replace any of them.
 bool Connections::admit(const std::string& origin) {
   const std::size_t from_origin = unauthenticated_from(origin);
   if (from_origin >=

@@ -55,8 +55,8 @@ std::string others_text(const Failure& failure) {
   return str_cat("; of the other ", others, " ranks, ", enumerate(parts));
 }
 
-// A rank that leaves the program early breaks the collectives of the others,
-// which then fail although they did nothing wrong.
+// A rank that exits early breaks the collectives of the other ranks, which then
+// fail although they did nothing wrong.
 std::string early_exit_hint(const Failure& failure) {
   std::vector<std::string> parts;
   for (const Failure::EarlyExit& exit : failure.early_exits) {
@@ -68,9 +68,9 @@ std::string early_exit_hint(const Failure& failure) {
       parts.size() == 1 ? " had" : " had each",
       " already exited with code 0: if rank ",
       failure.rank,
-      " still waited for ",
+      " was still waiting for ",
       parts.size() == 1 ? "it" : "one of them",
-      ", find out why it left the program early");
+      ", find out why it exited early");
 }
 
 // The lines that the C++ runtime prints for an uncaught exception; the report

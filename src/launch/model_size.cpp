@@ -155,7 +155,7 @@ constexpr Head kHeads[] = {
     {"ForQuestionAnswering", false}};
 
 // The lines of a masked language model after its body. Its output matrix is the
-// embedding, except if they are not tied.
+// embedding unless `tie_word_embeddings` is false.
 void add_language_head(Architecture& model, std::int64_t width) {
   const std::int64_t vocabulary = model.number("vocab_size");
   model.linear("lm_head.transform", width, width);

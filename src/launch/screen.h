@@ -31,7 +31,7 @@ class Screen {
   void clear_line();
 
   bool is_terminal() const { return is_terminal_; }
-  /// Whether the output has no reader any more.
+  /// Whether the reader of the output has exited.
   bool is_broken() const { return broken_; }
   /// The error code of the last write that lost bytes, for example because the
   /// disk was full; 0 if no bytes were lost.

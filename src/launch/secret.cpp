@@ -32,9 +32,9 @@ std::string check_length(const std::string& secret, const std::string& source) {
         str_cat(
             "the job secret in ",
             source,
-            " is too short: it has length ",
+            " is too short: it has ",
             secret.size(),
-            ", but the minimum is ",
+            " characters, but the minimum is ",
             kMinLength),
         "generate one with `openssl rand -hex 32`");
   }
@@ -96,8 +96,9 @@ std::string read_secret(const fs::path& path) {
   return check_length(std::string(trim(text)), path.string());
 }
 
-// The bits of a character of random text with these characters. Other text is
-// taken for words, which people choose.
+// The bits of randomness per character, if the text is random. Text with spaces
+// or with only one kind of character is assumed to be words that a person
+// chose.
 double bits_per_character(std::string_view secret) {
   constexpr std::string_view kHex = "0123456789abcdef";
   constexpr std::string_view kUpperHex = "0123456789ABCDEF";

@@ -242,7 +242,7 @@ bool StoreCore::take_frame(Client& client, std::string& incoming) {
       header, incoming.substr(header.size(), fields->body_bytes));
   incoming.erase(0, size);
   if (!payload) {
-    refuse(client.address, "a request was not sent by the client");
+    refuse(client.address, "a request is not authentic");
     return false;
   }
   const auto request = static_cast<Request>(fields->code);

@@ -48,8 +48,8 @@ class StoreCore : public ConnectionHandler {
   using Clock = std::chrono::steady_clock;
   using Send = std::function<void(std::uint64_t id, std::string_view bytes)>;
 
-  /// `run_id` tells the store of this run from others with the same secret; it
-  /// has at most 255 bytes.
+  /// `run_id` distinguishes the store of this run from other stores with the
+  /// same secret; it has at most 255 bytes.
   StoreCore(std::string secret, std::string run_id, Send send);
 
   /// Handles a machine's request. Returns the answer, or nothing if the answer

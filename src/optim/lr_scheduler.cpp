@@ -24,7 +24,8 @@ std::vector<double> rates_from(const Json& state, std::size_t groups) {
   if (rates.size() != groups) {
     throw FormatError(
         str_cat(
-            "the saved scheduler does not fit the optimizer (learning rates: ",
+            "the saved scheduler does not match the optimizer (learning "
+            "rates: ",
             rates.size(),
             ", parameter groups: ",
             groups,
@@ -230,7 +231,7 @@ void LRScheduler::load_state_dict(const Json& state) {
   const std::int64_t step_count = state.at("_step_count").as_integer();
   if (base.size() != groups) {
     throw FormatError(str_cat(
-        "the saved scheduler does not fit the optimizer (initial learning "
+        "the saved scheduler does not match the optimizer (initial learning "
         "rates: ",
         base.size(),
         ", parameter groups: ",

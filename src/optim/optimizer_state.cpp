@@ -64,7 +64,7 @@ class Loader {
     read_states();
     check_left_over();
     if (!report_.problems.empty()) {
-      std::string text = "the saved state does not fit the optimizer:";
+      std::string text = "the saved state does not match the optimizer:";
       for (const std::string& problem : report_.problems) {
         text += "\n  " + problem;
       }

@@ -17,7 +17,7 @@ namespace accelerate {
 class ParameterList {
  public:
   /// Takes the same `names` as `optimizer_state`, and throws the same
-  /// exceptions if `names` does not fit the optimizer.
+  /// exceptions if `names` does not match the optimizer.
   ParameterList(
       const torch::optim::Optimizer& optimizer,
       const std::vector<std::string>& names);

@@ -39,7 +39,7 @@ std::vector<double> per_param_group(
         str_cat(
             "`",
             option,
-            "` does not fit the optimizer (values: ",
+            "` does not match the optimizer (values: ",
             values.size(),
             ", parameter groups: ",
             groups,

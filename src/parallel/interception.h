@@ -25,8 +25,8 @@ namespace accelerate {
 
 class InterceptedCall;
 
-/// What happens instead of an operator that gets a marked tensor. Derive a
-/// class for each kind of mark.
+/// Runs in place of each operator that gets a marked tensor. Derive a class for
+/// each kind of mark.
 ///
 /// Thread safety: autograd may call operators on its own threads.
 class Interceptor {
@@ -47,13 +47,13 @@ class InterceptedCall {
  public:
   /// The name of the operator, such as `aten::batch_norm`.
   virtual const std::string& name() const = 0;
-  /// The arguments, in the order of the operator's schema. Only until `proceed`
-  /// or `set_result`.
+  /// The arguments, in the order of the operator's schema. Valid only until
+  /// `proceed` or `set_result` is called.
   virtual c10::ArrayRef<c10::IValue> arguments() const = 0;
-  /// Runs the operator, or first the next interceptor if the arguments have
-  /// several marks.
+  /// Runs the operator; if the arguments have several marks, runs the next
+  /// interceptor instead.
   virtual void proceed() = 0;
-  /// Replaces the operator by a result.
+  /// Sets the result without running the operator.
   virtual void set_result(c10::IValue result) = 0;
 
  protected:
@@ -66,8 +66,7 @@ class InterceptedCall {
 /// replaces the old one.
 ///
 /// The mark survives `set_data` and therefore `Module::to` and `torch::load`.
-/// Results of operators, except views, have no mark; neither have copies of a
-/// module.
+/// Results of operators, except views, and copies of a module have no mark.
 void mark(const at::Tensor& tensor, std::shared_ptr<Interceptor> interceptor);
 /// Removes the mark; does nothing to a tensor without a mark.
 void unmark(const at::Tensor& tensor);

@@ -18,7 +18,8 @@ OperatorCollectives::OperatorCollectives(Group group)
     : group_(std::move(group)) {
 }
 
-// After an error, no rank is in the backward pass any more: every rank got it.
+// After an error, no rank is in the backward pass any longer: every rank
+// received the error.
 GroupCall OperatorCollectives::agree(const std::string& name) {
   try {
     if (reduction_) {

@@ -18,14 +18,14 @@ namespace accelerate {
 /// NOTE [Collectives inside operators]
 /// 1. The ranks compare each operation by its name before data moves, as every
 ///    collective does. A rank that evaluates while others train, or takes
-///    another branch of the model, gives a `MismatchError` on all ranks.
+///    another branch of the model, causes a `MismatchError` on all ranks.
 /// 2. Every rank issues its operations in the same order: autograd runs the
 ///    same graph in the same order, and gradients are reduced only after the
 ///    backward pass, because hooks start buckets at different times.
 /// 3. Every backward pass ends with a call of its own, whether or not gradients
-///    are reduced. A rank whose backward pass throws makes this call with
-///    another name. It thereby meets a rank that waits inside an operator, and
-///    both leave the backward pass.
+///    are reduced. A rank whose backward pass throws makes this call under
+///    another name. The names then differ, so a rank that waits inside an
+///    operator gets an error too, and all ranks leave the backward pass.
 ///
 /// Thread safety: as `Group`. During a backward pass, autograd may call
 /// `all_reduce` on a thread of its own.

@@ -19,7 +19,7 @@ namespace accelerate {
 /// its backward pass with the gradient sums of all ranks. The gradients of
 /// weight and bias are those of this rank; the strategy averages them.
 ///
-/// Ranks may have different numbers of rows, also none. Statistics are computed
+/// Ranks may have different numbers of rows, or none. Statistics are computed
 /// in fp32, or in fp64 for fp64 inputs, and combined in fp64.
 class SyncBatchNorm : public Interceptor {
  public:

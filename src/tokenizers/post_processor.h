@@ -37,9 +37,9 @@ struct PostProcessor {
   std::vector<OffsetTrim> trims;
   /// Whether `trims` is not empty.
   bool trim_offsets = false;
-  /// The tokens that truncation cuts off get the index of their text as the
-  /// type id. If this is true, and special tokens are added, they get the type
-  /// id of the template.
+  /// Determines the type ids of the tokens that truncation cuts off. True: the
+  /// type ids from the template, if special tokens are added. Otherwise: the
+  /// index of the text that the token belongs to.
   bool overflow_has_template_types = false;
 
   std::size_t num_special_tokens_to_add(bool is_pair) const;

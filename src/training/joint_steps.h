@@ -9,7 +9,8 @@
 namespace accelerate {
 
 /// While uneven inputs are joined, every rank announces each step: ranks that
-/// still train, and ranks that only take part in the steps of the others.
+/// are still training, and ranks that only take part in the steps of other
+/// ranks.
 class JointSteps {
  public:
   /// `mesh` must outlive this object.
@@ -23,7 +24,7 @@ class JointSteps {
   /// Announces a step of this rank. Collective.
   void announce();
   /// Announces that this rank has no more batches, and returns whether any rank
-  /// still trains. Collective.
+  /// is still training. Collective.
   bool wait_for_step();
 
   /// The rank whose buffers are broadcast after a step; a rank that trains.

@@ -115,7 +115,7 @@ void check_ids(const NamedTensor& checked) {
 
 void check_floats(const NamedTensor& checked, const char* hint) {
   if (!checked.tensor.is_floating_point()) {
-    throw_type(checked, "real numbers", hint);
+    throw_type(checked, "floating-point numbers", hint);
   }
 }
 

@@ -30,7 +30,7 @@ enum class LabelKind {
 struct BatchLimits {
   at::Tensor words_VD;         ///< The table that `input_ids` index.
   std::int64_t positions = 0;  ///< Largest number of tokens. 0: no limit.
-  /// The position of the first token. The table has this many rows more than
+  /// The position of the first token. The table has this many more rows than
   /// `positions`.
   std::int64_t first_position = 0;
   /// If set, tokens with this id do not count for `positions`.

@@ -38,7 +38,7 @@ at::Tensor empty(at::IntArrayRef sizes) {
 }  // namespace
 
 void check_bytes(double bytes, const std::string& part) {
-  // Weights of several times the memory can be mapped from files.
+  // Weights that are mapped from files can be several times as large as memory.
   constexpr double kTimesTheMemory = 4;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGESIZE));

@@ -42,9 +42,9 @@ class Initializer {
   const Loaded& loaded_;
 };
 
-/// Throws `OutOfMemoryError` if `part`, a part of a model, has weights of
-/// several times this machine's memory. Called before the allocation, because
-/// configs are untrusted.
+/// Throws `OutOfMemoryError` if `part`, a part of a model, has weights several
+/// times as large as this machine's memory. Called before the allocation,
+/// because configs are untrusted.
 void check_bytes(double bytes, const std::string& part);
 
 /// The implementation of layers and blocks that was chosen for a model.

@@ -187,7 +187,7 @@ void BlockList::check_size(std::int64_t count) const {
 std::int64_t width_of_head(std::int64_t width, std::int64_t heads) {
   if (heads < 1 || width < 1 || width % heads != 0) {
     throw ArgumentError(str_cat(
-        "the width ",
+        "the hidden size ",
         width,
         " cannot be divided evenly among ",
         heads,

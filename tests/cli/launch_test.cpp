@@ -406,8 +406,8 @@ TEST_F(Launch, NamesARankThatHadExitedWithCode0) {
   EXPECT_EQ(result.exit_code, 3) << result.err;
   EXPECT_NE(result.err.find("hint: rank 1 ("), std::string::npos) << result.err;
   EXPECT_NE(
-      result.err.find("had already exited with code 0: if rank 0 still waited "
-                      "for it, find out why it left the program early"),
+      result.err.find("had already exited with code 0: if rank 0 was still "
+                      "waiting for it, find out why it exited early"),
       std::string::npos)
       << result.err;
 }

@@ -62,7 +62,7 @@ CLASSES = {
     "token": {None: hf.AutoModelForTokenClassification},
     "answer": {None: hf.AutoModelForQuestionAnswering},
 }
-# Python computes something here that cannot be meant, or fails later.
+# Here Python computes something that cannot be intended, or fails later.
 STRICTER = {
     "labels_flat": "one dimension for rows and tokens",
     "regression_broadcast": "compares each row with the labels of all rows",

@@ -99,7 +99,7 @@ TEST(Damage, AMissingModelThatNoManifestListsIsReported) {
   const fs::path checkpoint = save_one_checkpoint(folder.path());
   remove_file_from(checkpoint, "model.safetensors");
   constexpr const char* kText =
-      "model: the checkpoint counts this model, but has no file "
+      "model: the checkpoint was saved with this model, but has no file "
       "`model.safetensors`";
 
   expect_refused(checkpoint, kText);

@@ -135,8 +135,9 @@ class MergeTable {
   }
 
   std::vector<Slot> slots_;
-  // A bit is set for each merge. Most pairs do not merge, and the clear bit of
-  // such a pair saves the search in the slots, which a free slot would end.
+  // A bit is set for each merge. Most pairs do not merge, and the bit of such a
+  // pair is usually clear, which saves a search through the slots up to the
+  // first free slot.
   std::vector<std::uint64_t> filter_;
   std::size_t used_ = 0;
 };

@@ -15,7 +15,7 @@ namespace transformers::tokenizers {
 class Pattern {
  public:
   virtual ~Pattern() = default;
-  /// Appends the matches in `text` from left to right, also empty ones. An
+  /// Appends the matches in `text` from left to right, including empty ones. An
   /// empty text has no matches. Thread-safe.
   virtual void find(
       std::string_view text, std::vector<Span>& matches) const = 0;

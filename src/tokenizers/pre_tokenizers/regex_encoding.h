@@ -6,10 +6,10 @@ struct OnigEncodingTypeST;
 
 namespace transformers::tokenizers {
 
-/// Returns an encoding that is UTF-8 with the character classes and letter
-/// cases of unicode_properties.h. Oniguruma's own tables are those of the
-/// Unicode version that was current when the installed version was released;
-/// Hugging Face `tokenizers` may have others.
+/// Returns an encoding for Oniguruma: UTF-8 with the character classes and
+/// letter cases of unicode_properties.h. Oniguruma's own tables follow the
+/// Unicode version that was current when the installed Oniguruma was released;
+/// Hugging Face `tokenizers` may use another version.
 ///
 /// Initializes Oniguruma. Thread-safe.
 OnigEncodingTypeST* regex_encoding();

@@ -55,7 +55,7 @@ void AlignedText::fail_size() const {
           max_size_,
           " bytes, which is more than ",
           kMaxGrowth,
-          " times its size"),
+          " times its original size"),
       "check the `Replace` and `Precompiled` stages of tokenizer.json");
 }
 

@@ -34,8 +34,8 @@ class AlignedText {
 
   /// Replaces the content with a part of `source`.
   void assign_part(const AlignedText& source, const Span& range);
-  /// Throws `FormatError` if a stage makes the text so long that its file must
-  /// be malicious.
+  /// Throws `FormatError` if a stage makes the text so long that the tokenizer
+  /// file must be malicious.
   void check_size(std::size_t size) const {
     if (size > max_size_) {
       fail_size();

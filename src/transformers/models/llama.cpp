@@ -17,8 +17,8 @@ namespace transformers {
 namespace {
 
 std::int64_t head_dim(const LlamaConfig& config) {
-  // As in Python, the heads must divide the width even if they have another
-  // one.
+  // As in Python, the hidden size must be divisible by the number of heads even
+  // if `head_dim` is set.
   return config.head_dim.value_or(
       width_of_head(config.hidden_size, config.num_attention_heads));
 }

@@ -142,8 +142,7 @@ TEST(KilledRemoval, IsCompletedByTheNextCleanup) {
   EXPECT_EQ(entries_of(folder.path()), std::set<std::string>{});
 }
 
-// Its writer may be in the moment between the removal of the lock and the
-// rename.
+// Its writer may be between the removal of the lock and the rename.
 TEST(FolderOfVersion01, IsRemovedTenMinutesAfterTheLastChange) {
   const TemporaryDirectory folder;
   const fs::path stale = folder.path() / "checkpoint.tmp-aB12cD";

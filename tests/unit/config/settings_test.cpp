@@ -244,7 +244,8 @@ TEST(ConfigFile, CountsTheBytesOfAliases) {
   }
   EXPECT_EQ(
       load_error(text + "]\n"),
-      "c.yaml:2: the file has more than 4194304 bytes with its aliases");
+      "c.yaml:2: the file has more than 4194304 bytes after its aliases are "
+      "expanded");
 
   std::string keys = "a: &a {";
   for (int i = 0; i < 900; ++i) {
@@ -256,7 +257,8 @@ TEST(ConfigFile, CountsTheBytesOfAliases) {
   }
   EXPECT_EQ(
       load_error(keys + "]\n"),
-      "c.yaml:2: the file has more than 4194304 bytes with its aliases");
+      "c.yaml:2: the file has more than 4194304 bytes after its aliases are "
+      "expanded");
 }
 
 TEST(ConfigFile, WrittenFilesAreReadBack) {

@@ -369,7 +369,7 @@ TEST_F(StoreServerTest, LimitsUnauthenticatedConnections) {
   EXPECT_EQ(client.count(), 0);
 }
 
-// A server that only eviction can make room in.
+// A server that can make room only by eviction.
 class CrowdedStore : public testing::Test {
  protected:
   CrowdedStore()

@@ -219,7 +219,7 @@ TEST(OneCycleLR, RejectsOptionsOutOfRange) {
       message_of<ArgumentError>([&] {
         OneCycleLR(optimizer, {.max_lr = {1.0, 2.0}, .total_steps = 3});
       }),
-      "`max_lr` does not fit the optimizer (values: 2, parameter groups: 1)");
+      "`max_lr` does not match the optimizer (values: 2, parameter groups: 1)");
 }
 
 TEST(ReduceLROnPlateau, ReducesAfterItsPatience) {
@@ -312,7 +312,7 @@ TEST(LRScheduler, RejectsAStateThatDoesNotFit) {
   EXPECT_EQ(
       message_of<FormatError>(
           [&] { of_one.load_state_dict(of_two.state_dict()); }),
-      "the saved scheduler does not fit the optimizer (learning rates: 2, "
+      "the saved scheduler does not match the optimizer (learning rates: 2, "
       "parameter groups: 1)");
   EXPECT_EQ(
       message_of<FormatError>([&] { of_one.load_state_dict(Json::object()); }),

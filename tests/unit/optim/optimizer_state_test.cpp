@@ -209,7 +209,7 @@ TEST(OptimizerState, ListsAllProblemsAndChangesNothing) {
   EXPECT_EQ(
       message_of<FormatError>(
           [&] { optimizer.load_state_dict(state, kNames); }),
-      "the saved state does not fit the optimizer:\n"
+      "the saved state does not match the optimizer:\n"
       "  `step` of `first.bias`: expected an integer, found a string\n"
       "  tensor `scale.exp_avg` has shape [2], but the parameter has shape "
       "[]\n"
@@ -274,13 +274,13 @@ TEST(OptimizerState, RejectsDifferentParameterGroups) {
   EXPECT_EQ(
       message_of<FormatError>(
           [&] { one_group.load_state_dict(two_groups.state_dict()); }),
-      "the saved state does not fit the optimizer:\n"
+      "the saved state does not match the optimizer:\n"
       "  parameter groups in the saved state: 2, in the optimizer: 1");
   EXPECT_EQ(
       message_of<FormatError>([&] {
         one_group.load_state_dict(one_group.state_dict({"a", "b"}), {"a", "c"});
       }),
-      "the saved state does not fit the optimizer:\n"
+      "the saved state does not match the optimizer:\n"
       "  parameter group 0 has the parameters [\"a\",\"b\"] in the saved "
       "state, but [\"a\",\"c\"] in the optimizer");
 }

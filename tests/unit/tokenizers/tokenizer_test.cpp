@@ -255,7 +255,7 @@ TEST(Tokenizer, LimitsTheGrowthOfAText) {
   }
   const std::string expected =
       "the stages of the tokenizer make a text longer than 1112576 bytes, "
-      "which is more than 64 times its size";
+      "which is more than 64 times its original size";
 
   EXPECT_EQ(
       message(

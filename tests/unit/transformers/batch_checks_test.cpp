@@ -302,7 +302,7 @@ TEST(BatchChecks, SeveralLabelsPerRowAreRealNumbers) {
       with_labels(tiny_bert(), 3, "multi_label_classification");
   EXPECT_EQ(
       row_error(several, at::ones({2, 3}, at::kLong)),
-      "`labels` has type Long, but it must contain real numbers");
+      "`labels` has type Long, but it must contain floating-point numbers");
   EXPECT_EQ(
       row_error(with_labels(tiny_bert(), 3), at::ones({2})),
       "`labels` has shape [2], but for this batch it must have shape [2, 3]");
@@ -312,7 +312,7 @@ TEST(BatchChecks, RegressionLabelsAreRealNumbers) {
   const Config regression = with_labels(tiny_bert(), 1);
   EXPECT_EQ(
       row_error(regression, at::ones({2}, at::kLong)),
-      "`labels` has type Long, but it must contain real numbers");
+      "`labels` has type Long, but it must contain floating-point numbers");
   // LibTorch would compare each row with the labels of all rows.
   EXPECT_EQ(
       row_error(with_labels(tiny_bert(), 2, "regression"), at::ones({2})),

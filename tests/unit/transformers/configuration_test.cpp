@@ -295,11 +295,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{
             "heads",
             BertConfig{.hidden_size = 10, .num_attention_heads = 3},
-            "the width 10 cannot be divided evenly among 3 attention heads"},
+            "the hidden size 10 cannot be divided evenly among 3 attention "
+            "heads"},
         BadModel{
             "no_heads",
             GPT2Config{.n_embd = 8, .n_layer = 1, .n_head = 0},
-            "the width 8 cannot be divided evenly among 0 attention heads"},
+            "the hidden size 8 cannot be divided evenly among 0 attention "
+            "heads"},
         BadModel{
             "keys",
             LlamaConfig{
@@ -318,7 +320,8 @@ INSTANTIATE_TEST_SUITE_P(
                 .intermediate_size = 8,
                 .num_attention_heads = 3,
                 .head_dim = 4},
-            "the width 8 cannot be divided evenly among 3 attention heads"},
+            "the hidden size 8 cannot be divided evenly among 3 attention "
+            "heads"},
         BadModel{
             "large_deviation",
             LlamaConfig{

@@ -26,8 +26,8 @@ class Departure {
 
   /// Throws `StateError` after `leave`.
   void begin_delivery();
-  /// Whether messages of this rank are under way. Stays true after a failure,
-  /// because MPI may still use their memory.
+  /// Sets whether messages of this rank are in flight. Stays true after a
+  /// failure, because MPI may still use their memory.
   void set_exchanging(bool exchanging) { exchanging_ = exchanging; }
   /// Sends the notice; after a failure, makes the process exit without
   /// MPI_Finalize instead. Further calls do nothing.

@@ -25,8 +25,8 @@ enum Tag : int { kHeaderTag = 1, kDataTag, kDepartureTag };
 /// A message must be shorter than 2 GiB.
 ///
 /// NOTE [Probe first]: a receive is handed to MPI only after its message has
-/// arrived and the length of the message was checked. Open MPI 4.1 writes past
-/// the end of a buffer that is too short for a long message.
+/// arrived and the length of the message has been checked. Open MPI 4.1 writes
+/// past the end of a buffer that is too short for a long message.
 ///
 /// After a timeout MPI still holds pointers into the buffers, so everything
 /// passed to `keep` is leaked rather than freed.

@@ -79,20 +79,6 @@ bool is_alive(pid_t pid) {
   return state_of(pid) != '\0' && state_of(pid) != 'Z';
 }
 
-pid_t guardian_of(pid_t launcher) {
-  const std::string id = std::to_string(launcher);
-  std::ifstream children("/proc/" + id + "/task/" + id + "/children");
-  for (pid_t child = 0; children >> child;) {
-    std::ifstream file("/proc/" + std::to_string(child) + "/comm");
-    std::string name;
-    std::getline(file, name);
-    if (name == "accelerate-grd") {
-      return child;
-    }
-  }
-  return 0;
-}
-
 // Whether a signal is pending in the process.
 bool is_pending(pid_t pid, int signal) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/status");
@@ -296,10 +282,13 @@ TEST_F(Launch, RemovesTheFolderOfAnEarlierLaunchThatWasKilled) {
     if (!are_marked(2)) {
       return false;
     }
-    const pid_t guardian = guardian_of(pid);
-    EXPECT_GT(guardian, 0);
-    ::kill(guardian, SIGKILL);
-    EXPECT_TRUE(wait_until([&] { return !is_alive(guardian); }));
+    const auto guardian = guardian_of(pid);
+    if (!guardian) {
+      ADD_FAILURE() << "the launcher has no guardian";
+      return true;
+    }
+    ::kill(*guardian, SIGKILL);
+    EXPECT_TRUE(wait_until([&] { return !is_alive(*guardian); }));
     ::kill(pid, SIGKILL);
     return true;
   };

@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <iostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <zmq.h>
 
 #include "accelerate/error.h"
+#include "jupyter/cell_output.h"
 #include "jupyter/cell_text.h"
 #include "jupyter/completion.h"
 #include "jupyter/message.h"
@@ -109,11 +112,19 @@ void check_code(const std::string& code) {
 
 // The interpreter's output arrives in pieces.
 void check_output(const std::string& text) {
-  std::string rest;
+  CellOutput output;
+  std::vector<OutputPiece> pieces;
   for (std::size_t at = 0; at < text.size(); at += 7) {
-    const std::string valid = valid_utf8(rest + text.substr(at, 7), rest);
+    for (OutputPiece& piece : output.add(text.substr(at, 7))) {
+      pieces.push_back(std::move(piece));
+    }
+  }
+  for (OutputPiece& piece : output.finish()) {
+    pieces.push_back(std::move(piece));
+  }
+  for (const OutputPiece& piece : pieces) {
     // JSON refuses text that is not UTF-8.
-    (void)Json::parse(Json(replace_clear_line(valid, rest)).dump());
+    (void)Json::parse(Json(piece.text).dump());
   }
   (void)parse_completions(text, "a");
   for (const char* kind : {"compile", "link", "exception", "interrupted"}) {

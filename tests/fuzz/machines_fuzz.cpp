@@ -144,8 +144,8 @@ void machine_0_hears(const Lines& lines) {
   options.expects_machines = true;
   const auto machine = create_main_machine(
       plan,
-      {0, "machine", "", Json::object({{"version", "1"}})},
-      options,
+      {0, "machine", "", "", Json::object({{"version", "1"}})},
+      {options, endpoint},
       [](const std::string&) {});
   {
     Sender sender(endpoint);
@@ -210,7 +210,10 @@ void joining_machine_hears(const Lines& lines) {
   server.on_exchange(
       [&](const StoreServer::Exchange&) { return answers.next(); });
   {
-    const auto machine = create_joining_machine(plan, {1, "machine", "", {}});
+    const auto machine = create_joining_machine(
+        plan,
+        {1, "machine", "", "", {}},
+        {"127.0.0.1", {server.endpoint(0).port}, ""});
     if (start(*machine, 0)) {
       machine->report_failure(Failure{});
       answers.wait(machine->events());

@@ -101,7 +101,7 @@ Dispatch::Dispatch(
     std::shared_ptr<detail::BatchSource> source,
     std::unique_ptr<StepReader> reader)
     : group_(std::move(group)),
-      call_(group_, "the next batch from rank 0"),
+      call_(group_, "next_batch"),
       source_(std::move(source)),
       reader_(std::move(reader)) {
 }

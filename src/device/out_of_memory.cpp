@@ -18,12 +18,7 @@ std::string requested(std::string_view text) {
     return "memory";
   }
   const std::string_view rest = text.substr(begin + kBefore.size());
-  std::string amount(rest.substr(0, rest.find(". ")));
-  // `format_bytes` writes GB, not GiB.
-  if (const auto unit = amount.find("iB"); unit != std::string::npos) {
-    amount.erase(unit, 1);
-  }
-  return amount;
+  return std::string(rest.substr(0, rest.find(". ")));
 }
 
 std::string bytes(std::int64_t count) {

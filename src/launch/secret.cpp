@@ -133,8 +133,9 @@ double entropy_of_characters(std::string_view secret) {
 double estimated_bits(std::string_view secret) {
   const auto size = static_cast<double>(secret.size());
   const double each = bits_per_character(secret);
-  // Random characters repeat, too, but not as often as words do.
-  const double least = 0.75 * size * std::min(each, std::log2(size));
+  // Random characters repeat, too, but not as often as words do. The few
+  // characters of short hexadecimal text repeat most.
+  const double least = size * std::min(0.6 * each, 0.75 * std::log2(size));
   const double entropy = entropy_of_characters(secret);
   return entropy < least ? entropy : each * size;
 }

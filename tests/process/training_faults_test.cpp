@@ -77,7 +77,7 @@ class TrainingFaults : public testing::TestWithParam<std::string> {
   static void expect_lost(
       int victim, const std::vector<ProcessResult>& results) {
     const std::string call =
-        "(backward|broadcast|reduce|allocate|"
+        "(backward|broadcast|next_batch|reduce|allocate|"
         "gather_object|ALLREDUCE|BROADCAST|"
         "(backward of )?batch norm `norm` of 9 channels) #[0-9]+";
     for (const ProcessResult& result : results) {

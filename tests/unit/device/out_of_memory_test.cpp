@@ -39,8 +39,8 @@ TEST(OutOfMemory, ErrorStatesRequestedFreeAndPeakMemory) {
 
   EXPECT_EQ(
       message_of<OutOfMemoryError>([] { with_memory_errors(kFull, run_out); }),
-      "GPU 1, NVIDIA H200 (sm_90), is out of memory: 20.00 GB requested, "
-      "3.50 GB of 140.00 GB free, peak use by tensors 136.00 GB");
+      "GPU 1, NVIDIA H200 (sm_90), is out of memory: 20.00 GiB requested, "
+      "3.50 GiB of 140.00 GiB free, peak use by tensors 136.00 GiB");
 }
 
 // LibTorch reports this with the exception class of all other errors.

@@ -137,7 +137,7 @@ TEST(Progress, IsOneLine) {
       "f:  50%|##########          | 50 bytes of 100 bytes, 10 bytes/s");
   EXPECT_EQ(
       progress_line("f", 100, 100, 1024),
-      "f: 100%|####################| 100 bytes of 100 bytes, 1.00 KB/s");
+      "f: 100%|####################| 100 bytes of 100 bytes, 1.00 KiB/s");
   EXPECT_EQ(
       progress_line("f", 0, 0, 0),
       "f:   0%|                    | 0 bytes of 0 bytes, 0 bytes/s");

@@ -159,8 +159,8 @@ TEST_F(StoreServerTest, ANewGenerationClearsKeysAndRejectsOldClients) {
   EXPECT_FALSE(fresh.check({"a"}));
   EXPECT_EQ(
       error_of([&] { old.set("a", "again"); }),
-      "set: the launcher has restarted the workers, but this process is from "
-      "before the restart");
+      "set: this process was started before the launcher restarted the "
+      "workers");
   EXPECT_NE(
       error_of([&] {
         StoreClient late(options(0, 0));

@@ -220,7 +220,7 @@ TEST(Configuration, AModelThatCannotFitIsRefusedBeforeItIsMade) {
       message(BertConfig{.hidden_size = 1'200'000'000}),
       testing::StartsWith(
           "the config needs a weight of shape [30522, 1200000000] with 133.25 "
-          "TB, but this machine has "));
+          "TiB, but this machine has "));
   EXPECT_THAT(
       message(GPT2Config{.n_embd = 8192, .n_layer = 10'000, .n_head = 16}),
       testing::StartsWith("the config needs 10000 layers with 29."));

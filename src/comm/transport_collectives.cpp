@@ -12,8 +12,9 @@ namespace {
 using c10d::OpType;
 
 // Up to these limits every rank reduces all data itself, with one barrier per
-// chunk. Beyond them, each rank reduces its own share first. With two ranks the
-// first algorithm also moves fewer bytes.
+// chunk. Beyond them, each rank reduces its own share first. With two ranks in
+// shared memory the first algorithm also moves fewer bytes; over MPI it took
+// 8.1 ms instead of 6.7 ms for 32 MiB.
 constexpr int kMaxDirectRanks = 2;
 constexpr std::size_t kMaxDirectBytes = 16 * 1024;
 
@@ -131,7 +132,9 @@ void all_reduce(
   if (done) {
     return;
   }
-  if (size <= kMaxDirectRanks || data.size() <= kMaxDirectBytes) {
+  const bool is_direct =
+      transport.has_shared_memory() && size <= kMaxDirectRanks;
+  if (is_direct || data.size() <= kMaxDirectBytes) {
     transport.deliver(
         call, signature, {.to_all = data}, [&](const ReceivedChunk& chunk) {
           reduce_chunk(chunk, data, spec);

@@ -132,8 +132,7 @@ void check_name_of_machine_0(
     throw ConfigError(
         text,
         "add the name to DNS or to /etc/hosts on every node, or pass an "
-        "address "
-        "of the first node with `--main_process_ip`");
+        "address of the first node with `--main_process_ip`");
   }
   messages.warn(str_cat(text, "; trying again"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything a training program needs.
+// Includes all headers that a training program needs.
 #pragma once
 
 #include "accelerate/accelerator.h"

@@ -70,8 +70,8 @@ template <typename T>
 concept ModelLike = PointsTo<T, torch::nn::Module> || GivesModule<T> ||
                     HoldsModule<T> || PointerToModule<T>;
 
-/// Returns the module itself, or the module that a holder, a pointer or an
-/// object with `.module()` refers to.
+/// Returns `object` itself if it is a module. Otherwise returns the module that
+/// a module holder or pointer refers to, or that `object.module()` returns.
 template <ModelLike T>
 decltype(auto) module_of(T& object) {
   if constexpr (PointsTo<T, torch::nn::Module>) {
@@ -103,32 +103,35 @@ concept HasTensorState =
 
 }  // namespace detail
 
-/// A region that begins with a call to a function of `Accelerator`, such as
-/// `no_sync` or `accumulate`. It lasts until `end` is called or this object is
-/// destroyed.
+/// A guard object returned by functions of `Accelerator` such as `no_sync` and
+/// `accumulate`. The effect of the function lasts until `end` is called or the
+/// `Region` is destroyed.
 class ACCELERATE_API Region {
  public:
+  /// `at_end` is called once, when the region ends.
   explicit Region(std::function<void()> at_end);
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
   Region(Region&& other) noexcept;
   /// Same as `end`, but prints errors to stderr instead of throwing.
   ~Region();
-  /// Ends the region now. Later calls do nothing. Throws if the work at the end
-  /// of the region fails.
+  /// Ends the region now. Later calls do nothing. Rethrows exceptions from
+  /// `at_end`.
   void end();
 
  private:
   std::function<void()> at_end_;
 };
 
-/// One process's view of a training run.
+/// Adapts the training loop of one process to the run's devices, precision and
+/// number of processes.
 ///
-/// Construct one Accelerator per process; the constructor joins the run (see
-/// `PartialState`). Objects passed to `prepare` work the same way with any
-/// number of processes: `backward` averages the gradients, loaders give each
-/// process its share of the batches, and schedulers take the right number of
-/// steps. The objects are not wrapped; use them as before.
+/// Construct one Accelerator per process; the constructor connects the process
+/// to the other processes (see `PartialState`). Objects passed to `prepare`
+/// work the same way with any number of processes: `backward` averages the
+/// gradients, loaders give each process its share of the batches, and
+/// schedulers take the right number of steps. The objects are not wrapped; use
+/// them as before.
 ///
 /// Gradients: after `backward`, `.grad` holds the average over all processes.
 /// During gradient accumulation, `.grad` stays undefined until the last
@@ -140,8 +143,8 @@ class ACCELERATE_API Region {
 class ACCELERATE_API Accelerator {
  public:
   explicit Accelerator(const AcceleratorOptions& options = {});
-  /// Uses `state` instead of the state of this process. For tests that run each
-  /// rank as a thread.
+  /// Uses `state` instead of the global state of this process. For tests that
+  /// run each rank as a thread.
   Accelerator(PartialState state, const AcceleratorOptions& options);
   Accelerator(const Accelerator&) = delete;
   Accelerator& operator=(const Accelerator&) = delete;
@@ -165,13 +168,15 @@ class ACCELERATE_API Accelerator {
   /// Prepares a single model; see `prepare`.
   void prepare_model(
       torch::nn::Module& model, const PrepareModelOptions& options = {});
+  /// Prepares a single optimizer; see `prepare`.
   void prepare_optimizer(torch::optim::Optimizer& optimizer);
   /// Prepares a single loader; see `prepare`. `device_placement`: whether
-  /// batches are moved to the Accelerator's device. Empty: uses
+  /// batches are moved to the Accelerator's device. Default:
   /// `AcceleratorOptions::device_placement`.
   void prepare_data_loader(
       DataLoaderBase& loader,
       std::optional<bool> device_placement = std::nullopt);
+  /// Prepares a single scheduler; see `prepare`.
   void prepare_scheduler(LRScheduler& scheduler);
 
   /// Prepares a model that is not a `torch::nn::Module`, such as a model from a
@@ -185,10 +190,10 @@ class ACCELERATE_API Accelerator {
       const std::vector<Tensor>& tensors,
       const std::vector<Tensor>& buffers);
 
-  /// Makes the batch norms in `model` use the mean and variance of the batches
-  /// of all processes in training, as one process with all rows would. Running
-  /// statistics are then equal on all processes. Without this call, each
-  /// process uses the statistics of its own rows. Evaluation does not change.
+  /// Synchronizes the batch norms in `model`. In training, a synchronized batch
+  /// norm computes mean and variance over the rows of all processes, so running
+  /// statistics are equal on all processes. Without this call, each process
+  /// uses the statistics of its own rows. Evaluation does not change.
   /// Corresponds to `torch.nn.SyncBatchNorm.convert_sync_batchnorm` in Python;
   /// changes `model` in place. A copy of `model` is not converted.
   ///
@@ -205,7 +210,7 @@ class ACCELERATE_API Accelerator {
   // Training -----------------------------------------------------------------
 
   /// Computes the gradients of `loss` and adds them to the accumulated
-  /// gradients. The gradients are scaled so that the micro-steps of one update
+  /// gradients. The gradients are scaled so that all micro-steps of one update
   /// together are equivalent to one large batch.
   ///
   /// Collective. Throws `ArgumentError` unless `loss` is a scalar that requires
@@ -273,7 +278,7 @@ class ACCELERATE_API Accelerator {
   [[nodiscard]] std::unique_ptr<AutocastGuard> autocast(
       const AutocastKwargs& kwargs = {});
 
-  /// Makes a whole training step run as one CUDA graph. Returns a function that
+  /// Wraps a training step so that it runs as one CUDA graph. The result
   /// takes the same arguments as `function`: tensors or nested containers of
   /// tensors (see nest.h). The first calls run `function` eagerly. A later call
   /// captures the GPU work of `function`, once for each combination of shapes,
@@ -291,6 +296,8 @@ class ACCELERATE_API Accelerator {
 
   // Results; the templates are defined in accelerator_nests.h ----------------
 
+  /// Concatenates each tensor in `nest` across processes along dimension 0, and
+  /// returns the result on every process. Collective.
   template <typename Nest>
   [[nodiscard]] Nest gather(const Nest& nest) const;
   /// Gathers tensors without padding rows, which repeat samples to fill the
@@ -303,17 +310,21 @@ class ACCELERATE_API Accelerator {
   /// the elements that belong to padding rows. Collective.
   [[nodiscard]] std::vector<Json> gather_for_metrics(
       const std::vector<Json>& objects) const;
+  /// Reduces each tensor in `nest` across processes and multiplies the result
+  /// by `scale`. Collective.
   template <typename Nest>
   [[nodiscard]] Nest reduce(
       const Nest& nest,
       Reduction reduction = Reduction::sum,
       double scale = 1.0) const;
+  /// Pads each tensor in dimension `options.dim` to the largest size that this
+  /// tensor has on any process. Collective.
   template <typename Nest>
   [[nodiscard]] Nest pad_across_processes(
       const Nest& nest, const PadOptions& options = {}) const;
 
   /// Records LibTorch's operations until the returned profiler is stopped or
-  /// destroyed. Each process has its own trace. Without `kwargs`, uses
+  /// destroyed. Each process writes its own trace. Without `kwargs`, uses
   /// `AcceleratorOptions::profile_kwargs`.
   [[nodiscard]] std::unique_ptr<Profiler> profile() const;
   [[nodiscard]] std::unique_ptr<Profiler> profile(
@@ -383,12 +394,13 @@ class ACCELERATE_API Accelerator {
 
   /// Includes the state of a random number generator outside LibTorch, such as
   /// a generator in another language, in checkpoints. `save` returns the state
-  /// on this process as a byte tensor, and `load` restores the state. Loading a
-  /// checkpoint ignores saved states whose names are not registered. If this
-  /// rank saved other registered states but not this state, `load_state`
-  /// reports that the checkpoint does not fit. If this rank saved no registered
-  /// state, or did not exist in the saved run, this state stays unchanged and
-  /// is listed in `LoadStateReport::derived`.
+  /// on this process as a byte tensor, and `load` restores the state.
+  ///
+  /// `load_state` ignores saved states that are not registered. If the
+  /// checkpoint has some of this rank's registered states but not all of them,
+  /// `load_state` throws. If the checkpoint has none of them, for example
+  /// because this rank did not exist in the saved run, the generators stay
+  /// unchanged and `LoadStateReport::derived` lists them.
   void register_random_state(
       const std::string& name,
       std::function<Tensor()> save,
@@ -409,10 +421,11 @@ class ACCELERATE_API Accelerator {
   [[nodiscard]] Region register_save_state_pre_hook(StateHook hook);
   [[nodiscard]] Region register_load_state_pre_hook(StateHook hook);
 
-  /// Returns whether any process has received SIGTERM or SIGUSR1, which ask the
-  /// run to save and stop. The result is the same on every process; once it is
-  /// true, it stays true. The first call installs the signal handlers. After
-  /// saving, exit with `kPreemptedExitCode` to request a restart. Collective.
+  /// Returns whether any process has received SIGTERM or SIGUSR1, the signals
+  /// that request the run to save and stop. The result is the same on every
+  /// process; once it is true, it stays true. The first call installs the
+  /// signal handlers. After saving, exit with `kPreemptedExitCode` to request a
+  /// restart. Collective.
   bool checkpoint_requested();
 
   /// Returns a function that saves the state when a save is due, or when
@@ -474,7 +487,7 @@ class ACCELERATE_API Accelerator {
   /// includes the updates of the saved run.
   std::int64_t step() const;
 
-  // Processes ----------------------------------------------------------------
+  // Processes; PartialState documents these functions -------------------------
 
   const PartialState& state() const;
   const Group& group() const { return state().group(); }
@@ -556,15 +569,16 @@ class ACCELERATE_API Accelerator {
   static Model& unwrap_model(Model& model) {
     return model;
   }
-  /// Forgets all prepared objects and releases `objects` (see
-  /// `release_memory`). Prepared objects that still exist keep working without
-  /// this Accelerator. Hooks, and objects registered for checkpoints, stay
-  /// registered.
+  /// Undoes `prepare` for all prepared objects and releases `objects` (see
+  /// `release_memory`). Prepared objects that still exist keep working, but
+  /// without this Accelerator. Hooks, and objects registered for checkpoints,
+  /// stay registered.
   template <typename... Objects>
   void free_memory(Objects&... objects) {
     forget_prepared();
     release_memory(objects...);
   }
+  /// Same as `free_memory`.
   template <typename... Objects>
   void clear(Objects&... objects) {
     free_memory(objects...);

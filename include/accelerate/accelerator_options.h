@@ -21,15 +21,17 @@ namespace accelerate {
 enum class AccumulationWeighting {
   fixed,  ///< 1 / `num_steps`, even in an incomplete micro-batch group
   group,  ///< 1 / number of micro-batches in the micro-batch group
-  /// The weight passed to `accumulate` / sum of these weights over the
-  /// micro-batch group and all processes.
+  /// The weight passed to `accumulate`, divided by the sum of these weights
+  /// over the micro-batch group and all processes.
   weighted,
 };
 
+/// Options for gradient accumulation.
 struct GradientAccumulationPlugin {
+  /// Number of micro-batches per update.
   std::int64_t num_steps = 1;
-  /// The `step_count()` of prepared schedulers includes micro-steps that did
-  /// not synchronize gradients.
+  /// Whether `LRScheduler::step_count` includes micro-steps that did not
+  /// synchronize gradients.
   bool adjust_scheduler = true;
   /// The last batch of a loader always completes an update, even after fewer
   /// than `num_steps` micro-batches.
@@ -43,10 +45,12 @@ struct GradientAccumulationPlugin {
 /// The data type in which gradients are sent between processes.
 enum class CommHook { no, fp16, bf16 };
 
+/// Options for synchronizing gradients and buffers across processes.
 struct DistributedDataParallelKwargs {
   /// Copies the buffers of process 0 to all processes at the end of each
   /// backward pass that synchronizes gradients.
   bool broadcast_buffers = true;
+  /// Size of the buckets in which gradients are reduced, in MiB.
   double bucket_cap_mb = 25;
   CommHook comm_hook = CommHook::no;
 };
@@ -58,17 +62,18 @@ enum class AutocastScope {
   manual,  ///< only inside `Accelerator::autocast()`
 };
 
-/// Options for an `Accelerator`. For an empty field, the launcher's choice is
-/// used, or else the default.
+/// Options for an `Accelerator`. A field that is not set has the value that the
+/// launcher passed to the process, or else the default.
 struct AcceleratorOptions {
+  /// Whether models and batches are moved to the Accelerator's device.
   bool device_placement = true;
   std::optional<bool> split_batches = std::nullopt;
   std::optional<Precision> mixed_precision = std::nullopt;
   std::optional<std::int64_t> gradient_accumulation_steps = std::nullopt;
   std::optional<bool> cpu = std::nullopt;
   /// Whether GPUs may use TF32, which rounds the inputs of fp32 matmuls to 10
-  /// mantissa bits and is several times faster. Empty: LibTorch's default,
-  /// which uses TF32 only for convolutions.
+  /// mantissa bits and is several times faster. Default: LibTorch's setting,
+  /// which is TF32 only for convolutions.
   std::optional<bool> allow_tf32 = std::nullopt;
   /// Whether models from `transformers` that train on one GPU capture their
   /// forward and backward passes as CUDA graphs, one graph per input shape, and
@@ -77,8 +82,8 @@ struct AcceleratorOptions {
   std::optional<DataLoaderConfiguration> dataloader_config = std::nullopt;
   std::optional<GradientAccumulationPlugin> gradient_accumulation_plugin =
       std::nullopt;
-  /// False: each call to `step` of a prepared scheduler is one step, whether or
-  /// not the optimizer stepped.
+  /// False: each call to `step` of a prepared scheduler advances the schedule
+  /// by one step, whether or not the optimizer stepped.
   bool step_scheduler_with_optimizer = true;
   /// How many steps a prepared scheduler takes for each optimizer step.
   SchedulerUnit scheduler_unit = SchedulerUnit::per_process;
@@ -98,7 +103,7 @@ struct AcceleratorOptions {
 };
 
 struct PrepareModelOptions {
-  /// Whether to move the model to the Accelerator's device. Empty: uses
+  /// Whether to move the model to the Accelerator's device. Default:
   /// `AcceleratorOptions::device_placement`.
   std::optional<bool> device_placement = std::nullopt;
   /// True: the gradients of this model are not synchronized.

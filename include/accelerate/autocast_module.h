@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meant for subclassing: a second base class for modules that run `forward`
-// under autocast.
+// A base class for user-defined modules, in addition to `torch::nn::Module`. It
+// lets a module run `forward` under autocast.
 //
 //     struct Net : torch::nn::Module, accelerate::AutocastModule {
 //       at::Tensor forward(const at::Tensor& x) {
@@ -9,8 +9,8 @@
 //       torch::nn::Linear head = nullptr;
 //     };
 //
-// `prepare` detects the base class and sets its precision. Outside `forward`,
-// autocast stays off, as in Hugging Face Accelerate.
+// `prepare` detects the base class and sets the module's precision. Outside
+// `forward`, autocast stays off, as in Hugging Face Accelerate.
 #pragma once
 
 #include <optional>
@@ -49,8 +49,9 @@ class ACCELERATE_API AutocastModule {
   virtual ~AutocastModule();
 
   /// Sets the policy. The Accelerator calls this once in `prepare`, and again
-  /// with `std::nullopt` when the Accelerator is destroyed. Override it to
-  /// forward the policy to submodules whose `forward` is called directly.
+  /// with `std::nullopt` when the Accelerator is destroyed. Override
+  /// `set_autocast` to pass the policy to submodules whose `forward` is called
+  /// directly.
   virtual void set_autocast(std::optional<AutocastPolicy> policy);
   const std::optional<AutocastPolicy>& autocast_policy() const {
     return policy_;

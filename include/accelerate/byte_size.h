@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number of bytes, as people write it: 5000000, "5GB", "512MiB".
+// A size in bytes, written as a number or as text: 5000000, "5GB", "512MiB".
 #pragma once
 
 #include <concepts>
@@ -11,8 +11,8 @@
 
 namespace accelerate {
 
-/// A file size. Converts from numbers and from text, so that an option can be
-/// written as `{.max_shard_size = "5GB"}`.
+/// A size in bytes. Converts from numbers and from text, so that an option can
+/// be written as `{.max_shard_size = "5GB"}`.
 ///
 /// Units are KB, MB, GB and TB (powers of 1000) and KiB, MiB, GiB and TiB
 /// (powers of 1024). Throws `ArgumentError` for any other unit, including `Gb`,

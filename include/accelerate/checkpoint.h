@@ -17,12 +17,14 @@ namespace accelerate {
 /// processes, restarts no process and exits with the same code.
 inline constexpr int kPreemptedExitCode = 75;
 
-/// Where a run keeps its files.
+/// The folders and the naming scheme for a run's checkpoints and logs.
 struct ProjectConfiguration {
   std::filesystem::path project_dir = {};
-  /// The folder for logs of the program and its trackers. Empty: `project_dir`.
+  /// The folder for logs of the program and its trackers. Default:
+  /// `project_dir`.
   std::filesystem::path logging_dir = {};
-  /// Names checkpoints `<project_dir>/checkpoints/checkpoint_<iteration>`.
+  /// Whether `save_state` saves to
+  /// `<project_dir>/checkpoints/checkpoint_<iteration>`.
   bool automatic_checkpoint_naming = false;
   /// Number of complete checkpoints to keep. Older checkpoints are removed once
   /// a new checkpoint is complete. Needs `automatic_checkpoint_naming`.
@@ -30,7 +32,8 @@ struct ProjectConfiguration {
   /// The number of the next checkpoint. It is raised above the numbers of all
   /// existing checkpoints if necessary.
   std::int64_t iteration = 0;
-  /// Every node writes its own checkpoint, for nodes without a shared disk.
+  /// Whether every node writes its own checkpoint; for nodes without a shared
+  /// disk.
   bool save_on_each_node = false;
 };
 
@@ -48,8 +51,9 @@ struct LoadStateOptions {
   /// the checkpoint and this run are converted and listed.
   bool strict = true;
   /// False: if nothing has been saved yet, `load_state` without a folder
-  /// changes nothing and returns a report without a path. A job that a batch
-  /// system restarts needs this: its first start has nothing to load.
+  /// changes nothing and returns a report without a path. Use this in jobs that
+  /// a batch system restarts, because the first run of such a job has nothing
+  /// to load.
   bool required = true;
 };
 
@@ -64,9 +68,9 @@ struct LoadStateReport {
   /// State that did not fit and was skipped; empty unless `strict` is false.
   std::vector<std::string> left_out;
   /// State that this run needs but the saved run did not have, such as the
-  /// random state of an additional process. It is derived from the saved state,
-  /// the same way each time. Only the states passed to
-  /// `Accelerator::register_random_state` are not derived: they stay unchanged.
+  /// random state of an additional process. Such state is derived from the
+  /// saved state, the same way each time. States passed to
+  /// `Accelerator::register_random_state` stay unchanged instead.
   std::vector<std::string> derived;
   /// Checkpoints that are newer than the loaded checkpoint but were skipped,
   /// each with the reason.

@@ -34,8 +34,8 @@ ACCELERATE_API at::Tensor tensor_of(
 
 [[noreturn]] ACCELERATE_API void refuse_missing_key(const std::string& key);
 
-/// The element type of a tensor of numbers of type `T`. As in Python, all
-/// integers become int64.
+/// The tensor data type for numbers of type `T`. As in Python, all integers
+/// become int64.
 template <typename T>
 struct Number {
   using Stored = std::conditional_t<
@@ -90,7 +90,7 @@ struct IsCollatable<torch::data::Example<D, T>>
 template <typename D>
 struct IsCollatable<torch::data::Example<D, void>> : IsCollatable<D> {};
 
-/// Returns a list with `pick(sample)` for each sample.
+/// Moves `pick(sample)` of each sample into a list.
 template <typename Sample, typename Pick>
 auto column(std::vector<Sample>& samples, const Pick& pick) {
   std::vector<std::remove_cvref_t<decltype(pick(samples.front()))>> values;

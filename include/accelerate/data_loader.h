@@ -97,25 +97,25 @@ struct DataLoaderOptions {
   /// the last step if any process's batch is incomplete.
   bool drop_last = false;
   /// A function `Batch(std::vector<Sample>)` that joins samples into a batch.
-  /// Several threads may call the function at once. Empty: `default_collate`.
-  /// If the function returns a different type than `default_collate`, pass it
-  /// as the loader's third argument instead.
+  /// Several threads may call the function at once. Default: `default_collate`.
+  /// A function that returns a different type than `default_collate` must be
+  /// passed as the loader's third argument instead.
   typename detail::CollateOption<Dataset>::type collate = {};
   /// Number of batches that each worker may prefetch; 2 if not set. Setting it
   /// requires at least one worker.
   std::optional<std::int64_t> prefetch_factor = std::nullopt;
   /// Puts batches into pinned memory, so that the program can continue while
-  /// batches are copied to a GPU. Empty: true if `prepare` makes the loader
-  /// send batches to a GPU.
+  /// batches are copied to a GPU. Default: true for a prepared loader that
+  /// sends batches to a GPU, otherwise false.
   std::optional<bool> pin_memory = std::nullopt;
   /// How long the loop waits for its workers before it throws an `IoError` that
-  /// names the sample that is being read. Without workers there is no limit:
-  /// nothing can interrupt a `get` that hangs.
+  /// names the sample that is being read. Without workers there is no limit,
+  /// because a `get` that hangs cannot be interrupted.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long the loop waits for its workers before it prints a warning.
   std::chrono::milliseconds warn_after = std::chrono::seconds(30);
-  /// Seed for the sample order and for random augmentation. Empty: the seed of
-  /// `generator`, or else `DataLoaderConfiguration::data_seed`, or else the
+  /// Seed for the sample order and for random augmentation. Default: the seed
+  /// of `generator`, or else `DataLoaderConfiguration::data_seed`, or else the
   /// seed that LibTorch's default generator has when the first loop begins.
   std::optional<std::uint64_t> seed = std::nullopt;
   /// A generator whose seed is used if `seed` is empty.

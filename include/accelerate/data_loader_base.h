@@ -30,9 +30,9 @@ struct ShardOptions {
   std::int64_t num_processes = 1;
   /// The process group of the processes that share the data.
   Group group = {};
-  /// The device to which batches are moved. Empty: batches stay on the device
-  /// on which the dataset created them. Only batches that are tensors or nested
-  /// containers of tensors (see nest.h) are moved.
+  /// The device to which batches are moved. If not set, batches stay on the
+  /// device on which the dataset created them. Only batches that are tensors or
+  /// nested containers of tensors (see nest.h) are moved.
   std::optional<c10::Device> device = std::nullopt;
   DataLoaderConfiguration configuration = {};
   /// Random number generators whose state is copied from the main process when
@@ -132,9 +132,9 @@ class ACCELERATE_API DataLoaderBase {
     std::unique_ptr<State> state_;
   };
   Loop begin_loop();
-  /// Starts a loop that reads the batches of the next loop in advance. The
-  /// Accelerator does not see this loop, and the loader's position does not
-  /// change. Call this function before the next loop begins.
+  /// Starts a loop that reads the batches of the next loop in advance. This
+  /// loop does not change the loader's position or the state of the
+  /// Accelerator. Call this function before the next loop begins.
   Loop begin_reading_ahead() const;
 
  private:

@@ -7,14 +7,14 @@
 
 namespace accelerate {
 
-/// Like Python's `DataLoaderConfiguration`; applies to every prepared loader.
+/// Options for all prepared loaders, named as in Hugging Face Accelerate.
 struct DataLoaderConfiguration {
   /// True: a loader's `batch_size` is the total over all processes. False: each
   /// process gets batches of `batch_size`.
   bool split_batches = false;
   /// True: the main process reads the data and sends each process its batch.
-  /// False: each process reads its own batches. Empty: true for streams, false
-  /// for indexed datasets.
+  /// False: each process reads its own batches. Default: true for streams,
+  /// false for indexed datasets.
   std::optional<bool> dispatch_batches = std::nullopt;
   /// Completes the last step with the epoch's first samples, so that every
   /// process gets the same number of batches. `DataLoaderBase::valid_rows`
@@ -25,7 +25,7 @@ struct DataLoaderConfiguration {
   /// sample.
   bool use_seedable_sampler = false;
   /// Seed for the sample order of loaders that set neither `seed` nor
-  /// `generator`. Empty: the seed of LibTorch's default generator on the main
+  /// `generator`. Default: the seed of LibTorch's default generator on the main
   /// process.
   std::optional<std::uint64_t> data_seed = std::nullopt;
   /// Copies batches to the device asynchronously.

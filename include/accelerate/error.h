@@ -30,8 +30,8 @@ class ACCELERATE_API Error : public std::runtime_error {
   Error& operator=(Error&&) = default;
   ~Error() override;
 
-  /// Returns what the user can do about the error, as an imperative; may be
-  /// empty.
+  /// Returns an imperative sentence that says what the user can do about the
+  /// error; may be empty.
   const std::string& hint() const noexcept { return hint_; }
   /// Returns where the error was thrown. Command-line programs print this
   /// location only with `--verbose`; `what()` does not contain it.
@@ -45,7 +45,7 @@ class ACCELERATE_API Error : public std::runtime_error {
   std::source_location where_;
 };
 
-/// An argument has a value that can never work.
+/// An argument has an invalid value.
 class ACCELERATE_API ArgumentError : public Error {
  public:
   using Error::Error;
@@ -53,8 +53,8 @@ class ACCELERATE_API ArgumentError : public Error {
   int exit_code() const noexcept override { return 2; }
 };
 
-/// A configuration file, flag or environment variable is wrong; the text says
-/// which one.
+/// A configuration file, flag or environment variable is wrong; the message
+/// names it.
 class ACCELERATE_API ConfigError : public Error {
  public:
   using Error::Error;
@@ -84,7 +84,7 @@ class ACCELERATE_API IoError : public Error {
 };
 
 /// The content of a file or a saved state is malformed, or does not fit the
-/// objects in this run; the text says where.
+/// objects in this run; the message names the location.
 class ACCELERATE_API FormatError : public Error {
  public:
   using Error::Error;

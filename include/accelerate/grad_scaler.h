@@ -55,7 +55,8 @@ class ACCELERATE_API GradScaler {
   /// the optimizer's overflow flag if a gradient is inf or NaN. A second call
   /// in the same step does nothing.
   ///
-  /// Throws `ArgumentError` for an fp16 gradient: its parameter should be fp32.
+  /// Throws `ArgumentError` for an fp16 gradient, because parameters must be
+  /// fp32.
   void unscale_(torch::optim::Optimizer& optimizer);
   /// Divides any gradients, such as a reducer's buckets, by the scale and sets
   /// the overflow flag of `owner` if a gradient is inf or NaN. The overload for

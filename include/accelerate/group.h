@@ -16,7 +16,8 @@
 #include <string_view>
 #include <vector>
 
-// Small headers without tensors; the second one is for c10d's handles.
+// Small headers without tensors; intrusive_ptr.h is for the handle of the
+// store.
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
@@ -26,7 +27,7 @@
 
 namespace accelerate {
 
-/// The library that transfers tensors between the ranks of a process group.
+/// The implementation of the collectives of a process group.
 enum class Backend {
   shm,   ///< shared memory; the default on one machine
   gloo,  ///< LibTorch's TCP collectives; the default across machines
@@ -39,6 +40,7 @@ enum class Backend {
 ///
 /// Throws `ArgumentError` with the list of choices for any other name.
 ACCELERATE_API Backend parse_backend(std::string_view name);
+/// Returns the name that `parse_backend` accepts.
 ACCELERATE_API std::string_view name_of(Backend backend);
 
 /// How tensors from all ranks are combined.
@@ -48,19 +50,20 @@ enum class Reduction { sum, mean, max, min };
 ///
 /// Throws `ArgumentError` with the list of choices for any other name.
 ACCELERATE_API Reduction parse_reduction(std::string_view name);
+/// Returns the name that `parse_reduction` accepts.
 ACCELERATE_API std::string_view name_of(Reduction reduction);
 
 /// Options for a process group.
 struct GroupOptions {
   /// Default: `shm` if all ranks are on one machine, else `gloo`.
   std::optional<Backend> backend = std::nullopt;
-  /// If a rank is later than this, the other ranks throw `DistributedError`.
+  /// How long a rank waits for late ranks before it throws `DistributedError`.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// If a rank is later than this, a warning names the rank. Default: 30 s, or
-  /// `timeout` if `timeout` is shorter.
+  /// How long a rank waits before it prints a warning that names the late
+  /// ranks. Default: 30 s, or `timeout` if `timeout` is shorter.
   std::optional<std::chrono::milliseconds> warn_after = std::nullopt;
-  /// Called with each warning about late ranks. Empty: warnings are written to
-  /// stderr.
+  /// Called with each warning about late ranks. Default: warnings are written
+  /// to stderr.
   std::function<void(const std::string&)> warn = {};
   /// Network interface for Gloo between machines. Default: LibTorch's choice.
   std::optional<std::string> network_interface = std::nullopt;
@@ -81,17 +84,17 @@ ACCELERATE_API void check_group_options(const GroupOptions& options);
 /// Options for `Group::pad_across_processes`.
 struct PadOptions {
   std::int64_t dim = 0;
-  double pad_index = 0;
-  bool pad_first = false;
+  double pad_index = 0;    ///< the value of the padding
+  bool pad_first = false;  ///< whether the padding precedes the data
 };
 
-/// An operation that `Group::start_*` began.
+/// A running operation, returned by the functions `start_*` of `Group`.
 ///
 /// A `Pending` that is destroyed before `wait` leaves the operation running;
 /// its result and its errors are lost.
 class ACCELERATE_API Pending {
  public:
-  /// A finished operation.
+  /// Constructs a finished operation.
   Pending();
   Pending(Pending&&) noexcept;
   Pending& operator=(Pending&&) noexcept;
@@ -116,7 +119,7 @@ class ACCELERATE_API Pending {
 
 /// A process group: the ranks 0 … size-1 that call the same collectives.
 ///
-/// A handle: copies refer to the same process group. In a group of one rank
+/// Copies of a `Group` refer to the same process group. In a group of one rank,
 /// every collective returns immediately. Every rank must call the functions
 /// marked *Collective* in the same order. Before any data moves, the ranks
 /// compare the operation, sequence number, types and shapes of their calls. If
@@ -131,7 +134,7 @@ class ACCELERATE_API Group {
  public:
   using Tensors = std::vector<Tensor>;
 
-  /// A group of one rank.
+  /// Constructs a group of one rank.
   Group();
   /// Joins the process group of `size` ranks that share `store`.
   ///
@@ -168,13 +171,13 @@ class ACCELERATE_API Group {
   /// Returns when every rank has called `barrier`. Collective.
   void barrier() const;
 
-  /// Concatenates each tensor across ranks along dimension 0. Ranks may have
-  /// different sizes in dimension 0; a 0-d tensor counts as one row.
-  /// Collective.
+  /// Concatenates each tensor across ranks along dimension 0 and returns the
+  /// result on every rank. Ranks may have different sizes in dimension 0; a 0-d
+  /// tensor counts as one row. Collective.
   [[nodiscard]] Tensors gather(const Tensors& tensors) const;
 
-  /// Reduces each tensor across ranks and multiplies the result by `scale`.
-  /// Collective.
+  /// Reduces each tensor across ranks, multiplies the result by `scale` and
+  /// returns it on every rank. Collective.
   ///
   /// Throws `ArgumentError` for `Reduction::mean` of integer tensors.
   [[nodiscard]] Tensors reduce(
@@ -191,7 +194,8 @@ class ACCELERATE_API Group {
   [[nodiscard]] Tensors pad_across_processes(
       const Tensors& tensors, const PadOptions& options = {}) const;
 
-  /// Concatenates the lists from all ranks. Collective.
+  /// Concatenates the lists from all ranks and returns the result on every
+  /// rank. Collective.
   [[nodiscard]] std::vector<Json> gather_object(
       const std::vector<Json>& objects) const;
 

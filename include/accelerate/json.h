@@ -72,8 +72,8 @@ struct JsonParseOptions {
   /// exhausting the stack.
   std::size_t max_depth = 256;
   std::size_t max_bytes = std::size_t{1} << 30;
-  /// The maximum number of elements of an array. An element needs many times
-  /// the memory of its text.
+  /// The maximum number of elements of an array. An element can need many times
+  /// as much memory as its text.
   std::size_t max_array = SIZE_MAX;
   /// If the text is part of a file, the offset of the text in the file. Errors
   /// then name the byte offset in the file instead of the line and column.
@@ -92,7 +92,7 @@ struct JsonDumpOptions {
   bool allow_nan = false;
 };
 
-/// One JSON value. A plain value type: copies are deep, nothing is shared.
+/// One JSON value. Copies are deep.
 ///
 /// Objects keep the order of their members. Integers have 64 bits; larger
 /// integers become doubles. Thread safety: concurrent reads are safe; a write

@@ -61,11 +61,11 @@ ACCELERATE_API void run_notebook_function(
 ///     accelerate::notebook_launcher(
 ///         training_function, std::tuple(3), {.num_processes = 2});
 ///
-/// In a program the processes are forked. `notebook_launcher` therefore throws
+/// In a program, the processes are forked. `notebook_launcher` therefore throws
 /// `StateError` when this process already has a `PartialState` or several
-/// threads (OpenMP, autograd and CUDA start threads). In a C++ notebook the
-/// processes are new interpreters that repeat the cells before this call, so
-/// the call works at any time.
+/// threads (OpenMP, autograd and CUDA start threads). In a C++ notebook, each
+/// process is a new interpreter that first repeats the cells before this call,
+/// so the call works at any time.
 ///
 /// When a rank fails, stops the other ranks and throws `DistributedError` with
 /// the rank that failed first and its error. Throws `UnsupportedError` if

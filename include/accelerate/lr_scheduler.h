@@ -6,13 +6,13 @@
 //     optimizer.step();
 //     scheduler.step();
 //
-// On its own, a scheduler takes one step per call to `step`. After `prepare`,
-// `step` follows the optimizer: it does nothing while gradients accumulate or
-// when the optimizer skipped its step; otherwise it takes the number of steps
-// that `SchedulerUnit` defines. With fp16, whether a step was skipped is known
-// only on the GPU. The GPU then selects the learning rate itself, and the
-// program waits for the GPU only when it reads the scheduler's position or
-// learning rates.
+// Without `prepare`, each call to `step` takes one step. After `prepare`,
+// `step` does nothing while gradients accumulate or when the optimizer skipped
+// its step; otherwise it takes the number of steps that `SchedulerUnit`
+// defines. With fp16, the CPU does not know whether a step was skipped unless
+// it waits for the GPU. The learning rate is therefore selected on the GPU, and
+// the program waits only when it reads the scheduler's position or learning
+// rates.
 #pragma once
 
 #include <cstdint>
@@ -80,10 +80,9 @@ class ACCELERATE_API LRScheduler {
   const std::vector<double>& base_lrs() const { return base_lrs_; }
   torch::optim::Optimizer& optimizer() const { return *optimizer_; }
 
-  /// Returns the state, for `load_state_dict`. Loading a state also sets the
-  /// learning rates. `load_state_dict` throws `FormatError` when a key is
-  /// missing or has the wrong type, or when the number of parameter groups
-  /// differs.
+  /// Return and load the state. Loading also sets the learning rates.
+  /// `load_state_dict` throws `FormatError` when a key is missing or has the
+  /// wrong type, or when the number of parameter groups differs.
   virtual Json state_dict() const;
   virtual void load_state_dict(const Json& state);
 
@@ -194,13 +193,15 @@ struct OneCycleLROptions {
   double div_factor = 25.0;
   /// Final learning rate: the initial learning rate divided by this factor.
   double final_div_factor = 1e4;
+  /// Whether the learning rate falls in two phases: first to its initial value,
+  /// then to its final value.
   bool three_phase = false;
 };
 
 /// Raises the learning rate to `max_lr` and then lowers it to almost 0.
 ///
-/// A step past `total_steps` throws `StateError`; a prepared scheduler stops at
-/// `total_steps` instead.
+/// A step after `total_steps` throws `StateError`; a prepared scheduler stops
+/// at `total_steps` instead.
 class ACCELERATE_API OneCycleLR : public LRScheduler {
  public:
   OneCycleLR(
@@ -242,8 +243,8 @@ struct ReduceLROnPlateauOptions {
 };
 
 /// Reduces the learning rate when a metric stops improving. Each call to `step`
-/// is exactly one step, even after `prepare`, because the metric does not
-/// depend on the number of processes.
+/// counts as exactly one step, even after `prepare`, because the metric does
+/// not depend on the number of processes.
 class ACCELERATE_API ReduceLROnPlateau : public LRScheduler {
  public:
   explicit ReduceLROnPlateau(

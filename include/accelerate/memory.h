@@ -19,8 +19,8 @@
 namespace accelerate {
 
 /// Returns whether an exception means that memory ran out: this library's or
-/// LibTorch's `OutOfMemoryError`, `std::bad_alloc`, or an error whose text says
-/// that memory ran out.
+/// LibTorch's `OutOfMemoryError`, `std::bad_alloc`, or an error whose message
+/// says that memory ran out.
 ACCELERATE_API bool is_out_of_memory(const std::exception_ptr& error);
 
 /// Returns unused memory in the caching allocator to the device. Does nothing

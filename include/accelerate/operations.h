@@ -26,12 +26,14 @@
 
 namespace accelerate {
 
-/// Returns the process group of all processes in this run. The first call joins
-/// the run.
+/// Returns the process group of all processes in this run. The first call
+/// connects this process to the other processes, as the constructor of
+/// `PartialState` does.
 ACCELERATE_API const Group& world();
 
-/// Concatenates each tensor across processes along dimension 0. Processes may
-/// have different sizes in dimension 0; a 0-d tensor counts as one row.
+/// Concatenates each tensor across processes along dimension 0 and returns the
+/// result on every process. Processes may have different sizes in dimension 0;
+/// a 0-d tensor counts as one row.
 ///
 /// Collective.
 template <typename Nest>
@@ -80,8 +82,8 @@ template <typename Nest>
       nest, group.pad_across_processes(tensors_of(nest), options));
 }
 
-/// Concatenates the lists from all processes. The objects are plain JSON
-/// values, never code.
+/// Concatenates the lists from all processes and returns the result on every
+/// process.
 ///
 /// Collective.
 [[nodiscard]] inline std::vector<Json> gather_object(

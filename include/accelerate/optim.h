@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW, Adam and SGD that update all parameters of a parameter group in one
-// call.
+// The optimizers AdamW, Adam and SGD. Each step updates all parameters of a
+// parameter group in one call.
 //
 //     accelerate::AdamW optimizer(model->parameters(), 3e-5);
 //     accelerate::AdamW by_group(
@@ -9,7 +9,7 @@
 //         3e-5);
 //
 // Results and defaults match the classes of the same name in `torch::optim`,
-// which do not have the option `maximize`. The optimizers also work without an
+// which lack the option `maximize`. The optimizers also work without an
 // Accelerator.
 #pragma once
 
@@ -53,8 +53,8 @@ struct SGDOptions {
   bool maximize = false;
 };
 
-/// The options of one parameter group, as LibTorch's optimizers store them.
-/// `values` may change between steps.
+/// The options of one parameter group, as LibTorch's optimizers store them. The
+/// program may change `values` between steps.
 template <typename Values>
 class ACCELERATE_API ParamGroupOptions : public torch::optim::OptimizerOptions {
  public:
@@ -107,8 +107,8 @@ struct SGDParamState
 /// Thread safety: use an optimizer from only one thread at a time.
 class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
  public:
-  /// Updates every parameter that has a gradient. If there is a closure, it is
-  /// called first, with gradients enabled, and its loss is returned.
+  /// Updates every parameter that has a gradient. If a closure is passed,
+  /// `step` first calls it with gradients enabled, and returns its loss.
   at::Tensor step(LossClosure closure = nullptr) override;
 
   /// Passes the gradient scaler's tensors, each with one float, to the
@@ -130,7 +130,7 @@ class ACCELERATE_API FusedOptimizer : public torch::optim::Optimizer {
   /// `lr` changes. If `rate` is undefined, keeps the value that is already on
   /// the device and assumes that it equals the group's `lr`.
   void set_device_lr(std::size_t group, const at::Tensor& rate);
-  /// Tells `step` whether a CUDA graph is being captured.
+  /// Sets whether a CUDA graph is being captured; see `refresh_lr`.
   void set_capturing(bool on) { capturing_ = on; }
 
   /// Returns the state by parameter name; see `optimizer_state`.

@@ -40,9 +40,10 @@ struct OptimizerState {
   Json scalars;
 };
 
-/// Meant for subclassing: a second base class for optimizers that store their
-/// state in their own way, for example optimizers written in another language.
-/// It makes these optimizers work with `optimizer_state` and checkpoints.
+/// A base class for user-defined optimizers, in addition to
+/// `torch::optim::Optimizer`. It makes `optimizer_state` and checkpoints work
+/// with optimizers that store their state in their own way, for example
+/// optimizers written in another language.
 class ACCELERATE_API StatefulOptimizer {
  public:
   virtual ~StatefulOptimizer();
@@ -85,8 +86,8 @@ ACCELERATE_API void load_optimizer_state(
     const std::vector<std::string>& names = {});
 
 /// Returns the names of an optimizer's parameters, in the order of the
-/// parameter groups. Each parameter is looked up in `named` by identity. A tied
-/// parameter gets the first of its names.
+/// parameter groups. `named` lists all parameters of a model with their names.
+/// A tied parameter gets the first of its names.
 ///
 /// Throws an `ArgumentError` that lists the parameters without a name.
 [[nodiscard]] ACCELERATE_API std::vector<std::string> parameter_names(

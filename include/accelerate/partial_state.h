@@ -36,8 +36,8 @@ enum class DistributedType { no, multi_cpu, multi_gpu };
 /// `MULTI_CPU` or `MULTI_GPU`.
 ACCELERATE_API std::string_view name_of(DistributedType type);
 
-/// How the processes of a run connect. For a field that is not set, the
-/// launcher's choice is used, or else the default.
+/// How the processes of a run connect to each other. A field that is not set
+/// has the value that the launcher passed to the process, or else the default.
 struct InitProcessGroupKwargs {
   std::optional<Backend> backend = std::nullopt;
   /// How processes find each other: `env://`, `tcp://host:port` or
@@ -51,8 +51,8 @@ struct InitProcessGroupKwargs {
 };
 using InitProcessGroupOptions = InitProcessGroupKwargs;
 
-/// Options for a `PartialState`. For a field that is not set, the launcher's
-/// choice is used, or else the default.
+/// Options for a `PartialState`. A field that is not set has the value that the
+/// launcher passed to the process, or else the default.
 struct PartialStateOptions {
   /// Whether to use the CPU even if there is an accelerator.
   std::optional<bool> cpu = std::nullopt;
@@ -119,18 +119,19 @@ class ACCELERATE_API ProcessOrder {
 /// processes.
 ///
 /// `PartialState state;` reads the environment variables of the launcher
-/// (torchrun, Open MPI, MPICH, MVAPICH or Slurm) and joins the other processes.
-/// Without such variables, the run has a single process. All objects
-/// constructed this way are handles to the same state; constructing another
-/// object with different options throws `StateError`. The constructors that
-/// take a `Group` create separate states, for tests.
+/// (`accelerate launch`, torchrun, Open MPI, MPICH, MVAPICH or Slurm) and
+/// connects this process to the other processes. Without such variables, the
+/// run has a single process. All objects constructed this way are handles to
+/// the same state; constructing another object with different options throws
+/// `StateError`. The constructors that take a `Group` create separate states,
+/// for tests.
 ///
 /// Thread safety: several threads may call getters such as `device` at once.
 /// Use all other functions from only one thread at a time.
 class ACCELERATE_API PartialState {
  public:
-  /// Creates a handle to the state of this process; the first call joins the
-  /// run.
+  /// Creates a handle to the state of this process. The first call connects
+  /// this process to the other processes.
   ///
   /// The first call is collective. Throws `ConfigError` when the environment
   /// variables are incomplete or contradict each other, and `DistributedError`
@@ -148,8 +149,8 @@ class ACCELERATE_API PartialState {
   PartialState& operator=(PartialState&&) noexcept;
   ~PartialState();
 
-  /// Drops the state of this process; the next `PartialState` joins the run
-  /// again. Existing handles keep the old state alive.
+  /// Drops the state of this process; the next `PartialState` connects to the
+  /// other processes again. Existing handles keep the old state alive.
   static void reset();
   /// Returns whether this process has a state.
   static bool is_initialized();
@@ -299,7 +300,8 @@ class ACCELERATE_API PartialState {
     }
   }
 
-  /// Leaves the process group; later collectives throw `StateError`.
+  /// Makes this process leave the process group; later collectives throw
+  /// `StateError`.
   void destroy_process_group();
 
  private:

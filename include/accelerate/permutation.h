@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shuffled order that needs no table of indices.
+// A random order of indices that is computed on the fly, without a table.
 //
 //     const accelerate::Permutation order(10'000'000'000, {seed, epoch});
 //     const auto index = order(1'000'000'000);  // constant time
@@ -12,8 +12,7 @@
 
 namespace accelerate {
 
-/// The key of a shuffled order; equal keys give the same order on every
-/// machine.
+/// The key of a random order; equal keys give the same order on every machine.
 struct OrderKey {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
@@ -22,9 +21,9 @@ struct OrderKey {
 /// A pseudo-random permutation of 0 … size-1.
 ///
 /// A Feistel network over 0 … 2^n-1 with the smallest n for which 2^n is at
-/// least `size` (but n is at least 10, because few bits mix badly). The network
-/// is applied again while its result is not below `size`. Not cryptographically
-/// secure.
+/// least `size` (but n is at least 10, because a smaller network mixes poorly).
+/// The network is applied repeatedly until its result is below `size`. Not
+/// cryptographically secure.
 ///
 /// Thread safety: several threads may use a permutation at once.
 class ACCELERATE_API Permutation {

@@ -25,13 +25,13 @@ enum class Precision {
 
 /// Parses `no`, `fp16` or `bf16`, ignoring case.
 ///
-/// Throws `UnsupportedError` for `fp8`, and for any other name an
+/// Throws `UnsupportedError` for `fp8`. For any other name, throws an
 /// `ArgumentError` that lists the choices.
 ACCELERATE_API Precision parse_precision(std::string_view name);
 ACCELERATE_API std::string_view name_of(Precision precision);
 
-/// Throws `UnsupportedError` for fp16 on a CPU, the only combination that
-/// cannot train.
+/// Throws `UnsupportedError` for fp16 on a CPU, the only combination that does
+/// not work.
 ACCELERATE_API void check_precision(
     Precision precision, c10::DeviceType device);
 

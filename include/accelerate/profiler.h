@@ -38,17 +38,17 @@ struct ProfileSchedule {
 struct ProfileKwargs {
   /// What to record. Default: the CPU, and CUDA if available.
   std::optional<std::vector<ProfilerActivity>> activities = std::nullopt;
-  /// Which steps to record. Default: everything from the start to the end of
-  /// the profiler.
+  /// Which steps to record. Default: everything until the profiler stops.
   std::optional<ProfileSchedule> schedule_option = std::nullopt;
   /// Called after each recording.
   std::function<void(Profiler&)> on_trace_ready = {};
   bool record_shapes = false;
   bool profile_memory = false;
-  /// Applies only to Python; true throws `UnsupportedError`.
+  /// Exists only in Python; if true, the constructor throws `UnsupportedError`.
   bool with_stack = false;
   bool with_flops = false;
-  /// Applies only to TorchScript; true throws `UnsupportedError`.
+  /// Works only with TorchScript; if true, the constructor throws
+  /// `UnsupportedError`.
   bool with_modules = false;
   /// The folder for `profile_<process index>.json`, which is written at the
   /// end. A missing folder is created. Default: no file is written.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers that are the same on every process.
+// Copies the state of random number generators from process 0 to all processes.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meant for subclassing: a second base class for modules that capture their own
-// steps as CUDA graphs.
+// A base class for user-defined modules, in addition to `torch::nn::Module`. It
+// is for modules that capture their own steps as CUDA graphs.
 //
 //     struct Net : torch::nn::Module, accelerate::RecordableModule {
 //       void set_record_policy(const accelerate::RecordPolicy& policy) override
@@ -10,8 +10,8 @@
 //       bool captures_steps = false;
 //     };
 //
-// `prepare` detects the base class and tells the module whether it may capture.
-// The models in `transformers` are such modules.
+// `prepare` detects the base class and calls `set_record_policy`. The models in
+// `transformers` are such modules.
 #pragma once
 
 #include <string>
@@ -23,12 +23,13 @@ namespace accelerate {
 /// Whether steps may be captured as CUDA graphs.
 struct RecordPolicy {
   bool enabled = false;
-  /// Why steps are not captured; it is printed once, in a note. Empty: no note.
+  /// Why steps are not captured. If not empty, a note with this reason is
+  /// printed once.
   std::string disabled_reason = {};
 };
 
-/// A module that captures its steps if its policy allows it. Until
-/// `set_record_policy` is called, it must not capture any.
+/// A module that captures its steps if its policy allows it. The module must
+/// not capture steps before `set_record_policy` is called.
 class ACCELERATE_API RecordableModule {
  public:
   RecordableModule() = default;

@@ -25,7 +25,7 @@
 
 namespace accelerate {
 
-/// One safetensors file, open for reading.
+/// A safetensors file that is open for reading.
 ///
 /// Thread safety: several threads may call `tensor` at once.
 class ACCELERATE_API SafetensorsFile {
@@ -63,7 +63,7 @@ struct SaveSafetensorsOptions {
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
 };
 
-/// Writes a file through a temporary file and a rename. Tensors that share
+/// Writes a temporary file and then renames it to `path`. Tensors that share
 /// memory are written once, under the first of their names; the metadata then
 /// holds the other names as aliases.
 ///

@@ -61,7 +61,7 @@ class ErasedOrder {
       };
     }
   }
-  /// Makes an order from a list with the result for each position.
+  /// Makes an order from a list that contains the result for each position.
   ErasedOrder(std::vector<Result> list)  // NOLINT
       : ErasedOrder(List{std::move(list)}) {}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saves and loads single files and models; for the whole state of a run see
-// `Accelerator::save_state`.
+// Saves and loads single files and models. `Accelerator::save_state` saves the
+// whole state of a run.
 //
 //     accelerator.save_model(model, "tuned", {.max_shard_size = "5GB"});
 //     accelerator.save(accelerator.get_state_dict(model), "w.safetensors");
@@ -24,9 +24,9 @@ struct SaveModelOptions {
   ByteSize max_shard_size = "10GB";
 };
 
-/// Writes tensors as safetensors, or a value as JSON, through a temporary file
-/// and a rename. Creates missing folders. Throws `IoError` if the file cannot
-/// be written.
+/// Writes tensors as safetensors, or a value as JSON, to a temporary file, and
+/// then renames the file to `path`. Creates missing folders. Throws `IoError`
+/// if the file cannot be written.
 ACCELERATE_API void save(
     const std::map<std::string, Tensor>& tensors,
     const std::filesystem::path& path);

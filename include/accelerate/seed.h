@@ -12,10 +12,10 @@
 namespace accelerate {
 
 struct SetSeedOptions {
-  /// Adds the process index to the seed, so that every process draws different
-  /// random numbers.
+  /// Whether to add the process index to the seed, so that every process draws
+  /// different random numbers.
   bool device_specific = false;
-  /// Makes every operation without a deterministic implementation throw.
+  /// Whether operations without a deterministic implementation throw.
   bool deterministic = false;
   /// The index that `device_specific` adds. Default: the process index of the
   /// `PartialState`.

@@ -33,7 +33,8 @@ struct ShardRules {
   bool drop_last = false;
   /// True: one process reads for all processes, and the samples of an
   /// incomplete last step are divided equally between the processes. False:
-  /// these samples fill the batch of one process after another.
+  /// these samples fill the batch of the first process, then the batch of the
+  /// next process, and so on.
   bool dispatch_batches = false;
 };
 
@@ -73,7 +74,7 @@ class ACCELERATE_API IterableDatasetShard {
   std::int64_t window_;
 };
 
-/// All batches of one process. Each batch is computed in constant time.
+/// Computes the batches of one process, each in constant time.
 class ACCELERATE_API BatchSamplerShard {
  public:
   /// Divides an epoch of `samples` samples, of which the first `start` are

@@ -22,8 +22,7 @@
 
 namespace accelerate {
 
-/// How a bar looks and which process shows it. Optional fields left unset get a
-/// value that suits the process and the output stream.
+/// How a bar looks and which process shows it.
 struct TqdmOptions {
   /// Text printed in front of the bar.
   std::string description = {};

@@ -22,7 +22,7 @@
 namespace transformers {
 
 /// A handle to a model whose forward pass returns an `Output`. Copies of a
-/// handle share one model.
+/// handle refer to the same model.
 template <typename Output>
 class TRANSFORMERS_API Model {
  public:
@@ -35,8 +35,7 @@ class TRANSFORMERS_API Model {
       const accelerate::TensorMap& inputs,
       const CallOptions& options = {}) const;
 
-  /// Returns the LibTorch module, for `prepare` and for functions that take a
-  /// module.
+  /// Returns the LibTorch module, for functions that take a module.
   std::shared_ptr<torch::nn::Module> module() const;
 
  protected:
@@ -50,7 +49,7 @@ extern template class Model<ModelOutput>;
 extern template class Model<QuestionAnsweringModelOutput>;
 extern template class Model<BaseModelOutput>;
 
-/// A model without a head. It returns hidden states.
+/// A model without a head; it returns hidden states.
 class TRANSFORMERS_API AutoModel : public Model<BaseModelOutput> {
  public:
   /// Loads a model. `name` is a folder in Hugging Face's format or the name of

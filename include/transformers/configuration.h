@@ -31,7 +31,7 @@ namespace transformers {
 /// The fields that the configs of all architectures share.
 struct TRANSFORMERS_API PretrainedConfig {
   std::int64_t num_labels = 2;
-  /// Maps the index of each label to its name. Empty: the names are LABEL_0,
+  /// Maps the index of each label to its name. If empty, the names are LABEL_0,
   /// LABEL_1, …
   std::map<std::int64_t, std::string> id2label = {};
   /// Selects the loss: "regression", "single_label_classification" or

@@ -107,17 +107,17 @@ struct DatasetMapOptions {
   std::int64_t num_threads = 1;
   /// Identifies the function passed to `map`. The result is cached on disk
   /// under a key that consists of this fingerprint, `remove_columns` and the
-  /// dataset's content, so change the fingerprint whenever the function
-  /// changes. Empty: the result is not cached. A result of up to 64 MiB then
-  /// stays in memory; a larger one is written to a temporary file in
+  /// dataset's content, so change the fingerprint when the function changes. If
+  /// the fingerprint is empty, the result is not cached: a result of up to 64
+  /// MiB stays in memory, and a larger result is written to a temporary file in
   /// `cache_dir` that is deleted automatically.
   std::string fingerprint = {};
   /// Columns of the original dataset to leave out of the result.
   std::vector<std::string> remove_columns = {};
   /// The folder for cached results. Default: `accelerate_cpp` in
   /// HF_DATASETS_CACHE, or else `datasets/accelerate_cpp` in HF_HOME. If the
-  /// folder is not writable, the result stays in memory, or `map` throws
-  /// `IoError` if it does not fit.
+  /// folder is not writable, the result stays in memory; if it does not fit
+  /// there, `map` throws `IoError`.
   std::filesystem::path cache_dir = {};
   /// How long to wait for another process that is computing the same result.
   double lock_timeout_seconds = 3600;
@@ -187,8 +187,8 @@ class TRANSFORMERS_API Dataset {
       const SplitOptions& options = {}) const;
 
   /// Rename or remove columns. Both functions throw `ArgumentError` for an
-  /// unknown column. `rename_column` also throws it when the column `to`
-  /// already exists.
+  /// unknown column. `rename_column` also throws `ArgumentError` when the
+  /// column `to` already exists.
   [[nodiscard]] Dataset rename_column(
       std::string_view from, std::string_view to) const;
   [[nodiscard]] Dataset remove_columns(
@@ -237,9 +237,9 @@ struct LoadDatasetOptions {
   /// csv, tsv: whether cells may be enclosed in `"`. Set this to false if `"`
   /// is an ordinary character, as in the GLUE files.
   bool quoting = true;
-  /// csv, tsv: whether an empty cell and the words that pandas knows for it,
-  /// such as `NA`, `NaN`, `None` and `null`, are missing values. If false, they
-  /// are text.
+  /// csv, tsv: whether empty cells, and the words that pandas treats as
+  /// missing, such as `NA`, `NaN`, `None` and `null`, become missing values. If
+  /// false, they are text.
   bool keep_default_na = true;
 };
 
@@ -247,10 +247,10 @@ struct LoadDatasetOptions {
 /// Hugging Face Datasets. All files must be UTF-8. Lines end with LF, CRLF or
 /// CR.
 ///
-/// - `csv`, `tsv`: RFC 4180 with a header line. Lines with nothing but spaces
-///   are skipped. Missing cells at the end of a row are missing values; so are
-///   empty cells and the words of `keep_default_na`. The type of a column is
-///   inferred from its cells: a column of integers with missing values is a
+/// - `csv`, `tsv`: RFC 4180 with a header line. Lines that contain only spaces
+///   are skipped. Cells that are absent at the end of a row, empty cells and
+///   the words of `keep_default_na` become missing values. The type of a column
+///   is inferred from its cells: a column of integers with missing values is a
 ///   column of real numbers.
 /// - `json`: JSON objects, usually one per line, or one list of objects.
 /// - `text`: one row per line, with a single column named `text`.

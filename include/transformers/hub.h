@@ -32,8 +32,8 @@ enum class Content {
 struct ResolveOptions {
   /// A branch, a tag or a commit. Default: `main`.
   std::optional<std::string> revision = std::nullopt;
-  /// The access token. An empty string: no token is sent. Default: HF_TOKEN, or
-  /// else the token that `hf auth login` saved.
+  /// The access token. If it is an empty string, no token is sent. Default:
+  /// HF_TOKEN, or else the token that `hf auth login` saved.
   std::optional<std::string> token = std::nullopt;
   /// The cache folder. Default: the folder from the environment variables.
   std::filesystem::path cache_dir = {};
@@ -63,8 +63,8 @@ struct ResolveOptions {
 /// cached snapshot is used.
 ///
 /// Throws `ArgumentError` for a malformed name; `IoError` with the URL, the
-/// status and a hint when the server refuses the request, or when it cannot
-/// be reached and the cached snapshot is incomplete; `FormatError` when the
+/// status and a hint when the server rejects the request, or when it cannot be
+/// reached and the cached snapshot is incomplete; `FormatError` when the
 /// server's response is inconsistent; and `UnsupportedError` for a model that
 /// has only pickled weights.
 [[nodiscard]] TRANSFORMERS_API std::filesystem::path resolve_folder(

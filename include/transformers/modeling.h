@@ -47,7 +47,7 @@ struct FromPretrainedOptions {
   /// The config to use instead of the `config.json` in the model's folder.
   std::optional<Config> config = std::nullopt;
   /// Whether to initialize a weight randomly if its shape in the file differs
-  /// from its shape in the model. False: such a difference is an error.
+  /// from its shape in the model. If false, such a difference is an error.
   bool ignore_mismatched_sizes = false;
   /// For a model on the Hub: its revision, and how to download it.
   hub::ResolveOptions hub = {};
@@ -76,10 +76,10 @@ struct CallOptions {
   /// Whether to return the attention weights. If true, the model uses eager
   /// attention.
   bool output_attentions = false;
-  /// Whether a causal model that trains with labels on a GPU computes its
-  /// logits, although its fused loss does not need them. False: such a model
-  /// returns `logits` with the correct shape but without values. The tensor is
-  /// on the device `meta`, and LibTorch throws when its values are read.
+  /// Whether to compute logits in a causal model that trains with labels on a
+  /// GPU. The fused loss does not need them. If false, such a model returns
+  /// `logits` with the correct shape but without values: the tensor is on the
+  /// device `meta`, and LibTorch throws when its values are read.
   bool output_logits = false;
 };
 
@@ -96,7 +96,7 @@ struct LoadingReport {
   /// Weights in the files that the model does not have.
   std::vector<std::string> unexpected;
   /// Pairs of weights that the config ties, but whose values in the files
-  /// differ. Each weight has its own values.
+  /// differ. Both weights keep their values from the files.
   std::vector<std::pair<std::string, std::string>> untied;
 
   /// Returns one line for each list that is not empty.
@@ -127,7 +127,7 @@ class TRANSFORMERS_API PreTrainedModel {
   void to(const c10::Device& device);
   void to(c10::ScalarType dtype);
 
-  /// Saves memory: recomputes each layer in the backward pass instead of
+  /// Saves memory by recomputing each layer in the backward pass instead of
   /// storing its activations.
   void gradient_checkpointing_enable();
   void gradient_checkpointing_disable();

@@ -30,11 +30,11 @@ struct GreedyLROptions {
   using ThresholdMode = accelerate::ReduceLROnPlateauOptions::ThresholdMode;
   /// Whether a smaller or a larger metric is better.
   Mode mode = Mode::min;
-  /// The learning rate is divided by this factor, below 1, when the metric
-  /// improves, and multiplied by it when the metric does not.
+  /// The factor below 1 by which the learning rate is divided when the metric
+  /// improves, and multiplied when the metric does not improve.
   double factor = 0.95;
-  /// Number of consecutive calls to `step` with, or without, improvement that
-  /// do not change the learning rate.
+  /// Number of consecutive calls to `step` with (or without) improvement that
+  /// are tolerated before the learning rate changes.
   std::int64_t patience = 10;
   double threshold = 1e-6;
   ThresholdMode threshold_mode = ThresholdMode::abs;
@@ -57,7 +57,7 @@ struct GreedyLROptions {
 };
 
 /// Raises the learning rate while a metric improves, and lowers it while the
-/// metric does not. Each call to `step` is exactly one step, even after
+/// metric does not. Each call to `step` counts as exactly one step, even after
 /// `prepare`, because the metric does not depend on the number of processes.
 class TRANSFORMERS_API GreedyLR : public accelerate::LRScheduler {
  public:
@@ -111,10 +111,11 @@ struct SchedulerOptions {
   /// polynomial: the final learning rate. Default: 1e-7.
   std::optional<double> lr_end = std::nullopt;
   /// cosine_with_min_lr, cosine_warmup_with_min_lr: the final learning rate.
-  /// Set either this or `min_lr_rate`.
+  /// Set either `min_lr` or `min_lr_rate`.
   std::optional<double> min_lr = std::nullopt;
   /// cosine_with_min_lr, cosine_warmup_with_min_lr: the final learning rate, as
-  /// a fraction of the optimizer's learning rate. Set either this or `min_lr`.
+  /// a fraction of the optimizer's learning rate. Set either `min_lr_rate` or
+  /// `min_lr`.
   std::optional<double> min_lr_rate = std::nullopt;
   /// cosine_warmup_with_min_lr: the learning rate at the first step, as a
   /// fraction of the optimizer's learning rate. Default:
@@ -144,7 +145,7 @@ struct SchedulerOptions {
   std::optional<GreedyLROptions> greedy = std::nullopt;
 };
 
-/// A learning-rate schedule. `get_scheduler` creates it.
+/// A learning-rate schedule, created by `get_scheduler`.
 class TRANSFORMERS_API Scheduler : public accelerate::LRScheduler {
  public:
   /// A function that returns the learning rate at a step, as a fraction of the

@@ -25,7 +25,7 @@
 
 namespace transformers {
 
-/// A tokenizer. It is immutable once loaded; copies share the same data.
+/// An immutable tokenizer; copies share the same data.
 ///
 /// Every function that takes text throws `ArgumentError` when the text is not
 /// UTF-8.
@@ -64,8 +64,8 @@ class TRANSFORMERS_API Tokenizer {
       const TokenizerCallOptions& options = {}) const;
 
   /// Encodes a text that is already split into words. For word-level labels,
-  /// set `return_word_ids`: `word_ids` then has the word that each token
-  /// belongs to.
+  /// set `return_word_ids`: `word_ids` then contains the index of the word that
+  /// each token belongs to.
   [[nodiscard]] Encoding encode_words(
       const std::vector<std::string>& words,
       const TokenizerCallOptions& options = {}) const;
@@ -91,7 +91,7 @@ class TRANSFORMERS_API Tokenizer {
       std::vector<Encoding> rows, const PadOptions& options = {}) const;
 
   /// Convert a token to its id, or an id to its token. Both functions return
-  /// nothing when the vocabulary does not contain the token or the id.
+  /// `nullopt` when the vocabulary does not contain the token or the id.
   [[nodiscard]] std::optional<std::int64_t> token_to_id(
       std::string_view token) const;
   [[nodiscard]] std::optional<std::string> id_to_token(std::int64_t id) const;
@@ -122,7 +122,7 @@ class TRANSFORMERS_API Tokenizer {
   /// Returns the special token with this name: "bos_token", "eos_token",
   /// "unk_token", "sep_token", "pad_token", "cls_token", "mask_token", or a
   /// name that tokenizer_config.json defines, such as "image_token". Returns
-  /// nothing if the tokenizer does not have this token.
+  /// `nullopt` if the tokenizer does not have this token.
   [[nodiscard]] std::optional<std::string> special_token(
       std::string_view name) const;
   [[nodiscard]] std::optional<std::int64_t> special_token_id(
@@ -168,8 +168,8 @@ class TRANSFORMERS_API AutoTokenizer {
   /// tokenizer.json, or vocab.txt, or both vocab.json and merges.txt.
   /// tokenizer_config.json, special_tokens_map.json, added_tokens.json and
   /// config.json are also read if they exist. `tokenizer_class` or `model_type`
-  /// in these files selects the tokenizer class, whose rules are those of
-  /// Hugging Face Transformers 5.
+  /// in these files selects the tokenizer class, as in Hugging Face
+  /// Transformers 5.
   ///
   /// Throws `IoError` when the folder contains no tokenizer, `FormatError` with
   /// the file and the JSON path when a file is malformed, and

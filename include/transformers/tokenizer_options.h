@@ -87,8 +87,8 @@ struct TokenizerCallOptions {
   /// Whether to return the parts that truncation cut off: as additional rows in
   /// a batch, or in `Encoding::overflowing` for a single text.
   bool return_overflowing_tokens = false;
-  /// Maximum number of threads that encode a batch. 0: one per logical CPU
-  /// core.
+  /// Maximum number of threads that encode a batch. If 0, one thread per
+  /// logical CPU core.
   int num_threads = 0;
 };
 
@@ -115,8 +115,8 @@ struct TokenizerOptions {
   /// Whether to insert a space before the first word. Loading throws
   /// `ArgumentError` when the tokenizer's class does not have this setting.
   std::optional<bool> add_prefix_space = std::nullopt;
-  /// Special tokens by name, such as `{{"pad_token", "<|endoftext|>"}}`. A
-  /// token that is not in the vocabulary is added to it.
+  /// Special tokens by name, such as `{{"pad_token", "<|endoftext|>"}}`. Tokens
+  /// that are not in the vocabulary are added to it.
   std::map<std::string, std::string> special_tokens = {};
   /// For a model on the Hub: its revision, and how to download it.
   hub::ResolveOptions hub = {.content = hub::Content::tokenizer};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All headers of the transformers library.
+// Includes the headers of the transformers library.
 #pragma once
 
 #include "transformers/auto_model.h"

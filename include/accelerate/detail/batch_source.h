@@ -40,7 +40,7 @@ struct LoaderConfig {
   std::optional<at::Generator> generator;
 };
 
-/// Tells a waiting thread what another thread is reading.
+/// Reports to a waiting thread what another thread is reading.
 class alignas(64) ReadProgress {  // Has its own cache line.
  public:
   void read(std::int64_t sample) noexcept {
@@ -91,6 +91,8 @@ class ACCELERATE_API BatchSource {
   /// Whether a batch is a nest: tensors or nested containers of tensors (see
   /// nest.h).
   virtual bool is_nest() const = 0;
+  /// Whether a batch can be sent to another process: `describe` returns its
+  /// structure, and `build` recreates the batch from this structure.
   virtual bool can_be_sent() const = 0;
   virtual std::vector<Tensor> tensors(void* batch) const = 0;
   virtual void set_tensors(

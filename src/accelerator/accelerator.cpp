@@ -30,7 +30,8 @@ PartialState make_state(const AcceleratorOptions& options) {
       .init_process_group = options.init_process_group_kwargs});
 }
 
-// Each gradient once: a tied weight is listed under each of its names.
+// Returns each gradient once, although a tied weight is listed under each of
+// its names.
 std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> gradients;
   std::set<const void*> seen;
@@ -235,7 +236,8 @@ Region Accelerator::join_uneven_inputs(std::optional<bool> even_batches) {
     for (const auto& [loader, even] : before) {
       loader->set_even_batches(even);
     }
-    // After an exception the other processes detect that this one exited.
+    // After an exception, does not wait for the other processes: they detect
+    // that this process exited.
     if (std::uncaught_exceptions() == exceptions) {
       impl_->training.join();
     }
@@ -261,7 +263,7 @@ std::unique_ptr<AutocastGuard> Accelerator::autocast(
   return impl_->precision.guard(kwargs);
 }
 
-// The loader knows which rows are real: the first `valid_rows()` of a batch.
+// Only the first `valid_rows()` rows of a loader's batch are real.
 std::vector<Tensor> Accelerator::gather_real_rows(
     const std::vector<Tensor>& tensors) const {
   const LoaderPosition* loader = impl_->training.gradients()->active();

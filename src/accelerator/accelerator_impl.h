@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects behind an `Accelerator`.
+// The implementation of `Accelerator`.
 #pragma once
 
 #include <memory>
@@ -22,12 +22,13 @@ class Accelerator::Impl {
   Impl(PartialState state, const AcceleratorOptions& options);
   ~Impl();
 
-  /// How this run divides the data. Throws `StateError` after `end_training`.
+  /// Returns which processes read different data. Throws `StateError` after
+  /// `end_training`.
   const Mesh& data_mesh() const;
-  /// Tells a prepared module its precision, and whether it may capture its
+  /// Sets a prepared module's precision and whether the module may capture its
   /// steps.
   void set_up(torch::nn::Module& module);
-  /// Forgets all prepared objects and resets the counters. Keeps settings, open
+  /// Removes all prepared objects and resets the counters. Keeps settings, open
   /// regions and checkpoint hooks.
   void forget_prepared();
 
@@ -43,8 +44,8 @@ class Accelerator::Impl {
   bool triggered = false;
 
  private:
-  /// Whether models capture their steps. Only the main process gives a reason
-  /// why they do not.
+  /// Returns whether models capture their steps. Only the main process sets
+  /// `disabled_reason`, so that the note is printed once.
   RecordPolicy record_policy() const;
   /// Undoes `set_up` for all modules that still exist.
   void release_modules();

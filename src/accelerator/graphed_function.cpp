@@ -34,8 +34,8 @@ StepRecorderOptions recorder_options(const GraphOptions& options) {
       .distinguishes_strides = true};
 }
 
-// A result that keeps its autograd graph alive would also keep nodes alive that
-// belong to a stream other than the capture stream.
+// Returns the tensors without their autograd graph, whose nodes belong to a
+// stream other than the capture stream.
 Tensors detached(const Tensors& tensors) {
   Tensors results;
   for (const at::Tensor& tensor : tensors) {
@@ -46,7 +46,7 @@ Tensors detached(const Tensors& tensors) {
 
 }  // namespace
 
-// One graph, and what a replay must do on the CPU.
+// A captured graph, and the work that each replay does on the CPU.
 struct detail::GraphedFunction::Impl::Captured : CapturedStep {
   explicit Captured(Impl& function) : owner(function) {}
 
@@ -183,7 +183,7 @@ std::shared_ptr<CapturedStep> detail::GraphedFunction::Impl::capture(
     throw;
   }
   set_capturing(false);
-  // Nothing has been computed yet: the replay counts the updates.
+  // A capture computes nothing, so only a replay counts the updates.
   captured->updates = training.updates() - updates_before;
   training.set_updates(updates_before);
   return captured;

@@ -16,8 +16,8 @@
 
 namespace accelerate {
 
-/// An element of a list that the signal handler reads without a lock. It is
-/// used again after its mapping has ended, and never freed.
+/// An element of a list that the signal handler reads without a lock. Elements
+/// are never freed; they are reused after their mapping has ended.
 struct NamedMapping::Entry {
   std::atomic<std::uintptr_t> begin = 0;  ///< 0: not in use.
   std::atomic<std::uintptr_t> end = 0;
@@ -37,8 +37,9 @@ std::mutex& entries_mutex() {
   return *mutex;
 }
 
-// The thread that faults is using the mapping, so its entry does not change.
-// Other entries may change; then `begin` does.
+// The faulting thread is using the mapping, so the entry of this mapping does
+// not change. Other threads may change other entries; the second read of
+// `begin` detects this.
 const NamedMapping::Entry* entry_at(const void* address) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   for (const auto* entry = first_entry.load(std::memory_order_acquire);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names the file when a mapped file cannot be read.
+// Prints the name of a mapped file that cannot be read.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 namespace accelerate {
 
 /// While this object exists, a SIGBUS in the given memory prints the name of
-/// the file to stderr before the program ends: the file became shorter after it
-/// was mapped, or its disk failed, and no function can return that as an error.
+/// the mapped file to stderr before the program ends. The system sends SIGBUS
+/// when the file was truncated after it was mapped, or when its disk fails.
 ///
-/// The first object installs a signal handler. The handler calls the handler
-/// that was installed before; without one, the signal ends the program as
-/// usual.
+/// The first object installs a signal handler. The handler then calls the
+/// previously installed handler. If there was none, the signal ends the program
+/// as usual.
 ///
 /// Thread safety: objects may be created and destroyed in any thread.
 class NamedMapping {
@@ -25,7 +25,7 @@ class NamedMapping {
   NamedMapping& operator=(NamedMapping&& other) noexcept;
   ~NamedMapping() { end(); }
 
-  /// To be called before the memory is unmapped and can be used again.
+  /// Must be called before the memory is unmapped.
   void end() noexcept;
 
   struct Entry;

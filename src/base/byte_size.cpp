@@ -28,7 +28,7 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t>, 10> kUnits{{
     {"TiB", std::uint64_t{1} << 40},
 }};
 
-// Digits with a decimal point: no sign, no exponent, no "inf".
+// Parses digits with an optional decimal point, but no sign, exponent or "inf".
 std::pair<const char*, std::errc> parse_fraction(
     const std::string_view text, double& number) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };

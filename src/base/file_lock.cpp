@@ -20,8 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Does not follow a link, which in a shared folder could create a file
-// elsewhere.
+// Does not follow a symbolic link: in a shared folder, a link from another user
+// could make this process create a file elsewhere.
 UniqueFd open_lock_file(const std::filesystem::path& path) {
   UniqueFd fd(
       ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
@@ -87,7 +87,7 @@ FileLock::FileLock(
       waiting();
     }
     notified = true;
-    // `flock` has no timeout; ten attempts a second cost nothing.
+    // `flock` has no timeout, so this loop tries up to ten times per second.
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::milliseconds(100));
   }

@@ -48,7 +48,8 @@ Digest hmac_sha256(std::string_view key, std::string_view message) {
 Digest hkdf_sha256(
     std::string_view secret, std::string_view salt, std::string_view info) {
   const Digest extracted = hmac_sha256(salt, secret);
-  // A key is as long as one block of the expansion.
+  // One block of the HKDF expansion is enough, because a key has the length of
+  // one block.
   return hmac_sha256(as_text(extracted), str_cat(info, '\1'));
 }
 

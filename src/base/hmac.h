@@ -39,7 +39,7 @@ class StreamDigest {
   ~StreamDigest();
 
   void add(std::string_view bytes);
-  /// Returns the digest in lower-case hexadecimal. To be called once.
+  /// Returns the digest in lower-case hexadecimal. May be called only once.
   std::string hex();
 
  private:

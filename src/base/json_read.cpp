@@ -53,14 +53,14 @@ class CountingIterator {
   const char** reached_;
 };
 
-// A number that standard JSON cannot write, such as `NaN`.
+// A number that standard JSON cannot represent, such as `NaN`.
 struct SpecialNumber {
   std::size_t end;  // Of the word, as an offset in the text.
   double value;
 };
 
 // Text in which ordinary numbers of the same length replace `NaN` and
-// `Infinity`, because the parser does not know these words.
+// `Infinity`, because the parser does not support these words.
 struct OrdinaryText {
   std::string text;
   std::vector<SpecialNumber> special;  // In the order of the text.
@@ -122,7 +122,8 @@ class Builder {
   explicit Builder(const JsonParseOptions& options)
       : max_depth_(options.max_depth), max_array_(options.max_array) {}
 
-  // `*reached` must be how far the parser has read in the text at `begin`.
+  // `*reached` must point to the end of what the parser has read of the text at
+  // `begin`.
   void set_special_numbers(
       std::span<const SpecialNumber> numbers,
       const char* begin,
@@ -181,11 +182,11 @@ class Builder {
 
  private:
   bool fail(const std::string& text) {
-    error = printable(text);  // It may quote the input.
+    error = printable(text);  // The text may quote the input.
     return false;
   }
 
-  // Returns null, with an error, if an array would have too many elements.
+  // Returns null and sets `error` if an array would have too many elements.
   Json* insert(Json value) {
     if (open_.empty()) {
       result = std::move(value);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells whether two processes run under the same kernel.
+// Identifies the running kernel, to detect whether two processes share it.
 #pragma once
 
 #include <string>
 
 namespace accelerate {
 
-/// An identifier that all processes under one running kernel share, even in
-/// different containers, and that changes whenever the machine boots. Empty if
-/// the system does not provide it.
+/// Returns an identifier that is the same for all processes under one running
+/// kernel, even in different containers, and that changes when the machine
+/// boots. Empty if the system does not provide it.
 std::string kernel_id();
 
 }  // namespace accelerate

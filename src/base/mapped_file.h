@@ -11,9 +11,9 @@
 
 namespace accelerate {
 
-/// Maps a whole file, which must not shrink while it is mapped: a later access
-/// would end the program, with a message that names the file (see
-/// `NamedMapping`). Move-only.
+/// Maps a whole file into memory. The file must not shrink while it is mapped:
+/// an access to a missing part would end the program, with a message that names
+/// the file (see `NamedMapping`). Move-only.
 class MappedFile {
  public:
   enum class Mode {

@@ -32,9 +32,10 @@ std::string create_folder(const std::string& prefix, mode_t mode = 0777);
 void copy_to_new_file(
     const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Creates `path` and its missing parents, and ensures that only this user can
-/// access it: another user could otherwise leave files in it that this process
-/// trusts. If this user's folder is readable by others, makes it private.
+/// Creates the folder `path` and its missing parents, and ensures that only
+/// this user can access the folder. Otherwise, another user could place files
+/// there that this process would trust. If the folder exists, belongs to this
+/// user and is readable by others, makes it private.
 ///
 /// Throws `IoError` if `path` is a symbolic link, belongs to another user, or
 /// was writable by others. The hint names `variable`, the environment variable

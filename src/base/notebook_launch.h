@@ -28,9 +28,10 @@ using NotebookLaunchFunction = std::int32_t (*)(const NotebookLaunch*);
 /// The name under which the interpreter's process exports the function.
 inline constexpr char kNotebookLaunchSymbol[] = "accelerate_notebook_launch";
 
-/// A progress bar in a notebook writes each of its states between these two: a
-/// cleared line, as on a terminal, and an escape code that terminals ignore.
-/// The kernel shows the states as one output that changes.
+/// In a notebook, a progress bar writes each of its states between these two
+/// strings. They contain an escape code that terminals ignore; the first string
+/// also clears the line. The notebook kernel shows all states as a single
+/// output that it updates.
 inline constexpr char kNotebookBarBegin[] = "\r\x1b[K\x1b_";
 inline constexpr char kNotebookBarEnd[] = "\x1b\\";
 

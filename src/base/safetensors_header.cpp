@@ -18,7 +18,7 @@ namespace accelerate {
 namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
-// As in LibTorch; the only longer arrays in a header would be shapes.
+// LibTorch's limit. Shapes are the longest arrays in a valid header.
 constexpr std::size_t kMaxDimensions = 64;
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 

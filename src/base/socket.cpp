@@ -149,8 +149,8 @@ UniqueFd listen_on(const Endpoint& endpoint) {
       ::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int yes = 1;
   if (!endpoint.is_unix) {
-    // A finished job leaves connections in TIME_WAIT; the next job may still
-    // use the port.
+    // Lets the next job use the port while connections of a finished job are
+    // still in TIME_WAIT.
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   }
   if (!fd || ::bind(fd.get(), address.get(), address.length) != 0 ||

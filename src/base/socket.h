@@ -32,15 +32,18 @@ std::string remote_address(int socket);
 /// Returns the address of this end of a connection.
 std::string local_address(int socket);
 
-/// Why the name or address `name` cannot be resolved now; nothing if it can.
+/// Returns why the name or address `name` cannot be resolved, or nothing if it
+/// can be resolved.
 std::optional<std::string> resolve_problem(const std::string& name);
 
 /// Returns whether `endpoint` resolves to a loopback address.
 bool is_loopback(const Endpoint& endpoint);
 
-/// Where a server must listen that other machines reach at `endpoint`. On some
-/// systems a machine's own hostname resolves to the loopback, but other
-/// machines resolve it to another of its addresses: then all addresses.
+/// Returns the endpoint on which a server must listen so that other machines
+/// reach the server at `endpoint`. On some systems, a machine's own hostname
+/// resolves to a loopback address, while other machines resolve it to a
+/// different address. In that case, the result stands for all addresses of the
+/// machine.
 Endpoint listening_endpoint(const Endpoint& endpoint);
 
 /// Returns the network interface through which this machine reaches `endpoint`,

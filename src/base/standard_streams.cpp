@@ -13,7 +13,8 @@ void open_standard_streams() noexcept {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) {
       continue;
     }
-    // The streams stay open in programs that this process starts.
+    // Without O_CLOEXEC, so that the streams stay open in programs that this
+    // process starts.
     const int opened = ::open("/dev/null", O_RDWR);
     if (opened >= 0 && opened != fd) {
       ::dup2(opened, fd);

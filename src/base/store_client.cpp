@@ -85,7 +85,7 @@ bool StoreClient::connect(Milliseconds timeout) {
     options_.secret = options_.find_secret();
   }
   if (options_.secret.empty()) {
-    // A server that has no secret, like this process, must not be trusted.
+    // Neither side has a secret, so the server cannot prove who it is.
     (void)send_proof(
         *handshake, std::string(store::kProofBytes, '\0'), timeout);
     throw_without_secret();

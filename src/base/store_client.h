@@ -33,8 +33,8 @@ struct StoreClientOptions {
   /// server's greeting has arrived.
   std::function<std::string()> find_secret = {};
   store::Hello hello;
-  /// The run that the store must belong to. Empty: any run that has the secret;
-  /// then the client sets it to the store's run.
+  /// The run that the store must belong to. If empty, the store may belong to
+  /// any run that has the secret, and the client sets `run_id` to that run.
   std::string run_id = {};
   std::chrono::milliseconds connect_timeout{30000};
 };
@@ -44,10 +44,10 @@ struct StoreClientOptions {
 /// needs its own client. A forked process cannot use its parent's client.
 ///
 /// The constructor throws `ConfigError` if there is no secret or the store has
-/// another one. The other functions throw `IoError` when the connection to the
-/// launcher is lost or somebody else sent bytes over it,
-/// `DistributedError` when the launcher stops the job, and `StoreTimeout`,
-/// which names the missing keys, when keys are not set before the timeout.
+/// a different secret. The other functions throw `IoError` when the connection
+/// to the launcher is lost or a frame is not authentic, and `DistributedError`
+/// when the launcher stops the job. If keys are not set before the timeout,
+/// they throw a `StoreTimeout` that names these keys.
 class StoreClient {
  public:
   explicit StoreClient(const StoreClientOptions& options);
@@ -111,8 +111,9 @@ class StoreClient {
   StoreClientOptions options_;
   std::mutex mutex_;
   UniqueFd socket_;
-  // A forked process that sent a frame would reuse the position, and with it
-  // the nonce, of another frame.
+  // The process that opened the connection. A forked process must not send
+  // frames, because it would reuse the position of a frame, and therefore a
+  // nonce.
   int process_;
   std::optional<store::FrameSealer> sealer_;
   std::optional<store::FrameOpener> opener_;

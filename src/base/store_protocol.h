@@ -9,8 +9,8 @@
 //      the job's secret. A client without a secret sends a proof of zero bytes,
 //      so that the server can report it, and closes the connection;
 //   3. the server sends one frame, which proves that it knows the secret, too:
-//      `Reply::ok`, or why it refuses this client. If the proof is wrong, the
-//      server sends `kWrongProof` and closes the connection.
+//      `Reply::ok`, or the reason why it rejects this client. If the proof is
+//      wrong, the server sends `kWrongProof` and closes the connection.
 //
 // A server with too many clients that have not authenticated closes some of
 // their connections. A client whose connection closes before step 3 tries
@@ -40,7 +40,8 @@ constexpr std::size_t kProofBytes = 32;
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kHeaderBytes = kLengthBytes + 1;
 constexpr std::size_t kTagBytes = 16;
-/// Sent in place of the header of a frame, whose length is never 0.
+/// Sent instead of the header of a frame. It cannot be confused with a header,
+/// because the length of a frame is never 0.
 constexpr std::string_view kWrongProof{"\0\0\0\0\1", kHeaderBytes};
 /// The maximum length of a code and a payload in bytes. Larger frames are
 /// rejected, so that a client cannot make the server allocate all memory with

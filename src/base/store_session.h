@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of one connection to the launcher's store, and its frames.
+// The keys and the encrypted frames of one connection to the launcher's store.
 //
 // Both ends derive the keys from the job's secret and from everything that they
-// sent in the handshake, so every connection has its own keys, and an attacker
-// who changes the handshake gives the two ends different keys. Each direction
-// has its own key.
+// sent in the handshake, so every connection has its own keys. If an attacker
+// changes the handshake, the two ends derive different keys. Each direction has
+// its own key.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +37,9 @@ struct SessionKeys {
 /// `secret` must not be empty.
 SessionKeys derive_keys(std::string_view secret, const Handshake& handshake);
 
-/// AES-256-GCM with one key and a counter. The position of a frame in the
-/// stream is its nonce and is not sent. So the other end notices if a frame was
-/// modified, forged, replayed, dropped or reordered.
+/// AES-256-GCM with one key and a counter. The nonce of a frame is its position
+/// in the stream, which is not sent. The other end therefore detects any frame
+/// that was modified, forged, replayed, dropped or reordered.
 class FrameCipher {
  public:
   FrameCipher(FrameCipher&&) noexcept;
@@ -74,9 +74,9 @@ class FrameOpener : public FrameCipher {
   explicit FrameOpener(const Digest& key) : FrameCipher(key, false) {}
 
   /// Returns the payload of the next frame, or nothing if the other end did not
-  /// send this frame at this position. After that, no later frame can be
-  /// opened, either. `header` has `kHeaderBytes`; `body` is the rest of the
-  /// frame.
+  /// send this frame at this position. After such a failure, later frames
+  /// cannot be opened either. `header` has `kHeaderBytes`; `body` is the rest
+  /// of the frame.
   std::optional<std::string> open(std::string_view header, std::string body);
 
  private:

@@ -15,7 +15,7 @@
 namespace accelerate {
 namespace {
 
-// U+0080 to U+009F are the control characters of 8 bits.
+// U+0080 to U+009F are the C1 control characters.
 bool is_control(char32_t character) {
   return (character < 0x20 && character != '\t') ||
          (character >= 0x7f && character < 0xa0);
@@ -122,7 +122,8 @@ std::optional<std::string> nearest_name(
   if (name.size() > 64) {
     return std::nullopt;
   }
-  // Up to a third of the letters may be wrong; beyond that a guess is useless.
+  // Up to a third of the letters may differ; with more differences, a
+  // suggestion is useless.
   std::size_t best = std::max<std::size_t>(1, name.size() / 3) + 1;
   std::optional<std::string> result;
   for (const std::string& candidate : candidates) {

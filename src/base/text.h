@@ -45,8 +45,8 @@ std::string format_bytes(double bytes);
 std::string format_seconds(double seconds);
 
 /// Escapes control characters and bytes that are not UTF-8, so that untrusted
-/// text cannot move the terminal's cursor, change its colors or answer for the
-/// user. Text that is already escaped stays the same.
+/// text cannot control the terminal. Text that is already escaped stays the
+/// same.
 std::string printable(std::string_view text);
 
 /// Like `printable`, but keeps line feeds.

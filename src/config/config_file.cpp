@@ -17,11 +17,11 @@
 namespace accelerate {
 namespace {
 
-// A configuration has about thirty lines; a megabyte is a mistake.
+// A configuration file has about thirty lines, so a larger file is a mistake.
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxShown = 60;
 
-/// The text of a file and who could have written it.
+/// The text of a file, and whether other users could have written it.
 struct FileText {
   std::string text;
   bool is_only_ours = false;  ///< Only this user or root can write the file.
@@ -369,8 +369,8 @@ bool is_in_own_folder(
          folder(std::filesystem::absolute(config_folder(environment)));
 }
 
-// A configuration file is data: a copy from someone else must not run a
-// program.
+// Throws if a setting chooses a program but comes from a file that another user
+// may have written.
 void check_programs(
     const Settings& settings, const bool is_only_ours, const bool is_own) {
   for (const Setting& setting : all_settings()) {
@@ -418,8 +418,8 @@ std::string yaml_scalar(const Json& value) {
                  : str_cat("'", replace_all(text, "'", "''"), "'");
 }
 
-// Includes the keys that Hugging Face Accelerate writes and we have no setting
-// for.
+// Includes keys that Hugging Face Accelerate writes but that are not settings
+// here.
 Json python_document(const Settings& settings) {
   Json document = Json::object(
       {{"downcast_bf16", "no"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features of Hugging Face Accelerate that this version does not support. They
-// are listed so that the error says so, instead of suggesting a similar name.
+// Features of Hugging Face Accelerate that this version does not support.
+// Because of this table, an error names the missing feature instead of
+// suggesting a similar setting.
 #include "config/setting.h"
 
 namespace accelerate {

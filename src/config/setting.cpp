@@ -19,7 +19,7 @@ std::string underscored(std::string_view flag) {
     const Setting& setting,
     const std::string& text,
     const std::string& subject) {
-  // Hugging Face Accelerate has fp8, so it is not a typo.
+  // `fp8` is valid in Hugging Face Accelerate, so it is not treated as a typo.
   if (setting.name == "mixed_precision" && lower(text) == "fp8") {
     throw ConfigError(
         str_cat(subject, " `fp8`: this version does not support fp8"),

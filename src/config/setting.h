@@ -52,8 +52,8 @@ struct Setting {
   std::string help = {};
   SettingGroup group = SettingGroup::general;
   SettingFile file = SettingFile::none;
-  /// Whether the value chooses a program that this user runs. A file may
-  /// contain it only in the user's own folder.
+  /// Whether the value chooses a program to run, such as a compiler. Only files
+  /// in the user's own configuration folder may contain such settings.
   bool chooses_program = false;
 };
 
@@ -84,10 +84,10 @@ const PythonSetting* find_python_key(
 
 /// Parses `text` as a value of `setting`.
 ///
-/// `subject` says where `text` comes from, for error messages:
-/// "--num_processes" or "config.yaml:3: `num_processes`". Throws `ConfigError`
-/// if the value is not allowed. The error contains `subject`, the value, the
-/// allowed values and, for a choice, the nearest allowed value.
+/// `subject` names the source of `text` in error messages: "--num_processes" or
+/// "config.yaml:3: `num_processes`". Throws `ConfigError` if the value is not
+/// allowed. The error contains `subject`, the value, the allowed values and,
+/// for a choice, the nearest allowed value.
 Json parse_setting(
     const Setting& setting,
     const std::string& text,

@@ -135,7 +135,8 @@ void check_devices(const Settings& settings) {
     throw ConfigError(
         "--cpu and --gpu_ids contradict each other", "remove one of them");
   }
-  // --cpu overrides a file, but two sources of the same kind contradict.
+  // `--cpu` overrides a file, but settings from two sources of the same kind
+  // contradict each other.
   const char* gpus =
       settings.flag("multi_gpu") ? "multi_gpu" : "distributed_type";
   const bool is_overridden =
@@ -204,7 +205,8 @@ void check_logs(const Settings& settings) {
             describe_source(settings, "tee"), " needs a folder to write to"),
         "add `--log_dir logs`");
   }
-  // --tee 0 overrides a folder in a file, but contradicts --log_dir.
+  // `--tee 0` overrides a log folder that is set in a file, but contradicts
+  // `--log_dir`.
   if (!writes_files && settings.is_from_command_line("log_dir")) {
     throw ConfigError(
         str_cat(

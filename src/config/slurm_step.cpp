@@ -98,7 +98,8 @@ void expand_one(
   }
 }
 
-// The last step of SplitMix64: consecutive numbers give unrelated results.
+// The last step of SplitMix64, so that consecutive numbers give unrelated
+// results.
 std::uint64_t mix(std::uint64_t value) {
   value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
   value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
@@ -117,8 +118,8 @@ std::string SlurmStep::name() const {
   return str_cat("step ", step, " of Slurm job ", job);
 }
 
-// Below the kernel's range of ephemeral ports, so that no connection of another
-// process occupies them.
+// The ports are below the kernel's range of ephemeral ports, so that
+// connections of other processes do not occupy them.
 std::vector<std::uint16_t> SlurmStep::ports() const {
   constexpr std::uint64_t kFirst = 20000;
   constexpr std::uint64_t kCount = 10000;

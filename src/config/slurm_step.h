@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Slurm's variables say about the step that started this process.
+// The Slurm step that started this process, read from Slurm's variables.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,23 @@
 
 namespace accelerate {
 
-/// A step of a Slurm job: what one `srun` started.
+/// A step of a Slurm job: the processes that one `srun` started.
 struct SlurmStep {
   std::int64_t job = 0;
   std::int64_t step = 0;
 
-  /// The step of this process. None in a batch script and in the shell of
-  /// `salloc`: these belong to a job, but `srun` did not start them.
+  /// Returns the step of this process. Returns nothing in a batch script and in
+  /// the shell of `salloc`, which belong to a job but were not started by
+  /// `srun`.
   static std::optional<SlurmStep> of(const Environment& environment);
 
   /// "step 0 of Slurm job 12".
   std::string name() const;
 
   /// The ports on which the step's main process may listen, in order of
-  /// preference. The ports of other steps and jobs begin at other numbers, but
-  /// may overlap, so a process that connects must check that it found its own
-  /// step.
+  /// preference. The port ranges of other steps and jobs begin at different
+  /// numbers but may overlap, so a process that connects must check that it
+  /// reached its own step.
   std::vector<std::uint16_t> ports() const;
 };
 

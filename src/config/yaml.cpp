@@ -48,8 +48,8 @@ void check_encoding(std::string_view text, const std::string& source) {
   }
 }
 
-// Deep nesting is rejected before the parser sees it: yaml-cpp is recursive and
-// rescans pending keys at every level.
+// Rejects deep nesting before the parser runs, because yaml-cpp is recursive
+// and rescans pending keys at every level.
 void check_depth(std::string_view text, const std::string& source) {
   std::size_t open = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -73,7 +73,7 @@ bool is_null_word(const std::string& text) {
          text == "NULL";
 }
 
-/// What a node and the nodes in it need.
+/// The size of a node, including the nodes in it.
 struct Size {
   std::size_t nodes = 0;
   std::size_t bytes = 0;
@@ -178,7 +178,7 @@ class Builder : public YAML::EventHandler {
     return node;
   }
 
-  // Counts before anything is copied.
+  // Checks the limits before anything is copied.
   void grow(int line, const Size& more) {
     size_ += more;
     if (size_.nodes > kMaxNodes) {
@@ -271,8 +271,8 @@ class Builder : public YAML::EventHandler {
   Size size_;
 };
 
-// If malformed YAML has a tab in an indentation up to the given line, the tab
-// is the cause.
+// Throws if the indentation of any line up to the given line contains a tab,
+// because this tab is then the cause of the parser's error.
 void refuse_indenting_tab(
     std::string_view text,
     std::ptrdiff_t last_line,
@@ -353,7 +353,7 @@ class KeyLines {
   }
 
  private:
-  // A value may have the same text.
+  // Returns whether the quoted text that ends at `end` is a key, not a value.
   bool is_key(std::size_t end) const {
     const auto after = text_.find_first_not_of(" \t\r\n", end);
     return after != std::string_view::npos && text_[after] == ':';

@@ -20,7 +20,7 @@
 namespace accelerate {
 namespace {
 
-// Keys of a table.
+// Keys in the JSON that `range_table` returns.
 constexpr const char* kProcess = "process";
 constexpr const char* kRanges = "ranges";
 
@@ -59,7 +59,7 @@ struct ListedRange {
 struct ListedTensor {
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   std::vector<std::int64_t> shape;
-  /// A rank that lists the tensor; empty if every rank does.
+  /// A rank that lists the tensor; empty if every rank lists it.
   std::optional<int> rank;
   /// Without ranges of length 0.
   std::vector<ListedRange> ranges;
@@ -283,7 +283,7 @@ Writers choose_writers(
   return writers;
 }
 
-// The shapes, which flat ranges do not contain.
+// Returns the shapes of the tensors, because the ranges are flat.
 Json shapes_of(const std::map<std::string, ListedTensor>& tensors) {
   Json shapes = Json::object();
   for (const auto& [name, tensor] : tensors) {
@@ -294,8 +294,8 @@ Json shapes_of(const std::map<std::string, ListedTensor>& tensors) {
   return shapes;
 }
 
-// A safetensors file stores tensors that share memory once, under one name. A
-// reader of ranges needs all names.
+// Copies tensors that share memory. A safetensors file stores such tensors
+// once, under a single name, but the reader of ranges needs all names.
 void unshare_memory(TensorMap& tensors) {
   std::set<const void*> seen;
   for (auto& [name, tensor] : tensors) {

@@ -9,15 +9,15 @@
 
 namespace accelerate {
 
-/// Lists the ranges in `part.ranges` that other ranks cannot compute
-/// themselves, for `assign_ranges`.
+/// Lists, for `assign_ranges`, the ranges in `part.ranges` that other ranks do
+/// not know.
 Json range_table(const Part& part);
 
 /// Turns the ranges of `part` into files. `tables` has the `range_table` of
-/// each rank that writes the checkpoint, and `rank` is this rank's index in
-/// it. If several ranks list the same range, the rank that has the least to
-/// write so far writes it. Rank 0 also writes the shapes of all tensors. Every
-/// rank computes the same assignment.
+/// each rank that writes the checkpoint, and `rank` is the index of this rank
+/// in `tables`. If several ranks list the same range, the rank among them that
+/// has the fewest bytes to write so far writes the range. Rank 0 also writes
+/// the shapes of all tensors. Every rank computes the same assignment.
 ///
 /// Throws `StateError` unless the ranges of all ranks cover each tensor exactly
 /// once with the same type and shape. The error names the tensor, the ranks and

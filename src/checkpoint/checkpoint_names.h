@@ -11,13 +11,16 @@
 
 namespace accelerate {
 
-/// Name of the state of the CPU's random generator; each rank saves its own.
+/// Name of the state of the CPU's random number generator. Each rank saves its
+/// own state.
 inline constexpr const char* kRandomState = "random.torch";
-/// Name of the state of the device's random generator; each rank saves its own.
+/// Name of the state of the device's random number generator. Each rank saves
+/// its own state.
 inline constexpr const char* kDeviceRandomState = "random.device";
 /// Prefix of the names of random states that the user registered.
 inline constexpr const char* kOtherRandomState = "random.other.";
-/// Name of the total weight of a rank's micro-batches in an unfinished group.
+/// Name of the total weight of a rank's micro-batches in an unfinished
+/// micro-batch group.
 inline constexpr const char* kGroupWeight = "group_weight";
 /// Prefix of the names of accumulated gradient sums.
 inline constexpr const char* kGradient = "gradient.";

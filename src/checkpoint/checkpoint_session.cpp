@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The checkpoints that `load_state()` may load, newest first, as rank 0 sees
-// them; each rank looks for them in its own folder.
+// Returns the checkpoints that `load_state()` may load, newest first. Rank 0
+// lists them; each rank then looks for the same names in its own folder.
 std::vector<fs::path> candidates(
     const fs::path& folder, const Group& group, bool required) {
   const RankOutcomes listed = try_collectively(group, [&] {
@@ -103,7 +103,7 @@ fs::path CheckpointSession::save(
   const CheckpointContents contents = collect(to);
   if (!options.blocking) {
     writer().save_in_background(contents, to);
-    // The number advances although the save is still pending.
+    // The number advances now, although the save is still pending.
     folders_.record_save({to.parent / to.name, to.iteration});
     return to.parent / to.name;
   }
@@ -114,7 +114,7 @@ fs::path CheckpointSession::save(
   return saved.path;
 }
 
-// Hooks and objects are the user's code, and may throw on one process only.
+// Hooks and objects are user code, which may throw on only one process.
 CheckpointContents CheckpointSession::collect(const Destination& to) {
   const Group& group = run_.state.group();
   const std::string context =
@@ -142,7 +142,7 @@ void CheckpointSession::write_from_main_rank(CheckpointContents& contents) {
   }
 }
 
-// Weights go into `contents` as hooks leave them.
+// Puts the weights into `contents` after the hooks have changed them.
 void CheckpointSession::run_save_hooks(
     CheckpointContents& contents,
     const Destination& to,
@@ -203,7 +203,7 @@ LoadStateReport CheckpointSession::load_newest(
     } catch (const RankError&) {
       throw;
     } catch (const OutOfMemoryError&) {
-      throw;  // An older checkpoint is just as large.
+      throw;  // An older checkpoint has the same size.
     } catch (const Error& error) {
       passed_over.emplace_back(error.what());
       if (run_.state.is_main_process()) {
@@ -244,7 +244,7 @@ LoadStateReport CheckpointSession::restore_from(
 std::function<bool()> CheckpointSession::save_every(
     const SaveEveryOptions& options) {
   const SaveClock new_clock(options);
-  // The first save needs a folder; throw now if there is none.
+  // Throws now, not at the first save, if there is no folder.
   static_cast<void>(folders_.checkpoints());
   return [this,
           options,
@@ -256,11 +256,11 @@ std::function<bool()> CheckpointSession::save_every(
     const bool stop =
         preemption_requested(group) && !std::exchange(stop_handled, true);
     if (due || stop) {
-      // A process that must stop may be killed before a background save ends.
+      // A process that must stop could be killed before a background save ends.
       save({}, {.blocking = options.blocking || stop});
       clock.restart();
     } else if (!prepared && !memory_reserved_) {
-      // After the first step, when optimizers have a state.
+      // Optimizers have a state only after the first step.
       writer().prepare(run_state_.collect_models());
     }
     prepared = true;
@@ -284,13 +284,13 @@ void CheckpointSession::reserve_memory() {
     const CheckpointContents contents = run_state_.collect_large();
     const Part part =
         part_of(contents, contents.process_index, contents.num_processes);
-    // Not if memory is tight: perhaps every save will be a blocking one.
+    // Skips this if memory is tight, because all saves may be blocking.
     constexpr std::uint64_t kMinFreeRatio = 4;
     if (part.bytes() * kMinFreeRatio <= available_bytes()) {
       staging_->prepare(part);
     }
   } catch (const Error&) {
-    // A later save reports the error; there may never be one.
+    // Ignores the error: a later save, if there is one, reports it.
   }
 }
 

@@ -13,7 +13,7 @@
 
 namespace accelerate {
 
-/// Which ranks list a range, and which of them save it.
+/// Which ranks list a range, and which ranks save it.
 enum class RangeOwner {
   this_rank,   ///< other ranks may list other ranges of the same tensor; if
                ///< several ranks list the same range, one of them saves it
@@ -39,8 +39,8 @@ struct TensorRange {
 /// the same on every rank.
 std::vector<TensorRange> replicated(const TensorMap& tensors);
 
-/// The state of a run, as seen by one rank. The keys of the maps are file names
-/// without an extension, such as `model` and `optimizer_1`. A key is either in
+/// The state of a run on one rank. The keys of the maps are file names without
+/// an extension, such as `model` and `optimizer_1`. A key is either in
 /// `weights` or in `ranges`.
 struct CheckpointContents {
   std::int64_t step = 0;
@@ -68,8 +68,8 @@ struct CheckpointContents {
   TensorMap rank_state;
 
   /// Changes the contents so that only rank 0 saves `weights` and the `ranges`
-  /// of `RangeOwner::every_rank`. Needed when they are temporarily out of sync
-  /// between ranks, as inside LocalSGD.
+  /// of `RangeOwner::every_rank`. Needed when these values temporarily differ
+  /// between ranks, as inside `LocalSGD`.
   void write_from_main_rank();
 };
 
@@ -94,8 +94,8 @@ struct LoadedCheckpoint {
   /// The whole tensors that the checkpoint contains as ranges.
   std::map<std::string, TensorMap> ranges;
   /// The ranges that this rank requested, in the order of the requests. The
-  /// values are one-dimensional. A key is either here, or in `weights` or
-  /// `ranges`.
+  /// values are one-dimensional. A key is in only one of `requested`, `weights`
+  /// and `ranges`.
   std::map<std::string, std::vector<TensorRange>> requested;
   std::map<std::string, Json> documents;
   /// The state of each rank, indexed by the rank that saved it. If each node

@@ -44,7 +44,7 @@ Json read_json(const fs::path& path) {
   return Json::parse(read_file(path, kMaxDocument), {.source = path.string()});
 }
 
-// Views of the file would be read later, when it may have changed.
+// Copies the tensors, because the file may change after it was verified.
 TensorMap read_copies(const fs::path& path) {
   TensorMap tensors = load_safetensors(path);
   for (auto& [name, tensor] : tensors) {
@@ -126,7 +126,8 @@ std::vector<Damage> DirectoryReader::read_tensors() {
   return damages;
 }
 
-// All of `model-00001-of-00003.safetensors` to `model-00003-of-00003…`.
+// Throws unless `parts` contains every file of a series such as
+// `model-00001-of-00003.safetensors` to `model-00003-of-00003.safetensors`.
 void DirectoryReader::check_parts(
     const std::string& stem, const std::vector<std::string>& parts) const {
   const auto count = static_cast<int>(parts.size());
@@ -177,7 +178,8 @@ SavedTensors DirectoryReader::tensors_in(
              : whole_tensors_in(files);
 }
 
-// What this rank loads of the tensors of a key; empty: everything.
+// Returns the ranges that this rank loads; empty if it loads all tensors of the
+// key.
 std::optional<std::vector<RangeRequest>> DirectoryReader::requests_for(
     const std::string& stem, const SavedTensors& tensors) const {
   if (!choose_) {
@@ -224,9 +226,9 @@ void DirectoryReader::allocate_requests(
   std::ranges::move(files, std::back_inserter(requested_files_));
 }
 
-// Each rank compares the checksums of its share of the files. A rank that loads
-// a file completely compares its checksum anyway, so the shares must not depend
-// on the requests.
+// Compares the checksums of this rank's share of the files. The shares must not
+// depend on the requests, because all ranks must divide the files in the same
+// way.
 std::vector<Damage> DirectoryReader::verify_requested_files() const {
   if (requested_files_.empty()) {
     return {};

@@ -25,7 +25,7 @@ std::set<std::string> large_files(const Manifest& manifest);
 /// Reads one checkpoint. The arguments must outlive this object.
 class DirectoryReader {
  public:
-  /// `options` says which part of the files with requested ranges this rank
+  /// `options` selects which of the files with requested ranges this rank
   /// verifies.
   DirectoryReader(
       std::filesystem::path folder,
@@ -33,11 +33,11 @@ class DirectoryReader {
       const VerifyOptions& options,
       const ChooseRanges& choose);
 
-  /// Reads the files that are not in `large_files`, and must be verified
-  /// already.
+  /// Reads the files that are not in `large_files`. The caller must have
+  /// verified these files.
   void read_small_files();
 
-  /// Reads and verifies the other files; returns the damaged ones. Throws
+  /// Reads and verifies the other files, and returns the damaged files. Throws
   /// `ArgumentError` if this rank requests elements that the checkpoint does
   /// not have.
   std::vector<Damage> read_tensors();
@@ -67,7 +67,8 @@ class DirectoryReader {
   const ChooseRanges& choose_;
   /// The files that this rank reads completely.
   std::vector<TensorFileToRead> files_;
-  /// The files that contain requested ranges, and what to read of them.
+  /// The files that contain requested ranges, and the byte ranges to read from
+  /// them.
   std::vector<TensorFileToRead> requested_files_;
   std::vector<FileRange> requested_reads_;
   bool is_local_;

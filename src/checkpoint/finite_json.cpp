@@ -31,7 +31,8 @@ std::optional<double> number_of(const Json& value) {
   return std::nullopt;
 }
 
-// `value` with every value inside it that `replace` accepts replaced.
+// Returns a copy of `value` in which the results of `replace` replace the
+// nested values for which `replace` returns a result.
 template <typename Replace>
 Json replaced(const Json& value, const Replace& replace) {
   if (std::optional<Json> replacement = replace(value)) {

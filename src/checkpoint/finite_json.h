@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes infinities and NaN, which JSON does not support. Saved states contain
-// them: a best loss, for example, starts at infinity.
+// Encodes infinities and NaN, which JSON does not support. Saved states can
+// contain such numbers; for example, the best loss so far is initially
+// infinity.
 #pragma once
 
 #include "accelerate/json.h"
 
 namespace accelerate {
 
-/// Returns `value` with an object in place of each number that is not finite:
+/// Replaces each number in `value` that is not finite with an object such as
 /// `{"not_finite": "-Infinity"}`.
 Json without_infinities(const Json& value);
 

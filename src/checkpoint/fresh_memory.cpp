@@ -13,7 +13,8 @@
 namespace accelerate {
 namespace {
 
-// Bytes touched per call: meanwhile the process cannot map or unmap memory.
+// Bytes touched per call. During a call, the process cannot map or unmap
+// memory.
 constexpr std::size_t kTouch = std::size_t{256} << 10;
 
 }  // namespace
@@ -47,8 +48,8 @@ FreshMemory::FreshMemory(
 void FreshMemory::touch(const std::atomic<bool>& stop) const {
   for (std::size_t at = 0; at < size_ && !stop; at += kTouch) {
     const std::size_t bytes = std::min(kTouch, size_ - at);
-    // An old kernel does not support this; then the first copy touches the
-    // pages.
+    // An old kernel does not support MADV_POPULATE_WRITE. The first copy then
+    // touches the pages.
     if (::madvise(data_ + at, bytes, MADV_POPULATE_WRITE) != 0) {
       return;
     }

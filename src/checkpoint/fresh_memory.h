@@ -17,16 +17,17 @@ inline std::size_t aligned_for_tensors(std::size_t bytes) {
   return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-/// Zero-filled memory whose pages the system allocates when they are first
-/// touched. The destructor returns all pages to the system at once, whereas an
-/// allocator might keep them for a long time.
+/// Zero-filled memory whose pages the system allocates on first access. The
+/// destructor returns all pages to the system immediately; an allocator might
+/// keep them for a long time.
 ///
-/// Uses ordinary pages. Where huge pages are available, allocating them would
-/// take half as long. But where memory is fragmented, or a virtual machine has
-/// returned large blocks to the hypervisor, it would take many times as long.
+/// Uses ordinary pages. Allocating huge pages takes half as long if they are
+/// available, but many times as long if memory is fragmented or if a virtual
+/// machine has returned large blocks to the hypervisor.
 class FreshMemory {
  public:
-  /// Throws `OutOfMemoryError` with `purpose` and `hint` if the system refuses.
+  /// Throws `OutOfMemoryError` with `purpose` and `hint` if the system cannot
+  /// provide the memory.
   FreshMemory(
       std::size_t bytes, const std::string& purpose, const std::string& hint);
   FreshMemory(const FreshMemory&) = delete;

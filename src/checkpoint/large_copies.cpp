@@ -16,9 +16,9 @@
 namespace accelerate {
 namespace {
 
-// Enough bytes to be worth a thread.
+// The minimum number of bytes per thread.
 constexpr std::size_t kGrain = std::size_t{8} << 20;
-// Smaller copies may well be used while a cache still holds them.
+// Smaller copies may still be in a cache when they are used.
 constexpr std::size_t kLarge = std::size_t{1} << 20;
 
 bool is_alike_and_large(const at::Tensor& to, const at::Tensor& from) {
@@ -82,7 +82,8 @@ void copy_large(const at::Tensor& to, const at::Tensor& from) {
       to.nbytes(), [&](const std::size_t begin, const std::size_t end) {
         copy_bypassing_caches(target + begin, source + begin, end - begin);
       });
-  // An autograd graph that saved the old values must notice, as with `copy_`.
+  // As with `copy_`, an autograd graph that saved the old values must detect
+  // the change.
   to.unsafeGetTensorImpl()->bump_version();
 }
 

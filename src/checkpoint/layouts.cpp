@@ -55,7 +55,8 @@ std::string type_in(const Json& layout, const std::string& name) {
   return type == nullptr ? "missing" : type->as_string();
 }
 
-// A difference between rank 0 and another rank; empty if there is none.
+// Describes a difference between rank 0 and another rank; empty if there is
+// none.
 std::string difference(
     const Json& first, const Json& other, const std::size_t rank) {
   std::set<std::string> names;

@@ -16,8 +16,8 @@ Json layout_checksums(const Part& part);
 
 /// Throws `StateError`, which names a tensor and two ranks, unless all ranks
 /// have the same `part.layouts`. `checksums` has the `layout_checksums` of each
-/// rank in `group`; the ranks communicate only if these differ. `target` is
-/// the checkpoint, for the error message. Collective.
+/// rank in `group`; the ranks communicate only if the checksums differ.
+/// `target` is the checkpoint, for the error message. Collective.
 void check_layouts(
     const std::vector<Json>& checksums,
     const Part& part,

@@ -25,13 +25,14 @@ __u64 address_of(const std::byte* at) {
   return reinterpret_cast<__u64>(at);
 }
 
-// Handles only faults in user mode, which needs no privileges.
+// Handling only faults in user mode needs no privileges.
 UniqueFd open_userfaultfd() {
   return UniqueFd(static_cast<int>(
       ::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY)));
 }
 
-// Huge pages take no longer to fill, and make later accesses faster.
+// With huge pages, an ordinary copy is as fast as a filler, and later accesses
+// are faster.
 bool system_gives_huge_pages() {
   std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
   std::string text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies into untouched memory without zeroing it first.
+// Copies data into untouched memory, which the system then does not zero first.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace accelerate {
 
-/// The smallest size, in bytes, at which aligning a tensor to a page pays off.
+/// The smallest size, in bytes, of tensors that are aligned to a page.
 inline constexpr std::size_t kMinPageAlignedBytes = std::size_t{64} << 10;
 
 std::size_t page_bytes();
@@ -18,8 +18,8 @@ std::size_t page_bytes();
 std::size_t aligned_to_pages(std::size_t bytes);
 
 /// Fills fresh memory with its initial contents. The system maps each page with
-/// these contents instead of zeros, which takes half as long as touching the
-/// page first and then copying.
+/// these contents instead of zeros. This takes half as long as touching the
+/// page and then copying.
 ///
 /// While the filler exists, no thread may touch a page that is not filled yet:
 /// the thread would block until the filler is destroyed.
@@ -29,8 +29,8 @@ std::size_t aligned_to_pages(std::size_t bytes);
 class PageFiller {
  public:
   /// Returns a filler for fresh memory, which must begin at a page boundary.
-  /// Returns null if the system lacks userfaultfd, forbids it (as some
-  /// containers do) or uses huge pages.
+  /// Returns null if userfaultfd is missing or forbidden (as in some
+  /// containers), or if the system uses huge pages.
   static std::unique_ptr<PageFiller> over(std::byte* memory, std::size_t bytes);
   PageFiller(const PageFiller&) = delete;
   PageFiller& operator=(const PageFiller&) = delete;
@@ -44,12 +44,11 @@ class PageFiller {
   /// Copies `bytes` bytes to `to`, which must be at a page boundary, and fills
   /// the rest of the last page with zeros. The kernel copies all whole pages.
   /// If it cannot read `from`, for example because of a disk error in a mapped
-  /// file, the call fails and the process survives. A last partial page is read
-  /// by the process itself, without this protection.
+  /// file, the call fails and the process survives. This process copies a last
+  /// partial page itself, without this protection.
   ///
   /// Returns false if the kernel refused the copy or could not read `from`.
-  /// After a failure the filler no longer guards the memory: any thread may
-  /// touch any page.
+  /// After a failure, threads that touch a page no longer block.
   bool fill(std::byte* to, const std::byte* from, std::size_t bytes);
 
  private:

@@ -14,7 +14,7 @@
 namespace accelerate {
 namespace {
 
-// Enough bytes to be worth another file.
+// The minimum number of bytes per file.
 constexpr std::uint64_t kMinFileBytes = std::uint64_t{8} << 20;
 
 std::uint64_t bytes_of(const TensorMap& tensors) {
@@ -31,7 +31,8 @@ std::string number(const int value) {
   return std::move(out).str();
 }
 
-// The part that holds the middle of bytes [begin, end) of `total`.
+// Returns the part that contains the middle of the bytes [begin, end) of
+// `total`.
 int part_at(
     const std::uint64_t begin,
     const std::uint64_t end,
@@ -58,9 +59,8 @@ TensorMap whole_tensors(const TensorMap& all, const int part, const int parts) {
   return selected;
 }
 
-// The elements of a tensor that fall into part `part`, where the tensor
-// occupies bytes [begin, begin + nbytes) of `total`: from the first element
-// that starts in the part to the last.
+// Returns the range of elements of a tensor that start in part `part`. The
+// tensor occupies the bytes [begin, begin + nbytes) of `total`.
 std::pair<std::int64_t, std::int64_t> elements_in_part(
     const at::Tensor& tensor,
     const std::uint64_t begin,

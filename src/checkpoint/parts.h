@@ -39,11 +39,12 @@ struct RankRanges {
   /// The number of ranks that divide the writing of `divided`; 0 if `divided`
   /// has no elements.
   int writers = 0;
-  /// The ranges that this rank lists and other ranks may not list.
+  /// The ranges that this rank lists; other ranks may list the same or other
+  /// ranges.
   std::vector<RangeEntry> own;
 };
 
-/// What one rank writes.
+/// The part of a checkpoint that one rank writes.
 struct Part {
   /// This process's rank in the whole run.
   int process_index = 0;

@@ -25,11 +25,11 @@ class ProjectFolders {
   /// automatically numbered checkpoint.
   Destination destination(const std::filesystem::path& folder) const;
 
-  /// Makes the next number larger than the number of the checkpoint that was
-  /// just saved.
+  /// Advances the next number past the number of the checkpoint that was just
+  /// saved.
   void record_save(const SaveResult& saved);
-  /// Makes the next number larger than the number of the checkpoint that was
-  /// just loaded.
+  /// Advances the next number past the number of the checkpoint that was just
+  /// loaded.
   void record_load(std::int64_t iteration);
 
  private:

@@ -43,7 +43,7 @@ std::vector<Damage> read_checkpoint(
     damages = reader.read_tensors();
     loaded = reader.take();
   } catch (const FormatError&) {
-    // A damaged header: a checksum mismatch is the clearer message.
+    // A header may be damaged; a checksum mismatch is then the clearer message.
     damages =
         verify_checkpoint(folder, manifest, {.threads = at::get_num_threads()});
     if (damages.empty()) {
@@ -115,8 +115,8 @@ void check_requests(const std::vector<Json>& all, const fs::path& folder) {
   }
 }
 
-// Where each node has its own checkpoint, a checkpoint with this name may be
-// from another save.
+// If each node has its own checkpoint, the checkpoints with this name may come
+// from different saves.
 void check_same_run(const std::vector<Json>& all, const fs::path& folder) {
   const std::string first = all.front().at(kRun).as_string();
   for (std::size_t rank = 1; rank < all.size(); ++rank) {

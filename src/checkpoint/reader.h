@@ -24,10 +24,10 @@ struct TensorType {
   std::vector<std::int64_t> shape;
 };
 
-/// Chooses what this rank loads of the tensors of one key, such as `optimizer`;
-/// `saved` has all of them by name. Returns the ranges to load, which go into
-/// `LoadedCheckpoint::requested`. Returns an empty optional to load all
-/// tensors.
+/// Chooses what this rank loads from the tensors of one key, such as
+/// `optimizer`. `saved` has the types of all tensors of this key by name.
+/// Returns the ranges to load into `LoadedCheckpoint::requested`, or an empty
+/// optional to load all tensors.
 using ChooseRanges = std::function<std::optional<std::vector<RangeRequest>>(
     const std::string& key, const std::map<std::string, TensorType>& saved)>;
 
@@ -37,10 +37,11 @@ using ChooseRanges = std::function<std::optional<std::vector<RangeRequest>>(
 /// files among themselves. Without `share`, each rank verifies all files
 /// itself; use this if the ranks may not share a disk.
 ///
-/// With `choose`, each rank may load other ranges, however many ranks saved the
-/// checkpoint and however they divided the tensors. Of a file with requested
-/// ranges, a rank reads the bytes of these ranges; the whole file is read only
-/// to verify it, which the ranks divide like the other files.
+/// With `choose`, each rank loads the ranges that it chooses, regardless of how
+/// many ranks saved the checkpoint and how they divided the tensors. From a
+/// file with requested ranges, a rank reads only the bytes of these ranges. The
+/// ranks divide the verification of such files among themselves, like that of
+/// the other files.
 ///
 /// Collective. Throws `FormatError`, `IoError` or `OutOfMemoryError` on every
 /// rank if any rank has a problem, and `ArgumentError` on every rank if any

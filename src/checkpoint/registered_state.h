@@ -18,7 +18,7 @@
 namespace accelerate {
 
 /// An object that the user registered for checkpointing. Its state is either
-/// JSON or tensors; the other two functions are empty.
+/// JSON or tensors; the two functions for the other kind are empty.
 struct RegisteredObject {
   std::function<Json()> save;
   std::function<void(const Json&)> load;

@@ -27,8 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Restores the state of a run in two steps: the constructor and `load_small`
-/// do everything that can fail, and can be undone.
+/// Restores the state of a run in two steps. The constructor and `load_small`
+/// do everything that can fail, and their changes can be undone; `apply` does
+/// the rest.
 class Restorer {
  public:
   Restorer(
@@ -66,9 +67,9 @@ class Restorer {
   const std::vector<std::string>& problems() const { return problems_; }
 
   /// Loads schedulers, loaders, scaler, registered objects, the position in a
-  /// micro-batch group and random states. They are small, so the old state is
-  /// kept for `undo`. Unless `strict`, an object that refuses its state is
-  /// skipped.
+  /// micro-batch group and random states. These states are small, so the old
+  /// states are kept for `undo`. Unless `strict`, skips objects that reject
+  /// their state.
   void load_small(const bool strict) {
     strict_ = strict;
     const auto load_list = [&](const char* name,
@@ -97,11 +98,12 @@ class Restorer {
       });
     }
     attempt("run", [&] { load_accumulation(); });
-    load_random_states();  // Last: other objects may draw random numbers.
+    // The last step, because the other steps may draw random numbers.
+    load_random_states();
   }
 
   /// Restores the state before `load_small`; returns the errors of objects that
-  /// refused it.
+  /// rejected their old state.
   std::string undo() { return undo_to(0); }
 
   /// Restores the rest, which cannot fail.
@@ -188,9 +190,9 @@ class Restorer {
     add_problems(gradients_->problems());
   }
 
-  // If a rank saved other random states but not this one, that is a mistake or
-  // a different name. A rank that saved none, for example in another language,
-  // simply had none.
+  // If a rank saved other random states but not a registered one, the name has
+  // changed or the registration was forgotten. A rank that saved none, for
+  // example in a program in another language, had no registered states.
   void check_random_states() {
     const bool had_some =
         has_rank_state() &&
@@ -296,7 +298,7 @@ class Restorer {
       const Json& saved) {
     const auto tensors = loaded_.weights.find(str_cat("registered_", index));
     if (has_tensors(index) != static_cast<bool>(object.load_tensors)) {
-      return;  // Another type, which is already among the problems.
+      return;  // The type differs, which `problems` already contains.
     }
     if (object.load) {
       undo_.push_back(
@@ -359,8 +361,8 @@ class Restorer {
     });
   }
 
-  // A checkpoint from another type of device has no state for this one; it is
-  // derived from the state of the CPU.
+  // Derives the random state of `device` from the state of the CPU, because a
+  // checkpoint from another type of device does not contain it.
   void derive_random_state(c10::Device device) {
     const auto other = std::ranges::find_if(
         loaded_.rank_states, [](const TensorMap& rank_state) {

@@ -11,7 +11,7 @@
 
 namespace accelerate {
 
-/// Where a checkpoint was found, and how strictly it must fit.
+/// The path of a checkpoint, and how strictly the checkpoint must fit the run.
 struct RestoreOptions {
   std::filesystem::path path;
   bool strict = true;
@@ -20,8 +20,8 @@ struct RestoreOptions {
 /// Restores the state of a run from a verified checkpoint. Every rank checks
 /// the checkpoint before any rank changes anything. Collective.
 ///
-/// Throws a `FormatError` on every rank that lists everything that does not fit
-/// the run on any rank.
+/// On every rank, throws a `FormatError` that lists everything that does not
+/// fit the run on any rank.
 LoadStateReport restore(
     const RunParts& run,
     const RegisteredState& registered,

@@ -34,9 +34,10 @@ void RestoredGradients::find_sources() {
     return;
   }
   if (loaded_.has_all_ranks()) {
-    // Fixed weights mean an average over the ranks of a micro-step, which are
-    // the ranks that saved. With other weights the update is one sum over
-    // everything, divided by its weight: the parts add up to the saved sum.
+    // With fixed weights, a gradient is an average over the ranks that saved,
+    // so the sum is divided by their number. With other weights, it is a sum
+    // that is divided by the total weight later, so the shares of all ranks
+    // must add up to the saved sum.
     parts_ = static_cast<std::int64_t>(
         weighting_ == AccumulationWeighting::fixed ? loaded_.rank_states.size()
                                                    : position_.data_size);
@@ -119,7 +120,8 @@ bool RestoredGradients::fits(
   return true;
 }
 
-// Finds gradients of parameters that this run does not train.
+// Adds a problem for each saved gradient whose parameter this run does not
+// train.
 void RestoredGradients::check_names() {
   std::set<std::string> names;
   for (const TensorMap* rank_state : sources_) {

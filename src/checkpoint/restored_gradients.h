@@ -21,7 +21,7 @@ namespace accelerate {
 /// The checkpoint and the models must outlive this object.
 class RestoredGradients {
  public:
-  /// The place of this rank in the run that restores.
+  /// The position of this rank in the run that loads the checkpoint.
   struct Position {
     std::size_t process_index;
     std::size_t num_processes;
@@ -42,7 +42,7 @@ class RestoredGradients {
   /// Whether the checkpoint contains gradient sums for this rank, because it
   /// was saved in the middle of gradient accumulation.
   bool any() const;
-  /// Skips all gradients and adds `reason` to `problems`.
+  /// Drops all saved gradients and adds `reason` to `problems`.
   void discard(const std::string& reason);
 
   /// This rank's share of the total weight of the micro-batches that had been

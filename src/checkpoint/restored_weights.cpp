@@ -9,7 +9,8 @@
 namespace accelerate {
 namespace {
 
-// The model's file contains the buffers of rank 0 only.
+// Uses the buffers that this rank saved, because the model's file contains only
+// the buffers of rank 0.
 void take_rank_buffers(
     TensorMap& weights, const TensorMap& rank_state, const std::size_t model) {
   for (auto& [name, tensor] : weights) {
@@ -54,7 +55,7 @@ void RestoredWeights::take(
     const LoadedCheckpoint& loaded, const TensorMap* rank_state) {
   for (std::size_t m = 0; m < weights_.size(); ++m) {
     const std::string key = numbered("model", m);
-    // The checkpoint has the weights whole, or as ranges.
+    // A checkpoint contains the weights as whole tensors or as ranges.
     const auto& saved =
         loaded.ranges.contains(key) ? loaded.ranges : loaded.weights;
     const auto found = saved.find(key);
@@ -86,8 +87,7 @@ void RestoredWeights::run_hooks(
   }
 }
 
-// Weights that hooks removed when saving, to store them elsewhere or not at
-// all.
+// Reads the names of the weights that save hooks removed.
 void RestoredWeights::read_kept_out(const Json& run) {
   const Json* models = run.find(kKeptOut);
   for (std::size_t m = 0; models != nullptr && m < models->size(); ++m) {
@@ -139,7 +139,7 @@ void RestoredWeights::check_weight(
   }
 }
 
-// A weight of this run that is not loaded, which hooks may intend.
+// Adds a problem for a weight that is not loaded, unless hooks removed it.
 void RestoredWeights::check_missing(const Weight& weight) {
   const bool kept_out = kept_out_.contains(weight);
   if (hooked_.contains(weight) || (kept_out && has_hooks_)) {
@@ -159,7 +159,7 @@ void RestoredWeights::check_missing(const Weight& weight) {
           : "`"));
 }
 
-// Once per model, not once per weight.
+// Adds one problem for the whole model, not one for each weight.
 void RestoredWeights::add_missing_file(const std::size_t model) {
   const std::string label = numbered("model", model);
   const std::string text = str_cat(

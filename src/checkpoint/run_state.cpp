@@ -86,7 +86,8 @@ CheckpointContents RunState::collect_models() const {
 
 CheckpointContents RunState::collect() const {
   for (const LRScheduler* scheduler : run_.objects.schedulers()) {
-    // The optimizers' learning rates are saved first.
+    // This call may correct the optimizers' learning rates, which are saved
+    // next.
     scheduler->resolve_pending_steps();
   }
   CheckpointContents contents = collect_models();

@@ -16,8 +16,8 @@ class SaveClock {
   /// Throws `ArgumentError` for options that never lead to a save.
   explicit SaveClock(const SaveEveryOptions& options);
 
-  /// Counts one step and returns whether a save is due; the same on every rank.
-  /// Collective if `minutes` is set.
+  /// Counts one step and returns whether a save is due. The result is the same
+  /// on every rank. Collective if `minutes` is set.
   bool is_due(const Group& group);
   /// Call after each save.
   void restart() { last_ = std::chrono::steady_clock::now(); }

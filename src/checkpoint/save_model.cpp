@@ -39,7 +39,7 @@ void refuse_meta(const TensorMap& tensors) {
   }
 }
 
-// Names that share memory with the same type, shape and strides, in map order.
+// Groups the names whose tensors have the same memory, type, shape and strides.
 std::vector<std::vector<std::string>> tied_names(const TensorMap& tensors) {
   using Shape = std::vector<std::int64_t>;
   std::map<
@@ -65,7 +65,8 @@ std::vector<std::vector<std::string>> tied_names(const TensorMap& tensors) {
   return tied;
 }
 
-// A reader that does not tie weights itself finds only the first name.
+// Warns because a reader that does not tie weights itself finds only the first
+// name of a tied weight.
 void warn_about_tied_weights(const TensorMap& tensors) {
   std::string list;
   for (const auto& names : tied_names(tensors)) {

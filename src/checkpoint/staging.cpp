@@ -55,7 +55,7 @@ bool is_plain(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.is_contiguous();
 }
 
-// Large enough to be aligned to a page.
+// Whether a tensor is large enough to be aligned to a page.
 bool is_large(const at::Tensor& tensor) {
   return is_plain(tensor) && tensor.nbytes() >= kMinPageAlignedBytes;
 }
@@ -164,7 +164,8 @@ Staging::~Staging() {
   end_preparing();
 }
 
-// The copy touches the remaining pages itself, with more threads.
+// Stops the background thread early: the copy touches the remaining pages
+// itself, with more threads.
 void Staging::end_preparing() {
   if (!preparing_.valid()) {
     return;

@@ -30,8 +30,8 @@ class Staging {
   void prepare(const Part& part);
 
   /// Replaces the tensors of `part` with copies. The copies are views of this
-  /// object's memory; the next call overwrites them. If tensors share memory,
-  /// so do their copies.
+  /// object's memory; the next call overwrites them. Copies share memory if the
+  /// tensors share memory.
   void copy_in(Part& part);
 
  private:

@@ -52,8 +52,9 @@ bool is_cached(const int fd, const std::uint64_t offset) {
   return ::preadv2(fd, &to, 1, static_cast<off_t>(offset), RWF_NOWAIT) >= 0;
 }
 
-// Starts reading a piece of a file ahead. Calling readahead for cached pages
-// would take time too, so only the first and the last byte are checked.
+// Starts reading a piece of a file ahead. Skips the call if the first and the
+// last page of the piece are cached, because the call takes time even for
+// cached pages.
 void read_ahead(
     const int fd, const std::uint64_t offset, const std::size_t bytes) {
   if (!is_cached(fd, offset) || !is_cached(fd, offset + bytes - 1)) {
@@ -61,9 +62,9 @@ void read_ahead(
   }
 }
 
-// Populates mapped pages with a call that can fail: touching a page that the
-// disk cannot read would kill the process. Returns the problem, or an empty
-// string.
+// Populates mapped pages with a call that can fail, because touching a page
+// that the disk cannot read would kill the process. Returns the problem, or an
+// empty string.
 std::string populate(std::byte* from, const std::size_t bytes) {
   const auto before = reinterpret_cast<std::uintptr_t>(from) % page_bytes();
   if (::madvise(from - before, bytes + before, MADV_POPULATE_READ) != 0) {
@@ -84,7 +85,7 @@ void release_pages(std::byte* from, const std::size_t bytes) {
   }
 }
 
-// Null where the kernel does not support MADV_POPULATE_READ.
+// Returns null if the kernel does not support MADV_POPULATE_READ.
 std::shared_ptr<MappedFile> map_file(const TensorFileToRead& file) {
   auto mapping = std::make_shared<MappedFile>(
       file.fd.get(), file.path, MappedFile::Mode::read_only);
@@ -103,7 +104,7 @@ std::string read_header_bytes(
   return text;
 }
 
-// Runs `work` on this thread and on `threads` - 1 others.
+// Runs `work` on this thread and on `threads` - 1 other threads.
 template <typename Work>
 void run_on_threads(const int threads, const Work& work) {
   std::vector<std::jthread> workers;
@@ -119,7 +120,7 @@ struct Piece {
   std::byte* to = nullptr;
 };
 
-// In file order.
+// Returns the pieces in the order of the file.
 std::vector<Piece> pieces_of(const TensorFileToRead& file) {
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < file.header.tensors.size(); ++i) {
@@ -137,7 +138,8 @@ std::vector<Piece> pieces_of(const TensorFileToRead& file) {
 }
 
 /// A file whose pieces several threads read. The checksum needs the pieces in
-/// order: the thread that reads the next one adds all that are ready by then.
+/// order, so the thread that has read the next piece also adds the later pieces
+/// that are ready.
 ///
 /// Thread safety: `read` may be called for different pieces at once.
 class Reading {
@@ -176,7 +178,7 @@ class Reading {
     is_adding_ = false;
   }
 
-  /// To be called once everything is read.
+  /// Must be called after all pieces have been read.
   std::string problem() const {
     if (!problem_.empty()) {
       return problem_;

@@ -57,8 +57,8 @@ struct FileRange {
   std::byte* to = nullptr;
 };
 
-/// Reads parts of the files with `threads` threads. Reads nothing else, so it
-/// cannot compare checksums.
+/// Reads only the given ranges of the files, with `threads` threads. Does not
+/// compare checksums, because a checksum covers a whole file.
 ///
 /// Returns one string per file: the problem with the file, or an empty string.
 std::vector<std::string> read_file_ranges(

@@ -41,8 +41,8 @@ bool is_fillable(const SavedTensor& tensor) {
   return tensor.pieces.size() == 1 && tensor.bytes() >= kMinPageAlignedBytes;
 }
 
-/// The positions of tensors in one memory. Those that a `PageFiller` can fill
-/// come first, each at the beginning of a page.
+/// The positions of tensors in a block of memory. Tensors that a `PageFiller`
+/// can fill come first, each at the beginning of a page.
 struct MemoryLayout {
   explicit MemoryLayout(const SavedTensors& tensors) {
     for (const auto& [name, tensor] : tensors) {
@@ -91,7 +91,7 @@ const SavedTensor& requested_tensor(
   return found->second;
 }
 
-// Adds the pieces of files that a request overlaps.
+// Adds the file ranges that a request overlaps.
 void add_reads(
     std::vector<FileRange>& reads,
     const std::span<const TensorFileToRead> files,

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Keys of what a rank reports about its part.
+// Keys in a rank's report about its part.
 constexpr const char* kFiles = "files";
 constexpr const char* kLayouts = "layouts";
 constexpr const char* kRefused = "refused";
@@ -77,8 +77,8 @@ Json write_part(
   return Json::object({{kFiles, sums}, {kLayouts, layout_checksums(part)}});
 }
 
-// Writes a rank's files, or reports why the ranges of the ranks do not fit
-// together.
+// Writes a rank's files. If the ranges of the ranks do not fit together,
+// reports the reason instead.
 Json assign_and_write(
     const fs::path& folder,
     const Part& part,
@@ -94,8 +94,8 @@ Json assign_and_write(
   return write_part(folder, assigned, mode);
 }
 
-// Returns what each rank reported. Throws if a rank failed; the same on every
-// rank.
+// Returns the report of each rank. If a rank failed, throws the same error on
+// every rank.
 std::vector<Json> reports_of(
     const RankOutcomes& outcomes, const fs::path& target) {
   if (!outcomes.all_succeeded()) {
@@ -118,8 +118,8 @@ std::vector<Json> reports_of(
   return reports;
 }
 
-// Throws if the ranges of some ranks do not fit together; the same on every
-// rank.
+// If the ranges of the ranks do not fit together, throws the same error on
+// every rank.
 void check_ranges(const std::vector<Json>& reports, const fs::path& target) {
   for (const Json& report : reports) {
     if (const Json* refused = report.find(kRefused)) {
@@ -175,8 +175,8 @@ void remove_leftovers(const fs::path& parent) {
   }
 }
 
-// Renames the folder to its final name; for numbered checkpoints, the next free
-// one.
+// Renames the folder to its final name. For numbered checkpoints, this is the
+// next free name.
 SaveResult commit(
     StagedDirectory& folder, Manifest& manifest, const Destination& to) {
   manifest.iteration = to.iteration;
@@ -192,7 +192,7 @@ SaveResult commit(
       return {
           folder.commit(manifest, name, IfExists::refuse), manifest.iteration};
     } catch (const StateError&) {
-      continue;  // Another job has just taken this number.
+      continue;  // Another job has just used this number.
     }
   }
 }
@@ -289,8 +289,8 @@ void CheckpointWriter::prepare(const CheckpointContents& contents) {
   staging_->prepare(part_of(contents, group_.rank(), group_.size()));
 }
 
-// A disk may be slow or never respond; the user should learn what training
-// waits for.
+// A disk may be slow or never respond, so a warning says what training is
+// waiting for.
 std::optional<SaveResult> CheckpointWriter::wait() {
   if (!pending_save_.valid()) {
     return std::nullopt;
@@ -345,7 +345,7 @@ Json CheckpointWriter::from_main_rank(const std::vector<Json>& reports) {
 }
 
 // 1. Rank 0 creates a folder with a temporary name.
-// 2. The ranks tell each other which ranges they have.
+// 2. The ranks exchange the lists of their ranges.
 // 3. Every rank writes its part.
 // 4. Rank 0 commits and broadcasts the result.
 SaveResult CheckpointWriter::write(
@@ -370,7 +370,7 @@ SaveResult CheckpointWriter::write_and_commit(
   const bool is_main = group_.rank() == 0;
   const fs::path target = to.parent / to.name;
   const fs::path path = open_folder(to, Contents::tensors_only);
-  // Whether this succeeds or fails, the next save needs a new folder.
+  // The next save needs a new folder, even if this save fails.
   folder_path_.clear();
   const std::unique_ptr<StagedDirectory> folder = std::move(folder_);
   const std::vector<Json> tables = group_.gather_object({range_table(part)});

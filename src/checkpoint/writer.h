@@ -33,7 +33,7 @@ struct Destination {
   /// already has the name `name` is replaced.
   bool numbered = false;
   std::int64_t iteration = 0;
-  /// Number of complete checkpoints to keep in `parent`. Not set: all.
+  /// Number of complete checkpoints to keep in `parent`. Default: all.
   std::optional<std::size_t> keep = std::nullopt;
 };
 
@@ -103,8 +103,8 @@ class CheckpointWriter {
   /// own files into the checkpoint. Returns the folder for these files; the
   /// path is the same on every rank. Collective.
   std::filesystem::path open_for_hooks(const Destination& to);
-  /// Removes the folder that `open_for_hooks` created. Call this if no save
-  /// follows.
+  /// Removes the folder that `open_for_hooks` created. Must be called if no
+  /// save follows.
   void discard_open_folder();
 
   /// Waits for a pending save and returns its result; empty if no save is

@@ -4,8 +4,8 @@
 
 namespace accelerate {
 
-/// Gives the calling thread the lowest CPU and disk priority. If the system
-/// refuses, nothing changes.
+/// Gives the calling thread the lowest CPU and disk priority, if the system
+/// permits this.
 void yield_to_training();
 
 }  // namespace accelerate

@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kName = "checkpoint";
 
-// A folder that we may not read belongs to another user.
+// An unreadable folder is not a checkpoint of this user, so `path_exists` may
+// return false for its manifest.
 bool may_be_checkpoint(const fs::path& folder) {
   const std::string name = folder.filename().string();
   return !is_temporary_name(name) &&
@@ -50,7 +51,8 @@ std::int64_t iteration_of(const CheckpointEntry& entry) {
   return entry.manifest ? entry.manifest->iteration : number.value_or(-1);
 }
 
-// Hook files may be in subfolders, none of which may be a link.
+// Returns the problem if the path of a file contains a symbolic link; hook
+// files may be in subfolders.
 std::optional<std::string> symlink_in_path(
     const fs::path& folder, const std::string& name) {
   fs::path path = folder;

@@ -66,7 +66,7 @@ struct PruneOptions {
   /// Number of complete checkpoints to keep, 1 or more.
   std::size_t keep = 1;
   /// The checkpoint at this path and all newer checkpoints are kept, even if
-  /// they are more than `keep`.
+  /// there are more than `keep` of them.
   std::filesystem::path newest = {};
   /// True: a checkpoint counts as complete if every byte matches its manifest.
   /// False: a checkpoint counts as complete if all files exist with the right

@@ -26,7 +26,8 @@ namespace accelerate {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;
-// Pages that are read in together; smaller files use `read`.
+// Number of bytes that are mapped into memory at once; smaller files use
+// `read`.
 constexpr std::size_t kWindow = std::size_t{8} << 20;
 
 std::string hex(const XXH64_hash_t value) {
@@ -35,9 +36,9 @@ std::string hex(const XXH64_hash_t value) {
   return text.data();
 }
 
-/// Maps the pages of a file without copying them. Each window is populated by a
-/// call that can fail: touching a page that the disk cannot read would kill the
-/// process.
+/// Maps the pages of a file without copying them. A call that can fail
+/// populates each window, because touching a page that the disk cannot read
+/// would kill the process.
 class Pages {
  public:
   explicit Pages(const UniqueFd& fd)
@@ -73,7 +74,7 @@ class Pages {
   void* data_;
 };
 
-// Empty when the kernel does not support MADV_POPULATE_READ.
+// Returns nothing if the kernel does not support MADV_POPULATE_READ.
 std::optional<FileChecksum> checksum_pages(
     const UniqueFd& fd, const std::filesystem::path& path) {
   const Pages pages(fd);

@@ -64,7 +64,7 @@ void ChecksummedFile::write_out(std::string_view bytes) {
         continue;
       }
       if (errno == EINVAL && is_direct_) {
-        // This disk does not accept such blocks, or a write was cut short.
+        // The disk does not accept blocks of this size, or wrote only a part.
         disable_direct_io();
         continue;
       }

@@ -15,13 +15,12 @@ namespace accelerate {
 
 /// How bytes are written to the disk.
 enum class WriteMode {
-  /// Through the page cache. This finishes soonest, and later reads find the
+  /// Through the page cache. This is the fastest mode, and later reads find the
   /// file in the cache.
   page_cache,
   /// With direct I/O if the disk is local, otherwise through the page cache.
-  /// Direct I/O needs a tenth of the CPU time that the page cache needs, which
-  /// leaves more for training, and does not push other files out of the page
-  /// cache.
+  /// Direct I/O needs a tenth of the CPU time, which leaves more CPU time for
+  /// training, and does not evict other files from the page cache.
   direct,
 };
 

@@ -152,7 +152,8 @@ Json run_of(const Manifest& manifest) {
        {"world_size", manifest.world_size}});
 }
 
-// Calls `compare` for files in both, and reports files in only one.
+// Calls `compare` for files in both checkpoints, and reports files that only
+// one checkpoint has.
 template <typename Compare>
 void compare_files(
     const std::map<std::string, FileChecksum>& first,

@@ -14,9 +14,9 @@ namespace accelerate {
 /// returns their checksums. The keys are paths relative to `folder`. Removes an
 /// empty hooks folder.
 ///
-/// Throws `IoError` if a file cannot be read. Also throws it for symbolic links
-/// and anything else that is not a regular file or a folder, because a copy of
-/// the checkpoint would not include their contents.
+/// Throws `IoError` if a file cannot be read. Also throws `IoError` for
+/// symbolic links and anything else that is not a regular file or a folder,
+/// because a copy of the checkpoint would not include their contents.
 std::map<std::string, FileChecksum> collect_hook_files(
     const std::filesystem::path& folder);
 

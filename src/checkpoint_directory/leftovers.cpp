@@ -95,7 +95,7 @@ void try_to_remove(const fs::path& folder, CleanupResult& result) {
   }
 }
 
-// A failure loses no data, so it is only reported.
+// Reports failures instead of throwing, because no data is lost.
 void put_back(
     const fs::path& replaced,
     const fs::path& checkpoint,
@@ -107,7 +107,7 @@ void put_back(
   }
 }
 
-// Another process may remove the same folder.
+// Retries, because another process may be removing the same folder.
 void remove_tree(const fs::path& folder, std::error_code& error) {
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -225,8 +225,8 @@ CleanupResult remove_abandoned(const fs::path& parent) {
         try_to_remove(old, result);
       }
     } else if (!path_exists(checkpoint) && !busy && olds.size() == 1) {
-      // A writer died between its two renames. If there are several, we cannot
-      // tell which is the newest, so all of them stay.
+      // A writer died between its two renames. If there are several replaced
+      // checkpoints, the newest is unknown, so all of them stay.
       put_back(olds.front(), checkpoint, result);
     }
   }

@@ -14,9 +14,9 @@ namespace accelerate {
 /// `replaced_path`), which may be the only complete checkpoint left.
 bool is_temporary_name(const std::string& name);
 
-/// Returns the path that a checkpoint has while a new checkpoint replaces it,
-/// on file systems that cannot exchange two folders: `<path>.old-<checksum of
-/// its manifest>`. The checksum ensures that no other folder is mistaken for a
+/// Returns the path of a checkpoint while a new checkpoint replaces it on a
+/// file system that cannot exchange two folders: `<path>.old-<checksum of its
+/// manifest>`. The checksum ensures that no other folder is mistaken for a
 /// replaced checkpoint. Throws `IoError` if the checkpoint has no manifest.
 std::filesystem::path replaced_path(const std::filesystem::path& checkpoint);
 
@@ -36,12 +36,12 @@ std::vector<std::filesystem::path> temporary_folders(
     const std::filesystem::path& parent);
 
 /// Removes the folders that dead writers left in `parent`, and their locks. A
-/// folder without a lock is one of version 0.1.0: it is removed if its `.lock`
-/// is free or, without this file, 10 minutes after the last change. A replaced
-/// checkpoint is removed if the new checkpoint is complete. If the new
-/// checkpoint does not exist and no writer is active in `parent`, the replaced
-/// checkpoint gets its original name back. If there are several such replaced
-/// checkpoints, all of them stay.
+/// folder without a lock file next to it was written by version 0.1.0. Such a
+/// folder is removed if the file `.lock` in it is not locked or, without this
+/// file, 10 minutes after the last change. A replaced checkpoint is removed if
+/// the new checkpoint is complete. If the new checkpoint does not exist and no
+/// writer is active in `parent`, the replaced checkpoint gets its original name
+/// back. If there are several such replaced checkpoints, all of them stay.
 CleanupResult remove_abandoned(const std::filesystem::path& parent);
 
 /// Removes the older checkpoints that `checkpoint` has replaced. The caller

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells whether a path is on a local disk.
+// Detects whether a path is on a local disk.
 #pragma once
 
 #include <filesystem>

@@ -23,7 +23,8 @@ bool is_plain_name(const std::string& name) {
          name.find('/') == name.npos && name.find('\0') == name.npos;
 }
 
-// The manifest without its `checksum` member, which covers the rest.
+// Returns the manifest without the member `checksum`, which is the checksum of
+// all other members.
 Json without_checksum(const Json& json) {
   Json rest = json;
   rest.as_object().erase("checksum");

@@ -22,8 +22,8 @@ inline constexpr const char* kHooksDirectory = "hooks";
 ///
 /// The format is described in docs/reference/checkpoint-format.md.
 struct Manifest {
-  /// The version of the format. A reader refuses a larger major version; a
-  /// larger minor version only adds fields.
+  /// The version of the format. Readers reject a larger major version; a larger
+  /// minor version only adds fields.
   int major = 1;
   int minor = 0;
   std::int64_t step = 0;
@@ -41,9 +41,9 @@ struct Manifest {
   std::string to_json() const;
 };
 
-/// Parses a manifest. Throws `FormatError`, which names `source`, if the text
-/// is damaged, contains impossible values, or is in a newer format than this
-/// build can read.
+/// Parses a manifest. Throws a `FormatError` that names `source` if the text is
+/// damaged, contains invalid values, or has a newer format than this version
+/// can read.
 Manifest parse_manifest(const std::string& text, const std::string& source);
 
 /// Reads the manifest in a checkpoint folder. Throws `IoError` if the manifest

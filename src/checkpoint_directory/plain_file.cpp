@@ -13,7 +13,7 @@
 namespace accelerate {
 
 UniqueFd open_plain_file(const std::filesystem::path& path) {
-  // Without O_NONBLOCK, opening a pipe in place of the file would block.
+  // Without O_NONBLOCK, `open` would block if the path is a named pipe.
   UniqueFd fd(
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) {

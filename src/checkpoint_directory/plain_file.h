@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens regular files and refuses symbolic links.
+// Opens regular files but not symbolic links.
 #pragma once
 
 #include <cstdint>

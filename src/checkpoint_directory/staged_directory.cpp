@@ -115,7 +115,7 @@ fs::path StagedDirectory::commit(
   return final;
 }
 
-// The manifest is the last file.
+// Writes the manifest, which is the last file of a checkpoint.
 void StagedDirectory::complete(const Manifest& manifest) {
   const auto manifest_path = path_ / kManifestFile;
   if (has_manifest_ && ::unlink(manifest_path.c_str()) != 0 &&
@@ -160,8 +160,8 @@ fs::path StagedDirectory::replace(const fs::path& final) {
   return {};
 }
 
-// Between the two renames the old checkpoint has its replaced name, under which
-// loading finds it too.
+// Between the two renames, the old checkpoint has the name that `replaced_path`
+// returns. `load_state` also finds checkpoints with such a name.
 fs::path StagedDirectory::replace_in_two_steps(const fs::path& final) {
   const fs::path old = replaced_path(final);
   if (const int error = rename_path(final, old)) {
@@ -186,13 +186,13 @@ fs::path StagedDirectory::replace_in_two_steps(const fs::path& final) {
   throw_errno("write", final, error);
 }
 
-// A name that may not be on the disk is not a reliable checkpoint. If this
-// fails too, everything stays where it is.
+// Undoes the rename after a failed sync, because a name that may not be on the
+// disk is not reliable. If this fails too, everything stays where it is.
 void StagedDirectory::take_name_back(
     const fs::path& final, const fs::path& old) {
   if (old == path_) {
     if (rename_with_flags(path_, final, RENAME_EXCHANGE) != 0) {
-      path_.clear();  // It is the old checkpoint.
+      path_.clear();  // The folder is now the old checkpoint.
     }
     return;
   }

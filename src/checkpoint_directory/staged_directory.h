@@ -27,7 +27,8 @@ enum class IfExists {
 /// destructor removes the folder.
 ///
 /// One process creates this object; other processes may write into `path()`
-/// before `commit`. A `StagingLock` shows that the writer is still alive.
+/// before `commit`. A `StagingLock` lets other processes detect that the writer
+/// is still alive.
 class StagedDirectory {
  public:
   /// Creates the folder in `parent`, and `parent` too if it is missing. Throws
@@ -53,7 +54,7 @@ class StagedDirectory {
  private:
   void complete(const Manifest& manifest);
   // `give_name` and both `replace` functions return the new path of the folder
-  // that had the name before; empty if no folder had the name.
+  // that had the name before. The path is empty if no folder had the name.
   std::filesystem::path give_name(
       const std::filesystem::path& final, IfExists existing);
   std::filesystem::path replace(const std::filesystem::path& final);

@@ -40,7 +40,7 @@ Attempt try_lock(const UniqueFd& fd) {
   return errno == EWOULDBLOCK ? Attempt::held : Attempt::unsupported;
 }
 
-// Another process may have removed the file before we locked it.
+// Another process may have removed the file before this process locked it.
 bool has_name(const UniqueFd& fd) {
   struct stat status{};
   return ::fstat(fd.get(), &status) == 0 && status.st_nlink > 0;
@@ -112,11 +112,11 @@ StagingLock StagingLock::create(const fs::path& parent) {
       }
       throw_errno("create", path, errno);
     }
-    // Without working locks, a save is still possible: the folder is then
-    // removed when nothing has been written for a day.
+    // A save is possible even on a file system without locks. If its writer
+    // dies, the folder is removed when nothing has been written for a day.
     const bool is_ours = try_lock(fd) != Attempt::held && has_name(fd);
     if (!is_ours || path_exists(folder)) {
-      continue;  // A process that cleans up has found the file first.
+      continue;  // A process that removes leftovers has locked the file first.
     }
     StagingLock lock(folder, std::move(fd));
     const std::string kernel = kernel_id();

@@ -11,31 +11,32 @@
 
 namespace accelerate {
 
-/// Part of the names of folders that are not yet, or no longer, a checkpoint.
+/// Part of the name of each unfinished checkpoint and of each checkpoint that
+/// is being removed.
 inline constexpr const char* kTemporaryInfix = ".tmp-";
-/// The lock of `checkpoint.tmp-<nonce>` is the file next to it with this
-/// suffix.
+/// The lock file of the folder `checkpoint.tmp-<nonce>` is next to the folder
+/// and has this suffix.
 inline constexpr const char* kLockSuffix = ".lock";
 
 /// What is known about the writer of a staging folder.
 struct WriterEvidence {
   /// A process holds the lock.
   bool lock_is_held = false;
-  /// This kernel reliably knows who holds the lock: the file is on a disk of
-  /// this machine, or the writer ran under this kernel.
+  /// `lock_is_held` is reliable, because the file is on a disk of this machine,
+  /// or because the writer ran under this kernel.
   bool lock_is_reliable = false;
   /// Time since anything in the folder, or the lock file, was written.
   std::chrono::seconds idle{0};
 };
 
-/// Whether the writer cannot be alive. On a shared folder, locks may be
-/// invisible to other machines; a free lock that was created on another machine
-/// is proof only when nothing has been written for a day.
+/// Whether the writer must be dead. In a shared folder, the locks of other
+/// machines may be invisible. A free lock from another machine is therefore
+/// proof only if nothing has been written for a day.
 bool is_proof_of_death(const WriterEvidence& evidence);
 
-/// The lock of a staging folder: a file that exists and is locked from before
-/// the folder is created until after the folder has its final name or is gone.
-/// The file names the kernel of the writer. The system releases the lock of a
+/// The lock of a staging folder: a file that is created and locked before the
+/// folder is created, and removed after the folder was renamed or removed. The
+/// file names the kernel of the writer. The system releases the lock of a
 /// process that dies.
 class StagingLock {
  public:

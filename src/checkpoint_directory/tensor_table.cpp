@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As when loading, a symbolic link must not pass as part of a checkpoint.
+// Throws for a symbolic link, as loading a checkpoint does.
 MappedFile map_plain_file(const fs::path& path) {
   const UniqueFd fd = open_plain_file(path);
   return {fd.get(), path, MappedFile::Mode::read_only};
@@ -90,14 +90,15 @@ std::string dtype_and_shape(const SafetensorsEntry& entry) {
   return text + "]";
 }
 
-// The state that a file belongs to: `optimizer` for all its parts.
+// Returns the key that a file belongs to, such as `optimizer` for all files of
+// an optimizer.
 std::string kind_of(const std::string& file) {
   const std::string stem = file.substr(0, file.rfind(".safetensors"));
   const auto part = stem.find("-0");
   return stem.find("-of-") != stem.npos ? stem.substr(0, part) : stem;
 }
 
-/// Where the ranges of each flat tensor begin and end.
+/// The offsets at which the ranges of each flat tensor begin and end.
 using Cuts = std::map<std::string, std::set<std::int64_t>>;
 
 /// Splits the name of a range into `optimizer: head.weight.exp_avg` and 4096;

@@ -23,12 +23,12 @@ using std::chrono::milliseconds;
 // Messages up to this size need one collective; longer messages need two.
 constexpr std::size_t kShort = 1024;
 
-// Time for the kernel to release the lock of a process whose sockets are
-// already closed, and to deliver the data that a process sent before it exited.
+// How long the kernel may take to release the lock of a process whose sockets
+// are already closed, or to deliver data that a process sent before it exited.
 constexpr milliseconds kExitGrace(500);
 constexpr milliseconds kPollInterval(5);
 
-// A healthy store responds in a fraction of this.
+// A healthy store responds in a fraction of this time.
 constexpr milliseconds kStoreLimit(100);
 
 std::string late_key(int rank) {
@@ -39,8 +39,8 @@ std::string late_value(const Call& call) {
   return str_cat(call.operation, "#", call.sequence);
 }
 
-// Publishes that this rank waits in a call, and returns the ranks that have not
-// published the same.
+// Publishes that this rank waits in `call`, and returns the ranks that have not
+// published the same call.
 std::vector<int> ranks_not_waiting_in(
     const std::string& call, const RankContext& context) {
   context.store->set(late_key(context.rank), call);
@@ -58,7 +58,7 @@ std::vector<int> ranks_not_waiting_in(
 }
 
 // Publishes that this rank lost a connection, and returns the ranks that have
-// not published the same within `kExitGrace`.
+// not published a lost connection within `kExitGrace`.
 std::vector<int> unresponsive_ranks(const RankContext& context) {
   const auto key = [](int rank) { return str_cat("lost/", rank); };
   const auto deadline = std::chrono::steady_clock::now() + kExitGrace;
@@ -79,7 +79,8 @@ bool ended_within(milliseconds timeout, c10d::Work& work) {
   try {
     work.wait(timeout);
   } catch (const std::exception&) {
-    // A timeout or an error of the work itself: the caller checks again.
+    // This is a timeout or an error of the work itself; the caller checks
+    // again.
   }
   return work.isCompleted();
 }
@@ -113,8 +114,8 @@ void BackendWait::wait_until_done(
   BoundedCall store;
   while (!ended_within(wait.slice(), *work)) {
     const std::vector<int> dead = exited_ranks();
-    // A rank that finished the operation may have exited normally while its
-    // last bytes are still in flight.
+    // A rank may have finished the operation and exited normally while its last
+    // bytes are still in flight.
     if (!dead.empty() && !ended_within(kExitGrace, *work)) {
       wait.throw_exited(dead);
     }
@@ -143,7 +144,8 @@ void BackendWait::find_late_ranks(
   if (!answered) {
     wait.store_unresponsive(others);
   } else {
-    // A rank that was stopped after it published its wait is not in `missing`.
+    // `missing` may be empty, because a rank may have been stopped after it
+    // published its call.
     wait.still_missing(missing->empty() ? others : *missing);
   }
 }
@@ -183,7 +185,7 @@ void BackendWait::rethrow(
 
 std::vector<int> BackendWait::find_unresponsive_ranks() const {
   if (memory_) {
-    return {};  // `exited_ranks` would have found them.
+    return {};  // `exited_ranks` has already found these ranks.
   }
   const auto silent = std::make_shared<std::vector<int>>();
   BoundedCall store;
@@ -194,7 +196,7 @@ std::vector<int> BackendWait::find_unresponsive_ranks() const {
         });
     return answered ? *silent : std::vector<int>{};
   } catch (const std::exception&) {
-    return {};  // The rank with the store has died.
+    return {};  // The process with the store has died.
   }
 }
 
@@ -203,8 +205,8 @@ BackendExchange::BackendExchange(
     : backend_(std::move(backend)), wait_(std::move(wait)) {
 }
 
-// Each message is sent with its length in front. If a message does not fit,
-// every rank sees this, and all ranks send again with enough space.
+// Sends each message after its length. If a message does not fit, every rank
+// detects this from the length, and all ranks send again with enough space.
 std::vector<std::string> BackendExchange::all_gather(
     const std::string& message, const Call& call, const WaitLimits& limits) {
   auto messages = all_gather_fixed(message, kShort, call, limits);
@@ -216,7 +218,8 @@ std::vector<std::string> BackendExchange::all_gather(
                            : all_gather_fixed(message, longest, call, limits);
 }
 
-// After a rank has died, a backend throws when an operation starts.
+// Handles exceptions, because a backend throws at the start of an operation
+// after a rank has died.
 c10::intrusive_ptr<c10d::Work> BackendExchange::start_all_gather(
     at::Tensor& out,
     at::Tensor& in,

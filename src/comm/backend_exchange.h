@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short messages through a backend, for ranks on several machines.
+// Exchanges short messages through a backend, for ranks on several machines.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@ namespace accelerate {
 
 /// Waits for an operation on a backend whose ranks may be on any machine.
 ///
-/// Polls ten times a second. A rank that waits publishes its current call in
-/// the store, so that the other ranks can tell which ranks are missing. Calls
-/// to the store have a timeout, because the process that serves the store may
-/// have died.
+/// Polls ten times a second. A waiting rank publishes its current call in the
+/// store, so that other ranks can detect which ranks are missing. Calls to the
+/// store have a timeout, because the process that serves the store may have
+/// died.
 class BackendWait {
  public:
   /// `memory` shows which ranks are alive; null if the ranks share no memory.
@@ -44,8 +44,8 @@ class BackendWait {
       const Call& call,
       const WaitLimits& limits) const;
   std::vector<int> exited_ranks() const;
-  // Call after this rank has lost a connection. Returns the ranks that did not
-  // report a lost connection themselves.
+  // Call this function after this rank has lost a connection. Returns the ranks
+  // that have not reported a lost connection.
   std::vector<int> find_unresponsive_ranks() const;
   void find_late_ranks(BoundedCall& store, const Call& call, Wait& wait) const;
 
@@ -53,7 +53,7 @@ class BackendWait {
   std::shared_ptr<SharedMemory> memory_;
 };
 
-/// An `Exchange` for ranks that share nothing but a backend.
+/// An `Exchange` for ranks that share only a backend, not memory.
 class BackendExchange : public Exchange {
  public:
   BackendExchange(c10::intrusive_ptr<c10d::Backend> backend, BackendWait wait);

@@ -16,7 +16,8 @@ void run(std::function<void()>& body, std::promise<void>& done) {
   } catch (...) {
     error = std::current_exception();
   }
-  body = nullptr;  // Destroys what it owns before the caller continues.
+  // Destroys the objects that `body` owns before the caller continues.
+  body = nullptr;
   if (error) {
     done.set_exception(error);
   } else {
@@ -33,7 +34,7 @@ bool BoundedCall::returned_within(
     if (running_.wait_until(deadline) != std::future_status::ready) {
       return false;
     }
-    running_ = {};  // Its result came too late.
+    running_ = {};  // The earlier call has returned, but too late.
   }
   std::promise<void> done;
   std::future<void> result = done.get_future();
@@ -43,7 +44,8 @@ bool BoundedCall::returned_within(
       run(work, promise);
     });
   } catch (const std::system_error&) {
-    body();  // No memory for a thread: call it without a timeout.
+    // There is no memory for a thread, so call `body` without a timeout.
+    body();
     return true;
   }
   if (result.wait_until(deadline) != std::future_status::ready) {

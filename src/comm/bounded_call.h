@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that may never return, each with a timeout.
+// Puts a timeout on calls that may never return.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,8 @@
 
 namespace accelerate {
 
-/// Puts a timeout on calls that have none, such as a request to a store in a
-/// stopped process.
+/// Puts a timeout on calls that have no timeout of their own, such as a request
+/// to a store in a stopped process.
 ///
 /// A call that times out continues in the background, so it must own everything
 /// it uses. No other call starts until the call in the background has returned.

@@ -56,7 +56,7 @@ std::string describe(const TensorRecord& tensor) {
   return str_cat(c10::toString(tensor.type), at::IntArrayRef(tensor.sizes));
 }
 
-// A line "\n  ranks 0, 1: …" for each distinct description.
+// Returns a line "\n ranks 0, 1: …" for each distinct description.
 std::string table_of(
     const std::vector<CallRecord>& records,
     const std::function<std::string(const CallRecord&)>& describe) {
@@ -106,7 +106,8 @@ void check_same_call(const std::vector<CallRecord>& records) {
   }
 }
 
-// The dimension that differs, or -1 if the number of dimensions differs.
+// Returns the first dimension whose size differs, or -1 if the number of
+// dimensions differs.
 std::int64_t differing_dimension(
     const std::vector<CallRecord>& records,
     std::size_t index,

@@ -16,7 +16,7 @@ struct TensorRecord {
   std::vector<std::int64_t> sizes;
 };
 
-/// One rank's view of a collective call.
+/// A collective call as one rank makes it.
 struct CallRecord {
   std::string operation;
   std::uint64_t sequence = 0;

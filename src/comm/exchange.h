@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short messages between all ranks of a process group.
+// Exchanges short messages between all ranks of a process group.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that a group starts now and waits for later.
+// The operations of a group that return before they have finished.
 #include <exception>
 #include <utility>
 
@@ -39,7 +39,7 @@ void check_in_place(const char* operation, const Tensor& tensor) {
   }
 }
 
-// `whole` has one part of the size of `part` for each rank.
+// Throws unless `whole` has `size` times as many elements as `part`.
 void check_parts(
     const char* operation,
     const Tensor& whole,
@@ -101,7 +101,8 @@ ReduceKind kind_of(Reduction reduction) {
   throw InternalError("an unknown reduction");
 }
 
-// What Gloo reduces in place of types that it does not support.
+// The type and reduction that Gloo uses instead of a type that it does not
+// support.
 struct GlooSubstitute {
   at::ScalarType type;
   Reduction reduction;
@@ -109,7 +110,7 @@ struct GlooSubstitute {
 
 GlooSubstitute gloo_substitute(at::ScalarType type, Reduction reduction) {
   switch (type) {
-    case at::kBool:  // A sum of bools is true if any of them is.
+    case at::kBool:  // A sum of bools is true if any of the bools is true.
       return {
           at::kByte, reduction == Reduction::sum ? Reduction::max : reduction};
     case at::kShort:
@@ -145,16 +146,16 @@ void Operation::then(std::function<void()> step) {
   };
 }
 
-// The only place that chooses between the CPU's and the device's backend. After
-// a rank has died, a backend throws at the next operation; `wait` then names
-// the ranks that died.
+// Chooses between the backends for host memory and for the device. After a rank
+// has died, a backend throws at the next operation; `wait` then names the dead
+// ranks.
 Operation Group::Impl::start(
     const Tensor& tensor, const Call& call, const StartOnBackend& start) {
   const bool on_device = !tensor.is_cpu();
   const auto& chosen = on_device ? device_backend : backend;
   Operation operation{call, {}, on_device};
   if (!chosen || tensor.numel() == 0) {
-    return operation;  // There is nothing to transfer.
+    return operation;  // nothing to transfer
   }
   try {
     const CallScope scope(call);
@@ -213,8 +214,8 @@ Operation Group::Impl::start_reduce_scatter(
   }
   Tensor to = output.view({-1});
   Tensor from = input.view({-1});
-  // Gloo has no reduce-scatter; LibTorch's is an all-reduce that cannot be
-  // polled.
+  // Gloo has no reduce-scatter. LibTorch's Gloo backend uses an all-reduce that
+  // cannot be polled.
   if (uses_gloo(output)) {
     const Tensor sums = from.clone();
     Operation operation = start_all_reduce(sums, reduction, call, overlap);
@@ -292,7 +293,7 @@ void Group::Impl::finish(Operation& operation) {
         // Not dynamic_intrusive_pointer_cast, which leaks a reference when the
         // type differs.
         dynamic_cast<const TransportWork*>(operation.work.get()) != nullptr) {
-      operation.work->wait();  // Our transports check the ranks while waiting.
+      operation.work->wait();  // A transport checks the ranks while it waits.
     } else {
       (*backend_wait)(operation.work, operation.call, limits);
     }

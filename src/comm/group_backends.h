@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backends behind a group, for tests and benchmarks of the backends
-// themselves.
+// Access to the backends of a group, for tests and benchmarks of the backends.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -21,7 +20,7 @@ class ACCELERATE_API GroupBackends {
   /// The backend for tensors on the group's device, or null.
   static c10d::Backend* device(const Group& group);
   /// A LibTorch process group with the group's backend for host memory, to
-  /// compare our classes with LibTorch's.
+  /// compare this library's classes with LibTorch's.
   static c10::intrusive_ptr<c10d::ProcessGroup> process_group(
       const Group& group);
 };

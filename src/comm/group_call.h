@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call in which a rank starts several operations, while it computes.
+// A collective call in which a rank starts several operations while it
+// computes.
 #pragma once
 
 #include <exception>
@@ -13,9 +14,9 @@ namespace accelerate {
 /// One call on a group that consists of several operations, such as the
 /// all-reduces of a backward pass. The ranks compare the call once, without
 /// delaying the computation: a rank first announces the call, and checks later
-/// whether all other ranks have announced the same call. A rank with fewer
-/// batches, for example, may already be evaluating. Operations start only after
-/// this check has succeeded.
+/// whether all other ranks have announced the same call. This check detects,
+/// for example, a rank that had fewer batches and is already evaluating.
+/// Operations start only after the check has succeeded.
 ///
 ///     call.begin();
 ///     … if (call.agreed()) { pending.push_back(call.all_reduce(bucket)); } …
@@ -34,7 +35,7 @@ class ACCELERATE_API GroupCall {
   /// Announces the next call. If the ranks are on several machines, waits for
   /// the other ranks. An error during this wait is thrown by `agree`.
   void begin();
-  /// Whether all ranks are known to be in this call. Never waits.
+  /// Whether this rank knows that all ranks are in this call. Never waits.
   bool agreed();
   /// Waits until every other rank has announced or made its next call.
   /// Collective.
@@ -47,7 +48,8 @@ class ACCELERATE_API GroupCall {
   /// are thrown by `Pending::wait`.
   ///
   /// Set `overlap` to false if the caller has nothing to compute until the
-  /// operation has finished: it then needs no other thread or stream.
+  /// operation has finished: the operation then needs no other thread or
+  /// stream.
   [[nodiscard]] Pending all_reduce(
       const Tensor& tensor, Reduction reduction, bool overlap = true);
 

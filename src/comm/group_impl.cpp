@@ -26,7 +26,8 @@
 namespace accelerate {
 namespace {
 
-// The exchange, the transport and the beats follow each other.
+// The shared memory contains the exchange, then the transport, then the wait
+// beats.
 std::size_t memory_bytes(int size) {
   return ShmExchange::bytes(size) + ShmTransport::bytes(size) +
          WaitBeats::bytes(size);
@@ -52,7 +53,7 @@ PluginGroupOptions plugin_options(
   return options;
 }
 
-// Succeeds on every rank or on none.
+// Succeeds on all ranks or on no rank.
 std::unique_ptr<FakeTransport> join_fake_network(
     const RankContext& context, const WaitLimits& limits) {
   const std::string created =
@@ -78,8 +79,8 @@ std::unique_ptr<FakeTransport> join_fake_network(
   return transport;
 }
 
-// Whether all ranks reach each other on the loopback interface. Containers of
-// one machine may share memory but not a network.
+// Whether all ranks can reach each other on the loopback interface. Containers
+// on one machine may share memory but not a network.
 bool share_loopback(const RankContext& context, const WaitLimits& limits) {
   std::error_code error;
   const auto name = std::filesystem::read_symlink("/proc/self/ns/net", error);
@@ -89,7 +90,7 @@ bool share_loopback(const RankContext& context, const WaitLimits& limits) {
          static_cast<std::ptrdiff_t>(networks.size());
 }
 
-// NCCL's own message would show bus numbers.
+// NCCL's own error message would contain only bus numbers.
 void check_distinct_devices(
     const std::vector<std::string>& identities, const std::string& device) {
   for (std::size_t rank = 0; rank < identities.size(); ++rank) {
@@ -112,13 +113,14 @@ void check_distinct_devices(
   }
 }
 
-// Gloo's timeout is a little longer than ours, because our message names the
-// ranks and the user's call.
+// Gloo's timeout is a little longer than the group's, so that the group's
+// error, which names the ranks and the call, is thrown first.
 constexpr std::chrono::seconds kGrace(5);
 
-// Gloo writes to sockets whose other end may be closed. That must be reported
-// as an error, not kill the process with a signal. A handler that the program
-// has installed stays in place.
+// Gloo writes to sockets whose other end may be closed. By default, such a
+// write kills the process with SIGPIPE; if the signal is ignored, the write
+// fails with an error. Does not replace a handler that the program has
+// installed.
 void ignore_broken_pipes() {
   struct sigaction now{};
   ::sigaction(SIGPIPE, nullptr, &now);
@@ -128,7 +130,7 @@ void ignore_broken_pipes() {
 }
 
 constexpr std::chrono::milliseconds kWarnAfter = std::chrono::seconds(30);
-// The timeout is short because all ranks have joined before they connect.
+// A short timeout is enough, because all ranks are ready before they connect.
 constexpr std::chrono::milliseconds kConnectLimit(20'000);
 
 }  // namespace
@@ -219,7 +221,7 @@ void Group::Impl::make_backend(const CommonMemory& common) {
   const Backend requested = options.backend.value_or(default_backend);
   switch (requested == Backend::nccl ? default_backend : requested) {
     case Backend::nccl:
-      return;  // Replaced by the default above.
+      return;  // not reached: the default replaces nccl
     case Backend::shm:
       if (!memory) {
         throw UnsupportedError(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state behind a `Group`.
+// The implementation of `Group`.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace accelerate {
 /// An operation on a backend that may still be running.
 struct Operation {
   Call call;
-  c10::intrusive_ptr<c10d::Work> work;  ///< null: there is nothing to wait for
+  c10::intrusive_ptr<c10d::Work> work;  ///< null if it has already finished
   bool on_device = false;
   /// Runs after `work`. Keeps the tensors of the operation alive.
   std::function<void()> finish = {};
@@ -41,12 +41,12 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
   ~Impl();
 
   /// Runs `body(call)` as the group's next call. Throws if the group has
-  /// already failed; remembers the first `DistributedError`.
+  /// already failed; stores the first `DistributedError`.
   template <typename Body>
   auto guarded(const char* operation, const Body& body) {
-    // `sequence_` is incremented only after the announced call is settled: a
-    // rank that finds a mismatch while settling must not get ahead of the other
-    // ranks.
+    // `protect` first checks the announced call, and only then `sequence_` is
+    // incremented. If this check finds a mismatch, this rank must not get ahead
+    // of the other ranks.
     return protect([&] {
       const Call call{operation, ++sequence_};
       const CallScope scope(call);
@@ -172,17 +172,17 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
   void make_device_backend();
 
   std::uint64_t sequence_ = 0;
-  std::optional<Call> announced_;  // Not yet settled.
+  std::optional<Call> announced_;  // Its records are not checked yet.
   std::string failure_;
   std::unique_ptr<RankMonitor> rank_monitor_;
 };
 
 /// Throws `ArgumentError` unless `from` is a rank of a group of this size.
 void check_from(const char* operation, int from, int size);
-/// Throws `ArgumentError` if tensors of this type cannot be reduced so.
+/// Throws `ArgumentError` if `reduction` does not support the type of `tensor`.
 void check_reduction(Reduction reduction, const at::Tensor& tensor);
-/// Returns a contiguous tensor as bytes: moving data does not depend on the
-/// type.
+/// Returns a contiguous tensor as bytes, because moving data does not depend on
+/// the type.
 at::Tensor as_bytes(const at::Tensor& contiguous);
 
 template <typename Body>

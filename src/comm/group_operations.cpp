@@ -23,7 +23,8 @@ void check_defined(const char* operation, const std::vector<Tensor>& tensors) {
   }
 }
 
-// Contiguous, with at least one dimension, detached from autograd.
+// Returns the tensor detached from autograd, contiguous, and with at least one
+// dimension.
 Tensor as_rows(const Tensor& tensor) {
   const Tensor plain = tensor.detach().contiguous();
   return plain.dim() == 0 ? plain.view({1}) : plain;
@@ -40,7 +41,7 @@ Tensor with_rows(const Tensor& tensor, std::int64_t rows) {
   return padded;
 }
 
-// The same on every rank, including ranks that need no padding.
+// Gives the same result on every rank, including ranks that need no padding.
 void check_pad_index(double index, const Tensor& tensor) {
   bool fits = true;
   try {

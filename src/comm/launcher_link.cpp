@@ -22,7 +22,8 @@
 namespace accelerate {
 namespace {
 
-// A separate connection: a status must not wait behind a `get` of this rank.
+// A separate connection for status texts, which must not wait for a pending
+// `get` of this rank.
 struct Link {
   std::mutex mutex;
   std::optional<StoreClientOptions> options;
@@ -47,11 +48,12 @@ void call_launcher(Request request) noexcept {
     }
     request(*shared.client);
   } catch (const std::exception&) {
-    // The launcher has exited or is stopping this job; other calls report it.
+    // The launcher has exited or is stopping this job; other calls report this.
   }
 }
 
-// Never destroyed: threads may still train while statics are destroyed.
+// Never destroyed, because threads may still be training while static objects
+// are destroyed.
 struct Worker {
   std::unique_ptr<ProgressWriter> progress;
   std::string error_file;
@@ -106,9 +108,9 @@ void write_error_file(const std::string& path, const std::string& text) {
   write_file(path, Json::object({{"message", message}}).dump());
 }
 
-// A wrong configuration is no bug: prints it like the command line does and
-// exits without a core file. Other errors only get their hint printed here; the
-// next handler prints the message.
+// Prints a configuration error like the command line and exits without a core
+// file, because such an error is not a bug. Prints only the hint of other
+// errors; the next handler prints the message.
 void print_uncaught_error() {
   try {
     if (const auto current = std::current_exception()) {
@@ -133,7 +135,7 @@ void print_uncaught_error() {
     if (!worker().error_file.empty()) {
       write_error_file(worker().error_file, describe_current_exception());
     }
-    // A handler of the user's takes precedence.
+    // A handler that the user has installed takes precedence.
     if (worker().next == __gnu_cxx::__verbose_terminate_handler) {
       print_uncaught_error();
     }

@@ -10,14 +10,14 @@
 
 namespace accelerate {
 
-/// From now on, steps and an uncaught exception are written to the files that
-/// the launcher named in the environment, and an uncaught `ConfigError` is
-/// printed with its hint and ends the process with its exit code. Does nothing
-/// if called again.
+/// Makes this process write its steps, and any uncaught exception, to the files
+/// that the launcher's environment variables name. An uncaught `ConfigError` is
+/// also printed with its hint and ends the process with the error's exit code.
+/// Later calls do nothing.
 void attach_to_launcher(const Environment& environment) noexcept;
 
 /// Reports that this process begins optimizer step `step`, counted from 1. Only
-/// writes to shared memory, which is cheap enough for every step.
+/// writes to shared memory, so it is cheap enough for every step.
 void report_step_to_launcher(std::int64_t step) noexcept;
 
 /// Connects `report_status_to_launcher` to the launcher's store.

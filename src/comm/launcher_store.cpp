@@ -23,12 +23,13 @@ Value as_bytes(const std::string& text) {
 
 }  // namespace
 
-// Idle connections, shared by a store and its clones.
+// The idle connections that a store and its clones share.
 class LauncherStore::Connections {
  public:
   explicit Connections(StoreClientOptions options)
       : options_(std::move(options)) {
-    // Connects at once, so that the constructor throws on a wrong address.
+    // Connects immediately, so that the constructor throws if the address is
+    // wrong.
     release(std::make_unique<StoreClient>(options_));
   }
 

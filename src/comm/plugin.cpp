@@ -40,8 +40,8 @@ std::string hint_to_build(const std::string& name) {
       "=ON, or choose another backend");
 }
 
-// The library is never unloaded: the threads and exit handlers of MPI and CUDA
-// outlive every backend.
+// The library is never unloaded, because threads and exit handlers of MPI and
+// CUDA outlive every backend.
 void* open_library(
     const std::string& name, const std::filesystem::path& library) {
   if (!std::filesystem::exists(library)) {

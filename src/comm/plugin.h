@@ -29,7 +29,8 @@ struct PluginGroupOptions {
   /// The index of this process among all processes in the run.
   int process_index = 0;
   int num_processes = 1;
-  /// The process indices of the members, in rank order. Empty: all processes.
+  /// The process indices of the members, in rank order. If empty, all processes
+  /// are members.
   std::vector<int> members = {};
   WaitLimits limits = {};
   /// Returns the ranks of the group that are known to have exited. May be
@@ -43,8 +44,9 @@ inline constexpr std::uint32_t kPluginAbi = 2;
 
 /// The table that the function exported by a plugin library returns.
 ///
-/// `abi` and `torch_version` come first and are plain data: they are compared
-/// before anything else is used. Errors are reported as exceptions.
+/// `abi` and `torch_version` come first and are plain data, because they are
+/// compared before anything else is used. The functions report errors as
+/// exceptions.
 struct BackendPlugin {
   std::uint32_t abi;
   const char* torch_version;

@@ -10,7 +10,7 @@ namespace accelerate {
 namespace {
 
 constexpr std::chrono::milliseconds kCheckInterval(100);
-// For the last collective of a rank that exited normally.
+// Time for the last collective of a rank that exited normally.
 constexpr std::chrono::milliseconds kExitGrace(1000);
 
 // Returns true when a stop was requested.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unblocks a rank whose GPU waits for a rank that has died.
+// Unblocks a rank whose GPU is waiting for a dead rank.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@ namespace accelerate {
 /// collective, or never if it waits for the device first. A thread therefore
 /// checks whether the ranks on this machine are alive.
 ///
-/// The thread cannot tell whether a rank exited normally or died, so it calls
-/// `abort` in both cases. It waits one second first, so that after a normal
-/// exit the last collective can still finish.
+/// The thread cannot detect whether a rank exited normally or died, so it calls
+/// `abort` in both cases. It first waits one second, so that the last
+/// collective can finish after a normal exit.
 class RankMonitor {
  public:
   /// `memory` shows which ranks are alive. If `memory` is null (the ranks share

@@ -15,8 +15,8 @@
 namespace accelerate {
 namespace {
 
-// Elements per block, reduced in a buffer on the stack: small enough for the L1
-// cache, large enough to hide the loop overhead.
+// Elements per block. Each block is reduced in a buffer on the stack, which is
+// small enough for the L1 cache and large enough to hide the loop overhead.
 constexpr std::int64_t kBlock = 1024;
 
 template <typename T>
@@ -58,7 +58,7 @@ struct Multiply {
   }
 };
 
-// NaN propagates: comparisons with NaN are false.
+// Propagates NaN, because comparisons with NaN are false.
 struct Minimum {
   template <typename T>
   T operator()(T a, T b) const {

@@ -21,10 +21,10 @@ void check_reducible(ReduceKind kind, c10::ScalarType type);
 /// Sets each of `outs[k][i]` to `rows[0][i] ∘ rows[1][i] ∘ …`, from left to
 /// right, for `count` elements of `type`.
 ///
-/// Rows are always combined in this order, so the same rows give the same bits
-/// on every rank and in every run. 16-bit floats are combined in fp32, and the
-/// result is rounded once. For `bool`, sum and max are "or", product and min
-/// are "and". NaN propagates. An output may be one of the rows.
+/// Rows are always combined in this order, so the result is identical on every
+/// rank and in every run. 16-bit floats are combined in fp32, and the result is
+/// rounded once. For `bool`, sum and max are "or", product and min are "and".
+/// NaN propagates. An output may be one of the rows.
 void reduce_rows(
     ReduceKind kind,
     c10::ScalarType type,

@@ -52,7 +52,7 @@ StoreValues publish_and_collect(
     const std::string& topic,
     const std::string& value,
     milliseconds timeout) {
-  // Some stores cannot tell an empty value from a missing one.
+  // Some stores cannot distinguish an empty value from a missing value.
   context.store->set(key_of(topic, context.rank), str_cat("=", value));
   std::vector<std::string> keys;
   for (int rank = 0; rank < context.size; ++rank) {
@@ -73,7 +73,7 @@ StoreValues publish_and_collect(
   return result;
 }
 
-// The process with the store may be stopped.
+// A limit is needed because the process with the store may be stopped.
 constexpr milliseconds kStoreLimit(500);
 
 }  // namespace

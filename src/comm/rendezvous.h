@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rendezvous of ranks that share nothing but a store.
+// The rendezvous of ranks that share only a store.
 #pragma once
 
 #include <memory>
@@ -39,8 +39,8 @@ std::vector<std::string> gather_through_store(
     const std::string& value,
     const WaitLimits& limits);
 
-/// Returns `gather_through_store` for one topic. `context` and `limits` must
-/// outlive the result.
+/// Returns a function that calls `gather_through_store` with `topic`. `context`
+/// and `limits` must outlive the result.
 GatherTexts through_store(
     const RankContext& context,
     const std::string& topic,

@@ -27,7 +27,7 @@ auto translated(const StoreErrorText& text, const Request& request) {
   } catch (const Error&) {
     throw;
   } catch (const c10::DistStoreError&) {
-    throw;  // A timeout; LibTorch's backends handle it.
+    throw;  // LibTorch's backends handle timeouts.
   } catch (const c10::NotImplementedError&) {
     throw;
   } catch (const std::exception& error) {
@@ -119,7 +119,7 @@ class ReportingStore : public c10d::Store {
   const StoreErrorText text_;
 };
 
-// Whether requests already throw our errors.
+// Whether requests already throw this library's errors.
 bool has_own_errors(const c10d::Store& store) {
   const c10d::Store* at = &store;
   StorePtr kept;

@@ -11,14 +11,15 @@
 
 namespace accelerate {
 
-/// A request to a store failed: usually, the process with the store has exited.
+/// A request to a store failed, usually because the process with the store has
+/// exited.
 class StoreError : public DistributedError {
  public:
   using DistributedError::DistributedError;
   ~StoreError() override;
 };
 
-/// What a `StoreError` says.
+/// The message and the hint of a `StoreError`.
 struct StoreErrorText {
   std::string failure;  ///< For example "lost the store in rank 0".
   std::string hint;
@@ -29,7 +30,7 @@ StoreErrorText lost_store_text(const std::string& owner);
 
 /// Returns a store that forwards every request to `store` and throws
 /// `StoreError` instead of the errors of LibTorch and of the system, except
-/// timeouts. Returns `store` itself if its errors are already ours.
+/// timeouts. Returns `store` itself if it already throws this library's errors.
 c10::intrusive_ptr<c10d::Store> report_errors(
     const c10::intrusive_ptr<c10d::Store>& store, StoreErrorText text);
 

@@ -30,7 +30,7 @@ OwnOutcome run(const std::function<Json()>& work) {
   }
 }
 
-// An error without a text must still count as an error.
+// An error with an empty message must still count as an error.
 Json encode(const OwnOutcome& own) {
   const RankOutcome& outcome = own.outcome;
   if (!own.error) {

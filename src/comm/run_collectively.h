@@ -12,14 +12,15 @@
 
 namespace accelerate {
 
-/// What happened on one rank.
+/// The result of the work on one rank.
 struct RankOutcome {
   Json value;         ///< what the work returned; null after an error
   std::string error;  ///< empty if the work succeeded
   std::string hint;
 };
 
-/// What happened on all ranks; the same on every rank, except `own_error`.
+/// The results of the work on all ranks. All ranks get the same values, except
+/// `own_error`.
 struct RankOutcomes {
   std::vector<RankOutcome> ranks;
   std::exception_ptr own_error;  ///< what the work threw on this rank
@@ -27,9 +28,9 @@ struct RankOutcomes {
   bool all_succeeded() const;
   /// Returns a line "\n  rank 1: …" for each rank that failed.
   std::string table() const;
-  /// Lists each error once, after the ranks that failed with it. If all ranks
-  /// failed with the same error, returns only that error. Empty if no rank
-  /// failed.
+  /// Lists each distinct error once, after the ranks that failed with this
+  /// error. If all ranks failed with the same error, returns only that error.
+  /// Empty if no rank failed.
   std::string merged_table() const;
   /// The first hint of a rank that failed; may be empty.
   std::string first_hint() const;
@@ -39,12 +40,13 @@ struct RankOutcomes {
 using GatherTexts =
     std::function<std::vector<std::string>(const std::string& text)>;
 
-/// Runs `work` on every rank and returns what happened on all of them. A rank
-/// whose work throws does not leave the other ranks waiting. Collective, with
-/// one exchange.
+/// Runs `work` on every rank and returns the results of all ranks. If `work`
+/// throws on a rank, the other ranks do not wait for this rank. Collective,
+/// with one exchange.
 ///
-/// If the exchange itself fails, throws this rank's own error if there is one,
-/// because it is more useful than the failure of the exchange.
+/// If the exchange itself fails and `work` threw on this rank, throws the
+/// exception from `work`, which is more useful than the failure of the
+/// exchange.
 RankOutcomes try_collectively(
     const GatherTexts& gather, const std::function<Json()>& work);
 RankOutcomes try_collectively(

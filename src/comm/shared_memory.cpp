@@ -85,8 +85,8 @@ SharedMemory::~SharedMemory() {
 }
 
 std::shared_ptr<SharedMemory> SharedMemory::create(std::size_t bytes) {
-  // A memory file may exceed all memory; the kernel would then kill processes
-  // instead of failing the call.
+  // The system allows a memory file that is larger than the available memory,
+  // but later kills processes when its pages are used.
   const std::uint64_t available = available_bytes();
   if (bytes > available) {
     throw OutOfMemoryError(
@@ -99,8 +99,8 @@ std::shared_ptr<SharedMemory> SharedMemory::create(std::size_t bytes) {
         "free some memory on this machine, or use `ACCELERATE_BACKEND=gloo`");
   }
   const int fd = ::memfd_create("accelerate", MFD_CLOEXEC);
-  // Reserving the pages now turns "no memory" into an error here instead of a
-  // SIGBUS in the middle of a collective.
+  // Reserves the pages now, so that a lack of memory is an error here instead
+  // of a SIGBUS in the middle of a collective.
   const bool reserved =
       fd >= 0 && ::fchmod(fd, 0600) == 0 &&
       ::fallocate(fd, 0, 0, static_cast<off_t>(kHeadPage + bytes)) == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Anonymous memory that several processes on one machine map.
+// Anonymous memory that several processes on one machine share.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ constexpr std::size_t whole_pages(std::size_t bytes) {
 
 /// A block of memory that several processes (or threads) share.
 ///
-/// The block has no name: it is a memory file that other processes open through
-/// the creator's file descriptor (`/proc/<pid>/fd/<n>`). Only the same user can
-/// open it, it does not count against the size of /dev/shm, and nothing is left
-/// behind when processes die. A random nonce at the start of the block proves
-/// that a process has opened the creator's memory.
+/// The block has no name: it is a memory file (`memfd_create`) that other
+/// processes open through the creator's file descriptor (`/proc/<pid>/fd/<n>`).
+/// Only the same user can open the file, it does not count against the size of
+/// /dev/shm, and it disappears when the processes die. A random nonce at the
+/// start of the block proves that a process has opened the creator's memory.
 ///
 /// While a rank is alive, it also holds a lock on one byte of the file; the
 /// kernel releases the lock when the process exits for any reason. The lock
@@ -57,7 +57,7 @@ class SharedMemory {
   const std::string& address() const { return address_; }
 
   /// Takes the lock that marks `rank` as present. The lock is released when
-  /// this object is destroyed or the process exits.
+  /// this object is destroyed or when the process exits.
   void hold_presence(int rank);
 
   /// Whether `rank` holds its presence lock. Always false for the lock that

@@ -13,8 +13,8 @@
 namespace accelerate {
 namespace {
 
-// About 20 µs of spinning before a rank sleeps: longer than a small collective
-// takes, far too short to show up as load.
+// Number of spins, about 20 µs, before a rank sleeps. This is longer than a
+// small collective takes, but too short to cause noticeable CPU load.
 constexpr int kSpins = 400;
 
 void relax() {
@@ -23,8 +23,8 @@ void relax() {
 #endif
 }
 
-// With more ranks than cores, spinning only takes the core from the rank that
-// everyone waits for.
+// With more ranks than cores, spinning would only take CPU time from the rank
+// that all other ranks wait for.
 int spins_for(int size) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   return size <= cores ? kSpins : 0;
@@ -32,9 +32,9 @@ int spins_for(int size) {
 
 }  // namespace
 
-// `arrived` counts rounds and wraps around; `sleepers` saves the arriving rank
-// a system call when no rank sleeps. Each slot has its own pair of cache lines,
-// so that ranks do not slow each other down.
+// `arrived` counts rounds and wraps around. Because of `sleepers`, an arriving
+// rank makes no system call when no rank sleeps. Each slot has its own pair of
+// cache lines, so that ranks do not slow each other down.
 struct alignas(128) ShmBarrier::Slot {
   std::atomic<std::uint32_t> arrived;
   std::atomic<std::uint32_t> sleepers;
@@ -94,7 +94,8 @@ void ShmBarrier::wait(const Call& call, const WaitLimits& limits) {
       return;
     }
     if (late.front() == next) {
-      // No progress since the last check: see whether the ranks are alive.
+      // There was no progress since the last check, so check whether the ranks
+      // are alive.
       const std::vector<int> dead = exited(late);
       if (!dead.empty()) {
         wait.throw_exited(dead);
@@ -127,8 +128,8 @@ std::vector<int> ShmBarrier::missing() const {
 std::vector<int> ShmBarrier::exited(const std::vector<int>& ranks) const {
   std::vector<int> result;
   for (const int rank : ranks) {
-    // It may have arrived and then exited normally, so check again after the
-    // lock.
+    // The rank may have arrived and then exited normally, so check
+    // `has_arrived` after the lock.
     if (!memory_->is_present(rank) && !has_arrived(rank)) {
       result.push_back(rank);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short messages through shared memory.
+// Exchanges short messages through shared memory.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ class ShmExchange : public Exchange {
 
   ShmBarrier barrier_;
   std::byte* buffers_;
-  int parity_ = 0;  // Of the last written round.
+  int parity_ = 0;  // parity of the last written round
 };
 
 }  // namespace accelerate

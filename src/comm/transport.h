@@ -77,7 +77,7 @@ class ACCELERATE_API Transport {
   virtual bool has_shared_memory() const { return false; }
 
   /// Returns this rank's block of memory, which every rank can read and write.
-  /// Call only if `has_shared_memory()` returns true.
+  /// May be called only if `has_shared_memory()` returns true.
   ///
   /// Collective: each rank must pass the same number of bytes. Throws
   /// `OutOfMemoryError` on every rank if the allocation fails on any rank.
@@ -85,8 +85,8 @@ class ACCELERATE_API Transport {
       const Call& call, std::size_t bytes);
 
   /// Lets every rank work directly on the `data` of all ranks. This is possible
-  /// only if all ranks' `data` is at the same offset in blocks that came from
-  /// the same `allocate_shared` call.
+  /// only if the `data` of all ranks is at the same offset in blocks from the
+  /// same `allocate_shared` call.
   ///
   /// Collective. Waits for all ranks, calls `work` with the data addresses of
   /// all ranks, waits for all ranks again and returns true. If working in place

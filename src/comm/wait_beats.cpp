@@ -15,7 +15,7 @@ constexpr steady_clock::duration kSilentAfter = std::chrono::seconds(1);
 
 }  // namespace
 
-// All processes of a machine read the same steady clock.
+// All processes on a machine have the same steady clock.
 struct WaitBeats::Slot {
   std::atomic<std::int64_t> last_beat;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks on this machine are waiting for other ranks.
+// Records which ranks on this machine are waiting for other ranks.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,13 @@
 
 namespace accelerate {
 
-/// The times at which each rank last reported that it waits, in shared memory.
+/// The times, in shared memory, at which each rank last reported that it was
+/// waiting.
 ///
-/// If a rank stops in the middle of a collective, some ranks may have finished
-/// this collective already and wait in the next one. Each of the waiting ranks
-/// then misses the stopped rank and also ranks that only wait themselves.
+/// If a rank stops in the middle of a collective, other ranks may have finished
+/// this collective and wait in the next one. To a waiting rank, the stopped
+/// rank seems to be missing, but so do ranks that are waiting in a different
+/// collective. The times distinguish the two cases.
 class WaitBeats {
  public:
   /// Returns how many bytes of shared memory `size` ranks need, rounded up to
@@ -24,10 +26,11 @@ class WaitBeats {
   /// `base` must point to zeros at first.
   WaitBeats(std::shared_ptr<SharedMemory> memory, std::byte* base, int rank);
 
-  /// Reports that this rank waits. Call it about ten times a second.
+  /// Reports that this rank is waiting. Must be called about ten times per
+  /// second while the rank waits.
   void beat();
-  /// Returns those of `ranks` that have not reported for a second. If all of
-  /// them have reported, returns `ranks`.
+  /// Returns which of `ranks` have not reported for a second. If all of them
+  /// have reported, returns `ranks`.
   std::vector<int> silent(const std::vector<int>& ranks) const;
 
  private:

@@ -16,10 +16,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A dead rank must be noticed within a second; ten checks a second cost
-// nothing.
+// A dead rank must be detected within a second, and ten checks per second have
+// no measurable cost.
 constexpr milliseconds kSlice(100);
-// The launcher shows waits that are longer than this on Ctrl-\.
+// On Ctrl-\, the launcher shows waits that are longer than this time.
 constexpr milliseconds kReportAfter(1000);
 
 thread_local const Call* current_call = nullptr;

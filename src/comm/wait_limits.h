@@ -28,9 +28,9 @@ struct Call {
   std::shared_ptr<const void> memory = nullptr;
 };
 
-/// While this object exists, operations that this thread starts on our backends
-/// name `call` in their messages. The messages then name the function that the
-/// user called, not the all-reduce inside it. `call` must outlive this object.
+/// While this object exists, the messages of operations that this thread starts
+/// name `call`: the function that the user called, not the all-reduce inside
+/// it. `call` must outlive this object.
 class CallScope {
  public:
   explicit CallScope(const Call& call);
@@ -55,7 +55,7 @@ struct WaitLimits {
   /// Once this flag is true, every `Wait` throws `DistributedError`. May be
   /// null.
   const std::atomic<bool>* aborted = nullptr;
-  /// Shows which ranks wait themselves. Null if the ranks share no memory.
+  /// Shows which ranks are waiting. Null if the ranks share no memory.
   std::shared_ptr<WaitBeats> beats = nullptr;
 };
 
@@ -75,14 +75,14 @@ class ACCELERATE_API Wait {
   /// Returns how long to sleep before the next check.
   std::chrono::milliseconds slice() const;
 
-  /// Reports that this rank waits, and ignores those of `ranks` that only wait
-  /// themselves. Warns once, after `warn_after`. After the timeout, or once
-  /// `aborted` is set, throws a `DistributedError` that names the missing
-  /// ranks.
+  /// Reports that this rank is waiting, and treats `ranks` as missing, except
+  /// those that are waiting, too. Warns once, after `warn_after`. After the
+  /// timeout, or once `aborted` is set, throws a `DistributedError` that names
+  /// the missing ranks.
   void still_missing(const std::vector<int>& ranks);
 
-  /// Call instead of `still_missing` while the store does not respond. `ranks`
-  /// are the ranks that may be missing.
+  /// Call this function instead of `still_missing` while the store does not
+  /// respond. `ranks` are the ranks that may be missing.
   void store_unresponsive(const std::vector<int>& ranks);
 
   const WaitLimits& limits() const { return limits_; }
@@ -92,7 +92,7 @@ class ACCELERATE_API Wait {
   [[noreturn]] void throw_exited(const std::vector<int>& ranks) const;
 
  private:
-  /// The texts about the missing ranks.
+  /// Texts for messages about the missing ranks.
   struct Report {
     std::string ranks;
     std::string note;  // Follows "has waited 30 s for <ranks>".
@@ -109,7 +109,7 @@ class ACCELERATE_API Wait {
   const WaitLimits& limits_;
   const std::chrono::steady_clock::time_point start_;
   bool warned_ = false;
-  bool reported_ = false;  // The launcher shows that this rank is waiting.
+  bool reported_ = false;  // The launcher was told that this rank is waiting.
 };
 
 /// Returns text such as "rank 3" or "ranks 1, 3".

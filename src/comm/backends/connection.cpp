@@ -28,7 +28,7 @@ Json connect(
     std::chrono::milliseconds timeout) {
   bool returned = false;
   try {
-    // It calls the store, whose process may be stopped.
+    // `make` calls the store, whose process may be stopped.
     returned =
         BoundedCall().returned_within(timeout, [=] { *backend = make(store); });
   } catch (const std::exception& error) {

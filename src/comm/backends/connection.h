@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connects a backend on every rank or on none.
+// Connects a backend on all ranks or on no rank.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@ using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
     const c10::intrusive_ptr<c10d::Store>&)>;
 
 /// Each rank calls `make`. If `make` fails on any rank, all ranks call `make`
-/// again with a new store prefix. On a busy machine, connecting many sockets at
-/// the same time sometimes fails, and a retry is cheaper than losing the run.
+/// again with a new store prefix. Retries are needed because connecting many
+/// sockets at the same time sometimes fails on a busy machine.
 ///
 /// Collective. Throws `DistributedError` with the error from each rank if the
 /// third attempt fails, or if a rank is missing.

@@ -29,7 +29,7 @@ class FakeNetwork {
 
   struct Post {
     Signature signature;
-    std::vector<Block> blocks;  // one for all ranks, or one per rank
+    std::vector<Block> blocks;  // one block for all ranks, or one per rank
   };
 
   void post(int rank, Post post) {
@@ -81,7 +81,7 @@ class FakeNetwork {
 
 namespace {
 
-// Networks that not all ranks have joined yet; kept alive until then.
+// Keeps each network alive until all ranks have joined the network.
 struct NetworkRegistry {
   std::mutex mutex;
   struct Entry {

@@ -17,8 +17,8 @@ class FakeNetwork;
 std::string open_fake_network(int size);
 
 /// The simplest `Transport`: copies every buffer and waits for all ranks in
-/// every step. Tests compare other transports with `FakeTransport`, and use it
-/// where ranks need neither sockets nor shared memory.
+/// every step. Tests compare other transports with `FakeTransport`, and use
+/// `FakeTransport` when ranks need neither sockets nor shared memory.
 class FakeTransport : public Transport {
  public:
   /// Joins the fake network `name`.

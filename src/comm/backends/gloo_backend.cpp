@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The only file that includes ProcessGroupGloo.hpp. That header includes five
 // Gloo headers, which neither the wheel nor the libtorch archive contains;
-// gloo_stubs/ declares just the names it uses. This is safe as long as this
-// file uses only the functions below: every member of a Gloo type is behind a
-// pointer, so layouts match. A test fails if the object file of this source
-// ever contains a Gloo virtual table.
+// gloo_stubs/ declares just the names that ProcessGroupGloo.hpp uses. These
+// stubs are safe as long as this file uses only the functions below:
+// ProcessGroupGloo has only pointers to Gloo types, so its layout does not
+// change. A test fails if the object file of this source contains a Gloo
+// virtual table.
 #include "comm/backends/gloo_backend.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>

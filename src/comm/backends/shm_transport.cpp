@@ -16,13 +16,14 @@ namespace {
 
 constexpr std::size_t kAlign = 64;
 constexpr std::size_t kHeaderBytes = 64;
-// Not a `c10d::OpType`: the operation of `allocate_shared`.
+// The operation of `allocate_shared`, which is not a `c10d::OpType`.
 constexpr std::uint8_t kAllocate = 200;
 
-// A chunk is still in the L2 cache when the other ranks read it. Smaller chunks
-// need more barriers: 32 MiB between two processes took 18.7 ms in chunks of
-// 256 KiB and 5.3 ms in chunks of 1 MiB. With many ranks the chunks are
-// smaller, so that the staging buffers of a process group take at most 64 MiB.
+// Chunks are small enough to be in the L2 cache when the other ranks read them.
+// Smaller chunks need more barriers: an exchange of 32 MiB between two
+// processes took 18.7 ms with chunks of 256 KiB and 5.3 ms with chunks of 1
+// MiB. With many ranks, chunks are smaller, so that the staging buffers of a
+// process group take at most 64 MiB.
 std::size_t chunk_bytes_for(int size) {
   const std::size_t share = (std::size_t{32} << 20) / size / 4096 * 4096;
   return std::clamp<std::size_t>(share, 64 << 10, 1 << 20);
@@ -41,7 +42,7 @@ SendBuffer chunk_of(
 
 }  // namespace
 
-// Describes a rank's part of a delivery, once per delivery.
+// Describes a rank's part in a delivery; sent once per delivery.
 struct ShmTransport::Header {
   Signature signature;
   std::uint64_t to_all_bytes;
@@ -63,7 +64,7 @@ struct ShmTransport::Region {
 struct ShmTransport::Plan {
   int parity = 0;  // of the round with the headers
   bool to_each = false;
-  bool in_place = false;  // some rank stages nothing
+  bool in_place = false;  // some rank's tensor is in shared memory
   std::size_t chunk = 0;
   std::size_t longest = 0;
   std::vector<std::size_t> lengths;  // bytes from each rank to this rank
@@ -206,7 +207,7 @@ void ShmTransport::collect(
     std::vector<SendBuffer>& parts) const {
   const int own_rank = rank();
   for (int r = 0; r < size(); ++r) {
-    // This rank's own bytes are read in place.
+    // This rank reads its own bytes in place.
     const SendBuffer own_buffer =
         buffers.to_each.empty() ? buffers.to_all : buffers.to_each[own_rank];
     const std::size_t length =

@@ -21,10 +21,11 @@ namespace accelerate {
 /// round is enough. The signatures are sent with the first chunk, so checking
 /// the signatures needs no extra round.
 ///
-/// NOTE [In place]: a rank whose tensor is in shared memory stages nothing in
-/// the first round and sets a flag in its header. If all ranks set the flag,
-/// they work directly on each other's memory. If only some ranks set the flag,
-/// all ranks see this in the headers and repeat the round with staging.
+/// NOTE [In place]: a rank whose tensor is in shared memory copies nothing into
+/// its staging buffer in the first round and sets a flag in its header. If all
+/// ranks set the flag, they work directly on each other's memory. If only some
+/// ranks set the flag, all ranks detect this in the headers and repeat the
+/// round with staging.
 class ShmTransport : public Transport {
  public:
   /// Returns how many bytes of shared memory `size` ranks need, rounded up to

@@ -20,8 +20,8 @@ class TensorMemory {
  public:
   /// Memory to read from.
   ConstBytes input(const at::Tensor& tensor);
-  /// Memory to read from and to write to. `copy_back` writes it into the
-  /// tensor if it is a copy.
+  /// Memory to read from and to write to. If the memory is a copy, `copy_back`
+  /// writes it into the tensor.
   Bytes output(const at::Tensor& tensor);
   void copy_back();
 

@@ -23,8 +23,8 @@ struct TransportBackend::Pending {
 
 namespace {
 
-/// The options types of LibTorch all have these two members, but no common
-/// base.
+/// All option types of LibTorch have the members `asyncOp` and `timeout`, but
+/// no common base class.
 template <typename Options>
 TransportBackend::SubmitOptions submit_options(const Options& options) {
   TransportBackend::SubmitOptions result{.async = options.asyncOp};
@@ -86,9 +86,11 @@ void TransportBackend::note_failure(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const MismatchError&) {
-    // Every rank has thrown this error, so all ranks are still in step.
+    // Every rank has thrown this error, so all ranks are still at the same
+    // call.
   } catch (const OutOfMemoryError&) {
-    // Likewise: `allocate` fails on every rank or on none.
+    // `allocate` fails on all ranks or on no rank, so all ranks are still at
+    // the same call.
   } catch (const std::exception& failure) {
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) {
@@ -135,8 +137,8 @@ TransportBackend::WorkPtr TransportBackend::submit(
   return work;
 }
 
-// A caller that sees the error also sees that the backend refuses every further
-// call, so the failure is noted before the work completes.
+// Stores the failure before completing the work, so that a caller that gets the
+// error also finds that the backend rejects further calls.
 void TransportBackend::run(Pending& pending) {
   std::exception_ptr error;
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch's collectives over one of our transports.
+// LibTorch's collectives over a `Transport`.
 #pragma once
 
 #include <atomic>

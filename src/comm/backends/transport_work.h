@@ -9,7 +9,7 @@
 
 namespace accelerate {
 
-/// The `c10d::Work` that our own backends return. Must be completed exactly
+/// The `c10d::Work` that `TransportBackend` returns. Must be completed exactly
 /// once.
 class TransportWork : public c10d::Work {
  public:

@@ -58,7 +58,8 @@ void Departure::leave() {
 
 void Departure::send_notice() {
   const auto guard = runtime_.lock();
-  // Leaked: the messages may still be in flight after this object is destroyed.
+  // Never freed, because messages may still be in flight after this object is
+  // destroyed.
   const auto* message = new std::uint64_t(deliveries_);
   for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -79,8 +80,8 @@ bool Departure::has_left(int rank) {
   const std::lock_guard guard(mutex_);
   const auto lock = runtime_.lock();
   Member& member = members_[static_cast<std::size_t>(rank)];
-  int received =
-      0;  // Once received, the request is null, which counts as done.
+  // MPI_Test also returns true for the null request of a received message.
+  int received = 0;
   check(MPI_Test(&member.request, &received, MPI_STATUS_IGNORE), "MPI_Test");
   return received != 0 && member.deliveries < deliveries_;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells the ranks of a process group which ranks have left the group.
+// Notifies the ranks of a process group when a rank leaves the group.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,9 @@
 namespace accelerate::mpi {
 
 /// When a rank destroys its process group or exits, it sends the other ranks
-/// the number of deliveries that it took part in. A rank that waits in a later
-/// delivery then fails immediately instead of timing out.
+/// the number of deliveries (`Transport::deliver`) in which it took part. A
+/// rank that waits in a later delivery then fails immediately instead of timing
+/// out.
 ///
 /// Thread-safe. Outlives a transport that is never destroyed.
 class Departure {
@@ -29,7 +30,7 @@ class Departure {
   /// Sets whether messages of this rank are in flight. Stays true after a
   /// failure, because MPI may still use their memory.
   void set_exchanging(bool exchanging) { exchanging_ = exchanging; }
-  /// Sends the notice; after a failure, makes the process exit without
+  /// Notifies the other ranks. After a failure, makes the process exit without
   /// MPI_Finalize instead. Further calls do nothing.
   void leave();
   /// Whether `rank` has left the group before the current delivery.
@@ -45,7 +46,8 @@ class Departure {
   Runtime& runtime_;
   const MPI_Comm communicator_;
   const int rank_;
-  // Leaked with the communicator: MPI holds pointers into this vector.
+  // Never freed, like the communicator, because MPI holds pointers into this
+  // vector.
   std::vector<Member>& members_;
   std::mutex mutex_;
   std::uint64_t deliveries_ = 0;

@@ -29,8 +29,8 @@ int rank_among(const std::vector<int>& members, int process_index) {
   return static_cast<int>(found - members.begin());
 }
 
-// Checked before any other MPI call: a program that was started the wrong way
-// fails here with a clear error.
+// Checks the options before any other MPI call, so that a program that was
+// started incorrectly fails with a clear error.
 Runtime& runtime_for(const PluginGroupOptions& options) {
   Runtime& runtime = Runtime::start(options.limits.timeout);
   if (runtime.rank() == options.process_index &&
@@ -53,14 +53,14 @@ Runtime& runtime_for(const PluginGroupOptions& options) {
           "`, or choose another backend"));
 }
 
-// Tags on MPI_COMM_WORLD, for the rendezvous of a new group. A program that
+// Tags on MPI_COMM_WORLD for the rendezvous of a new group. A program that
 // calls MPI itself must not use these tags (16384 … 32767), which are the upper
 // half of the range that every MPI library supports.
 constexpr int kFirstTag = 16384;
 constexpr int kTags = 16384;
 
-// Ranks create groups in the same order, so all members get the same number by
-// counting how often they have created a group with these members.
+// Counts how often this rank has created a group with these members. All
+// members get the same number, because ranks create groups in the same order.
 int rendezvous_tag(const std::vector<int>& members) {
   static std::map<std::vector<int>, std::uint32_t> times;
   std::uint32_t hash = 2166136261U + times[members]++;
@@ -97,14 +97,15 @@ Group::Group(const PluginGroupOptions& options)
       members(members_of(options)),
       rank(rank_among(members, options.process_index)),
       size(static_cast<int>(members.size())) {
-  // A process creates one group at a time, so that all ranks use the same
-  // order.
+  // A process creates only one group at a time, so that all ranks create groups
+  // in the same order.
   static std::mutex creation;
   const std::lock_guard guard(creation);
   const int tag = rendezvous_tag(members);
   wait_for_members(tag, options);
-  // All members have arrived, so the creation is quick and may hold the lock.
-  // The result is shared because the call may outlive this object.
+  // All members have arrived, so creating the communicator is quick and may
+  // hold the lock. The call shares ownership of the result, because it may
+  // outlive this object.
   const auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   const auto create = [made, tag, indices = members, &runtime = runtime] {
     const auto lock = runtime.lock();

@@ -13,9 +13,9 @@ namespace accelerate::mpi {
 
 /// The members and the communicator of one process group.
 ///
-/// The communicator lives as long as the process: MPI_Comm_free is collective,
-/// while ranks destroy their groups at different times. A communicator that is
-/// never reused cannot receive a late message from an older group.
+/// The communicator is never freed: MPI_Comm_free is collective, but ranks
+/// destroy their groups at different times. Because a communicator is never
+/// reused, it cannot receive a late message of an older group.
 class Group {
  public:
   /// Collective over the members. Throws `ConfigError` if the process index or

@@ -13,8 +13,8 @@
 namespace accelerate::mpi {
 namespace {
 
-// The first message of a rank in a delivery; the bytes for the receiver follow
-// if they are few.
+// The first message of a rank in a delivery. If there are only a few bytes for
+// the receiver, the same message contains them.
 struct Header {
   Signature signature;
   std::uint64_t bytes;    // for the receiver
@@ -24,7 +24,7 @@ struct Header {
 constexpr std::size_t kMaxMessage = 4096;
 constexpr std::size_t kMaxInline = kMaxMessage - sizeof(Header);
 
-// Memory for received chunks stays bounded, and a chunk stays in the last-level
+// Limits the memory for received chunks, and keeps a chunk in the last-level
 // cache until it is consumed.
 std::size_t chunk_bytes_for(int size) {
   const std::size_t share =
@@ -45,7 +45,7 @@ SendBuffer buffer_for(const SendBuffers& buffers, int rank) {
 
 }  // namespace
 
-// What the headers of all ranks say.
+// The sizes of a delivery, from the headers of all ranks.
 struct MpiTransport::Plan {
   std::vector<std::size_t> lengths;  // bytes from each rank to this rank
   std::size_t longest = 0;

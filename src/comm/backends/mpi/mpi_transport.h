@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI as a transport.
+// A transport that uses MPI.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace accelerate::mpi {
 
 /// Delivers bytes with MPI's point-to-point messages.
 ///
-/// MPI's own collectives are not used. The blocking ones cannot time out, and
-/// the non-blocking ones take twice as long: 34 ms instead of 16 ms for an
-/// all-reduce of 32 MiB on two ranks of one machine with Open MPI 4.1, and 29
-/// µs instead of 19 µs for 64 KiB. These messages take as long as the blocking
-/// collectives, and ranks that make different calls find out before any data
-/// moves.
+/// MPI's own collectives are not used. The blocking collectives cannot time
+/// out, and the non-blocking collectives take longer: with Open MPI 4.1 and two
+/// ranks on one machine, an all-reduce of 32 MiB takes 34 ms instead of 16 ms,
+/// and an all-reduce of 64 KiB takes 29 µs instead of 19 µs. Point-to-point
+/// messages are as fast as the blocking collectives, and let ranks detect
+/// different calls before any data moves.
 ///
 /// After a delivery has failed, MPI may still use the memory of the call, so
 /// this memory is kept until the process exits.
@@ -32,8 +32,8 @@ class MpiTransport : public Transport {
       std::unique_ptr<Group> group,
       WaitLimits limits,
       std::function<std::vector<int>()> exited_ranks);
-  /// Tells the other ranks that this rank leaves the group, unless a delivery
-  /// has failed.
+  /// Notifies the other ranks that this rank leaves the group, unless a
+  /// delivery has failed.
   ~MpiTransport() override;
 
   int rank() const override { return group_->rank; }
@@ -59,7 +59,7 @@ class MpiTransport : public Transport {
       std::span<const Bytes> from_each,
       std::shared_ptr<const void> sent);
   void await(Requests& requests, const Call& call, std::size_t bytes);
-  /// Which of `ranks` have exited or left the group.
+  /// Returns which of `ranks` have exited or left the group.
   std::vector<int> departed(const std::vector<int>& ranks) const;
 
   const std::unique_ptr<Group> group_;
@@ -68,7 +68,7 @@ class MpiTransport : public Transport {
   const std::size_t chunk_bytes_;
   const std::shared_ptr<std::vector<std::byte>> received_;
   const std::shared_ptr<Departure> departure_;
-  std::uint64_t closer_ = 0;  // In `Runtime::before_finalize`.
+  std::uint64_t closer_ = 0;  // The id from `Runtime::before_finalize`.
 };
 
 }  // namespace accelerate::mpi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a thread waits for a condition that it can only poll.
+// Waits between two checks of a condition that a thread can only poll.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace accelerate::mpi {
 /// Spins for a short while, then sleeps for longer and longer periods.
 class Pause {
  public:
-  /// The more `expected_bytes` are in flight, the longer the thread spins: MPI
-  /// moves data only inside our calls, so sleeping would slow down the
+  /// The more `expected_bytes` are in flight, the longer the thread spins. MPI
+  /// moves data only inside calls to MPI, so sleeping would slow down the
   /// transfer.
   explicit Pause(std::size_t expected_bytes = 0)
       : start_(Clock::now()),
@@ -29,9 +29,10 @@ class Pause {
       std::this_thread::yield();
       return false;
     }
-    // Sleeps for a fraction of the wait so far, because a rank that oversleeps
-    // makes the other ranks wait. When each sleep was twice as long as the one
-    // before, three ranks on two cores kept each other at the longest sleep.
+    // Sleeps for a fraction of the wait so far, because a rank that sleeps too
+    // long makes the other ranks wait. When each sleep was twice as long as the
+    // previous sleep, three ranks on two cores always reached the longest
+    // sleep.
     std::this_thread::sleep_for(
         std::min<Clock::duration>(waited / 8, kLongestSleep));
     return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pending MPI requests and the memory they use.
+// Pending MPI requests and the memory that they use.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ enum Tag : int { kHeaderTag = 1, kDataTag, kDepartureTag };
 /// arrived and the length of the message has been checked. Open MPI 4.1 writes
 /// past the end of a buffer that is too short for a long message.
 ///
-/// After a timeout MPI still holds pointers into the buffers, so everything
-/// passed to `keep` is leaked rather than freed.
+/// After a timeout, MPI still holds pointers into the buffers, so everything
+/// passed to `keep` is never freed.
 ///
 /// Thread safety: use from only one thread at a time.
 class Requests {
@@ -54,7 +54,8 @@ class Requests {
   /// have the length that its receiver expects.
   bool test();
 
-  /// The ranks that the requests still wait for, each once, in order.
+  /// Returns the ranks that the requests still wait for, sorted and without
+  /// duplicates.
   std::vector<int> waiting_for() const;
 
  private:
@@ -63,7 +64,7 @@ class Requests {
     Bytes data;
     int other_rank;
     int tag;
-    bool is_expected;  // Its message has not arrived yet.
+    bool is_expected;  // The message has not arrived yet.
     MPI_Request request = MPI_REQUEST_NULL;
   };
 

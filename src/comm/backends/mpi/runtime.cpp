@@ -27,8 +27,8 @@ void check_level(int level) {
       "initialize MPI");
 }
 
-// Ranks on one machine need no network, but Open MPI's network transports
-// listen on every interface once opened. Existing settings are kept.
+// Ranks on one machine need no network, but Open MPI's network transports would
+// listen on every interface. Does not override existing settings.
 void disable_networks_on_one_machine() {
   const auto text = [](const char* name) {
     const char* value = std::getenv(name);
@@ -66,7 +66,8 @@ void check(int code, const char* call) {
 }
 
 Runtime& Runtime::instance() {
-  // Leaked: worker threads and exit handlers may outlive any destructor.
+  // Never destroyed, because worker threads and exit handlers may run after any
+  // destructor.
   static auto* runtime = new Runtime();
   return *runtime;
 }
@@ -132,7 +133,8 @@ void Runtime::run(
     const std::lock_guard guard(mutex_);
     waiting_calls_.push_back(std::move(task));
     if (!serving_) {
-      // Detached: the thread may hang in MPI forever, but the process must not.
+      // The thread is detached: it may hang in MPI forever, but the process
+      // must not hang.
       std::thread([this] { serve(); }).detach();
       serving_ = true;
     }
@@ -166,7 +168,7 @@ void Runtime::skip_finalize() {
 
 bool Runtime::alive() {
   int finalised = 1;
-  MPI_Finalized(&finalised);  // Allowed at any time, from any thread.
+  MPI_Finalized(&finalised);  // MPI allows this call from any thread.
   return finalised == 0;
 }
 
@@ -212,7 +214,7 @@ void Runtime::at_exit(int status, void* self) {
   try {
     runtime.run([&runtime] { runtime.finalise(); }, timeout, "MPI_Finalize");
   } catch (const std::exception&) {
-    // The process is exiting; mpirun reports that it did not finalize.
+    // The process is exiting; mpirun reports that it did not call MPI_Finalize.
   }
 }
 

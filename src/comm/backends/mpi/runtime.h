@@ -69,8 +69,8 @@ class Runtime {
 
   /// Makes the process exit without MPI_Finalize, which could hang.
   void skip_finalize();
-  /// Returns true until MPI has been finalized. MPI calls are allowed only
-  /// until then.
+  /// Returns whether MPI has not been finalized yet. Only then are MPI calls
+  /// allowed.
   bool alive();
 
   /// Registers `close` to run before MPI_Finalize. Returns an id; `forget(id)`

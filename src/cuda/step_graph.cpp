@@ -8,14 +8,14 @@
 
 namespace accelerate::cuda {
 
-// For a broken capture, `capture_end` throws before it notifies the allocator
-// and the generators.
+// Notifies the allocator and the generators, because `capture_end` throws too
+// early for a broken capture.
 void StepGraph::Graph::abandon(bool has_ended) {
   const auto ignore_errors = [](const auto& call) {
     try {
       call();
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-      // The exception that broke the capture is the one to report.
+      // The caller rethrows the exception that broke the capture.
     }
   };
   if (!has_ended) {
@@ -40,9 +40,9 @@ StepGraph::StepGraph(int index, const StepGraph* pool)
                                 false, static_cast<c10::DeviceIndex>(index))) {
 }
 
-// The capture starts after all work queued on the current stream so far. The
-// generator's state is registered, so that each replay draws new random
-// numbers.
+// The capture starts after all work that is already queued on the current
+// stream. The generator's state is registered, so that each replay draws new
+// random numbers.
 void StepGraph::capture(const std::function<void()>& body) {
   const auto device = static_cast<c10::DeviceIndex>(index_);
   const c10::cuda::CUDAGuard on_device(device);

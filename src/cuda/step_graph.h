@@ -22,7 +22,7 @@ class StepGraph : public DeviceGraph {
    public:
     /// Ends a failed capture. Afterwards, the device, the allocator and the
     /// random generators are in the same state as if the capture had never
-    /// started. `has_ended` tells whether `capture_end` has already been
+    /// started. `has_ended` must be true if `capture_end` has already been
     /// called.
     void abandon(bool has_ended);
   };

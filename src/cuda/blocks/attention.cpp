@@ -48,7 +48,7 @@ kernels::RotaryEmbedding rotary_of(
       cos.size(0) > 1 ? cos.stride(0) : 0};
 }
 
-// Views of queries, keys and values, [B, heads, T, K].
+// Returns views of the queries, keys and values, [B, heads, T, K].
 std::array<at::Tensor, 3> split_heads(
     const at::Tensor& qkv, const AttentionSizes& s) {
   const auto all =
@@ -68,8 +68,8 @@ cudaStream_t stream() {
   return at::cuda::getCurrentCUDAStream().stream();
 }
 
-// With deterministic algorithms cuDNN is not used: its backward sums in no
-// fixed order.
+// With deterministic algorithms, cuDNN is not used, because its backward does
+// not sum in a fixed order.
 bool is_deterministic() {
   return at::globalContext().deterministicAlgorithms();
 }

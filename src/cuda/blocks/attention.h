@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on QKV rows: each row holds the query heads, key heads and value
-// heads of one token. Our own kernels are used for short sequences without a
-// causal mask and without a rotary embedding, if there are as many key heads as
-// query heads, if each head has 32 or 64 channels, and if any bias is the same
-// for all queries. In all other cases, cuDNN is used, or LibTorch's
+// heads of one token. This library's kernels are used for short sequences
+// without a causal mask and without a rotary embedding, if there are as many
+// key heads as query heads, if each head has 32 or 64 channels, and if any bias
+// is the same for all queries. In all other cases, cuDNN is used, or LibTorch's
 // memory-efficient attention if LibTorch's deterministic algorithms are on.
 //
 // Shapes: B batch, T tokens, N = B T rows, K channels per head.
@@ -59,10 +59,10 @@ struct AttentionState {
 };
 
 /// Computes attention. `bias` is added to the scores; it is [B, 1, T, T] in the
-/// type of `qkv`, or undefined. If it is the same for all queries, it should be
-/// an expanded view. `cos` and `sin` are the rotary embedding, [1 or B, T, K]
-/// in fp32, which is first applied to the queries and keys in `qkv` in place.
-/// If they are undefined, no rotary embedding is applied.
+/// type of `qkv`, or undefined. A bias that is the same for all queries should
+/// be an expanded view. `cos` and `sin` are the rotary embedding, [1 or B, T,
+/// K] in fp32, which is first applied to the queries and keys in `qkv` in
+/// place. If `cos` and `sin` are undefined, no rotary embedding is applied.
 AttentionState attention(
     const at::Tensor& qkv,
     const at::Tensor& bias,

@@ -15,8 +15,9 @@ struct Start {
   std::optional<at::cuda::CUDAEvent> event;
 };
 
-// A device's autograd thread runs one backward pass at a time. It exits after
-// CUDA's teardown, when an event must not be destroyed, so this leaks it.
+// A device's autograd thread runs one backward pass at a time. The thread exits
+// after CUDA has shut down, when an event must not be destroyed, so the event
+// is never freed.
 Start& start() {
   thread_local Start* const instance = new Start;
   return *instance;

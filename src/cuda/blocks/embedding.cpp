@@ -69,7 +69,7 @@ class TableGradient {
     d_table_.record_stream(stream);
   }
 
-  // The part of the work that does not need dy.
+  // Does the part of the work that does not need dy.
   void prepare() {
     d_table_.zero_();
     check(kernels::embedding_sort(work_, stream()));
@@ -86,8 +86,8 @@ class TableGradient {
   kernels::EmbeddingBackward work_;
 };
 
-// Work that needs only the ids need not wait for dy: in a captured graph it
-// runs in parallel with backward, from the start of backward on.
+// In a captured graph, runs the work that needs only the ids in parallel with
+// backward, from the start of backward on.
 class OverlappedTableGradient {
  public:
   OverlappedTableGradient(
@@ -104,8 +104,8 @@ class OverlappedTableGradient {
       start->block(side);
       guard.reset_stream(side);
     }
-    // Allocated on the side stream: memory that backward has freed by now was
-    // still in use at the start of backward.
+    // Allocates on the side stream, because memory that backward has already
+    // freed was still in use at the start of backward.
     gradient_.emplace(ids, rows, width, padding_id);
     gradient_->prepare();
     if (start != nullptr) {
@@ -136,7 +136,8 @@ class Embedding : public torch::autograd::Function<Embedding> {
     context->save_for_backward({ids});
     context->saved_data["rows"] = table.size(0);
     context->saved_data["padding_id"] = padding_id;
-    // The bf16 copy is used if one exists anyway, for a tied head.
+    // Uses the bf16 copy of the table if there is one, for example for a tied
+    // head.
     const at::Tensor bf16_copy = find_low_precision_copy(table);
     return bf16_copy.defined() ? at::embedding(bf16_copy, ids)
                                : at::embedding(table, ids).to(at::kBFloat16);

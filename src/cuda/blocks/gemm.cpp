@@ -54,7 +54,7 @@ cudaDataType_t data_type(at::ScalarType type) {
 }
 
 // LibTorch's own handle would allocate a 32 MiB workspace for each thread and
-// stream that uses it. Never destroyed: CUDA's teardown may come first.
+// stream that uses it. Never destroyed, because CUDA may shut down first.
 cublasLtHandle_t handle() {
   static std::mutex mutex;
   static auto* const handles = new std::map<int, cublasLtHandle_t>;
@@ -66,8 +66,8 @@ cublasLtHandle_t handle() {
   return device_handle;
 }
 
-// A GEMM in cuBLASLt's column-major convention: our row-major out = a b is its
-// out' = b' a', so a and b are swapped.
+// A GEMM in cuBLASLt's column-major convention. A row-major out = a b is a
+// column-major out' = b' a', so a and b are swapped.
 struct Problem {
   std::int64_t m, n, k;  // Rows, columns, depth, as cuBLASLt defines them.
   std::int64_t lda, ldb, ldc, ldd;
@@ -242,13 +242,14 @@ double operations_of(const Problem& p) {
          static_cast<double>(p.k);
 }
 
-// Up to some 30 microseconds: the time to load the weights matters.
+// Whether a GEMM takes at most about 30 microseconds, so that the time to load
+// the weights matters.
 bool is_short(const Problem& p) {
   return operations_of(p) < 2e10;
 }
 
-// Milliseconds per run, averaged over a few; one run is enough above a
-// millisecond.
+// Returns the milliseconds per run, averaged over three runs. For GEMMs of more
+// than a millisecond, one run is enough.
 float warm_time_of(const Problem& problem, const std::function<void()>& run) {
   const int runs = operations_of(problem) < 1e12 ? 3 : 1;
   at::cuda::CUDAEvent begin(cudaEventDefault);
@@ -262,8 +263,9 @@ float warm_time_of(const Problem& problem, const std::function<void()>& run) {
   return begin.elapsed_time(end) / static_cast<float>(runs);
 }
 
-// The median of several runs in milliseconds, each with a flushed cache: when a
-// training step uses the same weights again, they are no longer cached.
+// Returns the median of several runs in milliseconds. Flushes the cache before
+// each run, because weights are no longer cached when the next training step
+// uses them.
 float cold_time_of(
     const std::function<void()>& run,
     const at::Tensor& cache_flush,
@@ -293,7 +295,8 @@ struct TimedAlgorithm {
   float ms;
 };
 
-// Drops the algorithms that take longer than `factor` times the fastest.
+// Drops the algorithms that take more than `factor` times as long as the
+// fastest.
 void drop_slower_than(float factor, std::vector<TimedAlgorithm>& timed) {
   float fastest_ms = timed.front().ms;
   for (const TimedAlgorithm& candidate : timed) {
@@ -311,7 +314,7 @@ cublasLtMatmulAlgo_t fastest(
     const at::Tensor& out,
     void* workspace,
     cudaStream_t stream) {
-  // Into scratch memory: `out` may also be the matrix to add.
+  // Writes to scratch memory, because `out` may also be the matrix to add.
   const at::Tensor scratch = at::empty_like(out);
   at.out = scratch.data_ptr();
   at.add = at.add != nullptr ? at.out : nullptr;
@@ -337,8 +340,8 @@ cublasLtMatmulAlgo_t fastest(
     drop_slower_than(1.0F, timed);
     return timed.front().algorithm;
   }
-  // Algorithms that one measurement cannot tell apart are measured again, in
-  // turns. If they still tie, cuBLASLt's order decides: the choice should not
+  // Measures algorithms of similar speed again, in turns. If they are still
+  // similar, uses the first in cuBLASLt's order, so that the choice does not
   // depend on chance.
   drop_slower_than(1.08F, timed);
   for (int round = 0; round < kRounds; ++round) {

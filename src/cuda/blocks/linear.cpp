@@ -21,7 +21,8 @@ using kernels::NarrowLinear;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A view in bf16 where possible: each row contiguous, with any row stride.
+// Returns `x` in bf16 with contiguous rows and any row stride; as a view if
+// possible.
 at::Tensor rows_of(const at::Tensor& x) {
   const at::Tensor rows =
       x.detach().reshape({-1, x.size(-1)}).to(at::kBFloat16);

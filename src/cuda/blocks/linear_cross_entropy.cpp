@@ -26,8 +26,8 @@ using torch::autograd::variable_list;
 
 constexpr std::int64_t kLogitBytes = std::int64_t{2} << 30;
 
-// Rows whose logits fit into `kLogitBytes`: a multiple of 128 that divides the
-// work evenly.
+// Returns the number of rows per chunk: a multiple of 128 that divides the work
+// evenly, and whose logits fit into `kLogitBytes`.
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t stride) {
   const std::int64_t max_rows =
       std::max<std::int64_t>(kLogitBytes / 2 / stride, 128);

@@ -141,7 +141,7 @@ class CopyStore {
 };
 
 CopyStore& copy_store() {
-  // Never destroyed: CUDA's teardown may come first.
+  // Never destroyed, because CUDA may shut down first.
   static CopyStore* const instance = new CopyStore;
   return *instance;
 }

@@ -3,9 +3,9 @@
 //
 // A parameter is copied when its copy is first used. If LibTorch's version
 // counter or the parameter's address shows that the parameter has changed, the
-// next use updates the copy. Our AdamW writes the parameter and its copy in one
-// pass, so its steps need no such update. Parameters that one GEMM uses
-// together share one contiguous copy.
+// next use updates the copy. `accelerate::AdamW` writes the parameter and its
+// copy in one pass, so its steps need no such update. Parameters that one GEMM
+// uses together share one contiguous copy.
 //
 // Thread-safe. A copy is discarded some time after its parameter is destroyed.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that call our kernels with tensors. They allocate the outputs and
-// launch the kernels on the current stream. Matrices are [N, D] and contiguous;
-// parameters are fp32.
+// Functions that call this library's kernels with tensors. They allocate the
+// outputs and launch the kernels on the current stream. Matrices are [N, D] and
+// contiguous; parameters are fp32.
 #pragma once
 
 #include <tuple>
@@ -36,7 +36,7 @@ struct NormInput {
   at::Tensor residual = {};  ///< May be undefined.
   kernels::Dropout dropout = {};
   at::Tensor weight = {};
-  at::Tensor shift = {};  ///< Undefined: RMSNorm.
+  at::Tensor shift = {};  ///< Undefined for RMSNorm.
   double eps = 1e-5;
 };
 
@@ -52,7 +52,7 @@ struct NormGradients {
 
 struct NormSaved {
   at::Tensor sum;
-  at::Tensor mean;  ///< Undefined: RMSNorm.
+  at::Tensor mean;  ///< Undefined for RMSNorm.
   at::Tensor rstd;
   at::Tensor weight;
   kernels::Dropout dropout;

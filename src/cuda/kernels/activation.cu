@@ -6,8 +6,9 @@ namespace accelerate::cuda::kernels {
 namespace {
 
 struct GeluErf {
-  // The normal CDF and PDF from one exponential: Abramowitz and Stegun 7.1.26,
-  // error at most 1.5e-7. `erff` alone takes longer than the memory accesses.
+  // Computes the normal CDF and PDF from one exponential: Abramowitz and Stegun
+  // 7.1.26, error at most 1.5e-7. `erff` alone would take longer than the
+  // memory accesses.
   struct Normal {
     float cdf, pdf;
   };
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(kStripBlock, kStripBlocksPerSm)
     const Floats8 b = bias != nullptr ? load8(bias + column) : Floats8{};
     const std::int64_t step = strip.step * width;
     std::int64_t at = i * width + column;
-    // The next row is prefetched while this one is processed.
+    // The next row is prefetched while this row is processed.
     Packed8<T> next_x = {};
     Packed8<T> next_dy = {};
     if (i < rows) {

@@ -32,7 +32,8 @@ factors_of(const AdamWArguments& arguments, const AdamWTensor& tensor) {
                         ? static_cast<double>(*arguments.lr_at)
                         : arguments.lr;
   const double step = static_cast<double>(*tensor.step_at);
-  // In double: in float, 1 - 0.999^1 would keep only three digits.
+  // Computed in double, because 1 - 0.999^1 would have only three correct
+  // digits in float.
   const double correction1 = 1.0 - pow(arguments.beta1, step);
   const double correction2 = 1.0 - pow(arguments.beta2, step);
   const float scale =
@@ -96,8 +97,9 @@ __device__ void update_scalars(
   }
 }
 
-// Four elements per access: neighboring threads then touch whole cache lines,
-// whereas eight fp32 values would need a second access for half of each line.
+// Elements per access. With four elements, neighboring threads access whole
+// cache lines; eight fp32 values would need a second access for half of each
+// line.
 constexpr int kGroup = 4;
 constexpr int kGroups = 1;  // Prefetched at once; more are slower.
 
@@ -119,8 +121,9 @@ __device__ __forceinline__ Floats4 load4(const G* from) {
        to_float(values[2]),
        to_float(values[3])}};
 }
-// Streaming stores: the results are not read again soon and need not evict
-// other data from the cache. Streaming loads would cost 7 % on an H200.
+// Uses streaming stores, because the results are not read again soon and should
+// not evict other data from the cache. Streaming loads would be 7 % slower on
+// an H200.
 __device__ __forceinline__ void stream_out(float* to, const Floats4& x) {
   __stcs(
       reinterpret_cast<float4*>(to),

@@ -46,7 +46,8 @@ struct Softmax {
   }
   __device__ __forceinline__ void merge(float other, float other_sum) {
     const float new_max = fmaxf(max, other);
-    // A thread without columns has -inf and 0, which must not become nan.
+    // A thread without columns has max = -inf and sum = 0, which must not
+    // become nan.
     sum = (sum > 0.0F ? sum * exp2_approx(max - new_max) : 0.0F) +
           (other_sum > 0.0F ? other_sum * exp2_approx(other - new_max) : 0.0F);
     max = new_max;
@@ -109,8 +110,8 @@ __global__ void __launch_bounds__(kThreads)
        j += kThreads) {
     local.add(to_float(logits[j]));
   }
-  // The barrier inside also keeps the label's logit from being overwritten
-  // before every thread has read it.
+  // The barrier in `block_merged` also ensures that every thread has read the
+  // label's logit before it is overwritten.
   const Softmax total = block_merged(local, scratch);
   // softmax * scale = exp2(x log2(e) - shift); a scale of 0 gives zeros.
   const float shift = total.max + __log2f(total.sum) - __log2f(scale);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tokens are sorted by id, so that tokens of one id form a run. A thread
-// block sums the runs within a chunk of sorted tokens. A run inside one chunk
-// is finished there. A run that crosses chunks leaves a partial sum in each of
-// them in `partial`, and one block per such run reduces these partial sums.
+// block sums the runs within a chunk of sorted tokens. The sum of a run inside
+// one chunk is then complete. For a run that crosses chunks, each chunk writes
+// a partial sum to `partial`, and one block per such run reduces the partial
+// sums.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "cuda/kernels/common.cuh"
@@ -14,7 +15,8 @@ namespace {
 constexpr int kThreads = 128;
 
 // A thread block processes its chunk token by token. With few tokens, small
-// chunks give more blocks; with many, large chunks give fewer partial sums.
+// chunks give more blocks; with many tokens, large chunks give fewer partial
+// sums.
 constexpr std::int64_t kFewTokens = 8192;
 constexpr int chunk_of(std::int64_t count) {
   return count <= kFewTokens ? 16 : 64;
@@ -102,7 +104,8 @@ struct RunEnds {
     } else if (continues) {
       partial[(2 * chunk + 1) * width + column] = sum;
     } else {
-      // No other thread adds here; the atomic avoids waiting for the old value.
+      // No other thread adds to this element. The atomic operation is used
+      // because it does not wait for the old value.
       atomicAdd(d_table + key * width + column, sum);
     }
   }

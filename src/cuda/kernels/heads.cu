@@ -7,8 +7,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A thread rotates a piece of the first half of a head with the matching piece
-// of the second half.
+// A thread rotates a piece of the first half of a head together with the
+// matching piece of the second half.
 struct PiecePosition {
   std::int64_t sequence;
   std::int64_t token;
@@ -75,8 +75,8 @@ struct Piece {
   }
 };
 
-// Backward applies the transposed rotation matrix, which is also correct where
-// cos and sin include a scale or differ between the halves.
+// Backward applies the transposed rotation matrix, which is also correct if cos
+// and sin include a scale or differ between the halves.
 template <bool kIsBackward, int kWidth, typename T>
 __device__ __forceinline__ void rotate(
     const Work& w,
@@ -129,7 +129,7 @@ struct Source {
   bool is_value;
 };
 
-// The gradient that a head of a `d_qkv` row is copied from.
+// Returns the gradient from which a head of a `d_qkv` row is copied.
 __device__ __forceinline__ Source source_of(const Work& w, int head) {
   const int queries = w.sizes.query_heads;
   const int keys = w.sizes.key_heads;

@@ -17,8 +17,8 @@ namespace {
 constexpr int kSlices = ColumnSums::kMax;  // d_weight, d_shift, d_bias
 
 // A group of `kThreads` threads holds a row, `kVectors` vectors of eight per
-// thread; `kGroups` groups form a thread block. Two blocks share an SM where
-// the sums of that many threads fit into its registers.
+// thread; `kGroups` groups form a thread block. Two blocks share an SM if the
+// sums of all their threads fit into its registers.
 template <int kThreadsOfRow, int kVectorsOfThread, int kGroupsOfBlock>
 struct Shape {
   static constexpr int kThreads = kThreadsOfRow;
@@ -38,8 +38,8 @@ struct Shape {
   }
 };
 
-// Calls `f` with the shape for a width; false where none fits. With an
-// additional gradient, a thread prefetches more, and fewer threads fit.
+// Calls `f` with the shape for a width; returns false if no shape fits. With an
+// additional gradient, a thread prefetches more, so fewer threads fit on an SM.
 template <bool kHasExtra, typename F>
 bool with_shape(std::int64_t width, F f) {
   if (width <= 256) {
@@ -73,8 +73,8 @@ __device__ __forceinline__ void wait_for_group() {
                : "memory");
 }
 
-// Two sums over the group at once. `scratch` alternates between rows, so one
-// barrier per row is enough.
+// Computes two sums over the group at once. `scratch` alternates between rows,
+// so one barrier per row is enough.
 template <typename S>
 __device__ __forceinline__ Means sums_of(Means local, float2* scratch) {
   local.g = warp_sum(local.g);
@@ -94,8 +94,8 @@ __device__ __forceinline__ Means sums_of(Means local, float2* scratch) {
   return local;
 }
 
-// What a call computes besides the norm. Registers are scarce, so each kind of
-// call has its own kernel.
+// What a call computes in addition to the norm. Registers are scarce, so each
+// kind of call has its own kernel.
 template <bool kHasDropout, bool kHasExtra>
 struct Kind {
   static constexpr bool kDrops = kHasDropout;
@@ -184,8 +184,9 @@ __global__ void __launch_bounds__(
     next.template load<S, K>(w, row);
   }
   int buffer = 0;
-  // All groups run the same number of iterations: racecheck cannot follow
-  // barriers that some groups pass more often than others.
+  // All groups run the same number of iterations, because compute-sanitizer's
+  // racecheck does not support barriers that some groups pass more often than
+  // other groups.
   for (; row - S::group() < w.rows; row += step) {
     const bool in_range = row < w.rows;
     const PackedRow<T, S::kVectors> r = next;
@@ -295,8 +296,8 @@ bool can_use_vectors(const NormBackward& w) {
          is_aligned(w.weight) && is_aligned(w.workspace);
 }
 
-// As many thread blocks as run at once, with at least two rows per group: more
-// blocks would only give more partial sums.
+// Returns the number of thread blocks that can run at once, but at least two
+// rows per group. More blocks would only give more partial sums.
 int blocks_of(std::int64_t rows, std::int64_t width, bool has_extra) {
   int groups = 1;
   int blocks_per_sm = 1;

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(Shape::kBlock)
       static_cast<std::int64_t>(blockIdx.x) * Shape::kRows +
       Shape::row_in_block();
   if (row >= w.rows) {
-    return;  // Whole warps; whole thread blocks where there are barriers.
+    return;  // Only whole warps return, or whole blocks if there are barriers.
   }
   const Mask mask(w.dropout);
   const std::int64_t begin = row * w.width;

@@ -13,7 +13,7 @@ cudaError_t probe() {
   cudaFuncAttributes attributes{};
   const cudaError_t result = cudaFuncGetAttributes(&attributes, empty_kernel);
   if (result != cudaSuccess) {
-    (void)cudaGetLastError();  // Clear it, or a later call would report it.
+    (void)cudaGetLastError();  // Clears the error for later calls.
   }
   return result;
 }

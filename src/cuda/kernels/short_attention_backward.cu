@@ -111,7 +111,7 @@ __device__ __forceinline__ void scores_to_gradients(
   }
 }
 
-// Computes this warp's part of P' and dS into shared memory.
+// Computes this warp's part of P' and dS and stores it in shared memory.
 template <typename T, int kHead>
 __device__ __forceinline__ void compute_weights(
     const ShortAttention& w,
@@ -179,7 +179,7 @@ __device__ __forceinline__ void compute_weights(
   }
 }
 
-// 32 rows and half of a head's columns for each warp.
+// A gradient of which each warp computes 32 rows and half of a head's columns.
 template <int kHead>
 struct Gradient {
   static constexpr int kColumns = kHead / 2;
@@ -222,8 +222,8 @@ struct Gradient {
   }
 };
 
-// Writes the column sums of the three gradients, which the tiles now hold; two
-// threads share two columns.
+// Writes the column sums of the three gradients, which the tiles now contain.
+// Two threads share two columns.
 template <typename T, int kHead>
 __device__ __forceinline__ void write_sums(
     const HeadOfSequence& at,

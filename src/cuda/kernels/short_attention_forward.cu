@@ -11,7 +11,8 @@ struct RowStatistics {
 };
 
 // Replaces the scores of a row by exp2(score - row maximum). A lane has two
-// rows; this processes elements `kFirst` and `kFirst + 1` of each accumulator.
+// rows; this function processes the row in elements `kFirst` and `kFirst + 1`
+// of each accumulator.
 template <int kFirst>
 __device__ __forceinline__ RowStatistics
 softmax_row(Accumulator (&s)[2 * kParts], const float* key_bias, float scale) {

@@ -19,8 +19,8 @@ struct RowStatistics {
   float mean, rstd;
 };
 
-// For a row in the registers of its threads; `scratch` has a float for each
-// warp.
+// Computes the statistics of a row that is in the registers of its threads.
+// `scratch` has one float for each warp.
 template <typename Shape>
 __device__ __forceinline__ RowStatistics row_statistics(
     const Floats8 (&x)[Shape::kVectors],
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(Shape::kBlock)
       static_cast<std::int64_t>(blockIdx.x) * Shape::kRows +
       Shape::row_in_block();
   if (row >= w.rows) {
-    return;  // Whole warps; whole thread blocks where there are barriers.
+    return;  // Only whole warps return, or whole blocks if there are barriers.
   }
   const std::int64_t type =
       w.types != nullptr ? checked(w.types[row], w.type_rows) : 0;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kBlock = 1024;
 
-// The sum of `value` over the earlier threads of the block.
+// Returns the sum of `value` over the earlier threads of the block.
 __device__ int exclusive_sum(int value) {
   __shared__ int warp_sums[kBlock / kWarp];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -29,7 +29,8 @@ __device__ int exclusive_sum(int value) {
   return before;
 }
 
-// One thread block: a batch has a few thousand tokens, and the scan covers all.
+// One thread block is enough for the few thousand tokens of a batch, and its
+// scan covers all tokens.
 __global__ void __launch_bounds__(kBlock)
     unpad_kernel(const __grid_constant__ Unpad w) {
   __shared__ int total;

@@ -25,11 +25,12 @@ class Core {
   Accelerator* operator->() { return &accelerator_; }
   Accelerator& operator*() { return accelerator_; }
 
-  /// The core refers to optimizers by address, so they must stay alive.
+  /// The Accelerator refers to optimizers by address, so they must stay alive.
   void keep(std::shared_ptr<void> object) {
     kept_.push_back(std::move(object));
   }
-  /// Registered objects outlive `free_memory`, unlike prepared ones.
+  /// Keeps an object alive even after `free_memory`, which releases only
+  /// prepared objects.
   void keep_registered(std::shared_ptr<void> object) {
     registered_.push_back(std::move(object));
   }

@@ -84,9 +84,9 @@ void bind_objects(py::module_& module) {
       .def("state_dict", &PythonScheduler::state_dict);
   bind_loader(module);
   // `abandon` is called when the region's block raised an exception. The other
-  // ranks notice when this process exits, so the region must not start a
-  // collective now. The core skips the collective if a C++ exception is in
-  // flight, but not for a Python exception.
+  // ranks detect that this process exits, so the region must not start a
+  // collective. `Region` skips the collective during a C++ exception, but
+  // cannot detect a Python exception.
   py::class_<Region>(module, "Region")
       .def("end", &Region::end, py::call_guard<BlockingCall>())
       .def("abandon", [](Region& region) {

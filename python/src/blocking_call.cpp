@@ -11,7 +11,7 @@
 namespace accelerate::python {
 namespace {
 
-// Only used by the main thread, where Python handles signals.
+// Used only in the main thread, in which Python handles signals.
 int depth = 0;
 struct sigaction previous;
 

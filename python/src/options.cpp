@@ -12,7 +12,7 @@
 namespace accelerate::python {
 namespace {
 
-/// Reads the entries of a dict one by one, and detects unknown ones.
+/// Reads the entries of a dict one by one, and detects unknown entries.
 class Fields {
  public:
   Fields(std::string name, const py::dict& options)
@@ -30,7 +30,7 @@ class Fields {
       value = entry.cast<T>();
     }
   }
-  /// Reads the name of a value.
+  /// Reads the name of an enum value.
   template <typename T>
   void read_choice(
       const char* field,

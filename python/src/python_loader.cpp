@@ -40,7 +40,8 @@ class IndexSource : public detail::BatchSource {
   std::int64_t size_;
 };
 
-/// Samples and batches as Python objects, which Python reads on demand.
+/// A dataset whose samples and batches are Python objects, which Python reads
+/// on demand.
 class ReadingSource : public detail::BatchSource {
  public:
   ReadingSource(std::optional<std::int64_t> size, Adapter adapter)

@@ -31,7 +31,7 @@ struct LoaderOptions {
 /// - Without a `reader`, a batch is a list of indices, and torch's Python
 ///   loader reads the samples, in worker processes if it has any. The Python
 ///   loader prefetches indices with a separate cursor (`read_ahead`); the
-///   Accelerator sees only the position of the loop's own cursor.
+///   Accelerator uses only the position of the loop's own cursor.
 /// - With a `reader`, the reader returns samples and batches as Python objects.
 ///   Streams need a reader, and so does a loader that reads in one process for
 ///   all processes.

@@ -43,7 +43,7 @@ std::vector<torch::optim::OptimizerParamGroup> param_groups_of(
 
 Adapter::Adapter(py::object object)
     : object_(new py::object(std::move(object)), [](py::object* held) {
-        // After the interpreter has shut down, the object must be leaked.
+        // After the interpreter has shut down, the object must not be released.
         if (Py_IsInitialized() != 0) {
           const py::gil_scoped_acquire gil;
           delete held;
@@ -109,7 +109,8 @@ std::optional<std::int64_t> PythonScheduler::total_steps() const {
   return adapter_.call<std::optional<std::int64_t>>("total_steps");
 }
 
-// The values from the Python scheduler; most have the same names as ours.
+// Returns the values of the Python scheduler, most of which have the same names
+// as in C++.
 Json PythonScheduler::state_dict() const {
   const py::gil_scoped_acquire gil;
   Json state =

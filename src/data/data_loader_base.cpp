@@ -124,7 +124,7 @@ class DataLoaderBase::Loop::State {
       loader_->complete_epoch();
       return;
     }
-    // Starts to copy the next batch before the caller uses the current batch,
+    // Starts copying the next batch before the caller uses the current batch,
     // so that the copy overlaps with computation. Does not wait for a batch
     // that workers have not read yet.
     if (copies_ && copies_->are_needed() && reader_->is_ready()) {
@@ -160,7 +160,7 @@ class DataLoaderBase::Loop::State {
     return next;
   }
 
-  // Autocast is for the model; the dataset keeps its precision.
+  // Autocast is for the model and must not change what the dataset computes.
   std::optional<Step> read() {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(
         c10::autocast_dispatch_keyset);
@@ -183,7 +183,7 @@ class DataLoaderBase::Loop::State {
       return;
     }
     prefetched_.reset();
-    reader_ = nullptr;  // Its threads end here.
+    reader_ = nullptr;  // Ends the reader's threads.
     if (--loader_->loops > 0) {
       loader_->restore_position(outer_position_);
     }

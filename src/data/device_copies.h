@@ -17,8 +17,8 @@ namespace accelerate {
 /// stream that uses a batch waits until the batch is copied. The CPU does not
 /// wait if the batch is in pinned memory.
 ///
-/// A copy of a mask carries the number of its real tokens (token_counts.h), so
-/// that a model need not wait for the device to learn it.
+/// The copy of a mask carries the mask's token counts (token_counts.h), so a
+/// model does not have to wait for the device to count the tokens.
 ///
 /// If the device is the CPU, there is no separate stream, and tensors that are
 /// already on the CPU are not copied.
@@ -35,7 +35,7 @@ class DeviceCopies {
     std::vector<bool> are_copies;
     std::shared_ptr<c10::Event> done;  // Null on the CPU.
   };
-  /// Starts to copy tensors to the device.
+  /// Starts copying tensors to the device.
   PendingCopy begin(
       const std::vector<at::Tensor>& tensors, bool non_blocking) const;
   /// Makes the current stream wait for the copies. Work that was queued on this

@@ -65,7 +65,7 @@ std::string text_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-// The numbers of a step that every rank receives.
+// The numbers that describe a step; rank 0 broadcasts them.
 struct Dispatch::Header {
   static constexpr std::int64_t kFirst = 4;
   static constexpr std::int64_t kPerRank = 3;
@@ -144,8 +144,8 @@ std::optional<Step> Dispatch::exchange() {
     return std::nullopt;
   }
   ended_ = local.portions.front().last;
-  // Ranks without a part in the next step stop now, so that step is exchanged
-  // now.
+  // Ranks that have no batch in the next step make no further calls, so the
+  // next step is exchanged during this call.
   if (a_rank_is_ahead(header)) {
     next_step_ = exchange();
     ended_ = true;

@@ -12,7 +12,7 @@
 
 namespace accelerate {
 
-/// Distributes the steps that rank 0 reads.
+/// Reads batches on rank 0 and sends each rank its part.
 ///
 /// For each step:
 ///
@@ -27,8 +27,8 @@ namespace accelerate {
 /// `RankError` with the error message.
 class Dispatch : public StepReader {
  public:
-  /// `reader` reads the batches of all ranks in the group. It is null except on
-  /// rank 0.
+  /// `reader` reads the batches of all ranks in `group`. It must be null on
+  /// every rank except rank 0.
   Dispatch(
       Group group,
       std::shared_ptr<detail::BatchSource> source,
@@ -36,7 +36,8 @@ class Dispatch : public StepReader {
 
   /// Returns the next step with only this rank's portion. Collective.
   std::optional<Step> next() override;
-  /// How often rank 0 has broadcast the structure of the batches.
+  /// The number of times that rank 0 has broadcast the structure of the
+  /// batches.
   std::int64_t structures_sent() const { return structures_sent_; }
 
  private:

@@ -10,8 +10,8 @@
 
 namespace accelerate {
 
-/// Returns the name of a loader's order, such as `shuffle`. The name is part of
-/// the loader's saved state.
+/// Returns the name of a loader's sample order, such as `shuffle`. The name is
+/// part of the loader's saved state.
 std::string order_name(
     const detail::LoaderConfig& config, bool use_seedable_sampler);
 

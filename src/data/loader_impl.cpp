@@ -259,7 +259,8 @@ void DataLoaderBase::Impl::synchronize_generators() {
     return;
   }
   for (const RngType type : options.rng_types) {
-    // The order needs no generator state: it derives from the seed.
+    // The sample order needs no generator state, because it is computed from
+    // the seed.
     if (type != RngType::generator || config.generator) {
       synchronize_rng_state(type, config.generator, options.group);
     }
@@ -269,7 +270,7 @@ void DataLoaderBase::Impl::synchronize_generators() {
 void DataLoaderBase::Impl::take(const Portion& portion, const Step& step) {
   position_ = {
       .portion = portion, .used = step.used, .stream_state = step.stream_state};
-  position_.portion.batch = nullptr;  // The loop owns it.
+  position_.portion.batch = nullptr;  // The loop owns the batch.
 }
 
 void DataLoaderBase::Impl::complete_epoch() {

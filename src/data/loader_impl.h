@@ -35,7 +35,8 @@ class DataLoaderBase::Impl : public LoaderPosition {
   void skip(std::int64_t batches);
   void check_not_in_loop(const char* caller) const;
 
-  /// Starts a loop over the loader and returns the reader of its steps.
+  /// Starts a loop over the loader and returns a reader for the steps of the
+  /// loop.
   std::unique_ptr<StepReader> begin_reading();
   void take(const Portion& portion, const Step& step);
   struct Position {
@@ -80,7 +81,7 @@ class DataLoaderBase::Impl : public LoaderPosition {
   Json start_state_;
   /// Number of samples that had been used when `start_state_` was saved.
   std::int64_t state_start_ = 0;
-  /// True: `size()` counts only the batches from `start_` to the end of the
+  /// If true, `size()` counts only the batches from `start_` to the end of the
   /// epoch.
   bool skips_ = false;
 };

@@ -139,7 +139,7 @@ void DataLoaderBase::Impl::set_epoch(std::int64_t requested) {
 Json DataLoaderBase::Impl::state_dict() const {
   Json state = Json::object(
       {{"version", 1},
-       // As text: JSON's integers are signed.
+       // A string, because the seed is unsigned and `Json` integers are signed.
        {"seed", std::to_string(seed())},
        {"epoch", epoch},
        {config.batch_sampler ? "batches_used" : "samples_used", position_.used},

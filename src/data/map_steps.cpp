@@ -8,7 +8,7 @@
 
 namespace accelerate {
 
-// Which samples each step has, and which one each worker is reading.
+// The samples of each step, and the sample that each worker is reading.
 class MapSteps::Plan {
  public:
   explicit Plan(MapEpoch epoch)

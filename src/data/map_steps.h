@@ -14,7 +14,7 @@
 
 namespace accelerate {
 
-/// What to read in an epoch, and how.
+/// Options for reading one epoch of an indexed dataset.
 struct MapEpoch {
   std::shared_ptr<detail::BatchSource> source = nullptr;
   std::function<std::int64_t(std::int64_t)> order = {};

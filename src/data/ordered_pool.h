@@ -20,10 +20,10 @@ namespace accelerate {
 /// Runs jobs 0, 1, 2, … on several threads. At most `capacity` jobs are running
 /// or have results that `next` has not returned yet.
 ///
-/// No job starts after a job has returned nothing or thrown an exception. The
-/// destructor waits for running jobs, up to the timeout. A job that times out
-/// is abandoned: its thread is detached and keeps running, so the job must own
-/// everything that it uses.
+/// After a job returns nothing or throws an exception, no further job starts.
+/// The destructor waits for running jobs, up to the timeout. A job that times
+/// out is abandoned: its thread is detached and keeps running, so the job must
+/// own everything that it uses.
 template <typename Result>
 class OrderedPool {
  public:

@@ -30,7 +30,7 @@ struct PoolOptions {
 void warn_waiting(const PoolOptions& options, std::int64_t thread);
 /// Warns on stderr that a loop that ended early is waiting for `thread` to end.
 void warn_stopping(const PoolOptions& options, std::int64_t thread);
-/// Throws the `IoError` that says that `thread` did not read its data within
+/// Throws `IoError` with a message that `thread` did not read its data within
 /// `options.timeout`.
 [[noreturn]] void throw_timeout(
     const PoolOptions& options, std::int64_t thread);

@@ -15,8 +15,9 @@ namespace accelerate {
 
 struct StreamEpoch {
   std::shared_ptr<detail::BatchSource> source;
-  /// Number of samples that have already been used. The reader skips them: it
-  /// loads `state` if there is one, then reads and drops the remaining ones.
+  /// Number of samples that have already been used. The reader skips these
+  /// samples: it restores `state`, if any, then reads and drops the samples
+  /// that `state` does not cover.
   std::int64_t start = 0;
   /// A saved state of the stream; null if there is none.
   Json state = {};

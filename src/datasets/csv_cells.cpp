@@ -61,12 +61,13 @@ double extreme_value(std::string_view text) {
   const std::string_view digits = text.substr(0, exponent_at);
   const std::size_t point = std::min(digits.find('.'), digits.size());
   const std::size_t first = digits.find_first_of("123456789");
-  // The exponent itself may be too large for an integer.
+  // The exponent may be too large for an integer.
   std::string_view exponent =
       text.substr(std::min(exponent_at + 1, text.size()));
   const bool negative_exponent = exponent.starts_with('-');
   const auto shift = parse_cell_integer(exponent.empty() ? "0" : exponent);
-  constexpr std::int64_t kLimit = std::int64_t{1} << 60;  // For the sum.
+  constexpr std::int64_t kLimit = std::int64_t{1}
+                                  << 60;  // Keeps the sum below in range.
   const bool is_small = shift.size == IntegerSize::fits
                             ? std::clamp(shift.value, -kLimit, kLimit) +
                                       static_cast<std::int64_t>(point) <
@@ -143,7 +144,7 @@ std::optional<double> parse_cell_real(std::string_view text) {
     return infinity;
   }
   text = without_plus(without_spaces(text));
-  // `from_chars` also knows words such as "nan" and "inf".
+  // `from_chars` also accepts words such as "nan" and "inf".
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
   if (digits.empty() || !(std::isdigit(static_cast<unsigned char>(digits[0])) ||
                           digits[0] == '.')) {

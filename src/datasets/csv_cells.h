@@ -16,18 +16,18 @@ bool is_missing_word(std::string_view text);
 
 enum class IntegerSize {
   none,        ///< The text is not an integer.
-  fits,        ///< In 64 bits.
-  large,       ///< Fits in 64 bits without a sign.
-  very_large,  ///< Does not fit.
+  fits,        ///< Fits in a signed 64-bit integer.
+  large,       ///< Fits only in an unsigned 64-bit integer.
+  very_large,  ///< Does not fit in 64 bits.
 };
 
 struct ParsedInteger {
   IntegerSize size = IntegerSize::none;
-  std::int64_t value = 0;  ///< If it fits.
+  std::int64_t value = 0;  ///< Set only for `fits`.
 };
 
-/// Parse numbers, with or without spaces around them. Too large a real number
-/// is infinite.
+/// Parse a number, with or without spaces around it. A real number that is too
+/// large for a double becomes infinity.
 ParsedInteger parse_cell_integer(std::string_view text);
 std::optional<double> parse_cell_real(std::string_view text);
 /// Parses `true` and `false`, in any case.
@@ -36,14 +36,15 @@ std::optional<bool> parse_cell_boolean(std::string_view text);
 /// Returns whether the text is a number with a minus sign, or begins like one.
 bool has_minus_sign(std::string_view text);
 
-/// Return whether Python writes the number as `text`. For real numbers that
-/// Python writes with an exponent, returns false.
+/// Return whether Python formats the number as `text`. Always false for real
+/// numbers that Python formats with an exponent.
 bool is_written_as(std::int64_t value, std::string_view text);
 bool is_written_as(double value, std::string_view text);
 
 /// Parses a value of a scalar type. Returns nothing if the text does not match
-/// the type. A whole number such as `2.0` is an integer, too. With
-/// `keep_default_na`, missing words are missing values.
+/// the type. A whole number such as `2.0` is accepted as an integer. If
+/// `keep_default_na` is true, a text for which `is_missing_word` is true
+/// becomes a missing value.
 std::optional<Value> parse_cell(
     std::string_view text, ColumnType type, bool keep_default_na);
 

@@ -15,12 +15,13 @@ struct CsvFormat {
   bool quoting = true;
 };
 
-/// The text between two delimiters.
+/// One cell of a record: the text between two delimiters.
 struct CsvCell {
   /// The text without enclosing quotes; if `has_quotes_inside`, everything from
   /// the opening quote to the delimiter.
   std::string_view raw;
-  std::size_t offset = 0;  ///< Of the first byte, or of the opening quote.
+  std::size_t offset =
+      0;  ///< The offset of the first byte, including an opening quote.
   bool has_quotes_inside = false;
 
   std::string text() const;
@@ -29,13 +30,14 @@ struct CsvCell {
 /// Iterates over the records in a text. A line ends with LF, CRLF or CR.
 class CsvReader {
  public:
-  /// Error messages name `source`. The text must outlive the reader.
+  /// `source` names the text in error messages. `text` must outlive the reader.
   CsvReader(std::string_view text, const CsvFormat& format, std::string source);
 
   /// Reads the next record. Skips lines that are empty or contain only spaces
   /// and tabs. Returns false at the end.
   ///
-  /// Throws `FormatError` with the text `source:line:column: problem`.
+  /// Throws `FormatError` for a malformed record; the message starts with
+  /// `source:line:column:`.
   bool next();
 
   const std::vector<CsvCell>& cells() const { return cells_; }

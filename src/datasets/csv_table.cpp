@@ -22,7 +22,7 @@ using accelerate::str_cat;
 /// and the second column named `a` is `a.1`.
 std::vector<Column> column_names(const std::vector<CsvCell>& cells) {
   std::vector<std::string> names;
-  std::vector<std::size_t> order;  // Named columns first.
+  std::vector<std::size_t> order;  // Column indices; named columns come first.
   std::vector<std::size_t> unnamed;
   std::unordered_map<std::string, std::int64_t> in_header;
   for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -62,14 +62,16 @@ void TypeGuess::add_value(std::string_view text, std::size_t offset) {
   }
 }
 
-// NOTE [Large integers]
-// pandas first reads a column as signed integers. An integer that does not fit
-// makes it read the column as unsigned integers, for which any cell with a
-// minus sign is good enough. Any other cell makes it go on with real numbers,
-// booleans and text. If there is no such cell, the column has unsigned
-// integers, or, with a minus sign or a missing value, text in which missing
-// values are empty. Unsigned integers that do not fit become Python's integers
-// or such a text.
+// NOTE [Large integers] pandas first reads a column as signed integers. At the
+// first integer that does not fit, pandas starts to read the column as unsigned
+// integers, which also accept any cell with a minus sign. At a cell that is not
+// an integer, pandas stops reading integers and tries real numbers, booleans
+// and text.
+//
+// If all cells are integers, the result is a column of unsigned integers. With
+// a minus sign or a missing value, the result is text in which missing values
+// are empty. If an integer does not fit in an unsigned integer either, the
+// result is Python integers or, again, such text.
 void TypeGuess::advance_stage(std::string_view text, std::size_t offset) {
   if (block_.stage == IntegerStage::failed ||
       block_.stage == IntegerStage::ended) {
@@ -93,8 +95,8 @@ void TypeGuess::advance_stage(std::string_view text, std::size_t offset) {
   }
 }
 
-// A later block of a text column with nothing but numbers or booleans: Python
-// parses them and writes them as text again.
+// If a later block of a text column contains only numbers or only booleans,
+// Python parses the cells and formats them as text again.
 void TypeGuess::check_written_text(std::string_view text, std::size_t offset) {
   const auto integer = parse_cell_integer(text);
   if (integer.size != IntegerSize::fits ||
@@ -159,8 +161,8 @@ std::string TypeGuess::changed_text(const std::string& text, Kind kind) const {
       "`");
 }
 
-// Converts a block to the type of the file's first block, or reports why Python
-// cannot do so or gets other values.
+// Converts a block to the type of the file's first block. Returns a problem if
+// Python fails to convert the block or gets different values.
 std::optional<CellProblem> TypeGuess::merge(
     Kind kind, const std::function<std::string(std::size_t)>& text_at) {
   const auto conflict_at = [&](std::optional<std::size_t> offset) {
@@ -227,7 +229,8 @@ std::optional<CellProblem> TypeGuess::end_block(
 }
 
 void TypeGuess::end_file() {
-  // Python refuses files with different types, or fractions after integers.
+  // Python rejects files whose columns have different types, and fractions
+  // after integers.
   Kind file = file_ == Kind::integer && has_fraction_ ? Kind::real : file_;
   const bool both_numbers = (all_ == Kind::integer && file == Kind::real) ||
                             (all_ == Kind::real && file == Kind::integer);

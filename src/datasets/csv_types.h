@@ -14,8 +14,8 @@
 
 namespace transformers::datasets {
 
-/// Hugging Face Datasets reads this many rows of a file at a time. The first
-/// block determines the types of the columns.
+/// The number of rows in a block. Hugging Face Datasets reads a file block by
+/// block; the first block determines the types of the columns.
 inline constexpr std::int64_t kCsvBlockRows = 10'000;
 
 /// A cell that Python reads in a way that no column type can represent.
@@ -32,8 +32,9 @@ class TypeGuess {
 
   /// Adds a cell; `offset` is its position in the file.
   void add(std::string_view text, std::size_t offset);
-  /// Ends a block of `kCsvBlockRows` rows, or the last block of a file. For
-  /// error messages, `text_at` must return the text of the cell at an offset.
+  /// Ends a block of `kCsvBlockRows` rows, or the last block of a file. Returns
+  /// the first problem in the block, if any. `text_at` must return the text of
+  /// the cell at an offset; it is called for error messages.
   std::optional<CellProblem> end_block(
       const std::function<std::string(std::size_t)>& text_at);
   void end_file();
@@ -42,8 +43,8 @@ class TypeGuess {
  private:
   enum class Kind { no_rows, missing, integer, real, boolean, string };
 
-  /// How far pandas has come in reading the block as integers, see NOTE [Large
-  /// integers].
+  /// The integer type with which pandas would read the block so far; see NOTE
+  /// [Large integers].
   enum class IntegerStage { signed_integers, unsigned_integers, failed, ended };
 
   /// What the cells of the current block have in common.
@@ -58,9 +59,10 @@ class TypeGuess {
     std::optional<std::size_t> first;
     std::optional<std::size_t> not_a_number;
     std::optional<std::size_t> not_a_boolean;
-    std::optional<std::size_t> large;  // Does not fit in a 64-bit integer.
+    std::optional<std::size_t> large;  // Does not fit in 64 bits.
     IntegerStage stage = IntegerStage::signed_integers;
-    // Cells whose text changes when their value is written as text.
+    // The first cells whose text changes when their value is parsed and
+    // formatted.
     std::optional<std::size_t> not_written_integer;
     std::optional<std::size_t> not_written_real;
     std::optional<std::size_t> not_written_boolean;
@@ -82,7 +84,7 @@ class TypeGuess {
   bool keep_default_na_;
   Block block_;
   Kind file_ = Kind::no_rows;
-  bool has_fraction_ = false;  // In a later block of a file of integers.
+  bool has_fraction_ = false;  // In a later block, after integers.
   Kind all_ = Kind::no_rows;
 };
 

@@ -21,7 +21,8 @@ using accelerate::str_cat;
 
 constexpr std::int64_t kBlockRows = 1024;
 
-/// splitmix64: simple, and the same on every machine.
+/// The splitmix64 generator. Unlike the standard distributions, it gives the
+/// same numbers on every platform.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -86,7 +87,7 @@ std::int64_t test_rows(const SplitOptions& options, std::int64_t size) {
 }
 
 /// Returns the values of a row in the order of `columns`. Returns nothing if
-/// the row has other columns.
+/// the row has different columns.
 std::optional<std::vector<const Value*>> values_in_order(
     const Row& row, const std::vector<Column>& columns) {
   if (row.size() != columns.size()) {

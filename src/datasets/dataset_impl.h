@@ -30,8 +30,8 @@ class Dataset::Impl {
   std::shared_ptr<Impl> with_columns(
       const std::vector<std::size_t>& indices,
       const std::vector<std::string>& names) const;
-  /// Return the indices of columns. Throw `ArgumentError` for an unknown
-  /// column.
+  /// Return the index of a column, or of each column. Throw `ArgumentError` for
+  /// an unknown column.
   std::size_t column_index(std::string_view column) const;
   std::vector<std::size_t> column_indices(
       const std::vector<std::string>& columns) const;
@@ -47,10 +47,10 @@ class Dataset::Impl {
 
 namespace datasets {
 
-/// Calls `work(block)` once for each block 0 … blocks-1, on `num_threads`
-/// threads and roughly in this order. After an exception, no further blocks are
-/// started, and the exception is rethrown. If several calls throw, the
-/// exception from the lowest block is rethrown.
+/// Calls `work(block)` once for each block from 0 to `blocks` - 1, on
+/// `num_threads` threads and in roughly ascending order. After an exception, no
+/// further blocks are started, and the exception is rethrown. If several calls
+/// throw, the exception from the lowest block is rethrown.
 void for_each_block(
     std::int64_t blocks,
     std::int64_t num_threads,

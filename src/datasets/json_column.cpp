@@ -39,7 +39,7 @@ bool is_list(ColumnType type) {
          type == ColumnType::reals;
 }
 
-/// Converts real numbers to integers. Returns nothing if one is not whole.
+/// Converts real numbers to integers. Returns nothing if a number is not whole.
 std::optional<Value> as_integers(const Value& value) {
   if (const auto* real = std::get_if<double>(&value)) {
     const auto integer = whole(*real);
@@ -79,7 +79,8 @@ std::optional<Value> to_value(const Json& json) {
       break;
   }
   const Json::Array& elements = json.as_array();
-  // An empty list counts as integers until another row shows its type.
+  // An empty list is treated as a list of integers until another row determines
+  // the type.
   if (auto list = list_of<std::int64_t>(
           elements, &Json::is_integer, std::mem_fn(&Json::as_integer))) {
     return list;

@@ -16,20 +16,22 @@ namespace transformers::datasets {
 /// and lists with elements of different types.
 std::optional<Value> to_value(const accelerate::Json& json);
 
-/// Converts empty lists and numbers to the type of the column.
+/// Converts an empty list, a number or a list of numbers to the type of the
+/// column. Returns other values unchanged.
 Value as_column_value(Value value, ColumnType type);
 
-/// What is known about a column so far.
+/// Infers the type of one column from its values.
 class JsonColumn {
  public:
   explicit JsonColumn(std::optional<ColumnType> explicit_type)
       : type_(explicit_type), is_explicit_(explicit_type.has_value()) {}
 
-  /// Adds a value. After the first part of the data, a column of integers stays
-  /// one if the other numbers are whole. Returns what is wrong with the value.
+  /// Adds a value. Returns a description of the problem if the value does not
+  /// match the earlier values. After the first part of the data, whole real
+  /// numbers do not change the type of a column of integers.
   std::optional<std::string> add(const Value& value, bool is_first_part);
 
-  /// Notes whether all text in a part of the data is a time.
+  /// Records whether `value` contains text that is not a time; see `end_part`.
   void add_text(const Value& value, std::size_t offset);
 
   struct Time {
@@ -37,7 +39,8 @@ class JsonColumn {
     std::string text;
   };
 
-  /// Ends a part of the data. Returns the first time if all text is a time.
+  /// Ends a part of the data. If all text in the part is a time, returns the
+  /// first time.
   std::optional<Time> end_part();
 
   ColumnType type() const;

@@ -25,8 +25,9 @@ using accelerate::FormatError;
 using accelerate::Json;
 using accelerate::str_cat;
 
-// Hugging Face Datasets reads this much of a file at a time, and then to the
-// end of the line. The first part determines the types of the columns.
+// Hugging Face Datasets reads this many bytes of a file at a time, and then
+// reads to the end of the line. The first part determines the types of the
+// columns.
 constexpr std::size_t kPartBytes = std::size_t{10} << 20;
 
 // Hugging Face Datasets writes the elements of a list with ten decimals before
@@ -265,10 +266,11 @@ class JsonTable : public Table {
 
   TextFiles files_;
   std::map<std::string, ColumnType> explicit_types_;
-  std::vector<Layout> layouts_;  // Of each file.
+  std::vector<Layout> layouts_;  // One per file.
   std::vector<Column> columns_;
   std::vector<JsonColumn> guesses_;
-  std::unordered_map<std::string, std::size_t> indices_;  // Of each column.
+  std::unordered_map<std::string, std::size_t>
+      indices_;  // Column name to index.
   bool is_first_part_ = true;
 };
 

@@ -8,11 +8,12 @@
 
 namespace transformers::datasets {
 
-/// Iterates over the rows of a JSON file: objects with any space between them,
-/// or the elements of one list.
+/// Iterates over the rows of a JSON file: objects, possibly separated by white
+/// space, or the elements of one list.
 class JsonValues {
  public:
-  /// Error messages name `source`. The text must outlive this object.
+  /// `source` names the text in error messages. `text` must outlive this
+  /// object.
   JsonValues(std::string_view text, std::string source);
 
   /// Finds the next value. Returns false at the end. Throws `FormatError` with
@@ -21,8 +22,9 @@ class JsonValues {
 
   /// Returns whether the text is one list.
   bool is_list() const { return is_list_; }
-  /// Returns whether the elements of the list are the rows. If false, they are
-  /// the values of the column `text`. Decided as in Hugging Face Datasets.
+  /// Returns whether the elements of the list are the rows. If false, the
+  /// elements are the values of a column named `text`. Follows the rule of
+  /// Hugging Face Datasets.
   bool is_list_of_rows() const { return is_list_of_rows_; }
 
   std::size_t offset() const { return offset_; }

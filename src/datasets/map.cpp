@@ -110,7 +110,7 @@ class OrderedWriter {
       const std::optional<std::filesystem::path>& name)
       : rows_(folder, name) {}
 
-  /// Waits until all earlier blocks have been added, or until `stop`.
+  /// Waits until all earlier blocks have been added or `stop` is called.
   void add(
       std::int64_t block,
       std::int64_t first_row,
@@ -158,7 +158,8 @@ class OrderedWriter {
   RowFileWriter rows_;
 };
 
-/// Replaces and adds the columns of `result`, and leaves out `removed`.
+/// Returns `row` with the columns of `result` replaced or added, and without
+/// the columns in `removed`.
 Row merged(
     const Row& row,
     const Row& result,
@@ -242,8 +243,9 @@ std::string cache_key(
   return accelerate::sha256_hex(key).substr(0, 40);
 }
 
-/// Waits until no other process computes the same result. Returns nothing if
-/// the folder cannot be written; every process then computes the result itself.
+/// Waits until no other process is computing the same result, and returns the
+/// lock. Returns nothing if the folder is not writable; then every process
+/// computes the result itself.
 std::optional<accelerate::FileLock> lock_result(
     const std::filesystem::path& folder,
     const std::string& key,

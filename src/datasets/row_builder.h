@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes rows without comparing every column with every other column.
+// Creates rows without checking for duplicate columns.
 #pragma once
 
 #include <utility>

@@ -142,7 +142,7 @@ class RowFileTable : public Table {
     const std::size_t tail = text.size() - kTail;
     std::uint64_t json_size = number_at(tail);
     std::uint64_t rows = number_at(tail + 8);
-    // The index has one entry more than there are rows.
+    // The index has one more entry than there are rows.
     const std::size_t most = tail - kMagic.size();
     if (json_size > most || rows >= (most - json_size) / 8) {
       fail(tail, "more rows than the file can hold");
@@ -332,7 +332,7 @@ void RowFileWriter::move_to_file() {
 }
 
 // A named file has the permissions that the umask allows. A temporary file is
-// private and loses its name at once, so that nothing remains of it.
+// private and is unlinked immediately, so that it disappears with the process.
 void RowFileWriter::open_file() {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);

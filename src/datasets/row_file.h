@@ -26,18 +26,20 @@ namespace transformers::datasets {
 void append_value(std::string& bytes, const Value& value);
 
 struct RowFileLimits {
-  /// Rows of up to this size stay in memory.
+  /// The rows stay in memory until their total size exceeds this limit.
   std::size_t memory_bytes = std::size_t{64} << 20;
-  /// Returns how much memory is available, for rows that cannot be written.
+  /// Returns the available memory in bytes. Called when the rows cannot be
+  /// written to a file.
   std::function<std::uint64_t()> available = accelerate::available_bytes;
 };
 
-/// Collects rows in memory, and in a file when there are too many. If the file
-/// cannot be created, the rows stay in memory as long as there is any.
+/// Collects rows in memory and moves them to a file when they exceed
+/// `RowFileLimits::memory_bytes`. If the file cannot be created, the rows stay
+/// in memory as long as enough memory is available.
 class RowFileWriter {
  public:
-  /// If `name` has a value, `finish` writes the rows to a file of that name.
-  /// Any other file is temporary.
+  /// If `name` has a value, `finish` writes the rows to a file with that name
+  /// in `folder`. Without a name, the file is temporary.
   RowFileWriter(
       std::filesystem::path folder,
       std::optional<std::filesystem::path> name,
@@ -47,11 +49,11 @@ class RowFileWriter {
   ~RowFileWriter();
 
   /// Appends rows. `bytes` contains the encoded rows; `sizes` are the lengths
-  /// of the rows in bytes. Throws `IoError` if a file cannot be written, and
-  /// the rows do not fit in memory either.
+  /// of the rows in bytes. Throws `IoError` if the rows fit neither in a file
+  /// nor in memory.
   void append(const std::string& bytes, const std::vector<std::size_t>& sizes);
 
-  /// Returns the rows as a table. A file of the same name is replaced.
+  /// Returns the rows as a table. Replaces an existing file with the same name.
   TablePointer finish(const std::vector<Column>& columns);
 
  private:
@@ -68,9 +70,9 @@ class RowFileWriter {
   RowFileLimits limits_;
   std::string memory_;  // Empty after `move_to_file`.
   std::vector<std::uint64_t> offsets_;
-  std::string temporary_;  // The file's name, if it has one.
+  std::string temporary_;  // The temporary file's path, if it has one.
   accelerate::UniqueFd fd_;
-  std::string file_problem_;  // Why there is no file.
+  std::string file_problem_;  // Why the file could not be created.
 };
 
 /// Opens a file of rows. Throws `FormatError` with the path and the byte offset

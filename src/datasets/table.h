@@ -23,7 +23,8 @@ class Table {
   virtual const std::vector<Column>& columns() const = 0;
   /// Returns the values in one row, in the order of the columns.
   virtual std::vector<Value> read(std::int64_t row) const = 0;
-  /// Returns a digest of everything that the results of `read` depend on.
+  /// Returns a digest of all data and options that determine the results of
+  /// `read`.
   virtual std::string fingerprint() const = 0;
 };
 

@@ -16,8 +16,8 @@ namespace transformers::datasets {
 /// Text files and the offsets of their rows.
 class TextFiles {
  public:
-  /// Throws `IoError` for a file that cannot be read, and `FormatError` for a
-  /// file that is not UTF-8.
+  /// Maps the files. Throws `IoError` for a file that cannot be read, and
+  /// `FormatError` for a file that is not UTF-8.
   explicit TextFiles(const Paths& paths);
 
   std::size_t count() const { return files_.size(); }
@@ -43,7 +43,7 @@ class TextFiles {
   Paths paths_;
   std::vector<accelerate::MappedFile> files_;
   std::vector<std::uint64_t> rows_;
-  std::vector<std::int64_t> first_row_;  // One entry per file so far.
+  std::vector<std::int64_t> first_row_;  // For each file so far, its first row.
   mutable std::once_flag hashed_;
   mutable std::string hash_;
 };

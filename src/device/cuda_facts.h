@@ -41,8 +41,8 @@ inline constexpr int kMinComputeCapability = 80;
 /// Inspects this machine and this build.
 CudaFacts collect_cuda_facts();
 
-/// The reason why CUDA cannot be used; empty if CUDA can be used. The error
-/// states what was found and what to do.
+/// Returns the error that explains why CUDA cannot be used and what to do;
+/// empty if CUDA can be used.
 std::optional<UnsupportedError> cuda_problem(const CudaFacts& facts);
 
 /// An NCCL version: major, minor, patch.

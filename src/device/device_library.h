@@ -51,9 +51,9 @@ ACCELERATE_API void register_device_backend(
     c10::DeviceType type, DeviceBackend* backend);
 
 /// Loads the device library at the path `library` and returns its backend.
-/// Throws `UnsupportedError` if the library cannot be loaded, or if it has
-/// another version of the device interface, of the fused blocks, or of LibTorch
-/// than this library.
+/// Throws `UnsupportedError` if the library cannot be loaded, or if it was
+/// built for a different version of the device interface, the fused blocks or
+/// LibTorch.
 ACCELERATE_API DeviceBackend& open_device_library(const std::string& library);
 
 }  // namespace accelerate

@@ -13,27 +13,28 @@
 
 namespace accelerate {
 
-/// NOTE [Differentiable step]
-/// A capture consists of two graphs, forward and backward. A replay launches
-/// the forward graph and copies the outputs into tensors that the caller owns.
-/// The autograd graph of these tensors is one node; its backward replays the
-/// backward graph. The captured gradients become the parameters' `.grad`
-/// without a copy. The next backward overwrites the captured gradients, so if a
-/// `.grad` still uses their memory, that `.grad` is cloned first.
+/// NOTE [Differentiable step] A capture consists of two graphs, forward and
+/// backward. A replay launches the forward graph and copies the outputs into
+/// tensors that the caller owns. The autograd graph of these tensors is one
+/// node; its backward replays the backward graph. The captured gradients become
+/// the parameters' `.grad` without a copy. The next backward overwrites the
+/// captured gradients, so if a `.grad` still uses their memory, that `.grad` is
+/// cloned first.
 ///
 /// The next replay of forward would overwrite the activations that a pending
 /// backward needs. Therefore, a call runs eagerly while an earlier call waits
 /// for its backward. Calls without gradients run eagerly, and so do calls with
-/// inputs or parameters on another device than the first parameter. A call is
-/// not captured if a parameter has hooks, or if the gradients of all captures
-/// would take more than a quarter of the device's memory.
+/// inputs or parameters that are not on the device of the first parameter. A
+/// call is not captured if a parameter has hooks, or if the gradients of all
+/// captures would take more than a quarter of the device's memory.
 ///
 /// Thread safety: only one thread at a time may use the object. Backward may
 /// run on another thread.
 class ACCELERATE_API DifferentiableStep : public RecorderClient {
  public:
-  /// `parameters` are all tensors that the function differentiates with respect
-  /// to, or reads without getting them as inputs. There must be at least one.
+  /// `parameters` must contain every tensor that the function reads but does
+  /// not get as an input, and every tensor whose gradient is needed. There must
+  /// be at least one.
   explicit DifferentiableStep(Tensors parameters);
   ~DifferentiableStep() override;
 

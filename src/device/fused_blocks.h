@@ -27,7 +27,7 @@ namespace accelerate {
 /// results on one SM.
 inline constexpr std::int64_t kShortSequence = 128;
 
-/// The norms of a block.
+/// The kind of norm in a block.
 enum class NormKind { layer_norm, rms_norm };
 
 /// The activation function of a block's MLP.
@@ -108,10 +108,10 @@ struct DecoderBlockOptions {
   /// several query heads share a key head.
   std::int64_t key_heads = 1;
   double norm_eps = 1e-5;
-  /// The factor of the attention scores.
+  /// The factor by which attention scores are multiplied.
   double attention_scale = 1.0;
   double attention_dropout = 0.0;
-  /// The dropout rate of the outputs of attention and MLP.
+  /// The dropout rate for the output of attention and the output of the MLP.
   double residual_dropout = 0.0;
   /// The rotary embedding, [1 or B, T, channels per head] in fp32. Undefined
   /// for learned positions.
@@ -155,18 +155,19 @@ struct FusedBlocks {
   using Tensors = std::vector<at::Tensor>;
 
   /// Whether `encoder_block` computes the block that `options` describes, with
-  /// heads of `head_dim` channels. The rates in `options` must be the highest
-  /// that the caller will use. Models ask once, in `prepare`.
+  /// heads of `head_dim` channels. The dropout rates in `options` must be the
+  /// highest rates that the caller will use. Models call this function once, in
+  /// `prepare`.
   bool (*supports_encoder_block)(
       const EncoderBlockOptions& options, std::int64_t head_dim);
-  /// The same for `decoder_block`.
+  /// Like `supports_encoder_block`, but for `decoder_block`.
   bool (*supports_decoder_block)(
       const DecoderBlockOptions& options, std::int64_t head_dim);
   /// Whether `encoder_block` accepts `sequence_offsets` for heads of `head_dim`
   /// channels.
   bool (*supports_unpadding)(std::int64_t head_dim);
-  /// Whether the blocks accept rows of this many tokens now. The answer depends
-  /// on whether LibTorch's deterministic algorithms are on.
+  /// Whether the blocks accept rows of `tokens` tokens. The result depends on
+  /// whether LibTorch's deterministic algorithms are enabled.
   bool (*supports_length)(std::int64_t tokens);
 
   at::Tensor (*encoder_block)(

@@ -36,7 +36,7 @@ class CaptureDevice {
         num_steps_(num_steps) {}
 
   c10::Device device() const { return device_; }
-  /// How many steps the recorder has captured and not dropped.
+  /// The number of steps that the recorder has captured and not dropped.
   std::int64_t num_steps() const { return num_steps_; }
   /// The memory of the device in bytes; 0 if it is unknown.
   std::int64_t total_memory() const {
@@ -68,8 +68,8 @@ class CapturedStep {
   virtual std::vector<at::Tensor> replay() = 0;
 };
 
-/// What a user of the recorder decides: what is captured for a call, and when a
-/// call must run eagerly.
+/// Decides for a `StepRecorder` what is captured for a call, and when a call
+/// must run eagerly.
 class RecorderClient {
  public:
   using Tensors = std::vector<at::Tensor>;
@@ -85,8 +85,8 @@ class RecorderClient {
 
   /// The device whose work is captured.
   virtual c10::Device device() const = 0;
-  /// Returns why a call must run eagerly; an empty text is not reported.
-  /// Returns nothing if the call may be captured or replayed.
+  /// Returns the reason why a call must run eagerly, or nothing if the call may
+  /// be captured or replayed. An empty reason is not reported.
   virtual std::optional<std::string> why_eager(const Tensors& inputs) = 0;
   /// Returns the addresses that captured graphs contain, apart from those of
   /// the inputs. When one of them changes, all graphs are dropped.
@@ -104,8 +104,9 @@ class RecorderClient {
 struct StepRecorderOptions {
   /// With a disabled policy, all calls run eagerly.
   RecordPolicy policy = {.enabled = true};
-  /// How many calls with the same key and shapes run eagerly before a call is
-  /// captured. Eager calls choose kernels.
+  /// The number of calls with the same key and shapes that run eagerly before a
+  /// call is captured. During an eager call, libraries may select their
+  /// kernels; a capture does not allow that.
   std::int64_t warmup_calls = 1;
   /// The maximum number of captured calls; calls with other shapes run eagerly.
   std::int64_t max_graphs = 32;
@@ -125,8 +126,9 @@ struct StepRecorderOptions {
 /// inside another capture, or inside the body of another recorder, also run
 /// eagerly.
 ///
-/// The recorder knows nothing about ranks: a body may contain collectives if
-/// the client allows its capture and the device can capture them.
+/// A body may contain collectives if the client allows the capture and the
+/// device can capture collectives. The recorder does not check that all ranks
+/// capture the same calls.
 ///
 /// Thread safety: only one thread at a time may use the object.
 class ACCELERATE_API StepRecorder {
@@ -147,7 +149,8 @@ class ACCELERATE_API StepRecorder {
   /// to `body` as an undefined tensor.
   Tensors run(const std::string& key, const Tensors& inputs, const Body& body);
 
-  /// Whether the policy allows captures. If it does not, reports its reason.
+  /// Whether the policy allows captures. If not, reports the reason that the
+  /// policy contains.
   bool is_enabled();
   /// Makes `why_not` return `reason`, which says why calls run eagerly. Also
   /// prints the reason as a note, but only if no reason has been printed
@@ -158,7 +161,7 @@ class ACCELERATE_API StepRecorder {
   std::int64_t num_graphs() const { return num_graphs_; }
   /// The number of captures since the recorder was created.
   std::int64_t num_captures() const { return num_captures_; }
-  /// The number of replays, one for each capture included.
+  /// The number of replays, including the replay that follows each capture.
   std::int64_t num_replays() const { return num_replays_; }
   /// The most recent reason why a call could not be captured. Empty if there
   /// was no such call.
@@ -169,7 +172,7 @@ class ACCELERATE_API StepRecorder {
   struct Entry {
     std::int64_t eager_calls = 0;
     bool failed = false;
-    Tensors inputs;                      // Static.
+    Tensors inputs;  // The static tensors that replays read.
     std::shared_ptr<CapturedStep> step;  // Null until it is captured.
   };
 

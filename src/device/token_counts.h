@@ -33,9 +33,10 @@ struct TokenCounts {
 ACCELERATE_API std::optional<TokenCounts> count_tokens(
     const at::Tensor& on_cpu);
 
-/// Attaches the counts of its values to `tensor`. They exist as long as the
-/// tensor, but are valid only until the tensor is modified. Does nothing if
-/// LibTorch does not track modifications of the tensor (inference mode).
+/// Attaches `counts`, the token counts of a mask, to the mask `tensor`. The
+/// counts exist as long as the tensor, but are valid only until the tensor is
+/// modified. Does nothing if LibTorch does not track modifications of the
+/// tensor (inference mode).
 ACCELERATE_API void attach_token_counts(
     const at::Tensor& tensor, const TokenCounts& counts);
 
@@ -46,18 +47,19 @@ ACCELERATE_API std::optional<TokenCounts> token_counts_of(
     const at::Tensor& tensor);
 
 /// The smallest and the largest of the integers in a tensor, apart from -100,
-/// the label that losses ignore. If there are none, `max` is less than `min`.
+/// the label that losses ignore. If there are no such integers, `max` is less
+/// than `min`.
 struct ValueRange {
   std::int64_t min = std::numeric_limits<std::int64_t>::max();
   std::int64_t max = std::numeric_limits<std::int64_t>::min();
   bool has_ignored = false;  ///< Whether -100 is one of the values.
 };
 
-/// Reads the values of a tensor of integers in CPU memory. Returns nothing for
-/// other tensors.
+/// Returns the range of the values in a tensor of integers in CPU memory.
+/// Returns nothing for other tensors.
 ACCELERATE_API std::optional<ValueRange> find_range(const at::Tensor& on_cpu);
 
-/// Like `attach_token_counts`, for the range of the values.
+/// Like `attach_token_counts`, but attaches the range of the tensor's values.
 ACCELERATE_API void attach_range(
     const at::Tensor& tensor, const ValueRange& range);
 
@@ -65,8 +67,8 @@ ACCELERATE_API void attach_range(
 /// to a tensor on a device; see `token_counts_of`.
 ACCELERATE_API std::optional<ValueRange> known_range(const at::Tensor& tensor);
 
-/// Attaches the facts about the values of `on_cpu` to `copy`, its copy on a
-/// device.
+/// Attaches the token counts and the range of `on_cpu` to `copy`, which is a
+/// copy of `on_cpu` on a device.
 ACCELERATE_API void attach_facts(
     const at::Tensor& copy, const at::Tensor& on_cpu);
 

@@ -13,13 +13,13 @@
 
 namespace transformers::hub {
 
-/// What is known about a file before its download.
+/// What is known about a file before it is downloaded.
 struct ExpectedBlob {
   std::filesystem::path blob;
   std::string etag;
   /// The size that the server has announced.
   std::optional<std::int64_t> size = std::nullopt;
-  /// For error messages.
+  /// The URL of the file, for error messages.
   std::string url;
   /// The largest accepted size of a file whose size is not announced.
   std::int64_t max_unannounced = std::int64_t{1} << 30;

@@ -19,7 +19,7 @@ class ModelCache {
  public:
   ModelCache(std::filesystem::path cache, const Repository& repository);
 
-  /// Returns the commit that the cache has for a revision, or nothing.
+  /// Returns the commit that the cache stores for a revision, or nothing.
   std::optional<std::string> commit_of(const std::string& revision) const;
   void set_commit(const std::string& revision, const std::string& commit) const;
 

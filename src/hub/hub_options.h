@@ -34,11 +34,12 @@ struct HubOptions {
   std::chrono::milliseconds max_pause = std::chrono::seconds(16);
 };
 
-/// Whether others on the network can read what is sent to this server: it uses
-/// HTTP without TLS and is not on this machine.
+/// Whether other machines could read requests to `endpoint`: the URL uses HTTP
+/// without TLS, and the server is not on this machine.
 bool is_unencrypted(std::string_view endpoint);
 
-/// Throws `ConfigError` for an environment variable with an invalid value.
+/// Combines `options` with environment variables such as `HF_ENDPOINT`. Throws
+/// `ConfigError` for a variable with an invalid value.
 HubOptions make_hub_options(
     const accelerate::Environment& environment, const ResolveOptions& options);
 

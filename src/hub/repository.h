@@ -22,7 +22,8 @@ struct Repository {
       const std::string& file) const;
 };
 
-/// Throws `ArgumentError` for a malformed name or revision.
+/// Parses `org/name` or `name`. Throws `ArgumentError` for a malformed name or
+/// revision.
 Repository make_repository(
     const std::string& name, const std::string& revision);
 

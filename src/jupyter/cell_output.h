@@ -8,7 +8,7 @@
 
 namespace accelerate::jupyter {
 
-/// A part of what a cell wrote.
+/// A part of a cell's output.
 struct OutputPiece {
   enum class Kind {
     text,     ///< text for the stream
@@ -23,18 +23,20 @@ struct OutputPiece {
 };
 
 /// Splits the bytes of one stream into text and the states of progress bars. A
-/// bar is then shown as one output that is updated in place, whatever else is
-/// printed. As plain text it would be split: a client joins the text of a
-/// stream only until another stream prints.
+/// client can then show each bar as one output that is updated in place. Plain
+/// text is not enough: a client starts a new output whenever the other stream
+/// prints, which would split the bar.
 ///
 /// An output area supports carriage returns, but not the escape code that
-/// clears a line, so the text gets spaces that overwrite the line instead.
+/// clears a line, so this class overwrites the line with spaces instead.
 class CellOutput {
  public:
-  /// Keeps back an incomplete character, escape code or bar at the end of
-  /// `bytes`. Replaces bytes that are not UTF-8 with U+FFFD.
+  /// Returns the pieces in `bytes`. Holds back an incomplete character, escape
+  /// code or bar at the end until the next call. Replaces bytes that are not
+  /// UTF-8 with U+FFFD.
   std::vector<OutputPiece> add(const std::string& bytes);
-  /// Returns what was kept back, and forgets the bar. For the end of a cell.
+  /// Returns the bytes that were held back, and resets the state of the bar.
+  /// Call it at the end of a cell.
   std::vector<OutputPiece> finish();
 
  private:

@@ -44,20 +44,21 @@ class ConnectionHandler {
 struct ConnectionLimits {
   /// A connection that does not authenticate within this time is closed.
   std::chrono::milliseconds hello_timeout{10000};
-  /// The same while `max_unauthenticated` connections are open.
+  /// Replaces `hello_timeout` while `max_unauthenticated` connections are open.
   std::chrono::milliseconds crowded_hello_timeout{1000};
-  /// Maximum number of unauthenticated connections from the network. Half of it
-  /// may come from one address (from one /64 network with IPv6).
+  /// Maximum number of unauthenticated connections from the network. At most
+  /// half of them may come from one address (with IPv6: from one /64 network).
   ///
-  /// When the limit is reached, a new connection replaces the oldest one of the
-  /// address that has the most, if that address has at least two more than the
-  /// new connection's address. Otherwise the new connection is closed. A client
-  /// whose connection was closed tries again.
+  /// When the limit is reached, the address with the most unauthenticated
+  /// connections loses its oldest one, provided that this address has at least
+  /// two more connections than the address of the new connection. Otherwise,
+  /// the new connection is closed. A client whose connection was closed tries
+  /// again.
   std::size_t max_unauthenticated = 64;
 };
 
-/// The connections of a server. Thread safety: only `wake` and `wait` may
-/// overlap other calls.
+/// The connections of a server. Thread safety: only `wake` and `wait` may run
+/// at the same time as other calls.
 class Connections {
  public:
   using Clock = std::chrono::steady_clock;
@@ -137,7 +138,7 @@ class Connections {
   Clock::time_point paused_until_;  // Set when descriptors run out.
   std::unordered_map<std::uint64_t, Connection> connections_;
   std::set<std::uint64_t> unauthenticated_;  // Oldest first.
-  // Those from the network, by their address; oldest first.
+  // The unauthenticated connections from the network, by address; oldest first.
   std::map<std::string, std::set<std::uint64_t>> by_origin_;
   std::size_t num_remote_unauthenticated_ = 0;
   std::set<std::uint64_t> unsent_;

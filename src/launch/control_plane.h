@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the machines of a job tell each other: who takes part in a generation,
-// which rank failed, which machines are done, and what each rank is doing.
+// The messages between the machines of a job: which machines take part in a
+// generation, which rank failed, which machines are done, and the status of
+// each rank.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,9 @@ class ControlPlane {
   /// If another thread is waiting in `start_generation`, makes that call throw.
   virtual void cancel() = 0;
 
-  /// The failures on other machines in this generation, and whether, on every
-  /// machine, all workers have exited or the machine has disconnected.
+  /// The events of this generation: failures on other machines, and whether
+  /// every machine is done, that is, all its workers have exited or it has
+  /// disconnected.
   MachineEvents& events() { return events_; }
   /// Reports to the other machines that a rank on this machine failed.
   virtual void report_failure(const Failure& failure) = 0;
@@ -71,16 +73,17 @@ struct LaunchMessages {
 std::unique_ptr<ControlPlane> open_control_plane(
     const LaunchPlan& plan, const LaunchMessages& messages);
 
-/// How machine 0 is reached.
+/// The addresses that machine 0 opens.
 struct MainMachineOptions {
   StoreServerOptions store;
-  Endpoint endpoint;  ///< As the other machines know it.
+  Endpoint endpoint;  ///< The endpoint to which other machines connect.
   /// The port for the program; 0 selects a free port.
   std::uint16_t program_port = 0;
 };
 
-/// The three implementations. The first two throw `IoError` when the store
-/// cannot be opened; a joining machine connects in `start_generation`.
+/// Create the control plane for a job on one machine, for machine 0 and for a
+/// joining machine. The first two throw `IoError` when the store cannot be
+/// opened. A joining machine connects in `start_generation`.
 std::unique_ptr<ControlPlane> create_one_machine(
     const LaunchPlan& plan,
     const StoreServerOptions& store,
@@ -93,7 +96,8 @@ std::unique_ptr<ControlPlane> create_main_machine(
 std::unique_ptr<ControlPlane> create_joining_machine(
     const LaunchPlan& plan, const MachineInfo& machine, MainAddress main);
 
-/// The steps of the ranks on machine `machine_rank`, which is this machine.
+/// Returns the optimizer step of each rank on this machine. `machine_rank` is
+/// the rank of this machine.
 std::vector<RankStatus> local_steps(
     const LaunchPlan& plan, std::int64_t machine_rank);
 

@@ -19,7 +19,7 @@ namespace accelerate {
 /// removes the launch's folder.
 class Guardian {
  public:
-  /// Forks, so it must be called before any thread is started.
+  /// Forks the process; must be called before any thread is started.
   Guardian(const std::string& launch_id, const std::string& folder);
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;

@@ -10,10 +10,12 @@
 namespace accelerate {
 
 /// A folder `accelerate-XXXXXX` in TMPDIR for the store's socket and the files
-/// of the workers. The destructor removes it; after a kill, the guardian does.
+/// of the workers. The destructor removes the folder; if the launcher is
+/// killed, the guardian removes it.
 ///
-/// If the guardian was killed, too, the next launch of the same user removes
-/// the folder: a locked file in it shows that its launcher is alive.
+/// The launcher keeps a file in the folder locked. If the guardian was killed
+/// as well, the next launch by the same user removes the folder, because its
+/// lock is free.
 class LaunchDirectory {
  public:
   explicit LaunchDirectory(const Environment& environment);

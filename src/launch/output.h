@@ -35,8 +35,8 @@ struct RankTail {
   std::vector<std::string> out;
 };
 
-/// Reads the workers' streams on its own thread, so that a blocked terminal
-/// does not keep the launcher from noticing that a worker died.
+/// Reads the workers' streams on its own thread, so that the launcher detects
+/// the death of a worker even while a terminal is blocked.
 ///
 /// While only one rank prints, its bytes are copied unchanged. Once a second
 /// rank prints, every line starts with `[rank]`.
@@ -51,7 +51,8 @@ class Output {
   /// Prints a message from the launcher to stderr, between the workers' lines.
   void announce(const std::string& text);
   /// Prints a report that may contain colors; untrusted parts must be escaped.
-  /// The report is one write: a batch system may kill this process between two.
+  /// The report is written in one call, because a batch system may kill this
+  /// process between two writes.
   void announce_report(const std::string& text);
   /// Waits until the output that is in the pipes at the time of the call has
   /// been read, but at most 0.5 s.

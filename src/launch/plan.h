@@ -38,7 +38,7 @@ struct JobShape {
   std::int64_t first_rank = 0;
 
   static JobShape of(const Settings& settings);
-  /// The same job from the point of view of another machine.
+  /// Returns the shape of the same job for the machine with this rank.
   JobShape on_machine(std::int64_t rank) const;
 };
 
@@ -50,19 +50,20 @@ std::chrono::milliseconds rendezvous_timeout(const Settings& settings);
 /// Where the machines of a job find machine 0.
 struct MainAddress {
   std::string address;
-  /// Machine 0 listens on the first of these ports that is free. Several ports
-  /// only in a Slurm step, where the user chose none.
+  /// Machine 0 listens on the first of these ports that is free. There are
+  /// several ports only in a Slurm step for which the user chose no port.
   std::vector<std::uint16_t> ports;
-  /// The Slurm step, as text: machine 0 refuses machines of another step. Empty
-  /// outside Slurm.
+  /// Identifies the Slurm step. Machine 0 rejects machines from another step.
+  /// Empty outside Slurm.
   std::string job;
 
   Endpoint endpoint(std::size_t index) const {
     return {false, address, ports.at(index)};
   }
   /// The port that the program should open on machine 0: the launcher's port +
-  /// 1, so that a firewall needs to open only a small range of ports. 0: any
-  /// port, because the launchers chose their port, too.
+  /// 1, so that a firewall needs to open only a small range of ports. Returns
+  /// 0, which means any free port, if the user did not choose the launcher's
+  /// port.
   std::uint16_t program_port() const;
   /// "n1:29500", or "n1, ports 20112, 27310, …".
   std::string text() const;
@@ -84,8 +85,8 @@ struct LaunchFiles {
   std::string log_pattern(std::int64_t rank) const;
 };
 
-/// What to launch. Nothing in it changes while the workers run; what a restart
-/// changes is a `Generation`.
+/// What to launch. A plan does not change while the workers run. Values that a
+/// restart changes are in `Generation`.
 struct LaunchPlan {
   Settings settings;  ///< Completed by `complete_settings`.
   Hardware hardware;
@@ -101,7 +102,7 @@ struct LaunchPlan {
   LaunchFiles files;
 };
 
-/// One launch of the workers: what may be different after a restart.
+/// One launch of the workers: the values that may change with a restart.
 struct Generation {
   std::int64_t number = 0;  ///< 0: the first start.
   JobShape shape;
@@ -131,9 +132,8 @@ std::map<std::string, std::string> worker_variables(
 std::vector<Gpu> gpus_in_use(
     const Settings& settings, const Hardware& hardware);
 
-/// The CPUs for a worker: the CPUs near its GPU if they are known, else an
-/// equal share of all CPUs. Empty if there are fewer CPUs to share than
-/// workers.
+/// The CPUs for a worker: the CPUs near its GPU if they are known, otherwise an
+/// equal share of all CPUs. Empty if there are fewer CPUs than workers.
 std::vector<int> cpus_of_worker(
     const Settings& settings,
     const Hardware& hardware,

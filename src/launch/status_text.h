@@ -20,7 +20,8 @@ struct LocalWorker {
   std::int64_t rank = 0;
   pid_t pid = 0;
   std::string exit;  ///< How the worker exited; empty while it runs.
-  /// Stopped by a signal such as SIGSTOP, or by a debugger.
+  /// Whether the worker is stopped by a signal such as SIGSTOP, or by a
+  /// debugger.
   bool is_stopped = false;
   std::optional<std::int64_t> step;
 };

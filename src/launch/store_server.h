@@ -20,14 +20,15 @@ namespace accelerate {
 struct StoreServerOptions {
   std::vector<Endpoint> endpoints;
   std::string secret;
-  /// Tells this run from other runs with the same secret.
+  /// Distinguishes this run from other runs with the same secret.
   std::string run_id = {};
   /// A client has this much time to prove that it has the secret.
   std::chrono::milliseconds hello_timeout{10000};
-  /// The same while `max_unauthenticated` connections are open.
+  /// Replaces `hello_timeout` while `max_unauthenticated` connections are open.
   std::chrono::milliseconds crowded_hello_timeout{1000};
-  /// Maximum number of unauthenticated connections from the network, and half
-  /// of it from one address. Further clients must try again.
+  /// Maximum number of unauthenticated connections from the network. At most
+  /// half of them may come from one address. Other clients are disconnected and
+  /// must try again.
   std::size_t max_unauthenticated = 64;
   /// Whether other machines will connect. Their requests wait until
   /// `on_exchange` is called.

@@ -13,8 +13,8 @@ namespace accelerate {
 struct NotebookProcesses {
   int count = 1;
   bool cpu = true;
-  /// Explains the choice to the user. Empty if the caller requested a number
-  /// of processes, except if there are GPUs but fewer than that number.
+  /// Explains the choice to the user. Empty if the caller requested a number of
+  /// processes, unless there are GPUs but fewer than requested.
   std::string notice;
 };
 

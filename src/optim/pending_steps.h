@@ -25,7 +25,7 @@ namespace accelerate {
 /// schedule.
 class PendingSteps {
  public:
-  /// Returns the learning rate of each parameter group for the case that
+  /// Returns the learning rate of each parameter group for the case in which
   /// exactly `counted` of the pending steps were not skipped.
   using Rates = std::function<std::vector<double>(std::int64_t counted)>;
 
@@ -43,7 +43,7 @@ class PendingSteps {
   bool is_ready() const { return !is_empty() && flags_.front()->is_ready(); }
 
   /// Adds a pending step. The optimizer's parameter groups must already have
-  /// the learning rates for the case that no pending step was skipped.
+  /// the learning rates for the case in which no pending step was skipped.
   void add(std::shared_ptr<const SkipFlag> flag, const Rates& rates);
   /// Removes the oldest pending step and returns whether that step was skipped.
   /// Waits for its flag. There must be a pending step.

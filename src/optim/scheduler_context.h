@@ -12,16 +12,15 @@
 
 namespace accelerate {
 
-/// The information that a scheduler needs from its Accelerator. The Accelerator
-/// fills in this struct and passes it to `LRScheduler::attach`.
+/// The Accelerator fills in this struct and passes it to `LRScheduler::attach`.
 struct SchedulerContext {
   /// Whether the current micro-step synchronizes gradients.
   std::function<bool()> sync_gradients = {};
   /// Whether any of the scheduler's optimizers skipped its last step.
   std::function<bool()> step_was_skipped = {};
-  /// Returns a flag that tells whether the step was skipped and that does not
-  /// need to be read immediately. Returns null if there is no such flag; the
-  /// scheduler must then call `step_was_skipped`. This member may be empty.
+  /// Returns a flag for whether the step was skipped; the caller may read the
+  /// flag later. Returns null if there is no such flag; the scheduler must then
+  /// call `step_was_skipped`. This member may be empty.
   std::function<std::shared_ptr<const SkipFlag>()> deferred_skip_flag = {};
   std::int64_t num_processes = 1;
   bool split_batches = false;
@@ -38,7 +37,7 @@ struct SchedulerContext {
 };
 
 /// Returns the line that `prepare` prints if several scheduler steps are taken
-/// for each optimizer step. It also says how to take only one.
+/// for each optimizer step. The line also explains how to take only one.
 std::string describe_unit(const SchedulerContext& context);
 
 }  // namespace accelerate

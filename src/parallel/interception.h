@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Acts on what operators do with particular tensors.
+// Runs code in place of the operators that get particular tensors.
 //
 // The modules of a C++ model are typed members, so replacing a registered
-// module changes nothing that runs. Code that must act inside a user's module
-// therefore acts on the module's tensors.
+// module has no effect on `forward`. Code that must change what a user's module
+// computes is therefore attached to the module's tensors.
 //
 //     class Count : public Interceptor {
 //       void intercept(InterceptedCall& call) override {

@@ -6,9 +6,9 @@
 
 namespace accelerate {
 
-/// With a single process, there is nothing to average. During gradient
-/// accumulation, hides the accumulated gradients between micro-batches. Costs
-/// nothing without gradient accumulation.
+/// A gradient path without communication. During gradient accumulation, hides
+/// the accumulated gradients between micro-batches; otherwise, leaves the
+/// gradients in `.grad`.
 class LocalGradients : public GradientPath {
  public:
   explicit LocalGradients(NamedTensors parameters);
@@ -16,7 +16,7 @@ class LocalGradients : public GradientPath {
   void begin(Sync sync, bool overlap = true) override;
   void end() override;
   void fail() noexcept override;
-  // A single process never waits for other ranks that still train.
+  // There are no other ranks to join.
   void begin_zero_contribution() override {}
   void end_zero_contribution() override {}
   std::vector<at::Tensor> sums() const override;

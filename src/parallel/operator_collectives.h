@@ -16,34 +16,35 @@ namespace accelerate {
 /// synchronized batch norm. One object per strategy.
 ///
 /// NOTE [Collectives inside operators]
-/// 1. The ranks compare each operation by its name before data moves, as every
-///    collective does. A rank that evaluates while others train, or takes
-///    another branch of the model, causes a `MismatchError` on all ranks.
+/// 1. As in every collective, the ranks compare the name of the operation
+///    before data moves. If a rank evaluates while other ranks train, or takes
+///    a different branch of the model, all ranks throw `MismatchError`.
 /// 2. Every rank issues its operations in the same order: autograd runs the
 ///    same graph in the same order, and gradients are reduced only after the
 ///    backward pass, because hooks start buckets at different times.
-/// 3. Every backward pass ends with a call of its own, whether or not gradients
-///    are reduced. A rank whose backward pass throws makes this call under
-///    another name. The names then differ, so a rank that waits inside an
-///    operator gets an error too, and all ranks leave the backward pass.
+/// 3. Every backward pass ends with a separate agreement, whether or not
+///    gradients are reduced. A rank whose backward pass throws uses a different
+///    name in this agreement. The names then differ, so a rank that waits
+///    inside an operator gets an error too, and all ranks leave the backward
+///    pass.
 ///
-/// Thread safety: as `Group`. During a backward pass, autograd may call
-/// `all_reduce` on a thread of its own.
+/// Thread safety: the same as `Group`. During a backward pass, autograd may
+/// call `all_reduce` on its own thread.
 class OperatorCollectives {
  public:
   explicit OperatorCollectives(Group group);
 
   const Group& group() const { return group_; }
 
-  /// Replaces `tensor` with the sum over all ranks. `name` is what the operator
-  /// is called in error messages; it must be the same on all ranks. Collective.
+  /// Replaces `tensor` with the sum over all ranks. `name` is the operator's
+  /// name in error messages; it must be the same on all ranks. Collective.
   ///
   /// Throws `MismatchError` if another rank makes a different call, and
   /// `RankError` if the backward pass of another rank has failed.
   void all_reduce(const std::string& name, const at::Tensor& tensor);
 
   /// Call before a backward pass. `reduction` is the call that reduces the
-  /// gradients; null if none are reduced.
+  /// gradients; null if no gradients are reduced.
   void begin_backward(std::shared_ptr<GroupCall> reduction);
   /// Call when the backward pass has returned. Collective.
   ///

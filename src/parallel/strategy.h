@@ -32,8 +32,7 @@ struct FlatRange {
 };
 
 /// How the ranks of a run divide the work of training. `prepare`, `backward`
-/// and the checkpoints ask the strategy; they never ask how many ranks there
-/// are.
+/// and checkpoints depend only on the strategy, not on the number of ranks.
 ///
 /// Thread safety: call the members only from the thread that runs the training
 /// loop.
@@ -50,13 +49,13 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
   virtual ~Strategy() = default;
 
-  /// Makes the model equal on all ranks: overwrites the tensors with those of
-  /// rank 0. Collective.
+  /// Makes the model equal on all ranks: overwrites the tensors with the
+  /// tensors of rank 0. Collective.
   ///
   /// Throws `MismatchError` if the ranks' models have different parameters.
   virtual void replicate(
       const NamedTensors& parameters, const NamedTensors& buffers) = 0;
-  /// Overwrites the tensors with those of rank `from`. Collective.
+  /// Overwrites the tensors with the tensors of rank `from`. Collective.
   virtual void broadcast(
       const std::vector<at::Tensor>& tensors, int from = 0) = 0;
   /// Creates the gradient path of a model. `trainable` must be the same list on

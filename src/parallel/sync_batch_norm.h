@@ -14,10 +14,11 @@
 
 namespace accelerate {
 
-/// The mark of one batch norm. In training, `aten::batch_norm` with a marked
-/// tensor normalizes with the mean and variance of the rows of all ranks, and
-/// its backward pass with the gradient sums of all ranks. The gradients of
-/// weight and bias are those of this rank; the strategy averages them.
+/// Synchronizes one batch norm, one of whose tensors is marked. In training,
+/// the forward pass of `aten::batch_norm` uses the mean and variance of the
+/// rows of all ranks, and the backward pass uses the gradient sums of all
+/// ranks. The gradients of weight and bias are local to this rank; the strategy
+/// averages them.
 ///
 /// Ranks may have different numbers of rows, or none. Statistics are computed
 /// in fp32, or in fp64 for fp64 inputs, and combined in fp64.
@@ -26,11 +27,12 @@ class SyncBatchNorm : public Interceptor {
   struct Options {
     /// The name of the module in error messages.
     std::string name;
-    /// Null with one process: only notes that the operator was reached.
+    /// Null with one process: the interceptor then only records that the
+    /// operator was called.
     std::shared_ptr<OperatorCollectives> collectives = nullptr;
-    /// Whether the module is in training mode. A batch norm without running
-    /// statistics uses those of the batch in evaluation too, and these are not
-    /// synchronized.
+    /// Whether the module is in training mode. During evaluation, nothing is
+    /// synchronized, even if the batch norm has no running statistics and uses
+    /// the statistics of the batch.
     std::function<bool()> is_training = {};
   };
 

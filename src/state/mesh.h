@@ -14,10 +14,10 @@ namespace accelerate {
 
 /// Arranges the ranks of a run along named axes. Ranks that differ only along a
 /// data axis read different batches; the data loader, the scheduler, the
-/// metrics and the checkpoints ask the mesh for this rank and size instead of
-/// the process index.
+/// metrics and the checkpoints use the data rank and the data size of the mesh
+/// instead of the process index and the number of processes.
 ///
-/// Today every mesh has one axis, `replicate`, over all ranks.
+/// Currently, every mesh has one axis, `replicate`, which spans all ranks.
 class Mesh {
  public:
   struct Axis {
@@ -26,9 +26,9 @@ class Mesh {
     int rank = 0;  ///< of this process along the axis
   };
 
-  /// A mesh of one rank.
+  /// Creates a mesh of one rank.
   Mesh() : Mesh(Group()) {}
-  /// A mesh whose only axis, `replicate`, spans all ranks of `world`.
+  /// Creates a mesh whose only axis, `replicate`, spans all ranks of `world`.
   explicit Mesh(Group world);
 
   const std::vector<Axis>& axes() const { return axes_; }

@@ -29,9 +29,9 @@ struct Topology {
   /// The rendezvous address and port, if the environment specifies them.
   std::optional<std::string> main_address;
   std::optional<int> main_port;
-  /// The step, if `srun` started processes on several nodes and no address is
-  /// set: the first process on the first node then listens on one of the step's
-  /// ports.
+  /// The Slurm step, if `srun` started processes on several nodes and no
+  /// address is set. The first process on the first node then listens on one of
+  /// the step's ports.
   std::optional<SlurmStep> slurm_step;
   /// Whether the launcher itself serves the store, so that all processes are
   /// clients.
@@ -50,8 +50,9 @@ struct Topology {
 
 /// Looks for the variables of torchrun, Open MPI, MPICH, MVAPICH and Slurm, in
 /// this order, and reads the variables of the first launcher found. MPI
-/// variables with the same rank and size as Slurm's are skipped: `srun --mpi`
-/// sets them. If no launcher is found, the run has one process.
+/// variables with the same rank and size as Slurm's variables are ignored,
+/// because `srun --mpi` sets both. If no launcher is found, the run has one
+/// process.
 ///
 /// Throws a `ConfigError` that names the variable and its value when the
 /// variables are incomplete or contradict each other.

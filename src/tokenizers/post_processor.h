@@ -23,8 +23,9 @@ using Template = std::vector<TemplatePiece>;
 struct OffsetTrim {
   /// Whether the tokenizer inserts a space before the first word.
   bool add_prefix_space = false;
-  /// For each text: whether a special token is inserted before it in the same
-  /// part, so that its first token is not the first of that part.
+  /// For each text of a pair: whether an earlier post-processor has already put
+  /// a special token before the text. The first token of the text is then
+  /// treated like any other token.
   bool follows_special_token[2] = {false, false};
 };
 
@@ -37,9 +38,9 @@ struct PostProcessor {
   std::vector<OffsetTrim> trims;
   /// Whether `trims` is not empty.
   bool trim_offsets = false;
-  /// Determines the type ids of the tokens that truncation cuts off. True: the
-  /// type ids from the template, if special tokens are added. Otherwise: the
-  /// index of the text that the token belongs to.
+  /// Determines the type ids of the tokens that truncation cuts off. If true
+  /// and special tokens are added, the template determines the type ids.
+  /// Otherwise, a token's type id is the index of its text.
   bool overflow_has_template_types = false;
 
   std::size_t num_special_tokens_to_add(bool is_pair) const;

@@ -8,15 +8,15 @@
 
 namespace accelerate {
 
-/// While uneven inputs are joined, every rank announces each step: ranks that
-/// are still training, and ranks that only take part in the steps of other
-/// ranks.
+/// Coordinates the steps of the ranks in `join_uneven_inputs`. Every rank
+/// announces each step, including a rank that has no more batches and only
+/// takes part in the steps of other ranks.
 class JointSteps {
  public:
   /// `mesh` must outlive this object.
   explicit JointSteps(const Mesh& mesh) : mesh_(mesh) {}
 
-  /// Starts to announce steps, if there is more than one rank.
+  /// Starts announcing steps, if there is more than one rank.
   void begin();
   void end() { active_ = false; }
   bool active() const { return active_; }
@@ -27,7 +27,8 @@ class JointSteps {
   /// is still training. Collective.
   bool wait_for_step();
 
-  /// The rank whose buffers are broadcast after a step; a rank that trains.
+  /// The rank whose buffers are broadcast after a step; this rank is still
+  /// training.
   int buffer_source() const { return buffer_source_; }
   /// Returns a rank that took the most steps since `begin`. Collective.
   int longest_rank() const;

@@ -19,9 +19,9 @@ namespace accelerate {
 ///
 /// Gradients are unscaled as soon as they are averaged, so that `.grad` always
 /// holds unscaled values. A step whose gradients overflowed is skipped. This
-/// library's optimizers read the overflow flag on the device. Other optimizers
-/// do not know the flag. For them, the CPU reads the flag once per step and
-/// resets `.grad` after an overflow.
+/// library's optimizers read the overflow flag on the device. For optimizers
+/// from other libraries, the CPU reads the flag once per step and resets
+/// `.grad` after an overflow.
 class LossScaling {
  public:
   /// Creates disabled loss scaling.
@@ -49,7 +49,7 @@ class LossScaling {
 
   bool step_was_skipped() const;
   /// Returns a flag that gives the result of `step_was_skipped` later, so that
-  /// the caller need not wait for the device now. Returns null if
+  /// the caller does not have to wait for the device now. Returns null if
   /// `step_was_skipped` would not wait anyway, and while a CUDA graph is
   /// captured.
   std::shared_ptr<const SkipFlag> deferred_skip_flag() const;

@@ -17,9 +17,10 @@
 
 namespace accelerate {
 
-/// Enables autocast for the models of one Accelerator: in `forward` of modules
-/// that derive from `AutocastModule`; for other modules in the thread that
-/// prepared them, from then on.
+/// Enables autocast for the models of one Accelerator. Modules that derive from
+/// `AutocastModule` enable autocast during `forward`. For other modules,
+/// autocast is enabled in the thread that prepares the module and stays
+/// enabled.
 ///
 /// Thread safety: use this object only from the thread that runs the training
 /// loop.
@@ -45,9 +46,10 @@ class MixedPrecision {
   /// Throws `StateError` if autocast is enabled in another thread only.
   void check_thread() const;
 
-  /// Sets autocast until the guard is destroyed.
+  /// Returns a guard that enables or disables autocast until the guard is
+  /// destroyed.
   std::unique_ptr<AutocastGuard> guard(const AutocastKwargs& kwargs) const;
-  /// Returns new loss scaling; it is enabled if the precision is fp16.
+  /// Creates the loss scaling, which is enabled if the precision is fp16.
   std::shared_ptr<LossScaling> make_loss_scaling() const;
 
  private:

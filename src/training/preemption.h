@@ -8,8 +8,8 @@ namespace accelerate {
 
 /// From the first call on, SIGTERM and SIGUSR1 no longer kill the process;
 /// `preemption_requested` reports them. All SIGTERMs within the launcher's
-/// grace period (30 s without `accelerate launch`) count as one; a later one
-/// kills the process. Further calls do nothing.
+/// grace period (30 s without `accelerate launch`) count as one; a later
+/// SIGTERM kills the process. Only the first call has an effect.
 void install_preemption_handlers();
 
 /// Whether the process has received SIGTERM or SIGUSR1 since

@@ -68,7 +68,7 @@ class PreparedObjects {
   ~PreparedObjects();
 
   /// Makes the model equal on all ranks and gives its trainable parameters a
-  /// gradient path. Replaces a model with the same module. Collective.
+  /// gradient path. Replaces an earlier model with the same module. Collective.
   void add_model(PreparedModel model);
   /// Updates the gradient paths of models whose parameters were added, frozen
   /// or unfrozen since the last call. Collective if any model has changed.
@@ -83,7 +83,8 @@ class PreparedObjects {
   void add_loader(DataLoaderBase& loader);
   std::vector<DataLoaderBase*> loaders();
 
-  /// Replaces an optimizer of the same parameters.
+  /// Adds an optimizer, or replaces the earlier optimizer of the same
+  /// parameters.
   void add_optimizer(torch::optim::Optimizer& optimizer);
   std::vector<torch::optim::Optimizer*> optimizers();
 

@@ -10,7 +10,7 @@ namespace accelerate {
 /// Returns the state of the device's default generator.
 at::Tensor random_state(c10::Device device);
 /// Sets the state of the device's default generator. Throws `FormatError` and
-/// changes nothing if `state` does not fit the generator.
+/// changes nothing if `state` is not a state of this kind of generator.
 void set_random_state(const at::Tensor& state, c10::Device device);
 
 /// Seeds the device's default generator with a number derived from `state` and

@@ -52,7 +52,8 @@ class SyncBatchNorms {
   using WeakTensor =
       c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-  /// Does not keep the tensors alive.
+  /// A synchronized batch norm. Does not keep the tensors of the batch norm
+  /// alive.
   struct Converted {
     std::shared_ptr<const SyncBatchNorm> mark;
     WeakTensor marked;

@@ -27,8 +27,9 @@ class SyncRegions {
   void trigger() { triggered_ = true; }
 
   /// Returns how the next backward pass synchronizes gradients.
-  /// `completes_group`: it completes a micro-batch group. `each_batch`: ranks
-  /// reduce the gradients of every micro-batch.
+  /// `completes_group` is true if this backward pass completes a micro-batch
+  /// group, and `each_batch` is true if the gradients of every micro-batch are
+  /// reduced.
   Sync next(bool completes_group, bool each_batch);
   /// Returns how `model` synchronizes its gradients in the backward pass for
   /// which `next` returned `sync`.
@@ -42,7 +43,7 @@ class SyncRegions {
  private:
   int depth_ = 0;
   int local_trainers_ = 0;
-  /// For each model in its own regions: how deeply they are nested.
+  /// For each model that is in a region of its own, the nesting depth.
   std::map<const torch::nn::Module*, int> models_;
   bool triggered_ = false;
   bool triggered_now_ = false;       // The current backward pass must sync.

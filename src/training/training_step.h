@@ -26,8 +26,8 @@
 namespace accelerate {
 
 /// Runs the backward passes of one Accelerator and counts its updates. Decides
-/// which of them synchronize gradients, scales losses and gradients, and keeps
-/// buffers equal; the strategy moves the gradients.
+/// which backward passes synchronize gradients, scales losses and gradients,
+/// and keeps buffers equal on all ranks. The strategy averages the gradients.
 ///
 /// Thread safety: use this object only from the thread that runs the training
 /// loop.
@@ -43,7 +43,7 @@ class TrainingStep {
   };
   struct Options {
     GradientAccumulationPlugin accumulation = {};
-    /// See `DistributedDataParallelKwargs`.
+    /// `DistributedDataParallelKwargs::broadcast_buffers`.
     bool broadcast_buffers = true;
   };
 
@@ -61,8 +61,8 @@ class TrainingStep {
   /// Starts a region in which ranks may run out of batches.
   void begin_joining() { joint_steps_.begin(); }
   /// Ends the region: this rank has no more batches, and takes part in the
-  /// steps of the other ranks until none trains. Then all ranks take the
-  /// parameters and buffers of a rank that took the most steps. Collective.
+  /// steps of the other ranks until no rank is training. Then all ranks take
+  /// the parameters and buffers of a rank that took the most steps. Collective.
   void join();
   /// Ends the region without taking part in further steps.
   void stop_joining() { joint_steps_.end(); }

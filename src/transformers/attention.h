@@ -17,8 +17,8 @@ struct AttentionMask {
   /// True where a token is visible. The shape can be broadcast to [B, H, T, T].
   /// Undefined: all tokens are visible, unless `is_causal` is set.
   at::Tensor allowed;
-  /// Whether each token sees only itself and earlier tokens. Always false if
-  /// `allowed` is defined: for a causal model, `allowed` already hides later
+  /// Whether each token can attend only to itself and earlier tokens. Always
+  /// false if `allowed` is defined, because `allowed` then already hides later
   /// tokens.
   bool is_causal = false;
 };

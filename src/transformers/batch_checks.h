@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of a batch before a model runs.
+// Checks a batch before a model runs.
 //
 // The values of tensors on a GPU are checked only if they are known without
 // waiting for the GPU, that is, for batches of a prepared data loader; see
@@ -18,7 +18,7 @@
 
 namespace transformers {
 
-/// What the labels of a batch are.
+/// The kind of labels that a model takes.
 enum class LabelKind {
   none,   ///< The model has no labels.
   row,    ///< As many values per row as `PretrainedConfig::problem_type` needs.
@@ -26,14 +26,14 @@ enum class LabelKind {
   span,   ///< `start_positions` and `end_positions`: one token per row.
 };
 
-/// What a model accepts.
+/// The limits of a model: the values that its inputs may have.
 struct BatchLimits {
   at::Tensor words_VD;         ///< The table that `input_ids` index.
   std::int64_t positions = 0;  ///< Largest number of tokens. 0: no limit.
-  /// The position of the first token. The table has this many more rows than
-  /// `positions`.
+  /// The position of the first token. The table of positions has this many more
+  /// rows than `positions`.
   std::int64_t first_position = 0;
-  /// If set, tokens with this id do not count for `positions`.
+  /// If set, tokens with this id do not count toward `positions`.
   std::optional<std::int64_t> skipped_id = std::nullopt;
   std::int64_t types = 0;  ///< Number of token types. 0: they are ignored.
   LabelKind labels = LabelKind::none;
@@ -48,8 +48,8 @@ ModelInputs checked_inputs(
     const BatchLimits& limits,
     const PretrainedConfig& common);
 
-/// The value of `PretrainedConfig::problem_type`, or else the one that follows
-/// from `num_labels` and the type of `labels`.
+/// Returns `PretrainedConfig::problem_type` if it is set, otherwise the problem
+/// type that follows from `num_labels` and the type of `labels`.
 std::string problem_type_of(
     const at::Tensor& labels, const PretrainedConfig& common);
 

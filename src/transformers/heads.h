@@ -53,7 +53,7 @@ class HeadModule : public ModelModule, public accelerate::RecordableModule {
   /// Whether this call is a training step that the recorder supports.
   bool is_recordable(const ModelInputs& inputs) const;
   /// Returns the reason why a step must run eagerly although its inputs could
-  /// be captured. Empty: the step may be captured.
+  /// be captured; empty if the step may be captured.
   std::string eager_reason(const ModelInputs& inputs) const;
 
   std::shared_ptr<Backbone> backbone_;
@@ -62,7 +62,8 @@ class HeadModule : public ModelModule, public accelerate::RecordableModule {
   bool gradient_checkpointing_ = false;
 };
 
-/// Predicts what `PretrainedConfig::problem_type` selects for each row.
+/// Predicts a class, several classes or numbers for each row, depending on
+/// `PretrainedConfig::problem_type`.
 class RowClassifier : public HeadModule {
  public:
   using HeadModule::HeadModule;
@@ -119,7 +120,7 @@ class QuestionAnswerer : public HeadModule {
  public:
   struct Options {
     double dropout = 0.0;
-    /// Whether `num_labels` must be 2. False: it has no effect.
+    /// Whether `num_labels` must be 2. If false, `num_labels` has no effect.
     bool uses_num_labels = true;
   };
   QuestionAnswerer(

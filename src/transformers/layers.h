@@ -42,9 +42,9 @@ class Initializer {
   const Loaded& loaded_;
 };
 
-/// Throws `OutOfMemoryError` if `part`, a part of a model, has weights several
-/// times as large as this machine's memory. Called before the allocation,
-/// because configs are untrusted.
+/// Throws `OutOfMemoryError` if the weights of `part`, a part of a model, are
+/// several times larger than this machine's memory. Called before the
+/// allocation, because configs are untrusted.
 void check_bytes(double bytes, const std::string& part);
 
 /// The implementation of layers and blocks that was chosen for a model.
@@ -62,18 +62,19 @@ class Layer : public torch::nn::Module {
   /// Initializes the layer's own parameters.
   virtual void initialize(const Initializer&) {}
 
-  /// Chooses the implementation of this layer, but not of its submodules. Each
-  /// layer of a model is called once in `prepare`; see
+  /// Chooses the implementation of this layer, but not of its submodules.
+  /// Called once for each layer of a model, in `prepare`; see
   /// `ModelModule::set_autocast`.
   virtual void choose_blocks(const BlockChoice& choice) { choice_ = choice; }
-  /// Returns the chosen operations for tensors on `device`. Returns null for
-  /// the reference path, and on other devices than in `prepare`.
+  /// Returns the chosen operations for tensors on `device`. Returns null if the
+  /// layer uses the reference path, or if `device` is not of the type that was
+  /// chosen in `prepare`.
   const accelerate::FusedBlocks* blocks_on(c10::Device device) const {
     return device.type() == choice_.device ? choice_.blocks : nullptr;
   }
-  /// Returns the chosen operations for `parameter`. Returns null for the
-  /// reference path, on other devices than in `prepare`, and for a parameter
-  /// that is not fp32.
+  /// Returns the chosen operations for `parameter`. Returns null if the layer
+  /// uses the reference path, if the parameter is not on a device of the type
+  /// that was chosen in `prepare`, or if the parameter is not fp32.
   const accelerate::FusedBlocks* blocks_for(const at::Tensor& parameter) const;
 
  private:
@@ -142,8 +143,8 @@ class RmsNorm : public Layer {
   double eps_;
 };
 
-/// Initializes every layer below `module`, children first, so that a block's
-/// rule overrides its children's rules.
+/// Initializes every layer in `module`, children first, so that a block's rule
+/// overrides its children's rules.
 void initialize_all(torch::nn::Module& module, const Initializer& init);
 
 /// Applies dropout if `layer` is in training mode.

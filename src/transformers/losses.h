@@ -11,10 +11,10 @@
 
 namespace transformers {
 
-/// Computes the loss that `common.problem_type` selects. `checked_inputs` has
-/// checked the type and the labels. If `problem_type` is
-/// not set, it is derived from `num_labels` and the data type of `labels`, and
-/// stored in `common`.
+/// Computes the loss that `common.problem_type` selects. The labels must have
+/// been checked by `checked_inputs`. If `problem_type` is not set, it is
+/// derived from `num_labels` and the data type of `labels`, and stored in
+/// `common`.
 at::Tensor sequence_loss(
     const at::Tensor& logits_BC,
     const at::Tensor& labels,

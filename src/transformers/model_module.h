@@ -33,7 +33,8 @@ struct Padding {
   /// Whether only the result for the first token of each row is used, so that
   /// layers may skip the padding.
   bool can_unpad = false;
-  /// Whether tokens cannot see later tokens, so that padding needs no mask.
+  /// Whether tokens cannot attend to later tokens, so that padding needs no
+  /// mask.
   bool is_causal = false;
   /// Whether each token has a label and a result.
   bool per_token = false;
@@ -73,7 +74,7 @@ class ModelModule : public Layer, public accelerate::AutocastModule {
   /// process the batch.
   ModelResult forward(const ModelInputs& inputs);
   virtual ModelResult compute(const ModelInputs& inputs) = 0;
-  /// What the model accepts.
+  /// Returns the limits that `checked_inputs` enforces.
   virtual BatchLimits limits() const = 0;
 
   /// Sets the policy, and chooses the implementation of all layers.
@@ -94,7 +95,7 @@ class ModelModule : public Layer, public accelerate::AutocastModule {
   LoadingReport report;
 
  protected:
-  /// Runs a batch that was checked.
+  /// Runs the model on a checked batch.
   virtual ModelResult run_checked(const ModelInputs& inputs);
 };
 
@@ -121,10 +122,11 @@ struct LayerContext {
   }
 };
 
-/// What fused blocks can do for a block of a model.
+/// Whether fused blocks support a block of a model.
 struct BlockSupport {
-  bool block = false;      ///< Whether they compute the block.
-  bool unpadding = false;  ///< Whether they accept an unpadded batch.
+  bool block = false;  ///< Whether there is a fused block.
+  bool unpadding =
+      false;  ///< Whether the fused block accepts an unpadded batch.
 };
 
 /// One of the repeated layers in a model.
@@ -138,7 +140,8 @@ class Block : public Layer {
   bool can_unpad() const { return support_.block && support_.unpadding; }
 
  protected:
-  /// Asks what `blocks` can do for this block. Called once, in `prepare`.
+  /// Returns which features of this block `blocks` supports. Called once, in
+  /// `prepare`.
   virtual BlockSupport supported_by(
       const accelerate::FusedBlocks& blocks) const = 0;
   /// Whether a call runs as a fused block.

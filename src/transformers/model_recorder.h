@@ -50,8 +50,8 @@ class ModelRecorder {
       const Padding& padding,
       const Compute& compute);
 
-  /// Whether the policy allows captures. If it does not, its reason is
-  /// reported.
+  /// Whether the policy allows captures. If not, reports the reason that the
+  /// policy contains.
   bool is_enabled() { return recorder_.is_enabled(); }
   /// Reports why a step is not passed to `run`. Only the first reason is
   /// printed.
@@ -69,7 +69,8 @@ class ModelRecorder {
   std::vector<std::shared_ptr<torch::nn::Module>> modules_;
   accelerate::DifferentiableStep step_;
   accelerate::StepRecorder recorder_;
-  std::vector<at::Tensor ModelResult::*> returned_;  // The fields `run` sets.
+  std::vector<at::Tensor ModelResult::*>
+      returned_;  // The fields that `run` sets.
 };
 
 }  // namespace transformers

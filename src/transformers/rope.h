@@ -17,8 +17,8 @@ namespace transformers {
 /// The rotation angles for a model's positions.
 ///
 /// Thread safety: only one thread at a time may use an object, because the RoPE
-/// type "dynamic" remembers the longest sequence so far, as Hugging Face
-/// Transformers does.
+/// type "dynamic" stores the length of the longest sequence so far, as in
+/// Hugging Face Transformers.
 class RotaryEmbedding {
  public:
   /// Throws `UnsupportedError` for an unknown RoPE type and `ArgumentError` for
@@ -34,8 +34,8 @@ class RotaryEmbedding {
       const at::Tensor& position_ids_BT, at::ScalarType dtype);
 
  private:
-  /// Returns `factor`; by default, how many times longer the context is than
-  /// the original one.
+  /// Returns `factor`; if it is not set, returns the ratio of the context
+  /// length to the original context length.
   double context_factor() const;
   at::Tensor frequencies_F(std::int64_t length) const;
   void update_frequencies(const at::Tensor& position_ids_BT);

@@ -23,7 +23,7 @@ class ConfigValue {
   virtual PretrainedConfig& common() = 0;
   virtual accelerate::Json to_json() const = 0;
   virtual std::unique_ptr<ConfigValue> clone() const = 0;
-  /// Throws `ArgumentError` if a field has a value that can never work.
+  /// Throws `ArgumentError` if a field has an invalid value.
   virtual void check() const = 0;
   virtual const std::type_info& type() const = 0;
   virtual void* typed() = 0;

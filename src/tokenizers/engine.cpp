@@ -14,8 +14,9 @@ namespace {
 using accelerate::ArgumentError;
 using accelerate::str_cat;
 
-// Enough for the words of a text in many languages: 8 and 4 MiB. The frequent
-// words fit into the cache of one core, and unused slots take no memory.
+// The caches take up to 8 and 4 MiB, which is enough for the words of a text in
+// many languages. Frequent words fit into the processor cache of one core, and
+// unused slots take no memory.
 constexpr std::size_t kShortSlots = 1 << 17;
 constexpr std::size_t kLongSlots = 1 << 15;
 constexpr std::size_t kMaxIdleWorkspaces = 16;
@@ -154,7 +155,7 @@ Engine::Engine(std::unique_ptr<Pipeline> pipeline)
 }
 
 EdgeSpaces Engine::edge_spaces_of(std::string_view token) const {
-  // GPT-2's character for a space also counts.
+  // U+0120, GPT-2's character for a space, is also blank.
   const auto blank = [](char32_t c) { return c == 0x120 || is_a(c, kSpace); };
   EdgeSpaces result;
   for (std::size_t at = 0; at < token.size();) {

@@ -107,8 +107,8 @@ void Engine::track_bert(
         });
         std::uint32_t at = chunk_begin;
         for (std::size_t i = first; i < out->size(); ++i) {
-          // The last token ends where the word ends. This also holds for the
-          // unknown token, which covers the whole word.
+          // The last token of a word ends where the word ends. This is also
+          // true for the unknown token, which covers the whole word.
           const std::size_t prefix = i == first ? 0 : subword_prefix_;
           const bool last = i + 1 == out->size();
           const auto next = static_cast<std::uint32_t>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts pieces to tokens: the fast paths with cached words, and the general
-// path that tracks offsets through every stage.
+// Converts pieces to tokens: contains the fast paths, which use cached words,
+// and the general path, which tracks offsets through every stage.
 #include <algorithm>
 
 #include "tokenizers/engine.h"
@@ -29,8 +29,9 @@ void Engine::encode_bytes(
   pieces.flush();
 }
 
-// Normalization never looks across a separator or ASCII punctuation, so the
-// text between them can be cached unchanged.
+// Normalization does not depend on text beyond a separator or an ASCII
+// punctuation mark, so the original text between them can be used as the key of
+// the cache.
 void Engine::encode_bert(
     std::string_view text, Workspace& workspace, Tokens& tokens) const {
   const char* end = text.data() + text.size();

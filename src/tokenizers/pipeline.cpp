@@ -13,7 +13,7 @@ using accelerate::str_cat;
 
 namespace {
 
-// Tokenizer files are never nested more deeply.
+// Larger than the nesting depth of any published tokenizer file.
 constexpr std::size_t kMaxDepth = 64;
 
 Json parse_section(
@@ -91,8 +91,8 @@ ByteLevelPreTokenizer* byte_level_stage(PreTokenizer* stage) {
   return dynamic_cast<ByteLevelPreTokenizer*>(stage);
 }
 
-// Looking up raw bytes gives the same tokens as looking up their characters,
-// and is faster.
+// Looking up raw bytes gives the same tokens as looking up GPT-2's characters
+// for the bytes, and is faster.
 void use_raw_bytes(Pipeline& pipeline) {
   auto* stage = byte_level_stage(pipeline.pre_tokenizer.get());
   auto* bpe = dynamic_cast<Bpe*>(pipeline.model.get());

@@ -21,7 +21,7 @@ std::uint32_t read_id(const JsonNode& node) {
   return static_cast<std::uint32_t>(id);
 }
 
-// `["[SEP]", 102]`
+// Reads a token such as `["[SEP]", 102]`.
 TemplatePiece read_token(const JsonNode& node, std::int64_t type_id) {
   const auto parts = node.elements();
   if (parts.size() != 2) {
@@ -31,8 +31,8 @@ TemplatePiece read_token(const JsonNode& node, std::int64_t type_id) {
   return {Kind::special, type_id, {read_id(parts[1])}};
 }
 
-// Templates have fewer than ten pieces, and a piece is one token. The limits
-// keep a crafted file from filling the memory.
+// Real templates have fewer than ten pieces of one token each. The limits
+// protect against malicious files that would fill the memory.
 constexpr std::size_t kMaxPieces = 1024;
 constexpr std::size_t kMaxTemplateTokens = 65536;
 
@@ -55,7 +55,8 @@ JsonNode special_ids(const JsonNode& node, const JsonNode& name) {
   return token->at("ids");
 }
 
-// A text appears once in a template; a single text is `A`.
+// Reads a sequence in a template. Each text must appear once; a single text is
+// `A`.
 TemplatePiece read_sequence(
     const JsonNode& sequence, bool is_single, const Template& pieces) {
   const JsonNode id = sequence.at("id");
@@ -190,8 +191,9 @@ class PostProcessorReader {
 
   PostProcessor result_;
   bool has_template_ = false;
-  // The processors so far put a special token before the text. A template does
-  // not: its pieces stay separate until the end.
+  // For each text, whether an earlier post-processor has put a special token
+  // before the text. A template does not set this, because its pieces stay
+  // separate until the end.
   bool follows_special_token_[2] = {false, false};
 };
 

@@ -9,8 +9,8 @@
 namespace transformers::tokenizers {
 namespace {
 
-// Excludes the spaces at both ends of a token from its offsets. The prefix
-// space that the tokenizer inserted is not in the text.
+// Excludes the spaces at both ends of a token from its offsets. A prefix space
+// that the tokenizer inserted is not part of the original text.
 Span trim_edge_spaces(
     Span offsets,
     const EdgeSpaces& edge_spaces,
@@ -148,8 +148,9 @@ class RowBuilder {
 // For each text, the index of one of its parts.
 using PartIndices = std::array<std::size_t, 2>;
 
-// The combinations of parts that make up the rows after the first one. Each
-// text of the template, in its order, is combined with the rows so far.
+// Returns the combinations of parts for the rows after the first row. Goes
+// through the texts in the order of the template, and combines each text with
+// the rows so far.
 std::vector<PartIndices> overflow_parts(
     const Template& pieces, const TruncatedParts& parts) {
   std::vector<PartIndices> rows;
@@ -229,7 +230,7 @@ void pad_values(
 void pad_row(
     Encoding& row, std::size_t length, const ResolvedOptions& resolved) {
   const Side side = resolved.padding_side;
-  // Vectors that the row lacks stay empty.
+  // Vectors that are empty in the row and not requested stay empty.
   const auto has = [&](const auto& values) {
     return values.size() == row.input_ids.size() && !values.empty();
   };

@@ -248,7 +248,7 @@ BatchEncoding Tokenizer::pad(
   call.pad_to_multiple_of = options.pad_to_multiple_of;
   call.padding_side = options.padding_side;
   ResolvedOptions resolved = impl_->resolve(call);
-  resolved.token_type_ids = false;  // Rows keep the vectors they have.
+  resolved.token_type_ids = false;  // Keeps the vectors of the rows unchanged.
   BatchEncoding batch{std::move(rows), {}};
   tokenizers::pad_rows(batch.rows, resolved);
   return batch;

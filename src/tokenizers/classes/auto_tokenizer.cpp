@@ -44,7 +44,7 @@ const char* name_of(Side side) {
   return side == Side::left ? "left" : "right";
 }
 
-// Only a file with the usual name belongs to the other files in its folder.
+// Reads the other files in the folder only if the file has the usual name.
 TokenizerFolder read_folder(const fs::path& file) {
   const fs::path path = file.parent_path();
   TokenizerFolder folder{.path = path};

@@ -9,8 +9,8 @@ namespace {
 using accelerate::Json;
 using Processing = TokenizerClass::Processing;
 
-// The model of a converted SentencePiece model: unknown characters become
-// bytes.
+// Describes the BPE model of a converted SentencePiece model. Unknown
+// characters become byte tokens.
 Json sentencepiece_bpe(Json unk_token) {
   Json model = stage(R"({
       "type": "BPE", "dropout": null, "unk_token": null,
@@ -20,7 +20,7 @@ Json sentencepiece_bpe(Json unk_token) {
   return model;
 }
 
-// A model whose last token of a word ends with `</w>`.
+// Describes a BPE model in which the last token of each word ends with `</w>`.
 Json word_bpe(const ClassArguments& arguments, Json prefix) {
   Json model = stage(R"({
       "type": "BPE", "dropout": null, "unk_token": null,
@@ -138,7 +138,7 @@ Json clip_processing(const PipelineTokens& tokens) {
        {"add_prefix_space", false}});
 }
 
-// The ids do not depend on the vocabulary.
+// The ids in HerBERT's template do not depend on the vocabulary.
 Json herbert_processing(const PipelineTokens& tokens) {
   return Json::object(
       {{"type", "BertProcessing"},

@@ -140,7 +140,8 @@ Json deberta_template(const PipelineTokens& tokens) {
       "cls_token $A sep_token sep_token $B sep_token");
 }
 
-// CodeGen returns token type ids only if it is told to.
+// CodeGen returns token type ids only if the option `return_token_type_ids` is
+// set.
 void adjust_codegen(ClassArguments& arguments) {
   if (arguments.node().boolean("return_token_type_ids", false) &&
       !arguments.values.contains("model_input_names")) {

@@ -59,7 +59,7 @@ bool needs_python_code(const Json& tokenizer_config) {
   return map != nullptr && !map->is_null();
 }
 
-// The names in the files that decide about the class.
+// The class names in the files.
 struct ClassNames {
   explicit ClassNames(const TokenizerFolder& folder)
       : tokenizer_class(
@@ -73,14 +73,15 @@ struct ClassNames {
     return tokenizer_class.empty() ? model_class : tokenizer_class;
   }
 
-  std::string tokenizer_class;  // In tokenizer_config.json.
-  std::string model_class;      // In config.json.
+  std::string tokenizer_class;  // From tokenizer_config.json.
+  std::string model_class;      // From config.json.
   std::string model_type;
   std::string model_name;
   std::string listed;  // The class for `model_type`.
 };
 
-// The files name a class, but the table has another class for the model type.
+// Chooses the class if the class name in the files differs from the table's
+// class for the model type.
 std::string resolve_conflict(const ClassNames& names) {
   if (uses_backend(names.listed)) {
     return kBackend;
@@ -98,7 +99,7 @@ std::string name_of_class(const ClassQuery& query, const ClassNames& names) {
   if (!own_code && is_backend_model(query.name_or_path)) {
     return kBackend;
   }
-  // Such folders of Llama 3 name the class of Llama 2.
+  // Folders of Llama 3 may contain the class name of Llama 2.
   if (!own_code && named == "LlamaTokenizer" &&
       query.tokenizer_json_text.find("\"ByteLevel\"") !=
           std::string_view::npos) {

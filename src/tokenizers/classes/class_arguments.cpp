@@ -109,8 +109,8 @@ bool is_model_token(const std::string& name, const Json& value) {
          (value.is_string() || value.contains("content"));
 }
 
-// Token names that a model adds to the usual ones. Tokens with flags come
-// first, as in Hugging Face Transformers.
+// Reads the tokens that a model defines in addition to the usual tokens. Tokens
+// with flags come first, as in Hugging Face Transformers.
 void read_model_tokens(const JsonNode& config, ClassArguments& arguments) {
   for (const bool texts : {false, true}) {
     for (const auto& [name, node] : config.members()) {
@@ -122,8 +122,8 @@ void read_model_tokens(const JsonNode& config, ClassArguments& arguments) {
   }
 }
 
-// `additional_special_tokens` is the old name. It is also an argument of its
-// own if both names are set.
+// `additional_special_tokens` is the old name of `extra_special_tokens`. If
+// both names are set, the old name is a separate argument.
 void read_extra_tokens(const JsonNode& config, ClassArguments& arguments) {
   const Json& values = config.value();
   const bool use_old_name = values.contains("additional_special_tokens") &&
@@ -210,8 +210,9 @@ void merge_special_tokens_map(
   }
 }
 
-// added_tokens.json: {"<token>": 30522, …}. A token that the files also name as
-// a special token is special, unless tokenizer_config.json names it with flags.
+// added_tokens.json: {"<token>": 30522, …}. A token is special if the files
+// also list it as a special token, unless tokenizer_config.json contains the
+// token with flags.
 void read_added_tokens_json(
     const JsonNode& file,
     const Json& map,
@@ -276,7 +277,8 @@ TokensByText read_added_tokens(
   return by_text;
 }
 
-// A special token that is also an added token has the flags of the latter.
+// Gives each special token that is also an added token the flags of the added
+// token.
 void use_flags_of_added_tokens(
     const TokensByText& by_text, ClassArguments& arguments) {
   for (auto& [name, token] : arguments.special_tokens) {

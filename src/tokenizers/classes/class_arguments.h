@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of a folder, and the caller's options, say about a tokenizer.
-// These are the arguments that Hugging Face Transformers passes to the
-// constructor of the folder's tokenizer class.
+// The settings of a tokenizer, from the files of its folder and the caller's
+// options. Hugging Face Transformers passes these arguments to the constructor
+// of the tokenizer class.
 #pragma once
 
 #include <filesystem>
@@ -18,11 +18,11 @@
 
 namespace transformers::tokenizers {
 
-/// A special or added token. In the files, it is a text or an object with
+/// A special or added token. In the files, a token is a text or an object with
 /// flags.
 struct TokenValue {
   std::string content;
-  bool is_text = true;  // Only a text, without flags.
+  bool is_text = true;  // The file contains only a text, without flags.
   bool single_word = false;
   bool lstrip = false;
   bool rstrip = false;
@@ -30,7 +30,7 @@ struct TokenValue {
   bool special = false;
 
   static TokenValue from_text(std::string text) { return {std::move(text)}; }
-  /// A text becomes a special token.
+  /// Converts the value; a text becomes a special token.
   AddedToken to_added_token() const;
   bool operator==(const TokenValue&) const = default;
 };
@@ -45,15 +45,16 @@ struct ClassArguments {
   std::string source;
   /// Whether the folder has a tokenizer.json.
   bool has_tokenizer_json = false;
-  /// The tokens `bos_token`, `eos_token`, … A null in a file is kept as an
-  /// empty optional: the class must not use its default.
+  /// The tokens `bos_token`, `eos_token`, … If a file contains null for a
+  /// token, the optional is empty, and the class must not use its default.
   std::map<std::string, std::optional<TokenValue>> special_tokens;
   /// Tokens with other names, which some models define.
   NamedTokens model_tokens;
-  /// `extra_special_tokens`, or `additional_special_tokens` under its old name.
+  /// The value of `extra_special_tokens`, or of `additional_special_tokens`,
+  /// which is its old name.
   std::optional<std::vector<TokenValue>> extra_special_tokens;
-  /// `additional_special_tokens` from special_tokens_map.json, which a class
-  /// may read.
+  /// The value of `additional_special_tokens` in special_tokens_map.json; only
+  /// some classes read it.
   std::optional<std::vector<TokenValue>> additional_special_tokens;
   /// Added tokens by id. A later file replaces tokens with the same id.
   std::map<std::int64_t, TokenValue> added_tokens;
@@ -81,7 +82,7 @@ struct TokenizerFolder {
   const accelerate::Json* tokenizer_json = nullptr;
 };
 
-/// Combines the files and the options, which override the files. Throws
+/// Combines the files and the options. Options override files. Throws
 /// `FormatError` with the file and the JSON path when a value has the wrong
 /// type.
 ClassArguments read_class_arguments(

@@ -18,7 +18,7 @@ namespace {
 
 using Processing = TokenizerClass::Processing;
 
-// A class may turn a token without flags into one with flags.
+// Converts a token without flags to the form that the class uses.
 TokenValue in_form(TokenValue token, TokenParameter::Form form) {
   if (token.is_text && form != TokenParameter::Form::text) {
     token.is_text = false;
@@ -71,7 +71,8 @@ void complete_arguments(
 
 namespace {
 
-// A class reads the vocabulary of one type of model.
+// Throws if the model has a different type from the one that the class
+// supports.
 void check_model(
     const TokenizerClass& kind,
     const Json& tokenizer_json,
@@ -135,7 +136,7 @@ std::vector<const TokenValue*> named_tokens(const ClassArguments& arguments) {
   return tokens;
 }
 
-// The named tokens, and then the others.
+// Returns the named tokens, followed by the other special tokens.
 std::vector<const TokenValue*> all_special_tokens(
     const ClassArguments& arguments) {
   std::vector<const TokenValue*> tokens = named_tokens(arguments);
@@ -147,8 +148,8 @@ std::vector<const TokenValue*> all_special_tokens(
   return tokens;
 }
 
-// Tokens with an id come first, then the special tokens that are not among
-// them. A special token is added twice if it has two names and different flags.
+// Tokens with an id come first, followed by the remaining special tokens. A
+// special token is added twice if it has two names and different flags.
 std::vector<TokenValue> tokens_to_add(
     const ClassArguments& arguments, const Pipeline& pipeline) {
   std::vector<TokenValue> tokens;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the pipeline of a tokenizer in the way of its class.
+// Builds the pipeline of a tokenizer according to its class.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ void complete_arguments(
 
 /// Builds the pipeline from complete arguments. `tokenizer_json` is the
 /// description in tokenizer.json, or null; `text` is the vocabulary; `source`
-/// is the file name for error messages. Throws `FormatError` when the files do
-/// not fit together.
+/// is the file name for error messages. Throws `FormatError` when the files
+/// contradict each other.
 std::unique_ptr<Pipeline> build_class_pipeline(
     const TokenizerClass& kind,
     const ClassArguments& arguments,
@@ -29,9 +29,9 @@ std::unique_ptr<Pipeline> build_class_pipeline(
     const ModelText& text,
     const std::string& source);
 
-/// Returns whether the class, when it loads this pipeline from a
-/// tokenizer.json, uses the same post-processor. If not, the pipeline must be
-/// saved without the class.
+/// Returns whether the class would create the same post-processor if it loaded
+/// this pipeline from a tokenizer.json. If not, the pipeline must be saved
+/// without the class.
 bool rebuilds_post_processor(
     const TokenizerClass& kind,
     const ClassArguments& arguments,

@@ -14,7 +14,7 @@ namespace transformers::tokenizers {
 /// The maximum size of a tokenizer file.
 inline constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 
-/// A vocabulary in the form that tokenizer.json has.
+/// A vocabulary in the format of tokenizer.json.
 struct VocabularyText {
   std::string source;  // The file name for error messages.
   std::string vocab;

@@ -30,7 +30,7 @@ const std::vector<TokenizerClass>& classes() {
   return all;
 }
 
-// Classes that are only another name of a class.
+// Returns the name of the class for which `name` is only an alias.
 std::string_view canonical_name(std::string_view name) {
   static constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
       {"BartTokenizer", "RobertaTokenizer"},
@@ -96,7 +96,7 @@ Json stage(std::string_view json_text) {
 namespace {
 
 // The pieces of a template are separated by spaces, and a type id follows a
-// colon, so a token with these characters cannot be part of one.
+// colon, so a token with a space or a colon cannot be part of a template.
 void check_template_token(
     const PipelineTokens& tokens,
     const std::string& name,
@@ -130,7 +130,8 @@ Json describe_pieces(
             Json::object({{"id", name.substr(1)}, {"type_id", type_id}})}}));
       continue;
     }
-    // `name=text` has the id of the token `name`, but this text.
+    // A piece `name=text` has the id of the token `name` and the text after
+    // `=`.
     const std::size_t equals = name.find('=');
     const std::string token_name = name.substr(0, equals);
     const std::string token = equals == std::string::npos

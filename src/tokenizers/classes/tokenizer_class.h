@@ -16,9 +16,10 @@
 
 namespace transformers::tokenizers {
 
-/// A special token in the signature of a class.
+/// A special token that is an argument of the class's constructor in Python.
 struct TokenParameter {
-  /// What the class makes of a token without flags.
+  /// How the class converts a token without flags: it keeps the text, or
+  /// creates an added token, without flags or with `lstrip`.
   enum class Form { text, token, lstrip };
 
   const char* name;
@@ -47,20 +48,19 @@ class PipelineTokens {
 };
 
 struct TokenizerClass {
-  /// What a class does with the post-processor of tokenizer.json.
+  /// How a class uses the post-processor in tokenizer.json.
   enum class Processing {
-    from_file,       ///< Uses it, if there is one.
+    from_file,       ///< Uses the file's post-processor, if any.
     own,             ///< Replaces it with `post_processor`.
-    own_if_missing,  ///< Uses `post_processor` if there is none.
-    bos_eos,         ///< Replaces it: only `add_bos_token`, `add_eos_token`.
+    own_if_missing,  ///< Uses `post_processor` if the file has none.
+    bos_eos,         ///< Ignores it; follows `add_bos_token`, `add_eos_token`.
   };
-  /// How all special tokens are added once more, as special tokens: without
-  /// their flags, or with them. The latter also repeats the choice of the
-  /// post-processor.
+  /// Whether all special tokens are added a second time, without or with their
+  /// flags. With `with_flags`, the post-processor is also chosen a second time.
   enum class Readds { none, without_flags, with_flags };
 
   const char* name;
-  /// The type of the model in tokenizer.json; null: any.
+  /// The required model type in tokenizer.json. Null: any type.
   const char* model;
   std::vector<TokenParameter> special_tokens = {};
   VocabularyFiles files = VocabularyFiles::none;
@@ -76,14 +76,15 @@ struct TokenizerClass {
   Side padding_side = Side::right;
   std::vector<std::string> model_input_names{"input_ids", "attention_mask"};
   Readds readds = Readds::none;
-  /// Whether tokenizer.json is used as it is; without one, `describe` is used.
+  /// Whether tokenizer.json is used as it is. If there is no tokenizer.json,
+  /// `describe` is used.
   bool keeps_tokenizer_json = false;
   /// Whether the class reads `add_prefix_space`.
   bool reads_prefix_space = false;
-  /// Changes arguments before they are used.
+  /// If not null, modifies the arguments before they are used.
   void (*adjust)(ClassArguments&) = nullptr;
-  /// Whether decoded text contains this at the end of words, to be replaced
-  /// with a space.
+  /// The text at the end of each word in decoded text, which is replaced with a
+  /// space. Null: there is no such text.
   const char* end_of_word = nullptr;
 
   bool is_backend() const { return describe == nullptr; }
@@ -119,7 +120,7 @@ std::vector<TokenizerClass> unigram_classes();
 
 // Parts of descriptions that several classes share.
 
-/// Parses a part of a description from the text of this program.
+/// Parses JSON text that is part of this program's source code.
 accelerate::Json stage(std::string_view json_text);
 /// Describes a template: `single` and `pair` contain the pieces separated by
 /// spaces, such as `cls_token:0 $A:0 sep_token:0`.

@@ -13,8 +13,8 @@ namespace transformers::tokenizers {
 /// `FormatError` with the message `source:line:column: path: message`.
 class JsonCursor {
  public:
-  /// If `mapped` is true, the text must be a memory-mapped file. Pages that
-  /// were read are then released; the system loads them again on demand.
+  /// If `mapped` is true, `text` must be a memory-mapped file. Pages that have
+  /// been read are then released; the system loads them again on demand.
   JsonCursor(
       std::string_view text,
       std::string source,
@@ -55,7 +55,7 @@ class JsonCursor {
   void end();
 
   std::size_t offset() const { return at_; }
-  /// Moves to an earlier position, to report an error there.
+  /// Moves to an earlier position, so that an error can be reported there.
   void seek(std::size_t offset) { at_ = offset; }
   void set_path(std::string path) { path_ = std::move(path); }
   const std::string& path() const { return path_; }

@@ -58,8 +58,8 @@ void read_special_tokens(
 
 }  // namespace
 
-// The class is saved by its own name, so that it does not depend on the model
-// that the folder contains.
+// Saves the name of the class, so that the class does not depend on the model
+// in the folder.
 void TokenizerConfig::set_saved_class(
     const TokenizerClass& kind, bool is_rebuilt) {
   if (is_rebuilt && !kind.is_backend()) {

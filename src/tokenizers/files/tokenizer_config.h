@@ -33,8 +33,9 @@ struct TokenizerConfig {
   accelerate::Json json = accelerate::Json::object();
 
   bool takes(const std::string& input) const;
-  /// Sets the class in `json`. `is_rebuilt` tells whether the class builds the
-  /// same pipeline again; if not, tokenizer.json is saved to be used as it is.
+  /// Sets the class in `json`. If `is_rebuilt` is true, the class builds the
+  /// same pipeline from the saved files. Otherwise, selects the class that uses
+  /// tokenizer.json as it is.
   void set_saved_class(const TokenizerClass& kind, bool is_rebuilt);
 };
 

@@ -84,7 +84,8 @@ std::string Tokenizer::decode(
     text = trimmed(
         accelerate::replace_all(std::move(text), config.end_of_word, " "));
   }
-  // The clean-up removes spaces that WordPiece adds; in BPE they are text.
+  // The clean-up is for spaces that WordPiece adds. In BPE, spaces are part of
+  // the text.
   const bool clean = options.clean_up_tokenization_spaces.value_or(
       config.clean_up_tokenization_spaces);
   return clean && (pipeline.model->name() != "BPE" ||

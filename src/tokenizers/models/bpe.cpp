@@ -168,8 +168,7 @@ void Bpe::tokenize(std::string_view piece, TokenSink& sink) const {
     at += symbol.bytes;
   }
   if (symbols.capacity() > 65536) {
-    std::vector<Symbol>().swap(
-        symbols);  // Do not keep the memory of one long text.
+    std::vector<Symbol>().swap(symbols);  // Frees the memory of a long text.
   }
 }
 

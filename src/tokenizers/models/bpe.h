@@ -25,7 +25,7 @@ struct BpeOptions {
   bool ignore_merges = false;
 };
 
-/// An object that the first caller of `get` makes. Thread-safe.
+/// An object that the first call of `get` creates. Thread-safe.
 template <typename Object>
 class Lazy {
  public:
@@ -78,7 +78,7 @@ class Bpe : public Model {
   std::optional<std::uint32_t> unk_id_;
   std::optional<std::array<std::uint32_t, 256>> byte_ids_;
   std::array<std::optional<std::uint32_t>, 256> fallback_ids_;
-  // Made when they are first needed, because loading must be fast.
+  // Created on first use, because loading must be fast.
   mutable Lazy<CharacterIds> characters_;
   mutable Lazy<BpeParts> parts_;
 };

@@ -29,7 +29,7 @@ CharacterIds::CharacterIds(const Vocabulary& vocabulary) {
 }
 
 PairFilter::PairFilter(std::size_t pairs) {
-  // At most one bit in sixteen is set; 8 KiB are small anyway.
+  // At most one bit in sixteen is set. The minimum size is 8 KiB.
   const std::size_t bits =
       std::bit_ceil(std::max<std::size_t>(pairs * 16, 1 << 16));
   shift_ = 64 - std::countr_zero(bits);
@@ -81,8 +81,8 @@ class CharacterParts : public BpeParts {
   PairFilter joined_;
 };
 
-// Up to four bytes as one number. The bytes of different lengths differ,
-// because no byte of a text is 0 except U+0000 itself, which is one byte.
+// Returns up to four bytes as one number. The number is unique: only U+0000
+// contains a zero byte, and U+0000 is one byte long.
 std::uint32_t packed(std::string_view bytes) {
   std::uint32_t value = 0;
   for (const char byte : bytes) {
@@ -92,7 +92,7 @@ std::uint32_t packed(std::string_view bytes) {
 }
 
 // Returns the bytes that a token stands for; empty if a character of the token
-// stands for no byte, so that no text has the token.
+// does not stand for a byte, because such a token does not occur in any text.
 std::string bytes_of_token(std::string_view token) {
   std::string bytes;
   for (std::size_t at = 0; at < token.size();) {
@@ -177,8 +177,9 @@ class ByteParts : public BpeParts {
       joined_.add(packed(tail), packed(head));
     }
   }
-  // The token on the left has all bytes of the first character or only its
-  // last bytes; similarly on the right.
+  // The token on the left ends with all bytes of the first character or only
+  // with its last bytes. The token on the right begins with all bytes of the
+  // second character or only with its first bytes.
   bool may_join(std::string_view first, std::string_view second) const {
     std::uint32_t tail = 0;
     for (std::size_t i = first.size(); i > 0; --i) {

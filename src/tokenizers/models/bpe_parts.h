@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the places in a long word that no merge of a BPE model crosses.
+// Finds positions in a long word at which the word can be split without
+// changing its BPE tokens.
 #pragma once
 
 #include <array>
@@ -29,7 +30,8 @@ class CharacterIds {
   std::array<std::unique_ptr<std::uint32_t[]>, 0x1100> blocks_;
 };
 
-/// A set of pairs of numbers that may contain pairs that were never added.
+/// A set of pairs of numbers, as a Bloom filter: `may_contain` may return true
+/// for a pair that was never added.
 class PairFilter {
  public:
   explicit PairFilter(std::size_t pairs);
@@ -43,7 +45,7 @@ class PairFilter {
   }
 
  private:
-  // The high bits of a product depend on all bits of the pair.
+  // Uses the high bits of the product, which depend on all bits of the pair.
   std::size_t bit_of(std::uint32_t left, std::uint32_t right) const {
     const std::uint64_t pair = std::uint64_t{left} << 32 | right;
     return static_cast<std::size_t>(
@@ -54,9 +56,13 @@ class PairFilter {
   std::vector<std::uint64_t> words_;
 };
 
-/// The first merge that crosses the place between two characters joins a token
-/// that ends with the first character and a token that begins with the second.
-/// If no merge has two such tokens, the two sides never influence each other.
+/// Splits a text into parts that can be tokenized separately.
+///
+/// Consider two adjacent characters. The first merge across the position
+/// between them joins a token that ends with the first character and a token
+/// that begins with the second character. If the model has no such merge, the
+/// text can be split at this position.
+///
 /// Thread-safe.
 class BpeParts {
  public:
@@ -65,14 +71,15 @@ class BpeParts {
   virtual std::size_t first_part(std::string_view text) const = 0;
 };
 
-/// For a model whose symbols are characters. A text is never split next to a
-/// character that has no token.
+/// Creates the object for a model whose symbols are characters. A text is never
+/// split next to a character that has no token.
 std::unique_ptr<BpeParts> make_character_parts(
     const Vocabulary& vocabulary,
     const MergeTable& merges,
     const CharacterIds& characters);
-/// For a model whose symbols are bytes. `vocabulary` has GPT-2's byte
-/// characters. A text is split only between characters.
+/// Creates the object for a model whose symbols are bytes. The tokens in
+/// `vocabulary` must be written in GPT-2's byte characters. A text is split
+/// only between characters.
 std::unique_ptr<BpeParts> make_byte_parts(
     const Vocabulary& vocabulary, const MergeTable& merges);
 

@@ -63,7 +63,7 @@ class LongWord {
     heap_.clear();
     for (std::uint32_t i = 0; i < size; ++i) {
       Node& node = nodes_[i];
-      node = {i - 1, i + 1, {}};  // The first wraps to `kNone`.
+      node = {i - 1, i + 1, {}};  // The first index wraps to `kNone`.
       if (i + 1 < size) {
         node.merge = merges.find(symbols[i].id, symbols[i + 1].id);
       }
@@ -84,7 +84,7 @@ class LongWord {
     }
     std::erase_if(symbols, [](const Symbol& s) { return s.bytes == 0; });
     if (size > 65536) {
-      *this = {};  // Do not keep the memory of one long text.
+      *this = {};  // Frees the memory of a long text.
     }
   }
 
@@ -94,10 +94,10 @@ class LongWord {
   struct Node {
     std::uint32_t previous;
     std::uint32_t next;
-    Merge merge;  // With the next symbol.
+    Merge merge;  // The merge with the next symbol.
   };
 
-  // Candidates compare by rank, then by position.
+  // Candidates are ordered by rank, then by position.
   std::uint64_t candidate(std::uint32_t at) const {
     return std::uint64_t{nodes_[at].merge.rank} << 32 | at;
   }

@@ -48,7 +48,7 @@ class MergeReader {
   }
 
  private:
-  // Enough to overlap memory accesses, and few enough for the L1 cache.
+  // Large enough to overlap memory accesses, and small enough for the L1 cache.
   static constexpr std::size_t kBatchSize = 64;
 
   struct Pair {
@@ -164,12 +164,12 @@ class MergeReader {
   std::size_t prefix_size_;
   MergeTable table_;
   std::vector<Pair> pairs_;
-  // Unescaped strings of `pairs_`.
+  // The unescaped strings of `pairs_`.
   std::array<std::string, 2 * kBatchSize> scratch_;
   std::vector<std::string_view> tokens_;
   std::vector<std::optional<std::uint32_t>> ids_;
   std::string merged_text_;
-  std::uint32_t rank_ = 0;            // Of the next pair to add.
+  std::uint32_t rank_ = 0;            // The rank of the next pair to add.
   std::uint32_t last_merged_id_ = 0;  // The token of the previous merge.
 };
 

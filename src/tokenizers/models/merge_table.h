@@ -30,7 +30,7 @@ class MergeTable {
   explicit MergeTable(std::size_t merges = 0)
       : slots_(slots_for(merges)), filter_(filter_words(slots_.size())) {}
 
-  /// Sets the merge of a pair, replacing an earlier merge of the same pair. The
+  /// Sets the merge of a pair; replaces an earlier merge of the same pair. The
   /// ids must be less than 2^24, and the rank must not exceed `kMaxRank`.
   void set(std::uint32_t left, std::uint32_t right, const Merge& merge) {
     if (!has_room(slots_.size(), ++used_)) {
@@ -103,7 +103,7 @@ class MergeTable {
   static Merge merge_of(const Slot& slot) {
     return {high(slot.value()), low(slot.value())};
   }
-  // A power of two; there are at least eight slots.
+  // Returns a power of two, because there are at least eight slots.
   static std::size_t filter_words(std::size_t slots) {
     return std::bit_ceil(slots * 8) / 64;
   }
@@ -135,9 +135,8 @@ class MergeTable {
   }
 
   std::vector<Slot> slots_;
-  // A bit is set for each merge. Most pairs do not merge, and the bit of such a
-  // pair is usually clear, which saves a search through the slots up to the
-  // first free slot.
+  // A Bloom filter with one bit for each merge. Most pairs have no merge, and
+  // their bit is usually clear, which avoids a search through the slots.
   std::vector<std::uint64_t> filter_;
   std::size_t used_ = 0;
 };

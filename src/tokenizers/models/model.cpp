@@ -50,7 +50,7 @@ Vocabulary read_vocabulary(const ModelText& parts, const std::string& source) {
   return vocabulary;
 }
 
-// Old files have no type.
+// Determines the type from the fields if the file is old and has no `type`.
 std::string model_type_of(const JsonNode& node, const ModelText& text) {
   if (const auto type = node.find("type")) {
     return type->as_string();

@@ -18,7 +18,7 @@ namespace transformers::tokenizers {
 /// Receives the tokens that a model produces.
 struct TokenSink {
   std::vector<std::uint32_t>& ids;
-  /// The bytes of the piece that each token covers; null if not needed.
+  /// The byte range that each token covers in the piece; null if not needed.
   std::vector<Span>* spans = nullptr;
 
   void add(std::uint32_t id, std::size_t begin, std::size_t end) {
@@ -37,16 +37,16 @@ class Model {
 
   /// Appends the tokens of a non-empty piece. Thread-safe.
   virtual void tokenize(std::string_view piece, TokenSink& sink) const = 0;
-  /// Returns the end of the first part of a non-empty piece such that the
-  /// tokens of the piece are those of this part followed by those of the rest.
-  /// Makes caching of long pieces possible. Thread-safe.
+  /// Returns the end of the first part of a non-empty piece. The tokens of the
+  /// piece are the tokens of this part followed by the tokens of the rest, so
+  /// the parts of a long piece can be cached separately. Thread-safe.
   virtual std::size_t first_part(std::string_view piece) const {
     return piece.size();
   }
   /// Returns the name of the model type: "BPE", "WordPiece", …
   virtual std::string_view name() const = 0;
   /// Return the values of `$.model.vocab` and `$.model.merges` for saving the
-  /// tokenizer. A model without merges returns null for the latter.
+  /// tokenizer. `merges_json` returns null for a model without merges.
   virtual accelerate::Json vocab_json() const;
   virtual accelerate::Json merges_json() const { return {}; }
 
@@ -86,8 +86,8 @@ std::unique_ptr<Model> make_word_level(
 std::unique_ptr<Model> make_unigram(
     const JsonNode& node, const ModelText& text);
 
-/// Finds a token in the vocabulary of a Unigram model, `[["token", score], …]`.
-/// If `score` is set, the token must have this score. Returns its id.
+/// Returns the id of a token in the vocabulary of a Unigram model, `[["token",
+/// score], …]`. If `score` is set, the token must have this score.
 std::optional<std::uint32_t> find_in_unigram_vocabulary(
     const ModelText& text,
     const std::string& source,

@@ -159,7 +159,7 @@ constexpr std::string_view kWrongClass =
     "paddleocr_vl phi3 phi3_v phimoe qwen2 qwen3_5 qwen3_5_moe "
     "qwen3_5_moe_text qwen4_exp siglip2 smolvlm step3_vl vipllava";
 
-// Model types that count only if the files also name a class.
+// Model types that are ignored if no file contains a class name.
 constexpr std::string_view kOnlyWithClass =
     "barthez bartpho bert-japanese bertweet byt5 code_llama cpm herbert "
     "mbart50 mega mluke myt5 nezha nllb phobert qdqbert realm retribert "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tokenizer class belongs to which type of model, in Hugging Face
-// Transformers.
+// The tables of Hugging Face Transformers that map model types to tokenizer
+// classes.
 #pragma once
 
 #include <string>
@@ -8,17 +8,18 @@
 
 namespace transformers::tokenizers {
 
-/// Returns the class for a `model_type`, or "" if there is none.
+/// Returns the tokenizer class for a `model_type`, or "" if there is none.
 std::string class_of_model_type(std::string_view model_type);
-/// Returns whether a table names this class.
+/// Returns whether one of the tables contains this class.
 bool is_listed_class(std::string_view name);
-/// Returns whether published folders with this model type often name a wrong
-/// class; the class for the model type is used instead.
+/// Returns whether published folders with this model type often contain a wrong
+/// class name. For such a folder, the class for the model type is used instead.
 bool often_has_wrong_class(std::string_view model_type);
-/// Returns whether the model type counts only if a file also names a class.
+/// Returns whether the class for the model type must be ignored if no file in
+/// the folder contains a class name.
 bool counts_only_with_class(std::string_view model_type);
-/// Returns whether this model's tokenizer.json is used as it is, whatever class
-/// its files name.
+/// Returns whether this model's tokenizer.json is used as it is, regardless of
+/// the class name in its files.
 bool is_backend_model(const std::string& name_or_path);
 
 }  // namespace transformers::tokenizers

@@ -25,8 +25,8 @@ struct ScoredVocabulary {
   std::vector<double> scores;
 };
 
-// Calls `each(token, score)` for every entry. The cursor may be used to report
-// an error there.
+// Calls `each(token, score)` for every entry. `each` may use the cursor to
+// report an error at the entry.
 template <typename Each>
 void for_each_scored_token(
     const ModelText& parts, const std::string& source, Each each) {
@@ -127,7 +127,7 @@ class Unigram : public Model {
   void tokenize(std::string_view piece, TokenSink& sink) const override {
     thread_local std::vector<Best> best;
     find_best(piece, best);
-    // Walk back from the end: the tokens in reverse order.
+    // Walks back from the end, so the tokens are in reverse order.
     thread_local std::vector<Span> path;
     path.clear();
     for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {
@@ -217,7 +217,7 @@ class Unigram : public Model {
       return;
     }
     const std::string_view text = piece.substr(part.begin, part.size());
-    // The unknown characters together may be a token with a lower score.
+    // The run of unknown characters may be a token that has a lower score.
     if (const auto id_of_run = vocabulary_.find(text)) {
       sink.add(*id_of_run, part.begin, part.end);
     } else if (byte_fallback_ && has_bytes(text)) {

@@ -22,7 +22,7 @@ class CacheTable {
   struct Slot {
     std::uint64_t key[KeyBytes / 8];
     std::uint32_t ids[MaxIds];
-    std::uint32_t length;  // 0: free.
+    std::uint32_t length;  // 0 if the slot is free.
     std::uint32_t count;
   };
 
@@ -43,7 +43,7 @@ class CacheTable {
     std::uint64_t words[KeyBytes / 8];
     std::uint32_t length;
   };
-  /// Makes the key for a word. `end` is the end of the readable memory.
+  /// Creates the key for a word. `end` is the end of the readable memory.
   static Key key_of(const char* data, std::size_t length, const char* end) {
     Key key;
     key.length = static_cast<std::uint32_t>(length);
@@ -62,8 +62,8 @@ class CacheTable {
     }
     return key;
   }
-  // The products do not depend on each other, so the processor computes them at
-  // the same time.
+  // The multiplications are independent, so the processor runs them in
+  // parallel.
   static std::uint64_t hash_of(const Key& key) {
     constexpr std::size_t kCount = KeyBytes / 8;
     std::uint64_t hash = 0;
@@ -75,7 +75,7 @@ class CacheTable {
     }
     return hash;
   }
-  /// Loads the slots of a word into the processor's cache for a later `find`.
+  /// Prefetches the slots of a word for a later `find`.
   void prefetch(std::uint64_t hash) const {
     __builtin_prefetch(&slots_[hash & mask_]);
   }

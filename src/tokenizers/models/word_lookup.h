@@ -13,8 +13,8 @@
 
 namespace transformers::tokenizers {
 
-// Appends ids to a vector that is enlarged in advance, so that a cached word
-// costs one copy of fixed size.
+// Appends ids to a vector that is enlarged in advance, so that appending a
+// cached word takes one copy of fixed size.
 class IdWriter {
  public:
   IdWriter(std::vector<std::uint32_t>& ids, std::size_t expected)
@@ -55,7 +55,7 @@ class IdWriter {
 };
 
 // Appends the ids of a word from the cache. If the word is not cached,
-// `tokenize_word` writes its ids to `workspace.scratch.ids`, and they are
+// `tokenize_word` writes its ids to `workspace.scratch.ids`, and the ids are
 // cached.
 template <typename Table, typename Tokenize>
 void look_up(
@@ -108,9 +108,9 @@ void add_word(
   }
 }
 
-// Appends the ids of pieces, each of which the model tokenizes. The slots of a
-// word are prefetched while the words before it are looked up, because the
-// cache of a text in many languages is larger than the cache of the processor.
+// Appends the ids of pieces. The slots of a word are prefetched while earlier
+// words are looked up, because for text in many languages, the word cache is
+// larger than the processor's cache.
 class PieceWriter {
  public:
   /// `end` is the end of the readable memory after all pieces.
@@ -123,7 +123,7 @@ class PieceWriter {
         sink_{workspace.scratch.ids} {}
 
   void add(std::string_view piece) {
-    // A long piece is rare as a whole, but its parts may be frequent.
+    // A long piece is rarely repeated, but its parts may be.
     while (piece.size() > kMaxLong) {
       const std::size_t size = model_.first_part(piece);
       push(piece.substr(0, size));
@@ -147,8 +147,8 @@ class PieceWriter {
 
   struct Word {
     std::string_view text;
-    ShortWords::Key key;  // Of a short word.
-    std::uint64_t hash;   // In the table for words of this size.
+    ShortWords::Key key;  // The key of a short word.
+    std::uint64_t hash;   // The hash of the word in its table.
   };
 
   void push(std::string_view text) {
@@ -229,8 +229,8 @@ inline constexpr BertTable kBert{};
 
 /// Calls `each(from, to, plain_ascii)` for each chunk of a text. A chunk is one
 /// ASCII punctuation mark, or a run of characters that are neither separators
-/// nor ASCII punctuation marks. `plain_ascii` is true if the chunk has
-/// neither control characters nor characters outside ASCII.
+/// nor ASCII punctuation marks. `plain_ascii` is true if the chunk contains
+/// only ASCII characters other than control characters.
 template <typename Each>
 void for_each_bert_chunk(std::string_view text, Each each) {
   const auto kind = [&](std::size_t i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece: repeatedly takes the longest token that the rest of the word
-// begins with. If there is none, the whole word is unknown.
+// WordPiece: repeatedly takes the longest token with which the rest of the word
+// begins. If there is no such token, the whole word becomes the unknown token.
 #include "base/str_cat.h"
 #include "tokenizers/models/model.h"
 #include "tokenizers/text/trie.h"

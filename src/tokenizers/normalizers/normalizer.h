@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first stage: rewrites the text to the form that the model was trained on.
+// The first stage: converts the text to the form on which the model was
+// trained.
 #pragma once
 
 #include <memory>

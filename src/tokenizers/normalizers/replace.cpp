@@ -23,7 +23,7 @@ class Replace : public Normalizer {
     for (const Span& match : matches) {
       out.keep(at, match.begin);
       // The content gets the alignment of the byte before the end of the match,
-      // also if the match is empty.
+      // even if the match is empty.
       out.put(content_, std::size_t{match.end} - 1);
       at = match.end;
     }

@@ -64,7 +64,8 @@ bool is_space(CharacterKind kind) {
   return kind == CharacterKind::space;
 }
 
-// `[\p{P}\p{S}]+[\r\n]*` after the first symbol.
+// Returns the end of the match of `[\p{P}\p{S}]+[\r\n]*`. `at` is the position
+// after the first symbol.
 std::size_t end_of_symbols(const DeepSeekText& text, std::size_t at) {
   at = text.run(at, is_symbol);
   while (at < text.size() && text.is_newline(at)) {
@@ -73,7 +74,7 @@ std::size_t end_of_symbols(const DeepSeekText& text, std::size_t at) {
   return at;
 }
 
-// `\s*[\r\n]+|\s+(?!\S)|\s+` for whitespace that begins at `begin`.
+// Returns the end of the match of `\s*[\r\n]+|\s+(?!\S)|\s+` at `begin`.
 std::size_t end_of_spaces(
     std::string_view input, const DeepSeekText& text, std::size_t begin) {
   const std::size_t end = text.run(begin, is_space);

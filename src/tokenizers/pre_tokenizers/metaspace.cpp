@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SentencePiece's handling of spaces: replaces each with a visible character.
+// SentencePiece's handling of spaces: replaces each space with a visible
+// character.
 #include "tokenizers/pre_tokenizers/metaspace.h"
 
 #include <algorithm>

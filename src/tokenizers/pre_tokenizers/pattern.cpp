@@ -15,7 +15,7 @@ std::size_t llama_contraction(std::string_view text, std::size_t at) {
   if (a == 's' || a == 't' || a == 'm' || a == 'd') {
     return 2;
   }
-  // Ignoring case, the long s (U+017F) equals s.
+  // If case is ignored, the long s (U+017F) equals s.
   if (a == 0xC5 && lower(at + 2) == 0xBF) {
     return 3;
   }

@@ -13,8 +13,8 @@
 
 namespace transformers::tokenizers {
 
-/// A text and the ranges of its pieces, in order. The model does not see the
-/// text between two pieces.
+/// A text and the ranges of its pieces, in order. The text between two pieces
+/// is not passed to the model.
 struct Pieces {
   AlignedText text;
   std::vector<Span> ranges;
@@ -45,8 +45,8 @@ class ByteLevelPreTokenizer : public PreTokenizer {
 
   bool add_prefix_space;
   Scanner scanner;
-  /// Whether bytes are mapped to characters. False in a pipeline whose model
-  /// takes raw bytes.
+  /// Whether bytes are mapped to characters. Must be false in a pipeline whose
+  /// model takes raw bytes.
   bool maps_bytes = true;
 };
 

@@ -39,8 +39,9 @@ class RegexProperty {
 
  private:
   bool search(OnigCodePoint c) const {
-    // The bounds from the second word on ascend; a code point with the property
-    // is a lower bound or is between a lower bound and an upper bound.
+    // The bounds are in ascending order, starting with the second word. A code
+    // point has the property if it equals a lower bound, or if it is between a
+    // lower bound and its upper bound.
     const auto bounds = words_.begin() + 1;
     const auto above = std::upper_bound(bounds, words_.end(), c);
     return ((above - bounds) & 1) != 0 || (above != bounds && above[-1] == c);
@@ -58,7 +59,8 @@ class RegexProperties {
     }
   }
   static RegexProperties& instance() {
-    // Never destroyed: a thread that outlives main may use a tokenizer.
+    // Never destroyed, because a thread that outlives `main` may use a
+    // tokenizer.
     static RegexProperties& properties = *new RegexProperties();
     return properties;
   }
@@ -71,7 +73,8 @@ class RegexProperties {
     }
     return *entry;
   }
-  /// Needs no lock, because matching asks for these again and again.
+  /// Returns a standard property without a lock, because matching calls this
+  /// function very often.
   const RegexProperty* standard(OnigCtype property) const {
     return property < standard_.size() ? standard_[property] : nullptr;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8 as Oniguruma's regular expressions see it.
+// The UTF-8 encoding for Oniguruma's regular expressions.
 #pragma once
 
 struct OnigEncodingTypeST;
@@ -7,9 +7,9 @@ struct OnigEncodingTypeST;
 namespace transformers::tokenizers {
 
 /// Returns an encoding for Oniguruma: UTF-8 with the character classes and
-/// letter cases of unicode_properties.h. Oniguruma's own tables follow the
-/// Unicode version that was current when the installed Oniguruma was released;
-/// Hugging Face `tokenizers` may use another version.
+/// letter cases of unicode_properties.h. Oniguruma's own tables are not used,
+/// because their Unicode version depends on the installed Oniguruma and may
+/// differ from the version in Hugging Face `tokenizers`.
 ///
 /// Initializes Oniguruma. Thread-safe.
 OnigEncodingTypeST* regex_encoding();

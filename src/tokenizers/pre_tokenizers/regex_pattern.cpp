@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regular expressions, by the library that Hugging Face `tokenizers` uses:
-// Oniguruma, with its default syntax and without options.
+// Regular expressions with Oniguruma, the library that Hugging Face
+// `tokenizers` uses, in its default syntax and without options.
 #include <cstdio>
 #include <initializer_list>
 #include <limits>
@@ -20,18 +20,19 @@ using accelerate::FormatError;
 using accelerate::str_cat;
 
 // A malicious expression must not run forever or use all memory. The number of
-// retries at one position is Oniguruma's default, which Python uses as well;
-// a search that reaches the other limit has taken some ten seconds.
+// retries at one position is Oniguruma's default, which Python uses as well. A
+// search reaches the other limit after about ten seconds.
 constexpr unsigned long kRetriesInMatch = 10'000'000;
 constexpr unsigned long kRetriesInSearch = 1'000'000'000;
 // At most 1 GiB, which suffices for a word of several megabytes.
 constexpr unsigned int kStackEntries = 1 << 24;
 
-// NOTE [Oniguruma versions]
-// Hugging Face `tokenizers` contains Oniguruma 6.9.10. Older versions have
-// other Unicode tables, which regex_encoding.h replaces, and a few defects that
-// were corrected later: `changed_feature` finds the expressions that these
-// affect, `with_equal_escapes` and `RegexPattern::search` avoid some defects.
+// NOTE [Oniguruma versions] Hugging Face `tokenizers` contains Oniguruma
+// 6.9.10. Older versions differ in two ways. Their Unicode tables are
+// different; regex_encoding.h replaces these tables. They also have a few
+// defects: `with_equal_escapes` and `RegexPattern::search` work around some
+// defects, and `changed_feature` finds expressions that the other defects
+// affect.
 constexpr int kReferenceVersion = 60910;
 
 int installed_version() {
@@ -45,7 +46,7 @@ int installed_version() {
   return version;
 }
 
-// Calls `visit(position, letter)` for each escape `\` + letter.
+// Calls `visit(position, letter)` for each escape sequence, such as `\z`.
 template <typename Visit>
 void visit_escapes(std::string_view expression, Visit visit) {
   for (std::size_t at = expression.find('\\');
@@ -82,8 +83,9 @@ std::string_view find_option(
   return {};
 }
 
-// Returns whether an expression may have brackets that are not those of a
-// character class: in a comment, or `]` as the first character of a class.
+// Returns whether an expression may have brackets that do not delimit a
+// character class: brackets in a comment, or `]` as the first character of a
+// class.
 bool has_unclear_brackets(std::string_view expression) {
   for (const std::string_view part : {"[]", "[^]", "(?#"}) {
     if (expression.find(part) != std::string_view::npos) {
@@ -93,8 +95,8 @@ bool has_unclear_brackets(std::string_view expression) {
   return !find_option(expression, "x").empty();
 }
 
-// Returns the part of an expression that means something else in the installed
-// Oniguruma than in Python; see NOTE [Oniguruma versions].
+// Returns the part of an expression whose meaning in the installed Oniguruma
+// differs from Python; see NOTE [Oniguruma versions].
 std::string_view changed_feature(std::string_view expression) {
   if (installed_version() >= kReferenceVersion) {
     return {};
@@ -105,7 +107,8 @@ std::string_view changed_feature(std::string_view expression) {
       return expression.substr(at, group.size());
     }
   }
-  // Before 6.9.8, also a reference to one of several groups of the same name.
+  // Before 6.9.8, references to one of several groups with the same name were
+  // different, too.
   std::string_view found =
       find_escape(expression, installed_version() < 60908 ? "kXyY" : "XyY");
   if (found.empty() && !find_escape(expression, "zZ").empty()) {
@@ -118,7 +121,7 @@ std::string_view changed_feature(std::string_view expression) {
 }
 
 // Returns the end of `\p{Word}`, in any spelling, at the beginning of `text`;
-// sets `negative` for `\P{Word}` and `\p{^Word}`. Returns 0 for another text.
+// sets `negative` for `\P{Word}` and `\p{^Word}`. Returns 0 for any other text.
 std::size_t end_of_word_property(std::string_view text, bool& negative) {
   const std::size_t end = text.find('}');
   if (end == std::string_view::npos || text[2] != '{') {
@@ -140,7 +143,7 @@ std::string with_equal_escapes(std::string_view expression) {
     result.append(expression.substr(copied, begin - copied)).append(by);
     copied = end;
   };
-  std::size_t depth = 0;  // Of brackets.
+  std::size_t depth = 0;  // The nesting depth of brackets.
   std::size_t seen = 0;
   visit_escapes(expression, [&](std::size_t at, char letter) {
     for (; seen < at; ++seen) {
@@ -171,7 +174,7 @@ std::string error_text(int code, OnigErrorInfo* info = nullptr) {
   return {reinterpret_cast<const char*>(text), static_cast<std::size_t>(size)};
 }
 
-// What a thread needs for matching.
+// The memory that a thread needs for matching.
 class MatchState {
  public:
   MatchState() : region_(onig_region_new()), limits_(onig_new_match_param()) {
@@ -246,7 +249,7 @@ class RegexPattern : public Pattern {
       const auto begin = static_cast<std::size_t>(state.region()->beg[0]);
       const auto end = static_cast<std::size_t>(state.region()->end[0]);
       if (begin == end && end == last_end) {
-        // An empty match right after the last match does not count.
+        // An empty match right after the last match is ignored.
         at += at < text.size()
                   ? utf8_length(static_cast<unsigned char>(text[at]))
                   : 1;

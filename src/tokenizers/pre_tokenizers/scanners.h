@@ -22,7 +22,8 @@ inline constexpr std::string_view kLlama3Expression =
 inline constexpr std::string_view kQwen2Expression =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-/// The regular expression of GPT-4; it splits texts like kLlama3Expression.
+/// The regular expression of GPT-4. It splits texts in the same way as
+/// `kLlama3Expression`.
 inline constexpr std::string_view kGpt4Expression =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
 /// The three regular expressions of DeepSeek V3, which split a text one after
@@ -261,7 +262,8 @@ void scan_llama3(std::string_view input, std::size_t digits, Emit emit) {
   }
 }
 
-/// Calls `emit` for each group of up to three digits and for the text between.
+/// Calls `emit` for each group of up to three digits and for each text between
+/// two groups.
 template <typename Emit>
 void scan_three_digits(std::string_view input, Emit emit) {
   const Scan text(input);
@@ -295,16 +297,16 @@ inline bool is_chinese_or_kana(char32_t c) {
   return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);
 }
 
-/// Calls `emit` for each run of Chinese characters and kana and for the text
-/// between.
+/// Calls `emit` for each run of Chinese characters and kana, and for each text
+/// between two runs.
 template <typename Emit>
 void scan_chinese_japanese(std::string_view input, Emit emit) {
   std::size_t begin = 0;
   bool previous = false;
   for (std::size_t at = 0; at < input.size();) {
     std::size_t length = 1;
-    // All characters of the class have three bytes that begin with 0xE3 to
-    // 0xE9.
+    // All characters of the class have three bytes, the first of which is 0xE3
+    // to 0xE9.
     const bool other = static_cast<unsigned char>(input[at]) < 0xE3;
     const bool match =
         !other && is_chinese_or_kana(read_character(input.data() + at, length));
@@ -326,7 +328,7 @@ std::size_t end_of_deepseek_match(std::string_view text, std::size_t at);
 
 template <typename Emit>
 void scan_deepseek(std::string_view text, Emit emit) {
-  std::size_t begin = 0;  // Of the text without a match.
+  std::size_t begin = 0;  // Where the text without a match begins.
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = end_of_deepseek_match(text, at);
     if (end == at) {

@@ -35,8 +35,8 @@ void apply_split_behavior(
     std::uint32_t offset,
     std::vector<Span>& out);
 
-/// Appends a segment for each match and for the text between matches. If
-/// `invert` is true, the text between matches counts as the match.
+/// Appends a segment for each match and for each text between two matches. If
+/// `invert` is true, matches and the texts between them swap roles.
 void match_segments_of(
     const std::vector<Span>& matches,
     std::uint32_t size,
@@ -52,7 +52,8 @@ void split_at_characters(
   for (const Span& piece : pieces.ranges) {
     const std::string_view view = pieces.view(piece);
     segments.clear();
-    std::uint32_t pending = 0;  // Beginning of the current non-match.
+    std::uint32_t pending =
+        0;  // Where the current text without a match begins.
     for (std::uint32_t at = 0; at < view.size();) {
       std::size_t length = 0;
       const char32_t c = read_character(view.data() + at, length);

@@ -9,10 +9,11 @@
 namespace transformers::tokenizers {
 namespace {
 
-// No published tokenizer makes a text more than a few times as long.
+// Published tokenizers make a text at most a few times longer.
 constexpr std::size_t kMaxGrowth = 64;
 constexpr std::size_t kAlwaysAllowed = 1 << 20;
-constexpr std::size_t kMaxSize = std::size_t{1} << 31;  // Spans have 32 bits.
+constexpr std::size_t kMaxSize = std::size_t{1}
+                                 << 31;  // Spans store 32-bit offsets.
 
 }  // namespace
 

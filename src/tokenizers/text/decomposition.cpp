@@ -161,7 +161,8 @@ char32_t compose(char32_t first, char32_t second) {
 std::vector<Change> recompose(const std::vector<Change>& parts) {
   std::vector<Change> result;
   result.reserve(parts.size());
-  std::size_t starter = parts.size();  // Index into `result`; none yet.
+  std::size_t starter = parts.size();  // Index into `result`; `parts.size()` if
+                                       // there is no starter yet.
   int last_class = -1;
   for (const Change& part : parts) {
     const int current_class = combining_class(part.character);
@@ -199,7 +200,8 @@ std::vector<Change> normalized(std::string_view text, NormalForm form) {
   return composes(form) ? recompose(changes) : changes;
 }
 
-// Which characters a form changes, or may compose with the character before.
+// The characters that a normalization form changes or may compose with the
+// previous character.
 class UnstableCharacters {
  public:
   static const UnstableCharacters& get(NormalForm form) {
@@ -225,7 +227,8 @@ class UnstableCharacters {
   bool contains(char32_t c) const { return c < kLimit && unstable_[c] != 0; }
 
  private:
-  static constexpr char32_t kLimit = 0x30000;  // No larger one decomposes.
+  static constexpr char32_t kLimit =
+      0x30000;  // No larger character decomposes.
 
   explicit UnstableCharacters(NormalForm form) : unstable_(kLimit) {
     for (char32_t c = 0xA0; c < kLimit; ++c) {
@@ -252,9 +255,10 @@ class UnstableCharacters {
   std::vector<std::uint8_t> unstable_;
 };
 
-// A part of a text that must be normalized; empty if there is none. The rest of
-// the text stays as it is, and does not influence the part: both the part and
-// the rest after it begin with a character that never changes or moves.
+// Returns the next part of a text that must be normalized; empty if there is no
+// such part. The rest of the text does not change and does not affect the part,
+// because both the part and the text after the part begin with a character that
+// never changes or moves.
 Span next_unstable_part(
     std::string_view text, std::size_t at, const UnstableCharacters& unstable) {
   std::size_t begin = at;

@@ -80,7 +80,7 @@ CharacterTable::CharacterTable() {
 }
 
 const CharacterTable& CharacterTable::get() {
-  // Never destroyed: a thread that outlives main may use a tokenizer.
+  // Never destroyed, because a thread that outlives `main` may use a tokenizer.
   static const CharacterTable& table = *new CharacterTable();
   return table;
 }
@@ -100,7 +100,7 @@ LowerCase to_lower(char32_t c) {
       kLowerCase.end(),
       c,
       [](char32_t value, const CaseRange& r) { return value < r.first; });
-  // A range with step 2 may enclose other ranges, so search backwards.
+  // A range with step 2 may enclose other ranges, so the search goes backward.
   while (range != kLowerCase.begin()) {
     --range;
     if (c <= range->last && (c - range->first) % range->step == 0) {

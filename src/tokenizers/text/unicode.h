@@ -22,9 +22,9 @@ enum CharacterClass : std::uint16_t {
   kCombiningMark = 1 << 8,
   kCjk = 1 << 9,
   kHasLower = 1 << 10,
-  kHasCombiningClass = 1 << 11,  // Other than 0.
+  kHasCombiningClass = 1 << 11,  // The combining class is not 0.
   kDecomposes = 1 << 12,
-  kCompatDecomposes = 1 << 13,     // In NFKC and NFKD.
+  kCompatDecomposes = 1 << 13,     // Decomposes in NFKC and NFKD.
   kMark = 1 << 14,                 // \p{M} in regular expressions.
   kPunctuationOrSymbol = 1 << 15,  // \p{P} or \p{S}.
 };
@@ -48,8 +48,8 @@ inline bool is_a(char32_t c, std::uint16_t classes) {
   return (CharacterTable::get()[c] & classes) != 0;
 }
 
-/// The lower case of one character. `second` is set only for U+0130, whose
-/// lower case has two characters.
+/// The lower case of one character. `second` is set only for U+0130, because
+/// its lower case consists of two characters.
 struct LowerCase {
   char32_t first;
   char32_t second;  // 0 if there is none.

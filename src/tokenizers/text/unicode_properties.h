@@ -11,24 +11,24 @@
 
 namespace transformers::tokenizers {
 
-/// Returns the number of a property, or -1 if there is none of that name. Upper
-/// and lower case, spaces, hyphens and underscores make no difference. The
-/// numbers 0 to 14 are Oniguruma's `ONIGENC_CTYPE_NEWLINE` to
-/// `ONIGENC_CTYPE_ASCII`.
+/// Returns the number of the property with this name, or -1 if there is no such
+/// property. Ignores case, spaces, hyphens and underscores. The numbers 0 to 14
+/// are Oniguruma's `ONIGENC_CTYPE_NEWLINE` to `ONIGENC_CTYPE_ASCII`.
 int find_property(std::string_view name);
 /// Returns the code points with a property, in ascending order.
 std::vector<CodeRange> property_ranges(int property);
 
-/// The tables in unicode_property_tables.cpp. The code points from `first` to
-/// the next run have the same general category.
+/// An entry in a table in unicode_property_tables.cpp. The code points from
+/// `first` to the start of the next run have the same general category.
 struct CategoryRun {
   std::uint32_t first;
   std::uint8_t category;
 };
 extern const std::span<const CategoryRun> kCategoryRuns;
 
-/// A property is a union of general categories (a bit for each), except in
-/// `count` ranges of `kPropertyDifferences`, where it is the opposite.
+/// A property that contains the code points with certain general categories;
+/// each bit of `categories` stands for one category. In `count` ranges of
+/// `kPropertyDifferences`, starting at `first`, the opposite applies.
 struct PropertyData {
   std::uint32_t categories;
   std::uint16_t first;
@@ -37,15 +37,16 @@ struct PropertyData {
 extern const std::span<const PropertyData> kProperties;
 extern const CodeRanges kPropertyDifferences;
 
-/// In lower case without separators, sorted.
+/// A name of a property, in lower case and without separators. The table is
+/// sorted by name.
 struct PropertyName {
   std::string_view name;
   std::uint16_t property;
 };
 extern const std::span<const PropertyName> kPropertyNames;
 
-/// Letters that are equal regardless of case since a version of Unicode after
-/// 13, which the oldest supported Oniguruma has.
+/// A pair of letters that differ only in case and that Unicode added after
+/// version 13. The oldest supported Oniguruma contains Unicode 13.
 struct CaseFold {
   std::uint32_t upper;
   std::uint32_t lower;

@@ -42,8 +42,8 @@ extern const CodeRanges kNonspacingMarks;  // removed by `strip_accents` (BERT)
 extern const CodeRanges kCombiningMarks;   // removed by `StripAccents`
 extern const CodeRanges kChinese;          // BERT adds spaces around these
 
-// Characters that the normalization forms decompose; utf8proc has the
-// decompositions.
+// Characters that the normalization forms decompose. The decompositions come
+// from utf8proc.
 extern const CodeRanges kCanonical;
 extern const CodeRanges kCompatible;
 

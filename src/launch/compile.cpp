@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxSource = std::size_t{64} << 20;
 constexpr std::chrono::minutes kMaxCompileTime{15};
 
-// Size and modification time: cheap, and enough for files that a build
-// installs.
+// The size and modification time of a file. Cheaper than a hash of the content,
+// and sufficient for files that a build installs.
 std::string fingerprint(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) {
@@ -119,7 +119,7 @@ class Compiler {
       return program();
     }
     const FileLock lock = take_lock(folder_);
-    // Another launch may have compiled it while we waited.
+    // Another launch may have compiled the program during the wait.
     if (!is_fresh()) {
       build();
     }
@@ -148,7 +148,7 @@ class Compiler {
   }
 
   std::string key(const std::string& content) const {
-    // Includes the path: a relative include depends on it.
+    // Includes the path of the source, because relative includes depend on it.
     const std::string text =
         str_cat(source_.string(), "\n", installation(), "\n", content);
     return sha256_hex(text).substr(0, 32);
@@ -174,8 +174,9 @@ class Compiler {
     }
   }
 
-  // One of several concurrent launches compiles. The kernel releases the lock
-  // of a launch that dies, so only a hanging compiler exhausts the timeout.
+  // Of several concurrent launches, only one compiles. The kernel releases the
+  // lock of a launch that dies, so the timeout expires only if a compiler
+  // hangs.
   FileLock take_lock(const fs::path& folder) const {
     return FileLock(folder / "lock", kMaxCompileTime, [this] {
       options_.print_status(
@@ -234,9 +235,9 @@ class Compiler {
   }
 
   // Built once per installation and shared by all programs that include the
-  // same headers. It has only headers that the source includes itself: a file
-  // that compiles here compiles elsewhere. clang and g++ name the result
-  // differently, but both accept `-include name.h`.
+  // same headers. The precompiled header contains only headers that the source
+  // includes, so that a missing include is still an error. clang and g++ use
+  // different file names, but both accept `-include name.h`.
   fs::path precompiled_header() const {
     if (headers_.empty()) {
       return {};
@@ -298,8 +299,8 @@ class Compiler {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  // Records the files that the compiler read, without system headers, from its
-  // make rule.
+  // Records the files that the compiler read, except system headers. The list
+  // comes from the compiler's make rule.
   void write_record(const fs::path& depends) const {
     std::string rule = read_file(depends, kMaxSource);
     rule = replace_all(std::move(rule), "\\\n", " ");

@@ -21,15 +21,15 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t kWake = 0;
 constexpr std::uint64_t kFirstListener = 1;
 constexpr std::uint64_t kFirstConnection = 1000;
-// So that many new connections do not delay the authenticated ones.
+// Limits how long new connections can delay authenticated connections.
 constexpr int kMaxAcceptsPerEvent = 64;
 
 std::string_view bytes_of(const void* address, std::size_t size) {
   return {static_cast<const char*>(address), size};
 }
 
-// The part of an address that one person cannot choose freely: an IPv4 address,
-// or the network of an IPv6 address.
+// The part of an address that a client cannot choose freely: an IPv4 address,
+// or the /64 network of an IPv6 address.
 std::string origin_of(const sockaddr_storage& storage) {
   if (storage.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
@@ -144,7 +144,7 @@ bool Connections::flush() {
   return unsent_.empty();
 }
 
-// False: the connection is broken.
+// Returns false if the connection is broken.
 bool Connections::flush_one(std::uint64_t id, Connection& connection) {
   while (!connection.outgoing.empty()) {
     const ssize_t sent = ::send(
@@ -207,8 +207,8 @@ void Connections::accept_from(Listener& listener) {
         SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-        // Out of descriptors or memory: epoll would report the queue again at
-        // once.
+        // No descriptors or memory are left. Without a pause, epoll would
+        // report the queue again immediately.
         paused_until_ = Clock::now() + milliseconds(100);
         pause(listener);
       }
@@ -226,10 +226,9 @@ std::size_t Connections::unauthenticated_from(const std::string& origin) const {
   return found == by_origin_.end() ? 0 : found->second.size();
 }
 
-// Returns whether there is room for a connection from `origin`, and makes room
-// at the cost of an address that has more connections. If many workers start
-// together, a worker has no priority over the other workers, so it does not
-// replace any of them.
+// Returns whether a connection from `origin` may be added. If necessary, closes
+// a connection from an address that has more connections. Workers that start at
+// the same time do not replace each other's connections.
 bool Connections::admit(const std::string& origin) {
   const std::size_t from_origin = unauthenticated_from(origin);
   if (from_origin >=
@@ -274,7 +273,7 @@ void Connections::read_from(std::uint64_t id) {
     return;
   }
   Connection& connection = found->second;
-  // One read per event, so that a fast sender does not starve the others.
+  // One read per event, so that a fast sender does not delay other connections.
   char buffer[65536];
   const ssize_t got =
       ::recv(connection.socket.get(), buffer, sizeof(buffer), 0);

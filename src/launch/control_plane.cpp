@@ -61,8 +61,8 @@ StoreServerOptions store_options(const LaunchPlan& plan, std::string secret) {
   return options;
 }
 
-// Opens the store on the first port that is free. Null: this machine cannot
-// listen, but another machine may be machine 0.
+// Opens the store on the first port that is free. Returns null if this machine
+// cannot listen on the address, because another machine may be machine 0.
 std::unique_ptr<ControlPlane> listen_as_machine_0(
     const LaunchPlan& plan,
     const MachineInfo& machine,
@@ -105,8 +105,9 @@ std::unique_ptr<ControlPlane> listen_as_machine_0(
       "`--main_process_ip` and `--main_process_port`");
 }
 
-// Slurm's names do not change, so a name that stays unknown for a few seconds
-// is an error. Other names may appear later: those of containers, for example.
+// Slurm's names do not change, so a name that cannot be resolved for a few
+// seconds is an error. Other names, such as names of containers, may become
+// valid later.
 void check_name_of_machine_0(
     const LaunchPlan& plan,
     const MainAddress& main,
@@ -137,8 +138,8 @@ void check_name_of_machine_0(
   messages.warn(str_cat(text, "; trying again"));
 }
 
-// Machine 0 listens and the others join. Without fixed ranks, machine 0 is the
-// one that has the main address.
+// Machine 0 listens, and the other machines join. If the ranks are not fixed,
+// the machine that has the main address is machine 0.
 std::unique_ptr<ControlPlane> connect_machines(
     const LaunchPlan& plan, const LaunchMessages& messages) {
   const JobShape shape = JobShape::of(plan.settings);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kShownLines = 10;
 
-// "a", "a and b", "a, b and c".
+// Returns "a", "a and b" or "a, b and c".
 std::string enumerate(const std::vector<std::string>& parts) {
   std::string text;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -249,7 +249,8 @@ ReportedError read_error_file(const std::string& path) {
     }
     return error;
   } catch (const Error&) {
-    // Most workers write none, and a bad file must not hide the failure.
+    // Most workers write no error file, and a malformed file must not hide the
+    // failure.
     return {};
   }
 }

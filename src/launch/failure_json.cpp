@@ -35,7 +35,7 @@ Json failure_to_json(const Failure& failure) {
 Failure failure_from_json(const Json& json) {
   Failure failure;
   failure.rank = json.at("rank").as_integer();
-  // Names are parts of lines of the report.
+  // Control characters in a name could change the report.
   failure.hostname = printable(json.at("hostname").as_string());
   failure.pid = static_cast<pid_t>(json.at("pid").as_integer());
   failure.exit_code = static_cast<int>(json.at("exit_code").as_integer());

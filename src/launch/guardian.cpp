@@ -53,7 +53,7 @@ bool is_marked(const std::filesystem::path& folder, const std::string& mark) {
     const auto at = text.find(mark);
     return at != std::string::npos && (at == 0 || text[at - 1] == '\0');
   } catch (const Error&) {
-    return false;  // It has exited, or belongs to another user.
+    return false;  // The process has exited or belongs to another user.
   }
 }
 
@@ -79,8 +79,8 @@ void clean_up(
 [[noreturn]] void watch(
     int pipe, const std::string& launch_id, const std::string& folder) {
   detach_from_terminal();
-  // Close inherited descriptors: a reader of one of these pipes must see its
-  // end although this process is still running.
+  // Closes inherited descriptors. Otherwise, the reader of an inherited pipe
+  // would not see the end of the pipe while this process is running.
   pipe = ::dup2(pipe, 3);
   ::close_range(4, ~0U, 0);
   std::set<pid_t> groups;

@@ -62,7 +62,7 @@ std::optional<double> cpu_quota() {
   return std::nullopt;
 }
 
-// The few functions we need from NVML, NVIDIA's management library.
+// The functions that this file needs from NVML, NVIDIA's management library.
 class Nvml {
  public:
   Nvml() {
@@ -176,7 +176,7 @@ std::vector<Gpu> gpus_from_proc() {
   return gpus;
 }
 
-// Like CUDA, stops at the first unknown entry.
+// Stops at the first unknown entry, as CUDA does.
 std::vector<Gpu> visible(
     std::vector<Gpu> gpus, const Environment& environment) {
   const auto& variables = environment.variables();
@@ -250,7 +250,8 @@ Hardware detect_hardware(const Environment& environment) {
   hardware.cpu_name = field(slurp("/proc/cpuinfo"), "model name");
   hardware.hostname = hostname();
   hardware.system = system_name();
-  // Without a driver there is no NVML; skip the search of the library path.
+  // Without a driver, NVML cannot work, so the search of the library path is
+  // skipped.
   if (std::filesystem::exists("/dev/nvidiactl") ||
       std::filesystem::exists("/dev/dxg")) {
     const Nvml nvml;

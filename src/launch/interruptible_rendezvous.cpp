@@ -32,8 +32,8 @@ std::optional<Generation> InterruptibleRendezvous::run(std::int64_t number) {
   }
 }
 
-// A pending connect cannot be cancelled. No workers are running yet, and the
-// guardian cleans up.
+// A pending connect cannot be canceled. Exiting is safe, because no workers are
+// running yet and the guardian cleans up.
 void InterruptibleRendezvous::exit_when_stuck() const {
   constexpr std::chrono::seconds kGrace(1);
   if (interrupt_ != 0 && Clock::now() - interrupted_at_ > kGrace) {

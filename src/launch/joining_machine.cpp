@@ -25,7 +25,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How long a wrong secret may mean that another user's machine answered.
+// How long to keep trying after a machine with a different secret answered,
+// because that machine may belong to another user.
 constexpr std::chrono::seconds kWrongSecret{10};
 
 class JoiningMachine : public ControlPlane {
@@ -153,8 +154,8 @@ class JoiningMachine : public ControlPlane {
   }
 
   // Called only after machine 0 has answered, because machine 0 may create the
-  // secret in a shared home folder. Without a secret this machine still tells
-  // machine 0 so, and then stops.
+  // secret in a shared home folder. If there is no secret, this machine still
+  // reports that to machine 0 and then stops.
   std::string find_secret() {
     secret_error_.reset();
     try {
@@ -189,8 +190,8 @@ class JoiningMachine : public ControlPlane {
                : "";
   }
 
-  // Tries the ports in turn: machine 0 may not have started yet, and machines
-  // of other jobs may listen on some of the ports.
+  // Tries the ports one after another. Machine 0 may not have started yet, and
+  // machines of other jobs may listen on some of the ports.
   Json find_machine_0(std::int64_t number, Clock::time_point deadline) {
     const std::size_t num_ports = main_.ports.size();
     for (std::size_t i = 0;; i = (i + 1) % num_ports) {
@@ -237,13 +238,14 @@ class JoiningMachine : public ControlPlane {
         "reach it");
   }
 
-  // Null if nobody answers now.
+  // Returns null if no machine answers now.
   std::unique_ptr<StoreClient> connect_once(Clock::time_point deadline) {
     try {
       return std::make_unique<StoreClient>(client_options(deadline));
     } catch (const ConfigError& error) {
-      // Machine 0 has rejected this machine and reports it, too. On one of
-      // several ports, it may have been another user's machine.
+      // Machine 0 has rejected this machine and reports the rejection as well.
+      // If there are several ports, the machine that answered may belong to
+      // another user.
       if (secret_error_) {
         throw ConfigError(*secret_error_);
       }
@@ -268,8 +270,8 @@ class JoiningMachine : public ControlPlane {
         static_cast<std::uint32_t>(
             std::max<std::int64_t>(0, machine_.machine_rank)),
         0};
-    // A firewall that drops packets on one of several ports must not take all
-    // of the time.
+    // A firewall that drops packets on one of several ports must not use up the
+    // whole timeout.
     const milliseconds longest =
         main_.ports.size() == 1 ? kAnswerTimeout : milliseconds(2000);
     options.connect_timeout =
@@ -289,8 +291,8 @@ class JoiningMachine : public ControlPlane {
         client.exchange(message.dump(), timeout), {.source = "machine 0"});
   }
 
-  // Sends messages in order but does not block, so that signals are handled
-  // meanwhile. If machine 0 has disconnected, `poll` reports it.
+  // Sends messages in order but does not block, so that signals can be handled
+  // in the meantime. If machine 0 has disconnected, `poll` reports it.
   void send_async(const Json& message) {
     last_send_ = std::async(
         std::launch::async,
@@ -368,7 +370,8 @@ class JoiningMachine : public ControlPlane {
   std::string last_problem_;
   Clock::time_point search_start_ = Clock::now();
   std::string secret_;
-  std::optional<ConfigError> secret_error_;  // Why there is no secret.
+  std::optional<ConfigError>
+      secret_error_;  // The reason why there is no secret.
   std::atomic<std::int64_t> rank_ = -1;
   Clock::time_point start_ = Clock::now();
   // Guards `generation_`, and `control_` while another thread may cancel.

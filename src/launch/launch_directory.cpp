@@ -31,9 +31,9 @@ bool is_own_folder(const fs::path& path) {
          status.st_uid == ::geteuid();
 }
 
-// A lock is taken before it gets its name, so a free one proves that its
-// launcher is dead. Another machine may not see locks, so the launcher must
-// have run under this kernel.
+// A lock file is locked before it gets its name, so a free lock proves that its
+// launcher is dead. Locks may not be visible on other machines, so the folder
+// must have been created under this kernel.
 bool is_abandoned_launch(const fs::path& folder) {
   const fs::path path = folder / kLauncherLock;
   const UniqueFd lock(

@@ -178,7 +178,7 @@ class MainMachine : public ControlPlane {
     }
   }
 
-  // Why the workers cannot be started; empty if they can.
+  // Why the workers cannot be started; empty if they can be started.
   std::string rendezvous_problem() const {
     if (is_cancelled_) {
       return "machine 0 was interrupted";
@@ -283,7 +283,7 @@ class MainMachine : public ControlPlane {
     }
   }
 
-  // The job would wait for a machine that does not exist.
+  // Otherwise, the job would wait for a machine that does not exist.
   void check_has_joined(std::int64_t machine) {
     const std::scoped_lock lock(mutex_);
     if (!machines_.contains(machine)) {
@@ -363,9 +363,9 @@ class MainMachine : public ControlPlane {
     return ranks;
   }
 
-  // The status for another machine, which knows the steps of its own ranks. Our
-  // own steps are current; a third machine's steps are as old as its last
-  // answer.
+  // The status to send to another machine. The steps of this machine's ranks
+  // are current; the steps of a third machine's ranks date from its last
+  // answer. The receiver adds the steps of its own ranks.
   std::string status_for_others() {
     const std::scoped_lock lock(mutex_);
     steps_[0] = local_steps(plan_, 0);
@@ -393,8 +393,8 @@ class MainMachine : public ControlPlane {
     broadcast("failure", Json::object({{"failure", json}}), rank);
   }
 
-  // Each event names its restart number: it may be read after the next restart
-  // has begun.
+  // Each event contains its restart number, because a machine may read the
+  // event after the next restart has begun.
   void broadcast(const char* type, Json body, std::int64_t except = 0) {
     std::vector<std::uint64_t> ready;
     std::string text;
@@ -491,8 +491,8 @@ class MainMachine : public ControlPlane {
     mark_done(*disconnected);
   }
 
-  // Before the first start the machine may join again. After that, the job
-  // cannot continue without it.
+  // Before the first start, the machine may join again. After the first start,
+  // the job cannot continue without the machine.
   void remove_from_rendezvous(std::int64_t rank, const std::string& name) {
     rendezvous_.remove(rank);
     waiting_.erase(rank);

@@ -11,12 +11,12 @@
 namespace accelerate {
 namespace {
 
-// Far above any real model: a larger number is a mistake in the config.
+// Larger than in any real model, so a larger number is an error in the config.
 constexpr std::int64_t kMaxNumber = 100'000'000;
 constexpr std::int64_t kMaxLayers = 65536;
 constexpr std::int64_t kDefaultLabels = 2;
 
-// A config with its numbers, and a list of layers to fill.
+// Reads the numbers from a config and collects the layers of the model.
 class Architecture {
  public:
   Architecture(const Json& config, const std::string& source)
@@ -154,8 +154,8 @@ constexpr Head kHeads[] = {
     {"ForTokenClassification", false},
     {"ForQuestionAnswering", false}};
 
-// The lines of a masked language model after its body. Its output matrix is the
-// embedding unless `tie_word_embeddings` is false.
+// Adds the layers that follow the body of a masked language model. The output
+// matrix is the embedding unless `tie_word_embeddings` is false.
 void add_language_head(Architecture& model, std::int64_t width) {
   const std::int64_t vocabulary = model.number("vocab_size");
   model.linear("lm_head.transform", width, width);
@@ -250,9 +250,9 @@ void add_distilbert(Architecture& model) {
   add_encoder_head(model, "DistilBert", width);
 }
 
-// What follows the body of a decoder. `is_tied`: the output matrix is the
-// embedding, unless the config says otherwise. `fallback` is the class if the
-// config names none.
+// Adds the layers that follow the body of a decoder. If `is_tied` is true and
+// the config does not override it, the output matrix is the embedding.
+// `fallback` is the class that is used if the config contains no class.
 void add_decoder_head(
     Architecture& model,
     const std::string& prefix,

@@ -17,7 +17,7 @@ std::string slurp(const std::string& path) {
   }
 }
 
-// The number after `oom_kill` in a file of "name number" lines.
+// Returns the number after `oom_kill` in a text of "name number" lines.
 std::optional<std::int64_t> oom_kills(const std::string& text) {
   for (const std::string& line : split(text, '\n')) {
     const auto fields = split(line, ' ');
@@ -28,8 +28,9 @@ std::optional<std::int64_t> oom_kills(const std::string& text) {
   return std::nullopt;
 }
 
-// The memory event file of our cgroup. Version 2 has one hierarchy
-// ("0::/path"), version 1 has one per controller ("9:memory:/path").
+// The memory event file of this process's cgroup. cgroup version 2 has one
+// hierarchy ("0::/path"), and version 1 has one hierarchy per controller
+// ("9:memory:/path").
 std::string cgroup_file(const std::string& root) {
   for (const std::string& line :
        split(slurp(root + "/proc/self/cgroup"), '\n')) {
@@ -59,7 +60,8 @@ OomKillMonitor::OomKillMonitor(const std::string& root)
 }
 
 std::optional<std::int64_t> OomKillMonitor::count() const {
-  // Both: a kill in a cgroup below ours is counted only for the whole system.
+  // Reads both counters, because a kill in a cgroup below this one is counted
+  // only for the whole system.
   const auto system = oom_kills(slurp(root_ + "/proc/vmstat"));
   const std::string path = cgroup_file(root_);
   const auto cgroup = path.empty() ? std::nullopt : oom_kills(slurp(path));

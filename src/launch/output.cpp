@@ -44,7 +44,7 @@ class Tail {
       } else if (c == '\r') {
         returned_ = true;
       } else {
-        // Text after a carriage return overwrites the line, as on a screen.
+        // Text after a carriage return overwrites the line, as on a terminal.
         if (returned_) {
           current_.clear();
           returned_ = false;
@@ -240,7 +240,7 @@ class Output::Impl {
     return stream;
   }
 
-  // Only the first loss is reported: there may be one for every line.
+  // Reports only the first loss, because every line may be lost.
   void report_loss(const std::string& target, int error) {
     {
       const std::scoped_lock lock(mutex_);
@@ -270,8 +270,8 @@ class Output::Impl {
       }
       std::uint64_t count = 0;
       (void)!::read(wake_.get(), &count, sizeof(count));
-      // Streams before announcements: a rank's output comes before the message
-      // that it died.
+      // Reads the streams before it prints announcements, so that the output of
+      // a rank comes before the message that the rank died.
       read_streams(entries);
       add_new_streams();
       answer_flush();
@@ -350,7 +350,7 @@ class Output::Impl {
     }
   }
 
-  // False: the stream has ended, or its output cannot be written.
+  // Returns false if the stream has ended or its output cannot be written.
   bool read_once(Stream& stream) {
     char buffer[65536];
     const ssize_t got = ::read(stream.fd.get(), buffer, sizeof(buffer));
@@ -386,8 +386,9 @@ class Output::Impl {
     print_lines(bytes, stream);
   }
 
-  // While one rank prints. If another rank may still print, a file gets only
-  // whole lines; a terminal gets everything, because a line can be cleared.
+  // Called while only one rank has printed. If another rank may still print, a
+  // file gets only whole lines. A terminal gets all output immediately, because
+  // an unfinished line can be cleared.
   void print_single_rank(std::string_view bytes, Stream& stream) {
     Screen& target = screen(stream.is_err);
     if (options_.num_ranks == 1) {
@@ -415,8 +416,8 @@ class Output::Impl {
     }
   }
 
-  // When a second rank prints: clears the unfinished line of the first rank,
-  // which is printed again, with its prefix, when it is complete.
+  // Called when a second rank prints. Clears the unfinished line of the first
+  // rank; once complete, that line is printed again with its prefix.
   void clear_partial_lines() {
     for (Stream& stream : streams_) {
       Screen& target = screen(stream.is_err);
@@ -467,7 +468,7 @@ class Output::Impl {
       screen(stream.is_err).end_progress();
       stream.shows_progress = false;
     }
-    // A screen would show only the last state of a progress bar.
+    // A terminal would show only the last state of a progress bar.
     if (stream.has_return) {
       text = last_state(text);
     }
@@ -510,8 +511,8 @@ class Output::Impl {
 
   void finish_streams() {
     for (Stream& stream : streams_) {
-      // The workers have exited, so the pipe holds all they wrote. The limit is
-      // for a process they left behind that writes forever.
+      // The workers have exited, so the pipe contains all of their output. The
+      // limit protects against a leftover process that never stops writing.
       for (int reads = 0; reads < 64; ++reads) {
         pollfd entry{stream.fd.get(), POLLIN, 0};
         if (::poll(&entry, 1, 0) <= 0 || !read_once(stream)) {
@@ -544,7 +545,7 @@ class Output::Impl {
   bool shared_;
   UniqueFd wake_;
 
-  // Used only by the thread.
+  // Used only by the output thread.
   std::list<Stream> streams_;
   std::optional<std::int64_t> only_rank_;
   bool several_ranks_ = false;

@@ -150,7 +150,7 @@ void choose_threads(Settings& settings, const Hardware& hardware) {
           shape.local_processes == 1 ? " process" : " processes")));
 }
 
-// "550.40.07" to {550, 40, 7}.
+// Converts "550.40.07" to {550, 40, 7}.
 std::vector<std::int64_t> version_numbers(const std::string& text) {
   std::vector<std::int64_t> numbers;
   for (const std::string& part : split(text, '.')) {
@@ -224,8 +224,8 @@ void add_python_variables(const Settings& settings, Variables& variables) {
   }
 }
 
-// `--gpu_ids 0` is the first GPU we may use: if a scheduler assigned GPUs 2 and
-// 3 to us, it is 2.
+// `--gpu_ids 0` selects the first GPU that this process may use: GPU 2 if a
+// scheduler assigned GPUs 2 and 3.
 void add_gpu_variables(
     const LaunchPlan& plan,
     const Generation& generation,
@@ -302,8 +302,9 @@ void add_store_variables(
   variables["ACCELERATE_GRACE_PERIOD"] = plan.settings.text("grace_period");
 }
 
-// One machine uses only the loopback interface. On several machines, Gloo would
-// otherwise publish the address that the hostname resolves to, often 127.0.1.1.
+// With one machine, only the loopback interface is used. With several machines,
+// Gloo needs a network interface: by default, it publishes the address to which
+// the hostname resolves, which is often 127.0.1.1.
 void add_interface_variables(
     const Environment& environment,
     const Generation& generation,
@@ -322,8 +323,8 @@ void add_interface_variables(
   }
 }
 
-// Empty when the system does not report it: some containers do not have the
-// file, and an equal share works as well.
+// Empty if the system does not report these CPUs. The file is missing in some
+// containers, and an equal share of the CPUs works as well.
 std::vector<int> cpus_near(const Gpu& gpu, const Hardware& hardware) {
   if (gpu.pci_address.empty()) {
     return {};

@@ -49,8 +49,8 @@ bool is_source(const std::string& name) {
       "pass its path, for example `./train`");
 }
 
-// A file in this folder takes precedence over PATH: `launch train` means the
-// program that was just built.
+// A file in the current folder takes precedence over PATH, so that `launch
+// train` runs the program that was just built.
 std::string find_executable(
     const std::string& name, const Environment& environment) {
   if (std::filesystem::exists(name)) {

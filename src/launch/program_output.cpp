@@ -52,7 +52,7 @@ pid_t start(std::vector<std::string>& argv, int output) {
   return pid;
 }
 
-// False: timed out.
+// Returns false if the deadline has passed.
 bool read_until_closed(int fd, Clock::time_point deadline, std::string& text) {
   char buffer[4096];
   while (true) {

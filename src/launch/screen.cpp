@@ -21,15 +21,15 @@ void Screen::write(std::string_view bytes) {
     if (written >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno == EAGAIN) {
-      // Another process made our output non-blocking; wait until it is
-      // writable.
+      // Another process has made the output non-blocking, so this process waits
+      // until the output is writable.
       pollfd entry{fd_, POLLOUT, 0};
       ::poll(&entry, 1, -1);
     } else if (errno == EPIPE || (errno == EIO && is_terminal_)) {
       broken_ = true;  // The reader has exited, or the terminal is gone.
     } else if (errno != EINTR) {
       error_ = errno;
-      return;  // A later write may find space.
+      return;  // A later write may succeed.
     }
   }
 }

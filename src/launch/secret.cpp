@@ -82,7 +82,7 @@ void check_file(int fd, const fs::path& path) {
 }
 
 std::string read_secret(const fs::path& path) {
-  // Does not wait for the writer of a FIFO.
+  // O_NONBLOCK prevents waiting for the writer of a FIFO.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) {
     throw ConfigError(str_cat(
@@ -133,15 +133,16 @@ double entropy_of_characters(std::string_view secret) {
 double estimated_bits(std::string_view secret) {
   const auto size = static_cast<double>(secret.size());
   const double each = bits_per_character(secret);
-  // Random characters repeat, too, but not as often as words do. The few
-  // characters of short hexadecimal text repeat most.
+  // Characters repeat in random text as well, but less often than in text from
+  // a language. They repeat most in short hexadecimal text, which has only 16
+  // different characters.
   const double least = size * std::min(0.6 * each, 0.75 * std::log2(size));
   const double entropy = entropy_of_characters(secret);
   return entropy < least ? entropy : each * size;
 }
 
-// Machines that share a home folder may do this at the same time: the first one
-// to link its file wins, and all of them read that file.
+// Machines that share a home folder may create the secret at the same time. The
+// first machine that links its file wins, and all machines read that file.
 void create_secret(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);

@@ -36,7 +36,7 @@ std::string timestamp() {
   return text;
 }
 
-// A new folder for each run, even when two start in the same second.
+// Creates a new folder for each run, even if two runs start in the same second.
 std::string make_log_folder(
     const Settings& settings, const Environment& environment) {
   const bool writes_none = settings.has("tee") && settings.integer("tee") == 0;
@@ -149,9 +149,10 @@ std::string restart_text(
       ")");
 }
 
-// Before the connections to the other machines close: when they end, a batch
-// system may kill this launcher. An empty line separates the report from the
-// workers' output, even after an unfinished line.
+// Must be called before the connections to the other machines are closed,
+// because a batch system may kill this launcher when other launchers exit. An
+// empty line separates the report from the workers' output, even after an
+// unfinished line.
 void print_failure(std::string text, Output& output) {
   if (text.ends_with('\n')) {
     text.pop_back();
@@ -168,7 +169,8 @@ RunResult run_session(
     const LaunchPlan& requested, const LaunchMessages& messages) {
   const LaunchDirectory directory(requested.environment);
   const LaunchPlan plan = with_files(requested, directory.path());
-  Guardian guardian(plan.launch_id, plan.files.folder);  // Before any thread.
+  Guardian guardian(
+      plan.launch_id, plan.files.folder);  // Created before any thread.
   const auto control_plane = open_control_plane(plan, messages);
   SignalQueue signals;
   Output output(output_options(plan));

@@ -15,8 +15,8 @@ Origin found(std::string description) {
   return {Origin::Kind::found, std::move(description)};
 }
 
-// A file for one machine gives the processes per machine; every node runs that
-// many.
+// In a file for one machine, the number of processes is the number per machine,
+// so it is multiplied by the number of nodes.
 void multiply_processes(
     Settings& settings, std::int64_t nodes, const char* variable) {
   const auto kind = settings.origin("num_processes").kind;
@@ -36,7 +36,7 @@ void multiply_processes(
           " nodes (",
           variable,
           ")")));
-  // "NO" described a single process.
+  // "NO" was correct only for a single process.
   if (settings.origin("distributed_type").kind == Origin::Kind::file &&
       settings.text("distributed_type") == "NO") {
     settings.set("distributed_type", Json(), Origin());
@@ -169,7 +169,8 @@ std::string srun_command(std::int64_t nodes) {
       " --ntasks-per-node 1 accelerate launch …`");
 }
 
-// Outside a step, only a user who numbers the machines can start the others.
+// Outside a step, Slurm starts no other launchers, so the job can have other
+// machines only if the user sets the ranks of the machines.
 void check_started_by_srun(
     const Settings& settings, const Environment& environment) {
   const auto nodes =

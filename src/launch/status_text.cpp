@@ -22,7 +22,7 @@ std::string step_text(const std::optional<std::int64_t>& step) {
   return step ? str_cat(", at step ", *step) : std::string();
 }
 
-// The collective and the ranks it waits for, or the store key.
+// The collective and the ranks that it is waiting for, or the store key.
 std::string wait_text(const RankStatus& status) {
   std::string text;
   if (!status.status.empty()) {

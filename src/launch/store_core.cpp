@@ -171,7 +171,7 @@ void StoreCore::reply(Client& client, Reply code, std::string_view text) {
   send_(client.id, client.sealer->seal(static_cast<std::uint8_t>(code), text));
 }
 
-// Empty when the proof is correct.
+// Returns an empty text if the proof is correct.
 std::string StoreCore::refusal_reason(
     const Hello& hello, const Digest& expected, std::string_view proof) const {
   if (hello.role != Role::worker && hello.role != Role::machine) {
@@ -185,7 +185,7 @@ std::string StoreCore::refusal_reason(
   return is_correct ? "" : "wrong secret";
 }
 
-// Returns whether the client has proved that it knows the secret.
+// Returns whether the client has proved that it has the secret.
 bool StoreCore::authenticate(Client& client, std::string& incoming) {
   Reader reader(incoming);
   store::Handshake handshake{run_id_, client.nonce, {}, {}};
@@ -227,7 +227,8 @@ bool StoreCore::is_stale(const Client& client) const {
          client.hello.generation != generation_;
 }
 
-// Handles one frame if it is complete. False: the connection must be closed.
+// Handles one frame if it is complete. Returns false if the connection must be
+// closed.
 bool StoreCore::take_frame(Client& client, std::string& incoming) {
   const std::string header = incoming.substr(0, store::kHeaderBytes);
   const auto fields = store::read_header(header);
@@ -330,7 +331,7 @@ void StoreCore::handle_exchange(Client& client, const std::string& payload) {
   }
 }
 
-// Requests about the rank, not about keys.
+// Handles requests about the rank rather than about keys.
 bool StoreCore::handle_notice(
     Client& client, Request request, const std::string& payload) {
   if (client.hello.role != Role::worker) {

@@ -76,8 +76,9 @@ class StoreServer::Impl {
     return next;
   }
 
-  // Answers from before the shutdown must still arrive. They fit into the
-  // sockets' buffers, so one flush is enough unless a client is stuck.
+  // Answers from before the shutdown must still reach the clients. The answers
+  // fit into the sockets' buffers, so one flush is enough unless a client is
+  // stuck.
   void flush_pending_answers() {
     const std::lock_guard lock(mutex_);
     for (int attempt = 0; attempt < 20 && !connections_.flush(); ++attempt) {
@@ -85,7 +86,7 @@ class StoreServer::Impl {
     }
   }
 
-  // Recursive: a handler may answer other machines.
+  // Recursive, because a handler may answer other machines.
   mutable std::recursive_mutex mutex_;
   StoreCore core_;
   Connections connections_;

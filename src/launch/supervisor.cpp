@@ -37,7 +37,7 @@ struct Worker {
   std::optional<WorkerProcess::ExitStatus> exit;
   double exit_seconds = 0;
   double exit_epoch = 0;         // Seconds since 1970, to compare with reports.
-  bool was_stopped = false;      // Exited after we sent SIGTERM.
+  bool was_stopped = false;      // Exited after the launcher sent SIGTERM.
   bool was_interrupted = false;  // Exited after the launcher was interrupted.
 };
 
@@ -227,8 +227,8 @@ class Workers {
         output_.flush();
         control_.report_failure(describe(*first_failure_));
       }
-      // After an interrupt, the others got the signal, too, and may still be
-      // saving.
+      // After an interrupt, the other workers have got the signal as well and
+      // may still be saving.
       if (!exited_on_interrupt(*worker.exit)) {
         begin_stop(reason);
       }
@@ -253,7 +253,8 @@ class Workers {
   }
 
   // Machine 0 serves the store for all machines, so no machine exits before the
-  // last one is done. After a failure or an interrupt, the wait has a deadline.
+  // last machine is done. After a failure or an interrupt, this wait has a
+  // deadline.
   void wait_for_others() {
     control_.report_done();
     const auto timeout =
@@ -284,8 +285,8 @@ class Workers {
     }
   }
 
-  // At once: `srun` drops all output soon after a process of the step was
-  // killed, and with it the report.
+  // Prints immediately: soon after a process of the step is killed, `srun`
+  // drops all output, including the report.
   void announce_disconnected_machine() {
     if (!remote_failure_->disconnected_machine.empty()) {
       output_.announce(str_cat(
@@ -365,8 +366,8 @@ class Workers {
 
   void interrupt(const SignalQueue::ReceivedSignal& received) {
     if (interrupt_ != 0) {
-      // Only a second Ctrl-C kills: a batch system may send the other signals
-      // several times, and the workers are saving.
+      // Only a second Ctrl-C kills the workers. A batch system may send the
+      // other signals several times while the workers are saving.
       if (received.signal == SIGINT) {
         signal_running(SIGKILL);
       }
@@ -376,7 +377,8 @@ class Workers {
     grace_end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                     options_.grace_period);
     for (const Worker& worker : workers_) {
-      // The terminal already sent Ctrl-C to a worker in our process group.
+      // The terminal has already sent SIGINT to a worker in the launcher's
+      // process group.
       const bool already_sent =
           !worker.process.has_own_group && received.from_terminal;
       if (!worker.exit && !already_sent) {
@@ -489,7 +491,7 @@ class Workers {
     }
   }
 
-  // False: the process group is empty.
+  // Returns false if the process group is empty.
   static bool reap_group(pid_t group) {
     while (::waitpid(-group, nullptr, WNOHANG) > 0) {
     }
@@ -511,7 +513,7 @@ class Workers {
       if (!worker.process.has_own_group) {
         continue;
       }
-      // As the subreaper, we must wait for these processes.
+      // As the subreaper, the launcher must wait for these processes.
       while (reap_group(worker.process.pid)) {
         if (Clock::now() >= deadline) {
           worker.process.send(SIGKILL);

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
-// An installation can be moved: paths in the file are relative to its prefix.
+// Paths in the file are relative to the prefix of the installation, so that an
+// installation can be moved.
 std::vector<std::string> strings(
     const Json& json, const char* key, const std::string& prefix) {
   std::vector<std::string> result;

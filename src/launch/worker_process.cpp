@@ -36,8 +36,9 @@ Pipe make_pipe() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// Creates a pseudo-terminal for the worker, with the size of ours and in raw
-// mode. Programs that check for a terminal then show their progress bars.
+// Creates a pseudo-terminal for the worker, with the size of the launcher's
+// terminal and in raw mode. Programs that check for a terminal then show their
+// progress bars.
 Pipe make_terminal(int like) {
   int controller = -1;
   int terminal = -1;
@@ -64,8 +65,9 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-// Everything the child needs, prepared before the fork: because we have
-// threads, only async-signal-safe calls are allowed between fork and exec.
+// Everything that the child needs, prepared before the fork. Because the
+// launcher has threads, only async-signal-safe calls are allowed between fork
+// and exec.
 struct Child {
   std::vector<char*> argv;
   std::vector<char*> environment;
@@ -133,7 +135,7 @@ void reset_signals() {
   ::_exit(127);
 }
 
-// The errno of a failed exec; 0 when the program runs.
+// Returns the errno of a failed exec; 0 if the program runs.
 int exec_error(int report) {
   int error = 0;
   while (true) {

@@ -30,7 +30,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How long stopped children may take to exit before they are killed.
+// How long children may take to exit after SIGTERM before they are killed.
 constexpr std::chrono::seconds kGracePeriod(5);
 
 struct Child {

@@ -39,8 +39,8 @@ bool is_git_blob(const std::string& etag) {
   return etag.size() == 40 && is_hex(etag);
 }
 
-/// Whether the open file belongs to this user and has no other name, so that no
-/// other user can have chosen which file a write changes.
+/// Whether the open file belongs to this user and has only one hard link.
+/// Otherwise, another user could have chosen the file that a write changes.
 bool is_own_file(int fd) {
   struct stat info{};
   return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&

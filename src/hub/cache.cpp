@@ -73,7 +73,7 @@ fs::path ModelCache::lock(const std::string& etag) const {
 
 bool ModelCache::has(const std::string& commit, const std::string& file) const {
   std::error_code error;
-  // Follows the link: without its blob, the file does not exist.
+  // Follows the link: if the blob is missing, the file does not exist.
   return fs::is_regular_file(snapshot(commit) / file, error);
 }
 

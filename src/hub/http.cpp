@@ -20,8 +20,9 @@ constexpr int kMaxRedirects = 10;
 constexpr std::size_t kMaxHeaders = 200;
 
 // CURLOPT_PROTOCOLS_STR, and CURLOPT_PROTOCOLS for libcurl before 7.85. Both
-// are written as numbers: older headers lack the first, newer headers deprecate
-// the second, and the loaded library may not match the headers.
+// constants are numbers here, because older headers lack the first constant,
+// newer headers deprecate the second, and the loaded library may not match the
+// headers.
 constexpr auto kProtocolNames =
     static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 318);
 constexpr auto kProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
@@ -35,9 +36,9 @@ struct Headers {
   }
 };
 
-/// The libcurl handle of one request. It is not used again: libcurl 7.83 to 8.0
-/// then reads freed memory if the first header line of a response begins with a
-/// space (curl issue 11101).
+/// The libcurl handle of one request. A handle is not reused, because libcurl
+/// 7.83 to 8.0 would read freed memory if the first header line of a response
+/// begins with a space (curl issue 11101).
 struct EasyHandle {
   CURL* curl = curl_library().easy_init();
 
@@ -51,8 +52,8 @@ struct EasyHandle {
   ~EasyHandle() { curl_library().easy_cleanup(curl); }
 };
 
-/// The state of libcurl's callbacks. C code calls them, so an exception is
-/// stored and rethrown afterwards.
+/// The state of libcurl's callbacks. An exception cannot pass through C code,
+/// so it is stored and rethrown after the transfer.
 struct Transfer {
   const Request& request;
   Response& response;
@@ -119,7 +120,7 @@ bool is_redirect(int status) {
 
 }  // namespace
 
-/// What the handles of all requests share.
+/// The libcurl state that the handles of all requests share.
 struct HttpClient::OpenConnections {
   CURLSH* share = curl_library().share_init();
 
@@ -146,7 +147,7 @@ std::string origin_of(std::string_view url) {
   const auto authority = scheme == std::string_view::npos ? 0 : scheme + 3;
   std::string origin =
       accelerate::lower(url.substr(0, url.find_first_of("/?#", authority)));
-  // The part before `@` is user information.
+  // Removes the user information before `@`.
   if (const auto at = origin.rfind('@');
       at != std::string::npos && at >= authority) {
     origin.erase(authority, at + 1 - authority);

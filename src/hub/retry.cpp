@@ -20,7 +20,8 @@ bool Retry::wait_for_next_attempt(
   const int doublings = std::min(without_progress_ - 1, 20);
   auto pause =
       std::min(options_.max_pause, options_.first_pause * (1 << doublings));
-  // Jitter: processes that failed together must not retry together.
+  // Adds jitter, because processes that failed at the same time should not
+  // retry at the same time.
   std::random_device device;
   pause += pause * (device() % 256) / 1024;
   if (retry_after) {

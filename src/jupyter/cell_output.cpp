@@ -10,7 +10,8 @@
 namespace accelerate::jupyter {
 namespace {
 
-// The part of `kNotebookBarBegin` that a launcher with several ranks keeps.
+// The part of `kNotebookBarBegin` that remains after a launcher with several
+// ranks has processed the output.
 constexpr std::string_view kBegin = "\x1b_";
 constexpr std::string_view kEraseLine = "\x1b[K";
 static_assert(std::string_view(kNotebookBarBegin).ends_with(kBegin));
@@ -64,7 +65,7 @@ std::vector<OutputPiece> CellOutput::add(const std::string& bytes) {
   return pieces;
 }
 
-// The bar's own line may begin with the prefix of a rank.
+// The line of the bar may begin with the prefix of a rank.
 void CellOutput::add_bar(
     std::string_view before,
     std::string_view state,

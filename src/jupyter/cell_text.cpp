@@ -23,10 +23,10 @@ class Scanner {
   int depth = 0;
   bool has_extra_closing = false;
   bool is_open = false;  // A comment or string is not closed.
-  // Where the last statement at depth 0 begins: after `;`, `}` or a
+  // The start of the last statement at depth 0, after `;`, `}` or a
   // preprocessor line.
   std::size_t last_statement = 0;
-  // After the last character of code.
+  // The position after the last character of code.
   std::size_t end_of_code = 0;
 
  private:

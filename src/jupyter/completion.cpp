@@ -95,7 +95,7 @@ Completion complete(
   text += code;
   const auto before = text.substr(0, text.size() - code.size() + result.end);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  // Also correct without a newline: npos + 1 is 0.
+  // If there is no newline, npos + 1 is 0, which is correct.
   const auto column = before.size() - (before.rfind('\n') + 1) + 1;
   try {
     // Does not wait while the header is being compiled: the kernel must

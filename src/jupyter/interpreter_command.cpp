@@ -55,10 +55,11 @@ fs::path find_program(
       "install clang 19: `apt-get install clang-tools-19`");
 }
 
-// The modification time of our newest header. A source tree has no version to
-// compare instead.
+// The modification time of this library's newest header. In a source tree,
+// there is no version number to compare instead.
 std::string newest_header(const Toolchain& toolchain) {
-  // The epoch of the file clock is in 2174, so times are negative.
+  // The epoch of the file clock is in the year 2174, so today's times are
+  // negative.
   fs::file_time_type newest = fs::file_time_type::min();
   std::error_code ignored;
   for (const std::string& flag : toolchain.flags) {

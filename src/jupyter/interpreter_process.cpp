@@ -33,8 +33,8 @@ Pipe make_pipe() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// Moves `fds` to the descriptors 1, 2, 3 and 4 of the child. Copies them to
-// high numbers first, so that none is overwritten.
+// Moves `fds` to the descriptors 1, 2, 3 and 4 of the child. Copies the
+// descriptors to high numbers first, so that no descriptor is overwritten.
 void move_descriptors(std::array<int, 4> fds) {
   for (int& fd : fds) {
     fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 16);
@@ -50,7 +50,8 @@ void move_descriptors(std::array<int, 4> fds) {
   if (::getppid() != parent) {
     ::_exit(1);
   }
-  // The kernel ignores SIGPIPE; programs that a notebook starts must not.
+  // The kernel ignores SIGPIPE, but programs that a notebook starts must not
+  // ignore it.
   std::signal(SIGPIPE, SIG_DFL);
   ::execl(
       setup.kernel.c_str(),

@@ -360,7 +360,8 @@ class Kernel::Impl {
     }
     Json content = error.content();
     content["execution_count"] = count_;
-    // Before the reply: a client may send its next cell once it has the reply.
+    // Must run before the reply is sent, because the client may send its next
+    // cell after the reply.
     const std::vector<Message> queued =
         stop_on_error_ ? receive_queued() : std::vector<Message>{};
     finish(std::move(content));
@@ -446,7 +447,7 @@ class Kernel::Impl {
   bool stop_on_error_ = true;
   std::int64_t count_ = 0;
   std::string code_;
-  std::vector<std::string> cells_;  // For completion.
+  std::vector<std::string> cells_;  // The earlier cells, for completion.
   std::deque<std::pair<std::int64_t, std::string>> history_;
   std::optional<Clock::time_point> kill_at_;
 };

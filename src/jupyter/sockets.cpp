@@ -24,7 +24,7 @@ std::size_t index_of(Channel channel) {
 }
 
 // Reads all frames of the next message, but keeps at most `kMaxFrames` + 1 of
-// them; empty when there is none.
+// them; empty if there is no message.
 Frames read_frames(void* socket) {
   Frames frames;
   int more = 1;
@@ -57,11 +57,11 @@ void write_frames(void* socket, const Frames& frames) {
   }
 }
 
-// The signatures of the last messages. Every message has an ID of its own, so a
-// signature that was seen before belongs to a message that was sent again.
+// The signatures of the last messages. Every message has a unique ID, so a
+// message with a known signature is a repeated message.
 class SeenSignatures {
  public:
-  // False: the signature was seen before.
+  // Returns false if the signature was added before.
   bool add(const std::string& signature) {
     constexpr std::size_t kKept = 65536;
     if (!known_.insert(signature).second) {
@@ -155,7 +155,8 @@ class Sockets::Impl {
     zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(
         socket, ZMQ_MAXMSGSIZE, &kMaxFrameBytes, sizeof kMaxFrameBytes);
-    const int no_limit = 0;  // So that no output of a fast cell is dropped.
+    const int no_limit =
+        0;  // Prevents ZeroMQ from dropping output of a fast cell.
     zmq_setsockopt(socket, ZMQ_SNDHWM, &no_limit, sizeof no_limit);
     const std::string address = str_cat(
         connection.transport,

@@ -14,9 +14,9 @@
 namespace accelerate::jupyter {
 namespace {
 
-// The mangled names and memory layouts are for clang 19. A function that
-// returns a class with a destructor takes a pointer to the result as first
-// argument.
+// The mangled names and memory layouts in this file are valid for clang 19
+// only. A function that returns a class with a destructor takes a pointer to
+// the result as its first argument.
 
 // llvm::Error: a pointer, null for success.
 struct Failure {
@@ -131,13 +131,13 @@ const char* vtable_address(const char* name) {
   return static_cast<const char*>(find(name)) + 2 * sizeof(Word);
 }
 
-// NOTE [Interesting declarations]
-// The AST reader passes declarations of a precompiled header to the code
-// generator through `HandleInterestingDecl` when it reads them.
-// clang-repl 19 does not give the reader a consumer, and its own consumer drops
-// these declarations after the first cell, so inline functions would have no
-// code. Both consumers therefore get a copy of their vtable in which
-// `HandleTopLevelDecl`, which keeps the declarations, replaces that function.
+// NOTE [Interesting declarations] The AST reader passes declarations of a
+// precompiled header to the code generator through `HandleInterestingDecl` when
+// it reads them. clang-repl 19 does not set a consumer for the reader, and the
+// consumer of clang-repl drops these declarations after the first cell, so
+// inline functions would have no code. Therefore, both consumers get a copy of
+// their vtable in which `HandleTopLevelDecl`, which keeps the declarations,
+// replaces `HandleInterestingDecl`.
 constexpr std::size_t kTopLevelSlot = 3;
 constexpr std::size_t kInterestingSlot = 5;
 constexpr std::size_t kVtableWords = 64;

@@ -62,8 +62,8 @@ const CodeRange* find_range(std::uintptr_t address) {
   return found == end ? nullptr : found;
 }
 
-// Walks up the stack from the interrupted frame. Checks whether only frames in
-// the C library come before a frame in the cell.
+// Walks up the stack from the interrupted frame. Checks whether there are only
+// frames in the C library between the interrupted frame and the cell.
 struct StackWalk {
   std::uintptr_t from;
   bool started = false;

@@ -17,8 +17,8 @@
 namespace accelerate::jupyter {
 namespace {
 
-// A surviving child of a worker may keep the terminal open, so this also polls
-// whether the launcher has exited, at this interval in milliseconds.
+// How often to check whether the launcher has exited. A surviving child of a
+// worker may keep the terminal open, so the end of the output is not enough.
 constexpr int kPollMilliseconds = 200;
 
 int wait_for(pid_t process, int options, int& status) {

@@ -29,7 +29,7 @@ int requests_for_workers() {
   }
   bytes +=
       packet_bytes("target " + std::to_string(book.launches - 1), book.current);
-  // Stays open across exec: the workers open it through /proc.
+  // The file stays open across exec, because the workers open it through /proc.
   const int file = ::memfd_create("cells", 0);
   return file >= 0 && write_bytes(file, bytes) ? file : -1;
 }

@@ -27,8 +27,8 @@ at::Tensor as_four_dimensions(const at::Tensor& mask) {
     return mask.unsqueeze(1).unsqueeze(1);
   }
   if (mask.is_floating_point()) {
-    // Hugging Face Transformers adds such a mask to the scores, where 0 hides
-    // nothing.
+    // Hugging Face Transformers adds such a mask to the scores, so a 0 would
+    // hide nothing.
     throw accelerate::ArgumentError(
         accelerate::str_cat(
             "`attention_mask` has shape ",
@@ -69,9 +69,9 @@ at::Tensor eager_attention(
                                  ? causal_TT(q_BHTD.size(2), q_BHTD.device())
                                  : mask.allowed;
   if (allowed.defined()) {
-    // Added, not filled in: a row that may attend to nothing then attends to
-    // all tokens equally, and its scores have gradients, as in Hugging Face
-    // Transformers.
+    // The mask is added to the scores instead of replacing them, as in Hugging
+    // Face Transformers. A row that may not attend to any token then attends to
+    // all tokens equally, and its scores have gradients.
     scores_BHTT = scores_BHTT + at::zeros_like(allowed, at::kFloat)
                                     .masked_fill(
                                         allowed.logical_not(),

@@ -139,8 +139,8 @@ std::string first_outlier(
 }
 
 struct AllowedValues {
-  std::int64_t end = 0;      // The values are 0 … `end` - 1,
-  bool has_ignored = false;  // or -100.
+  std::int64_t end = 0;      // The values 0 … `end` - 1 are allowed.
+  bool has_ignored = false;  // Whether -100 is also allowed.
   std::string reason;
 };
 
@@ -156,7 +156,7 @@ void check_range(const NamedTensor& checked, const AllowedValues& allowed) {
       (is_empty || (range->min >= 0 && range->max < allowed.end))) {
     return;
   }
-  // On a GPU, the index is not known.
+  // On a GPU, only the range is known, not the index.
   const std::int64_t value = is_ignored_bad              ? kIgnoredLabel
                              : range->max >= allowed.end ? range->max
                                                          : range->min;
@@ -267,7 +267,7 @@ void check_values_per_row(
   } else {
     check_sizes(labels, {inputs.batch(), limits.classes});
   }
-  // In Python too, integers have no gradient here.
+  // As in Python, a loss of integers has no gradient.
   if (problem_type != "regression" || at::GradMode::is_enabled()) {
     check_floats(
         labels,

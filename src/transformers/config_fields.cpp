@@ -226,7 +226,8 @@ std::optional<Json> read_inner_fields(
   visit_rope(
       rope, [&](std::string_view key, auto& field) { fields(key, field); });
   if (is_null) {
-    rope.truncate = false;  // As in Python, where only a missing key is true.
+    rope.truncate =
+        false;  // As in Python, where the default for a missing key is true.
   }
   fields.take("finetuned");  // Has no effect in Python either.
   auto partial = fields.take("partial_rotary_factor");
@@ -257,7 +258,7 @@ void check_partial_factor(
 
 void read_fields(FieldReader& reader, RopeParameters& rope) {
   // Older files have `rope_scaling` with a `type`, and a separate `rope_theta`.
-  // If a file has both, Python takes `rope_scaling`.
+  // If a file has both, Python uses `rope_scaling`.
   reader("rope_theta", rope.rope_theta);
   auto inner = reader.take("rope_scaling");
   auto parameters = reader.take("rope_parameters");
@@ -279,7 +280,7 @@ void read_fields(FieldReader& reader, RopeParameters& rope) {
                            rope.rope_type == "yarn" ||
                            rope.rope_type == "longrope";
   if (has_context && reader.rest().contains(kContext)) {
-    // Preferred to the one in `rope_parameters`, as in Python.
+    // Overrides the value in `rope_parameters`, as in Python.
     reader(kContext, rope.original_max_position_embeddings.emplace());
   }
 }

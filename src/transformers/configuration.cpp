@@ -21,7 +21,7 @@ using accelerate::UnsupportedError;
 constexpr std::size_t kMaxConfig = std::size_t{16} << 20;
 
 // Rejects models that need their own Python code or quantized arithmetic. As in
-// Python, a known type does not need the code that a folder has for it.
+// Python, if the model type is known, the code in the folder is not needed.
 void refuse_unsupported(
     const Json& json, const std::string& type, const std::string& source) {
   const std::vector<std::string> known = known_model_types();

@@ -34,7 +34,7 @@ void check_padding(const PaddingOptions& options) {
   }
 }
 
-/// The label of a cell in errors.
+/// Returns the name of a cell for error messages.
 std::string cell_name(std::size_t row, std::string_view column) {
   return str_cat("row ", row, " of the batch, column `", column, "`: ");
 }
@@ -220,7 +220,7 @@ void check_fraction(const char* name, double value) {
   }
 }
 
-/// True for special tokens.
+/// Returns a mask that is true for special tokens.
 at::Tensor special_tokens(const at::Tensor& ids, const CollatorTokens& tokens) {
   auto special = at::zeros_like(ids, at::TensorOptions().dtype(at::kBool));
   for (const std::int64_t id : tokens.special_token_ids) {

@@ -69,7 +69,8 @@ class Output : public Layer {
   std::shared_ptr<LayerNorm> norm_;
 };
 
-// Groups the attention modules under one name.
+// Groups `self` and `output` under one module name, as in Hugging Face
+// Transformers.
 class Attention : public torch::nn::Module {
  public:
   explicit Attention(const EncoderConfig& config) {
@@ -142,7 +143,7 @@ class EncoderLayer : public Block {
   }
 
  private:
-  // In the order of `FusedBlocks::encoder_block`.
+  // Returns the parameters in the order of `FusedBlocks::encoder_block`.
   std::vector<at::Tensor> fused_parameters() const {
     const auto& self = *attention_->self;
     std::vector<at::Tensor> all;

@@ -28,8 +28,8 @@ at::Tensor mask_bias(const AttentionMask& mask, const at::Tensor& hidden_BTD) {
   if (!mask.allowed.defined()) {
     return {};
   }
-  // Far below any score, yet finite: a row that may attend to nothing attends
-  // to everything instead of becoming nan.
+  // Far below any score, but finite: a row that may not attend to any token
+  // then attends to all tokens instead of becoming NaN.
   constexpr double kHidden = -30000.0;
   const std::int64_t tokens = hidden_BTD.size(1);
   const at::NoGradGuard no_grad;

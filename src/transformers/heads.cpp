@@ -27,7 +27,7 @@ bool HeadModule::is_recordable(const ModelInputs& inputs) const {
 
 std::string HeadModule::eager_reason(const ModelInputs& inputs) const {
   // In a large step, kernels run longer than their launches take. A CUDA graph
-  // would gain nothing and occupy memory.
+  // would not be faster and would take memory.
   constexpr std::int64_t kMaxValues = std::int64_t{8} << 20;
   if (gradient_checkpointing_) {
     return "gradient checkpointing recomputes the layers in the backward pass";
@@ -193,7 +193,8 @@ LastTokenClassifier::LastTokenClassifier(
           backbone->width(), common().num_labels, /*with_bias=*/false));
 }
 
-// The last token is found by the padding id, so padding must use that id.
+// The last token is found by comparing ids with the padding id, so padding must
+// use that id.
 Padding LastTokenClassifier::padding() const {
   Padding allowed = pad_token_id_ ? backbone().padding() : Padding{};
   allowed.id = pad_token_id_.value_or(0);

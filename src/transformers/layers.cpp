@@ -38,7 +38,8 @@ at::Tensor empty(at::IntArrayRef sizes) {
 }  // namespace
 
 void check_bytes(double bytes, const std::string& part) {
-  // Weights that are mapped from files can be several times as large as memory.
+  // Weights that are mapped from files can be several times larger than the
+  // memory.
   constexpr double kTimesTheMemory = 4;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGESIZE));

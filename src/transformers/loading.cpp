@@ -59,7 +59,7 @@ const ModelClass& class_for(Task task, const Config& config) {
       "; weights must be float32, bfloat16, float16 or float64"));
 }
 
-// Returns the type that the options request, or else the config.
+// Returns the type that the options request, or else the type in the config.
 std::optional<c10::ScalarType> requested_dtype(
     const std::optional<c10::ScalarType>& option,
     const PretrainedConfig& common) {
@@ -186,8 +186,9 @@ class WeightLoader {
 
  private:
   // Returns the name of the parameter or tied weight for a name in the file.
-  // Names in a base model's file have no prefix; names in the file of a model
-  // with a head do. Either file can be loaded into either model.
+  // Names in the file of a model with a head have a prefix, and names in the
+  // file of a base model do not. Both kinds of files can be loaded into both
+  // kinds of models.
   std::optional<std::string> find(const std::string& name) const {
     const std::string prefix = module_.base_model_prefix() + ".";
     for (std::string candidate : {name, renamed(name)}) {
@@ -221,8 +222,8 @@ class WeightLoader {
         [&](const std::string& end) { return name.ends_with(end); });
   }
 
-  // `found` has a value for `name`, which the config ties to `target`. Unties
-  // them if `found` has another value for `target`.
+  // `found` contains a value for `name`, which the config ties to `target`.
+  // Unties the two if `found` contains a different value for `target`.
   void resolve_tie(
       const std::string& name,
       const std::string& target,

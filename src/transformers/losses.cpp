@@ -18,7 +18,7 @@ at::Tensor cross_entropy(
       logits, labels.to(at::kLong), {}, at::Reduction::Mean, ignored);
 }
 
-// The mean squared error, in the more precise of the two types.
+// The mean squared error, computed in the more precise of the two types.
 at::Tensor squared_error(const at::Tensor& logits, const at::Tensor& labels) {
   const auto type =
       c10::promoteTypes(logits.scalar_type(), labels.scalar_type());

@@ -51,7 +51,7 @@ bool may_pad(const ModelInputs& inputs, const Padding& padding) {
          (!padding.per_token || is_matrix(inputs.labels));
 }
 
-// A copy of `original` with other tensors.
+// Returns a copy of `original` that contains `tensors`.
 ModelInputs inputs_of(
     const std::vector<at::Tensor>& tensors, const ModelInputs& original) {
   ModelInputs inputs;
@@ -72,17 +72,18 @@ std::int64_t unpadded_rows(
     return 0;
   }
   const std::int64_t count = counts->real;
-  // Four to eight sizes per doubling.
+  // Rounds up to one of four to eight sizes per doubling.
   const auto power = std::bit_ceil(static_cast<std::uint64_t>(count));
   const auto step = std::max<std::int64_t>(
       static_cast<std::int64_t>(power / 8), std::int64_t{64});
   const std::int64_t rows = (count + step - 1) / step * step;
-  // Saving a tenth of the tokens pays for moving the rows.
+  // Moving the rows takes less time than is saved if at least a tenth of the
+  // tokens is skipped.
   return rows <= padded_tokens - padded_tokens / 10 ? rows : 0;
 }
 
 std::int64_t padded_length(std::int64_t tokens, std::int64_t max_tokens) {
-  // Steps of an eighth to a quarter of the length: four to eight per doubling.
+  // Rounds up to one of four to eight lengths per doubling.
   const auto power = std::bit_ceil(static_cast<std::uint64_t>(tokens));
   const auto step = std::max<std::int64_t>(
       static_cast<std::int64_t>(power / 8), std::int64_t{8});
@@ -141,8 +142,8 @@ ModelResult ModelRecorder::run(
           unpadded_rows(original.attention_mask, original.batch() * length);
     }
     if (inputs.unpadded_rows > 0) {
-      // The padding is removed again: batches of many lengths can share one
-      // graph.
+      // The padding is removed again by unpadding, so batches of many lengths
+      // can share one graph.
       length = std::max(
           length, std::min(accelerate::kShortSequence, padding.max_tokens));
     }

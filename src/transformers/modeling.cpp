@@ -134,7 +134,7 @@ void PreTrainedModel::save_pretrained(
   for (auto& [name, tensor] : named_parameters()) {
     tensors.emplace(name, tensor);
   }
-  // The config is written last: a folder with a config is complete.
+  // The config is written last, so a folder with a config is complete.
   accelerate::save_sharded(
       tensors, folder, {.max_shard_size = options.max_shard_size});
   Config config = module_->config;

@@ -24,7 +24,7 @@ double fraction(const Step steps, const Step total) {
          static_cast<double>(std::max<Step>(1, total));
 }
 
-/// A cosine wave; with 0.5 cycles it falls from 1 to 0.
+/// A cosine wave that falls from 1 to 0 in half a cycle.
 double wave(const double cycles, const double progress) {
   return 0.5 * (1.0 + std::cos(std::numbers::pi * cycles * 2.0 * progress));
 }
@@ -410,7 +410,7 @@ accelerate::LRScheduler* Scheduler::by_metric() const {
 
 void Scheduler::step() {
   if (LRScheduler* const schedule = by_metric()) {
-    schedule->step();  // Throws: the metric is missing.
+    schedule->step();  // Throws, because the metric is missing.
   }
   LRScheduler::step();
 }

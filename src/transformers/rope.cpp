@@ -71,15 +71,16 @@ at::Tensor llama3_F(const RopeParameters& rope, std::int64_t head_dim) {
   const auto wavelength_F = kTau / plain_F;
   const auto smooth_F = (context / wavelength_F - low) / (high - low);
   const auto mixed_F = (1 - smooth_F) * plain_F / factor + smooth_F * plain_F;
-  // Long wavelengths are scaled, short ones are kept, and the ones in between
-  // are interpolated.
+  // Long wavelengths are scaled, short wavelengths are kept, and wavelengths in
+  // between are interpolated.
   return at::where(
       wavelength_F > context / low,
       plain_F / factor,
       at::where(wavelength_F < context / high, plain_F, mixed_F));
 }
 
-// The channel that makes `rotations` full rotations within the context.
+// Returns the channel that completes `rotations` full rotations within the
+// context.
 double yarn_channel(
     double rotations,
     const RopeParameters& rope,
@@ -96,7 +97,7 @@ at::Tensor yarn_F(
       rope.original_max_position_embeddings,
       rope,
       "original_max_position_embeddings"));
-  // As in Python, 0 stands for the default.
+  // As in Python, 0 selects the default.
   const auto rotations = [](std::optional<double> value, double otherwise) {
     return value.value_or(0) != 0 ? *value : otherwise;
   };

@@ -17,7 +17,8 @@ namespace {
 
 constexpr double kEps = 1e-12;
 
-// The sine of the position in even channels, the cosine in odd ones.
+// Returns the position embeddings: the sine of the position in even channels,
+// the cosine in odd channels.
 at::Tensor sinusoids_VD(std::int64_t rows, std::int64_t width) {
   const auto channel_D =
       at::arange(width, at::kDouble).div(2, "floor").mul(2.0 / double(width));
@@ -92,7 +93,7 @@ class DistilBertAttention : public torch::nn::Module {
             1.0 / std::sqrt(static_cast<double>(head_dim_)))));
   }
 
-  /// In the order of a fused layer's parameters.
+  /// Returns the linear layers in the order of a fused block's parameters.
   std::vector<std::shared_ptr<Linear>> parts() const {
     return {q_lin_, k_lin_, v_lin_, out_lin_};
   }
@@ -168,7 +169,7 @@ class DistilBertBlock : public Block {
   }
 
  private:
-  // In the order of `FusedBlocks::encoder_block`.
+  // Returns the parameters in the order of `FusedBlocks::encoder_block`.
   std::vector<at::Tensor> fused_parameters() const {
     std::vector<at::Tensor> all;
     const auto add = [&](const at::Tensor& weight, const at::Tensor& bias) {

@@ -71,7 +71,7 @@ class LlamaAttention : public torch::nn::Module {
             1.0 / std::sqrt(static_cast<double>(head_dim_)))));
   }
 
-  /// Query, key, value, output.
+  /// The weights for queries, keys, values and the output.
   std::vector<at::Tensor> weights() const {
     return {
         q_proj_->weight_ED,
@@ -106,7 +106,7 @@ class LlamaMlp : public torch::nn::Module {
         activation_((*gate_proj_)(x_BTD)) * (*up_proj_)(x_BTD));
   }
 
-  /// Gate, up, down.
+  /// The weights `gate`, `up` and `down`.
   std::vector<at::Tensor> weights() const {
     return {gate_proj_->weight_ED, up_proj_->weight_ED, down_proj_->weight_ED};
   }
@@ -239,8 +239,8 @@ class LlamaModel : public Backbone {
     return config_.initializer_range;
   }
   std::string base_model_prefix() const override { return "model"; }
-  // Rows are padded at most to the original context length: beyond it, some
-  // types of RoPE change the angles.
+  // Rows are padded at most to the original context length, because some RoPE
+  // types change the angles of longer rows.
   Padding padding() const override {
     const auto max_positions = config_.max_position_embeddings;
     return {
